@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-/* Sets the configuration of the program for each use. The caller sets the number of rows. */
+/* Sets config[use], the configuration of the program for each use. The caller sets its number of
+ * rows. */
 static void program_configs(const struct engine *e, struct program_config config[USE_COUNT])
 {
     const struct engine_config *c = &e->config;
@@ -67,7 +68,8 @@ enum status engine_fall(struct engine *e, enum ladder_failure kind, enum status 
 }
 
 /* `st` is the result of opening the replicas on this rank. If planning failed on any rank, all
- * ranks go down one rung. Sets *again if the caller must open the replicas once more. */
+ * ranks move one rung down the ladder (ladder.h). Sets *again if the caller must open the replicas
+ * once more. */
 static enum status agree_on_plans(struct engine *e, enum status st, bool *again)
 {
     double failed = st != STATUS_OK;
@@ -103,7 +105,8 @@ static enum status open_replicas_on_ladder(struct engine *e)
     return STATUS_OK;
 }
 
-/* Checks that all replicas have the same layout, because they exchange flat buffers. */
+/* Checks that the weights of all replicas have the same layout, because replicas exchange flat
+ * buffers. */
 static enum status check_layouts(struct engine *e)
 {
     uint64_t first, other;

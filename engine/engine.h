@@ -71,15 +71,16 @@ struct step_times {
                            reduction after the end of the backward pass */
     double optimizer_s; /* finite check and update */
     double busy_s;      /* time in which gradients were being reduced, overlapped or not */
-    double total_s;     /* since the end of the previous step; 0: the device does not measure it */
+    double total_s;     /* time since the end of the previous step; 0: the device does not measure
+                         * it */
 };
 
 /* The results of a step or of a validation batch. For a validation batch only `metrics` is set. */
 struct step_result {
     struct loss_metrics metrics; /* sums over its micro-batches */
-    bool found_inf;             /* gradients overflowed and the update was skipped; only if the loss
-                                 * is scaled */
-    struct scaler_state scaler; /* state after the step, if the devices keep the loss scale */
+    bool found_inf;              /* whether gradients overflowed, so that the update was skipped;
+                                  * false if the loss is not scaled */
+    struct scaler_state scaler;  /* state after the step, if the devices keep the loss scale */
     struct step_times times;
 };
 

@@ -58,16 +58,18 @@ struct engine {
      * reduces gradients; device_lead is the communicator that `lead` borrows. */
     struct comm *device[DEVICES_MAX], *device_lead;
     struct gpu_group group; /* how the devices are connected */
-    struct comm *lead;      /* connects the ranks' first devices, in device memory; not owned */
+    struct comm *lead;      /* connects the ranks' first devices, for data in device memory; not
+                             * owned */
     struct reducer *reducer[DEVICES_MAX];
     int lag;
-    double delay_owed_s; /* injected delay not yet slept */
+    double delay_owed_s; /* injected delay for which the rank has still to sleep */
     bool keeps_scale;
     struct in_flight in_flight[IN_FLIGHT_MAX];
     int64_t begun, ended; /* steps begun; steps whose results were read */
     int64_t batches;      /* micro-batches and validation batches begun */
-    struct event *read[DEVICES_MAX][ENGINE_HOLDS + 1]; /* for each of the last batches, an event:
-                                                        * the device has read the batch */
+    struct event *read[DEVICES_MAX][ENGINE_HOLDS + 1]; /* for each of the last batches, an event
+                                                        * that is complete when the device has read
+                                                        * the batch */
     struct micro_batch current; /* the micro-batch that the thread pool works on */
     enum status (*work)(struct engine *e, int i);
     /* Used only in DataParallel. */

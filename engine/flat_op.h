@@ -13,11 +13,11 @@ struct flat_op {
 /* Plans y = x + z for `count` fp32 elements; y may be x or z. If an open function of this header
  * fails, the caller may call the close function but need not. */
 MUST_CHECK enum status flat_sum_open(struct device *dev, int64_t count, struct flat_op *o);
-/* Puts its work on `stream`, as all functions below do that have a stream. */
+/* Puts its work on `stream`. So do all functions below that have a stream argument. */
 MUST_CHECK enum status flat_sum_run(const struct flat_op *o, struct stream *stream, float *x,
                                     float *z, float *y);
 
-void flat_op_close(struct flat_op *o); /* a zeroed one is fine */
+void flat_op_close(struct flat_op *o); /* a zeroed struct is fine */
 
 /* Gradient compression. Each rank sends its gradients divided by the number of ranks, so the sum
  * overflows only if a gradient does. In host memory, one pass divides and rounds the gradients. On
@@ -33,11 +33,11 @@ struct grad_compress {
                               * memory */
 };
 
-/* Plans to compress `count` gradients to `type`, of which the caller then computes the sum over
- * `ranks` ranks. */
+/* Plans to compress `count` gradients to `type`. `ranks` is the number of ranks over which the
+ * caller sums the compressed gradients. */
 MUST_CHECK enum status grad_compress_open(struct device *dev, enum dtype type, int64_t count,
                                           int ranks, struct grad_compress *n);
-void grad_compress_close(struct grad_compress *n); /* a zeroed one is fine */
+void grad_compress_close(struct grad_compress *n); /* a zeroed struct is fine */
 
 /* Makes `op` send the compressed gradients instead of the fp32 ones. */
 void grad_compress_describe(const struct grad_compress *n, struct comm_op *op);

@@ -12,7 +12,7 @@
 
 enum { HOST_MAX = 64 };
 
-/* A GPU, as all ranks know it. */
+/* A GPU, as its rank describes it to all ranks. */
 struct card {
     char host[HOST_MAX];
     char bus[NCCL_PORT_BUS_MAX];

@@ -13,7 +13,7 @@ struct gpu_group {
                     * host */
 };
 
-/* Are these devices GPUs? */
+/* Returns whether these devices are GPUs. */
 bool gpu_group_is(const struct device_list *list);
 
 /* Chooses NCCL or the host as the transport of gradients between GPUs; all ranks choose the same.
@@ -31,7 +31,7 @@ MUST_CHECK enum status gpu_group_open_first(struct device_list *list, const stru
                                             int threads, struct device **dev);
 
 /* Finds NCCL (comm_nccl_find). *port is NULL if `via` is the host, or if `via` is VIA_AUTO and NCCL
- * is missing. If NCCL is missing, the leading rank warns. */
+ * is missing. If NCCL is missing, the rank for which `leads` is set prints a warning. */
 MUST_CHECK enum status gpu_group_find(enum comm_via via, bool leads, struct nccl_port **port);
 
 /* Opens c[0 .. n-1], for the first n devices of every rank, over the transport that

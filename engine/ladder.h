@@ -5,13 +5,13 @@
  *   auto                  fusion as set by --fuse (default: auto), phases launched as graphs
  *   fuse none             no fused operations
  *   no graph              no graphs
- *   fuse none, no graph   neither
+ *   fuse none, no graph   neither fused operations nor graphs
  *
  * Each way is a rung. A run that fails before its first step continues on a lower rung, unless the
- * user chose with a flag the part that failed. After a failure to plan operations, only rungs
- * without fused operations are tried. After a failure to record or launch a graph, only rungs
- * without graphs are tried. After a failure to execute operations, all lower rungs are tried in
- * turn. A run never moves up, so it tries each rung at most once. Graphs change no bit of the
+ * user chose the failed part (fusion or graphs) with a flag. After a failure to plan operations,
+ * only rungs without fused operations are tried. After a failure to record or launch a graph, only
+ * rungs without graphs are tried. After a failure to execute operations, all lower rungs are tried
+ * in turn. A run never moves up, so it tries each rung at most once. Graphs change no bit of the
  * results. Fused operations do, because they sum in another order, so a resumed run keeps the
  * fusion that its checkpoint was trained with. */
 #pragma once
@@ -82,8 +82,9 @@ bool ladder_graphs(const struct ladder *l);
 
 enum { RUNG_NAME_MAX = 32 };
 
-/* "auto", "fuse none", "no graph" or "fuse none, no graph"; if l->fuse is "stats", "fuse stats" or
- * "fuse stats, no graph" takes the place of the names without "fuse none". */
+/* Writes the name of a rung: "auto", "fuse none", "no graph" or "fuse none, no graph". If l->fuse
+ * is not auto but, for example, stats, the name is "fuse stats" in place of "auto", and "fuse
+ * stats, no graph" in place of "no graph". */
 void ladder_rung_name(const struct ladder *l, int rung, char name[RUNG_NAME_MAX]);
 
 /* {"fuse", "graphs", "rung", "falls": [{"rung", "why"}]}, for the record. NULL if out of memory. */

@@ -187,7 +187,8 @@ static enum status accumulate(struct reducer *r, struct bucket *b)
     return flat_sum_run(&b->add, r->stream, gradients, earlier, r->last ? gradients : earlier);
 }
 
-/* Passes the bucket to the communicator, which starts when the stream has done its work so far. */
+/* Passes the bucket to the communicator, which begins to reduce it when the network's stream has
+ * done all work put on it so far. */
 static enum status start_bucket(struct reducer *r, struct bucket *b)
 {
     if (compressed(r))

@@ -1,6 +1,6 @@
-/* Compares the bits of all replicas. Every rank gathers the hashes of all replicas and reaches the
- * same verdict: first from one hash per buffer and, if these differ, from one hash per tensor of
- * that buffer. */
+/* Compares the bits of all replicas. Every rank gathers the hashes of all replicas, so all ranks
+ * reach the same verdict. They first compare one hash per buffer and, if these differ, one hash per
+ * tensor of that buffer. */
 #include "base/array.h"
 #include "base/rng.h"
 #include "engine/engine_parts.h"

@@ -18,7 +18,8 @@ enum status op_plan(struct device *dev, const struct op_desc *desc, struct op_pl
     const struct tensor_desc *x = &desc->t[ROLE_X];
     for (size_t i = 0; x->ndim == 0 && i < sizeof leading / sizeof *leading; i++)
         x = &desc->t[leading[i]];
-    enum status st = status_fail(STATUS_UNSUPPORTED, "no record of the backend covers it");
+    enum status st =
+        status_fail(STATUS_UNSUPPORTED, "no record of the backend covers this operation");
     for (int i = 0; i < b->n_records; i++) {
         const struct op_record *r = &b->record[i];
         if (!op_in(desc->kind, r->kinds) || !(r->types >> x->type & 1) ||
@@ -28,8 +29,8 @@ enum status op_plan(struct device *dev, const struct op_desc *desc, struct op_pl
         if (st != STATUS_UNSUPPORTED)
             return st;
     }
-    return status_context(st, "device '%s' has no %s for %s %s", b->name, op_str(desc->kind),
-                          dtype_str(x->type), layout_str(x->layout));
+    return status_context(st, "device '%s' has no operation %s for %s %s", b->name,
+                          op_str(desc->kind), dtype_str(x->type), layout_str(x->layout));
 }
 
 static void plan_free(struct op_plan *plan)

@@ -149,7 +149,7 @@ struct op_plan {
 };
 
 /* Finds "cpu", "ref" or "cuda"; "cuda" loads the module, or fails with one line that names the
- * missing part. (In module.c, the only file that knows all backends.) */
+ * missing part. Defined in module.c, the only file that refers to all backends. */
 MUST_CHECK enum status backend_find(const char *name, const struct backend **b);
 
 /* Opens "cpu", "cpu:0", "ref" ... with `threads` host threads per device. */
@@ -202,8 +202,8 @@ MUST_CHECK static inline enum status op_seconds(struct op_plan *plan, double *se
     return plan->seconds ? plan->seconds(plan, seconds) : STATUS_OK;
 }
 
-/* Copies between `plain`, a host array in logical order, and a device tensor of any layout. Makes a
- * plan for each copy, which is too slow for steps: for set-up, checkpoints and tests. */
+/* Copies between `plain`, a host array in logical order, and a device tensor of any layout. Each
+ * call makes a plan, which is too slow during steps; use it for set-up, checkpoints and tests. */
 MUST_CHECK enum status tensor_upload(struct stream *s, const struct tensor_desc *desc, void *dst,
                                      const void *plain);
 MUST_CHECK enum status tensor_download(struct stream *s, const struct tensor_desc *desc,

@@ -100,7 +100,7 @@ enum op_kind {
      * and is small unless |mean| is hundreds of standard deviations. */
     OP_BN_FINALIZE,
     /* Y = (X - MEAN)*INVSTD*GAMMA + BETA [+ Z] [then ReLU], and MASK, when present, as
-     * OP_BN_FWD_TRAIN; all tensors but X, Z, Y and MASK are tensors of BN_FINALIZE. */
+     * OP_BN_FWD_TRAIN; The tensors other than X, Z, Y and MASK are those of BN_FINALIZE. */
     OP_BN_APPLY,
     /* The gradient of bn's result, for a convolution whose input was relu(bn(X) [+ Z]):
      *   bn(X) = (X - MEAN)*INVSTD*BN_GAMMA + BN_BETA
@@ -121,9 +121,9 @@ enum op_kind {
     OP_RELU_BWD,
     /* Y = X + Z; Y may be the memory of X or of Z. */
     OP_ADD,
-    /* Y += X at the pixels of Y in every attr.grid.stride[0]-th row and stride[1]-th column, from
-     * the first on: Y is (N, C, H, W), X (N, C, ceil(H / stride[0]), ceil(W / stride[1])). The
-     * other pixels of Y do not change. */
+    /* Adds X to the pixels of Y in every attr.grid.stride[0]-th row and every stride[1]-th column,
+     * beginning with the first. Y is (N, C, H, W), X is (N, C, ceil(H / stride[0]), ceil(W /
+     * stride[1])). The other pixels of Y do not change. */
     OP_ADD_STRIDED,
 
     /* Y = max over a window; INDEX (u8, shape of Y) is kh*KW + kw of the first maximum in row
@@ -144,11 +144,11 @@ enum op_kind {
     /* DW (O, I) = DY^T X; DB (O) = column sums of DY. Overwrites the old values. */
     OP_LINEAR_BWD_WEIGHTS,
 
-    /* Y = X * keep/(1-p), keep drawn per element from rng_at(state.seed, RNG_DROPOUT, state.step,
-     * attr.dropout.layer << 40 | state.sample0 + n): element f of row n is kept when the f-th
-     * rng_float() of its row is not below p. The mask does not depend on how a batch is split. X is
-     * (N, F) or plain NCHW. Backward draws the same mask again. With p = 0 the operation copies. Y
-     * may be the memory of X. */
+    /* Y = X * keep/(1-p), where keep (0 or 1) is drawn per element from rng_at(state.seed,
+     * RNG_DROPOUT, state.step, attr.dropout.layer << 40 | state.sample0 + n): element f of row n is
+     * kept when the f-th rng_float() of its row is not below p. The mask does not depend on how a
+     * batch is split. X is (N, F) or plain NCHW. Backward draws the same mask again. With p = 0 the
+     * operation copies. Y may be the memory of X. */
     OP_DROPOUT_FWD,
     OP_DROPOUT_BWD,
 

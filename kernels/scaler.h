@@ -15,7 +15,7 @@ struct scaler_rule {
     bool dynamic;     /* false: the scale stays at `init` */
     double init;      /* initial scale, 65536; if not dynamic, the static scale */
     double growth;    /* factor after `interval` clean steps, 2; the scale is limited to `max` */
-    double backoff;   /* 0.5: factor after an overflow */
+    double backoff;   /* factor after an overflow, 0.5 */
     int64_t interval; /* 2000 steps */
     double max;       /* 2^24 */
     double min;       /* 1 */

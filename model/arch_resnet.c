@@ -24,7 +24,8 @@ struct block {
     int inner;       /* channels of the bottleneck's 3x3 convolution */
     int groups;
     int stride;
-    bool project; /* the shortcut has a convolution, which changes its shape */
+    bool project; /* the shortcut has a convolution, because the block's output has another shape
+                   * than its input */
 };
 
 static struct conv_spec conv_spec(int out, int kernel, int stride)

@@ -30,8 +30,8 @@ struct layer {
     int x; /* the layer's input value before it is converted to a TF32 operand */
     /* The values of the layer's operations by role; -1: none. X is the operand: `x` itself or its
      * TF32 form. W and B are weights and biases cast to a type of the device; -1: the passes read
-     * the stored ones. Fused convolution and batch norm (lower_fuse.c): SUMS are the sums of a
-     * convolution's result. A batch norm whose Y is not stored has AFFINE; the convolution that
+     * the stored parameters. Fused convolution and batch norm (lower_fuse.c): SUMS are the sums of
+     * a convolution's result. A batch norm whose Y is not stored has AFFINE; the convolution that
      * reads X and AFFINE instead of Y has it too. MASK belongs to a batch norm's ReLU. The fused
      * data gradient writes EQ. */
     int value[ROLE_COUNT];
@@ -145,7 +145,7 @@ struct tensor_desc fuse_mask_desc(const struct tensor_desc *x);
 /* Describes every stride-th row and column of `x`. */
 struct tensor_desc fuse_strided_desc(const struct tensor_desc *x, int stride);
 
-/* Add a tensor to the draft: a value of the program, or a tensor in a fixed place. */
+/* Add a tensor to the draft: a value of the program, or a tensor in another memory (enum space). */
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value);
 void draft_fixed(struct draft *d, enum role role, enum space space, struct tensor_desc desc);
 

@@ -282,7 +282,8 @@ void *network_place(struct network *net, enum param_value v, int i, size_t *byte
 
 static enum status no_such_value(const struct network *net, int i)
 {
-    return status_fail(STATUS_INVALID, "'%s' has no such value", net->graph->param[i].name);
+    return status_fail(STATUS_INVALID, "parameter '%s' has no value of the requested kind",
+                       net->graph->param[i].name);
 }
 
 /* Sets parameter i to the values of `plain`, rounded to `type`, because the optimizer stores the

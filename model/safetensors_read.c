@@ -1,5 +1,6 @@
-/* Reads safetensors files. Everything in a file is checked before it is used: first the header
- * against itself and the file's size, then the bytes against the checksum where there is one. */
+/* Reads safetensors files. Everything in a file is checked before it is used: first whether the
+ * header agrees with itself and with the file's size, then whether the bytes agree with the
+ * checksum, if there is one. */
 #include "base/array.h"
 #include "model/safetensors_format.h"
 
@@ -96,7 +97,7 @@ static enum status file_read_next(struct reading *r, void *out, size_t bytes)
     if (fread(out, 1, bytes, r->in) == bytes)
         return STATUS_OK;
     return status_fail(STATUS_IO, "cannot read '%s': %s", r->path,
-                       ferror(r->in) ? strerror(errno) : "it became shorter");
+                       ferror(r->in) ? strerror(errno) : "the file became shorter");
 }
 
 /* Reads the next `bytes` of the file into new memory. */

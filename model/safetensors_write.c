@@ -123,7 +123,7 @@ static enum status file_write(const struct writing *w, const char *path, struct 
     TRY(atomic_file_open(f, path));
     unsigned char prefix[SAFETENSORS_PREFIX];
     safetensors_prefix_put(prefix, w->header_length);
-    fwrite(prefix, 1, sizeof prefix, f->stream); /* the sync checks the stream */
+    fwrite(prefix, 1, sizeof prefix, f->stream); /* atomic_file_sync reports errors of the stream */
     fwrite(w->header, 1, w->header_length, f->stream);
     for (size_t i = 0; i < w->n_entries; i++)
         if (w->bytes[w->order[i]] > 0)

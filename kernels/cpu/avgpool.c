@@ -11,7 +11,7 @@
 enum { PLANES = 16 };
 
 /* For a row or column of one tensor: the range of the other tensor's rows or columns that it
- * covers, and its factor. */
+ * covers, and the factor by which the values of this row or column are multiplied. */
 struct cover {
     int64_t begin, end;
     double scale;
@@ -21,7 +21,7 @@ struct avgpool_plan {
     struct op_plan base;
     struct pool_units units;
     enum role from, to;
-    /* Rows and columns, in `cover`. */
+    /* The covers of rows and columns; they point into `cover`. */
     const struct cover *from_row, *from_col, *to_row, *to_col;
     struct cover cover[];
 };
@@ -130,8 +130,8 @@ enum status cpu_plan_avgpool(struct device *dev, const struct op_desc *desc, str
     enum layout layout = to->layout == LAYOUT_ANY ? from->layout : to->layout;
     if (layout == LAYOUT_OPAQUE ||
         (layout != from->layout && layout != LAYOUT_PLAIN && from->layout != LAYOUT_PLAIN))
-        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel from %s to %s", op_str(d.kind),
-                           layout_str(from->layout), layout_str(layout));
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel from layout %s to layout %s",
+                           op_str(d.kind), layout_str(from->layout), layout_str(layout));
     TRY(cpu_take_like(&d, forward ? ROLE_X : ROLE_DY, from->layout, from));
     TRY(cpu_take_like(&d, forward ? ROLE_Y : ROLE_DX, layout, to));
     int64_t positions = from->dim[2] + from->dim[3] + to->dim[2] + to->dim[3];

@@ -100,7 +100,7 @@ static double sum_over_images(const struct bn_run *r, int which, int64_t channel
     return sum;
 }
 
-/* A channel's parameter or running statistic. */
+/* Returns a channel's parameter or running statistic. */
 static double channel_get(const struct bn_run *r, enum role role, int64_t c)
 {
     return (double)dtype_round(r->plan->base.desc.t[role].rounds, ((const float *)r->arg[role])[c]);
@@ -319,13 +319,14 @@ static void run_panel(const struct bn_run *r, int64_t panel)
     for (int64_t n = 0; steps->sums && n < images; n++)
         steps->sums(r, panel, n);
     steps->finish(r, panel);
-    /* Backwards, because the images that were summed last are still in the cache. */
+    /* From the last image to the first, because the images that were summed last are still in the
+     * cache. */
     for (int64_t n = images - 1; n >= 0; n--)
         steps->write(r, panel, n);
 }
 
-/* The first half of a run whose steps all threads share, up to the sums. Every thread of the
- * parallel region must call it: each loop ends in a barrier. */
+/* Executes the first half of a run whose steps all threads share, up to the sums. Every thread of
+ * the parallel region must call it: each loop ends in a barrier. */
 static void run_shared_sums(const struct bn_run *r)
 {
     const struct bn_steps *steps = r->plan->steps;
@@ -342,8 +343,8 @@ static void run_shared_sums(const struct bn_run *r)
     }
 }
 
-/* The second half of such a run, from the coefficients on. Every thread of the parallel region must
- * call it. */
+/* Executes the second half of such a run, from the coefficients on. Every thread of the parallel
+ * region must call it. */
 static void run_shared_results(const struct bn_run *r)
 {
     const struct bn_steps *steps = r->plan->steps;

@@ -1,8 +1,8 @@
 /* Cuts activations into panels and patches. */
 #include "kernels/cpu/bn_shape.h"
 
-/* Floats of a panel's part of one image: a few pages of memory, so that short channels of a plain
- * tensor are read together with adjacent channels. */
+/* Number of floats in a panel's part of one image. That is a few pages of memory, so a panel of a
+ * plain tensor combines several adjacent channels if they are short. */
 enum { PANEL_FLOATS = 2048 };
 
 /* Sixteen channels of this number of pixels of an NHWC panel are read before the next sixteen

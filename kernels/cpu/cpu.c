@@ -61,7 +61,7 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
              cpu_device_of(dev)->kernels->isa, dev->threads, dev->threads == 1 ? "" : "s");
 }
 
-/* Own kernels support every type that oneDNN multiplies. */
+/* The backend's own kernels support every type that oneDNN multiplies, so oneDNN alone decides. */
 static bool cpu_native(struct device *dev, enum dtype type)
 {
     return type == DTYPE_F32 || onednn_native(cpu_device_of(dev)->onednn, type);

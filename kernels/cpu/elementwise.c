@@ -94,7 +94,7 @@ enum status cpu_plan_round(struct device *dev, const struct op_desc *desc, struc
     if (!tensor_same(x, y) || x->bytes != y->bytes || x->bytes == 0)
         return status_fail(STATUS_UNSUPPORTED, "round: no kernel for different layouts of X and Y");
     if (x->raw && x->rounds != y->rounds)
-        return status_fail(STATUS_UNSUPPORTED, "round: no kernel from %s to %s",
+        return status_fail(STATUS_UNSUPPORTED, "round: no kernel from precision %s to precision %s",
                            dtype_str(x->rounds), dtype_str(y->rounds));
     return cpu_plan_new(dev, &d, sizeof(struct op_plan), round_all, plan);
 }

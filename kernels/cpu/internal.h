@@ -46,8 +46,8 @@ static inline size_t cpu_align(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* The calling thread's part of n values: whole lines of LINE, except at the end. For use inside a
- * parallel region, whose threads' parts cover all values. */
+/* The calling thread's part of n values: whole lines of LINE values, except at the end. For use
+ * inside a parallel region, whose threads' parts cover all values. */
 struct cpu_share {
     int64_t begin;
     int64_t count;

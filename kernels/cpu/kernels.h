@@ -108,8 +108,8 @@ struct bn_kernels {
                        struct bn_affine_grad c, bool stream);
 };
 
-/* Elementwise operations on n elements. An output of the same kind may share memory with any
- * input. */
+/* Elementwise operations on n elements. An output with the same kind of element may share memory
+ * with any input. */
 struct flat_kernels {
     void (*relu)(const void *x, void *y, int64_t n);
     /* dy2 may be NULL. */

@@ -103,13 +103,14 @@ enum status md_from_tensor(struct onednn_engine *e, const struct tensor_desc *t,
     }
     if (t->layout == LAYOUT_OPAQUE) {
         if (t->opaque < 0 || t->opaque >= e->n_layouts)
-            return status_fail(STATUS_INVALID, "a tensor has a layout of another backend");
+            return status_fail(STATUS_INVALID,
+                               "a tensor has a layout that belongs to another backend");
         return md_copy(out, &e->layout[t->opaque]);
     }
     dnnl_dims_t dims = {0};
     int n = library_dims(t, groups, dims);
     if (library_type[t->type] == dnnl_data_type_undef)
-        return status_fail(STATUS_UNSUPPORTED, "oneDNN has no %s", dtype_str(t->type));
+        return status_fail(STATUS_UNSUPPORTED, "oneDNN has no data type %s", dtype_str(t->type));
     return md_make(out, n, dims, library_type[t->type], tag_of(t->layout, n));
 }
 

@@ -46,7 +46,7 @@ struct binding {
                                * the layouts agree */
     dnnl_primitive_t reorder; /* reorders between `given` and `wanted`; NULL if the layouts agree */
     size_t offset;            /* offset of `wanted` in the workspace, if there is a reorder */
-    void *bound;              /* the current pointer of `given` */
+    void *bound;              /* the address that `given` has now */
 };
 
 enum { BINDINGS_MAX = 4 };

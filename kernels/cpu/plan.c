@@ -41,7 +41,7 @@ enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layo
                           const struct tensor_desc *like)
 {
     if (!dtype_is_float(like->type))
-        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel for %s", op_str(desc->kind),
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel for type %s", op_str(desc->kind),
                            dtype_str(like->type));
     return take(desc, role, like->type, layout, like->rounds);
 }

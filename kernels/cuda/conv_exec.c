@@ -24,8 +24,8 @@ struct kept_plan {
 struct conv_library {
     cudnnHandle_t handle;
     struct cudnn_device props;
-    struct plan_cache *lacking; /* problems that have no plan; only some of them are in the plan
-                                 * file */
+    struct plan_cache *lacking; /* problems for which the library has no plan; only some of them are
+                                 * in the plan file */
     struct kept_plan *kept;
 };
 

@@ -23,7 +23,7 @@ MUST_CHECK enum status conv_exec_open(struct cuda_device *dev, const struct conv
                                       struct conv_exec **exec);
 void conv_exec_close(struct conv_exec *exec); /* NULL is fine */
 
-/* For each port of the problem's form, port[CG_...] points to its device memory, aligned to 16
- * bytes. Allocates only if a pointer differs from that of the previous call. */
+/* For each port of the problem's form, port[CG_...] points to the port's device memory, aligned to
+ * 16 bytes. Allocates only if a pointer differs from that of the previous call. */
 MUST_CHECK enum status conv_exec_run(struct conv_exec *exec, void *const port[CG_PORT_COUNT],
                                      void *workspace, cudaStream_t stream);

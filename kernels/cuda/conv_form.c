@@ -16,8 +16,8 @@ static struct shapes shapes_of(const struct conv_problem *a)
 }
 
 /* Adds the virtual tensor relu(X * PRO_SCALE + PRO_SHIFT). The engines need scale and shift in the
- * type of X, and intermediate values in fp32 before a forward convolution, but in the type of X
- * before the gradient of the weights. */
+ * type of X. They need intermediate values in fp32 if a forward convolution follows, but in the
+ * type of X if the gradient of the weights follows. */
 static int apply(struct cudnn_graph *g, const struct conv_problem *a, const int64_t x[4],
                  enum dtype between)
 {

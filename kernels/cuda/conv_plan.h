@@ -44,7 +44,7 @@ MUST_CHECK enum status conv_plan_open(const struct cudnn_device *dev,
                                       const struct plan_limits *limits,
                                       const struct plan_timer *timer, struct plan_cache *cache,
                                       struct conv_plan *plan);
-void conv_plan_close(struct conv_plan *plan); /* a zeroed one is fine */
+void conv_plan_close(struct conv_plan *plan); /* a zeroed struct is fine */
 
 /* Writes the key of a problem's plan, as "NVIDIA H200 sm90 cudnn91900 fwd fp16 n256 ...". The key
  * also says whether only deterministic engines are allowed. */

@@ -23,13 +23,13 @@ const char *cudnn_version(void); /* "9.19.0" */
 
 MUST_CHECK enum status cudnn_desc_create(struct cudnn_desc *d, cudnnBackendDescriptorType_t type,
                                          const char *kind);
-void cudnn_desc_destroy(struct cudnn_desc *d); /* one without `raw` is fine */
+void cudnn_desc_destroy(struct cudnn_desc *d); /* a descriptor without `raw` is fine */
 
 MUST_CHECK enum status cudnn_desc_set(struct cudnn_desc *d, cudnnBackendAttributeName_t attribute,
                                       const char *name, cudnnBackendAttributeType_t type,
                                       int64_t count, const void *value);
 
-/* Reads at most `max` elements; Sets *count to the number of elements read; if `max` is 0, to the
+/* Reads at most `max` elements. Sets *count to the number of elements read; if `max` is 0, to the
  * number of elements that exist. If the elements are descriptors, the caller must have created
  * them. */
 MUST_CHECK enum status cudnn_desc_get(const struct cudnn_desc *d,

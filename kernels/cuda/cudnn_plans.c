@@ -44,7 +44,7 @@ static enum status read_notes(struct engine *e)
     return STATUS_OK;
 }
 
-/* The engine of a configuration; `e` owns its descriptor even after a failure. */
+/* Reads the engine of a configuration. `e` owns the engine's descriptor even after a failure. */
 static enum status engine_read(const struct cudnn_desc *config, struct engine *e)
 {
     int64_t n;
@@ -252,11 +252,12 @@ enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_gr
     if (list->n < limits->plans)
         CHECK(ask(list, dev, g, CUDNN_HEUR_MODE_FALLBACK, limits));
     if (list->n == 0)
-        st = status_fail(STATUS_UNSUPPORTED,
-                         "cuDNN has no plan for %s: of %d configurations, %d need compilation at "
-                         "run time and %d need too much workspace%s%s",
-                         dev->name, list->configs, list->runtime_compiled, list->too_large,
-                         list->why[0] ? "; " : "", list->why);
+        st = status_fail(
+            STATUS_UNSUPPORTED,
+            "cuDNN has no plan on GPU '%s': of %d configurations, %d need compilation at "
+            "run time and %d need too much workspace%s%s",
+            dev->name, list->configs, list->runtime_compiled, list->too_large,
+            list->why[0] ? "; " : "", list->why);
 done:
     if (st != STATUS_OK) {
         for (int i = 0; i < list->n; i++)

@@ -12,11 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Limit of plans in a list. For a convolution the heuristics name 29 to 40, best first. */
+/* Maximum number of plans in a list. For a convolution the heuristics name 29 to 40 configurations,
+ * best first. */
 enum { PLANS_MAX = 20 };
 
 struct plan_limits {
-    size_t workspace;   /* upper limit of a plan's workspace, bytes */
+    size_t workspace;   /* upper limit of a plan's workspace in bytes */
     bool deterministic; /* only engines that give the same bits each time */
     bool full_fp32;     /* no tensor cores for fp32: products are not rounded to TF32 */
     /* Whether to use engines that the library compiles when it makes the plan, which needs a driver
@@ -48,11 +49,11 @@ struct plan_list {
  * valid even then. */
 MUST_CHECK enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
                                       const struct plan_limits *limits, struct plan_list *list);
-void plan_list_close(struct plan_list *list); /* a zeroed one is fine */
+void plan_list_close(struct plan_list *list); /* a zeroed struct is fine */
 
 /* Makes the plan of an earlier choice, without the heuristics. STATUS_UNSUPPORTED if the library or
  * the limits do not allow that plan, or no longer allow it. */
 MUST_CHECK enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
                                  const struct plan_choice *choice, const struct plan_limits *limits,
                                  struct cudnn_plan *plan);
-void plan_close(struct cudnn_plan *plan); /* a zeroed one is fine */
+void plan_close(struct cudnn_plan *plan); /* a zeroed struct is fine */

@@ -180,5 +180,6 @@ enum status cuda_fault_take(struct cuda_device *dev)
     if (row < 0)
         return STATUS_OK;
     *dev->bad_label = -1;
-    return status_fail(STATUS_INVALID, "the label of row %lld is not a class", (long long)row);
+    return status_fail(STATUS_INVALID, "the label of row %lld is not the index of a class",
+                       (long long)row);
 }

@@ -7,8 +7,8 @@
  * in a graph. The order of every sum depends on shapes alone, so results have the same bits in
  * every run.
  *
- * If a launch fails, the function fails as cuda_error() of error.h does. For other types the
- * functions return STATUS_UNSUPPORTED. */
+ * If a launch fails, the function fails as cuda_error() of error.h does. For tensors of other types
+ * the functions return STATUS_UNSUPPORTED. */
 #pragma once
 
 #include "kernels/ops.h"

@@ -13,7 +13,7 @@ enum status cuda_alloc(struct device *base, size_t bytes, void **mem)
         cudaGetLastError(); /* clears the error, which the next launch would report again */
         return status_fail(
             STATUS_OOM,
-            "GPU %d has no memory for another %.1f MiB; its total is %.1f GiB; use a "
+            "GPU %d has no memory for another %.1f MiB; it has %.1f GiB in total; use a "
             "smaller batch or image",
             base->index, (double)bytes / 1048576.0, (double)dev->memory / 1073741824.0);
     }

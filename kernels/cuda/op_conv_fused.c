@@ -1,5 +1,5 @@
-/* Convolutions fused with the batch norm and ReLU around them. Only the library's plan runs, except
- * that an fp32 DW is converted from the library's result in the workspace.
+/* Convolutions fused with the batch norm and ReLU around them. An operation executes only the
+ * library's plan and, if DW is fp32, the conversion to DW of the library's result in the workspace.
  *
  * SUMS, AFFINE and EQ consist of several arrays with a value per channel, one after the other; each
  * array is a port of the graph. Emulated precision is not supported: the library cannot round

@@ -4,8 +4,8 @@
  * channels of padding are 0. A network's input image has 4 channels in memory, which tensor cores
  * can load: convolution requests this layout, normalize writes it, and a reorder converts it.
  *
- * An fp32 input that rounds (ops.h) must have been rounded already. Results stay raw, except
- * results of one dimension, which are rounded in place at the end. */
+ * An fp32 input whose `rounds` (ops.h) is another type must have been rounded already. Results stay
+ * raw, except results of one dimension, which are rounded in place at the end. */
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -22,13 +22,13 @@ int64_t cuda_channels(const struct tensor_desc *t);
 void cuda_set_channels(struct tensor_desc *t, int64_t channels);
 
 /* Gives tensors of layout ANY the layout `led` (if 4-d) or PLAIN, fills in the bytes of all
- * tensors, and marks results that round as raw. STATUS_UNSUPPORTED if an input is raw (except for
- * ROUND and REORDER), or if the floating tensors of 2 or more dimensions, except DW, have different
- * types. */
+ * tensors, and marks results whose `rounds` is not F32 as raw. STATUS_UNSUPPORTED if an input is
+ * raw (except for ROUND and REORDER), or if the floating tensors of 2 or more dimensions, except
+ * DW, have different types. */
 MUST_CHECK enum status cuda_resolve(struct op_desc *desc, enum layout led);
 
-/* cuda_resolve for convolution and linear, whose inputs that round to TF32 may be raw: tensor cores
- * read only the bits of TF32 (Hopper truncates the others). */
+/* cuda_resolve for convolution and linear, whose inputs may be raw if their `rounds` is TF32:
+ * tensor cores read only the bits of TF32 (Hopper truncates the others). */
 MUST_CHECK enum status cuda_resolve_operands(struct op_desc *desc, enum layout led);
 
 /* STATUS_UNSUPPORTED unless every 4-d tensor of `desc` has the order `led`. */

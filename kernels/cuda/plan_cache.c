@@ -80,7 +80,8 @@ static bool key_valid(const char *key)
     return true;
 }
 
-/* Limits the types of knobs, because cuDNN's are small numbers of an enum. */
+/* Checks a plan's choice. A large knob type is invalid, because cuDNN's knob types are small
+ * numbers of an enum. */
 static bool plan_valid(const struct plan_choice *choice)
 {
     bool valid = choice->nanoseconds >= 0 && choice->engine >= 0 && choice->engine <= INT32_MAX &&

@@ -42,7 +42,7 @@ static double row_loss(const double *x, int64_t classes, const struct target *t,
     return loss;
 }
 
-/* d row_loss / dx, times `scale`. */
+/* Computes the gradient d row_loss / dx, times `scale`. */
 static void row_gradient(const double *x, int64_t classes, const struct target *t, double smoothing,
                          double scale, double *dx)
 {
@@ -55,7 +55,8 @@ static void row_gradient(const double *x, int64_t classes, const struct target *
     }
 }
 
-/* Number of logits before the label's when sorted from the largest, ties by index. */
+/* Number of logits that rank above the label's logit: those that are larger, or equal at a lower
+ * index. */
 static int64_t row_rank(const double *x, int64_t classes, int64_t label, double own)
 {
     int64_t above = 0;

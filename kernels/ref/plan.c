@@ -1,4 +1,4 @@
-/* Plans of the reference: layouts resolved, tensors unpacked to doubles, results packed. Each
+/* Plans of the reference. They resolve layouts, unpack tensors to doubles and pack results. Each
  * element is rounded to its tensor's `rounds` when unpacked and when packed. */
 #include "kernels/ref/plan.h"
 

@@ -1,4 +1,5 @@
-/* Finds the maximum of each window in a row of windows, and its index in the window. */
+/* Finds the maximum of each window in a row of windows, and the index of the maximum in the
+ * window. */
 #include "kernels/cpu/isa/element.h"
 
 #include <math.h>

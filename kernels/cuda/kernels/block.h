@@ -1,4 +1,5 @@
-/* Sums and maxima over the threads of a one-dimensional block of THREADS, in a fixed order. */
+/* Sums and maxima over the threads of a one-dimensional block of THREADS threads, in a fixed
+ * order. */
 #pragma once
 
 #include "kernels/cuda/kernels/launch.h"

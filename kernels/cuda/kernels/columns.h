@@ -24,9 +24,9 @@ enum {
  * multiple of UNIT. */
 #define COLUMN_KERNEL static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
 
-/* Number of rows that a thread loads before it computes. `bytes` is how much it loads of each
- * tensor, which the registers limit. The number is 1 for unaligned rows, because their work per
- * element is so large that more loads save no time. */
+/* Number of rows that a thread loads before it computes. `bytes` is the number of bytes that it
+ * loads of each tensor; the number of registers limits it. The number is 1 for unaligned rows,
+ * because their work per element is so large that more loads save no time. */
 template <typename T, bool ALIGNED> static constexpr __host__ __device__ int column_ahead(int bytes)
 {
     int rows = bytes / (UNIT * (int)sizeof(T));
@@ -56,14 +56,14 @@ static inline struct columns columns_cut(int64_t rows, int width, int most)
     return m;
 }
 
-/* For sums over rows. */
+/* Returns the cut for sums over rows. */
 static inline struct columns columns_to_sum(int64_t rows, int width)
 {
     return columns_cut(rows, width, COLUMN_SUM_BLOCKS);
 }
 
-/* The cut for an elementwise pass. The previous pass has read the rows from first to last, so the
- * elementwise pass starts with the last rows, which are still in the cache. */
+/* Returns the cut for an elementwise pass. The previous pass has read the rows from first to last,
+ * so the elementwise pass starts with the last rows, which are still in the cache. */
 static inline struct columns columns_to_map(const struct cu_queue *q, int64_t rows, int width)
 {
     struct columns m = columns_cut(rows, width, q->multiprocessors * COLUMN_RESIDENT);

@@ -39,8 +39,8 @@ static __global__ void check_labels(struct cu_xent a, struct xent_work *work)
         *a.bad_label = mine;
 }
 
-/* A row, whose units the threads of a block share; `max` is its largest logit and `log_sum` the
- * logarithm of the sum of exp(x - max). */
+/* A row of logits. The threads of a block divide its units among themselves; `max` is its largest
+ * logit and `log_sum` the logarithm of the sum of exp(x - max). */
 template <typename T> struct logits {
     const T *x;
     int classes;

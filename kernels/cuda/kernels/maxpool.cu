@@ -75,7 +75,8 @@ enum status cu_maxpool_fwd(const struct cu_queue *q, const struct cu_pool *p, co
 /* The outputs whose windows contain input i. */
 static __device__ struct pool_span windows_of(int i, int kernel, int stride, int pad, int out)
 {
-    int last = (i + pad) / stride, first = i + pad - kernel; /* one before the first start */
+    int last = (i + pad) / stride, first = i + pad - kernel; /* one less than the smallest start of
+                                                              * a window that contains i */
     struct pool_span s = {first < 0 ? 0 : first / stride + 1, last + 1 < out ? last + 1 : out};
     return s;
 }

@@ -171,7 +171,7 @@ static void bad_labels_surface_at_the_next_wait(void **state)
                                    [ROLE_WORKSPACE] = workspace};
     OK(op_execute(plan, arg, k->s));
     assert_int_equal(k->b->stream_sync(k->s), STATUS_INVALID);
-    assert_string_equal(status_message(), "the label of row 1 is not a class");
+    assert_string_equal(status_message(), "the label of row 1 is not the index of a class");
     OK(k->b->download(k->s, &got, metrics, sizeof got));
     OK(k->b->stream_sync(k->s));
     assert_int_equal(got.count, 0);
