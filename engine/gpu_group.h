@@ -31,7 +31,8 @@ MUST_CHECK enum status gpu_group_open_first(struct device_list *list, const stru
                                             int threads, struct device **dev);
 
 /* Finds NCCL (comm_nccl_find). *port is NULL if `via` is the host, or if `via` is VIA_AUTO and NCCL
- * is missing. If NCCL is missing, the rank for which `leads` is set prints a warning. */
+ * is missing. In the second case, the rank for which `leads` is set prints a warning. Fails if
+ * `via` is VIA_NCCL and NCCL is missing. */
 MUST_CHECK enum status gpu_group_find(enum comm_via via, bool leads, struct nccl_port **port);
 
 /* Opens c[0 .. n-1], for the first n devices of every rank, over the transport that

@@ -286,8 +286,8 @@ static enum status no_such_value(const struct network *net, int i)
                        net->graph->param[i].name);
 }
 
-/* Sets parameter i to the values of `plain`, rounded to `type`, because the optimizer stores the
- * parameter rounded to that type. */
+/* Sets the weights or the momentum of parameter i to `plain`, rounded to `type`, because the
+ * optimizer stores both rounded to that type. */
 static enum status set_rounded(struct network *net, int i, enum dtype type, void *at,
                                const float *plain)
 {

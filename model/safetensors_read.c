@@ -117,8 +117,9 @@ static enum status header_read(struct reading *r)
     TRY(file_read_next(r, prefix, sizeof prefix));
     uint64_t length = safetensors_prefix_get(prefix);
     if (length > SAFETENSORS_HEADER_MAX)
-        return damaged(r, "its header would have %" PRIu64 " bytes, more than the format's %d",
-                       length, SAFETENSORS_HEADER_MAX);
+        return damaged(
+            r, "its header would have %" PRIu64 " bytes, more than the format's limit of %d",
+            length, SAFETENSORS_HEADER_MAX);
     if (length > r->file_bytes - sizeof prefix)
         return damaged(r, "its header of %" PRIu64 " bytes ends past the end of the file", length);
     r->header_length = (size_t)length;
@@ -206,7 +207,7 @@ static enum status place_parse(const struct reading *r, const json_t *json, stru
     if ((uint64_t)end > r->data_bytes)
         return damaged(r, "tensor '%s' ends past the end of the file", name.text);
     if ((size_t)(end - begin) != p->entry.bytes)
-        return damaged(r, "tensor '%s' has %" JSON_INTEGER_FORMAT " bytes where its shape has %zu",
+        return damaged(r, "tensor '%s' has %" JSON_INTEGER_FORMAT " bytes, but its shape needs %zu",
                        name.text, end - begin, p->entry.bytes);
     p->begin = (size_t)begin;
     return STATUS_OK;

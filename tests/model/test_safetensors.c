@@ -213,7 +213,7 @@ static void test_damaged_headers(void **state)
         {"{\"a\":" T("U8", "1", "0,1.5") "}", 1, "'a' has no data offsets"},
         {"{\"a\":" T("U8", "1", "-1,0") "}", 1, "impossible data offsets"},
         {"{\"a\":" T("U8", "1", "1,0") "}", 1, "impossible data offsets"},
-        {"{\"a\":" T("F32", "2", "0,4") "}", 4, "4 bytes where its shape has 8"},
+        {"{\"a\":" T("F32", "2", "0,4") "}", 4, "4 bytes, but its shape needs 8"},
         {"{\"a\":" T("F32", "2", "0,8") "}", 7, "'a' ends past the end of the file"},
         {"{\"a\":" T("U8", "1", "0,1") ",\"b\":" T("U8", "2", "0,2") "}", 2, "'b' overlaps"},
         {"{\"a\":" T("U8", "1", "0,1") ",\"b\":" T("U8", "1", "2,3") "}", 3, "'b' leaves a gap"},
