@@ -94,7 +94,8 @@ struct network *engine_network(struct engine *e);
 struct device *engine_device(struct engine *e);
 int engine_buckets(const struct engine *e);
 
-/* The transport of gradients, as "mpi" or "local, staged through host memory"; NULL: none. */
+/* The transport of gradients, for example "mpi" or "local, staged through host memory"; NULL:
+ * none. */
 const char *engine_comm_name(const struct engine *e);
 /* One line that says why GPUs exchange gradients through the host; "" if GPUs do not, or if the
  * user requested the host. */

@@ -178,9 +178,9 @@ MUST_CHECK enum status op_plan(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan);
 void op_plan_free(struct op_plan *plan); /* NULL is fine */
 
-/* For backends: allocates a plan of `size` bytes. It begins with a struct op_plan, which contains a
- * copy of `desc`; the bytes after that struct are 0. op_plan_free frees the plan with free(),
- * unless the backend sets the plan's member `free`, as for a plan that owns more memory. */
+/* For backends: allocates a plan of `size` bytes. The plan begins with a struct op_plan, which
+ * contains a copy of `desc`; the bytes after that struct are 0. op_plan_free frees the plan with
+ * free(), unless the backend sets the plan's member `free`, as for a plan that owns more memory. */
 MUST_CHECK enum status op_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
                                    const char *impl, op_executor *execute, struct op_plan **plan);
 

@@ -399,7 +399,7 @@ enum status program_metrics(struct program *p, struct loss_metrics *m)
     return program_wait(p);
 }
 
-/* Converts n values of a narrow type to float. */
+/* Converts n values of a 16-bit type to float. */
 static void widen(enum dtype type, const uint16_t *narrow, float *wide, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

@@ -32,7 +32,7 @@ MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype
                                 enum layout layout);
 
 /* cpu_take for a tensor that must have the type and rounding of `like`: STATUS_UNSUPPORTED if it
- * has another type or rounding, or if `like` has no floating type. Sets results as not raw. */
+ * has another type or rounding, or if `like` has no floating type. Marks results as not raw. */
 MUST_CHECK enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layout,
                                      const struct tensor_desc *like);
 

@@ -46,7 +46,7 @@ MUST_CHECK enum status conv_plan_open(const struct cudnn_device *dev,
                                       struct conv_plan *plan);
 void conv_plan_close(struct conv_plan *plan); /* a zeroed struct is fine */
 
-/* Writes the key of a problem's plan, as "NVIDIA H200 sm90 cudnn91900 fwd fp16 n256 ...". The key
- * also says whether only deterministic engines are allowed. */
+/* Writes the key of a problem's plan, for example "NVIDIA H200 sm90 cudnn91900 fwd fp16 n256 ...".
+ * The key also says whether only deterministic engines are allowed. */
 void conv_plan_key(const struct cudnn_device *dev, const struct conv_problem *problem,
                    const struct plan_limits *limits, char key[PLAN_KEY_MAX]);

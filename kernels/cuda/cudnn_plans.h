@@ -29,7 +29,7 @@ struct plan_limits {
 struct cudnn_plan {
     struct cudnn_desc desc;
     struct plan_choice choice; /* the engine and settings of the plan */
-    size_t workspace;          /* bytes, 16-byte aligned */
+    size_t workspace;          /* bytes; the memory must be aligned to 16 bytes */
     bool runtime_compiled;
     bool deterministic;
     bool tensor_cores;
