@@ -20,7 +20,8 @@ enum status network_flip(struct network *net, enum param_value v, int i, int64_t
     void *at = network_place(net, v, i, &bytes);
     int64_t n = param_count(&net->graph->param[i]);
     if (!at || bit < 0 || bit / 32 >= n)
-        return status_fail(STATUS_INVALID, "'%s' is not a value of the network, or has no bit %lld",
+        return status_fail(STATUS_INVALID,
+                           "parameter '%s' has no such value, or the value has no bit %lld",
                            net->graph->param[i].name, (long long)bit);
     uint32_t *plain;
     TRY(array_new(&plain, n));

@@ -17,8 +17,8 @@ bool cuda_lies(const struct tensor_desc *t, enum layout layout);
 /* Number of channels that a 4-d tensor has in memory. */
 int64_t cuda_channels(const struct tensor_desc *t);
 
-/* Gives `t` `channels` channels in memory: makes it OPAQUE, or NHWC if that is the tensor's own
- * number of channels. */
+/* Sets the number of channels that `t` has in memory: `t` becomes OPAQUE, or NHWC if `channels` is
+ * its own number of channels. */
 void cuda_set_channels(struct tensor_desc *t, int64_t channels);
 
 /* Gives tensors of layout ANY the layout `led` (if 4-d) or PLAIN, fills in the bytes of all

@@ -1,8 +1,8 @@
 /* A line is sixteen floats, in as many registers as the instruction set needs.
  *
- * Sixteen is a multiple of every channel group of the blocked layouts (1, 8, 16), so that in all
- * these layouts each lane of a line belongs to one channel. Registers are declared as GCC's vector
- * types; loads and stores accept any address that is valid for floats. Streaming stores need
+ * Sixteen is a multiple of the size of a channel group in every blocked layout (1, 8, 16), so that
+ * in all these layouts each lane of a line belongs to one channel. Registers are declared as GCC's
+ * vector types; loads and stores accept any address that is valid for floats. Streaming stores need
  * intrinsics of x86-64; elsewhere they are ordinary stores. */
 #pragma once
 
