@@ -1,4 +1,4 @@
-/* bench accuracy: trains at each precision, and judges the accuracy. */
+/* bench accuracy: trains at each precision and compares the accuracy with recorded runs. */
 #include "bench/accuracy.h"
 
 #include "base/array.h"
@@ -29,8 +29,8 @@ struct accuracy {
 
 /* --- training --- */
 
-/* [0] is the quickstart's training, whose CPU runs are in results/recorded; [1] is a short
- * training. */
+/* trainings[0] is the quickstart's training, which was recorded on CPUs (results/recorded).
+ * trainings[1] is a short training, for --quick. */
 static const struct {
     struct accuracy_training of;
     struct train_photos photos;
@@ -95,7 +95,8 @@ static const char *why_of(const struct accuracy_row *row)
     return *row->why ? row->why : "its training did not begin in time";
 }
 
-/* Fails for a wrong result or a missing one; a wrong result of any precision takes precedence. */
+/* Fails if a result is wrong or missing. If there are results of both kinds, the message names the
+ * wrong ones. */
 static enum status accuracy_verdict(const struct accuracy *a)
 {
     char wrong[128] = "", missing[128] = "";
@@ -107,9 +108,10 @@ static enum status accuracy_verdict(const struct accuracy *a)
             text_join(wrong, sizeof wrong, ", ", "%s", row->precision);
     }
     if (*wrong)
-        return status_fail(STATUS_MISMATCH,
-                           "accuracy is more than %g point out of the range of recorded runs: %s",
-                           ACCURACY_MARGIN, wrong);
+        return status_fail(
+            STATUS_MISMATCH,
+            "accuracy is more than %g percentage point outside the range of the recorded runs: %s",
+            ACCURACY_MARGIN, wrong);
     if (*missing)
         return status_fail(STATUS_DATA, "precisions without a result: %s", missing);
     return STATUS_OK;
@@ -184,7 +186,7 @@ static enum status accuracy_print(const struct accuracy *a)
 
 /* --- the benchmark --- */
 
-/* The built-in references exist for the full training only. */
+/* There are built-in references only for the full training, not for the short one. */
 static enum status read_references(const struct accuracy_config *c, struct accuracy_references *r)
 {
     *r = (struct accuracy_references){.n = 0};
@@ -216,7 +218,7 @@ static enum status train_rows(struct accuracy *a)
     return STATUS_OK;
 }
 
-/* Prints the results so far even where training ended early. */
+/* Prints the results that exist even if the trainings ended early. */
 static enum status measure_accuracy(struct accuracy *a)
 {
     struct first_failure first = {0};

@@ -24,9 +24,9 @@ struct accuracy_config {
                            * exists for the full training only */
 };
 
-/* Trains, compares and prints; then fails with STATUS_INTERRUPTED after a signal, STATUS_MISMATCH
- * where a result is out of its range, STATUS_DATA where a precision has no result. */
+/* Trains, compares and prints. Afterwards fails with STATUS_INTERRUPTED if a signal arrived,
+ * STATUS_MISMATCH if a result is out of its range, or STATUS_DATA if a precision has no result. */
 MUST_CHECK enum status bench_accuracy(const struct accuracy_config *c);
 
-/* Prints the reference as JSON, in the form of the built-in file. */
+/* Prints the references as JSON, in the format of the built-in table. */
 MUST_CHECK enum status accuracy_print_reference(const struct accuracy_config *c);

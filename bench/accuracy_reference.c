@@ -22,7 +22,9 @@ static enum status add_value(struct accuracy_references *r, const char *precisio
         of++;
     if (of == end) {
         if (r->n == ACCURACY_REFERENCES_MAX || strlen(precision) >= sizeof of->precision)
-            return status_fail(STATUS_DATA, "too many precisions, or a long name: '%s'", precision);
+            return status_fail(STATUS_DATA,
+                               "there are too many precisions, or the name '%s' is too long",
+                               precision);
         r->n++;
         *of = (struct accuracy_reference){.min = INFINITY, .max = -INFINITY};
         snprintf(of->precision, sizeof of->precision, "%s", precision);
@@ -42,7 +44,10 @@ static enum status add_run(const struct run *run, const struct accuracy_training
         run_config_count(run, "image_size", 0) != t->image_size ||
         run_config_count(run, "batch_size", 0) != t->batch ||
         run_config_count(run, "epochs", 0) != t->epochs)
-        return status_fail(STATUS_DATA, "'%s' is a run of another training", run->dir);
+        return status_fail(
+            STATUS_DATA,
+            "'%s' is a run with another network, image size, batch size or number of epochs",
+            run->dir);
     if (isnan(top1))
         return status_fail(STATUS_DATA, "'%s' has no validation top-1", run->dir);
     return add_value(r, run_config_text(run, "precision", ""), top1);

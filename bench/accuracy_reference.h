@@ -30,16 +30,16 @@ struct accuracy_training {
     int image_size, batch, epochs;
 };
 
-/* Reads the runs in the subfolders of `dir`. STATUS_DATA where there are none, or where one cannot
- * be read or has other settings than `t`. */
+/* Reads the runs in the subfolders of `dir`. STATUS_DATA if there are no runs, or if a run cannot
+ * be read or its settings differ from `t`. */
 MUST_CHECK enum status accuracy_references_read(const char *dir, const struct accuracy_training *t,
                                                 struct accuracy_references *r);
 
 /* Reads the built-in table. */
 MUST_CHECK enum status accuracy_references_built_in(struct accuracy_references *r);
 
-/* The reference of a precision; NULL: there is none. amp has the reference of O1. O0 and tf32,
- * which no recorded CPU run has, have the reference of fp32. */
+/* Returns the reference of a precision, or NULL if there is none. For amp, that is the reference of
+ * O1. For O0 and tf32, at which no CPU run was recorded, it is that of fp32. */
 const struct accuracy_reference *accuracy_reference_find(const struct accuracy_references *r,
                                                          const char *precision);
 

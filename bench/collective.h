@@ -8,7 +8,7 @@
  *
  * In device memory, a sample is measured by the clock of the device, from the moment at which the
  * data is ready on a stream until that stream can use the result. The communicator is the one that
- * training uses. The host makes and checks the values.
+ * training uses. The host generates the input values and checks the results.
  *
  * Sizes, counts and bandwidths are defined as in nccl-tests (its PERFORMANCE.md and src/). With n
  * ranks, algbw is bytes over seconds, and the bytes of a kind whose ranks have parts (allgather,
@@ -44,11 +44,11 @@ struct collective_config {
     int gpus;            /* GPUs of each process, from local rank times this number on; 0: those
                           * that options.devices names */
     int checks;          /* checks of each result, each with new values; 0: none */
-    int ranks;           /* number of threads that act as ranks; 0: the processes of the job are the
-                          * ranks or, without a job, 2 threads */
+    int ranks;           /* number of threads that act as ranks; 0: the ranks are the processes of
+                          * the job, or 2 threads if there is no job */
     enum comm_via via;   /* how devices communicate */
     const int64_t *list; /* (listed) sizes in bytes, ascending, used instead of step and factor;
-                          * first and last are its ends; NULL: no list */
+                          * `first` and `last` are its first and last size; NULL: no list */
     int listed;
 };
 
@@ -57,19 +57,20 @@ enum collective_place { COLLECTIVE_OUT, COLLECTIVE_IN, COLLECTIVE_PLACES };
 struct collective_time {
     struct harness_result time;
     double algbw, busbw; /* 1e9 bytes/s, from the median time */
-    int64_t wrong;       /* wrong elements over all ranks and checks; -1: not checked */
+    int64_t wrong;       /* number of wrong elements over all ranks and checks; -1: not checked */
 };
 
 struct collective_row {
-    int64_t bytes, count; /* as nccl-tests prints them: bytes of all ranks' parts, elements of one
-                           * part */
+    int64_t bytes, count; /* as nccl-tests prints them: `bytes` of all ranks' parts together,
+                           * `count` elements of one part */
     struct collective_time place[COLLECTIVE_PLACES];
 };
 
-/* Defaults for all but the kind: fp32 sums of 1 KiB to 64 MiB, each size twice the previous one. */
+/* Returns the defaults of all members but the kind: fp32 sums of 1 KiB to 64 MiB, each size twice
+ * the previous one. */
 struct collective_config collective_config_default(void);
 
-/* "float", "half" ...: nccl-tests' names of types. */
+/* Returns the name of the type in nccl-tests: "float", "half" ... */
 const char *collective_type_str(enum dtype type);
 
 /* Whether a rank's send or recv has a part for each rank. */
@@ -84,14 +85,14 @@ void collective_bandwidth(enum comm_kind kind, int ranks, int64_t bytes, struct 
 
 /* --- values (collective_check.c) --- */
 
-/* Element i of the input of rank `rank` of `ranks` in check number `round`. It is a whole number so
- * small that every type represents it and its sum over all ranks exactly. */
+/* Returns element i of the input of rank `rank` of `ranks` in check number `round`. The element is
+ * a whole number, small enough that every type represents it and its sum over all ranks exactly. */
 double collective_value(int64_t i, int rank, int ranks, int round);
 
-/* Writes the values of elements 0 to n-1. */
+/* Sets elements 0 to n-1 to the values that collective_value returns. */
 void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks, int round);
 
-/* Writes a bit pattern that no input or result has. */
+/* Sets n elements to a bit pattern that no input and no result has. */
 void collective_poison(enum dtype type, void *mem, int64_t n);
 
 /* The number of elements of `rank`'s result; 0 where it has none. `count` as in comm_op. */
@@ -113,20 +114,22 @@ struct collective_buffers {
     void *send, *recv;            /* (turns, bytes) */
     struct collective_turn *turn; /* (turns) */
     double word;
-    struct comm *words; /* the same ranks, for control messages: slowest time, wrong elements */
-    /* Members for the communicator of a device: */
+    struct comm *words; /* communicator of the same ranks for control messages: the slowest time,
+                         * the number of wrong elements */
+    /* Used only if the communicator is a device's: */
     struct device *device;
     void *host; /* pinned memory, in which values are made and checked */
     struct stream *stream;
     struct event *from, *ready, *to, *over[COLLECTIVE_AGGREGATED_MAX];
 };
-/* `words` works on host memory, or accepts it (comm_op.on_host); it may be `comm`. */
+/* `words` is a communicator for host memory, or one that accepts host memory (comm_op.on_host). It
+ * may be the same communicator as `comm`. */
 MUST_CHECK enum status collective_buffers_open(struct comm *comm, struct comm *words, int64_t bytes,
                                                int turns, struct collective_buffers *b);
 void collective_buffers_close(struct collective_buffers *b); /* a zeroed one is fine */
 
-/* Measures and checks one size. Every rank calls it and gets the same row. Wrong results are not a
- * failure here: the row counts them. */
+/* Measures and checks one size. Every rank calls this function and gets the same row. Wrong results
+ * are not a failure here: the row counts them. */
 MUST_CHECK enum status collective_measure(const struct collective_config *c, struct comm *comm,
                                           struct collective_buffers *b, int64_t bytes,
                                           struct collective_row *row);
@@ -171,7 +174,8 @@ struct collective_ranks {
     const char *why;           /* see collective_report */
 };
 
-/* Measures all sizes between the ranks and prints; then STATUS_MISMATCH if a result was wrong. */
+/* Measures all sizes between the ranks and prints them. Afterwards returns STATUS_MISMATCH if a
+ * result was wrong. */
 MUST_CHECK enum status collective_run(const struct collective_config *c, struct world *w,
                                       const struct collective_ranks *ranks);
 
@@ -191,8 +195,8 @@ struct collective_devices {
     struct comm *comm[DEVICES_MAX], *words[DEVICES_MAX];
 };
 
-/* Finds the devices that --devices names; called before the world is opened. STATUS_USAGE for
- * devices that use host memory. */
+/* Finds the devices that --devices names. Must be called before the world is opened. STATUS_USAGE
+ * for devices that use host memory. */
 MUST_CHECK enum status collective_devices_find(const struct collective_config *c,
                                                struct collective_devices *d);
 /* Opens the devices, and communicators between them and the devices of all other processes. */
@@ -201,5 +205,5 @@ MUST_CHECK enum status collective_devices_open(const struct collective_config *c
 /* Leaves comm[] open: collective_run closes it. */
 void collective_devices_close(struct collective_devices *d);
 
-/* Finds or starts the ranks and calls collective_run. A rank that fails ends the job. */
+/* Finds or starts the ranks and calls collective_run. If a rank fails, the job ends. */
 MUST_CHECK enum status bench_collective(const struct collective_config *c);

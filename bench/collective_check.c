@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-/* bfloat16 has eight significant bits: whole numbers up to SUM_MAX are exact in every type. */
+/* bfloat16 has eight significant bits, so whole numbers up to SUM_MAX are exact in every type. */
 enum { SUM_MAX = 255, VALUE_MAX = 127 };
 
-/* A hash of index, rank and round: so misplaced elements and elements of an earlier round are
- * detected. */
+/* Returns a hash of index, rank and round, so that the check detects misplaced elements and
+ * elements of an earlier round. */
 static uint32_t mixed(int64_t i, int rank, int round)
 {
     uint32_t x =
@@ -34,7 +34,7 @@ void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks,
         dtype_store(type, mem, i, collective_value(i, rank, ranks, round));
 }
 
-/* With all bits set, an element is NaN, -1 or 255, by its type. */
+/* With all bits set, an element is NaN, -1 or 255, depending on its type. */
 void collective_poison(enum dtype type, void *mem, int64_t n)
 {
     memset(mem, 0xff, (size_t)n * dtype_size(type));
@@ -53,7 +53,7 @@ static double combined(enum comm_reduction reduction, int64_t i, int ranks, int 
     return reduction == COMM_AVG ? result / ranks : result;
 }
 
-/* The expected element i of rank's result. */
+/* Returns the expected value of element i in the result of `rank`. */
 static double expected(const struct collective_config *c, int64_t i, int64_t count, int rank,
                        int ranks, int round)
 {

@@ -78,7 +78,8 @@ enum status collective_devices_open(const struct collective_config *c, struct wo
             "cuda does",
             d->flag, w->size, comm_kind_str(c->kind));
     TRY(gpu_group_open(&d->group, &nccl, d->n, host, d->device, d->comm));
-    for (int i = 0; i < d->n; i++) /* if staged, comm[i] alone may use host[i] */
+    /* A communicator through the host uses host[i] itself, and no other may use it. */
+    for (int i = 0; i < d->n; i++)
         d->words[i] = d->group.direct ? host[i] : d->comm[i];
     return STATUS_OK;
 }

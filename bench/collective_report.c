@@ -96,8 +96,8 @@ static double average(const struct collective_report *r)
 
 /* --- CSV and the record --- */
 
-/* A line of the report: one size. In CSV it has the time out of place or in place (`place`); in the
- * record it has both times. */
+/* A line of the report, for one size. A line of the CSV has one time: out of place or in place
+ * (`place`). A line of the record has both times. */
 struct collective_line {
     const struct collective_row *row;
     int place;

@@ -49,7 +49,8 @@ static enum status report_begin(struct job *j, int ranks, struct collective_repo
     return STATUS_OK;
 }
 
-/* The size with index i, in bytes; -1 after the last one. `before` is the previous size. */
+/* Returns size number i, in bytes, or -1 if i is beyond the last size. `before` is the previous
+ * size. */
 static int64_t size_number(const struct collective_config *c, int i, int64_t before)
 {
     if (c->list)
@@ -127,8 +128,8 @@ enum status collective_run(const struct collective_config *c, struct world *w,
     CHECK(thread_pool_open(ranks->members, &j->pool));
     CHECK(thread_pool_run(j->pool, member_run, j));
     if (j->wrong > 0)
-        st = status_fail(STATUS_MISMATCH, "%" PRId64 " elements that %s gave are wrong", j->wrong,
-                         comm_kind_str(c->kind));
+        st = status_fail(STATUS_MISMATCH, "%" PRId64 " elements of the results of %s are wrong",
+                         j->wrong, comm_kind_str(c->kind));
 done:
     for (int i = 0; i < ranks->members; i++)
         if (ranks->comm[i] != w->comm)
@@ -150,7 +151,8 @@ static enum status run_on_devices(const struct collective_config *c, struct worl
     return collective_run(c, w, &ranks);
 }
 
-/* Ranks are the processes of the job, threads of this process, or devices. */
+/* Opens the ranks and measures. The ranks are the processes of the job, threads of this process, or
+ * devices. */
 static enum status collective_job(const struct collective_config *c, struct world *w,
                                   struct collective_devices *d)
 {

@@ -1,4 +1,5 @@
-/* Times a network's convolutions, and compares their total with its training step. */
+/* Times a network's convolutions, and compares the sum of their times with the time of a training
+ * step. */
 #include "bench/conv.h"
 
 #include "base/array.h"
@@ -14,7 +15,7 @@
 
 static const char *const pass_name[CONV_PASSES] = {"fwd", "bwd_data", "bwd_weights"};
 
-/* One distinct convolution; count[p] layers of the network run pass p of it. */
+/* One distinct convolution. count[p] is the number of layers of the network that run its pass p. */
 struct shape {
     char layer[NAME_MAX_LEN]; /* the first layer with this shape */
     struct op_desc fwd;
@@ -35,7 +36,7 @@ struct conv_bench {
     int64_t wrong;        /* in all shapes */
 };
 
-/* Describes the forward convolution of a node. All layouts are ANY: the library chooses. */
+/* Describes the forward convolution of a node. All layouts are ANY, so the library chooses them. */
 static struct op_desc describe(const struct node *n, int64_t batch, const struct node *in)
 {
     struct op_desc d = {.kind = OP_CONV_FWD,
@@ -55,7 +56,7 @@ static bool same_dims(const struct tensor_desc *a, const struct tensor_desc *b)
     return memcmp(a->dim, b->dim, sizeof a->dim) == 0;
 }
 
-/* Compares the properties that `describe` sets. */
+/* Whether two convolutions agree in all properties that `describe` sets. */
 static bool same_shape(const struct op_desc *a, const struct op_desc *b)
 {
     const struct conv_attr *p = &a->attr.conv, *q = &b->attr.conv;
@@ -137,7 +138,7 @@ static enum status check_ops(struct conv_bench *b)
     return STATUS_OK;
 }
 
-/* Seconds of all convolutions of a step in round r. */
+/* Returns the total time, in seconds, of all convolutions of a training step in round r. */
 static double round_bound(const struct conv_bench *b, int r)
 {
     double sum = 0;
@@ -208,7 +209,7 @@ static void conv_columns(struct bench_table *t, const void *row)
 
 /* Statistics over the rounds: seconds of the convolutions and of the step, and their ratio. */
 struct summary {
-    struct stats bound, step, share; /* step and share are empty without the step */
+    struct stats bound, step, share; /* step and share are empty if the step was not timed */
 };
 
 static enum status sum_up(const struct conv_bench *b, struct summary *s)
@@ -243,7 +244,7 @@ static enum status conv_print_json(const struct conv_bench *b, const char *about
     return bench_record_rows(&head, more, "shapes", t);
 }
 
-/* Prints the bound, the step, and their ratio. */
+/* Prints the time of the convolutions (the bound), the time of the step, and their ratio. */
 static void print_summary(const struct conv_bench *b, const struct summary *s)
 {
     const struct bench_options *o = b->options;

@@ -9,6 +9,6 @@
 
 #include "bench/noise_step.h"
 
-/* Measures, checks and prints; with `step`, times the training step too. Then STATUS_MISMATCH if a
- * result was wrong. */
+/* Measures, checks and prints. If `step`, times the training step too. Afterwards returns
+ * STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_conv(const struct bench_options *o, bool step);

@@ -36,7 +36,7 @@ struct op_desc conv_deepbench_desc(const struct deepbench_conv *c, enum dtype ty
     return d;
 }
 
-/* Size of the tensors and of their fp32 copies for the check, MiB. */
+/* Returns the size in MiB of the operation's tensors and of their fp32 copies for the check. */
 static double needed_mib(const struct op_desc *d)
 {
     double bytes = 0;
@@ -83,7 +83,7 @@ enum status conv_deepbench_measure(const struct conv_deepbench_config *c, struct
     return STATUS_OK;
 }
 
-/* MiB of available host memory; 0: unknown. */
+/* Returns the available host memory in MiB, or 0 if it is unknown. */
 static double free_mib(void)
 {
     enum { MEMINFO_MAX = 1 << 16 };

@@ -15,8 +15,8 @@ enum { CONV_DEEPBENCH_SCHEMA = 1, CONV_DEEPBENCH_WHY_MAX = 256 };
 
 struct conv_deepbench_config {
     struct bench_options options; /* .max_mib: memory that a convolution may need; 0: 3/4 of the
-                                   * host's available memory, no limit on a GPU; .peak NULL: no
-                                   * percentages of the peak */
+                                   * available memory on the host, no limit on a GPU. .peak: if
+                                   * NULL, no percentages of the peak are printed */
     enum dtype type; /* type of operands and results, F32, TF32, F16 or BF16; the parameters'
                       * gradient is fp32 */
 };
@@ -25,13 +25,14 @@ struct conv_deepbench_pass {
     bool measured;
     struct harness_result time;
     double flops;
-    int64_t wrong;                    /* recomputed elements that are wrong */
-    char why[CONV_DEEPBENCH_WHY_MAX]; /* one line: why only this pass was not measured; else "" */
+    int64_t wrong;                    /* number of recomputed elements that are wrong */
+    char why[CONV_DEEPBENCH_WHY_MAX]; /* one line: why this pass was not measured although the
+                                       * convolution was; else "" */
 };
 
 struct conv_deepbench_row {
     const struct deepbench_conv *conv;
-    double mib;                       /* least memory for the largest pass and its check */
+    double mib;                       /* memory that the largest pass and its check need */
     char why[CONV_DEEPBENCH_WHY_MAX]; /* one line: why no pass was measured; else "" */
     struct conv_deepbench_pass pass[CONV_PASSES];
 };
@@ -39,7 +40,8 @@ struct conv_deepbench_row {
 /* Describes one pass of a convolution, with tensors of the type. */
 struct op_desc conv_deepbench_desc(const struct deepbench_conv *c, enum dtype type, int pass);
 
-/* Measures and checks one convolution; `limit_mib`: memory that it may need, 0: unlimited. */
+/* Measures and checks one convolution. Skips it if it needs more than `limit_mib` of memory; 0: no
+ * limit. */
 MUST_CHECK enum status conv_deepbench_measure(const struct conv_deepbench_config *c,
                                               struct stream *s, double limit_mib,
                                               const struct deepbench_conv *conv,
@@ -51,7 +53,7 @@ struct conv_deepbench_report {
     const struct conv_deepbench_config *config;
     const char *device;
     struct peaks peaks; /* all zero: unknown */
-    int rows, left_out; /* passes */
+    int rows, left_out; /* left_out: number of passes that were not measured */
     int64_t wrong;
     struct bench_table table;
 };
@@ -61,6 +63,7 @@ void conv_deepbench_begin(struct conv_deepbench_report *r);
 void conv_deepbench_row(struct conv_deepbench_report *r, const struct conv_deepbench_row *row);
 MUST_CHECK enum status conv_deepbench_end(struct conv_deepbench_report *r);
 
-/* Measures `n` convolutions and prints; then STATUS_MISMATCH where a result was wrong. */
+/* Measures `n` convolutions and prints them. Afterwards returns STATUS_MISMATCH if a result was
+ * wrong. */
 MUST_CHECK enum status bench_conv_deepbench(const struct conv_deepbench_config *c, int n,
                                             const struct deepbench_conv *conv);

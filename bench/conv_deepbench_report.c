@@ -8,13 +8,14 @@
 
 static const char *const pass_name[CONV_PASSES] = {"fwd", "bwd_inputs", "bwd_params"};
 
-/* A line. In CSV it has one pass of a convolution; in other formats it has all passes. */
+/* A line of the report. In CSV it is one pass of a convolution; in other formats it is all passes
+ * of a convolution. */
 struct deepbench_line {
     const struct conv_deepbench_row *row;
     int pass;
 };
 
-/* The measured GEMM throughput of this type; 0: not measured. */
+/* Returns the measured GEMM throughput of the benchmark's type, or 0 if it was not measured. */
 static double peak_of(const struct conv_deepbench_report *r)
 {
     return r->peaks.flops_per_s[r->config->type];

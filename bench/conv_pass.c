@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Number of elements computed again; each costs all products of its sum. */
+/* Number of elements of a result that are recomputed. Each of them is a sum of many products. */
 enum { CHECKED = 17 };
 
 struct op_desc conv_pass(const struct op_desc *fwd, int pass)
@@ -58,7 +58,7 @@ static void sum_add(struct sum *s, double a, double b)
     s->magnitude += fabs(a * b);
 }
 
-/* The four coordinates of element i. */
+/* Sets `at` to the four coordinates of element i. */
 static void place_of(const struct tensor_desc *t, int64_t i, int64_t at[4])
 {
     for (int d = 3; d >= 0; d--) {
@@ -78,7 +78,7 @@ static bool inside(const struct tensor_desc *t, int64_t h, int64_t w)
     return h >= 0 && h < t->dim[2] && w >= 0 && w < t->dim[3];
 }
 
-/* Element y = (n, k, h, w) of Y from X, W and B. */
+/* Computes element y = (n, k, h, w) of Y from X, W and B. */
 static struct sum forward(const struct conv_attr *c, const struct plain *p, const int64_t y[4])
 {
     const struct plain *x = &p[ROLE_X], *w = &p[ROLE_W];
@@ -98,7 +98,7 @@ static struct sum forward(const struct conv_attr *c, const struct plain *p, cons
     return s;
 }
 
-/* Element x = (n, c, h, w) of DX from DY and W. */
+/* Computes element x = (n, c, h, w) of DX from DY and W. */
 static struct sum data_gradient(const struct conv_attr *c, const struct plain *p,
                                 const int64_t x[4])
 {
@@ -119,7 +119,7 @@ static struct sum data_gradient(const struct conv_attr *c, const struct plain *p
     return s;
 }
 
-/* Element w = (k, c, fh, fw) of DW from DY and X. */
+/* Computes element w = (k, c, fh, fw) of DW from DY and X. */
 static struct sum weights_gradient(const struct conv_attr *c, const struct plain *p,
                                    const int64_t w[4])
 {
@@ -163,7 +163,7 @@ static struct sum sum_of(const struct op_desc *d, const struct plain *p, enum ro
                                : weights_gradient(c, p, place);
 }
 
-/* The distance between 1 and the next number of the type. */
+/* Returns the distance between 1 and the next larger number of the type. */
 static double spacing(enum dtype type)
 {
     return type == DTYPE_F16    ? 0x1p-10
@@ -172,8 +172,9 @@ static double spacing(enum dtype type)
                                 : 0x1p-23;
 }
 
-/* The largest allowed error of an element. The rounding errors of operands add up like a random
- * walk. So do those of fp32 partial sums, which are the last term. */
+/* Returns the largest allowed error of an element. The three terms are the rounding errors of the
+ * operands, of the result, and of the fp32 partial sums. Those of the operands add up like a random
+ * walk. */
 static double tolerance(const struct sum *s, const struct tensor_desc *operand)
 {
     enum dtype factor = operand->rounds == DTYPE_TF32 ? DTYPE_TF32 : DTYPE_F32;

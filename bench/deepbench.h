@@ -8,11 +8,11 @@
 
 enum { DEEPBENCH_CONVS = 94, DEEPBENCH_SUMS = 7 };
 
-/* Images of w x h pixels and c channels, n of them; k filters of fw x fh. */
+/* A convolution of n images of w x h pixels and c channels with k filters of fw x fh. */
 struct deepbench_conv {
     int w, h, c, n, k, fw, fh, pad_w, pad_h, stride_w, stride_h;
 };
 extern const struct deepbench_conv deepbench_conv[DEEPBENCH_CONVS];
 
-/* Elements of fp32 that an allreduce adds up. */
+/* The sizes of the all-reduces: numbers of fp32 elements. */
 extern const int64_t deepbench_sum[DEEPBENCH_SUMS];

@@ -1,4 +1,4 @@
-/* Times matrix products, and compares them with those of the reference. */
+/* Times matrix products, and compares their results with those of the reference backend. */
 #include "bench/gemm.h"
 
 #include "base/array.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Limit of the reference's multiply-adds per checked row; these take some tens of milliseconds. */
+/* The most multiply-adds that the reference computes to check one row of the report. They take some
+ * tens of milliseconds. */
 #define CHECK_BUDGET ((int64_t)1 << 24)
 
 /* --- as an operation --- */
@@ -28,7 +29,7 @@ static struct gemm_roles roles_of(const struct gemm_size *s)
     return (struct gemm_roles){OP_LINEAR_BWD_DATA, ROLE_W, ROLE_DY, ROLE_DX};
 }
 
-/* Describes a column-major matrix of rows x cols as a row-major one. */
+/* Describes a column-major matrix of rows x cols as a row-major matrix. */
 static struct tensor_desc matrix(int rows, int cols, bool transposed)
 {
     return transposed ? tensor_2d(DTYPE_F32, rows, cols) : tensor_2d(DTYPE_F32, cols, rows);
@@ -49,7 +50,8 @@ enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emula
                           struct op_desc *out)
 {
     if (s->a_t && s->b_t)
-        return status_fail(STATUS_UNSUPPORTED, "no pass of a layer has both matrices transposed");
+        return status_fail(STATUS_UNSUPPORTED, "products of two transposed matrices are not "
+                                               "supported: no pass of a layer computes one");
     struct gemm_roles r = roles_of(s);
     *out = (struct op_desc){.kind = r.kind};
     out->t[r.a] = matrix(s->m, s->k, s->a_t);
@@ -95,13 +97,14 @@ static void draw_whole(float *x, int64_t n, uint32_t bits)
     }
 }
 
-/* The i-th of `count` indices spread evenly over 0 .. of - 1, both ends included. */
+/* Returns the i-th of `count` indices that are spread evenly from 0 to of - 1, both included. */
 static int64_t place(int64_t i, int64_t count, int64_t of)
 {
     return count > 1 ? i * (of - 1) / (count - 1) : 0;
 }
 
-/* Copies `some` of a matrix's `all` rows of length k or, if not `rows`, of its columns. */
+/* Copies `some` of the `all` rows of a matrix, or of its columns if `rows` is false. Each has k
+ * elements. */
 static void pick(const float *from, int all, int k, bool rows, int some, float *to)
 {
     for (int64_t i = 0; i < some; i++) {
@@ -148,7 +151,8 @@ done:
     return st;
 }
 
-/* Counts elements of the part that differ from the reference after rounding to the type of `c`. */
+/* Counts the elements of the part that differ from the reference, which is rounded to the type of
+ * `c`. */
 static int64_t count_wrong(const struct gemm_size *s, const struct matrices *got,
                            const struct gemm_size *part, const struct matrices *want,
                            const struct tensor_desc *c)

@@ -1,24 +1,26 @@
 /* Times matrix products C = op(A) op(B) of given sizes, as linear layers in training compute them.
  *
  * A size is DeepBench's (m, n, k, a_t, b_t): column-major matrices, C of m x n, op(A) of m x k,
- * op(B) of k x n; a_t or b_t says that A or B is stored transposed. Read as row-major matrices they
- * are the passes of a linear layer over N rows from I features to O:
+ * op(B) of k x n; a_t or b_t says that A or B is stored transposed. If the matrices are read as
+ * row-major, the products are the passes of a linear layer for N rows, from I input features to O
+ * output features:
  *
  *     forward           m = O, n = N, k = I, A transposed    "TN"
  *     backward data     m = I, n = N, k = O                  "NN"
  *     backward weights  m = I, n = O, k = N, B transposed    "NT"
  *
- * No pass of a layer has both matrices transposed ("TT"): this is not supported. A convolution with
- * a kernel of KH x KW is treated as a linear layer (im2col): over the N*OH*OW pixels of its result,
- * from I/groups * KH * KW features to O/groups, once for each group. Its cost is thus that of
- * matrix products.
+ * Products of two transposed matrices ("TT") are not supported, because no pass of a layer computes
+ * one. A convolution with a kernel of KH x KW is treated as a linear layer (im2col): its rows are
+ * the N*OH*OW pixels of the result, and it maps I/groups * KH * KW features to O/groups, once for
+ * each group.
  *
  * Activations have the layout that the size gives. Weights (A of TN and NN, C of NT) have the
  * layout that the library prefers, as in training; packing them is not timed.
  *
- * After the samples of a row the same plan runs on small whole numbers, whose sums are exact in
- * every type and order. The result is compared with that of the reference backend: all of a small
- * result; some rows and columns of a large one, including the first and the last. */
+ * After the samples of a row, the same plan runs on small whole numbers, whose sums are exact in
+ * every type and in any order of addition. The result is compared with that of the reference
+ * backend. All elements of a small result are compared; of a large result, only some rows and
+ * columns, including the first and the last. */
 #pragma once
 
 #include "bench/micro.h"
@@ -45,8 +47,10 @@ struct gemm_list {
     struct gemm_case *item; /* (n) */
 };
 
-/* Make lists: DeepBench's training set (gemm_deepbench.c); the distinct products of a network's
- * training step (`batch` images, in order of layers, without the image's gradient); one size. */
+/* Each function makes a list. gemm_list_deepbench: the training set of DeepBench
+ * (gemm_deepbench.c). gemm_list_net: the distinct products of a network's training step on `batch`
+ * images, in the order of the layers, without the gradient of the images. gemm_list_one: one
+ * size. */
 MUST_CHECK enum status gemm_list_deepbench(struct gemm_list *list);
 MUST_CHECK enum status gemm_list_net(const struct graph *g, int batch, struct gemm_list *list);
 MUST_CHECK enum status gemm_list_one(const struct gemm_size *size, struct gemm_list *list);
@@ -58,11 +62,11 @@ extern const int gemm_deepbench_n;
 /* FLOPs; a multiply-add counts as two. */
 double gemm_flops(const struct gemm_size *s);
 
-/* "TN" ... */
+/* Returns the transposes as text: "TN" ... */
 const char *gemm_transposes(const struct gemm_size *s);
 
-/* Describes the operation on tensors of `type` (F32, TF32, F16, BF16), or, if `emulated`, on fp32
- * tensors that round to it. STATUS_UNSUPPORTED for two transposes. */
+/* Describes the operation on tensors of `type` (F32, TF32, F16, BF16). If `emulated`, the tensors
+ * are fp32 and their values are rounded to `type`. STATUS_UNSUPPORTED for two transposes. */
 MUST_CHECK enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emulated,
                                      struct op_desc *out);
 
@@ -71,29 +75,29 @@ struct gemm_row {
     enum dtype type;
     bool emulated; /* the device lacks the type */
     bool measured; /* false: the device has no such operation, or no memory for it */
-    char impl[64]; /* name of the implementation; not measured: the reason */
+    char impl[64]; /* name of the implementation, or the reason why the row was not measured */
     struct harness_result time;
     double flops_per_s;     /* from the median time */
     int64_t checked, wrong; /* elements */
 };
 
-/* Times and checks one size on a device; `ref` is the reference backend's stream. STATUS_OK with
- * row->measured false where the operation is unsupported or lacks memory. Wrong results are not a
- * failure here: the row counts them. */
+/* Times and checks one size on a device. `ref` is the reference backend's stream. If the operation
+ * is not supported or there is not enough memory for it, returns STATUS_OK and sets row->measured
+ * to false. Wrong results are not a failure here: the row counts them. */
 MUST_CHECK enum status gemm_measure(const struct harness_config *timing, struct stream *stream,
                                     struct stream *ref, const struct gemm_case *what,
                                     enum dtype type, struct gemm_row *row);
 
 struct gemm_config {
-    struct bench_options options; /* .net NULL: no network's products */
+    struct bench_options options; /* .net: a network whose products are measured; NULL: none */
     bool deepbench;
-    struct gemm_size size; /* used without .net and deepbench */
+    struct gemm_size size; /* used if there is neither .net nor deepbench */
     bool types[DTYPE_COUNT];
-    double max_gflop; /* products with more GFLOP are left out; 0: none are */
+    double max_gflop; /* products with more GFLOP are left out; 0: no limit */
 };
 
-/* The printed report (gemm_report.c): call gemm_report_begin, bench_table_row for each row, and
- * gemm_report_end. */
+/* The printed report (gemm_report.c). The caller calls gemm_report_begin, then bench_table_row for
+ * each row, then gemm_report_end. */
 struct gemm_report {
     const struct gemm_config *config;
     const struct micro *micro;
@@ -103,5 +107,5 @@ struct gemm_report {
 void gemm_report_begin(struct gemm_report *r);
 MUST_CHECK enum status gemm_report_end(struct gemm_report *r);
 
-/* Measures and prints; then STATUS_MISMATCH where a result was wrong. */
+/* Measures and prints. Afterwards returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_gemm(const struct gemm_config *c);

@@ -43,7 +43,7 @@ enum status gemm_list_deepbench(struct gemm_list *list)
     return STATUS_OK;
 }
 
-/* A layer as a product (rows x in) (in x out), computed `groups` times. */
+/* A layer as a matrix product, (rows x in) times (in x out), which is computed `groups` times. */
 struct product {
     int64_t rows, in, out;
     int groups;
@@ -103,8 +103,8 @@ enum status gemm_list_net(const struct graph *g, int batch, struct gemm_list *li
         if (p.rows > GEMM_SIZE_MAX || p.in > GEMM_SIZE_MAX || p.out > GEMM_SIZE_MAX) {
             gemm_list_free(list);
             return status_fail(STATUS_USAGE,
-                               "'%s' of '%s' is a product of more than %d rows; give "
-                               "a smaller -b",
+                               "layer '%s' of '%s' has a matrix of more than %d rows or columns; "
+                               "give a smaller -b",
                                n->name, g->arch, GEMM_SIZE_MAX);
         }
         for (int pass = 0; pass < PASSES; pass++) {

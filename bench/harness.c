@@ -10,7 +10,8 @@
 
 bool harness_interval(const double *sorted, int64_t n, double *low, double *high)
 {
-    /* Binomial (n, 1/2): `likely` is log P(k), because 2^-n may underflow; `tail` is P(<= k). */
+    /* P is the binomial distribution (n, 1/2). `likely` is log P(k), because P(0) = 2^-n may
+     * underflow. `tail` is P(<= k). */
     int64_t k = 0;
     double likely = -(double)n * M_LN2, tail = exp(likely);
     while (tail <= 0.025) {
@@ -45,8 +46,8 @@ enum status harness_run(const struct harness_config *c,
 {
     enum status st = STATUS_OK;
     double ignored, took = 0;
-    int next = 6; /* number of samples at the next interval: sorting after every sample is too
-                   * slow */
+    int next = 6; /* number of samples at which the interval is computed next; sorting after every
+                   * sample would be too slow */
     double *x;
     TRY(array_new(&x, 2 * (int64_t)c->most));
     for (int i = 0; i < c->warmup; i++)

@@ -1,8 +1,9 @@
 /* Repeats a measurement until the confidence interval of its median is narrow.
  *
  * After a warm-up, samples are taken until the 95 % interval of their median is narrow, their
- * number reaches a maximum, or their sum reaches a time. Only the values of the samples decide when
- * to stop, and no clock is read: ranks with the same samples stop after the same sample. */
+ * number reaches a maximum, or their sum reaches a time limit. The decision to stop depends only on
+ * the values of the samples, not on a clock. So ranks that have the same samples stop after the
+ * same sample. */
 #pragma once
 
 #include "base/bar.h"
@@ -25,13 +26,15 @@ struct harness_result {
     bool narrow;                 /* the interval is as narrow as requested */
 };
 
-/* The distribution-free interval that contains the median in at least 95 of 100 cases. It reaches
- * from the k-th smallest to the k-th largest of the ascending values, with the largest k that the
- * binomial distribution (n, 1/2) allows (Hahn and Meeker, "Statistical intervals", 1991, section
- * 5.2). Returns false, with the whole range, if n < 6: too few for such an interval. n >= 1. */
+/* Computes the distribution-free interval that contains the median in at least 95 of 100 cases. It
+ * reaches from the k-th smallest to the k-th largest of the ascending values, with the largest k
+ * that the binomial distribution (n, 1/2) allows (Hahn and Meeker, "Statistical intervals", 1991,
+ * section 5.2). If n < 6, which is too few for such an interval, returns false and sets the
+ * interval to the whole range. n must be at least 1. */
 bool harness_interval(const double *sorted, int64_t n, double *low, double *high);
 
-/* Calls `sample`, which sets *seconds, for each sample. STATUS_INVALID where one is not finite. */
+/* Calls `sample` once for each sample; `sample` sets *seconds to the value. STATUS_INVALID if a
+ * value is not finite. */
 MUST_CHECK enum status harness_run(const struct harness_config *c,
                                    enum status (*sample)(void *context, double *seconds),
                                    void *context, struct harness_result *r);
@@ -39,9 +42,10 @@ MUST_CHECK enum status harness_run(const struct harness_config *c,
 /* Returns STATUS_MISMATCH with the message "<n> <what>"; STATUS_OK if n is 0. */
 MUST_CHECK enum status harness_wrong(int64_t n, const char *what);
 
-/* A new object with all of a result; NULL without memory. */
+/* Returns a new object with all members of a result, or NULL if memory ran out. */
 json_t *harness_json(const struct harness_result *r);
 
-/* The columns of a result. CSV: the number of samples (column `count`; 0 where the row has none),
- * median_s, p5_s and p95_s. JSON: "seconds", an object with all of the result. Text: none. */
+/* Adds the columns of a result to a table. In CSV they are the number of samples (its column is
+ * named `count`; 0 if the row has no samples), median_s, p5_s and p95_s. In JSON it is "seconds",
+ * an object with all members of the result. In text there is none. */
 void harness_columns(struct bench_table *t, const char *count, const struct harness_result *r);

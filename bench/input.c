@@ -8,14 +8,18 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Files count as dropped if the page cache holds at most this fraction of them. */
+/* The files count as dropped if at most this fraction of them is still in the page cache. */
 static const double COLD_SHARE = 0.02;
 
-enum { ROWS_PER_COUNT = 6 }; /* four stages; those that read files have two rows, warm and cold */
+enum {
+    ROWS_PER_COUNT = 6
+}; /* four stages; the two that read files have two rows each, warm and
+    * cold */
 
 /* --- printing --- */
 
-/* The speed relative to the first row of the same stage, which has the first number of threads. */
+/* Returns the speed relative to the first row of the same stage, which was measured with the first
+ * of the requested numbers of threads. */
 static double speedup(const struct input_report *r, const struct input_row *w)
 {
     for (int i = 0; i < r->rows; i++)
@@ -29,7 +33,8 @@ static void input_columns(struct bench_table *t, const void *row)
     const struct input_row *w = row;
     const struct input_report *r = t->context;
     const char *stage = input_stage_str(w->stage);
-    /* More threads than cores add no throughput, so the count is limited to the cores. */
+    /* For the throughput per core: if there are more threads than cores, divides by the number of
+     * cores. */
     int cores = w->threads < r->cores ? w->threads : r->cores;
     double passes = w->time.median > 0 ? 1 / w->time.median : 0; /* per second */
     double rate = (double)w->images * passes;
@@ -93,7 +98,8 @@ enum status input_report_print(const struct input_report *r)
 static enum status measure_rows(const struct input_config *c, const struct input_set *set,
                                 struct input_report *r, struct input_row *row)
 {
-    /* Drops the files from the page cache. Only if the system drops them are there cold rows. */
+    /* Asks the system to drop the files from the page cache. Cold rows are measured only if it
+     * dropped them. */
     TRY(input_set_drop(r->set));
     TRY(input_set_cached(r->set, &r->cached));
     r->cold = r->cached <= COLD_SHARE;

@@ -1,5 +1,6 @@
-/* Measures the throughput of input for several numbers of threads: of reading, decoding and
- * augmenting images, each by itself, and of the loader, which does all three.
+/* Measures the throughput of the input pipeline for several numbers of threads. Reading, decoding
+ * and augmenting images are measured each by itself; the loader, which does all three, is measured
+ * too.
  *
  *     read      the file into memory, from the page cache (warm) or not (cold)
  *     decode    the crop that training chooses, at the reduction that loses nothing, in memory
@@ -7,14 +8,13 @@
  *     loader    an epoch of the training loader: all three, shuffled, in batches; warm and cold
  *
  * A sample is the time of a pass over all images of the set, the same images at every stage. After
- * the samples of a row, one more pass is checked by checksum: the bytes against the files, read by
- * another function; the pixels against those that one thread decodes by sample_read. Each image
- * from the loader is compared with the image that the order of the epoch has at that place, and
- * every image must appear once.
+ * the samples of a row, the results of one more pass are checked by checksums. The bytes must equal
+ * those of the files, read by another function. The pixels must equal those that one thread decodes
+ * by sample_read. The images of the loader must come in the order of the epoch, each of them once.
  *
- * Cold means not in the page cache: before each pass the files are synced and dropped from it
- * (posix_fadvise). If the system keeps more than a small share of them, there are no cold rows.
- * Caches of the disk or of a network file system are not dropped. */
+ * Cold means not in the page cache: before each pass, the files are synced and dropped from the
+ * page cache (posix_fadvise). If the system keeps more than a small share of them, there are no
+ * cold rows. Caches of the disk or of a network file system are not dropped. */
 #pragma once
 
 #include "base/file.h"
@@ -37,7 +37,7 @@ struct input_config {
 
 /* --- the images (input_set.c) --- */
 
-/* An image as each stage finds it, and the checksums of the right results. */
+/* An image in the form in which each stage reads it, and the checksums of the correct results. */
 struct input_image {
     uint8_t *bytes; /* the file */
     size_t size;
@@ -57,21 +57,21 @@ struct input_set {
 };
 
 /* Finds or generates the images and computes their checksums; STATUS_DATA if an image is bad. If it
- * generates them, SIGINT and SIGTERM no longer kill the process, so that it can remove them: this
- * function and the passes call stop_check between images or batches. */
+ * generates them, SIGINT and SIGTERM no longer kill the process, so that the process can remove the
+ * images: this function and the passes call stop_check between images or batches. */
 MUST_CHECK enum status input_set_open(const struct input_config *c, struct input_set *set);
 MUST_CHECK enum status input_set_close(struct input_set *set); /* a zeroed one is fine */
 
 uint64_t input_sum(const uint8_t *bytes, size_t n);
 
-/* The random numbers that choose the view of image i: those that the loader uses in epoch 0 with
- * seed 0. */
+/* Returns the random-number generator that chooses the view of image i. It is the one that the
+ * loader uses in epoch 0 with seed 0. */
 struct rng input_rng(int64_t i);
 
 /* Drops the files from the page cache, as far as the system allows. */
 MUST_CHECK enum status input_set_drop(const struct input_set *set);
 
-/* The fraction, 0 to 1, of the files' pages that is in the page cache. */
+/* Sets *share to the fraction, 0 to 1, of the files' pages that are in the page cache. */
 MUST_CHECK enum status input_set_cached(const struct input_set *set, double *share);
 
 /* --- stages (input_stage.c) --- */
@@ -85,8 +85,8 @@ struct input_row {
     bool files; /* the stage reads files */
     bool cold;  /* the files are not in the page cache */
     int64_t images, bytes;
-    struct harness_result time; /* of a pass */
-    int64_t wrong;              /* images with a wrong result */
+    struct harness_result time; /* time of a pass */
+    int64_t wrong;              /* number of images with a wrong result */
 };
 
 /* Measures and checks a stage. Wrong results are not a failure here: the row counts them. */
@@ -99,9 +99,9 @@ MUST_CHECK enum status input_measure(const struct input_config *c, const struct 
 struct input_report {
     const struct input_config *config;
     const struct input_set *set;
-    int cores;     /* that this process may use */
-    double cached; /* fraction of the files that the page cache kept; cold rows are measured only if
-                    * it is small */
+    int cores;     /* number of cores that this process may use */
+    double cached; /* fraction of the files that stayed in the page cache; cold rows are measured
+                    * only if this fraction is small */
     bool cold;     /* cold rows are measured */
     const struct input_row *row; /* (rows) */
     int rows;
@@ -109,5 +109,5 @@ struct input_report {
 
 MUST_CHECK enum status input_report_print(const struct input_report *r);
 
-/* Measures and prints; then STATUS_MISMATCH where a result was wrong. */
+/* Measures and prints. Afterwards returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_input(const struct input_config *c);

@@ -1,4 +1,5 @@
-/* Prepares the images for bench input: on disk, in memory, decoded, in or not in the page cache. */
+/* Prepares the images for bench input: on disk, in memory and decoded. Drops them from the page
+ * cache. */
 #include "bench/input.h"
 
 #include "base/array.h"
@@ -28,8 +29,8 @@ struct rng input_rng(int64_t i)
 
 /* --- the set --- */
 
-/* Generates the set in a temporary folder of TMPDIR, else of /var/tmp, because /tmp may be in
- * memory. */
+/* Generates the set in a temporary folder in TMPDIR or, if that is not set, in /var/tmp. It is not
+ * /tmp, which may be in memory. */
 static enum status make_set(const struct input_config *c, struct input_set *set)
 {
     int each = (c->images + CLASSES - 1) / CLASSES;
@@ -47,7 +48,7 @@ static enum status make_set(const struct input_config *c, struct input_set *set)
 
 /* --- expected results of an image --- */
 
-/* Reads the image by other functions than the loader's. */
+/* Reads the image's file, by functions that the loader does not use. */
 static enum status keep_bytes(const struct input_set *set, int64_t i, struct input_image *image)
 {
     char path[8192], *bytes;
@@ -71,7 +72,8 @@ static enum status keep_bytes(const struct input_set *set, int64_t i, struct inp
     return STATUS_OK;
 }
 
-/* Copies the decoded pixels, which the decoder's next image overwrites. */
+/* Decodes the image and copies its pixels, because the decoder overwrites them with the next
+ * image. */
 static enum status keep_view(const struct input_set *set, struct sample_reader *reader, int64_t i,
                              struct input_image *image)
 {
@@ -112,7 +114,7 @@ static enum status input_set_learn(struct input_set *set)
     for (int64_t i = 0; i < set->data.n && st == STATUS_OK; i++) {
         st = learn_one(set, reader, pixels, i);
         if (st == STATUS_DATA || st == STATUS_IO)
-            st = status_context(st, "cannot measure with '%s/%s'", set->data.root,
+            st = status_context(st, "cannot use the image '%s/%s'", set->data.root,
                                 dataset_path(&set->data, i));
     }
     free(pixels);
@@ -128,7 +130,7 @@ enum status input_set_open(const struct input_config *c, struct input_set *set)
     if (!c->data)
         TRY(make_set(c, set));
     TRY(dataset_open(c->data ? c->data : set->made.path, "train", &set->all));
-    /* Chooses every k-th image, so that all classes occur. */
+    /* Chooses images at equal distances in the set, so that all classes occur. */
     const struct dataset *all = set->all;
     int64_t n = c->images < all->n ? c->images : all->n;
     struct sample *sample;
@@ -160,7 +162,7 @@ enum status input_set_close(struct input_set *set)
 
 /* --- the page cache --- */
 
-/* Calls `act` with each file, open: images, or whole archives. */
+/* Opens each file, an image or a whole archive, and calls `act` with it. */
 static enum status each_file(const struct input_set *set,
                              enum status (*act)(int fd, const struct stat *s, void *context),
                              void *context)
@@ -181,8 +183,8 @@ static enum status each_file(const struct input_set *set,
     return STATUS_OK;
 }
 
-/* Syncs first, because the page cache keeps pages that are not yet on disk. The system may ignore
- * both calls: input_set_cached measures their effect. */
+/* Syncs the file first, because the page cache keeps pages that are not yet on disk. The system may
+ * ignore both calls; input_set_cached measures their effect. */
 static enum status drop_one(int fd, const struct stat *s, void *context)
 {
     (void)s, (void)context;

@@ -40,7 +40,8 @@ struct passes {
 
 /* --- a stage by itself --- */
 
-/* Processes image i. Where results are checked, *sum is the checksum and *want the expected one. */
+/* Processes image i. If results are checked, sets *sum to the checksum and *want to the expected
+ * one. */
 static enum status work(struct passes *p, struct hand *h, int64_t i, uint64_t *sum, uint64_t *want)
 {
     const struct input_set *set = p->set;
@@ -84,8 +85,8 @@ static enum status take_part(void *context, int member)
 
 /* --- the loader --- */
 
-/* Compares each image from the loader with the image that the order of the epoch has at that place.
- * Counts as wrong each image that is missing, repeated or different. */
+/* Compares each image from the loader with the image at the same position in the order of the
+ * epoch. Counts each image that is missing, repeated or different as wrong. */
 static enum status check_epoch(struct passes *p)
 {
     int64_t n = p->set->data.n, place = 0, right = 0;

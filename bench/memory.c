@@ -10,7 +10,8 @@
 enum {
     CACHE_LEVEL_MAX = 3,
     CPUS_MAX = 8192,
-    ARRAY_MIB_LEAST = 64, /* size of the host's arrays, even with small caches */
+    ARRAY_MIB_LEAST = 64, /* smallest size of the host's arrays by default, for hosts with small
+                           * caches */
 };
 
 double memory_best(const struct memory_row *row)
@@ -25,7 +26,8 @@ double memory_median(const struct memory_row *row)
 
 /* --- caches --- */
 
-/* Reads the number at the beginning of a file and the character after it; false: none. */
+/* Reads the number at the beginning of a file and the character after it. Returns false if there is
+ * no number. */
 static bool read_number(const char *path, long *value, char *unit)
 {
     char line[64];
@@ -34,7 +36,8 @@ static bool read_number(const char *path, long *value, char *unit)
            *value >= 0;
 }
 
-/* Bytes of processor `cpu`'s last-level cache; 0 if an earlier processor shares that cache. */
+/* Returns the size in bytes of the last-level cache of processor `cpu`, or 0 if a processor with a
+ * lower number shares that cache. */
 static size_t cache_of(const char *root, int cpu)
 {
     for (int level = CACHE_LEVEL_MAX; level > 0; level--) {
@@ -127,7 +130,7 @@ static enum status host_bytes(const struct bench_options *o, size_t caches, size
     *bytes = (*bytes + line - 1) / line * line;
     if (*bytes > memory / 4)
         return status_fail(STATUS_USAGE,
-                           "three arrays of %zu MiB are too much for a memory of %zu MiB; give a "
+                           "three arrays of %zu MiB are too large for a memory of %zu MiB; give a "
                            "smaller --max-mib",
                            *bytes >> 20, memory >> 20);
     return STATUS_OK;

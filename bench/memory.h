@@ -9,11 +9,13 @@
  *     triad  a = b + 3 c     24 n
  *
  * Each array is at least four times as large as the last-level caches together. A processor that
- * reads a cache line before it overwrites it moves more bytes; these are not counted. At first
- * every thread writes its own part of each array, so that its pages lie in memory near the thread.
+ * reads a cache line before it overwrites the line moves more bytes. These extra bytes are not
+ * counted. Before the measurement, every thread writes its own part of each array, so that the
+ * pages of this part are placed in memory near the thread.
  *
  * A device with asynchronous streams is measured by copies between pinned host memory and its own
- * memory, and within its own memory; for the latter the bytes read and the bytes written count.
+ * memory, and by copies within its own memory. A copy within its memory counts both the bytes read
+ * and the bytes written.
  *
  * Between several devices, each device's memory is copied to that of each other device, one pair at
  * a time, on a stream of the source device (memory_peers.c).
@@ -29,7 +31,7 @@ enum { MEMORY_SCHEMA = 1, MEMORY_PEERS_SCHEMA = 1, MEMORY_ROWS_MAX = 4, MEMORY_M
 
 struct memory_row {
     const char *name; /* host: "copy" ... "triad"; device: "h2d", "d2h", "d2d" */
-    double bytes;     /* moved by one execution */
+    double bytes;     /* bytes moved by one execution */
     struct harness_result time;
     int64_t wrong; /* wrong elements; of a device: wrong bytes */
 };
@@ -37,14 +39,14 @@ struct memory_row {
 struct memory_result {
     char device[256];
     int threads;        /* host threads; 0: a device was measured */
-    size_t array_bytes; /* of one array */
+    size_t array_bytes; /* size of one array */
     size_t cache_bytes; /* all last-level caches; 0: unknown, or a device was measured */
     int n;
     struct memory_row row[MEMORY_ROWS_MAX];
 };
 
-/* Bytes of all last-level caches of the online processors, from `root` ("/sys" except in tests);
- * 0: unknown. */
+/* Returns the total bytes of the last-level caches of the online processors, or 0 if unknown. It
+ * reads them from `root`, which is "/sys" except in tests. */
 size_t memory_caches(const char *root);
 
 /* Fills in row[], n and array_bytes. The arrays have array_bytes each, a multiple of 64. */
@@ -54,14 +56,14 @@ MUST_CHECK enum status memory_measure_device(const struct harness_config *timing
                                              struct device *dev, size_t array_bytes,
                                              struct memory_result *r);
 
-/* The highest and the median bandwidth, 1e9 bytes/s. */
+/* Return the highest and the median bandwidth, 1e9 bytes/s. */
 double memory_best(const struct memory_row *row);
 double memory_median(const struct memory_row *row);
 
 /* --- between devices (memory_peers.c) --- */
 
 struct memory_pair {
-    bool measured; /* false: from a device to itself */
+    bool measured; /* false if source and target are the same device */
     bool direct;   /* the source accesses the target's memory; else copies go through the host */
     struct harness_result time;
     int64_t wrong; /* bytes */
@@ -70,7 +72,7 @@ struct memory_pair {
 struct memory_peers {
     int n, index[DEVICES_MAX];                         /* number of devices; their indices */
     char device[256];                                  /* description of the first */
-    size_t bytes;                                      /* of a copy */
+    size_t bytes;                                      /* size of a copy */
     struct memory_pair pair[DEVICES_MAX][DEVICES_MAX]; /* [from][to] */
 };
 
@@ -86,6 +88,7 @@ MUST_CHECK enum status bench_memory_peers(const struct bench_options *o);
 
 /* --- the benchmark --- */
 
-/* Measures and prints, with arrays of o->max_mib; 0: as large as STREAM requires, on a device
- * 256 MiB. Several devices: bench_memory_peers. Then STATUS_MISMATCH where a result was wrong. */
+/* Measures and prints. Arrays have o->max_mib; if that is 0, they are as large as STREAM requires
+ * on the host, and 256 MiB on a device. For several devices it calls bench_memory_peers. Afterwards
+ * returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_memory(const struct bench_options *o);

@@ -9,9 +9,9 @@ enum { UP, DOWN, ACROSS, COPIES };
 struct path {
     struct device *from, *to;
     size_t bytes;
-    struct stream *stream, *far; /* of `from`; of `to` */
-    struct event *begin, *end;   /* of `from` */
-    void *source, *target;       /* memory of `from`; of `to` */
+    struct stream *stream, *far; /* stream of `from`; stream of `to` */
+    struct event *begin, *end;   /* events of `from` */
+    void *source, *target;       /* memory of `from`; memory of `to` */
     void *sent, *got;            /* pinned host memory */
     int copy;                    /* the measured copy: UP, DOWN or ACROSS */
 };
@@ -65,8 +65,8 @@ static enum status copy_sample(void *context, double *seconds)
     return STATUS_OK;
 }
 
-/* Copies once more and compares the result on the host. The bytes are not 0, and depend on the two
- * devices and the kind of copy. */
+/* Copies once more and compares the result on the host. No byte is 0, and the bytes depend on the
+ * two devices and the kind of copy. */
 static enum status copy_check(struct path *m, int64_t *wrong)
 {
     const struct backend *b = m->from->backend;

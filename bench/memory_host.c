@@ -79,7 +79,7 @@ static double value_of(int array, int64_t i)
     return (double)(4 * (i & 0xfffff) + array + 1);
 }
 
-/* Gives the arrays their values; the kernel's target gets values that cannot be its result. */
+/* Sets the values of the arrays. The kernel's target gets values that the kernel cannot compute. */
 static void fill(const struct arrays *m)
 {
     const double *target = m->kernel == TRIAD ? m->a : m->kernel == SCALE ? m->b : m->c;
@@ -119,7 +119,8 @@ enum status memory_measure_host(const struct harness_config *timing, int threads
     m.b = aligned_alloc(64, array_bytes);
     m.c = aligned_alloc(64, array_bytes);
     if (!m.a || !m.b || !m.c) {
-        st = status_fail(STATUS_OOM, "no memory for three arrays of %zu MiB; give --max-mib",
+        st = status_fail(STATUS_OOM,
+                         "no memory for three arrays of %zu MiB; give a smaller --max-mib",
                          array_bytes >> 20);
         goto done;
     }

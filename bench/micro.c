@@ -1,4 +1,5 @@
-/* Opens the devices of benchmarks of single operations, and finds their peaks. */
+/* Opens the devices for benchmarks of single operations, and finds the peaks of the measured
+ * device. */
 #include "bench/micro.h"
 
 #include "bench/peak.h"

@@ -1,4 +1,5 @@
-/* The devices of benchmarks of single operations: the measured one, its peaks, the reference. */
+/* The devices for benchmarks of single operations: the measured device with its peaks, and the
+ * reference. */
 #pragma once
 
 #include "bench/roofline.h"
@@ -11,11 +12,11 @@ struct micro {
     char about[256];              /* description of `dev` */
 };
 
-/* The caller calls micro_close, after a failure too. */
+/* The caller must call micro_close, even if micro_open fails. */
 MUST_CHECK enum status micro_open(const char *devices, int threads, struct micro *m);
 void micro_close(struct micro *m); /* a zeroed one is fine */
 
-/* Reads the peaks from a file (roofline.h); NULL: measures them, each as the best of `rounds`
- * calls. */
+/* Reads the peaks from the file `path` (roofline.h). If it is NULL, measures the peaks, each as the
+ * best of `rounds` calls. */
 enum { MICRO_PEAK_ROUNDS = 5 };
 MUST_CHECK enum status micro_peaks(struct micro *m, const char *path, int rounds);

@@ -37,9 +37,9 @@ sed -i -E 's/("val_top1": )[0-9.]+/\1300.0/' first/runs/accuracy-fp32/summary.js
 expect 4 "${quick[@]}" --precisions O2,fp32 --recorded first/runs
 grep -qE '^fp32 .* WRONG' out || fail "wrong: $(<out)"
 grep -qE '^O2 .* right' out || fail "right beside wrong: $(<out)"
-[[ $(<err) == 'ampscale: accuracy is more than 1 point out of the range of recorded runs: fp32' ]] || fail "stderr: $(<err)"
+[[ $(<err) == 'ampscale: accuracy is more than 1 percentage point outside the range of the recorded runs: fp32' ]] || fail "stderr: $(<err)"
 sed -i 's/"resnet8"/"resnet18"/' first/runs/accuracy-fp32/run.json
-expect_error 5 "is a run of another training" "${quick[@]}" --recorded first/runs
+expect_error 5 "is a run with another network, image size, batch size or number of epochs" "${quick[@]}" --recorded first/runs
 
 # No time, and no device: what is missing is named, and has its reason.
 expect 5 bench accuracy --precisions fp32,bf16 --threads 1 --budget 2

@@ -117,7 +117,7 @@ static void test_wrong_fails(void **state)
         assert_non_null(strstr(text, fault == NONE ? "values : 0 OK" : "values : 2 FAILED"));
         free(text);
     }
-    assert_string_equal(status_message(), "4 elements that allreduce gave are wrong");
+    assert_string_equal(status_message(), "4 elements of the results of allreduce are wrong");
 }
 
 /* A rank that fails while others continue ends them all, with its own reason. */

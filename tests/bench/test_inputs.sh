@@ -83,5 +83,5 @@ expect_error 2 "-n and -w need --deepbench" bench conv --csv
 expect_error 2 "--precision 'half'" bench conv --deepbench --precision half
 expect_error 2 "--emulate is for networks" bench conv --deepbench --emulate
 printf 'no picture' >"$(find set/train -name '*.JPEG' | head -n 1)"
-expect_error 5 "cannot measure with 'set/train/" bench input --data set
+expect_error 5 "cannot use the image 'set/train/" bench input --data set
 finish
