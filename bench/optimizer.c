@@ -5,7 +5,8 @@
 #include "bench/timed_op.h"
 #include "model/network.h"
 
-/* Finds the update that training plans for a network; *net owns the memory of *update. */
+/* Finds the optimizer's update in the training program of a network. *net owns the memory of
+ * *update. */
 static enum status find_update(const struct bench_options *o, const struct micro *m,
                                const struct graph *g, const char *precision, struct network **net,
                                const struct op_plan **update, bool *emulated)
@@ -27,7 +28,7 @@ static enum status find_update(const struct bench_options *o, const struct micro
         if ((*update)->desc.kind == OP_SGD)
             return STATUS_OK;
     }
-    return status_fail(STATUS_INVALID, "no optimizer in a step of '%s'", g->arch);
+    return status_fail(STATUS_INVALID, "a training step of '%s' has no optimizer", g->arch);
 }
 
 enum status optimizer_measure(const struct bench_options *o, const struct micro *m,
@@ -106,7 +107,7 @@ static enum status measure_rows(const struct bench_options *o, const struct micr
 
 enum status bench_optimizer(const struct bench_options *o)
 {
-    enum { IMAGE_SIZE = 224 }; /* the parameters are the same for any size */
+    enum { IMAGE_SIZE = 224 }; /* the parameters do not depend on the image size */
     struct micro m = {.dev = NULL};
     struct bench_table t = bench_table_of(o, optimizer_columns, &m);
     struct graph *g = NULL;

@@ -1,13 +1,13 @@
 /* Times the optimizer's update of a network's parameters: momentum SGD on a flat buffer (OP_SGD).
  *
- * The operation is the one that training plans, with its segments and precisions. It is bound by
- * memory: per parameter, fp32 reads weight, gradient and momentum and writes weight and momentum,
- * 20 bytes; a half-precision copy of the weights, where the device uses one, adds 2 (emulated: 4).
- * Each row is a precision that `ampscale train` takes.
+ * The operation is the one that training plans, with its segments and precisions. Its speed is
+ * limited by memory: in fp32 the update reads weight, gradient and momentum and writes weight and
+ * momentum, 20 bytes per parameter. If the device uses a half-precision copy of the weights, the
+ * update writes 2 more bytes (4 if emulated). Each row is a precision that `ampscale train` takes.
  *
- * The update is timed on noise. Then the same plan takes one step on values whose results are all
- * exact in fp32 (momentum 1/2, weight decay 1/1024, learning rate 1/2), and every element that the
- * step wrote is compared with that of the reference backend. */
+ * The update is timed on noise. Then the same plan runs one step on values whose results are all
+ * exact in fp32 (momentum 1/2, weight decay 1/1024, learning rate 1/2). Every element that this
+ * step writes is compared with the result of the reference backend. */
 #pragma once
 
 #include "bench/micro.h"
@@ -23,7 +23,7 @@ struct optimizer_row {
     int segments;
     double bytes; /* least memory traffic of one step */
     struct harness_result time;
-    int64_t wrong; /* wrong elements of weights, momentum and copy */
+    int64_t wrong; /* number of wrong elements of weights, momentum and half-precision copy */
     char impl[64];
 };
 
@@ -33,11 +33,12 @@ MUST_CHECK enum status optimizer_measure(const struct bench_options *o, const st
                                          const struct graph *g, const char *precision,
                                          struct optimizer_row *row);
 
-/* Runs one step of a planned OP_SGD on exact values and counts the elements that differ from the
- * reference. t->arg has memory for all of the plan's tensors and for the state. */
+/* Runs one step of a planned OP_SGD on values whose results are exact. Counts the elements that
+ * differ from the reference. t->arg must have memory for all tensors of the plan and for the
+ * state. */
 struct timed_op;
 MUST_CHECK enum status optimizer_check(struct timed_op *t, struct stream *ref, int64_t *wrong);
 
-/* Measures and prints o->precision; NULL: fp32, amp and O2. Then STATUS_MISMATCH where a result was
- * wrong. */
+/* Measures the update at o->precision, or at fp32, amp and O2 if that is NULL, and prints.
+ * Afterwards returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_optimizer(const struct bench_options *o);

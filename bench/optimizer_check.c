@@ -1,4 +1,4 @@
-/* Runs one exact step of the optimizer on a device and on the reference. */
+/* Runs one step of the optimizer, with exact results, on a device and on the reference backend. */
 #include "bench/optimizer.h"
 #include "bench/timed_op.h"
 
@@ -29,7 +29,7 @@ static void buffers_free(struct buffers *b)
 }
 
 /* Draws whole numbers from -8 to 8 for elements begin .. begin + n - 1. Sets the half-precision
- * copy to 1e6, which is no possible result. */
+ * copy to 1e6, which cannot be a result. */
 static void draw(int64_t begin, int64_t n, struct buffers *b)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -61,7 +61,8 @@ static enum status sgd_step(struct timed_op *t, struct buffers *b)
     return STATUS_OK;
 }
 
-/* Describes only elements begin .. begin + n - 1; `segment` has room for all segments of `d`. */
+/* Describes the operation `d` for elements begin .. begin + n - 1 only. `segment` must have space
+ * for all segments of `d`. */
 static struct op_desc part_of(const struct op_desc *d, int64_t begin, int64_t n,
                               struct sgd_segment *segment)
 {

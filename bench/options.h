@@ -18,18 +18,20 @@ struct bench_options {
     const char *peak;             /* file of peaks (roofline.h); NULL: they are measured first, or
                                    * not needed */
     int max_mib;     /* MiB of the largest array, or of an operation's memory; 0: the default */
-    double budget_s; /* seconds; 0: unlimited */
-    const char *dir; /* folder for the record and the runs; NULL: nothing is kept */
+    double budget_s; /* time limit, seconds; 0: unlimited */
+    const char *dir; /* folder for the record and the runs; NULL: neither is saved */
     /* A network's training step: */
     const char *net;
     int batch, image_size;
-    int rounds;            /* timed rounds, at most BENCH_ROUNDS_MAX, after one of warm-up */
-    const char *precision; /* precision as `train` takes it; NULL: fp32, or several precisions */
+    int rounds;            /* number of timed rounds after one warm-up round, at most
+                            * BENCH_ROUNDS_MAX */
+    const char *precision; /* name as in `train`; NULL: fp32, or several precisions, depending on
+                            * the benchmark */
     bool emulate;          /* round in fp32 although the device has the precision's types */
     enum fuse fuse;        /* fusion of convolution and batch norm */
 };
 
-/* A table in the options' format, on their stream. */
+/* Returns a table with the options' format and output stream. */
 static inline struct bench_table bench_table_of(const struct bench_options *o,
                                                 void (*columns)(struct bench_table *, const void *),
                                                 const void *context)
@@ -41,7 +43,7 @@ static inline struct bench_table bench_table_of(const struct bench_options *o,
                                 .bar = o->timing.bar};
 }
 
-/* The precision; "fp32" where none was given. */
+/* Returns the precision, or "fp32" if none was given. */
 static inline const char *bench_precision(const struct bench_options *o)
 {
     return o->precision ? o->precision : "fp32";

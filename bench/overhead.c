@@ -108,7 +108,7 @@ static enum status overhead_report(const struct bench_options *o, const struct m
         bad += !row[i].valid;
     if (bad > 0)
         return status_fail(STATUS_MISMATCH,
-                           "%d of %d rows are not valid: the timed calls did not have their effect",
+                           "%d of %d rows are not valid: the results of the timed calls are wrong",
                            bad, OVERHEAD_ROWS);
     return STATUS_OK;
 }
@@ -139,7 +139,8 @@ enum status bench_overhead(const struct bench_options *o)
 {
     struct world w = {0};
     if (o->timing.most > OVERHEAD_ITERS_MAX || o->timing.warmup > OVERHEAD_ITERS_MAX)
-        return status_fail(STATUS_USAGE, "-n and -w: give at most %d here", OVERHEAD_ITERS_MAX);
+        return status_fail(STATUS_USAGE, "-n and -w: give at most %d for bench overhead",
+                           OVERHEAD_ITERS_MAX);
     enum status st = overhead_run(o, &w);
     fflush(o->out); /* comm_fail may end the process */
     if (st != STATUS_OK && w.size > 1)

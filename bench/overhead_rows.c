@@ -39,7 +39,7 @@ static enum status sample_launch(void *context, double *seconds)
     return STATUS_OK;
 }
 
-/* The operation X = X + Z with Z = 1 counts up to 2^24 launches exactly. */
+/* Launches X = X + Z with Z = 1, so X counts the launches. The count is exact up to 2^24. */
 enum status overhead_launch(const struct harness_config *timing, const struct micro *m,
                             struct overhead_row *row)
 {
@@ -149,8 +149,8 @@ static enum status draw_graph(struct graph **g)
     return b.st;
 }
 
-/* After n steps with nearly the same gradient g, the momentum of the bias is g (1 - 0.9^n) / 0.1;
- * weight decay and learning rate of a noise step are far below the tolerance. */
+/* Checks the momentum of the bias, which is g (1 - 0.9^n) / 0.1 after n steps with nearly the same
+ * gradient g. The effects of weight decay and learning rate are far below the tolerance. */
 static enum status check_steps(struct network *net, const struct graph *g, int64_t n, bool *right)
 {
     float momentum[2], gradient[2];

@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Runs a step, whose gradients are reduced before the update. Times its parts on this rank. */
+/* Runs one training step, in which the gradients are reduced before the update. Sets `part` to the
+ * times of its parts on this rank. */
 static enum status step_run(struct overlap *o, struct variant *v, double part[PART_MEASURED])
 {
     struct program *p = network_program(o->net, 0);
@@ -41,7 +42,8 @@ static enum status step_run(struct overlap *o, struct variant *v, double part[PA
     return STATUS_OK;
 }
 
-/* The fraction of communication that is hidden; `busy` is 0 without communication. */
+/* Returns the fraction of communication that is hidden by the backward pass, or 0 if there was no
+ * communication (`busy` is 0). */
 static double share_hidden(double exposed, double busy)
 {
     return busy > 0 ? 1 - exposed / busy : 0;
@@ -63,7 +65,8 @@ static void derive(struct overlap *o, int round, const double *least)
     }
 }
 
-/* Runs a step of each variant; each round begins with another variant. Round -1 is warm-up. */
+/* Runs one step of each variant. Each round begins with a different variant. Round -1 is the
+ * warm-up. */
 static enum status round_run(struct overlap *o, int round)
 {
     double part[1 + OVERLAP_SIZES_MAX][PART_MEASURED], least[1 + OVERLAP_SIZES_MAX];
@@ -110,7 +113,8 @@ done:
     return st;
 }
 
-/* Buckets as in training; a size of 0 MiB means one bucket for all gradients. */
+/* Returns the configuration of a variant's reducer. Buckets are as in training; a size of 0 MiB
+ * means one bucket for all gradients. */
 static struct reducer_config reducer_config(const struct overlap *o, int variant)
 {
     struct reducer_config r = {.net = o->net, .first_bytes = SIZE_MAX, .bucket_bytes = SIZE_MAX};
@@ -126,14 +130,14 @@ static struct reducer_config reducer_config(const struct overlap *o, int variant
     return r;
 }
 
-/* Joins the ranks, each with one device. */
+/* Connects the ranks. Each rank has one device. */
 static enum status overlap_join(struct overlap *o)
 {
     struct world_config meeting = world_config_default();
     const char *devices = o->config->options.devices;
     TRY(device_list_parse(devices, &o->devices));
     if (o->devices.n != 1)
-        return status_fail(STATUS_USAGE, "bench overlap has one device in a process, not '%s'",
+        return status_fail(STATUS_USAGE, "bench overlap uses one device per process, not '%s'",
                            devices);
     meeting.via = o->config->via;
     TRY(world_open(&meeting, &o->world));

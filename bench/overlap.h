@@ -1,20 +1,20 @@
 /* Measures how much gradient communication overlaps with the backward pass, by bucket size.
  *
- * Ranks train on noise. Each round has one step with every bucket size and one without
- * communication, in an order that rotates by one from round to round, so that all are measured in
- * the same state of the machine. All ranks begin a step together. The parts of a step are means
- * over the ranks:
+ * Ranks train on noise. Each round has one step with every bucket size and one step without
+ * communication. The order of the steps rotates by one from round to round, so that all are
+ * measured in the same state of the machine. All ranks begin a step together. The times of the
+ * parts of a step are means over the ranks:
  *
  *   backward   the backward pass, including the start of communication
- *   wait       from its end until all gradients are reduced
+ *   wait       from the end of the backward pass until all gradients are reduced
  *   gradients  backward + wait: the criterion for a bucket size
  *   busy       time during which at least one bucket was being reduced
- *   exposed    the part of busy after the backward pass
- *   late       the part of exposed spent waiting for slower ranks: exposed minus the smallest
- *              exposed time of a rank, the one for which the others waited
+ *   exposed    the part of busy that is after the end of the backward pass
+ *   late       the part of exposed that is spent waiting for slower ranks: exposed minus the
+ *              smallest exposed time of all ranks, which belongs to the rank that is waited for
  *   hidden     1 - exposed / busy
- *   even       hidden, with late subtracted from exposed and busy: as if all ranks were equally
- *              fast
+ *   even       hidden if all ranks were equally fast: computed with late subtracted from exposed
+ *              and busy
  *   cost       gradients minus the backward pass of the same round without communication; includes
  *              the slow-down of computation by communication, and the wait for slower ranks
  *   step       the whole step, with forward and update */
@@ -28,13 +28,14 @@ enum { OVERLAP_SIZES_MAX = 32, OVERLAP_SCHEMA = 1 };
 struct overlap_config {
     struct bench_options options;
     int n_sizes;
-    /* MiB of a bucket, as for 'ampscale train --bucket-mb': the first one is at most 1 MiB. 0: one
-     * bucket of all gradients, which cannot overlap. */
+    /* MiB of a bucket, as for 'ampscale train --bucket-mb': the first bucket has at most 1 MiB. 0:
+     * one bucket of all gradients, which cannot overlap with the backward pass. */
     double bucket_mb[OVERLAP_SIZES_MAX];
     enum comm_via via;   /* between the ranks: AUTO, MPI, GLOO or LOCAL */
     enum dtype compress; /* type in which gradients are sent: F32, F16 or BF16 */
 };
 
-/* To be called by every rank of an MPI job of at least two; STATUS_USAGE otherwise. Rank 0 prints a
- * line for each bucket size, or one JSON object for the record. A rank that fails ends the job. */
+/* Every rank of the job must call this function. STATUS_USAGE if the job has only one rank. Rank 0
+ * prints a line for each bucket size, or one JSON object for the record. If a rank fails, the job
+ * ends. */
 MUST_CHECK enum status bench_overlap(const struct overlap_config *c);

@@ -11,10 +11,10 @@ static const char *const part_name[PART_COUNT] = {
     [PART_EVEN] = "hidden_even",
 };
 
-/* A variant's parts over all rounds. */
+/* Statistics, over all rounds, of the parts of one variant's steps. */
 struct finding {
     int variant;
-    bool lowest; /* the variant whose gradients are reduced soonest */
+    bool lowest; /* this is the variant whose gradients are reduced soonest */
     struct stats part[PART_COUNT];
     double images_per_s;
 };

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* A call that takes this long makes the start-up time negligible. */
+/* In a call that takes at least this long, the start-up time is negligible. */
 #define LONG_ENOUGH_S 5e-3
 
 enum {
@@ -18,9 +18,9 @@ enum {
     CONV_IMAGES_LAST = 256,
 };
 
-/* The time of the fastest of `rounds` calls; STATUS_UNSUPPORTED if the device lacks the operation.
- * `in_place`: Y uses the memory of X. A processor that writes other memory reads it first, and that
- * traffic would not be counted. */
+/* Measures the time of the fastest of `rounds` calls. STATUS_UNSUPPORTED if the device lacks the
+ * operation. If `in_place`, Y uses the memory of X. With a separate Y, a processor would read the
+ * memory of Y before it writes it, and this traffic would not be counted. */
 static enum status best_time(struct stream *s, const struct op_desc *d, bool in_place, int rounds,
                              double *seconds)
 {
@@ -45,7 +45,7 @@ done:
     return st;
 }
 
-/* A tensor of n MiB, 1 MiB per image. */
+/* Describes a tensor of n MiB, 1 MiB per image. */
 static struct tensor_desc mebibytes(int64_t n)
 {
     return tensor_4d(DTYPE_F32, LAYOUT_NHWC, n, 64, 64, 64);
@@ -65,7 +65,7 @@ static struct op_desc relu_of(int64_t mib)
     return d;
 }
 
-/* A linear layer that multiplies two n x n matrices. */
+/* Describes a linear layer that multiplies two n x n matrices. */
 static struct op_desc linear_of(enum dtype type, int64_t n)
 {
     struct op_desc d = {.kind = OP_LINEAR_FWD};
@@ -79,7 +79,7 @@ static struct op_desc linear_of(enum dtype type, int64_t n)
     return d;
 }
 
-/* A 3x3 convolution of 256 channels, as in the middle of a residual network. */
+/* Describes a 3x3 convolution of 256 channels, as in the middle of a residual network. */
 static struct op_desc conv_of(enum dtype type, int64_t images)
 {
     struct op_desc d = {.kind = OP_CONV_FWD,

@@ -11,8 +11,8 @@
 #include "bench/roofline.h"
 #include "kernels/backend.h"
 
-/* Measures on an open device, the best of `rounds` calls each. `max_mib`: size of the largest set
- * of bytes that is moved, MiB; 0: larger than any cache. */
+/* Measures the peaks of an open device, each as the best of `rounds` calls. `max_mib` is the size
+ * in MiB of the largest set of bytes that is moved; 0: larger than any cache. */
 MUST_CHECK enum status peak_measure(struct device *dev, int rounds, int max_mib, struct peaks *p);
 
 /* Measures and prints. */

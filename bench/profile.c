@@ -1,4 +1,5 @@
-/* Profiles a step: runs the process, and reads its list of operations and its kernels. */
+/* Profiles a step: runs a process under ncu, and reads the list of operations from the process and
+ * the list of kernels from ncu. */
 #include "bench/profile.h"
 
 #include "base/file.h"
@@ -31,7 +32,8 @@ static enum status step_command(const struct bench_options *n, struct words *w)
     return n->emulate ? words_add(w, "--emulate") : STATUS_OK;
 }
 
-/* Reads the JSON object, which begins a line: ncu may print lines before it. */
+/* Reads the JSON object that the profiled process printed. Skips the lines before it, which ncu may
+ * have printed. */
 static enum status read_step(const char *dir, json_t **step)
 {
     char path[PATH_SIZE], *text = NULL;

@@ -9,8 +9,8 @@
  * graph as a whole, or its nodes without the order of the marks.
  *
  * ncu runs kernels one at a time, several times each, with empty caches and unchanged clocks
- * (--clock-control none). So the times do not add up to that of a step in which kernels overlap, or
- * read data that the previous kernel left in the L2 cache. */
+ * (--clock-control none). So the sum of the times is not the time of a normal step, in which
+ * kernels may overlap and may read data that the previous kernel left in the L2 cache. */
 #pragma once
 
 #include "bench/options.h"
@@ -31,10 +31,10 @@ struct profile_op {
     struct profile_sum sum;
 };
 
-/* Kernels of one name in one phase. */
+/* All kernels that have the same name in the same phase. */
 struct profile_row {
     const char *name, *phase;
-    int registers; /* of a thread; -1: unknown */
+    int registers; /* registers per thread; -1: unknown */
     struct profile_sum sum;
 };
 
@@ -53,12 +53,12 @@ struct profile {
                       * have no phase */
 };
 
-/* Profiles and prints; the record and ncu's files go to o->dir. STATUS_DATA, with one line that
- * names the cause, where the device is not a GPU, ncu is not installed or may not read counters, or
- * the budget is used up. */
+/* Profiles and prints. Writes the record and ncu's files to o->dir. Fails with STATUS_DATA, and a
+ * message of one line that names the cause, if the device is not a GPU, if ncu is not installed or
+ * may not read counters, or if the budget is used up. */
 MUST_CHECK enum status bench_profile(const struct bench_options *o);
 
-/* Adds one or more kernels to a sum that began as {0}. */
+/* Adds the sum `more` to `s`, which must have been initialised with {0}. */
 void profile_add(struct profile_sum *s, const struct profile_sum *more);
 
 /* Assigns kernels to operations and rows, from .step and .kernel. */

@@ -58,7 +58,8 @@ static void take_header(struct ncu_columns *t, int n, char *const field[])
     }
 }
 
-/* The field of a column; NULL: the file lacks it. */
+/* Returns the field of the column `name` and sets *unit. Returns NULL if the file lacks the
+ * column. */
 static char *find(const struct ncu_columns *t, const char *name, char *const field[], double *unit)
 {
     for (int i = 0; i < t->n; i++) {
@@ -76,7 +77,8 @@ static double value(const struct ncu_columns *t, const char *name, char *const f
     return text ? number(text) * unit : NAN;
 }
 
-/* Copies "void bn_apply<__half, (bool)1>(columns, cu_bn_apply)" without "void" and parameters. */
+/* Copies the name of a kernel without "void" and without parameters: "void bn_apply<__half,
+ * (bool)1>(columns, cu_bn_apply)" becomes "bn_apply<__half, (bool)1>". */
 static void take_name(char out[NCU_NAME_SIZE], char *name)
 {
     size_t n = strlen(name);
@@ -136,7 +138,7 @@ static enum status take_line(struct ncu_columns *t, char *line, struct ncu_kerne
     for (int i = 0; !*field[0] && i < fields; i++)
         t->unit[i] = unit_of(field[i]);
     if (!*field[0] || field[0][strspn(field[0], "0123456789")] != '\0')
-        return STATUS_OK; /* the first field is no number of a kernel */
+        return STATUS_OK; /* no kernel: the first field is not a number */
     if (*n == NCU_KERNELS_MAX)
         return status_fail(STATUS_DATA, "ncu lists more than %d kernels", NCU_KERNELS_MAX);
     TRY(array_reserve(list, *n));

@@ -14,7 +14,8 @@
 
 enum { OUTPUT_MAX = 256 << 20, PATH_SIZE = 4096, VERSION_SECONDS = 60, GRACE_SECONDS = 10 };
 
-/* The requested metrics. If ncu lacks `name`, `otherwise` is requested instead; NULL: no metric. */
+/* The requested metrics. If ncu lacks `name`, `otherwise` is requested instead, or nothing if that
+ * is NULL. */
 static const struct {
     const char *name, *otherwise;
 } metrics[] = {
@@ -38,7 +39,7 @@ enum status ncu_find(char *path, size_t size)
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         glob_t found;
         int length = 0;
-        if (glob(places[i], 0, NULL, &found) == 0) /* sorted: the newest is the last */
+        if (glob(places[i], 0, NULL, &found) == 0) /* glob sorts, so the newest is the last */
             length = snprintf(path, size, "%s", found.gl_pathv[found.gl_pathc - 1]);
         globfree(&found);
         if (length > 0 && length < (int)size && access(path, X_OK) == 0)
@@ -96,7 +97,8 @@ done:
     return st;
 }
 
-/* LC_ALL=C fixes the separators in numbers, which the CSV reader expects. */
+/* Makes the command line of ncu. LC_ALL=C sets the separators in numbers to those that the CSV
+ * reader expects. */
 static enum status ncu_command(const struct ncu_config *c, const bool lacking[METRICS],
                                struct words *words)
 {
@@ -113,8 +115,8 @@ static enum status ncu_command(const struct ncu_config *c, const bool lacking[ME
     return words_add_list(words, c->command->n, c->command->v);
 }
 
-/* Marks the metrics that ncu reports as missing; false if all of them were marked before the
- * call. */
+/* Marks the metrics that ncu reports as missing. Returns false if all of them were already marked
+ * before the call. */
 static bool find_lacking(const char *text, bool lacking[METRICS])
 {
     static const char complaint[] = "Failed to find metric";
@@ -133,17 +135,18 @@ static bool find_lacking(const char *text, bool lacking[METRICS])
     return any;
 }
 
-/* STATUS_DATA with the reason: an error of ncu or of the profiled process, or no kernel. */
+/* Returns STATUS_DATA. The message has the reason: an error of ncu, an error of the profiled
+ * process, or that there was no kernel. */
 static enum status ncu_explain(const struct ncu_config *c, const char *text,
                                const struct process_end *end)
 {
     const char *error = strstr(text, "==ERROR== ");
     char line[256], cut[256];
     if (end->late)
-        return status_fail(STATUS_DATA,
-                           "cannot profile: not done within %lld s; give --budget more "
-                           "or -b less",
-                           (long long)c->limit_s);
+        return status_fail(
+            STATUS_DATA,
+            "cannot profile: not done within %lld s; give a larger --budget or a smaller -b",
+            (long long)c->limit_s);
     if (strstr(text, "ERR_NVGPUCTRPERM"))
         return status_fail(STATUS_DATA,
                            "cannot profile: the driver lets only administrators read the GPU's "
@@ -156,9 +159,10 @@ static enum status ncu_explain(const struct ncu_config *c, const char *text,
         return status_fail(STATUS_DATA, "cannot profile: ncu: %s", line);
     }
     if (end->code != 0)
-        return status_fail(STATUS_DATA, "cannot profile: the step ended with code %d: %s",
+        return status_fail(STATUS_DATA,
+                           "cannot profile: the process that runs the step exited with code %d: %s",
                            end->code, *end->message ? end->message : "no message");
-    return status_fail(STATUS_DATA, "cannot profile: ncu saw no kernel of the step");
+    return status_fail(STATUS_DATA, "cannot profile: ncu reported no kernel of the step");
 }
 
 static enum status run_once(const struct ncu_config *c, bool lacking[METRICS], bool *again,

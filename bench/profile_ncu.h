@@ -6,21 +6,23 @@
 
 enum { NCU_NAME_SIZE = 160, NCU_KERNELS_MAX = 100000 };
 
-/* A kernel; arrays are in launch order. NaN, or -1, where ncu reports "n/a" or nothing. */
+/* A kernel. Arrays of kernels are in launch order. If ncu reports "n/a" or nothing for a number, it
+ * is NaN, or -1 for an integer. */
 struct ncu_kernel {
     char name[NCU_NAME_SIZE]; /* name without parameters: "bn_apply<__half, (bool)1>" */
     double seconds, bytes;    /* bytes: between DRAM and the L2 cache */
-    double tensor, dram;      /* share of the peak, 0 to 1 */
-    int registers;            /* of a thread */
+    double tensor, dram;      /* use of the tensor core pipe and of DRAM, 0 to 1 of the peak */
+    int registers;            /* registers per thread */
 };
 
-/* Finds ncu on PATH, else where NVIDIA's installers put it. STATUS_DATA where there is none. */
+/* Finds ncu on PATH, or else in the folders of NVIDIA's installers. STATUS_DATA if there is no
+ * ncu. */
 MUST_CHECK enum status ncu_find(char *path, size_t size);
 
 struct ncu_config {
     const char *ncu;
     const struct words *command; /* command to profile: its kernels between cudaProfilerStart and
-                                  * cudaProfilerStop count */
+                                  * cudaProfilerStop are measured */
     const char *dir;             /* folder for ncu.csv, ncu.log, and step.json, which has the
                                   * command's stdout */
     const struct process_signals *signals;
@@ -31,10 +33,11 @@ struct ncu_config {
 MUST_CHECK enum status ncu_version(const struct ncu_config *c, char *out, size_t size);
 
 /* Runs the command under ncu and returns its kernels, which the caller frees. If this version of
- * ncu lacks metrics, ncu runs once more with others in their place, or without them. STATUS_DATA,
- * with the way out, if counters cannot be read; STATUS_INTERRUPTED after a signal. */
+ * ncu lacks metrics, ncu runs once more, with other metrics in their place or without them.
+ * STATUS_DATA if ncu may not read the counters: the message says how to allow it.
+ * STATUS_INTERRUPTED after a signal. */
 MUST_CHECK enum status ncu_run(const struct ncu_config *c, struct ncu_kernel **kernel, int *n);
 
-/* Reads the output of `ncu --csv --page raw`; any bytes are safe. Modifies `text`. STATUS_DATA
- * where it has no kernel. */
+/* Reads the output of `ncu --csv --page raw`. `text` may contain any bytes, and is modified.
+ * STATUS_DATA if it has no kernel. */
 MUST_CHECK enum status ncu_parse(char *text, struct ncu_kernel **kernel, int *n);

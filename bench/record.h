@@ -13,11 +13,11 @@ struct bench_head {
 };
 
 /* Makes an object with "schema", "bench", "measured" (the time), "device", "threads", "host" and
- * the version of the program, then the keys of `more`, which this function releases. `more` may be
- * NULL after a failed allocation: STATUS_OOM. */
+ * the version of the program, then the keys of `more`, which this function releases. If `more` is
+ * NULL because an allocation failed, returns STATUS_OOM. */
 MUST_CHECK enum status bench_record(const struct bench_head *head, json_t *more, json_t **record);
 
-/* Prints a record with the rows of a table under the key `rows`. Prints nothing in formats other
- * than JSON. */
+/* If the table's format is JSON, prints a record that has the rows of the table under the key
+ * `rows`. Otherwise prints nothing. */
 MUST_CHECK enum status bench_record_rows(const struct bench_head *head, json_t *more,
                                          const char *rows, struct bench_table *t);

@@ -125,7 +125,8 @@ static enum status read_flops(const json_t *list, struct peaks *p)
 static enum status read_peaks(const json_t *o, struct peaks *p)
 {
     if (strcmp(json_text_at(o, "bench"), "peak") != 0)
-        return status_fail(STATUS_DATA, "it is not what 'ampscale bench peak --json' prints");
+        return status_fail(STATUS_DATA,
+                           "the file is not the output of 'ampscale bench peak --json'");
     if (json_number_at(o, "schema") != PEAK_SCHEMA)
         return status_fail(STATUS_DATA, "its schema is not %d", PEAK_SCHEMA);
     text_clean(p->device, sizeof p->device, json_text_at(o, "device"));

@@ -14,8 +14,8 @@
 enum { PEAK_SCHEMA = 1, PEAK_COPIES_MAX = 16, PEAK_DEVICE_MAX = 256 };
 
 struct peak_copy {
-    double bytes;       /* bytes moved per call; sets that fit in a cache move faster */
-    double bytes_per_s; /* read and written */
+    double bytes;       /* bytes moved per call; sets that fit in a cache have a higher rate */
+    double bytes_per_s; /* bytes read and written per second */
 };
 
 struct peaks {
@@ -25,16 +25,17 @@ struct peaks {
     double flops_per_s[DTYPE_COUNT]; /* GEMM throughput in this type; 0: not measured */
 };
 
-/* The least memory traffic of the operation, bytes: each tensor counts once if it is read and once
- * if it is written. */
+/* Returns the least memory traffic of the operation in bytes. Each tensor counts once if it is
+ * read, and once more if it is written. */
 double roofline_bytes(const struct op_desc *d);
 
-/* The type in which an operation multiplies: its tensors' type, or TF32 where fp32 operands round
- * to TF32 and `p` has a rate for it. */
+/* Returns the type in which an operation multiplies. It is the type of its tensors, or TF32 if fp32
+ * operands are rounded to TF32 and `p` has a rate for TF32. */
 enum dtype roofline_type(const struct peaks *p, const struct op_desc *d);
 
-/* The highest measured rate for sets of `bytes` or more: a larger set is faster only because the
- * start-up time of a call weighs less. Above the largest measured set, that set's rate. */
+/* Returns the highest measured rate for sets of `bytes` or more. Larger sets are included because
+ * they are faster only through the smaller effect of a call's start-up time. If `bytes` exceeds the
+ * largest measured set, returns the rate of that set. */
 double roofline_bandwidth(const struct peaks *p, double bytes);
 
 struct bound {

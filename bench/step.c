@@ -69,8 +69,7 @@ static enum status run_marked(struct step_bench *b)
     struct stream *s = network_stream(b->net);
     const struct backend *be = b->micro.dev->backend;
     if (!be->profile)
-        return status_fail(STATUS_DATA, "there is no profiler of the device '%s'",
-                           b->options->devices);
+        return status_fail(STATUS_DATA, "the device '%s' has no profiler", b->options->devices);
     b->n = program_steps(p);
     TRY(be->profile(s, PROFILE_BEGIN));
     for (int i = 0; i < b->n; i++) {
@@ -249,7 +248,7 @@ done:
     return st;
 }
 
-/* `st` is a failure of a library: adds to its message the flag that disables fusion. */
+/* Adds the flag that disables fusion to the message of `st`, which is a failure of a library. */
 static enum status without_fusion(enum status st)
 {
     char why[STATUS_MESSAGE_MAX];

@@ -12,9 +12,10 @@
  *
  * `name` is the column's name in CSV and its key in JSON, and includes the unit, without an SI
  * prefix. `heading` is its name in text and Markdown, with the unit used there; `scale` converts
- * values to that unit. Where one of the two names is NULL the column is absent from those formats.
- * `width` is the minimum width of the column in text; negative: aligned left; 0: the last column,
- * not padded. The function is also called for the heading, with a row whose values are not used. */
+ * values to that unit. If `name` is NULL, the column is absent from CSV and JSON; if `heading` is
+ * NULL, it is absent from text and Markdown. `width` is the minimum width of the column in text;
+ * negative: aligned left; 0: the last column, not padded. The function is also called for the
+ * heading, with a row whose values are not used. */
 #pragma once
 
 #include "base/bar.h"
@@ -39,7 +40,8 @@ struct bench_table {
     bool heading;         /* the line is the heading */
     int cells;            /* number of cells in the line so far */
     json_t *rows;         /* BENCH_JSON: the array of rows */
-    json_t *row, *object; /* the row being filled, and the object in it (or the row itself) */
+    json_t *row, *object; /* the current row, and the object that gets its cells: the row, or an
+                           * object in the row */
     bool failed;          /* memory ran out for a row or a cell */
 };
 
@@ -49,8 +51,8 @@ void bench_table_open(struct bench_table *t, const void *blank);
 /* Prints a row, or keeps it for JSON. */
 void bench_table_row(struct bench_table *t, const void *row);
 
-/* Prints a heading and `n` rows, or keeps the rows for JSON; `size` is the bytes of one row. Prints
- * no heading if there are no rows. */
+/* Prints a heading and `n` rows, or keeps the rows for JSON. `size` is the size of one row in
+ * bytes. Prints no heading if there are no rows. */
 void bench_table_rows(struct bench_table *t, const void *rows, int n, size_t size);
 
 /* Gives the caller the JSON array of kept rows; STATUS_OOM where memory ran out for one. */
@@ -66,7 +68,8 @@ void column_text(struct bench_table *t, const char *name, const char *heading, i
                  const char *value);
 void column_int(struct bench_table *t, const char *name, const char *heading, int width,
                 int64_t value);
-/* `digits` after the point in text; a NaN is null in JSON, empty in CSV, "n/a" in text. */
+/* In text, the number has `digits` digits after the point. NaN is null in JSON, empty in CSV, "n/a"
+ * in text. */
 void column_real(struct bench_table *t, const char *name, const char *heading, int width,
                  int digits, double scale, double value);
 /* true and false in JSON, 1 and 0 in CSV; absent from text. */

@@ -1,4 +1,4 @@
-/* bench throughput: runs the turns, keeps the record, and prints. */
+/* bench throughput: runs the turns, saves the record, and prints the results. */
 #include "bench/throughput.h"
 
 #include "base/array.h"
@@ -10,7 +10,8 @@
 
 enum { LIMIT_SECONDS = 600 };
 
-/* Makes the rows. A row of a requested combination has a fixed ladder. */
+/* Makes the rows. If combinations are requested, the ladders of the rows are fixed: no run falls to
+ * a lower rung. */
 static enum status open_rows(struct throughput *t)
 {
     const struct throughput_config *c = t->config;
@@ -57,7 +58,7 @@ static enum status throughput_print_all(const struct throughput *t)
     return json_print(record, t->config->options.out, JSON_RECORD);
 }
 
-/* STATUS_DATA, with the names of the rows without a number, if there are any. */
+/* Fails with STATUS_DATA if rows have no result; the message names these rows. */
 static enum status throughput_check_rows(const struct throughput *t)
 {
     char names[640] = "", name[128];
@@ -70,11 +71,11 @@ static enum status throughput_check_rows(const struct throughput *t)
         text_join(names, sizeof names, "; ", "%s", name);
     }
     return missing == 0 ? STATUS_OK
-                        : status_fail(STATUS_DATA, "%d of %d rows have no number: %s", missing,
+                        : status_fail(STATUS_DATA, "%d of %d rows have no result: %s", missing,
                                       t->plan.n_slots, names);
 }
 
-/* Prints the results so far even where the turns ended early. */
+/* Prints the results that exist even if the turns ended early. */
 static enum status measure_throughput(struct throughput *t)
 {
     struct first_failure first = {0};

@@ -1,4 +1,5 @@
-/* Measures the training throughput of a device: whole steps, in turns with those of a peer.
+/* Measures the training throughput of a device over whole steps, alternating with a peer, which is
+ * another training program.
  *
  * Each turn is a training run of a few steps on synthetic images in its own process, or a request
  * to the peer (throughput_peer.h). Its result is the median over the steps after warm-up. A row has
@@ -38,7 +39,8 @@ struct throughput_config {
                                    * warm-up */
     int n_keys;
     struct throughput_key key[THROUGHPUT_KEYS_MAX];
-    int n_combinations; /* 0: none were named, and a failed run may be repeated on a lower rung */
+    int n_combinations; /* 0: none were requested, so a failed run may be repeated on a lower
+                         * rung */
     struct throughput_combination combination[THROUGHPUT_COMBINATIONS_MAX];
     const char *peer; /* the peer's script; NULL: no peer */
     bool files;       /* measure a training from JPEG files too */
@@ -50,9 +52,9 @@ struct throughput_row {
     double rate[THROUGHPUT_ROUNDS_MAX]; /* (n) images/s */
     int n;
     struct stats stats;       /* of rate */
-    double seconds;           /* duration of the last turn that gave a number */
-    char why[TRAIN_WHY_SIZE]; /* why the last turn gave no number; "": it gave one, or there was no
-                               * turn yet */
+    double seconds;           /* duration of the last turn that gave a result */
+    char why[TRAIN_WHY_SIZE]; /* why the last turn gave no result; "" if it gave one, or before the
+                               * first turn */
 };
 
 /* The state of a measurement. */
@@ -65,19 +67,20 @@ struct throughput {
     struct peer peer;
 };
 
-/* Takes one turn (throughput_turn.c). A turn without a number is not a failure here. */
+/* Takes one turn (throughput_turn.c). A turn without a result is not a failure here. */
 MUST_CHECK enum status throughput_take(struct throughput *t, const struct throughput_turn *turn);
 
-/* The name of a row (throughput_print.c): "amp:256 ampscale, fuse none, graphs on". */
+/* Sets `out` to the name of a row (throughput_print.c): "amp:256 ampscale, fuse none, graphs
+ * on". */
 void throughput_row_name(const struct throughput *t, const struct throughput_row *row, char *out,
                          size_t size);
 
-/* The record so far; a new object. */
+/* Makes a new object: the record of the results so far. */
 MUST_CHECK enum status throughput_json(const struct throughput *t, json_t **record);
 
 /* Prints the table. */
 void throughput_print(const struct throughput *t);
 
-/* Measures and prints; then fails with STATUS_INTERRUPTED after a signal, with STATUS_DATA where a
- * row has no number. */
+/* Measures and prints. Afterwards fails with STATUS_INTERRUPTED if a signal arrived, or with
+ * STATUS_DATA if a row has no result. */
 MUST_CHECK enum status bench_throughput(const struct throughput_config *c);

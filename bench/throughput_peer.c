@@ -18,7 +18,7 @@ enum { READY_SECONDS = 180, EAGER_SECONDS = 120, COMPILE_SECONDS = 240, STARTS_M
 
 /* --- starting and ending --- */
 
-/* Adds the interpreter, where there is one, and the script. */
+/* Adds the interpreter, if the script needs one, and the script. */
 static enum status add_script(const struct peer *p, struct words *w)
 {
     char runner[4096];
@@ -36,8 +36,9 @@ static enum status add_script(const struct peer *p, struct words *w)
     return words_add(w, "%s", p->script);
 }
 
-/* The environment makes malloc keep freed memory. Otherwise a peer on a CPU returns memory to the
- * system and gets it back zeroed in each step, which costs PyTorch a fifth of its speed. */
+/* Makes the command that starts the peer. The environment variables make malloc keep freed memory.
+ * Otherwise a peer on a CPU would return memory to the system in each step and get it back zeroed,
+ * which costs PyTorch a fifth of its speed. */
 static enum status peer_command(const struct peer *p, struct words *w)
 {
     TRY(words_add_all(w, "env", "MALLOC_MMAP_MAX_=0", NULL));
@@ -57,7 +58,7 @@ enum status peer_start(struct peer *p)
     if (p->state != PEER_NONE || p->lost)
         return STATUS_OK;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return status_fail(STATUS_IO, "cannot talk to a peer: %s", strerror(errno));
+        return status_fail(STATUS_IO, "cannot make a socket for the peer: %s", strerror(errno));
     CHECK(peer_command(p, &command));
     const struct process_config c = {
         .argv = command.v, .log = p->log, .talk = pair[1], .signals = p->signals, .grace_s = 1};
@@ -84,8 +85,9 @@ void peer_stop(struct peer *p)
     p->state = PEER_NONE;
 }
 
-/* Ends a peer that died or hangs, and keeps the reason, with the last message of a peer that died.
- * Starts the peer again, but only once and only if it had been ready; else the peer is lost. */
+/* Ends the process of a peer that died or hangs, and records the reason in p->why. If the peer
+ * died, the reason includes its last message. Starts the peer again if it had been ready and was
+ * not started again before; otherwise the peer is lost. */
 static enum status replace_peer(struct peer *p, const char *why, bool died)
 {
     bool was_ready = p->state == PEER_READY;
@@ -104,7 +106,8 @@ static enum status replace_peer(struct peer *p, const char *why, bool died)
 
 enum heard { HEARD_LINE, HEARD_NOTHING, HEARD_END };
 
-/* Takes the first whole line of the bytes read; false: there is none. */
+/* Takes the first whole line from the bytes that were read. Returns false if there is no whole
+ * line. */
 static bool take_line(struct peer *p, char line[PEER_LINE_SIZE])
 {
     char *end = memchr(p->line, '\n', p->n);
@@ -117,7 +120,8 @@ static bool take_line(struct peer *p, char line[PEER_LINE_SIZE])
     return true;
 }
 
-/* Waits at most `seconds` for a line. A line that is too long counts as the end of the stream. */
+/* Waits at most `seconds` for a line from the peer. A line that is too long counts as the end of
+ * the stream. */
 static enum status hear(struct peer *p, double seconds, char line[PEER_LINE_SIZE],
                         enum heard *heard)
 {
@@ -145,8 +149,8 @@ static enum status hear(struct peer *p, double seconds, char line[PEER_LINE_SIZE
     return STATUS_OK;
 }
 
-/* Waits until the peer is ready. *ready is false if it was not ready in time, or died: then it was
- * started again or is lost. */
+/* Waits until the peer is ready. Sets *ready to false if the peer was not ready in time or died. In
+ * this case the peer was started again or is lost. */
 static enum status meet(struct peer *p, bool *ready)
 {
     char line[PEER_LINE_SIZE] = "", why[TRAIN_WHY_SIZE];
@@ -170,7 +174,8 @@ static enum status meet(struct peer *p, bool *ready)
     return replace_peer(p, why, heard == HEARD_END);
 }
 
-/* Returns MEDIAN of "images_per_s MEDIAN LOW HIGH"; else NAN, with the WHY of "error WHY". */
+/* Returns MEDIAN if the answer is "images_per_s MEDIAN LOW HIGH". Otherwise returns NAN and sets
+ * `why` to the reason; for the answer "error WHY", that is WHY. */
 static double parse_answer(const char *line, char why[TRAIN_WHY_SIZE])
 {
     static const char rate[] = "images_per_s ", error[] = "error ";

@@ -5,7 +5,7 @@
  *     TRY(peer_ask(&p, "eager", "amp", 256, 40, &images_per_s, why));
  *     peer_stop(&p);
  *
- * A peer that was ready and then dies or hangs is started again, once. */
+ * If the peer dies or hangs after it was ready, it is started again, but only once. */
 #pragma once
 
 #include "bench/train_child.h"
@@ -29,24 +29,24 @@ struct peer {
     const struct process_signals *signals;
     const struct time_budget *budget;
 
-    /* All begin as 0, but `lost` begins as true if there is no script. */
+    /* The caller initialises these members to 0, or `lost` to true if there is no script. */
     enum peer_state state;
     bool lost;                   /* the peer is not started again */
     int starts;                  /* number of starts */
     char about[PEER_ABOUT_SIZE]; /* the peer's versions; "" until it has been ready */
-    char why[TRAIN_WHY_SIZE];    /* why the last process ended; "": none ended */
+    char why[TRAIN_WHY_SIZE];    /* why the last peer process ended; "" if none has ended */
     struct process process;
     uint64_t started_ns;
     int fd;                    /* socket to its standard input and output */
-    char line[PEER_LINE_SIZE]; /* (n) bytes read, not yet a whole line */
+    char line[PEER_LINE_SIZE]; /* (n) bytes that were read but are not yet a whole line */
     size_t n;
 };
 
-/* Starts the peer in the background unless it runs or is lost. */
+/* Starts the peer in the background, unless it is already running or is lost. */
 MUST_CHECK enum status peer_start(struct peer *p);
 
-/* Asks for the throughput of training, images/s; NAN: none, and `why` has the reason.
- * STATUS_INTERRUPTED after a signal. */
+/* Asks the peer for its training throughput. If the peer gives none, *images_per_s is NAN and `why`
+ * has the reason. STATUS_INTERRUPTED after a signal. */
 MUST_CHECK enum status peer_ask(struct peer *p, const char *mode, const char *precision, int batch,
                                 int steps, double *images_per_s, char why[TRAIN_WHY_SIZE]);
 

@@ -1,12 +1,12 @@
 /* The order of turns of bench throughput, a pure function of the request.
  *
- * A key is a precision and a batch size. Its rows are ampscale with each combination of fusion and
- * graphs and the peer in eager mode; the first key also has ampscale from JPEG files and the
- * compiled peer. A round takes one turn of each row of a key, so that all rows are measured in the
- * same state of the device. The order of the compared rows (ampscale and eager) reverses from round
- * to round. All rounds of the first key come first; after that each round covers all other keys.
- * The compiled peer has one turn, in the last round of the first key, because compiling takes
- * minutes. */
+ * A key is a precision and a batch size. The rows of a key are ampscale with each combination of
+ * fusion and graphs, and the peer in eager mode. The first key has two more rows: ampscale on JPEG
+ * files, and the compiled peer. A round takes one turn of each row of a key, so that all rows are
+ * measured in the same state of the device. The order of the compared rows (ampscale and eager)
+ * reverses from round to round. All rounds of the first key come first; after that each round
+ * covers all other keys. The compiled peer has one turn, in the last round of the first key,
+ * because compiling takes minutes. */
 #pragma once
 
 #include "base/status.h"

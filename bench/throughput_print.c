@@ -14,7 +14,7 @@ static bool is_ours(const struct throughput_row *row)
     return row->slot.who == THROUGHPUT_OURS || row->slot.who == THROUGHPUT_FILES;
 }
 
-/* The requested combination of a row; NULL: none was named. */
+/* Returns the combination that was requested for a row, or NULL if none was requested. */
 static const struct throughput_combination *named_of(const struct throughput *t,
                                                      const struct throughput_row *row)
 {
@@ -39,13 +39,14 @@ void throughput_row_name(const struct throughput *t, const struct throughput_row
              named ? ", " : "", how);
 }
 
-/* Why a row has no number. */
+/* Why a row has no result. */
 static const char *why_of(const struct throughput_row *row)
 {
     return *row->why ? row->why : "its turn did not begin in time";
 }
 
-/* The rung of an ampscale row that has numbers; NULL: the device has no rungs. */
+/* Returns the name of the rung of an ampscale row. NULL if the row is not ampscale's or has no
+ * results, or if train_work_rung returns NULL. */
 static const char *rung_of(const struct throughput *t, const struct throughput_row *row)
 {
     return is_ours(row) && row->n > 0 ? train_work_rung(&t->work, &row->ladder) : NULL;
@@ -54,7 +55,7 @@ static const char *rung_of(const struct throughput *t, const struct throughput_r
 /* --- the fastest combination --- */
 
 struct fastest {
-    const struct throughput_row *row, *base; /* NULL: there is nothing to compare */
+    const struct throughput_row *row, *base; /* NULL if there is nothing to compare */
     double ratio;                            /* rate of `row` divided by that of `base` */
     double noise;                            /* the larger of the two rows' spreads, as a fraction;
                                               * NAN: unknown after a single round */
@@ -74,8 +75,8 @@ static void find_fastest(const struct throughput *t, int key, struct fastest *f)
             continue;
         if (!f->row || row->stats.median > f->row->stats.median)
             f->row = row;
-        /* The base is the row with fusion `auto` and graphs if it has a number; else the first row
-         * that has one. */
+        /* The base is the row with fusion `auto` and graphs if it has a result; else the first row
+         * that has a result. */
         const struct throughput_combination *named = named_of(t, row);
         if (!f->base || (named && named->fuse == FUSE_AUTO && named->graphs))
             f->base = row;

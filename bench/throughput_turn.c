@@ -51,7 +51,7 @@ static enum status train_args(struct throughput *t, struct throughput_row *row, 
     return named->graphs ? STATUS_OK : words_add(w, "--no-graph");
 }
 
-/* Trains; the run is in a folder such as "<dir>/runs/amp-256-ampscale-r1". */
+/* Trains. The folder of the run has a name such as "<dir>/runs/amp-256-ampscale-r1". */
 static enum status train_turn(struct throughput *t, struct throughput_row *row, int round,
                               double *rate)
 {
@@ -91,7 +91,7 @@ enum status throughput_take(struct throughput *t, const struct throughput_turn *
 {
     struct throughput_row *row = &t->row[turn->slot];
     double rate = NAN;
-    /* A turn that cannot end in time would give no number and take time from other rows. */
+    /* A turn that cannot end in time would give no result and take time from other rows. */
     if (time_budget_left(&t->work.budget) <= row->seconds)
         return STATUS_OK;
     uint64_t begun = clock_ns();

@@ -10,7 +10,8 @@ struct timed_op {
     void *arg[ROLE_COUNT];
 };
 
-/* A tensor as a network stores it for a type. For TF32 it is fp32; an operand rounds to TF32. */
+/* Returns the tensor as a network with values of `type` stores it. For TF32 the tensor is fp32; the
+ * elements of an operand are rounded to TF32 when they are read. */
 struct tensor_desc timed_op_typed(struct tensor_desc t, enum dtype type, bool operand);
 
 /* Plans `desc` and fills its float tensors with values in [-1, 1). */
@@ -23,7 +24,7 @@ void timed_op_close(struct timed_op *t); /* a zeroed one is fine */
 MUST_CHECK enum status timed_op_warm(struct timed_op *t);
 MUST_CHECK enum status timed_op_time(void *timed_op, double *seconds);
 
-/* Writes or reads a float tensor of any type and layout: `plain` has its elements in logical order;
- * values written are rounded to the tensor's type. */
+/* Write or read a tensor of any float type and any layout. `plain` has the elements in logical
+ * order. timed_op_put rounds them to the tensor's type. */
 MUST_CHECK enum status timed_op_put(struct timed_op *t, enum role role, const float *plain);
 MUST_CHECK enum status timed_op_get(struct timed_op *t, enum role role, float *plain);

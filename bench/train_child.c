@@ -10,9 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The reserve is twice the grace period, after which a child that ignores signals is killed. */
+/* A child that ignores signals is killed after the grace period. The reserve is the part of the
+ * budget that is kept free for killing a child. */
 enum { GRACE_SECONDS = 2, RESERVE_SECONDS = 2 * GRACE_SECONDS + 1 };
-#define RESERVE_SHARE 0.25 /* largest fraction of a budget that is kept in reserve */
+#define RESERVE_SHARE 0.25 /* the reserve is at most this fraction of the budget */
 #define LIMIT_SHARE   0.4
 #define TURN_SECONDS  20.0 /* estimate: the time of a turn whose plans are cached on disk */
 
@@ -42,7 +43,8 @@ int64_t time_budget_limit(const struct time_budget *b, int64_t most)
 
 /* --- the ladder of a row --- */
 
-/* "auto", "fuse none", "no graph" or "fuse none, no graph", by the bits of engine/ladder.h. */
+/* Returns the name of a rung (the bits are in engine/ladder.h): "auto", "fuse none", "no graph" or
+ * "fuse none, no graph". */
 static const char *train_rung_str(int rung)
 {
     static char name[RUNG_COUNT][RUNG_NAME_MAX];
@@ -88,8 +90,9 @@ static void add_fall(struct train_ladder *l, int rung, const char *why)
     text_clean(f->why, sizeof f->why, why);
 }
 
-/* Reads from the summary on which rung `train` ran. All runs of a row use one rung: the named one,
- * or that of the first successful run. A later run that fell to a lower rung has no result. */
+/* Reads from the summary on which rung `train` ran. All runs of a row use the same rung: the
+ * requested one, or that of the first successful run. A later run that fell to a lower rung has no
+ * result. */
 static void take_ladder(const struct run *run, struct train_ladder *l)
 {
     const json_t *said = json_object_get(run->summary, "ladder"), *fall;
@@ -143,8 +146,8 @@ enum status train_work_close(struct train_work *w, enum status st)
     return first_failure_return(&first);
 }
 
-/* The folder of a run: "<dir>/runs/NAME"; in the name, all characters but letters and digits become
- * dashes. Makes "<dir>/runs". */
+/* Sets `out` to the folder of a run: "<dir>/runs/NAME". In the name, all characters but letters and
+ * digits become dashes. Makes "<dir>/runs". */
 static enum status train_work_path(const struct train_work *w, const char *name,
                                    char out[TRAIN_PATH_SIZE])
 {
@@ -231,7 +234,7 @@ done:
     return st;
 }
 
-/* Writes how a child failed, as text. */
+/* Sets `why` to a text that says how a child failed. */
 static void explain_end(const struct process_end *end, int64_t limit_s, char why[TRAIN_WHY_SIZE])
 {
     const char *colon = *end->message ? ": " : "";

@@ -22,13 +22,13 @@ struct time_budget {
 };
 struct time_budget time_budget_begin(double seconds);
 
-/* Seconds until the last child must end; INFINITY: unlimited. A reserve for killing a child that
- * does not react is subtracted. */
+/* Returns the seconds until the last child must end, or INFINITY without a limit. The reserve for
+ * killing a child that does not react is already subtracted. */
 double time_budget_left(const struct time_budget *b);
 
-/* Whole seconds for a child that starts now, at most `most`. It is the larger of two times: 2/5 of
- * the time left, so that no child takes all of it; and the time left minus 20 s for each later turn
- * and 20 s for a lower rung. 0: no time is left. */
+/* Returns the time limit, in whole seconds and at most `most`, of a child that starts now; 0 if no
+ * time is left. The limit is the larger of two times: 2/5 of the time left; or the time left minus
+ * 20 s for each later turn and 20 s for a repetition on a lower rung. */
 int64_t time_budget_limit(const struct time_budget *b, int64_t most);
 
 /* --- the ladder of a row --- */
@@ -40,16 +40,16 @@ struct train_fall {
     char why[TRAIN_WHY_SIZE];
 };
 
-/* Begins as {0}; or with `fixed`, if the arguments choose fusion and graphs and no other rung may
- * replace their choice. */
+/* The caller initialises it with {0}. It sets `fixed` if the arguments choose fusion and graphs, so
+ * that no other rung may replace this choice. */
 struct train_ladder {
     bool fixed;
     bool proven; /* a run has succeeded on `rung`: later runs use only that rung */
     int rung;    /* rung of the next run; RUNG_COUNT: no rung is left */
     int n_falls;
     struct train_fall fall[RUNG_COUNT];
-    char why[TRAIN_WHY_SIZE]; /* why the last run gave no result; "": it gave one */
-    bool reported;            /* the summary had the following two members */
+    char why[TRAIN_WHY_SIZE]; /* why the last run gave no result; "" if it gave one */
+    bool reported;            /* the run's summary had the following two members */
     bool graphs;
     char fuse[16];
 };
@@ -74,7 +74,7 @@ struct train_work {
     const char *devices;
     struct time_budget budget;
     struct process_signals signals;
-    const char *out; /* the caller's folder; NULL: nothing is kept */
+    const char *out; /* the caller's folder; NULL: nothing is saved */
     const char *dir; /* folder of the runs: `out`, or the scratch folder */
     struct temporary_dir scratch;
 
@@ -86,23 +86,27 @@ struct train_work {
  * (else /var/tmp). */
 MUST_CHECK enum status train_work_open(struct train_work *w, const struct bench_options *o);
 
-/* Removes the temporary folder. Returns `st`; if that is STATUS_OK, the status of the removal. */
+/* Removes the temporary folder. Returns `st` or, if that is STATUS_OK, the status of the
+ * removal. */
 MUST_CHECK enum status train_work_close(struct train_work *w, enum status st);
 
-/* Replaces "<out>/FILE" by the record if `out` is not NULL; takes over the record. */
+/* If `out` is not NULL, writes the record to the file "<out>/FILE", which it replaces. Takes over
+ * the record. */
 MUST_CHECK enum status train_work_keep(const struct train_work *w, const char *file,
                                        json_t *record);
 
-/* The device's description; the requested device until a run has recorded one. */
+/* Returns the device's description or, until a run has recorded one, the name of the requested
+ * device. */
 const char *train_work_device(const struct train_work *w);
 
-/* The name of the rung of a row's runs; NULL: the device has no rungs, or the ladder is fixed. */
+/* Returns the name of the rung that a row's runs use. NULL if the device has no rungs, or if the
+ * ladder is fixed. */
 const char *train_work_rung(const struct train_work *w, const struct train_ladder *l);
 
-/* Runs `ampscale train ARGS` into the folder `dir`, which is replaced, with its output in
- * "<dir>.log". *run: its record, without weights, to be freed by the caller; NULL: none, and
- * ladder->why has the reason. STATUS_INTERRUPTED after a signal; other failures are those of this
- * process. */
+/* Runs `ampscale train ARGS`. The run replaces the folder `dir`, and its output is in "<dir>.log".
+ * Sets *run to the record of the run, without weights, which the caller frees. If there is no
+ * record, sets *run to NULL and ladder->why to the reason. STATUS_INTERRUPTED after a signal. Any
+ * other failure is one of this process, not of the run. */
 MUST_CHECK enum status train_child_run(struct train_work *w, const struct words *args,
                                        const char *dir, struct train_ladder *ladder,
                                        struct run **run);
@@ -119,11 +123,13 @@ MUST_CHECK enum status train_work_photos(struct train_work *w, const struct trai
                                          char why[TRAIN_WHY_SIZE]);
 
 /* Runs a training as train_child_run does, in the folder of `name`, and reads a number from its
- * summary: member `key` of the object `group`. NAN: none, and `why` has the reason. */
+ * summary: member `key` of the object `group`. If there is no number, *value is NAN and `why` has
+ * the reason. */
 MUST_CHECK enum status train_work_measure(struct train_work *w, const struct words *args,
                                           const char *name, const char *group, const char *key,
                                           struct train_ladder *ladder, double *value,
                                           char why[TRAIN_WHY_SIZE]);
 
-/* STATUS_INTERRUPTED, with the signal's name in the message; signal 0: STATUS_OK. */
+/* Fails with STATUS_INTERRUPTED and the name of the signal in the message. Returns STATUS_OK if
+ * `signal` is 0. */
 MUST_CHECK enum status train_child_interrupted(int signal);

@@ -71,8 +71,8 @@ grep -qE '^conv_fwd, forward +[0-9]+ .* 0\.6[0-9] +0\.25 +[0-9.]+ +[0-9.]+ +[0-9
 
 FAKE_NCU=permission expect_error 5 "ERR_NVGPUCTRPERM); run as root" bench profile "${net[@]}"
 FAKE_NCU=library expect_error 5 "ncu: LibraryNotLoaded: cannot load ?[31mlibcuda.so" bench profile "${net[@]}"
-FAKE_NCU=none expect_error 5 "ncu saw no kernel" bench profile "${net[@]}"
-FAKE_NCU=hang expect_error 5 "not done within 1 s; give --budget more" bench profile "${net[@]}" --budget 1
-expect_error 5 "cannot profile: the step ended with code" bench profile "${net[@]}" --peak nothing.json
-expect_error 5 "the step ended with code" bench profile --devices cuda:9 --net resnet8 --peak peak.json
+FAKE_NCU=none expect_error 5 "ncu reported no kernel" bench profile "${net[@]}"
+FAKE_NCU=hang expect_error 5 "not done within 1 s; give a larger --budget" bench profile "${net[@]}" --budget 1
+expect_error 5 "cannot profile: the process that runs the step exited with code" bench profile "${net[@]}" --peak nothing.json
+expect_error 5 "the process that runs the step exited with code" bench profile --devices cuda:9 --net resnet8 --peak peak.json
 finish

@@ -40,7 +40,7 @@ grep -qE '^O1:2: [0-9.]+ times PyTorch$' out || fail "no ratio: $(<out)"
 
 # A peer that dies is replaced, and its row is missing; the record is what was printed.
 expect 5 bench throughput "${tiny[@]}" --rows fp32:4,bf16:4 --rounds 2 --peer ./peer --out kept --json
-[[ $(<err) == 'ampscale: 1 of 5 rows have no number: bf16:4 PyTorch eager' ]] || fail "stderr: $(<err)"
+[[ $(<err) == 'ampscale: 1 of 5 rows have no result: bf16:4 PyTorch eager' ]] || fail "stderr: $(<err)"
 holds out "r['schema'] == 1 and r['turns'] == {'planned': 9, 'taken': 9}"
 holds out "w['fp32', 'PyTorch eager']['images_per_s'] == {'median': 12.5, 'min': 12.5, 'max': 12.5}"
 holds out "w['bf16', 'PyTorch eager']['why'].startswith(\"it ended at 'eager bf16 4'\")"
