@@ -22,7 +22,8 @@ struct accept_command {
     const char *made[PATHS_MAX]; /* (n_made) folders of results to make a spec from */
     const char *path[PATHS_MAX]; /* (n_paths) nodes' results to judge */
     int n_made, n_paths;
-    const char *more[PATHS_MAX]; /* (n_more) further paths for one of these two lists */
+    const char *more[PATHS_MAX]; /* (n_more) positional arguments: further paths for `made` or
+                                  * `path` */
     int n_more;
     int argc;
     char **argv;
@@ -120,7 +121,8 @@ static enum status make_spec(const struct accept_command *a)
     return json_print(spec, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 }
 
-/* Runs the test suite of this rank's node: starts the same command with its own folder appended. */
+/* Runs the test suite of this rank's node. Starts the same command, with a folder of its own for
+ * the results. */
 static enum status run_rank(const struct accept_spec *spec, struct accept_command *a,
                             const char *program)
 {
@@ -142,8 +144,7 @@ static enum status run(const struct accept_spec *spec, struct accept_command *a)
     TRY(process_own_file(program, sizeof program));
     if (comm_under_mpi())
         return run_rank(spec, a, program);
-    enum status st = fleet_leave_job(&left); /* the test suite's job has processes that are not MPI
-                                              * ranks */
+    enum status st = fleet_leave_job(&left); /* the suite starts jobs of its own */
     words_free(&left);
     TRY(st);
     a->options.program = program;

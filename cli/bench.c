@@ -14,7 +14,7 @@ static const struct cli_command *const benchmarks[] = {&cmd_bench_accuracy,   &c
 static const struct cli_command family = {.doc = "Measures the parts of training one by one.",
                                           .commands = benchmarks};
 
-/* The benchmark with that name; NULL: there is none. */
+/* Returns the benchmark with that name, or NULL if there is none. */
 static const struct cli_command *find_benchmark(const char *name)
 {
     for (const struct cli_command *const *c = benchmarks; *c; c++)
@@ -23,7 +23,8 @@ static const struct cli_command *find_benchmark(const char *name)
     return NULL;
 }
 
-/* Moves the benchmark's name before the flags, because a launcher may insert flags before it. */
+/* Moves the benchmark's name before the flags, because a launcher may insert flags before the
+ * name. */
 static void name_first(int argc, char **argv)
 {
     for (int i = 2; i < argc; i++) {

@@ -14,7 +14,8 @@ static enum status take_precision(const struct setting *s, const char *part, voi
 {
     struct accuracy_config *c = config;
     if (c->n_rows == ACCURACY_ROWS_MAX || strlen(part) >= sizeof *c->precision)
-        return status_fail(STATUS_USAGE, "--precisions '%s': the list or a name is too long", part);
+        return status_fail(STATUS_USAGE, "--precisions '%s': this name is too long, or the list is",
+                           part);
     TRY(bench_take_precision(s, part, config));
     strcpy(c->precision[c->n_rows++], part);
     return STATUS_OK;

@@ -169,7 +169,7 @@ static enum status run_deepbench(struct collective_command *a)
         return status_fail(STATUS_USAGE, "--deepbench sets the sizes: leave out -b, -e, -f and -i");
     if (c->kind != COMM_ALLREDUCE || c->type != DTYPE_F32 || c->reduction != COMM_SUM)
         return status_fail(STATUS_USAGE,
-                           "--deepbench is an all-reduce with -d float and -o sum only");
+                           "--deepbench supports only allreduce with -d float and -o sum");
     for (int i = 0; i < DEEPBENCH_SUMS; i++)
         list[i] = deepbench_sum[i] * (int64_t)sizeof(float);
     c->list = list;

@@ -28,7 +28,7 @@ static const struct setting conv_settings[] = {
     {0},
 };
 
-/* The type of every operand, from a precision's name. */
+/* Sets *out to the type of the operands at a precision. */
 static enum status type_of(const char *precision, enum dtype *out)
 {
     static const struct {

@@ -49,7 +49,7 @@ static const struct setting gemm_settings[] = {
     {0},
 };
 
-/* Runs the benchmark; the default sizes are a network's. */
+/* Runs the benchmark. If no sizes are given, they are those of a network. */
 static enum status run_gemm(void *config)
 {
     struct gemm_config *c = config;

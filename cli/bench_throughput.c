@@ -43,7 +43,7 @@ static enum status take_peer(const struct setting *s, const char *file, void *co
     struct throughput_config *c = command;
     c->peer = strcmp(file, "none") == 0 ? NULL : file;
     if (c->peer && access(c->peer, R_OK) != 0)
-        return status_fail(STATUS_USAGE, "--%s '%s': cannot read it: %s", s->flag, c->peer,
+        return status_fail(STATUS_USAGE, "--%s '%s': cannot read the script: %s", s->flag, c->peer,
                            strerror(errno));
     return STATUS_OK;
 }
@@ -72,8 +72,8 @@ static const struct setting throughput_settings[] = {
     {0},
 };
 
-/* Combines each given level of --fuse with each given value of --graphs. If only one of the flags
- * was given, the other one has the default of `train`. */
+/* Combines each given level of --fuse with each given value of --graphs. If only one of the two
+ * flags was given, the other has the default of `train`. */
 static enum status run_throughput(void *command)
 {
     struct throughput_command *a = command;

@@ -15,7 +15,8 @@ struct cli_command {
     const char *name;
     const char *summary;   /* one line, without a full stop */
     const char *arguments; /* "RUN..."; a line for each form; NULL: none */
-    const char *doc; /* purpose of the command; after a \v its exit status, shown below the flags */
+    const char *doc; /* purpose of the command, then \v and its exit status, which --help shows
+                      * below the flags */
     struct {
         const struct setting *table;
         size_t offset; /* offset of the table's structure in the configuration */
@@ -26,7 +27,8 @@ struct cli_command {
     const struct cli_command *const *commands; /* of a family; ends with NULL */
     enum status (*work)(void *config);
     enum status (*bench)(const struct bench_options *config);
-    /* Reads the command line itself and returns the exit code. argv[0] = "ampscale <command>". */
+    /* A function that reads the command line itself and returns the exit code. argv[0] is
+     * "ampscale <command>". */
     int (*run)(const struct cli_command *c, int argc, char **argv);
 };
 
@@ -34,9 +36,9 @@ struct cli_command {
 extern const struct cli_command *const cli_commands[];
 
 /* Sets the configuration to the defaults of the tables, then to the values of the command line; a
- * member whose row has no default keeps its value. True: the caller starts the command's work.
- * False: --help was printed, or one line on stderr reports the error; the caller returns
- * *exit_code. */
+ * member whose row has no default keeps its value. Returns true if the caller should start the
+ * command's work. Returns false if --help was printed, or if an error was reported in one line on
+ * stderr; the caller then returns *exit_code. */
 MUST_CHECK bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code);
 
 /* Runs a command. For a family, runs the command that argv[1] names, or prints the help of the
@@ -66,23 +68,25 @@ MUST_CHECK enum status output_close(void);
  * nothing for an empty message: another rank, or a report on stdout, has reported the failure. */
 int cli_end(enum status st);
 
-/* The clause of a message that names what `command` ("ampscale train") has in place of a flag of
- * PyTorch, Horovod or Lightning programs; `name` is that flag without dashes. NULL: the flag is not
- * known. */
+/* Returns the clause of a message that names the replacement, in `command` ("ampscale train"), for
+ * a flag of another program, such as one of PyTorch, Horovod or Lightning. `name` is that flag
+ * without dashes. Returns NULL if the flag is not known. */
 const char *foreign_flag(const char *command, const char *name);
 
 struct argp_option;
 
-/* Prints the options that --help shows as an mdoc list, by group, each with its spellings and its
- * help. docs/man/make-page inserts the list into the manual page. */
+/* Prints an mdoc list of the options that --help shows. It is ordered by group and has the
+ * spellings and the help of each option. docs/man/make-page inserts the list into the manual
+ * page. */
 MUST_CHECK enum status manual_print(const struct argp_option *options, FILE *out);
 
 /* Restarts the program with a shorter spin time for the threads of GNU's OpenMP, which spin for
- * milliseconds when idle before they sleep. Their spinning takes time from the workers of the
- * loader, and on a shared machine every barrier costs a time slice: with another busy process,
+ * milliseconds when idle before they sleep. Their spinning takes processor time from the workers of
+ * the loader. On a shared machine, every barrier costs a time slice: beside another busy process,
  * training of small networks was measured to be three times slower. The library reads its
- * environment when it is loaded, before main(). Returns if the restart fails or is not needed: the
- * environment has the spin time or the wait policy, from the user or from an earlier restart. */
+ * environment when it is loaded, before main(). Returns if the restart fails, or if it is not
+ * needed because the user or an earlier restart has set the spin time or the wait policy in the
+ * environment. */
 void spin_limit(char **argv);
 
 struct ladder;

@@ -20,7 +20,7 @@ struct row {
     void *config;
 };
 
-/* A parse in progress: the rows of all tables, and their flags as argp wants them. */
+/* The state of parsing: the rows of all tables, and their flags in the form that argp needs. */
 struct command_line {
     struct row *row; /* (n) */
     int n;
@@ -32,7 +32,7 @@ struct command_line {
     const char *output;   /* --output; NULL: not given */
     bool shown;           /* --help or the manual's options were printed; the command does no
                            * work */
-    int refused;          /* index after the argument that getopt refused */
+    int refused;          /* index, in argv, after the argument that getopt refused */
 };
 
 static int key_of(const struct command_line *l, int i)
@@ -186,7 +186,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'h':
         l->shown = true;
-        /* Removes argp's two-line note on flags with two spellings; a user's own format stays. */
+        /* Removes argp's two-line note on flags with two spellings. If the user has set
+         * ARGP_HELP_FMT, it stays unchanged. */
         setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
         argp_help(state->root_argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
                   state->name);
@@ -208,7 +209,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* The option whose name the argument has ("--epochs", "--epochs=9", "-b"), or NULL. */
+/* Returns the option that the argument names ("--epochs", "--epochs=9", "-b"), or NULL. */
 static const struct argp_option *find_option(const struct command_line *l, const char *arg)
 {
     for (const struct argp_option *o = l->option; o < l->option + l->n_options; o++) {
@@ -221,7 +222,8 @@ static const struct argp_option *find_option(const struct command_line *l, const
     return NULL;
 }
 
-/* Reports a flag that the command lacks, with the name that it has here, or the nearest flag. */
+/* Reports a flag that the command does not have. The message names the flag that replaces it here,
+ * or the flag with the most similar name. */
 static enum status say_unknown(const struct command_line *l, const char *arg, const char *command)
 {
     char meant[96];
@@ -238,8 +240,8 @@ static enum status say_unknown(const struct command_line *l, const char *arg, co
                        *meant ? "" : ";", command);
 }
 
-/* Reports the argument that getopt refused: the one before index `refused`, or the one at that
- * index if a short flag in a group was refused. */
+/* Reports the argument that getopt refused. It is the argument before index `refused`, or the
+ * argument at that index if a short flag in a group was refused. */
 static enum status say_refused(const struct command_line *l, char **argv)
 {
     const char *arg = argv[l->refused - 1];
@@ -253,8 +255,8 @@ static enum status say_refused(const struct command_line *l, char **argv)
     return say_unknown(l, arg, argv[0]);
 }
 
-/* argp's own --help and messages are turned off, because argp prints two lines for an unknown flag
- * and ends the process itself. */
+/* Parses the command line. argp's own --help and messages are turned off, because argp prints two
+ * lines for an unknown flag and ends the process itself. */
 static enum status read_line(struct command_line *l, const struct cli_command *c, int argc,
                              char **argv)
 {

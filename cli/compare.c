@@ -48,7 +48,7 @@ static enum status take_threshold(const struct setting *setting, const char *arg
     return STATUS_OK;
 }
 
-/* Makes a metric gating; the first one replaces the default gating metrics. */
+/* Makes a metric gating. The first metric that is given replaces the default gating metrics. */
 static enum status take_metric(const struct setting *setting, const char *name, void *args)
 {
     struct compare_args *a = args;
@@ -114,13 +114,14 @@ static const struct setting compare_settings[] = {
     {0},
 };
 
-/* Whether all folders are new runs, because the base is a history or there is no base. */
+/* Whether all folders are new runs. They are if the base is a history or if there is no base. */
 static bool new_alone(const struct compare_args *a)
 {
     return a->history || (a->record && !a->new && a->n_base == 1);
 }
 
-/* Assigns the folders to the sides: without "--", one to each side, or all to the new side. */
+/* Assigns the folders to the two sides. If there is no "--", one folder goes to each side, or all
+ * go to the new side. */
 static enum status check(struct compare_args *a)
 {
     if (new_alone(a)) {
@@ -159,13 +160,13 @@ static enum status inconclusive(const struct compare_report *report,
         100 * r->threshold, runs < COMPARE_RUNS_MANY ? "about " : "more than ", runs);
 }
 
-/* Fails: the message says why a comparison without a regression has not passed, and the way out. */
+/* Fails. The message says why a comparison without a regression has not passed, and what to do. */
 static enum status not_judged(const struct compare_report *r)
 {
     if (r->refused > 0)
         return status_fail(STATUS_DATA,
-                           "configuration or hardware differs in %d of %lld cells; compare runs of "
-                           "the same, or give --allow-different NAME",
+                           "configuration or hardware differs in %d of %lld cells; compare runs "
+                           "that agree, or give --allow-different NAME",
                            r->refused, (long long)r->n_cells);
     const struct compare_cell *cell;
     const struct compare_result *first = compare_first_inconclusive(r, &cell);

@@ -67,7 +67,7 @@ static bool has_gpus(void)
     return device_line("cuda:1023", line, sizeof line) == STATUS_USAGE;
 }
 
-/* Shows all GPUs, whose indices have no gaps; if GPUs cannot be counted, shows the reason. */
+/* Shows all GPUs; their indices have no gaps. If GPUs cannot be counted, shows the reason. */
 static void show_gpus(const struct info_config *c, json_t *devices)
 {
     char spec[16], line[512];
@@ -82,7 +82,8 @@ static void show_gpus(const struct info_config *c, json_t *devices)
     }
 }
 
-/* The management library's description of all usable GPUs; an empty list if there is none. */
+/* Makes a list of all usable GPUs, as the management library describes them. The list may be
+ * empty. */
 static enum status describe_gpus(const json_t *devices, json_t **out)
 {
     enum { GPUS_MAX = TELEMETRY_DEVICES_MAX };

@@ -17,7 +17,7 @@ struct arguments {
     const char *master_addr;
     int master_port;
     const char *redirects;
-    char **words;                       /* the command with --comm; or NULL */
+    char **words;                       /* the command with --comm added, or NULL */
     char address[LAUNCHER_ADDRESS_MAX]; /* from --master-addr and --master-port */
     char program[PATH_MAX];             /* path of this program; config.program points at it */
 };
@@ -142,15 +142,16 @@ static enum status check_command(const struct launch_config *c)
                   (n > 3 && strcmp(c->argv[0] + n - 3, ".py") == 0);
     if (script)
         return status_fail(STATUS_USAGE,
-                           "cannot launch '%s': ampscale's own trainer takes the script's place; "
-                           "write 'train' and the script's flags",
+                           "cannot launch '%s': ampscale's own trainer replaces the script; write "
+                           "'train' and the script's flags",
                            c->argv[0]);
     return status_fail(STATUS_USAGE, "cannot launch '%s'; 'ampscale --help' lists the commands",
                        c->argv[0]);
 }
 
-/* Takes the address of the rendezvous from --master-addr and --master-port. Without --master-addr
- * and --rendezvous, a job of several nodes takes it from MASTER_ADDR and MASTER_PORT, if set. */
+/* Takes the address of the rendezvous from --master-addr and --master-port. If neither
+ * --master-addr nor --rendezvous is given, a job of several nodes takes the address from
+ * MASTER_ADDR and MASTER_PORT, if they are set. */
 static enum status settle_address(struct arguments *a)
 {
     struct launch_config *c = &a->config;
@@ -168,7 +169,7 @@ static enum status settle_address(struct arguments *a)
     return st;
 }
 
-/* Passes launch's --comm on to the command; without it, takes the command's --comm. */
+/* Passes launch's --comm on to the command. If launch was given no --comm, takes the command's. */
 static enum status settle_comm(struct arguments *a)
 {
     static char flag[] = "--comm";
@@ -230,8 +231,8 @@ static enum status run(struct arguments *a, int *exit_code)
     return a->dry_run ? launch_print(c, stdout) : launch_run(c, exit_code);
 }
 
-/* The value of --out if the command is a test suite of nodes, whose results stay in that folder
- * after a failure; NULL for any other command. */
+/* Returns the value of --out if the command is a test suite of nodes, and NULL for any other
+ * command. The results of a test suite stay in that folder after a failure. */
 static const char *suite_folder(const struct launch_config *c)
 {
     bool nodes = c->argc > 1 && strcmp(c->argv[0], "accept") == 0 &&
@@ -248,8 +249,8 @@ static bool resumes(const struct launch_config *c)
     return false;
 }
 
-/* After a lost rank has ended the job before the verdicts, prints the commands that continue the
- * job or judge its results. argv: the arguments of launch itself. */
+/* Called when a lost rank has ended a test suite's job before the verdicts. Prints the commands
+ * that continue the job or judge its results. `argv` has the arguments of launch itself. */
 static void say_how_on(const struct launch_config *c, int argc, char **argv)
 {
     const char *out = suite_folder(c);

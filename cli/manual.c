@@ -30,7 +30,7 @@ static bool is_heading(const struct argp_option *o)
     return !o->name && !o->key;
 }
 
-/* Lists the options that are shown. */
+/* Lists the options that --help shows. */
 static enum status collect(const struct argp_option *options, struct items *all)
 {
     int group = 0;
@@ -44,7 +44,7 @@ static enum status collect(const struct argp_option *options, struct items *all)
     return STATUS_OK;
 }
 
-/* Orders items by group, then the heading before the options, then by name. */
+/* Orders items by group. Within a group, the heading comes first, then the options by name. */
 static int compare_items(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;

@@ -139,7 +139,8 @@ done:
     return st;
 }
 
-/* Loads a published series; `which`: its name; NULL: the only one. */
+/* Loads the published series that has the name `which`. If that is NULL, the file must have only
+ * one series. */
 static enum status load_published(const char *path, const char *which, struct source *out)
 {
     struct published p;
@@ -153,7 +154,8 @@ static enum status load_published(const char *path, const char *which, struct so
     return st;
 }
 
-/* Loads a series of a study; `which`: its number, from 1; NULL: the only one. */
+/* Loads the series of a study that has the number `which`, counted from 1. If that is NULL, the
+ * study must have only one series. */
 static enum status load_analysis(const char *path, const char *which, struct source *out)
 {
     enum status st;
@@ -192,13 +194,13 @@ static enum status load_source(const struct predict_args *a, struct source *out)
     if (!is_table && !is_analysis)
         return load_runs(a, out);
     if (a->n_sources > 1)
-        return status_fail(STATUS_USAGE,
-                           "'%s' and more were given: several sources must all be folders of runs",
-                           path);
+        return status_fail(
+            STATUS_USAGE,
+            "'%s' must be the only source: several sources must all be folders of runs", path);
     return is_table ? load_published(path, which, out) : load_analysis(path, which, out);
 }
 
-/* Completes the configuration from the source and the tables. */
+/* Completes the configuration with values from the source and the tables. */
 static enum status complete(struct predict_args *a, const struct source *source,
                             struct nccl_table *table)
 {
@@ -223,7 +225,7 @@ static enum status complete(struct predict_args *a, const struct source *source,
     return STATUS_OK;
 }
 
-/* Draws the figure, and prints the names of the pictures, unless stdout has the record. */
+/* Draws the figure. Prints the names of the pictures, unless the record is printed on stdout. */
 static enum status draw(const struct predict_args *a, const struct prediction *p)
 {
     const struct plot_options pictures = {.png = true,

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Holds "PID LADDER"; a child that inherits the variable has another PID and ignores it. */
+/* The name of an environment variable with the value "PID LADDER". A child process that inherits
+ * the variable has another PID, and therefore ignores the value. */
 static const char variable[] = "AMPSCALE_LADDER";
 
 void restart_load(struct ladder *l)
@@ -25,8 +26,8 @@ void restart_load(struct ladder *l)
 
 enum { COMMAND_MAX = 1 << 20, ARGUMENTS_MAX = 4096 };
 
-/* The original arguments of the process, because the parser may have reordered argv; NULL on
- * failure. The caller frees the first string and the array. */
+/* Returns the original arguments of the process, because the parser may have reordered argv.
+ * Returns NULL on failure. The caller frees the first string and the array. */
 static char **read_arguments(void)
 {
     FILE *f = fopen("/proc/self/cmdline", "r");

@@ -19,7 +19,7 @@ struct selftest_command {
     bool for_operations; /* a flag that needs --operations was given */
 };
 
-enum { NUMBER_MAX = 1 << 20 }; /* largest number of a case, and of parts of the table */
+enum { NUMBER_MAX = 1 << 20 }; /* limit of a case's number, and of the number of parts */
 
 /* Takes an injected fault and its case: "wrong=12", "crash=12", "hang=12". */
 static enum status take_fault(const struct setting *s, const char *text, void *command)

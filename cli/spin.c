@@ -10,7 +10,7 @@ void spin_limit(char **argv)
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (getenv(said[i]))
             return;
-    /* 5000 spins, tens of microseconds, are longer than the gap between two operations. */
+    /* 5000 spins take tens of microseconds, which is longer than the gap between two operations. */
     if (setenv("GOMP_SPINCOUNT", "5000", 1) == 0)
         execv("/proc/self/exe", argv);
 }

@@ -54,8 +54,8 @@ static const struct setting study_settings[] = {
     {0},
 };
 
-/* Writes "ampscale study quick --out study-quick": paths are cut to their last part, because their
- * folders do not exist on other machines. */
+/* Writes the command line to `out`, as in "ampscale study quick --out study-quick". Paths are cut
+ * to their last part, because their folders do not exist on other machines. */
 static enum status say_command(const struct arguments *a, char *out, size_t size)
 {
     char study[PATH_MAX], dir[PATH_MAX], *line;
@@ -92,7 +92,8 @@ static enum status write_reports(const char *dir, const struct plot_size *pictur
     return STATUS_OK;
 }
 
-/* Analyses the study, writes analysis.json and prints it. *whole: no cell is missing. */
+/* Analyses the study, writes analysis.json and prints it. Sets *whole to whether no cell is
+ * missing. */
 static enum status sum_up(const struct arguments *a, const struct study_store *store, bool *whole)
 {
     char command[ANALYSIS_TEXT_SIZE], path[STUDY_PATH_SIZE];
@@ -110,7 +111,7 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     return st == STATUS_OK && !a->no_report ? write_reports(a->out, &a->pictures) : st;
 }
 
-/* Fails if a run that this call selects is missing; prints how many other runs are missing. */
+/* Fails if a run that this command selects is missing. Prints how many other runs are missing. */
 static enum status check_left(const struct arguments *a, const struct study_left *left, bool whole)
 {
     if (left->failed > 0)
@@ -164,7 +165,8 @@ static enum status run(const struct arguments *a, const struct study_spec *spec)
     enum status st = study_plan_make(spec, &plan);
     plan.hosts = &a->hosts;
     if (st == STATUS_OK && a->hosts.n > 0 && spec->launcher)
-        st = status_fail(STATUS_USAGE, "--hosts: the study starts ranks by its own 'launcher'");
+        st = status_fail(STATUS_USAGE,
+                         "--hosts has no effect: the study starts ranks by its own 'launcher'");
     if (st == STATUS_OK && a->dry_run)
         st = study_plan_print(&plan, a->out ? a->out : spec->name, stdout);
     else if (st == STATUS_OK)

@@ -19,7 +19,7 @@ struct torch_flags {
     int remote;                                       /* has no effect */
     bool channels_last;                               /* has no effect */
     char transfer[512];                               /* --remote-transfer-cmd as a command */
-    char devices[512], address[LAUNCHER_ADDRESS_MAX]; /* settled */
+    char devices[512], address[LAUNCHER_ADDRESS_MAX]; /* set by torch_settle */
 };
 
 struct train_command {

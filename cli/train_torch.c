@@ -21,7 +21,7 @@ enum { TRAIN_GROUP_TORCH = TRAIN_GROUP_RUN + 1 };
 #define SETTINGS_OF struct train_command
 #define TORCH       .group = TRAIN_GROUP_TORCH
 
-/* Takes "0" or "0,1"; the flag can be given several times. */
+/* Takes one or more GPUs: "0" or "0,1". The flag can be given several times. */
 static enum status take_gpus(const struct setting *s, const char *text, void *command)
 {
     struct torch_flags *f = &((struct train_command *)command)->torch;
@@ -114,7 +114,7 @@ const struct setting torch_settings[] = {
     {0},
 };
 
-/* The index of this process among the processes of its node; -1: not known. */
+/* Returns the index of this process among the processes of its node, or -1 if it is not known. */
 static int local_rank(const struct torch_flags *f)
 {
     struct launcher_place place;
@@ -131,7 +131,8 @@ static enum status settle_gpus(struct torch_flags *f, struct train_config *c)
     if (f->gpus == 0 || c->devices_named)
         return STATUS_OK;
     if (own >= f->gpus && f->gpus > 1)
-        return status_fail(STATUS_USAGE, "--gpu-ids: %d GPUs, but this process has local rank %d",
+        return status_fail(STATUS_USAGE,
+                           "--gpu-ids: %d GPUs were given, but this process has local rank %d",
                            f->gpus, own);
     bool single = own >= 0 && f->gpus > 1 && !shared;
     text_append(f->devices, sizeof f->devices, "cuda:%d", f->gpu[single ? own : 0]);
@@ -150,8 +151,8 @@ static enum status settle_backend(const struct torch_flags *f, struct train_conf
         return STATUS_OK;
     if (f->backend == TORCH_MPI && !launcher_is_mpi())
         return status_fail(STATUS_USAGE,
-                           "--dist-backend mpi: mpirun starts MPI's processes, as in 'mpirun -n 4 "
-                           "ampscale train ...'; without it give gloo or nccl");
+                           "--dist-backend mpi: start the processes by mpirun, as in 'mpirun -n 4 "
+                           "ampscale train ...'; without mpirun give gloo or nccl");
     if (f->backend == TORCH_GLOO && c->comm == VIA_AUTO)
         c->comm = launcher_is_mpi() || comm_gloo_find(&port) != STATUS_OK ? VIA_HOST : VIA_GLOO;
     if (f->backend == TORCH_MPI && c->comm == VIA_AUTO)
@@ -185,8 +186,8 @@ static enum status find_address(struct torch_flags *f)
 static enum status check_rank(const struct torch_flags *f, const char *of)
 {
     if (f->rank >= f->world_size)
-        return status_fail(STATUS_USAGE, "--rank %d: --world-size %d has %s 0 to %d", f->rank,
-                           f->world_size, of, f->world_size - 1);
+        return status_fail(STATUS_USAGE, "--rank %d is too high: --world-size %d has %s 0 to %d",
+                           f->rank, f->world_size, of, f->world_size - 1);
     if (f->world_size > 1 && !*f->address)
         return status_fail(
             STATUS_USAGE,
@@ -196,7 +197,7 @@ static enum status check_rank(const struct torch_flags *f, const char *of)
     return STATUS_OK;
 }
 
-/* Takes the local rank from --local-rank if the place has none. */
+/* Sets the local rank of `place` to --local-rank if it has none. */
 static void add_local_rank(const struct torch_flags *f, struct launcher_place *place)
 {
     if (place->local_size > 0 || f->local_rank < 0)
@@ -205,8 +206,8 @@ static void add_local_rank(const struct torch_flags *f, struct launcher_place *p
     place->local_size = f->local_rank + 1;
 }
 
-/* Sets the place of this process in its job as far as flags give it; the launcher gives the
- * rest. */
+/* Sets the place of this process in its job from the flags. What the flags do not set comes from
+ * the launcher. */
 static enum status settle_place(const struct torch_flags *f, struct train_config *c)
 {
     struct launcher_place given;
@@ -231,16 +232,17 @@ static enum status settle_place(const struct torch_flags *f, struct train_config
     return STATUS_OK;
 }
 
-/* Reduces --devices to one of the devices that it names, the one with index `own`: the device of
- * one rank. */
+/* Reduces --devices to the device of this rank: the device with index `own` in the list. */
 static enum status take_own_device(struct torch_flags *f, struct train_config *c, int own)
 {
     struct device_list list;
     TRY(device_list_parse(c->devices, &list));
     bool all = strcmp(list.backend->name, "cuda") == 0 && !list.numbered;
     if (own >= list.n && !all)
-        return status_fail(STATUS_USAGE, "--devices %s: %d, but this process has local rank %d",
-                           c->devices, list.n, own);
+        return status_fail(
+            STATUS_USAGE,
+            "--devices %s: the number of devices is %d, but this process has local rank %d",
+            c->devices, list.n, own);
     int n = snprintf(f->devices, sizeof f->devices, "%s", list.backend->name);
     if (list.numbered)
         snprintf(f->devices + n, sizeof f->devices - (size_t)n, ":%d", list.index[own]);
@@ -260,8 +262,8 @@ static enum status add_launch(const struct torch_flags *f, int ranks, struct wor
     return words_add_all(w, "--", "train", NULL);
 }
 
-/* Counts the GPUs of this machine up to the last usable one. Tries the highest number first,
- * because a GPU that does not exist is refused without loading anything onto the others. */
+/* Counts the GPUs of this machine up to the last usable GPU. Tries the highest number first: to
+ * open a GPU that does not exist fails before anything is loaded onto the other GPUs. */
 static enum status count_gpus(int *n)
 {
     char spec[24];
@@ -276,7 +278,8 @@ static enum status count_gpus(int *n)
     }
 }
 
-/* Replaces this process by the launcher of its node's ranks; returns on failure only. */
+/* Replaces this process by `ampscale launch`, which starts the ranks of this node. Returns only on
+ * failure. */
 static enum status start_ranks(struct torch_flags *f, const struct train_config *c, int argc,
                                char **argv)
 {

@@ -10,7 +10,7 @@ expect_error 2 "--devices cpu:2 uses the host's memory" bench collective allredu
 expect_error 2 "--comm nccl and host have an effect only with --devices" bench collective allreduce --comm host
 expect_error 2 "--comm mpi is for the processes of a job" bench collective allreduce --comm mpi
 expect_error 2 "--deepbench sets the sizes" bench collective allreduce --deepbench -b 4
-expect_error 2 "--deepbench is an all-reduce" bench collective broadcast --deepbench
+expect_error 2 "--deepbench supports only allreduce" bench collective broadcast --deepbench
 
 fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
 if [[ ! -e $fake ]]; then

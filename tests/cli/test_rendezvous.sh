@@ -190,12 +190,12 @@ together by-file --dist-url "file://$scratch/meet" --world-size 2 --rank RANK
 echo 127.0.0.1:1 >meet
 expect_error 2 "the file exists; remove it" train "${net[@]}" --dist-url "file://$scratch/meet" --world-size 2 --rank 0 --out none
 expect_error 2 "--dist-url 'udp://h:1': give env://" train "${net[@]}" --dist-url udp://h:1 --out none
-expect_error 2 "--rank 2: --world-size 2 has ranks 0 to 1" train "${net[@]}" --dist-url tcp://h:1 --world-size 2 --rank 2 --out none
+expect_error 2 "--rank 2 is too high: --world-size 2 has ranks 0 to 1" train "${net[@]}" --dist-url tcp://h:1 --world-size 2 --rank 2 --out none
 expect_error 2 "no address to connect at" train "${net[@]}" --world-size 2 --rank 1 --out none
 expect_error 2 "give both, or RANK and WORLD_SIZE" train "${net[@]}" --dist-url tcp://h:1 --world-size 2 --out none
-expect_error 2 "mpirun starts MPI's processes" train "${net[@]}" --dist-backend mpi --out none
+expect_error 2 "start the processes by mpirun" train "${net[@]}" --dist-backend mpi --out none
 expect_error 2 "give the number of this node by --rank" train "${net[@]}" --multiprocessing-distributed --world-size 2 --dist-url tcp://h:1 --out none
-expect_error 2 "--gpu-ids: 2 GPUs, but this process has local rank 2" train --dummy --gpu-ids 0,1 --local_rank 2 --out none
+expect_error 2 "--gpu-ids: 2 GPUs were given, but this process has local rank 2" train --dummy --gpu-ids 0,1 --local_rank 2 --out none
 expect_error 2 "--gpu-ids '0,x'" train --dummy --gpu-ids 0,x --out none
 expect_error 2 "--init FILE" train --dummy --pretrained --out none
 
