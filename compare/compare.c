@@ -110,7 +110,7 @@ static enum status add_runs(char *const *dir, int n, struct repeats *r)
     return STATUS_OK;
 }
 
-/* Adds a side's runs of a cell; none if the study lacks the cell. */
+/* Adds the runs of one cell of a study. Adds none if the study lacks the cell. */
 static enum status add_cell(const char *study, const char *cell, struct repeats *r)
 {
     char path[REPEATS_PATH_SIZE];
@@ -118,8 +118,8 @@ static enum status add_cell(const char *study, const char *cell, struct repeats 
     return path_is_dir(path) ? repeats_add(path, r) : STATUS_OK;
 }
 
-/* Compares the runs of both sides. If `name` is given, the sides are studies, and their cells
- * `name` are compared. */
+/* Compares the runs of both sides. If `name` is not NULL, each side is a study, and the cells with
+ * this name are compared. */
 static enum status compare_cell(char *const *base, int n_base, char *const *new, int n_new,
                                 const char *name, const struct compare_config *config,
                                 struct compare_report *report)
@@ -168,7 +168,8 @@ static bool any_study(char *const *dir, int n)
     return false;
 }
 
-/* Sets verdicts and counts; `st`: the status of measuring the cells. */
+/* Sets the verdicts and counts them. `st` is the status of measuring the cells. After a failure,
+ * frees the report and returns the failure. */
 static enum status conclude(enum status st, struct compare_report *report)
 {
     if (st == STATUS_OK)
@@ -211,7 +212,7 @@ static enum status add_new(char *const *new, int n_new, struct repeats *n)
     return add_runs(new, n_new, n);
 }
 
-/* Chooses from the history the base of the new runs, which are without[0]. */
+/* Chooses the base of the new runs from the history. The new runs are without[0]. */
 static enum status choose_base(const struct history *h, const struct compare_rolling *base,
                                const struct compare_config *config, const struct repeats without[2],
                                struct repeats *out)

@@ -32,7 +32,8 @@ static const char *value_of(const struct place *p, const char *word, size_t *len
     return NULL;
 }
 
-/* A word with its placeholders replaced; the caller frees. NULL without memory. */
+/* Returns the word with its placeholders replaced, which the caller frees, or NULL if memory ran
+ * out. */
 static char *fill_in(const char *word, size_t n, const struct place *p)
 {
     char *text = NULL;
@@ -97,14 +98,15 @@ static void file_name(const char *name, char out[COMPARE_NAME_SIZE])
             *c = '-';
 }
 
-/* Runs the repeats: of both sides, alternating, if `both`; else of the new side alone. */
+/* Runs the repeats. If `both`, runs of the two sides alternate; otherwise only the new side is
+ * run. */
 static enum status run_rounds(const struct compare_confirm *c, const char *name, int64_t rounds,
                               bool both)
 {
     static const char *const sides[] = {"base", "new"};
     for (int64_t i = 0; i < rounds; i++)
         for (int k = 0; k < (both ? 2 : 1); k++) {
-            /* Odd rounds begin with one side, even rounds with the other. */
+            /* In rounds with an even `i` the base is first, in the others the new side. */
             struct place p = {.name = name, .side = sides[both ? (i + k) % 2 : 1]};
             TRY(path_format(p.out, sizeof p.out, "%s/%s/%s/r%03d", c->dir, name, p.side,
                             (int)i + 1));
@@ -113,7 +115,8 @@ static enum status run_rounds(const struct compare_confirm *c, const char *name,
     return STATUS_OK;
 }
 
-/* Compares the new repeats with the repeats of the base if `both`, else with the original base. */
+/* Compares the new repeats of the new side with the new repeats of the base if `both`, else with
+ * the original base. */
 static enum status judge_again(const struct compare_confirm *c, const struct compare_config *config,
                                const struct compare_cell *cell, const char *name, bool both,
                                struct compare_report *again)
@@ -142,7 +145,7 @@ static bool regressed(const struct compare_cell *c)
     return false;
 }
 
-/* The verdict on a regression after the second measurement. */
+/* Returns the verdict on a regression after the second measurement. */
 static enum compare_verdict verdict_again(const struct compare_cell *c, enum metric_id id)
 {
     for (int i = 0; i < c->n_results; i++) {
@@ -173,7 +176,7 @@ static enum status confirm_cell(const struct compare_confirm *c,
         !compare_passed(&again))
         st = status_fail(STATUS_DATA, "the repeated measurements could not be judged: %s",
                          again.cell[0].missing[0] ? again.cell[0].missing
-                                                  : "its configuration differs");
+                                                  : "their configuration differs");
     for (int i = 0; i < cell->n_results && st == STATUS_OK; i++) {
         struct compare_result *r = &cell->result[i];
         if (r->verdict != COMPARE_REGRESSION)

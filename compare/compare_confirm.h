@@ -1,10 +1,11 @@
-/* Measuring a suspected regression again before it is reported.
+/* Measures a suspected regression again before it is reported.
  *
  * For each cell with a regression, a command is run once for each repeat. It is split into words at
  * blanks and started without a shell. {out} is replaced by the folder for the record of the run,
  * {side} by "base" or "new", and {name} by the name of the cell, in which all characters but
  * letters, digits, dots and dashes become '-'. If the command has {side}, both sides are run again,
- * in turns; else only the new side is run, and it is compared with the same base as before. */
+ * alternating. Otherwise only the new side is run, and it is compared with the same base as
+ * before. */
 #pragma once
 
 #include "compare/compare.h"
@@ -27,8 +28,8 @@ struct compare_confirm {
 /* Runs as many repeats as the new side of the cell had, and judges them with the same
  * `compare_config`. A regression becomes COMPARE_UNCONFIRMED if the second comparison excludes it,
  * and COMPARE_INCONCLUSIVE if the second comparison is inconclusive. The second comparison is
- * printed to `out`. STATUS_USAGE for a command without {out}, and if `dir` exists; STATUS_DATA if a
- * run fails, or if its record cannot be judged. */
+ * printed to `out`. STATUS_USAGE if the command has no {out}, or if `dir` exists. STATUS_DATA if a
+ * run fails, or if the record of a run cannot be judged. */
 MUST_CHECK enum status compare_confirm(const struct compare_confirm *c,
                                        const struct compare_config *config,
                                        struct compare_report *report, FILE *out);

@@ -1,4 +1,4 @@
-/* Writes a comparison as JSON, and its files. */
+/* Makes the JSON of a comparison, and writes its files. */
 #include "compare/compare_formats.h"
 
 #include "base/file.h"

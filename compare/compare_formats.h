@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-/* Version of the JSON format: incremented if a reader of the previous version would misread it. */
+/* Version of the JSON format. It is incremented if a reader of the previous version would misread
+ * the new one. */
 enum { COMPARE_SCHEMA = 3 };
 
 /* Print a table for the terminal, and a Markdown table for each cell. Both end with the line of
@@ -13,7 +14,8 @@ enum { COMPARE_SCHEMA = 3 };
 void compare_print(const struct compare_report *report, FILE *out);
 void compare_print_markdown(const struct compare_report *report, FILE *out);
 
-/* "REGRESSION: 2 regressions, 0 not confirmed, 1 inconclusive ...", without a newline. */
+/* Writes the conclusion to `out`, without a newline: "REGRESSION: 2 regressions, 0 not confirmed, 1
+ * inconclusive ...". */
 enum { COMPARE_LINE_SIZE = 320 };
 void compare_conclusion(const struct compare_report *report, char *out, size_t size);
 
@@ -25,12 +27,12 @@ MUST_CHECK enum status compare_write_junit(const struct compare_report *report, 
  * [{"name", "runs": {"base", "new"}, "missing": text or null, "differences": {field: {"base",
  * "new"}}, "metrics": [{"name", "unit", "better": "higher" or "lower", "base": {"n", "median",
  * "min", "max", "stddev"}, "new", "paired", "ratio", "low", "high", "p", "corrected_p", "exact",
- * "threshold", "decides", "verdict", "deciding_runs"}]}]}; a number that is not known is null. A
- * new object that the caller owns; NULL when memory is short. */
+ * "threshold", "decides", "verdict", "deciding_runs"}]}]}; a number that is not known is null.
+ * Returns a new object that the caller owns, or NULL if memory ran out. */
 json_t *compare_json(const struct compare_report *report);
 
-/* The new side in the customBiggerIsBetter form of github-action-benchmark: [{"name", "unit",
- * "value", "range", "extra"}], only the metrics that are better when higher. */
+/* Returns the new side in the customBiggerIsBetter format of github-action-benchmark: [{"name",
+ * "unit", "value", "range", "extra"}]. It has only the metrics that are better when higher. */
 json_t *compare_benchmark_action(const struct compare_report *report);
 
 /* Paths of the files to write; NULL: not written. */

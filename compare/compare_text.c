@@ -39,7 +39,7 @@ static void print_family(const struct compare_report *r, FILE *out)
                 r->family, r->alpha);
 }
 
-/* The test by which a cell was judged, as a sentence. */
+/* Returns a sentence that names the test by which a cell was judged. */
 static const char *method_of(const struct compare_cell *c)
 {
     for (int i = 0; i < c->n_results; i++)
@@ -55,7 +55,7 @@ static const char *method_of(const struct compare_cell *c)
                       "drift of the machine's speed appears as a difference.";
 }
 
-/* The texts in the row of a result. */
+/* The texts of a result's row in the table. */
 struct row {
     char base[NUMBER_SIZE], new[NUMBER_SIZE], ratio[NUMBER_SIZE], interval[2 * NUMBER_SIZE + 2],
         p[NUMBER_SIZE], verdict[NUMBER_SIZE];
@@ -203,7 +203,8 @@ void compare_print_markdown(const struct compare_report *report, FILE *out)
 
 /* --- JUnit --- */
 
-/* A result's verdict as a JUnit case; a non-gating metric is at worst skipped. */
+/* Returns the verdict of the JUnit case of a result. The case of a non-gating metric never fails:
+ * at worst it is skipped. */
 static enum verdict case_of(const struct compare_result *r)
 {
     if (r->verdict == COMPARE_REGRESSION)

@@ -62,7 +62,8 @@ static int64_t values_of(const struct repeats *r, enum metric_id id, double *x)
     return n;
 }
 
-/* log(new / base) of each pair; false if a run lacks the metric, or its value is not above 0. */
+/* Sets `d` to log(new / base) of each pair. Returns false if a run lacks the metric, or if a value
+ * is not above 0. */
 static bool differences_of(const struct repeats *base, const struct repeats *new, enum metric_id id,
                            double *d)
 {
@@ -75,7 +76,8 @@ static bool differences_of(const struct repeats *base, const struct repeats *new
     return true;
 }
 
-/* The estimate from x[0..n) of the base and y[0..m) of the new side, n, m >= 1. */
+/* Computes the estimate from the values x[0..n) of the base and y[0..m) of the new side,
+ * where n, m >= 1. */
 static enum status estimate_sides(const double *x, int64_t n, const double *y, int64_t m,
                                   struct compare_estimate *e)
 {
@@ -93,7 +95,7 @@ static enum status estimate_sides(const double *x, int64_t n, const double *y, i
     return STATUS_OK;
 }
 
-/* The estimate from the logarithms d[0..n) of the ratios of pairs. */
+/* Computes the estimate from the logarithms d[0..n) of the ratios of pairs. */
 static enum status estimate_pairs(const double *d, int64_t n, struct compare_estimate *e)
 {
     struct signed_rank test;
@@ -121,8 +123,8 @@ static bool is_small(const struct compare_cell *c, const struct compare_result *
            r->new.median < COMPARE_LEAST_SHARE * step->new.median;
 }
 
-/* Computes the numbers of one metric, without its verdict. *some becomes false if the base lacks
- * the metric, or if the metric is a part of a step that the runs lack. */
+/* Computes the numbers of one metric, without its verdict. Sets *some to false if the base lacks
+ * the metric, or if the metric belongs to a part of a step that the runs do not have. */
 static enum status measure(const struct repeats *base, const struct repeats *new, enum metric_id id,
                            const struct compare_config *config, bool pairs,
                            struct compare_result *r, bool *some)
@@ -141,7 +143,8 @@ static enum status measure(const struct repeats *base, const struct repeats *new
     if (m > 0)
         TRY(stats_of(y, m, &r->new));
     if (n > 0 && m > 0) {
-        /* Is the metric a part of a step that these runs lack? Then all its values are 0. */
+        /* If the metric belongs to a part of a step that these runs do not have, all values of the
+         * metric are 0. */
         *some = !metrics[r->metric].part || r->base.max != 0 || r->new.max != 0;
         TRY(estimate_sides(x, n, y, m, &r->sides));
     }
@@ -151,8 +154,8 @@ static enum status measure(const struct repeats *base, const struct repeats *new
     return STATUS_OK;
 }
 
-/* Adds to c->missing the runs that lack a gating metric: a run without a time to accuracy, for
- * example, did not reach it, and its side would look faster without it. */
+/* Adds to c->missing the runs that lack a gating metric. For example, a run without a time to
+ * accuracy did not reach the accuracy, and its side would look faster if the run were ignored. */
 static void add_lacking(struct compare_cell *c, const struct compare_result *r,
                         enum compare_role role)
 {
@@ -199,9 +202,9 @@ static int by_p(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Holm's correction of the gating results: the i-th smallest p (from 0) is multiplied by m - i, and
- * is at least the corrected p before it. m includes the results without a p, because their p might
- * have been the smallest. */
+/* Corrects the p of the gating results by Holm's method. The i-th smallest p, counted from 0, is
+ * multiplied by m - i, and raised to the previous corrected p if it is below. m includes the
+ * results without a p, because their p might have been the smallest. */
 static void correct(struct compare_result **decides, int n, int m)
 {
     double least = 0;
@@ -212,20 +215,20 @@ static void correct(struct compare_result **decides, int n, int m)
     }
 }
 
-/* The smallest corrected p that a result can have with this number of runs. */
+/* Returns the smallest corrected p that a result can have with this number of runs. */
 static double least_of(const struct compare_estimate *e, const struct compare_result *r,
                        const struct compare_report *report)
 {
     return e->least_p * (r->decides ? report->family : 1);
 }
 
-/* The verdict on a change that is not significant, or within the threshold. */
+/* Returns the verdict on a change that is not significant, or that is within the threshold. */
 static enum compare_verdict verdict_of_interval(const struct compare_result *r)
 {
     bool low_within = r->is.low >= 1 - r->threshold, /* false for NaN */
         high_within = r->is.high <= 1 + r->threshold;
     bool not_worse = metrics[r->metric].more_is_better ? low_within : high_within;
-    /* Have all runs of both sides the same value? Then there is nothing to estimate. */
+    /* If all runs of both sides have the same value, there is nothing to estimate. */
     bool constant =
         r->base.min == r->base.max && r->new.min == r->new.max && r->base.min == r->new.min;
     if (constant || (low_within && high_within))

@@ -20,7 +20,7 @@ enum {
 /* Whether a metric is gating. */
 enum compare_role {
     COMPARE_INFORMATIONAL, /* non-gating */
-    COMPARE_OPTION,        /* gating, if the base has it */
+    COMPARE_OPTION,        /* gating if the base has the metric */
     COMPARE_DECIDES,       /* gating; a cell that lacks the metric is incomplete */
 };
 
@@ -32,7 +32,7 @@ enum compare_pairing {
 };
 
 struct compare_config {
-    double threshold[METRICS]; /* share of the base: 0.03 */
+    double threshold[METRICS]; /* fraction of the base's value, such as 0.03 */
     enum compare_role role[METRICS];
     enum compare_pairing pairing;
     double alpha;               /* a p below it is significant */
@@ -41,12 +41,13 @@ struct compare_config {
 };
 
 /* A significant change beyond the threshold is COMPARE_BETTER, COMPARE_REGRESSION, or for a
- * non-gating metric COMPARE_WORSE. Without one the 95 % interval of the ratio decides:
- * COMPARE_EQUIVALENT if all of it is within the threshold, by two one-sided tests of 2.5 %
- * (Schuirmann, "A comparison of the two one-sided tests procedure and the power approach", 1987);
- * COMPARE_NOT_WORSE if it exceeds the threshold on the better side only; COMPARE_INCONCLUSIVE if it
- * contains a regression beyond the threshold, or if it is not known. COMPARE_UNCONFIRMED is a
- * regression that the second measurement did not find (compare_confirm.h). */
+ * non-gating metric COMPARE_WORSE. If there is no such change, the 95 % interval of the ratio
+ * decides. The verdict is COMPARE_EQUIVALENT if the whole interval is within the threshold, by two
+ * one-sided tests of 2.5 % (Schuirmann, "A comparison of the two one-sided tests procedure and the
+ * power approach", 1987); COMPARE_NOT_WORSE if the interval exceeds the threshold on the better
+ * side only; COMPARE_INCONCLUSIVE if the interval contains a regression beyond the threshold, or if
+ * there is no interval. COMPARE_UNCONFIRMED is a regression that the second measurement did not
+ * find (compare_confirm.h). */
 enum compare_verdict {
     COMPARE_EQUIVALENT,
     COMPARE_NOT_WORSE,
@@ -60,15 +61,17 @@ enum compare_verdict {
     COMPARE_VERDICTS
 };
 
-/* "equivalent", "no regression", "inconclusive", "better", "worse", "REGRESSION", "not confirmed",
- * "too small to judge", "not enough repeats" */
+/* Returns "equivalent", "no regression", "inconclusive", "better", "worse", "REGRESSION", "not
+ * confirmed", "too small to judge" or "not enough repeats". */
 const char *compare_verdict_str(enum compare_verdict v);
 
-/* The ratio of the sides, and its significance. Numbers that are not known are NAN. */
+/* The ratio of the new side to the base, and its significance. Numbers that are not known are
+ * NAN. */
 struct compare_estimate {
     bool paired;      /* estimated from pairs of neighbours in time */
-    double ratio;     /* new / base of the medians; for pairs, the estimate of paired.h */
-    double low, high; /* its 95 % interval: bootstrap; for pairs, the test's own */
+    double ratio;     /* median of new / median of base; for pairs, the estimate of paired.h */
+    double low, high; /* 95 % interval of the ratio: by bootstrap; for pairs, from the signed-rank
+                       * test */
     double p;         /* p of this metric alone, not corrected */
     bool exact;       /* p is computed from the exact distribution */
     double least_p;   /* smallest p possible with this number of repeats */
@@ -77,11 +80,11 @@ struct compare_estimate {
 /* One metric of one cell. */
 struct compare_result {
     enum metric_id metric;
-    struct stats base, new;        /* .n 0: no run has the metric, and all other members are NAN or
-                                    * 0 */
+    struct stats base, new;        /* if .n is 0, no run has the metric, and all other members are
+                                    * NAN or 0 */
     struct compare_estimate is;    /* the estimate that is judged */
     struct compare_estimate sides; /* the estimate without pairs */
-    bool decides;                  /* gating: one of report.family */
+    bool decides;                  /* gating: counted in report.family */
     double corrected_p;            /* p corrected by Holm's method if gating, else p */
     double threshold;
     enum compare_verdict verdict;
@@ -98,7 +101,7 @@ struct compare_cell {
     bool ended_alike;                /* all runs have the same steps and epochs, and ended for the
                                       * same reason */
     json_t *differences;             /* {field: {"base", "new"}} (fingerprint.h) */
-    char missing[COMPARE_TEXT_SIZE]; /* list of missing runs and metrics; "": nothing */
+    char missing[COMPARE_TEXT_SIZE]; /* list of missing runs and metrics; "" if there are none */
     int n_results;
     struct compare_result result[METRICS];
 };
@@ -112,27 +115,31 @@ struct compare_report {
     int verdicts[COMPARE_VERDICTS]; /* number of results of each verdict */
     int undecided;                  /* number of gating results with COMPARE_FEW */
     int inconclusive;               /* number of gating results with COMPARE_INCONCLUSIVE */
-    int refused;                    /* number of cells that were not compared, because their sides
-                                     * differ in a field */
+    int refused;                    /* number of cells that were not compared, because the sides of
+                                     * the cell differ in a field */
     int incomplete;                 /* number of cells with `missing` not empty */
 };
 
-/* About how many runs per side would decide an inconclusive result. The width of the interval falls
- * with the square root of their number; with these runs it excludes the threshold with a chance of
- * 80 %. COMPARE_RUNS_MANY if that many or more are needed. */
+/* Returns about how many runs per side would decide an inconclusive result: with this number, the
+ * interval excludes the threshold with a chance of 80 %. The width of the interval is assumed to
+ * fall with the square root of the number of runs. Returns COMPARE_RUNS_MANY if that many runs or
+ * more are needed. */
 enum { COMPARE_RUNS_MANY = 1000 };
 int64_t compare_deciding_runs(const struct compare_result *result);
 
-/* The first gating result that is inconclusive, and its cell; NULL: there is none. */
+/* Returns the first gating result that is inconclusive, and sets *cell to its cell. Returns NULL if
+ * there is no such result. */
 const struct compare_result *compare_first_inconclusive(const struct compare_report *report,
                                                         const struct compare_cell **cell);
 
-/* The least number of runs per side with which every gating metric can have a p below alpha. */
+/* Returns the least number of runs per side with which every gating metric can have a p below
+ * alpha. */
 int64_t compare_enough_repeats(const struct compare_report *report);
 
-/* Alpha is 0.01, the threshold 3 %. Gating metrics are the throughput of the median step, and
- * val_top1 if runs were validated. The fastest step is informational: on a processor with few clock
- * rates it shows the highest rate that the run reached, so it differs most between runs. */
+/* Returns the defaults. Alpha is 0.01, and the threshold is 3 %. Gating metrics are the throughput
+ * of the median step and, if runs were validated, val_top1. The fastest step is informational: on a
+ * processor with few clock rates, it depends on the highest clock rate that the run happened to
+ * reach, so it varies more between runs than the other metrics. */
 struct compare_config compare_defaults(void);
 
 void compare_report_free(struct compare_report *report);
@@ -142,10 +149,10 @@ bool compare_passed(const struct compare_report *report);
 
 /* --- inside compare/ --- */
 
-/* Adds the results of the cell's metrics, without their verdicts; missing gating metrics are
- * reported in c->missing. If c->turns, the i-th runs of both sides are neighbours in time. */
+/* Adds the results of the cell's metrics, without their verdicts. Reports missing gating metrics in
+ * c->missing. If c->turns, the i-th runs of both sides are neighbours in time. */
 MUST_CHECK enum status judge_measure(const struct repeats *base, const struct repeats *new,
                                      const struct compare_config *config, struct compare_cell *c);
 
-/* Gives every result its verdict, and counts them. */
+/* Sets the verdict of every result, and counts the verdicts. */
 MUST_CHECK enum status judge_report(struct compare_report *report);

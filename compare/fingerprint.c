@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Depth of nested objects of run.json; a deeper object is kept as one value. */
+/* Maximum depth of nested objects of run.json. A deeper object is kept as one value. */
 enum { DEPTH_MAX = 8 };
 
 static const char *const roots[] = {"build", "config", "device", "libraries", "host"};
 
-/* Fields that do not affect the measurements: by name, and by the last part of the name. */
+/* Fields that do not affect the measurements. left_out has whole names; left_out_ends has last
+ * parts of names. */
 static const char *const left_out[] = {
     "config.seed",
     "config.resume",
@@ -27,7 +28,7 @@ static const char *const left_out[] = {
 };
 static const char *const left_out_ends[] = {"uuid_hash", "index"};
 
-/* Fields that are paths; only the last part is compared. */
+/* Fields that are paths. Only the last part of a path is compared. */
 static const char *const paths[] = {"config.data", "config.init"};
 
 static const char *last_part(const char *text, char separator)
@@ -47,7 +48,8 @@ static bool is_left_out(const char *name)
     return false;
 }
 
-/* The last part of a path that may end with slashes; `value` itself if the field is not a path. */
+/* Returns the last part of a path, which may end with slashes. Returns `value` itself if the field
+ * is not a path. */
 static json_t *path_name(const char *name, json_t *value)
 {
     bool is_path = false;
@@ -106,8 +108,8 @@ enum status fingerprint_of(const struct run *run, json_t **out)
         if (value)
             CHECK(flatten(roots[i], value, 0, *out));
     }
-    /* Runs that left out images did not train on the same data. Old records do not have this
-     * number. */
+    /* A run that left out images did not train on the same data. Old records do not have the number
+     * of these images. */
     if (left > 0)
         CHECK(json_put(*out, "images_left_out", json_integer(left)));
     return STATUS_OK;
@@ -138,7 +140,8 @@ static bool is_allowed(const char *name, const char *const *allowed, int n)
     return false;
 }
 
-/* A value as text for display, a string without its quotes; NULL when memory is short. */
+/* Returns a value as text for display; a string is shown without its quotes. Returns NULL if memory
+ * ran out. */
 static json_t *shown(const json_t *value)
 {
     if (!value)
@@ -205,7 +208,8 @@ void fingerprint_name(const json_t *fingerprint, char *out, size_t size)
     text_clean(out, size, *name ? name : "runs");
 }
 
-/* The place of a field in the order of preference for distinguishing configurations. */
+/* Returns the position of a field in the order in which fields are preferred for distinguishing
+ * configurations. */
 static int place_of(const char *field)
 {
     static const char *const order[] = {"config", "device", "libraries", "build", "host"};
@@ -239,8 +243,8 @@ done:
     return st;
 }
 
-/* The short name of a field: "batch_size" for "config.batch_size", "inject" for "config.inject.0".
- * Returns its length. */
+/* Sets *name to the short name of a field, and returns the length of the short name: "batch_size"
+ * for "config.batch_size", "inject" for "config.inject.0". */
 static int short_name(const char *field, const char **name)
 {
     size_t n;

@@ -41,7 +41,7 @@ void history_free(struct history *h)
 
 /* ---- reading ---- */
 
-/* Reads a number, or null as NAN; false for anything else. */
+/* Reads a number, or null as NAN. Returns false for anything else. */
 static bool number_read(const json_t *object, const char *key, double *out)
 {
     const json_t *value = json_object_get(object, key);
@@ -56,7 +56,7 @@ static bool count_read(const json_t *object, const char *key, int64_t *out)
     return json_is_integer(value) && *out >= 0 && *out <= STEPS_MAX;
 }
 
-/* Whether a fingerprint is flat: no value contains another. */
+/* Whether a fingerprint is flat: no value contains other values. */
 static bool is_flat(const json_t *object)
 {
     const char *key;
@@ -69,7 +69,7 @@ static bool is_flat(const json_t *object)
     return flat;
 }
 
-/* Reads an entry; false if `o` is not an entry. The fingerprint is borrowed from `o`. */
+/* Reads an entry. Returns false if `o` is not an entry. The fingerprint is borrowed from `o`. */
 static bool entry_read(const json_t *o, struct history_entry *e)
 {
     const json_t *end = json_object_get(o, "end"), *accepted = json_object_get(o, "accepted");
@@ -85,7 +85,7 @@ static bool entry_read(const json_t *o, struct history_entry *e)
               count_read(end, "epochs", &r->end.epochs) && json_is_object(values);
     for (int i = 0; i < METRICS && ok; i++)
         ok = number_read(values, metrics[i].name, &r->value[i]) ||
-             !json_object_get(values, metrics[i].name); /* a metric added after the entry */
+             !json_object_get(values, metrics[i].name); /* the metric is newer than the entry */
     r->fingerprint = json_object_get(o, "fingerprint");
     if (!ok || !is_flat(r->fingerprint))
         return false;
@@ -100,7 +100,8 @@ static enum status take_line(void *history, char *line, size_t size)
     struct history *h = history;
     struct history_entry e = {0};
     if (h->n == HISTORY_MAX)
-        return status_fail(STATUS_DATA, "the history has more than %d lines", HISTORY_MAX);
+        return status_fail(STATUS_DATA, "the history has more than %d lines, which is the limit",
+                           HISTORY_MAX);
     TRY(array_reserve(&h->entry, h->n));
     json_t *o = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
     if (!o || !entry_read(o, &e)) {

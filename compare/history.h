@@ -1,12 +1,12 @@
 /* A store of the results of runs, one JSON line each, in DIR/history.jsonl.
  *
- *   {"record": "history", "schema": 1, "added_s": time of the call that recorded it, "started_s",
- *    "commit", "accepted": whether it may be a base, "end": {"by", "steps", "epochs"},
+ *   {"record": "history", "schema": 1, "added_s": time of the command that recorded it,
+ *    "started_s", "commit", "accepted": whether it may be a base, "end": {"by", "steps", "epochs"},
  *    "fingerprint": {...}, "metrics": {name: number or null}}
  *
  * Whole lines are appended, by one process at a time. A torn last line is ignored, and removed when
- * the next line is appended. Any other invalid line is STATUS_DATA with its number, because a base
- * must not silently lack runs. */
+ * the next line is appended. Any other invalid line is an error, STATUS_DATA with the number of the
+ * line, because a base must not silently lack runs. */
 #pragma once
 
 #include "compare/repeats.h"
@@ -27,16 +27,16 @@ struct history {
 /* Whether there is a history in `dir`. */
 bool history_exists(const char *dir);
 
-/* STATUS_DATA for a folder without a history, and for a damaged one. */
+/* Reads the history in `dir`. STATUS_DATA if there is no history, or if it is damaged. */
 MUST_CHECK enum status history_load(const char *dir, struct history *h);
 void history_free(struct history *h); /* no-op on a zeroed struct */
 
-/* Appends the runs to the history in `dir`, which is created if missing. Runs that the history has
- * already (repeat_same) are skipped. */
+/* Appends the runs to the history in `dir`, which is created if missing. Runs that the history
+ * already has (repeat_same) are skipped. */
 MUST_CHECK enum status history_append(const char *dir, const struct repeats *runs, bool accepted);
 
 /* The choice of a base: the last `most` accepted entries that agree with `fingerprint`, except in
- * the fields `allowed` (fingerprint.h); the runs in `without` are left out. */
+ * the fields `allowed` (fingerprint.h). The runs in `without` are left out. */
 struct history_choice {
     json_t *fingerprint;
     const char *const *allowed; /* (n_allowed) */

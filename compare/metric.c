@@ -53,7 +53,7 @@ enum status metrics_of(const struct run *run, double value[METRICS])
     json_t *sum;
     TRY(json_new(&sum, "{}"));
     enum status st = summary_add(run, sum);
-    if (st == STATUS_INVALID) /* a null column: numbers that are not finite are written as null */
+    if (st == STATUS_INVALID) /* a value is null, which stands for a number that is not finite */
         st = STATUS_DATA;
     if (st != STATUS_OK)
         st = status_context(st, "'%s'", run->dir);

@@ -29,10 +29,11 @@ enum metric_id {
 struct metric {
     const char *name;            /* "images_per_s" */
     const char *unit;            /* "images/s" */
-    const char *member, *within; /* summary[member][within]; within NULL: summary[member] */
+    const char *member, *within; /* the value is summary[member][within], or summary[member] if
+                                  * `within` is NULL */
     bool more_is_better;
-    bool part;     /* a part of a step */
-    bool accuracy; /* of an epoch: compared only between runs that ended alike */
+    bool part;     /* time of a part of a step */
+    bool accuracy; /* accuracy of an epoch: compared only between runs that ended alike */
 };
 
 extern const struct metric metrics[METRICS];
@@ -41,10 +42,10 @@ extern const struct metric metrics[METRICS];
  * lists the metrics. */
 MUST_CHECK enum status metric_find(const char *flag, const char *name, enum metric_id *out);
 
-/* Computes a run's metrics from its records; NAN for those that it lacks. STATUS_DATA for records
- * that cannot be used. */
+/* Computes a run's metrics from its records. A metric that the run lacks is NAN. STATUS_DATA if the
+ * records cannot be used. */
 MUST_CHECK enum status metrics_of(const struct run *run, double value[METRICS]);
 
-/* A number as text; "-" if it is not known. */
+/* Returns a number as text, or "-" if it is not known. */
 enum { METRIC_TEXT_SIZE = 32 };
 const char *metric_text(const char *format, double x, char out[METRIC_TEXT_SIZE]);

@@ -17,8 +17,8 @@ static int by_size(const void *a, const void *b)
 }
 
 /* For each s in 0..n (n + 1), counts the sets of ranks whose doubled sum is s; the caller frees
- * *out. The counts are whole numbers up to 2^n, exact for n <= SIGNED_RANK_EXACT. `twice`: the
- * doubled ranks; NULL: the ranks are 1..n. */
+ * *out. The counts are whole numbers up to 2^n, exact for n <= SIGNED_RANK_EXACT. `twice` has the
+ * doubled ranks; if it is NULL, the ranks are 1..n. */
 static enum status count_sums(const int64_t *twice, int64_t n, double **out)
 {
     int64_t most = n * (n + 1);
@@ -34,7 +34,7 @@ static enum status count_sums(const int64_t *twice, int64_t n, double **out)
     return STATUS_OK;
 }
 
-/* P(W <= w) if both signs are equally likely. */
+/* Sets *tail to P(W <= w) if both signs are equally likely. */
 static enum status exact_tail(const int64_t *twice, int64_t n, double w, double *tail)
 {
     double *ways, below = 0;
@@ -46,7 +46,8 @@ static enum status exact_tail(const int64_t *twice, int64_t n, double w, double 
     return STATUS_OK;
 }
 
-/* p of W = w by the normal approximation; `ties`: the sum of t^3 - t over groups of t equal |d|. */
+/* Returns p of W = w by the normal approximation. `ties` is the sum of t^3 - t over the groups of t
+ * equal |d|. */
 static double normal_p(int64_t n, double w, double ties)
 {
     double k = (double)n;
@@ -61,7 +62,8 @@ enum status signed_rank(const double *d, int64_t n, struct signed_rank *out)
     int64_t *twice = NULL, kept = 0;
     enum status st;
     if (n < 1 || n > PAIRS_MAX)
-        return status_fail(STATUS_INVALID, "a signed-rank test of %lld values", (long long)n);
+        return status_fail(STATUS_INVALID, "cannot compute a signed-rank test of %lld values",
+                           (long long)n);
     CHECK(array_new(&x, 2 * n));
     CHECK(array_new(&twice, n));
     for (int64_t i = 0; i < n; i++)
@@ -88,8 +90,8 @@ double signed_rank_least(int64_t n)
     return n < 1000 ? ldexp(2, -(int)n) : 0;
 }
 
-/* The rank, from 1, of the mean that is the lower end of an interval of that level; 0: there are
- * too few values for an interval. */
+/* Sets *rank to the rank, counted from 1, of the mean that is the lower end of an interval of that
+ * level. Sets it to 0 if there are too few values for an interval. */
 static enum status rank_of_low(int64_t n, double level, int64_t *rank)
 {
     double outside = (1 - level) / 2, k = (double)n;
@@ -113,7 +115,8 @@ enum status hodges_lehmann(const double *d, int64_t n, double level, double *cen
 {
     int64_t rank, count = n * (n + 1) / 2, k = 0;
     if (n < 1 || n > PAIRS_MAX || !(level > 0 && level < 1))
-        return status_fail(STATUS_INVALID, "an estimate of level %g from %lld values", level,
+        return status_fail(STATUS_INVALID,
+                           "cannot estimate an interval of level %g from %lld values", level,
                            (long long)n);
     TRY(rank_of_low(n, level, &rank));
     double *mean;

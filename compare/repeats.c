@@ -32,8 +32,8 @@ enum status repeats_cells(const char *study, struct words *cells)
             CHECK(words_add(cells, "%s", all.v[i]));
     }
     if (cells->n < 1 || cells->n > REPEATS_CELLS_MAX)
-        st = status_fail(STATUS_DATA, "'%s' has %d cells; give a study of 1 to %d", study, cells->n,
-                         REPEATS_CELLS_MAX);
+        st = status_fail(STATUS_DATA, "'%s' has %d cells; give a study of 1 to %d cells", study,
+                         cells->n, REPEATS_CELLS_MAX);
 done:
     words_free(&all);
     return st;
@@ -48,7 +48,9 @@ static void unfinished(const char *dir, struct repeats *r)
 static enum status grow(struct repeats *r)
 {
     if (r->n == REPEATS_MAX)
-        return status_fail(STATUS_DATA, "more than %d runs of one configuration", REPEATS_MAX);
+        return status_fail(STATUS_DATA,
+                           "there are more than %d runs of one configuration, which is the limit",
+                           REPEATS_MAX);
     return array_reserve(&r->repeat, r->n);
 }
 
@@ -92,7 +94,8 @@ done:
     return st;
 }
 
-/* Adds an entry of a folder of runs: a run, or a failed run's ".failed"; ignores anything else. */
+/* Adds an entry of a folder of runs: a run, or the ".failed" folder of a failed run. Ignores
+ * anything else. */
 static enum status add_entry(const char *path, struct repeats *r)
 {
     char stem[REPEATS_PATH_SIZE];

@@ -8,12 +8,12 @@ enum { REPEATS_MAX = 1000, REPEATS_CELLS_MAX = 4096, REPEATS_PATH_SIZE = 4096 };
 
 /* How a run ended. Only runs that ended alike can be compared by accuracy. */
 struct run_end {
-    char by[32]; /* "epochs", "steps", "desired accuracy"; "": not recorded */
+    char by[32]; /* the reason: "epochs", "steps", "desired accuracy"; "": not recorded */
     int64_t steps, epochs;
 };
 
 struct repeat {
-    char *dir;           /* NULL: from a history */
+    char *dir;           /* NULL if the repeat is from a history */
     json_t *fingerprint; /* fingerprint.h */
     struct run_end end;
     double started_s;      /* seconds since 1970; NAN: not recorded */
@@ -35,23 +35,24 @@ struct repeats {
 /* Whether `dir` is the folder of a study, which has cells. */
 bool repeats_is_study(const char *dir);
 
-/* Appends the names of a study's cells, ascending; STATUS_DATA when there is none, or too many. */
+/* Appends the names of a study's cells in ascending order. STATUS_DATA if there are no cells, or
+ * too many. */
 MUST_CHECK enum status repeats_cells(const char *study, struct words *cells);
 
-/* Adds the run in `dir`, or each run in a folder of runs, such as a cell of a study; a folder
- * without runs adds none. If a failed run left only "<run>.failed", it counts as unfinished.
- * STATUS_DATA if the folder does not exist, and for too many runs. */
+/* Adds the run in `dir`. If `dir` is a folder of runs, such as a cell of a study, adds each of its
+ * runs; it may have none. A failed run that left only "<run>.failed" counts as unfinished.
+ * STATUS_DATA if `dir` does not exist, or if there are too many runs. */
 MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
 
-/* Whether both are the same run: start time and fingerprint are equal. Two runs of a configuration
- * do not start in the same nanosecond. */
+/* Whether both are the same run. They are if start time and fingerprint are equal, because two runs
+ * of a configuration do not start in the same nanosecond. */
 bool repeat_same(const struct repeat *a, const struct repeat *b);
 
-/* Adds a copy of a repeat, which needs no folder. */
+/* Adds a copy of a repeat. The repeat may lack a folder. */
 MUST_CHECK enum status repeats_copy(const struct repeat *from, struct repeats *r);
 void repeats_free(struct repeats *r); /* no-op on a zeroed struct */
 
-/* Whether the two sides took turns: both have the same number of runs, and in the order of start
- * time runs 1 and 2, runs 3 and 4, and so on are one of each side. Sorts both sides by start time,
- * so the i-th runs of both sides are neighbours in time. */
+/* Whether the two sides took turns. They did if both have the same number of runs and if, in the
+ * order of start time, runs 1 and 2 belong to different sides, and so do runs 3 and 4, and so on.
+ * Sorts both sides by start time, so that the i-th runs of both sides are neighbours in time. */
 bool repeats_take_turns(struct repeats *a, struct repeats *b);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* U of x, counted over all pairs. */
+/* Returns U of x, by counting over all pairs. */
 static double count_pairs(const double *x, int64_t n, const double *y, int64_t m)
 {
     double u = 0;
@@ -32,8 +32,9 @@ double rank_twice(const double *v, int64_t all, int64_t *twice)
     return ties;
 }
 
-/* P(|U - n m / 2| >= off) if every choice of n of the ranks is equally likely. Counts, rank by
- * rank, the ways to choose k ranks whose doubled sum is s; 2 U = s - n (n + 1) for k = n. */
+/* Sets *p to P(|U - n m / 2| >= off) if every choice of n of the ranks is equally likely. Counts,
+ * rank by rank, the ways to choose k ranks whose doubled sum is s; 2 U = s - n (n + 1) if k is
+ * n. */
 static enum status exact_p(const int64_t *twice, int64_t n, int64_t m, double off, double *p)
 {
     int64_t all = n + m, sums = n * (n + 1) + 2 * n * m + 1, middle = n * (all + 1);
@@ -54,7 +55,7 @@ static enum status exact_p(const int64_t *twice, int64_t n, int64_t m, double of
     return STATUS_OK;
 }
 
-/* p of U = u by the normal approximation; `ties`: the result of rank_twice. */
+/* Returns p of U = u by the normal approximation. `ties` is the result of rank_twice. */
 static double normal_p(int64_t n, int64_t m, double u, double ties)
 {
     double all = (double)(n + m), nm = (double)n * (double)m;
@@ -72,7 +73,7 @@ enum status mann_whitney(const double *x, int64_t n, const double *y, int64_t m,
     double ties, *v = NULL;
     enum status st;
     if (n < 1 || m < 1)
-        return status_fail(STATUS_INVALID, "a rank test without values");
+        return status_fail(STATUS_INVALID, "cannot compute a rank test if a sample has no values");
     CHECK(array_new(&v, all));
     CHECK(array_new(&twice, all));
     for (int64_t i = 0; i < all; i++)
@@ -106,7 +107,7 @@ double ratio_of(double x, double y)
     return y / x;
 }
 
-/* The median of n draws from x with replacement; `room` is scratch memory for n values. */
+/* Returns the median of n draws from x with replacement. `room` is scratch memory for n values. */
 static double drawn_median(const double *x, int64_t n, struct rng *rng, double *room)
 {
     for (int64_t i = 0; i < n; i++)
@@ -119,8 +120,9 @@ enum status ratio_interval(const double *x, int64_t n, const double *y, int64_t 
 {
     if (n < 1 || m < 1 || n > UINT32_MAX || m > UINT32_MAX || resamples < 1 ||
         !(level > 0 && level < 1))
-        return status_fail(STATUS_INVALID, "a bootstrap of level %g and %d resamples", level,
-                           resamples);
+        return status_fail(STATUS_INVALID,
+                           "cannot compute a bootstrap interval of level %g from %d resamples",
+                           level, resamples);
     *low = *high = NAN;
     for (int64_t i = 0; i < n; i++)
         if (!(x[i] > 0))

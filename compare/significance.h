@@ -1,4 +1,4 @@
-/* Whether two samples differ, and by how much. Values must be finite. */
+/* Tests whether two samples differ, and estimates by how much. Values must be finite. */
 #pragma once
 
 #include "base/status.h"
@@ -11,8 +11,8 @@ enum { MANN_WHITNEY_EXACT = 30 };
 
 struct mann_whitney {
     double u;   /* number of pairs in which x is larger than y; a tie counts 1/2 */
-    double p;   /* two-sided probability of a U at least as far from n m / 2 if x and y do not
-                 * differ */
+    double p;   /* if x and y do not differ, the probability of a U at least as far from n m / 2, on
+                 * either side */
     bool exact; /* p is computed from the exact distribution */
 };
 
@@ -24,19 +24,20 @@ struct mann_whitney {
 MUST_CHECK enum status mann_whitney(const double *x, int64_t n, const double *y, int64_t m,
                                     struct mann_whitney *out);
 
-/* The ranks of the ascending v[0..n), doubled so that the mean rank of equal values is a whole
- * number; returns the sum of t^3 - t over the groups of t equal values. */
+/* Sets `twice` to the ranks of the ascending v[0..n), doubled so that the mean rank of equal values
+ * is a whole number. Returns the sum of t^3 - t over the groups of t equal values. */
 double rank_twice(const double *v, int64_t n, int64_t *twice);
 
-/* The smallest p that samples of these sizes can have: 2 / C(n + m, n). */
+/* Returns the smallest p that samples of these sizes can have: 2 / C(n + m, n). */
 double mann_whitney_least(int64_t n, int64_t m);
 
-/* y / x, for x, y >= 0: 1 if both are 0, and infinite if only x is. */
+/* Returns y / x for x, y >= 0. The result is 1 if both are 0, and infinite if only x is 0. */
 double ratio_of(double x, double y);
 
-/* Percentile bootstrap interval of median(y) / median(x), the samples drawn independently: Efron
- * and Tibshirani, "An introduction to the bootstrap", 1993, chapters 8 and 13. A pure function of
- * the values and the seed. NAN if a value of x is not above 0. */
+/* Computes the percentile bootstrap interval of median(y) / median(x). Both samples are drawn
+ * independently (Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapters 8 and
+ * 13). The result depends only on the arguments. The interval is NAN if a value of x is not above
+ * 0. */
 MUST_CHECK enum status ratio_interval(const double *x, int64_t n, const double *y, int64_t m,
                                       double level, int resamples, uint64_t seed, double *low,
                                       double *high);

@@ -13,8 +13,7 @@
 
 enum {
     POINTS_MAX = 5000
-}; /* limit of the points of a series, because ranking takes quadratic
-    * time; older points are ignored */
+}; /* most points of a series, because ranking takes quadratic time; older points are ignored */
 
 void trend_free(struct trend *t)
 {
@@ -28,7 +27,7 @@ void trend_free(struct trend *t)
 
 /* ---- series ---- */
 
-/* For each entry, the index of the first entry that agrees with it (possibly its own). */
+/* Sets first[i] to the index of the first entry that agrees with entry i, which may be i itself. */
 static enum status group(const struct history *h, int64_t *first)
 {
     for (int64_t i = 0; i < h->n; i++) {
@@ -45,8 +44,8 @@ static enum status group(const struct history *h, int64_t *first)
     return STATUS_OK;
 }
 
-/* Makes one point from the entries in [from, to) of the group whose first entry is `of`; false if
- * none of them has the metric. */
+/* Makes one point from the entries in [from, to) of the group whose first entry is `of`. Returns
+ * false if none of these entries has the metric. */
 static bool make_point(const struct history *h, const int64_t *first, int64_t of, int64_t from,
                        int64_t to, enum metric_id id, struct trend_point *p)
 {
@@ -80,7 +79,8 @@ static enum status find_steps(struct trend_series *s, double alpha, double thres
     return st;
 }
 
-/* The name of the configuration of entry `of`, with the fields that distinguish it from others. */
+/* Makes the name of the configuration of entry `of`, with the fields that distinguish it from other
+ * configurations. */
 static enum status name_of(const struct history *h, const int64_t *first, int64_t of,
                            char name[TREND_NAME_SIZE])
 {

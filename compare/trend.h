@@ -1,12 +1,12 @@
 /* Change points in the history of a configuration: when its speed changed permanently, and by how
  * much.
  *
- * A series is cut at the point where the values before and after it differ most by their ranks: the
- * largest standardised Mann-Whitney statistic over all points (Pettitt, "A non-parametric approach
- * to the change-point problem", 1979, with the variance of each point). Its p is the fraction of
- * shuffled series with a statistic at least as large. If p is below alpha, both parts are searched
- * in turn, as Matteson and James do in "A nonparametric approach for multiple change point analysis
- * of multivariate data", 2014. */
+ * A series is cut at the point where the values before and after the point differ most by their
+ * ranks. This is the point with the largest standardised Mann-Whitney statistic (Pettitt, "A
+ * non-parametric approach to the change-point problem", 1979, but with the variance of each point).
+ * p is the fraction of shuffled series whose largest statistic is at least as large. If p is below
+ * alpha, both parts are searched in turn, as Matteson and James do in "A nonparametric approach for
+ * multiple change point analysis of multivariate data", 2014. */
 #pragma once
 
 #include "compare/history.h"
@@ -15,20 +15,22 @@
 
 enum {
     TREND_SHUFFLES = 999,
-    TREND_LEAST = 5, /* least number of points before a step, and after it */
+    TREND_LEAST = 5, /* least number of points before and after a step */
     TREND_NAME_SIZE = 160,
 };
 
 struct trend_step {
     int64_t at;       /* index of the first point after the step */
-    double ratio;     /* median from this step to the next, divided by the median since the previous
-                       * step; infinite if the divisor is 0 */
-    double low, high; /* 95 % bootstrap interval; NAN if a value before the step is <= 0 */
+    double ratio;     /* median of the points from this step to the next, divided by the median of
+                       * the points from the previous step to this one; infinite if the divisor is
+                       * 0 */
+    double low, high; /* 95 % bootstrap interval of the ratio; NAN if a value before the step is not
+                       * above 0 */
     double p;
 };
 
-/* Finds the steps in x[0..n) whose relative change is larger than `threshold`; `step` (n) gets them
- * in ascending order. A pure function of its arguments. */
+/* Finds the steps in x[0..n) whose relative change is larger than `threshold`, and writes them to
+ * `step` (n) in ascending order. The result depends only on the arguments. */
 MUST_CHECK enum status trend_find(const double *x, int64_t n, double alpha, double threshold,
                                   struct trend_step *step, int64_t *n_steps);
 
@@ -39,7 +41,7 @@ struct trend_point {
                     * is not known */
     int64_t runs;
     bool accepted;
-    const char *commit; /* in the history; "": not known */
+    const char *commit; /* belongs to the history; "": not known */
 };
 
 struct trend_series {
@@ -58,8 +60,9 @@ struct trend {
     struct trend_series *series; /* (n) sorted by configuration, then by metric */
 };
 
-/* Makes a series for each configuration and hardware of the history and each metric that is
- * `wanted` and known. The caller frees with trend_free, before the history. */
+/* Makes a series for each configuration and hardware of the history, and for each metric that is
+ * `wanted` and recorded. The caller frees the result with trend_free before it frees the
+ * history. */
 MUST_CHECK enum status trend_of(const struct history *h, const bool wanted[METRICS], double alpha,
                                 double threshold, struct trend *out);
 void trend_free(struct trend *t); /* no-op on a zeroed struct */
@@ -67,10 +70,11 @@ void trend_free(struct trend *t); /* no-op on a zeroed struct */
 /* Prints a line for each series and each step. */
 void trend_print(const struct trend *t, FILE *out);
 
-/* {"record": "trend", "schema": 1, "alpha", "threshold", "series": [{"name", "metric", "unit",
- * "better": "higher" or "lower", "points": [{"time_s", "commit", "value", "runs", "accepted"}],
- * "steps": [{"point", "time_s", "commit", "ratio", "low", "high", "p", "worse"}]}]}, whole or not
- * at all; points are counted from 0; a number that is infinite or not known is null. */
+/* Writes a file, completely or not at all: {"record": "trend", "schema": 1, "alpha", "threshold",
+ * "series": [{"name", "metric", "unit", "better": "higher" or "lower", "points": [{"time_s",
+ * "commit", "value", "runs", "accepted"}], "steps": [{"point", "time_s", "commit", "ratio", "low",
+ * "high", "p", "worse"}]}]}. Points are counted from 0. A number that is infinite or not known is
+ * null. */
 enum { TREND_SCHEMA = 1 };
 MUST_CHECK enum status trend_write(const struct trend *t, const char *path);
 MUST_CHECK enum status trend_print_json(const struct trend *t, FILE *out);

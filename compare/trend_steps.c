@@ -18,7 +18,7 @@ struct search {
     int64_t n_steps;
 };
 
-/* Mean ranks of x[0..n), in quadratic time. */
+/* Computes the mean ranks of x[0..n), in quadratic time. */
 static void rank_values(const double *x, int64_t n, double *rank)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -31,7 +31,8 @@ static void rank_values(const double *x, int64_t n, double *rank)
     }
 }
 
-/* Finds the best cut *at of ranks [0..n); returns its |U - mean| / deviation, ignoring ties. */
+/* Finds the cut *at of rank[0..n) with the largest statistic |U - mean| / standard deviation, which
+ * ignores ties. Returns the statistic. */
 static double best_cut(const double *rank, int64_t n, int64_t *at)
 {
     double sum = 0, best = 0;
@@ -51,7 +52,7 @@ static double best_cut(const double *rank, int64_t n, int64_t *at)
     return best;
 }
 
-/* The sum of |x[i] - median| over x[0..n); `room` is scratch memory for n values. */
+/* Returns the sum of |x[i] - median| over x[0..n). `room` is scratch memory for n values. */
 static double deviation(const double *x, int64_t n, double *room)
 {
     double sum = 0;
@@ -62,9 +63,9 @@ static double deviation(const double *x, int64_t n, double *room)
     return sum;
 }
 
-/* The exact place of a step. Ranks show that there is a step, but of equally good cuts they prefer
- * the one nearest to the middle. The exact place is the cut near `at` with the least sum of
- * absolute deviations of the values from the medians of both parts. */
+/* Returns the exact place of a step. Ranks show that there is a step, but among equally good cuts
+ * they prefer the cut nearest to the middle. The exact place is the cut near `at` with the least
+ * sum of absolute deviations of the values from the median of their part. */
 static int64_t place(const double *x, int64_t n, int64_t at, double *room)
 {
     enum { NEAR = 10 };
@@ -116,8 +117,9 @@ static void search(struct search *s, int64_t from, int64_t to)
     search(s, from + at, to);
 }
 
-/* Removes the smallest step that is not above the threshold, until all are above it. After each
- * removal the other steps are measured again, because their parts have grown. */
+/* While there are steps that are not above the threshold, removes the smallest one. After each
+ * removal, the other steps are measured again, because the parts beside the removed step have
+ * become one. */
 static enum status drop_small(struct search *s, int64_t n, double threshold)
 {
     for (;;) {

@@ -5,12 +5,13 @@
 
 #include <string.h>
 
-/* The place in struct run where the rows of one record file lie. */
+/* A record file, and the place in struct run where its rows are. */
 struct table {
     const char *file;
     const struct schema *schema;
-    size_t size;        /* of a row */
-    size_t rows, count; /* offsets of the rows and of their number */
+    size_t size;        /* size of a row, bytes */
+    size_t rows, count; /* offsets of the member with the rows and of the member with their
+                         * number */
 };
 
 #define TABLE(file, name, n)                                                                       \

@@ -65,7 +65,8 @@ static double time_at(double started, double elapsed)
     return isfinite(elapsed) ? started + elapsed : started;
 }
 
-/* Writes the samples taken until `elapsed`, the time of `step`. *at: samples written so far. */
+/* Writes the samples that were taken until `elapsed`, the time of `step`. *at is the number of
+ * samples written so far. */
 static void put_telemetry(FILE *out, const struct run *run, int64_t *at, double started,
                           double elapsed, int64_t step)
 {
@@ -164,8 +165,8 @@ static enum status check_names(const struct run *const *run, int n, enum export_
         for (int j = 0; j < i; j++)
             if (strcmp(run[i]->name, run[j]->name) == 0)
                 return status_fail(STATUS_USAGE,
-                                   "'%s' and '%s' have the same name, by which %s distinguishes "
-                                   "runs; export them one by one",
+                                   "'%s' and '%s' have the same name, but %s distinguishes runs by "
+                                   "name; export them one by one",
                                    run[j]->dir, run[i]->dir, export_format_str(format));
     return STATUS_OK;
 }

@@ -1,4 +1,4 @@
-/* Records of runs in other programs' formats.
+/* Writes records of runs in other programs' formats.
  *
  *   tensorboard  OUT/<run>/events.out.tfevents.*: see tensorboard.h
  *   csv          OUT/steps.csv, epochs.csv, ranks.csv, telemetry.csv (RFC 4180): a column with the
@@ -39,10 +39,12 @@ struct export_options {
 
 const char *export_format_str(enum export_format f); /* "tensorboard" ... */
 
-/* Exports n >= 1 runs together. STATUS_USAGE if two have the same name in a format that identifies
- * runs by name, or if the format is for one run; STATUS_DATA if a run lacks data. */
+/* Exports n >= 1 runs together. STATUS_USAGE if two runs have the same name and the format
+ * identifies runs by name, or if n > 1 and the format is for one run. STATUS_DATA if a run lacks
+ * data. */
 MUST_CHECK enum status export_runs(const struct run *const *run, int n,
                                    const struct export_options *o);
 
-/* When a run began, in seconds since 1970; 0 where run.json does not record it. */
+/* Returns the time at which a run began, in seconds since 1970, or 0 if run.json does not record
+ * it. */
 double export_started(const struct run *run);

@@ -4,19 +4,20 @@
 #include "base/file.h"
 #include "export/export.h"
 
-/* The steps and epochs of a run in the order of time: an epoch follows its steps. */
+/* Iterates over the steps and epochs of a run in the order of time. An epoch follows its steps. */
 struct walk {
     const struct run *run;
     int64_t step, epoch; /* indices of the run's next step and next epoch */
 };
 
-/* Gets the next record, a step or an epoch; the other pointer becomes NULL. False at the end. */
+/* Gets the next record, a step or an epoch, and sets the other pointer to NULL. Returns false at
+ * the end. */
 bool walk_next(struct walk *w, const struct step_record **step, const struct epoch_record **epoch);
 
-/* Writes the name of a file, which is in place, to o->written. */
+/* Writes the name of a completed file to o->written. */
 void export_wrote(const struct export_options *o, const char *path);
 
-/* Puts the file in place and writes its name; after a failure removes it. */
+/* Puts the file in place and writes its name to o->written. After a failure, removes the file. */
 MUST_CHECK enum status export_put(const struct export_options *o, struct atomic_file *f);
 
 MUST_CHECK enum status export_tensorboard(const struct run *const *run, int n,

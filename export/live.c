@@ -21,9 +21,9 @@
 struct live {
     struct live_config config; /* its `prometheus` becomes NULL after a failure */
     struct record_observer observer;
-    FILE *events; /* NULL: not wanted, not begun, or given up after a failure */
+    FILE *events; /* NULL if not requested, not begun, or stopped after a failure */
     char events_path[4096];
-    uint64_t events_ns, textfile_ns; /* when each was last written */
+    uint64_t events_ns, textfile_ns; /* times of the last writes */
     char name[256], arch[64], precision[32], mode[16], device[256];
     int64_t step; /* number of the next step */
     struct prometheus_run run;

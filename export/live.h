@@ -1,10 +1,11 @@
-/* A run's records in other programs' formats while it trains: an observer of its record.
+/* Writes the records of a run in other programs' formats while the run trains, as an observer of
+ * its record.
  *
  *   TensorBoard  a new event file in DIR/<run> for each attempt of the run
  *   Prometheus   a textfile, replaced every few seconds
  *
- * If a file of one of the two formats cannot be written, `warnings` gets one warning, and that
- * format is not written any more: `ampscale export` can write it later from the record. */
+ * If a file of one of the two formats cannot be written, one warning goes to `warnings`, and this
+ * format is not written any more. `ampscale export` can write it later from the record. */
 #pragma once
 
 #include "base/status.h"
@@ -13,15 +14,15 @@
 #include <stdio.h>
 
 struct live_config {
-    const char *tensorboard; /* folder; NULL: none. Strings outlive the run */
+    const char *tensorboard; /* folder; NULL: none. Both strings must outlive the run */
     const char *prometheus;  /* file; NULL: none */
     FILE *warnings;
 };
 
 struct live;
 
-/* Writes nothing before the record begins. The caller frees the result with live_free after the
- * record has been closed. */
+/* Makes an observer, which writes nothing before the record begins. The caller frees it with
+ * live_free after the record has been closed. */
 MUST_CHECK enum status live_create(const struct live_config *c, struct live **out);
 const struct record_observer *live_observer(const struct live *l);
 void live_free(struct live *l); /* NULL is fine */

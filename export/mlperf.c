@@ -24,15 +24,16 @@ struct log {
     FILE *out;
     double begun;       /* seconds since 1970 */
     int64_t last_ms;    /* times never decrease */
-    const char *record; /* file from which the values come; `number`: number of the record in that
-                         * file */
+    const char *record; /* file from which the values come; `number` is the number of the record in
+                         * this file */
     int64_t number;
     bool oom;
 };
 
 enum event { POINT, START, STOP };
 
-/* Writes an event; takes over `value` and `more`, an addition to the metadata or NULL. */
+/* Writes an event. Takes over `value` and `more`, which is added to the metadata unless it is
+ * NULL. */
 static void put(struct log *log, enum event event, double elapsed, const char *key, json_t *value,
                 json_t *more)
 {
@@ -57,7 +58,7 @@ static void put(struct log *log, enum event event, double elapsed, const char *k
     json_decref(line);
 }
 
-/* put_text, put_count and put_real write a value with the time of the beginning of the run. */
+/* put_text, put_count and put_real write a value as an event at the beginning of the run. */
 static void put_text(struct log *log, const char *key, const char *value)
 {
     put(log, POINT, 0, key, json_string(value), NULL);
@@ -202,7 +203,8 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
 {
     enum status st = STATUS_OK;
     if (n != 1)
-        return status_fail(STATUS_USAGE, "an MLPerf log has only one run; export them one by one");
+        return status_fail(STATUS_USAGE,
+                           "an MLPerf log has only one run; export the runs one by one");
     if (run[0]->n_epochs == 0)
         return status_fail(STATUS_DATA, "'%s' has no finished epoch, which an MLPerf log needs",
                            run[0]->dir);

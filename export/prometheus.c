@@ -47,8 +47,8 @@ static const struct metric metrics[] = {
 };
 /* clang-format on */
 
-/* A sensor of every device. `help` also contains the name of the sensor in DCGM's exporter, whose
- * units differ. */
+/* A sensor of every device. `help` also contains the name that the sensor has in DCGM's exporter.
+ * The units of that exporter differ. */
 struct sensor {
     const char *name, *type, *help;
     size_t offset; /* offset of a double in struct telemetry_record */
@@ -140,7 +140,8 @@ static void put_sample(FILE *out, const struct metric *m, const struct prometheu
     fprintf(out, "%s%s} %.15g\n", m->label ? "," : "", m->label ? m->label : "", value);
 }
 
-/* Writes a sensor for all devices that have it; no heading if no device has it. */
+/* Writes the samples of a sensor for all devices that have the sensor. Writes no heading if no
+ * device has it. */
 static void put_sensor(FILE *out, const struct sensor *s, const struct prometheus_run *run, int n)
 {
     bool named = false;

@@ -1,5 +1,5 @@
-/* Prometheus' text format, version 0.0.4, for node_exporter's textfile collector: the states of
- * runs.
+/* Writes the states of runs in Prometheus' text format, version 0.0.4, for node_exporter's textfile
+ * collector.
  *
  * The name of every metric begins with "ampscale_", and it has the label "run"; ampscale_run_info
  * has the configuration of the run. Samples have no timestamps, because the collector refuses them;
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The state of one run. Texts are valid UTF-8 and outlive the struct. */
+/* The state of one run. The texts must be valid UTF-8 and must outlive the struct. */
 struct prometheus_run {
     const char *name, *arch, *precision, *mode, *device;
     bool has_step, has_epoch;
@@ -20,7 +20,7 @@ struct prometheus_run {
     double images_per_s;       /* of the last step */
     double steps;              /* completed since the run began */
     double epochs;             /* completed */
-    double skipped;            /* steps whose gradients overflowed, as far as is known */
+    double skipped;            /* number of steps whose gradients overflowed, as far as is known */
     double time;               /* time of the last record, in seconds since 1970 */
     double finished;           /* 1: the run is complete */
     int n_devices;

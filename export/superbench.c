@@ -17,8 +17,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The name of the run's precision in SuperBench, which has names for types but not for the levels
- * of Apex: a level becomes its type. */
+/* Returns the name of the run's precision in SuperBench. SuperBench has names for types but not for
+ * the levels of Apex, so a level is replaced by its type. */
 static const char *precision_name(const struct run *run)
 {
     const char *precision = run_config_text(run, "precision", "fp32");
@@ -29,8 +29,8 @@ static const char *precision_name(const struct run *run)
     return precision;
 }
 
-/* Sets "<benchmark>/<precision>_<metric>", or "<benchmark>/<metric>" if the precision is "". Takes
- * over `value`. */
+/* Adds the key "<benchmark>/<precision>_<metric>", or "<benchmark>/<metric>" if the precision is
+ * "". Takes over `value`. */
 static enum status put_metric(json_t *node, const char *benchmark, const char *precision,
                               const char *metric, json_t *value)
 {

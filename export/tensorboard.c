@@ -8,7 +8,8 @@
 #include <isa-l/crc.h>
 #include <math.h>
 
-/* Far above the size of any event, which contains up to VALUES_MAX scalars, or text. */
+/* The largest event contains VALUES_MAX scalars or a text. EVENT_MAX_BYTES is far above its
+ * size. */
 enum { EVENT_MAX_BYTES = 1024, VALUES_MAX = 16, SENSORS = 8 };
 
 /* tensorflow.SessionLog.START */
@@ -23,7 +24,8 @@ struct scalars {
 
 uint32_t tensorboard_crc(const void *bytes, size_t size)
 {
-    /* crc32_iscsi only reads, although its parameter lacks const, and does not invert the CRC. */
+    /* crc32_iscsi only reads `bytes`, although its parameter is not const. It does not invert the
+     * CRC. */
     uint32_t crc = ~crc32_iscsi((unsigned char *)bytes, (int)size, 0xffffffffu);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
@@ -99,7 +101,8 @@ void tensorboard_begin(FILE *out, double wall_time, int64_t step)
     put_event(out, &event);
 }
 
-/* `tag` must remain valid until the event is written; the message's member is not const. */
+/* Adds a scalar. `tag` must remain valid until the event is written. It is cast because the
+ * message's member is not const. */
 static void add(struct scalars *s, const char *tag, double value)
 {
     if (!isfinite((float)value))

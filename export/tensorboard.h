@@ -3,8 +3,8 @@
  * A file is a sequence of records: the length as a little-endian u64, its masked CRC-32C, the
  * message (event.proto), its masked CRC-32C. The mask is rotr(crc, 15) + 0xa282ead8 (TensorFlow,
  * lib/io/record_writer). Files of one folder are read in the order of their names, which begin with
- * their start time. If a program resumed from an earlier step, its new file has that step, and
- * TensorBoard drops the values that earlier files have from that step on.
+ * their start time. If a run resumed from an earlier step, its new file contains the number of that
+ * step, and TensorBoard drops the values that earlier files have from that step on.
  *
  * TensorBoard draws the tags with the same words before the slash in one group. Tags of a step:
  * Loss/train, Top1/train, Top5/train (percent), Throughput/train (images/s), Lr, LossScale with
@@ -28,10 +28,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The masked CRC-32C of a record. */
+/* Returns the masked CRC-32C of a record. */
 uint32_t tensorboard_crc(const void *bytes, size_t size);
 
-/* The name of a file that begins at `wall_time` (seconds since 1970) on a host; `suffix`
+/* Makes the name of a file that begins at `wall_time` (seconds since 1970) on a host. `suffix`
  * distinguishes files of the same second. Bytes of `host` that are not safe in a file name become
  * '_'. */
 enum { TENSORBOARD_NAME_MAX = 160 };
