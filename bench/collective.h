@@ -1,20 +1,20 @@
 /* Measures collectives between ranks, size by size, as nccl-tests does.
  *
- * For each size an operation is timed out of place and in place, and every element of its result is
- * checked. A sample is the time of the slowest rank; the ranks synchronise before each sample.
+ * For each size, an operation is timed out of place and in place, and every element of its result
+ * is checked. A sample is the time of the slowest rank; the ranks synchronise before each sample.
  * Communicators have no out-of-place broadcast, and no in-place reduce-scatter, alltoall or
- * sendrecv. A sample of these includes the copy that a caller would make: the root copies from send
- * to recv before the broadcast, each rank copies its result into the input buffer after the others.
+ * sendrecv. A sample of these forms includes the copy that a caller would make: before an
+ * out-of-place broadcast, the root copies from send to recv; after one of the other three, each
+ * rank copies its result into the input buffer.
  *
  * In device memory, a sample is measured by the clock of the device, from the moment at which the
  * data is ready on a stream until that stream can use the result. The communicator is the one that
  * training uses. The host generates the input values and checks the results.
  *
  * Sizes, counts and bandwidths are defined as in nccl-tests (its PERFORMANCE.md and src/). With n
- * ranks, algbw is bytes over seconds, and the bytes of a kind whose ranks have parts (allgather,
- * reduce-scatter, alltoall, gather, scatter) are those of all parts of one buffer together; busbw
- * is algbw times 2(n-1)/n for allreduce, (n-1)/n for kinds with parts, 1 for broadcast, reduce and
- * sendrecv. */
+ * ranks, algbw is bytes over seconds, where bytes are those of all parts of one buffer together for
+ * a kind with parts (allgather, reduce-scatter, alltoall, gather, scatter). busbw is algbw times
+ * 2(n-1)/n for allreduce, (n-1)/n for kinds with parts, 1 for broadcast, reduce and sendrecv. */
 #pragma once
 
 #include "bench/options.h"
@@ -32,17 +32,18 @@ enum {
 struct collective_config {
     struct bench_options options; /* .devices: as `train` takes them, one thread per device in
                                    * every process; NULL: host memory */
-    enum comm_kind kind;          /* any but the barrier */
+    enum comm_kind kind;          /* any kind but the barrier */
     int root;                     /* for kinds with a root */
     enum comm_reduction reduction;
     enum dtype type;
     int64_t first, last; /* bytes */
     int64_t step;        /* bytes from one size to the next; 0: multiply by `factor` */
     int factor;          /* at least 2 */
-    int aggregated;      /* operations of a sample, each with buffers of its own, which all start
-                          * before the first is waited for; the time is that of one */
-    int gpus;            /* GPUs of each process, from local rank times this number on; 0: those
-                          * that options.devices names */
+    int aggregated;      /* number of operations of a sample, each with buffers of its own; all
+                          * start before the first wait, and the time is the average per
+                          * operation */
+    int gpus;            /* number of GPUs of each process, the first of which is local rank times
+                          * this number; 0: the GPUs that options.devices names */
     int checks;          /* checks of each result, each with new values; 0: none */
     int ranks;           /* number of threads that act as ranks; 0: the ranks are the processes of
                           * the job, or 2 threads if there is no job */
@@ -73,11 +74,12 @@ struct collective_config collective_config_default(void);
 /* Returns the name of the type in nccl-tests: "float", "half" ... */
 const char *collective_type_str(enum dtype type);
 
-/* Whether a rank's send or recv has a part for each rank. */
+/* Whether a rank's send or recv buffer has a part for each rank. */
 bool collective_has_parts(enum comm_kind kind);
 
-/* The number of elements of one part for a size of `bytes`. For kinds with parts it is the share of
- * one rank, rounded down to a multiple of 16 bytes; for other kinds the part is all bytes. */
+/* Returns the number of elements of one part for a size of `bytes`. For kinds with parts, a part is
+ * one rank's share of the bytes, rounded down to a multiple of 16 bytes. For other kinds, the part
+ * is all bytes. */
 int64_t collective_count(enum comm_kind kind, enum dtype type, int64_t bytes, int ranks);
 
 /* Sets algbw and busbw from the row's `bytes` and the median time. */
@@ -95,22 +97,23 @@ void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks,
 /* Sets n elements to a bit pattern that no input and no result has. */
 void collective_poison(enum dtype type, void *mem, int64_t n);
 
-/* The number of elements of `rank`'s result; 0 where it has none. `count` as in comm_op. */
+/* Returns the number of elements of the result of `rank`, or 0 if the rank has no result. `count`
+ * is as in comm_op. */
 int64_t collective_result_count(const struct collective_config *c, int64_t count, int rank,
                                 int ranks);
 
-/* Counts the wrong elements of the result of `rank` in `mem`; `count` as in comm_op. */
+/* Counts the wrong elements of the result of `rank` in `mem`. `count` is as in comm_op. */
 int64_t collective_wrong(const struct collective_config *c, const void *mem, int64_t count,
                          int rank, int ranks, int round);
 
-/* --- a size, on a communicator (collective_form.c) --- */
+/* --- measuring one size on a communicator (collective_form.c) --- */
 
 /* Buffers of one rank, and its communicator for control messages. After a failed operation, a
- * slower rank of the same process may still use the buffers until all have closed their
- * communicators. */
+ * slower rank of the same process may still use the buffers until all ranks of the process have
+ * closed their communicators. */
 struct collective_buffers {
-    size_t bytes;                 /* of one operation's part of send or recv */
-    int turns;                    /* operations that start together */
+    size_t bytes;                 /* size of send, and of recv, for one operation */
+    int turns;                    /* number of operations that start together */
     void *send, *recv;            /* (turns, bytes) */
     struct collective_turn *turn; /* (turns) */
     double word;

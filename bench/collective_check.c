@@ -84,9 +84,9 @@ int64_t collective_result_count(const struct collective_config *c, int64_t count
     return to_root && rank != c->root ? 0 : parts ? count * ranks : count;
 }
 
-/* The largest error of an average, relative to it: NCCL multiplies each value by 1/ranks before it
- * adds, which rounds the factor, each product and each sum, by half a unit in the last place at
- * most. All else is exact, as all sums are. */
+/* Returns the largest allowed error of an average, relative to the average. NCCL multiplies each
+ * value by 1/ranks before it adds. This rounds the factor, each product and each sum by at most
+ * half a unit in the last place. All other results are exact. */
 static double tolerance(const struct collective_config *c, int ranks)
 {
     double unit = c->type == DTYPE_BF16  ? 0x1p-8

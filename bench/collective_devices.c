@@ -22,7 +22,8 @@ enum status collective_devices_find(const struct collective_config *c, struct co
     return STATUS_OK;
 }
 
-/* With -g 2 the processes of a host take the GPUs 0 and 1, 2 and 3, and so on. */
+/* Numbers the GPUs of this process. With -g 2, the first process of a host takes GPUs 0 and 1, the
+ * second takes GPUs 2 and 3, and so on. */
 static enum status number_gpus(struct world *w, struct device_list *list)
 {
     int own;
@@ -33,7 +34,8 @@ static enum status number_gpus(struct world *w, struct device_list *list)
     return STATUS_OK;
 }
 
-/* Opens a host communicator for the thread of each device, between all threads of all processes. */
+/* Opens a host communicator for each device's thread. It connects the threads of all devices in all
+ * processes. */
 static enum status open_host(struct world *w, double timeout_s, struct collective_devices *d,
                              struct comm *host[DEVICES_MAX])
 {

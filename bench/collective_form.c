@@ -9,11 +9,11 @@
 
 enum { ALIGNMENT = 4096 };
 
-/* One of the operations that start together, out of place or in place, with the copies for forms
- * that communicators lack. */
+/* One of the operations that start together, out of place or in place. If communicators lack this
+ * form, it includes a copy before or after the operation. */
 struct collective_turn {
     struct comm_op op;
-    void *input; /* this rank's input values; NULL: it has none */
+    void *input; /* this rank's input values; NULL: the rank has no input */
     int64_t input_count;
     void *result; /* location of the result */
     void *before_to, *after_to;
@@ -93,8 +93,8 @@ void collective_buffers_close(struct collective_buffers *b)
     *b = (struct collective_buffers){0};
 }
 
-/* Host memory in which the data at `mem` is made or checked. On a device, put() copies from it to
- * `mem`, and fetch() from `mem` to it. */
+/* Returns the host memory in which the data of `mem` is generated or checked. If `mem` is on a
+ * device, this is a separate buffer: put() copies it to `mem`, and fetch() copies `mem` to it. */
 static void *desk(const struct collective_buffers *b, void *mem)
 {
     return b->device ? b->host : mem;
@@ -123,11 +123,11 @@ struct form {
     const struct collective_config *config;
     struct comm *comm;
     struct collective_buffers *buffers;
-    int64_t result_count; /* elements of this rank's result */
+    int64_t result_count; /* number of elements of this rank's result */
 };
 
-/* Sets the input of a kind that has no form in place: it is in recv, from where the operation moves
- * it to send, and the result is copied back. */
+/* Emulates the in-place form of a kind that communicators lack. The input is in recv, the operation
+ * writes its result to send, and afterwards the result is copied back to `to` in recv. */
 static void turn_copy_back(struct collective_turn *t, char *send, char *recv, char *to)
 {
     t->op.send = t->input = recv;
@@ -215,7 +215,8 @@ static enum status run_on_host(struct form *f, double *seconds)
     return STATUS_OK;
 }
 
-/* As in training, the stream waits for the result; the host waits at the end of the sample. */
+/* As in training, the stream waits for the result, not the host. The host waits only at the end of
+ * the sample. */
 static enum status run_on_device(struct form *f, double *seconds)
 {
     struct collective_buffers *b = f->buffers;
@@ -247,8 +248,9 @@ static enum status form_run(struct form *f, double *seconds)
     return f->buffers->device ? run_on_device(f, seconds) : run_on_host(f, seconds);
 }
 
-/* Takes a sample, the time of the slowest rank, which an all-reduce finds. The all-reduce gives all
- * ranks the same sample, so all stop after the same one, and synchronises them. */
+/* Takes a sample: the time of the slowest rank. An all-reduce finds this time, so all ranks get the
+ * same value and stop after the same sample. The all-reduce also synchronises the ranks before the
+ * next sample. */
 static enum status form_sample(void *context, double *seconds)
 {
     struct form *f = context;
@@ -268,7 +270,7 @@ static enum status form_sample(void *context, double *seconds)
 
 /* --- checks --- */
 
-/* Every turn has values of its own. */
+/* Each of the operations that start together has values of its own. */
 static int values_of(const struct form *f, int round, int turn)
 {
     return round * f->buffers->turns + turn;
@@ -300,7 +302,8 @@ static enum status poison(const struct form *f, void *all)
     return STATUS_OK;
 }
 
-/* Runs once on known values and adds the wrong elements of all ranks to *wrong. */
+/* Runs the operations once on known values. Adds the number of wrong elements of all ranks to
+ * *wrong. */
 static enum status form_check(struct form *f, int round, int64_t *wrong)
 {
     const struct collective_config *c = f->config;

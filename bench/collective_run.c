@@ -177,8 +177,10 @@ static enum status collective_job(const struct collective_config *c, struct worl
     TRY(world_open(&meeting, w));
     members = devices ? d->list.n : members;
     if (w->size > COLLECTIVE_RANKS_MAX / members)
-        return status_fail(STATUS_USAGE, "%d ranks in each of %d processes are more than %d",
-                           members, w->size, COLLECTIVE_RANKS_MAX);
+        return status_fail(
+            STATUS_USAGE,
+            "%d ranks in each of %d processes are too many: the limit is %d ranks in total",
+            members, w->size, COLLECTIVE_RANKS_MAX);
     if (comm_has_root(c->kind) && c->root >= w->size * members)
         return status_fail(STATUS_USAGE, "--root %d: there are %d ranks, from 0 to %d", c->root,
                            w->size * members, w->size * members - 1);

@@ -18,8 +18,8 @@ struct collective_command {
     bool by_factor, by_step; /* -f or -i was given */
     bool sized;              /* -b or -e was given */
     bool deepbench;
-    int threads;  /* accepted because launchers give it, and ignored */
-    int nthreads; /* accepted if it is 1: the flag is nccl-tests' */
+    int threads;  /* ignored; accepted because launchers pass it to every program */
+    int nthreads; /* must be 1; accepted because nccl-tests have this flag */
 };
 
 /* --- values --- */
@@ -74,7 +74,7 @@ static enum status take_type(const struct setting *s, const char *arg, void *com
 
 enum { NAME_BYTES = 32 };
 
-/* Writes a name without '-', '_' and the "_perf" of nccl-tests' programs. */
+/* Copies a name without '-', '_' and the ending "_perf" of nccl-tests' programs. */
 static void bare_name(const char *name, char out[NAME_BYTES])
 {
     size_t n = 0, length = strlen(name), suffix = strlen("_perf");

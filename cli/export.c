@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* The format that is no record: the weights of the newest checkpoint. */
+/* The only format that does not export records. It exports the weights of the newest checkpoint. */
 enum { TORCH_WEIGHTS = EXPORT_FORMATS };
 
 struct export_config {
@@ -19,7 +19,7 @@ struct export_config {
     struct export_options options;
 };
 
-/* The formats stand in the order of enum export_format, and TORCH_WEIGHTS is the last. */
+/* The names of the formats are in the order of enum export_format. TORCH_WEIGHTS comes last. */
 #define SETTINGS_OF struct export_config
 static const struct setting export_settings[] = {
     {"format", 0, "tensorboard|mlperf|prometheus|csv|superbench|torch-weights", NULL,
@@ -50,7 +50,8 @@ static enum status export_weights(const struct export_config *c)
 {
     char path[4096];
     if (c->n > 1)
-        return status_fail(STATUS_USAGE, "torch-weights is of only one run, not of %d", c->n);
+        return status_fail(STATUS_USAGE, "torch-weights exports one run only, but %d were given",
+                           c->n);
     TRY(path_format(path, sizeof path, "%s/%s", c->dir[0], CHECKPOINT_NAME));
     TRY(checkpoint_export_weights(path, c->options.out, c->options.proceed));
     text_print(stdout, "%s", c->options.out);

@@ -31,8 +31,9 @@ struct export_options {
     enum export_format format;
     const char *out; /* path of a file or a folder, by the format; created if missing */
     bool closed;     /* mlperf: the closed division instead of the open one */
-    FILE *written;   /* receives the names of the files, one a line */
-    FILE *warnings;  /* receives a line where a run does not meet the format's rules; NULL: none */
+    FILE *written;   /* receives the names of the files, one per line */
+    FILE *warnings;  /* receives a line if a run does not meet the format's rules; NULL: no
+                      * warnings */
     /* Called before a file is put in place. If it fails, the export ends. NULL: not called. */
     enum status (*proceed)(void);
 };

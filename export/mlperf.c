@@ -1,12 +1,12 @@
 /* MLPerf's ":::MLLOG" lines of a run: the keys of training ruleset 4.0.0 for ResNet, as the
  * compliance checker of mlcommons/logging reads them.
  *
- * The log describes a run in a known form and is not an MLPerf result: its status is "research".
- * Where this suite differs from the rules, the value says so: no cache is cleared (false); where
- * the learning rate does not decay by a polynomial, its power is null and its end value that of the
- * last epoch. Comments at the head of the log name the ruleset and the rules that the run does not
- * meet, and so does a warning. Times come from the records; "file" and "lineno" of the metadata
- * name the record from which a line was made. */
+ * The log describes a run in a known form. It is not an MLPerf result, so its status is "research".
+ * Where this suite differs from the rules, the values say so. No cache is cleared, so that value is
+ * false. If the learning rate does not decay by a polynomial, its power is null, and its end value
+ * is that of the last epoch. Comments at the head of the log, and a warning, name the ruleset and
+ * the rules that the run does not meet. Times come from the records; "file" and "lineno" of the
+ * metadata name the record from which a line was made. */
 #include "base/file.h"
 #include "base/json.h"
 #include "export/formats.h"
@@ -74,7 +74,7 @@ static void put_real(struct log *log, const char *key, double value)
     put(log, POINT, 0, key, json_finite(value), NULL);
 }
 
-/* A number from 1 to 2^20, so that products do not overflow. */
+/* Returns a number of the configuration, limited to 1 to 2^20 so that products do not overflow. */
 static int64_t config_size(const struct run *run, const char *key)
 {
     int64_t n = run_config_count(run, key, 1);
@@ -142,7 +142,7 @@ static void put_epoch(struct log *log, const struct epoch_record *e)
     put_of_epoch(log, STOP, eval_stop, "eval_stop", NULL, e);
 }
 
-/* In the open division a run may have a target of its own. */
+/* Whether the run reached the target. In the open division, a run may have a target of its own. */
 static bool reached_target(const struct run *run, bool closed)
 {
     double target = closed ? 0 : json_number_value(run_config(run, "desired_acc"));

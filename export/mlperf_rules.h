@@ -1,9 +1,9 @@
-/* Inside export/: a run compared with MLPerf Training's rules for ResNet.
+/* Inside export/: compares a run with MLPerf Training's rules for ResNet.
  *
- * Ruleset 4.0.0 is the last with ResNet. Its rules are training_rules.adoc of
- * mlcommons/training_policies (data set, quality target; closed division: hyper-parameters) and the
- * compliance checker's rules in training_4.0.0. Not all rules can be seen in a record: those here
- * are the ones that can. */
+ * Ruleset 4.0.0 is the last one with ResNet. Its rules are in training_rules.adoc of
+ * mlcommons/training_policies (data set, quality target and, for the closed division,
+ * hyper-parameters) and in training_4.0.0 of the compliance checker. Only the rules that can be
+ * checked from a record are checked here. */
 #pragma once
 
 #include "base/text_new.h"
@@ -11,25 +11,26 @@
 
 #define MLPERF_RULESET "4.0.0"
 
-/* Top-1 of the validation that a run must reach, in percent. */
+/* The validation top-1, in percent, that a run must reach. */
 #define MLPERF_TARGET_TOP1 75.90
 
-/* A run's optimizer in the terms of the rules. */
+/* A run's optimizer, in the terms that the rules use. */
 struct mlperf_optimizer {
     const char *name; /* "sgd" or "lars" */
     double
         base_lr; /* highest learning rate: the one after warm-up, with the factor of --lr-scale */
     double end_lr;
-    double power; /* of the polynomial decay; NAN: the schedule is another */
+    double power; /* power of the polynomial decay; NAN for any other schedule */
     int64_t decay_steps;
     double momentum, weight_decay, warmup_epochs;
 };
 
-/* The run has at least one epoch. */
+/* The run must have at least one epoch. */
 struct mlperf_optimizer mlperf_optimizer_of(const struct run *run);
 
-/* Validation images of the run's first validation. */
+/* Returns the number of images of the run's first validation. */
 int64_t mlperf_val_images(const struct run *run);
 
-/* Writes the rules that the run does not meet, one a line; nothing if it meets all. */
+/* Writes the rules that the run does not meet, one per line. Writes nothing if it meets all
+ * rules. */
 void mlperf_unmet(const struct run *run, bool closed, FILE *out);

@@ -1,11 +1,13 @@
 /* SuperBench's results-summary.jsonl: a flat object for each node, with the metrics' names as keys.
  *
  * A run becomes the benchmark model-benchmarks:<family>/ampscale-<network>. SuperBench's own model
- * benchmark is .../pytorch-<network>: rules and baselines for that name are of another program, and
- * must not judge these numbers.
- * Metrics: <precision>_train_throughput   images/s of one device, median over the steps
+ * benchmark has the name .../pytorch-<network>. Rules and baselines for that name belong to another
+ * program, and must not be applied to these numbers. The metrics are:
+ *
+ *   <precision>_train_throughput   images/s of one device, median over the steps
  *   <precision>_train_step_time    milliseconds, median over the steps
  *   return_code                    0: the run is complete; 1: it is not
+ *
  * If several runs have the same network and precision, the benchmark's name ends in "/" and their
  * number, from 0. Ranks end every step together, so the nodes of a run have the same values. */
 #include "base/json.h"
@@ -55,8 +57,8 @@ static enum status put_run(json_t *node, const char *benchmark, const struct run
     return STATUS_OK;
 }
 
-/* "model-benchmarks:resnet/ampscale-resnet50", followed by "/0", "/1" ... if several runs have the
- * same network and precision. */
+/* Makes the name of a run's benchmark: "model-benchmarks:resnet/ampscale-resnet50", followed by
+ * "/0", "/1" ... if several runs have the same network and precision. */
 static void benchmark_name(char out[256], const struct run *const *run, int n, int i)
 {
     char family[64] = "", of[256];

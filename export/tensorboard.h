@@ -46,9 +46,10 @@ void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *e
 void tensorboard_telemetry(FILE *out, double wall_time, int64_t step,
                            const struct telemetry_record *row);
 
-/* Writes the numbers, words and switches of `config`, run.json's object, as hyper-parameters, but
- * not the paths of files; and the tags that the dashboard shows beside them. */
+/* Writes the numbers, strings and booleans of `config`, the object in run.json, as
+ * hyper-parameters, except paths of files. Also writes the list of the tags that the dashboard
+ * shows beside them. */
 MUST_CHECK enum status tensorboard_hparams(FILE *out, double wall_time, const json_t *config);
 
-/* Says that the run has ended, for the HParams dashboard. */
+/* Writes, for the HParams dashboard, that the run has ended. */
 MUST_CHECK enum status tensorboard_end(FILE *out, double wall_time, bool complete);

@@ -1,8 +1,9 @@
-/* A run's settings for TensorBoard's HParams dashboard.
+/* Writes a run's settings for TensorBoard's HParams dashboard.
  *
- * The plugin reads messages of its own (HpData in event.proto) from the metadata of values without
- * a number, whose tags are fixed: the experiment lists the hyper-parameters and the scalars to show
- * beside them, the start of a session has the values, and its end says how the run ended. */
+ * The dashboard's plugin reads messages of its own (HpData in event.proto). They are in the
+ * metadata of values that have fixed tags and no number. There are three messages: the experiment
+ * lists the hyper-parameters and the scalars that are shown beside them, the start of the session
+ * has the values of the hyper-parameters, and the end of the session says how the run ended. */
 #include "base/array.h"
 #include "export/event.pb-c.h"
 #include "export/tensorboard.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As in DataType and Status of the plugin's api.proto. */
+/* Numbers from DataType and Status in the plugin's api.proto. */
 enum { TYPE_STRING = 1, TYPE_BOOL = 2, TYPE_NUMBER = 3 };
 enum { SESSION_SUCCEEDED = 1, SESSION_FAILED = 2 };
 
@@ -54,7 +55,7 @@ struct hparams {
     HpEntry *entry, **entries; /* (n) */
 };
 
-/* The type of a setting in the dashboard; 0: it is none of its hyper-parameters. */
+/* Returns the type of a setting in the dashboard, or 0 if the setting is not a hyper-parameter. */
 static int hparam_type(const char *name, const json_t *value)
 {
     static const char *const paths[] = {"data", "init", "resume"};
