@@ -18,10 +18,11 @@ enum { ACCURACY_SCHEMA = 1, ACCURACY_ROWS_MAX = 16 };
 struct accuracy_config {
     struct bench_options options; /* .dir: folder of accuracy.json and the runs */
     int n_rows;
-    char precision[ACCURACY_ROWS_MAX][ACCURACY_NAME_SIZE]; /* as `train` takes them */
-    bool quick;                                            /* a short training, some seconds */
-    const char *recorded; /* folder of runs to compare with; NULL: the built-in reference, which
-                           * exists for the full training only */
+    char precision[ACCURACY_ROWS_MAX][ACCURACY_NAME_SIZE]; /* names as in `train` */
+    bool quick;                                            /* a short training, which takes some
+                                                            * seconds */
+    const char *recorded; /* folder of runs to compare with; NULL: the built-in references, which
+                           * exist only for the full training */
 };
 
 /* Trains, compares and prints. Afterwards fails with STATUS_INTERRUPTED if a signal arrived,

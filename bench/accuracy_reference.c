@@ -1,4 +1,4 @@
-/* Reads recorded accuracies from runs and from the built-in table; writes them as JSON. */
+/* Reads recorded accuracies from runs or from the built-in table, and writes them as JSON. */
 #include "bench/accuracy_reference.h"
 
 #include "base/file.h"

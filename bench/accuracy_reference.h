@@ -24,7 +24,7 @@ struct accuracy_references {
     struct accuracy_reference of[ACCURACY_REFERENCES_MAX]; /* (n) in the order of the runs' names */
 };
 
-/* The settings that a recorded run must share with the training that is compared with it. */
+/* The settings of a training. Only runs with the same settings are compared with it. */
 struct accuracy_training {
     const char *arch;
     int image_size, batch, epochs;
@@ -43,5 +43,6 @@ MUST_CHECK enum status accuracy_references_built_in(struct accuracy_references *
 const struct accuracy_reference *accuracy_reference_find(const struct accuracy_references *r,
                                                          const char *precision);
 
-/* {"source", "unit", "val_top1": {PRECISION: {"mean", "min", "max", "seeds"}}} */
+/* Returns a new object {"source", "unit", "val_top1": {PRECISION: {"mean", "min", "max",
+ * "seeds"}}}. */
 json_t *accuracy_references_json(const struct accuracy_references *r);

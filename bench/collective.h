@@ -30,8 +30,8 @@ enum {
 };
 
 struct collective_config {
-    struct bench_options options; /* .devices: as `train` takes them, one thread per device in
-                                   * every process; NULL: host memory */
+    struct bench_options options; /* .devices: named as in `train`, with one thread per device in
+                                   * every process; NULL: host memory is measured */
     enum comm_kind kind;          /* any kind but the barrier */
     int root;                     /* for kinds with a root */
     enum comm_reduction reduction;
@@ -44,7 +44,7 @@ struct collective_config {
                           * operation */
     int gpus;            /* number of GPUs of each process, the first of which is local rank times
                           * this number; 0: the GPUs that options.devices names */
-    int checks;          /* checks of each result, each with new values; 0: none */
+    int checks;          /* number of checks of each result, each with new values */
     int ranks;           /* number of threads that act as ranks; 0: the ranks are the processes of
                           * the job, or 2 threads if there is no job */
     enum comm_via via;   /* how devices communicate */
@@ -121,7 +121,7 @@ struct collective_buffers {
                          * the number of wrong elements */
     /* Used only if the communicator is a device's: */
     struct device *device;
-    void *host; /* pinned memory, in which values are made and checked */
+    void *host; /* pinned memory, in which values are generated and checked */
     struct stream *stream;
     struct event *from, *ready, *to, *over[COLLECTIVE_AGGREGATED_MAX];
 };
@@ -129,7 +129,7 @@ struct collective_buffers {
  * may be the same communicator as `comm`. */
 MUST_CHECK enum status collective_buffers_open(struct comm *comm, struct comm *words, int64_t bytes,
                                                int turns, struct collective_buffers *b);
-void collective_buffers_close(struct collective_buffers *b); /* a zeroed one is fine */
+void collective_buffers_close(struct collective_buffers *b); /* accepts a zeroed struct */
 
 /* Measures and checks one size. Every rank calls this function and gets the same row. Wrong results
  * are not a failure here: the row counts them. */
@@ -143,23 +143,24 @@ struct collective_report {
     const struct collective_config *config;
     const char *network;             /* comm_name of the ranks' communicator */
     const char *memory;              /* memory of the data: "host" or "device" */
-    const char *why;                 /* why devices communicate through the host; else "" */
+    const char *why;                 /* the reason if devices communicate through the host; else
+                                      * "" */
     const json_t *versions;          /* object of library versions */
-    int ranks, threads;              /* all ranks; ranks in each process */
+    int ranks, threads;              /* number of all ranks; number of ranks in each process */
     const struct rank_info *process; /* (ranks / threads) */
     int rows;
     int failed;               /* number of results with wrong elements */
     int64_t wrong;            /* number of wrong elements */
-    double busbw;             /* sum over rows and places */
+    double busbw;             /* sum over all rows, out of place and in place */
     struct bench_table table; /* for CSV and JSON; text is the table of nccl-tests */
 };
 
-/* Called by rank 0, in this order. */
+/* Rank 0 calls these functions in this order, collective_report_row once for each row. */
 void collective_report_begin(struct collective_report *r);
 void collective_report_row(struct collective_report *r, const struct collective_row *row);
 MUST_CHECK enum status collective_report_end(struct collective_report *r);
 
-/* A new object with every setting of the measurement; NULL without memory. */
+/* Returns a new object with every setting of the measurement, or NULL if memory ran out. */
 json_t *collective_config_json(const struct collective_config *c);
 
 /* Writes a number `width` (6 or 7) characters wide: with two decimals, one, none, or an exponent,
@@ -202,10 +203,11 @@ struct collective_devices {
  * for devices that use host memory. */
 MUST_CHECK enum status collective_devices_find(const struct collective_config *c,
                                                struct collective_devices *d);
-/* Opens the devices, and communicators between them and the devices of all other processes. */
+/* Opens the devices of this process, and communicators that connect the devices of all
+ * processes. */
 MUST_CHECK enum status collective_devices_open(const struct collective_config *c, struct world *w,
                                                struct collective_devices *d);
-/* Leaves comm[] open: collective_run closes it. */
+/* Does not close comm[], because collective_run closes it. */
 void collective_devices_close(struct collective_devices *d);
 
 /* Finds or starts the ranks and calls collective_run. If a rank fails, the job ends. */

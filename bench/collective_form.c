@@ -15,7 +15,7 @@ struct collective_turn {
     struct comm_op op;
     void *input; /* this rank's input values; NULL: the rank has no input */
     int64_t input_count;
-    void *result; /* location of the result */
+    void *result; /* memory in which the result is checked */
     void *before_to, *after_to;
     const void *before_from, *after_from;
     size_t copied; /* bytes of the copy before or after the operation */

@@ -23,7 +23,7 @@ static const char *redop(const struct collective_config *c)
     return comm_reduces(c->kind) ? names[c->reduction] : "none";
 }
 
-/* The root; -1: none. */
+/* Returns the root, or -1 if the kind has no root. */
 static int root_of(const struct collective_config *c)
 {
     return comm_has_root(c->kind) ? c->root : -1;

@@ -29,7 +29,7 @@ struct conv_bench {
     const struct bench_options *options;
     struct micro micro;
     struct graph *graph;
-    struct network *net; /* NULL without the step */
+    struct network *net; /* NULL if the step is not timed */
     int n;
     struct shape *shape;
     double *step_seconds; /* (rounds) */

@@ -3,8 +3,8 @@
  * Each distinct convolution is timed forward, backward-data and backward-weights in the layouts
  * that the library prefers. The sum of these times over the network is the least time of a training
  * step with this library and these threads. Each round also times the step itself, so that both are
- * measured in the same state of the machine. Afterwards some elements of each result are computed
- * again and compared (conv_pass.h). */
+ * measured in the same state of the machine. Afterwards some elements of each result are recomputed
+ * and compared (conv_pass.h). */
 #pragma once
 
 #include "bench/noise_step.h"

@@ -1,9 +1,11 @@
-/* DeepBench's training convolutions, in its columns: forward, input gradient, parameter gradient.
- * Each pass is timed by itself, in the layouts that the library prefers.
+/* Times DeepBench's training convolutions. As in DeepBench, a convolution has three passes:
+ * forward, input gradient, parameter gradient. Each pass is timed by itself, in the layouts that
+ * the library prefers.
  *
- * Some elements of each result are computed again and compared (conv_pass.h). Convolutions that do
- * not fit into memory are skipped, and so are passes that the device does not support; the report
- * names them and the reason. A rate counts two operations for each product, padding included. */
+ * Some elements of each result are recomputed and compared (conv_pass.h). Convolutions that do not
+ * fit into memory are skipped, and so are passes that the device does not support; the report names
+ * them and the reason. A rate counts two operations for each product, including products with
+ * padding. */
 #pragma once
 
 #include "bench/conv_pass.h"
@@ -58,7 +60,7 @@ struct conv_deepbench_report {
     struct bench_table table;
 };
 
-/* To be called in this order. */
+/* The caller calls these functions in this order. */
 void conv_deepbench_begin(struct conv_deepbench_report *r);
 void conv_deepbench_row(struct conv_deepbench_report *r, const struct conv_deepbench_row *row);
 MUST_CHECK enum status conv_deepbench_end(struct conv_deepbench_report *r);

@@ -138,7 +138,7 @@ static struct sum weights_gradient(const struct conv_attr *c, const struct plain
     return s;
 }
 
-/* Element k of DB from DY. */
+/* Computes element k of DB from DY. */
 static struct sum bias_gradient(const struct plain *dy, int64_t k)
 {
     const int64_t *dim = dy->desc->dim;

@@ -1,4 +1,4 @@
-/* Lists DeepBench's problems in DeepBench's order, with its duplicates. */
+/* Lists DeepBench's problems in the order of DeepBench, including its duplicates. */
 #include "bench/deepbench.h"
 
 const struct deepbench_conv deepbench_conv[DEEPBENCH_CONVS] = {

@@ -14,7 +14,7 @@
 
 /* --- as an operation --- */
 
-/* The roles of A, B and C in an operation. */
+/* The operation that computes a product, and the roles of A, B and C in it. */
 struct gemm_roles {
     enum op_kind kind;
     enum role a, b, c;
@@ -35,7 +35,8 @@ static struct tensor_desc matrix(int rows, int cols, bool transposed)
     return transposed ? tensor_2d(DTYPE_F32, rows, cols) : tensor_2d(DTYPE_F32, cols, rows);
 }
 
-/* TF32 is no storage type: fp32 operands are rounded to it when they are read. */
+/* Sets the type of a tensor. TF32 is not a storage type: the tensor is fp32, and its values are
+ * rounded to TF32 when they are read. */
 static void set_type(struct tensor_desc *t, enum dtype type, bool emulated)
 {
     if (emulated || type == DTYPE_TF32) {
@@ -88,7 +89,7 @@ static void matrices_free(struct matrices *m)
     free(m->c);
 }
 
-/* Whole numbers from -4 to 4. */
+/* Fills x with whole numbers from -4 to 4. */
 static void draw_whole(float *x, int64_t n, uint32_t bits)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -114,7 +115,8 @@ static void pick(const float *from, int all, int k, bool rows, int some, float *
     }
 }
 
-/* The part of a size that is checked: as many rows and columns as CHECK_BUDGET allows. */
+/* Returns the size of the part of the result that is checked, with as many rows and columns as
+ * CHECK_BUDGET allows. */
 static struct gemm_size part_of(const struct gemm_size *s)
 {
     struct gemm_size part = *s;
@@ -193,8 +195,9 @@ done:
 
 /* --- measurement --- */
 
-/* Whether the host has memory for the matrices and their copies for the check. An asynchronous
- * device has memory of its own: its allocation shows whether they fit. */
+/* Whether the host has memory for the matrices and their copies for the check. Always true for an
+ * asynchronous device, which has memory of its own: there, the allocation fails if they do not
+ * fit. */
 static bool has_memory(struct device *dev, const struct gemm_size *s)
 {
     double elements = (double)s->m * s->k + (double)s->k * s->n + (double)s->m * s->n;

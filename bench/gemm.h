@@ -39,7 +39,7 @@ struct gemm_case {
     struct gemm_size size;
     const char *pass;         /* "fwd", "bwd_data", "bwd_weights"; "": not from a network */
     char layer[NAME_MAX_LEN]; /* the first layer of this size; "": not from a network */
-    int count;                /* number of times that a training step computes the product */
+    int count;                /* number of times that a training step computes this product */
 };
 
 struct gemm_list {
@@ -59,7 +59,7 @@ void gemm_list_free(struct gemm_list *list);
 extern const struct gemm_size gemm_deepbench[];
 extern const int gemm_deepbench_n;
 
-/* FLOPs; a multiply-add counts as two. */
+/* Returns the FLOPs of the product; a multiply-add counts as two. */
 double gemm_flops(const struct gemm_size *s);
 
 /* Returns the transposes as text: "TN" ... */
@@ -74,7 +74,7 @@ struct gemm_row {
     const struct gemm_case *what;
     enum dtype type;
     bool emulated; /* the device lacks the type */
-    bool measured; /* false: the device has no such operation, or no memory for it */
+    bool measured; /* false if the device lacks the operation or the memory for it */
     char impl[64]; /* name of the implementation, or the reason why the row was not measured */
     struct harness_result time;
     double flops_per_s;     /* from the median time */

@@ -1,4 +1,4 @@
-/* Lists of sizes: a network's, DeepBench's, a single one. */
+/* Makes lists of sizes: those of a network, those of DeepBench, or a single size. */
 #include "bench/gemm.h"
 
 #include "base/array.h"

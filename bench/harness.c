@@ -25,7 +25,7 @@ bool harness_interval(const double *sorted, int64_t n, double *low, double *high
     return k > 0;
 }
 
-/* `scratch` has room for n. */
+/* `scratch` has space for n values. */
 static enum status sum_up(const double *x, int64_t n, double within, double *scratch,
                           struct harness_result *r)
 {

@@ -22,8 +22,8 @@ struct harness_config {
 struct harness_result {
     int64_t n;
     double min, p5, median, p95; /* seconds */
-    double low, high;            /* 95 % interval of the median; min and max where n < 6 */
-    bool narrow;                 /* the interval is as narrow as requested */
+    double low, high;            /* 95 % interval of the median; min and max if n < 6 */
+    bool narrow;                 /* whether the interval is as narrow as requested */
 };
 
 /* Computes the distribution-free interval that contains the median in at least 95 of 100 cases. It

@@ -27,8 +27,8 @@ enum { INPUT_SCHEMA = 1, INPUT_THREADS_MAX = 32 };
 struct input_config {
     struct bench_options options; /* .batch: images per batch of the loader, at most the number of
                                    * images; .image_size: side of the network's input, pixels */
-    const char *data; /* a folder that contains "train"; NULL: images are generated, and removed
-                       * afterwards, also if SIGINT or SIGTERM ends the measurement (base/stop.h) */
+    const char *data; /* a folder that contains "train"; NULL: images are generated and afterwards
+                       * removed, even if SIGINT or SIGTERM ends the measurement (base/stop.h) */
     int images;       /* number of images used, spread evenly over the set; at least 1 */
     int size;         /* typical side of generated images, pixels (synth.h) */
     int n_threads;    /* number of thread counts; 0: measure with all cores */
@@ -60,7 +60,7 @@ struct input_set {
  * generates them, SIGINT and SIGTERM no longer kill the process, so that the process can remove the
  * images: this function and the passes call stop_check between images or batches. */
 MUST_CHECK enum status input_set_open(const struct input_config *c, struct input_set *set);
-MUST_CHECK enum status input_set_close(struct input_set *set); /* a zeroed one is fine */
+MUST_CHECK enum status input_set_close(struct input_set *set); /* accepts a zeroed struct */
 
 uint64_t input_sum(const uint8_t *bytes, size_t n);
 

@@ -33,14 +33,14 @@ struct memory_row {
     const char *name; /* host: "copy" ... "triad"; device: "h2d", "d2h", "d2d" */
     double bytes;     /* bytes moved by one execution */
     struct harness_result time;
-    int64_t wrong; /* wrong elements; of a device: wrong bytes */
+    int64_t wrong; /* number of wrong elements, or of wrong bytes if a device was measured */
 };
 
 struct memory_result {
     char device[256];
     int threads;        /* host threads; 0: a device was measured */
     size_t array_bytes; /* size of one array */
-    size_t cache_bytes; /* all last-level caches; 0: unknown, or a device was measured */
+    size_t cache_bytes; /* total of all last-level caches; 0: unknown, or a device was measured */
     int n;
     struct memory_row row[MEMORY_ROWS_MAX];
 };
@@ -64,14 +64,15 @@ double memory_median(const struct memory_row *row);
 
 struct memory_pair {
     bool measured; /* false if source and target are the same device */
-    bool direct;   /* the source accesses the target's memory; else copies go through the host */
+    bool direct;   /* whether the source accesses the target's memory; if not, copies go through the
+                    * host */
     struct harness_result time;
     int64_t wrong; /* bytes */
 };
 
 struct memory_peers {
     int n, index[DEVICES_MAX];                         /* number of devices; their indices */
-    char device[256];                                  /* description of the first */
+    char device[256];                                  /* description of the first device */
     size_t bytes;                                      /* size of a copy */
     struct memory_pair pair[DEVICES_MAX][DEVICES_MAX]; /* [from][to] */
 };
@@ -83,7 +84,8 @@ MUST_CHECK enum status memory_measure_peers(const struct harness_config *timing,
 /* Bandwidth from the median time, 1e9 bytes/s; each byte counts once. */
 double memory_pair_rate(const struct memory_peers *p, int from, int to);
 
-/* Measures and prints copies between several devices ("cuda:0,1"). Fails as bench_memory does. */
+/* Measures and prints copies between several devices ("cuda:0,1"). Fails in the same cases as
+ * bench_memory. */
 MUST_CHECK enum status bench_memory_peers(const struct bench_options *o);
 
 /* --- the benchmark --- */

@@ -14,7 +14,7 @@ struct micro {
 
 /* The caller must call micro_close, even if micro_open fails. */
 MUST_CHECK enum status micro_open(const char *devices, int threads, struct micro *m);
-void micro_close(struct micro *m); /* a zeroed one is fine */
+void micro_close(struct micro *m); /* accepts a zeroed struct */
 
 /* Reads the peaks from the file `path` (roofline.h). If it is NULL, measures the peaks, each as the
  * best of `rounds` calls. */

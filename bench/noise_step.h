@@ -1,4 +1,4 @@
-/* A training step on one batch of noise that stays on the device, without a loader. */
+/* Runs training steps on one batch of noise, which stays on the device. There is no loader. */
 #pragma once
 
 #include "bench/options.h"

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { CHUNK = 1 << 20 }; /* elements that one step of the reference updates */
+enum { CHUNK = 1 << 20 }; /* elements that the reference updates at a time */
 
 enum { WEIGHT, GRADIENT, MOMENTUM, COPY, BUFFERS };
 static const enum role buffer_role[BUFFERS] = {ROLE_W, ROLE_DW, ROLE_MOMENTUM, ROLE_WCOPY};

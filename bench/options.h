@@ -8,7 +8,7 @@
 enum { BENCH_ROUNDS_MAX = 64 };
 
 struct bench_options {
-    const char *devices; /* as `train` takes them */
+    const char *devices; /* names as in `train` */
     int threads;         /* threads of the host; 0: all cores that this process may use */
     enum bench_format format;
     FILE *out;                    /* stream of the table or the record */
@@ -27,7 +27,8 @@ struct bench_options {
                             * BENCH_ROUNDS_MAX */
     const char *precision; /* name as in `train`; NULL: fp32, or several precisions, depending on
                             * the benchmark */
-    bool emulate;          /* round in fp32 although the device has the precision's types */
+    bool emulate;          /* emulate the precision by rounding in fp32, even if the device has its
+                            * types */
     enum fuse fuse;        /* fusion of convolution and batch norm */
 };
 

@@ -23,7 +23,7 @@ struct overhead_row {
     const char *name;
     struct harness_result time; /* seconds per call */
     int64_t done;               /* number of calls, warm-up included */
-    bool valid;                 /* the number of calls and their results are right */
+    bool valid;                 /* whether the number of calls and their results are right */
 };
 
 /* Each function measures one row. An invalid row is not a failure here. */

@@ -13,7 +13,8 @@ enum overlap_part {
     PART_BUSY,
     PART_EXPOSED,
     PART_STEP,
-    PART_MEASURED, /* number of measured parts; the following are computed from them */
+    PART_MEASURED, /* number of measured parts; the parts that follow are computed from the measured
+                    * ones */
     PART_GRADIENTS = PART_MEASURED,
     PART_COST,
     PART_LATE,
@@ -40,8 +41,8 @@ struct overlap {
     double *samples;                               /* memory of all variants' samples */
 };
 
-/* A new object with every setting. NULL without memory. */
+/* Returns a new object with every setting, or NULL if memory ran out. */
 json_t *overlap_config_json(const struct overlap_config *c);
 
-/* Called by rank 0 after all rounds. */
+/* Prints the report. Rank 0 calls this function after all rounds. */
 MUST_CHECK enum status overlap_report(const struct overlap *o);

@@ -16,7 +16,8 @@
 #include "bench/options.h"
 #include "bench/profile_ncu.h"
 
-/* Sums over kernels; fractions are averages weighted by time. NaN: not reported by ncu. */
+/* Sums over kernels; fractions are averages weighted by time. A value that ncu did not report is
+ * NaN. */
 struct profile_sum {
     int n;
     double seconds, bytes;
@@ -27,7 +28,7 @@ struct profile_sum {
 /* An operation of the step, as the profiled process lists it. Names belong to `profile.step`. */
 struct profile_op {
     const char *layer, *phase, *op, *impl, *bound;
-    double bytes, flops, bound_s; /* bound_s is NaN where it is unknown */
+    double bytes, flops, bound_s; /* bound_s is NaN if it is unknown */
     struct profile_sum sum;
 };
 
@@ -49,8 +50,8 @@ struct profile {
     struct profile_row *row; /* (n_rows) by time, the longest first */
     int n_rows;
     struct profile_sum all;
-    bool attributed; /* the marks match the operations; if not, operations have no sums, and rows
-                      * have no phase */
+    bool attributed; /* whether the marks match the operations; if not, operations have no sums, and
+                      * rows have no phase */
 };
 
 /* Profiles and prints. Writes the record and ncu's files to o->dir. Fails with STATUS_DATA, and a

@@ -20,7 +20,7 @@ struct ncu_columns {
                                * unknown unit */
 };
 
-/* Parses a number with thousands separators; NaN for anything else. */
+/* Parses a number with thousands separators. Returns NaN for anything else. */
 static double number(const char *text)
 {
     char digits[64], *end;
@@ -119,7 +119,8 @@ static struct ncu_kernel kernel_of(const struct ncu_columns *t, char *name, char
     return k;
 }
 
-/* Reads a line: the header, the units or the row of a kernel. Ignores lines that are not CSV. */
+/* Reads a line, which is the header, the units or the row of a kernel. Ignores lines that are not
+ * CSV. */
 static enum status take_line(struct ncu_columns *t, char *line, struct ncu_kernel **list, int *n)
 {
     char *field[COLUMNS_MAX];

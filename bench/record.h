@@ -9,7 +9,7 @@ struct bench_head {
     int schema;
     const char *device; /* NULL: without "device" */
     int threads;        /* -1: without "threads" */
-    bool plain;         /* leave out "measured", "host" and the version */
+    bool plain;         /* whether "measured", "host" and the version are left out */
 };
 
 /* Makes an object with "schema", "bench", "measured" (the time), "device", "threads", "host" and

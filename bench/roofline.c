@@ -13,7 +13,7 @@ double roofline_bytes(const struct op_desc *d)
 {
     struct op_roles roles = op_roles(d->kind);
     double sum = 0;
-    if (d->kind == OP_ADD_STRIDED) /* it reads and writes as many pixels of Y as X has */
+    if (d->kind == OP_ADD_STRIDED) /* reads and writes only as many pixels of Y as X has */
         return 3 * (double)d->t[ROLE_X].bytes;
     if (d->kind == OP_SGD) /* only a skipped step reads the half-precision copy */
         roles.reads &= ~(1u << ROLE_WCOPY);

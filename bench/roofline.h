@@ -40,14 +40,14 @@ double roofline_bandwidth(const struct peaks *p, double bytes);
 
 struct bound {
     double memory_s, compute_s;
-    double seconds; /* the larger of the two; NaN where one of the rates was not measured */
+    double seconds; /* the larger of the two; NaN if one of the rates was not measured */
     bool compute;   /* compute_s is the larger */
 };
 
 struct bound roofline_bound(const struct peaks *p, const struct op_desc *d);
 
-/* {"schema", "bench": "peak", "device", "copy": [{"bytes", "bytes_per_s"}],
- *  "flops": [{"type", "flops_per_s"}]}. NULL without memory. */
+/* Returns a new object {"schema", "bench": "peak", "device", "copy": [{"bytes", "bytes_per_s"}],
+ * "flops": [{"type", "flops_per_s"}]}, or NULL if memory ran out. */
 json_t *peaks_json(const struct peaks *p);
 
 /* Reads an object of this form from a file. STATUS_DATA for anything else. */

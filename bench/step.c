@@ -18,11 +18,11 @@ struct step_bench {
     struct network *net;
     int n;               /* number of operations */
     struct event **mark; /* (n + 1): before each operation, and after the last */
-    double *seconds;     /* (n, rounds); NULL: nothing was timed */
+    double *seconds;     /* (n, rounds); NULL if nothing is timed */
 };
 
-/* Times a step without waiting between operations: on an asynchronous device the launch time of an
- * operation overlaps with the operations launched before. */
+/* Times a step without waiting between operations. So, on an asynchronous device, the launch of an
+ * operation overlaps with the execution of earlier operations. */
 static enum status run_round(struct step_bench *b, int round)
 {
     struct program *p = network_program(b->net, 0);

@@ -55,10 +55,10 @@ void bench_table_row(struct bench_table *t, const void *row);
  * bytes. Prints no heading if there are no rows. */
 void bench_table_rows(struct bench_table *t, const void *rows, int n, size_t size);
 
-/* Gives the caller the JSON array of kept rows; STATUS_OOM where memory ran out for one. */
+/* Gives the caller the JSON array of kept rows. STATUS_OOM if memory ran out for a row. */
 MUST_CHECK enum status bench_table_take(struct bench_table *t, json_t **rows);
 
-/* Frees the kept rows. A zeroed table is fine, and so is one whose rows were taken. */
+/* Frees the kept rows. The table may be zeroed, and its rows may have been taken. */
 void bench_table_close(struct bench_table *t);
 
 /* --- cells, for columns() --- */
@@ -75,8 +75,8 @@ void column_real(struct bench_table *t, const char *name, const char *heading, i
 /* true and false in JSON, 1 and 0 in CSV; absent from text. */
 void column_bool(struct bench_table *t, const char *name, bool value);
 
-/* For JSON only. column_json takes over `value`; NULL means out of memory. The cells between the
- * calls of begin and end become an object of this name. */
+/* For JSON only. column_json takes over `value`; NULL means out of memory. The cells between
+ * column_group_begin and column_group_end become members of an object with this name. */
 void column_json(struct bench_table *t, const char *name, json_t *value);
 void column_group_begin(struct bench_table *t, const char *name);
 void column_group_end(struct bench_table *t);

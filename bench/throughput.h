@@ -35,15 +35,15 @@ struct throughput_combination {
 
 struct throughput_config {
     struct bench_options options; /* .dir: folder of throughput.json and the runs */
-    int steps;                    /* number of steps of a turn; the first ten, but at most half, are
-                                   * warm-up */
+    int steps;                    /* number of steps of a turn; of these, the first ten are warm-up,
+                                   * but at most half of all steps */
     int n_keys;
     struct throughput_key key[THROUGHPUT_KEYS_MAX];
     int n_combinations; /* 0: none were requested, so a failed run may be repeated on a lower
                          * rung */
     struct throughput_combination combination[THROUGHPUT_COMBINATIONS_MAX];
     const char *peer; /* the peer's script; NULL: no peer */
-    bool files;       /* measure a training from JPEG files too */
+    bool files;       /* whether a training on JPEG files is measured too */
 };
 
 struct throughput_row {

@@ -20,8 +20,8 @@ enum peer_state {
 
 struct peer {
     /* Set by the caller. */
-    const char *script; /* a .py file is run by python3, or by the run.sh in its folder, which finds
-                         * a Python with PyTorch; any other file is executed itself */
+    const char *script; /* a .py file is run by the run.sh in its folder, which finds a Python with
+                         * PyTorch, or else by python3; any other file is executed directly */
     const char *device, *net;
     int image_size;
     int threads;     /* 0: the peer's default */
@@ -31,9 +31,10 @@ struct peer {
 
     /* The caller initialises these members to 0, or `lost` to true if there is no script. */
     enum peer_state state;
-    bool lost;                   /* the peer is not started again */
+    bool lost;                   /* whether the peer will never be started again */
     int starts;                  /* number of starts */
-    char about[PEER_ABOUT_SIZE]; /* the peer's versions; "" until it has been ready */
+    char about[PEER_ABOUT_SIZE]; /* the peer's versions; "" before the peer is ready for the first
+                                  * time */
     char why[TRAIN_WHY_SIZE];    /* why the last peer process ended; "" if none has ended */
     struct process process;
     uint64_t started_ns;

@@ -22,7 +22,7 @@ enum throughput_who {
 };
 
 struct throughput_shape {
-    int keys, combinations, rounds; /* each at least 1 */
+    int keys, combinations, rounds; /* numbers, each at least 1 */
     bool peer, files;
 };
 
@@ -46,4 +46,4 @@ struct throughput_plan {
 /* The caller calls throughput_plan_free, after a failure too. */
 MUST_CHECK enum status throughput_plan_make(const struct throughput_shape *s,
                                             struct throughput_plan *p);
-void throughput_plan_free(struct throughput_plan *p); /* a zeroed one is fine */
+void throughput_plan_free(struct throughput_plan *p); /* accepts a zeroed struct */

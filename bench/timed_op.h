@@ -17,9 +17,9 @@ struct tensor_desc timed_op_typed(struct tensor_desc t, enum dtype type, bool op
 /* Plans `desc` and fills its float tensors with values in [-1, 1). */
 MUST_CHECK enum status timed_op_open(struct timed_op *t, struct stream *s,
                                      const struct op_desc *desc);
-void timed_op_close(struct timed_op *t); /* a zeroed one is fine */
+void timed_op_close(struct timed_op *t); /* accepts a zeroed struct */
 
-/* Both functions run the operation once. timed_op_time also times it, and is a sample function for
+/* Both functions run the operation once. timed_op_time also times it. It can be passed to
  * harness_run, with a struct timed_op as context. */
 MUST_CHECK enum status timed_op_warm(struct timed_op *t);
 MUST_CHECK enum status timed_op_time(void *timed_op, double *seconds);

@@ -2,8 +2,8 @@
  *
  * A crash or a hang of a run ends only that run. If a run on a GPU fails, crashes or exceeds its
  * limit, it is repeated on the next lower rung of engine/ladder.h, whose flags disable fusion or
- * graphs. (`train` itself continues on a lower rung after a failure that it detects; its rung and
- * its falls are read from the summary.json of the run.) */
+ * graphs. `train` itself continues on a lower rung after a failure that it detects; the rung and
+ * the falls of such a run are read from its summary.json. */
 #pragma once
 
 #include "base/file.h"
@@ -18,7 +18,7 @@
 struct time_budget {
     double seconds; /* 0: unlimited */
     uint64_t begun_ns;
-    int after; /* number of turns after the present one */
+    int after; /* number of turns that follow the present one */
 };
 struct time_budget time_budget_begin(double seconds);
 
@@ -44,7 +44,7 @@ struct train_fall {
  * that no other rung may replace this choice. */
 struct train_ladder {
     bool fixed;
-    bool proven; /* a run has succeeded on `rung`: later runs use only that rung */
+    bool proven; /* whether a run has succeeded on `rung`; later runs then use only that rung */
     int rung;    /* rung of the next run; RUNG_COUNT: no rung is left */
     int n_falls;
     struct train_fall fall[RUNG_COUNT];
@@ -54,8 +54,9 @@ struct train_ladder {
     char fuse[16];
 };
 
-/* train_falls_json: a new array of {"rung", "why"}; NULL without memory. train_falls_print: a line
- * for each fall, except one whose reason is `printed`, which the caller has printed already. */
+/* train_falls_json returns a new array of {"rung", "why"}, or NULL if memory ran out.
+ * train_falls_print prints a line for each fall, except a fall whose reason is `printed`, because
+ * the caller has already printed this text. */
 json_t *train_falls_json(const struct train_ladder *l);
 void train_falls_print(const struct train_ladder *l, const char *printed, FILE *out);
 
@@ -79,7 +80,8 @@ struct train_work {
     struct temporary_dir scratch;
 
     bool photos_made;               /* set by train_work_photos */
-    char device[TRAIN_DEVICE_SIZE]; /* description by the first successful run; "": none yet */
+    char device[TRAIN_DEVICE_SIZE]; /* description of the device from the first successful run; ""
+                                     * before it */
 };
 
 /* Begins the budget, blocks signals, and makes the folders: o->dir, and a temporary one in TMPDIR

@@ -1,8 +1,8 @@
 /* Inside cli/: the benchmarks, each in its own file, and the tables of flags that they share.
  *
  * The configuration of a benchmark begins with a struct bench_options (bench/options.h), which
- * these tables fill in; so these tables have the offset 0 in the benchmark's struct cli_command.
- * `bench` sets .out. */
+ * these tables fill in. So these tables have the offset 0 in the benchmark's struct cli_command.
+ * The command `bench` sets .out. */
 #pragma once
 
 #include "bench/options.h"

@@ -1,4 +1,4 @@
-/* The command line: one file for each subcommand, which has its own tables of settings. A command
+/* The command line. Each subcommand has a file of its own, with its tables of settings. A command
  * writes results to stdout and messages to stderr. */
 #pragma once
 
@@ -65,7 +65,8 @@ MUST_CHECK enum status output_open(const char *path);
 MUST_CHECK enum status output_close(void);
 
 /* Prints "ampscale: <message>" on stderr for a failure and returns the exit code of `st`. Prints
- * nothing for an empty message: another rank, or a report on stdout, has reported the failure. */
+ * nothing if the message is empty, because then another rank, or a report on stdout, has already
+ * reported the failure. */
 int cli_end(enum status st);
 
 /* Returns the clause of a message that names the replacement, in `command` ("ampscale train"), for
@@ -91,8 +92,8 @@ void spin_limit(char **argv);
 
 struct ladder;
 
-/* If this process was restarted by restart_process, loads the falls that the process had before;
- * else sets a ladder without falls. */
+/* If this process was restarted by restart_process, loads the falls from before the restart.
+ * Otherwise sets a ladder without falls. */
 void restart_load(struct ladder *l);
 
 /* Replaces this process, which has lost its device, by a new process image that runs the same

@@ -1,5 +1,5 @@
-/* Reads a command line by tables of settings: argp parses the arguments and prints --help; the
- * tables define what each argument sets. */
+/* Reads a command line with argp, which parses the arguments and prints --help. Tables of settings
+ * define what each argument sets. */
 #include "cli/cli.h"
 
 #include "base/array.h"
@@ -52,7 +52,8 @@ static enum status add_option(struct command_line *l, struct argp_option option)
     return st;
 }
 
-/* Adds another name for row i's flag; `hidden`: OPTION_HIDDEN, or 0 if --help shows the name. */
+/* Adds another name for the flag of row i. `hidden` is OPTION_HIDDEN, or 0 if --help shows the
+ * name. */
 static enum status add_alias(struct command_line *l, int i, const char *name, int hidden)
 {
     return add_option(l, (struct argp_option){.name = name,
@@ -61,7 +62,8 @@ static enum status add_alias(struct command_line *l, int i, const char *name, in
                                               .flags = OPTION_ALIAS | hidden});
 }
 
-/* Adds a name with underscores for its dashes, as torchrun and older scripts spell it. */
+/* Adds the spelling of a name with underscores instead of dashes, which torchrun and older scripts
+ * use. */
 static enum status add_underscored(struct command_line *l, int i, const char *name)
 {
     if (!strchr(name, '-'))

@@ -19,7 +19,7 @@ struct compare_args {
     int n_base, n_new;
     const char *history, *record; /* NULL: none */
     int64_t last;
-    const char *confirm, *confirm_out; /* command, or NULL; folder */
+    const char *confirm, *confirm_out; /* the command, or NULL; the folder of its runs */
     struct compare_config config;
     double general; /* threshold of metrics that have no threshold of their own */
     bool chosen;    /* --metric was given */
@@ -145,7 +145,8 @@ static enum status check(struct compare_args *a)
     return STATUS_OK;
 }
 
-/* Fails; the message names the first inconclusive result and how many runs would decide it. */
+/* Fails. The message names the first inconclusive result and the number of runs that would decide
+ * it. */
 static enum status inconclusive(const struct compare_report *report,
                                 const struct compare_cell *cell, const struct compare_result *r)
 {
@@ -185,7 +186,7 @@ static enum status compare_sides(const struct compare_args *a, struct compare_re
                       : compare_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
 }
 
-/* Measures regressions again; does nothing without a regression, or without --confirm. */
+/* Measures regressions again. Does nothing if there is no regression or no --confirm. */
 static enum status confirm(const struct compare_args *a, struct compare_report *report)
 {
     char line[COMPARE_LINE_SIZE];
@@ -230,7 +231,8 @@ static enum status compare(struct compare_args *a)
     return st;
 }
 
-/* Whether the new runs are only recorded: there is no base, or these runs begin the history. */
+/* Whether the new runs are only recorded, because there is no base or these runs begin the
+ * history. */
 static bool only_records(const struct compare_args *a)
 {
     if (!a->history)

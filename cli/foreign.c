@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The programs that have the flag, as the message names them. */
+/* First words of a message's clause: the programs that have the flag. */
 #define PYTORCH     "of PyTorch's programs; here "
 #define HOROVOD     "Horovod's; here "
 #define LIGHTNING   "Lightning's; here "

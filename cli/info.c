@@ -36,7 +36,7 @@ static enum status info_network(const struct info_config *c)
     return st;
 }
 
-/* One line about a device: its description, or the reason why it cannot be used. */
+/* Writes one line about a device: its description, or the reason why it cannot be used. */
 static enum status device_line(const char *spec, char *out, size_t size)
 {
     struct device *dev;
@@ -60,7 +60,8 @@ static void show_device(const struct info_config *c, json_t *devices, const char
                                              "description", line));
 }
 
-/* Whether GPUs can be counted; if so, opening a GPU that does not exist fails with STATUS_USAGE. */
+/* Whether GPUs can be counted. If they can, opening a GPU that does not exist fails with
+ * STATUS_USAGE. */
 static bool has_gpus(void)
 {
     char line[512];

@@ -127,7 +127,7 @@ static const struct setting launch_settings[] = {
     {0},
 };
 
-/* Checks that the command is one of ampscale's; launch itself is refused. */
+/* Checks that the command is a command of ampscale other than launch. */
 static enum status check_command(const struct launch_config *c)
 {
     if (c->argc == 0)

@@ -34,7 +34,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    char name[] = "ampscale"; /* argv[0] for messages, whatever the path of the program */
+    char name[] = "ampscale"; /* messages use this name, not the path of the program */
     if (argc == 0)
         return status_exit_code(STATUS_USAGE);
     spin_limit(argv);

@@ -1,6 +1,6 @@
-/* Restarts after an error that destroys the CUDA context, after which every CUDA call of the
- * process fails. execv() gives the command a new context under the same process number, so that the
- * launcher or the shell still sees one process. */
+/* Restarts the process after an error that destroys the CUDA context. After such an error, every
+ * CUDA call of the process fails. execv() gives the command a new context under the same process
+ * number, so that the launcher or the shell still sees one process. */
 #include "cli/cli.h"
 #include "engine/ladder.h"
 

@@ -1,8 +1,8 @@
 /* Flags of PyTorch's training scripts: the imagenet script of pytorch/examples, Apex's script, and
  * scripts that torch.distributed.launch starts.
  *
- * As in these scripts, --world-size and --rank count processes; with --multiprocessing-distributed
- * they count nodes, each of which starts a process for each of its devices. */
+ * As in these scripts, --world-size and --rank count processes. With --multiprocessing-distributed
+ * they count nodes, and each node starts a process for each of its devices. */
 #include "cli/train.h"
 
 #include "base/launcher.h"
@@ -142,7 +142,7 @@ static enum status settle_gpus(struct torch_flags *f, struct train_config *c)
     return STATUS_OK;
 }
 
-/* Sets --comm as --dist-backend requires. */
+/* Sets --comm to the value that --dist-backend requires. */
 static enum status settle_backend(const struct torch_flags *f, struct train_config *c)
 {
     bool gpu = strncmp(c->devices, "cuda", 4) == 0;
@@ -165,13 +165,13 @@ static enum status settle_backend(const struct torch_flags *f, struct train_conf
     return STATUS_OK;
 }
 
-/* Finds the address at which the ranks connect: HOST:PORT from a tcp:// URL, the whole of a file://
- * URL, "" if there is none. */
+/* Finds the address at which the ranks connect. It is HOST:PORT for a tcp:// URL, the whole URL for
+ * a file:// URL, and "" if there is no URL. */
 static enum status find_address(struct torch_flags *f)
 {
     static const char tcp[] = "tcp://", file[] = "file://", env[] = "env://";
     if (!f->url || strcmp(f->url, env) == 0) {
-        launcher_address(f->address); /* "" where the variables are not set */
+        launcher_address(f->address); /* "" if the variables are not set */
         return STATUS_OK;
     }
     size_t skip = strncmp(f->url, tcp, sizeof tcp - 1) == 0 ? sizeof tcp - 1 : 0;
@@ -217,7 +217,7 @@ static enum status settle_place(const struct torch_flags *f, struct train_config
         return STATUS_OK;
     TRY(f->world_size > 0 ? check_rank(f, "ranks") : STATUS_OK);
     if (f->world_size == 1 && !launched)
-        return STATUS_OK; /* as in PyTorch's scripts, a job of one is not distributed */
+        return STATUS_OK; /* as in PyTorch's scripts, a job of one process is not distributed */
     bool placed = f->world_size > 0 && f->rank >= 0;
     if (!placed && !launched && (f->world_size > 0 || f->rank >= 0))
         return status_fail(STATUS_USAGE, "--world-size and --rank: give both, or RANK and "

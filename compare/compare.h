@@ -31,7 +31,7 @@ MUST_CHECK enum status compare_compare(char *const *base, int n_base, char *cons
 struct compare_rolling {
     const char *dir;
     int64_t most;
-    char *const *without; /* (n_without) folders of runs to leave out */
+    char *const *without; /* (n_without) folders of runs that are left out */
     int n_without;
 };
 

@@ -89,7 +89,7 @@ done:
     return st;
 }
 
-/* Makes a folder's name from a cell's name; it does not begin with a dot. */
+/* Makes the name of a folder from the name of a cell. The result does not begin with a dot. */
 static void file_name(const char *name, char out[COMPARE_NAME_SIZE])
 {
     snprintf(out, COMPARE_NAME_SIZE, "%s", name);

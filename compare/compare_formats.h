@@ -9,8 +9,8 @@
  * the new one. */
 enum { COMPARE_SCHEMA = 3 };
 
-/* Print a table for the terminal, and a Markdown table for each cell. Both end with the line of
- * compare_conclusion. */
+/* compare_print prints a table for the terminal. compare_print_markdown prints a Markdown table for
+ * each cell. Both end with the line of compare_conclusion. */
 void compare_print(const struct compare_report *report, FILE *out);
 void compare_print_markdown(const struct compare_report *report, FILE *out);
 
@@ -19,8 +19,8 @@ void compare_print_markdown(const struct compare_report *report, FILE *out);
 enum { COMPARE_LINE_SIZE = 320 };
 void compare_conclusion(const struct compare_report *report, char *out, size_t size);
 
-/* Writes a JUnit test suite with a case for each metric of a cell: a regression is a failure; a
- * metric that could not be judged is an error if it is gating, else skipped. */
+/* Writes a JUnit test suite with a case for each metric of each cell. A regression is a failure. A
+ * metric that could not be judged is an error if it is gating; else it is skipped. */
 MUST_CHECK enum status compare_write_junit(const struct compare_report *report, const char *path);
 
 /* {"record": "compare", "schema": 3, "passed", "alpha", "family", counts of verdicts, "cells":

@@ -12,7 +12,8 @@ enum { NUMBER_SIZE = METRIC_TEXT_SIZE };
 void compare_conclusion(const struct compare_report *r, char *out, size_t size)
 {
     const int *v = r->verdicts;
-    /* Everything was judged, but some results have an interval that is too wide to decide. */
+    /* True if everything was judged, but some results have an interval that is too wide to
+     * decide. */
     bool inconclusive =
         r->refused == 0 && r->incomplete == 0 && r->undecided == 0 && r->inconclusive > 0;
     snprintf(
@@ -238,7 +239,7 @@ static void add_result(struct junit *j, const struct compare_cell *c,
                                       .properties = sizeof property / sizeof *property});
 }
 
-/* Adds one case with the names of the fields that differ. */
+/* Adds one case whose message has the names of the fields that differ. */
 static enum status add_refused(struct junit *j, const struct compare_cell *c)
 {
     const char *field, *comma = " ";

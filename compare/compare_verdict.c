@@ -52,7 +52,7 @@ void compare_report_free(struct compare_report *r)
     *r = (struct compare_report){0};
 }
 
-/* Copies the finite values of a metric to x; returns their number. */
+/* Copies the finite values of a metric to x, and returns their number. */
 static int64_t values_of(const struct repeats *r, enum metric_id id, double *x)
 {
     int64_t n = 0;
@@ -252,8 +252,9 @@ static enum compare_verdict verdict_of(const struct compare_result *r,
     return r->decides ? COMPARE_REGRESSION : COMPARE_WORSE;
 }
 
-/* Half of the interval is 1.96 standard errors. If the ratio is 1.96 + 0.84 standard errors away
- * from the threshold, the interval of new runs excludes the threshold with a chance of 80 %. */
+/* The distance from the ratio to an end of the interval is 1.96 standard errors. If the ratio is
+ * 1.96 + 0.84 standard errors away from the threshold, the interval of new runs excludes the
+ * threshold with a chance of 80 %. */
 int64_t compare_deciding_runs(const struct compare_result *r)
 {
     const double errors = (1.96 + 0.84) / 1.96;
@@ -288,9 +289,9 @@ int64_t compare_enough_repeats(const struct compare_report *report)
     return n;
 }
 
-/* Lists the gating results that have a p. If there are too few pairs for a p below alpha, the
- * estimate without pairs is used: C(2n, n) ways to split the runs allow a smaller p than the 2^n
- * signs of n pairs. */
+/* Lists the gating results that have a p. If there are too few pairs for a p below alpha, uses the
+ * estimate without pairs. Its least p is smaller, because there are C(2n, n) ways to split the runs
+ * but only 2^n ways to choose the signs of n pairs. */
 static int choose(struct compare_report *report, struct compare_result **decides)
 {
     int n = 0;

@@ -26,7 +26,7 @@ enum compare_role {
 
 enum compare_pairing {
     COMPARE_PAIR_AUTO,   /* runs are compared in pairs if the two sides alternated in time */
-    COMPARE_PAIR_NEVER,  /* runs are never pairs */
+    COMPARE_PAIR_NEVER,  /* runs are never compared in pairs */
     COMPARE_PAIR_ALWAYS, /* runs are compared in pairs; a cell whose two sides did not alternate is
                           * incomplete */
 };
@@ -72,7 +72,7 @@ struct compare_estimate {
     double ratio;     /* median of new / median of base; for pairs, the estimate of paired.h */
     double low, high; /* 95 % interval of the ratio: by bootstrap; for pairs, from the signed-rank
                        * test */
-    double p;         /* p of this metric alone, not corrected */
+    double p;         /* p of this metric alone, without Holm's correction */
     bool exact;       /* p is computed from the exact distribution */
     double least_p;   /* smallest p possible with this number of repeats */
 };
@@ -82,7 +82,7 @@ struct compare_result {
     enum metric_id metric;
     struct stats base, new;        /* if .n is 0, no run has the metric, and all other members are
                                     * NAN or 0 */
-    struct compare_estimate is;    /* the estimate that is judged */
+    struct compare_estimate is;    /* the estimate from which the verdict follows */
     struct compare_estimate sides; /* the estimate without pairs */
     bool decides;                  /* gating: counted in report.family */
     double corrected_p;            /* p corrected by Holm's method if gating, else p */
@@ -90,7 +90,8 @@ struct compare_result {
     enum compare_verdict verdict;
 };
 
-/* One configuration. It has no results if fields differ or a side has no runs. */
+/* The comparison of one configuration. It has no results if fields differ or if a side has no
+ * runs. */
 struct compare_cell {
     char name[COMPARE_NAME_SIZE]; /* name of a study's cell; for other runs network, precision,
                                    * mode */
@@ -144,7 +145,7 @@ struct compare_config compare_defaults(void);
 
 void compare_report_free(struct compare_report *report);
 
-/* Whether everything was judged, and nothing was a regression. */
+/* Whether everything was judged and there was no regression. */
 bool compare_passed(const struct compare_report *report);
 
 /* --- inside compare/ --- */

@@ -1,4 +1,4 @@
-/* Makes one flat object of configuration and hardware, and a name for it. */
+/* Makes a flat object from the configuration and hardware of a run, and a name for the object. */
 #include "compare/fingerprint.h"
 
 #include "base/json.h"

@@ -29,7 +29,7 @@ bool history_exists(const char *dir);
 
 /* Reads the history in `dir`. STATUS_DATA if there is no history, or if it is damaged. */
 MUST_CHECK enum status history_load(const char *dir, struct history *h);
-void history_free(struct history *h); /* no-op on a zeroed struct */
+void history_free(struct history *h); /* does nothing for a zeroed struct */
 
 /* Appends the runs to the history in `dir`, which is created if missing. Runs that the history
  * already has (repeat_same) are skipped. */

@@ -25,7 +25,7 @@ enum metric_id {
     METRICS
 };
 
-/* One metric; results/summary.h defines its value. */
+/* A metric. results/summary.h defines how its value is computed. */
 struct metric {
     const char *name;            /* "images_per_s" */
     const char *unit;            /* "images/s" */

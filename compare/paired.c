@@ -97,7 +97,7 @@ static enum status rank_of_low(int64_t n, double level, int64_t *rank)
     double outside = (1 - level) / 2, k = (double)n;
     *rank = 0;
     if (n > SIGNED_RANK_EXACT) {
-        /* Hollander and Wolfe (3.28), with the normal quantile of any level in place of 1.96. */
+        /* Hollander and Wolfe (3.28), with the normal quantile of the requested level. */
         double z = stats_normal_above(outside);
         *rank = (int64_t)fmax(1, k * (k + 1) / 4 - z * sqrt(k * (k + 1) * (2 * k + 1) / 24));
         return STATUS_OK;

@@ -6,7 +6,7 @@
 
 enum { REPEATS_MAX = 1000, REPEATS_CELLS_MAX = 4096, REPEATS_PATH_SIZE = 4096 };
 
-/* How a run ended. Only runs that ended alike can be compared by accuracy. */
+/* How a run ended. The accuracy of runs is compared only if they ended alike. */
 struct run_end {
     char by[32]; /* the reason: "epochs", "steps", "desired accuracy"; "": not recorded */
     int64_t steps, epochs;
@@ -50,7 +50,7 @@ bool repeat_same(const struct repeat *a, const struct repeat *b);
 
 /* Adds a copy of a repeat. The repeat may lack a folder. */
 MUST_CHECK enum status repeats_copy(const struct repeat *from, struct repeats *r);
-void repeats_free(struct repeats *r); /* no-op on a zeroed struct */
+void repeats_free(struct repeats *r); /* does nothing for a zeroed struct */
 
 /* Whether the two sides took turns. They did if both have the same number of runs and if, in the
  * order of start time, runs 1 and 2 belong to different sides, and so do runs 3 and 4, and so on.

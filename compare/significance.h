@@ -18,9 +18,9 @@ struct mann_whitney {
 
 /* Two-sided test of x[0..n) against y[0..m), n, m >= 1: Mann and Whitney, "On a test of whether one
  * of two random variables is stochastically larger than the other", 1947. Equal values share their
- * mean rank, and the exact p accounts for these ties. Larger samples use the normal approximation
- * with the variance corrected for ties and a continuity correction of 1/2. Both methods: Lehmann,
- * "Nonparametrics", 1975, section 1.4. If all values are equal, p = 1. */
+ * mean rank, and the exact p accounts for these ties. For larger samples, p is computed from the
+ * normal approximation, with the variance corrected for ties and a continuity correction of 1/2.
+ * Both methods: Lehmann, "Nonparametrics", 1975, section 1.4. If all values are equal, p = 1. */
 MUST_CHECK enum status mann_whitney(const double *x, int64_t n, const double *y, int64_t m,
                                     struct mann_whitney *out);
 

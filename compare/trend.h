@@ -34,11 +34,11 @@ struct trend_step {
 MUST_CHECK enum status trend_find(const double *x, int64_t n, double alpha, double threshold,
                                   struct trend_step *step, int64_t *n_steps);
 
-/* Runs that were recorded together are one point. */
+/* A point of a series. Runs that were recorded together are one point. */
 struct trend_point {
     double value;  /* median of the runs */
-    double time_s; /* seconds since 1970: start of the first run, or of its recording if the start
-                    * is not known */
+    double time_s; /* seconds since 1970: the start of the first run, or the time of its recording
+                    * if the start is not known */
     int64_t runs;
     bool accepted;
     const char *commit; /* belongs to the history; "": not known */
@@ -65,7 +65,7 @@ struct trend {
  * history. */
 MUST_CHECK enum status trend_of(const struct history *h, const bool wanted[METRICS], double alpha,
                                 double threshold, struct trend *out);
-void trend_free(struct trend *t); /* no-op on a zeroed struct */
+void trend_free(struct trend *t); /* does nothing for a zeroed struct */
 
 /* Prints a line for each series and each step. */
 void trend_print(const struct trend *t, FILE *out);

@@ -29,12 +29,14 @@ enum export_format {
 
 struct export_options {
     enum export_format format;
-    const char *out; /* path of a file or a folder, by the format; created if missing */
-    bool closed;     /* mlperf: the closed division instead of the open one */
+    const char *out; /* path of a file or of a folder, depending on the format; created if
+                      * missing */
+    bool closed;     /* mlperf: use the closed division instead of the open one */
     FILE *written;   /* receives the names of the files, one per line */
     FILE *warnings;  /* receives a line if a run does not meet the format's rules; NULL: no
                       * warnings */
-    /* Called before a file is put in place. If it fails, the export ends. NULL: not called. */
+    /* Called before a file is put in place. If it fails, the export ends. NULL: no function is
+     * called. */
     enum status (*proceed)(void);
 };
 

@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The intervals between writes. TensorBoard reads every few seconds, Prometheus every fifteen. */
+/* The intervals between writes. TensorBoard reads every few seconds, Prometheus every fifteen
+ * seconds. */
 #define TENSORBOARD_NS UINT64_C(1000000000)
 #define PROMETHEUS_NS  UINT64_C(5000000000)
 
@@ -74,7 +75,7 @@ static void tensorboard_flush(struct live *l, bool due)
         return;
     enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", l->events_path,
                                  strerror(errno ? errno : EIO));
-    (void)st; /* the warning contains the message */
+    (void)st; /* tensorboard_give_up prints the message */
     tensorboard_give_up(l);
 }
 

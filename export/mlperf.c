@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Far in the future; a record with a later time is wrong. */
+/* A time far in the future. A record with a later time is wrong. */
 #define TIME_MAX_MS 1e15
 
 /* The log being written. */

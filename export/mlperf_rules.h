@@ -18,7 +18,7 @@
 struct mlperf_optimizer {
     const char *name; /* "sgd" or "lars" */
     double
-        base_lr; /* highest learning rate: the one after warm-up, with the factor of --lr-scale */
+        base_lr; /* highest learning rate: that after warm-up, including the factor of --lr-scale */
     double end_lr;
     double power; /* power of the polynomial decay; NAN for any other schedule */
     int64_t decay_steps;

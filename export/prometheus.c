@@ -7,8 +7,8 @@
 
 enum source { FROM_RUN, FROM_STEP, FROM_EPOCH };
 
-/* A metric of every run. Consecutive entries are samples of one metric; only the first of them has
- * `help`. */
+/* A metric of every run, or one sample of it. If a metric has several samples, they are consecutive
+ * entries, and only the first entry has `help`. */
 struct metric {
     const char *name;
     const char *type;

@@ -35,6 +35,6 @@ void prometheus_epoch(struct prometheus_run *p, double time, const struct epoch_
 void prometheus_telemetry(struct prometheus_run *p, double time,
                           const struct telemetry_record *row);
 
-/* Writes n runs; the caller checks the stream's error flag. Values that are not finite are left
- * out. */
+/* Writes the states of n runs. The caller checks the stream's error flag. Values that are not
+ * finite are left out. */
 void prometheus_write(FILE *out, const struct prometheus_run *run, int n);

@@ -1,4 +1,4 @@
-/* Inside export/: a record of an event file. */
+/* Inside export/: writes a record of an event file. */
 #pragma once
 
 #include <stddef.h>

@@ -16,7 +16,7 @@
 enum { TYPE_STRING = 1, TYPE_BOOL = 2, TYPE_NUMBER = 3 };
 enum { SESSION_SUCCEEDED = 1, SESSION_FAILED = 2 };
 
-/* Writes a value of the plugin. */
+/* Writes an event with a message for the plugin. */
 static enum status put_data(FILE *out, double wall_time, const char *tag, const HpData *data)
 {
     TbEvent event = TB_EVENT__INIT;
@@ -47,7 +47,7 @@ done:
     return st;
 }
 
-/* Hyper-parameters as the messages of both the experiment and the session. */
+/* Hyper-parameters in the forms of both messages: of the experiment and of the session. */
 struct hparams {
     size_t n;
     HpInfo *info, **infos;     /* (n) */
