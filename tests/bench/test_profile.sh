@@ -35,7 +35,7 @@ expect_error 5 "only GPUs can be profiled; give --devices cuda:0" bench profile 
 expect_error 5 "'ncu' is not on PATH" bench profile --devices cuda:0
 PATH=$source_dir/tests/bench/tools:$PATH
 expect_error 2 "--budget '0'" bench profile --budget 0
-expect_error 5 "no profiler of the device 'cpu'" bench step --profile-one-step --net resnet8 --image-size 32 -b 1
+expect_error 5 "the device 'cpu' has no profiler" bench step --profile-one-step --net resnet8 --image-size 32 -b 1
 
 expect 0 bench profile "${net[@]}" --precision amp --out kept --json
 holds "r['bench'] == 'profile' and r['schema'] == 1 and r['tool'] == 'ncu 2025.3.0.0' and r['attributed']"
