@@ -13,7 +13,7 @@ expect_error 2 "--bucket-mb '-1'" bench overlap --bucket-mb -1
 expect_error 2 "--bucket-mb '0.0001': give 0, or at least 0.001" bench overlap --bucket-mb 0.0001
 expect_error 2 "more than 32 sizes" bench overlap --bucket-mb "$(seq -s, 33)"
 expect_error 2 "--grad-compress 'fp8'" bench overlap --grad-compress fp8
-expect_error 2 "one device in a process, not 'cpu:2'" bench overlap --devices cpu:2
+expect_error 2 "one device per process, not 'cpu:2'" bench overlap --devices cpu:2
 
 mpi_find "$("$record_check" version)"
 mpi_leaks on
