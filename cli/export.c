@@ -50,7 +50,7 @@ static enum status export_weights(const struct export_config *c)
 {
     char path[4096];
     if (c->n > 1)
-        return status_fail(STATUS_USAGE, "torch-weights exports one run only, but %d were given",
+        return status_fail(STATUS_USAGE, "torch-weights exports only one run, but %d were given",
                            c->n);
     TRY(path_format(path, sizeof path, "%s/%s", c->dir[0], CHECKPOINT_NAME));
     TRY(checkpoint_export_weights(path, c->options.out, c->options.proceed));
