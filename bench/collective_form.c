@@ -337,7 +337,7 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
                      .comm = comm,
                      .buffers = b,
                      .result_count = collective_result_count(c, count, rank, ranks)};
-    timing.bar = NULL; /* whose steps are sizes */
+    timing.bar = NULL; /* a step of the bar is a size, not a harness_run */
     *row = (struct collective_row){.count = count};
     row->bytes = count * (int64_t)dtype_size(c->type) * (collective_has_parts(c->kind) ? ranks : 1);
     for (int p = 0; p < COLLECTIVE_PLACES; p++) {

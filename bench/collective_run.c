@@ -67,14 +67,14 @@ static int count_sizes(const struct collective_config *c)
     return n;
 }
 
-/* Measures as one rank; the first one reports. */
+/* Measures all sizes as one rank of the communicator. Rank 0 prints the report. */
 static enum status collective_member(struct job *j, int member)
 {
     const struct collective_config *c = j->config;
     struct comm *comm = j->ranks->comm[member];
     struct collective_buffers *b = &j->buffers[member];
     bool reports = comm_rank(comm) == 0;
-    struct bar *bar = c->options.timing.bar; /* of the rank that reports */
+    struct bar *bar = c->options.timing.bar; /* progress bar, which rank 0 draws */
     struct collective_report r = {.config = c};
     struct collective_row row;
     int64_t wrong = 0;

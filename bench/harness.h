@@ -11,12 +11,12 @@
 #include "bench/table.h"
 
 struct harness_config {
-    int warmup;      /* samples thrown away first */
+    int warmup;      /* number of samples that are discarded at the beginning */
     int most;        /* maximum number of samples, at least 1 */
     double within;   /* stop when the interval is narrower than this fraction of the median; 0:
                       * never */
     double seconds;  /* stop when the samples add up to this; 0: never */
-    struct bar *bar; /* harness_run is one step of it; NULL: none */
+    struct bar *bar; /* progress bar, which harness_run advances by one step; NULL: none */
 };
 
 struct harness_result {

@@ -33,7 +33,7 @@ struct bench_table {
     FILE *out;
     void (*columns)(struct bench_table *t, const void *row);
     const void *context; /* for use by columns() */
-    struct bar *bar;     /* is erased before a line is printed; NULL: none */
+    struct bar *bar;     /* progress bar, which is erased before a line is printed; NULL: none */
     bool absent;         /* set by columns(): the next cells have no value in this row. JSON leaves
                           * them out, CSV has an empty field, text and Markdown have "n/a" */
     /* Inside table.c: */

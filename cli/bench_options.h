@@ -13,23 +13,24 @@ extern const struct cli_command cmd_bench_accuracy, cmd_bench_collective, cmd_be
     cmd_bench_overlap, cmd_bench_peak, cmd_bench_profile, cmd_bench_step, cmd_bench_throughput;
 
 extern const struct setting bench_device_settings[]; /* --devices, --threads, --json, --quiet */
-extern const struct setting bench_timing_settings[]; /* -n, -w, --csv, --markdown: rows are repeated
-                                                      * until their median is known */
+extern const struct setting bench_timing_settings[]; /* -n, -w, --csv, --markdown: for rows that are
+                                                      * timed until their median is known */
 extern const struct setting bench_network_settings[]; /* --net, -b, --image-size, --rounds,
                                                        * --precision, --emulate: training steps */
 extern const struct setting bench_peak_settings[];    /* --peak */
 extern const struct setting bench_fuse_settings[];    /* --fuse */
 extern const struct setting bench_child_settings[];   /* --budget, --out: for child processes */
 
-/* For rows of a benchmark's own table: set the format that has the flag's name (json, csv or
- * markdown), suppress the progress bar, or set the precision, which is named as in `train`. */
+/* Functions for rows of a benchmark's own table. bench_take_format sets the format that has the
+ * flag's name (json, csv or markdown). bench_take_precision sets the precision, which is named as
+ * in `train`. bench_take_quiet suppresses the progress bar. */
 MUST_CHECK enum status bench_take_format(const struct setting *s, const char *text, void *config);
 MUST_CHECK enum status bench_take_precision(const struct setting *s, const char *text,
                                             void *config);
 
 MUST_CHECK enum status bench_take_quiet(const struct setting *s, const char *text, void *config);
 
-/* Rows that mean the same in every benchmark. */
+/* Rows of flags that have the same meaning in every benchmark. */
 #define BENCH_JSON_ROW                                                                             \
     {                                                                                              \
         "json", 0, NULL, NULL, "Print one JSON object", TAKEN_BY(bench_take_format)                \

@@ -21,9 +21,11 @@ struct cli_command {
         const struct setting *table;
         size_t offset; /* offset of the table's structure in the configuration */
     } part[CLI_PARTS_MAX];
-    void *config; /* configuration, with initial values of members whose rows have no default */
-    bool prints;  /* its results are on stdout: --output FILE puts them in a file */
-    /* One of these does the work: */
+    void *config; /* configuration; members whose rows have no default must have their initial
+                   * values */
+    bool prints;  /* whether it prints results on stdout, which --output FILE writes to a file
+                   * instead */
+    /* A command has exactly one of the following members: */
     const struct cli_command *const *commands; /* of a family; ends with NULL */
     enum status (*work)(void *config);
     enum status (*bench)(const struct bench_options *config);
@@ -46,7 +48,7 @@ MUST_CHECK bool cli_read(const struct cli_command *c, int argc, char **argv, int
  * name of the command. */
 int cli_run(const struct cli_command *c, int argc, char **argv);
 
-/* Rows that mean the same in every command. */
+/* Rows of flags that have the same meaning in every command. */
 #define JSON_ROW(member)                                                                           \
     {                                                                                              \
         "json", 0, NULL, NULL, "Print one JSON object", AS_SWITCH(member)                          \
@@ -56,11 +58,12 @@ int cli_run(const struct cli_command *c, int argc, char **argv);
         "quiet", 'q', NULL, NULL, "Print no progress on stderr", AS_SWITCH(member)                 \
     }
 
-/* Sends stdout to a file that replaces `path` when the command ends. STATUS_USAGE for a folder. */
+/* Redirects stdout to a file that replaces `path` when the command ends. STATUS_USAGE if `path` is
+ * a folder. */
 MUST_CHECK enum status output_open(const char *path);
 
-/* Completes what was printed: writes stdout, and replaces the file of output_open if anything was
- * printed, whatever the exit code: what is in the file is what stdout would have. STATUS_IO if that
+/* Completes the output of the command. Flushes stdout. If something was printed, the output
+ * replaces the file of output_open, whatever the exit code of the command is. STATUS_IO if that
  * fails. */
 MUST_CHECK enum status output_close(void);
 

@@ -10,8 +10,8 @@ const struct cli_command *const cli_commands[] = {
     &cmd_info,     &cmd_launch,     &cmd_pair,  &cmd_plot,    &cmd_predict, &cmd_report,
     &cmd_selftest, &cmd_study,      &cmd_train, &cmd_trend,   &cmd_watch,   NULL};
 
-/* The exit code of a command that ended with `code`: an error if its output could not be written.
- */
+/* Returns the exit code of a command that ended with `code`. If `code` is 0 but the output could
+ * not be written, that is an error. */
 static int output_check(int code)
 {
     enum status st = output_close();

@@ -1,4 +1,4 @@
-/* --output: the results of a command in a file instead of on stdout. */
+/* Implements --output, which writes the results of a command to a file instead of stdout. */
 #include "base/file.h"
 #include "cli/cli.h"
 
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct atomic_file output; /* of stdout, which the process has only one of */
+static struct atomic_file output; /* the file that stdout is redirected to */
 
 static enum status output_fail(const char *path)
 {
@@ -22,7 +22,7 @@ enum status output_open(const char *path)
     if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
         return status_fail(STATUS_USAGE, "--output '%s' is a folder: give the name of a file",
                            path);
-    if (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)) /* a device, a pipe or a link stays */
+    if (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)) /* devices, pipes and links are not replaced */
         return freopen(path, "w", stdout) ? STATUS_OK : output_fail(path);
     TRY(atomic_file_open(&output, path));
     if (dup2(fileno(output.stream), STDOUT_FILENO) >= 0)

@@ -44,7 +44,7 @@ static const struct setting trend_settings[] = {
     {0},
 };
 
-/* Writes the record, and draws the figure from it. */
+/* Writes the record, and draws the figure from the record. */
 static enum status draw(const struct trend *t, const struct trend_args *a)
 {
     char path[4096];

@@ -96,8 +96,10 @@ struct compare_cell {
     char name[COMPARE_NAME_SIZE]; /* name of a study's cell; for other runs network, precision,
                                    * mode */
     int64_t n_base, n_new;        /* completed runs */
-    int64_t disturbed_base, disturbed_new; /* of these, by other work (results/noise.h) */
-    bool never;                      /* compared without pairs, whether they took turns or not */
+    int64_t disturbed_base, disturbed_new; /* number of these that other work disturbed
+                                            * (results/noise.h) */
+    bool never;                      /* runs are compared without pairs, whether or not they took
+                                      * turns */
     bool turns;                      /* the runs of the two sides alternate in time */
     bool ended_alike;                /* all runs have the same steps and epochs, and ended for the
                                       * same reason */

@@ -17,7 +17,8 @@ struct repeat {
     json_t *fingerprint; /* fingerprint.h */
     struct run_end end;
     double started_s;      /* seconds since 1970; NAN: not recorded */
-    bool disturbed;        /* by other work (results/noise.h), as the summary says */
+    bool disturbed;        /* other work disturbed the run, according to its summary
+                            * (results/noise.h) */
     char commit[64];       /* commit of the program, cleaned for display; "": not recorded */
     double value[METRICS]; /* NAN: not known */
 };
