@@ -12,7 +12,7 @@
  * Products of two transposed matrices ("TT") are not supported, because no pass of a layer computes
  * one. A convolution with a kernel of KH x KW is treated as a linear layer (im2col): its rows are
  * the N*OH*OW pixels of the result, and it maps I/groups * KH * KW features to O/groups, once for
- * each group.
+ * each group. So its cost is that of these matrix products.
  *
  * Activations have the layout that the size gives. Weights (A of TN and NN, C of NT) have the
  * layout that the library prefers, as in training; packing them is not timed.

@@ -27,8 +27,9 @@ struct time_budget time_budget_begin(double seconds);
 double time_budget_left(const struct time_budget *b);
 
 /* Returns the time limit, in whole seconds and at most `most`, of a child that starts now; 0 if no
- * time is left. The limit is the larger of two times: 2/5 of the time left; or the time left minus
- * 20 s for each later turn and 20 s for a repetition on a lower rung. */
+ * time is left. So that no child takes all of the time left, the limit is the larger of two times:
+ * 2/5 of the time left; or the time left minus 20 s for each later turn and 20 s for a repetition
+ * on a lower rung. */
 int64_t time_budget_limit(const struct time_budget *b, int64_t most);
 
 /* --- the ladder of a row --- */
