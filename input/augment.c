@@ -1,11 +1,12 @@
-/* Computes RandomResizedCrop, and Resize with CenterCrop. */
+/* Chooses the crops of torchvision's RandomResizedCrop, and of Resize followed by CenterCrop. */
 #include "input/augment.h"
 
 #include <math.h>
 
 enum { TRIES = 10 };
 
-/* Python's round(): half to even, as rint() does in the default rounding mode. */
+/* Rounds as Python's round() does: a half to the even neighbour. So does rint() in the default
+ * rounding mode. */
 static int python_round(double x)
 {
     return (int)rint(x);
@@ -24,7 +25,7 @@ static struct rect central_crop(const struct crop_range *range, int width, int h
         h = python_round(w / (double)range->ratio_min);
     else if (ratio > range->ratio_max)
         w = python_round(h * (double)range->ratio_max);
-    w = w < 1 ? 1 : w; /* for a picture that is one pixel wide or high */
+    w = w < 1 ? 1 : w; /* a side of a very narrow or flat picture may round to 0 */
     h = h < 1 ? 1 : h;
     return (struct rect){(width - w) / 2, (height - h) / 2, w, h};
 }

@@ -15,10 +15,10 @@ struct crop_range {
     float ratio_min, ratio_max; /* width / height, 0 < min <= max */
 };
 
-/* RandomResizedCrop.get_params. For up to ten tries, draws the area, uniform in scale, and the
- * ratio, uniform in its logarithm (rng_double each); for the first try that fits in the picture,
- * also draws the top and the left edge (rng_below each). If no try fits: the largest central crop
- * with a ratio in range. */
+/* Returns the crop that RandomResizedCrop.get_params chooses. Each of up to ten tries draws an
+ * area, uniform in scale, and a ratio, uniform in its logarithm (one rng_double each). The first
+ * try that fits in the picture also draws the crop's top and left edge (one rng_below each). If no
+ * try fits, returns the largest central crop with a ratio in range. */
 struct rect augment_crop(const struct crop_range *range, int width, int height, struct rng *rng);
 
 /* The part of one picture to decode and resample. */
@@ -27,13 +27,15 @@ struct view {
     bool flip;
 };
 
-/* Training: augment_crop, then a flip where one more rng_double < 0.5. Output: size x size. */
+/* Returns the view for training: the crop of augment_crop, flipped if one more rng_double is below
+ * 0.5. The output has size x size pixels. */
 struct view view_train(const struct crop_range *range, int size, int width, int height,
                        struct rng *rng);
 
-/* Validation: Resize(resize) of the shorter side, then CenterCrop(size); resize >= size. */
+/* Returns the view for validation: the shorter side is resized to `resize` pixels, then the central
+ * size x size pixels are cropped. `resize` must be at least `size`. */
 struct view view_val(int size, int resize, int width, int height);
 
-/* The largest divisor for reduced decoding (1, 2, 4 or 8) with which the decoded part still has at
- * least as many pixels as the output in both directions. */
+/* Returns the largest divisor for reduced decoding (1, 2, 4 or 8) with which the decoded part is
+ * still at least as wide and as high, in pixels, as the output. */
 int view_shrink(const struct view *v);

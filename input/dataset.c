@@ -1,4 +1,5 @@
-/* The functions of a data set that are the same for folders, archives and dummy sets. */
+/* Data set functions that are the same whether images are in folders, in archives or, in a dummy
+ * set, nowhere. */
 #include "input/dataset.h"
 
 #include "base/array.h"
@@ -39,7 +40,8 @@ done:
     return st;
 }
 
-/* Classes of `a` that `b` lacks; both lists are sorted. */
+/* Counts the classes of `a` that `b` lacks, and sets *first to the first of them. Both lists are
+ * sorted. */
 static int count_missing(const struct dataset *a, const struct dataset *b, const char **first)
 {
     int missing = 0;
@@ -86,7 +88,8 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash_splitmix64(hash ^ value);
 }
 
-/* The size of an image; `root` is the open folder, if images are files. */
+/* Sets *bytes to the size of image `i`. `root` is a descriptor of the open root folder if images
+ * are files. */
 static enum status size_of(const struct dataset *d, int root, int64_t i, int64_t *bytes)
 {
     struct stat s;

@@ -1,4 +1,4 @@
-/* Lists the images of a split: of class folders, or of archives. */
+/* Lists the images of a split, which are in class folders or in archives. */
 #include "base/array.h"
 #include "base/file.h"
 #include "base/words.h"
@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 
 enum {
-    MAX_DEPTH = 32, /* depth of folders within a class; limited, since links may form a cycle */
+    MAX_DEPTH = 32, /* most levels of folders in a class; a limit is needed, since links may form a
+                     * cycle */
 };
 
 static int by_name(const void *a, const void *b)
@@ -25,9 +26,10 @@ static int by_folder_and_name(const void *a, const void *b)
     return image_name_compare(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sets *kind to the kind of an entry of `folder`, links followed; 0 for a broken link. Calls stat
- * only if readdir did not report the kind or reported a link. A failure of stat is an error:
- * without the image in the list, the sample numbers after it would change. */
+/* Sets *kind to the file type (S_IFMT) of an entry of `folder`. For a link, this is the type of its
+ * target, or 0 if the link is broken. Calls stat only if readdir did not report the type, or
+ * reported a link. If stat fails, the function fails: to omit an image would change the sample
+ * numbers of all later images. */
 static enum status entry_kind(const char *folder, DIR *dir, const struct dirent *e, mode_t *kind)
 {
     struct stat s;
@@ -42,7 +44,7 @@ static enum status entry_kind(const char *folder, DIR *dir, const struct dirent 
     return STATUS_OK;
 }
 
-/* Adds the folders and images in root/path, by their paths below root. */
+/* Adds the folders and images that root/path contains to the two lists, as paths below root. */
 static enum status list_folder(const char *root, const char *path, struct words *folders,
                                struct words *images)
 {
@@ -78,7 +80,7 @@ static enum status list_images(const char *root, const char *path, int depth, st
 {
     if (depth > MAX_DEPTH)
         return status_fail(STATUS_DATA,
-                           "folder '%s/%s' is nested more than %d deep: do links form a cycle?",
+                           "folder '%s/%s' is more than %d levels deep: do links form a cycle?",
                            root, path, MAX_DEPTH);
     enum status st = STATUS_OK;
     struct words folders = {0};
@@ -118,7 +120,7 @@ static enum status append_class(struct dataset *d, int32_t label, const struct w
     return STATUS_OK;
 }
 
-/* Lists the class folders; there may be none. */
+/* Adds the class folders in d->root and their images to the data set. There may be none. */
 static enum status list_classes(struct dataset *d)
 {
     enum status st = STATUS_OK;
@@ -127,7 +129,7 @@ static enum status list_classes(struct dataset *d)
     const char *empty = NULL;
     int n_empty = 0;
     CHECK(list_folder(d->root, "", &classes, &images));
-    words_free(&images); /* files next to the class folders have no class */
+    words_free(&images); /* images next to the class folders have no class */
     if (classes.n > 0)
         qsort(classes.v, (size_t)classes.n, sizeof *classes.v, by_name);
     for (int c = 0; c < classes.n; c++) {
@@ -154,7 +156,8 @@ done:
     return st;
 }
 
-/* Lists the class folders of <dir>/<split>, if there are any. */
+/* Sets *exists to whether there is a folder <dir>/<split>. If so, adds its classes to the data
+ * set. */
 static enum status open_folder(struct dataset *d, const char *dir, const char *split, bool *exists)
 {
     TRY(path_format(d->root, sizeof d->root, "%s/%s", dir, split));
@@ -207,7 +210,7 @@ bool dataset_has_split(const char *dir, const char *split)
     if (path_format(folder, sizeof folder, "%s/%s", dir, split) == STATUS_OK && path_is_dir(folder))
         return true;
     if (array_new(&d, 1) != STATUS_OK)
-        return true; /* dataset_open reports it */
+        return true; /* dataset_open will report the lack of memory */
     bool found = shards_find(dir, split, d, &shards) != STATUS_OK || shards.n > 0;
     words_free(&shards);
     dataset_free(d);

@@ -8,11 +8,12 @@
 #include <string.h>
 
 struct decoder {
-    void *own[IMAGE_FORMATS]; /* state of each format, opened by the first image of that format */
+    void *own[IMAGE_FORMATS]; /* state of each format's decoder, opened at the first image of that
+                               * format */
     struct image_info info;   /* of the current image */
 };
 
-/* A format has no functions if this build lacks its library. */
+/* The formats by number. `code` is NULL if this build lacks the format's library. */
 static const struct {
     const char *name, *library;
     const struct decode_format *code;
@@ -57,7 +58,8 @@ static enum image_format format_of(const uint8_t *bytes, size_t size)
     return IMAGE_OTHER;
 }
 
-/* Fails for a file that no decoder reads; the message names the format if it is known. */
+/* Returns STATUS_DATA for a file that no decoder can read. The message names the file's format if
+ * it is known. */
 static enum status refuse(enum image_format format, const uint8_t *bytes, size_t size)
 {
     static const struct {

@@ -2,7 +2,7 @@
  *
  * A decoder belongs to one thread and decodes many images, one after the other:
  *
- *     TRY(decoder_begin(d, bytes, size, &info));     header read, nothing decoded yet
+ * TRY(decoder_begin(d, bytes, size, &info)); reads the header only
  *     TRY(decoder_read(d, shrink, want, &region));   or decoder_check(d)
  *
  * The first bytes of a file give its format; the file's name does not matter. Pixels are those of
@@ -10,14 +10,15 @@
  *
  * - JPEG: grayscale, YCbCr, RGB, CMYK and YCCK; sequential, progressive or, if the library supports
  *   it, arithmetic-coded.
- * - PNG: all kinds. Alpha is dropped, gamma ignored. Of 16 bits the upper 8 are used, but 16-bit
- *   grayscale is clipped at 255.
- * - WebP: lossy and lossless. Alpha is dropped. An animation gives its first frame on black.
+ * - PNG: all kinds. Alpha is dropped and gamma ignored. Colour samples of 16 bits are reduced to
+ *   their upper 8 bits; 16-bit grayscale samples are instead clipped at 255.
+ * - WebP: lossy and lossless. Alpha is dropped. Of an animation, the first frame is decoded, on a
+ *   black canvas.
  *
- * An EXIF orientation is not applied, as in torchvision's loader. Files are not trusted:
- * STATUS_DATA, with a reason, for a file that has another format, needs a library that this build
- * lacks, is truncated or damaged, or would need unreasonable memory or time. After such a failure
- * the decoder can decode the next image. */
+ * An EXIF orientation is not applied, as in torchvision's loader. Files are not trusted. The
+ * functions return STATUS_DATA, with a reason, for a file that has another format, needs a library
+ * that this build lacks, is truncated or damaged, or would need unreasonable memory or time. After
+ * such a failure the decoder can decode the next image. */
 #pragma once
 
 #include "base/status.h"
@@ -26,24 +27,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Larger images are refused before they are decoded, as PIL refuses them. */
+/* Limit of a picture's pixels. For a larger picture decoder_begin fails; PIL has the same limit. */
 #define DECODE_MAX_PIXELS INT64_C(178956970)
 
 struct decoder;
 
 enum image_format { IMAGE_OTHER, IMAGE_JPEG, IMAGE_PNG, IMAGE_WEBP, IMAGE_FORMATS };
 
-/* "JPEG", "PNG", "WebP"; "other". */
+/* Returns "JPEG", "PNG", "WebP" or "other". */
 const char *image_format_str(enum image_format format);
 
-/* The name of the library that decodes a format, such as "libpng", if this build lacks it; else
- * NULL. */
+/* If this build lacks the library that decodes a format, returns the library's name, such as
+ * "libpng"; else NULL. */
 const char *image_format_lacks(enum image_format format);
 
 struct image_info {
     enum image_format format;
     int width, height; /* size of the full picture in pixels */
-    int shrink_max;    /* the largest reduction that decoder_read offers: 8 for JPEG, else 1 */
+    int shrink_max;    /* the largest `shrink` that decoder_read accepts: 8 for JPEG, else 1 */
     bool gray;
     bool cmyk;        /* CMYK or YCCK */
     bool progressive; /* progressive JPEG or interlaced PNG */
@@ -54,7 +55,8 @@ struct rect {
 };
 
 /* Decoded pixels, RGB interleaved: the pixel (x, y) of the reduced picture is at pixels + (y -
- * at.y) * stride + (x - at.x) * 3. Owned by the decoder; valid until it begins its next image. */
+ * at.y) * stride + (x - at.x) * 3. The decoder owns the pixels. They are valid until it begins the
+ * next image. */
 struct region {
     const uint8_t *pixels;
     size_t stride;

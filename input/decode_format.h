@@ -1,4 +1,5 @@
-/* Inside the decoder: the functions of each format (decode_jpeg.c, decode_png.c, decode_webp.c). */
+/* Internal to the decoder: the functions of each format (decode_jpeg.c, decode_png.c,
+ * decode_webp.c). */
 #pragma once
 
 #include "input/decode.h"
@@ -8,23 +9,23 @@
 enum { DECODE_RGB = 3 }; /* bytes of a pixel */
 
 struct decode_format {
-    /* The functions below share a state of the format's own; one state decodes one image after
-     * another. */
+    /* The functions below share `own`, the state of this format's decoder. One state decodes many
+     * images, one after the other. */
     enum status (*open)(void **own);
     void (*close)(void *own); /* not called with NULL */
 
-    /* Reads the header of a file that has this format's first bytes. Fills in *info, except its
-     * format; detects truncation as far as that is possible without decoding. */
+    /* Reads the header of a file whose first bytes are those of this format. Fills in *info, except
+     * its format; detects truncation as far as that is possible without decoding. */
     enum status (*begin)(void *own, const uint8_t *bytes, size_t size, struct image_info *info);
 
-    /* As decoder_read; `want` must lie within the scaled picture. If `keep` is false, decodes the
-     * whole picture, checks that the file is intact, and leaves *out unchanged. */
+    /* Works as decoder_read does. `want` must lie within the scaled picture. If `keep` is false,
+     * decodes the whole picture, checks that the file is intact, and leaves *out unchanged. */
     enum status (*read)(void *own, int shrink, struct rect want, bool keep, struct region *out);
 };
 
 extern const struct decode_format decode_jpeg, decode_png, decode_webp;
 
-/* STATUS_DATA for a picture of more than DECODE_MAX_PIXELS. */
+/* Returns STATUS_DATA for a picture of more than DECODE_MAX_PIXELS. */
 MUST_CHECK static inline enum status decode_check_pixels(int64_t width, int64_t height)
 {
     if (width * height <= DECODE_MAX_PIXELS)
@@ -33,7 +34,8 @@ MUST_CHECK static inline enum status decode_check_pixels(int64_t width, int64_t 
                        (long long)width, (long long)height, (long long)DECODE_MAX_PIXELS);
 }
 
-/* Makes *buffer at least `size` bytes long; its contents are lost. False if out of memory. */
+/* Makes *buffer at least `size` bytes long; its contents may be lost. Returns false if there is no
+ * memory. */
 static inline bool decode_reserve(uint8_t **buffer, size_t *capacity, size_t size)
 {
     if (size <= *capacity)

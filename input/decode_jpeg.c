@@ -1,8 +1,8 @@
-/* JPEG, by libjpeg-turbo.
+/* Decodes JPEG files with libjpeg-turbo.
  *
- * The library reports errors to callbacks. For fatal errors and damaged data these call longjmp,
- * which returns to guarded(). Only guarded() calls setjmp, so that no local variable is live across
- * it. */
+ * The library reports errors to callbacks. For fatal errors and damaged data, the callbacks call
+ * longjmp, which returns to guarded(). Only guarded() calls setjmp, so that no local variable is
+ * live across it. */
 #include "base/array.h"
 #include "input/decode_format.h"
 
@@ -18,7 +18,8 @@
 enum {
     MAX_SCANS = 500,        /* limit of scans per file; a usual progressive file has about ten */
     MAX_WORKING_MIB = 1024, /* limit of the library's memory for one image */
-    EDGE = 2,               /* number of columns next to a cropped edge that upsampling changes */
+    EDGE = 2,               /* columns at a cropped edge that come out different, since upsampling
+                             * lacks neighbours */
     CMYK = 4,
     SHRINK_MAX = 8,
 };
@@ -51,15 +52,16 @@ static _Noreturn void escape(struct jpeg_decoder *d, enum status st, const char 
 static _Noreturn void on_error(j_common_ptr c)
 {
     struct jpeg_decoder *d = c->client_data;
-    /* Codes 2 and 4: the system has no memory; other codes: the image requires too much memory. */
+    /* Codes 2 and 4 mean that the system has no memory. Other codes mean that the image needs more
+     * memory than the limit. */
     int refused = c->err->msg_code == JERR_OUT_OF_MEMORY ? c->err->msg_parm.i[0] : 0;
     d->failure = refused == 2 || refused == 4 ? STATUS_OOM : STATUS_DATA;
     c->err->format_message(c, d->reason);
     longjmp(d->escape, 1);
 }
 
-/* Warnings about wrong pixels are errors; warnings about irregularities that every viewer accepts
- * (stray bytes before a marker, unknown JFIF revisions) are not. */
+/* Treats a warning about wrong pixels as an error. Ignores a warning about an irregularity that
+ * every viewer accepts, such as stray bytes before a marker or an unknown JFIF revision. */
 static void on_message(j_common_ptr c, int level)
 {
     if (level >= 0)
@@ -130,9 +132,9 @@ static void close_jpeg(void *own)
     free(d);
 }
 
-/* Whether the file has an end marker, to detect truncation even if only the top of the picture is
- * decoded. `from` is after the first scan's header. Entropy-coded data escapes 0xff, so a marker
- * found there is real. */
+/* Returns whether the file has an end marker. So truncation is detected even if only the top of the
+ * picture is decoded. The search begins at `from`, after the first scan's header. Entropy-coded
+ * data escapes the byte 0xff, so a marker found there is real. */
 static bool has_end(const uint8_t *from, const uint8_t *end)
 {
     for (const uint8_t *p = end; p - from >= 2;) {
@@ -141,7 +143,7 @@ static bool has_end(const uint8_t *from, const uint8_t *end)
             return false;
         if (p[1] == JPEG_EOI)
             return true;
-        p++; /* the search excludes the last byte before p, and must include this one next */
+        p++; /* the next search ends at p - 2, so that it includes the byte before this 0xff */
     }
     return false;
 }
@@ -193,10 +195,10 @@ static void inks_to_rgb(const uint8_t *inks, uint8_t *rgb, size_t n, bool invert
     }
 }
 
-/* Limits the decoded columns to those around `want`, plus EDGE columns on both sides, since
- * upsampling lacks neighbours at an edge. The library moves the left edge to that of a block.
- * libjpeg-turbo 2.1 miscounts the columns of a crop if the reduction replaces a part of a fourfold
- * upsampling: such rare files are not cropped. */
+/* Limits decoding to the columns of `want` and EDGE more columns on both sides, since upsampling
+ * lacks neighbours at a cropped edge. The library moves the left edge outwards to the edge of a
+ * block. libjpeg-turbo 2.1 miscounts the columns of a crop if reduced decoding replaces a part of a
+ * fourfold upsampling. Such files are rare; they are not cropped. */
 static void crop_columns(struct jpeg_decoder *d)
 {
     struct jpeg_decompress_struct *jpeg = &d->jpeg;
@@ -235,7 +237,7 @@ static void read_pixels(struct jpeg_decoder *d)
         if (inks)
             inks_to_rgb(d->inks, rgb, width, jpeg->saw_Adobe_marker);
     }
-    jpeg_abort_decompress(jpeg); /* rows below are not needed */
+    jpeg_abort_decompress(jpeg); /* the rows below `want` are not needed */
 }
 
 static enum status read_jpeg(void *own, int shrink, struct rect want, bool keep, struct region *out)
@@ -246,7 +248,8 @@ static enum status read_jpeg(void *own, int shrink, struct rect want, bool keep,
     d->jpeg.scale_num = 1;
     d->jpeg.scale_denom = (unsigned)shrink;
     d->jpeg.dct_method = JDCT_ISLOW;
-    d->jpeg.do_block_smoothing = FALSE; /* it only estimates data that a complete file contains */
+    d->jpeg.do_block_smoothing = FALSE; /* smoothing only estimates data that an incomplete file
+                                         * lacks */
     d->want = want;
     d->keep = keep;
     TRY(guarded(d, read_pixels));

@@ -1,4 +1,4 @@
-/* PNG, by libpng.
+/* Decodes PNG files with libpng.
  *
  * The library's errors call longjmp, which returns to guarded(). Only guarded() calls setjmp, so
  * that no local variable is live across it. */
@@ -27,7 +27,7 @@ struct png_decoder {
     bool deep, interlaced;
     struct rect want;
     bool keep;       /* false: rows are decoded and dropped */
-    uint8_t *pixels; /* of `want` */
+    uint8_t *pixels; /* decoded pixels of `want` */
     size_t capacity;
     uint8_t *rows; /* one row as the library returns it, or all rows of an interlaced picture */
     size_t rows_capacity;
@@ -108,8 +108,8 @@ static void close_png(void *own)
     free(d);
 }
 
-/* Whether the file has all of its chunks, to detect truncation even if only the top of the picture
- * is decoded. */
+/* Returns whether the file has all of its chunks. So truncation is detected even if only the top of
+ * the picture is decoded. */
 static bool has_end(const uint8_t *bytes, size_t size)
 {
     for (size_t at = SIGNATURE; size - at >= CHUNK;) {
@@ -180,10 +180,10 @@ static void convert(struct png_decoder *d)
     png_read_update_info(d->png, d->header);
     size_t pixel = d->deep ? DEEP : DECODE_RGB;
     if (png_get_rowbytes(d->png, d->header) != pixel * (size_t)d->width)
-        escape(d, STATUS_DATA, "rows of an unknown kind");
+        escape(d, STATUS_DATA, "the rows have an unknown pixel format");
 }
 
-/* Copies the columns of `want` from row y; drops rows outside `want`. */
+/* Copies the columns of `want` from row y. Does nothing if the row is outside `want`. */
 static void keep_row(struct png_decoder *d, int y, const uint8_t *row)
 {
     if (!d->keep || y < d->want.y || y >= d->want.y + d->want.h)
@@ -200,7 +200,8 @@ static void keep_row(struct png_decoder *d, int y, const uint8_t *row)
     }
 }
 
-/* Rows of an interlaced picture are complete after its last pass. */
+/* Reads all rows of an interlaced picture before it copies any, since rows are complete only after
+ * the last pass. */
 static void read_interlaced(struct png_decoder *d, size_t row_bytes)
 {
     for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++)
@@ -219,7 +220,7 @@ static void read_pixels(struct png_decoder *d)
     if (!decode_reserve(&d->rows, &d->rows_capacity, rows * row_bytes) ||
         !decode_reserve(&d->pixels, &d->capacity, pixels))
         escape(d, STATUS_OOM, "no memory for an image's pixels");
-    int end = d->want.y + d->want.h; /* rows below are not needed */
+    int end = d->want.y + d->want.h; /* the rows below `want` are not needed */
     if (d->interlaced)
         read_interlaced(d, row_bytes);
     for (int y = 0; !d->interlaced && y < end; y++) {

@@ -1,4 +1,4 @@
-/* WebP, by libwebp. */
+/* Decodes WebP files with libwebp. */
 #include "base/array.h"
 #include "input/decode_format.h"
 
@@ -8,15 +8,16 @@
 enum {
     RIFF = 12,  /* bytes before the first chunk: "RIFF", size, "WEBP" */
     CHUNK = 8,  /* bytes of a chunk before its data: type, length */
-    FRAME = 16, /* bytes of an animation's frame before its picture */
-    EDGE = 2,   /* pixels next to a cropped edge that upsampling changes */
+    FRAME = 16, /* bytes of a frame of an animation before the frame's picture */
+    EDGE = 2,   /* pixels at a cropped edge that come out different, since upsampling lacks
+                 * neighbours */
 };
 
 struct webp_decoder {
     const uint8_t *bytes; /* the file, or the chunks of an animation's first frame */
     size_t size;
-    struct rect frame, canvas; /* `frame`: the rectangle of the canvas that `bytes` fill; the rest
-                                * of the canvas is black */
+    struct rect frame, canvas; /* `frame`: the rectangle of the canvas that the picture in `bytes`
+                                * fills; the rest of the canvas is black */
     uint8_t *pixels;
     size_t capacity;
 };
@@ -85,7 +86,8 @@ static enum status find_frame(struct webp_decoder *d)
     return status_fail(STATUS_DATA, "damaged WebP: an animation without a frame");
 }
 
-/* Checks that the frame has the size that the animation gives, and lies on the canvas. */
+/* Checks that the frame has the size that the animation's header states, and that it lies on the
+ * canvas. */
 static enum status check_frame(const struct webp_decoder *d)
 {
     WebPBitstreamFeatures f;
@@ -116,7 +118,7 @@ static enum status begin_webp(void *own, const uint8_t *bytes, size_t size, stru
     }
     info->width = f.width;
     info->height = f.height;
-    info->shrink_max = 1; /* the library can reduce too, but would first decode every pixel */
+    info->shrink_max = 1; /* libwebp can reduce a picture, but first decodes every pixel */
     return STATUS_OK;
 }
 
@@ -128,8 +130,8 @@ static struct rect intersection(struct rect a, struct rect b)
                          bottom > top ? bottom - top : 0};
 }
 
-/* Returns `want` enlarged by EDGE pixels on each side, within the canvas. Its left and top are
- * even, since the library crops at even pixels. */
+/* Returns `want` enlarged by EDGE pixels on each side, within the canvas. The result's left and top
+ * are even, since the library crops at even pixels. */
 static struct rect widen(const struct webp_decoder *d, struct rect want)
 {
     int left = (want.x - EDGE) & ~1, top = (want.y - EDGE) & ~1;
@@ -142,7 +144,7 @@ static enum status decode(struct webp_decoder *d, struct rect from, const struct
 {
     WebPDecoderConfig c;
     if (!WebPInitDecoderConfig(&c))
-        return status_fail(STATUS_LIBRARY, "libwebp is of another version than its header");
+        return status_fail(STATUS_LIBRARY, "the versions of libwebp and of its header differ");
     c.options.use_cropping = 1;
     c.options.crop_left = from.x - d->frame.x;
     c.options.crop_top = from.y - d->frame.y;

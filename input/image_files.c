@@ -10,14 +10,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { OTHER_FILES = 256 }; /* files that the rest of the process may need */
+enum { OTHER_FILES = 256 }; /* open files that the rest of the process may need */
 
-/* Raises the soft limit of open files if the files open now, `n` archives and OTHER_FILES exceed
- * it. Files open now may be those of the run's other data set, so they count too. */
+/* Raises the process's soft limit of open files if it is below the sum of the files open now, `n`
+ * archives and OTHER_FILES. The files open now count because they may be those of the run's other
+ * data set. */
 static enum status make_space(int n)
 {
     struct rlimit limit;
-    int lowest = dup(0); /* about as many files are open now */
+    int lowest = dup(0); /* the lowest free descriptor: about as many files are open now */
     rlim_t want = (rlim_t)n + OTHER_FILES + (rlim_t)(lowest > 0 ? lowest : 0);
     if (lowest >= 0)
         close(lowest);

@@ -1,4 +1,4 @@
-/* The files of a data set, opened once: a folder, or tar archives in which images are read in
+/* Keeps the files of a data set open: its folder, or its tar archives, in which images are read in
  * place. */
 #pragma once
 
@@ -11,13 +11,14 @@
 /* Where the bytes of an image are. */
 struct image_file {
     int fd;                /* an open folder, or an open archive */
-    const char *path;      /* the image's path below the folder; NULL: it lies in the archive */
-    int64_t offset, bytes; /* within the archive */
+    const char *path;      /* the image's path below the folder; NULL if the image lies in an
+                            * archive */
+    int64_t offset, bytes; /* the image's position and size within the archive */
 };
 
 struct image_files {
     const struct dataset *data; /* must stay valid until image_files_close */
-    int folder;                 /* -1: none */
+    int folder;                 /* descriptor; -1: none */
     int *shard;                 /* (data->shards) descriptors, kept open */
 };
 
@@ -25,7 +26,7 @@ struct image_files {
  * soft limit of open files if needed; STATUS_USAGE if the hard limit is too low. */
 MUST_CHECK enum status image_files_open(const struct dataset *data, struct image_files *f);
 
-/* A zeroed struct without data is fine. */
+/* Closes the files. A zeroed struct is fine. */
 void image_files_close(struct image_files *f);
 
 static inline struct image_file image_files_at(const struct image_files *f, int64_t i)

@@ -1,4 +1,4 @@
-/* Recognises images by extension, and orders them. */
+/* Recognises image files by their extension, and compares their paths. */
 #include "input/image_name.h"
 
 #include <stddef.h>

@@ -1,12 +1,13 @@
-/* A ring of batches between worker threads and one consumer.
+/* A ring of batches, which worker threads fill and one consumer takes.
  *
  * Batch b uses slot b % slots. Workers take one image after another in epoch order, and wait while
  * the slot of the next image's batch is in use; the consumer takes whole batches in order. One
  * mutex protects every field of the ring; pixels are written without the mutex, since only one
  * worker writes each row.
  *
- * The consumer handles bad images in order. The data alone therefore determine which file it
- * reports and when it fails; the order in which workers finish has no influence. */
+ * The consumer handles bad images in order. The data alone therefore determine which file the
+ * consumer reports and at which batch it fails. The order in which workers finish has no
+ * influence. */
 #include "input/loader_ring.h"
 
 #include "base/array.h"
@@ -26,7 +27,7 @@ enum {
     MAX_WARNINGS = 10,
     WARNING_MAX = 8192,
     CHANNELS = 3,
-    LOOK_MS = 100, /* time between two checks for a request to stop */
+    LOOK_MS = 100, /* milliseconds between two checks for a request to stop */
 };
 
 /* ---- opening and closing ---- */
@@ -91,13 +92,13 @@ static enum status set_up(struct loader *l)
     l->image_bytes = (size_t)c->image_size * (size_t)c->image_size * CHANNELS;
     l->images = sampler_count(c->train, c->data->n, c->rank, c->world);
     if (c->train && c->batch > l->images)
-        return status_fail(STATUS_USAGE,
-                           "a batch of %d is larger than the data set, %lld images%s; use %lld or "
-                           "less",
-                           c->batch, (long long)l->images, c->world > 1 ? " per rank" : "",
-                           (long long)l->images);
+        return status_fail(
+            STATUS_USAGE,
+            "a batch of %d is larger than the data set of %lld images%s; use %lld or "
+            "less",
+            c->batch, (long long)l->images, c->world > 1 ? " per rank" : "", (long long)l->images);
     l->batches = (l->images + (c->drop_last ? 0 : c->batch - 1)) / c->batch;
-    l->give_batch = l->take_batch = l->batches; /* no epoch yet */
+    l->give_batch = l->take_batch = l->batches; /* no epoch has begun */
     TRY(open_slots(l));
     TRY(open_data(l));
     TRY(array_new(&l->worker, c->workers));
@@ -131,7 +132,7 @@ void loader_close(struct loader *l)
     if (!l)
         return;
     if (!loader_workers_stop(l, !stop_requested()))
-        return; /* the process is about to exit, and a thread may still use the memory */
+        return; /* a thread may still use the memory; the process is about to exit */
     for (int i = 0; l->slot && i < l->slots; i++) {
         free_pixels(&l->config, l->slot[i].batch.pixels);
         free_pixels(&l->config, l->slot[i].batch.label);
@@ -168,7 +169,8 @@ enum status loader_start(struct loader *l, int64_t epoch, int64_t first_batch)
                            "batch %lld of epoch %lld: an epoch has only %lld batches",
                            (long long)first_batch, (long long)epoch, (long long)l->batches);
     pthread_mutex_lock(&l->lock);
-    l->take_batch = l->batches; /* workers take no more images: wait for those being processed */
+    l->take_batch = l->batches; /* now workers take no more images; wait for the images being
+                                 * processed */
     while (l->busy > 0)
         pthread_cond_wait(&l->ready, &l->lock);
     for (int i = 0; i < l->slots; i++)
@@ -191,8 +193,8 @@ uint64_t loader_expected(const struct loader *l, int64_t first, int64_t end)
     return sum;
 }
 
-/* Counts a bad image and warns, once per file even if several epochs contain it. Fails above
- * max_bad_images. */
+/* Counts a bad image and prints a warning, once per file even if several epochs contain the file.
+ * Fails if the count exceeds max_bad_images. */
 static enum status account(struct loader *l, uint32_t sample, const char *reason)
 {
     uint8_t bit = (uint8_t)(1u << (sample % 8));
@@ -218,9 +220,10 @@ static enum status account(struct loader *l, uint32_t sample, const char *reason
                        path, reason);
 }
 
-/* In training the row of a bad image gets the pixels of the next good image of its batch, so that
- * batch norm sees images only. It keeps the label -1, so that it does not count in loss, gradient
- * and totals. (A batch with fewer rows would need other plans.) */
+/* In training, gives the row of a bad image the pixels of the next good image of the batch, so that
+ * batch norm sees images only. The row keeps the label -1, so that it does not count in loss,
+ * gradient and totals. (The row is not removed, because a batch with fewer rows would need other
+ * plans.) */
 static enum status cover_bad_rows(struct loader *l, struct slot *slot)
 {
     struct batch *b = &slot->batch;
@@ -241,7 +244,8 @@ static enum status cover_bad_rows(struct loader *l, struct slot *slot)
     return STATUS_OK;
 }
 
-/* Fills the bad rows, and the empty rows at the end, of a complete batch before it is returned. */
+/* Fills the bad rows and the empty last rows of a complete batch, before the consumer gets the
+ * batch. */
 static enum status complete(struct loader *l, struct slot *slot)
 {
     struct batch *b = &slot->batch;

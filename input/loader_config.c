@@ -1,4 +1,4 @@
-/* Defaults and check of a loader's configuration. */
+/* Completes a loader's configuration with defaults, and checks it. */
 #include "input/loader_config.h"
 
 struct loader_config loader_config_fill(struct loader_config c)

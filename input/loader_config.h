@@ -11,7 +11,8 @@
 
 struct loader_config {
     const struct dataset *data; /* must stay valid until loader_close */
-    bool train;     /* true: shuffled, augmented, padded over ranks; false: each image once */
+    bool train;     /* true: images are shuffled, augmented, and repeated until all ranks have as
+                     * many; false: each image once */
     int image_size; /* S */
     int resize;     /* validation: shorter side before the crop; 0: S * 256 / 224 */
     struct crop_range range; /* training; all zero: torchvision's defaults */
@@ -21,9 +22,9 @@ struct loader_config {
     int prefetch;            /* batches prepared ahead, >= 1 */
     uint64_t seed;
     int rank, world;
-    int64_t max_bad_images; /* loader_next fails if more distinct files are bad */
-    /* A fault injected to test the checks: in epoch lose_epoch the loader loses the image in the
-     * middle of this rank's share and returns the image before it twice. */
+    int64_t max_bad_images; /* loader_next fails if more files than this are bad */
+    /* A fault injected to test the checks: in epoch lose_epoch the loader omits the image in the
+     * middle of this rank's share, and returns the preceding image twice. */
     bool lose_image;
     int64_t lose_epoch;
     double stop_wait_s; /* seconds that loader_next waits after a request to stop */
@@ -34,9 +35,10 @@ struct loader_config {
     void *alloc_context;
 };
 
-/* Returns `c` with torchvision's defaults for zeros: crops of 8 % to 100 % of the area, ratios of
- * 3:4 to 4:3, and a resize of 256 pixels per 224 of image. */
+/* Returns `c` with torchvision's defaults in place of zeros: crops of 8 % to 100 % of the area,
+ * ratios of 3:4 to 4:3, and `resize` = image_size * 256 / 224. */
 struct loader_config loader_config_fill(struct loader_config c);
 
-/* STATUS_USAGE names a setting that the user must correct; STATUS_INVALID is a caller's mistake. */
+/* Checks a configuration. STATUS_USAGE: the message names a setting that the user must correct.
+ * STATUS_INVALID: the calling code is wrong. */
 MUST_CHECK enum status loader_config_check(const struct loader_config *c);

@@ -1,4 +1,4 @@
-/* Inside the loader: the ring of batches that its workers and its consumer share. */
+/* Internal to the loader: the ring of batches that its workers and its consumer share. */
 #pragma once
 
 #include "input/loader.h"
@@ -9,7 +9,7 @@
 
 enum {
     REASON_MAX = 160,
-    NOISE_OFFSETS = 65536, /* offsets in the noise at which a dummy image may begin */
+    NOISE_OFFSETS = 65536, /* number of offsets in the noise at which a dummy image may begin */
 };
 
 enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_HELD };
@@ -18,8 +18,8 @@ struct slot {
     struct batch batch;
     enum slot_state state;
     int done;                   /* rows finished */
-    bool *bad;                  /* (batch) */
-    char (*reason)[REASON_MAX]; /* (batch) why a row is bad */
+    bool *bad;                  /* (batch) whether the image of a row is bad */
+    char (*reason)[REASON_MAX]; /* (batch) why the image is bad */
 };
 
 struct worker {
@@ -38,7 +38,7 @@ struct loader {
     uint8_t *noise; /* source of the pixels of a dummy set; else NULL */
 
     /* Used by the consumer only. */
-    uint8_t *known_bad; /* a bit per sample */
+    uint8_t *known_bad; /* one bit per sample: set once its file is known to be bad */
     int64_t bad_images; /* number of distinct bad files in the batches returned since loader_open */
 
     pthread_mutex_t lock;
@@ -46,26 +46,26 @@ struct loader {
     pthread_cond_t ready; /* a batch is complete, no worker is busy, or a worker failed */
     int slots;
     struct slot *slot;
-    uint32_t *order; /* the epoch's order; written only while no worker is busy */
+    uint32_t *order; /* the epoch's order of images; written only while no worker is busy */
     int64_t epoch;
-    int64_t take_batch; /* position of the next image for a worker */
+    int64_t take_batch; /* batch of the next image that a worker takes; take_row is its row */
     int take_row;
     int64_t give_batch;  /* number of the next batch for the consumer */
     int busy;            /* images that workers are processing */
     atomic_bool closing; /* written under the lock */
-    enum status failure; /* a worker's failure that is not a bad image */
+    enum status failure; /* the first failure of a worker; a bad image is not a failure */
     char failure_message[512];
     struct worker *worker;
 };
 
-/* The image at position `place` of this rank's share of the epoch. */
+/* Returns the image at position `place` of this rank's share of the epoch. */
 static inline uint32_t loader_sample_at(const struct loader *l, int64_t place)
 {
     return sampler_at(l->order, l->config.data->n, l->config.rank, l->config.world, place);
 }
 
-/* Whether loader_config.lose_image loses the image at `place`; the image before it is then
- * repeated. */
+/* Returns whether the loader omits the image at `place` and repeats the preceding image, as
+ * requested by loader_config.lose_image. */
 static inline bool loader_is_lost(const struct loader *l, int64_t place)
 {
     return l->config.lose_image && l->epoch == l->config.lose_epoch && place > 0 &&
@@ -75,6 +75,7 @@ static inline bool loader_is_lost(const struct loader *l, int64_t place)
 /* Starts the threads of l->worker, which load images until the loader closes. */
 MUST_CHECK enum status loader_workers_start(struct loader *l);
 
-/* Stops the threads. If not `patient`, threads that wait for storage get three seconds; if one is
- * still running then, returns false, and memory that it may access must not be freed. */
+/* Stops the threads and waits for them: without limit if `patient`, else at most three seconds,
+ * since a thread may be waiting for storage. Returns false if a thread is still running; memory
+ * that the thread may access must then not be freed. */
 bool loader_workers_stop(struct loader *l, bool patient);

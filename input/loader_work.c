@@ -13,9 +13,10 @@
 
 enum {
     GREY = 128,
-    READ_TRIES = 8, /* tries per image; the wait doubles each time: 3.2 s in all */
+    READ_TRIES = 8, /* attempts to read an image; the waits between them double each time and last
+                     * 3.2 s in all */
     FIRST_WAIT_MS = 25,
-    CLOSE_MS = 3000, /* time limit for ending threads that wait for storage */
+    CLOSE_MS = 3000, /* time limit for stopping threads that wait for storage */
 };
 
 struct ticket {
@@ -81,7 +82,7 @@ static enum status read_patiently(struct worker *w, uint32_t sample, const struc
                        waited_ms * 1e-3);
 }
 
-/* Fills a row with an image. A bad image is not a failure. */
+/* Fills a row with its image. A bad image is recorded in the slot; it is not a failure. */
 static enum status worker_fill(struct worker *w, const struct ticket *t, struct io_stats *stats)
 {
     struct loader *l = w->loader;
@@ -105,7 +106,8 @@ static enum status worker_fill(struct worker *w, const struct ticket *t, struct 
     return STATUS_OK;
 }
 
-/* Under the lock. */
+/* Records that a row is finished, with the status and statistics of its image. The caller holds the
+ * lock. */
 static void worker_finish(struct loader *l, const struct ticket *t, enum status st,
                           const struct io_stats *stats)
 {
@@ -142,7 +144,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* Blocks signals in the workers: the main thread handles them. */
+/* Blocks signals in the workers, since the main thread handles signals. */
 enum status loader_workers_start(struct loader *l)
 {
     enum status st = STATUS_OK;

@@ -1,4 +1,5 @@
-/* The triangle filter: weights as PIL computes them, applied vertically first. */
+/* Resamples with the triangle filter. Its weights are computed as in PIL, and are applied to
+ * columns first, then to rows. */
 #include "input/resize.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 enum {
     CHANNELS = 3,
-    WEIGHT_BITS = 14, /* a weight of 1 fits 16 bits */
+    WEIGHT_BITS = 14, /* fraction bits of a weight; a weight of 1 then fits in 16 bits */
     STRIP = 512,      /* values summed at a time, so that the sums stay in the L1 cache */
     ROWS = 4,
 };
@@ -21,14 +22,16 @@ struct resize_axis resize_axis_shrink(struct resize_axis a, int shrink)
     return a;
 }
 
-/* The source pixels that output `o` is computed from. */
+/* Sets *begin .. *end-1 to the source pixels from which output `o` is computed, and *centre to the
+ * position of its centre in the source. */
 static void footprint(const struct resize_axis *a, int o, double *centre, int *begin, int *end)
 {
     double support = a->scale > 1 ? a->scale : 1;
     *centre = a->origin + (o + 0.5) * a->scale;
     *begin = (int)fmax(floor(*centre - support + 0.5), a->lo);
     *end = (int)fmin(floor(*centre + support + 0.5), a->hi);
-    if (*begin >= a->hi) /* the rounded, reduced source ends before the edge: use its last pixel */
+    if (*begin >= a->hi) /* rounding made the reduced source end before these pixels: use its last
+                          * pixel */
         *begin = a->hi - 1;
     if (*end <= *begin)
         *end = *begin + 1;
@@ -47,8 +50,9 @@ static double triangle(double x)
     return fmax(1 - fabs(x), 0);
 }
 
-/* Rounds the running sum of the weights, not each weight, so that they sum to exactly one and flat
- * areas keep their level for any number of taps. Zero weights at both ends are dropped. */
+/* Rounds the running sum of the weights, not each weight. So the rounded weights sum to exactly
+ * one, and flat areas keep their level for any number of taps. Zero weights at both ends are
+ * dropped. */
 static void fill_weights(const struct resize_axis *a, int o, int32_t *first, int32_t *count,
                          int16_t *weight)
 {
@@ -73,8 +77,8 @@ static void fill_weights(const struct resize_axis *a, int o, int32_t *first, int
     }
 }
 
-/* Returns `old`, or, if it is too small, new memory that is aligned for vectors and without the old
- * contents; NULL without memory. */
+/* Returns `old` if it is large enough. Else frees it and returns new memory that is aligned for
+ * vectors, or NULL if there is none. The old contents are lost. */
 static void *reserve(void *old, size_t *capacity, size_t bytes)
 {
     if (bytes <= *capacity)
@@ -163,7 +167,7 @@ static enum status spread_weights(struct resizer *r, int outputs)
     return STATUS_OK;
 }
 
-/* Computes one output row from r->line, the weighted sums of source rows; its first pixel is source
+/* Computes one output row from r->line, the weighted sums of source rows. r->line begins at source
  * pixel `left`. */
 static void blend_columns(const struct resizer *r, int left, int count, uint8_t *out)
 {

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The mapping of one direction of the output to the source. Output pixel o has its centre at origin
- * + (o + 0.5) * scale, in source pixels (source pixel 0 spans 0..1). It is a weighted mean of about
+/* Maps one direction of the output to the source. Output pixel o has its centre at origin + (o +
+ * 0.5) * scale, in source pixels (source pixel 0 spans 0..1). Its value is a weighted mean of about
  * 2 * max(scale, 1) source pixels, of which only those from lo to hi-1 exist. */
 struct resize_axis {
     double origin;
@@ -22,10 +22,10 @@ struct resize_axis {
     int first, count; /* outputs first .. first+count-1 are computed */
 };
 
-/* The axis `a` for a source that decoding has reduced by 1/shrink. */
+/* Returns axis `a` converted to a source that decoding has reduced to 1/shrink of its size. */
 struct resize_axis resize_axis_shrink(struct resize_axis a, int shrink);
 
-/* The source pixels *begin .. *end-1 that the outputs of the axis need. */
+/* Sets *begin and *end: the outputs of the axis need the source pixels *begin .. *end-1. */
 void resize_axis_span(const struct resize_axis *a, int *begin, int *end);
 
 /* One direction's weights: output i is the sum of weight[i * taps + k] * source[begin[i] + k] over
@@ -45,8 +45,8 @@ struct resizer {
     size_t spread_capacity, line_capacity; /* bytes */
 };
 
-/* Writes (y.count, x.count, 3) bytes; `flip` mirrors left and right. STATUS_INVALID if `src` lacks
- * source pixels that the axes need (resize_axis_span); STATUS_OOM. */
+/* Resamples `src` into `out`, as (y->count, x->count, 3) bytes; `flip` mirrors left and right.
+ * STATUS_INVALID if `src` lacks source pixels that the axes need (resize_axis_span); STATUS_OOM. */
 MUST_CHECK enum status resizer_run(struct resizer *r, const struct resize_axis *x,
                                    const struct resize_axis *y, bool flip, const struct region *src,
                                    uint8_t *out);

@@ -69,8 +69,8 @@ static enum status reserve(struct sample_reader *r, size_t size)
     return STATUS_OK;
 }
 
-/* Reads the part of an open file from `offset`, or less if the file shrinks meanwhile; the decoder
- * then finds a truncated image. */
+/* Reads `bytes` bytes of an open file from `offset`. If the file shrinks meanwhile, reads fewer,
+ * and the decoder then reports a truncated image. */
 static enum status load_part(struct sample_reader *r, int fd, int64_t offset, int64_t bytes,
                              size_t *size)
 {

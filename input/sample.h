@@ -1,4 +1,5 @@
-/* Reads a file into the pixels that a network sees: reads, chooses the view, decodes, resamples.
+/* Turns an image file into the pixels that a network sees: reads the file, chooses the view,
+ * decodes and resamples it.
  *
  * A reader belongs to one thread; its buffers grow to the largest image and are reused. */
 #pragma once
@@ -12,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The cost of input, summed over images and threads. Times of threads add up. */
+/* The cost of input, summed over images and threads. So the times of threads that run in parallel
+ * add up. */
 struct io_stats {
     int64_t files; /* images read: files, or parts of archives */
     int64_t bytes; /* bytes of these files */
@@ -35,15 +37,16 @@ struct sample_reader;
 MUST_CHECK enum status sample_reader_open(struct sample_reader **r);
 void sample_reader_close(struct sample_reader *r); /* NULL is fine */
 
-/* Reads and decodes a whole image and discards it. Fails as sample_read does; then *info and *bytes
- * have the values read before the failure (info->width is 0 if the header was not read). */
+/* Reads and decodes a whole image and discards it. Fails as sample_read does; after a failure,
+ * *info and *bytes contain what was read before it. If the header was not read, info->width is
+ * 0. */
 MUST_CHECK enum status sample_check(struct sample_reader *r, struct image_file file,
                                     struct image_info *info, int64_t *bytes);
 
 /* Writes image_size * image_size RGB pixels to `out` and adds to `stats`. In training `rng` chooses
  * the crop and the flip. STATUS_DATA: the image cannot be decoded; it counts as bad in `stats`, and
- * `out` is undefined. STATUS_IO: the file could not be read, perhaps only this time; `rng` is
- * unchanged. In both cases the message is the reason without the path. An image causes no other
+ * `out` is undefined. STATUS_IO: the file could not be read, but a later attempt may succeed; `rng`
+ * is unchanged. In both cases the message is the reason without the path. No image causes any other
  * failure. */
 MUST_CHECK enum status sample_read(struct sample_reader *r, const struct sample_config *config,
                                    struct image_file file, struct rng *rng, uint8_t *out,

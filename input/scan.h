@@ -1,4 +1,4 @@
-/* The contents of a split of a data set, and a check that every file is intact. */
+/* Measures the images of a split of a data set, and checks that every file is intact. */
 #pragma once
 
 #include "base/bar.h"
@@ -22,14 +22,14 @@ struct scan_report {
     struct scan_range per_class;            /* images per class */
     struct scan_range width, height, sizes; /* ranges over intact files; width and height in pixels,
                                              * sizes in bytes */
-    int64_t gray, cmyk, progressive;        /* intact files of these kinds */
+    int64_t gray, cmyk, progressive;        /* number of intact files of each kind */
     int64_t format[IMAGE_FORMATS];          /* number of files by format, including bad files */
     int64_t n_bad;
     struct scan_bad *bad; /* (n_bad) in the data set's order */
 };
 
-/* Reads and decodes every file with `workers` threads. Bad files are results, not failures.
- * `bar`, of the images, may be NULL. */
+/* Reads and decodes every file with `workers` threads. Bad files are listed in the report; they are
+ * not a failure. `bar` shows the number of images; it may be NULL. */
 MUST_CHECK enum status scan_run(const struct dataset *data, int workers, struct bar *bar,
                                 struct scan_report **out);
 void scan_free(struct scan_report *r); /* NULL is fine */

@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-/* The results: per split, and a list of sentences on missing data. */
+/* The results of both splits, and the problems found, each described in a sentence. */
 struct findings {
     struct dataset *data[2];
     struct scan_report *report[2];
@@ -18,14 +18,14 @@ struct findings {
 
 static const char *const splits[2] = {"train", "val"};
 
-/* Adds a STATUS_DATA failure (missing or damaged data) to the problems; any other failure ends the
- * scan. */
+/* If `st` is STATUS_DATA (missing or damaged data), adds its message to the problems and succeeds.
+ * Returns any other failure, which ends the scan. */
 static enum status note(struct findings *f, enum status st)
 {
     return st == STATUS_DATA ? json_add(f->problems, json_string(status_message())) : st;
 }
 
-/* Adds one line for all files of a format that this build cannot decode. */
+/* Adds one problem for each format that this build cannot decode, with the number of files. */
 static enum status note_formats(struct findings *f, int split)
 {
     const struct scan_report *r = f->report[split];
@@ -113,8 +113,8 @@ static json_t *range_json(struct scan_range r)
                      "max", (json_int_t)r.max);
 }
 
-/* Returns a file name as JSON. If the name is not UTF-8, its bytes that are not ASCII are
- * replaced. */
+/* Returns a file name as JSON. If the name is not valid UTF-8, replaces its bytes that are not
+ * ASCII. */
 static json_t *path_json(const char *path)
 {
     json_t *text = json_string(path);

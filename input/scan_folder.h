@@ -1,4 +1,4 @@
-/* Scans both splits of a data set, and prints the result as text or JSON. */
+/* Checks both splits of a data set, and prints the result as text or JSON. */
 #pragma once
 
 #include "base/bar.h"

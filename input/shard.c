@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CLS_MAX = 16 }; /* bytes of a file KEY.cls */
+enum { CLS_MAX = 16 }; /* most bytes that a file KEY.cls may have */
 
 enum status names_add(struct names *l, const char *text)
 {
@@ -32,15 +32,16 @@ enum status names_add(struct names *l, const char *text)
     return STATUS_OK;
 }
 
-/* Consecutive members with the same key. */
+/* A group: consecutive members of the archive with the same key, which is the name up to its first
+ * dot. */
 struct group {
     char key[TAR_NAME_MAX];
-    int64_t first; /* entry of the group */
+    int64_t first; /* index of the group's first entry */
     int32_t number;
 };
 
-/* A member's name without "./" and "/" before it; NULL, so that the member is ignored, if a part of
- * its name begins with a dot. */
+/* Returns a member's name without leading "./" and "/". Returns NULL if a folder or file in the
+ * name begins with a dot; the caller then ignores the member. */
 static const char *plain_name(const char *name)
 {
     while (*name == '/' || (name[0] == '.' && name[1] == '/'))
@@ -48,7 +49,7 @@ static const char *plain_name(const char *name)
     return *name == '.' || strstr(name, "/.") ? NULL : name;
 }
 
-/* The extension: the text after the first dot of the file's name (without its folders); "" if there
+/* Returns the extension: the text after the first dot in the last part of the path, or "" if there
  * is no dot. */
 static const char *extension(const char *name)
 {
@@ -57,8 +58,8 @@ static const char *extension(const char *name)
     return dot ? dot + 1 : name + strlen(name);
 }
 
-/* Ends a group. If it has a class number, its images get that number, and files whose extension has
- * a dot, such as KEY.seg.png, are removed. */
+/* Ends a group. If the group has a class number, gives this number to its images, and removes
+ * images whose extension contains a dot, such as KEY.seg.png. */
 static void end_group(struct shard *s, const struct group *g)
 {
     int64_t n = g->first;
@@ -86,8 +87,8 @@ static enum status read_number(int fd, const struct tar_member *m, int32_t *out)
         end++;
     if (got == 0 || end == text || *end || strlen(text) != got || errno || value < 0 ||
         value >= SHARD_CLASSES)
-        return status_fail(STATUS_DATA, "'%s' is not a class number from 0 to %d", m->name,
-                           SHARD_CLASSES - 1);
+        return status_fail(STATUS_DATA, "'%s' does not contain a class number from 0 to %d",
+                           m->name, SHARD_CLASSES - 1);
     *out = (int32_t)value;
     return STATUS_OK;
 }

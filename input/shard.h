@@ -8,7 +8,7 @@
 
 enum { SHARD_CLASSES = 1000000 }; /* class numbers must be below this limit */
 
-/* Texts, each ended by NUL. */
+/* A list of texts, one after the other, each ended by NUL. */
 struct names {
     char *text;
     size_t size, capacity;
@@ -20,7 +20,7 @@ MUST_CHECK enum status names_add(struct names *l, const char *text);
 /* An image in an archive. */
 struct entry {
     size_t name;           /* offset in the shard's names */
-    int64_t offset, bytes; /* its contents, within the archive */
+    int64_t offset, bytes; /* position and size of its contents within the archive */
     int32_t number;        /* from KEY.cls; -1: none */
 };
 
@@ -28,7 +28,7 @@ struct shard {
     const char *path;    /* path of the archive, owned by the caller */
     struct entry *entry; /* (n) in the order of the archive */
     int64_t n;
-    struct names names; /* without "./" and "/" at their beginning */
+    struct names names; /* names of the entries, without leading "./" and "/" */
 };
 
 /* Reads the headers of the archive at s->path; the caller has zeroed the other members. STATUS_DATA

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Archives read at a time: storage answers slowly, but can answer many requests at once. */
+/* The number of archives read at a time: storage answers slowly, but can serve many requests at
+ * once. */
 enum { THREADS = 16 };
 
 /* ---- the archives of a split ---- */
@@ -25,7 +26,8 @@ static bool has_suffix(const char *name, const char *suffix)
     return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
-/* Whether a file in the data set's folder belongs to the split. */
+/* Returns whether the name of a file in the data set's folder says that the file belongs to the
+ * split. */
 static bool names_split(const char *name, const char *split)
 {
     size_t n = strlen(split);
@@ -72,7 +74,7 @@ enum status shards_find(const char *dir, const char *split, struct dataset *d, s
     return list_tars(dir, split, paths);
 }
 
-/* ---- their images ---- */
+/* ---- the images of the archives ---- */
 
 static enum status read_one(void *context, void *own, int64_t i)
 {
@@ -102,9 +104,9 @@ static enum status read_shards(struct shard *shard, const struct words *paths)
 /* ---- the split ---- */
 
 struct item {
-    const char *name;  /* in the archive */
+    const char *name;  /* path within the archive */
     const char *path;  /* the name without folders that all images share or that name the split */
-    const char *group; /* name of its class, `length` bytes; NULL: the class has a number */
+    const char *group; /* name of its class, `length` bytes; NULL if the class has a number */
     size_t length;
     const struct entry *entry;
     int32_t shard;
@@ -132,14 +134,15 @@ static enum status flatten(struct listing *l)
     return STATUS_OK;
 }
 
-/* The length of the first folder of a path, with its '/'; 0 where it has none. */
+/* Returns the length of the first folder of a path, with its '/'; 0 if the path has no folder. */
 static size_t first_folder(const char *path)
 {
     const char *slash = strchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* Removes the folders that all images share, except the one that directly holds an image. */
+/* Removes the leading folders that all images share from their paths, but keeps a folder that
+ * directly contains an image. */
 static void strip_common(struct listing *l)
 {
     for (;;) {
@@ -161,8 +164,8 @@ static bool in_folder(const struct item *item, const char *folder)
     return strncmp(item->path, folder, n) == 0 && item->path[n] == '/';
 }
 
-/* For one archive that holds the whole data set: keeps the images of folder `split`. If it has no
- * folders "train" and "val", all images are for training. */
+/* If one archive holds the whole data set, keeps only its images in folder `split`. If the archive
+ * has no folders "train" and "val", all its images are for training. */
 static enum status choose_split(struct listing *l, const char *split, const char *path)
 {
     int64_t kept = 0;
@@ -191,7 +194,8 @@ static int compare_numbers(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* Orders by class, then as ImageFolder or, for numbered classes, by place in the archives. */
+/* Compares two images by class. Images of one class are in the order of ImageFolder or, if classes
+ * are numbered, in the order of the archives. */
 static int by_class(const void *pa, const void *pb)
 {
     const struct item *a = pa, *b = pb;
@@ -208,7 +212,8 @@ static int by_class(const void *pa, const void *pb)
     return order ? order : compare_numbers(a->entry->offset, b->entry->offset);
 }
 
-/* Finds the class of an image by its folder or by its archive; NULL where it has none. */
+/* Sets item->group to the name of the image's class: its first folder or, if it has none and
+ * `by_archive` is true, the archive's name. Sets it to NULL if neither applies. */
 static void find_group(struct item *item, const char *archive, bool by_archive)
 {
     item->length = first_folder(item->path);
@@ -220,7 +225,8 @@ static void find_group(struct item *item, const char *archive, bool by_archive)
     item->length = strlen(item->group) - strlen(".tar");
 }
 
-/* Gives each image its class and sorts the images. If one has a number, all must have one. */
+/* Gives each image its class and sorts the images. If one image has a class number, all must have
+ * one. */
 static enum status find_classes(struct listing *l, bool by_archive)
 {
     bool numbered = false;
@@ -247,7 +253,8 @@ static bool same_class(const struct item *a, const struct item *b)
            (!a->group || memcmp(a->group, b->group, a->length) == 0);
 }
 
-/* Appends a class. A number's name has leading zeros, so that names sort like numbers. */
+/* Appends a class. The name of a numbered class has leading zeros, so that names sort as their
+ * numbers do. */
 static enum status add_class(struct words *classes, const struct item *item, const char *name)
 {
     if (item->group)
@@ -258,8 +265,8 @@ static enum status add_class(struct words *classes, const struct item *item, con
     return words_add(classes, "%06" PRId32, item->entry->number);
 }
 
-/* Appends the path below d->root: ARCHIVE/IMAGE, or the image's name alone if root is the archive
- * (`whole`). */
+/* Appends an image's path below d->root: ARCHIVE/IMAGE, or only IMAGE if `whole`, since d->root is
+ * then the archive. */
 static enum status add_path(struct names *paths, const struct listing *l, const struct item *item,
                             bool whole)
 {

@@ -8,7 +8,7 @@
  *   `train` or `val`, such as ImageNet's archive for each class.
  *
  * Classes, samples and their numbers are those that ImageFolder has for the same names on disk;
- * with KEY.cls, samples of a class follow the order of archives. Archives are not trusted. */
+ * with KEY.cls, the samples of a class have the order of the archives. Archives are not trusted. */
 #pragma once
 
 #include "base/words.h"
@@ -16,8 +16,9 @@
 
 /* Finds the archives of a split, in strcmp order of their paths: `dir` itself if it is a file; else
  * those in <dir>/<split>/ if that folder exists; else those in `dir` whose names begin with <split>
- * or contain "-<split>" or "_<split>". Sets d->name, and d->root, which paths of dataset_path lack.
- * If there are no archives, the call does not fail. */
+ * or contain "-<split>" or "_<split>". Sets d->name, and d->root, to which the results of
+ * dataset_path are relative. If there are no archives, `paths` stays empty and the call
+ * succeeds. */
 MUST_CHECK enum status shards_find(const char *dir, const char *split, struct dataset *d,
                                    struct words *paths);
 

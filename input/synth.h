@@ -1,6 +1,6 @@
 /* A synthetic data set on disk, in the folders DIR/train/<class> and DIR/val/<class>.
  *
- * Every byte of an image is a function of (seed, class, image number, size), not of the number of
+ * The bytes of an image depend only on seed, class, image number and size, not on the number of
  * threads. A few percent of the files are grayscale or progressive, and some have other spellings
  * of the extension, as in real data sets. DIR/dataset.json records the configuration of the set and
  * whether it is complete. */
@@ -22,8 +22,9 @@ struct synth_config {
     uint64_t seed;
     int workers;     /* threads, >= 1 */
     bool force;      /* write into a folder with other files; nothing is deleted */
-    struct bar *bar; /* of the images; may be NULL */
-    /* Called by every thread before each image; synth_write returns its failure. NULL: no call. */
+    struct bar *bar; /* shows the number of images written; may be NULL */
+    /* Each thread calls this before each image. If it fails, synth_write ends with that failure.
+     * NULL: not called. */
     enum status (*proceed)(void);
 };
 

@@ -28,7 +28,7 @@ static struct colour any_colour(struct rng *rng, double lo, double hi)
     return k;
 }
 
-/* A random direction. */
+/* Returns a random direction. */
 static struct vec any_turn(struct rng *rng)
 {
     for (;;) {
@@ -38,8 +38,8 @@ static struct vec any_turn(struct rng *rng)
     }
 }
 
-/* A random tilt of up to 25 degrees to either side: the direction of textures varies so little that
- * a network learns a class from a few hundred pictures. */
+/* Returns a random tilt of up to 25 degrees to either side. Larger tilts would let the direction of
+ * textures vary too much for a network to learn a class from a few hundred pictures. */
 static struct vec slight_turn(struct rng *rng)
 {
     double y = between(rng, -0.45, 0.45), r = synth_length(1, y);
@@ -89,7 +89,7 @@ static void draw_object_pixel(struct canvas *k, const struct object *o, int x, i
     blend(k, x, y, &mix, cover);
 }
 
-/* The range of pixels that a disc may cover, within the picture. */
+/* Sets *begin .. *end-1 to the pixels, of the `n` in one direction, that a disc may cover. */
 static void bounds(double centre, double radius, int n, int *begin, int *end)
 {
     *begin = (int)fmax(floor(centre - radius), 0);
@@ -223,7 +223,8 @@ static void choose_size(struct canvas *k, int size, struct rng *rng)
 enum status synth_draw(struct canvas *k, int label, int size, struct rng *rng)
 {
     if (label < 0 || label >= SYNTH_MAX_CLASSES || size < SYNTH_MIN_SIZE || size > SYNTH_MAX_SIZE)
-        return status_fail(STATUS_INVALID, "no picture of class %d at size %d", label, size);
+        return status_fail(STATUS_INVALID, "cannot draw a picture of class %d and size %d", label,
+                           size);
     choose_size(k, size, rng);
     size_t bytes = (size_t)k->width * (size_t)k->height * 3;
     if (bytes > k->capacity) {

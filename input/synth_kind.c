@@ -28,8 +28,9 @@ static double triangle(double u, double v)
     return fmax(-v, 0.8660254 * fabs(u) + 0.5 * v) - 0.55;
 }
 
-/* The second largest of the signed distances to the five lines of a pentagram: a point in a tip of
- * the star is beyond one of the lines, a point outside the star beyond at least two. */
+/* Returns the second largest of the signed distances to the five lines of a pentagram. It is
+ * negative inside the star: a point in a tip is beyond only one of the lines, a point outside the
+ * star beyond at least two. */
 static double star(double u, double v)
 {
     static const struct {

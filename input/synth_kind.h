@@ -1,7 +1,7 @@
 /* A class of generated pictures: a shape, a texture that fills it, and a mark.
  *
- * An object is described in its own coordinates (u, v): rotated, and scaled so that it about fills
- * the unit disc. A mirrored picture keeps its class.
+ * An object is described in its own coordinates (u, v), which are rotated, and scaled so that the
+ * object roughly fills the unit disc. A mirrored picture keeps its class.
  *
  * Only additions, multiplications, divisions and square roots of doubles are used, so that a
  * picture has the same bytes on every machine (compile with -ffp-contract=off). */
@@ -15,14 +15,14 @@ enum { SYNTH_MAX_CLASSES = 12 * 12 * 8 };
 
 struct synth_shape {
     const char *name;
-    /* Approximate signed distance to the edge; negative inside. The shape lies within 1.25 of the
-     * origin. */
+    /* Returns the approximate signed distance to the edge, negative inside. The shape lies within
+     * 1.25 of the origin. */
     double (*at)(double u, double v);
 };
 
 struct synth_texture {
     const char *name;
-    /* The fraction of the second colour, 0..1; `px` is the width of a pixel in (u, v). */
+    /* Returns the fraction of the second colour, 0..1. `px` is the width of a pixel in (u, v). */
     double (*at)(double u, double v, double px);
 };
 
@@ -41,11 +41,11 @@ struct synth_kind {
     const struct synth_mark *mark;
 };
 
-/* 0 <= label < SYNTH_MAX_CLASSES; all kinds differ; those of consecutive labels differ in both
- * shape and texture. */
+/* Returns the kind of a class, 0 <= label < SYNTH_MAX_CLASSES. All kinds differ. The kinds of
+ * consecutive labels differ in both shape and texture. */
 struct synth_kind synth_kind(int label);
 
-/* Writes a name as "c0003-triangle-dots"; names sort in the order of labels. */
+/* Writes the name of a class, such as "c0003-triangle-dots". Names sort in the order of labels. */
 void synth_class_name(int label, char *out, size_t size);
 
 static inline double synth_length(double u, double v)
@@ -58,7 +58,7 @@ static inline double synth_clamp(double x)
     return fmin(fmax(x, 0), 1);
 }
 
-/* 0 where x < 0 and 1 where x > 0, with a linear transition of `width` around 0. */
+/* Returns 0 for x < 0 and 1 for x > 0, with a linear transition of width `width` around 0. */
 static inline double synth_step(double x, double width)
 {
     return synth_clamp(0.5 + x / width);

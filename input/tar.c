@@ -16,7 +16,7 @@ enum {
     EXTENSION = 1 << 20, /* upper limit in bytes of a pax header or a long name */
 };
 
-/* Offsets and sizes of a header's fields; the name is at offset 0. */
+/* Offsets (_AT) and sizes of a header's fields. The name is at offset 0. */
 enum { NAME = 100, SIZE_AT = 124, SIZE = 12, SUM_AT = 148, SUM = 8, TYPE_AT = 156 };
 enum { MAGIC_AT = 257, PREFIX_AT = 345, PREFIX = 155 };
 
@@ -62,7 +62,8 @@ void tar_close(struct tar *t)
     free(t);
 }
 
-/* The header at t->next, valid until the next call; NULL behind the last whole block. */
+/* Sets *header to the header at t->next, valid until the next call, or to NULL if no whole block is
+ * left there. */
 static enum status look(struct tar *t, const uint8_t **header)
 {
     *header = NULL;
@@ -77,7 +78,8 @@ static enum status look(struct tar *t, const uint8_t **header)
     return STATUS_OK;
 }
 
-/* A number in octal digits or, where the first bit is set, in binary. False for anything else. */
+/* Parses a number: binary if the first bit is set, else octal digits. Returns false for anything
+ * else. */
 static bool parse_number(const uint8_t *p, size_t n, int64_t *out)
 {
     uint64_t value = 0;
@@ -101,7 +103,8 @@ static bool parse_number(const uint8_t *p, size_t n, int64_t *out)
     return true;
 }
 
-/* Checks a header's sum, whose own bytes count as spaces. Old programs added signed bytes. */
+/* Checks a header's checksum, in which the bytes of the checksum itself count as spaces. Also
+ * accepts a sum of signed bytes, as old programs wrote it. */
 static bool sum_is_right(const uint8_t *h)
 {
     int64_t plain = 0, with_sign = 0, stated;
@@ -113,7 +116,8 @@ static bool sum_is_right(const uint8_t *h)
     return parse_number(h + SUM_AT, SUM, &stated) && (stated == plain || stated == with_sign);
 }
 
-/* Fails for a header with a wrong sum. */
+/* Returns STATUS_DATA for a header with a wrong checksum, with a message that names the probable
+ * cause. */
 static enum status refuse_header(const struct tar *t, const uint8_t *h)
 {
     static const struct {
@@ -139,25 +143,26 @@ static void name_member(struct tar_member *m, const uint8_t *h)
 {
     char name[NAME + 1] = "", prefix[PREFIX + 1] = "";
     memcpy(name, h, NAME);
-    if (memcmp(h + MAGIC_AT, "ustar", 6) == 0) /* and a NUL, where GNU's archives have a space */
+    if (memcmp(h + MAGIC_AT, "ustar", 6) == 0) /* "ustar" and a NUL; GNU's archives have a space in
+                                                * place of the NUL */
         memcpy(prefix, h + PREFIX_AT, PREFIX);
     snprintf(m->name, sizeof m->name, "%s%s%s", prefix, *prefix ? "/" : "", name);
 }
 
-/* Takes the name of the next member; `n` bytes, perhaps ended by NUL. */
+/* Stores the name of the next member, which has `n` bytes and may end with a NUL. */
 static enum status take_name(struct tar *t, const char *name, size_t n)
 {
     size_t length = strnlen(name, n);
     if (length == 0 || length >= TAR_NAME_MAX)
-        return status_fail(STATUS_DATA, "damaged: a name of %zu bytes at byte %lld", length,
-                           (long long)t->next);
+        return status_fail(STATUS_DATA, "damaged: an invalid name of %zu bytes at byte %lld",
+                           length, (long long)t->next);
     memcpy(t->member.name, name, length);
     t->member.name[length] = '\0';
     t->named = true;
     return STATUS_OK;
 }
 
-/* Takes one record of a pax header, "KEY=VALUE" without its newline. */
+/* Reads one record of a pax header, "KEY=VALUE" without the newline. */
 static enum status take_record(struct tar *t, const char *record, size_t n)
 {
     const char *equals = memchr(record, '=', n);
@@ -177,13 +182,14 @@ static enum status take_record(struct tar *t, const char *record, size_t n)
         value = value * 10 + (equals[1 + i] - '0');
     }
     if (!good)
-        return status_fail(STATUS_DATA, "damaged: a pax header's size at byte %lld",
+        return status_fail(STATUS_DATA, "damaged: an invalid size in the pax header at byte %lld",
                            (long long)t->next);
     t->stated = value;
     return STATUS_OK;
 }
 
-/* Takes the records of a pax header: "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. */
+/* Reads the records of a pax header, "LENGTH KEY=VALUE\n" each. LENGTH is the length of the whole
+ * record. */
 static enum status take_pax(struct tar *t, const char *text, size_t size)
 {
     for (size_t at = 0; at < size && text[at] != '\0';) {
@@ -191,7 +197,7 @@ static enum status take_pax(struct tar *t, const char *text, size_t size)
         for (; digits < size && text[digits] >= '0' && text[digits] <= '9' && length <= size;
              digits++)
             length = length * 10 + (size_t)(text[digits] - '0');
-        size_t head = digits - at + 1; /* with the space */
+        size_t head = digits - at + 1; /* length of the digits and the space */
         if (digits == at || digits >= size || text[digits] != ' ' || length < head + 2 ||
             length > size - at || text[at + length - 1] != '\n')
             return status_fail(STATUS_DATA, "damaged: a pax header at byte %lld",
@@ -210,7 +216,7 @@ static enum status take_extension(struct tar *t, uint8_t type, int64_t offset, i
     if (type != 'L' && type != 'x')
         return STATUS_OK;
     if (bytes > EXTENSION)
-        return status_fail(STATUS_DATA, "damaged: %lld bytes of header at byte %lld",
+        return status_fail(STATUS_DATA, "damaged: an extension header of %lld bytes at byte %lld",
                            (long long)bytes, (long long)t->next);
     TRY(array_new(&text, bytes));
     enum status st = tar_read(t->fd, offset, text, (size_t)bytes, &got);
@@ -238,7 +244,8 @@ static enum tar_kind kind_of(uint8_t type, const char *name)
     }
 }
 
-/* Begins the member, or reads the extension, of header `h`; moves t->next past its contents. */
+/* Begins the member of header `h`; if the header is that of an extension, reads the extension.
+ * Moves t->next past the contents. */
 static enum status take_header(struct tar *t, const uint8_t *h, bool *extension)
 {
     struct tar_member *m = &t->member;
@@ -248,7 +255,8 @@ static enum status take_header(struct tar *t, const uint8_t *h, bool *extension)
     if (!sum_is_right(h))
         return refuse_header(t, h);
     if (!parse_number(h + SIZE_AT, SIZE, &bytes))
-        return status_fail(STATUS_DATA, "damaged: a size at byte %lld", (long long)t->next);
+        return status_fail(STATUS_DATA, "damaged: an invalid size at byte %lld",
+                           (long long)t->next);
     if (!*extension && t->stated >= 0)
         bytes = t->stated;
     if (type >= '1' && type <= '6') /* links, devices and folders have no contents */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TAR_NAME_MAX = 4096 }; /* bytes of a name with its NUL; longer ones are refused */
+enum { TAR_NAME_MAX = 4096 }; /* bytes of a name with its NUL; for a longer name tar_next fails */
 
 enum tar_kind { TAR_FILE, TAR_LINK, TAR_SPARSE, TAR_OTHER };
 
@@ -18,13 +18,15 @@ struct tar_member {
 
 struct tar;
 
-/* Begins an archive that is open for reading at `fd`, which stays the caller's. */
+/* Begins reading an archive of `bytes` bytes from `fd`, which the caller must keep open and
+ * close. */
 MUST_CHECK enum status tar_open(int fd, int64_t bytes, struct tar **out);
 void tar_close(struct tar *t); /* NULL is fine */
 
-/* The next member, valid until the next call; NULL at the end of the archive. STATUS_DATA where the
- * archive is truncated, damaged, compressed or no archive; the message has no path. */
+/* Sets *out to the next member, valid until the next call, or to NULL at the end of the archive.
+ * STATUS_DATA if the file is truncated, damaged, compressed or not an archive; the message does not
+ * contain its path. */
 MUST_CHECK enum status tar_next(struct tar *t, const struct tar_member **out);
 
-/* Reads n bytes at `offset`, fewer where the file ends; *got is their number. */
+/* Reads `n` bytes at `offset`, or fewer if the file ends. *got is the number of bytes read. */
 MUST_CHECK enum status tar_read(int fd, int64_t offset, void *out, size_t n, size_t *got);

@@ -13,8 +13,8 @@ struct shared {
     bool failed;
 };
 
-/* Records the status `st` of a thread's last item; returns the next item, or -1 if there is
- * none. */
+/* Records the status `st` of the item that a thread has just finished. Returns the thread's next
+ * item, or -1 if there is none. */
 static int64_t workers_next(struct shared *shared, enum status st)
 {
     int64_t i = -1;

@@ -12,7 +12,7 @@ struct worker_job {
     struct bar *bar; /* of the items that were begun; may be NULL */
     void *context;   /* passed to the functions below, and shared */
 
-    /* Each thread opens its own state, and closes it at the end. */
+    /* Each thread calls `open` for its own state, and `close` at the end. */
     enum status (*open)(void *context, void **own);
     enum status (*run)(void *context, void *own, int64_t i);
     void (*close)(void *own); /* not called with NULL */

@@ -38,7 +38,7 @@ refused 2 "--epochs '0'" "$data" --epochs 0
 refused 2 "--batch-size 'many'" "$data" -b many
 refused 2 "'resnet9'" "$data" -a resnet9
 refused 2 "too small for layer 'features.12' of alexnet" "$data" -a alexnet
-refused 2 "a batch of 37 is larger than the data set, 36 images" "$data" -b 37
+refused 2 "a batch of 37 is larger than the data set of 36 images" "$data" -b 37
 refused 2 "leave out '$data'" "$data" --dummy
 refused 2 "no data"
 refused 2 "--evaluate needs weights" "$data" --evaluate
