@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Returns the oldest batches to the loader until `n` batches are in use. */
+/* Returns the oldest batches to the loader until at most `n` batches are in use. */
 static enum status release(struct batches_in_use *h, int n)
 {
     while (h->n > n) {

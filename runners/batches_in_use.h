@@ -1,7 +1,7 @@
-/* Inside runners/: batches in use, which the engine may still be reading.
+/* Internal to runners/: batches in use, which the engine may still be reading.
  *
  * The caller adds each batch that it passes to the engine. Once the engine has read the oldest
- * batches, they return to the loader; an asynchronous device does not wait for this. */
+ * batches, this code returns them to the loader. An asynchronous device does not wait for this. */
 #pragma once
 
 #include "engine/engine.h"

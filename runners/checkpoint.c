@@ -22,7 +22,7 @@ enum { PAIRS_MAX = 24, PAIR_TEXT = 64 };
 /* Tensors and strings collected for one file. */
 struct gathered {
     size_t n;
-    struct safetensors_entry *entry; /* (3 * the graph's parameters), the same length as `name` */
+    struct safetensors_entry *entry; /* (3 * the graph's parameters); `name` has the same length */
     char (*name)[NAME_MAX_LEN + 32];
     int64_t bn_steps; /* value of num_batches_tracked for every batch norm */
     size_t n_pairs;
@@ -84,7 +84,8 @@ static enum status add_value(struct gathered *a, struct network *net, const stru
     return STATUS_OK;
 }
 
-/* PyTorch's batch norm counts its steps; load_state_dict(strict=True) requires that key. */
+/* Adds a batch norm's counter of steps. PyTorch's batch norm has this counter, and
+ * load_state_dict(strict=True) requires its key. */
 static void add_bn_counter(struct gathered *a, const struct param *mean)
 {
     char *name = a->name[a->n];
@@ -121,7 +122,8 @@ done:
     return st;
 }
 
-/* Doubles are written as hexadecimal floats, which are exact. */
+/* Adds the settings and the state of the run as metadata. Doubles are written as hexadecimal
+ * floats, which are exact. */
 static void add_state(struct gathered *a, const struct train_identity *id,
                       const struct train_state *s)
 {
@@ -167,7 +169,8 @@ done:
     return st;
 }
 
-/* The entry of a parameter, with or without DDP's prefix. */
+/* Returns the entry of a parameter, whose name in the file may have DDP's prefix; NULL if there is
+ * none. */
 static const struct safetensors_entry *find_value(const struct safetensors *f, const char *prefix,
                                                   const struct param *p)
 {
@@ -193,10 +196,11 @@ static enum status load_value(const char *path, const struct safetensors *f, str
     for (int k = 0; fits && k < p->ndim; k++)
         fits = e->dim[k] == p->dim[k];
     if (!fits)
-        return status_fail(STATUS_DATA,
-                           "'%s': tensor '%s' is %s of another shape than %s with %d classes needs "
-                           "(F32); check -a and the number of classes",
-                           path, e->name, safetensors_dtype_str(e->dtype), g->arch, g->classes);
+        return status_fail(
+            STATUS_DATA,
+            "'%s': tensor '%s' (%s) does not have the shape or the type (F32) that %s "
+            "with %d classes needs; check -a and the number of classes",
+            path, e->name, safetensors_dtype_str(e->dtype), g->arch, g->classes);
     float *plain; /* the file's bytes may be unaligned */
     TRY(array_new(&plain, param_count(p)));
     memcpy(plain, e->data, e->bytes);
@@ -205,8 +209,8 @@ static enum status load_value(const char *path, const struct safetensors *f, str
     return st;
 }
 
-/* The file's number of classes, if parameter i belongs to the last layer and the file's tensor
- * differs only in the number of classes; else 0. */
+/* Returns the file's number of classes if parameter i belongs to the last layer and its tensor in
+ * the file differs only in the number of classes; else returns 0. */
 static int64_t other_classes(const struct safetensors *f, const struct graph *g, int i)
 {
     const struct param *p = &g->param[i];
@@ -246,14 +250,15 @@ enum status weights_load(const char *path, struct network *net, const struct gra
     return st;
 }
 
-/* Fails because the metadata's `key` has the invalid value `text`, or is missing (NULL). */
+/* Returns STATUS_DATA: in the metadata, `key` has the invalid value `text` or, if `text` is NULL,
+ * is missing. */
 static enum status unreadable(const char *path, const char *key, const char *text)
 {
     return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is %s", path, key,
                        text ? "damaged" : "missing");
 }
 
-/* Reads a number of the metadata in base 10 or 16. */
+/* Reads the number of `key` in the metadata, in base 10 or 16. */
 static enum status read_count(const char *path, const struct safetensors *f, const char *key,
                               int base, uint64_t *out)
 {
@@ -299,7 +304,7 @@ static enum status check_same(const char *path, const struct safetensors *f, con
         return STATUS_OK;
     if (base == 16)
         return status_fail(STATUS_USAGE,
-                           "'%s' was trained on other data than is now in %s; give the same data, "
+                           "'%s' was trained on other data than those on %s; give the same data, "
                            "or start a new run in another --out",
                            path, flag);
     return status_fail(STATUS_USAGE,
@@ -337,8 +342,8 @@ static enum status check_identity(const char *path, const struct safetensors *f,
     return check_same(path, f, "data", 16, id->data, "the command line");
 }
 
-/* Converts the checkpoint's position to this run's number of ranks: the images of an epoch are
- * dealt to the ranks in turn. */
+/* Reads the checkpoint's position in the epoch, and converts it to this run's number of ranks.
+ * Image i of an epoch belongs to rank i % ranks. */
 static enum status read_batch(const char *path, const struct safetensors *f,
                               const struct train_identity *id, struct train_state *s)
 {

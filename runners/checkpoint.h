@@ -1,5 +1,5 @@
-/* Checkpoints: the complete state of a run, in one safetensors file, so that it resumes as if it
- * had never stopped. docs/checkpoints.md lists the names of tensors and metadata.
+/* Checkpoints: the complete state of a run, in one safetensors file, so that the run can resume as
+ * if it had never stopped. docs/checkpoints.md lists the names of tensors and metadata.
  *
  * Weights and running statistics have torchvision's state_dict names, so that PyTorch reads the
  * file; momentum is "momentum/<name>". The rest is metadata. Files are replaced atomically, carry a
@@ -39,13 +39,14 @@ struct train_identity {
     uint64_t seed;
     uint64_t data;         /* fingerprint of the data sets */
     const char *precision; /* name of the precision, as in struct train_config */
-    /* Fusion of convolution and batch norm; with another fusion, a resumed run has other bits. */
+    /* Fusion of convolution and batch norm; with another fusion, a resumed run computes other
+     * bits. */
     enum fuse fuse;
 };
 
 /* Writes a checkpoint to a temporary file, which atomic_file_commit renames to `path`. Checkpoints
- * and weights contain finite values only: otherwise STATUS_DIVERGED, which names the tensor, and
- * the file at `path` stays unchanged. */
+ * and weights contain only finite values. If a value is not finite, returns STATUS_DIVERGED with a
+ * message that names the tensor, and the file at `path` stays unchanged. */
 MUST_CHECK enum status checkpoint_prepare(const char *path, struct network *net,
                                           const struct graph *g, const struct train_identity *id,
                                           const struct train_state *state, struct atomic_file *f);
@@ -53,8 +54,8 @@ MUST_CHECK enum status checkpoint_prepare(const char *path, struct network *net,
 /* Loads a whole checkpoint. If a run with another number of ranks wrote it, state->batch is the
  * last batch of this run that begins no later than the checkpoint's position, so that the epoch
  * misses no image and may repeat a few. STATUS_DATA when the file is damaged, has no checksum or
- * does not exist; STATUS_USAGE, naming the difference, when it belongs to another run. On failure
- * *state stays unchanged; the network may contain part of the file. */
+ * does not exist; STATUS_USAGE when the file belongs to another run; the message names the
+ * difference. On failure *state stays unchanged; the network may contain part of the file. */
 MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
                                        const struct train_identity *id, struct train_state *state);
 
@@ -71,15 +72,15 @@ MUST_CHECK enum status weights_save(const char *path, struct network *net, const
                                     int64_t steps);
 MUST_CHECK enum status weights_load(const char *path, struct network *net, const struct graph *g);
 
-/* As weights_load, but for training on other classes: if the file's number of classes differs, the
- * network's last layer keeps its values, and *classes becomes the file's number; else *classes
- * becomes 0. */
+/* Works as weights_load does, but also loads weights for training on other classes. If the file's
+ * number of classes differs from the network's, the network's last layer keeps its values, and
+ * *classes becomes the file's number. Otherwise *classes becomes 0. */
 MUST_CHECK enum status weights_load_body(const char *path, struct network *net,
                                          const struct graph *g, int64_t *classes);
 
 /* Copies the weights and statistics of the checkpoint `from` to a new file `to`, which has exactly
- * the names of torchvision's state_dict (state_dict.c). `proceed` is called before the file is put
- * in place and may refuse; NULL: not called. STATUS_DATA when `from` is damaged, does not exist or
- * names no network. */
+ * the names of torchvision's state_dict (state_dict.c). `proceed` is called before the file gets
+ * its name; if it fails, there is no file. NULL: not called. STATUS_DATA when `from` is damaged,
+ * does not exist or names no network. */
 MUST_CHECK enum status checkpoint_export_weights(const char *from, const char *to,
                                                  enum status (*proceed)(void));

@@ -36,7 +36,7 @@ bool train_config_scaled(const struct train_config *c, const struct policy *p)
     return c->scaling < 0 ? p->scaled : c->scaling != 0;
 }
 
-/* Checks the milestones; *passed is the number of milestones up to `epoch`. */
+/* Checks the milestones, and sets *passed to the number of milestones up to `epoch`. */
 static enum status read_milestones(const char *text, int64_t epoch, int *passed)
 {
     long before = 0;
@@ -65,7 +65,7 @@ static enum status check_outputs(const struct train_config *c)
                            : c->desired_acc > 0 ? "--desired-acc"
                                                 : "--val-every");
     if (c->no_checkpoint && (c->checkpoint_every || c->checkpoint_steps || c->keep_checkpoints))
-        return status_fail(STATUS_USAGE, "--no-checkpoint writes none: leave out %s",
+        return status_fail(STATUS_USAGE, "--no-checkpoint writes no checkpoints: leave out %s",
                            c->checkpoint_every   ? "--checkpoint-every"
                            : c->checkpoint_steps ? "--checkpoint-steps"
                                                  : "--keep-checkpoints");
@@ -76,8 +76,8 @@ static enum status check_optimizer(const struct train_config *c)
 {
     if (c->lars > 0 && c->clip_grad_norm > 0)
         return status_fail(STATUS_USAGE,
-                           "--lars has the norms of layers, and --clip-grad-norm that "
-                           "of the whole gradient: give one");
+                           "--lars scales by the norms of layers, --clip-grad-norm by the norm "
+                           "of the whole gradient: give only one of them");
     return STATUS_OK;
 }
 
@@ -136,7 +136,7 @@ enum status train_config_check(const struct train_config *c)
     return STATUS_OK;
 }
 
-/* How often the learning rate has been reduced when `epoch` begins. */
+/* Returns how many times the learning rate has been reduced when `epoch` begins. */
 static int steps_down(const struct train_config *c, int64_t epoch)
 {
     int passed;
@@ -151,7 +151,7 @@ double train_config_lr(const struct train_config *c, int64_t step, int64_t steps
     double total = (double)c->epochs * (double)steps_per_epoch;
     if ((double)step + 1 < warmup)
         return c->lr * ((double)step + 1) / warmup;
-    /* If warm-up lasts the whole run, this is 0/0, which fmax turns into 0. */
+    /* If warm-up lasts the whole run, the quotient is 0/0, which fmax turns into 0. */
     double t = fmin(fmax(((double)step - warmup) / (total - warmup), 0), 1);
     switch (c->schedule) {
     case SCHEDULE_STEP:

@@ -21,7 +21,7 @@ enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_P
 enum on_nan { ON_NAN_STOP, ON_NAN_CONTINUE };
 
 /* The factor by which the learning rate is multiplied: 1, images / 256, or sqrt(images / 256),
- * where images are those of a step over all devices and ranks. */
+ * where `images` is the number of images of a step, over all devices and ranks. */
 enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 
 /* Strings belong to the caller and must outlive the run. Settings that pytorch/examples' imagenet
@@ -29,8 +29,8 @@ enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 struct train_config {
     const char *data; /* folder with train/ and val/; NULL with dummy */
     const char *arch;
-    const char *out;     /* folder of the run; NULL: the first free runs/<arch>-NNN. With `evaluate`
-                          * and the folder of a run: the first free <out>/evaluation-NNN */
+    const char *out;     /* folder of the run; NULL: the first free runs/<arch>-NNN. If it has a run
+                          * and `evaluate` is set: the first free <out>/evaluation-NNN */
     const char *resume;  /* NULL, "auto", or a checkpoint */
     const char *init;    /* safetensors with weights to start from, or NULL */
     const char *devices; /* "cpu", "cpu:2"; see device_list.h */
@@ -58,12 +58,13 @@ struct train_config {
     int batch;     /* images of one process's batch, over all its devices */
     int val_batch; /* 0: same as batch */
     int epochs;
-    int start_epoch;    /* -1: the checkpoint's, else 0 */
+    int start_epoch;    /* number of the first epoch; -1: the checkpoint's, or 0 without one */
     int64_t steps;      /* stop after this many optimizer steps; 0: no limit */
-    double desired_acc; /* stop once validation top-1 reaches it, in percent; 0: no limit */
+    double desired_acc; /* the run stops once validation top-1 reaches this, in percent; 0: no
+                         * limit */
     double lr, momentum, weight_decay;
-    double norm_weight_decay; /* weight decay of batch norm's parameters and of biases; -1: as
-                               * weight_decay */
+    double norm_weight_decay; /* weight decay of batch norm's parameters and of biases; -1: the same
+                               * as weight_decay */
     double clip_grad_norm;    /* maximum norm of the gradients; 0: no clipping */
     enum lr_scale lr_scale;
     double lars; /* trust coefficient of LARS; 0: plain SGD */
@@ -97,8 +98,8 @@ struct train_config {
     bool drop_last;
     int64_t max_bad_images;
     double telemetry;     /* seconds between samples of the devices' sensors; 0: none */
-    int64_t warmup_steps; /* number of first steps that throughput's statistics leave out; 0: the
-                           * default (run_warmup) */
+    int64_t warmup_steps; /* number of first steps that the statistics of throughput leave out; 0:
+                           * the default (run_warmup) */
     int val_every;        /* interval in epochs, 0 means 1; the last epoch is always validated */
     bool training_only;   /* no validation, and no validation images are needed */
     int checkpoint_every; /* interval in epochs, 0 means 1; the last epoch always has a
@@ -107,9 +108,9 @@ struct train_config {
                            * newest two; 0: none */
     bool no_checkpoint;   /* write no weights at all */
     const char *on_save;  /* command for a shell, run after saves (runners/on_save.h); NULL: none */
-    double on_save_timeout;     /* seconds, limit of a run of that command */
-    const char *on_save_helper; /* folder of a run for whose rank 0 this process runs the command;
-                                 * NULL: this process trains */
+    double on_save_timeout;     /* limit of a run of that command in seconds */
+    const char *on_save_helper; /* this process does not train, but runs the command for rank 0 of
+                                 * the run in this folder; NULL: this process trains */
     int64_t check_replicas;     /* interval in steps; 0: only at epoch ends and checkpoints */
     int64_t checkpoint_steps;   /* interval in steps, in addition to epoch ends; 0: only at epoch
                                  * ends */
@@ -122,13 +123,14 @@ struct train_config {
 /* The normalisation of images: torchvision's values for ImageNet, in units of pixel/255. */
 extern const float train_image_mean[3], train_image_std[3];
 
-/* The policy of `precision` and `keep_batchnorm`. */
+/* Sets *p to the policy of `precision` and `keep_batchnorm`. */
 MUST_CHECK enum status train_config_policy(const struct train_config *c, struct policy *p);
 
-/* Whether the loss is scaled: as `scaling` requires; if it is -1, as the policy requires. */
+/* Returns whether the loss is scaled: as `scaling` requires or, if `scaling` is -1, as the policy
+ * requires. */
 bool train_config_scaled(const struct train_config *c, const struct policy *p);
 
-/* STATUS_USAGE, with the flag's name, for an impossible setting. */
+/* Checks a configuration. STATUS_USAGE for an impossible setting; the message names the flag. */
 MUST_CHECK enum status train_config_check(const struct train_config *c);
 
 /* The settings that result from the flags, the data, the devices and the processes. */
@@ -145,14 +147,14 @@ struct train_setting {
     const struct inject *inject; /* after inject_settle; NULL: no fault is injected */
 };
 
-/* Images of an optimizer step. */
+/* Returns the number of images of an optimizer step, over all ranks. */
 int64_t train_config_images(const struct train_config *c, int ranks);
 
-/* The factor of --lr-scale on the learning rate. */
+/* Returns the factor by which --lr-scale multiplies the learning rate. */
 double train_config_lr_factor(const struct train_config *c, int ranks);
 
-/* The learning rate of optimizer step `step` when an epoch has `steps_per_epoch`, before
- * --lr-scale:
+/* Returns the learning rate of optimizer step `step`, before --lr-scale, if an epoch has
+ * `steps_per_epoch` steps:
  *   warm-up  lr * (step + 1) / (warmup_epochs * steps_per_epoch)   while that is below lr
  *   step     lr * gamma ^ floor(epoch / lr_step)                   (torch's StepLR), or with
  *            lr_milestones lr * gamma ^ (milestones up to epoch)   (MultiStepLR)

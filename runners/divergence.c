@@ -45,5 +45,5 @@ enum status divergence_explain(const struct session *s)
                        "training diverged at precision %s: %s; lower --lr, lengthen "
                        "--warmup-epochs%s%s",
                        precision, found, other,
-                       has_checkpoint(s) ? " (the last checkpoint was written before)" : "");
+                       has_checkpoint(s) ? " (the last checkpoint was written before that)" : "");
 }

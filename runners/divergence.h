@@ -1,8 +1,8 @@
-/* Inside runners/: the message when training has diverged.
+/* Internal to runners/: the message when training has diverged.
  *
  * The check that detects divergence (of the loss, the loss scaler, or a checkpoint to be written)
- * fails with STATUS_DIVERGED. divergence_explain adds the precision and the ways out when the run
- * ends. */
+ * fails with STATUS_DIVERGED. When the run ends, divergence_explain adds the precision, and what
+ * the user can change. */
 #pragma once
 
 #include "runners/session.h"

@@ -18,7 +18,7 @@ enum status epoch_rates(const struct session *s, int64_t first_batch, bool warm,
     return n - skip > 0 ? stats_of(rates + skip, n - skip, out) : STATUS_OK;
 }
 
-/* Sets the columns of the training pass. */
+/* Returns the record of an epoch with the columns of the training pass. */
 static struct epoch_record epoch_trained(const struct session *s, const struct pass_result *train,
                                          const struct stats *rate)
 {

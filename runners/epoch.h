@@ -1,17 +1,17 @@
-/* Inside runners/: the record of an epoch. */
+/* Internal to runners/: the record of an epoch. */
 #pragma once
 
 #include "base/stats.h"
 #include "runners/pass.h"
 
-/* Throughput of the steps of this epoch that this process ran. In the first epoch of the process
- * (not `warm`), the first few steps are warm-up and do not count. */
+/* Computes the throughput of the steps of this epoch that this process ran. If `warm` is false,
+ * this is the first epoch of the process, whose first few steps are warm-up and do not count. */
 MUST_CHECK enum status epoch_rates(const struct session *s, int64_t first_batch, bool warm,
                                    struct stats *out);
 
-/* Records each rank's times, energy and reads of the epoch. Sets the energy and the bytes fetched
- * from storage in `train` to the totals of all ranks; NaN if a rank has not measured its own.
- * Adds the epoch's reads to the session's. */
+/* Records each rank's times, energy and reads of the epoch. In `train`, sets the energy and the
+ * bytes fetched from storage to the totals of all ranks, or to NaN if a rank has not measured its
+ * own. Adds the epoch's reads to the session's. */
 MUST_CHECK enum status epoch_ranks(struct session *s, struct pass_result *train);
 
 /* Records the epoch; for rank 0 only. */

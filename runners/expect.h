@@ -1,6 +1,6 @@
-/* Inside runners/: compares a run with the record of a run with the same configuration, bit by bit.
- * A training run is a pure function of its configuration: on the same hardware, both have the same
- * losses and the same final state. */
+/* Internal to runners/: compares a run, bit by bit, with the record of an earlier run of the same
+ * configuration. A training run is a pure function of its configuration: on the same hardware, both
+ * runs have the same losses and the same final state. */
 #pragma once
 
 #include "results/run.h"
@@ -8,15 +8,15 @@
 struct expected;
 
 /* Opens the record of a completed run. `config` and `libraries` are this run's, as in run.json, and
- * `device` describes its device. STATUS_USAGE names a setting, device or library that differs;
- * settings that change no bit, such as paths and loader threads, may differ. STATUS_DATA for a run
- * with injected faults, or without a hash of its final state. */
+ * `device` describes its device. STATUS_USAGE if a setting, device or library differs; the message
+ * names it. Settings that change no bit, such as paths and loader threads, may differ. STATUS_DATA
+ * for a run with injected faults, or without a hash of its final state. */
 MUST_CHECK enum status expected_open(const char *dir, const json_t *config, const json_t *libraries,
                                      const char *device, struct expected **out);
 void expected_close(struct expected *e); /* NULL is fine */
 
-/* STATUS_MISMATCH unless the step's loss equals the recorded loss in the digits of a record.
- * STATUS_DATA where the record has no such step. */
+/* Checks the loss of a step. STATUS_MISMATCH unless it equals the recorded loss in all recorded
+ * digits. STATUS_DATA if the record has no such step. */
 MUST_CHECK enum status expected_step(const struct expected *e, const struct step_record *step);
 
 /* Checks the end of the run: STATUS_DATA unless the record has the same number of steps,

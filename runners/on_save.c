@@ -18,17 +18,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RECORDS_NS UINT64_C(10000000000) /* shortest interval of requests for records alone */
+/* Shortest interval between requests after saves of records only. */
+#define RECORDS_NS UINT64_C(10000000000)
 
 struct on_save {
     struct process helper;
-    int fd;            /* socket to the helper; -1: it has ended */
+    int fd;            /* socket to the helper; -1: the helper has ended */
     uint64_t asked_ns; /* time of the last request; 0: none */
     int64_t failures;
-    char message[PROCESS_MESSAGE_SIZE]; /* of the last failure */
+    char message[PROCESS_MESSAGE_SIZE]; /* message of the last failure */
 };
 
-/* Starts `ampscale train --on-save-helper`, with the socket `talk`. */
+/* Starts `ampscale train --on-save-helper`, with the socket `talk` as its standard input. */
 static enum status start_helper(struct on_save *o, const struct on_save_config *c, int talk)
 {
     char program[PATH_MAX], limit[32];
@@ -75,8 +76,8 @@ enum status on_save_open(const struct on_save_config *c, struct on_save **out)
 
 static void send_request(struct on_save *o, const struct on_save_asked *asked)
 {
-    /* If the socket is full, the helper has requests yet to read, which also serve this save. When
-     * its reports are read, an end of the helper is detected. */
+    /* If the socket is full, the helper has not yet read earlier requests, and these also cover
+     * this save. If the helper has ended, read_reports detects it. */
     ssize_t ignored = send(o->fd, asked, sizeof *asked, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)ignored;
     o->asked_ns = clock_ns();
@@ -107,7 +108,8 @@ static enum status helper_lost(struct on_save *o, struct record *record, int64_t
     return take_failure(o, record, step, -1);
 }
 
-/* Reads reports of the helper until none is left, or until the last one; *last: the helper ends. */
+/* Reads reports of the helper until none is left or the helper has reported that it ends. In the
+ * latter case sets *last. */
 static enum status read_reports(struct on_save *o, struct record *record, int64_t step, bool *last)
 {
     struct on_save_done done;
@@ -156,7 +158,7 @@ enum status on_save_end(struct on_save *o, struct record *record, int64_t step, 
              (int)((end_ns - now) / 1000000) + 1);
     }
     if (o->fd >= 0 && !last)
-        return helper_lost(o, record, step, "it had not ended when the run had");
+        return helper_lost(o, record, step, "the command had not ended when the run ended");
     if (o->fd >= 0)
         close(o->fd);
     o->fd = -1;
@@ -174,7 +176,7 @@ json_t *on_save_json(const struct on_save *o)
                      o->failures ? text_json(o->message) : json_null());
 }
 
-/* Asks the helper to end: it ends its command first, with all processes that the command has
+/* Asks the helper to end. The helper first ends its command and all processes that the command has
  * started. */
 static void ask_to_end(struct process *helper)
 {

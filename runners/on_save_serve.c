@@ -22,11 +22,11 @@ struct server {
     char *argv[4];
     const char *log;
     int64_t limit_s;
-    struct on_save_asked asked; /* all requests since the last success, as one */
-    bool any;                   /* there is such a request */
+    struct on_save_asked asked; /* all requests since the last success, merged into one */
+    bool any;                   /* there was a request since the last success */
 };
 
-/* Adds the requests that have arrived. False: rank 0 has closed its socket. */
+/* Adds the requests that have arrived. Returns false if rank 0 has closed its socket. */
 static bool take_requests(struct server *s)
 {
     struct on_save_asked one;
@@ -40,8 +40,9 @@ static bool take_requests(struct server *s)
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* Waits for a request, or for `ms` (-1: indefinitely). False: rank 0 has ended. A batch system may
- * send its signals to this process too; they are for rank 0, which then asks for the last save. */
+/* Waits for `ms` milliseconds or, if `ms` is -1, for a request. Returns false if rank 0 has ended.
+ * Ignores signals: a batch system may send them to this process too, but rank 0 handles them, and
+ * then requests the last run. */
 static bool wait_for_request(struct server *s, int ms)
 {
     struct pollfd p[2] = {{.fd = SOCKET, .events = POLLIN},
@@ -92,7 +93,7 @@ static bool report(const struct server *s, const struct process_end *end)
 }
 
 /* Serves the requests that have arrived: runs the command until it succeeds, or until it has failed
- * in all tries. False: rank 0 has ended. */
+ * in all tries. Sets *continues to false if rank 0 has ended. */
 static enum status serve_request(struct server *s, bool *continues)
 {
     struct process_end end;
@@ -110,7 +111,7 @@ static enum status serve_request(struct server *s, bool *continues)
     return STATUS_OK;
 }
 
-/* Makes the shell's command: "{}" becomes the folder, as a word of the shell. */
+/* Makes the shell's command: replaces each "{}" by the run's folder, quoted for the shell. */
 static enum status make_command(const char *command, char **out)
 {
     struct text_stream t;

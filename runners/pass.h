@@ -14,8 +14,8 @@ struct pass_result {
     struct storage_bytes storage; /* fetched in a training pass by this process, or by all ranks */
 };
 
-/* STATUS_MISMATCH unless batches [first, end) of a pass contained exactly the expected images, each
- * once. `seen` is the sum of batch.seen over those batches. */
+/* Returns STATUS_MISMATCH unless batches [first, end) of a pass contained exactly the expected
+ * images, each once. `seen` is the sum of batch.seen over those batches. */
 MUST_CHECK enum status pass_account(const struct session *s, const struct loader *l,
                                     const char *pass, uint64_t seen, int64_t first, int64_t end);
 

@@ -14,7 +14,7 @@ static void meter_add(struct meter *m, double value, int64_t n)
 {
     if (n == 0)
         return;
-    m->value = isnan(value) ? NAN : value; /* "nan", never "-nan" */
+    m->value = isnan(value) ? NAN : value; /* printed as "nan", never as "-nan" */
     m->sum += m->value * (double)n;
     m->n += n;
 }
@@ -89,7 +89,7 @@ void progress_batch(struct progress *p, int64_t i, const struct progress_values 
     meter_add(&p->top5, v->top5, v->weight);
     meter_add(&p->rate, (double)v->images / v->time_s, v->time_s > 0);
     if (v->skipped)
-        p->loss.value = isnan(v->loss) ? NAN : v->loss; /* in no mean */
+        p->loss.value = isnan(v->loss) ? NAN : v->loss; /* shown, but not added to a mean */
     if (p->terminal)
         draw_bar(p, i);
     else if (p->print_freq > 0 && i % p->print_freq == 0)

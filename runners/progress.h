@@ -22,7 +22,7 @@ struct progress {
     double begun;      /* start, in seconds of the monotonic clock */
     double drawn;      /* time at which the bar was last drawn */
     int64_t first;     /* the first batch of the pass that this process ran */
-    double loss_scale; /* 0: none; not shown */
+    double loss_scale; /* 0: the loss is not scaled, and no scale is shown */
     int64_t skipped;   /* skipped steps of this pass */
     struct meter time, data, loss, top1, top5, rate;
 };
@@ -31,7 +31,8 @@ struct progress {
 void progress_begin(struct progress *p, FILE *out, const char *title, int64_t batches,
                     int64_t first, int print_freq);
 
-/* The values of a batch. `weight`: how many images it adds to the means of loss and accuracy. */
+/* The values of a batch. `weight`: the number of images by which it counts in the means of loss and
+ * accuracy. */
 struct progress_values {
     double time_s, data_s, loss, top1, top5;
     int64_t images, weight;
@@ -48,5 +49,5 @@ void progress_overflow(struct progress *p, double scale, bool dynamic);
 /* Clears the bar. */
 void progress_end(struct progress *p);
 
-/* " *   Acc@1 71.234 Acc@5 90.123" */
+/* Prints " *   Acc@1 71.234 Acc@5 90.123". */
 void progress_accuracy(FILE *out, double top1, double top5);

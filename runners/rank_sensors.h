@@ -1,4 +1,4 @@
-/* Inside runners/: brings the sensor values of every rank's devices to rank 0.
+/* Internal to runners/: brings the sensor values of every rank's devices to rank 0.
  *
  * Rank 0 records its samples at once. Every other rank keeps its samples in memory, and sends a
  * summary of them when the run ends. */
@@ -14,7 +14,7 @@ struct rank_samples {
     int64_t n;
 };
 
-/* A telemetry_take that keeps the rows; `context` is a struct rank_samples. */
+/* Appends the rows to `context`, a struct rank_samples. Its type is telemetry_take. */
 enum status rank_samples_take(void *context, struct telemetry_record *row, int n);
 void rank_samples_free(struct rank_samples *samples); /* zeroed: no effect */
 

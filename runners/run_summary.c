@@ -21,7 +21,7 @@ static void run_summary_world(const struct session *s)
         fprintf(s->out, ", gradients in %d bucket%s over %s", engine_buckets(s->engine),
                 engine_buckets(s->engine) == 1 ? "" : "s", world_network(&s->world));
     fprintf(s->out, "\n");
-    /* Are gradients exchanged between devices, over memory that is not the host's? */
+    /* If the devices exchange gradients without host memory, prints by which transport. */
     if (s->devices.backend->asynchronous && engine_comm_name(s->engine)) {
         const char *why = engine_comm_why(s->engine);
         fprintf(s->out, "gradients between devices: %s%s%s%s\n", engine_comm_name(s->engine),
@@ -110,7 +110,8 @@ static void say_end(const struct session *s, const struct run *run, const json_t
     fprintf(s->out, "\n");
 }
 
-/* How loss scaling ended: {"scale", "growths", "skipped" (steps)}. NULL: no memory. */
+/* Returns the final state of loss scaling, {"scale", "growths", "skipped" (steps)}, or NULL if
+ * there is no memory. */
 static json_t *summary_scaler(const struct session *s, const struct run *run)
 {
     json_int_t growths = 0;
@@ -121,7 +122,8 @@ static json_t *summary_scaler(const struct session *s, const struct run *run)
                      "skipped", (json_int_t)s->state.scaler.skipped);
 }
 
-/* Prints the straggler of `run` and its slow part, or that there is none; for one rank, nothing. */
+/* Prints the straggler of `run` and the part of a step in which it is slow, or that there is no
+ * straggler. Prints nothing if the run has one rank. */
 static enum status say_straggler(const struct session *s, const struct run *run)
 {
     struct ranks r;
@@ -140,7 +142,7 @@ static enum status say_straggler(const struct session *s, const struct run *run)
     return STATUS_OK;
 }
 
-/* Why the run ended. */
+/* Returns why the run ended. */
 static const char *ended_by(const struct session *s)
 {
     const struct train_config *c = s->config;
@@ -151,7 +153,7 @@ static const char *ended_by(const struct session *s)
                                          : "steps";
 }
 
-/* The part of a summary that the records do not have. */
+/* Makes a summary with the values that cannot be computed from the records. */
 static enum status summary_new(struct session *s, json_t **out)
 {
     uint64_t bits;
@@ -166,8 +168,8 @@ static enum status summary_new(struct session *s, json_t **out)
     return json_put(*out, "state_bits", json_string(state));
 }
 
-/* Writes the summary, and has the complete folder saved by --on-save. If that fails, the summary is
- * written again, with the failure. */
+/* Writes the summary, then has --on-save save the complete folder. If --on-save fails, writes the
+ * summary again, with the failure. */
 static enum status write_summary(struct session *s, json_t *summary)
 {
     if (!s->on_save)
@@ -182,8 +184,8 @@ static enum status write_summary(struct session *s, json_t *summary)
     return record_finish(s->record, summary);
 }
 
-/* Adds to "io" the name of the block device and, where no epoch has been recorded, as in a run that
- * ends within its first epoch, the rates at which this attempt read from storage. */
+/* Adds the name of the block device to "io". If no epoch has been recorded, since the run ended
+ * within its first epoch, also adds the rates at which this attempt read from storage. */
 static enum status add_storage(const struct session *s, json_t *io)
 {
     const struct session_reads *r = &s->reads;

@@ -1,4 +1,5 @@
-/* Inside runners/: the lines printed before training and after a completed run, and its summary. */
+/* Internal to runners/: the lines printed before training and after a completed run, and its
+ * summary. */
 #pragma once
 
 #include "runners/session.h"

@@ -1,4 +1,4 @@
-/* Inside runners/: the parts of one training run, and functions that use all of them. */
+/* Internal to runners/: the parts of one training run, and functions that use all of them. */
 #pragma once
 
 #include "comm/world.h"
@@ -20,7 +20,7 @@
 
 struct session {
     const struct train_config *config;
-    FILE *out;            /* progress of rank 0; on other ranks `silent` */
+    FILE *out;            /* stream for progress on rank 0; on other ranks the same as `silent` */
     FILE *silent;         /* /dev/null on ranks other than 0 */
     char dir[4096];       /* folder of the run; "": none (other ranks) */
     enum train_mode mode; /* never MODE_AUTO */
@@ -42,10 +42,11 @@ struct session {
     struct train_identity identity;
     struct train_state state;
     bool resumed;
-    bool stopping;           /* a rank was asked to stop, and all ranks know it */
-    bool not_finite;         /* a step of this epoch that was not skipped had a loss that is not
-                              * finite */
-    bool agreed;             /* a failure now is the same on all ranks, so rank 0 reports it */
+    bool stopping;           /* a rank was asked to stop, and all ranks have been informed */
+    bool not_finite;         /* in this epoch, the loss of a step was not finite, and the step was
+                              * not skipped */
+    bool agreed;             /* a failure that occurs now occurs on all ranks, so only rank 0
+                              * reports it */
     struct record *record;   /* only on rank 0 */
     struct on_save *on_save; /* --on-save; only on rank 0; NULL: none */
     int64_t flushes;         /* record_flushes at the last on_save_request */
@@ -54,9 +55,9 @@ struct session {
     _Atomic(struct record *) ending;
     struct expected *expected;    /* only on rank 0; NULL: no comparison (--expect) */
     struct telemetry *telemetry;  /* NULL: off */
-    struct storage_meter storage; /* of the data */
-    struct load_meter load;       /* of the host */
-    struct load load_began;       /* when the session was opened */
+    struct storage_meter storage; /* measures reads from the storage of the data */
+    struct load_meter load; /* measures the load of the host */
+    struct load load_began;       /* load when the session was opened */
     struct session_reads {
         struct storage_bytes storage; /* fetched from storage */
         double loaders;               /* bytes that the loaders read */
@@ -94,9 +95,9 @@ MUST_CHECK enum status session_open(struct session *s, const struct train_config
  * rank 0 records and prints its message, and all ranks return `st` with an empty message. */
 MUST_CHECK enum status session_fail(struct session *s, enum status st);
 
-/* Closes everything and returns the result of the run. If `st` is a failure, this is `st` with its
- * message, else the first failure while closing. If record_finish was not called, readers of the
- * record see an incomplete run. */
+/* Closes everything and returns the result of the run. If `st` is a failure, the result is `st`
+ * with its message; else it is the first failure while closing. If record_finish was not called,
+ * readers of the record see an incomplete run. */
 MUST_CHECK enum status session_close(struct session *s, enum status st);
 
 /* --- The rungs of a run (engine/ladder.h) (session_ladder.c) --- */
@@ -106,8 +107,8 @@ MUST_CHECK enum status session_close(struct session *s, enum status st);
 MUST_CHECK enum status session_settle_ladder(struct session *s);
 
 /* Handles failure `st` of the engine's rehearsal. STATUS_OK: the engine is closed, and the caller
- * opens it on the next rung. Several ranks cannot change the rung together, because some may be
- * waiting in an all-reduce: returns the failure with a way out in its message. */
+ * opens it on the next rung. With several ranks, returns the failure, with a way out in its
+ * message: they cannot change the rung together, because some may be waiting in an all-reduce. */
 MUST_CHECK enum status session_leave_rung(struct session *s, enum status st);
 
 /* If a device of any rank has stopped using graphs, makes all ranks stop using graphs, so that all
@@ -137,8 +138,8 @@ MUST_CHECK enum status session_checkpoint_commit(struct session *s, struct atomi
 MUST_CHECK enum status session_checkpoint(struct session *s);
 
 /* Keeps the latest checkpoint, written at the end of `epoch`, under a name with that epoch (a hard
- * link). Of the checkpoints kept so far, only the newest --keep-checkpoints remain. Does nothing
- * without that setting. */
+ * link). Of the checkpoints kept so far, only the newest remain, as many as --keep-checkpoints
+ * says. Does nothing without that setting. */
 MUST_CHECK enum status session_keep_checkpoint(struct session *s, int64_t epoch);
 
 /* --on-save: asks for a run of the command if records have been written to the operating system
@@ -156,6 +157,7 @@ MUST_CHECK enum status session_agree(struct session *s);
 /* Begins the record on rank 0, and sampling of the devices' sensors on every rank. */
 MUST_CHECK enum status session_begin_record(struct session *s, int argc, char *const *argv);
 
-/* Energy in joules that this rank's devices have used since the run began; NaN if not measured. All
- * ranks of a host share the energy of its processors, so with several ranks that energy is NaN. */
+/* Returns the energy in joules that this rank's devices have used since the run began; NaN if not
+ * measured. All ranks of a host share the energy of its processors, so with several ranks that
+ * energy is NaN. */
 double session_joules(struct session *s);

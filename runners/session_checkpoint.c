@@ -43,8 +43,9 @@ enum status session_identify(struct session *s)
     return data_fingerprint(s, &s->identity.data);
 }
 
-/* Checks a folder without a checkpoint. STATUS_DATA if the run had written one. Warns if the run
- * was killed before its first checkpoint; it then starts again at step 0. */
+/* Checks a folder without a checkpoint. STATUS_DATA if the run had written a checkpoint, which is
+ * then missing. Warns if the run was killed before its first checkpoint; the run then starts again
+ * at step 0. */
 static enum status check_unlost(const struct session *s)
 {
     char path[4096];
@@ -132,8 +133,8 @@ static enum status load_weights(struct session *s)
     return STATUS_OK;
 }
 
-/* Applies --start-epoch; moves the position back to a step's start if ranks or micro-batches have
- * changed. */
+/* Applies --start-epoch. Moves the position back to the start of a step if the number of ranks or
+ * of micro-batches has changed. */
 static void settle_position(struct session *s)
 {
     const struct train_config *c = s->config;
@@ -172,9 +173,9 @@ enum status session_checkpoint_prepare(struct session *s, const struct train_sta
     return checkpoint_prepare(path, engine_network(s->engine), s->graph, &s->identity, state, f);
 }
 
-/* Links the latest checkpoint to a temporary name; renames the new file to the name of the latest
- * checkpoint; renames the temporary name to that of the previous checkpoint. On a file system
- * without hard links, no previous checkpoint is kept. */
+/* First links the latest checkpoint to a temporary name. Then renames the new file to the name of
+ * the latest checkpoint. Last, renames the temporary name to the name of the previous checkpoint.
+ * On a file system without hard links, no previous checkpoint is kept. */
 enum status session_checkpoint_commit(struct session *s, struct atomic_file *f)
 {
     enum status st;
@@ -203,7 +204,7 @@ enum status session_checkpoint(struct session *s)
     return session_checkpoint_commit(s, &f);
 }
 
-/* The epoch in the name of a kept checkpoint; -1 for any other name. */
+/* Returns the epoch in the name of a kept checkpoint; -1 for any other name. */
 static int64_t kept_epoch(const char *name)
 {
     int64_t epoch;
@@ -249,7 +250,7 @@ enum status session_keep_checkpoint(struct session *s, int64_t epoch)
         return status_fail(STATUS_IO, "--keep-checkpoints: cannot write '%s': %s", kept,
                            strerror(error));
     }
-    unlink(temp); /* rename leaves both names of one file */
+    unlink(temp); /* if both names are links to one file, rename removes neither */
     return remove_kept(s, epoch);
 }
 
@@ -261,7 +262,8 @@ enum status session_saved_records(struct session *s, bool now)
     return on_save_request(s->on_save, s->record, s->state.step, false, now);
 }
 
-/* The other ranks wait meanwhile, and must not take rank 0 for lost. */
+/* The other ranks wait meanwhile. So that they do not take rank 0 for lost, it waits less long than
+ * they do. */
 enum status session_end_saves(struct session *s)
 {
     double wait_s = s->config->on_save_timeout, patience_s = s->config->comm_timeout / 2;

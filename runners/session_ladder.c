@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-/* Finds the fusion of the run that is resumed, on which its bits depend; FUSE_COUNT: unknown. It is
- * read from the checkpoint that will be loaded; with --resume auto, from the newest checkpoint that
- * names it. */
+/* Finds the fusion with which the resumed run was trained, since the run's bits depend on it. Sets
+ * *fuse to FUSE_COUNT if the fusion is not known. Reads it from the checkpoint that will be loaded
+ * or, with --resume auto, from the newest checkpoint that names a fusion. */
 static enum status recorded_fuse(const struct session *s, enum fuse *fuse)
 {
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};

@@ -68,7 +68,7 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
     return loader_open(&l, out);
 }
 
-/* The number of compute threads of each device. */
+/* Returns the number of compute threads of each device. */
 static int threads_of(const struct session *s)
 {
     int named = s->config->threads;
@@ -143,7 +143,7 @@ static enum status open_engine(struct session *s)
     if (!c->evaluate)
         e.rows[USE_TRAIN] = c->batch;
     /* A new run that ends within its first epoch needs no programs for the epoch's smaller last
-     * batch and for validation, and saves the time to plan them. */
+     * batch and for validation. Not planning them saves time. */
     if (c->steps > 0 && c->steps < s->train_steps && !c->resume && c->start_epoch <= 0)
         return engine_open(&e, &s->engine);
     if (!c->evaluate && !c->drop_last)
@@ -153,8 +153,9 @@ static enum status open_engine(struct session *s)
     return engine_open(&e, &s->engine);
 }
 
-/* Chooses --out, or the first free folder of runs/. If --out is the folder of a run, such as the
- * run that is evaluated, the record of an evaluation goes into a folder inside it. */
+/* Chooses the run's folder: --out, or the first free folder of runs/. If an evaluation's --out is
+ * the folder of a run, such as the evaluated run, the evaluation is recorded in a new folder inside
+ * it. */
 static enum status choose_dir(struct session *s)
 {
     const struct train_config *c = s->config;
@@ -192,7 +193,7 @@ static enum status open_on_ladder(struct session *s)
     return session_share_graphs(s);
 }
 
-/* Records why the job ends, on the communication thread. */
+/* Records why the job ends. The communication thread calls it. */
 static void record_end_of_job(void *context, enum status st, const char *message)
 {
     struct session *s = context;
@@ -201,7 +202,7 @@ static void record_end_of_job(void *context, enum status st, const char *message
         record_fail(record, st, message);
 }
 
-/* Opens the ranks; all but rank 0 write their progress to /dev/null. */
+/* Connects the ranks. All ranks but rank 0 write their progress to /dev/null. */
 static enum status open_world(struct session *s)
 {
     const struct train_config *c = s->config;
@@ -307,8 +308,8 @@ enum status session_close(struct session *s, enum status st)
     telemetry_close(s->telemetry);
     rank_samples_free(&s->samples);
     expected_close(s->expected);
-    engine_idle(s->engine); /* waits, because the engine may be reading batches; a broken device
-                             * fails again here */
+    engine_idle(s->engine); /* waits, because the engine may still be reading batches; if the device
+                             * is broken, this fails too */
     loader_close(s->train_loader);
     loader_close(s->val_loader);
     engine_close(s->engine);

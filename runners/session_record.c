@@ -65,8 +65,8 @@ static enum status take_sample(void *context, struct telemetry_record *row, int 
     return record_telemetry(context, row, n);
 }
 
-/* Starts sampling on ranks other than 0, which keep their samples until the run ends. The
- * processors of a host are one device, sampled by the host's first rank only. */
+/* Starts sampling on a rank other than 0, which keeps its samples until the run ends. All
+ * processors of a host count as one device, which only the host's first rank samples. */
 static enum status start_samples(struct session *s)
 {
     int number = 0;

@@ -86,7 +86,7 @@ const struct setting train_settings[] = {
      .aliases = {"weight-decay"}, .key = "weight_decay"},
     {.key = "norm_weight_decay", AS_JSON(norm_weight_decay)},
     {"clip-grad-norm", 0, "M", NULL,
-     "Scale the gradient of a step down to norm M where its norm is larger",
+     "Scale the gradient of a step down to norm M if its norm is larger",
      AS_REAL(config.clip_grad_norm, 1e-30, 1e30), IN(OPTIMIZER), .traits = SETTING_RECORD_SET},
     {"nesterov", 0, NULL, NULL, "Nesterov momentum", AS_SWITCH(config.nesterov), IN(OPTIMIZER)},
     {"label-smoothing", 0, "E", "0", "Label smoothing", AS_REAL(config.label_smoothing, 0, 1),
@@ -203,7 +203,7 @@ const struct setting train_unrecorded[] = {
     {"start-epoch", 0, "N", NULL,
      "Number of the first epoch (default: continue after the resumed one)",
      AS_INTEGER(config.start_epoch, 0, 1000000), IN(OPTIMIZER)},
-    {"opt-level", 0, "O0|O1|O2|O3", NULL, "Apex's levels, instead of --precision",
+    {"opt-level", 0, "O0|O1|O2|O3", NULL, "Apex's optimization level, instead of --precision",
      AS_TEXT(config.precision), IN(PRECISION)},
     {"emulate", 0, NULL, NULL, "Emulate the precision in fp32, even if the processor has the type",
      AS_SWITCH(config.emulate), IN(PRECISION)},
@@ -248,15 +248,14 @@ const struct setting train_unrecorded[] = {
      AS_CHOICE(config.grad_compress), IN(DEVICES)},
     {"comm", 0, COMM_VIA_WORDS, NULL,
      "Transport of data between ranks. nccl: NCCL, between GPUs; mpi, gloo: MPI or Gloo, through "
-     "host memory; local: connections to rank 0, without a library; host: what auto takes between "
-     "processes (default auto: NCCL if every rank has it and no two share a GPU; else MPI if its "
-     "launcher started the processes, Gloo if every rank has it, local)",
+     "host memory; local: connections to rank 0, without a library; host: what auto uses without "
+     "NCCL (default auto: NCCL if every rank has it and no two share a GPU; else MPI if its "
+     "launcher started the processes; else Gloo if every rank has it; else local)",
      AS_CHOICE(config.comm), IN(DEVICES)},
     {"rendezvous", 0, "HOST:PORT", NULL,
-     "Address of rank 0, at which processes connect without MPI, or file://FILE, in which rank 0 "
-     "writes it; the launcher (torchrun, srun, or RANK and WORLD_SIZE) gives each its rank "
-     "(default "
-     "outside of MPI: MASTER_ADDR and MASTER_PORT)",
+     "Address of rank 0, to which processes connect without MPI, or file://FILE, to which rank 0 "
+     "writes its address; the launcher (torchrun, srun, or RANK and WORLD_SIZE) gives each "
+     "process its rank (default outside of MPI: MASTER_ADDR and MASTER_PORT)",
      AS_TEXT(config.rendezvous), IN(DEVICES)},
     {"secret-file", 0, "FILE", NULL,
      "File of mode 600 with the secret that the ranks of a rendezvous share (default: "
@@ -285,7 +284,7 @@ const struct setting train_unrecorded[] = {
      "run's folder",
      AS_TEXT(config.on_save), IN(RUN)},
     {"on-save-timeout", 0, "S", "60",
-     "Seconds after which a run of --on-save is stopped, and for which the end of the run waits",
+     "Seconds after which the command of --on-save is stopped; training waits as long at its end",
      AS_REAL(config.on_save_timeout, 1, 1e6), IN(RUN)},
     {"on-save-helper", 0, "DIR", NULL, "Run --on-save for the process at standard input",
      AS_TEXT(config.on_save_helper), IN(RUN), .traits = SETTING_HIDDEN},

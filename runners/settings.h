@@ -32,8 +32,7 @@ enum {
     TRAIN_GROUP_RUN,
 };
 
-/* The rows have the order of run.json's keys; --help lists the rows that have a flag, by
- * `group`. */
+/* The rows have the order of run.json's keys; --help lists the rows that have a flag, by group. */
 extern const struct setting train_settings[];
 
 /* Flags that run.json omits, or for which it records the resulting setting. */

@@ -53,9 +53,10 @@ enum status step_sums_share(struct session *s, struct step_sums *sums)
     return STATUS_OK;
 }
 
-/* Without loss scaling, a loss that is not finite ends the run (--on-nan stop). With loss scaling,
- * the step's gradients are not finite either: the scaler skips the step, and ends the run if this
- * continues. Every rank has the same sums, so all ranks have the same failure. */
+/* Checks the loss of a step. Without loss scaling, a loss that is not finite ends the run (--on-nan
+ * stop). With loss scaling, the step's gradients are not finite either. The scaler then skips the
+ * step, and ends the run if this continues. Every rank has the same sums, so all ranks have the
+ * same failure. */
 static enum status judge_step(struct session *s, double loss_sum, double lr,
                               const struct step_result *r)
 {
@@ -205,7 +206,8 @@ enum status step_end(struct session *s, struct step_queue *q, struct step_record
     TRY(judge_step(s, p.sums.v[SUM_LOSS], rec->lr, &result));
     describe_step(s, p.sums.v, rec);
     describe_times(&result.times, q->steady, rec);
-    rec->comm_s += s->world.size > 1 && !q->steady ? shared : 0; /* waits for the slowest rank */
+    /* includes the wait for the slowest rank */
+    rec->comm_s += s->world.size > 1 && !q->steady ? shared : 0;
     rec->skipped = result.found_inf;
     count_step(s, p.sums.v, p.batches, rec->skipped > 0);
     q->steady = engine_lag(s->engine) > 0;

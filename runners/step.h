@@ -1,4 +1,4 @@
-/* Inside runners/: optimizer steps of a run, from the loader to their record.
+/* Internal to runners/: optimizer steps of a run, from the loader to their record.
  *
  * step_begin puts a step's work on the devices; step_end reads its results. On asynchronous devices
  * up to engine_lag() + 1 steps are in flight, which means begun and not ended. step_end always
@@ -21,7 +21,7 @@ enum step_sum {
     SUM_BYTES,
     SUM_BAD,
     SUM_DECODE_NS,
-    SUM_STOP, /* ranks that were asked to stop */
+    SUM_STOP, /* number of ranks that were asked to stop */
     SUM_MAX
 };
 
@@ -49,8 +49,8 @@ struct step_queue {
     int64_t batch, step; /* position of the next step to begin, as in the session's state */
     int n;
     struct pending_step pending[ENGINE_LAG_MAX + 1]; /* the oldest first */
-    bool steady; /* the device began the oldest step directly after the previous step, which has
-                  * ended */
+    bool steady; /* the step before the oldest one has ended, and the device began the oldest step
+                  * directly after it */
 };
 
 /* Starts an empty queue at the position of the session's state. */
@@ -60,13 +60,14 @@ void step_queue_begin(struct step_queue *q, const struct session *s);
  * full: q->n <= engine_lag(). `since` is the time at which the host last ended a step. */
 MUST_CHECK enum status step_begin(struct session *s, struct step_queue *q, double since);
 
-/* Waits for the oldest step, advances the session's state and describes the step. rec->total_s is 0
- * if only the caller knows when the previous step ended. */
+/* Waits for the oldest step, advances the session's state and describes the step. If only the
+ * caller knows when the previous step ended, leaves rec->total_s 0 for the caller to fill in. */
 MUST_CHECK enum status step_end(struct session *s, struct step_queue *q, struct step_record *rec);
 
-/* part / of in percent (0 if `of` is 0), and the mean of a loss (NaN if `count` is 0). */
+/* Return part / of in percent, or 0 if `of` is 0; and the mean sum / count, or NaN if `count` is
+ * 0. */
 double step_percent(double part, double of);
 double step_mean(double sum, double count);
 
-/* Seconds of the monotonic clock. */
+/* Returns the time of the monotonic clock in seconds. */
 double step_now(void);

@@ -35,8 +35,9 @@ static void report_step(const struct session *s, struct progress *p, const struc
     progress_batch(p, index, &values);
 }
 
-/* The times of a step. Each has an offset in struct step_record, the offset of its sum in struct
- * rank_record and, for a part without communication, the offset of its median there. */
+/* The times of a step. For each, `step` is its offset in struct step_record and `sum` the offset of
+ * its sum in struct rank_record. `median` is the offset of its median there, if the time is a part
+ * without communication. */
 static const struct {
     size_t step, sum, median;
 } times[] = {
@@ -183,7 +184,7 @@ static bool goes_without_file(const struct session *s, enum status st)
     return st == STATUS_DIVERGED && s->config->on_nan == ON_NAN_CONTINUE;
 }
 
-/* Turns the failure of a checkpoint into a warning where goes_without_file says so. */
+/* Turns the failure to write a checkpoint into a warning if goes_without_file is true. */
 static enum status checkpoint_written(const struct session *s, enum status st)
 {
     if (!goes_without_file(s, st))
@@ -263,7 +264,7 @@ done:
     return st;
 }
 
-/* Keeps the weights of the best validation so far. */
+/* Saves the weights if this validation is the best so far. */
 static enum status keep_best(struct session *s, double top1)
 {
     char path[4096];
@@ -277,8 +278,8 @@ static enum status keep_best(struct session *s, double top1)
     return goes_without_file(s, st) ? STATUS_OK : st;
 }
 
-/* Validates if validation is due; else only gives all devices the same running statistics, which a
- * checkpoint contains. */
+/* Validates if validation is due. Otherwise only gives all devices the same running statistics,
+ * since a checkpoint contains them. */
 static enum status judge_epoch(struct session *s, struct pass_result *val)
 {
     *val = (struct pass_result){0};
@@ -288,9 +289,9 @@ static enum status judge_epoch(struct session *s, struct pass_result *val)
 }
 
 /* Validates, keeps the best weights, writes the checkpoint for the next epoch's start, and records
- * the epoch. The record is written after the checkpoint's temporary file, so that it includes the
- * time to write that file, and before this file replaces the old checkpoint, so that no epoch is
- * lost. */
+ * the epoch. The record is written after the checkpoint's temporary file, so that the record
+ * includes the time to write that file. It is written before the temporary file replaces the old
+ * checkpoint, so that no epoch is lost. */
 static enum status finish_epoch(struct session *s, struct pass_result *train,
                                 const struct stats *rate)
 {
@@ -331,7 +332,7 @@ static enum status interrupted(struct session *s)
     const char *signal = stop_requested();
     TRY(save_checkpoint(s));
     s->agreed = true;
-    const char *way_out = s->config->no_checkpoint ? "nothing was saved to continue from, in"
+    const char *way_out = s->config->no_checkpoint ? "no checkpoint to resume from was written in"
                                                    : "continue with --resume auto --out";
     return status_fail(STATUS_INTERRUPTED,
                        "stopped by %s at epoch %" PRId64 ", step %" PRId64 "; %s %s",

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Trains (or evaluates) as configured; argc and argv go into the record. Progress goes to `out`.
- * STATUS_INTERRUPTED after a signal; a checkpoint has then been written. */
+/* Trains (or evaluates) as configured, and stores argc and argv in the record. Progress goes to
+ * `out`. STATUS_INTERRUPTED after a signal; a checkpoint has then been written. */
 MUST_CHECK enum status trainer_run(const struct train_config *config, int argc, char *const *argv,
                                    FILE *out);

@@ -60,8 +60,8 @@ expect_error 2 "--training-only leaves out validation, which --desired-acc needs
 expect_train 0 "$data" --epochs 2 --no-checkpoint --out bare
 [[ $(kept bare) == "*.safetensors" && -e bare/summary.json ]] || fail "--no-checkpoint: $(kept bare)"
 train_signalled TERM 3 "$data" --epochs 2 --no-checkpoint --out stopped
-((code == 143)) && grep -q "nothing was saved to continue from" "$scratch/err" || fail "--no-checkpoint, stopped: $code: $(cat "$scratch/err")"
-expect_error 2 "--no-checkpoint writes none: leave out --checkpoint-every" train "${net[@]}" "$data" --no-checkpoint --checkpoint-every 2 --out none
+((code == 143)) && grep -q "no checkpoint to resume from was written" "$scratch/err" || fail "--no-checkpoint, stopped: $code: $(cat "$scratch/err")"
+expect_error 2 "--no-checkpoint writes no checkpoints: leave out --checkpoint-every" train "${net[@]}" "$data" --no-checkpoint --checkpoint-every 2 --out none
 
 # Each changes what is learnt, and resumes to the same bits.
 for flags in "--lr-milestones 1,2" "--lr-schedule poly --lr-end 1e-4" "--norm-weight-decay 0 --wd 0.05" "--clip-grad-norm 0.5" \
