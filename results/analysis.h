@@ -2,8 +2,8 @@
  * reports read it, and need no other file of the study.
  *
  * A cell is one point of a study's matrix: mode, precision, network, data, devices and batch, run
- * several times. A series is a line of a figure: cells that differ only in the number of devices;
- * speed-up and efficiency are relative to its first cell.
+ * several times. A series is a line of a figure: cells that differ only in the number of devices.
+ * Speed-up and efficiency are relative to the first cell of the series.
  *
  * An unknown number is NAN in the structs and null in the file. */
 #pragma once
@@ -63,19 +63,19 @@ struct analysis_system {
 /* The data read while training: medians over the repeats. NaN: not known, or nothing was read;
  * records of earlier versions have only the loaders' rates. */
 struct analysis_io {
-    double bytes_per_s, files_per_s; /* of the loaders */
+    double bytes_per_s, files_per_s; /* read by the loaders */
     double storage_bytes_per_s;      /* fetched from storage by the run's processes */
     double device_bytes_per_s;       /* from the data's block device, by all processes */
-    double cached_percent;           /* of the loaders' bytes, served by page caches */
+    double cached_percent;           /* percentage of the loaders' bytes that page caches served */
 };
 
 struct analysis_cell {
-    char name[ANALYSIS_NAME_SIZE]; /* unique; the folder under cells/ */
+    char name[ANALYSIS_NAME_SIZE]; /* unique; also the name of the cell's folder in cells/ */
     char mode[8];                  /* "nd", "dp", "ddp", "ddp2" */
     char precision[48];
     char arch[64];
     char data[64]; /* "synthetic", or the name of a data set */
-    bool real;     /* images are read and decoded */
+    bool real;     /* true: images are read and decoded; false: synthetic data */
     enum analysis_scaling scaling;
     int64_t devices; /* over all ranks */
     int64_t ranks;
@@ -85,12 +85,12 @@ struct analysis_cell {
     struct analysis_measure images_per_s; /* throughput of the measured steps */
     struct analysis_measure wall;         /* throughput of the whole run, with warm-up, validation,
                                            * checkpoints and waiting */
-    struct analysis_measure seconds;      /* of the whole run */
+    struct analysis_measure seconds;      /* duration of the whole run */
     double top1, top5;                  /* accuracy of the last validation, percent; median over the
                                          * repeats */
     double speedup, speedup_wall;       /* relative to the first cell of its series */
-    double efficiency, efficiency_wall; /* speed-up divided by the factor in devices; 1 is
-                                         * perfect */
+    double efficiency, efficiency_wall; /* speed-up divided by the ratio of the numbers of devices;
+                                         * 1 is perfect */
     double split[ANALYSIS_PARTS];       /* seconds per step */
     double comm_busy_s;                 /* seconds of communication per step, exposed or hidden */
     int64_t slowest_rank;               /* the rank with the longest own time; -1: not known, or one
@@ -111,9 +111,9 @@ struct analysis_series {
 };
 
 struct analysis {
-    char study[ANALYSIS_NAME_SIZE];   /* its name */
+    char study[ANALYSIS_NAME_SIZE];   /* name of the study */
     char about[ANALYSIS_TEXT_SIZE];   /* its purpose, in a sentence */
-    char command[ANALYSIS_TEXT_SIZE]; /* the command that repeats it */
+    char command[ANALYSIS_TEXT_SIZE]; /* the command that repeats the study */
     json_t *machine;    /* object: "device", "host", "libraries", "version", "commit" as in
                          * run.json; empty where no run has them */
     json_t *thresholds; /* object: thresholds of the verdicts */
@@ -123,7 +123,7 @@ struct analysis {
     struct analysis_series *series; /* (n_series) */
 };
 
-/* A cell without results: every number is NAN, and there is no slowest rank. */
+/* Returns a cell without results: every number is NAN, and there is no slowest rank. */
 struct analysis_cell analysis_cell_unknown(void);
 
 /* Reads "<path>/analysis.json" if `path` is a folder, else the file `path`. The file may have any
@@ -135,6 +135,6 @@ MUST_CHECK enum status analysis_write(const struct analysis *a, const char *path
 
 void analysis_free(struct analysis *a); /* zeroed: no effect */
 
-/* "weak", "strong"; the names of a cell's "split" members: "data_s", ... */
+/* Return "weak" or "strong"; and the name of a part in a cell's "split", such as "data_s". */
 const char *analysis_scaling_str(enum analysis_scaling s);
 const char *analysis_part_str(enum analysis_part p);

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Limit of the file's size, far above that of any study, which is some hundred bytes per cell and
- * repeat. */
+/* Limit of the file's size. A study needs some hundred bytes per cell and repeat, far less than
+ * this. */
 enum { ANALYSIS_MAX_BYTES = 64 << 20 };
 
 #define MEMBER(s, key, m, t, opt, most)                                                            \
@@ -97,7 +97,7 @@ enum { N_MEASURES = sizeof measures / sizeof *measures };
 
 /* ---- writing ---- */
 
-/* Adds an empty member `key`, which the object owns. */
+/* Adds the empty value `empty` to the object, under `key`. The object owns it. */
 static enum status member_new(json_t *object, const char *key, json_t *empty, json_t **member)
 {
     *member = empty;
@@ -163,7 +163,7 @@ done:
 
 /* ---- reading ---- */
 
-/* Reads a number in a list or a member. */
+/* Reads a number, an element of a list or a member of an object. null reads as NAN. */
 static enum status real_parse(const json_t *value, const char *name, double *out)
 {
     *out = json_is_null(value) ? NAN : json_number_value(value);
@@ -294,7 +294,8 @@ static enum status series_parse(const json_t *list, struct analysis *a)
                            ANALYSIS_MAX_CELLS);
     TRY(array_new(&a->series, n));
     for (; a->n_series < (int64_t)n;) {
-        /* Counted before it is read, so that analysis_free frees it if reading fails. */
+        /* The series is counted before it is read, so that analysis_free frees it if reading
+         * fails. */
         struct analysis_series *s = &a->series[a->n_series++];
         TRY(one_series_parse(json_array_get(list, (size_t)(s - a->series)), a, s));
     }

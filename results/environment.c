@@ -67,8 +67,8 @@ static enum status put_text(json_t *object, const char *key, const char *text)
     return json_put(object, key, text_json(text));
 }
 
-/* The number of groups of CPUs (sockets or cores): counts the CPUs that are the first CPU in the
- * list of their own group. 0 where the system has no such lists. */
+/* Returns the number of groups of CPUs (sockets or cores). Counts the CPUs that are the first in
+ * their group's list. Returns 0 if the system has no such lists. */
 static int count_groups(const char *list_name)
 {
     int groups = 0;
@@ -82,7 +82,7 @@ static int count_groups(const char *list_name)
     return groups;
 }
 
-/* Adds a number; leaves it out if it is not known. */
+/* Adds a number, unless it is not known (0 or less). */
 static enum status put_count(json_t *object, const char *key, long long n)
 {
     return n <= 0 ? STATUS_OK : json_put(object, key, json_integer(n));

@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* A new object that the caller owns:
+/* Sets *out to a new object, which the caller owns:
  *   {"hostname", "os", "kernel", "machine",
  *    "cpu": {"model", "sockets", "cores", "threads", "usable", "quota", "governor"},
  *    "memory_bytes", "environment": {name: value}}
@@ -17,17 +17,18 @@
  * threads on which this process may run; `quota`: CPUs that its control group may use. */
 MUST_CHECK enum status environment_describe(json_t **out);
 
-/* This build: "0.1.0" for a release or a tarball, "0.1.0-dev+g1a2b3c4d5e6f" between releases; see
- * results/version.cmake. */
+/* Returns the version of this build: "0.1.0" for a release or a tarball, "0.1.0-dev+g1a2b3c4d5e6f"
+ * between releases; see results/version.cmake. */
 const char *environment_version(void);
 
 /* Adds this program's "version", "build" and, where it is known, "commit" to an object. */
 MUST_CHECK enum status environment_program(json_t *object);
 
-/* Whether an environment variable may be recorded: only variables that affect results or threads,
- * and variables that name the job and the rank. Others may be private. */
+/* Returns whether an environment variable may be recorded. Only variables that affect results or
+ * threads, and variables that name the job and the rank, may be recorded. Others may be private. */
 bool environment_allowed(const char *name);
 
-/* Writes the time now, "2024-01-31T12:00:00Z"; returns seconds since 1970, with fractions. */
+/* Writes the current time, as "2024-01-31T12:00:00Z", and returns it in seconds since 1970, with
+ * fractions. */
 enum { ENVIRONMENT_TIME_MAX = 32 };
 double environment_time(char out[ENVIRONMENT_TIME_MAX]);

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* If a file is longer than this when it is first read, only this many bytes at its end are parsed,
- * which is far more than FOLLOW_KEEP steps. */
+/* If a file is longer than this when it is first read, only this many bytes at its end are parsed.
+ * They contain far more than FOLLOW_KEEP steps. */
 enum { TAIL_BYTES = 4 << 20 };
 
 /* Identity, time and size of the file at a path. */
@@ -21,7 +21,7 @@ struct sight {
     dev_t device;
     ino_t inode;
     struct timespec written;
-    int64_t size; /* -1: there was none */
+    int64_t size; /* -1: there was no file */
 };
 
 struct follow {
@@ -32,7 +32,7 @@ struct follow {
     bool open[ROWS_FILES];
     struct sight info, summary, outcome, file[ROWS_FILES];
     uint64_t heard_ns;   /* when a new record was last read */
-    double quiet_before; /* seconds without a new record when heard_ns was set */
+    double quiet_before; /* seconds without a new record that had passed when heard_ns was set */
 };
 
 static enum status look(const struct follow *f, const char *file, struct sight *out)
@@ -124,7 +124,7 @@ static enum status poll_file(struct follow *f, int i, bool *replaced)
     if (f->open[i]) {
         TRY(lines_refresh(&f->lines[i]));
     } else {
-        f->open[i] = true; /* drop() now closes it */
+        f->open[i] = true; /* from now on, drop() closes it */
         TRY(path_format(path, sizeof path, "%s/%s", f->dir, f->rows[i].file));
         TRY(lines_open(&f->lines[i], path));
     }
@@ -146,8 +146,8 @@ static enum status poll_documents(struct follow *f, bool *replaced)
     return run_load_end(f->run);
 }
 
-/* Seconds since the last record was written, computed from the time of day and the modification
- * times of the files. */
+/* Returns the seconds since the last record was written, computed from the time of day and the
+ * modification times of the files. */
 static double age(const struct follow *f)
 {
     double last = (double)f->info.written.tv_sec;
@@ -157,7 +157,7 @@ static double age(const struct follow *f)
     return fmax(0, floor(clock_wall_s()) - last);
 }
 
-/* Reads everything new. */
+/* Reads all new records. Sets *replaced if another run has replaced this one in the folder. */
 static enum status look_around(struct follow *f, bool *replaced)
 {
     bool first = !f->run, changed = first;

@@ -1,4 +1,4 @@
-/* Reading a run's folder repeatedly while it is being written.
+/* Reads a run's folder repeatedly while the run is writing it.
  *
  * Each call reads the lines appended since the last call; a line without its newline is read once
  * it is complete. When a run resumes, reading continues; when another run replaces it in the same
@@ -15,18 +15,19 @@ enum { FOLLOW_KEEP = 2048 };
 
 struct follow;
 
-/* STATUS_DATA for a folder without a run, and for records that are not as schema.h says. */
+/* Opens a run's folder. STATUS_DATA if the folder has no run, or if its records do not have the
+ * form of schema.h. */
 MUST_CHECK enum status follow_open(const char *dir, struct follow **out);
 
 /* Reads new records. After a failure the next call reads the run from its beginning. */
 MUST_CHECK enum status follow_poll(struct follow *f);
 
-/* The run as last read; NULL after a failure. Valid until the next call of follow_poll or
+/* Returns the run as last read; NULL after a failure. Valid until the next call of follow_poll or
  * follow_close. */
 const struct run *follow_run(const struct follow *f);
 
-/* Seconds since the last new record, computed from the files' times at first, then from this
- * process's clock. */
+/* Returns the seconds since the last new record. For the records of the first reading, they are
+ * computed from the files' times; for later records, from this process's clock. */
 double follow_quiet(const struct follow *f);
 
 void follow_close(struct follow *f); /* NULL is fine */

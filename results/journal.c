@@ -89,7 +89,7 @@ enum status journal_flush(struct journal *j, bool durable)
 {
     if (j->error || fflush(j->stream) != 0)
         return fail(j);
-    /* EINVAL: this file system does not support it; the write itself was accepted. */
+    /* EINVAL: this file system does not support fsync; the write itself has succeeded. */
     if (durable && fsync(fileno(j->stream)) != 0 && errno != EINVAL)
         return fail(j);
     return STATUS_OK;

@@ -1,4 +1,4 @@
-/* A file of lines that only grows: how a run's *.jsonl files are written.
+/* Appends lines to a file that only grows. A run's *.jsonl files are written in this way.
  *
  * Lines are buffered. A crash may leave a partial last line, which readers ignore and journal_open
  * removes. */
@@ -18,10 +18,11 @@ struct journal {
 };
 
 /* Opens `path` for appending. Removes a partial last line, and nothing else. Creates a missing
- * file. Refuses a symbolic link, and any other file that is not regular. */
+ * file. Fails if the file is a symbolic link or otherwise not regular. */
 MUST_CHECK enum status journal_open(struct journal *j, const char *path);
 
-/* Appends `size` bytes of whole lines. May return the failure to write an earlier line. */
+/* Appends `size` bytes of whole lines. The failure that it returns may be a failure to write an
+ * earlier line. */
 MUST_CHECK enum status journal_write(struct journal *j, const char *lines, size_t size);
 
 /* Appends `value`, which it takes over, as a line of at most LINE_MAX_BYTES (base/lines.h); `flags`

@@ -52,7 +52,7 @@ void nodes_free(struct nodes *nodes)
     *nodes = (struct nodes){0};
 }
 
-/* An untrusted name, cleaned for a message. */
+/* Returns an untrusted name, cleaned for a message. */
 static const char *shown(const char *name, char out[80])
 {
     text_clean(out, 80, name);
@@ -75,7 +75,8 @@ static enum status add_value(struct node_row *node, const char *metric, const js
     return STATUS_OK;
 }
 
-/* Fills in a zeroed node; the caller frees it, also after a failure. */
+/* Reads a node from its JSON object into a zeroed struct. The caller frees its contents, also after
+ * a failure. */
 static enum status node_parse(struct node_row *node, const json_t *object)
 {
     const char *name = json_text_at(object, "node"), *key;

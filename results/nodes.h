@@ -14,7 +14,7 @@
 enum {
     NODES_MAX = 65536,
     NODE_METRICS_MAX = 16384,
-    NODE_NAME_MAX = 256, /* sizes, with the NUL */
+    NODE_NAME_MAX = 256, /* the sizes of texts include the NUL */
     NODE_METRIC_MAX = 512,
     NODE_HARDWARE_MAX = 256,
 };
@@ -41,14 +41,14 @@ struct nodes {
 bool node_name_ok(const char *name);
 
 /* Adds the nodes of a file. STATUS_DATA, with the line's number, for a value that is not a number,
- * an invalid name, a node that `nodes` already has, a partial line, a file without nodes, or a
- * number beyond the limits above. */
+ * an invalid name, a node that `nodes` already has, a partial line, a file without nodes, or more
+ * nodes, metrics or bytes than the limits above. */
 MUST_CHECK enum status nodes_read(const char *path, struct nodes *nodes);
 
 /* Adds one node from its JSON object. STATUS_DATA as for nodes_read, without a line's number. */
 MUST_CHECK enum status nodes_add(struct nodes *nodes, const json_t *object);
 
-/* The value of a node's metric; NULL: it has no metric of that name. */
+/* Returns the value of a node's metric, or NULL if the node has no metric of that name. */
 const struct node_value *node_find(const struct node_row *node, const char *metric);
 
 void nodes_free(struct nodes *nodes); /* zeroed: no effect */

@@ -64,8 +64,9 @@ enum status outcome_write(const char *dir, int64_t attempt, enum status st, cons
 
 /* ---- processes ---- */
 
-/* Sets *ticks to the start of process `pid`, in clock ticks since the system started: field 22 of
- * /proc/PID/stat, found from the end of the name, which may have spaces. False: no such process. */
+/* Sets *ticks to the time at which process `pid` started, in clock ticks since the system started.
+ * This is field 22 of /proc/PID/stat. Fields are counted from the end of the process's name,
+ * because the name may contain spaces. Returns false if there is no such process. */
 static bool process_start_ticks(int64_t pid, int64_t *ticks)
 {
     char path[64], line[1024];
@@ -113,7 +114,8 @@ enum status outcome_process(json_t **out)
                     "system", system);
 }
 
-/* Whether the process of the last attempt still runs; RUN_UNKNOWN if it ran on another system. */
+/* Returns RUN_ALIVE if the process of the last attempt still runs, else RUN_GONE; RUN_UNKNOWN if it
+ * ran on another system. */
 static enum run_state look_for_process(const struct run *run)
 {
     char system[PROCESS_TEXT_MAX];
@@ -130,7 +132,7 @@ static enum run_state look_for_process(const struct run *run)
 
 /* ---- reading ---- */
 
-/* outcome.json, if the last attempt wrote it; else NULL. */
+/* Returns outcome.json if the last attempt wrote it, else NULL. */
 static const json_t *last_outcome(const struct run *run)
 {
     const json_t *attempt = json_object_get(run->outcome, "attempt");

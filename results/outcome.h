@@ -1,8 +1,10 @@
-/* How a run ended, in its outcome.json; and whether a run without one still runs.
+/* Records how a run ended, in its outcome.json, and finds out whether a run without this file still
+ * runs.
  *
- * Every orderly end writes the file: success, a signal, divergence, an error, a rank that was lost.
- * A process that is killed writes nothing: its process number in run.json shows whether it still
- * runs. The file names its attempt; readers ignore the file of an earlier attempt. */
+ * A run writes the file whenever it can handle its end: success, a signal, divergence, an error,
+ * the loss of a rank. A process that is killed writes nothing. Its process number in run.json then
+ * shows that it no longer runs. The file names its attempt; readers ignore the file of an earlier
+ * attempt. */
 #pragma once
 
 #include "results/run.h"
@@ -22,7 +24,7 @@ enum run_state {
     RUN_STATE_MAX,
 };
 
-/* A word or two for a table: "done", "diverged", "killed", "running" ... */
+/* Returns a word or two for a table: "done", "diverged", "killed", "running" ... */
 const char *run_state_str(enum run_state state);
 
 /* Writes dir/outcome.json: the run's status `st` and its explanation `message`, which for STATUS_OK
@@ -30,15 +32,16 @@ const char *run_state_str(enum run_state state);
 MUST_CHECK enum status outcome_write(const char *dir, int64_t attempt, enum status st,
                                      const char *message);
 
-/* This process, for run.json: its number, its start time and its system, which distinguish it from
- * another process with the same number. */
+/* Describes this process for run.json by its number, its start time and its system, which
+ * distinguish it from another process with the same number. */
 MUST_CHECK enum status outcome_process(json_t **out);
 
-/* The state of the last attempt according to its outcome; RUN_UNKNOWN without an outcome. */
+/* Returns the state of the last attempt according to its outcome; RUN_UNKNOWN without an
+ * outcome. */
 enum run_state outcome_recorded(const struct run *run);
 
-/* As outcome_recorded; but without an outcome, RUN_ALIVE or RUN_GONE if the run's process was
- * started on this system. */
+/* If there is an outcome, returns the same as outcome_recorded. Without an outcome, returns
+ * RUN_ALIVE or RUN_GONE if the run's process was started on this system, else RUN_UNKNOWN. */
 enum run_state outcome_state(const struct run *run);
 
 /* Writes a state of `run` as a sentence without a full stop, cleaned for display: "diverged, exit

@@ -22,7 +22,7 @@ enum cell { CELL_TEXT, CELL_COUNT, CELL_REAL };
 struct column {
     const char *name;
     enum cell cell;
-    size_t offset; /* offset in struct published_series, whose first point is the row */
+    size_t offset; /* offset in struct published_series; point[0] receives the numbers of the row */
     double max;
     bool required; /* the column is in every file, and its cells are never empty */
 };
@@ -93,7 +93,7 @@ static enum status text_read(const char *cell, const char *column, char out[PUBL
     return STATUS_OK;
 }
 
-/* A decimal number above 0 (accuracies may be 0). */
+/* Reads a decimal number above 0; an accuracy may also be 0. */
 static enum status real_read(const char *cell, const struct column *c, double *out)
 {
     char *end;

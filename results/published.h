@@ -1,9 +1,9 @@
-/* Reading published results: tables of throughput against devices (results/published).
+/* Reads published results: tables of throughput against devices (results/published).
  *
  * A file is CSV without quotes. A line "# source: TEXT" gives the source of the rows after it; all
  * other lines with '#' are comments. The first line without '#' names the columns, in any order;
- * "series" and "gpus" must be among them, and unknown columns are refused. A cell may be empty: not
- * known. */
+ * "series" and "gpus" must be among them, and an unknown column is an error. An empty cell means
+ * that the value is not known. */
 #pragma once
 
 #include "base/status.h"
@@ -17,7 +17,7 @@ struct published_point {
     int64_t gpus;
     int64_t batch_per_gpu;
     double images_per_s; /* throughput of all GPUs, without validation and checkpoints */
-    double train_time_s; /* of the whole training */
+    double train_time_s; /* seconds of the whole training */
     double top1, top5;   /* accuracy of validation at the end, percent */
     double efficiency;   /* throughput per GPU, in percent of that of the first row; only if the
                           * source states it */
@@ -43,8 +43,8 @@ struct published {
     struct published_series *series; /* (n >= 1) in the file's order, names all different */
 };
 
-/* STATUS_DATA, with file and line, for any other content. The caller frees with published_free,
- * which does nothing for a zeroed struct. */
+/* Reads a file. STATUS_DATA, with file and line, if its content has another form. The caller frees
+ * with published_free, which does nothing for a zeroed struct. */
 MUST_CHECK enum status published_load(const char *path, struct published *out);
 void published_free(struct published *p);
 
@@ -52,6 +52,7 @@ void published_free(struct published *p);
 MUST_CHECK enum status published_find(const struct published *p, const char *name,
                                       const struct published_series **out);
 
-/* Scaling efficiency of point i relative to the series' first point, in percent: computed from
- * throughput; if that is not known, as the source states it; NaN: neither is known. */
+/* Returns the scaling efficiency of point i relative to the series' first point, in percent.
+ * Computes it from throughput. If throughput is not known, returns the efficiency that the source
+ * states, or NaN if it states none. */
 double published_efficiency(const struct published_series *s, int i);

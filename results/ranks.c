@@ -35,7 +35,7 @@ static double column(const struct rank_record *r, size_t offset)
     return *(const double *)((const char *)r + offset);
 }
 
-/* Sums over epochs; doubles, so that counts in a damaged file cannot overflow them. */
+/* Sums over epochs. They are doubles, so that counts in a damaged file cannot overflow them. */
 struct rank_sum {
     double steps, images, total_s;
     double part[RANK_PARTS];
@@ -100,7 +100,8 @@ static void group_add(const struct group *g, struct rank_sum *sum)
     }
 }
 
-/* The attempt to evaluate; -1: none. */
+/* Returns the attempt to evaluate: the latest one in which several ranks completed an epoch; -1 if
+ * there is none. */
 static int64_t latest_attempt(const struct run *run)
 {
     int64_t attempt = -1;
@@ -136,8 +137,8 @@ static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
     return STATUS_OK;
 }
 
-/* Sets *median to the median of the typical time of `part` (RANK_OWN_PARTS: of own_s) over all
- * ranks but the slowest; x has space for r->n elements. */
+/* Sets *median to a median over all ranks but the slowest: of the typical time of `part` or, if
+ * `part` is RANK_OWN_PARTS, of own_s. `x` is working memory for r->n elements. */
 static enum status median_of_others(const struct ranks *r, int part, double *x, double *median)
 {
     struct stats t;

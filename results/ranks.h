@@ -1,4 +1,4 @@
-/* Which rank is a straggler.
+/* Finds out whether a run has a straggler, and which rank it is.
  *
  * Ranks that average gradients end every step together: in communication, the fast ranks wait for
  * the slow one. So ranks are compared by their own time per step, without communication: data, h2d,
@@ -6,10 +6,11 @@
  * their own times include waiting and differ less than their work.)
  *
  * The slowest rank is compared with the median of the other ranks: if it takes 20 % more time,
- * `behind` is 0.2. Some rank is always the slowest, if only by chance. It is a straggler where
- * `behind` is at least RANKS_BEHIND and at least four standard errors of the difference of the two
- * medians. (A median over steps has the standard error 1.2533 sigma / sqrt(steps); sigma is 1.4826
- * times the median absolute deviation.) So noise in a few steps does not make a straggler. */
+ * `behind` is 0.2. Some rank is always the slowest, if only by chance. The slowest rank is a
+ * straggler if `behind` is at least RANKS_BEHIND and at least four standard errors of the
+ * difference of the two medians. (A median over steps has the standard error 1.2533 sigma /
+ * sqrt(steps); sigma is 1.4826 times the median absolute deviation.) So noise in a few steps does
+ * not make a rank a straggler. */
 #pragma once
 
 #include "results/run.h"
@@ -28,9 +29,9 @@ enum rank_part {
     RANK_PARTS
 };
 
-/* A rank's mean step. */
+/* The mean step and the typical step of a rank. */
 struct rank_step {
-    const char *host; /* host from the run, as recorded, not cleaned */
+    const char *host; /* the rank's host, as recorded, not cleaned for display */
     double part[RANK_PARTS];
     /* Typical time of each part: the median over an epoch's steps, averaged over the epochs, so
      * that a few long steps do not count; if records have no medians, the mean. */
@@ -42,8 +43,9 @@ struct rank_step {
     double images_per_s; /* the rank's images divided by its own time: throughput without waiting */
 };
 
-/* The ranks of the latest attempt in which several ranks completed an epoch, over all epochs that
- * all of them completed. Earlier attempts may have had other ranks on other hosts. */
+/* The ranks of the latest attempt in which several ranks completed an epoch. Their times are means
+ * over the epochs that all of these ranks completed. Earlier attempts may have had other ranks on
+ * other hosts. */
 struct ranks {
     int64_t n;              /* 0: there is no such attempt, and the rest is zero */
     struct rank_step *rank; /* (n) */
@@ -51,19 +53,20 @@ struct ranks {
     double median_own_s;    /* median of the other ranks' own times */
     double behind;          /* the slowest rank's own time divided by that median, minus 1 */
     double noise;           /* four standard errors of `behind` */
-    bool slow;              /* it is a straggler: `behind` is at least `noise` and at least
-                             * RANKS_BEHIND */
+    bool slow;              /* the slowest rank is a straggler: `behind` is at least `noise` and at
+                             * least RANKS_BEHIND */
     enum rank_part part;    /* the part of the step in which the slowest rank exceeds the median of
                              * the others the most */
-    double part_s;          /* by how much it exceeds that median, seconds per step */
+    double part_s;          /* by how much the slowest rank exceeds that median, in seconds per
+                             * step */
 };
 
 #define RANKS_BEHIND 0.10
 
-/* STATUS_DATA for times out of range. The caller frees with ranks_free; `run` stays in use
- * until then. */
+/* Evaluates the records of a run's ranks. STATUS_DATA for times out of range. The caller frees with
+ * ranks_free; `run` stays in use until then. */
 MUST_CHECK enum status ranks_of(const struct run *run, struct ranks *ranks);
 void ranks_free(struct ranks *ranks);
 
-/* "data", "h2d" ...: the names of the records' columns. */
+/* Returns "data", "h2d" ..., which are in the names of the records' columns. */
 const char *rank_part_str(enum rank_part part);

@@ -22,11 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Longest delay after which another process can read a recorded step. */
+/* Longest time after recording a step until another process can read it. */
 #define FLUSH_NS UINT64_C(1000000000)
 
 struct record {
-    int lock; /* the folder, open and locked */
+    int lock; /* descriptor of the folder, which is locked */
     char dir[4096];
     struct journal steps, epochs;
     struct journal ranks;     /* open if this or an earlier attempt has several ranks */
@@ -35,8 +35,8 @@ struct record {
     int64_t n_ranks;          /* ranks with records of their own; 0 if there is only one rank */
     int64_t attempt;          /* from 0 */
     uint64_t opened_ns, flushed_ns;
-    double elapsed_before; /* of earlier attempts */
-    int64_t flushes;       /* of steps */
+    double elapsed_before; /* seconds of earlier attempts */
+    int64_t flushes;       /* number of times that steps were written to the operating system */
     const struct record_observer *observer;
     pthread_mutex_t fresh_lock; /* protects n_fresh and `fresh`, which the training and the
                                  * telemetry thread use */
@@ -111,8 +111,8 @@ static void observe_telemetry(struct record *r)
         r->observer->telemetry(r->observer->state, row, n);
 }
 
-/* Tries for 5 seconds, because ranks of a job that has just failed may hold the lock until they
- * exit. */
+/* Locks the folder. Tries for 5 seconds, because ranks of a job that has just failed may own the
+ * lock until they exit. */
 static int lock_with_retries(int fd)
 {
     enum { TRIES = 50 };
@@ -125,7 +125,8 @@ static int lock_with_retries(int fd)
     }
 }
 
-/* Creates the folder and locks it, for as long as the process or the record exists. */
+/* Creates the folder if it is missing, and locks it until the record is closed or the process
+ * ends. */
 static enum status record_open(const char *dir, const struct run_info *info, struct record **out)
 {
     enum status st;
@@ -317,8 +318,8 @@ enum status record_rank(struct record *r, const struct rank_record *rank)
     struct rank_record row = *rank;
     if (rank->rank < 0 || rank->rank >= r->n_ranks)
         return status_fail(STATUS_INVALID,
-                           "a record of rank %" PRId64 " in a run of %" PRId64 " ranks", rank->rank,
-                           r->n_ranks);
+                           "cannot record rank %" PRId64 " in a run of %" PRId64 " ranks",
+                           rank->rank, r->n_ranks);
     row.attempt = r->attempt;
     return journal_write(&r->ranks, line, schema_format(&rank_schema, &row, line));
 }
@@ -333,7 +334,7 @@ enum status record_telemetry(struct record *r, const struct telemetry_record *ro
         TRY(journal_open(&r->telemetry, path));
     }
     if (n > TELEMETRY_DEVICES_MAX)
-        return status_fail(STATUS_INVALID, "telemetry of %d devices", n);
+        return status_fail(STATUS_INVALID, "cannot record telemetry of %d devices", n);
     pthread_mutex_lock(&r->fresh_lock);
     for (int i = 0; i < n; i++) {
         r->fresh[i] = row[i];

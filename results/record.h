@@ -1,4 +1,4 @@
-/* Writing a run's folder while it trains.
+/* Writes a run's folder while the run trains.
  *
  *     TRY(record_create(dir, &info, &record));      or record_resume(...)
  *     ... record_step(record, &step) after each step; after each epoch record_rank(record, &rank)
@@ -23,16 +23,16 @@
 struct record;
 struct run_info;
 
-/* Callbacks after each record, on the training thread, between two steps: they must be fast, and
- * cannot fail a run. */
+/* Functions that are called after each record, on the training thread, between two steps. They must
+ * be fast, and cannot make the run fail. */
 struct record_observer {
     void *state;
     /* The record in `dir` is open; the run begins or resumes before global step `step`. */
     void (*begin)(void *state, const char *dir, const struct run_info *info, int64_t step);
     void (*step)(void *state, const struct step_record *step);
     void (*epoch)(void *state, const struct epoch_record *epoch);
-    /* The last sample of n devices, with a row each. Called before the next step, epoch or close.
-     * NULL: not wanted. */
+    /* Receives the last sample of `n` devices, one row per device. Called before the next call of
+     * step, epoch or close. NULL: not called. */
     void (*telemetry)(void *state, const struct telemetry_record *row, int n);
     void (*close)(void *state, bool finished); /* finished: the run is complete */
 };
@@ -95,7 +95,7 @@ MUST_CHECK enum status record_event(struct record *record, json_t *event);
 int64_t record_flushes(const struct record *record);
 
 /* Records that a checkpoint after `step` steps is in the folder, so that a resumed run can report
- * that it is missing. */
+ * if the checkpoint is missing. */
 MUST_CHECK enum status record_checkpoint(struct record *record, int64_t step);
 
 /* Once all else is on disk, writes summary.json (`summary` with "schema", "finished" and "elapsed"

@@ -1,16 +1,16 @@
-/* Inside results/: reads a run's records line by line (run.c). */
+/* Internal to results/: reads a run's records line by line (run.c). */
 #pragma once
 
 #include "results/run.h"
 
 /* A growing array of records of one kind, kept ascending by an int64_t key inside them. */
 struct rows {
-    const char *file; /* in the run's folder */
+    const char *file; /* name of the file in the run's folder */
     const char *name; /* name of the key in resume events */
     const struct schema *schema;
-    size_t size;    /* of a record */
+    size_t size;    /* of a record, in bytes */
     size_t key;     /* offset of the key */
-    size_t minor;   /* offset of the second key; equal to `key`: there is none */
+    size_t minor;   /* offset of the second key; equal to `key` if there is none */
     size_t elapsed; /* offset of `elapsed`, a double; 0: the record has none */
     char *row;
     int64_t n;

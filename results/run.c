@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit of the size of run.json and summary.json: far above their sizes, far below the memory. */
+/* Limit of the size of run.json and summary.json: far above their sizes, far below the machine's
+ * memory. */
 enum { DOCUMENT_MAX_BYTES = 16 << 20 };
 
 /* ---- records into arrays ---- */
@@ -24,7 +25,7 @@ static int64_t value_at(const char *row, size_t offset)
     return *(const int64_t *)(row + offset);
 }
 
-/* Drops the records from keys (key, minor) on, which earlier attempts wrote. */
+/* Drops the records whose keys are (key, minor) or greater. Earlier attempts wrote them. */
 static void rows_cut(struct rows *r, int64_t key, int64_t minor)
 {
     for (; r->n > 0; r->n--) {
@@ -69,7 +70,7 @@ static enum status event_apply(struct rows *r, const json_t *event, struct run *
     return run_add_attempt(run, event);
 }
 
-/* Refuses a rank that its attempt does not have. */
+/* Fails if the attempt of record `r` does not have the record's rank. */
 static enum status check_rank(const struct run *run, const struct rank_record *r)
 {
     int64_t n = run_attempt_ranks(run, r->attempt);
@@ -82,8 +83,8 @@ static enum status check_rank(const struct run *run, const struct rank_record *r
 static enum status row_append(struct rows *r, const json_t *object, struct run *run)
 {
     TRY(array_reserve_sized(&r->row, r->n, r->size, r->file));
-    /* The row is parsed after the last row and then moved, because rows_cut may free an earlier
-     * place for it. */
+    /* The row is parsed into the place after the last row. It is moved later, because rows_cut may
+     * drop rows before it. */
     char *parsed = r->row + (size_t)r->n * r->size;
     TRY(schema_parse(r->schema, object, parsed));
     if (r->schema == &rank_schema)
@@ -165,7 +166,8 @@ static enum status row_take(void *context, char *line, size_t size)
     return rows_line(into->rows, line, size, into->run);
 }
 
-/* Reads one file of records; a missing file counts as empty (the run was killed at its start). */
+/* Reads one file of records. A missing file counts as empty: a run that was killed at its start has
+ * not written it. */
 static enum status rows_load(struct rows *r, struct run *run)
 {
     char path[4096];
@@ -328,7 +330,7 @@ int64_t run_host_cores(const struct run *run, int64_t attempt)
     return json_is_integer(cores) && json_integer_value(cores) > 0 ? json_integer_value(cores) : 0;
 }
 
-/* Sorts equal host names together. */
+/* Compares host names for qsort, which brings equal names together. */
 static int compare_hosts(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -363,7 +365,7 @@ int64_t run_left_out(const struct run *run)
         n += run->epoch[i].bad_images;
     int64_t epochs = run->n_epochs ? run->epoch[run->n_epochs - 1].epoch + 1 : 0;
     for (int64_t i = run->n_steps - 1; i >= 0 && run->step[i].epoch >= epochs; i--)
-        n += run->step[i].bad_images; /* adds the images of an epoch that is not complete */
+        n += run->step[i].bad_images; /* adds the bad images of an epoch that is not complete */
     return n;
 }
 

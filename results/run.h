@@ -1,4 +1,4 @@
-/* Reading a run's folder back: the base of every plot, comparison and report.
+/* Loads a run's folder. Every plot, comparison and report uses this.
  *
  * The folder may be of any origin, damaged, or still being written. A partial last line and unknown
  * keys are ignored; any other difference from schema.h is STATUS_DATA, with the file and the line.
@@ -37,10 +37,11 @@ struct run {
     double elapsed;      /* elapsed seconds over all attempts, up to the last line */
 };
 
-/* Is there a run in this folder? */
+/* Returns whether there is a run in this folder. */
 bool run_exists(const char *dir);
 
-/* A folder without run.json, or no folder, is STATUS_DATA. The caller frees with run_free. */
+/* Loads a run, which the caller frees with run_free. STATUS_DATA if there is no folder, or no
+ * run.json in it. */
 MUST_CHECK enum status run_load(const char *dir, struct run **run);
 void run_free(struct run *run); /* NULL is fine */
 
@@ -52,7 +53,7 @@ MUST_CHECK enum status run_drop_weights(const char *dir);
 int64_t run_attempt_ranks(const struct run *run, int64_t attempt);
 const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank);
 
-/* Cores that the ranks of rank 0's host may use together; 0: not recorded. */
+/* Returns the number of cores that the ranks on rank 0's host may use together; 0: not recorded. */
 int64_t run_host_cores(const struct run *run, int64_t attempt);
 
 /* Sets the number of hosts of an attempt's ranks, and the largest number of ranks on one host; both
@@ -60,21 +61,22 @@ int64_t run_host_cores(const struct run *run, int64_t attempt);
 MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t *hosts,
                                  int64_t *ranks_per_host);
 
-/* Number of images left out because they could not be decoded, in training and validation of all
- * epochs; an image counts again in each epoch. */
+/* Returns the number of images left out of training and validation because they could not be
+ * decoded. An image counts again in each epoch. */
 int64_t run_left_out(const struct run *run);
 
-/* The first epoch whose validation reached --desired-acc; NULL: none, or there is no such setting.
- * Its `elapsed` is the time to accuracy. */
+/* Returns the first epoch whose validation reached --desired-acc, or NULL if there is no such epoch
+ * or no such setting. The epoch's `elapsed` is the time to accuracy. */
 const struct epoch_record *run_reached(const struct run *run);
 
-/* A setting of run.json's "config"; NULL where it is absent. */
+/* Returns a setting of run.json's "config", or NULL if it is absent. */
 const json_t *run_config(const struct run *run, const char *key);
 
-/* A setting as text or as a count; `otherwise` where it is absent or has another type. */
+/* Return a setting as text or as a count, or `otherwise` if the setting is absent or has another
+ * type. */
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise);
 int64_t run_config_count(const struct run *run, const char *key, int64_t otherwise);
 
-/* The number of first steps that statistics of throughput leave out: --warmup-steps, or 10 by
- * default, but at most the number that stats_warmup allows. */
+/* Returns the number of first steps that statistics of throughput leave out: --warmup-steps, or 10
+ * by default, but at most the number that stats_warmup allows. */
 int64_t run_warmup(const struct run *run);

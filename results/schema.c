@@ -24,7 +24,7 @@
 #define SENSOR(s, m)     FIELD(s, m, FIELD_SENSOR, true, 0, INFINITY)
 #define SHARE(s, m)      FIELD(s, m, FIELD_SENSOR, true, 0, 100)
 
-/* A column a line. */
+/* One column per line. */
 /* clang-format off */
 static const struct field step_fields[] = {
     COUNT(step_record, epoch),
@@ -185,7 +185,7 @@ void schema_number(const struct field *f, const void *record, char out[SCHEMA_NU
         snprintf(out, SCHEMA_NUMBER_MAX, "%.9g", real_of(f, record));
 }
 
-/* Whether a record's line leaves out this column. */
+/* Returns whether a record's line leaves out this column. */
 static bool is_left_out(const struct field *f, const void *record)
 {
     if (f->type == FIELD_SENSOR)

@@ -9,11 +9,11 @@
  *   summary.json  written when the run is complete, and only then
  *
  * A column has the name of its struct member; the writer and the reader use the same table. Numbers
- * keep nine significant digits, enough for a float; a double that is not finite is null; for a
- * sensor, its column is left out. A line with an "event" key is not a record: {"event": "resume",
- * "step": 400, "epoch": 3, ...} means that the run resumed there, and earlier attempts' records
- * from that step and epoch on no longer count; {"event": "checkpoint", "step": 400} in steps.jsonl
- * means that a checkpoint after that many steps was in the folder. */
+ * keep nine significant digits, enough for a float. A double that is not finite is written as null,
+ * except a sensor's, whose column is left out. A line with an "event" key is not a record:
+ * {"event": "resume", "step": 400, "epoch": 3, ...} means that the run resumed there. Earlier
+ * attempts' records from that step and epoch on then no longer count. {"event": "checkpoint",
+ * "step": 400} in steps.jsonl means that a checkpoint after that many steps was in the folder. */
 #pragma once
 
 #include "base/status.h"
@@ -58,8 +58,8 @@ struct step_record {
     int64_t workers;    /* decode workers; 0: synthetic tensors */
     int64_t bad_images; /* bad images in this batch, which are left out of loss and accuracy */
     double loss_scale;  /* loss scale used in this step; 0: no loss scaling, and no such column */
-    int64_t clean;      /* number of steps before this one without overflow since the scale last
-                         * changed; determines when the scale grows. No column when 0 */
+    int64_t clean;      /* number of steps without overflow since the loss scale last changed, not
+                         * counting this step; determines when the scale grows. No column when 0 */
     int64_t skipped;    /* 1: gradients overflowed, the weights are unchanged; no column when 0 */
     double elapsed;     /* seconds since the run began, over all its attempts; record_step fills it
                          * in */
@@ -80,10 +80,10 @@ struct epoch_record {
     double train_s, val_s, checkpoint_s;      /* wall-clock seconds of the parts of the epoch */
     double bytes_per_s, files_per_s;          /* read by the loaders while training */
     double decode_ms;                         /* per image, on one worker */
-    int64_t bad_images;                       /* of training and validation */
+    int64_t bad_images;                       /* bad images in training and validation */
     double loss_scale;                        /* loss scale after the epoch; 0: no loss scaling, and
                                                * no column */
-    int64_t clean;                            /* as in a step, after the epoch */
+    int64_t clean;                            /* as in struct step_record, after the epoch */
     int64_t skipped;                          /* steps skipped since the run began; no column when
                                                * 0 */
     double energy_j; /* energy of all devices while training, in this attempt only; 0: not measured,
@@ -106,7 +106,7 @@ struct rank_record {
     int64_t attempt; /* index of the attempt, to find ranks and hosts: 0 is the attempt in run.json,
                       * 1 the first resume; record_rank fills it in. No column when 0 */
     int64_t steps;
-    int64_t images; /* this rank's own */
+    int64_t images; /* images of this rank's batches */
     double data_s, h2d_s, forward_s, backward_s;
     double comm_s, comm_busy_s;
     double optimizer_s;
@@ -131,21 +131,21 @@ struct telemetry_record {
     double memory_clock_mhz;
     double power_w;  /* GPU: power of the board, averaged over up to a second; processors: average
                       * since the previous sample */
-    double energy_j; /* since the attempt began */
+    double energy_j; /* energy used since the attempt began */
     double temperature_c;
     double throttle;      /* why the clock is reduced, a sum of values of enum throttle; 0: it is
                            * not reduced */
     double ecc_corrected; /* memory errors since the driver was loaded */
     double ecc_uncorrected;
     double memory_bytes;      /* memory in use on the device, by all processes */
-    double busy, memory_busy; /* percent of time in which a kernel runs; in which memory is
-                               * accessed */
+    double busy, memory_busy; /* percent of time in which a kernel runs; percent of time in which
+                               * memory is accessed */
     double pcie_sent;         /* bytes/s, by the device */
     double pcie_received;
     double elapsed; /* seconds since the run began; record_telemetry fills it in */
 };
 
-/* Maximum number of devices of a process; higher device numbers are refused. */
+/* Maximum number of devices of a process; a higher device number is an error. */
 enum { TELEMETRY_DEVICES_MAX = 64 };
 
 /* The bits of telemetry_record.throttle, with NVML's values. */
@@ -189,7 +189,8 @@ extern const struct schema epoch_schema;     /* struct epoch_record */
 extern const struct schema rank_schema;      /* struct rank_record */
 extern const struct schema telemetry_schema; /* struct telemetry_record */
 
-/* A column's value as text, with nine significant digits; "" for a number that is not finite. */
+/* Writes a column's value as text, with nine significant digits; "" for a number that is not
+ * finite. */
 enum { SCHEMA_NUMBER_MAX = 32 };
 void schema_number(const struct field *f, const void *record, char out[SCHEMA_NUMBER_MAX]);
 
@@ -206,8 +207,8 @@ MUST_CHECK enum status schema_put(const struct schema *s, const void *record, js
  * number out of range are STATUS_DATA with a message such as "'loss' is missing". */
 MUST_CHECK enum status schema_parse(const struct schema *s, const json_t *object, void *record);
 
-/* Whether `value` has the form of "ranks" in run.json and in resume events: an array of objects
- * {"rank": 0, "host": "node1", "pid": 4711, "host_cores": 4, ...}, one for each rank, in the order
- * of ranks. "host_cores", which may be missing, is the number of cores that all ranks of the host
- * may use together. */
+/* Returns whether `value` has the form of "ranks" in run.json and in resume events: an array of
+ * objects {"rank": 0, "host": "node1", "pid": 4711, "host_cores": 4, ...}, one for each rank, in
+ * the order of ranks. "host_cores", which may be missing, is the number of cores that all ranks of
+ * the host may use together. */
 bool schema_is_rank_list(const json_t *value);

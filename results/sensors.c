@@ -12,7 +12,7 @@
 
 enum { N_THROTTLE = 9 };
 
-/* Indexed by the bit's number. */
+/* The names of the bits of enum throttle, indexed by the number of the bit. */
 static const char *const throttle_name[N_THROTTLE] = {
     "idle", "clocks setting", "power cap",   "hardware slowdown", "sync boost",
     "heat", "hardware heat",  "power brake", "display clocks"};
@@ -46,7 +46,7 @@ static int64_t device_count(const struct run *run)
     return n;
 }
 
-/* The first row of `device` at index i or later; NULL: there is none. */
+/* Returns the first row of `device` at index *i or later, or NULL if there is none. */
 static const struct telemetry_record *next_row(const struct run *run, int64_t device, int64_t *i)
 {
     for (; *i < run->n_telemetry; ++*i)
@@ -83,7 +83,7 @@ static double cover(struct coverage *c, double from, double to, double *images)
     return seconds;
 }
 
-/* One device's energy; joules_per_image is NaN where it was not measured. */
+/* Returns the energy of one device. joules_per_image is NaN if the energy was not measured. */
 static struct energy device_energy(const struct run *run, int64_t device)
 {
     struct energy e = {0};
@@ -108,7 +108,8 @@ static bool has_ranks(const struct run *run)
     return false;
 }
 
-/* The energy of the epochs that recorded their energy; joules_per_image is NaN if none did. */
+/* Returns the energy of the epochs whose records have it. joules_per_image is NaN if no record has
+ * it. */
 static struct energy epochs_energy(const struct run *run)
 {
     struct energy sum = {0};
@@ -160,7 +161,7 @@ static const struct sensor sensors[] = {
     SENSOR(ecc_corrected, DIGEST_RISE), SENSOR(ecc_uncorrected, DIGEST_RISE),
 };
 
-/* Adds one sensor of one device; `x` has space for all samples. */
+/* Adds the number for one sensor of one device. `x` is working memory for all samples. */
 static enum status add_sensor(const struct run *run, int64_t device, const struct sensor *s,
                               double *x, json_t *into)
 {

@@ -3,12 +3,12 @@
 
 #include "results/run.h"
 
-/* The bits of telemetry_record.throttle as text, joined by ", ": "power cap, heat"; "none" for 0;
- * "other" for bits without a name. */
+/* Writes the names of the bits of telemetry_record.throttle, joined by ", ", as in "power cap,
+ * heat"; "none" for 0; "other" for bits without a name. */
 enum { THROTTLE_WORDS_MAX = 160 };
 void throttle_words(uint32_t bits, char out[THROTTLE_WORDS_MAX]);
 
-/* The name of one bit; NULL: the bit has no name. */
+/* Returns the name of one bit; NULL if the bit has no name. */
 const char *throttle_word(uint32_t bit);
 
 struct energy {
@@ -17,17 +17,18 @@ struct energy {
     double images;           /* trained in that time */
 };
 
-/* Energy of all devices during training. Power is taken as constant between two samples of a
- * counter; only the time within steps counts, not validation, checkpoints and pauses. The samples
- * are those of rank 0's devices. For several ranks, the energy is therefore taken from the epochs'
- * records, which sum the counters of all ranks. NaN if a device's energy was not measured. */
+/* Returns the energy of all devices during training. Power is taken as constant between two samples
+ * of a counter; only the time within steps counts, not validation, checkpoints and pauses. The
+ * samples are those of rank 0's devices. For several ranks, the energy is therefore taken from the
+ * epochs' records, which sum the counters of all ranks. NaN if a device's energy was not
+ * measured. */
 struct energy energy_of(const struct run *run);
 
 /* Appends an object to `list` for each device of run->telemetry, as in sensors_add's "telemetry";
  * reads no other member of the run. */
 MUST_CHECK enum status sensors_devices(const struct run *run, json_t *list);
 
-/* Adds to `into`, each only where it was measured:
+/* Adds these members to `into`, each only if it was measured:
  *   energy     {joules_per_image, images_per_joule, joules, images}, see energy_of
  *   telemetry  an object for each device: {device, samples, clock_mhz, memory_clock_mhz,
  *              power_w: medians, temperature_c, memory_bytes: maxima, ecc_corrected,

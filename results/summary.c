@@ -90,7 +90,7 @@ static enum status slowest_rank(const struct run *run, json_t *into)
     return st;
 }
 
-/* Adds total / seconds; adds nothing if it is not known. */
+/* Adds the rate total / seconds. Adds nothing if the rate is not known. */
 static enum status put_rate(json_t *into, const char *key, double total, double seconds)
 {
     return isfinite(total / seconds) ? json_put(into, key, json_real(total / seconds)) : STATUS_OK;

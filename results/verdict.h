@@ -10,18 +10,18 @@
 enum verdict { VERDICT_PASS, VERDICT_SKIP, VERDICT_WARN, VERDICT_MISSING, VERDICT_FAIL };
 enum { VERDICTS = VERDICT_FAIL + 1 };
 
-/* "PASS", "SKIP", "WARN", "MISSING", "FAIL" */
+/* Returns "PASS", "SKIP", "WARN", "MISSING" or "FAIL". */
 const char *verdict_str(enum verdict v);
 
-/* The exit code for the counts of verdicts: 4 if one failed, else 5 if one is missing or none
- * passed, else 0. With `strict`, a warning counts as failed. */
+/* Returns the exit code for the counts of verdicts: 4 if one failed, else 5 if one is missing or
+ * none passed, else 0. With `strict`, a warning counts as failed. */
 int verdict_exit_code(const int count[VERDICTS], bool strict);
 
-/* {"PASS": n, ...}; NULL when memory is short. */
+/* Returns {"PASS": n, ...}, or NULL if there is no memory. */
 json_t *verdict_counts_json(const int count[VERDICTS]);
 
-/* A test suite in JUnit's XML. FAIL is a failure, MISSING an error; a warning passes. A failure to
- * add a case is returned by junit_write. */
+/* A test suite in JUnit's XML. FAIL is written as a failure, MISSING as an error; WARN passes. If
+ * junit_add fails, junit_write returns the failure. */
 struct junit {
     struct text_stream cases;
     int count[VERDICTS];
