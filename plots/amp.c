@@ -66,8 +66,8 @@ static enum status curve_table(const struct drawing *d, const struct figure *f, 
     return atomic_file_commit(&table);
 }
 
-/* Percent of the nonzero gradients that underflow, at loss scale 1 ("at_one") or at the current
- * loss scale ("at_scale"). */
+/* Sets *out to the percentage of the nonzero gradients that underflow, at loss scale 1 ("at_one")
+ * or at the current loss scale ("at_scale"). */
 static enum status lost_percent(const json_t *report, const char *at, double *out)
 {
     const json_t *all = json_object_get(json_object_get(report, "total"), "all");

@@ -1,4 +1,4 @@
-/* Draws learning curves against the epoch: loss of training and validation; accuracy of either. */
+/* Draws learning curves against the epoch: loss and accuracy, of training and of validation. */
 #include "base/array.h"
 #include "plots/figure.h"
 #include "plots/series.h"
@@ -14,7 +14,8 @@ enum { FEW_EPOCHS = 4 };
  * validation loss, as in early epochs, would flatten all other curves. */
 #define LOSS_REACH 1.5
 
-/* The member at `offset`; NaN where the figure has no such curve. */
+/* Returns the member at `offset`; NaN if `offset` is 0, which means that the figure has no such
+ * curve. */
 static double real_at(const void *record, size_t offset)
 {
     double v;
@@ -39,7 +40,8 @@ struct seen {
     double x_max, y_max, train_max;
 };
 
-/* Extends `max` and the axis by a value of curve i, and records in has[] that the curve has one. */
+/* Extends `max` and the axis to the value `y` of curve i, and records in has[] that the curve has a
+ * value. */
 static void see(struct seen *s, bool has[], double *max, int i, double y)
 {
     if (!isfinite(y))
@@ -121,7 +123,7 @@ done:
     return st;
 }
 
-/* The upper end of the y axis. */
+/* Returns the upper end of the y axis. */
 static double y_end(const struct seen *s, bool percent)
 {
     if (percent)

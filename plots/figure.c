@@ -30,10 +30,11 @@ enum status plot_size_check(const struct plot_size *s)
     double pixels = width_of(s) * dpi_of(s);
     if (pixels <= PLOT_MAX_PIXELS)
         return STATUS_OK;
-    return status_fail(STATUS_USAGE,
-                       "--width %g at --dpi %g is a picture of %.0f pixels: give at most %d; a PDF "
-                       "is sharp at any size",
-                       width_of(s), dpi_of(s), pixels, PLOT_MAX_PIXELS);
+    return status_fail(
+        STATUS_USAGE,
+        "--width %g at --dpi %g gives a picture %.0f pixels wide: give at most %d; a PDF "
+        "is sharp at any size",
+        width_of(s), dpi_of(s), pixels, PLOT_MAX_PIXELS);
 }
 
 static bool wanted(const struct plot_options *o, int format)

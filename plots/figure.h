@@ -1,5 +1,5 @@
 /* The data that the figures of a drawing share: its runs and their labels. Also functions that
- * write tables and settings for the gnuplot script of a figure. For plots/ alone. */
+ * write tables and settings for the gnuplot script of a figure. Internal to plots/. */
 #pragma once
 
 #include "base/file.h"
@@ -14,7 +14,7 @@
 enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = PALETTE_NAME_SIZE };
 
 /* A part of a step that never exceeds this fraction of the step is too small to see, and gets no
- * legend. */
+ * entry in the legend. */
 #define FIGURE_VISIBLE_SHARE 0.001
 
 /* Number of parts of a step, and maximum number of bars in a figure. */
@@ -29,8 +29,9 @@ struct drawing {
     char data[4096];                 /* the folder of scripts and tables */
     char (*label)[FIGURE_LABEL_MAX]; /* (n) all different */
     int look[FIGURE_BARS_MAX];       /* (n) colour and shape of each label (palette.h) */
-    int nth[FIGURE_BARS_MAX];    /* (n) earlier labels of this colour: repeats differ in shape */
-    double gap_s[PLOT_MAX_RUNS]; /* shortest pause between steps that is drawn, seconds */
+    int nth[FIGURE_BARS_MAX];        /* (n) number of earlier labels of this colour; labels of one
+                                      * colour differ in shape */
+    double gap_s[PLOT_MAX_RUNS];     /* shortest pause between steps that is drawn, seconds */
 };
 
 struct figure;
@@ -47,7 +48,7 @@ struct figure {
     figure_prepare *prepare;
     size_t train, val; /* curves: offsets in struct epoch_record; 0: no such curve */
     size_t step;       /* curves: offset in struct step_record */
-    const char *unit;  /* curves: of the y axis */
+    const char *unit;  /* curves: unit of the y axis */
 };
 
 /* The figures of runs; each in its own file. */
@@ -58,8 +59,8 @@ figure_prepare figure_curves, figure_lr, figure_throughput, figure_io, figure_sp
  * labels get a number at the end. (labels.c) */
 void labels_make(const struct run *const *run, int n, char (*label)[FIGURE_LABEL_MAX]);
 
-/* Take the looks of the labels from the palette of the options: each by its own name, or runs by
- * the names of their series. (labels.c) */
+/* Set the colour and the shape of each label from the palette of the options. labels_look looks up
+ * the label itself, labels_look_runs the name of the run's series. (labels.c) */
 void labels_look(struct drawing *d);
 void labels_look_runs(struct drawing *d);
 

@@ -18,7 +18,7 @@ enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT };
 
 struct axes {
     double x_low, x_high, rate_low, rate_high;
-    double checked_low, checked_high; /* ranks of the measured points */
+    double checked_low, checked_high; /* range of the ranks of the measured points */
     double spread;                    /* of a step: the largest ratio of p95 to p5 */
     bool has_part[PARTS];
 };
@@ -123,7 +123,7 @@ done:
     return st;
 }
 
-/* Sets the ideal throughput per rank to that of the first measured point. */
+/* Sets the ideal throughput per rank to the throughput per rank of the first measured point. */
 static enum status ideal_set(const json_t *measured, FILE *vars)
 {
     double ranks, rate, efficiency;

@@ -11,7 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The last line of the file `log` that is not blank, in which gnuplot reports the error. */
+/* Reads the last line of the file `log` that is not blank. In this line gnuplot reports an
+ * error. */
 static void last_line(int log, char *out, size_t size)
 {
     char text[2048];

@@ -1,4 +1,4 @@
-/* Draws the reading of files and their decoding against time. */
+/* Draws against time how fast files are read, and how long their decoding takes. */
 #include "plots/figure.h"
 #include "plots/series.h"
 

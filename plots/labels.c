@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Length of a folder's name in a legend; the rest is cut from its middle, because names tend to
+/* Longest name of a folder in a legend. A longer name is cut in its middle, because names tend to
  * differ at their beginning and end. */
 enum { NAME_BYTES = 32, NAME_HEAD = 12 };
 
@@ -58,8 +58,8 @@ void labels_look(struct drawing *d)
     palette_take(d->options->palette, d->n, (const char(*)[FIGURE_LABEL_MAX])d->label, d->look);
 }
 
-/* The first run of the series of run i: i itself, or an earlier run that differs only in its seed
- * from run i and from all others of the series. */
+/* Returns the first run of the series of run i. The runs of a series differ only in their seeds,
+ * and no two of them have the same seed. */
 static int series_of(const char (*key)[RUN_KEY_SIZE], const int64_t *seed, int i)
 {
     int first = i;

@@ -4,13 +4,13 @@
 
 #include <math.h>
 
-/* Marks on a run's line. */
+/* Number of marks on a run's line. */
 enum { MARKS = 10 };
 
 struct scale_range {
     double low, high, x_max;
     bool skipped;
-    int64_t rows; /* of the longest table */
+    int64_t rows; /* number of rows of the longest table */
 };
 
 static bool changes_after(const struct run *run, int64_t k)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* A schedule with more jumps than this is drawn like a smooth one. */
+/* A schedule with more jumps than this is drawn as a smooth curve. */
 enum { MAX_JUMPS = 200 };
 
 /* The axis is logarithmic if the ratio of the highest to the lowest rate is in this range. Below

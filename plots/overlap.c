@@ -67,8 +67,9 @@ static enum status sizes_read(const json_t *report, struct size size[SIZES_MAX],
     return STATUS_OK;
 }
 
-/* The place on the axis of one bucket for all gradients. It is 3 times the largest bucket size or 3
- * times the size of the gradients, whichever is larger, and so to the right of both. */
+/* Sets *place to the position, on the axis of bucket sizes, of one bucket for all gradients. It is
+ * 3 times the largest bucket size or 3 times the size of the gradients, whichever is larger, so
+ * that it is to the right of both. */
 static enum status place_of_one(const json_t *report, const struct size *size, int n, double *place)
 {
     double largest;
@@ -80,9 +81,10 @@ static enum status place_of_one(const json_t *report, const struct size *size, i
     return STATUS_OK;
 }
 
-/* Writes a row for each size: the place; in ms the median, p5 and p95 of gradients and the median
- * of backward; in percent hidden and hidden_even; 1 for the size with the lowest time, else 0. A
- * blank line ends the curves before one bucket for all gradients, which is drawn separately. */
+/* Writes a row for each size: its position; the median, p5 and p95 of `gradients` and the median of
+ * `backward`, in ms; `hidden` and `hidden_even`, in percent; 1 if the size has the lowest time,
+ * else 0. A blank line ends the curves before one bucket for all gradients, which is drawn
+ * separately. */
 static enum status table_write(const struct drawing *d, const struct figure *f,
                                const struct size *size, int n, double one)
 {
@@ -149,7 +151,7 @@ static enum status figure_overlap(const struct drawing *d, const struct figure *
     return STATUS_OK;
 }
 
-/* "resnet50, fp32, 224 px, batch 4, 2 ranks, sent as fp32" */
+/* Makes the label, such as "resnet50, fp32, 224 px, batch 4, 2 ranks, sent as fp32". */
 static enum status describe_overlap(struct drawing *d)
 {
     const json_t *c = json_object_get(d->report, "config");

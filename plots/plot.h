@@ -1,4 +1,4 @@
-/* Drawing records: runs, studies and single records in, PNG, SVG and PDF out.
+/* Draws runs, studies and single records as PNG, SVG and PDF.
  *
  * Runs:
  *   loss               training (dashed) and validation (solid) against the epoch; against the step
@@ -14,18 +14,15 @@
  *   telemetry          power, temperature and clock of the devices, and throttling, against time
  *   ranks              the parts of each rank's step, for several ranks; a straggler is marked
  *
- * Studies and published tables:
- *   training_throughput   images per second against devices, with ideal lines
- *   training_time         seconds of the whole training against devices, with ideal lines
- *   efficiency            percent of perfect scaling, by throughput and by wall-clock time
- *   scaling_weak          images per second and device, with a fixed batch per device
- *   scaling_strong        speed-up, with a fixed batch over all devices
- *   accuracy              top-1 and top-5 of the last validation against devices
- *   IO                    bytes per second that the loaders read, and that storage delivered,
- *                         against devices
- *   cell_split            the parts of a step's time, one bar for each cell
- * Figures of many lines are divided into panels with the same axes (study_panels.h). Bars are 95 %
- * intervals of the median over the repeats, if there are several.
+ * Studies and published tables: training_throughput images per second against devices, with ideal
+ * lines training_time seconds of the whole training against devices, with ideal lines efficiency
+ * percent of perfect scaling, by throughput and by wall-clock time scaling_weak images per second
+ * and device, with a fixed batch per device scaling_strong speed-up, with a fixed batch over all
+ * devices accuracy top-1 and top-5 of the last validation against devices IO bytes per second that
+ * the loaders read, and that storage delivered, against devices cell_split the parts of a step's
+ * time, one bar for each cell Figures of many lines are divided into panels with the same axes
+ * (study_panels.h). If a cell has several repeats, error bars are 95 % intervals of the median over
+ * the repeats.
  *
  * Single records:
  *   overlap    (bench overlap) against the bucket size: the time until all gradients are reduced,
@@ -41,12 +38,12 @@
  * Each figure is drawn by gnuplot from a script and tables that stay in "<out>/data", so that it
  * can be changed by hand and drawn again. Colours of series are those of Okabe and Ito, "Color
  * universal design", 2008, and two of Tol's "muted"; dashes and point shapes distinguish curves
- * without them. Colours of the parts of a step are others, those of Tol, "Colour schemes", 2021,
- * "light". So a colour has one meaning in all figures that share a palette (palette.h).
+ * even without colours. The parts of a step have other colours, those of Tol, "Colour schemes",
+ * 2021, "light". So a colour has one meaning in all figures that share a palette (palette.h).
  *
  * Every function creates the folder `out` if it is missing, and replaces the figures of an earlier
- * call. STATUS_DATA when no figure has data; STATUS_UNSUPPORTED when gnuplot is not installed: the
- * scripts and tables are then in place. */
+ * call. STATUS_DATA when no figure has data; STATUS_UNSUPPORTED when gnuplot is not installed; the
+ * scripts and tables have then been written. */
 #pragma once
 
 #include "base/status.h"
@@ -59,14 +56,15 @@
 
 enum { PLOT_MAX_RUNS = 16 };
 
-/* The size of PNG and PDF pictures. All of a picture scales with it; an SVG has no size. */
+/* The size of PNG and PDF pictures. Everything in a picture scales with this size. An SVG has no
+ * size. */
 struct plot_size {
     double width_in; /* inches; 0: PLOT_WIDTH_IN */
     int dpi;         /* pixels of a PNG per inch; 0: PLOT_DPI */
 };
 
-/* The defaults, and the greatest width of a PNG in pixels: the highest figures have five times
- * their width, and Cairo draws at most 32767 pixels. */
+/* The defaults, and the greatest width of a PNG in pixels. The highest figures are five times as
+ * high as wide, and Cairo draws at most 32767 pixels in one direction. */
 enum { PLOT_WIDTH_IN = 16, PLOT_DPI = 100, PLOT_MAX_PIXELS = 6400 };
 
 struct palette; /* palette.h */
@@ -78,9 +76,9 @@ struct plot_options {
     double ema;                /* weight of earlier values in the moving average of curves against
                                 * epochs, 0 (none) <= ema < 1 */
     const char *const *names;  /* (runs) names in legends; NULL: configuration and folder */
-    const char *const *series; /* (runs) names of their series, by which they are coloured; NULL:
-                                * runs that differ only in their seeds are a series, unless there
-                                * is no other */
+    const char *const *series; /* (runs) names of the runs' series, which determine their colours;
+                                * NULL: runs that differ only in their seeds are a series, unless
+                                * there is no other */
     struct palette *palette;   /* colours that several drawings share; NULL: none */
     FILE *written;             /* gets a line for each picture; NULL: none */
     FILE *left_out;            /* gets lines about figures, series and cells left out; NULL: none */
@@ -106,7 +104,7 @@ MUST_CHECK enum status plot_study(const struct analysis *a,
 MUST_CHECK enum status plot_published(const char *path, const char *out,
                                       const struct plot_options *options);
 
-/* Draws the single record in the file `path`, by the kind that the record names. STATUS_DATA for an
- * unknown kind, and for a damaged record. */
+/* Draws the single record in the file `path`. The record names its kind. STATUS_DATA for an unknown
+ * kind, and for a damaged record. */
 MUST_CHECK enum status plot_record(const char *path, const char *out,
                                    const struct plot_options *options);

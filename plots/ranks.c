@@ -10,7 +10,7 @@
 
 enum { HOST_MAX = 48 };
 
-/* A host's name for a table, with '?' for characters that are special to gnuplot. */
+/* Writes a host's name for a table, with '?' in place of characters that are special to gnuplot. */
 static void host_clean(char out[HOST_MAX], const char *host)
 {
     size_t n = 0;

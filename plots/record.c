@@ -27,7 +27,7 @@ static enum status record_draw(const struct record_figure *f, const char *path, 
 {
     bool some;
     TRY(f->describe(d));
-    if (d->n > 1) /* the label of a figure of one is a line below its title */
+    if (d->n > 1) /* in a figure with one curve, the label is a line below the title */
         labels_look(d);
     TRY(path_format(d->data, sizeof d->data, "%s/data", out));
     TRY(dir_make(d->data));

@@ -1,5 +1,5 @@
-/* Figures of single records: a record is one JSON object in a file, drawn as one figure. For plots/
- * alone. */
+/* Figures of single records: a record is one JSON object in a file, drawn as one figure. Internal
+ * to plots/. */
 #pragma once
 
 #include "plots/figure.h"

@@ -51,7 +51,8 @@ static const struct figure figures[] = {
 };
 enum { N_FIGURES = sizeof figures / sizeof *figures };
 
-/* Finds the shortest pause that is drawn: two median steps, but at least 0.5 % of the run. */
+/* Sets *gap_s to the duration of the shortest pause that is drawn: two median steps, but at least
+ * 0.5 % of the run. */
 static enum status pause_that_shows(const struct run *run, double *gap_s)
 {
     double median;
@@ -110,7 +111,8 @@ enum status plot_runs(const struct run *const *runs, int n, const char *out,
     if (n < 1 || n > PLOT_MAX_RUNS)
         return status_fail(STATUS_USAGE, "%d runs in one drawing: give 1 to %d", n, PLOT_MAX_RUNS);
     if (!(options->png || options->svg || options->pdf) || !(options->ema >= 0 && options->ema < 1))
-        return status_fail(STATUS_INVALID, "a drawing without a format, or with an average of %g",
+        return status_fail(STATUS_INVALID,
+                           "a drawing has no format, or %g as the weight of its average",
                            options->ema);
     char label[PLOT_MAX_RUNS][FIGURE_LABEL_MAX];
     struct drawing d = {

@@ -12,22 +12,23 @@
  * 2015, section 3). A NaN stays NaN and does not enter the average. */
 void series_ema(double *x, int64_t n, double past);
 
-/* The mean or the median of the finite values among x[i-half .. i+half]; NaN when there are none.
- * `scratch` has 2 * half + 1 elements. */
+/* Return the mean or the median of the finite values among x[i-half .. i+half]; NaN when there are
+ * none. `scratch` is working memory for 2 * half + 1 elements. */
 double series_mean_around(const double *x, int64_t n, int64_t i, int64_t half);
 double series_median_around(const double *x, int64_t n, int64_t i, int64_t half, double *scratch);
 
-/* The distance between kept elements when n elements are thinned to at most `most`; >= 1. */
+/* Returns the distance between the elements that remain when n elements are thinned to at most
+ * `most`; >= 1. */
 int64_t series_stride(int64_t n, int64_t most);
 
-/* The smallest of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 x 10^k that is >= x: the end of an axis. 1
- * unless x is finite and positive. */
+/* Returns the end of an axis: the smallest of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 x 10^k that is >=
+ * x. If x is not finite and positive, returns 1. */
 double series_ceiling(double x);
 
-/* The q-quantile of the finite values; NaN when there are none. */
+/* Sets *out to the q-quantile of the finite values; NaN when there are none. */
 MUST_CHECK enum status series_quantile(const double *x, int64_t n, double q, double *out);
 
-/* Did something else (validation, a checkpoint, a stop) take more than `gap_s` seconds between two
- * steps? The time of that activity is the time between the ends of the two steps, minus the
- * duration of the later step. */
+/* Returns whether something else (validation, a checkpoint, a stop) took more than `gap_s` seconds
+ * between two steps. The time of that activity is the time between the ends of the two steps, minus
+ * the duration of the later step. */
 bool series_gap(const struct step_record *before, const struct step_record *after, double gap_s);

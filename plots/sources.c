@@ -1,4 +1,4 @@
-/* Draws runs, a study, a record or a published table, as the given folders and files are. */
+/* Draws runs, a study, a record or a published table, depending on the given folders and files. */
 #include "plots/sources.h"
 
 #include "base/file.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Whether the path is a record, which is a file; a run is a folder. */
+/* Returns whether the path is a record. A record is a file, but a run is a folder. */
 static bool is_record(const char *path)
 {
     return path_exists(path) && !path_is_dir(path);
@@ -36,7 +36,7 @@ static bool is_published(const char *path)
 static enum status check(const struct plot_sources *c)
 {
     if (c->n == 0)
-        return status_fail(STATUS_USAGE, "no run to draw: give the folder of one");
+        return status_fail(STATUS_USAGE, "no run to draw: give the folder of a run");
     if (c->n > 1 && !c->out)
         return status_fail(STATUS_USAGE,
                            "several runs need a folder for their figures: give --out DIR");
@@ -64,7 +64,8 @@ static enum status load_published(const char *arg, struct published *set,
     return published_find(set, colon + 1, series);
 }
 
-/* The cell that represents a series: the largest one that has a result. NULL: none has a result. */
+/* Returns the cell that represents a series: the cell with most devices that has a result. NULL if
+ * no cell has a result. */
 static const struct analysis_cell *cell_of(const struct analysis *a, int64_t series)
 {
     const struct analysis_series *s = &a->series[series];
@@ -74,12 +75,13 @@ static const struct analysis_cell *cell_of(const struct analysis *a, int64_t ser
     return NULL;
 }
 
-/* Runs of a study, and the cells that they are of. */
+/* Runs of a study, with the cell of each run. */
 struct cell_runs {
     int n;
     struct run *run[PLOT_MAX_RUNS];
     const struct analysis_cell *cell[PLOT_MAX_RUNS];
-    const char *series[PLOT_MAX_RUNS]; /* in the legends of the study's figures */
+    const char *series[PLOT_MAX_RUNS]; /* names of the series in the legends of the study's
+                                        * figures */
 };
 
 static bool share_figures(const struct analysis_cell *a, const struct analysis_cell *b)
@@ -87,7 +89,8 @@ static bool share_figures(const struct analysis_cell *a, const struct analysis_c
     return strcmp(a->precision, b->precision) == 0 && strcmp(a->data, b->data) == 0;
 }
 
-/* Draws those runs whose cells have the precision and the data of `like`; NULL: all runs. */
+/* Draws the runs whose cells have the precision and the data of `like`, or all runs if `like` is
+ * NULL. */
 static enum status draw_runs_like(const struct cell_runs *r, const struct analysis_cell *like,
                                   const char *out, const struct plot_options *options)
 {
@@ -139,9 +142,9 @@ static enum status draw_groups(const struct cell_runs *r, const char *out,
     return STATUS_OK;
 }
 
-/* Draws the curves of runs of a study, in the colours of their series: for each series, the first
- * repeat of the cell that represents it, if the folder of the study has that run. More than
- * STUDY_PANEL_LINES runs are divided by precision and data. */
+/* Draws the curves of runs of a study, in the colours of their series. From each series, draws the
+ * first repeat of the cell that represents the series, if the study's folder has that run. More
+ * than STUDY_PANEL_LINES runs are divided by precision and data. */
 static enum status draw_cells(const struct plot_sources *c, const struct analysis *a,
                               const char entry[][FIGURE_LABEL_MAX], const char *out)
 {
@@ -209,8 +212,9 @@ done:
     return st;
 }
 
-/* Sets `out` to the folder of the figures: --out; else, for a published table NAME.csv, NAME-plots
- * in the current folder, because the table's folder may be read-only; else "plots" in dir[0]. */
+/* Sets `out` to the folder of the figures: --out, if it is given. For a published table NAME.csv,
+ * the default is NAME-plots in the current folder, because the table's folder may be read-only.
+ * Otherwise it is "plots" in dir[0]. */
 static enum status choose_out(const struct plot_sources *c, char out[4096])
 {
     const char *slash = strrchr(c->dir[0], '/'), *name = slash ? slash + 1 : c->dir[0];

@@ -10,7 +10,8 @@ struct plot_sources {
     const char *dir[PLOT_MAX_RUNS]; /* (n) folders of runs, the folder of a study, or the file of a
                                      * record or of a published table */
     int n;
-    const char *out; /* NULL: "plots" in dir[0]; of a published table NAME.csv, "NAME-plots" */
+    const char *out; /* folder of the figures; NULL: "plots" in dir[0] or, for a published table
+                      * NAME.csv, "NAME-plots" */
     const char *published[PLOT_PUBLISHED_MAX]; /* (n_published) FILE:SERIES, drawn with a study */
     int n_published;
     struct plot_options options;

@@ -19,9 +19,9 @@ enum lines_of { LINES_ALL, LINES_WEAK, LINES_STRONG };
 struct study_figure {
     struct figure figure;
     enum lines_of lines;
-    bool is_side_by_side; /* values often coincide */
+    bool is_side_by_side; /* points are drawn side by side, because values often coincide */
     bool is_sloped;       /* the ideal varies with the number of devices, so points are not moved
-                           * sideways: they could cross it */
+                           * sideways, where they could cross the ideal */
     struct axis axis[AXES];
 };
 
@@ -29,7 +29,7 @@ struct study_figure {
 struct study_drawing {
     struct drawing drawing;
     const struct study_lines *lines;
-    const bool *drawn; /* (lines) in this figure */
+    const bool *drawn; /* (lines) whether this figure draws the line */
     const struct study_panels *panels;
     const struct analysis *analysis; /* NULL: none */
 };
@@ -201,8 +201,9 @@ static void panels_of_all(const struct study_lines *l, struct study_panels *p)
     study_panels_choose(l, all, STUDY_ARCH, p);
 }
 
-/* Divides all lines of the study, so that a colour has one meaning in all its figures; then takes
- * out the lines that this figure does not draw, and the panels that are then empty. */
+/* Divides all lines of the study into panels, so that a colour has one meaning in all figures of
+ * the study. Then removes the lines that this figure does not draw, and the panels that this leaves
+ * empty. */
 static void panels_make(const struct study_lines *l, const bool drawn[], struct study_panels *p)
 {
     bool used[STUDY_LINES_MAX] = {false};

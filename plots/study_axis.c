@@ -40,7 +40,8 @@ struct ladder {
 
 enum { POWERS_OF_2, FIRST_DECIMAL, FEW_TICKS = 3 };
 
-/* From coarse to fine; the last entry is for axes on which FIRST_DECIMAL has too many ticks. */
+/* From coarse to fine, except the last entry, which is for axes on which FIRST_DECIMAL has too many
+ * ticks. */
 static const struct ladder ladders[] = {
     [POWERS_OF_2] = {2, 1, {1}},
     [FIRST_DECIMAL] = {10, 3, {1, 2, 5}},
@@ -76,7 +77,8 @@ int axis_log_ticks(double low, double high, bool powers_of_2, double tick[AXIS_T
     return n;
 }
 
-/* Ticks at multiples of 1, 2 or 5 times a power of 10; few of them, because panels are not tall. */
+/* Computes ticks at multiples of 1, 2 or 5 times a power of 10. There are only a few, because
+ * panels are not tall. */
 static int linear_ticks(double low, double high, double tick[AXIS_TICKS_MAX])
 {
     static const double nice[] = {1, 2, 5, 10};
@@ -97,7 +99,7 @@ static int linear_ticks(double low, double high, double tick[AXIS_TICKS_MAX])
  * scale. */
 #define PERCENT_LEAST 5.0
 
-/* The range of the axis: the range of the values and a margin. */
+/* Returns the range of the axis: the range of the values and a margin. */
 static struct range shown_of(enum axis_scale scale, bool is_log, struct range r)
 {
     double margin = fmax(0.08 * (r.high - r.low), 0.02 * r.high);
@@ -143,7 +145,7 @@ enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool
             x[n++] = l->line[i].point[k].devices;
     stats_sort(x, n);
     double low = n > 0 ? x[0] / 1.25 : 1, high = n > 0 ? x[n - 1] * 1.25 : 2;
-    /* Numbers closer than this factor would overlap. */
+    /* The numbers of two ticks closer than this factor would overlap. */
     double distance = pow(high / low, narrow ? 0.075 : 0.035);
     fputs("ticks = \"", vars);
     for (int i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* Ranges and ticks of the axes in figures of scaling. For plots/ alone. */
+/* Ranges and ticks of the axes in figures of scaling. Internal to plots/. */
 #pragma once
 
 #include "plots/study_line.h"
@@ -23,16 +23,16 @@ struct range {
     double low, high;
 };
 
-/* The range of a quantity over the lines that are drawn, including their error bars and ideals.
- * *bars becomes true if a value has an error bar. */
+/* Returns the range of a quantity over the lines that are drawn, including their error bars and
+ * ideals. *bars becomes true if a value has an error bar. */
 struct range axis_range(const struct study_lines *l, const bool *drawn, enum quantity q,
                         bool *bars);
 
 enum { AXIS_TICKS_MAX = 20 };
 
-/* Round numbers within low..high (0 < low < high), about evenly spaced on a logarithmic axis: 3 or
- * more wherever high is at least 2 * low; 0 when there would be more than AXIS_TICKS_MAX.
- * Ascending; returns their number. */
+/* Sets tick[] to ascending round numbers within low..high (0 < low < high), about evenly spaced on
+ * a logarithmic axis. Returns their number: at least 3 if high is at least 2 * low; 0 if there
+ * would be more than AXIS_TICKS_MAX. */
 int axis_log_ticks(double low, double high, bool powers_of_2, double tick[AXIS_TICKS_MAX]);
 
 /* Writes the settings y_low1, y_high1, y_log1, y_ticks1 ('': gnuplot chooses) and y_label1 for axis

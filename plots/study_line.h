@@ -1,5 +1,5 @@
 /* The lines of figures of scaling: quantities against the number of devices, from studies and from
- * published tables. For plots/ alone. */
+ * published tables. Internal to plots/. */
 #pragma once
 
 #include "plots/figure.h"
@@ -68,7 +68,7 @@ MUST_CHECK enum status study_lines_add_published(struct study_lines *l,
  * line; NULL: all lines). */
 void study_lines_vary(const struct study_lines *l, const bool *which, bool varies[STUDY_KEYS]);
 
-/* The values of the keys in `shown`, joined by `between`: "ddp amp". */
+/* Writes the values of the keys in `shown`, joined by `between`, such as "ddp amp". */
 void study_line_name(const struct study_line *l, const bool shown[STUDY_KEYS], const char *between,
                      char name[FIGURE_LABEL_MAX]);
 

@@ -12,7 +12,7 @@ static const enum study_key cut_keys[] = {STUDY_ARCH, STUDY_DATA, STUDY_PRECISIO
                                           STUDY_MODE};
 enum { N_KEYS = sizeof cut_keys / sizeof *cut_keys, N_CUTS = N_KEYS * (N_KEYS + 1) / 2 };
 
-/* A division by two keys; if both are the same, by one key. */
+/* Divides the lines by two keys, or by one key if a == b. */
 struct cut {
     enum study_key a, b;
 };
@@ -31,14 +31,14 @@ static void cuts_list(enum study_key first, struct cut cut[N_CUTS])
             cut[n++] = (struct cut){key[a], key[b]};
 }
 
-/* Whether the line belongs to the study. */
+/* Returns whether this figure draws line i and the line belongs to the study. */
 static bool has_keys(const struct study_lines *l, const bool drawn[], int i)
 {
     return drawn[i] && !l->line[i].is_published;
 }
 
-/* The index of the first line with line i's value of a key. That index represents the value, so
- * that values are in the order of the study. */
+/* Returns the index of the first line that has the same value of `key` as line i. The index
+ * represents the value, so that values are in the order of the study. */
 static int value_of(const struct study_lines *l, const bool drawn[], int i, enum study_key key)
 {
     for (int k = 0; k < i; k++)
@@ -55,7 +55,7 @@ static int values_of(const struct study_lines *l, const bool drawn[], enum study
     return n;
 }
 
-/* Sets p->panel and p->n; panels are in the order of the values of a, then of b. */
+/* Sets p->panel and p->n; panels are in the order of the values of cut->a, then of cut->b. */
 static void assign(const struct study_lines *l, const bool drawn[], const struct cut *cut,
                    struct study_panels *p)
 {
@@ -81,7 +81,7 @@ static void assign(const struct study_lines *l, const bool drawn[], const struct
     }
 }
 
-/* Number of lines in the fullest panel. */
+/* Returns the number of lines in the fullest panel. */
 static int fullest(const struct study_lines *l, const struct study_panels *p)
 {
     int count[STUDY_LINES_MAX] = {0}, most = 0;
@@ -91,8 +91,8 @@ static int fullest(const struct study_lines *l, const struct study_panels *p)
     return most;
 }
 
-/* Makes one panel. All lines are in the legend, so that a line looks the same in all such
- * figures. */
+/* Makes one panel. All lines are in the legend, so that a line looks the same in all figures with
+ * one panel. */
 static void whole(const struct study_lines *l, const bool drawn[], struct study_panels *p)
 {
     bool some = false; /* lines of the study */
@@ -135,8 +135,8 @@ static void name(const struct study_lines *l, const bool drawn[], const struct c
     }
 }
 
-/* Whether all lines of a panel have the network, the precision and the data of published line i,
- * which must all be known. */
+/* Returns whether all lines of a panel have the network, the precision and the data of published
+ * line i. Returns false if one of these three is not known. */
 static bool agrees(const struct study_lines *l, const struct study_panels *p, int panel, int i)
 {
     static const enum study_key keys[] = {STUDY_ARCH, STUDY_PRECISION, STUDY_DATA};
@@ -194,7 +194,8 @@ void study_panels_choose(const struct study_lines *l, const bool drawn[], enum s
     if (best.a == STUDY_KEYS) {
         whole(l, drawn, p);
     } else {
-        /* Two panels are drawn in a row, so the values of a key that has two values alternate. */
+        /* Two panels are drawn in a row. A key that has two values becomes the second key, so that
+         * each row has both values. */
         if (values_of(l, drawn, best.a) == 2 && values_of(l, drawn, best.b) > 2)
             best = (struct cut){best.b, best.a};
         assign(l, drawn, &best, p);
@@ -203,7 +204,8 @@ void study_panels_choose(const struct study_lines *l, const bool drawn[], enum s
     place_published(l, drawn, p);
 }
 
-/* Does every point of line i's ideal coincide with one of line k's, as far as can be seen? */
+/* Returns whether every point of line i's ideal coincides with a point of line k's ideal, as far as
+ * can be seen. */
 static bool lies_on(const struct study_line *i, const struct study_line *k, enum quantity q)
 {
     for (int a = 0; a < i->n; a++) {

@@ -1,4 +1,4 @@
-/* Dividing a figure of many lines into readable panels. For plots/ alone.
+/* Dividing a figure of many lines into readable panels. Internal to plots/.
  *
  * A figure of more than STUDY_PANEL_LINES lines is divided by one or two keys: lines with equal
  * values of these keys share a panel, and a legend common to all panels has the other keys.
@@ -23,7 +23,7 @@ struct study_panels {
 };
 
 /* `drawn` (lines): the lines of the figure. If they are too many for one panel, takes the first
- * division in which every panel has few enough lines and some panel has at least two. Divisions by
+ * division in which no panel has too many lines and some panel has at least two lines. Divisions by
  * one key precede divisions by two; `first` precedes the other keys, which are in the order
  * network, data, precision, scaling, mode. If no division meets the conditions, takes the one with
  * the fewest lines in a panel, or one panel. Panels are in the order of the values of one key, then
@@ -31,12 +31,13 @@ struct study_panels {
 void study_panels_choose(const struct study_lines *l, const bool drawn[], enum study_key first,
                          struct study_panels *p);
 
-/* Sets entry[i] to the name that line i has in the legends: the series of a study come first. */
+/* Sets entry[i] to the name that line i has in the legends. The lines of the study come before the
+ * published lines. */
 MUST_CHECK enum status study_entries(const struct analysis *a,
                                      const struct published_series *const *published, int n,
                                      char entry[STUDY_LINES_MAX][FIGURE_LABEL_MAX]);
 
-/* Whether the ideal of line i must be drawn. It need not if it coincides with the ideal of another
- * line in its panel. */
+/* Returns whether the ideal of line i must be drawn. It need not be drawn if another line in the
+ * panel has the same ideal. */
 bool study_panels_ideal(const struct study_panels *p, const struct study_lines *l, int i,
                         enum quantity q);

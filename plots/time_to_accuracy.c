@@ -1,4 +1,5 @@
-/* Draws the accuracy of validation against time, and the time that reached --desired-acc. */
+/* Draws the accuracy of validation against time, and marks the time at which it reached
+ * --desired-acc. */
 #include "plots/figure.h"
 
 #include <math.h>
@@ -8,7 +9,8 @@ struct reach {
     double x_max, y_max;
 };
 
-/* Rows "time top-1 reached target": `reached` is top-1 in the epoch that reached the target. */
+/* Writes rows "time top-1 reached target": `reached` is top-1 in the epoch that reached the
+ * target. */
 static enum status reach_table(const struct drawing *d, const struct figure *f, int i, double unit,
                                bool *has, struct reach *r)
 {

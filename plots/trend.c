@@ -153,7 +153,7 @@ static enum status figure_trend(const struct drawing *d, const struct figure *f,
     return STATUS_OK;
 }
 
-/* "resnet50 bf16 ddp, images_per_s (images/s)" */
+/* Makes the label of a series, such as "resnet50 bf16 ddp, images_per_s (images/s)". */
 static enum status describe_series(const json_t *series, char label[FIGURE_LABEL_MAX])
 {
     char text[2 * FIGURE_LABEL_MAX], metric[40];

@@ -58,7 +58,8 @@ void runs_free(struct runs *runs)
 
 /* ---- writing ---- */
 
-/* The link to a file: relative to the document's folder if the file is below it, else `path`. */
+/* Returns the link to a file: relative to the document's folder if the file is in that folder or
+ * below it, else `path`. */
 static const char *link_from(const char *document, const char *path)
 {
     const char *slash = strrchr(document, '/');
@@ -180,8 +181,8 @@ static void write_left_out(struct writer *w, struct table *left_out)
     writer_list(w, left_out);
 }
 
-/* Writes all records; the list `left_out`, which is empty, gets the error of each damaged
- * record. */
+/* Writes all records. Adds the error of each damaged record to the list `left_out`, which is empty
+ * at first. */
 static void write_items(struct writer *w, const struct items *items, struct table *left_out)
 {
     const char *place = "";
@@ -194,7 +195,8 @@ static void write_items(struct writer *w, const struct items *items, struct tabl
     }
 }
 
-/* Writes one document. Sets *damaged to the number of damaged records, and lists them on `said`. */
+/* Writes one document. Sets *damaged to the number of damaged records, and prints these to
+ * `said`. */
 static enum status write_document(const struct items *items, const struct format *format,
                                   const char *path, FILE *said, int *damaged)
 {
@@ -219,7 +221,8 @@ static enum status draw_all(const struct items *items, const struct plot_size *s
         enum status st = item_draw(&items->v[i], size, &palette);
         if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
             return st;
-        bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD; /* no figure of it */
+        /* records of this kind have no figure */
+        bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD;
         if (st != STATUS_OK && !plain && said)
             fprintf(said, "ampscale: figures not drawn: %s\n", status_message());
     }

@@ -17,7 +17,7 @@ struct report_config {
     const char *html;       /* file to write, with the pictures in it; NULL: none */
     bool draw;              /* first draw the figures of each record as PNG, SVG and PDF, into a
                              * folder next to it */
-    struct plot_size size;  /* of these figures */
+    struct plot_size size;  /* size of these figures */
     FILE *said; /* stream for a line per failed figure and per damaged record; NULL: none */
 };
 

@@ -11,7 +11,7 @@ enum { NAME_SIZE = 128, TEXT_SIZE = 512 };
 
 /* --- metrics of a check --- */
 
-/* The metric with the name <prefix><of>; NULL if it was not measured. */
+/* Returns the metric with the name <prefix><of>; NULL if it was not measured. */
 static const json_t *metric_of(const json_t *check, const char *prefix, const char *of)
 {
     const json_t *list = json_object_get(check, "metrics");
@@ -37,7 +37,7 @@ static const char *text_of(const json_t *check, const char *prefix, const char *
     return text ? text : "";
 }
 
-/* The rest of the metric's name after the prefix; NULL if the name has another prefix. */
+/* Returns the part of the metric's name after the prefix; NULL if the name has another prefix. */
 static const char *rest_of(const json_t *metric, const char *prefix)
 {
     const char *name = json_text_at(metric, "name");
@@ -52,7 +52,8 @@ static const char *const sides[][2] = {{"files_", "ampscale, from files"},
                                        {"peer_compile_", "PyTorch compile"},
                                        {"", "ampscale"}};
 
-/* Splits a metric's name: for "peer_eager_amp_256" returns "PyTorch eager"; *work is "amp_256". */
+/* Splits a metric's name: for "peer_eager_amp_256" returns "PyTorch eager", and sets *work to
+ * "amp_256". */
 static const char *side_of(const char *of, const char **work)
 {
     for (size_t i = 0;; i++) {
@@ -77,8 +78,8 @@ static void add_work(struct table *t, const char *work)
     table_add(t, "%s", rest ? rest : "");
 }
 
-/* The bound on images/s by the measured peaks, at the precision and batch of `work`; NAN if no
- * check timed the step's operations. */
+/* Returns the upper bound on images/s that follows from the measured peaks, at the precision and
+ * batch of `work`; NAN if no check timed the step's operations. */
 static double bound_of(const json_t *checks, const char *work)
 {
     for (size_t i = 0; i < json_array_size(checks); i++) {

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The median ratio to the base over the trials; NAN if no trial has the arm. */
+/* Returns the median, over the trials, of the arm's ratio to the base; NAN if no trial has the
+ * arm. */
 static double median_ratio(const json_t *trials, const char *arm)
 {
     enum { MOST = 10000 };
@@ -22,8 +23,8 @@ static double median_ratio(const json_t *trials, const char *arm)
     return n > 0 ? stats_median(x, n) : NAN;
 }
 
-/* The number of trials with this verdict. `counts`: {"REGRESSION": 3, ...}, without the verdicts
- * that no trial gave. */
+/* Returns the number of trials with this verdict. `counts` is {"REGRESSION": 3, ...}, without the
+ * verdicts that no trial gave. */
 static double verdict_count(const json_t *counts, const char *verdict)
 {
     return json_object_get(counts, verdict) ? json_number_at(counts, verdict) : 0;

@@ -20,8 +20,8 @@ bool figure_is_shown(enum item_kind kind, const char *figure)
     return kind != ITEM_RUNS;
 }
 
-/* The position of a picture among the pictures that are shown first; all other pictures have the
- * next position. */
+/* Returns the position of a picture among the pictures that are shown first. All other pictures get
+ * the position after these. */
 static int place_of(const char *figure)
 {
     static const char *const first[] = {"training_throughput.svg", "training_time.svg",

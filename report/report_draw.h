@@ -1,16 +1,16 @@
-/* Inside report/: drawing the figures of a record, and loading its runs. */
+/* Internal to report/: drawing the figures of a record, and loading its runs. */
 #pragma once
 
 #include "plots/plot.h"
 #include "report/report_scan.h"
 
-/* Draws with the colours of `palette` into the item's folder of figures. STATUS_UNSUPPORTED without
- * gnuplot; STATUS_DATA for a record without a figure. */
+/* Draws the figures of an item, with the colours of `palette`, into the item's folder of figures.
+ * STATUS_UNSUPPORTED without gnuplot; STATUS_DATA for a record without a figure. */
 MUST_CHECK enum status item_draw(const struct item *item, const struct plot_size *size,
                                  struct palette *palette);
 
-/* Whether a report shows the picture `figure` ("loss.svg") of an item of this kind. For ITEM_RUNS
- * it shows only learning curves, because a study compares times. */
+/* Returns whether a report shows the picture `figure` ("loss.svg") of an item of this kind. Of
+ * ITEM_RUNS, a report shows only learning curves, because a study compares times. */
 bool figure_is_shown(enum item_kind kind, const char *figure);
 
 /* Sorts names of pictures as a report shows them: first a study's main results, the rest by name.

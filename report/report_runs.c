@@ -84,7 +84,7 @@ static void add_run(struct table *t, const struct run *run)
         table_add(t, "%s%s%s", state, disturbed, noise);
 }
 
-/* The epoch with the best validation; NULL: nothing was validated. */
+/* Returns the epoch with the best validation; NULL if no epoch was validated. */
 static const struct epoch_record *best_validated(const struct run *run)
 {
     const struct epoch_record *best = NULL;
@@ -94,7 +94,8 @@ static const struct epoch_record *best_validated(const struct run *run)
     return best;
 }
 
-/* "61.2 s to 75 %": the time to --desired-acc, else to the best validation. */
+/* Adds the time to --desired-acc, such as "61.2 s to 75 %", or, without that setting, to the best
+ * validation. */
 static void add_time_to_accuracy(struct table *t, const struct run *run)
 {
     double target = json_number_value(run_config(run, "desired_acc"));
@@ -160,7 +161,7 @@ static void each_run(struct writer *w, struct run *const *runs, int n)
     writer_list(w, &items);
 }
 
-/* Prints a command line; leaves out --out, which only a resumed run needs, unless `out` is set. */
+/* Prints a command line. Unless `out` is set, leaves out --out, which only a resumed run needs. */
 static void print_command(FILE *to, const json_t *argv, bool out)
 {
     static const char name[] = "ampscale train"; /* one word of the record */
@@ -200,8 +201,8 @@ static enum status say_command(struct writer *w, const struct run *run)
     return STATUS_OK;
 }
 
-/* Compares two means over seeds: without a real difference, they differ by more than two standard
- * errors with a chance of 5 %. */
+/* Compares two means over seeds. If the runs differ only in their seeds, the means differ by more
+ * than two standard errors with a probability of 5 %. */
 static void say_difference(struct table *items, const struct group *first, const struct group *g)
 {
     double difference = g->mean - first->mean;
@@ -209,7 +210,7 @@ static void say_difference(struct table *items, const struct group *first, const
         return;
     double a = stats_stddev(first->top1, first->n), b = stats_stddev(g->top1, g->n);
     double chance = 2 * sqrt(a * a / first->n + b * b / g->n);
-    bool more = fabs(difference) > chance * (1 + 1e-6); /* beyond rounding */
+    bool more = fabs(difference) > chance * (1 + 1e-6); /* by more than rounding errors */
     table_add(items,
               "%s ends %.2f points %s %s, %s the difference that seeds alone explain (%.2f).",
               g->precision, fabs(difference), difference < 0 ? "below" : "above", first->precision,

@@ -26,7 +26,7 @@ static bool holds(const char *dir, const char *file)
     return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path && path_exists(path);
 }
 
-/* The kinds of records that a folder contains directly. */
+/* Whether a folder directly contains runs, and whether it directly contains other records. */
 struct contents {
     bool runs, records;
 };

@@ -1,4 +1,4 @@
-/* Inside report/: finding the records in a folder. */
+/* Internal to report/: finding the records in a folder. */
 #pragma once
 
 #include "report/report_sections.h"
@@ -12,7 +12,7 @@ enum item_kind {
 
 struct item {
     enum item_kind kind;
-    char path[REPORT_PATH_SIZE];    /* of the record */
+    char path[REPORT_PATH_SIZE];    /* path of the record */
     char place[REPORT_PATH_SIZE];   /* folder of the record; all records of a place are of one
                                      * machine */
     char figures[REPORT_PATH_SIZE]; /* folder of its pictures */
@@ -25,9 +25,9 @@ struct items {
 };
 
 /* Adds the records in `dir` and in its subfolders, but not those inside a record (such as an
- * acceptance); other folders and files are ignored. Sorted by place, then studies before runs
- * before files, then by name. STATUS_DATA if `dir` is not a folder, STATUS_IO if a folder cannot be
- * read.
+ * acceptance); other folders and files are ignored. Sorts the items by place, then by kind
+ * (studies, runs, files), then by name. STATUS_DATA if `dir` is not a folder, STATUS_IO if a folder
+ * cannot be read.
  */
 MUST_CHECK enum status items_scan(struct items *items, const char *dir);
 void items_free(struct items *items);

@@ -1,4 +1,4 @@
-/* Inside report/: a section for each kind of record. */
+/* Internal to report/: a section for each kind of record. */
 #pragma once
 
 #include "base/document.h"
@@ -28,7 +28,7 @@ void section_rows(struct writer *w, const json_t *record, const char *key);
  * unit. */
 void section_accept(struct writer *w, const char *name, const json_t *record);
 
-/* The function that writes the section of a record that is one JSON object, such as that of bench
- * overlap or of an acceptance; NULL for an unknown kind. */
+/* Returns the function that writes the section of a record. The record must be one JSON object,
+ * such as a record of bench overlap or of an acceptance. Returns NULL for an unknown kind. */
 typedef void record_section(struct writer *w, const char *name, const json_t *record);
 record_section *section_of_record(const json_t *record);

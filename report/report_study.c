@@ -15,7 +15,8 @@ static double step_of(const struct analysis_cell *c)
     return step;
 }
 
-/* Adds "1234 (1200 to 1250)"; without an interval, the number alone. */
+/* Adds a measure with its interval, as in "1234 (1200 to 1250)", or without an interval if it has
+ * none. */
 static void add_measure(struct table *t, const struct analysis_measure *m)
 {
     struct table parts = {0};
@@ -77,7 +78,7 @@ static void split(struct writer *w, const struct analysis *a)
     writer_table(w, &t);
 }
 
-/* The input of cells that read images. */
+/* Writes how fast the cells that read images read them. */
 static void input(struct writer *w, const struct analysis *a)
 {
     struct table t = table_begin("cell|>read MB/s|>files/s|>from storage MB/s|>device MB/s|>page "
@@ -129,8 +130,8 @@ static void say_series(struct table *items, const struct analysis *a,
               100 * last->efficiency, 100 * last->efficiency_wall, top1, last->verdict);
 }
 
-/* The cell that equals `c` except that it has the study's first precision; NULL: no such cell, or
- * it has no result. */
+/* Returns the cell that equals `c` except that it has the study's first precision; NULL if there is
+ * no such cell or it has no result. */
 static const struct analysis_cell *first_precision(const struct analysis *a,
                                                    const struct analysis_cell *c)
 {

@@ -56,7 +56,7 @@ struct session {
     struct expected *expected;    /* only on rank 0; NULL: no comparison (--expect) */
     struct telemetry *telemetry;  /* NULL: off */
     struct storage_meter storage; /* measures reads from the storage of the data */
-    struct load_meter load; /* measures the load of the host */
+    struct load_meter load;       /* measures the load of the host */
     struct load load_began;       /* load when the session was opened */
     struct session_reads {
         struct storage_bytes storage; /* fetched from storage */
