@@ -9,7 +9,7 @@
 struct worker_job {
     int64_t total;   /* number of items; each is processed once, and they are begun in order */
     int workers;     /* threads, >= 1 */
-    struct bar *bar; /* of the items that were begun; may be NULL */
+    struct bar *bar; /* shows the number of items begun; may be NULL */
     void *context;   /* passed to the functions below, and shared */
 
     /* Each thread calls `open` for its own state, and `close` at the end. */

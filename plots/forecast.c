@@ -19,7 +19,7 @@ enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT };
 struct axes {
     double x_low, x_high, rate_low, rate_high;
     double checked_low, checked_high; /* range of the ranks of the measured points */
-    double spread;                    /* of a step: the largest ratio of p95 to p5 */
+    double spread;                    /* the largest ratio of p95 to p5 of a step's time */
     bool has_part[PARTS];
 };
 
@@ -132,7 +132,8 @@ static enum status ideal_set(const json_t *measured, FILE *vars)
     return STATUS_OK;
 }
 
-/* Whether the band of the spread is wider than the line in it: the axis is 490 units high. */
+/* Returns whether the band of the spread is wider than the line in it. The axis is 490 units
+ * high. */
 static bool spread_is_visible(const struct axes *a)
 {
     double decades = log10(a->rate_high * 2) - log10(a->rate_low / 1.5);

@@ -82,7 +82,8 @@ enum status figure_io(const struct drawing *d, const struct figure *f, FILE *var
     }
     figure_set(vars, "x_max", range.x_max);
     figure_set(vars, "bytes_max", 1.1 * range.bytes_max);
-    /* Another factor, so that the curves do not coincide where all files have one size. */
+    /* The factor differs from that of the other axis, so that the curves do not coincide if all
+     * files have one size. */
     figure_set(vars, "files_max", 1.6 * range.files_max);
     figure_set(vars, "decode_max", range.decode_max > 0 ? 1.1 * range.decode_max : 1);
     return STATUS_OK;

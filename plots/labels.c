@@ -77,7 +77,8 @@ void labels_look_runs(struct drawing *d)
 {
     char key[PLOT_MAX_RUNS][RUN_KEY_SIZE], name[PLOT_MAX_RUNS][FIGURE_LABEL_MAX];
     int64_t seed[PLOT_MAX_RUNS];
-    bool is_one = !d->options->series; /* one series alone: its runs differ in colour too */
+    bool is_one = !d->options->series; /* if there is only one series, its runs have different
+                                        * colours */
     for (int i = 0; i < d->n; i++) {
         run_key(d->run[i], key[i], sizeof key[i]);
         seed[i] = run_config_count(d->run[i], "seed", 0);

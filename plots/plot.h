@@ -14,15 +14,18 @@
  *   telemetry          power, temperature and clock of the devices, and throttling, against time
  *   ranks              the parts of each rank's step, for several ranks; a straggler is marked
  *
- * Studies and published tables: training_throughput images per second against devices, with ideal
- * lines training_time seconds of the whole training against devices, with ideal lines efficiency
- * percent of perfect scaling, by throughput and by wall-clock time scaling_weak images per second
- * and device, with a fixed batch per device scaling_strong speed-up, with a fixed batch over all
- * devices accuracy top-1 and top-5 of the last validation against devices IO bytes per second that
- * the loaders read, and that storage delivered, against devices cell_split the parts of a step's
- * time, one bar for each cell Figures of many lines are divided into panels with the same axes
- * (study_panels.h). If a cell has several repeats, error bars are 95 % intervals of the median over
- * the repeats.
+ * Studies and published tables:
+ *   training_throughput   images per second against devices, with ideal lines
+ *   training_time         seconds of the whole training against devices, with ideal lines
+ *   efficiency            percent of perfect scaling, by throughput and by wall-clock time
+ *   scaling_weak          images per second and device, with a fixed batch per device
+ *   scaling_strong        speed-up, with a fixed batch over all devices
+ *   accuracy              top-1 and top-5 of the last validation against devices
+ *   IO                    bytes per second that the loaders read, and that storage delivered,
+ *                         against devices
+ *   cell_split            the parts of a step's time, one bar for each cell
+ * Figures of many lines are divided into panels with the same axes (study_panels.h). If a cell has
+ * several repeats, error bars are 95 % intervals of the median over the repeats.
  *
  * Single records:
  *   overlap    (bench overlap) against the bucket size: the time until all gradients are reduced,

@@ -83,16 +83,15 @@ void section_gate_quality(struct writer *w, const char *name, const json_t *reco
     writer_paragraph(
         w,
         "Each trial compares %.0f runs a side by 'ampscale compare' with its defaults: alpha %g, "
-        "threshold %g %%. All runs are of one program: those of the base, unchanged ones, and ones "
-        "that '--inject' slows down. They trained in turns, as with 'scripts/interleave', in a new "
-        "random order for each round. 'Regression' for unchanged runs is a false alarm, reported "
-        "in "
-        "either direction; for slower runs it is a slowdown found. Counts have the 95 %% interval "
-        "of "
-        "their rate. Trials of a pool share runs, so that their interval is "
-        "too narrow. 'Sides': without pairs ('--pair never'). 'Ratio': the median over the trials "
-        "of "
-        "the throughput's ratio to the base.",
+        "threshold %g %%. All runs are of one program: runs of the base, unchanged runs, and runs "
+        "that "
+        "'--inject' slows down. They trained in turns, as with 'scripts/interleave', in a new "
+        "random order for each round. For unchanged runs, 'regression' is a false alarm, in either "
+        "direction; for slower runs, it is a slowdown that was found. Counts have the 95 %% "
+        "interval of their rate. Trials of a pool share runs, so that their interval is too "
+        "narrow. "
+        "'Sides': without pairs ('--pair never'). 'Ratio': the median over the trials of the "
+        "throughput's ratio to the base.",
         json_number_at(record, "rounds"), json_number_at(record, "alpha"),
         100 * json_number_at(record, "threshold"));
     writer_code(w,

@@ -137,15 +137,16 @@ static void peers(struct writer *w, const char *name, const json_t *record)
             sides = peer_sides[i];
     writer_heading(w, 3, "Comparison with a reference program: %s", name);
     writer_paragraph(w, "%s", json_text_at(record, "device"));
-    writer_paragraph(w,
-                     "%s and %s%s%s%s, in turns: medians of %.0f rounds on %.0f threads, and the "
-                     "ratio of times with its minimum and maximum over the rounds; above 1 is "
-                     "slower. A row counts as slower if every round is above %.2f: %s.",
-                     sides.ours, sides.theirs, *peer ? " (" : "", peer, *peer ? ")" : "",
-                     json_number_at(record, "rounds"), json_number_at(record, "threads"),
-                     json_number_at(record, "limit"),
-                     json_is_true(json_object_get(record, "passed")) ? "no row does"
-                                                                     : "some rows do");
+    writer_paragraph(
+        w,
+        "%s and %s%s%s%s, in turns: medians of %.0f rounds on %.0f threads, and the "
+        "ratio of times with its minimum and maximum over the rounds; a ratio "
+        "above 1 means slower. A row counts as slower if its ratio is above %.2f in every "
+        "round: %s.",
+        sides.ours, sides.theirs, *peer ? " (" : "", peer, *peer ? ")" : "",
+        json_number_at(record, "rounds"), json_number_at(record, "threads"),
+        json_number_at(record, "limit"),
+        json_is_true(json_object_get(record, "passed")) ? "no row does" : "some rows do");
     write_command(w, "tests/peers/bench_peers.py ", bench, " build/release");
     section_rows(w, record, "rows");
 }

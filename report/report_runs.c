@@ -130,10 +130,10 @@ static void each_cost(struct writer *w, struct run *const *runs, int n)
                                  "MB/s|>files/s|>from storage MB/s|>page cache %");
     for (int i = 0; i < n; i++)
         add_cost(&t, runs[i]);
-    writer_paragraph(w,
-                     "Time of the whole training and throughput (median step, and by wall clock); "
-                     "what the loaders read, what the processes fetched from storage, and the "
-                     "share of the bytes that page caches served.");
+    writer_paragraph(
+        w, "Time of the whole training and throughput (median step, and by wall clock); "
+           "data read by the loaders and fetched from storage by the processes; the share "
+           "of the bytes that page caches served.");
     writer_table(w, &t);
 }
 

@@ -29,13 +29,13 @@ struct junit {
 };
 MUST_CHECK enum status junit_begin(struct junit *j);
 
-/* A value of a case, for programs. One without a text is left out. */
+/* A property of a case, for programs that read the file. A property without a text is left out. */
 struct junit_property {
     const char *name, *text;
 };
 
-/* A case. `type` (NULL: the verdict) and `message` describe one that did not pass; the message is
- * also the output of every case, so that one that passed shows its numbers. */
+/* A case. `type` (NULL: the verdict) and `message` describe a case that did not pass. The message
+ * is also written as the output of every case, so that a case that passed shows its numbers too. */
 struct junit_case {
     const char *class, *name;
     enum verdict verdict;

@@ -61,7 +61,7 @@ static void print_line(const struct progress *p, int64_t i)
     fflush(p->out);
 }
 
-/* Draws the bar with the fields next to it. */
+/* Draws the bar, with the fields after it. */
 static void draw_bar(struct progress *p, int64_t i)
 {
     enum { FIELDS = 5 };

@@ -201,7 +201,7 @@ static enum status add_storage(const struct session *s, json_t *io)
                     json_finite(storage_cached_percent(r->storage.process, r->loaders)));
 }
 
-/* Adds whether other work disturbed the run. */
+/* Adds to the summary whether other work disturbed the run. */
 static enum status add_noise(const struct session *s, const struct run *run, json_t *summary)
 {
     struct noise noise;
