@@ -114,9 +114,9 @@ static enum status build_table(const struct resize_axis *a, bool flip, struct re
     return STATUS_OK;
 }
 
-/* sum[j] += weight[k] * src[k * stride + j] for k from 0 to 3: each sum is loaded and stored once
- * for four products. If there are fewer than four rows, row 0 with weight 0 replaces the missing
- * ones. */
+/* Adds four weighted rows: sum[j] += weight[k] * src[k * stride + j] for k from 0 to 3. Each sum is
+ * loaded and stored once for four products. If there are fewer than four rows, row 0 with weight 0
+ * replaces the missing ones. */
 static void add_rows(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
                      int32_t *sum)
 {
@@ -131,7 +131,8 @@ static void add_rows(const uint8_t *src, size_t stride, const int16_t *weight, i
                   w[2] * (int16_t)row[2][j] + w[3] * (int16_t)row[3][j];
 }
 
-/* line[j] = sum over k of weight[k] * src[k * stride + j]: at most 22 bits, exact in a float. */
+/* Sets line[j] to the sum over k of weight[k] * src[k * stride + j]. It has at most 22 bits, so
+ * that it is exact in a float. */
 static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
                        float *line)
 {

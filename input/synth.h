@@ -33,5 +33,5 @@ struct synth_config {
  * files would remain among the new ones). */
 MUST_CHECK enum status synth_write(const struct synth_config *config);
 
-/* STATUS_DATA if `dir` is a synthetic set that is incomplete; other folders are accepted. */
+/* Returns STATUS_DATA if `dir` is an incomplete synthetic set. Accepts all other folders. */
 MUST_CHECK enum status synth_check_complete(const char *dir);

@@ -87,7 +87,7 @@ struct plot_options {
     FILE *left_out;            /* gets lines about figures, series and cells left out; NULL: none */
 };
 
-/* STATUS_USAGE if a PNG of this size is wider than PLOT_MAX_PIXELS. */
+/* Returns STATUS_USAGE if a PNG of this size is wider than PLOT_MAX_PIXELS. */
 MUST_CHECK enum status plot_size_check(const struct plot_size *size);
 
 /* Draws `n` runs (1 to PLOT_MAX_RUNS). */

@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exponential moving average in place, with the weight `past` (0 <= past < 1) on earlier values;
- * divided by 1 - past^t, so that the first values are not biased towards 0 (Kingma and Ba, "Adam",
- * 2015, section 3). A NaN stays NaN and does not enter the average. */
+/* Replaces `x` by its exponential moving average, with the weight `past` (0 <= past < 1) on earlier
+ * values. The average of the first t values is divided by 1 - past^t, so that it is not biased
+ * towards 0 (Kingma and Ba, "Adam", 2015, section 3). A NaN stays NaN and does not enter the
+ * average. */
 void series_ema(double *x, int64_t n, double past);
 
 /* Return the mean or the median of the finite values among x[i-half .. i+half]; NaN when there are

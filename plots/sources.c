@@ -14,7 +14,7 @@ static bool is_record(const char *path)
     return path_exists(path) && !path_is_dir(path);
 }
 
-/* Whether the path is a folder or a file that `ampscale study` has written. */
+/* Returns whether the path is a folder or a file that `ampscale study` has written. */
 static bool is_study(const char *path)
 {
     char inside[4096];
@@ -26,7 +26,7 @@ static bool is_study(const char *path)
     return is_record(inside);
 }
 
-/* Whether the path is a published table (results/published.h). */
+/* Returns whether the path is a published table (results/published.h). */
 static bool is_published(const char *path)
 {
     size_t n = strlen(path);

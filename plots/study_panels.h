@@ -22,12 +22,13 @@ struct study_panels {
                                                     * in a panel */
 };
 
-/* `drawn` (lines): the lines of the figure. If they are too many for one panel, takes the first
- * division in which no panel has too many lines and some panel has at least two lines. Divisions by
- * one key precede divisions by two; `first` precedes the other keys, which are in the order
- * network, data, precision, scaling, mode. If no division meets the conditions, takes the one with
- * the fewest lines in a panel, or one panel. Panels are in the order of the values of one key, then
- * of the other, then of the published lines that have panels of their own. */
+/* Divides the lines of a figure, which `drawn` (lines) marks, into panels. If there are too many
+ * lines for one panel, takes the first division in which no panel has too many lines and some panel
+ * has at least two lines. Divisions by one key precede divisions by two; `first` precedes the other
+ * keys, which are in the order network, data, precision, scaling, mode. If no division meets the
+ * conditions, takes the one with the fewest lines in a panel, or one panel. Panels are in the order
+ * of the values of one key, then of the other, then of the published lines that have panels of
+ * their own. */
 void study_panels_choose(const struct study_lines *l, const bool drawn[], enum study_key first,
                          struct study_panels *p);
 

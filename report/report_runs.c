@@ -123,7 +123,7 @@ static void add_cost(struct table *t, const struct run *run)
     table_add_number(t, json_number_at(io, "cached_percent"), 1);
 }
 
-/* Time, throughput and input of each run. */
+/* Writes the time, the throughput and the input of each run. */
 static void each_cost(struct writer *w, struct run *const *runs, int n)
 {
     struct table t = table_begin("run|>training s|>images/s|>by wall clock|time to accuracy|>read "

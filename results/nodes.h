@@ -36,8 +36,8 @@ struct nodes {
     struct node_row *node;
 };
 
-/* Whether a node's name has only letters, digits, '.', '-' and '_', and begins with a letter or a
- * digit, so that it can be part of a scheduler's list and of a path. */
+/* Returns whether a node's name has only letters, digits, '.', '-' and '_', and begins with a
+ * letter or a digit, so that it can be part of a scheduler's list and of a path. */
 bool node_name_ok(const char *name);
 
 /* Adds the nodes of a file. STATUS_DATA, with the line's number, for a value that is not a number,
@@ -53,5 +53,6 @@ const struct node_value *node_find(const struct node_row *node, const char *metr
 
 void nodes_free(struct nodes *nodes); /* zeroed: no effect */
 
-/* Atomically writes each member of `nodes`, {name: {"node": name, ...}}, as an object on a line. */
+/* Writes each member of `nodes`, {name: {"node": name, ...}}, as an object on one line. The file is
+ * written atomically. */
 MUST_CHECK enum status nodes_write(const json_t *nodes, const char *path);

@@ -60,8 +60,8 @@ static struct group group_at(const struct run *run, int64_t begin)
     return g;
 }
 
-/* Whether all ranks of the attempt have a record with steps and times in this group. The records
- * are in order and without duplicates, so comparing their number suffices. */
+/* Returns whether all ranks of the attempt have a record with steps and times in this group. The
+ * records are in order and without duplicates, so comparing their number suffices. */
 static bool is_whole(const struct run *run, const struct group *g)
 {
     if (g->n != run_attempt_ranks(run, g->row->attempt))

@@ -91,7 +91,8 @@ MUST_CHECK enum status record_sync(struct record *record);
  * kinds that they do not know. */
 MUST_CHECK enum status record_event(struct record *record, json_t *event);
 
-/* Number of times so far that record_step or record_epoch has written to the operating system. */
+/* Returns the number of times so far that record_step or record_epoch has written to the operating
+ * system. */
 int64_t record_flushes(const struct record *record);
 
 /* Records that a checkpoint after `step` steps is in the folder, so that a resumed run can report

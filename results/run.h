@@ -48,8 +48,9 @@ void run_free(struct run *run); /* NULL is fine */
 /* Removes the weights from a run's folder: they are large, and its record does not need them. */
 MUST_CHECK enum status run_drop_weights(const char *dir);
 
-/* run_attempt_ranks: the number of ranks of an attempt (from 0); 0: it had one rank, or there is no
- * such attempt. run_rank_host: the recorded host of a rank; clean the text before printing it. */
+/* run_attempt_ranks returns the number of ranks of an attempt (numbered from 0), or 0 if the
+ * attempt had one rank or does not exist. run_rank_host returns the recorded host of a rank; clean
+ * the text before printing it. */
 int64_t run_attempt_ranks(const struct run *run, int64_t attempt);
 const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank);
 

@@ -21,7 +21,8 @@ enum status divergence_check_loss(double loss, const char *what, ...)
                        isnan(loss) ? "not a number" : "infinite");
 }
 
-/* Whether the run has a checkpoint to resume from. Checkpoints contain finite values only. */
+/* Returns whether the run has a checkpoint to resume from. Checkpoints contain finite values
+ * only. */
 static bool has_checkpoint(const struct session *s)
 {
     char path[4096];

@@ -7,7 +7,8 @@
 
 #include "runners/session.h"
 
-/* STATUS_OK for a finite loss, else STATUS_DIVERGED; `what` (printf) names the loss. */
+/* Returns STATUS_OK for a finite loss, else STATUS_DIVERGED. `what` (printf) names the loss in the
+ * message. */
 MUST_CHECK enum status divergence_check_loss(double loss, const char *what, ...) PRINTF_LIKE(2, 3);
 
 /* Extends this thread's message of STATUS_DIVERGED to the one line that the user sees. */

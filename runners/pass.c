@@ -99,8 +99,8 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
     return pass_account(s, s->val_loader, "validation", seen, 0, n);
 }
 
-/* A validation loss that is not finite ends an evaluation. In training it only causes a warning,
- * because the weights may still be finite; checkpoint_prepare checks them. */
+/* Checks the validation loss. A loss that is not finite ends an evaluation. In training it only
+ * causes a warning, because the weights may still be finite; checkpoint_prepare checks them. */
 static enum status check_loss(const struct session *s, double loss)
 {
     enum status st = divergence_check_loss(loss, "the validation loss");

@@ -211,7 +211,7 @@ static enum status add_noise(const struct session *s, const struct run *run, jso
     return json_put(summary, "noise", noise_json(&noise));
 }
 
-/* The summary is computed from the records, so that it includes earlier attempts. */
+/* Computes the summary from the records, so that it includes earlier attempts. */
 enum status run_summary_finish(struct session *s)
 {
     enum status st;

@@ -71,13 +71,13 @@ struct session {
     uint64_t seen; /* sum of batch.seen of this rank's training batches in this epoch */
 };
 
-/* Whether this is rank 0, which writes records, checkpoints and progress. */
+/* Returns whether this is rank 0, which writes records, checkpoints and progress. */
 static inline bool session_leads(const struct session *s)
 {
     return s->world.rank == 0;
 }
 
-/* The faults that are injected into this run; NULL: none. */
+/* Returns the faults that are injected into this run; NULL if there are none. */
 static inline const struct inject *session_faults(const struct session *s)
 {
     return inject_any(&s->inject) ? &s->inject : NULL;
@@ -90,9 +90,10 @@ static inline const struct inject *session_faults(const struct session *s)
 MUST_CHECK enum status session_open(struct session *s, const struct train_config *config, int argc,
                                     char *const *argv, FILE *out);
 
-/* With one rank, returns `st`. With several, a failure on one rank ends the whole job: the other
- * ranks fail, and this function does not return. If all ranks have the same failure (`agreed`),
- * rank 0 records and prints its message, and all ranks return `st` with an empty message. */
+/* Handles failure `st`. With one rank, returns `st`. With several ranks, a failure on one rank ends
+ * the whole job: the other ranks fail, and this function does not return. If all ranks have the
+ * same failure (`agreed`), rank 0 records and prints its message, and all ranks return `st` with an
+ * empty message. */
 MUST_CHECK enum status session_fail(struct session *s, enum status st);
 
 /* Closes everything and returns the result of the run. If `st` is a failure, the result is `st`
@@ -142,11 +143,11 @@ MUST_CHECK enum status session_checkpoint(struct session *s);
  * says. Does nothing without that setting. */
 MUST_CHECK enum status session_keep_checkpoint(struct session *s, int64_t epoch);
 
-/* --on-save: asks for a run of the command if records have been written to the operating system
- * since the last request. `now`: even if the last request was less than 10 seconds ago. */
+/* With --on-save, asks for a run of the command if records have been written to the operating
+ * system since the last request. `now`: even if the last request was less than 10 seconds ago. */
 MUST_CHECK enum status session_saved_records(struct session *s, bool now);
 
-/* --on-save: runs the command a last time, and waits for it. */
+/* With --on-save, runs the command a last time, and waits for its end. */
 MUST_CHECK enum status session_end_saves(struct session *s);
 
 /* --- Settings: compared between ranks, and recorded (session_record.c) --- */

@@ -46,7 +46,7 @@ MUST_CHECK enum status train_config_json(const struct train_config *c,
                                          const struct train_setting *resolved, unsigned without,
                                          json_t **out);
 
-/* Whether run.json's setting `key` affects no bit of the results (TRAIN_NEUTRAL). */
+/* Returns whether run.json's setting `key` affects no bit of the results (TRAIN_NEUTRAL). */
 bool train_key_is_neutral(const char *key);
 
 /* Values of training's flags that flags of other commands share. */

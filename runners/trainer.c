@@ -124,7 +124,8 @@ static enum status end_step(struct session *s, struct step_queue *q, struct prog
     return STATUS_OK;
 }
 
-/* True if the run should stop before optimizer step `step`, within an epoch or between two. */
+/* Returns whether the run should stop before optimizer step `step`, within an epoch or between two
+ * epochs. */
 static bool is_enough(const struct session *s, int64_t step)
 {
     return s->stopping || (s->config->steps && step >= s->config->steps);
@@ -135,8 +136,8 @@ static bool reached_accuracy(const struct session *s)
     return s->config->desired_acc > 0 && s->state.best_top1 >= s->config->desired_acc;
 }
 
-/* Whether an action is due at the end of this epoch, if its interval is `every` epochs (0: every
- * epoch). The action is always due after the last epoch. */
+/* Returns whether an action is due at the end of this epoch, if its interval is `every` epochs (0:
+ * every epoch). The action is always due after the last epoch. */
 static bool is_due(const struct session *s, int every)
 {
     const struct train_config *c = s->config;
@@ -146,7 +147,7 @@ static bool is_due(const struct session *s, int every)
     return every <= 1 || last || ended % every == 0;
 }
 
-/* Whether a checkpoint within the epoch is due after the steps that have begun so far. */
+/* Returns whether a checkpoint within the epoch is due after the steps that have begun so far. */
 static bool checkpoint_due(const struct session *s, const struct step_queue *q)
 {
     int64_t every = s->config->checkpoint_steps;
@@ -177,8 +178,8 @@ static enum status end_steps(struct session *s, struct step_queue *q, int left, 
     return left > 0 ? STATUS_OK : batches_in_use_release(&q->in_use);
 }
 
-/* Whether the run continues without writing a file because its weights are not finite (--on-nan
- * continue). Such a file would replace a good one. */
+/* Returns whether the run continues without writing a file of weights, because the weights are not
+ * finite (--on-nan continue). Such a file would replace a good one. */
 static bool goes_without_file(const struct session *s, enum status st)
 {
     return st == STATUS_DIVERGED && s->config->on_nan == ON_NAN_CONTINUE;
