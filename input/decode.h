@@ -73,8 +73,8 @@ MUST_CHECK enum status decoder_begin(struct decoder *d, const uint8_t *bytes, si
 
 /* Decodes the part `want` of the picture scaled by 1/shrink (1, 2, 4 or 8, at most
  * info.shrink_max). The scaled picture has ceil(width/shrink) x ceil(height/shrink) pixels, and
- * `want` must lie within it. The region covers at least `want`; its pixels equal those of decoding
- * the whole picture at that scale. */
+ * `want` must lie within it. The region covers at least `want`. Its pixels are equal to the pixels
+ * of the whole picture decoded at the same scale. */
 MUST_CHECK enum status decoder_read(struct decoder *d, int shrink, struct rect want,
                                     struct region *out);
 

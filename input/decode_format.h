@@ -15,7 +15,7 @@ struct decode_format {
     void (*close)(void *own); /* not called with NULL */
 
     /* Reads the header of a file whose first bytes are those of this format. Fills in *info, except
-     * its format; detects truncation as far as that is possible without decoding. */
+     * info->format. Detects truncation if this is possible without decoding. */
     enum status (*begin)(void *own, const uint8_t *bytes, size_t size, struct image_info *info);
 
     /* Works as decoder_read does. `want` must lie within the scaled picture. If `keep` is false,

@@ -56,9 +56,9 @@ MUST_CHECK enum status loader_start(struct loader *l, int64_t epoch, int64_t fir
 uint64_t loader_expected(const struct loader *l, int64_t first, int64_t end);
 
 /* Waits for the next batch; *out is NULL at the end of the epoch. STATUS_DATA if more than
- * max_bad_images files are bad; the message names the last one. STATUS_IO for an image that cannot
- * be read. STATUS_INTERRUPTED when the process has been asked to stop (base/stop.h) and the batch
- * is not complete within stop_wait_s. STATUS_INVALID when prefetch + 1 batches are in use. */
+ * max_bad_images files are bad; the message names the last bad file. STATUS_IO for an image that
+ * cannot be read. STATUS_INTERRUPTED when the process has been asked to stop (base/stop.h) and the
+ * batch is not complete within stop_wait_s. STATUS_INVALID when prefetch + 1 batches are in use. */
 MUST_CHECK enum status loader_next(struct loader *l, struct batch **out);
 
 /* Returns a batch to the loader. */

@@ -37,9 +37,9 @@ struct sample_reader;
 MUST_CHECK enum status sample_reader_open(struct sample_reader **r);
 void sample_reader_close(struct sample_reader *r); /* NULL is fine */
 
-/* Reads and decodes a whole image and discards it. Fails as sample_read does; after a failure,
- * *info and *bytes contain what was read before it. If the header was not read, info->width is
- * 0. */
+/* Reads and decodes a whole image and discards it. Fails as sample_read does. After a failure,
+ * *info and *bytes have the values that were read before the failure. If the header was not read,
+ * info->width is 0. */
 MUST_CHECK enum status sample_check(struct sample_reader *r, struct image_file file,
                                     struct image_info *info, int64_t *bytes);
 

@@ -1,6 +1,6 @@
 /* A split of a data set in tar archives ("shards"), whose images are read in place.
  *
- * The class of an image is, in this order of precedence for the whole split,
+ * The class of an image is the first of these that applies to the whole split:
  * - the number in KEY.cls beside KEY.jpg, where KEY ends at the first dot of the name, as in
  *   WebDataset. Numbers are labels: every class from 0 to the highest needs images;
  * - the image's first folder, after folders that all images of the split share ("./train/");
@@ -15,9 +15,9 @@
 #include "input/dataset.h"
 
 /* Finds the archives of a split, in strcmp order of their paths: `dir` itself if it is a file; else
- * those in <dir>/<split>/ if that folder exists; else those in `dir` whose names begin with <split>
- * or contain "-<split>" or "_<split>". Sets d->name, and d->root, to which the results of
- * dataset_path are relative. If there are no archives, `paths` stays empty and the call
+ * the archives in <dir>/<split>/ if that folder exists; else the archives in `dir` whose names
+ * begin with <split> or contain "-<split>" or "_<split>". Sets d->name, and d->root, to which the
+ * results of dataset_path are relative. If there are no archives, `paths` stays empty and the call
  * succeeds. */
 MUST_CHECK enum status shards_find(const char *dir, const char *split, struct dataset *d,
                                    struct words *paths);

@@ -9,7 +9,7 @@
 
 /* Runs "gnuplot <script>" in the folder `dir`, without a shell and without the user's gnuplot
  * settings; the variable `draft` is GNUPLOT_DRAFT. STATUS_UNSUPPORTED when gnuplot is not
- * installed; STATUS_LIBRARY with the last line of its error output when it fails. */
+ * installed; STATUS_LIBRARY, with the last line of gnuplot's error output, when gnuplot fails. */
 MUST_CHECK enum status gnuplot_run(const char *dir, const char *script);
 
 /* Checks that `draft` is a complete PNG or SVG file, because gnuplot does not report a full disk.

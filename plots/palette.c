@@ -13,10 +13,10 @@ static int find(const struct palette *p, const char *name)
     return i < p->n ? p->look[i] : -1;
 }
 
-/* What the names of the palette and of one figure use. */
+/* The looks and colours that the names of the palette and of one figure use. */
 struct used {
-    bool look[PALETTE_LOOKS], colour[PALETTE_COLOURS]; /* of any name */
-    bool here[PALETTE_COLOURS];                        /* of a name of the figure */
+    bool look[PALETTE_LOOKS], colour[PALETTE_COLOURS]; /* used by any name */
+    bool here[PALETTE_COLOURS];                        /* used by a name of the figure */
 };
 
 static void use(struct used *u, int look, bool here)

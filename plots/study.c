@@ -178,7 +178,8 @@ static const struct figure cells_figure = {.name = "cell_split",
                                            .script = plot_split,
                                            .prepare = figure_cells};
 
-/* Draws one figure. If it has no data, removes its earlier picture and reports it as skipped. */
+/* Draws one figure. If the figure has no data, removes its earlier picture and reports the figure
+ * as skipped. */
 static enum status figure_make(const struct drawing *d, const struct figure *f, const char *out,
                                bool *any)
 {

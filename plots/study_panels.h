@@ -1,9 +1,9 @@
 /* Dividing a figure of many lines into readable panels. Internal to plots/.
  *
  * A figure of more than STUDY_PANEL_LINES lines is divided by one or two keys: lines with equal
- * values of these keys share a panel, and a legend common to all panels has the other keys.
- * A published line shares a panel only with lines of its network, precision and data, and else has
- * a panel of its own. */
+ * values of these keys share a panel, and a legend common to all panels has the other keys. A
+ * published line shares a panel only with lines of the same network, precision and data. If there
+ * are none, it has its own panel. */
 #pragma once
 
 #include "plots/study_line.h"

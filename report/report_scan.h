@@ -24,8 +24,8 @@ struct items {
     struct item *v; /* (n) */
 };
 
-/* Adds the records in `dir` and in its subfolders, but not those inside a record (such as an
- * acceptance); other folders and files are ignored. Sorts the items by place, then by kind
+/* Adds the records in `dir` and in its subfolders, but not the records inside another record, such
+ * as an acceptance. Ignores other folders and files. Sorts the items by place, then by kind
  * (studies, runs, files), then by name. STATUS_DATA if `dir` is not a folder, STATUS_IO if a folder
  * cannot be read.
  */

@@ -1,4 +1,5 @@
-/* Writes SuperBench's lines, one per node, and reads them as untrusted input. */
+/* Writes files with one line per node, as SuperBench does, and reads such files as untrusted
+ * input. */
 #include "results/nodes.h"
 
 #include "base/array.h"

@@ -49,7 +49,7 @@ MUST_CHECK enum status noise_of_steps(const struct run *run, struct noise *noise
 
 enum { NOISE_TEXT_MAX = 256 };
 
-/* Returns whether a sign exceeds its bound. `text` then says which one: "8.1 % of the steps took
+/* Returns whether a sign exceeds its bound. `text` then names the sign: "8.1 % of the steps took
  * more than 1.5 times the median, 3.0 % of the processors' time was stolen"; else it is "". */
 bool noise_judge(const struct noise *noise, char text[NOISE_TEXT_MAX]);
 

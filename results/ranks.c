@@ -16,7 +16,8 @@
 
 #define AT(member) offsetof(struct rank_record, member)
 
-/* For each part but RANK_OTHER, the columns with its sum and its median over the steps; 0: none. */
+/* For each part except RANK_OTHER, the offsets of the columns with the part's sum and its median
+ * over the steps; 0: no such column. */
 static const struct {
     const char *name;
     size_t sum, median;

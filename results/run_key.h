@@ -1,11 +1,11 @@
-/* Recognising runs that differ only in their seeds. */
+/* Recognises runs that differ only in their seeds. */
 #pragma once
 
 #include "results/run.h"
 
 enum { RUN_KEY_SIZE = 1024 };
 
-/* Writes the settings that affect a run's results as JSON, without its seed: runs with equal keys
+/* Writes as JSON the settings that affect a run's results, except the seed. Runs with equal keys
  * are repeats of one experiment. If an older record lacks a setting, writes the setting's default.
  * The number of images identifies the data set, because its folder may have moved. */
 void run_key(const struct run *run, char *out, size_t size);

@@ -97,9 +97,9 @@ struct epoch_record {
     double elapsed;        /* seconds since the run began; record_epoch fills it in */
 };
 
-/* One rank's part in one epoch: sums, by the rank's own clock, over the steps of the attempt that
- * completed the epoch or in which the run ended. Times are parts of a step as in struct
- * step_record. */
+/* One rank's part in one epoch. The values are sums over the epoch's steps in one attempt: the
+ * attempt that completed the epoch, or in which the run ended. Times are parts of a step as in
+ * struct step_record, by the rank's own clock. */
 struct rank_record {
     int64_t epoch;   /* from 0 */
     int64_t rank;    /* from 0 */

@@ -18,9 +18,9 @@ struct energy {
 };
 
 /* Returns the energy of all devices during training. Power is taken as constant between two samples
- * of a counter; only the time within steps counts, not validation, checkpoints and pauses. The
- * samples are those of rank 0's devices. For several ranks, the energy is therefore taken from the
- * epochs' records, which sum the counters of all ranks. NaN if a device's energy was not
+ * of a counter. Only the time within steps counts, not the time of validation, checkpoints and
+ * pauses. Only the devices of rank 0 have samples. The energy of several ranks is therefore taken
+ * from the epochs' records, which sum the counters of all ranks. NaN if a device's energy was not
  * measured. */
 struct energy energy_of(const struct run *run);
 

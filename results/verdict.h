@@ -13,8 +13,8 @@ enum { VERDICTS = VERDICT_FAIL + 1 };
 /* Returns "PASS", "SKIP", "WARN", "MISSING" or "FAIL". */
 const char *verdict_str(enum verdict v);
 
-/* Returns the exit code for the counts of verdicts: 4 if one failed, else 5 if one is missing or
- * none passed, else 0. With `strict`, a warning counts as failed. */
+/* Returns the exit code for the counts of verdicts: 4 if a check failed; else 5 if a check is
+ * missing or no check passed; else 0. With `strict`, a warning counts as a failure. */
 int verdict_exit_code(const int count[VERDICTS], bool strict);
 
 /* Returns {"PASS": n, ...}, or NULL if there is no memory. */

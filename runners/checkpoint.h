@@ -2,8 +2,8 @@
  * if it had never stopped. docs/checkpoints.md lists the names of tensors and metadata.
  *
  * Weights and running statistics have torchvision's state_dict names, so that PyTorch reads the
- * file; momentum is "momentum/<name>". The rest is metadata. Files are replaced atomically, carry a
- * checksum, and contain nothing that differs between equal runs. */
+ * file; momentum is "momentum/<name>". The rest is metadata. Files are replaced atomically and have
+ * a checksum. Equal runs write equal files. */
 #pragma once
 
 #include "base/file.h"
@@ -80,7 +80,7 @@ MUST_CHECK enum status weights_load_body(const char *path, struct network *net,
 
 /* Copies the weights and statistics of the checkpoint `from` to a new file `to`, which has exactly
  * the names of torchvision's state_dict (state_dict.c). `proceed` is called before the file gets
- * its name; if it fails, there is no file. NULL: not called. STATUS_DATA when `from` is damaged,
- * does not exist or names no network. */
+ * its name. If `proceed` fails, no file is written. NULL: not called. STATUS_DATA when `from` is
+ * damaged, does not exist or names no network. */
 MUST_CHECK enum status checkpoint_export_weights(const char *from, const char *to,
                                                  enum status (*proceed)(void));

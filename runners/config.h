@@ -16,8 +16,8 @@
 
 enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_POLY };
 
-/* What a run does after a training loss that is not finite, unless loss scaling skips the step: it
- * ends, or it continues and writes no checkpoint while its weights are not finite. */
+/* What a run does after a training loss that is not finite, if loss scaling does not skip the step.
+ * It stops, or it continues and writes no checkpoint while the weights are not finite. */
 enum on_nan { ON_NAN_STOP, ON_NAN_CONTINUE };
 
 /* The factor by which the learning rate is multiplied: 1, images / 256, or sqrt(images / 256),

@@ -1,7 +1,8 @@
 /* The settings of training in one table, which defines the flags of `ampscale train` and their
  * help, run.json's configuration, and the settings that ranks and --expect compare.
  *
- * To add a setting: a member in struct train_config, a row here, and its use in the run. */
+ * A new setting needs a member of struct train_config, a row in this table, and code in the run
+ * that uses the setting. */
 #pragma once
 
 #include "base/setting.h"

@@ -13,7 +13,7 @@ static bool is_momentum(const struct safetensors_entry *e)
     return strncmp(e->name, MOMENTUM_PREFIX, strlen(MOMENTUM_PREFIX)) == 0;
 }
 
-/* Whether both are the same file. */
+/* Returns whether `a` and `b` are names of the same file. */
 static bool is_same(const char *a, const char *b)
 {
     struct stat x, y;

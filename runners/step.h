@@ -9,8 +9,8 @@
 #include "runners/batches_in_use.h"
 #include "runners/session.h"
 
-/* Sums over an optimizer step's images, on all ranks. All are doubles, so that ranks sum them as
- * one array; whole numbers stay exact. */
+/* Sums over an optimizer step's images, on all ranks. All sums are doubles, so that the ranks can
+ * reduce them as one array. Whole numbers stay exact. */
 enum step_sum {
     SUM_LOSS,
     SUM_COUNT,

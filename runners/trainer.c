@@ -35,9 +35,9 @@ static void report_step(const struct session *s, struct progress *p, const struc
     progress_batch(p, index, &values);
 }
 
-/* The times of a step. For each, `step` is its offset in struct step_record and `sum` the offset of
- * its sum in struct rank_record. `median` is the offset of its median there, if the time is a part
- * without communication. */
+/* The times of a step. For each time, `step` is the offset of the time in struct step_record, and
+ * `sum` the offset of its sum in struct rank_record. If the time contains no communication,
+ * `median` is the offset of its median in struct rank_record. */
 static const struct {
     size_t step, sum, median;
 } times[] = {
