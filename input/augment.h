@@ -23,7 +23,7 @@ struct rect augment_crop(const struct crop_range *range, int width, int height, 
 
 /* The part of one picture to decode and resample. */
 struct view {
-    struct resize_axis x, y; /* in pixels of the full picture */
+    struct resize_axis x, y; /* positions are in pixels of the full picture */
     bool flip;
 };
 

@@ -66,8 +66,8 @@ static enum status check_missing(const struct dataset *have, const struct datase
     if (missing > 1)
         snprintf(more, sizeof more, " (and %d more)", missing - 1);
     return status_fail(STATUS_DATA,
-                       "class '%s'%s is in '%s' but not in '%s': both need the same classes", first,
-                       more, have->name, lack->name);
+                       "class '%s'%s is in '%s' but not in '%s': both splits need the same classes",
+                       first, more, have->name, lack->name);
 }
 
 enum status dataset_check_pair(const struct dataset *train, const struct dataset *val)

@@ -10,7 +10,7 @@
 struct decoder {
     void *own[IMAGE_FORMATS]; /* state of each format's decoder, opened at the first image of that
                                * format */
-    struct image_info info;   /* of the current image */
+    struct image_info info;   /* properties of the current image */
 };
 
 /* The formats by number. `code` is NULL if this build lacks the format's library. */
@@ -144,7 +144,7 @@ enum status decoder_read(struct decoder *d, int shrink, struct rect want, struct
         return status_fail(STATUS_INVALID, "rectangle %dx%d+%d+%d is not within %dx%d pixels",
                            want.w, want.h, want.x, want.y, width, height);
     if (shrink > d->info.shrink_max)
-        return status_fail(STATUS_INVALID, "a %s picture cannot be decoded at 1/%d",
+        return status_fail(STATUS_INVALID, "a %s picture cannot be decoded at 1/%d of its size",
                            formats[d->info.format].name, shrink);
     return read_part(d, shrink, want, true, out);
 }

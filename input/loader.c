@@ -166,7 +166,7 @@ enum status loader_start(struct loader *l, int64_t epoch, int64_t first_batch)
 {
     if (epoch < 0 || first_batch < 0 || first_batch > l->batches)
         return status_fail(STATUS_INVALID,
-                           "batch %lld of epoch %lld: an epoch has only %lld batches",
+                           "cannot begin at batch %lld of epoch %lld: an epoch has %lld batches",
                            (long long)first_batch, (long long)epoch, (long long)l->batches);
     pthread_mutex_lock(&l->lock);
     l->take_batch = l->batches; /* now workers take no more images; wait for the images being
@@ -213,11 +213,11 @@ static enum status account(struct loader *l, uint32_t sample, const char *reason
     }
     if (l->bad_images <= l->config.max_bad_images)
         return STATUS_OK;
-    return status_fail(STATUS_DATA,
-                       "%lld bad images are more than the allowed %lld, the last is '%s/%s': %s; "
-                       "'ampscale data scan' lists them all",
-                       (long long)l->bad_images, (long long)l->config.max_bad_images, data->root,
-                       path, reason);
+    return status_fail(
+        STATUS_DATA,
+        "%lld bad images are more than the allowed %lld; the last one is '%s/%s': %s; "
+        "'ampscale data scan' lists them all",
+        (long long)l->bad_images, (long long)l->config.max_bad_images, data->root, path, reason);
 }
 
 /* In training, gives the row of a bad image the pixels of the next good image of the batch, so that

@@ -76,7 +76,7 @@ static enum status read_patiently(struct worker *w, uint32_t sample, const struc
     char why[REASON_MAX];
     snprintf(why, sizeof why, "%s", status_message());
     return status_fail(STATUS_IO,
-                       "cannot read image '%s/%s': %s, in every attempt for %.1f s; check the "
+                       "cannot read image '%s/%s': %s, in every attempt during %.1f s; check the "
                        "storage and continue with --resume auto",
                        l->config.data->root, dataset_path(l->config.data, sample), why,
                        waited_ms * 1e-3);

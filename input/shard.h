@@ -21,7 +21,7 @@ MUST_CHECK enum status names_add(struct names *l, const char *text);
 struct entry {
     size_t name;           /* offset in the shard's names */
     int64_t offset, bytes; /* position and size of its contents within the archive */
-    int32_t number;        /* from KEY.cls; -1: none */
+    int32_t number;        /* class number from KEY.cls; -1: none */
 };
 
 struct shard {

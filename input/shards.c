@@ -240,7 +240,7 @@ static enum status find_classes(struct listing *l, bool by_archive)
         if (numbered ? item->entry->number < 0 : !item->group)
             return status_fail(STATUS_DATA, "archive '%s': '%s' has no class: %s", archive,
                                item->name,
-                               numbered ? "other images have a file KEY.cls, this one has none"
+                               numbered ? "other images have a file KEY.cls, this image has none"
                                         : "it has neither a file KEY.cls nor a class folder");
     }
     qsort(l->item, (size_t)l->n, sizeof *l->item, by_class);
@@ -260,7 +260,8 @@ static enum status add_class(struct words *classes, const struct item *item, con
     if (item->group)
         return words_add(classes, "%.*s", (int)item->length, item->group);
     if (item->entry->number != classes->n)
-        return status_fail(STATUS_DATA, "class %d of '%s' has no images, but class %" PRId32 " has",
+        return status_fail(STATUS_DATA,
+                           "class %d of '%s' has no images, but class %" PRId32 " has some",
                            classes->n, name, item->entry->number);
     return words_add(classes, "%06" PRId32, item->entry->number);
 }

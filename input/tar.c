@@ -167,7 +167,8 @@ static enum status take_record(struct tar *t, const char *record, size_t n)
 {
     const char *equals = memchr(record, '=', n);
     if (!equals)
-        return status_fail(STATUS_DATA, "damaged: a pax header at byte %lld", (long long)t->next);
+        return status_fail(STATUS_DATA, "damaged: an invalid pax header at byte %lld",
+                           (long long)t->next);
     size_t key = (size_t)(equals - record), length = n - key - 1;
     if (key == 4 && memcmp(record, "path", 4) == 0)
         return take_name(t, equals + 1, length);
@@ -200,7 +201,7 @@ static enum status take_pax(struct tar *t, const char *text, size_t size)
         size_t head = digits - at + 1; /* length of the digits and the space */
         if (digits == at || digits >= size || text[digits] != ' ' || length < head + 2 ||
             length > size - at || text[at + length - 1] != '\n')
-            return status_fail(STATUS_DATA, "damaged: a pax header at byte %lld",
+            return status_fail(STATUS_DATA, "damaged: an invalid pax header at byte %lld",
                                (long long)t->next);
         TRY(take_record(t, text + at + head, length - head - 1));
         at += length;
@@ -265,9 +266,9 @@ static enum status take_header(struct tar *t, const uint8_t *h, bool *extension)
     if (!*extension && !t->named)
         name_member(m, h);
     if (bytes > left)
-        return status_fail(STATUS_DATA, "truncated: '%s' has %lld bytes, of which %lld are here",
-                           *extension ? "a header" : m->name, (long long)bytes,
-                           (long long)(left > 0 ? left : 0));
+        return status_fail(
+            STATUS_DATA, "truncated: '%s' has %lld bytes, of which the archive contains %lld",
+            *extension ? "a header" : m->name, (long long)bytes, (long long)(left > 0 ? left : 0));
     if (*extension) {
         TRY(take_extension(t, type, offset, bytes));
     } else {

@@ -54,7 +54,7 @@ enum status gnuplot_check_picture(const char *draft, const char *path)
     char tail[17] = "";
     FILE *in = fopen(draft, "rb");
     if (!in)
-        return status_fail(STATUS_IO, "gnuplot wrote no '%s': %s", path, strerror(errno));
+        return status_fail(STATUS_IO, "gnuplot did not write '%s': %s", path, strerror(errno));
     bool whole = false;
     if (fseek(in, -16, SEEK_END) == 0 && fread(tail, 1, 16, in) == 16)
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)

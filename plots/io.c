@@ -9,7 +9,7 @@
 enum { MAX_GROUPS = 200 };
 
 struct group {
-    double begin, end; /* elapsed */
+    double begin, end; /* values of `elapsed` */
     double seconds, bytes, files, decode_s, images;
 };
 

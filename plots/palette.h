@@ -3,7 +3,7 @@
 #pragma once
 
 enum {
-    PALETTE_COLOURS = 10, /* of style.gp */
+    PALETTE_COLOURS = 10, /* number of colours in style.gp */
     PALETTE_SHAPES = 7,   /* has no common factor with PALETTE_COLOURS, so that every pair occurs
                            * once */
     PALETTE_LOOKS = PALETTE_COLOURS * PALETTE_SHAPES,

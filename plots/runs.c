@@ -109,10 +109,11 @@ enum status plot_runs(const struct run *const *runs, int n, const char *out,
                       const struct plot_options *options)
 {
     if (n < 1 || n > PLOT_MAX_RUNS)
-        return status_fail(STATUS_USAGE, "%d runs in one drawing: give 1 to %d", n, PLOT_MAX_RUNS);
+        return status_fail(STATUS_USAGE, "cannot draw %d runs in one figure: give 1 to %d", n,
+                           PLOT_MAX_RUNS);
     if (!(options->png || options->svg || options->pdf) || !(options->ema >= 0 && options->ema < 1))
         return status_fail(STATUS_INVALID,
-                           "a drawing has no format, or %g as the weight of its average",
+                           "cannot draw without a format, or with %g as the weight of the average",
                            options->ema);
     char label[PLOT_MAX_RUNS][FIGURE_LABEL_MAX];
     struct drawing d = {

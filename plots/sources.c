@@ -47,7 +47,8 @@ static enum status check(const struct plot_sources *c)
                            c->dir[0]);
     if (c->n > 1 && is_study(c->dir[0]))
         return status_fail(STATUS_USAGE,
-                           "'%s' and more were given: studies are drawn one at a time", c->dir[0]);
+                           "'%s' and other sources were given: studies are drawn one at a time",
+                           c->dir[0]);
     return STATUS_OK;
 }
 

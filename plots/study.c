@@ -121,7 +121,7 @@ static enum status figure_lines(const struct drawing *drawing, const struct figu
     for (int m = 0; m < AXES; m++) {
         struct range r = axis_range(d->lines, d->drawn, f->axis[m].quantity, &bars);
         axis_set(vars, &f->axis[m], m, r);
-        axes += m == 0 || isfinite(r.high); /* no second panel without values */
+        axes += m == 0 || isfinite(r.high); /* a second axis without values is not drawn */
     }
     TRY(axis_devices_set(vars, d->lines, d->drawn, axes * d->panels->n > 1));
     figure_set(vars, "axes", axes);

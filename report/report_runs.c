@@ -20,7 +20,7 @@
 /* Runs that differ only in their seeds. */
 struct group {
     char key[RUN_KEY_SIZE];
-    char precision[64]; /* with ", emulated" */
+    char precision[64]; /* followed by ", emulated" if it was emulated */
     int n;
     double top1[REPORT_MAX_RUNS];
     double mean;

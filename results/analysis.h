@@ -65,7 +65,7 @@ struct analysis_system {
 struct analysis_io {
     double bytes_per_s, files_per_s; /* read by the loaders */
     double storage_bytes_per_s;      /* fetched from storage by the run's processes */
-    double device_bytes_per_s;       /* from the data's block device, by all processes */
+    double device_bytes_per_s;       /* read from the data's block device by all processes */
     double cached_percent;           /* percentage of the loaders' bytes that page caches served */
 };
 
@@ -77,7 +77,7 @@ struct analysis_cell {
     char data[64]; /* "synthetic", or the name of a data set */
     bool real;     /* true: images are read and decoded; false: synthetic data */
     enum analysis_scaling scaling;
-    int64_t devices; /* over all ranks */
+    int64_t devices; /* number of devices of all ranks */
     int64_t ranks;
     int64_t batch; /* images of a step, over all devices */
     struct analysis_system system;
@@ -112,7 +112,7 @@ struct analysis_series {
 
 struct analysis {
     char study[ANALYSIS_NAME_SIZE];   /* name of the study */
-    char about[ANALYSIS_TEXT_SIZE];   /* its purpose, in a sentence */
+    char about[ANALYSIS_TEXT_SIZE];   /* purpose of the study, in a sentence */
     char command[ANALYSIS_TEXT_SIZE]; /* the command that repeats the study */
     json_t *machine;    /* object: "device", "host", "libraries", "version", "commit" as in
                          * run.json; empty where no run has them */

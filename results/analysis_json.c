@@ -236,7 +236,7 @@ static enum status cell_parse(const json_t *object, struct analysis_cell *c)
     if (!json_is_null(missing))
         TRY(text_parse(missing, "missing", c->missing, sizeof c->missing));
     if (c->devices < 1 || c->ranks < 1 || c->batch < 1)
-        return status_fail(STATUS_DATA, "devices, ranks or images are 0");
+        return status_fail(STATUS_DATA, "'devices', 'ranks' or 'batch' is 0");
     if (c->system.hosts > c->ranks || c->system.ranks_per_host > c->ranks)
         return status_fail(STATUS_DATA,
                            "more hosts than ranks, or more ranks per host than in total");

@@ -13,8 +13,8 @@
 
 enum run_state {
     RUN_UNKNOWN,  /* not recorded, or the process ran on another host */
-    RUN_ALIVE,    /* its process runs */
-    RUN_GONE,     /* its process no longer runs, and left no outcome: it was killed */
+    RUN_ALIVE,    /* the run's process still runs */
+    RUN_GONE,     /* the process has ended without an outcome: it was killed */
     RUN_DONE,     /* it completed all of its epochs or steps */
     RUN_ACCURATE, /* it reached --desired-acc */
     RUN_SIGNAL,   /* a signal asked it to end */

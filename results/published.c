@@ -178,7 +178,8 @@ static enum status row_read(const struct table *t, char *cell[], int n)
     *p = (struct published_point){
         .images_per_s = NAN, .train_time_s = NAN, .top1 = NAN, .top5 = NAN, .efficiency = NAN};
     if (n != t->n_columns)
-        return status_fail(STATUS_DATA, "the row has %d cells, the header %d", n, t->n_columns);
+        return status_fail(STATUS_DATA, "the row has %d cells, but the header has %d", n,
+                           t->n_columns);
     for (int i = 0; i < n; i++)
         TRY(cell_read(t->column[i], cell[i], &row));
     if (isnan(p->images_per_s) && isnan(p->efficiency) && isnan(p->train_time_s))

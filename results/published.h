@@ -29,7 +29,7 @@ struct published_series {
     char source[PUBLISHED_SOURCE_MAX];
     char arch[PUBLISHED_NAME_MAX];
     char hardware[PUBLISHED_NAME_MAX];
-    char precision[PUBLISHED_NAME_MAX]; /* as ampscale calls it */
+    char precision[PUBLISHED_NAME_MAX]; /* the name that ampscale uses for it */
     char data[PUBLISHED_NAME_MAX];      /* name of the data set, as in a study; "": not known */
     char gradients[PUBLISHED_NAME_MAX]; /* type of the sent gradients: fp16, fp32; "": not known */
     char overlap[PUBLISHED_NAME_MAX];   /* all-reduce and backward overlap: yes, no; "": unknown */

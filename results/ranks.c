@@ -41,8 +41,8 @@ struct rank_sum {
     double steps, images, total_s;
     double part[RANK_PARTS];
     double median_s;   /* number of steps times their median; NAN if a record has no median */
-    double variance_s; /* of that sum */
-    double part_median_s[RANK_OWN_PARTS]; /* as median_s */
+    double variance_s; /* variance of median_s */
+    double part_median_s[RANK_OWN_PARTS]; /* the same as median_s, for each part */
 };
 
 /* The records of one epoch. */

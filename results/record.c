@@ -33,7 +33,7 @@ struct record {
     struct journal telemetry; /* open from the first sample on */
     int64_t samples;          /* number of samples so far, over all attempts */
     int64_t n_ranks;          /* ranks with records of their own; 0 if there is only one rank */
-    int64_t attempt;          /* from 0 */
+    int64_t attempt;          /* number of this attempt, from 0 */
     uint64_t opened_ns, flushed_ns;
     double elapsed_before; /* seconds of earlier attempts */
     int64_t flushes;       /* number of times that steps were written to the operating system */

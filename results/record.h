@@ -47,7 +47,7 @@ struct run_info {
     const json_t *config;    /* object: every setting, defaults included. Plots label a run by its
                               * "arch", "batch_size" and "precision" */
     const json_t *libraries; /* object of versions: {"oneDNN": "2.6.3"}; NULL: none */
-    const json_t *ranks;     /* see schema_is_rank_list; NULL: there is one rank */
+    const json_t *ranks;     /* list of the ranks (schema_is_rank_list); NULL: there is one rank */
     const json_t *hardware;  /* object whose members are added to "host"; NULL: none */
     const json_t *ladder;    /* object: the rung in use, and the rungs that failed; NULL: the device
                               * has no ladder (engine/ladder.h) */

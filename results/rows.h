@@ -8,7 +8,7 @@ struct rows {
     const char *file; /* name of the file in the run's folder */
     const char *name; /* name of the key in resume events */
     const struct schema *schema;
-    size_t size;    /* of a record, in bytes */
+    size_t size;    /* bytes of a record */
     size_t key;     /* offset of the key */
     size_t minor;   /* offset of the second key; equal to `key` if there is none */
     size_t elapsed; /* offset of `elapsed`, a double; 0: the record has none */

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct run {
-    char *dir;       /* as given */
+    char *dir;       /* the folder, as the caller gave it */
     char *name;      /* the folder's own name, cleaned for display */
     json_t *info;    /* run.json, an object */
     json_t *summary; /* summary.json, an object; NULL: the run is not complete */

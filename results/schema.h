@@ -37,7 +37,7 @@ enum { RUN_SCHEMA = 1 };
  * the loader in which the device was idle, and h2d_s the device's wait for the batch. */
 struct step_record {
     int64_t epoch;      /* from 0 */
-    int64_t step;       /* over the whole run, from 0 */
+    int64_t step;       /* number over the whole run, from 0 */
     int64_t batch;      /* within the epoch, from 0 */
     int64_t images;     /* images trained on in this step, over all ranks */
     double loss;        /* mean over the images */
@@ -52,7 +52,7 @@ struct step_record {
     double optimizer_s; /* unscale and update */
     double total_s;     /* from the end of the previous step to the end of this one; >= the sum of
                          * the parts */
-    int64_t bytes_read; /* from storage, for this batch */
+    int64_t bytes_read; /* bytes read from storage for this batch */
     int64_t files_read;
     double decode_s;    /* decoding and augmenting this batch, summed over the workers */
     int64_t workers;    /* decode workers; 0: synthetic tensors */
@@ -68,7 +68,7 @@ struct step_record {
 struct epoch_record {
     int64_t epoch; /* from 0 */
     int64_t steps; /* completed since the run began */
-    double lr;     /* of the epoch's last step */
+    double lr;     /* learning rate of the epoch's last step */
     int64_t train_images;
     double train_loss, train_top1, train_top5; /* means over the epoch's training images */
     int64_t val_images;                        /* 0: not validated, and the next three are null */
@@ -79,7 +79,7 @@ struct epoch_record {
     double images_per_s_wall;                 /* train_images / (train_s + val_s + ...) */
     double train_s, val_s, checkpoint_s;      /* wall-clock seconds of the parts of the epoch */
     double bytes_per_s, files_per_s;          /* read by the loaders while training */
-    double decode_ms;                         /* per image, on one worker */
+    double decode_ms;                         /* time to decode an image on one worker */
     int64_t bad_images;                       /* bad images in training and validation */
     double loss_scale;                        /* loss scale after the epoch; 0: no loss scaling, and
                                                * no column */
@@ -123,7 +123,7 @@ struct rank_record {
 /* A sample of a device's sensors while the run trains. A sensor that was not measured is NaN and
  * has no column. A GPU is one device; all processors of a host are one. */
 struct telemetry_record {
-    int64_t attempt;  /* as in a rank_record; record_telemetry fills it in. No column when 0 */
+    int64_t attempt;  /* as in struct rank_record; record_telemetry fills it in. No column when 0 */
     int64_t sample;   /* number of the sample over the whole run, from 0; equal for all devices that
                        * are sampled together */
     int64_t device;   /* index among the devices of rank 0, from 0 */
@@ -176,7 +176,7 @@ struct field {
     bool optional; /* left out when 0; a missing column reads as 0 */
     size_t offset; /* offset of the struct member: int64_t, double, double, char[], bool */
     double min, max;
-    size_t size; /* of a text member */
+    size_t size; /* bytes of a text member */
 };
 
 struct schema {

@@ -85,7 +85,7 @@ static enum status check_schedule(const struct train_config *c)
 {
     int passed;
     if (c->lr_milestones && c->schedule != SCHEDULE_STEP)
-        return status_fail(STATUS_USAGE, "--lr-milestones is for --lr-schedule step");
+        return status_fail(STATUS_USAGE, "--lr-milestones needs --lr-schedule step");
     if (c->lr_end > c->lr && c->schedule == SCHEDULE_POLY)
         return status_fail(STATUS_USAGE, "--lr-end %g is more than --lr %g", c->lr_end, c->lr);
     return c->lr_milestones ? read_milestones(c->lr_milestones, 0, &passed) : STATUS_OK;
@@ -104,7 +104,7 @@ enum status train_config_check(const struct train_config *c)
     if (c->evaluate && c->expect)
         return status_fail(
             STATUS_USAGE,
-            "--expect checks a training, but --evaluate trains nothing: leave one out");
+            "--expect checks a training, but --evaluate trains nothing: leave out one of them");
     if (c->init && c->resume)
         return status_fail(STATUS_USAGE,
                            "--init starts a new run and --resume continues one: give one of them");

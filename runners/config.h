@@ -39,8 +39,8 @@ struct train_config {
     enum train_mode mode;
     enum dp_reduce dp_reduce;
     enum comm_via comm;
-    const char *rendezvous;      /* as in struct world_config */
-    struct launcher_place place; /* as in struct world_config */
+    const char *rendezvous;      /* the same as in struct world_config */
+    struct launcher_place place; /* the same as in struct world_config */
     const char *secret_file;     /* file with the secret of a rendezvous; NULL: AMPSCALE_SECRET */
     bool insecure;               /* allow a rendezvous beyond loopback without a secret */
     double bucket_mb;            /* size of a gradient bucket in MiB */
@@ -72,7 +72,7 @@ struct train_config {
     double label_smoothing;
     double mixup; /* alpha of mixup, whose weights are drawn from Beta(alpha, alpha); 0: no mixup */
     enum lr_schedule schedule;
-    int lr_step;               /* epochs */
+    int lr_step;               /* epochs between reductions */
     const char *lr_milestones; /* "30,60,80": epochs at which the learning rate is reduced; NULL:
                                 * every lr_step epochs */
     double lr_gamma;
@@ -94,7 +94,7 @@ struct train_config {
     enum on_nan on_nan;
     bool evaluate;
     bool dummy;
-    int64_t dummy_train, dummy_val; /* images */
+    int64_t dummy_train, dummy_val; /* number of synthetic images */
     bool drop_last;
     int64_t max_bad_images;
     double telemetry;     /* seconds between samples of the devices' sensors; 0: none */

@@ -19,7 +19,7 @@
 struct on_save;
 
 struct on_save_config {
-    const char *command; /* for a shell; {} becomes the run's folder */
+    const char *command; /* run by a shell; {} becomes the run's folder */
     const char *dir;     /* the run's folder */
     double limit_s;      /* limit of a run of the command, and of the wait for it at the end of
                           * training; 1 or more */

@@ -61,8 +61,8 @@ struct session {
     struct session_reads {
         struct storage_bytes storage; /* fetched from storage */
         double loaders;               /* bytes that the loaders read */
-        double seconds;               /* of training */
-    } reads;                          /* of all ranks, in this attempt; on rank 0 */
+        double seconds;               /* seconds of training */
+    } reads;                          /* reads of all ranks in this attempt; only on rank 0 */
     struct rank_samples samples;      /* samples of ranks other than 0 */
     double *rates;                    /* (train_steps) images/s of the steps of this epoch */
     double *own;                      /* (train_steps) seconds of each step without communication */

@@ -110,7 +110,8 @@ static enum status load_init(const struct session *s, struct network *net)
     TRY(weights_load_body(c->init, net, s->graph, &classes));
     if (classes > 0)
         fprintf(stderr,
-                "ampscale: '%s' has %" PRId64 " classes, the data %d: the last layer starts anew\n",
+                "ampscale: '%s' has %" PRId64
+                " classes, but the data have %d: training starts with a new last layer\n",
                 c->init, classes, s->graph->classes);
     return STATUS_OK;
 }

@@ -57,7 +57,7 @@ for most in 0 3; do
     expect_train 5 "$data" --epochs 2 --out "$dir" --max-bad-images "$most"
     [[ $(wc -l <"$scratch/err") == $((most + 2)) ]] || fail "--max-bad-images $most: $(cat "$scratch/err")"
     tail -n 1 "$scratch/err" |
-        grep -q "^ampscale: $((most + 1)) bad images are more than the allowed $most, the last is '$data/train/" ||
+        grep -q "^ampscale: $((most + 1)) bad images are more than the allowed $most; the last one is '$data/train/" ||
         fail "--max-bad-images $most: $(tail -n 1 "$scratch/err")"
     [[ ! -e $dir/summary.json ]] || fail "--max-bad-images $most: a summary"
     [[ -z $(find "$dir" -name '*.tmp*') ]] || fail "--max-bad-images $most: left something temporary"

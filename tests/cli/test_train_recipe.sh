@@ -97,7 +97,7 @@ expect_error 2 "torchvision's; here --mixup" train "${net[@]}" "$data" --mixup_a
 # Weights of 3 classes begin a network of 5, whose last layer is new.
 "$program" data synth --out five --classes 5 --train 4 --val 2 --size 48 >log 2>&1 || fail "data synth: $(cat log)"
 expect_train 0 five --epochs 1 --init plain/best.safetensors --lr 0 --out transferred
-grep -q "has 3 classes, the data 5: the last layer starts anew" "$scratch/err" || fail "--init: $(cat "$scratch/err")"
+grep -q "has 3 classes, but the data have 5: training starts with a new last layer" "$scratch/err" || fail "--init: $(cat "$scratch/err")"
 expect 5 train "${net[@]}" five --evaluate --init plain/best.safetensors
 grep -q "check -a and the number of classes" "$scratch/err" || fail "--evaluate: $(cat "$scratch/err")"
 expect_error 2 "give one" train "${net[@]}" "$data" --lars 0.001 --clip-grad-norm 1 --out none

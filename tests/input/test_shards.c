@@ -309,7 +309,7 @@ static void test_hostile(void **state)
                                           "0 path=x\n"};
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         member('x', "x", records[i], strlen(records[i]));
-        refuse_archive("damaged: a pax header");
+        refuse_archive("damaged: an invalid pax header");
     }
     pax("path", "");
     refuse_archive("damaged: an invalid name of 0 bytes");

@@ -49,7 +49,7 @@ static void test_gnuplot_fails(void **state)
     assert_int_equal(draw_with(f, "#!/bin/sh\nkill -9 $$\n"), STATUS_LIBRARY);
     assert_non_null(strstr(status_message(), "no message"));
     assert_int_equal(draw_with(f, "#!/bin/sh\nexit 0\n"), STATUS_IO);
-    assert_non_null(strstr(status_message(), "gnuplot wrote no"));
+    assert_non_null(strstr(status_message(), "gnuplot did not write"));
     assert_int_equal(draw_with(f, "#!/bin/sh\necho 0123456789abcdefgh >../.draft-loss.png\n"),
                      STATUS_IO);
     assert_non_null(strstr(status_message(), "/loss.png' only in part; is the disk full?"));
