@@ -40,8 +40,8 @@ struct loader;
 MUST_CHECK enum status loader_open(const struct loader_config *config, struct loader **out);
 void loader_close(struct loader *l); /* NULL is fine; batches in use become invalid */
 
-/* Returns the number of batches of this rank in an epoch: images / batch, rounded up, or down with
- * drop_last. In validation the number may differ between ranks. */
+/* Returns the number of batches of this rank in an epoch: images / batch, rounded down with
+ * drop_last, else rounded up. In validation the number may differ between ranks. */
 int64_t loader_batches(const struct loader *l);
 
 /* Returns the number of images that this rank sees in an epoch. */
@@ -51,8 +51,8 @@ int64_t loader_images(const struct loader *l);
  * has not ended: its batches in use become invalid. */
 MUST_CHECK enum status loader_start(struct loader *l, int64_t epoch, int64_t first_batch);
 
-/* Returns the sum of batch.seen over batches [first, end) of the current epoch if the loader
- * returns each image exactly once. */
+/* Returns the expected sum of batch.seen over batches [first, end) of the current epoch. The sum
+ * differs if the loader does not return each image exactly once. */
 uint64_t loader_expected(const struct loader *l, int64_t first, int64_t end);
 
 /* Waits for the next batch; *out is NULL at the end of the epoch. STATUS_DATA if more than

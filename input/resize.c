@@ -203,7 +203,7 @@ enum status resizer_run(struct resizer *r, const struct resize_axis *x, const st
     r->line = reserve(r->line, &r->line_capacity, (used + 1) * sizeof *r->line);
     if (!r->line)
         return no_memory();
-    r->line[used] = 0; /* fourth lane of the last pixel */
+    r->line[used] = 0; /* read as the fourth lane of the last pixel */
     const uint8_t *origin = src->pixels + (size_t)(left - at->x) * CHANNELS;
     for (int i = 0; i < y->count; i++) {
         blend_rows(origin + (size_t)(r->y.begin[i] - at->y) * src->stride, src->stride,

@@ -164,7 +164,7 @@ static void each_run(struct writer *w, struct run *const *runs, int n)
 /* Prints a command line. Unless `out` is set, leaves out --out, which only a resumed run needs. */
 static void print_command(FILE *to, const json_t *argv, bool out)
 {
-    static const char name[] = "ampscale train"; /* one word of the record */
+    static const char name[] = "ampscale train"; /* the record has this as one word */
     for (size_t i = 0; i < json_array_size(argv); i++) {
         const char *value = json_string_value(json_array_get(argv, i));
         const char *word = value ? value : "?";

@@ -78,7 +78,7 @@ static enum status scan(struct items *items, const char *place, const char *dir,
     }
     CHECK(dir_list(dir, "", &names));
     struct contents inside = look_inside(dir, &names);
-    /* A folder that has both runs and records is the place of both. */
+    /* A folder that directly contains runs and other records is the place of both. */
     if (inside.runs)
         CHECK(add(items, ITEM_RUNS, inside.records ? dir : place, dir));
     if ((inside.runs && !inside.records) || depth == DEPTH_MAX)

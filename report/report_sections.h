@@ -1,4 +1,4 @@
-/* Internal to report/: a section for each kind of record. */
+/* Internal to report/: functions that write the section of each kind of record. */
 #pragma once
 
 #include "base/document.h"

@@ -35,7 +35,7 @@ struct analysis_measure {
     double values[ANALYSIS_MAX_REPEATS]; /* (n) in the order of the repeats */
 };
 
-/* The parts of a step's time: means over the measured steps, which add up to the mean step. */
+/* The parts of a step's time: means over the measured steps. Their sum is the mean step. */
 enum analysis_part {
     ANALYSIS_DATA,
     ANALYSIS_H2D,

@@ -109,7 +109,8 @@ static enum status read_on(struct follow *f, int i, int64_t size)
     return STATUS_OK;
 }
 
-/* Reads the lines that were appended to file i. Sets *replaced if another file has replaced it. */
+/* Reads the lines that were appended to file i. Sets *replaced if another file has replaced file
+ * i. */
 static enum status poll_file(struct follow *f, int i, bool *replaced)
 {
     char path[4096];

@@ -32,5 +32,5 @@ MUST_CHECK enum status journal_write_json(struct journal *j, json_t *value, size
 /* Writes all lines to the operating system, and with `durable` waits until they are on disk. */
 MUST_CHECK enum status journal_flush(struct journal *j, bool durable);
 
-/* Flushes durably and closes; does nothing if not open. */
+/* Flushes durably and closes the journal. Does nothing if the journal is not open. */
 MUST_CHECK enum status journal_close(struct journal *j);

@@ -14,7 +14,8 @@ struct rank_samples {
     int64_t n;
 };
 
-/* Appends the rows to `context`, a struct rank_samples. Its type is telemetry_take. */
+/* Appends the rows to `context`, a struct rank_samples. The function has the type
+ * telemetry_take. */
 enum status rank_samples_take(void *context, struct telemetry_record *row, int n);
 void rank_samples_free(struct rank_samples *samples); /* zeroed: no effect */
 

@@ -22,7 +22,7 @@ static enum status data_fingerprint(const struct session *s, uint64_t *out)
         TRY(dataset_fingerprint(s->val_data, &val));
         *out = val;
     }
-    if (!s->train_data) /* --evaluate */
+    if (!s->train_data) /* --evaluate needs no training data */
         return STATUS_OK;
     TRY(dataset_fingerprint(s->train_data, &train));
     *out ^= hash_splitmix64(train);
@@ -100,7 +100,8 @@ static enum status resume_auto(struct session *s)
     return found ? st : check_unlost(s);
 }
 
-/* Loads --init; for training, its last layer may have another number of classes. */
+/* Loads the weights of --init. For training, their last layer may have another number of
+ * classes. */
 static enum status load_init(const struct session *s, struct network *net)
 {
     const struct train_config *c = s->config;
