@@ -135,6 +135,7 @@ MUST_CHECK enum status analysis_write(const struct analysis *a, const char *path
 
 void analysis_free(struct analysis *a); /* zeroed: no effect */
 
-/* Return "weak" or "strong"; and the name of a part in a cell's "split", such as "data_s". */
+/* analysis_scaling_str returns "weak" or "strong". analysis_part_str returns the name of a part in
+ * a cell's "split", such as "data_s". */
 const char *analysis_scaling_str(enum analysis_scaling s);
 const char *analysis_part_str(enum analysis_part p);

@@ -133,8 +133,8 @@ struct telemetry_record {
                       * since the previous sample */
     double energy_j; /* energy used since the attempt began */
     double temperature_c;
-    double throttle;      /* why the clock is reduced, a sum of values of enum throttle; 0: it is
-                           * not reduced */
+    double throttle;      /* reasons why the clock is reduced, as a sum of values of enum throttle;
+                           * 0: the clock is not reduced */
     double ecc_corrected; /* memory errors since the driver was loaded */
     double ecc_uncorrected;
     double memory_bytes;      /* memory in use on the device, by all processes */

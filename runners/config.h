@@ -1,5 +1,6 @@
-/* The complete configuration of a training run: set by the command line, checked once, recorded in
- * full, passed down. The table in settings.h describes each setting. */
+/* The complete configuration of a training run. The command line sets it. It is checked once,
+ * recorded in full, and passed to the functions of the run. The table in settings.h describes each
+ * setting. */
 #pragma once
 
 #include "base/launcher.h"
@@ -29,8 +30,9 @@ enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 struct train_config {
     const char *data; /* folder with train/ and val/; NULL with dummy */
     const char *arch;
-    const char *out;     /* folder of the run; NULL: the first free runs/<arch>-NNN. If it has a run
-                          * and `evaluate` is set: the first free <out>/evaluation-NNN */
+    const char *out;     /* folder of the run; NULL: the first free runs/<arch>-NNN. If this folder
+                          * already has a run and `evaluate` is set: the first free
+                          * <out>/evaluation-NNN */
     const char *resume;  /* NULL, "auto", or a checkpoint */
     const char *init;    /* safetensors with weights to start from, or NULL */
     const char *devices; /* "cpu", "cpu:2"; see device_list.h */

@@ -14,7 +14,7 @@
 enum {
     SOCKET = STDIN_FILENO,
     PAUSE_MS = 1000
-}; /* the first pause; each later one is twice as long */
+}; /* the first pause in milliseconds; each later pause is twice as long */
 
 struct server {
     struct process_signals signals;

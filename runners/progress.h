@@ -42,8 +42,8 @@ struct progress_values {
 /* Shows that batch `i` is complete. */
 void progress_batch(struct progress *p, int64_t i, const struct progress_values *v);
 
-/* Prints Apex's line about a step that the loss scaler skipped, with the scale after the step; a
- * static scale is not reduced, and the line says so. */
+/* Prints Apex's line about a step that the loss scaler skipped, with the scale after the step. If
+ * the scale is static, the line says that the scale stays the same. */
 void progress_overflow(struct progress *p, double scale, bool dynamic);
 
 /* Clears the bar. */

@@ -29,7 +29,7 @@ struct step_sums {
     double v[SUM_MAX];
 };
 
-/* Add the counts of a batch, and the metrics of the loss. */
+/* step_sums_add_batch adds the counts of a batch, step_sums_add_loss the metrics of the loss. */
 void step_sums_add_batch(struct step_sums *sums, const struct batch *b);
 void step_sums_add_loss(struct step_sums *sums, const struct loss_metrics *m);
 
@@ -64,8 +64,8 @@ MUST_CHECK enum status step_begin(struct session *s, struct step_queue *q, doubl
  * caller knows when the previous step ended, leaves rec->total_s 0 for the caller to fill in. */
 MUST_CHECK enum status step_end(struct session *s, struct step_queue *q, struct step_record *rec);
 
-/* Return part / of in percent, or 0 if `of` is 0; and the mean sum / count, or NaN if `count` is
- * 0. */
+/* step_percent returns part / of in percent, or 0 if `of` is 0. step_mean returns sum / count, or
+ * NaN if `count` is 0. */
 double step_percent(double part, double of);
 double step_mean(double sum, double count);
 

@@ -77,8 +77,8 @@ static void count_times(struct session *s, int64_t index, struct step_record *re
     }
 }
 
-/* Sets the median time of this rank's steps without communication, over the steps that this process
- * ran in the epoch, which begin with step `first`. */
+/* Sets the median time of this rank's steps without communication. The median is over the steps of
+ * the epoch that this process ran, from step `first` on. */
 static enum status typical_time(struct session *s, int64_t first)
 {
     struct rank_record *spent = &s->spent;
