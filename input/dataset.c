@@ -1,5 +1,5 @@
-/* Data set functions that are the same whether images are in folders, in archives or, in a dummy
- * set, nowhere. */
+/* Functions of a data set that are the same for folders of images, for archives and for dummy sets,
+ * which have no files. */
 #include "input/dataset.h"
 
 #include "base/array.h"

@@ -10,8 +10,8 @@
 /* If the runs have fewer epochs than this, the x axis counts steps. */
 enum { FEW_EPOCHS = 4 };
 
-/* A loss axis ends at most at this multiple of the largest training loss: otherwise a very large
- * validation loss, as in early epochs, would flatten all other curves. */
+/* A loss axis ends at no more than this multiple of the largest training loss. Otherwise a very
+ * large validation loss, as in early epochs, would flatten all other curves. */
 #define LOSS_REACH 1.5
 
 /* Returns the member at `offset`; NaN if `offset` is 0, which means that the figure has no such

@@ -1,5 +1,5 @@
-/* The data that the figures of a drawing share: its runs and their labels. Also functions that
- * write tables and settings for the gnuplot script of a figure. Internal to plots/. */
+/* Internal to plots/: the data that the figures of a drawing share, which are its runs and their
+ * labels, and functions that write tables and settings for the gnuplot script of a figure. */
 #pragma once
 
 #include "base/file.h"
@@ -36,8 +36,8 @@ struct drawing {
 
 struct figure;
 
-/* Writes the tables of the figure, and its settings to `vars`. Sets has[i], which begins as false,
- * if run i has data. */
+/* Writes the tables of the figure, and writes its settings to `vars`. Sets has[i] to true if run i
+ * has data; the caller has set it to false. */
 typedef enum status figure_prepare(const struct drawing *d, const struct figure *f, FILE *vars,
                                    bool has[FIGURE_BARS_MAX]);
 
@@ -92,16 +92,17 @@ MUST_CHECK enum status figure_draw(const struct drawing *d, const struct figure 
 MUST_CHECK enum status figure_table(const struct drawing *d, const struct figure *f, int i,
                                     struct atomic_file *table);
 
-/* Write settings for the script: name = 'text', with quotes doubled; name = number, or NaN. */
+/* figure_set_text writes a setting for the script, name = 'text', with quotes doubled; figure_set
+ * writes name = number, or NaN. */
 void figure_set_text(FILE *vars, const char *name, const char *text);
 void figure_set(FILE *vars, const char *name, double value);
 
-/* Writes a value of a table after a space, " nan" where it is not finite. */
+/* Writes a space and a value of a table, or " nan" if the value is not finite. */
 void figure_number(FILE *table, double x);
 
 /* Writes name = '1 3': the runs for which `has` (from 0) is true, counted from 1 as in gnuplot. */
 void figure_set_runs(FILE *vars, const char *name, const bool has[], int n);
 
-/* Chooses the unit of time by the longest run and sets `time_label`. Returns the seconds of that
- * unit. */
+/* Chooses the unit of time by the longest run, and writes the setting time_label. Returns the
+ * length of the unit in seconds. */
 double figure_set_time(FILE *vars, const struct drawing *d);

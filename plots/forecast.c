@@ -57,8 +57,8 @@ static void axes_take(struct axes *a, double ranks, double rate)
     a->rate_high = fmax(a->rate_high, rate);
 }
 
-/* Writes a row: ranks, images/s, efficiency, the images/s of slow and of fast steps, and in percent
- * the upper ends of the parts of a step: compute, stragglers, exposed, input. */
+/* Writes a row: ranks, images/s, efficiency, the images/s of slow and of fast steps, and the upper
+ * ends, in percent, of the parts of a step: compute, stragglers, exposed, input. */
 static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
 {
     static const char *const parts[PARTS] = {"compute_s", "straggler_s", "exposed_s", "input_s"};

@@ -13,5 +13,5 @@
 MUST_CHECK enum status gnuplot_run(const char *dir, const char *script);
 
 /* Checks that `draft` is a complete PNG or SVG file, because gnuplot does not report a full disk.
- * If it is not, STATUS_IO; the message names `path`, the final name of the picture. */
+ * Returns STATUS_IO if it is not; the message names `path`, the final name of the picture. */
 MUST_CHECK enum status gnuplot_check_picture(const char *draft, const char *path);

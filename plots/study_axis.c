@@ -145,7 +145,7 @@ enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool
             x[n++] = l->line[i].point[k].devices;
     stats_sort(x, n);
     double low = n > 0 ? x[0] / 1.25 : 1, high = n > 0 ? x[n - 1] * 1.25 : 2;
-    /* The numbers of two ticks closer than this factor would overlap. */
+    /* Two ticks closer than this factor have overlapping numbers. */
     double distance = pow(high / low, narrow ? 0.075 : 0.035);
     fputs("ticks = \"", vars);
     for (int i = 0; i < n; i++) {

@@ -40,6 +40,6 @@ int axis_log_ticks(double low, double high, bool powers_of_2, double tick[AXIS_T
 void axis_set(FILE *vars, const struct axis *a, int number, struct range r);
 
 /* Writes the settings x_low, x_high, and ticks = "'1' 1, '2' 2": the measured numbers of devices,
- * as many as fit; `narrow`: the axis is half as wide as the figure. */
+ * as many as fit. `narrow` means that the axis is half as wide as the figure. */
 MUST_CHECK enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool *drawn,
                                         bool narrow);

@@ -122,8 +122,8 @@ void study_line_name(const struct study_line *l, const bool shown[STUDY_KEYS], c
         text_join(name, FIGURE_LABEL_MAX, between, "%s", l->key[STUDY_BATCH]);
 }
 
-/* Makes the labels: mode and precision, then the other keys that differ between lines. Where
- * two labels are still equal, the lines differ in their batch, which is appended to both. */
+/* Makes the labels from mode and precision, then from the other keys that differ between lines. If
+ * two labels are still equal, their lines differ in the batch, which is then appended to both. */
 static void study_labels_make(const struct analysis *a, struct study_lines *l)
 {
     bool shown[STUDY_KEYS], is_double[STUDY_LINES_MAX] = {false};

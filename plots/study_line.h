@@ -58,8 +58,9 @@ struct study_lines {
     struct study_line line[STUDY_LINES_MAX];
 };
 
-/* Add the series of a study (as many as fit), or a published series. All labels are different. The
- * caller frees with study_lines_free, also after a failure. */
+/* study_lines_add adds the series of a study, as many as fit; study_lines_add_published adds a
+ * published series. All labels are different. The caller frees with study_lines_free, also after a
+ * failure. */
 MUST_CHECK enum status study_lines_add(struct study_lines *l, const struct analysis *a);
 MUST_CHECK enum status study_lines_add_published(struct study_lines *l,
                                                  const struct published_series *s);

@@ -13,7 +13,7 @@ struct sensor_range {
 };
 
 /* The devices of a run at one moment: `power` is the sum of their powers, `celsius` the temperature
- * of the hottest, `clock` the clock of the slowest. NaN: unknown. */
+ * of the hottest device, `clock` the clock of the slowest device. NaN: unknown. */
 struct moment {
     double elapsed, power, celsius, clock;
     int64_t attempt;
@@ -58,7 +58,8 @@ static int64_t count_samples(const struct run *run)
     return n;
 }
 
-/* Writes every `stride`-th sample, as throttled if any sample since the previous row was. */
+/* Writes a row for every `stride`-th sample. The row counts as throttled if any sample since the
+ * previous row was throttled. */
 static enum status sensor_table(const struct drawing *d, const struct figure *f, int i, double unit,
                                 struct sensor_range *range)
 {

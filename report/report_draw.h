@@ -1,4 +1,4 @@
-/* Internal to report/: drawing the figures of a record, and loading its runs. */
+/* Internal to report/: draws the figures of a record, and loads its runs. */
 #pragma once
 
 #include "plots/plot.h"
