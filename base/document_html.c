@@ -173,8 +173,7 @@ static enum status figure(FILE *out, const char *path, const char *link, const c
     xml_text(out, caption);
     fprintf(out, "\" src=\"data:image/%s;base64,", svg ? "svg+xml" : "png");
     base64(out, (const unsigned char *)bytes, size);
-    /* Writes one HTML page with embedded pictures, for light and dark displays, wide and narrow
-     * ones. The page loads nothing from the network and has no scripts. */
+    fputs("\"></span></label></figure>\n", out); /* the picture contains its title */
     free(bytes);
     return STATUS_OK;
 }

@@ -65,7 +65,7 @@ expect_error 5 "no results of nodes in '$scratch/r'" accept --node-list "$scratc
 expect_error 5 "cannot open 'none'" accept --node-list two.jsonl --expect none
 expect_error 2 "unexpected argument 'two.jsonl'" accept two.jsonl
 expect_error 2 "give --failing" pair
-expect_error 2 "runs as the ranks of a job" accept pair --failing n1
+expect_error 2 "must run as the ranks of a job" accept pair --failing n1
 
 # Test suites on two ranks of this machine, which has two nodes' folders then; one is damaged, and
 # resumes. Three nodes are needed to compare them.

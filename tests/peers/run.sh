@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Runs a Python script with the first interpreter that has what it imports; without one, says so and
-# exits 77, which ctest reports as skipped. `scripts/setup --peers` makes the first of the three.
+# exits 77, which ctest reports as skipped. `scripts/setup --peers` makes the first of the three; with
+# AMPSCALE_PEER_PYTHON set, that one alone is asked.
 #
 # usage: run.sh MODULES SCRIPT [ARGS...]     MODULES as in an import statement: "torch, numpy"
 set -euo pipefail
 
 modules=$1
 shift
-for python in "$(dirname "$0")/../../build/peers/bin/python3" python3 /usr/bin/python3; do
+pythons=("$(dirname "$0")/../../build/peers/bin/python3" python3 /usr/bin/python3)
+[[ -z ${AMPSCALE_PEER_PYTHON-} ]] || pythons=("$AMPSCALE_PEER_PYTHON")
+for python in "${pythons[@]}"; do
     # Looked for, not imported: that takes seconds, and the script does it again.
     if "$python" -c 'import sys, importlib.util as u
 sys.exit(any(not u.find_spec(m.strip().split(".")[0]) for m in sys.argv[1].split(",")))' "$modules" 2>/dev/null; then
