@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Adds the flag and the path of the output file of `check`'s first repeat, if that file exists. The
- * command also runs without it. */
+/* If the first repeat of `check` has written an output file, adds the flag with the path of this
+ * file. The command also runs without the flag. */
 static enum status add_output(const struct accept_arg *a, const char *check, const char *dir,
                               struct words *w)
 {
@@ -43,8 +43,8 @@ static enum status add_arg(const struct accept_arg *a, const struct accept_spec 
     return words_add(w, "%s", value ? json_string_value(value) : a->otherwise);
 }
 
-/* A command's time budget ends this many seconds before its time limit (at most half of the limit).
- * In these seconds the command finishes work in progress and prints its results. */
+/* A command's time budget ends before its time limit: by this many seconds, or by half of the limit
+ * if that is less. In this time the command finishes work in progress and prints its results. */
 enum { MARGIN_SECONDS = 15 };
 
 /* Number of processes of a check: its argument "ranks", by default one per device. It is 1 for a

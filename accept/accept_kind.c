@@ -190,8 +190,8 @@ const struct accept_kind *accept_kind_find(const char *name)
 
 enum { LIST_SIZE = 1024 };
 
-/* Whether a text is a list of words separated by ','. A word has the characters of keys_is_name,
- * and may also have ':'. It does not begin with '-' or ':'. */
+/* Whether a text is a list of words separated by ','. A word may contain the characters that
+ * keys_is_name allows, and ':'. It does not begin with '-' or ':'. */
 static bool is_list(const char *text)
 {
     char word[ACCEPT_TEXT_SIZE];

@@ -1,5 +1,5 @@
-/* Kinds of checks. A kind has the command of this program that measures, and describes how the
- * command's output is read.
+/* Kinds of checks. A kind names the command of this program that takes the measurements, and
+ * describes how the command's output is read.
  *
  * A new kind needs an entry in the table of accept_kind.c, and a list of readings
  * (accept_read.h). */
@@ -11,8 +11,8 @@ enum accept_arg_type {
     ACCEPT_ARG_COUNT,  /* a whole number */
     ACCEPT_ARG_WORD,   /* letters, digits, '-', '_' and '.'; does not begin with '-' */
     ACCEPT_ARG_LIST,   /* words separated by ','; a word may have a ':': "amp:256,bf16" */
-    ACCEPT_ARG_OUTPUT, /* name of another check; passes its output file, if there is one */
-    ACCEPT_ARG_PEER,   /* true: passes the peer that accept's command line names */
+    ACCEPT_ARG_OUTPUT, /* name of another check; passes that check's output file, if any */
+    ACCEPT_ARG_PEER,   /* true: passes the peer that the command line of `accept` names */
     ACCEPT_ARG_SWITCH, /* true: passes the flag, which has no value */
 };
 
@@ -25,8 +25,8 @@ struct accept_arg {
     int64_t min, max;      /* bounds of a number */
 };
 
-/* Argument of the kinds that 'ampscale launch' can start: the number of processes (default: one per
- * device). */
+/* Name of the argument with the number of processes (default: one per device). Only the kinds that
+ * 'ampscale launch' can start have this argument. */
 #define ACCEPT_RANKS_ARG "ranks"
 
 struct accept_kind {
@@ -34,13 +34,13 @@ struct accept_kind {
     const char *about;
     const char *const *words;     /* the command after the program's name; ends with NULL */
     const struct accept_arg *arg; /* ends with an entry whose name is NULL */
-    bool on_device;               /* takes --devices: the check's device or, if it has none, the
-                                   * spec's */
+    bool on_device;               /* takes --devices: the device of the check or, if the check has
+                                   * none, the device of the spec */
     bool on_gpus;                 /* takes --devices: all GPUs, in one process */
     bool ranks;                   /* if "ranks" is above 1, 'ampscale launch' starts the command */
     bool folder;                  /* takes --out; the results are read from that folder */
     const char *budget;           /* flag that gives the command a time limit in seconds; at the
-                                   * limit it prints its results so far; NULL: none */
+                                   * limit the command prints its results so far; NULL: none */
     const struct accept_reading *reading;
 };
 

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether `text` matches pattern[0..n). After a mismatch, the last '*' matches one more character;
- * an earlier '*' need not be tried again. */
+/* Whether `text` matches pattern[0..n). After a mismatch, the latest '*' is tried again, with one
+ * more character; an earlier '*' need not be tried again. */
 static bool matches_one(const char *pattern, size_t n, const char *text)
 {
     size_t p = 0, star = n;
@@ -44,7 +44,7 @@ bool accept_matches(const char *patterns, const char *text)
     }
 }
 
-/* Reads an optional number into *out; NAN if it is not given. */
+/* Reads an optional number into *out. If the number is not given, *out is NAN. */
 static enum status read_real(const json_t *object, const char *where, const char *key, double min,
                              double max, double *out)
 {

@@ -17,8 +17,8 @@
 
 /* --- one metric --- */
 
-/* Drops outliers, given the median m and the spread s: moves the other values to the front of x,
- * and returns their number. */
+/* Drops the outliers among n values with median m and spread s. Moves the values that remain to the
+ * front of x, and returns their number. */
 static int drop(double *x, int n, enum accept_better better, double m, double s)
 {
     int kept = 0;
@@ -63,7 +63,8 @@ struct source {
     FILE *said;
 };
 
-/* Whether `r` is the result of the check `check`, or of its copy for one device ("name.0"). */
+/* Whether `r` is the result of the check `check`, or of that check's copy for one device
+ * ("name.0"). */
 static bool is_of(const struct accept_result *r, const char *check)
 {
     size_t n = strlen(check);
@@ -74,8 +75,8 @@ static bool is_of(const struct accept_result *r, const char *check)
 }
 
 /* Collects values of a metric: its median in each result or, if only one result has it, its value
- * in each repeat. Sets *like to one of these metrics, which has the unit and the direction, or to
- * NULL if there is no value. */
+ * in each repeat. Sets *like to one of the metrics found, from which the caller reads the unit and
+ * the direction, or to NULL if there is no value. */
 static int collect(const struct source *s, const char *check, const char *metric, double *x,
                    int capacity, const struct accept_metric **like)
 {

@@ -6,7 +6,7 @@
  * spread s = 1.4826 median(|x - m|), a value that is worse than m by more than the larger of 3.5 s
  * and 2 % of m is dropped, and m and s are computed again, until no value is dropped. If fewer than
  * half of the values are left, the metric gets no new limit. SuperBench drops nodes by their
- * distance from the mean in the same way; 3.5 is the bound for outliers of B. Iglewicz and D.
+ * distance from the mean in the same way. The bound of 3.5 spreads is from B. Iglewicz and D.
  * Hoaglin, "How to detect and handle outliers", 1993.
  *
  * By the new limit, a value fails if it is worse than m by more than the larger of 5 s and 3 % of
@@ -22,8 +22,9 @@ enum { MAKE_ENOUGH = 5 };
 
 struct accept_made {
     int n, dropped;  /* numbers of values kept and dropped */
-    double baseline; /* median of the values kept; NAN: too few values, or not above 0 */
-    double spread;   /* s */
+    double baseline; /* median of the values kept; NAN: too few were kept, or their median is not
+                      * above 0 */
+    double spread;   /* the spread s defined at the top of this file */
     double within;   /* tolerance as a fraction of the baseline */
 };
 
@@ -33,7 +34,7 @@ MUST_CHECK enum status accept_make_limit(double *x, int n, enum accept_better be
                                          struct accept_made *out);
 
 /* Makes the spec from folders of results, all measured with the same spec; *out is a new object
- * that the caller owns. Notes for the user are written to `said`, a line each; NULL: none are
- * written. STATUS_DATA for a folder without results, STATUS_USAGE for results of different
- * specs. */
+ * that the caller owns. Writes notes for the user to `said`, one per line, or none if `said` is
+ * NULL. STATUS_DATA if a folder has no results; STATUS_USAGE if the results were measured with
+ * different specs. */
 MUST_CHECK enum status accept_make_spec(const char *const *dir, int n, FILE *said, json_t **out);

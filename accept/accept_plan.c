@@ -41,7 +41,8 @@ enum status accept_plan_burn(const struct accept_spec *spec, const struct accept
     return STATUS_OK;
 }
 
-/* Expected duration in seconds of a check, which the checks that run at the same time share. */
+/* Expected duration of a check in seconds. Checks that run at the same time have the same expected
+ * duration, which is counted once. */
 static double seconds_of(const struct accept_check *check, double burn)
 {
     return fmax(check->seconds * check->repeats, check->burn ? burn : 0);

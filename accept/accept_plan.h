@@ -8,18 +8,20 @@ struct accept_options {
     const char *program; /* path of this program */
     const char *dir;     /* the node's folder (accept_result.h) */
     int level;           /* highest level of the checks that are run */
-    double hours;        /* total burn-in time of all checks; 0: each runs its number of repeats */
+    double hours;        /* total burn-in time of all checks; 0: each check runs the number of
+                          * repeats in the spec */
     int64_t budget_s;    /* time limit of all checks together, seconds; 0: unlimited */
     bool resume;         /* keep the results that the folder holds */
     FILE *progress;      /* gets progress lines; NULL: none */
 };
 
-/* Whether the check is run: it is selected (`asked`), and its level is at most options->level. */
+/* Whether the check is run: it is selected (check->asked), and its level is at most
+ * options->level. */
 bool accept_plan_has(const struct accept_check *check, const struct accept_options *options);
 int accept_plan_count(const struct accept_spec *spec, const struct accept_options *options);
 
-/* Sets *seconds to the duration of each burn-in check. STATUS_USAGE if hours are given and there is
- * no burn-in check: the user would believe that a burn-in had been run. */
+/* Sets *seconds to the duration of each burn-in check. STATUS_USAGE if options->hours is set and
+ * the spec has no burn-in check, because the user would believe that a burn-in had been run. */
 MUST_CHECK enum status accept_plan_burn(const struct accept_spec *spec,
                                         const struct accept_options *options, double *seconds);
 

@@ -46,7 +46,7 @@ static void print_metric(const struct accept_metric *m, FILE *out)
         fprintf(out, "          %s\n", m->reason);
 }
 
-/* Prints the check's line, and its metrics if a repeat has ended. */
+/* Prints a check's line, and also the check's metrics if one of its repeats has ended. */
 static void print_check(const struct accept_result *c, FILE *out)
 {
     fprintf(out, "%-7s %s", verdict_str(c->verdict), c->name);

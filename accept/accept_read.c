@@ -1,4 +1,4 @@
-/* Reads metrics, which tables describe, from the JSON that a command printed. */
+/* Reads metrics from the JSON that a command printed; tables describe where each metric is. */
 #include "accept/accept_read.h"
 
 #include "base/text.h"

@@ -10,7 +10,7 @@
 
 /* The output of one repeat of a check. */
 struct accept_output {
-    const json_t *json; /* the object that the command printed; NULL: it writes a folder */
+    const json_t *json; /* the object that the command printed; NULL: the command writes a folder */
     const char *dir;    /* the repeat's own folder */
     const json_t *args; /* the check's arguments */
     const char *device; /* "cpu", "ref", "cuda" */
@@ -29,12 +29,12 @@ enum accept_over {
 };
 
 struct accept_column {
-    const char *path; /* path of the value, by members and list positions: "seconds.median" */
-    const char *name; /* name of the metric; "{type}" stands for the row's member "type", "{}" for
-                       * the index of the row */
+    const char *path; /* path of the value, of names of members and indices: "seconds.median" */
+    const char *name; /* name of the metric; "{type}" is replaced by the value of the row's member
+                       * "type", and "{}" by the row's index */
     const char *unit; /* "": a number without a unit; NULL: a text */
     enum accept_better better;
-    double scale; /* factor of a number; 0: 1 */
+    double scale; /* a number is multiplied by this factor; 0 means 1 */
     enum accept_over over;
 };
 
@@ -45,8 +45,8 @@ struct accept_reading {
      * table is used. */
     enum status (*read)(const struct accept_output *output, struct accept_result *r);
     const char *rows;  /* path of a list; NULL: the whole output is the only row */
-    const char *needs; /* what the STATUS_DATA message calls the rows if the output has none; NULL:
-                        * the output may have no rows */
+    const char *needs; /* name of the rows in the STATUS_DATA message for an output without rows;
+                        * NULL: the output may have no rows */
     const struct accept_column *column; /* ends with an entry whose name is NULL */
 };
 
@@ -59,11 +59,12 @@ MUST_CHECK enum status accept_read(const struct accept_reading *reading,
 MUST_CHECK enum status accept_read_row(const struct accept_column *column, const json_t *row,
                                        const char *number, struct accept_result *r);
 
-/* The number at a path, NAN if there is none; the text at a path, "" if there is none. */
+/* accept_read_number returns the number at a path, or NAN if there is no number. accept_read_text
+ * returns the text at a path, or "" if there is no text. */
 double accept_read_number(const json_t *object, const char *path);
 const char *accept_read_text(const json_t *object, const char *path);
 
-/* Readings of JSON that the command printed (accept_read_bench.c). */
+/* Readings of the JSON that a check's command printed (accept_read_bench.c). */
 extern const struct accept_reading accept_read_facts[], accept_read_peak[], accept_read_memory[],
     accept_read_peers[], accept_read_overhead[], accept_read_step[], accept_read_gemm[],
     accept_read_optimizer[], accept_read_input[], accept_read_conv[], accept_read_collective[];
@@ -77,7 +78,8 @@ extern const struct accept_reading accept_read_selftest[], accept_read_determini
 /* Readings of training that alternates with PyTorch (accept_read_throughput.c), for each precision
  * and batch; if the check asks for several fusion or launch modes, the mode is part of the name:
  *   images_per_s_amp_256, lowest_, highest_   median, minimum and maximum of the rounds
- *   ..._files_amp_256, ..._peer_eager_amp_256, ..._peer_compile_amp_256   of the other trainers
+ *   ..._files_amp_256, ..._peer_eager_amp_256, ..._peer_compile_amp_256   the same three numbers
+ *                     for training from JPEG files, and for PyTorch in eager and compiled mode
  *   of_peer_amp_256   ratio to PyTorch's fastest mode
  *   rung_amp_256, falls_amp_256, why_amp_256   the final rung (fallback level), the number of
  *                     falls to it, and the reason of the first fall or of a missing number

@@ -157,9 +157,10 @@ static bool add_operation(json_t *kinds, const json_t *step)
     return json_object_set_new(kinds, op, json_real(sum)) == 0;
 }
 
-/* Adds the milliseconds of the step and of each kind of operation, and of_peak: the least time that
- * the peaks allow, as percent of the step's time. Adds this least time to *bound_s, seconds; an
- * operation without such a bound adds 0. */
+/* Adds these metrics: the milliseconds of the step and of each kind of operation; and of_peak, the
+ * least time in which the step could run at the device's peaks, in percent of the step's time. Also
+ * adds that least time, in seconds, to *bound_s. An operation whose least time is not known adds 0
+ * to it. */
 static enum status add_operations(const json_t *steps, json_t *kinds, double *bound_s,
                                   struct accept_result *r)
 {

@@ -11,8 +11,8 @@ enum { WORK_SIZE = 48 };
 
 /* --- throughput --- */
 
-/* A row's precision and batch as a part of metrics' names: "amp_256"; with `ways` also its fusion
- * and launch modes: "amp_256_fuse-none_no-graph". */
+/* Writes a row's precision and batch, which metrics' names contain: "amp_256". With `ways`, also
+ * writes the row's fusion and launch modes: "amp_256_fuse-none_no-graph". */
 static void name_work(const json_t *row, bool ways, char out[WORK_SIZE])
 {
     const char *fuse = accept_read_text(row, "fuse");
@@ -23,8 +23,8 @@ static void name_work(const json_t *row, bool ways, char out[WORK_SIZE])
                     json_is_true(json_object_get(row, "graphs")) ? "graph" : "no-graph");
 }
 
-/* Sets *prefix to the trainer's part of a metric's name, which is "" for ampscale. False for an
- * unknown trainer. */
+/* Sets *prefix to the text that stands for the trainer `who` in a metric's name; it is "" for
+ * ampscale. Returns false for an unknown trainer. */
 static bool name_who(const char *who, const char **prefix)
 {
     static const char *const names[][2] = {{"ampscale", ""},
@@ -102,7 +102,7 @@ const struct accept_reading accept_read_throughput[] = {
 
 /* --- profile --- */
 
-/* Adds one metric for each of the kernels that take longest; the command's record has all
+/* Adds metrics only for the SHOWN kernels that take longest; the command's record has all
  * kernels. */
 static enum status read_kernels(const struct accept_output *o, struct accept_result *r)
 {

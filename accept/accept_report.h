@@ -21,6 +21,7 @@ MUST_CHECK enum status accept_write(const struct accept_report *r, bool strict, 
  * nothing was measured. */
 void accept_value_words(const struct accept_metric *m, char *out, size_t size);
 
-/* The lowest and highest value of the repeats, and the place of the worst: "60 to 91 in 3 repeats,
- * worst on node7 cuda:3". "" for a text metric, and for a single repeat without a place. */
+/* The lowest and the highest value of the repeats, and the place of the worst value, such as "60 to
+ * 91 in 3 repeats, worst on node7 cuda:3". "" for a text metric, and for a single repeat without a
+ * place. */
 void accept_spread_words(const struct accept_metric *m, char *out, size_t size);

@@ -23,7 +23,7 @@ struct accept_metric *accept_metric_find(const struct accept_result *r, const ch
     return NULL;
 }
 
-/* Finds the metric of that name, or adds it. */
+/* Finds the metric called `name`, or adds it. */
 static enum status find_or_add(struct accept_result *r, const char *name, struct accept_metric **m)
 {
     char clean[ACCEPT_NAME_SIZE];

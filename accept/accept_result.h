@@ -4,7 +4,7 @@
  *
  *   spec.json               the spec, as it was read
  *   checks/<check>.json     a check's measurements, once it has ended: whole or absent
- *   checks/<check>/r<k>/    output of its k-th repeat: output.json, log, run/
+ *   checks/<check>/r<k>/    output of the check's k-th repeat: output.json, log, run/
  *   accept.json             all results, with verdicts; accept.md, .html and .xml say the same
  *
  * Verdicts are a pure function of the spec and the measurements (accept_judge.h), so that they can
@@ -52,16 +52,16 @@ struct accept_metric {
     char name[ACCEPT_NAME_SIZE];
     char unit[ACCEPT_UNIT_SIZE]; /* "": a number without a unit, or a text */
     enum accept_better better;
-    int n;                          /* repeats that measured it */
+    int n;                          /* number of repeats that measured the metric */
     double *number;                 /* (n); NULL: a text */
     char (*text)[ACCEPT_TEXT_SIZE]; /* (n); NULL: a number */
     char where[ACCEPT_WHERE_SIZE];  /* place of the worst number: "node7 cuda:3"; "": none */
     /* The verdict: */
     enum verdict verdict;
-    bool fleet_only;                 /* SKIP, because its limit needs a fleet baseline */
+    bool fleet_only;                 /* the verdict is SKIP: the limit needs a fleet baseline */
     char limit[ACCEPT_REASON_SIZE];  /* the limit as text; "": no limit, the verdict is SKIP */
-    char reason[ACCEPT_REASON_SIZE]; /* why it did not pass */
-    char source[ACCEPT_SOURCE_SIZE]; /* of the limit */
+    char reason[ACCEPT_REASON_SIZE]; /* why the metric did not pass */
+    char source[ACCEPT_SOURCE_SIZE]; /* source of the limit */
 };
 
 struct accept_result {
@@ -80,7 +80,7 @@ struct accept_result {
     int n_metrics;
     struct accept_metric *metric;    /* (n_metrics) */
     enum verdict verdict;            /* the worst of `ended` and the metrics' verdicts */
-    char reason[ACCEPT_REASON_SIZE]; /* why it did not pass */
+    char reason[ACCEPT_REASON_SIZE]; /* why the check did not pass */
 };
 
 struct accept_report {
@@ -88,7 +88,7 @@ struct accept_report {
     char node[ACCEPT_TEXT_SIZE];       /* host's name */
     char device[ACCEPT_TEXT_SIZE * 2]; /* the first device's description; "": not known */
     char begun[32], ended[32];         /* "2024-01-31T12:00:00Z" */
-    char version[ACCEPT_NAME_SIZE];    /* of the program */
+    char version[ACCEPT_NAME_SIZE];    /* version of the program */
     int level;
     int n_checks;
     struct accept_result *check; /* (n_checks) */

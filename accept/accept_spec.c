@@ -128,7 +128,8 @@ static enum status add_check(const json_t *object, int index, struct accept_spec
     struct accept_check *c = &s->check[s->n_checks];
     if (s->n_checks == ACCEPT_CHECKS_MAX)
         return status_fail(STATUS_USAGE, "the spec has more than %d checks", ACCEPT_CHECKS_MAX);
-    s->n_checks++; /* now, so that accept_spec_free frees the check after an error */
+    s->n_checks++; /* before read_check, so that accept_spec_free frees the check even if read_check
+                    * fails */
     TRY(read_check(object, index, c, &each));
     if (c->kind->on_gpus && strcmp(s->device, "cuda") != 0)
         return status_fail(STATUS_USAGE, "'checks[%d].kind': '%s' needs the 'device' cuda", index,

@@ -54,7 +54,7 @@ enum {
     ACCEPT_PASS_MAX = 9,
 };
 
-/* Bounds of one metric. A number that is not given is NAN, a text that is not given is "".
+/* Bounds of one metric. A number that is not given is NAN, and a text that is not given is "".
  * Percentages are stored as fractions: 5 % is 0.05. */
 struct accept_limit {
     char metric[ACCEPT_NAME_SIZE]; /* or a pattern */
@@ -64,7 +64,7 @@ struct accept_limit {
     char matches[ACCEPT_MATCHES_SIZE]; /* patterns separated by '|': one must match */
     char at_least[ACCEPT_TEXT_SIZE];
     bool same;
-    bool may_lack; /* "absent": "skip" */
+    bool may_lack; /* the limit has "absent": "skip" */
     char source[ACCEPT_SOURCE_SIZE];
 };
 
@@ -76,10 +76,11 @@ struct accept_check {
     int level;
     int pass;   /* 0: none */
     bool asked; /* selected; true unless accept_spec_select clears it */
-    int device; /* index of its only device; -1: all of them */
+    int device; /* index of the only device that the check uses; -1: it uses all devices */
     int repeats;
     bool burn;
-    int together;   /* number of checks that run at the same time, this one and those after it */
+    int together;   /* number of checks that run at the same time: this check and the checks after
+                     * it */
     double seconds; /* expected duration of a repeat */
     int64_t limit_s;
     const json_t *args; /* an object of valid arguments; NULL: none */
@@ -96,12 +97,12 @@ struct accept_spec {
     int n_patterns;
     char pattern[ACCEPT_PATTERNS_MAX][ACCEPT_TEXT_SIZE];
     int n_checks;
-    struct accept_check *check; /* (n_checks), the first is "hardware", which checks that the
-                                 * devices exist and that the spec is for them */
-    json_t *json;               /* as it was read */
-    const char *peer;           /* peer program, which checks run in alternation with ampscale, for
-                                 * comparison; only the command line can name it, never a spec;
-                                 * NULL: none */
+    struct accept_check *check; /* (n_checks); the first check, "hardware", checks that the devices
+                                 * exist and that the spec is for them */
+    json_t *json;               /* the spec as it was read */
+    const char *peer;           /* peer program; checks run it and ampscale in turn, to compare
+                                 * them. Only the command line can name it, never a spec. NULL:
+                                 * none */
 };
 
 /* Reads a spec; `from` is its name in messages. STATUS_USAGE for an invalid spec: the message names

@@ -32,8 +32,8 @@ static enum status keep_spec(const struct accept_spec *spec, const struct accept
             store->dir);
     json_t *was = NULL;
     enum status st = json_read(path, FILE_MAX_BYTES, &was);
-    if (st != STATUS_OK && st != STATUS_DATA) /* the file is not readable now, but its spec may be
-                                               * the same */
+    if (st != STATUS_OK && st != STATUS_DATA) /* the file cannot be read now, but may still contain
+                                               * the same spec */
         return st;
     bool same = json_equal(was, spec->json);
     json_decref(was);

@@ -8,15 +8,16 @@ struct accept_store {
     int lock;
 };
 
-/* Opens the folder, or makes it, writes the spec into it, and removes an earlier test suite's
- * accept.json. STATUS_USAGE if the folder holds results of another spec, or if it holds any results
- * and `resume` is false; STATUS_IO while another process works in the folder. */
+/* Opens the folder, which is made if it is missing. Writes the spec into it, and removes the
+ * accept.json of an earlier test suite. STATUS_USAGE if the folder holds results of another spec,
+ * or if it holds any results and `resume` is false; STATUS_IO while another process works in the
+ * folder. */
 MUST_CHECK enum status accept_store_open(const struct accept_spec *spec, const char *dir,
                                          bool resume, struct accept_store *store);
 void accept_store_close(struct accept_store *store); /* no-op if the open failed */
 
-/* Reads a check's measurements so far, and sets *whole if the check has ended. The result is zeroed
- * if the file is missing or cannot be read. */
+/* Reads a check's measurements so far, and sets *whole to whether the check has ended. The result
+ * is zeroed if the file is missing or cannot be read. */
 MUST_CHECK enum status accept_store_read(const struct accept_store *store, const char *check,
                                          struct accept_result *r, bool *whole);
 
@@ -27,10 +28,11 @@ bool accept_store_has(const struct accept_store *store, const char *check);
 MUST_CHECK enum status accept_store_write(const struct accept_store *store,
                                           const struct accept_result *r, bool whole);
 
-/* Removes the file of partial measurements of a check that has ended. The file is there if accept
- * was killed between writing the check's result and removing the file. */
+/* Removes the file of partial measurements of a check that has ended. Such a file exists if
+ * `ampscale accept` was killed between writing the check's result and removing the file. */
 MUST_CHECK enum status accept_store_drop_part(const struct accept_store *store, const char *check);
 
-/* Makes the empty folder of a repeat, counted from 1; removes the files of an earlier attempt. */
+/* Makes an empty folder for repeat number `repeat` (the first is 1); removes the files of an
+ * earlier attempt. */
 MUST_CHECK enum status accept_store_repeat(const struct accept_store *store, const char *check,
                                            int repeat, char dir[ACCEPT_PATH_SIZE]);

@@ -36,7 +36,7 @@ struct lane {
     const struct accept_check *check;
     struct accept_result *result;
     bool whole;                 /* an earlier accept_run has completed the check */
-    int64_t room_s;             /* time limit of its repeat, seconds */
+    int64_t room_s;             /* time limit of the running repeat, seconds */
     char dir[ACCEPT_PATH_SIZE]; /* folder of the running repeat */
 };
 
@@ -79,8 +79,8 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
                    end->code == status_exit_code(STATUS_DATA) || end->code == PROCESS_NOT_STARTED;
     bool budget = lane->room_s < lane->check->limit_s;
     if (end->late && (budget || lane->check->kind->budget)) /* a command that takes a budget detects
-                                                             * a hang by itself, so it was only
-                                                             * slow */
+                                                             * a hang by itself; so this one was
+                                                             * slow and did not hang */
         end_with(r, VERDICT_MISSING, "stopped after %lld s, %s", (long long)lane->room_s,
                  budget ? "the rest of the budget" : "its time limit");
     else if (end->late)
@@ -245,8 +245,8 @@ static enum status next_repeat(const struct work *w, struct lane *lane, struct p
     return accept_store_write(&w->store, lane->result, true);
 }
 
-/* Runs the repeats of n checks until none is left. After a signal, starts no repeat, and does not
- * count a repeat that ends. */
+/* Runs the repeats of n checks until no repeat is left. After a signal, starts no further repeat,
+ * and ignores the results of repeats that are still running. */
 static enum status run_lanes(const struct work *w, struct lane *lane, struct process *child, int n)
 {
     int received = 0, k;
@@ -303,7 +303,7 @@ static enum status begin_report(const struct work *w, struct accept_report *repo
     return STATUS_OK;
 }
 
-/* Adds the results of earlier calls for checks that are not selected now. */
+/* For a check that is not selected now, adds the result of an earlier call. */
 static enum status take_earlier(const struct work *w, const struct accept_check *check,
                                 struct accept_report *report)
 {

@@ -227,7 +227,8 @@ static void names_unite(struct judging *j)
     j->n_names = kept;
 }
 
-/* Lists the metrics that the spec requires of every node, up to the level. */
+/* Lists the metrics that the spec requires of every node. Checks above the configured level are
+ * left out. */
 static enum status list_wanted(struct judging *j)
 {
     const struct accept_spec *spec = j->config->spec;

@@ -6,8 +6,8 @@
  * role in robust estimation", JASA 69, 1974). A value's loss is how much worse than m it is, as a
  * share of m; `fail` and `warn` are the configured bounds of the loss.
  *
- *   FAIL  the loss is above max(fail, min(3.5 s, 2 fail)), with s as a share of m. 3.5 is the bound
- *         for outliers of B. Iglewicz and D. Hoaglin, "How to detect and handle outliers", 1993
+ *   FAIL  the loss is above max(fail, min(3.5 s, 2 fail)), where s is a share of m. B. Iglewicz and
+ *         D. Hoaglin, "How to detect and handle outliers", 1993, use 3.5 as the bound for outliers
  *   WARN  the loss is above min(warn, max(3.5 s, 1 %)); or the value is better than m by more than
  *         the bound of FAIL, a sign that m itself is wrong
  *
@@ -26,7 +26,7 @@ enum {
     FLEET_SPREAD = 8, /* with fewer nodes than this, the spread changes no bound */
 };
 
-/* Shares of the reference. */
+/* Bounds of the loss, as shares of the reference. */
 struct fleet_bounds {
     double warn, fail;
 };
@@ -39,7 +39,7 @@ struct fleet_sample {
     bool split;                 /* the values form two groups: */
     double low, high;           /* medians of the groups, */
     int64_t n_low, n_high;      /* and their sizes */
-    double reference, scatter;  /* m and s that values are compared with */
+    double reference, scatter;  /* the m and the s with which values are compared */
     struct fleet_bounds bounds; /* the given bounds, adapted to the spread */
 };
 
@@ -60,18 +60,19 @@ enum accept_better fleet_better(const char *metric);
 struct fleet_config {
     struct fleet_bounds bounds;     /* default bounds; if `spec` is NULL, the bounds of all
                                      * metrics */
-    const struct accept_spec *spec; /* if not NULL, the bounds are its fleet_within, and a metric
-                                     * "check/metric" without such a bound is not compared */
+    const struct accept_spec *spec; /* if not NULL, its fleet_within and fleet_warn_within are the
+                                     * bounds, and a metric "check/metric" that has neither is not
+                                     * compared */
     int level;                      /* highest level of the spec's checks that must have values */
-    const json_t *better;  /* {metric: accept_better}, or NULL; for other metrics fleet_better()
-                            * decides */
+    const json_t *better;  /* {metric: accept_better}, or NULL; fleet_better() decides for metrics
+                            * that are not in this object */
     char *const *expected; /* (n_expected) names of nodes that must be in the input */
     int n_expected;
 };
 
 /* A metric of a node whose verdict is not PASS. */
 struct fleet_finding {
-    char metric[NODE_METRIC_MAX]; /* "": the node as a whole */
+    char metric[NODE_METRIC_MAX]; /* "": the finding is about the whole node */
     enum verdict verdict;
     double value, reference; /* NAN: not known */
     char reason[ACCEPT_REASON_SIZE];
@@ -81,7 +82,7 @@ struct fleet_node {
     char name[NODE_NAME_MAX];
     int group; /* -1: the node has no results, or no value */
     enum verdict verdict;
-    int count[VERDICTS]; /* of metrics */
+    int count[VERDICTS]; /* number of metrics with each verdict */
     int n;
     struct fleet_finding *finding; /* (n) */
 };
@@ -91,8 +92,8 @@ struct fleet_metric {
     char name[NODE_METRIC_MAX];
     int group;
     enum accept_better better;
-    int missing;                /* nodes of the group without a value */
-    struct fleet_sample sample; /* .n below FLEET_LEAST: no node was compared with it */
+    int missing;                /* number of nodes of the group that have no value */
+    struct fleet_sample sample; /* if its .n is below FLEET_LEAST, no node was compared with it */
 };
 
 struct fleet_group {

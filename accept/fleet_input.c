@@ -59,7 +59,7 @@ done:
     return st;
 }
 
-/* Adds the report in `dir` as node `name`; NULL: the host's name. */
+/* Adds the report in `dir` as the node `name`. If `name` is NULL, uses the host's name instead. */
 static enum status add_node(struct fleet_input *in, const char *dir, const char *name)
 {
     char spec[ACCEPT_PATH_SIZE];

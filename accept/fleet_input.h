@@ -14,7 +14,8 @@
 /* Must be initialised with {0}. */
 struct fleet_input {
     struct nodes nodes;
-    json_t *better;              /* fleet_config.better for the reports' metrics; NULL: no report */
+    json_t *better;              /* value for fleet_config.better, with the reports' metrics; NULL:
+                                  * no report */
     int level;                   /* highest level of the reports */
     char spec[ACCEPT_NAME_SIZE]; /* name of the reports' spec; "": no report */
     char spec_file[ACCEPT_PATH_SIZE]; /* spec.json of the first report that has it; "": none */
@@ -26,10 +27,10 @@ struct fleet_input {
  *   a folder of nodes' folders   each report, under the name of its folder; a node whose suite has
  *                     not ended is added without values
  *   another folder    the file results-summary.jsonl in it
- * STATUS_DATA for damaged results, two nodes of one name, and reports of different specs. */
+ * STATUS_DATA for damaged results, two nodes of the same name, and reports of different specs. */
 MUST_CHECK enum status fleet_input_add(struct fleet_input *in, const char *path);
 
-/* Adds a report under a node's name; `from` is its place in messages. The second function adds a
+/* Adds a report under a node's name; `from` is its place in messages. fleet_input_unfinished adds a
  * node without values, whose test suite has begun and not ended. */
 MUST_CHECK enum status fleet_input_report(struct fleet_input *in, const struct accept_report *r,
                                           const char *name, const char *from);

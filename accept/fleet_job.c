@@ -151,7 +151,8 @@ enum status fleet_leave_job(struct words *kept)
     return STATUS_OK;
 }
 
-/* Sets the launcher's variables again. setenv() copies them, so that MPI may remove some. */
+/* Sets the launcher's environment variables again. setenv() copies each variable, so MPI may remove
+ * some of them. */
 static enum status return_to_job(struct words *kept)
 {
     enum status st = STATUS_OK;
@@ -165,8 +166,8 @@ static enum status return_to_job(struct words *kept)
     return st;
 }
 
-/* Reads the report of a test suite that has ended. If it was interrupted or its command line was
- * wrong, this rank fails with the same status. */
+/* Reads the report of a test suite that has ended. If the suite was interrupted or its command line
+ * was wrong, this rank fails with the same status. */
 static enum status take_end(const struct process_end *end, struct fleet_rank *n)
 {
     char path[ACCEPT_PATH_SIZE];
@@ -298,8 +299,8 @@ static bool in_sight(const struct fleet_input *in, const char *name)
     return false;
 }
 
-/* Reports in one line why the ranks did not all join, and the nodes without results, if the folder
- * or the launcher names them. */
+/* Reports in one line why the ranks did not all join, and lists the nodes without results. A node
+ * is listed if it has a folder, or if the launcher names it. */
 static void report_absent(const struct fleet_rank *n, const struct fleet_input *in,
                           const struct launch_hosts *expected, const char *why)
 {
@@ -320,7 +321,7 @@ static void report_absent(const struct fleet_rank *n, const struct fleet_input *
 }
 
 /* If the ranks did not all join (status_message() says why), rank 0 judges the folders that it
- * sees. A node without a folder there counts as not measured. */
+ * sees. A node without such a folder counts as not measured. */
 static enum status judge_apart(const struct fleet_rank *n, int *code)
 {
     struct launch_hosts expected = {0};
@@ -343,9 +344,9 @@ done:
     return st;
 }
 
-/* Joins MPI; rank 0 judges. The first rank to give up ends the job. Rank 0, which alone can judge,
- * waits half as long as the others, so that it judges before another rank ends the job. Returns
- * STATUS_USAGE for a wrong launcher. */
+/* Joins MPI; rank 0 judges. The first rank that stops waiting ends the job. Rank 0, which alone can
+ * judge, waits half as long as the others, so that it judges before another rank ends the job.
+ * Returns STATUS_USAGE for a wrong launcher. */
 static enum status meet(const struct fleet_rank *n, int *code)
 {
     const struct launch_hosts none = {0};

@@ -9,8 +9,8 @@
 
 #define SIGMAS      3.5 /* distance of an outlier from the median, in units of the spread */
 #define MAD_SIGMA   1.4826
-#define LEAST_SHARE 0.01 /* the spread sets no bound for WARN below this */
-#define MOST_WIDER  2    /* the spread sets no bound for FAIL above this, in units of `fail` */
+#define LEAST_SHARE 0.01 /* lowest bound for WARN that the spread may set */
+#define MOST_WIDER  2    /* highest bound for FAIL that the spread may set, in units of `fail` */
 
 /* Median and spread of ascending values. */
 static enum status centre_of(const double *sorted, int64_t n, double *median, double *spread)
@@ -103,7 +103,7 @@ enum verdict fleet_verdict(const struct fleet_sample *s, enum accept_better bett
 
 enum accept_better fleet_better(const char *metric)
 {
-    /* The first entry whose `part` occurs in the metric's name decides. */
+    /* The first entry whose `part` occurs in the metric's name says which values are better. */
     static const struct {
         const char *part;
         enum accept_better better;

@@ -33,7 +33,8 @@ static double median_of(double *x, int64_t n)
     return n > 0 ? stats_median(x, n) : NAN;
 }
 
-/* Sets the medians of the good ranks, and of the pair tests of two good ranks. */
+/* Sets `g` to the medians of the good ranks' measurements and of the pair tests between two good
+ * ranks. */
 static enum status know_good(const struct pair_judging *j, struct good *g)
 {
     int64_t steps = 0, rates = 0, times = 0;
@@ -71,8 +72,8 @@ static enum outcome outcome_of(const struct pair_judging *j, const struct pair_l
     return slow || late ? OUTCOME_BAD : OUTCOME_GOOD;
 }
 
-/* Appends the partners whose pair tests had that outcome: " with b (12.3 GB/s, 4 us), c (2 wrong
- * values)". */
+/* Appends the partners of `rank` whose pair tests had the outcome `which`: " with b (12.3 GB/s, 4
+ * us), c (2 wrong values)". */
 static void add_partners(struct pair_finding *f, const struct pair_judging *j, const struct good *g,
                          int rank, enum outcome which)
 {
@@ -180,7 +181,8 @@ static void judge_suspect(const struct pair_judging *j, const struct good *g, in
     }
 }
 
-/* Makes a finding if pair test `i` is of two good ranks and failed; else returns false. */
+/* Makes a finding if pair test `i` is between two good ranks and failed; otherwise returns
+ * false. */
 static bool judge_reference(const struct pair_judging *j, const struct good *g, int i,
                             struct pair_finding *f)
 {

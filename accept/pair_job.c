@@ -33,7 +33,7 @@ static enum status name_ranks(struct look *l)
     return STATUS_OK;
 }
 
-/* Marks a node as suspect, by name or by rank. */
+/* Marks a node as suspect; `node` is its name or its rank. */
 static enum status mark(struct look *l, const char *node)
 {
     char *end;
@@ -83,7 +83,7 @@ static enum status agree(const struct pair_config *c, struct world *w)
     return st;
 }
 
-/* Prints and writes the result, on rank 0. */
+/* On rank 0, prints the result, and writes it to the folder `out` if that is given. */
 static enum status report(const struct pair_config *c, const struct pair_result *r, const char *out)
 {
     char path[4096];

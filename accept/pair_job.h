@@ -1,4 +1,4 @@
-/* Retesting nodes that failed (pair.h), as the ranks of a job, one rank per node. */
+/* Retests nodes that failed (pair.h). The nodes are the ranks of a job, one rank per node. */
 #pragma once
 
 #include "accept/pair_run.h"

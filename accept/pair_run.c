@@ -13,7 +13,7 @@
 
 enum { CLASSES = 1000, WARMUP = 2, SEEN = 3 /* numbers measured in a pair test */ };
 
-/* Runs one training step, prolonged by the injected delay, and measures its seconds. */
+/* Runs one training step, prolonged by the injected delay, and measures its time in seconds. */
 static enum status timed_step(struct network *net, double delay, double *seconds)
 {
     TRY(noise_step_run(net, seconds));
@@ -25,7 +25,7 @@ static enum status timed_step(struct network *net, double delay, double *seconds
     return STATUS_OK;
 }
 
-/* Sets *median to the median seconds of c->step.rounds steps of this rank. */
+/* Sets *median to the median time, in seconds, of c->step.rounds steps of this rank. */
 static enum status own_step(const struct pair_config *c, double *median)
 {
     struct graph *graph = NULL;

@@ -12,8 +12,8 @@
  * the new one. */
 enum { PAIR_SCHEMA = 1 };
 
-/* Bytes of a pair test's short allreduce, whose time measures the latency of the link and its
- * ends. */
+/* Bytes of the short allreduce of a pair test. The time of this allreduce measures the latency of
+ * the link and of the two nodes. */
 enum { PAIR_LATENCY_BYTES = 8 };
 
 struct pair_config {

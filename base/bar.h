@@ -40,7 +40,7 @@ void bar_erase(struct bar *b);
  * could not be redrawn in place. share: 0 to 1. */
 void bar_draw(FILE *out, const char *title, double share, const char *const *field, int n);
 
-/* Writes the time left, "  1:23 left" or "  2:03:04 left", for a share (above 0) that took
- * `seconds`. */
+/* Writes the time left, "  1:23 left" or "  2:03:04 left". `share` (above 0) of the work is done
+ * and took `seconds`. */
 enum { BAR_LEFT_SIZE = 48 };
 void bar_left(double seconds, double share, char out[BAR_LEFT_SIZE]);

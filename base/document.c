@@ -75,7 +75,7 @@ enum status writer_begin(struct writer *w, const struct format *format, const ch
     return STATUS_OK;
 }
 
-/* Writes what precedes the body, the body, and what follows it. */
+/* Writes the document: its beginning, its body and its end. */
 static enum status assemble(const struct writer *w)
 {
     struct text_stream whole;
@@ -103,7 +103,7 @@ enum status writer_end(struct writer *w)
     return w->st;
 }
 
-/* Makes an id from the letters and digits of a heading: "peers-gemm". */
+/* Makes an id, such as "peers-gemm", from the letters and digits of a heading. */
 static void slug_make(char id[ID_SIZE], const char *text)
 {
     size_t n = 0;
@@ -131,7 +131,7 @@ static bool id_is_used(const struct table *contents, const char *id)
     return false;
 }
 
-/* Sets an id that no earlier heading has: "throughput", "throughput-2". */
+/* Sets an id that no earlier heading has, such as "throughput" or "throughput-2". */
 static void id_make(const struct table *contents, char id[ID_SIZE], const char *text)
 {
     slug_make(id, text);

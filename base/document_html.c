@@ -1,5 +1,5 @@
-/* Writes one HTML page with embedded pictures, for light and dark displays, wide and narrow ones.
- * The page loads nothing from the network and has no scripts. */
+/* Writes one HTML page with embedded pictures. The page suits light and dark displays, and wide and
+ * narrow ones; it loads nothing from the network and has no scripts. */
 #include "base/document.h"
 
 #include "base/file.h"
@@ -70,7 +70,7 @@ static void list(FILE *out, const struct table *items)
     fputs("</ul>\n", out);
 }
 
-/* The CSS classes of a cell that has a verdict of a command, or the state of a run. */
+/* The CSS class for a cell whose text is the verdict of a command or the state of a run. */
 static const char *tone_of(const char *text)
 {
     static const struct {
@@ -89,7 +89,8 @@ static const char *tone_of(const char *text)
     return "";
 }
 
-/* Texts longer than this get a column of some width, and names in the first column too. */
+/* A column has a minimum width if it contains a text longer than LONG_TEXT. The first column also
+ * has one if it contains a name longer than LONG_NAME. */
 enum { LONG_TEXT = 60, LONG_NAME = 16 };
 
 static void cell(FILE *out, const struct table *t, int i)
@@ -127,7 +128,7 @@ static void write_headings(FILE *out, const struct table *t)
     fputs("</tr></thead>\n", out);
 }
 
-/* The box around a table can be scrolled by keys too. */
+/* Writes a table in a box that can also be scrolled with the keyboard. */
 static void table(FILE *out, const struct table *t)
 {
     fputs("<div class=\"table\" tabindex=\"0\">\n<table>\n", out);

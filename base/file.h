@@ -39,7 +39,7 @@ MUST_CHECK enum status temporary_dir_remove(struct temporary_dir *d);
 MUST_CHECK enum status path_look(const char *path, bool *exists);
 
 /* For a caller that opens the file next: returns false only if there is no file or folder at
- * `path`. After any other error returns true, so that the caller's open fails and gives the
+ * `path`. If the check itself fails, returns true, so that the caller's open fails and gives the
  * reason. */
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);

@@ -69,6 +69,6 @@ float round_tf32(float x)
     uint32_t u = bits_of(x);
     if ((u & 0x7fffffff) > 0x7f800000)
         return float_of((u | 0x400000) & ~(uint32_t)0x1fff);
-    return float_of((u + 0x1000) & ~(uint32_t)0x1fff); /* adds half a unit in the last place of
-                                                        * TF32, and then truncates */
+    /* Adds half a unit in the last place of TF32, and then truncates. */
+    return float_of((u + 0x1000) & ~(uint32_t)0x1fff);
 }

@@ -19,7 +19,7 @@ extern "C" {
 uint16_t f16_from_float(float x);
 float f16_to_float(uint16_t h);
 
-/* Inline, so that compilers vectorize loops over them. */
+/* Inline, so that compilers can vectorize loops that call these functions. */
 static inline uint16_t bf16_from_float(float x)
 {
     uint32_t u;

@@ -9,8 +9,8 @@
 #include <immintrin.h>
 #include <stdatomic.h>
 
-/* Converts eight elements at a time, and leaves a rest of fewer than eight. Returns the number
- * converted. */
+/* Converts eight elements at a time, and does not convert the last n % 8 elements. Returns the
+ * number of converted elements. */
 __attribute__((target("avx,f16c"))) static int64_t from_floats_f16c(const float *x, float scale,
                                                                     uint16_t *y, int64_t n)
 {

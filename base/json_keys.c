@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns ".", which separates `where` from the key as in "batch.weak"; "" if `where` is "". */
+/* Returns the text between `where` and the key: "." as in "batch.weak", or "" if `where` is "". */
 static const char *dot(const char *where)
 {
     return *where ? "." : "";

@@ -15,8 +15,8 @@
 static const struct launcher {
     const char *rank, *size;
     const char *local_rank, *local_size;
-    const char *required; /* this launcher also sets this variable; if it is not set, the other
-                           * variables come from another launcher */
+    const char *required; /* another variable that this launcher sets; if it is not set, a different
+                           * launcher set `rank` and the others */
     bool mpi;
 } launchers[] = {
     /* Open MPI */

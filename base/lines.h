@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Far longer than any line that ampscale writes; a longer line is STATUS_DATA. */
+/* Limit of a line's length, far above that of any line that ampscale writes. A longer line is
+ * STATUS_DATA. */
 enum { LINE_MAX_BYTES = 1 << 20 };
 
 struct lines {
@@ -16,7 +17,7 @@ struct lines {
     char *buf;         /* LINE_MAX_BYTES and a NUL */
     size_t begin, end; /* the bytes of `buf` not yet returned */
     int64_t number;    /* number of the line that was returned last, from 1 */
-    int64_t whole;     /* bytes of the file up to the end of that line */
+    int64_t whole;     /* bytes of the file up to the end of the line returned last */
     bool torn;         /* the file ends in a line without a newline; lines_next does not return that
                         * line */
 };
@@ -24,9 +25,9 @@ struct lines {
 /* Opens a regular file. A missing file is STATUS_DATA. */
 MUST_CHECK enum status lines_open(struct lines *l, const char *path);
 
-/* Sets *line to the next line, with a NUL in place of its newline, valid until the next call; to
- * NULL at the end of the file. *size is the line's length, because an untrusted line may contain a
- * NUL. */
+/* Sets *line to the next line, or to NULL at the end of the file. The line is valid until the next
+ * call; a NUL replaces its newline. Sets *size to the line's length, because an untrusted line may
+ * contain another NUL. */
 MUST_CHECK enum status lines_next(struct lines *l, char **line, size_t *size);
 
 /* For a file that has grown: lines_next then continues after the last line that has a newline, and

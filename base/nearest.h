@@ -25,7 +25,7 @@ struct nearest nearest_to(const char *text);
  * neighbours. */
 void nearest_offer(struct nearest *near, const char *word, size_t n);
 
-/* Writes "; did you mean WORD?" with `mark` before the best word; "" if no word is near. A word is
- * near if at most one edit, or at most one edit per three characters of the text, turns the text
- * into the word. */
+/* Writes "; did you mean WORD?", where WORD is `mark` followed by the best word; writes "" if no
+ * word is near. A word is near if at most one edit, or at most one edit per three characters of the
+ * text, turns the text into the word. */
 void nearest_say(const struct nearest *near, const char *mark, char *out, size_t size);

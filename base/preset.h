@@ -13,9 +13,9 @@ struct preset {
 };
 
 /* Reads the preset `name`. If there is none and `name` contains a '.' or a '/', reads the file of
- * that path. `kind` is the word for such files in messages: "spec". A name that is neither, and
- * text that is not JSON, are STATUS_USAGE; for such text the message names the line. The caller
- * releases *json. */
+ * that path. `kind` is the word for such files in messages: "spec". STATUS_USAGE: `name` is neither
+ * a preset nor a path, or the text is not JSON; in the second case the message names the line. The
+ * caller releases *json. */
 MUST_CHECK enum status preset_load(const struct preset *presets, const char *kind, const char *name,
                                    json_t **json);
 

@@ -163,7 +163,8 @@ static void press(struct process *child, int n, int received)
     }
 }
 
-/* Copies the last line of the log that begins with "ampscale: ", or else its last line. */
+/* Copies the log's last line that begins with "ampscale: ". If there is none, copies the log's last
+ * line. */
 static void last_message(int log, char out[PROCESS_MESSAGE_SIZE])
 {
     static const char mark[] = "ampscale: ";

@@ -8,11 +8,11 @@
  *         TRY(process_wait(&signals, child, n, &which));     child[which].end: how it ended
  *     }
  *
- * The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is forwarded to all children as SIGTERM, at which
- * `train` and `launch` stop in an orderly way. A second signal, or the end of the grace period,
- * sends SIGTERM again. A third signal, or the end of the next grace period, sends SIGKILL to the
- * child's whole process group. A child's time limit starts the same sequence for that child alone.
- * A child whose parent is killed gets SIGTERM too. */
+ * The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is forwarded to all children as SIGTERM;
+ * `train` and `launch` then stop in an orderly way. A second signal, or the end of the grace
+ * period, sends SIGTERM again. A third signal, or the end of the next grace period, sends SIGKILL
+ * to the child's whole process group. A child's time limit starts the same sequence for that child
+ * alone. A child whose parent is killed gets SIGTERM too. */
 #pragma once
 
 #include "base/status.h"
@@ -41,15 +41,15 @@ enum {
 };
 
 struct process_config {
-    char *const *argv; /* ends with NULL; argv[0] is looked up as a shell does */
-    const char *log;   /* file for its stderr, emptied first; NULL: this process's stderr */
-    const char *out;   /* file for its stdout; NULL: the log, which must then be given */
+    char *const *argv; /* ends with NULL; argv[0] is found through PATH, as in a shell */
+    const char *log;   /* file for the child's stderr, emptied first; NULL: this process's stderr */
+    const char *out;   /* file for the child's stdout; NULL: `log`, which must then not be NULL */
     int talk;          /* above 0: a descriptor, for example a socket, that becomes its stdin and
                         * stdout, in place of /dev/null and `out` */
     const struct process_signals *signals;
     int64_t limit_s; /* 0: none */
-    int64_t grace_s; /* seconds from one stop request to the next; from the second to the third at
-                      * most 10 */
+    int64_t grace_s; /* seconds from one stop request to the next; at most 10 from the second to the
+                      * third */
 };
 
 struct process_end {

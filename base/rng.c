@@ -71,7 +71,8 @@ double rng_normal(struct rng *r)
     return sqrt(-2.0 * log(u)) * cos(2.0 * 3.14159265358979323846 * v);
 }
 
-/* The logarithm of a gamma variate. A shape below 1 is drawn as shape + 1, times u^(1/shape). */
+/* The logarithm of a gamma variate. If the shape is below 1, a variate of shape + 1 is drawn and
+ * multiplied by u^(1/shape), where u is uniform in (0, 1]. */
 static double log_gamma_variate(struct rng *r, double shape)
 {
     double boost = shape < 1 ? log(1.0 - rng_double(r)) / shape : 0;

@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Each use draws from its own stream, so that a new use does not change the numbers of the
- * others. */
+/* Each use draws from its own stream, so that a new use does not change the random numbers of the
+ * other uses. */
 enum rng_stream {
     RNG_INIT = 1,    /* weight initialisation: a = parameter's name hash, b = 0 */
     RNG_SHUFFLE = 2, /* epoch order: a = epoch, b = 0 */
@@ -37,8 +37,8 @@ struct rng {
 /* Computes one block of four random words from a counter and a key. */
 void philox4x32(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4]);
 
-/* Returns the generator for this seed, stream, `a` and `b`; of `a` only the low 32 bits count, of
- * `b` the low 48. */
+/* Returns the generator for this seed, stream, `a` and `b`. Only the low 32 bits of `a` and the low
+ * 48 bits of `b` are used. */
 struct rng rng_at(uint64_t seed, enum rng_stream stream, uint64_t a, uint64_t b);
 
 uint32_t rng_u32(struct rng *r);
@@ -55,10 +55,10 @@ uint32_t rng_below(struct rng *r, uint32_t n);
 /* Standard normal, by the Box-Muller method; only one number of each pair is used. */
 double rng_normal(struct rng *r);
 
-/* A draw from Beta(a, b), a and b > 0: x / (x + y) of two gamma variates by the method of Marsaglia
- * and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). It is computed
- * from logarithms: for small a and b the gamma variates underflow, and the result is still in
- * 0..1. */
+/* A draw from Beta(a, b), a and b > 0: x / (x + y), where x and y are gamma variates by the method
+ * of Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). The
+ * quotient is computed from the logarithms of x and y, because for small a and b both would
+ * underflow. */
 double rng_beta(struct rng *r, double a, double b);
 
 /* hash_fnv1a64 returns the FNV-1a hash of a string. hash_splitmix64 hashes a number with one step

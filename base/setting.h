@@ -36,7 +36,8 @@ enum setting_type {
     SETTING_TEXT,      /* const char *, which is not copied; NULL: not given */
     SETTING_LIST,      /* const char *[max], and an int at `count`; each use of the flag appends its
                         * value */
-    SETTING_ARGUMENTS, /* char **, into argv, and an int at `count`: all positional arguments */
+    SETTING_ARGUMENTS, /* char **, which points into argv, and an int at `count`: all positional
+                        * arguments */
     SETTING_JSON,      /* json_t * for the record, which no flag sets; NULL: the record leaves it
                         * out */
 };

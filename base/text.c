@@ -17,8 +17,9 @@ static bool misleads(const unsigned char *s)
            (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);
 }
 
-/* The number of bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates). 0:
- * there is no such character, or it is a control character, or one for which `misleads` is true. */
+/* The number of bytes of the UTF-8 character at `s` (RFC 3629: shortest form, no surrogates).
+ * Returns 0 if the bytes are not such a character, and also for a control character or a character
+ * for which `misleads` is true. */
 static size_t char_length(const unsigned char *s)
 {
     if (s[0] < 0x80)
@@ -78,8 +79,8 @@ void text_print_csv(FILE *out, const char *text)
         fputc('"', out);
 }
 
-/* Appends the part that fits. If it cuts the text, it does so between characters, and returns
- * false. */
+/* Formats a text and appends the part of it that fits in `out`. If the text does not fit, cuts it
+ * between two characters and returns false. */
 static bool append(char *out, size_t size, const char *between, const char *fmt, va_list args)
 {
     size_t used = strnlen(out, size);

@@ -25,7 +25,7 @@ void text_print_csv(FILE *out, const char *text);
 bool text_append(char *out, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Appends an item of a list as text_append does, after `between` if `out` already has text.
+/* Appends an item of a list as text_append does. If `out` has text, appends `between` first.
  *
  *     char names[256] = "";
  *     for (int i = 0; i < n; i++)

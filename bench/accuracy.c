@@ -218,7 +218,8 @@ static enum status train_rows(struct accuracy *a)
     return STATUS_OK;
 }
 
-/* Prints the results that exist even if the trainings ended early. */
+/* Runs the trainings and prints. If a training fails, prints the results measured before the
+ * failure. */
 static enum status measure_accuracy(struct accuracy *a)
 {
     struct first_failure first = {0};

@@ -12,9 +12,9 @@
  * training uses. The host generates the input values and checks the results.
  *
  * Sizes, counts and bandwidths are defined as in nccl-tests (its PERFORMANCE.md and src/). With n
- * ranks, algbw is bytes over seconds, where bytes are those of all parts of one buffer together for
- * a kind with parts (allgather, reduce-scatter, alltoall, gather, scatter). busbw is algbw times
- * 2(n-1)/n for allreduce, (n-1)/n for kinds with parts, 1 for broadcast, reduce and sendrecv. */
+ * ranks, algbw is bytes over seconds. For a kind with parts (allgather, reduce-scatter, alltoall,
+ * gather, scatter), bytes is the sum over all parts of one buffer. busbw is algbw times 2(n-1)/n
+ * for allreduce, (n-1)/n for kinds with parts, 1 for broadcast, reduce and sendrecv. */
 #pragma once
 
 #include "bench/options.h"
@@ -42,8 +42,8 @@ struct collective_config {
     int aggregated;      /* number of operations of a sample, each with buffers of its own; all
                           * start before the first wait, and the time is the average per
                           * operation */
-    int gpus;            /* number of GPUs of each process, the first of which is local rank times
-                          * this number; 0: the GPUs that options.devices names */
+    int gpus;            /* number of GPUs of each process; the index of its first GPU is its local
+                          * rank times this number; 0: the GPUs that options.devices names */
     int checks;          /* number of checks of each result, each with new values */
     int ranks;           /* number of threads that act as ranks; 0: the ranks are the processes of
                           * the job, or 2 threads if there is no job */
@@ -152,7 +152,7 @@ struct collective_report {
     int failed;               /* number of results with wrong elements */
     int64_t wrong;            /* number of wrong elements */
     double busbw;             /* sum over all rows, out of place and in place */
-    struct bench_table table; /* for CSV and JSON; text is the table of nccl-tests */
+    struct bench_table table; /* for CSV and JSON; as text, the table of nccl-tests is printed */
 };
 
 /* Rank 0 calls these functions in this order, collective_report_row once for each row. */

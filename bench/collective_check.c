@@ -85,8 +85,8 @@ int64_t collective_result_count(const struct collective_config *c, int64_t count
 }
 
 /* Returns the largest allowed error of an average, relative to the average. NCCL multiplies each
- * value by 1/ranks before it adds. This rounds the factor, each product and each sum by at most
- * half a unit in the last place. All other results are exact. */
+ * value by 1/ranks before it adds. The factor, each product and each sum are then rounded by at
+ * most half a unit in the last place. All other results are exact. */
 static double tolerance(const struct collective_config *c, int ranks)
 {
     double unit = c->type == DTYPE_BF16  ? 0x1p-8

@@ -80,7 +80,7 @@ enum status collective_devices_open(const struct collective_config *c, struct wo
             "cuda does",
             d->flag, w->size, comm_kind_str(c->kind));
     TRY(gpu_group_open(&d->group, &nccl, d->n, host, d->device, d->comm));
-    /* A communicator through the host uses host[i] itself, and no other may use it. */
+    /* If data pass through the host, comm[i] uses host[i], which nothing else may use then. */
     for (int i = 0; i < d->n; i++)
         d->words[i] = d->group.direct ? host[i] : d->comm[i];
     return STATUS_OK;

@@ -9,8 +9,8 @@
 
 enum { ALIGNMENT = 4096 };
 
-/* One of the operations that start together, out of place or in place. If communicators lack this
- * form, it includes a copy before or after the operation. */
+/* One of the operations that start together, out of place or in place. If communicators support
+ * only the other of these forms, a turn includes a copy before or after the operation. */
 struct collective_turn {
     struct comm_op op;
     void *input; /* this rank's input values; NULL: the rank has no input */
@@ -215,8 +215,8 @@ static enum status run_on_host(struct form *f, double *seconds)
     return STATUS_OK;
 }
 
-/* As in training, the stream waits for the result, not the host. The host waits only at the end of
- * the sample. */
+/* As in training, the stream and not the host waits for the result. The host waits only at the end
+ * of the sample. */
 static enum status run_on_device(struct form *f, double *seconds)
 {
     struct collective_buffers *b = f->buffers;

@@ -53,7 +53,7 @@ static enum status measure_pass(const struct conv_deepbench_config *c, struct st
     enum status st;
     CHECK(timed_op_open(&t, s, d));
     struct harness_config timing = c->options.timing;
-    timing.bar = NULL; /* a step of the bar is a row, not a harness_run */
+    timing.bar = NULL; /* the progress bar advances once per row, not once per harness_run */
     CHECK(harness_run(&timing, timed_op_time, &t, &p->time));
     CHECK(conv_pass_check(&t, &p->wrong));
     p->measured = true;

@@ -28,8 +28,8 @@ struct conv_deepbench_pass {
     struct harness_result time;
     double flops;
     int64_t wrong;                    /* number of recomputed elements that are wrong */
-    char why[CONV_DEEPBENCH_WHY_MAX]; /* one line: why this pass was not measured although the
-                                       * convolution was; else "" */
+    char why[CONV_DEEPBENCH_WHY_MAX]; /* one line: why this pass was not measured, if the
+                                       * convolution was not skipped; else "" */
 };
 
 struct conv_deepbench_row {
@@ -39,7 +39,7 @@ struct conv_deepbench_row {
     struct conv_deepbench_pass pass[CONV_PASSES];
 };
 
-/* Describes one pass of a convolution, with tensors of the type. */
+/* Describes one pass of a convolution whose tensors have the type `type`. */
 struct op_desc conv_deepbench_desc(const struct deepbench_conv *c, enum dtype type, int pass);
 
 /* Measures and checks one convolution. Skips it if it needs more than `limit_mib` of memory; 0: no

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Number of elements of a result that are recomputed. To recompute an element takes all products of
- * its sum. */
+/* Number of elements of a result that are recomputed. There are few, because recomputing one
+ * element takes all products of its sum. */
 enum { CHECKED = 17 };
 
 struct op_desc conv_pass(const struct op_desc *fwd, int pass)

@@ -104,8 +104,8 @@ static int64_t place(int64_t i, int64_t count, int64_t of)
     return count > 1 ? i * (of - 1) / (count - 1) : 0;
 }
 
-/* Copies `some` of the `all` rows of a matrix, or of its columns if `rows` is false. Each has k
- * elements. */
+/* Copies `some` of the `all` rows of a matrix; if `rows` is false, copies `some` of its `all`
+ * columns. Each row, or column, has k elements. */
 static void pick(const float *from, int all, int k, bool rows, int some, float *to)
 {
     for (int64_t i = 0; i < some; i++) {

@@ -62,7 +62,7 @@ extern const int gemm_deepbench_n;
 /* Returns the FLOPs of the product; a multiply-add counts as two. */
 double gemm_flops(const struct gemm_size *s);
 
-/* Returns the transposes as text: "TN" ... */
+/* Returns which matrices are transposed, as a text such as "TN". */
 const char *gemm_transposes(const struct gemm_size *s);
 
 /* Describes the operation on tensors of `type` (F32, TF32, F16, BF16). If `emulated`, the tensors
@@ -101,7 +101,7 @@ struct gemm_config {
 struct gemm_report {
     const struct gemm_config *config;
     const struct micro *micro;
-    int left_out; /* products larger than max_gflop */
+    int left_out; /* number of sizes left out because their products exceed max_gflop */
     struct bench_table table;
 };
 void gemm_report_begin(struct gemm_report *r);

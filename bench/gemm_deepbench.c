@@ -1,8 +1,8 @@
 /* The sizes of DeepBench's matrix products in training. This file has no code.
  *
- * (m, n, k, a_t, b_t), in DeepBench's order: the training set of code/kernels/gemm_problems.h of
- * github.com/baidu-research/DeepBench at commit da81ba7 (August 2020). The sizes come from
- * recurrent layers for speech and language. */
+ * Each row is (m, n, k, a_t, b_t). The rows are in DeepBench's order. They are the training set of
+ * code/kernels/gemm_problems.h of github.com/baidu-research/DeepBench at commit da81ba7 (August
+ * 2020). The sizes come from recurrent layers for speech and language. */
 #include "bench/gemm.h"
 
 /* a_t, b_t */

@@ -15,7 +15,7 @@ struct harness_config {
     int most;        /* maximum number of samples, at least 1 */
     double within;   /* stop when the interval is narrower than this fraction of the median; 0:
                       * never */
-    double seconds;  /* stop when the samples add up to this; 0: never */
+    double seconds;  /* stop when the sum of the samples reaches this; 0: never */
     struct bar *bar; /* progress bar, which harness_run advances by one step; NULL: none */
 };
 
@@ -45,7 +45,7 @@ MUST_CHECK enum status harness_wrong(int64_t n, const char *what);
 /* Returns a new object with all members of a result, or NULL if memory ran out. */
 json_t *harness_json(const struct harness_result *r);
 
-/* Adds the columns of a result to a table. In CSV they are the number of samples (its column is
- * named `count`; 0 if the row has no samples), median_s, p5_s and p95_s. In JSON it is "seconds",
- * an object with all members of the result. In text there is none. */
+/* Adds the columns of a result to a table. CSV has four columns: the number of samples, in a column
+ * named `count`, which is 0 if the row has no samples; then median_s, p5_s and p95_s. JSON has
+ * "seconds", an object with all members of the result. The text form has none of them. */
 void harness_columns(struct bench_table *t, const char *count, const struct harness_result *r);

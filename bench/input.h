@@ -3,7 +3,8 @@
  * too.
  *
  *     read      the file into memory, from the page cache (warm) or not (cold)
- *     decode    the crop that training chooses, at the reduction that loses nothing, in memory
+ *     decode    a file in memory: only the crop that training chooses, and only at the resolution
+ *               that the next stage needs
  *     resample  decoded pixels to the network's resolution, with crop and flip
  *     loader    an epoch of the training loader: all three, shuffled, in batches; warm and cold
  *
@@ -31,13 +32,13 @@ struct input_config {
                        * removed, even if SIGINT or SIGTERM ends the measurement (base/stop.h) */
     int images;       /* number of images used, spread evenly over the set; at least 1 */
     int size;         /* typical side of generated images, pixels (synth.h) */
-    int n_threads;    /* number of thread counts; 0: measure with all cores */
+    int n_threads;    /* number of entries in `threads`; 0: one measurement, with all cores */
     int threads[INPUT_THREADS_MAX];
 };
 
 /* --- the images (input_set.c) --- */
 
-/* An image in the form in which each stage reads it, and the checksums of the correct results. */
+/* An image in the forms that the stages read, and the checksums of the correct results. */
 struct input_image {
     uint8_t *bytes; /* the file */
     size_t size;

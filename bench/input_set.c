@@ -29,8 +29,8 @@ struct rng input_rng(int64_t i)
 
 /* --- the set --- */
 
-/* Generates the set in a temporary folder in TMPDIR or, if that is not set, in /var/tmp. It is not
- * /tmp, which may be in memory. */
+/* Generates the set in a temporary folder in TMPDIR or, if that is not set, in /var/tmp. /tmp is
+ * not used, because it may be in memory. */
 static enum status make_set(const struct input_config *c, struct input_set *set)
 {
     int each = (c->images + CLASSES - 1) / CLASSES;
@@ -183,8 +183,9 @@ static enum status each_file(const struct input_set *set,
     return STATUS_OK;
 }
 
-/* Syncs the file first, because the page cache keeps pages that are not yet on disk. The system may
- * ignore both calls; input_set_cached measures their effect. */
+/* Drops a file from the page cache. Syncs the file first, because the page cache keeps pages that
+ * are not yet on disk. The system may ignore both requests; input_set_cached measures their
+ * effect. */
 static enum status drop_one(int fd, const struct stat *s, void *context)
 {
     (void)s, (void)context;

@@ -45,11 +45,12 @@ struct memory_result {
     struct memory_row row[MEMORY_ROWS_MAX];
 };
 
-/* Returns the total bytes of the last-level caches of the online processors, or 0 if unknown. It
- * reads them from `root`, which is "/sys" except in tests. */
+/* Returns the total bytes of the last-level caches of the online processors, or 0 if unknown. The
+ * sizes are read from files below `root`, which is "/sys" except in tests. */
 size_t memory_caches(const char *root);
 
-/* Fills in row[], n and array_bytes. The arrays have array_bytes each, a multiple of 64. */
+/* Fills in row[], n and array_bytes. Each array has array_bytes bytes; this must be a multiple of
+ * 64. */
 MUST_CHECK enum status memory_measure_host(const struct harness_config *timing, int threads,
                                            size_t array_bytes, struct memory_result *r);
 MUST_CHECK enum status memory_measure_device(const struct harness_config *timing,
@@ -67,7 +68,7 @@ struct memory_pair {
     bool direct;   /* whether the source accesses the target's memory; if not, copies go through the
                     * host */
     struct harness_result time;
-    int64_t wrong; /* bytes */
+    int64_t wrong; /* number of wrong bytes */
 };
 
 struct memory_peers {
@@ -90,7 +91,7 @@ MUST_CHECK enum status bench_memory_peers(const struct bench_options *o);
 
 /* --- the benchmark --- */
 
-/* Measures and prints. Arrays have o->max_mib; if that is 0, they are as large as STREAM requires
- * on the host, and 256 MiB on a device. For several devices it calls bench_memory_peers. Afterwards
- * returns STATUS_MISMATCH if a result was wrong. */
+/* Measures and prints. Each array has o->max_mib MiB. If o->max_mib is 0, an array is as large as
+ * STREAM requires on the host, and 256 MiB on a device. Several devices are measured by
+ * bench_memory_peers. Afterwards returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_memory(const struct bench_options *o);

@@ -65,8 +65,8 @@ static enum status copy_sample(void *context, double *seconds)
     return STATUS_OK;
 }
 
-/* Copies once more and compares the result on the host. No byte is 0, and the bytes depend on the
- * two devices and the kind of copy. */
+/* Copies test data and compares the result on the host. The test data contains no zero byte, and
+ * depends on the two devices and the kind of copy. */
 static enum status copy_check(struct path *m, int64_t *wrong)
 {
     const struct backend *b = m->from->backend;

@@ -72,14 +72,15 @@ static enum status stream_sample(void *context, double *seconds)
     return STATUS_OK;
 }
 
-/* The values are whole numbers. At each index the arrays differ, and within an array neighbours
- * differ. */
+/* Returns the value of element i of an array: a whole number. It differs from element i of the
+ * other arrays, and from the neighbours in its own array. */
 static double value_of(int array, int64_t i)
 {
     return (double)(4 * (i & 0xfffff) + array + 1);
 }
 
-/* Sets the values of the arrays. The kernel's target gets values that the kernel cannot compute. */
+/* Sets the values of the arrays. The array that the kernel writes gets values that the kernel
+ * cannot compute. */
 static void fill(const struct arrays *m)
 {
     const double *target = m->kernel == TRIAD ? m->a : m->kernel == SCALE ? m->b : m->c;

@@ -1,9 +1,10 @@
 /* Times the optimizer's update of a network's parameters: momentum SGD on a flat buffer (OP_SGD).
  *
- * The operation is the one that training plans, with its segments and precisions. Its speed is
+ * The operation is planned as in training, with the same segments and precisions. Its speed is
  * limited by memory: in fp32 the update reads weight, gradient and momentum and writes weight and
  * momentum, 20 bytes per parameter. If the device uses a half-precision copy of the weights, the
- * update writes 2 more bytes (4 if emulated). Each row is a precision that `ampscale train` takes.
+ * update writes 2 more bytes (4 if emulated). Each row of the table is for one precision, a value
+ * of the --precision flag of `ampscale train`.
  *
  * The update is timed on noise. Then the same plan runs one step on values whose results are all
  * exact in fp32 (momentum 1/2, weight decay 1/1024, learning rate 1/2). Every element that this
@@ -39,6 +40,6 @@ MUST_CHECK enum status optimizer_measure(const struct bench_options *o, const st
 struct timed_op;
 MUST_CHECK enum status optimizer_check(struct timed_op *t, struct stream *ref, int64_t *wrong);
 
-/* Measures the update at o->precision, or at fp32, amp and O2 if that is NULL, and prints.
- * Afterwards returns STATUS_MISMATCH if a result was wrong. */
+/* Measures the update at o->precision, or at fp32, amp and O2 if o->precision is NULL, and prints
+ * the results. Then returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_optimizer(const struct bench_options *o);

@@ -20,7 +20,7 @@ struct bench_options {
     int max_mib;     /* MiB of the largest array, or of an operation's memory; 0: the default */
     double budget_s; /* time limit, seconds; 0: unlimited */
     const char *dir; /* folder for the record and the runs; NULL: neither is saved */
-    /* A network's training step: */
+    /* Settings of a network's training step: */
     const char *net;
     int batch, image_size;
     int rounds;            /* number of timed rounds after one warm-up round, at most

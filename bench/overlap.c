@@ -50,7 +50,7 @@ static double share_hidden(double exposed, double busy)
 }
 
 /* Computes the derived parts from the means over ranks. `least` has, for each variant, the smallest
- * exposed time of any rank. */
+ * exposed time over all ranks. */
 static void derive(struct overlap *o, int round, const double *least)
 {
     double alone = o->variant[0].sample[PART_BACKWARD][round];

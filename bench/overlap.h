@@ -11,10 +11,11 @@
  *   busy       time during which at least one bucket was being reduced
  *   exposed    the part of busy that is after the end of the backward pass
  *   late       the part of exposed that is spent waiting for slower ranks: exposed minus the
- *              smallest exposed time of all ranks, which belongs to the rank that is waited for
+ *              smallest exposed time of any rank. The slowest rank has that smallest time, because
+ *              it waits for no other rank
  *   hidden     1 - exposed / busy
- *   even       hidden if all ranks were equally fast: computed with late subtracted from exposed
- *              and busy
+ *   even       the value of `hidden` if all ranks were equally fast: as `hidden`, but with late
+ *              subtracted from both exposed and busy
  *   cost       gradients minus the backward pass of the same round without communication; includes
  *              the slow-down of computation by communication, and the wait for slower ranks
  *   step       the whole step, with forward and update */
@@ -28,10 +29,10 @@ enum { OVERLAP_SIZES_MAX = 32, OVERLAP_SCHEMA = 1 };
 struct overlap_config {
     struct bench_options options;
     int n_sizes;
-    /* MiB of a bucket, as for 'ampscale train --bucket-mb': the first bucket has at most 1 MiB. 0:
-     * one bucket of all gradients, which cannot overlap with the backward pass. */
+    /* Sizes of a bucket in MiB, as for 'ampscale train --bucket-mb', so the first bucket has at
+     * most 1 MiB. 0: one bucket has all gradients and cannot overlap with the backward pass. */
     double bucket_mb[OVERLAP_SIZES_MAX];
-    enum comm_via via;   /* between the ranks: AUTO, MPI, GLOO or LOCAL */
+    enum comm_via via;   /* transport between the ranks: AUTO, MPI, GLOO or LOCAL */
     enum dtype compress; /* type in which gradients are sent: F32, F16 or BF16 */
 };
 

@@ -1,10 +1,10 @@
-/* Measures a device's highest memory bandwidth and GEMM throughput with its own library.
+/* Measures a device's highest memory bandwidth and GEMM throughput, with the device's own library.
  *
- * Bandwidth is the better of two operations: adding, which reads two tensors and writes one of
- * them, and ReLU, which reads and writes one. It is measured for sets of bytes that fit into caches
- * and for larger ones. GEMM throughput is the best of large linear layers and 3x3 convolutions, in
- * each type that the device has. Sizes grow until the start-up time of a call is negligible. Each
- * number is the best of several calls. */
+ * Bandwidth is the better of two operations: an addition, which reads two tensors and writes one of
+ * them, and ReLU, which reads and writes one tensor. It is measured for working sets that fit into
+ * caches and for larger working sets. GEMM throughput is the best of large linear layers and 3x3
+ * convolutions, in each type that the device has. Sizes grow until the start-up time of a call is
+ * negligible. Each number is the best of several calls. */
 #pragma once
 
 #include "bench/options.h"
@@ -12,7 +12,7 @@
 #include "kernels/backend.h"
 
 /* Measures the peaks of an open device, each as the best of `rounds` calls. `max_mib` is the size
- * in MiB of the largest set of bytes that is moved; 0: larger than any cache. */
+ * of the largest working set, in MiB; 0: a size larger than any cache. */
 MUST_CHECK enum status peak_measure(struct device *dev, int rounds, int max_mib, struct peaks *p);
 
 /* Measures and prints. */

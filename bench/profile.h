@@ -25,7 +25,7 @@ struct profile_sum {
                           * 1 */
 };
 
-/* An operation of the step, as the profiled process lists it. Names belong to `profile.step`. */
+/* An operation of the step, as the profiled process lists it. profile.step owns the strings. */
 struct profile_op {
     const char *layer, *phase, *op, *impl, *bound;
     double bytes, flops, bound_s; /* bound_s is NaN if it is unknown */
@@ -54,15 +54,16 @@ struct profile {
                       * rows have no phase */
 };
 
-/* Profiles and prints. Writes the record and ncu's files to o->dir. Fails with STATUS_DATA, and a
- * message of one line that names the cause, if the device is not a GPU, if ncu is not installed or
- * may not read counters, or if the budget is used up. */
+/* Profiles one training step and prints the profile. Writes the record and ncu's files to o->dir.
+ * Fails with STATUS_DATA, and a message of one line that names the cause, if the device is not a
+ * GPU, if ncu is not installed or may not read counters, or if the budget is used up. */
 MUST_CHECK enum status bench_profile(const struct bench_options *o);
 
 /* Adds the sum `more` to `s`, which must have been initialised with {0}. */
 void profile_add(struct profile_sum *s, const struct profile_sum *more);
 
-/* Assigns kernels to operations and rows, from .step and .kernel. */
+/* Makes p->op and p->row from p->step and p->kernel: assigns each kernel to its operation and to
+ * its row. */
 MUST_CHECK enum status profile_assign(struct profile *p);
 
 /* Printing (profile_print.c). */

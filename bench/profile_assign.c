@@ -1,4 +1,5 @@
-/* Finds the operation that launched each kernel; sums by operation and by kernel name. */
+/* Finds the operation that launched each kernel. Sums the kernels' measurements by operation and by
+ * kernel name. */
 #include "bench/profile.h"
 
 #include "base/array.h"

@@ -1,5 +1,5 @@
-/* Reads ncu's CSV: a header, a row of units, then a row for each kernel, mixed with messages of
- * ncu ("==PROF== ...") and output of the program. */
+/* Reads ncu's CSV: a header, a row of units, then a row for each kernel. Between these lines there
+ * may be messages of ncu ("==PROF== ...") and output of the program. */
 #include "bench/profile_ncu.h"
 
 #include "base/array.h"
@@ -16,8 +16,8 @@ enum { COLUMNS_MAX = 64 };
 struct ncu_columns {
     int n; /* columns of the file; 0 before the header */
     const char *name[COLUMNS_MAX];
-    double unit[COLUMNS_MAX]; /* factor that converts to SI units, or percent to fractions; NaN:
-                               * unknown unit */
+    double unit[COLUMNS_MAX]; /* factor that converts a value to SI units, or a percentage to a
+                               * fraction; NaN: unknown unit */
 };
 
 /* Parses a number with thousands separators. Returns NaN for anything else. */

@@ -14,8 +14,8 @@
 
 enum { OUTPUT_MAX = 256 << 20, PATH_SIZE = 4096, VERSION_SECONDS = 60, GRACE_SECONDS = 10 };
 
-/* The requested metrics. If ncu lacks `name`, `otherwise` is requested instead, or nothing if that
- * is NULL. */
+/* The requested metrics. If ncu lacks `name`, `otherwise` is requested instead. If `otherwise` is
+ * NULL, nothing replaces `name`. */
 static const struct {
     const char *name, *otherwise;
 } metrics[] = {

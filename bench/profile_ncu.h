@@ -6,8 +6,8 @@
 
 enum { NCU_NAME_SIZE = 160, NCU_KERNELS_MAX = 100000 };
 
-/* A kernel. Arrays of kernels are in launch order. If ncu reports "n/a" or nothing for a number, it
- * is NaN, or -1 for an integer. */
+/* A kernel. Arrays of kernels are in launch order. A number for which ncu reports "n/a" or nothing
+ * is NaN, or -1 if it is an integer. */
 struct ncu_kernel {
     char name[NCU_NAME_SIZE]; /* name without parameters: "bn_apply<__half, (bool)1>" */
     double seconds, bytes;    /* bytes: between DRAM and the L2 cache */

@@ -1,4 +1,4 @@
-/* Prints a profile as tables, and makes its record. */
+/* Prints a profile as tables, and makes the profile's JSON record. */
 #include "bench/profile.h"
 
 #include "base/json.h"
@@ -82,7 +82,8 @@ static void add_op(struct profile_op *sum, const struct profile_op *o)
     sum->bound_s += o->bound_s;
 }
 
-/* Prints sums over the operations of one kind in one phase, with their bytes and FLOPs. */
+/* Prints a row for each kind of operation in each phase: sums over these operations, with their
+ * bytes and FLOPs. */
 static void print_kinds(const struct profile *p)
 {
     struct bench_table t = profile_table(p, BENCH_TEXT, profile_op_columns);

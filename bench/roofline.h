@@ -14,7 +14,7 @@
 enum { PEAK_SCHEMA = 1, PEAK_COPIES_MAX = 16, PEAK_DEVICE_MAX = 256 };
 
 struct peak_copy {
-    double bytes;       /* bytes moved per call; sets that fit in a cache have a higher rate */
+    double bytes;       /* bytes moved per call; if they fit in a cache, the rate is higher */
     double bytes_per_s; /* bytes read and written per second */
 };
 
@@ -33,15 +33,15 @@ double roofline_bytes(const struct op_desc *d);
  * operands are rounded to TF32 and `p` has a rate for TF32. */
 enum dtype roofline_type(const struct peaks *p, const struct op_desc *d);
 
-/* Returns the highest measured rate for sets of `bytes` or more. Larger sets are included because
- * they are faster only through the smaller effect of a call's start-up time. If `bytes` exceeds the
- * largest measured set, returns the rate of that set. */
+/* Returns the highest rate measured with copies of at least `bytes`. Larger copies are included,
+ * because they can be faster only where the start-up time of a call slows smaller copies. If
+ * `bytes` exceeds the largest measured copy, returns the rate of that copy. */
 double roofline_bandwidth(const struct peaks *p, double bytes);
 
 struct bound {
     double memory_s, compute_s;
-    double seconds; /* the larger of the two; NaN if one of the rates was not measured */
-    bool compute;   /* compute_s is the larger */
+    double seconds; /* larger of memory_s and compute_s; NaN if a rate was not measured */
+    bool compute;   /* compute_s is larger than memory_s */
 };
 
 struct bound roofline_bound(const struct peaks *p, const struct op_desc *d);

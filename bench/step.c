@@ -136,7 +136,7 @@ static void step_columns(struct bench_table *t, const void *line)
     column_text(t, "impl", "implementation", 0, plan->impl);
 }
 
-/* --- sums over the operations of one kind, in text --- */
+/* --- the table of sums over the operations of each kind, which only the text report has --- */
 
 static void step_kind_columns(struct bench_table *t, const void *line)
 {
@@ -248,7 +248,7 @@ done:
     return st;
 }
 
-/* Adds the flag that disables fusion to the message of `st`, which is a failure of a library. */
+/* `st` is a failure of a library. Extends its message by the flag that disables fusion. */
 static enum status without_fusion(enum status st)
 {
     char why[STATUS_MESSAGE_MAX];

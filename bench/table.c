@@ -87,8 +87,8 @@ static void print_cell(struct bench_table *t, const char *title, int width, cons
     t->cells++;
 }
 
-/* Prints a cell as CSV. Only text is printed by text_print_csv, which would mark a number such as
- * `-1` as a formula. */
+/* Prints a cell as CSV. Numbers are not printed by text_print_csv, because it would mark a number
+ * such as `-1` as a formula. */
 static void print_csv(struct bench_table *t, const char *name, const char *value, bool is_text)
 {
     if (t->cells++ > 0)
@@ -101,7 +101,8 @@ static void print_csv(struct bench_table *t, const char *name, const char *value
         fputs(value, t->out);
 }
 
-/* Prints or keeps a cell in any format; `json` is its value in JSON, NULL in other formats. */
+/* Prints a cell or, if the format is JSON, keeps it. `json` is the cell's value, NULL in other
+ * formats. */
 static void put(struct bench_table *t, const char *name, const char *heading, int width,
                 const char *value, bool is_text, json_t *json)
 {

@@ -45,7 +45,8 @@ struct bench_table {
     bool failed;          /* memory ran out for a row or a cell */
 };
 
-/* Prints the heading, or begins the JSON. `blank`: any row that columns() can read. */
+/* Prints the heading, or begins the JSON. `blank` is any row that columns() can read; its values
+ * are not printed. */
 void bench_table_open(struct bench_table *t, const void *blank);
 
 /* Prints a row, or keeps it for JSON. */

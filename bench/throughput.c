@@ -10,8 +10,8 @@
 
 enum { LIMIT_SECONDS = 600 };
 
-/* Makes the rows. If combinations are requested, the ladders of the rows are fixed: no run falls to
- * a lower rung. */
+/* Makes the rows. If the user requested combinations of settings, ladder.fixed is set: a run that
+ * fails does not fall to a lower rung of its ladder. */
 static enum status open_rows(struct throughput *t)
 {
     const struct throughput_config *c = t->config;

@@ -29,7 +29,7 @@ struct peer {
     const struct process_signals *signals;
     const struct time_budget *budget;
 
-    /* The caller initialises these members to 0, or `lost` to true if there is no script. */
+    /* The caller initialises these members to 0, but sets `lost` to true if there is no script. */
     enum peer_state state;
     bool lost;                   /* whether the peer will never be started again */
     int starts;                  /* number of starts */
@@ -38,7 +38,7 @@ struct peer {
     char why[TRAIN_WHY_SIZE];    /* why the last peer process ended; "" if none has ended */
     struct process process;
     uint64_t started_ns;
-    int fd;                    /* socket to its standard input and output */
+    int fd;                    /* socket to the process's standard input and output */
     char line[PEER_LINE_SIZE]; /* (n) bytes that were read but are not yet a whole line */
     size_t n;
 };

@@ -2,11 +2,11 @@
  *
  * A key is a precision and a batch size. The rows of a key are ampscale with each combination of
  * fusion and graphs, and the peer in eager mode. The first key has two more rows: ampscale on JPEG
- * files, and the compiled peer. A round takes one turn of each row of a key, so that all rows are
- * measured in the same state of the device. The order of the compared rows (ampscale and eager)
- * reverses from round to round. All rounds of the first key come first; after that each round
- * covers all other keys. The compiled peer has one turn, in the last round of the first key,
- * because compiling takes minutes. */
+ * files, and the compiled peer. A turn measures one row. A round has one turn of each row of a key,
+ * so that all rows are measured in the same state of the device. The order of the compared rows
+ * (ampscale and eager) reverses from round to round. All rounds of the first key come first; after
+ * that each round covers all other keys. The compiled peer has one turn, in the last round of the
+ * first key, because compiling takes minutes. */
 #pragma once
 
 #include "base/status.h"
@@ -29,7 +29,7 @@ struct throughput_shape {
 struct throughput_slot {
     int key;
     enum throughput_who who;
-    int combination; /* index; 0 in rows without combinations */
+    int combination; /* index of the combination; 0 in rows without combinations */
 };
 
 struct throughput_turn {
@@ -39,7 +39,7 @@ struct throughput_turn {
 
 struct throughput_plan {
     int n_slots, n_turns;
-    struct throughput_slot *slot; /* (n_slots) by key, and in the order of the table */
+    struct throughput_slot *slot; /* (n_slots) sorted by key, then in the order of the table */
     struct throughput_turn *turn; /* (n_turns) in order of execution */
 };
 

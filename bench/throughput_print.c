@@ -45,8 +45,8 @@ static const char *why_of(const struct throughput_row *row)
     return *row->why ? row->why : "its turn did not begin in time";
 }
 
-/* Returns the name of the rung of an ampscale row. NULL if the row is not ampscale's or has no
- * results, or if train_work_rung returns NULL. */
+/* Returns the name of the rung (fallback level) of an ampscale row. NULL if the row is not
+ * ampscale's or has no results, or if train_work_rung returns NULL. */
 static const char *rung_of(const struct throughput *t, const struct throughput_row *row)
 {
     return is_ours(row) && row->n > 0 ? train_work_rung(&t->work, &row->ladder) : NULL;

@@ -10,8 +10,8 @@ struct timed_op {
     void *arg[ROLE_COUNT];
 };
 
-/* Returns the tensor as a network with values of `type` stores it. For TF32 the tensor is fp32; the
- * elements of an operand are rounded to TF32 when they are read. */
+/* Returns the description of the tensor in a network that stores values of `type`. For TF32 the
+ * tensor is fp32; the elements of an operand are rounded to TF32 when they are read. */
 struct tensor_desc timed_op_typed(struct tensor_desc t, enum dtype type, bool operand);
 
 /* Plans `desc` and fills its float tensors with values in [-1, 1). */
@@ -19,12 +19,12 @@ MUST_CHECK enum status timed_op_open(struct timed_op *t, struct stream *s,
                                      const struct op_desc *desc);
 void timed_op_close(struct timed_op *t); /* accepts a zeroed struct */
 
-/* Both functions run the operation once. timed_op_time also times it. It can be passed to
- * harness_run, with a struct timed_op as context. */
+/* Both functions run the operation once. timed_op_time also times the operation, and can be passed
+ * to harness_run with a struct timed_op as context. */
 MUST_CHECK enum status timed_op_warm(struct timed_op *t);
 MUST_CHECK enum status timed_op_time(void *timed_op, double *seconds);
 
-/* Write or read a tensor of any float type and any layout. `plain` has the elements in logical
- * order. timed_op_put rounds them to the tensor's type. */
+/* timed_op_put writes a tensor of any float type and any layout, and timed_op_get reads it. `plain`
+ * has the elements in logical order. timed_op_put rounds the elements to the tensor's type. */
 MUST_CHECK enum status timed_op_put(struct timed_op *t, enum role role, const float *plain);
 MUST_CHECK enum status timed_op_get(struct timed_op *t, enum role role, float *plain);

@@ -1,4 +1,5 @@
-/* Runs trainings as child processes; after a failure, on a lower rung of the row's ladder. */
+/* Runs trainings as child processes. After a failure, tries the lower rungs of the row's ladder:
+ * slower ways to compute a step (engine/ladder.h). */
 #include "bench/train_child.h"
 
 #include "base/clock.h"

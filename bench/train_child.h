@@ -2,8 +2,8 @@
  *
  * A crash or a hang of a run ends only that run. If a run on a GPU fails, crashes or exceeds its
  * limit, it is repeated on the next lower rung of engine/ladder.h, whose flags disable fusion or
- * graphs. `train` itself continues on a lower rung after a failure that it detects; the rung and
- * the falls of such a run are read from its summary.json. */
+ * graphs. `train` itself continues on a lower rung after a failure that it detects; the rung of
+ * such a run, and its falls (moves to a lower rung), are read from its summary.json. */
 #pragma once
 
 #include "base/file.h"
@@ -18,7 +18,7 @@
 struct time_budget {
     double seconds; /* 0: unlimited */
     uint64_t begun_ns;
-    int after; /* number of turns that follow the present one */
+    int after; /* number of turns of the benchmark that follow the present one */
 };
 struct time_budget time_budget_begin(double seconds);
 
@@ -41,8 +41,8 @@ struct train_fall {
     char why[TRAIN_WHY_SIZE];
 };
 
-/* The caller initialises it with {0}. It sets `fixed` if the arguments choose fusion and graphs, so
- * that no other rung may replace this choice. */
+/* The ladder of a row's runs. The caller initialises the struct with {0}, and sets `fixed` if the
+ * arguments choose fusion and graphs, because no other rung may replace that choice. */
 struct train_ladder {
     bool fixed;
     bool proven; /* whether a run has succeeded on `rung`; later runs then use only that rung */
@@ -82,7 +82,7 @@ struct train_work {
 
     bool photos_made;               /* set by train_work_photos */
     char device[TRAIN_DEVICE_SIZE]; /* description of the device from the first successful run; ""
-                                     * before it */
+                                     * before that run */
 };
 
 /* Begins the budget, blocks signals, and makes the folders: o->dir, and a temporary one in TMPDIR

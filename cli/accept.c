@@ -121,8 +121,8 @@ static enum status make_spec(const struct accept_command *a)
     return json_print(spec, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 }
 
-/* Runs the test suite of this rank's node. Starts the same command, with a folder of its own for
- * the results. */
+/* Runs the test suite of this rank's node: starts the same command in a new process, which writes
+ * its results to a folder of this node. */
 static enum status run_rank(const struct accept_spec *spec, struct accept_command *a,
                             const char *program)
 {

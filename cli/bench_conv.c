@@ -1,4 +1,5 @@
-/* ampscale bench conv: times the convolutions of DeepBench, or of a network and its whole step. */
+/* ampscale bench conv: times the convolutions of DeepBench, or those of a network. For a network,
+ * also times the whole step. */
 #include "bench/conv.h"
 
 #include "bench/conv_deepbench.h"

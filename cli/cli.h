@@ -14,19 +14,20 @@ enum { CLI_PARTS_MAX = 5 };
 struct cli_command {
     const char *name;
     const char *summary;   /* one line, without a full stop */
-    const char *arguments; /* "RUN..."; a line for each form; NULL: none */
+    const char *arguments; /* the positional arguments, as help shows them: "RUN...", a line for
+                            * each form; NULL: none */
     const char *doc; /* purpose of the command, then \v and its exit status, which --help shows
                       * below the flags */
     struct {
         const struct setting *table;
         size_t offset; /* offset of the table's structure in the configuration */
     } part[CLI_PARTS_MAX];
-    void *config; /* configuration; members whose rows have no default must have their initial
-                   * values */
-    bool prints;  /* whether it prints results on stdout, which --output FILE writes to a file
-                   * instead */
+    void *config; /* configuration; members whose rows have no default must already have their
+                   * initial values */
+    bool prints;  /* whether the command prints results on stdout; --output FILE then writes them to
+                   * a file instead */
     /* A command has exactly one of the following members: */
-    const struct cli_command *const *commands; /* of a family; ends with NULL */
+    const struct cli_command *const *commands; /* the commands of a family; ends with NULL */
     enum status (*work)(void *config);
     enum status (*bench)(const struct bench_options *config);
     /* A function that reads the command line itself and returns the exit code. argv[0] is
@@ -63,7 +64,7 @@ int cli_run(const struct cli_command *c, int argc, char **argv);
 MUST_CHECK enum status output_open(const char *path);
 
 /* Completes the output of the command. Flushes stdout. If something was printed, the output
- * replaces the file of output_open, whatever the exit code of the command is. STATUS_IO if that
+ * replaces the file at the path of output_open, even if the command failed. STATUS_IO if that
  * fails. */
 MUST_CHECK enum status output_close(void);
 
@@ -72,9 +73,9 @@ MUST_CHECK enum status output_close(void);
  * reported the failure. */
 int cli_end(enum status st);
 
-/* Returns the clause of a message that names the replacement, in `command` ("ampscale train"), for
- * a flag of another program, such as one of PyTorch, Horovod or Lightning. `name` is that flag
- * without dashes. Returns NULL if the flag is not known. */
+/* For a flag of another program, such as PyTorch, Horovod or Lightning, returns text for a message:
+ * which flag of `command` ("ampscale train") replaces it. `name` is the other program's flag,
+ * without dashes. Returns NULL if that flag is not known. */
 const char *foreign_flag(const char *command, const char *name);
 
 struct argp_option;
@@ -87,20 +88,20 @@ MUST_CHECK enum status manual_print(const struct argp_option *options, FILE *out
 /* Restarts the program with a shorter spin time for the threads of GNU's OpenMP, which spin for
  * milliseconds when idle before they sleep. Their spinning takes processor time from the workers of
  * the loader. On a shared machine, every barrier costs a time slice: beside another busy process,
- * training of small networks was measured to be three times slower. The library reads its
- * environment when it is loaded, before main(). Returns if the restart fails, or if it is not
- * needed because the user or an earlier restart has set the spin time or the wait policy in the
- * environment. */
+ * training of small networks was measured to be three times slower. A restart is necessary, because
+ * the library reads the environment when it is loaded, before main(). Returns if the restart fails,
+ * or if it is not needed because the user or an earlier restart has set the spin time or the wait
+ * policy in the environment. */
 void spin_limit(char **argv);
 
 struct ladder;
 
-/* If this process was restarted by restart_process, loads the falls from before the restart.
- * Otherwise sets a ladder without falls. */
+/* If this process was restarted by restart_process, loads the falls that happened before the
+ * restart. Otherwise sets *l to a ladder without falls. */
 void restart_load(struct ladder *l);
 
 /* Replaces this process, which has lost its device, by a new process image that runs the same
- * command and loads these falls. Returns if that is not possible. */
+ * command and loads the falls of `l`. Returns if that is not possible. */
 void restart_process(const struct ladder *l);
 
 extern const struct cli_command cmd_accept, cmd_amp_report, cmd_bench, cmd_compare, cmd_data,

@@ -32,7 +32,7 @@ struct command_line {
     const char *output;   /* --output; NULL: not given */
     bool shown;           /* --help or the manual's options were printed; the command does no
                            * work */
-    int refused;          /* index, in argv, after the argument that getopt refused */
+    int refused;          /* getopt's index in argv after it refused an argument (say_refused) */
 };
 
 static int key_of(const struct command_line *l, int i)

@@ -120,8 +120,8 @@ static bool new_alone(const struct compare_args *a)
     return a->history || (a->record && !a->new && a->n_base == 1);
 }
 
-/* Assigns the folders to the two sides. If there is no "--", one folder goes to each side, or all
- * go to the new side. */
+/* Assigns the folders to the two sides. If all are new runs, all go to the new side. If there are
+ * two folders and no "--", one goes to each side. */
 static enum status check(struct compare_args *a)
 {
     if (new_alone(a)) {

@@ -13,7 +13,7 @@
 enum { TORCH_WEIGHTS = EXPORT_FORMATS };
 
 struct export_config {
-    char **dir; /* (n) folders of the runs, in argv */
+    char **dir; /* (n) folders of the runs; the texts belong to argv */
     int n;
     bool chosen; /* --format was given */
     struct export_options options;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* First words of a message's clause: the programs that have the flag. */
+/* Beginnings of a clause of a message. Each names the program that has the flag. */
 #define PYTORCH     "of PyTorch's programs; here "
 #define HOROVOD     "Horovod's; here "
 #define LIGHTNING   "Lightning's; here "

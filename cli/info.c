@@ -22,7 +22,7 @@ struct info_config {
     bool list, json;
 };
 
-/* Prints a network's layers, or their types at a precision. */
+/* Prints a network's layers or, if a precision policy is given, the layers' types under it. */
 static enum status info_network(const struct info_config *c)
 {
     struct policy p;

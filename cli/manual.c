@@ -1,4 +1,5 @@
-/* Prints the options of a command as mdoc; docs/man/make-page inserts them into its manual page. */
+/* Prints the options of a command as mdoc; docs/man/make-page inserts them into the command's
+ * manual page. */
 #include "cli/cli.h"
 
 #include "base/array.h"

@@ -27,7 +27,7 @@ struct predict_args {
     bool json;
 };
 
-/* "12.5,40": latency in us, bandwidth in GB/s. */
+/* Reads a link such as "12.5,40": latency in us, bandwidth in GB/s. */
 static enum status take_link(const struct setting *s, const char *arg, void *args)
 {
     char latency[32];
@@ -55,7 +55,7 @@ static enum status ranks_add(struct prediction_config *c, int64_t ranks)
     return STATUS_OK;
 }
 
-/* Takes one part of "2..4096" or "2,4,8,48". */
+/* Reads one part of a list of numbers of ranks, such as "2..4096" or "2,4,8,48". */
 static enum status take_ranks(const struct setting *s, const char *part, void *args)
 {
     struct prediction_config *c = &((struct predict_args *)args)->config;

@@ -92,8 +92,8 @@ static enum status write_reports(const char *dir, const struct plot_size *pictur
     return STATUS_OK;
 }
 
-/* Analyses the study, writes analysis.json and prints it. Sets *whole to whether no cell is
- * missing. */
+/* Analyses the study, writes analysis.json and prints it. Sets *whole to true if no cell is
+ * missing, else to false. */
 static enum status sum_up(const struct arguments *a, const struct study_store *store, bool *whole)
 {
     char command[ANALYSIS_TEXT_SIZE], path[STUDY_PATH_SIZE];

@@ -31,6 +31,6 @@ struct train_command {
 extern const struct setting torch_settings[];
 
 /* Sets the devices and the place of this process in its job from the flags of PyTorch's scripts.
- * With --multiprocessing-distributed it replaces the process by `ampscale launch`, which starts the
- * ranks of this node with the same command line. */
+ * With --multiprocessing-distributed the function replaces the process by `ampscale launch`, which
+ * starts the ranks of this node with the same command line. */
 MUST_CHECK enum status torch_settle(struct train_command *t, int argc, char **argv);

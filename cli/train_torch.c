@@ -206,8 +206,8 @@ static void add_local_rank(const struct torch_flags *f, struct launcher_place *p
     place->local_size = f->local_rank + 1;
 }
 
-/* Sets the place of this process in its job from the flags. What the flags do not set comes from
- * the launcher. */
+/* Sets the place of this process in its job from the flags. Values that the flags do not set come
+ * from the launcher. */
 static enum status settle_place(const struct torch_flags *f, struct train_config *c)
 {
     struct launcher_place given;
@@ -262,8 +262,8 @@ static enum status add_launch(const struct torch_flags *f, int ranks, struct wor
     return words_add_all(w, "--", "train", NULL);
 }
 
-/* Counts the GPUs of this machine up to the last usable GPU. Tries the highest number first: to
- * open a GPU that does not exist fails before anything is loaded onto the other GPUs. */
+/* Counts the GPUs of this machine up to the last usable GPU. Tries the highest number first,
+ * because opening a GPU that does not exist fails before anything is loaded onto other GPUs. */
 static enum status count_gpus(int *n)
 {
     char spec[24];

@@ -1,4 +1,4 @@
-/* ampscale trend: when the speed of a configuration in a history changed permanently. */
+/* ampscale trend: reports when the speed of a configuration in a history changed permanently. */
 #include "compare/trend.h"
 #include "base/file.h"
 #include "cli/cli.h"

@@ -168,9 +168,9 @@ bool comm_reduces(enum comm_kind kind)
     return kind == COMM_ALLREDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
 }
 
-/* send and recv may be the same memory if they have the same length and values are reduced. This
- * rank's part of the longer of both may be the shorter in an allgather, a gather and a scatter.
- * With any other overlap data would be overwritten before it is read. */
+/* send and recv may be the same memory if they have the same length and the operation reduces
+ * values. In an allgather, a gather and a scatter, the shorter buffer may be this rank's part of
+ * the longer buffer. With any other overlap, data would be overwritten before it is read. */
 static bool overlap_is_fine(const struct comm *c, const struct comm_op *op)
 {
     size_t sent = comm_send_bytes(c, op), received = comm_recv_bytes(c, op);
@@ -275,7 +275,8 @@ enum status comm_wait(struct comm *c, struct comm_op *op)
     TRY(find_slot(c, op, &slot));
     enum status st = c->calls->run ? run_until(c, op->handle) : c->calls->wait(c, slot);
     free_slot(slot, op);
-    /* Communicators of the host add for an average; those of devices return it. */
+    /* For an average, a communicator of the host has computed the sum, and a communicator of
+     * devices the average. */
     if (st == STATUS_OK && op->reduction == COMM_AVG && comm_reduces(op->kind) && !c->device)
         comm_divide_by(op->type, op->recv, (int64_t)(comm_recv_bytes(c, op) / dtype_size(op->type)),
                        c->size);

@@ -63,9 +63,9 @@ enum comm_kind {
                           * elsewhere recv is not used */
     COMM_SCATTER,        /* recv (count) = this rank's part of root's send (size * count); elsewhere
                           * send is not used */
-    COMM_SENDRECV, /* recv (count) = send (count) of the previous rank; rank 0's is that of the
-                    * last rank */
-    COMM_BARRIER,  /* no data */
+    COMM_SENDRECV,       /* recv (count) = send (count) of the previous rank; rank 0 receives from
+                          * the last rank */
+    COMM_BARRIER,        /* no data */
     COMM_KIND_COUNT
 };
 const char *comm_kind_str(enum comm_kind kind); /* "allreduce" ... */
@@ -74,9 +74,9 @@ bool comm_has_root(enum comm_kind kind);
 
 /* Sums of F16 and BF16 add two values in fp32 and round the result (IEEE 754, to nearest even), so
  * that a sum over n ranks rounds n - 1 times; sums of I32 wrap around. If any rank's value is a
- * NaN, the result of any reduction is a NaN. An average is the sum divided by the number of ranks:
- * rounded once more, or for I32 towards zero; NCCL multiplies floating values by the reciprocal,
- * and rounds, before it adds them. */
+ * NaN, the result of any reduction is a NaN. An average is the sum divided by the number of ranks.
+ * The division rounds once more, for I32 towards zero. NCCL instead multiplies floating values by
+ * the reciprocal of that number, and rounds, before it adds them. */
 enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN, COMM_AVG };
 
 struct comm_op {
@@ -222,9 +222,9 @@ struct comm_nccl_config {
                                    * 0: none */
 };
 
-/* Makes device communicators c[0 .. n-1], one for each of this process's n GPUs, in one group with
- * the GPUs of the other processes of `host`, each of which has n GPUs too: GPU i of process p is
- * rank p * n + i. Each communicator is for its own thread. NCCL chooses the order of reductions by
+/* Makes device communicators c[0 .. n-1], one for each of this process's n GPUs. Every process of
+ * `host` has n GPUs, and the GPUs of all processes form one group: GPU i of process p is rank
+ * p * n + i. Each communicator is for its own thread. NCCL chooses the order of reductions by
  * size, ranks and topology. If an input of a maximum or minimum is a NaN, the result may be a
  * number. When an operation is not over within the time limit, or NCCL reports an error, all
  * operations of this rank fail from then on, with a message that names the rank and the operation,

@@ -16,8 +16,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static const int64_t FAIL_LIMIT_NS = 5000000000; /* time in which the communication thread informs
-                                                  * the other ranks */
+static const int64_t FAIL_LIMIT_NS = 5000000000; /* time limit for the communication thread to
+                                                  * inform the other ranks */
 
 /* --- functions of the communication thread --- */
 
@@ -44,7 +44,7 @@ static enum gloo_kind kind_of(enum comm_kind kind)
     return exchange_is(kind) ? GLOO_EXCHANGE : kinds[kind];
 }
 
-/* Copies the part that stays on this rank, and lists the others. */
+/* Copies the part that stays on this rank, and lists the other parts. */
 static void prepare_exchange(struct gloo *g, const struct comm_op *op)
 {
     int size = g->base.size, rank = g->base.rank;
@@ -98,8 +98,8 @@ static void carry_out(struct gloo *g, int64_t number)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Makes the failure visible to the caller's thread, and stops watching all descriptors except
- * `wake`. */
+/* Makes g->trouble, the failure of the communication thread, visible to the caller's thread. Stops
+ * watching all descriptors except the first, which wakes the communication thread. */
 static void publish_trouble(struct gloo *g)
 {
     for (int i = 1; i < g->watches; i++)

@@ -190,7 +190,7 @@ static void inquire_for(struct gloo *g, const struct tcp_message *m)
     inquire(g, &awaited);
 }
 
-/* Asks rank 0 to inquire; fails with `fallback` if rank 0 does not answer. */
+/* Asks rank 0 to inquire; fails with `st` and the message `fallback` if rank 0 does not answer. */
 static void appeal(struct gloo *g, enum status st, const char *fallback)
 {
     if (g->base.rank == 0) {

@@ -36,12 +36,12 @@ struct gloo {
     int watches;
     struct pollfd *poll;   /* (watches) */
     int64_t *closed_after; /* (size) last operation of a rank that has closed; -1: not closed */
-    struct gloo_transfer *transfer; /* (size) of the exchange in progress */
+    struct gloo_transfer *transfer; /* (size) the transfers of the exchange in progress */
     bool *answered;  /* (size) on rank 0, during an inquiry: the ranks that have answered */
     bool all_closed; /* every rank is closing */
 };
 
-/* Connects every two ranks: socket[r] is connected to rank r, and is -1 for this rank. Each rank
+/* Connects each pair of ranks: socket[r] is connected to rank r, and is -1 for this rank. Each rank
  * except rank 0 listens at the local address of its connection to rank 0, until the lower ranks
  * have connected. Both sides prove that they know `secret` and a random text that rank 0 sends over
  * `control`. The caller closes the sockets, also after a failure. If one rank fails, all ranks

@@ -1,6 +1,6 @@
-/* Connects every two ranks of a job whose ranks have connected to rank 0. Each rank first waits for
- * the connections of all lower ranks, and then connects to the higher ranks, so that no two ranks
- * wait for each other. */
+/* Connects every pair of ranks of a job. All ranks are already connected to rank 0. Each rank first
+ * waits for the connections of all lower ranks, and then connects to the higher ranks, so that no
+ * two ranks wait for each other. */
 #include "comm/gloo_internal.h"
 #include "comm/socket.h"
 
@@ -17,8 +17,8 @@ enum { ADDRESS_MAX = 80, WORD_HEX = 2 * NONCE_BYTES, JOB_MAX = WORD_HEX + 32 };
 
 /* The message that each rank sends to all others. */
 struct place {
-    int32_t st;                 /* STATUS_OK, or why the rank cannot take part: */
-    char message[TCP_TEXT_MAX]; /* "" for STATUS_OK */
+    int32_t st;                 /* STATUS_OK, or the error of a rank that cannot take part */
+    char message[TCP_TEXT_MAX]; /* the message of that error; "" for STATUS_OK */
     char address[ADDRESS_MAX];  /* HOST:PORT at which the rank listens */
     char word[WORD_HEX + 1];    /* from rank 0: a random text for this job */
 };
@@ -90,8 +90,9 @@ static struct rendezvous_config meeting_of(const char *job, int first, const str
                                       .timeout_s = timeout_s,
                                       .job = job,
                                       .secret = secret,
-                                      .insecure = true}; /* the job's rendezvous has already checked
-                                                          * this */
+                                      .insecure = true}; /* not checked again: the job's own
+                                                          * rendezvous has already checked whether a
+                                                          * secret is needed */
 }
 
 static enum status gather_lower(struct comm *control, const struct rendezvous_config *c,

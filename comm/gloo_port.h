@@ -27,7 +27,8 @@ enum gloo_kind {
     GLOO_BARRIER
 };
 
-/* What this rank sends to another rank and receives from it; NULL: nothing. */
+/* The data that this rank sends to another rank, and the memory for the data that it receives from
+ * that rank; NULL: none. */
 struct gloo_transfer {
     const void *send;
     void *recv;
@@ -40,10 +41,10 @@ struct gloo_op {
     const void *send;
     void *recv;
     size_t count, element; /* number of elements, and bytes of one element: 1, 2, 4 or 8 */
-    int type, reduction;   /* for struct gloo_config's `reduce` */
-    uint64_t number;       /* of the operation; the same on all ranks */
-    const struct gloo_transfer *transfer; /* (size) of an exchange: `count` elements for each other
-                                           * rank */
+    int type, reduction;   /* passed to `reduce` of struct gloo_config */
+    uint64_t number;       /* number of the operation; the same on all ranks */
+    const struct gloo_transfer *transfer; /* (size) only for an exchange: `count` elements for each
+                                           * other rank */
     uint64_t intent;                      /* a hash of the fields that must be equal on all ranks */
 };
 

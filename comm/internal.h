@@ -110,7 +110,8 @@ MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *the
                                          const struct comm_intent *first);
 
 /* out[i] = a[i] (reduction) b[i] for i < count; out may be a or b, but no other overlap is allowed.
- * All types except U8 are supported. An average only adds. */
+ * All types except U8 are supported. For an average it computes only the sum; comm_divide_by then
+ * divides. */
 void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, const void *a,
                  const void *b, int64_t count);
 

@@ -16,16 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 16384 }; /* bytes of a slice reduced at a time: fits the L1 cache */
+enum {
+    BLOCK_BYTES = 16384
+}; /* number of bytes that are reduced at a time; they fit into the L1
+    * cache */
 
 struct group {
     pthread_mutex_t lock;
     pthread_cond_t change;
     int size;
-    atomic_int open; /* communicators not yet closed */
+    atomic_int open; /* number of communicators that are not yet closed */
     double timeout_s;
     int64_t meeting; /* number of meetings that are complete */
-    int present;     /* ranks that have reached the next meeting */
+    int present;     /* number of ranks that have reached the next meeting */
     bool *came;      /* (size) which ranks have reached the next meeting */
     struct first_failure failure;
     struct local *member; /* (size) */
@@ -141,7 +144,7 @@ static void gather_parts(const struct group *g, const struct comm *c, const stru
     }
 }
 
-/* Every rank copies what it receives. */
+/* Copies to this rank all that it receives from the other ranks. */
 static void exchange_parts(const struct group *g, const struct comm *c, const struct comm_op *op)
 {
     exchange_copy_own(op, g->size, c->rank);

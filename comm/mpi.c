@@ -14,8 +14,8 @@ enum {
                                            * job */
 static const int64_t CHECK_NS = 50000000; /* time between checks of beat_ns, which shows that the
                                            * communication thread is not stuck */
-/* The communication thread counts as stuck after the time limit plus STUCK_NS in one MPI call;
- * after a request to stop, after STUCK_AND_STOPPED_NS. */
+/* The communication thread counts as stuck if it is inside one MPI call for longer than the time
+ * limit plus STUCK_NS or, after a request to stop, for longer than STUCK_AND_STOPPED_NS. */
 static const int64_t STUCK_NS = 2000000000, STUCK_AND_STOPPED_NS = 500000000;
 
 bool comm_under_mpi(void)
@@ -23,8 +23,8 @@ bool comm_under_mpi(void)
     return launcher_is_mpi();
 }
 
-/* Fails if the launcher belongs to another MPI library: the processes do not find each other, so
- * that each one would be the only rank of its own job and do all of the work. */
+/* Fails if the launcher belongs to another MPI library. The processes would then not find each
+ * other: each one would be the only rank of its own job, and do all of the work. */
 static enum status check_launcher(const struct comm *c)
 {
     struct launcher_place place;
@@ -111,8 +111,8 @@ _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
 }
 
 /* Waits until the operation is over; the caller holds the lock. Normally the communication thread
- * finds lost ranks. If that thread is stuck in MPI, only this thread can end the process: Open MPI
- * 4 hangs while it reports a lost TCP connection. */
+ * finds lost ranks. But that thread can be stuck in MPI, because Open MPI 4 hangs while it reports
+ * a lost TCP connection; then only this thread can end the process. */
 static void wait_locked(struct mpi *m, const struct comm_slot *slot)
 {
     int checks = 0;

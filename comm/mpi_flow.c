@@ -121,8 +121,8 @@ static bool is_ring(enum comm_kind kind)
     return kind == COMM_ALLREDUCE || kind == COMM_REDUCE_SCATTER || kind == COMM_ALLGATHER;
 }
 
-/* Counts the steps in which this rank sends a part in an exchange, or receives one if `back` is 1,
- * and finds the first. There are none between them in which it does not. */
+/* Counts the steps of an exchange in which this rank sends a part (receives a part if `back` is 1),
+ * and sets *first to the first one. These steps follow each other without a gap. */
 static int64_t exchange_steps(const struct mpi *m, const struct comm_op *op, int back,
                               int64_t *first)
 {

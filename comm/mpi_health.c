@@ -28,8 +28,8 @@ static const int64_t ANSWER_NS = 500 * MS;        /* time to answer a query */
 static const int64_t URGENT_ANSWER_NS = 300 * MS; /* time to answer an urgent query: the launcher
                                                    * kills ranks after 1 s */
 static const int64_t URGENT_PAUSE_NS = 500 * MS;  /* time between urgent queries */
-static const int64_t DEFER_NS = 1000 * MS;        /* added to the time to answer for each lower rank
-                                                   * that also queries */
+static const int64_t DEFER_NS = 1000 * MS;        /* for each lower rank that also queries, a rank
+                                                   * adds this to the time to answer */
 static const int64_t DELIVERY_NS = 100 * MS;      /* time to deliver HEALTH_END to the other
                                                    * ranks */
 static const int64_t OUTPUT_NS = 50 * MS; /* time from the printed line to the abort: after the

@@ -19,9 +19,10 @@ struct flow {
     bool single;         /* one MPI call, `request`, moves the whole operation */
     MPI_Request request; /* request of that call. The members below are for operations in items: */
     MPI_Request send[FLOW_WINDOW], receive[FLOW_WINDOW];
-    int64_t begin, length; /* the range of elements of each part that moves now */
-    int64_t segments;      /* per part */
-    int64_t first_step[2]; /* of an exchange: the first step with items to send, and to receive */
+    int64_t begin, length; /* in each part, the range of elements that is being moved */
+    int64_t segments;      /* number of segments of each part */
+    int64_t first_step[2]; /* in an exchange: the first step with items to send, and the first with
+                            * items to receive */
     int64_t send_items, sent; /* number of items to send to the next rank, and number of those
                                * sent */
     int64_t receive_items, received;
@@ -36,9 +37,8 @@ enum health_kind { HEALTH_QUERY, HEALTH_ALIVE, HEALTH_END };
 struct health_message {
     int32_t kind;
     int32_t status;  /* for HEALTH_END: an enum status, whose message is `text` */
-    int64_t started; /* the last operation that the sender has started; `waiting`: the operation
-                      * that it waits for, or 0 */
-    int64_t waiting;
+    int64_t started; /* number of the last operation that the sender has started */
+    int64_t waiting; /* number of the operation that the sender waits for, or 0 */
     char text[COMM_MESSAGE_MAX];
 };
 
@@ -54,7 +54,8 @@ struct health {
     struct health_message *out; /* (size) message that `send` sends */
     MPI_Request *send;          /* (size) MPI_REQUEST_NULL: sent */
 
-    bool querying;                 /* this rank is querying the others: */
+    bool querying;                 /* this rank is querying the others; the members below describe
+                                    * the query */
     bool urgent;                   /* the query ends the job only if a rank is unresponsive */
     int64_t awaited;               /* the operation without progress, or 0 */
     int64_t began_ns, ended_ns;    /* when the latest query began, and when the latest complete
@@ -95,7 +96,7 @@ struct mpi {
     int group;
 
     /* Members that only the communication thread uses. */
-    int rank, size;         /* rank and size in the job; `base` has those in the group */
+    int rank, size;         /* rank and size in the job; `base` has rank and size in the group */
     MPI_Comm data, control; /* communicators for the group's operations, and for health messages */
     MPI_Comm whole;         /* a communicator of all ranks of the job */
     struct flow flow[FLOW_COUNT];
@@ -109,8 +110,8 @@ struct mpi {
 MUST_CHECK enum status mpi_status(int code, const char *call);
 #define MPI_CALL(function, ...) mpi_status(function(__VA_ARGS__), #function)
 
-/* Records that the communication thread is not stuck at time `now`. After MPI_BEATS_NO_MORE the
- * caller's thread no longer checks for that. */
+/* Records that the communication thread is not stuck at time `now`. If `now` is MPI_BEATS_NO_MORE,
+ * the caller's thread no longer checks whether the communication thread is stuck. */
 void mpi_beat(struct mpi *m, int64_t now);
 static const int64_t MPI_BEATS_NO_MORE = INT64_MAX / 2;
 
@@ -121,11 +122,12 @@ void flow_close(struct flow *f);
 /* Begins the operation in `slot`. */
 MUST_CHECK enum status flow_begin(struct mpi *m, struct flow *f, struct comm_slot *slot);
 
-/* Limits later operations to the ranks of this rank's group, m->group, which all ranks have set. */
+/* Limits later operations to the ranks of this rank's group, m->group. All ranks must have set
+ * m->group before. */
 MUST_CHECK enum status mpi_regroup(struct mpi *m);
 
-/* Moves data as far as possible without waiting; sets *moved if any moved. The operation is over
- * when *over is set. */
+/* Moves as much data as possible without waiting. Sets *moved if any data moved, and *over if the
+ * operation is over. */
 MUST_CHECK enum status flow_move(struct mpi *m, struct flow *f, bool *moved, bool *over);
 
 /* Exchanges hosts and process ids, and posts the first receive. */

@@ -92,7 +92,8 @@ static void end_operation(struct mpi *m, struct flow *f, enum status st)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Assigns flows to operations in the order of their start, which is the same on every rank. */
+/* Assigns a free flow to each started operation, in the order in which the caller started the
+ * operations. This order is the same on every rank. */
 static void begin_operations(struct mpi *m, const struct caller_request *w)
 {
     for (int i = 0; i < FLOW_COUNT && m->taken < w->started; i++) {

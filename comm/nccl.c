@@ -218,7 +218,7 @@ static enum status nccl_start(struct comm *c, struct comm_slot *slot)
     return st;
 }
 
-/* Polls in the calling thread, more often than the watchdog does. */
+/* Waits for the operation by polling in the calling thread, more often than the watchdog polls. */
 static enum status nccl_wait(struct comm *c, struct comm_slot *slot)
 {
     struct nccl *n = (struct nccl *)c;
@@ -265,7 +265,7 @@ static void stop_watchdog(struct nccl *n)
     n->watched = false;
 }
 
-/* Waits, within the time limit, until the link has been opened or finished. */
+/* Waits, within the time limit, until the opening or the closing of the link is complete. */
 static enum status wait_link(struct nccl *n)
 {
     int64_t deadline = comm_deadline(n->timeout_s);

@@ -25,8 +25,8 @@ struct nccl_port {
                         int size, const unsigned char id[NCCL_PORT_ID_BYTES],
                         struct nccl_link **link);
 
-    /* Sets *busy to whether the link is still being opened or finished. STATUS_LIBRARY, with NCCL's
-     * message, if another rank, the network or abort has broken the link. */
+    /* Sets *busy to whether `open` or `finish` is still in progress for the link. STATUS_LIBRARY,
+     * with NCCL's message, if another rank, the network or abort has broken the link. */
     enum status (*poll)(struct nccl_link *link, bool *busy);
 
     /* Puts an operation other than a barrier on a stream of the link's device; count > 0. */
@@ -38,15 +38,19 @@ struct nccl_port {
 
     /* Ends all operations. After that only `close` may be called for the link. */
     void (*abort)(struct nccl_link *link);
-    /* Begins to finish the link. All operations must be over. */
+    /* Begins to finish the link; `poll` reports when that is complete. All operations must be
+     * over. */
     enum status (*finish)(struct nccl_link *link);
     void (*close)(struct nccl_link *link);
 
     /* Device functions that struct backend lacks. */
-    enum status (*stream_open)(struct device *dev, struct stream **s); /* of high priority */
-    enum status (*event_passed)(const struct event *e, bool *passed);  /* the latest recording of
-                                                                        * `e` */
-    void (*bus)(struct device *dev, char out[NCCL_PORT_BUS_MAX]);      /* "0000:3b:00.0" */
+    enum status (*stream_open)(struct device *dev, struct stream **s); /* a stream of high
+                                                                        * priority */
+    enum status (*event_passed)(const struct event *e, bool *passed);  /* whether the stream has
+                                                                        * passed the latest
+                                                                        * recording of `e` */
+    void (*bus)(struct device *dev, char out[NCCL_PORT_BUS_MAX]);      /* PCI address:
+                                                                        * "0000:3b:00.0" */
 
     void (*drop)(struct nccl_port *p); /* frees the port; all links must be closed */
 };

@@ -2,9 +2,9 @@
  *
  *     rank    -> rank 0   hello: job, rank, size, a nonce
  *     rank 0  -> rank     challenge: accepted or the reason of a refusal, a nonce
- *     rank    -> rank 0   proof: HMAC of both messages with the secret
- *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of both messages with
- *                         another label
+ *     rank    -> rank 0   proof: HMAC of hello and challenge, with the secret as key
+ *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of the same
+ *                         messages with another label
  *
  * The rank sends its proof first, so that a foreign process that connects to rank 0 receives
  * nothing that depends on the secret. Without a secret the proofs have an empty key. */
@@ -31,7 +31,7 @@ enum {
     AGAIN_NS = 100000000 /* time between attempts to connect */
 };
 static const uint32_t MAGIC = 0x616d7073; /* "amps" */
-static const double HELLO_S = 5;          /* time limit from a connection to its proof */
+static const double HELLO_S = 5;          /* time limit for a new connection to send its proof */
 static const double CHECK_S = 0.2;        /* time between checks for a request to stop */
 
 enum verdict {
@@ -47,7 +47,7 @@ enum verdict {
 };
 
 static const struct {
-    const char *count;  /* in rank 0's message, follows the number of refused connections */
+    const char *count;  /* in rank 0's message; it follows the number of refused connections */
     const char *reason; /* in the refused rank's message */
 } verdicts[VERDICT_COUNT] = {
     [OTHER_VERSION] = {"of another program version", "rank 0 runs another version of this program"},
@@ -114,7 +114,7 @@ static bool send_now(int fd, const void *message, size_t size)
 struct pending {
     int fd;
     double end;
-    size_t got; /* bytes received of the rank's messages, which are: */
+    size_t got; /* number of bytes of `in` that have been received */
     struct {
         struct hello hello;
         unsigned char proof[DIGEST_BYTES];

@@ -27,8 +27,7 @@ struct rendezvous_config {
  * STATUS_USAGE for an address that is wrong, or beyond loopback without a secret. */
 MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);
 
-/* Does the part of rank 0 in rendezvous_meet, at the socket `listener`, which listens already and
- * which this function does not close. STATUS_LIBRARY: a rank did not connect in time, and its
- * peer[r] is -1. */
+/* Does rank 0's part of rendezvous_meet. `listener` is a socket that listens already; it stays
+ * open. STATUS_LIBRARY: a rank r did not connect in time; its peer[r] is -1. */
 MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, int listener,
                                          int *peer);

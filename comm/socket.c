@@ -102,7 +102,7 @@ enum status socket_resolve(const char *address, struct addrinfo **list, bool *lo
     return STATUS_OK;
 }
 
-/* Opens a socket that listens at the address `a`; -1: *error says why that failed. */
+/* Opens a socket that listens at the address `a`. On failure returns -1 and sets *error. */
 static int listen_one(const struct addrinfo *a, int *error)
 {
     int yes = 1, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -1,8 +1,9 @@
 /* A device communicator that stages data through host memory and uses a host communicator.
  *
- * A thread carries out the operations in the order of their start. It waits for the operation's
- * event, and moves the data in pieces through two pinned buffers. While one piece moves between the
- * ranks, the previous piece is uploaded to the device and the next one is downloaded.
+ * A thread carries out the operations in the order of their start. For each operation, it waits for
+ * the operation's event, and then moves the data in pieces through two pinned buffers. While one
+ * piece moves between the ranks, the previous piece is uploaded to the device and the next one is
+ * downloaded.
  *
  *     piece k      download, start
  *     piece k - 1                  wait, upload
@@ -79,7 +80,7 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     case COMM_REDUCE:
         cut.up = c->rank == op->root;
         break;
-    case COMM_ALLGATHER: /* send is this rank's part of the result */
+    case COMM_ALLGATHER: /* `send` is this rank's part of the result */
         cut.up = parts = c->size;
         cut.first = c->rank;
         break;
@@ -90,7 +91,8 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     case COMM_ALLTOALL:
     case COMM_GATHER:
     case COMM_SCATTER:
-    case COMM_SENDRECV: /* likewise; pieces are of one length on all ranks */
+    case COMM_SENDRECV: /* the result follows the parts that are sent; a piece has the same length
+                         * on all ranks */
         cut.down = parts_of(op, comm_send_bytes(c, op));
         cut.up = parts_of(op, comm_recv_bytes(c, op));
         cut.result = cut.down;
@@ -109,7 +111,7 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
 struct piece {
     int64_t from, n;
     char *buffer;
-    struct comm_op op; /* the operation of the host communicator */
+    struct comm_op op; /* the host communicator's operation on the piece */
 };
 
 static void scale_half(enum dtype type, uint16_t *x, float factor, int64_t n)
@@ -135,7 +137,7 @@ static void scale(enum dtype type, float factor, void *data, int64_t n)
         f64[i] *= (double)factor;
 }
 
-/* Downloads a piece and starts its operation of the host communicator. */
+/* Downloads a piece, and starts the host communicator's operation on it. */
 static enum status send_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
                               struct piece *p)
 {
@@ -226,7 +228,8 @@ static void end_operation(struct staged *s, struct comm_slot *slot, enum status 
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Waits for operation `number` to start and returns its slot; NULL: the communicator closes. */
+/* Waits for operation `number` to start and returns its slot; returns NULL if the communicator is
+ * being closed. */
 static struct comm_slot *next_slot(struct staged *s, int64_t number, enum status *failed)
 {
     pthread_mutex_lock(&s->lock);

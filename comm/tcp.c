@@ -87,8 +87,8 @@ static void add_intent(int r, const struct tcp_message *theirs, struct tcp_messa
         set_verdict(verdict, STATUS_INVALID, status_message());
 }
 
-/* On rank 0: reads the intents of all ranks and sends them the verdict. Reads on even when a rank
- * is lost, so that rank 0 can inform the others. */
+/* On rank 0: reads the intents of all ranks and sends them the verdict. If a rank is lost,
+ * continues with the next one, so that rank 0 can inform the others. */
 static void agree_as_first(struct tcp *t, const struct comm_op *op, struct tcp_message *verdict)
 {
     struct tcp_message theirs;

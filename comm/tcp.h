@@ -7,7 +7,7 @@
 /* The kinds of messages that belong to no operation. Messages of operations have a kind of enum
  * comm_kind. */
 enum tcp_kind {
-    TCP_FAILED = -1,  /* the sender has failed: `st` and `message` */
+    TCP_FAILED = -1,  /* the sender has failed; `st` and `message` describe the failure */
     TCP_QUERY = -2,   /* rank 0 asks whether the receiver runs */
     TCP_ALIVE = -3,   /* the answer to TCP_QUERY */
     TCP_OVERDUE = -4, /* to rank 0: the sender's operation has made no progress in time */
@@ -24,7 +24,8 @@ struct tcp_message {
                                    * that the sender has carried out */
     struct comm_intent under_way; /* with a kind of enum tcp_kind: the operation that the sender is
                                    * carrying out; number 0: none */
-    int32_t st;                   /* STATUS_OK, or the status of a failure: */
+    int32_t st;                   /* STATUS_OK, or the status of a failure, which `message`
+                                   * describes */
     char message[TCP_TEXT_MAX];
 };
 

@@ -263,8 +263,8 @@ int world_threads(const struct world *w, int devices)
     return threads > 0 ? threads : 1;
 }
 
-/* Writes a message about a setting whose value `own` differs from rank 0's value `first`; NULL:
- * that rank lacks the setting. */
+/* Writes a message about a setting whose value `own` differs from rank 0's value `first`. A value
+ * is NULL if its rank lacks the setting. */
 static void describe_difference(const struct world *w, const char *key, const json_t *own,
                                 const json_t *first, char verdict[VERDICT_MAX])
 {
@@ -280,8 +280,8 @@ static void describe_difference(const struct world *w, const char *key, const js
     free(theirs);
 }
 
-/* Writes a message about the first setting whose value in `own` differs from rank 0's, or which one
- * of them lacks; "" if all values are equal. */
+/* Writes a message about the first setting whose value differs between `own` and rank 0's `first`,
+ * or that only one of them has; "" if all values are equal. */
 static void compare_settings(const struct world *w, json_t *first, json_t *own,
                              char verdict[VERDICT_MAX])
 {

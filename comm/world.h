@@ -15,7 +15,7 @@ struct world_config {
     enum comm_via via;           /* the transport between processes, for which VIA_NCCL means
                                   * VIA_AUTO; the same on all ranks */
     struct launcher_place place; /* rank of this process at a rendezvous; size 0: the launcher's
-                                  * variables give it */
+                                  * variables give the rank */
     const char *job;         /* the job's name, for launchers that give none (launcher_job); NULL:
                               * none */
     const char *secret_file; /* for a rendezvous; see struct comm_tcp_config */
@@ -24,7 +24,7 @@ struct world_config {
     double join_s;           /* time limit for all processes of an MPI job to join; none if this or
                               * timeout_s is 0 */
     bool alone;              /* the mode uses one process. If a launcher started only one process,
-                              * as srun does for a job of one task, it does not join MPI */
+                              * as srun does for a job of one task, MPI is not used */
     /* See struct comm_mpi_config; may be NULL. */
     void (*ending)(void *context, enum status st, const char *message);
     void *context;
@@ -43,7 +43,7 @@ struct world {
     struct comm *comm; /* if there is only one process, a communicator of one rank */
     int rank, size;
     struct launcher_place place; /* from struct world_config; size 0: the launcher's variables give
-                                  * it */
+                                  * the rank */
     struct rank_info *info;      /* (size) */
 };
 
@@ -69,8 +69,8 @@ const char *world_network(const struct world *w);
  * comparison of the ranks' host names. */
 MUST_CHECK enum status world_local_rank(const struct world *w, int *local_rank);
 
-/* The number of compute threads for each of this process's devices: its cores, divided by its
- * devices and by the ranks of its host that may use the same cores; at least 1. */
+/* The number of compute threads for each of this process's devices: the cores of this process,
+ * divided by its devices and by the ranks of its host that may use the same cores; at least 1. */
 int world_threads(const struct world *w, int devices);
 
 /* Adds this program's version and a checksum of its file to `settings`, which must be the same on

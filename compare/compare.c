@@ -212,7 +212,8 @@ static enum status add_new(char *const *new, int n_new, struct repeats *n)
     return add_runs(new, n_new, n);
 }
 
-/* Chooses the base of the new runs from the history. The new runs are without[0]. */
+/* Chooses from the history the runs with which the new runs, without[0], are compared. Leaves out
+ * the runs in `without`. */
 static enum status choose_base(const struct history *h, const struct compare_rolling *base,
                                const struct compare_config *config, const struct repeats without[2],
                                struct repeats *out)

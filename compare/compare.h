@@ -8,8 +8,9 @@
  *
  * Few metrics are gating; the others are informational. A regression is a gating metric that is
  * worse by more than its threshold, with a p below alpha after Holm's correction for all gating
- * metrics in all cells. So at most a fraction alpha of comparisons raises a false alarm, for any
- * number of metrics (Holm, "A simple sequentially rejective multiple test procedure", 1979).
+ * metrics in all cells (configurations). So at most a fraction alpha of comparisons raises a false
+ * alarm, for any number of metrics (Holm, "A simple sequentially rejective multiple test
+ * procedure", 1979).
  *
  * A comparison that cannot be judged does not pass. This is so if there are too few repeats, if
  * runs are incomplete, if one side lacks a cell, or if the sides are not compared because their

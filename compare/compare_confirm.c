@@ -115,8 +115,8 @@ static enum status run_rounds(const struct compare_confirm *c, const char *name,
     return STATUS_OK;
 }
 
-/* Compares the new repeats of the new side with the new repeats of the base if `both`, else with
- * the original base. */
+/* Compares the repeated runs of the new side: with the repeated runs of the base if `both`, else
+ * with the original runs of the base. */
 static enum status judge_again(const struct compare_confirm *c, const struct compare_config *config,
                                const struct compare_cell *cell, const char *name, bool both,
                                struct compare_report *again)

@@ -32,7 +32,8 @@ MUST_CHECK enum status compare_write_junit(const struct compare_report *report, 
 json_t *compare_json(const struct compare_report *report);
 
 /* Returns the new side in the customBiggerIsBetter format of github-action-benchmark: [{"name",
- * "unit", "value", "range", "extra"}]. It has only the metrics that are better when higher. */
+ * "unit", "value", "range", "extra"}]. It has only the metrics for which higher values are
+ * better. */
 json_t *compare_benchmark_action(const struct compare_report *report);
 
 /* Paths of the files to write; NULL: not written. */

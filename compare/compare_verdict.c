@@ -203,8 +203,8 @@ static int by_p(const void *a, const void *b)
 }
 
 /* Corrects the p of the gating results by Holm's method. The i-th smallest p, counted from 0, is
- * multiplied by m - i, and raised to the previous corrected p if it is below. m includes the
- * results without a p, because their p might have been the smallest. */
+ * multiplied by m - i. If the product is below the previous corrected p, the previous one replaces
+ * it. m includes the results without a p, because their p might have been the smallest. */
 static void correct(struct compare_result **decides, int n, int m)
 {
     double least = 0;

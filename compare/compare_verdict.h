@@ -93,10 +93,10 @@ struct compare_result {
 /* The comparison of one configuration. It has no results if fields differ or if a side has no
  * runs. */
 struct compare_cell {
-    char name[COMPARE_NAME_SIZE]; /* name of a study's cell; for other runs network, precision,
-                                   * mode */
-    int64_t n_base, n_new;        /* completed runs */
-    int64_t disturbed_base, disturbed_new; /* number of these that other work disturbed
+    char name[COMPARE_NAME_SIZE];          /* name of a study's cell; for other runs: network,
+                                            * precision and mode */
+    int64_t n_base, n_new;                 /* completed runs */
+    int64_t disturbed_base, disturbed_new; /* number of completed runs that other work disturbed
                                             * (results/noise.h) */
     bool never;                      /* runs are compared without pairs, whether or not they took
                                       * turns */

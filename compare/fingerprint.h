@@ -15,8 +15,8 @@ MUST_CHECK enum status fingerprint_of(const struct run *run, json_t **out);
 
 /* Adds {field: {"base", "new"}} to the object `differences` for each field in which the two
  * fingerprints differ. Skips a field that the object already has. Also skips a field if `allowed`
- * has the field, or has a prefix of the field that ends before a dot. All texts are cleaned for
- * display; "absent" means that the side lacks the field. */
+ * has its name, or a leading part of its name: "config" stands for all fields "config.*". All texts
+ * are cleaned for display; "absent" means that the side lacks the field. */
 MUST_CHECK enum status fingerprint_differ(json_t *base, json_t *new, const char *const *allowed,
                                           int n_allowed, json_t *differences);
 
@@ -24,8 +24,8 @@ MUST_CHECK enum status fingerprint_differ(json_t *base, json_t *new, const char 
 MUST_CHECK enum status fingerprint_agrees(json_t *a, json_t *b, const char *const *allowed,
                                           int n_allowed, bool *same);
 
-/* Makes a name such as "resnet18 fp32 nd" from the configuration. The name is "runs" if the
- * fingerprint has none of these fields, or is NULL. */
+/* Makes a name such as "resnet18 fp32 nd" from fields of the configuration. The name is "runs" if
+ * the fingerprint is NULL or lacks all of these fields. */
 void fingerprint_name(const json_t *fingerprint, char *out, size_t size);
 
 /* Chooses one field in which the two fingerprints differ, and adds {field: its value in `a` as

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { PAIRS_MAX = 4096 }; /* limits the memory for the n (n + 1) / 2 means */
+enum { PAIRS_MAX = 4096 }; /* limits the memory: n pairs give n (n + 1) / 2 means */
 
 static int by_size(const void *a, const void *b)
 {
@@ -46,8 +46,8 @@ static enum status exact_tail(const int64_t *twice, int64_t n, double w, double 
     return STATUS_OK;
 }
 
-/* Returns p of W = w by the normal approximation. `ties` is the sum of t^3 - t over the groups of t
- * equal |d|. */
+/* Returns the p-value of W = w by the normal approximation. `ties` is the sum of t^3 - t over the
+ * groups of t equal |d|. */
 static double normal_p(int64_t n, double w, double ties)
 {
     double k = (double)n;
@@ -90,8 +90,8 @@ double signed_rank_least(int64_t n)
     return n < 1000 ? ldexp(2, -(int)n) : 0;
 }
 
-/* Sets *rank to the rank, counted from 1, of the mean that is the lower end of an interval of that
- * level. Sets it to 0 if there are too few values for an interval. */
+/* Finds the mean that is the lower end of a confidence interval of level `level`, and sets *rank to
+ * its rank, counted from 1. Sets *rank to 0 if there are too few values for an interval. */
 static enum status rank_of_low(int64_t n, double level, int64_t *rank)
 {
     double outside = (1 - level) / 2, k = (double)n;

@@ -14,8 +14,8 @@ enum { SIGNED_RANK_EXACT = 50 };
 
 struct signed_rank {
     double w;   /* sum of the ranks of |d| over the differences above 0 */
-    double p;   /* if signs are random, the probability of a W at least as far from its mean, on
-                 * either side */
+    double p;   /* the probability, if signs are random, that W is at least as far from its mean as
+                 * `w` is, on either side */
     bool exact; /* p is computed from the exact distribution */
 };
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns U of x, by counting over all pairs. */
+/* Returns the rank test's U of x, by counting over all pairs. */
 static double count_pairs(const double *x, int64_t n, const double *y, int64_t m)
 {
     double u = 0;
@@ -32,9 +32,9 @@ double rank_twice(const double *v, int64_t all, int64_t *twice)
     return ties;
 }
 
-/* Sets *p to P(|U - n m / 2| >= off) if every choice of n of the ranks is equally likely. Counts,
- * rank by rank, the ways to choose k ranks whose doubled sum is s; 2 U = s - n (n + 1) if k is
- * n. */
+/* Sets *p to P(|U - n m / 2| >= off), where every choice of n ranks for x is equally likely. Goes
+ * through the ranks, and counts for each k and s the ways to choose k ranks whose sum is s / 2. For
+ * k = n, 2 U = s - n (n + 1). */
 static enum status exact_p(const int64_t *twice, int64_t n, int64_t m, double off, double *p)
 {
     int64_t all = n + m, sums = n * (n + 1) + 2 * n * m + 1, middle = n * (all + 1);

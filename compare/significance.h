@@ -11,8 +11,8 @@ enum { MANN_WHITNEY_EXACT = 30 };
 
 struct mann_whitney {
     double u;   /* number of pairs in which x is larger than y; a tie counts 1/2 */
-    double p;   /* if x and y do not differ, the probability of a U at least as far from n m / 2, on
-                 * either side */
+    double p;   /* if x and y do not differ, the probability of a U at least as far from n m / 2 as
+                 * `u`, on either side */
     bool exact; /* p is computed from the exact distribution */
 };
 

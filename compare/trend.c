@@ -13,7 +13,8 @@
 
 enum {
     POINTS_MAX = 5000
-}; /* most points of a series, because ranking takes quadratic time; older points are ignored */
+}; /* limit of the points of a series, because ranking n points takes time proportional to n^2;
+    * older points are ignored */
 
 void trend_free(struct trend *t)
 {
@@ -27,7 +28,8 @@ void trend_free(struct trend *t)
 
 /* ---- series ---- */
 
-/* Sets first[i] to the index of the first entry that agrees with entry i, which may be i itself. */
+/* Sets first[i] to the index of the first entry with the same configuration as entry i; that entry
+ * may be i itself. */
 static enum status group(const struct history *h, int64_t *first)
 {
     for (int64_t i = 0; i < h->n; i++) {
@@ -44,8 +46,8 @@ static enum status group(const struct history *h, int64_t *first)
     return STATUS_OK;
 }
 
-/* Makes one point from the entries in [from, to) of the group whose first entry is `of`. Returns
- * false if none of these entries has the metric. */
+/* Makes one point from those entries in [from, to) that belong to the group whose first entry is
+ * `of`. Returns false if none of these entries has the metric. */
 static bool make_point(const struct history *h, const int64_t *first, int64_t of, int64_t from,
                        int64_t to, enum metric_id id, struct trend_point *p)
 {

@@ -1,12 +1,13 @@
 /* Change points in the history of a configuration: when its speed changed permanently, and by how
  * much.
  *
- * A series is cut at the point where the values before and after the point differ most by their
- * ranks. This is the point with the largest standardised Mann-Whitney statistic (Pettitt, "A
- * non-parametric approach to the change-point problem", 1979, but with the variance of each point).
- * p is the fraction of shuffled series whose largest statistic is at least as large. If p is below
- * alpha, both parts are searched in turn, as Matteson and James do in "A nonparametric approach for
- * multiple change point analysis of multivariate data", 2014. */
+ * A series is cut at the point with the largest standardised Mann-Whitney statistic: the values
+ * before and after that point differ most by their ranks. The method is from Pettitt, "A
+ * non-parametric approach to the change-point problem", 1979, except that the statistic of each
+ * point is standardised by its own variance. p is the fraction of shuffled series whose largest
+ * statistic is at least as large. If p is below alpha, both parts are then searched in the same
+ * way, as Matteson and James do in "A nonparametric approach for multiple change point analysis of
+ * multivariate data", 2014. */
 #pragma once
 
 #include "compare/history.h"

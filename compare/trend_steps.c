@@ -31,8 +31,9 @@ static void rank_values(const double *x, int64_t n, double *rank)
     }
 }
 
-/* Finds the cut *at of rank[0..n) with the largest statistic |U - mean| / standard deviation, which
- * ignores ties. Returns the statistic. */
+/* Finds the cut *at of rank[0..n) with the largest statistic, and returns the statistic: the sum of
+ * the ranks before the cut minus its expected value, divided by its standard deviation, as an
+ * absolute value. The standard deviation is computed as if there were no ties. */
 static double best_cut(const double *rank, int64_t n, int64_t *at)
 {
     double sum = 0, best = 0;
@@ -63,9 +64,9 @@ static double deviation(const double *x, int64_t n, double *room)
     return sum;
 }
 
-/* Returns the exact place of a step. Ranks show that there is a step, but among equally good cuts
- * they prefer the cut nearest to the middle. The exact place is the cut near `at` with the least
- * sum of absolute deviations of the values from the median of their part. */
+/* Returns the exact place of a step that best_cut has found at `at`. best_cut prefers cuts near the
+ * middle, so its cut may be a few values away from the step. The exact place is the cut near `at`
+ * with the least sum of absolute deviations; a deviation is from the median of the value's part. */
 static int64_t place(const double *x, int64_t n, int64_t at, double *room)
 {
     enum { NEAR = 10 };

@@ -56,8 +56,8 @@ static enum status replicate(struct engine *e, int i)
     return r->dev->backend->stream_sync(network_stream(r->net));
 }
 
-/* If `gather` is set, copies replica i's logits to the loss head. Otherwise copies its rows of the
- * logits' gradient from the loss head to replica i. */
+/* If `gather` is set, copies replica i's logits to the loss head. Otherwise copies replica i's rows
+ * of the logits' gradient from the loss head to the replica. */
 static enum status copy_rows(struct engine *e, int i, bool gather)
 {
     struct replica *r = &e->replica[i];
@@ -90,7 +90,8 @@ static enum status forward_part(struct engine *e, int i)
     return program_wait(p);
 }
 
-/* The loss has the pairs of the replicas, as rows of the whole batch. */
+/* For mixup: writes the partner of every row to e->partner. A replica numbers the rows of its own
+ * part; the loss head numbers the rows of the whole batch. */
 static enum status central_partners(struct engine *e, struct loss_head *head)
 {
     for (int i = 0; i < e->n; i++) {

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* Sets config[use], the configuration of the program for each use. The caller sets its number of
- * rows. */
+/* Sets config[use], the configuration of the program for each use, except for the numbers of rows,
+ * which replica_open sets. */
 static void program_configs(const struct engine *e, struct program_config config[USE_COUNT])
 {
     const struct engine_config *c = &e->config;

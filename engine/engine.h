@@ -77,7 +77,7 @@ struct step_times {
 
 /* The results of a step or of a validation batch. For a validation batch only `metrics` is set. */
 struct step_result {
-    struct loss_metrics metrics; /* sums over its micro-batches */
+    struct loss_metrics metrics; /* sums over the step's micro-batches */
     bool found_inf;              /* whether gradients overflowed, so that the update was skipped;
                                   * false if the loss is not scaled */
     struct scaler_state scaler;  /* state after the step, if the devices keep the loss scale */
@@ -97,8 +97,8 @@ int engine_buckets(const struct engine *e);
 /* The transport of gradients, for example "mpi" or "local, staged through host memory"; NULL:
  * none. */
 const char *engine_comm_name(const struct engine *e);
-/* One line that says why GPUs exchange gradients through the host; "" if GPUs do not, or if the
- * user requested the host. */
+/* Returns one line that says why GPUs exchange gradients through the host; "" if they exchange them
+ * in another way, or if the user requested the host. */
 const char *engine_comm_why(const struct engine *e);
 
 /* Sets the bytes of memory on all devices: *params for parameters, gradients and momentum, *arena
@@ -128,7 +128,7 @@ const char *engine_graphs_lost(const struct engine *e);
 void engine_drop_graphs(struct engine *e, const char *why);
 
 /* Runs every program of the engine on a batch of zeros until each graph has been launched, and
- * waits for the work, so that failures of these devices occur before the run's first step. Leaves
+ * waits for the work, so that failures of the devices occur before the run's first step. Leaves
  * weights, momentum and running statistics undefined: load them afterwards. All ranks call it
  * together. */
 MUST_CHECK enum status engine_rehearse(struct engine *e);
@@ -167,9 +167,9 @@ MUST_CHECK enum status engine_evaluate(struct engine *e, const struct batch *b);
 MUST_CHECK enum status engine_result(struct engine *e, struct step_result *r);
 
 /* Asynchronous devices read a batch's memory after engine_batch() has returned, so the memory must
- * stay valid until engine_batch_read() has returned for this batch. A caller that waits only for
- * the batch it passed ENGINE_HOLDS calls earlier leaves the device with queued work. Synchronous
- * devices have read the batch when engine_batch() returns. */
+ * stay valid until engine_batch_read() has returned for this batch. If the caller waits only for
+ * the batch that it passed ENGINE_HOLDS calls earlier, the device still has queued work during the
+ * wait. Synchronous devices have read the batch when engine_batch() returns. */
 enum { ENGINE_HOLDS = 2 };
 
 /* Waits until the devices have read the batch that was passed `ago` calls before the last call; 0

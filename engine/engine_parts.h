@@ -19,8 +19,8 @@ enum mark {
     MARK_BACKWARD,
     MARK_SUMMED, /* gradients summed onto device 0 */
     MARK_BATCH_COUNT,
-    MARK_UPDATE = MARK_BATCH_COUNT, /* update begins; this mark and the following occur once per
-                                     * step */
+    MARK_UPDATE = MARK_BATCH_COUNT, /* the update begins; this mark and the marks after it occur
+                                     * once per step */
     MARK_REDUCED,
     MARK_END,
     MARK_COUNT
@@ -32,7 +32,8 @@ struct in_flight {
     enum program_use use;
     int of;                                    /* micro-batches begun */
     struct step_state *given[DEVICES_MAX];     /* per micro-batch */
-    int32_t *partner[DEVICES_MAX];             /* (micro-batches, replica_rows); NULL: no mixup */
+    int32_t *partner[DEVICES_MAX];             /* (micro-batches, replica_rows) mixup partners;
+                                                * NULL: no mixup */
     struct loss_metrics *metrics[DEVICES_MAX]; /* per micro-batch */
     struct step_outcome *outcome;              /* of device 0 */
     struct event **mark;                       /* see in_flight_mark */
@@ -40,8 +41,8 @@ struct in_flight {
     double delay_s;                            /* seconds of an injected delay */
 };
 
-/* The steps begun whose results are not yet read, and the step before them, because its end mark is
- * the start of the next step. */
+/* Maximum number of steps in memory: those begun whose results are not yet read, and the step
+ * before these, because its end mark is the start of the next step. */
 enum { IN_FLIGHT_MAX = ENGINE_LAG_MAX + 2 };
 
 struct engine {
@@ -76,7 +77,8 @@ struct engine {
     struct rounding *rounding[DEVICES_MAX]; /* rounds a replica's gradients before the sum */
     struct flat_op sum;                     /* adds two replicas' gradients, on device 0 */
     struct loss_head *head[USE_COUNT];      /* loss over the whole batch, on device 0 */
-    int32_t *partner;                       /* of all rows of a batch; NULL: no mixup */
+    int32_t *partner;                       /* mixup partners of all rows of a batch; NULL: no
+                                             * mixup */
 };
 
 static inline int engine_ranks(const struct engine *e)
@@ -142,7 +144,8 @@ struct step_state engine_state(const struct engine *e, const struct micro_batch 
 MUST_CHECK enum status engine_flips(struct engine *e, int i, enum param_value v);
 MUST_CHECK enum status engine_delay(struct engine *e);
 
-/* The rows that replica i mixes into those of its part of a micro-batch, in host memory. */
+/* Returns an array in host memory, which has an element for each row of replica i's part of
+ * micro-batch `number`: the row that mixup mixes into it. */
 static inline int32_t *engine_partners(struct engine *e, int i, int number)
 {
     int32_t *all = engine_in_flight(e, e->begun)->partner[i];

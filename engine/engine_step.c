@@ -20,8 +20,8 @@ enum status engine_flips(struct engine *e, int i, enum param_value v)
                         e->replica[i].net);
 }
 
-/* Waits until `end_ns`. A sleep may end late by more than the whole delay of a short step, so the
- * last AWAKE_NS are busy-waited. */
+/* Waits until `end_ns`. A sleep may end late, by more time than a whole short delay, so the last
+ * AWAKE_NS are busy-waited. */
 static void wait_until(uint64_t end_ns)
 {
     enum { AWAKE_NS = 300000 };
@@ -105,8 +105,8 @@ enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, i
     return thread_pool_run(e->pool, run_guarded, e);
 }
 
-/* Returns the state with grad_scale, by which the optimizer multiplies gradients, and with the
- * values from which grad_scale is computed. */
+/* Returns b->state with grad_scale set, and with the values from which grad_scale is computed. The
+ * optimizer multiplies the gradients by grad_scale. */
 struct step_state engine_state(const struct engine *e, const struct micro_batch *b)
 {
     struct step_state s = *b->state;

@@ -3,13 +3,13 @@
  *   slow-rank=R:P%       rank R computes P % longer in each step
  *   throttle=P%          every rank computes P % longer in each step
  *   bitflip=STEP[@RANK][:weight|gradient[:TENSOR[:BIT]]]
- *                        one bit flips in device memory. A bit of a weight flips before that
- *                        optimizer step; a bit of a gradient flips after the sum over all ranks and
- *                        before the update. RANK (default: the last) flips the bit on its last
+ *                        one bit flips in device memory, in optimizer step STEP: a bit of a
+ *                        weight before the step, a bit of a gradient after the sum over all ranks
+ *                        and before the update. RANK (default: the last) flips the bit on its last
  *                        device that keeps weights. BIT is bit BIT % 32 of element BIT / 32 of the
  *                        parameter, in PyTorch's order. A tensor or bit that is not given is drawn
  *                        at random from the run's seed
- *   lost-image[=EPOCH]   in that epoch (default: the first) each rank's loader repeats one image
+ *   lost-image[=EPOCH]   in epoch EPOCH (default: the first) each rank's loader repeats one image
  *                        and omits another
  *
  * A slow rank sleeps between the forward and the backward pass, for the given percentage of the

@@ -1,5 +1,5 @@
-/* Chooses the rung of a run, moves the run to a lower rung after a failure, and writes messages
- * about these falls and a record of them. */
+/* Chooses the rung of a run. After a failure, moves the run to a lower rung; such a move is called
+ * a fall. Writes messages about the falls, and a record of them. */
 #include "engine/ladder.h"
 
 #include "base/json.h"

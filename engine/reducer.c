@@ -14,8 +14,9 @@ struct bucket {
     struct flat_op add;            /* adds gradients of earlier micro-batches, if there are any */
     struct grad_compress compress; /* all zero if gradients are not compressed */
     struct comm_op op;
-    /* Events of an asynchronous device. ready: the bucket is complete. began, over: the bucket's
-     * reduction began, ended; one event for each of the last steps. */
+    /* Events of an asynchronous device. ready: the bucket is complete. began: the bucket's
+     * reduction has begun. over: the reduction has ended. `began` and `over` have an event for each
+     * of the last REDUCER_STEPS steps. */
     struct event *ready, *began[REDUCER_STEPS], *over[REDUCER_STEPS];
 };
 
@@ -253,8 +254,8 @@ struct span {
     int64_t from, to; /* ns */
 };
 
-/* Returns when the reduction of bucket `i` began and ended, in the step `ago` steps before the
- * last. */
+/* Returns the times at which the reduction of bucket `i` began and ended in the step that is `ago`
+ * steps before the last one. */
 static struct span span_of(const struct reducer *r, int i, int ago)
 {
     const struct bucket *b = &r->bucket[i];
@@ -267,8 +268,8 @@ static struct span span_of(const struct reducer *r, int i, int ago)
                          (int64_t)(seconds(origin, b->over[k]) * 1e9)};
 }
 
-/* Seconds after `covered` (ns) in which at least one bucket was being reduced. Reductions begin in
- * the order of the buckets. */
+/* Returns the time in seconds during which at least one bucket was being reduced. Counts only the
+ * time after `covered` (ns). Reductions begin in the order of the buckets. */
 static double busy_after(const struct reducer *r, int ago, int64_t covered)
 {
     int64_t busy = 0;

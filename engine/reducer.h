@@ -16,7 +16,7 @@
  *
  * All of this is in the order of the network's stream: a bucket is sent when the stream has
  * completed it, and work put on the stream after reducer_finish starts when the sums are complete.
- * The host waits for neither, unless the communicator requires it (comm_wait_on). */
+ * The host does not wait, unless the communicator requires it (comm_wait_on). */
 #pragma once
 
 #include "comm/comm.h"

@@ -1,6 +1,6 @@
 /* Compares the bits of all replicas. Every rank gathers the hashes of all replicas, so all ranks
- * reach the same verdict. They first compare one hash per buffer and, if these differ, one hash per
- * tensor of that buffer. */
+ * reach the same verdict. The ranks first compare one hash per buffer. If the hashes of a buffer
+ * differ, they compare one hash per tensor of that buffer. */
 #include "base/array.h"
 #include "base/rng.h"
 #include "engine/engine_parts.h"
@@ -66,7 +66,7 @@ enum status engine_state_bits(struct engine *e, uint64_t *bits)
     return STATUS_OK;
 }
 
-/* Hashes each tensor in the buffer of this kind: trained parameters, or statistics. */
+/* Hashes each tensor in the buffer of kind `kind`: trained parameters, or statistics. */
 static enum status digest_tensors(const struct replica *r, const struct graph *g, enum kind kind,
                                   uint64_t *hash)
 {

@@ -1,11 +1,11 @@
-/* Writes the records of a run in other programs' formats while the run trains, as an observer of
- * its record.
+/* Writes the records of a run in other programs' formats while the run trains. For this, it
+ * observes what is written to the run's record.
  *
  *   TensorBoard  a new event file in DIR/<run> for each attempt of the run
  *   Prometheus   a textfile, replaced every few seconds
  *
- * If a file of one of the two formats cannot be written, one warning goes to `warnings`, and this
- * format is not written any more. `ampscale export` can write it later from the record. */
+ * If a file of one of the two formats cannot be written, one warning goes to `warnings`, and
+ * that format is not written any more. `ampscale export` can write it later from the record. */
 #pragma once
 
 #include "base/status.h"

@@ -2,11 +2,12 @@
  * compliance checker of mlcommons/logging reads them.
  *
  * The log describes a run in a known form. It is not an MLPerf result, so its status is "research".
- * Where this suite differs from the rules, the values say so. No cache is cleared, so that value is
- * false. If the learning rate does not decay by a polynomial, its power is null, and its end value
- * is that of the last epoch. Comments at the head of the log, and a warning, name the ruleset and
- * the rules that the run does not meet. Times come from the records; "file" and "lineno" of the
- * metadata name the record from which a line was made. */
+ * Where this suite differs from the rules, the values say so. For example, no cache is cleared,
+ * so cache_clear is false. If the learning rate does not decay by a polynomial, the polynomial's
+ * power is null, and the end value is the learning rate of the last epoch. Comments at the head of
+ * the log, and a warning, name the ruleset and the rules that the run does not meet. Times come
+ * from the records; "file" and "lineno" of the metadata name the record from which a line was
+ * made. */
 #include "base/file.h"
 #include "base/json.h"
 #include "export/formats.h"
@@ -32,8 +33,8 @@ struct log {
 
 enum event { POINT, START, STOP };
 
-/* Writes an event. Takes over `value` and `more`, which is added to the metadata unless it is
- * NULL. */
+/* Writes an event. Takes ownership of `value` and `more`. `more` is added to the metadata, unless
+ * it is NULL. */
 static void put(struct log *log, enum event event, double elapsed, const char *key, json_t *value,
                 json_t *more)
 {
@@ -74,7 +75,7 @@ static void put_real(struct log *log, const char *key, double value)
     put(log, POINT, 0, key, json_finite(value), NULL);
 }
 
-/* Returns a number of the configuration, limited to 1 to 2^20 so that products do not overflow. */
+/* Returns a number of the configuration, clamped to 1..2^20, so that products do not overflow. */
 static int64_t config_size(const struct run *run, const char *key)
 {
     int64_t n = run_config_count(run, key, 1);
@@ -174,7 +175,7 @@ static void put_log(struct log *log, const struct run *run, bool closed)
         json_pack("{s:s}", "status", reached_target(run, closed) ? "success" : "aborted"));
 }
 
-/* Writes the head of the log: what it is, and the rules that the run does not meet. */
+/* Writes the head of the log: what the log is, and the rules that the run does not meet. */
 static enum status put_head(FILE *out, const struct run *run, const struct export_options *o)
 {
     const char *division = o->closed ? "closed" : "open";

@@ -1,9 +1,9 @@
 /* Writes the states of runs in Prometheus' text format, version 0.0.4, for node_exporter's textfile
  * collector.
  *
- * The name of every metric begins with "ampscale_", and it has the label "run"; ampscale_run_info
- * has the configuration of the run. Samples have no timestamps, because the collector refuses them;
- * the time of the last record is a separate metric. */
+ * The name of every metric begins with "ampscale_", and every metric has the label "run".
+ * ampscale_run_info has the configuration of the run. Samples have no timestamps, because the
+ * collector refuses them; the time of the last record is a separate metric. */
 #pragma once
 
 #include "results/run.h"

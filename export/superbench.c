@@ -8,8 +8,9 @@
  *   <precision>_train_step_time    milliseconds, median over the steps
  *   return_code                    0: the run is complete; 1: it is not
  *
- * If several runs have the same network and precision, the benchmark's name ends in "/" and their
- * number, from 0. Ranks end every step together, so the nodes of a run have the same values. */
+ * If several runs have the same network and precision, they are numbered from 0, and the
+ * benchmark's name ends in "/" and the run's number. Ranks end every step together, so the nodes of
+ * a run have the same values. */
 #include "base/json.h"
 #include "export/formats.h"
 #include "results/nodes.h"

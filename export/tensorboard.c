@@ -158,7 +158,7 @@ void tensorboard_epoch(FILE *out, double wall_time, const struct epoch_record *e
     if (epoch->val_s > 0)
         add(&s, "Throughput/val", (double)epoch->val_images / epoch->val_s);
     /* `steps` is a count, so the number of the last step is one less. If the event had the number
-     * `steps`, TensorBoard would drop it when a run resumes after this epoch. */
+     * `steps`, TensorBoard would drop the event when a run resumes after this epoch. */
     put_scalars(out, wall_time, epoch->steps > 0 ? epoch->steps - 1 : 0, &s);
 }
 

@@ -47,7 +47,7 @@ done:
     return st;
 }
 
-/* Hyper-parameters in the forms of both messages: of the experiment and of the session. */
+/* Hyper-parameters in two forms: for the experiment's message and for the session's message. */
 struct hparams {
     size_t n;
     HpInfo *info, **infos;     /* (n) */
@@ -68,7 +68,7 @@ static int hparam_type(const char *name, const json_t *value)
                                     : 0;
 }
 
-/* `name` and the text of `value` must outlive the messages. */
+/* Adds a hyper-parameter to both messages. `name` and the text of `value` must outlive them. */
 static void hparams_add(struct hparams *h, const char *name, const json_t *value, int type)
 {
     HpValue *v = &h->value[h->n];

@@ -28,8 +28,8 @@ static int by_folder_and_name(const void *a, const void *b)
 
 /* Sets *kind to the file type (S_IFMT) of an entry of `folder`. For a link, this is the type of its
  * target, or 0 if the link is broken. Calls stat only if readdir did not report the type, or
- * reported a link. If stat fails, the function fails: to omit an image would change the sample
- * numbers of all later images. */
+ * reported a link. If stat fails, the function fails, because without an image all later images
+ * would have other sample numbers. */
 static enum status entry_kind(const char *folder, DIR *dir, const struct dirent *e, mode_t *kind)
 {
     struct stat s;
@@ -120,7 +120,8 @@ static enum status append_class(struct dataset *d, int32_t label, const struct w
     return STATUS_OK;
 }
 
-/* Adds the class folders in d->root and their images to the data set. There may be none. */
+/* Adds the class folders in d->root and their images to the data set. d->root may have no class
+ * folders. */
 static enum status list_classes(struct dataset *d)
 {
     enum status st = STATUS_OK;

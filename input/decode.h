@@ -2,7 +2,7 @@
  *
  * A decoder belongs to one thread and decodes many images, one after the other:
  *
- * TRY(decoder_begin(d, bytes, size, &info)); reads the header only
+ *     TRY(decoder_begin(d, bytes, size, &info));     reads only the header
  *     TRY(decoder_read(d, shrink, want, &region));   or decoder_check(d)
  *
  * The first bytes of a file give its format; the file's name does not matter. Pixels are those of

@@ -18,8 +18,8 @@
 enum {
     MAX_SCANS = 500,        /* limit of scans per file; a usual progressive file has about ten */
     MAX_WORKING_MIB = 1024, /* limit of the library's memory for one image */
-    EDGE = 2,               /* columns at a cropped edge that come out different, since upsampling
-                             * lacks neighbours */
+    EDGE = 2,               /* columns next to a cropped edge whose pixels differ from those of an
+                             * uncropped image, because upsampling lacks neighbours */
     CMYK = 4,
     SHRINK_MAX = 8,
 };
@@ -133,8 +133,8 @@ static void close_jpeg(void *own)
 }
 
 /* Returns whether the file has an end marker. So truncation is detected even if only the top of the
- * picture is decoded. The search begins at `from`, after the first scan's header. Entropy-coded
- * data escapes the byte 0xff, so a marker found there is real. */
+ * picture is decoded. Searches backward from `end` to `from`, which follows the first scan's
+ * header. Entropy-coded data escapes the byte 0xff, so a marker found there is real. */
 static bool has_end(const uint8_t *from, const uint8_t *end)
 {
     for (const uint8_t *p = end; p - from >= 2;) {

@@ -27,7 +27,8 @@
 struct batch {
     uint8_t *pixels; /* (batch, S, S, 3) RGB; rows from `count` on are zero */
     int32_t *label;  /* (batch); -1 for a bad image and in rows from `count` on */
-    int count;       /* rows that have an image of the epoch; stats.bad of these images are bad */
+    int count;       /* number of rows that have an image of the epoch; stats.bad is how many of
+                      * these images are bad */
     int64_t index;   /* batch number in the epoch, from 0 */
     struct io_stats stats;
     uint64_t seen; /* sum of sampler_mark over the batch's images, modulo 2^64; does not depend on

@@ -78,7 +78,7 @@ static void fill_weights(const struct resize_axis *a, int o, int32_t *first, int
 }
 
 /* Returns `old` if it is large enough. Else frees it and returns new memory that is aligned for
- * vectors, or NULL if there is none. The old contents are lost. */
+ * vectors, or NULL if memory ran out. The old contents are lost. */
 static void *reserve(void *old, size_t *capacity, size_t bytes)
 {
     if (bytes <= *capacity)
@@ -131,8 +131,8 @@ static void add_rows(const uint8_t *src, size_t stride, const int16_t *weight, i
                   w[2] * (int16_t)row[2][j] + w[3] * (int16_t)row[3][j];
 }
 
-/* Sets line[j] to the sum over k of weight[k] * src[k * stride + j]. It has at most 22 bits, so
- * that it is exact in a float. */
+/* Sets line[j] to the sum over k of weight[k] * src[k * stride + j]. The sum has at most 22 bits,
+ * so a float represents it exactly. */
 static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
                        float *line)
 {

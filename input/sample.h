@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The cost of input, summed over images and threads. So the times of threads that run in parallel
- * add up. */
+/* The cost of input, summed over images and threads. The times of threads that run in parallel are
+ * added, so a sum may exceed the elapsed time. */
 struct io_stats {
     int64_t files; /* images read: files, or parts of archives */
     int64_t bytes; /* bytes of these files */
@@ -52,9 +52,9 @@ MUST_CHECK enum status sample_read(struct sample_reader *r, const struct sample_
                                    struct image_file file, struct rng *rng, uint8_t *out,
                                    struct io_stats *stats);
 
-/* The steps of sample_read, so that each can be measured. */
+/* The following functions are the steps of sample_read, so that each step can be measured. */
 
-/* Reads the whole file into memory of the reader, valid until its next call. */
+/* Reads the whole file into the reader's memory. *bytes is valid until the reader's next call. */
 MUST_CHECK enum status sample_load(struct sample_reader *r, struct image_file file,
                                    const uint8_t **bytes, size_t *size);
 

@@ -63,8 +63,8 @@ static struct scan_range range_of(int64_t *value, int64_t n)
     return (struct scan_range){value[0], value[n / 2], value[n - 1]};
 }
 
-/* Returns the range over the intact files of the member of struct item at offset `member`. `value`
- * is working memory for one value per image. */
+/* Returns the range of one member of struct item over the intact files; `member` is the member's
+ * offset in the struct. `value` is working memory for one value per image. */
 static struct scan_range scan_measure(const struct scan *scan, size_t member, int64_t *value)
 {
     int64_t sound = 0;

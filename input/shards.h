@@ -4,8 +4,8 @@
  * - the number in KEY.cls beside KEY.jpg, where KEY ends at the first dot of the name, as in
  *   WebDataset. Numbers are labels: every class from 0 to the highest needs images;
  * - the image's first folder, after folders that all images of the split share ("./train/");
- * - the archive's own name without ".tar", for images without folders in the archives of a folder
- *   `train` or `val`, such as ImageNet's archive for each class.
+ * - the archive's own name without ".tar", if the archives are in a folder `train` or `val` and
+ *   their images have no folders. ImageNet has such an archive for each class.
  *
  * Classes, samples and their numbers are those that ImageFolder has for the same names on disk;
  * with KEY.cls, the samples of a class have the order of the archives. Archives are not trusted. */

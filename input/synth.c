@@ -232,7 +232,7 @@ static enum status read_manifest(const char *path, struct manifest *m)
     return STATUS_OK;
 }
 
-/* Fails if the folder has a set of this generator with another configuration. */
+/* Fails if the folder has a data set that this generator made with another configuration. */
 static enum status check_manifest(const struct synth_config *c, const char *path)
 {
     struct manifest m;

@@ -89,7 +89,8 @@ static void draw_object_pixel(struct canvas *k, const struct object *o, int x, i
     blend(k, x, y, &mix, cover);
 }
 
-/* Sets *begin .. *end-1 to the pixels, of the `n` in one direction, that a disc may cover. */
+/* Sets *begin .. *end-1 to the pixels that a disc may cover in one direction, in which the picture
+ * has `n` pixels. */
 static void bounds(double centre, double radius, int n, int *begin, int *end)
 {
     *begin = (int)fmax(floor(centre - radius), 0);

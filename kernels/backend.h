@@ -12,7 +12,7 @@
  * record covers it, op_plan returns STATUS_UNSUPPORTED, and lowering composes the operation from
  * simpler ones.
  *
- * - ref: plain C for any layout except OPAQUE. Sums in double; the tests' reference for results
+ * - ref: plain C for any layout except OPAQUE; sums in double. Tests compare other backends with it
  * - cpu: oneDNN for convolution and linear, own kernels for operations limited by memory bandwidth
  * - cuda: a module (ampscale_cuda.so) that is loaded at run time, only if a run uses it, so that
  *   the same build runs on machines with and without a GPU */
@@ -105,7 +105,7 @@ struct backend {
      * when its stream has executed it, and events order the streams of a device. False: the calling
      * thread does the work, which is complete when the call returns. */
     bool asynchronous;
-    /* Work put on `s` after this call starts once the event, as last recorded, is complete. */
+    /* Makes all later work of `s` wait until the event, as last recorded, is complete. */
     enum status (*stream_wait)(struct stream *s, const struct event *e);
     /* Waits until the event, as last recorded, is complete. */
     enum status (*event_wait)(const struct event *e);

@@ -130,7 +130,8 @@ static enum status check_conv(const struct op_desc *d)
     return STATUS_OK;
 }
 
-/* Checks SUMS and AFFINE, the sums of the result and the multiply-add of the input. */
+/* Checks SUMS, the sums of the result per channel, and AFFINE, the scales and shifts that are
+ * applied to the input. */
 static enum status check_conv_stats(const struct op_desc *d)
 {
     TRY(check_conv_shapes(d));
@@ -245,7 +246,7 @@ static enum status check_add_strided(const struct op_desc *d)
     return STATUS_OK;
 }
 
-/* Whether PARTNER is absent or has an index for each of `rows`. */
+/* Whether PARTNER is absent or has an index for each of the `rows` rows. */
 static bool pairs_rows(const struct op_desc *d, int64_t rows)
 {
     const struct tensor_desc *p = &d->t[ROLE_PARTNER];

@@ -99,8 +99,8 @@ enum op_kind {
      * plus terms in u^2. That is no more than the error from the rounding of X to the same type,
      * and is small unless |mean| is hundreds of standard deviations. */
     OP_BN_FINALIZE,
-    /* Y = (X - MEAN)*INVSTD*GAMMA + BETA [+ Z] [then ReLU], and MASK, when present, as
-     * OP_BN_FWD_TRAIN; The tensors other than X, Z, Y and MASK are those of BN_FINALIZE. */
+    /* Y = (X - MEAN)*INVSTD*GAMMA + BETA [+ Z] [then ReLU], and MASK, when present, as in
+     * OP_BN_FWD_TRAIN. The tensors other than X, Z, Y and MASK are those of BN_FINALIZE. */
     OP_BN_APPLY,
     /* The gradient of bn's result, for a convolution whose input was relu(bn(X) [+ Z]):
      *   bn(X) = (X - MEAN)*INVSTD*BN_GAMMA + BN_BETA
@@ -230,7 +230,7 @@ enum op_kind {
 #define OPS_DROPOUT  (OP_SET(DROPOUT_FWD) | OP_SET(DROPOUT_BWD))
 #define OPS_SGD      (OP_SET(SGD) | OP_SET(CHECK_FINITE))
 #define OPS_SCALE    (OP_SET(SCALE_SET) | OP_SET(SCALE_UPDATE))
-/* The kinds that sum over all ranks with attr.bn.sync. */
+/* The kinds that sum values over all ranks if attr.bn.sync is set. */
 #define OPS_BN_SUMS (OP_SET(BN_FWD_TRAIN) | OP_SET(BN_FINALIZE) | OP_SET(BN_BWD))
 #define OPS_CONV_FUSED                                                                             \
     (OP_SET(CONV_STATS_FWD) | OP_SET(CONV_APPLY_BWD_WEIGHTS) | OP_SET(CONV_BWD_DATA_BN))
@@ -396,7 +396,7 @@ struct op_desc {
     } attr;
 };
 
-/* The tensors that a kind reads and writes, as sets of 1u << role. */
+/* The tensors that a kind reads and writes, as sets of the bits 1u << role. */
 struct op_roles {
     unsigned reads;
     unsigned writes;

@@ -13,12 +13,13 @@
 
 struct scaler_rule {
     bool dynamic;     /* false: the scale stays at `init` */
-    double init;      /* initial scale, 65536; if not dynamic, the static scale */
-    double growth;    /* factor after `interval` clean steps, 2; the scale is limited to `max` */
-    double backoff;   /* factor after an overflow, 0.5 */
-    int64_t interval; /* 2000 steps */
-    double max;       /* 2^24 */
-    double min;       /* 1 */
+    double init;      /* initial scale, by default 65536; if not dynamic, the static scale */
+    double growth;    /* factor after `interval` clean steps, by default 2; the scale is limited to
+                       * `max` */
+    double backoff;   /* factor after an overflow, by default 0.5 */
+    int64_t interval; /* number of steps, by default 2000 */
+    double max;       /* largest scale, by default 2^24 */
+    double min;       /* smallest scale, by default 1 */
 };
 
 struct scaler_state {

@@ -79,7 +79,8 @@ struct tensor_desc tensor_4d(enum dtype type, enum layout layout, int64_t n, int
 /* The channel group b of an activation layout (see enum layout); 0 for ANY and OPAQUE. */
 int64_t tensor_block(const struct tensor_desc *t);
 
-/* The index of logical element (n, c, h, w) in memory; not for ANY or OPAQUE. */
+/* The index of logical element (n, c, h, w) in memory; `b` is tensor_block(t). Not for ANY or
+ * OPAQUE. */
 static inline int64_t tensor_at(const struct tensor_desc *t, int64_t b, int64_t n, int64_t c,
                                 int64_t h, int64_t w)
 {

@@ -86,8 +86,8 @@ const char *launch_command_value(int argc, char *const *argv, const char *flag)
     return value;
 }
 
-/* Open MPI exports only the variables that its command line names to other hosts; Hydra exports the
- * whole environment. The variables listed here change how a rank computes or whether it starts, or
+/* Hydra exports the whole environment to other hosts; Open MPI exports only variables that its
+ * command line names. The variables listed here change how a rank computes or whether it starts, or
  * belong to this program. */
 bool launch_is_exported(const char *variable)
 {
@@ -120,9 +120,9 @@ static enum status add_hosts(const struct launch_config *c, const char *flag, st
     return launch_hosts_word(&c->hosts, false, w);
 }
 
-/* Adds the flags of Open MPI. Without hosts, mpirun may start more ranks than there are cores; with
- * hosts, the slots limit the number of ranks. mpirun must not bind ranks to cores, because each
- * rank's supervisor does so on the rank's host. */
+/* Adds the flags of Open MPI. Without a list of hosts, mpirun may start more ranks than there are
+ * cores; with a list, its slots limit the number of ranks. mpirun must not bind ranks to cores,
+ * because each rank's supervisor does so on the rank's host. */
 static enum status add_openmpi(const struct launch_config *c, const struct launch_site *site,
                                struct words *w)
 {

@@ -20,7 +20,7 @@ struct launch_site {
     bool loopback;       /* all ranks are on this machine; ranks of MPICH use the loopback
                           * interface */
     bool resume;         /* the command resumes from its checkpoint */
-    int cores;           /* of this host */
+    int cores;           /* number of cores of this host */
     char *const *environment;
 };
 

@@ -10,6 +10,6 @@
 int cores_share(const struct launcher_place *place, int cores);
 
 /* Reduces `*set`, the CPUs that the process may run on, to the rank's share. A share consists of
- * neighbours in the order of sockets and cores, so that the hardware threads of a core and the
- * cores of a socket stay together if /sys describes them. */
+ * CPUs that are adjacent when all CPUs are ordered by socket and core, so that the hardware threads
+ * of a core and the cores of a socket stay together if /sys describes them. */
 void cores_bind(const struct launcher_place *place, cpu_set_t *set);

@@ -1,4 +1,4 @@
-/* The hosts of a job and how many ranks each runs, from the command line or from a file. */
+/* The hosts of a job, and each host's number of ranks, from the command line or from a file. */
 #pragma once
 
 #include "base/status.h"

@@ -24,7 +24,8 @@ extern char **environ;
 enum {
     CHECK_MS = 100,
     AGAIN_SECONDS = 2, /* time between attempts to reach a host */
-    END_SECONDS = 4,   /* time from the end of ssh's input to SIGKILL; the host needs 2 s */
+    END_SECONDS = 4,   /* time from the end of ssh's input to SIGKILL; longer than the 2 s that a
+                        * supervisor gives its command to end */
     SSH_FAILED = 255,  /* ssh's exit code when the connection failed or was lost */
 };
 
@@ -185,8 +186,8 @@ static void take_before_ready(struct host *h, const char *bytes, size_t n)
     }
 }
 
-/* Reads a host's output. Once the host is ready, all of its output is rank 0's, and is copied to
- * stdout. */
+/* Reads a host's output. Once the host is ready, all of its output comes from rank 0 and is copied
+ * to stdout. */
 static void read_host(struct host *h)
 {
     char bytes[8192];

@@ -309,8 +309,8 @@ static bool show_unreported(struct job *j, int rank)
 }
 
 /* Called if mpirun failed and no rank has sent a report. Shows the reason: the error message in a
- * rank's log, or else mpirun's own lines, unless a process that could not start mpirun or a
- * supervisor has already printed the reason. */
+ * rank's log, or else mpirun's own lines. Shows nothing if the reason has already been printed by a
+ * process that failed to start mpirun or a supervisor. */
 static enum status fail_mpirun(struct job *j, int *exit_code)
 {
     char name[32];

@@ -139,7 +139,7 @@ static bool admit(struct gathering *g, int fd)
     return true;
 }
 
-/* Removes nodes whose launcher has ended, which has closed the connection. */
+/* Removes nodes whose launcher has ended. The end of a launcher closes its connection. */
 static void drop_lost(struct gathering *g)
 {
     char byte;

@@ -28,8 +28,8 @@ struct join_config {
     const struct process_signals *signals;
 };
 
-/* On node 0: waits until all nodes have joined, or until the time limit, when at least min_nodes
- * must have joined; numbers the ranks in the order of the nodes. On other nodes: waits for node 0's
- * decision. Fills in *place. STATUS_LIBRARY: too few nodes, no node 0, or a refusal; STATUS_USAGE:
- * the address or the secret is wrong; STATUS_INTERRUPTED after a signal. */
+/* On node 0: waits until all nodes have joined, or until the time limit, by which at least
+ * min_nodes must have joined. Then numbers the ranks in the order of the nodes. On other nodes:
+ * waits for node 0's decision. Fills in *place. STATUS_LIBRARY: too few nodes, no node 0, or a
+ * refusal; STATUS_USAGE: the address or the secret is wrong; STATUS_INTERRUPTED after a signal. */
 MUST_CHECK enum status join_nodes(const struct join_config *c, struct node_place *place);

@@ -1,11 +1,11 @@
 /* Starts the ranks of a node without MPI: starts a supervisor for each rank, which finds its rank
  * in the environment, as ranks of torchrun do.
  *
- * If launch_hosts_start runs this process over ssh, the two exchange lines (over_ssh.h). This
- * process reads environment variables, as lines "NAME=value" before an empty line, from standard
- * input and answers OVER_SSH_READY. The next line is the node's place; later lines ask for an
- * orderly stop. At the end of the input this process ends the ranks, because the connection or the
- * launcher was lost. */
+ * If launch_hosts_start runs this process over ssh, the launcher and this process exchange lines
+ * (over_ssh.h). This process reads lines from standard input: first environment variables, as lines
+ * "NAME=value", and then an empty line, which it answers by OVER_SSH_READY. The next line is the
+ * node's place; a later line asks for an orderly stop. At the end of the input, this process ends
+ * the ranks, because the connection or the launcher was lost. */
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -27,7 +27,8 @@
 #include <unistd.h>
 
 enum {
-    END_SECONDS = 4, /* longer than the 2 s that a supervisor gives its command */
+    END_SECONDS = 4, /* from SIGTERM to SIGKILL; longer than the 2 s that a supervisor gives its
+                      * command to end */
     CHECK_MS = 50
 };
 
@@ -37,7 +38,8 @@ struct node {
     int code;        /* exit code of the first supervisor that failed */
     bool ending;     /* all supervisors have been sent SIGTERM */
     uint64_t end_at; /* clock_ns of SIGKILL */
-    int input;       /* lines from launch_hosts_start over ssh; -1: none */
+    int input;       /* descriptor for reading the lines of launch_hosts_start, over ssh; -1:
+                      * none */
     struct process_signals signals;
 };
 

@@ -7,7 +7,8 @@
 /* The resources of a job on one machine. Starts as {0}. */
 struct one_machine {
     bool is_one;                 /* the job runs on this machine alone */
-    struct temporary_dir shared; /* Open MPI's shared memory; mpirun inherits the lock */
+    struct temporary_dir shared; /* folder of Open MPI's shared memory segments; mpirun
+                                  * inherits the lock on it */
 };
 
 /* Sets environment variables for a job on one machine: a job without hosts, without --mpi-arg, and
@@ -15,13 +16,13 @@ struct one_machine {
  * set.
  *
  * If there is enough shared memory, ranks of Open MPI exchange messages only over shared memory.
- * Their segments are in a folder of /dev/shm that this function creates and locks, so that killed
+ * The segments are in a folder of /dev/shm that this function creates and locks, so that killed
  * processes leave files only there; it also removes the folders of earlier jobs that no process has
  * locked. Ranks of MPICH use the loopback interface, and so do ranks of Open MPI if there is too
  * little shared memory. mpirun listens only at the loopback address (loopback.c). */
 MUST_CHECK enum status one_machine_begin(const struct launch_config *c, struct one_machine *m);
 
-/* Removes the folder. Does nothing for {0}. */
+/* Removes the folder of the shared memory segments. Does nothing for {0}. */
 void one_machine_end(struct one_machine *m);
 
 /* Removes the library of loopback.c from LD_PRELOAD, so that the command of a rank runs without

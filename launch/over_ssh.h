@@ -9,8 +9,8 @@ enum { OVER_SSH_LINE_MAX = 65536 };
 #define OVER_SSH_READY "ampscale node is ready" /* from the host */
 #define OVER_SSH_STOP  "stop"                   /* to the host */
 
-/* To the host, a format for printf: the host's first rank, the world size, and HOST:PORT of rank
- * 0. */
+/* The line that starts the ranks of a host, as a format for printf: the host's first rank, the
+ * world size, and HOST:PORT of rank 0. */
 #define OVER_SSH_START "start %d %d %s"
 #define OVER_SSH_PLACE "start %d %d %319s" /* the same format for sscanf */
 

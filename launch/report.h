@@ -32,7 +32,7 @@ struct rank_report {
  */
 void report_write(const struct rank_report *r, char out[REPORT_MAX]);
 
-/* Reads such a line of `n` bytes; false for any other line. */
+/* Reads a line of `n` bytes that report_write has written; returns false for any other line. */
 bool report_read(const char *line, size_t n, struct rank_report *r);
 
 /* Returns the error message in a line that a command has printed on stderr, without "ampscale: ".

@@ -154,8 +154,9 @@ done:
 }
 
 /* Chooses the folder of the logs: --log-dir; else a folder next to the run's folder, such as
- * "runs/first-logs" for "runs/first"; else the first unused name from "runs/COMMAND-001-logs" on.
- * Makes the path absolute, because supervisors may start in another folder. */
+ * "runs/first-logs" for "runs/first"; else the first of "runs/COMMAND-001-logs",
+ * "runs/COMMAND-002-logs" and so on that does not exist. Makes the path absolute, because
+ * supervisors may start in another folder. */
 static enum status choose_log_dir(const struct launch_config *c, char out[PATH_MAX])
 {
     char cwd[PATH_MAX], name[PATH_MAX];
@@ -228,9 +229,10 @@ static bool has_checkpoint(const struct launch_config *c)
     return false;
 }
 
-/* Whether to restart a failed job, while restarts are left: not after a usage error, which would
- * recur, not after a signal to this process, and not without a checkpoint. If nodes join, only node
- * 0 checks for the checkpoint, because the other nodes may lack the run's folder. */
+/* Whether to restart the job after a failure: only while restarts are left, not after a usage
+ * error, which would recur, not after a signal to this process, and not without a checkpoint. If
+ * nodes join, only node 0 checks for the checkpoint, because the other nodes may lack the run's
+ * folder. */
 static bool worth_restarting(const struct launch_config *c, int restarts, int received, int code)
 {
     bool follows = c->direct && launch_joins(c) && c->node > 0;

@@ -1,7 +1,7 @@
 /* Residual networks (He et al., 2015) in torchvision's form: version 1.5, in which a bottleneck
- * block's 3x3 convolution has the stride. Groups make it ResNeXt (Xie et al., 2016), wider
- * bottlenecks Wide ResNet (Zagoruyko and Komodakis, 2016). resnet8 is a small network for tests and
- * 32-pixel images. */
+ * block's 3x3 convolution has the stride. With groups the network is a ResNeXt (Xie et al., 2016),
+ * with wider bottlenecks a Wide ResNet (Zagoruyko and Komodakis, 2016). resnet8 is a small network
+ * for tests and 32-pixel images. */
 #include "model/builder.h"
 
 #include <stdio.h>

@@ -62,7 +62,8 @@ static int param_add_1d(struct builder *b, const char *leaf, enum param_kind kin
         (struct param){.kind = kind, .init = init, .fan_in = fan_in, .ndim = 1, .dim = {n}});
 }
 
-/* Sets the window of `n`, and computes its height and width from those of its input. */
+/* Sets the window of `n`, and computes the height and width of its output from those of its
+ * input. */
 static void node_set_window(struct builder *b, struct node *n, int kernel, int stride, int pad)
 {
     n->kernel = kernel;

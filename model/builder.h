@@ -26,7 +26,8 @@ extern const struct arch arch_alexnet[];
 extern const struct arch arch_resnet[];
 extern const struct arch arch_vgg[];
 
-/* Square window, the same padding on all sides. A stride of 0 means 1, groups of 0 mean 1. */
+/* A convolution with a square window and the same padding on all sides. If stride or groups is 0,
+ * it means 1. */
 struct conv_spec {
     int out, kernel, stride, pad, groups;
     bool bias; /* has a bias, initialised by bias_init */

@@ -111,7 +111,7 @@ enum status network_layout_hash(struct network *net, uint64_t *hash)
 
 /* ---- rounding before a reduction ---- */
 
-/* A part of the range whose gradients have one type. */
+/* A part of the range. All gradients in the part have the same type. */
 struct piece {
     int64_t begin, end;
     enum dtype type;

@@ -17,7 +17,8 @@ struct loss_head_config {
 };
 
 struct loss_head {
-    struct tensor_desc logits, grad; /* (rows, classes); grad.ndim is 0 where there is none */
+    struct tensor_desc logits, grad; /* (rows, classes); grad.ndim is 0 if no gradient is
+                                      * computed */
     void *logits_at, *grad_at; /* device memory: the caller writes logits_at and reads grad_at */
     struct stream *stream;     /* the caller's stream, which runs the loss in stream order */
     struct op_plan *plan;
@@ -34,8 +35,8 @@ void loss_head_close(struct loss_head *h); /* NULL is fine */
  * valid until the upload is complete. */
 MUST_CHECK enum status loss_head_labels(struct loss_head *h, const int32_t *label);
 
-/* For a loss head that mixes rows: uploads the row of the whole batch that is mixed into each row,
- * as loss_head_labels does. */
+/* For a loss head that mixes rows: uploads `partner`, as loss_head_labels uploads the labels.
+ * partner[k] is the row of the whole batch that is mixed into row k. */
 MUST_CHECK enum status loss_head_partners(struct loss_head *h, const int32_t *partner);
 
 /* Computes metrics and gradient from the logits; uses loss_scale and mix of `state`. */

@@ -248,7 +248,7 @@ enum status lower_operand(struct lowering *l, enum phase phase, const char *laye
     if (l->p->config.policy.operand != DTYPE_TF32)
         return STATUS_OK;
     struct tensor_desc narrow = l->p->value[value].desc;
-    if (narrow.layout == LAYOUT_ANY) { /* the image, which has no other reader */
+    if (narrow.layout == LAYOUT_ANY) { /* the value is the image, which no other node reads */
         l->p->value[value].desc.rounds = DTYPE_TF32;
         return STATUS_OK;
     }

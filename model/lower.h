@@ -29,11 +29,11 @@ struct layer {
     const struct node *node;
     int x; /* the layer's input value before it is converted to a TF32 operand */
     /* The values of the layer's operations by role; -1: none. X is the operand: `x` itself or its
-     * TF32 form. W and B are weights and biases cast to a type of the device; -1: the passes read
-     * the stored parameters. Fused convolution and batch norm (lower_fuse.c): SUMS are the sums of
-     * a convolution's result. A batch norm whose Y is not stored has AFFINE; the convolution that
-     * reads X and AFFINE instead of Y has it too. MASK belongs to a batch norm's ReLU. The fused
-     * data gradient writes EQ. */
+     * TF32 form. W and B are the weight and the bias, cast to a type of the device; -1: the passes
+     * read the stored parameters. The following roles belong to fused convolutions and batch norms
+     * (lower_fuse.c): SUMS are the sums of a convolution's result. If the Y of a batch norm is not
+     * stored, the batch norm has AFFINE, and so has the convolution, which reads X and AFFINE
+     * instead of Y. MASK belongs to a batch norm's ReLU. The fused data gradient writes EQ. */
     int value[ROLE_COUNT];
     int dropout; /* number of the dropout layer */
     bool relu;
@@ -64,7 +64,8 @@ struct lowering {
     int n_casts;
     struct cast *cast; /* casts of weights and biases that are planned at the end */
     int n_dropouts;
-    int n_order; /* number of trained parameters so far, in forward order */
+    int n_order; /* number of parameters in `order`: the trained parameters so far, in forward
+                  * order */
     int *order;
 };
 
@@ -97,8 +98,8 @@ struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, e
 /* The sole user of node i if it is of `kind`, else -1. */
 int lower_sole_user(const struct lowering *l, int i, enum node_kind kind);
 
-/* The descriptions of a convolution's or linear layer's weight or bias as the passes read it, and
- * of its gradient. */
+/* `param` is a weight or bias of a convolution or linear layer. lower_weight_desc describes the
+ * parameter as the passes read it, and lower_gradient_desc describes its gradient. */
 struct tensor_desc lower_weight_desc(const struct lowering *l, int param);
 struct tensor_desc lower_gradient_desc(const struct lowering *l, int param);
 
@@ -106,7 +107,7 @@ struct tensor_desc lower_gradient_desc(const struct lowering *l, int param);
 struct tensor_desc lower_result_desc(const struct lowering *l, const struct node *n,
                                      enum layout layout);
 
-/* The attributes of a convolution, and of a max pooling. */
+/* The attributes of the convolution or max pooling of node n. */
 struct conv_attr lower_conv_attr(const struct node *n);
 struct pool_attr lower_pool_attr(const struct node *n);
 
@@ -132,11 +133,11 @@ MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct laye
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
 
 /* Sets *yes to whether the data gradient of convolution `layer` is computed only at the pixels that
- * its stride reads, and added there to the other gradient of the layer's input. (At other pixels
- * the data gradient is 0.) */
+ * the strided convolution reads, and added there to the other gradient of the layer's input. (At
+ * other pixels the data gradient is 0.) */
 MUST_CHECK enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *yes);
 
-/* Describe the tensors of fused operations. */
+/* These functions describe the tensors of fused operations. */
 struct tensor_desc fuse_sums_desc(int64_t channels);
 struct tensor_desc fuse_affine_desc(const struct lowering *l, int64_t channels);
 struct tensor_desc fuse_eq_desc(int64_t channels);
@@ -145,7 +146,8 @@ struct tensor_desc fuse_mask_desc(const struct tensor_desc *x);
 /* Describes every stride-th row and column of `x`. */
 struct tensor_desc fuse_strided_desc(const struct tensor_desc *x, int stride);
 
-/* Add a tensor to the draft: a value of the program, or a tensor in another memory (enum space). */
+/* draft_value adds a value of the program to the draft; draft_fixed adds a tensor in another memory
+ * (enum space). */
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value);
 void draft_fixed(struct draft *d, enum role role, enum space space, struct tensor_desc desc);
 
@@ -182,8 +184,8 @@ MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const
                                      int value, int *out);
 
 /* Plans the casts, or makes the passes read the copies that the optimizer writes. Call it when all
- * other operations are planned. The network's first program makes this choice for all its
- * programs. */
+ * other operations are planned. The network's first program makes this choice for all programs of
+ * the network. */
 MUST_CHECK enum status lower_casts(struct lowering *l);
 
 MUST_CHECK enum status lower_forward(struct lowering *l);

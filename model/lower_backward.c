@@ -25,8 +25,8 @@ static enum status arrive(struct lowering *l, const char *layer, int value, int 
     return lower_emit(l, PHASE_BACKWARD, layer, &d, -1);
 }
 
-/* Sets *dy to the gradient of `value` as one tensor, and *overwrite to whether its reader may
- * overwrite it. */
+/* Sets *dy to the gradient of `value` as one tensor, and *overwrite to whether the reader of this
+ * tensor may overwrite it. */
 static enum status take_one(struct lowering *l, const char *layer, int value, int *dy,
                             bool *overwrite)
 {
@@ -69,7 +69,7 @@ static enum status backward_relu(struct lowering *l, const struct layer *layer, 
 }
 
 /* The batch norm whose backward sums are computed together with the data gradient of `layer`,
- * because that gradient is the last one of the batch norm's result. NULL: none. */
+ * because that gradient is the last of the gradients of the batch norm's result. NULL: none. */
 static struct layer *joined_bn(const struct lowering *l, const struct layer *layer)
 {
     struct layer *bn = layer->kind == LAYER_CONV ? lower_producer(l, layer->x) : NULL;

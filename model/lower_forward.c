@@ -117,9 +117,9 @@ static enum status cast_weights(struct lowering *l, struct layer *layer)
     return lower_cast(l, n->name, n->bias, &layer->value[ROLE_B]);
 }
 
-/* Sets the convolution's input, and sets *stats to whether the convolution computes the sums of its
- * result. A convolution that applies the preceding batch norm always computes them, because
- * fuse_apply planned it in that form. */
+/* Sets the convolution's input, and sets *stats to whether the convolution also computes the sums
+ * that the next batch norm needs. A convolution that applies the preceding batch norm always
+ * computes these sums, because fuse_apply planned it in that form. */
 static enum status conv_input(struct lowering *l, int i, struct layer *layer, bool *stats)
 {
     const struct layer *before = lower_producer(l, layer->x);
@@ -151,8 +151,9 @@ static enum status forward_conv(struct lowering *l, int i)
     return emit_layer(l, &layer, &d, last);
 }
 
-/* If an addition is the only user of batch norm i, and its other input comes before i, fuses the
- * addition, sets *other to that input, and returns the addition's index. Otherwise returns -1. */
+/* If an addition is the only user of batch norm i, and the addition's other input comes before i,
+ * fuses the addition, sets *other to its other input, and returns its index. Otherwise returns
+ * -1. */
 static int absorb_add(struct lowering *l, int i, int *other)
 {
     int a = lower_sole_user(l, i, NODE_ADD);
@@ -359,7 +360,7 @@ static enum status forward_node(struct lowering *l, int i)
                        l->g->arch);
 }
 
-/* Makes an operation on the batch's rows mix them, if the program does. */
+/* If the program uses mixup, makes an operation on the batch's rows mix the rows. */
 static void draft_mix(const struct lowering *l, struct draft *d)
 {
     const struct program_config *c = &l->p->config;
@@ -369,8 +370,9 @@ static void draft_mix(const struct lowering *l, struct draft *d)
     d->ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
 }
 
-/* Converts pixels (or the given floats) into the layout that the first convolution chose. Uses slot
- * 0, which was reserved before that layout was known. */
+/* Emits the conversion of the images (pixels, or floats from the caller) to the layout that the
+ * first convolution chose. The conversion is the program's first operation; its slot, 0, was
+ * reserved before that layout was known. */
 static enum status emit_input(struct lowering *l, int value)
 {
     const struct program_config *c = &l->p->config;

@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 
-/* The time that a fused chain must save, as a fraction of its own time. */
+/* The time that a fused chain must save, as a fraction of the fused chain's own time. */
 static const double MARGIN = 0.02;
 
 enum { CHAIN_MAX = 8 };
@@ -17,7 +17,7 @@ enum { CHAIN_MAX = 8 };
 /* A sequence of operations as the device would plan them. */
 struct trial {
     const struct lowering *l;
-    bool covered; /* the device can plan all of them */
+    bool covered; /* the device can plan all operations of the sequence */
     int n;
     struct op_plan *plan[CHAIN_MAX];
 };
@@ -38,7 +38,8 @@ static bool is_lack(const struct trial *t, enum status st)
            (st == STATUS_LIBRARY && t->l->p->config.fuse == FUSE_AUTO);
 }
 
-/* Adds operation `d`; if the device can plan it, layouts of *d that were ANY become the plan's. */
+/* Adds operation `d`. If the device can plan it, each layout of *d that was ANY becomes the layout
+ * that the plan chose. */
 static enum status trial_add(struct trial *t, struct op_desc *d)
 {
     struct op_plan *plan;
@@ -218,8 +219,8 @@ static struct tensor_desc gradient_of_result(const struct lowering *l, const str
     return dy;
 }
 
-/* Describes the data gradient of the chain's convolution together with the batch norm's sums. Its X
- * is c->x. */
+/* Describes the data gradient of the chain's convolution together with the batch norm's sums. The
+ * operation's X is c->x. */
 static struct op_desc data_bn_desc(const struct lowering *l, const struct chain *c)
 {
     struct op_desc d = bn_desc(l, c->bn, c->x, OP_CONV_BWD_DATA_BN);
@@ -274,11 +275,11 @@ enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, boo
     return decide(l, "stats", &c, add_stats, yes);
 }
 
-/* ---- a batch norm that its reader applies ---- */
+/* ---- a batch norm that the next convolution applies ---- */
 
-/* Adds all operations from the batch norm's statistics to its gradient. The unfused parts store the
- * normalised tensor, but use other fusions: for example, the backward pass reads a mask instead of
- * Y. */
+/* Adds all operations of the batch norm, from the statistics in the forward pass up to the
+ * gradient. The unfused parts store the normalised tensor, but use other fusions: for example, the
+ * backward pass reads a mask instead of Y. */
 static enum status add_applied(struct trial *t, const struct chain *c, bool fused)
 {
     const struct lowering *l = t->l;
@@ -367,8 +368,8 @@ enum status fuse_join(struct lowering *l, int last, const struct layer *layer, b
 /* ---- the gradient of a projection that skips pixels ---- */
 
 /* Adds the convolution's data gradient, and the backward pass of the batch norm before the
- * convolution. Unfused, the batch norm reads that gradient as DY2; in the fused form, the gradient
- * is already added to DY. */
+ * convolution. In the unfused form, the batch norm reads that gradient as DY2; in the fused form,
+ * the gradient is already added to DY. */
 static enum status add_strided(struct trial *t, const struct chain *c, bool fused)
 {
     const struct node *n = c->n;

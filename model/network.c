@@ -203,8 +203,8 @@ done:
     return st;
 }
 
-/* Preserves the message of an earlier failure, because the wait then also fails, but with a less
- * specific message. */
+/* Waits until the device has finished. After an earlier failure this wait fails too, but with a
+ * less specific message, so the message of the earlier failure is restored. */
 void network_idle(struct network *net)
 {
     const struct backend *b = net->dev->backend;

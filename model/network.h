@@ -168,8 +168,8 @@ MUST_CHECK enum status network_set_scaler(struct network *net, const struct scal
  * set. */
 MUST_CHECK enum status program_state(struct program *p, const struct step_state *state);
 
-/* For a program that mixes images: sets the row that is mixed into each row (batch), 0..batch-1, in
- * stream order, as program_state does. */
+/* For a program that mixes images: uploads `partner` (batch), which has for each row the number of
+ * the row that is mixed into it, 0..batch-1. It is copied in stream order, as in program_state. */
 MUST_CHECK enum status program_partners(struct program *p, const int32_t *partner);
 
 /* Runs the operations of one phase, in stream order. */
@@ -199,8 +199,9 @@ MUST_CHECK enum status program_poison(struct program *p);
 /* Reads the metrics of the loss, after PHASE_LOSS. Synchronous. */
 MUST_CHECK enum status program_metrics(struct program *p, struct loss_metrics *m);
 
-/* Copies the metrics of the loss, and the state after the update, in stream order into host memory
- * that must stay valid until the stream has executed the copy. */
+/* program_fetch_metrics copies the metrics of the loss to host memory; program_fetch_outcome copies
+ * the state after the update. Both copy in stream order: the host memory must stay valid until the
+ * stream has executed the copy. */
 struct step_outcome {
     struct step_state state;
     struct scaler_state scaler; /* only if the device keeps the loss scale */
@@ -219,6 +220,6 @@ struct step_info program_step(const struct program *p, int i);
 MUST_CHECK enum status program_run_step(struct program *p, int i);
 
 /* Copies the tensor that operation i has in `role`, in its own type, to a plain host array of
- * tensor_count() elements, without padding. Call it before a later operation reuses its memory.
- * Synchronous; not to be used in a step. */
+ * tensor_count() elements, without padding. Call it before a later operation reuses the tensor's
+ * memory. Synchronous; not to be used in a step. */
 MUST_CHECK enum status program_step_tensor(struct program *p, int i, enum role role, void *plain);

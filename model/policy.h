@@ -28,7 +28,7 @@ struct policy {
     enum dtype operand;    /* type of the values that convolution and linear multiply */
     enum dtype activation; /* type of stored activations and their gradients */
     enum dtype weight;     /* type of conv and linear weights and biases as the passes read them */
-    enum dtype master;     /* type of these weights and biases as the optimizer stores them */
+    enum dtype master;     /* type of conv and linear weights and biases in the optimizer */
     enum dtype batchnorm;  /* type of batch-norm parameters and running statistics */
     bool scaled;           /* dynamic loss scaling by default */
 };
@@ -37,8 +37,8 @@ struct policy {
  * STATUS_USAGE for an unknown name; the message lists the known ones. */
 MUST_CHECK enum status policy_find(const char *name, int keep_batchnorm, struct policy *p);
 
-/* The types of one parameter under a policy: `master` as the optimizer stores the parameter, `copy`
- * as the passes read it, and `gradient` of its gradient. */
+/* The types of one parameter under a policy: in the optimizer (`master`), in the copy that the
+ * passes read (`copy`), and of the gradient (`gradient`). */
 struct param_types {
     enum dtype master, copy, gradient;
 };

@@ -54,8 +54,8 @@ struct graph_segment {
     enum phase phase;
     int first, end;
     bool end_here;                /* the segment ends before its phase ends */
-    int64_t grad_begin, grad_end; /* range of gradients that are complete after it; begin = end:
-                                   * none */
+    int64_t grad_begin, grad_end; /* range of gradients that are complete after the segment; begin =
+                                   * end: none */
     bool warm;                    /* has been executed once without a graph */
     struct graph_exec *graph;     /* NULL: not recorded */
 };
@@ -83,8 +83,8 @@ struct placement {
     struct tensor_desc desc; /* its layout is ANY until the first plan that uses the parameter has
                               * chosen one */
     struct param_types types;
-    bool cast;     /* the passes read the parameter in types.copy, a type of the device, as a cast
-                    * or from `copies` */
+    bool cast;     /* the passes read the parameter in types.copy, a native type of the device: they
+                    * read a cast of it or `copies` */
     size_t offset; /* offset in bytes in the flat buffer or in the statistics */
 };
 

@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Refreshes the copies after the caller, not the optimizer, wrote the weights. */
+/* Computes the half-precision copies of the weights again, after the caller has written weights.
+ * (The optimizer updates the copies itself.) */
 static enum status refresh_copies(struct network *net)
 {
     net->copies_stale = false;
@@ -47,8 +48,8 @@ static enum status run_steps(struct program *p, const struct graph_segment *segm
     return STATUS_OK;
 }
 
-/* Returns the first failure, because capture_end then also fails, with a message that does not give
- * the cause. */
+/* Records a segment as a graph. Returns the first failure, because after it capture_end also fails,
+ * with a message that does not give the cause. */
 static enum status record_steps(struct program *p, struct graph_segment *segment)
 {
     const struct backend *b = p->net->dev->backend;
@@ -78,8 +79,8 @@ static enum status run_graph_segment(struct program *p, struct graph_segment *se
     if (st == STATUS_OK)
         return STATUS_OK;
     st = status_context(st, "the %s phase as a graph", phase_str(segment->phase));
-    /* Only a failure of the device or its libraries may be avoided by execution without graphs.
-     * Graphs do not cause any other failure. */
+    /* A graph can only cause failures of the device or of its libraries, so only such a failure is
+     * a reason to execute the operations without graphs. */
     if (st != STATUS_LIBRARY && st != STATUS_UNSUPPORTED && st != STATUS_OOM)
         return st;
     network_drop_graphs(net, status_message());
@@ -132,8 +133,8 @@ enum status program_backward(struct program *p,
     return STATUS_OK;
 }
 
-/* Ends a segment where its phase ends, and where the gradients up to the next entry of end[] are
- * complete. */
+/* Cuts the program into segments. A segment ends where its phase ends. The backward phase is also
+ * cut where the gradients up to end[0] are complete, where those up to end[1] are, and so on. */
 static void cut(struct program *p, const int64_t *end, int n)
 {
     int64_t announced = 0;

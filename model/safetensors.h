@@ -8,9 +8,10 @@
  * Offsets count from the end of the header; the tensors cover the rest of the file without holes
  * or overlaps, row-major, little-endian. (https://github.com/huggingface/safetensors)
  *
- * Files written here also have a checksum: the metadata "file_crc32" is the CRC-32 (zlib's) of the
- * whole file with zeros in place of these eight digits. A reader checks it where present; a tool
- * that rewrites such a file must drop the key. */
+ * Files written here also have a checksum: the metadata "file_crc32" is the CRC-32 (zlib's) as
+ * eight hexadecimal digits. It is computed over the whole file with zeros in place of these digits.
+ * safetensors_open checks it if it is present; a tool that rewrites such a file must remove the
+ * key. */
 #pragma once
 
 #include "base/file.h"

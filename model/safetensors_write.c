@@ -13,12 +13,13 @@ struct writing {
     const struct safetensors_entry *entry;
     size_t n_entries;
     size_t *order;
-    size_t *bytes; /* per entry */
+    size_t *bytes; /* number of bytes of each entry */
     char *header;  /* padded; not a string */
     size_t header_length;
 };
 
-/* Puts larger elements first, so that each tensor lies at a multiple of its element's size. */
+/* Orders the entries by the size of their elements, the largest first, so that each tensor lies at
+ * a multiple of its element's size. */
 static enum status order_entries(struct writing *w)
 {
     TRY(array_new(&w->order, w->n_entries));
@@ -107,7 +108,7 @@ done:
     return st;
 }
 
-/* Replaces the checksum's zeros by the digits. */
+/* Computes the checksum, and writes its digits over the zeros in the header. */
 static void header_seal(struct writing *w)
 {
     uint32_t crc = safetensors_crc_header(w->header, w->header_length);

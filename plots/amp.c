@@ -10,7 +10,8 @@ extern const unsigned char plot_amp[];
 
 enum { CURVES = 2, ROWS_MAX = 512, EXPONENT_MAX = 512 };
 
-/* The axis spans the values at which a curve has at least this percentage of its sum. */
+/* The x axis spans the exponents at which at least one curve has this percentage of its sum or
+ * more. */
 #define SHARE_SEEN 0.005
 
 struct histogram {

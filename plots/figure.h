@@ -1,5 +1,5 @@
-/* Internal to plots/: the data that the figures of a drawing share, which are its runs and their
- * labels, and functions that write tables and settings for the gnuplot script of a figure. */
+/* Internal to plots/: the data that all figures of a drawing share (the runs and their labels), and
+ * functions that write the tables and the settings for a figure's gnuplot script. */
 #pragma once
 
 #include "base/file.h"
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Maximum number of rows of a table (more cannot be distinguished), and maximum bytes of a
- * label. */
+/* Maximum number of rows of a table (a reader cannot distinguish more points in a figure), and
+ * maximum size of a label in bytes. */
 enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = PALETTE_NAME_SIZE };
 
 /* A part of a step that never exceeds this fraction of the step is too small to see, and gets no
@@ -29,8 +29,8 @@ struct drawing {
     char data[4096];                 /* the folder of scripts and tables */
     char (*label)[FIGURE_LABEL_MAX]; /* (n) all different */
     int look[FIGURE_BARS_MAX];       /* (n) colour and shape of each label (palette.h) */
-    int nth[FIGURE_BARS_MAX];        /* (n) number of earlier labels of this colour; labels of one
-                                      * colour differ in shape */
+    int nth[FIGURE_BARS_MAX];        /* (n) number of earlier labels that have the same colour; such
+                                      * labels differ in shape */
     double gap_s[PLOT_MAX_RUNS];     /* shortest pause between steps that is drawn, seconds */
 };
 
@@ -51,7 +51,7 @@ struct figure {
     const char *unit;  /* curves: unit of the y axis */
 };
 
-/* The figures of runs; each in its own file. */
+/* The functions that prepare the figures of runs; each is in a file of its own. */
 figure_prepare figure_curves, figure_lr, figure_throughput, figure_io, figure_split, figure_ranks,
     figure_loss_scale, figure_telemetry, figure_time_to_accuracy;
 
@@ -81,10 +81,12 @@ void bars_set(FILE *vars, const struct bars *b, const char *label);
 /* Removes earlier pictures of the figure from the folder `out`, because they are outdated. */
 MUST_CHECK enum status figure_remove(const struct figure *f, const char *out);
 
-/* Writes "<data>/<figure>.gp" with its tables; *some is false if it has no data. */
+/* Writes the script "<data>/<figure>.gp" and the tables that it draws. Sets *some to false if the
+ * figure has no data. */
 MUST_CHECK enum status figure_write(const struct drawing *d, const struct figure *f, bool *some);
 
-/* Runs the script, and checks the pictures: each is complete or absent. */
+/* Runs the figure's script, and checks its pictures. Afterwards each picture is complete or
+ * absent. */
 MUST_CHECK enum status figure_draw(const struct drawing *d, const struct figure *f,
                                    const char *out);
 
@@ -100,7 +102,8 @@ void figure_set(FILE *vars, const char *name, double value);
 /* Writes a space and a value of a table, or " nan" if the value is not finite. */
 void figure_number(FILE *table, double x);
 
-/* Writes name = '1 3': the runs for which `has` (from 0) is true, counted from 1 as in gnuplot. */
+/* Writes name = '1 3', the numbers of the runs for which `has` is true. Run i has the number i + 1,
+ * because gnuplot counts from 1. */
 void figure_set_runs(FILE *vars, const char *name, const bool has[], int n);
 
 /* Chooses the unit of time by the longest run, and writes the setting time_label. Returns the

@@ -18,7 +18,7 @@ enum { TABLE_FORECAST, TABLE_FITTED, TABLE_HELD_OUT };
 
 struct axes {
     double x_low, x_high, rate_low, rate_high;
-    double checked_low, checked_high; /* range of the ranks of the measured points */
+    double checked_low, checked_high; /* smallest and largest number of ranks measured */
     double spread;                    /* the largest ratio of p95 to p5 of a step's time */
     bool has_part[PARTS];
 };

@@ -1,11 +1,11 @@
-/* Draws against time how fast files are read, and how long their decoding takes. */
+/* Draws how fast files are read and how long their decoding takes, both against time. */
 #include "plots/figure.h"
 #include "plots/series.h"
 
 #include <math.h>
 
-/* Steps are summed in groups, at most this many for a run, because single steps vary with the
- * prefetching of the loader. */
+/* Largest number of groups of a run. The steps of a group are summed, because single steps vary
+ * with the prefetching of the loader. */
 enum { MAX_GROUPS = 200 };
 
 struct group {
@@ -82,8 +82,8 @@ enum status figure_io(const struct drawing *d, const struct figure *f, FILE *var
     }
     figure_set(vars, "x_max", range.x_max);
     figure_set(vars, "bytes_max", 1.1 * range.bytes_max);
-    /* The factor differs from that of the other axis, so that the curves do not coincide if all
-     * files have one size. */
+    /* The factor differs from that of bytes_max, so that the two curves do not coincide if all
+     * files have the same size. */
     figure_set(vars, "files_max", 1.6 * range.files_max);
     figure_set(vars, "decode_max", range.decode_max > 0 ? 1.1 * range.decode_max : 1);
     return STATUS_OK;

@@ -31,9 +31,9 @@ static bool has_scale(const struct run *run)
     return false;
 }
 
-/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped. The steps are
- * thinned, but both sides of each change and every skipped step remain, unless these are too many
- * to distinguish. */
+/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped. Not every step
+ * has a row, but the steps before and after each change and all skipped steps do, unless there are
+ * too many of them to distinguish. */
 static enum status scale_table(const struct drawing *d, const struct figure *f, int i,
                                struct scale_range *range)
 {

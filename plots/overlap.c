@@ -83,8 +83,8 @@ static enum status place_of_one(const json_t *report, const struct size *size, i
 
 /* Writes a row for each size: its position; the median, p5 and p95 of `gradients` and the median of
  * `backward`, in ms; `hidden` and `hidden_even`, in percent; 1 if the size has the lowest time,
- * else 0. A blank line ends the curves before one bucket for all gradients, which is drawn
- * separately. */
+ * else 0. A blank line precedes the row of one bucket for all gradients. The blank line ends the
+ * curves, because the values of that row are drawn separately. */
 static enum status table_write(const struct drawing *d, const struct figure *f,
                                const struct size *size, int n, double one)
 {

@@ -4,11 +4,11 @@
 
 enum {
     PALETTE_COLOURS = 10, /* number of colours in style.gp */
-    PALETTE_SHAPES = 7,   /* has no common factor with PALETTE_COLOURS, so that every pair occurs
-                           * once */
+    PALETTE_SHAPES = 7,   /* has no common factor with PALETTE_COLOURS, so that every pair of a
+                           * colour and a shape occurs once */
     PALETTE_LOOKS = PALETTE_COLOURS * PALETTE_SHAPES,
     PALETTE_MAX = 256,       /* most names that are remembered */
-    PALETTE_NAME_SIZE = 128, /* bytes of a name, with its end */
+    PALETTE_NAME_SIZE = 128, /* bytes of a name, including its final NUL */
 };
 
 struct palette {

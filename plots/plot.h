@@ -66,7 +66,7 @@ struct plot_size {
     int dpi;         /* pixels of a PNG per inch; 0: PLOT_DPI */
 };
 
-/* The defaults, and the greatest width of a PNG in pixels. The highest figures are five times as
+/* The defaults, and the greatest width of a PNG in pixels. The tallest figures are five times as
  * high as wide, and Cairo draws at most 32767 pixels in one direction. */
 enum { PLOT_WIDTH_IN = 16, PLOT_DPI = 100, PLOT_MAX_PIXELS = 6400 };
 
@@ -80,8 +80,8 @@ struct plot_options {
                                 * epochs, 0 (none) <= ema < 1 */
     const char *const *names;  /* (runs) names in legends; NULL: configuration and folder */
     const char *const *series; /* (runs) names of the runs' series, which determine their colours;
-                                * NULL: runs that differ only in their seeds are a series, unless
-                                * there is no other */
+                                * NULL: runs that differ only in their seeds are a series; but if
+                                * there is only one series, each run has its own colour */
     struct palette *palette;   /* colours that several drawings share; NULL: none */
     FILE *written;             /* gets a line for each picture; NULL: none */
     FILE *left_out;            /* gets lines about figures, series and cells left out; NULL: none */

@@ -27,6 +27,6 @@ extern const struct record_figure amp_figure, forecast_figure, overlap_figure, t
 /* Fails with STATUS_DATA; the message names the missing or invalid member `key`. */
 MUST_CHECK enum status record_damaged(const char *key);
 
-/* Reads the number of a member; it must be within min..max. */
+/* Reads a member whose value is a number; the value must be within min..max. */
 MUST_CHECK enum status record_number(const json_t *object, const char *key, double min, double max,
                                      double *out);

@@ -11,8 +11,8 @@
 extern const unsigned char plot_curves[], plot_lr[], plot_throughput[], plot_io[], plot_split[],
     plot_loss_scale[], plot_ranks[], plot_telemetry[], plot_time_to_accuracy[];
 
-/* A figure of curves draws the members train_<name> and val_<name> of epochs, and <name> of
- * steps. */
+/* A figure that draws the members train_<name> and val_<name> of epoch records, and the member
+ * <name> of step records. */
 #define CURVES(n, title_text, unit_text)                                                           \
     {                                                                                              \
         .name = #n, .title = title_text, .unit = unit_text, .script = plot_curves,                 \

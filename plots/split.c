@@ -60,7 +60,8 @@ static enum status median_step(const struct run *run, double part[PARTS])
     return STATUS_OK;
 }
 
-/* Writes rows "part left right left right": the two ends in ms, then in percent. */
+/* Writes rows "part left right left right": the left and the right end of each part of the bar, in
+ * ms and then in percent. */
 enum status bar_write(const struct drawing *d, const struct figure *f, int i,
                       const double part[FIGURE_PARTS], FILE *vars, bool *has, struct bars *b)
 {

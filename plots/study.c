@@ -89,8 +89,9 @@ static void panels_set(FILE *vars, const struct study_drawing *d, const struct s
     }
 }
 
-/* Sets has[] for the entries of the legend that are in use. Writes `entries`, with the entry of
- * each line, and `places`, with the index of this entry among those in use. */
+/* Sets has[] for the entries of the legend that are in use. Writes two lists with a value for each
+ * line: `entries`, the line's entry in the legend, and `places`, the index of that entry among the
+ * entries in use. */
 static void entries_set(FILE *vars, const struct study_drawing *d, bool has[])
 {
     int place[STUDY_LINES_MAX], n = 0;

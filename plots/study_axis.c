@@ -31,7 +31,7 @@ struct range axis_range(const struct study_lines *l, const bool *drawn, enum qua
     return r;
 }
 
-/* Ticks at these multiples of each power of `base`. */
+/* A set of ticks: the multiples rung[0..n) of each power of `base`. */
 struct ladder {
     double base;
     int n;
@@ -40,8 +40,8 @@ struct ladder {
 
 enum { POWERS_OF_2, FIRST_DECIMAL, FEW_TICKS = 3 };
 
-/* From coarse to fine, except the last entry, which is for axes on which FIRST_DECIMAL has too many
- * ticks. */
+/* The ladders, from coarse to fine. Only the last one is out of order: it is for axes on which
+ * FIRST_DECIMAL has too many ticks. */
 static const struct ladder ladders[] = {
     [POWERS_OF_2] = {2, 1, {1}},
     [FIRST_DECIMAL] = {10, 3, {1, 2, 5}},
@@ -51,7 +51,8 @@ static const struct ladder ladders[] = {
 };
 enum { N_LADDERS = sizeof ladders / sizeof *ladders };
 
-/* Returns the number of ticks; 0 if there are too few or too many. */
+/* Computes a ladder's ticks from low to high. Returns their number; 0 if there are too few or too
+ * many. */
 static int ladder_ticks(const struct ladder *l, double low, double high,
                         double tick[AXIS_TICKS_MAX])
 {
@@ -95,7 +96,7 @@ static int linear_ticks(double low, double high, double tick[AXIS_TICKS_MAX])
     return n;
 }
 
-/* Least range of a percent axis, in percentage points, because smaller differences need no finer
+/* The smallest range of a percent axis, in percentage points. Smaller differences need no finer
  * scale. */
 #define PERCENT_LEAST 5.0
 
@@ -145,7 +146,7 @@ enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool
             x[n++] = l->line[i].point[k].devices;
     stats_sort(x, n);
     double low = n > 0 ? x[0] / 1.25 : 1, high = n > 0 ? x[n - 1] * 1.25 : 2;
-    /* Two ticks closer than this factor have overlapping numbers. */
+    /* The numbers of two ticks overlap if the ratio of the ticks is below this factor. */
     double distance = pow(high / low, narrow ? 0.075 : 0.035);
     fputs("ticks = \"", vars);
     for (int i = 0; i < n; i++) {

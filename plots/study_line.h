@@ -1,5 +1,5 @@
-/* The lines of figures of scaling: quantities against the number of devices, from studies and from
- * published tables. Internal to plots/. */
+/* The lines of the figures of scaling, which show quantities against the number of devices. A line
+ * is from a study or from a published table. Internal to plots/. */
 #pragma once
 
 #include "plots/figure.h"
@@ -46,9 +46,11 @@ enum { STUDY_KEY_MAX = 64, STUDY_LINES_MAX = 24 };
 struct study_line {
     char label[FIGURE_LABEL_MAX];
     char key[STUDY_KEYS][STUDY_KEY_MAX]; /* cleaned for display */
-    bool is_published;                   /* has only network, precision and data, "": not known */
+    bool is_published;                   /* from a published table: only the keys for network,
+                                          * precision and data are set; "": not known */
     bool is_strong;                      /* strong scaling: the batch over all devices is fixed */
-    bool is_weak; /* weak scaling: the batch per device is fixed; a published line is neither */
+    bool is_weak; /* weak scaling: the batch per device is fixed; a published line is neither strong
+                   * nor weak */
     int n;
     struct study_point *point; /* (n) ascending by devices */
 };
@@ -65,8 +67,8 @@ MUST_CHECK enum status study_lines_add(struct study_lines *l, const struct analy
 MUST_CHECK enum status study_lines_add_published(struct study_lines *l,
                                                  const struct published_series *s);
 
-/* Sets for each key whether it has several values among the lines that `which` marks (one entry per
- * line; NULL: all lines). */
+/* Sets varies[key], for each key, to whether the key has several values among the lines that
+ * `which` marks (one entry per line; NULL: all lines). */
 void study_lines_vary(const struct study_lines *l, const bool *which, bool varies[STUDY_KEYS]);
 
 /* Writes the values of the keys in `shown`, joined by `between`, such as "ddp amp". */

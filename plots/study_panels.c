@@ -108,7 +108,7 @@ static void whole(const struct study_lines *l, const bool drawn[], struct study_
     }
 }
 
-/* Sets the panels' titles, and the legend from the keys that do not divide the figure. */
+/* Makes the panels' titles from the keys that divide the figure, and the legend from other keys. */
 static void name(const struct study_lines *l, const bool drawn[], const struct cut *cut,
                  struct study_panels *p)
 {

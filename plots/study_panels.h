@@ -3,7 +3,7 @@
  * A figure of more than STUDY_PANEL_LINES lines is divided by one or two keys: lines with equal
  * values of these keys share a panel, and a legend common to all panels has the other keys. A
  * published line shares a panel only with lines of the same network, precision and data. If there
- * are none, it has its own panel. */
+ * are no such lines, the published line has its own panel. */
 #pragma once
 
 #include "plots/study_line.h"
@@ -15,8 +15,8 @@ struct study_panels {
     char title[STUDY_LINES_MAX][FIGURE_LABEL_MAX]; /* (n) "" if there is one panel */
     int panel[STUDY_LINES_MAX];                    /* (lines) the panel of each line, or
                                                     * STUDY_NO_PANEL */
-    int n_entries; /* number of entries of the legend; in a figure of one panel, all lines, drawn or
-                    * not */
+    int n_entries; /* number of entries of the legend; the legend of a single panel has an entry for
+                    * every line, even if the line is not drawn */
     char label[STUDY_LINES_MAX][FIGURE_LABEL_MAX]; /* (n_entries) */
     int entry[STUDY_LINES_MAX];                    /* (lines) index in label[] of each line that is
                                                     * in a panel */
@@ -26,9 +26,9 @@ struct study_panels {
  * lines for one panel, takes the first division in which no panel has too many lines and some panel
  * has at least two lines. Divisions by one key precede divisions by two; `first` precedes the other
  * keys, which are in the order network, data, precision, scaling, mode. If no division meets the
- * conditions, takes the one with the fewest lines in a panel, or one panel. Panels are in the order
- * of the values of one key, then of the other, then of the published lines that have panels of
- * their own. */
+ * conditions, takes the division whose fullest panel has the fewest lines, or one panel. Panels are
+ * in the order of the values of one key, then of the other, then of the published lines that have
+ * panels of their own. */
 void study_panels_choose(const struct study_lines *l, const bool drawn[], enum study_key first,
                          struct study_panels *p);
 
@@ -38,7 +38,7 @@ MUST_CHECK enum status study_entries(const struct analysis *a,
                                      const struct published_series *const *published, int n,
                                      char entry[STUDY_LINES_MAX][FIGURE_LABEL_MAX]);
 
-/* Returns whether the ideal of line i must be drawn. It need not be drawn if another line in the
- * panel has the same ideal. */
+/* Returns whether the line of perfect scaling that belongs to line i must be drawn. It need not be
+ * drawn if another line in the panel has the same line of perfect scaling. */
 bool study_panels_ideal(const struct study_panels *p, const struct study_lines *l, int i,
                         enum quantity q);

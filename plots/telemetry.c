@@ -37,7 +37,7 @@ static struct moment moment_of(const struct run *run, int64_t *k)
     return m;
 }
 
-/* Writes a row "time W degrees MHz MHz"; the last value only if the clock was throttled. */
+/* Writes a row "time W degrees MHz MHz". The last value is NaN unless the clock was throttled. */
 static void moment_write(const struct moment *m, double unit, FILE *out, struct sensor_range *range)
 {
     fprintf(out, "%.9g %.9g %.9g %.9g %.9g\n", m->elapsed / unit, m->power, m->celsius, m->clock,

@@ -55,7 +55,7 @@ static void marks_set(FILE *vars, int i, const json_t *points)
     fputs("'\n", vars);
 }
 
-/* Reads a step. *at is its place among n points, which must be after the place `before` of the
+/* Reads a step. *at is its place among n points; it must be after `before`, the place of the
  * previous step. *ratio is infinite if the level before the step is 0. */
 static enum status step_read(const json_t *step, int64_t before, int64_t n, int64_t *at,
                              double *ratio)
@@ -69,9 +69,9 @@ static enum status step_read(const json_t *step, int64_t before, int64_t n, int6
                                 : record_number(step, "ratio", -DBL_MAX, DBL_MAX, ratio);
 }
 
-/* Writes the blocks that follow the rows "place value accepted" of the points. The first blocks
- * have, for each level, a line from its first point to its last. Then come the rows "place value
- * change" of the steps. */
+/* Writes the data that follow the rows "place value accepted" of the points: first a block for each
+ * level, with the two ends of the line that shows it, then a row "place value change" for each
+ * step. */
 static enum status write_levels(FILE *out, const json_t *steps, const double *x, double *sorted,
                                 int64_t n)
 {

@@ -49,8 +49,8 @@ double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
     }
 }
 
-/* The table with the most ranks: of the tables of several nodes if `several`, else of the tables of
- * one node. NULL: there is none. */
+/* Returns the table with the most ranks among the tables measured on several nodes, or among those
+ * measured on one node if `several` is false. NULL: there is none. */
 static const struct nccl_table *largest(const struct network_cost *c, bool several)
 {
     const struct nccl_table *best = NULL;

@@ -34,7 +34,8 @@ struct network_cost {
     int n_tables;
 };
 
-/* Seconds until every rank has the sum of `bytes`; 0 for a single rank. */
+/* Seconds until every rank has the sum of all ranks' buffers, of `bytes` bytes each; 0 for a single
+ * rank. */
 double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes);
 
 /* Sets c's links and ranks per node from the tables with the most ranks: the link within nodes from

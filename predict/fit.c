@@ -1,4 +1,4 @@
-/* Fits few parameters with the downhill simplex (Nelder and Mead). */
+/* Fits a small number of parameters with the downhill simplex method (Nelder and Mead). */
 #include "predict/fit.h"
 
 #include "base/array.h"
@@ -11,8 +11,8 @@
 enum { PARAMETERS_MAX = 5, ROUNDS = 4, MOVES = 400 };
 
 #define MEASURED_SPREAD 0.015 /* of ln(images/s) */
-#define FURTHEST        8.0   /* largest distance from the typical value, in units of its spread */
-#define FIRST_STEP      0.3   /* size of the first simplex, in units of the spreads */
+#define FURTHEST        8.0 /* largest distance of a parameter from its typical value, in spreads */
+#define FIRST_STEP      0.3 /* size of the first simplex, in units of the spreads */
 
 struct parameter {
     size_t offset; /* offset of the parameter, a double, in struct system */

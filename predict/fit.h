@@ -25,12 +25,13 @@ struct measured {
     double images_per_s;  /* of all ranks together */
 };
 
-/* The parameters that are known: the fit keeps their values in struct system. */
+/* Which parameters are known. The fit leaves the values of known parameters in struct system
+ * unchanged. */
 struct fit_known {
     bool intra, inter, sigma;
 };
 
-/* Fits s to n >= 1 points. Deterministic (Nelder and Mead, "A simplex method for function
- * minimization", 1965, restarted from its own result). */
+/* Fits s to n >= 1 points. The method is deterministic: Nelder and Mead, "A simplex method for
+ * function minimization", 1965, restarted from its own result. */
 MUST_CHECK enum status fit_system(struct system *s, const struct fit_known *known,
                                   const struct measured *point, int n);

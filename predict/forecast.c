@@ -76,7 +76,7 @@ void forecast_step(const struct system *s, int64_t ranks, int64_t batch,
     out->limit = limit_of(s, out);
 }
 
-/* The step's time does not decrease with image_s, so bisection finds it. */
+/* Finds image_s by bisection, because the time of a step does not decrease if image_s increases. */
 enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch, double images_per_s)
 {
     struct straggler late;

@@ -28,7 +28,7 @@ struct system {
     double input_bytes_per_s; /* read rate of all ranks together; 0: unlimited */
 };
 
-/* The seconds of a step: the mean, and its parts, which add up to it. */
+/* A step's times in seconds: the mean, and the parts that add up to the mean. */
 struct forecast {
     int64_t ranks, batch; /* batch: images per rank */
     double step_s;
@@ -37,12 +37,13 @@ struct forecast {
     double straggler_s;           /* waiting for the slowest rank */
     double exposed_s;             /* exposed communication */
     double input_s;               /* waiting for images, limited by input_bytes_per_s */
-    double busy_s;                /* all communication, exposed or not; not part of the sum */
+    double busy_s;                /* all communication, exposed or not; not one of the parts that
+                                   * add up to step_s */
     double images_per_s;
     enum limit limit;
 };
 
-/* Forecasts a step; `late` is set by straggler_of(ranks). */
+/* Forecasts a step; the caller has set `late` with straggler_of(ranks). */
 void forecast_step(const struct system *s, int64_t ranks, int64_t batch,
                    const struct straggler *late, struct forecast *out);
 

@@ -25,8 +25,8 @@ struct prediction_config {
 struct prediction {
     const struct source *source; /* not owned */
     struct system system;
-    int fitted; /* number of points in the fit, which are the first ones of the source; 0: no fit,
-                 * but a calibration to the first point */
+    int fitted; /* number of fitted points: the first `fitted` points of the source; 0: only image_s
+                 * was calibrated, to the first point */
     int n;
     struct forecast forecast[PREDICTION_RANKS_MAX]; /* (n) */
     struct forecast at[SOURCE_POINTS_MAX];          /* (source->n) forecasts for the measured

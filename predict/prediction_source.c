@@ -89,8 +89,8 @@ static enum status totals_of(const struct run *run, struct totals *out)
                            : status_fail(STATUS_DATA, "no step of '%s' has a duration", run->dir);
 }
 
-/* Sets *sigma to a robust standard deviation of ln(own time) over the steps, which single stalls do
- * not affect; 0 with too few steps. */
+/* Estimates the standard deviation of ln(own time) over the steps. The estimate is robust: single
+ * stalls do not affect it. With too few steps, *sigma is 0. */
 static enum status sigma_of(const struct run *run, double *sigma)
 {
     enum status st = STATUS_OK;

@@ -13,7 +13,7 @@ struct source {
     struct workload work;
     int64_t ranks_per_node; /* 1 if not known */
     double image_bytes;     /* mean size of an image on disk; if not known, ImageNet's mean */
-    double sigma;           /* sigma of stragglers, from the steps of one rank; 0: not known */
+    double sigma;           /* sigma of a step's time (straggler.h), of one rank; 0: not known */
     int n;
     struct measured point[SOURCE_POINTS_MAX]; /* (n >= 1) ascending by ranks, all different */
 };
@@ -24,8 +24,8 @@ struct source {
  * ranks. */
 MUST_CHECK enum status source_of_runs(const struct run *const *run, int n, struct source *out);
 
-/* Takes the points of a published series that have throughput and batch. */
+/* Takes those points of a published series that have a throughput and a batch. */
 MUST_CHECK enum status source_of_published(const struct published_series *s, struct source *out);
 
-/* Takes the cells of a study's series i (from 0) that have a result. */
+/* Takes the points from series i (from 0) of a study: from each of its cells that has a result. */
 MUST_CHECK enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out);

@@ -1,5 +1,5 @@
-/* The computation and communication of a step: the fractions of its time, and the times at which
- * gradients are ready.
+/* The computation and communication of a step: the fractions of its time that the forward and
+ * backward passes take, and the times at which gradients are ready.
  *
  * Gradients are sent in buckets as in training (engine/reducer.h): layer by layer from the last to
  * the first, 1 MiB of fp32 gradients in the first bucket, `bucket_bytes` in the others. A layer's
@@ -20,8 +20,8 @@ struct bucket {
 };
 
 struct workload {
-    double forward, backward; /* fractions of a rank's own time; the rest is after the backward
-                               * pass */
+    double forward, backward; /* fractions of a rank's time without communication; the rest is spent
+                               * after the backward pass */
     int n;
     struct bucket bucket[WORKLOAD_BUCKETS_MAX]; /* (n >= 1) in the order of sending */
 };
@@ -29,7 +29,7 @@ struct workload {
 struct workload_config {
     const char *arch;
     int classes, image_size;
-    double bucket_bytes;   /* of fp32 gradients in a bucket */
+    double bucket_bytes;   /* bytes of fp32 gradients in a bucket */
     double gradient_bytes; /* bytes sent per gradient element: 4 or 2 */
     bool overlap;          /* false: all gradients are sent together after the backward pass */
 };

@@ -87,8 +87,8 @@ static enum status write_figures(struct writer *w, const struct item *item)
     return st;
 }
 
-/* Writes the heading and the machine of a place before its first record; `place` is NULL for later
- * records. */
+/* Before the first record of a folder, writes the folder's heading and its machine. `place` is the
+ * folder; NULL before later records. */
 static void begin_place(struct writer *w, const char *place, const json_t *machine)
 {
     if (!place)

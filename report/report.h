@@ -12,15 +12,17 @@
 struct report_config {
     int n;
     const char *const *dir; /* (n) folders with records. The document's links to files below its own
-                             * folder are relative to it; other links begin with `dir` as given */
+                             * folder are relative to that folder; other links begin with `dir` as
+                             * given */
     const char *markdown;   /* file to write; NULL: none */
     const char *html;       /* file to write, with the pictures in it; NULL: none */
     bool draw;              /* first draw the figures of each record as PNG, SVG and PDF, into a
-                             * folder next to it */
-    struct plot_size size;  /* size of these figures */
+                             * folder next to the record */
+    struct plot_size size;  /* size of the figures that `draw` requests */
     FILE *said; /* stream for a line per failed figure and per damaged record; NULL: none */
 };
 
 /* Writes each document completely or not at all. STATUS_DATA if the folders have no record. Also
- * STATUS_DATA if some records are damaged: the documents list these, and contain all others. */
+ * STATUS_DATA if some records are damaged: the documents then list the damaged records, and contain
+ * all other records. */
 MUST_CHECK enum status report_make(const struct report_config *c);

@@ -95,8 +95,8 @@ static double bound_of(const json_t *checks, const char *work)
     return NAN;
 }
 
-/* Adds the rung and its reason, "no graph (auto: the capture failed)", or the reason why there is
- * no value. */
+/* Adds the rung of the ladder on which the run succeeded, and why, as in "no graph (auto: the
+ * capture failed)". Without a value, adds the reason why there is none. */
 static void add_rung(struct table *t, const json_t *check, const char *of)
 {
     char text[TEXT_SIZE];

@@ -30,7 +30,7 @@ static double verdict_count(const json_t *counts, const char *verdict)
     return json_object_get(counts, verdict) ? json_number_at(counts, verdict) : 0;
 }
 
-/* Adds "3 (0.6 to 8.5 %)": a count of n, and the 95 % interval of its rate. */
+/* Adds a cell such as "3 (0.6 to 8.5 %)": the count k, and the 95 % interval of the rate k / n. */
 static void add_rate(struct table *t, double k, double n)
 {
     double low, high;

@@ -9,12 +9,12 @@
 MUST_CHECK enum status item_draw(const struct item *item, const struct plot_size *size,
                                  struct palette *palette);
 
-/* Returns whether a report shows the picture `figure` ("loss.svg") of an item of this kind. Of
- * ITEM_RUNS, a report shows only learning curves, because a study compares times. */
+/* Returns whether a report shows the picture `figure` ("loss.svg") of an item of this kind. Of an
+ * item of kind ITEM_RUNS, a report shows only learning curves, because studies compare times. */
 bool figure_is_shown(enum item_kind kind, const char *figure);
 
-/* Sorts names of pictures as a report shows them: first a study's main results, the rest by name.
- */
+/* Sorts names of pictures as a report shows them: first a study's main results, then the others,
+ * sorted by name. */
 void figures_order(char **figures, int n);
 
 /* The runs of an item, sorted by name; at most REPORT_MAX_RUNS. */

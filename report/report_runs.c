@@ -1,5 +1,5 @@
-/* Writes the section of runs that were trained to be compared: each run, and means over the
- * seeds. */
+/* Writes the section on runs that are compared with each other: a table of the runs, and means over
+ * the seeds. */
 #include "report/report_sections.h"
 
 #include "base/array.h"
@@ -20,7 +20,7 @@
 /* Runs that differ only in their seeds. */
 struct group {
     char key[RUN_KEY_SIZE];
-    char precision[64]; /* followed by ", emulated" if it was emulated */
+    char precision[64]; /* the precision, then ", emulated" if it was emulated */
     int n;
     double top1[REPORT_MAX_RUNS];
     double mean;
@@ -94,8 +94,8 @@ static const struct epoch_record *best_validated(const struct run *run)
     return best;
 }
 
-/* Adds the time to --desired-acc, such as "61.2 s to 75 %", or, without that setting, to the best
- * validation. */
+/* Adds a cell such as "61.2 s to 75 %": the time until the run reached --desired-acc or, without
+ * that setting, its best validation. */
 static void add_time_to_accuracy(struct table *t, const struct run *run)
 {
     double target = json_number_value(run_config(run, "desired_acc"));
@@ -201,8 +201,8 @@ static enum status say_command(struct writer *w, const struct run *run)
     return STATUS_OK;
 }
 
-/* Compares two means over seeds. If the runs differ only in their seeds, the means differ by more
- * than two standard errors with a probability of 5 %. */
+/* Compares two means over seeds. If all runs differed only in their seeds, the means would differ
+ * by more than two standard errors with a probability of 5 %. */
 static void say_difference(struct table *items, const struct group *first, const struct group *g)
 {
     double difference = g->mean - first->mean;

@@ -13,7 +13,7 @@ enum item_kind {
 struct item {
     enum item_kind kind;
     char path[REPORT_PATH_SIZE];    /* path of the record */
-    char place[REPORT_PATH_SIZE];   /* folder of the record; all records of a place are of one
+    char place[REPORT_PATH_SIZE];   /* folder of the record; all records in one folder are from one
                                      * machine */
     char figures[REPORT_PATH_SIZE]; /* folder of its pictures */
     char name[256];                 /* last part of the path, cleaned for display */

@@ -7,7 +7,8 @@
 
 enum { REPORT_MAX_RUNS = 256, REPORT_PATH_SIZE = 4096 };
 
-/* Describes the machine of a run; `machine` is `machine` of struct analysis, or run.json itself. */
+/* Describes the machine of a run. `machine` is the member of that name in struct analysis, or the
+ * whole run.json. */
 void section_machine(struct writer *w, const json_t *machine);
 
 /* Writes a study: its runs, tables, findings and missing cells. */

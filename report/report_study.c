@@ -78,7 +78,7 @@ static void split(struct writer *w, const struct analysis *a)
     writer_table(w, &t);
 }
 
-/* Writes how fast the cells that read images read them. */
+/* Writes the read throughput of each cell that reads images. */
 static void input(struct writer *w, const struct analysis *a)
 {
     struct table t = table_begin("cell|>read MB/s|>files/s|>from storage MB/s|>device MB/s|>page "

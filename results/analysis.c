@@ -1,4 +1,5 @@
-/* Names the enums of an analysis, makes an empty cell, and frees an analysis. */
+/* The names of an analysis's enum constants; functions that make an empty cell and free an
+ * analysis. */
 #include "results/analysis.h"
 
 #include <math.h>

@@ -31,11 +31,12 @@ enum {
 struct analysis_measure {
     double median;                       /* NAN where n is 0 */
     double low, high;                    /* 95 % bootstrap interval of the median; NAN if n < 2 */
-    int64_t n;                           /* repeats with this number */
+    int64_t n;                           /* number of repeats in which the number is known */
     double values[ANALYSIS_MAX_REPEATS]; /* (n) in the order of the repeats */
 };
 
-/* The parts of a step's time: means over the measured steps. Their sum is the mean step. */
+/* The parts of a step's time: means over the measured steps. Their sum is the mean time of a
+ * step. */
 enum analysis_part {
     ANALYSIS_DATA,
     ANALYSIS_H2D,
@@ -51,7 +52,7 @@ enum analysis_part {
 enum analysis_scaling { ANALYSIS_WEAK, ANALYSIS_STRONG };
 
 /* Properties of a cell's runs that a forecast needs. 0: not known; records of earlier versions lack
- * them. */
+ * these properties. */
 struct analysis_system {
     int64_t hosts;
     int64_t ranks_per_host; /* number of ranks on the host with the most ranks */
@@ -93,18 +94,19 @@ struct analysis_cell {
                                          * 1 is perfect */
     double split[ANALYSIS_PARTS];       /* seconds per step */
     double comm_busy_s;                 /* seconds of communication per step, exposed or hidden */
-    int64_t slowest_rank;               /* the rank with the longest own time; -1: not known, or one
-                                         * rank */
-    double behind;    /* the slowest rank's own time divided by the median of the other ranks',
-                       * minus 1 */
+    int64_t slowest_rank;               /* the rank with the longest own time, which is its time
+                                         * without communication; -1: not known, or one rank */
+    double behind;    /* the slowest rank's own time divided by the median own time of the other
+                       * ranks, minus 1 */
     char verdict[64]; /* "compute-bound", "loader-bound", ...; "" for a missing cell */
     int n_evidence;
     char evidence[ANALYSIS_MAX_EVIDENCE][ANALYSIS_TEXT_SIZE]; /* a sentence each, with numbers */
     char missing[ANALYSIS_TEXT_SIZE]; /* why the cell has no result; "": it has a result */
 };
 
-/* Cells ascending by devices. The last cell has the mode, precision and scaling of the series. The
- * first cell, which has one device, may belong to several series. */
+/* The cells of a line, in ascending order of their numbers of devices. The last cell has the mode,
+ * precision and scaling of the series. The first cell, which has one device, may belong to several
+ * series. */
 struct analysis_series {
     int64_t n;
     int64_t *cell; /* (n) indices in struct analysis's cells */
@@ -127,7 +129,8 @@ struct analysis {
 struct analysis_cell analysis_cell_unknown(void);
 
 /* Reads "<path>/analysis.json" if `path` is a folder, else the file `path`. The file may have any
- * origin: STATUS_DATA if it is not an analysis. On success the caller frees with analysis_free. */
+ * origin: STATUS_DATA if it is not an analysis. On success the caller frees *a with
+ * analysis_free. */
 MUST_CHECK enum status analysis_read(const char *path, struct analysis *a);
 
 /* Writes the file `path` atomically; the same analysis gives the same bytes. */

@@ -32,7 +32,7 @@ struct follow {
     bool open[ROWS_FILES];
     struct sight info, summary, outcome, file[ROWS_FILES];
     uint64_t heard_ns;   /* when a new record was last read */
-    double quiet_before; /* seconds without a new record that had passed when heard_ns was set */
+    double quiet_before; /* at the time heard_ns: seconds since the last record was written */
 };
 
 static enum status look(const struct follow *f, const char *file, struct sight *out)

@@ -18,15 +18,15 @@ struct journal {
 };
 
 /* Opens `path` for appending. Removes a partial last line, and nothing else. Creates a missing
- * file. Fails if the file is a symbolic link or otherwise not regular. */
+ * file. Fails if `path` is a symbolic link, or another file that is not regular. */
 MUST_CHECK enum status journal_open(struct journal *j, const char *path);
 
 /* Appends `size` bytes of whole lines. The failure that it returns may be a failure to write an
  * earlier line. */
 MUST_CHECK enum status journal_write(struct journal *j, const char *lines, size_t size);
 
-/* Appends `value`, which it takes over, as a line of at most LINE_MAX_BYTES (base/lines.h); `flags`
- * are jansson's. */
+/* Appends `value` as a line of at most LINE_MAX_BYTES (base/lines.h), and takes ownership of
+ * `value`. `flags` are jansson's. */
 MUST_CHECK enum status journal_write_json(struct journal *j, json_t *value, size_t flags);
 
 /* Writes all lines to the operating system, and with `durable` waits until they are on disk. */

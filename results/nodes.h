@@ -53,6 +53,6 @@ const struct node_value *node_find(const struct node_row *node, const char *metr
 
 void nodes_free(struct nodes *nodes); /* zeroed: no effect */
 
-/* Writes each member of `nodes`, {name: {"node": name, ...}}, as an object on one line. The file is
- * written atomically. */
+/* Writes a line for each member of `nodes`, {name: {"node": name, ...}}: the object of that node.
+ * The file is written atomically. */
 MUST_CHECK enum status nodes_write(const json_t *nodes, const char *path);

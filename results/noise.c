@@ -33,7 +33,8 @@ enum status noise_of_steps(const struct run *run, struct noise *noise)
     return STATUS_OK;
 }
 
-/* Adds "8.1 % <words>" and returns true if `share` exceeds `bound`; NaN does not exceed it. */
+/* If `share` exceeds `bound`, adds "8.1 % <words>" to `text` and returns true. A NaN does not
+ * exceed the bound. */
 static bool add_sign(char text[NOISE_TEXT_MAX], double share, double bound, const char *words)
 {
     if (!(share > bound))

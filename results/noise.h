@@ -8,9 +8,9 @@
  *              More than NOISE_FAR_SHARE of the steps would move the percentiles 5 and 95 that are
  *              recorded.
  *   steal      the share of the host's processor time that the hypervisor gave to other guests. The
- *              bound is a third of the loss of 3 % that `compare` does not accept.
- *   others     the share of the host's processor time that other processes used. The bound is a
- *              tenth, as for a straggler.
+ *              bound is 1 %, a third of the smallest loss of throughput that `compare` reports (3
+ * %). others     the share of the host's processor time that other processes used. The bound is 10
+ * %, as for a straggler.
  *
  * The load averages and the preemptions are recorded but not judged, since both count the run's own
  * threads. Short runs are not judged either: the kernel counts time in ticks of 10 ms, and one far
@@ -40,7 +40,8 @@ struct host_noise {
 struct noise {
     struct host_noise host;
     int64_t steps;    /* steps after warm-up */
-    double far_share; /* share of these steps that are far; NaN: there are no steps */
+    double far_share; /* share of the steps after warm-up that are far; NaN: there are no such
+                       * steps */
 };
 
 /* Computes the share of far steps among the steps of a run after warm-up. Sets noise->steps and

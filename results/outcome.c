@@ -114,8 +114,8 @@ enum status outcome_process(json_t **out)
                     "system", system);
 }
 
-/* Returns RUN_ALIVE if the process of the last attempt still runs, else RUN_GONE; RUN_UNKNOWN if it
- * ran on another system. */
+/* Returns RUN_ALIVE if the process of the last attempt still runs, else RUN_GONE; RUN_UNKNOWN if
+ * the attempt ran on another system. */
 static enum run_state look_for_process(const struct run *run)
 {
     char system[PROCESS_TEXT_MAX];

@@ -22,7 +22,7 @@ enum cell { CELL_TEXT, CELL_COUNT, CELL_REAL };
 struct column {
     const char *name;
     enum cell cell;
-    size_t offset; /* offset in struct published_series; point[0] receives the numbers of the row */
+    size_t offset; /* offset in struct published_series; numbers of the row belong in point[0] */
     double max;
     bool required; /* the column is in every file, and its cells are never empty */
 };

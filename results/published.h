@@ -19,8 +19,8 @@ struct published_point {
     double images_per_s; /* throughput of all GPUs, without validation and checkpoints */
     double train_time_s; /* seconds of the whole training */
     double top1, top5;   /* accuracy of validation at the end, percent */
-    double efficiency;   /* throughput per GPU, in percent of that of the first row; only if the
-                          * source states it */
+    double efficiency;   /* throughput per GPU, in percent of the first row's; NaN unless the source
+                          * states it */
 };
 
 /* The results of one study on one system; the number of GPUs varies. */
@@ -48,7 +48,8 @@ struct published {
 MUST_CHECK enum status published_load(const char *path, struct published *out);
 void published_free(struct published *p);
 
-/* Finds the series of that name. STATUS_USAGE if there is none; the message lists the names. */
+/* Finds the series named `name`. STATUS_USAGE if there is none; the message lists the names of all
+ * series. */
 MUST_CHECK enum status published_find(const struct published *p, const char *name,
                                       const struct published_series **out);
 

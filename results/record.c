@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Longest time after recording a step until another process can read it. */
+/* Longest time from the recording of a step until other processes can read the step. */
 #define FLUSH_NS UINT64_C(1000000000)
 
 struct record {
@@ -32,7 +32,8 @@ struct record {
     struct journal ranks;     /* open if this or an earlier attempt has several ranks */
     struct journal telemetry; /* open from the first sample on */
     int64_t samples;          /* number of samples so far, over all attempts */
-    int64_t n_ranks;          /* ranks with records of their own; 0 if there is only one rank */
+    int64_t n_ranks;          /* number of ranks whose records are written; 0 if there is only one
+                               * rank */
     int64_t attempt;          /* number of this attempt, from 0 */
     uint64_t opened_ns, flushed_ns;
     double elapsed_before; /* seconds of earlier attempts */
@@ -40,7 +41,8 @@ struct record {
     const struct record_observer *observer;
     pthread_mutex_t fresh_lock; /* protects n_fresh and `fresh`, which the training and the
                                  * telemetry thread use */
-    int n_fresh;                /* rows of the last sample not yet passed to the observer */
+    int n_fresh;                /* rows of the last sample, if not yet passed to the observer; else
+                                 * 0 */
     struct telemetry_record fresh[TELEMETRY_DEVICES_MAX];
     bool finished;
 };
@@ -324,7 +326,8 @@ enum status record_rank(struct record *r, const struct rank_record *rank)
     return journal_write(&r->ranks, line, schema_format(&rank_schema, &row, line));
 }
 
-/* The file is opened at the first sample, so that a run without samples has no such file. */
+/* telemetry.jsonl is opened at the first sample, so that a run without samples does not have that
+ * file. */
 enum status record_telemetry(struct record *r, const struct telemetry_record *row, int n)
 {
     char line[SCHEMA_LINE_MAX], path[4096];
@@ -344,7 +347,7 @@ enum status record_telemetry(struct record *r, const struct telemetry_record *ro
     }
     r->n_fresh = n;
     pthread_mutex_unlock(&r->fresh_lock);
-    for (int i = 0; i < n; i++) /* only this thread writes these files */
+    for (int i = 0; i < n; i++) /* unlocked: only this thread writes `fresh` and the file */
         TRY(journal_write(&r->telemetry, line,
                           schema_format(&telemetry_schema, &r->fresh[i], line)));
     r->samples++;

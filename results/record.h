@@ -43,7 +43,7 @@ struct run_info {
     int argc;
     char *const *argv;
     uint64_t seed;
-    const char *device;      /* one line, from struct backend's describe */
+    const char *device;      /* one line of text, from the `describe` function of struct backend */
     const json_t *config;    /* object: every setting, defaults included. Plots label a run by its
                               * "arch", "batch_size" and "precision" */
     const json_t *libraries; /* object of versions: {"oneDNN": "2.6.3"}; NULL: none */
@@ -73,9 +73,9 @@ MUST_CHECK enum status record_resume(const char *dir, const struct run_info *inf
 MUST_CHECK enum status record_step(struct record *record, const struct step_record *step);
 MUST_CHECK enum status record_epoch(struct record *record, const struct epoch_record *epoch);
 
-/* Appends one rank's record of an epoch, rank 0 first. The epoch is the one that is recorded next,
- * or the one in which the run ends. Readers ignore an epoch in which a rank is missing.
- * STATUS_INVALID for a rank that run_info's `ranks` does not list. */
+/* Appends one rank's record of an epoch. Call it for rank 0 first. The epoch is the one that is
+ * recorded next, or the one in which the run ends. Readers ignore an epoch in which a rank is
+ * missing. STATUS_INVALID for a rank that run_info's `ranks` does not list. */
 MUST_CHECK enum status record_rank(struct record *record, const struct rank_record *rank);
 
 /* Appends one sample of the devices and writes it to the operating system: `n` rows, ascending by
@@ -87,8 +87,8 @@ MUST_CHECK enum status record_telemetry(struct record *record, const struct tele
  * resumed run has all steps of its checkpoint. */
 MUST_CHECK enum status record_sync(struct record *record);
 
-/* Appends an event, {"event": KIND, ...}, which is taken over, to the steps' file. Readers ignore
- * kinds that they do not know. */
+/* Appends an event, {"event": KIND, ...}, to the steps' file, and takes ownership of `event`.
+ * Readers ignore kinds that they do not know. */
 MUST_CHECK enum status record_event(struct record *record, json_t *event);
 
 /* Returns the number of times so far that record_step or record_epoch has written to the operating

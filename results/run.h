@@ -34,7 +34,7 @@ struct run {
                           * steps before it; 0 for the first attempt} */
     int64_t resumes;     /* attempts after the first */
     int64_t checkpoints; /* number of checkpoints written over all attempts, as far as recorded */
-    double elapsed;      /* elapsed seconds over all attempts, up to the last line */
+    double elapsed;      /* elapsed seconds over all attempts, up to the last recorded line */
 };
 
 /* Returns whether there is a run in this folder. */

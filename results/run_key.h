@@ -7,5 +7,5 @@ enum { RUN_KEY_SIZE = 1024 };
 
 /* Writes as JSON the settings that affect a run's results, except the seed. Runs with equal keys
  * are repeats of one experiment. If an older record lacks a setting, writes the setting's default.
- * The number of images identifies the data set, because its folder may have moved. */
+ * The data set is identified by its number of images, because its folder may have moved. */
 void run_key(const struct run *run, char *out, size_t size);

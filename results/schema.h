@@ -88,8 +88,9 @@ struct epoch_record {
                                                * 0 */
     double energy_j; /* energy of all devices while training, in this attempt only; 0: not measured,
                       * and no column */
-    double joules_per_image; /* energy_j per image trained in that time; no column when 0 */
-    /* Fetched from storage while training, in this attempt only; NaN: not known, no columns. */
+    double joules_per_image; /* energy_j divided by the number of images trained in the same
+                              * time; no column when 0 */
+    /* The reads from storage while training, in this attempt only. NaN: not known, no column. */
     double storage_bytes;  /* bytes fetched by the processes of all ranks (/proc/self/io) */
     double device_bytes;   /* bytes read from the data's block device on rank 0's host, by all
                             * processes (/proc/diskstats) */
@@ -111,12 +112,12 @@ struct rank_record {
     double comm_s, comm_busy_s;
     double optimizer_s;
     double total_s;
-    double energy_j;      /* energy of its own devices; 0: not measured, and no column */
+    double energy_j;      /* energy of the rank's own devices; 0: not measured, and no column */
     double storage_bytes; /* bytes as in struct epoch_record, of the rank's own process */
-    /* The time of a step without communication: its median over the steps, and its median absolute
-     * deviation. No columns when 0. */
+    /* The time of a step without communication: the median over the steps, and the median absolute
+     * deviation from it. No columns when 0. */
     double own_median_s, own_mad_s;
-    /* The medians of the parts of that time. No column when 0. */
+    /* The medians of the parts of a step without communication. No column when 0. */
     double data_median_s, h2d_median_s, forward_median_s, backward_median_s, optimizer_median_s;
 };
 
@@ -153,8 +154,8 @@ enum throttle {
     THROTTLE_IDLE = 1,
     THROTTLE_CLOCKS_SETTING = 2, /* the user or the system has set lower clocks */
     THROTTLE_POWER_CAP = 4,
-    THROTTLE_HARDWARE = 8, /* the hardware has reduced the clock because of heat or power, see
-                            * below */
+    THROTTLE_HARDWARE = 8, /* the hardware has reduced the clock because of heat
+                            * (THROTTLE_HARDWARE_HEAT) or power (THROTTLE_POWER_BRAKE) */
     THROTTLE_SYNC_BOOST = 16,
     THROTTLE_HEAT = 32,
     THROTTLE_HARDWARE_HEAT = 64,
@@ -174,7 +175,8 @@ struct field {
     const char *name;
     enum field_type type;
     bool optional; /* left out when 0; a missing column reads as 0 */
-    size_t offset; /* offset of the struct member: int64_t, double, double, char[], bool */
+    size_t offset; /* offset of the struct member; in the order of enum field_type, its type is
+                    * int64_t, double, double, char[] or bool */
     double min, max;
     size_t size; /* bytes of a text member */
 };

@@ -61,8 +61,8 @@ struct coverage {
     int64_t step;
 };
 
-/* Returns the seconds of [from, to] that lie within steps, and adds the images trained in them to
- * *images. Successive calls must have ascending times. */
+/* Returns how many seconds of [from, to] lie within steps, and adds the images trained in these
+ * seconds to *images. Successive calls must have ascending times. */
 static double cover(struct coverage *c, double from, double to, double *images)
 {
     double seconds = 0;
@@ -108,8 +108,8 @@ static bool has_ranks(const struct run *run)
     return false;
 }
 
-/* Returns the energy of the epochs whose records have it. joules_per_image is NaN if no record has
- * it. */
+/* Returns the energy of the epochs whose records contain one. joules_per_image is NaN if no record
+ * contains an energy. */
 static struct energy epochs_energy(const struct run *run)
 {
     struct energy sum = {0};

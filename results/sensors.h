@@ -13,15 +13,15 @@ const char *throttle_word(uint32_t bit);
 
 struct energy {
     double joules_per_image; /* NaN: not measured */
-    double joules;           /* joules used while training, as far as there are samples */
-    double images;           /* trained in that time */
+    double joules;           /* joules used in the periods of training that have samples */
+    double images;           /* images trained in the same periods */
 };
 
 /* Returns the energy of all devices during training. Power is taken as constant between two samples
- * of a counter. Only the time within steps counts, not the time of validation, checkpoints and
- * pauses. Only the devices of rank 0 have samples. The energy of several ranks is therefore taken
- * from the epochs' records, which sum the counters of all ranks. NaN if a device's energy was not
- * measured. */
+ * of an energy counter. Only the time within steps counts, not the time of validation, checkpoints
+ * and pauses. Only the devices of rank 0 have samples. The energy of several ranks is therefore
+ * taken from the epochs' records, which sum the counters of all ranks. NaN if a device's energy was
+ * not measured. */
 struct energy energy_of(const struct run *run);
 
 /* Appends an object to `list` for each device of run->telemetry, as in sensors_add's "telemetry";
@@ -35,5 +35,5 @@ MUST_CHECK enum status sensors_devices(const struct run *run, json_t *list);
  *              ecc_uncorrected: increase during the run, throttled: {name: share of the samples}}
  * Of several ranks, only rank 0's samples are on disk. The summary.json that the run itself wrote
  * has the devices of all ranks under "telemetry", each with its rank, host and index (its number on
- * the host); for ranks other than 0 they cover the last attempt only. */
+ * the host); the values of ranks other than 0 cover the last attempt only. */
 MUST_CHECK enum status sensors_add(const struct run *run, json_t *into);

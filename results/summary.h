@@ -9,9 +9,9 @@
  *   images_per_s_wall  training images / the whole elapsed time, with validation, checkpoints and
  *                      waiting
  *   step_s             {data, h2d, forward, backward, comm, comm_busy, optimizer, total}: medians;
- *                      if there was communication, also "comm_hidden": the share that backward
- *                      hid, 1 - comm / comm_busy within 0..1, median over the steps that
- *                      communicated
+ *                      if there was communication, also "comm_hidden": the share of the
+ *                      communication that overlapped with the backward pass, 1 - comm / comm_busy
+ *                      clipped to 0..1, median over the steps that communicated
  *   io                 {bytes_per_s, files_per_s, decode_ms}: of the loaders, over the training
  *                      time; and storage_bytes_per_s, device_bytes_per_s, cached_percent as in
  *                      struct epoch_record, if known (the run adds them where no

@@ -258,7 +258,7 @@ static enum status unreadable(const char *path, const char *key, const char *tex
                        text ? "damaged" : "missing");
 }
 
-/* Reads the number of `key` in the metadata, in base 10 or 16. */
+/* Reads the number that the metadata have under `key`, in base 10 or 16. */
 static enum status read_count(const char *path, const struct safetensors *f, const char *key,
                               int base, uint64_t *out)
 {
@@ -351,8 +351,8 @@ static enum status read_batch(const char *path, const struct safetensors *f,
     TRY(read_position(path, f, "world_size", &then));
     if (then < 1 || then > 1 << 20)
         return no_sense(path, "world_size");
-    /* Each rank of that run may have had one batch more, because of padding or without
-     * --drop-last. */
+    /* Each rank of the run that wrote the checkpoint may have had one batch more, because of
+     * padding, or because --drop-last was not given. */
     int64_t spare = then == id->ranks ? 1 : 2 + 2 * (then / id->ranks);
     if (s->batch > INT64_MAX / (1 << 21))
         return no_sense(path, "batch");

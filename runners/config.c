@@ -56,7 +56,7 @@ static enum status read_milestones(const char *text, int64_t epoch, int *passed)
     return STATUS_OK;
 }
 
-/* Refuses settings of validation and checkpoints that exclude each other. */
+/* Fails if two settings of validation, or two settings of checkpoints, exclude each other. */
 static enum status check_outputs(const struct train_config *c)
 {
     if (c->training_only && (c->evaluate || c->desired_acc > 0 || c->val_every > 0))

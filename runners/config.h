@@ -25,10 +25,10 @@ enum on_nan { ON_NAN_STOP, ON_NAN_CONTINUE };
  * where `images` is the number of images of a step, over all devices and ranks. */
 enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 
-/* Strings belong to the caller and must outlive the run. Settings that pytorch/examples' imagenet
- * also has have the defaults of that program. */
+/* Strings belong to the caller and must outlive the run. If pytorch/examples' imagenet also has a
+ * setting, the default is that program's. */
 struct train_config {
-    const char *data; /* folder with train/ and val/; NULL with dummy */
+    const char *data; /* folder with train/ and val/; NULL if `dummy` is set */
     const char *arch;
     const char *out;     /* folder of the run; NULL: the first free runs/<arch>-NNN. If this folder
                           * already has a run and `evaluate` is set: the first free
@@ -52,17 +52,19 @@ struct train_config {
     int accumulate;              /* micro-batches per optimizer step */
     bool sync_bn;                /* batch norm computes its statistics over all devices and ranks */
     double comm_timeout;         /* seconds to wait for another rank; 0: no limit */
-    double join_timeout;         /* seconds for all processes of an MPI job to start; 0, or
-                                    comm_timeout 0: no limit */
-    int workers;                 /* loader threads */
-    int classes;                 /* number of classes with dummy; else the data set determines it */
+    double join_timeout;         /* time limit for all processes of an MPI job to start, seconds; no
+                                  * limit if this or comm_timeout is 0 */
+    int workers;                 /* number of loader threads */
+    int classes;                 /* number of classes if `dummy` is set; else the data set
+                                  * determines it */
     int image_size;
-    int batch;     /* images of one process's batch, over all its devices */
+    int batch;     /* number of images in one process's batch, over all its devices */
     int val_batch; /* 0: same as batch */
     int epochs;
-    int start_epoch;    /* number of the first epoch; -1: the checkpoint's, or 0 without one */
+    int start_epoch;    /* number of the first epoch; -1: the checkpoint's epoch, or 0 without a
+                         * checkpoint */
     int64_t steps;      /* stop after this many optimizer steps; 0: no limit */
-    double desired_acc; /* the run stops once validation top-1 reaches this, in percent; 0: no
+    double desired_acc; /* the run stops once validation top-1 reaches this percentage; 0: no
                          * limit */
     double lr, momentum, weight_decay;
     double norm_weight_decay; /* weight decay of batch norm's parameters and of biases; -1: the same
@@ -79,7 +81,7 @@ struct train_config {
                                 * every lr_step epochs */
     double lr_gamma;
     double lr_power, lr_end; /* parameters of SCHEDULE_POLY; lr_power 0 means 2 */
-    double warmup_epochs;    /* linear warm-up from 0, in epochs */
+    double warmup_epochs;    /* length of the linear warm-up from 0, in epochs */
     int print_freq;
     bool quiet; /* no progress is printed */
     uint64_t seed;
@@ -100,32 +102,36 @@ struct train_config {
     bool drop_last;
     int64_t max_bad_images;
     double telemetry;     /* seconds between samples of the devices' sensors; 0: none */
-    int64_t warmup_steps; /* number of first steps that the statistics of throughput leave out; 0:
-                           * the default (run_warmup) */
-    int val_every;        /* interval in epochs, 0 means 1; the last epoch is always validated */
+    int64_t warmup_steps; /* number of steps at the beginning that the statistics of throughput
+                           * leave out; 0: the default (run_warmup) */
+    int val_every;        /* interval of validations in epochs, 0 means 1; the last epoch is always
+                           * validated */
     bool training_only;   /* no validation, and no validation images are needed */
-    int checkpoint_every; /* interval in epochs, 0 means 1; the last epoch always has a
-                           * checkpoint */
+    int checkpoint_every; /* interval of checkpoints in epochs, 0 means 1; the last epoch always has
+                           * a checkpoint */
     int keep_checkpoints; /* number of checkpoints of epoch ends that are kept in addition to the
                            * newest two; 0: none */
     bool no_checkpoint;   /* write no weights at all */
-    const char *on_save;  /* command for a shell, run after saves (runners/on_save.h); NULL: none */
-    double on_save_timeout;     /* limit of a run of that command in seconds */
-    const char *on_save_helper; /* this process does not train, but runs the command for rank 0 of
-                                 * the run in this folder; NULL: this process trains */
-    int64_t check_replicas;     /* interval in steps; 0: only at epoch ends and checkpoints */
-    int64_t checkpoint_steps;   /* interval in steps, in addition to epoch ends; 0: only at epoch
-                                 * ends */
+    const char *on_save;  /* shell command that is run after saves (runners/on_save.h); NULL:
+                           * none */
+    double on_save_timeout;     /* time limit of one run of `on_save`, seconds */
+    const char *on_save_helper; /* folder of a run: this process does not train, but runs `on_save`
+                                 * for rank 0 of that run; NULL: this process trains */
+    int64_t check_replicas;     /* interval, in steps, of the check that all replicas are equal; 0:
+                                 * only at epoch ends and checkpoints */
+    int64_t checkpoint_steps;   /* interval of checkpoints in steps, in addition to those at epoch
+                                 * ends; 0: only at epoch ends */
     const struct record_observer *observer; /* observer of the run's record; NULL: none */
     /* The ladder with the rungs that failed in an earlier process of this run. A failing run sets
-     * `restart` if it can start again in another process with this ladder. NULL: it cannot. */
+     * `restart` if it can start again in another process with this ladder. NULL: the run cannot
+     * start again. */
     struct ladder *ladder;
 };
 
 /* The normalisation of images: torchvision's values for ImageNet, in units of pixel/255. */
 extern const float train_image_mean[3], train_image_std[3];
 
-/* Sets *p to the policy of `precision` and `keep_batchnorm`. */
+/* Sets *p to the precision policy that `precision` and `keep_batchnorm` select. */
 MUST_CHECK enum status train_config_policy(const struct train_config *c, struct policy *p);
 
 /* Returns whether the loss is scaled: as `scaling` requires or, if `scaling` is -1, as the policy
@@ -146,7 +152,8 @@ struct train_setting {
     bool graphs;         /* the device replays recorded graphs of operations */
     bool emulated;       /* the device rounds to 16-bit types instead of computing in them */
     const char *comm;    /* transport of gradients; NULL: none */
-    const struct inject *inject; /* after inject_settle; NULL: no fault is injected */
+    const struct inject *inject; /* the faults, completed by inject_settle; NULL: no fault is
+                                  * injected */
 };
 
 /* Returns the number of images of an optimizer step, over all ranks. */
@@ -159,7 +166,7 @@ double train_config_lr_factor(const struct train_config *c, int ranks);
  * `steps_per_epoch` steps:
  *   warm-up  lr * (step + 1) / (warmup_epochs * steps_per_epoch)   while that is below lr
  *   step     lr * gamma ^ floor(epoch / lr_step)                   (torch's StepLR), or with
- *            lr_milestones lr * gamma ^ (milestones up to epoch)   (MultiStepLR)
+ *            lr_milestones lr * gamma ^ (number of milestones <= epoch)   (MultiStepLR)
  *   cosine   lr * (1 + cos(pi * t)) / 2; t: the completed fraction of the steps after warm-up
  *   poly     (lr - lr_end) * (1 - t) ^ power + lr_end              (MLPerf's; PolynomialLR) */
 double train_config_lr(const struct train_config *c, int64_t step, int64_t steps_per_epoch);

@@ -11,5 +11,6 @@
  * message. */
 MUST_CHECK enum status divergence_check_loss(double loss, const char *what, ...) PRINTF_LIKE(2, 3);
 
-/* Extends this thread's message of STATUS_DIVERGED to the one line that the user sees. */
+/* Adds the precision, and what the user can change, to this thread's message of STATUS_DIVERGED.
+ * The message remains one line. */
 MUST_CHECK enum status divergence_explain(const struct session *s);

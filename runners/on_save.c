@@ -18,7 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Shortest interval between requests after saves of records only. */
+/* A save of records without a checkpoint sends a request only if this time, in nanoseconds, has
+ * passed since the last request. */
 #define RECORDS_NS UINT64_C(10000000000)
 
 struct on_save {

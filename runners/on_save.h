@@ -21,8 +21,8 @@ struct on_save;
 struct on_save_config {
     const char *command; /* run by a shell; {} becomes the run's folder */
     const char *dir;     /* the run's folder */
-    double limit_s;      /* limit of a run of the command, and of the wait for it at the end of
-                          * training; 1 or more */
+    double limit_s;      /* time limit of a run of the command, and of the wait at the end of
+                          * training for the last run; seconds, at least 1 */
 };
 
 /* Starts the helper. All strings must outlive it. */

@@ -42,7 +42,7 @@ static bool take_requests(struct server *s)
 
 /* Waits for `ms` milliseconds or, if `ms` is -1, for a request. Returns false if rank 0 has ended.
  * Ignores signals: a batch system may send them to this process too, but rank 0 handles them, and
- * then requests the last run. */
+ * then requests the last run of the command. */
 static bool wait_for_request(struct server *s, int ms)
 {
     struct pollfd p[2] = {{.fd = SOCKET, .events = POLLIN},

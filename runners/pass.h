@@ -11,7 +11,8 @@ struct pass_result {
     double seconds;
     double joules; /* energy used by the devices; NaN: not measured */
     struct io_stats io;
-    struct storage_bytes storage; /* fetched in a training pass by this process, or by all ranks */
+    struct storage_bytes storage; /* bytes that this process fetched in a training pass; rank 0 then
+                                   * sets .process to the sum over all ranks */
 };
 
 /* Returns STATUS_MISMATCH unless batches [first, end) of a pass contained exactly the expected

@@ -31,8 +31,8 @@ struct progress {
 void progress_begin(struct progress *p, FILE *out, const char *title, int64_t batches,
                     int64_t first, int print_freq);
 
-/* The values of a batch. `weight`: the number of images by which it counts in the means of loss and
- * accuracy. */
+/* The values of a batch. `weight` is the number of images that the batch contributes to the means
+ * of loss and accuracy. */
 struct progress_values {
     double time_s, data_s, loss, top1, top5;
     int64_t images, weight;

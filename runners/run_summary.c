@@ -21,7 +21,7 @@ static void run_summary_world(const struct session *s)
         fprintf(s->out, ", gradients in %d bucket%s over %s", engine_buckets(s->engine),
                 engine_buckets(s->engine) == 1 ? "" : "s", world_network(&s->world));
     fprintf(s->out, "\n");
-    /* If the devices exchange gradients without host memory, prints by which transport. */
+    /* If the devices exchange gradients without host memory, prints the transport. */
     if (s->devices.backend->asynchronous && engine_comm_name(s->engine)) {
         const char *why = engine_comm_why(s->engine);
         fprintf(s->out, "gradients between devices: %s%s%s%s\n", engine_comm_name(s->engine),
@@ -74,7 +74,7 @@ static void say_time(const struct session *s, const struct run *run)
         fprintf(s->out, ", top-1 %g %% not reached", s->config->desired_acc);
 }
 
-/* Prints the totals of the run: throughput, from its summary, accuracy and time. */
+/* Prints the run's totals: throughput (from the summary), accuracy and time. */
 static void say_end(const struct session *s, const struct run *run, const json_t *summary)
 {
     const json_t *median = json_object_get(json_object_get(summary, "images_per_s"), "median");

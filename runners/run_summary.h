@@ -1,5 +1,5 @@
-/* Internal to runners/: the lines printed before training and after a completed run, and its
- * summary. */
+/* Internal to runners/: the lines printed before training and after a completed run, and the
+ * summary of the run. */
 #pragma once
 
 #include "runners/session.h"

@@ -118,7 +118,7 @@ MUST_CHECK enum status session_leave_rung(struct session *s, enum status st);
 MUST_CHECK enum status session_share_graphs(struct session *s);
 
 /* Moves the run to a rung without graphs, with a warning, if a device has stopped using graphs
- * since the last call. The run continues with the same bits. */
+ * since the last call. The results of the run stay the same bit for bit. */
 void session_watch_graphs(struct session *s);
 
 /* --- Weights and state, loaded and saved (session_checkpoint.c) --- */

@@ -264,8 +264,8 @@ enum status session_saved_records(struct session *s, bool now)
     return on_save_request(s->on_save, s->record, s->state.step, false, now);
 }
 
-/* The other ranks wait until rank 0 has finished this. Rank 0 waits at most half of comm_timeout
- * for the command, so that the other ranks do not take rank 0 for lost. */
+/* The other ranks wait until rank 0 has finished this function. Rank 0 waits at most half of
+ * comm_timeout for the command, so that the other ranks do not take rank 0 for lost. */
 enum status session_end_saves(struct session *s)
 {
     double wait_s = s->config->on_save_timeout, patience_s = s->config->comm_timeout / 2;

@@ -308,8 +308,8 @@ enum status session_close(struct session *s, enum status st)
     telemetry_close(s->telemetry);
     rank_samples_free(&s->samples);
     expected_close(s->expected);
-    engine_idle(s->engine); /* waits, because the engine may still be reading batches; if the device
-                             * is broken, this fails too */
+    engine_idle(s->engine); /* waits, because the engine may still be reading batches; on a broken
+                             * device, the wait ends early */
     loader_close(s->train_loader);
     loader_close(s->val_loader);
     engine_close(s->engine);

@@ -56,8 +56,9 @@ struct step_queue {
 /* Starts an empty queue at the position of the session's state. */
 void step_queue_begin(struct step_queue *q, const struct session *s);
 
-/* Begins a step on the next batch, or on the next few with accumulation. The queue must not be
- * full: q->n <= engine_lag(). `since` is the time at which the host last ended a step. */
+/* Begins a step on the next batch or, with gradient accumulation, on the next few batches. The
+ * queue must not be full: q->n <= engine_lag(). `since` is the time at which the host last ended a
+ * step. */
 MUST_CHECK enum status step_begin(struct session *s, struct step_queue *q, double since);
 
 /* Waits for the oldest step, advances the session's state and describes the step. If only the

@@ -77,8 +77,8 @@ static void count_times(struct session *s, int64_t index, struct step_record *re
     }
 }
 
-/* Sets the median time of this rank's steps without communication. The median is over the steps of
- * the epoch that this process ran, from step `first` on. */
+/* Sets the median of the times without communication of this rank's steps. Only the steps of the
+ * epoch that this process ran are counted: those from step `first` on. */
 static enum status typical_time(struct session *s, int64_t first)
 {
     struct rank_record *spent = &s->spent;
@@ -291,8 +291,8 @@ static enum status judge_epoch(struct session *s, struct pass_result *val)
 
 /* Validates, keeps the best weights, writes the checkpoint for the next epoch's start, and records
  * the epoch. The record is written after the checkpoint's temporary file, so that the record
- * includes the time to write that file. It is written before the temporary file replaces the old
- * checkpoint, so that no epoch is lost. */
+ * includes the time to write that file. The record is also written before the temporary file
+ * replaces the old checkpoint, so that no epoch is lost. */
 static enum status finish_epoch(struct session *s, struct pass_result *train,
                                 const struct stats *rate)
 {

@@ -21,7 +21,8 @@ const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
                                                   .compute_share = 0.50,
                                                   .noise = 0.20};
 
-/* Copies the number at `offset` of each sample that has it; returns how many were copied. */
+/* For each sample that has the number at `offset`, copies the number to `values`. Returns how many
+ * numbers were copied. */
 static int64_t collect(const struct study_result *r, size_t offset,
                        double values[ANALYSIS_MAX_REPEATS])
 {

@@ -13,7 +13,7 @@ struct study_result {
     int64_t n;                                        /* number of complete repeats */
     struct study_sample sample[ANALYSIS_MAX_REPEATS]; /* (n) */
     int64_t failed;                                   /* number of failed repeats */
-    char reason[ANALYSIS_TEXT_SIZE];                  /* of the last failure; "": none */
+    char reason[ANALYSIS_TEXT_SIZE];                  /* reason of the last failure; "": none */
 };
 
 /* Bottleneck thresholds, as fractions. */
@@ -22,16 +22,17 @@ struct study_thresholds {
     double data_share;    /* fraction of a step spent waiting for the loader */
     double comm_loss;     /* throughput per device lost, relative to a single device */
     double comm_share;    /* fraction of a step spent in exposed communication */
-    double behind;        /* excess of a rank's own time over the median of the others */
+    double behind;        /* excess of a rank's own time over the median of the other ranks'
+                           * times */
     double compute_share; /* fraction of a step spent in forward pass, backward pass and
                            * optimizer */
     double noise; /* width of the interval of images/s, divided by the median; a cell that reaches
-                   * it gets a warning in its evidence, and keeps its verdict */
+                   * this threshold gets a warning in its evidence, and keeps its verdict */
 };
 extern const struct study_thresholds study_thresholds;
 
-/* Analyses `result`, one per cell of the plan. Fills in all of *a except `command` and `machine`,
- * which are left empty. The caller frees with analysis_free. */
+/* Analyses the results of all cells: result[i] belongs to cell i of the plan. Fills in all of *a
+ * except `command` and `machine`, which are left empty. The caller frees with analysis_free. */
 MUST_CHECK enum status study_analyse(const struct study_plan *plan,
                                      const struct study_result *result, struct analysis *a);
 

@@ -59,7 +59,8 @@ static enum status add_data(const struct study_data *d, const char *dir, struct 
     return words_add_flag(w, "--dummy-val", "%" PRId64, d->val);
 }
 
-/* Adds the devices of one process: "cpu:2" shares cores, GPUs are listed by index. */
+/* Adds the devices of one process: "cpu:2" is two devices that share the cores; for GPUs, their
+ * indices are listed, as in "cuda:0,1". */
 static enum status add_devices(const struct study_plan *plan, const struct study_cell *c,
                                struct words *w)
 {

@@ -60,9 +60,8 @@ static const struct analysis_cell *synthetic_partner(const struct trial *tr)
     return NULL;
 }
 
-/* The cell that has one device and the same batch per device; NULL: there is none, or it has no
- * result.
- */
+/* The cell that has one device and the same batch per device as the judged cell; NULL: there is
+ * none, or it has no result. */
 static const struct analysis_cell *single_partner(const struct trial *tr)
 {
     const struct analysis_cell *c = tr->cell;
@@ -114,7 +113,7 @@ static bool slow_rank(struct trial *tr)
 {
     struct analysis_cell *c = tr->cell;
     int64_t times = 0;
-    double noise = 0; /* the least noise of the runs with this slowest rank */
+    double noise = 0; /* the least noise of the runs whose slowest rank is c->slowest_rank */
     const struct study_sample *last = NULL;
     for (int64_t i = 0; i < tr->result->n; i++)
         if (tr->result->sample[i].slowest_rank == c->slowest_rank) {

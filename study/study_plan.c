@@ -131,7 +131,7 @@ static json_t *cell_json(const struct study_cell *c)
                      (json_int_t)c->batch);
 }
 
-/* The command as a line for a shell, which the caller frees. */
+/* Sets *line to the command as one line for a shell; the caller frees *line. */
 static enum status command_line(const struct study_plan *plan, const struct study_run *run,
                                 const char *dir, char **line)
 {

@@ -25,6 +25,6 @@ void study_progress_end(struct study_progress *p, const struct study_run *run,
                         const struct process_end *end, bool done);
 void study_progress_free(struct study_progress *p); /* no-op on a zeroed struct */
 
-/* Prints a line; if not `stays`, the next line replaces it, and it is printed only on a terminal.
- * `out` NULL: silent. */
+/* Prints a line. If `stays` is false, the line is printed only on a terminal, and the next line
+ * replaces it. If `out` is NULL, nothing is printed. */
 void study_say(FILE *out, bool terminal, bool stays, const char *text);

@@ -16,13 +16,13 @@
 #include <unistd.h>
 
 enum {
-    CONNECT_SECONDS = 10, /* of ssh */
+    CONNECT_SECONDS = 10, /* time limit for ssh to connect */
     ASK_SECONDS = 60,     /* time limit for a host's answer: loading a GPU driver may take
                            * seconds */
     ANSWER_MAX = 1 << 20,
 };
 
-/* What the wanted runs need. */
+/* The resources that the wanted runs need. */
 struct needs {
     int64_t ranks;   /* most ranks of a run */
     int64_t devices; /* most devices of a process */
@@ -99,8 +99,8 @@ static int count_gpus(const char *path)
     return n;
 }
 
-/* Runs `ampscale info --json`, on a host by ssh (NULL: here). Sets *gpus to the number of usable
- * GPUs, or to -1 if there was no answer; `end` then has the reason. */
+/* Runs `ampscale info --json` on `host` by ssh or, if `host` is NULL, on this machine. Sets *gpus
+ * to the number of usable GPUs, or to -1 if there was no answer; `end` then has the reason. */
 static enum status ask(struct check *c, const char *host, int *gpus, struct process_end *end)
 {
     char out[64], log[64];
@@ -154,7 +154,8 @@ static enum status check_place(struct check *c, const char *host, int64_t needed
     return STATUS_OK;
 }
 
-/* Checks the hosts that the largest run uses; the first host also runs the cells of one process. */
+/* Checks the hosts that the largest run uses; the first host also runs the cells that have only one
+ * process. */
 static enum status check_hosts(struct check *c)
 {
     const struct launch_hosts *hosts = c->plan->hosts;

@@ -53,7 +53,8 @@ static enum status is_wanted(const struct work *w, const struct study_run *run, 
     enum study_state state;
     char why[PROCESS_MESSAGE_SIZE];
     TRY(study_store_state(w->store, run, &state, why));
-    /* A study that was killed may have left the run's checkpoint, which this removes. */
+    /* A study that was killed may have left the run's checkpoint, which study_store_complete
+     * removes. */
     if (state == STUDY_COMPLETE)
         TRY(study_store_complete(w->store, run));
     *wanted = (state == STUDY_PENDING || (state == STUDY_FAILED && w->options->retry)) &&

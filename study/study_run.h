@@ -24,8 +24,9 @@ MUST_CHECK enum status study_count_left(const struct study_store *store,
                                         struct study_left *left);
 
 /* Checks that the data, hosts and devices of all missing runs exist, and then runs them. If
- * something is missing, STATUS_DATA names all of it, and no run has started. A run that fails is
- * recorded as failed, and the next one starts. Only a signal (STATUS_INTERRUPTED) and errors that
- * affect all runs (STATUS_IO, data that cannot be made) stop the study. */
+ * something is missing, returns STATUS_DATA before any run starts, and the message names everything
+ * that is missing. A run that fails is recorded as failed, and the next run starts. Only a signal
+ * (STATUS_INTERRUPTED) and errors that affect all runs (STATUS_IO, data that cannot be made) stop
+ * the study. */
 MUST_CHECK enum status study_run_missing(const struct study_store *store,
                                          const struct study_options *options);

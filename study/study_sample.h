@@ -8,18 +8,19 @@
 struct study_sample {
     double images_per_s;          /* images per second of the steps after the warm-up */
     double wall;                  /* training images per second of the whole run */
-    double seconds;               /* of the whole run */
+    double seconds;               /* duration of the whole run */
     double top1, top5;            /* accuracy of the last validation, percent */
     double split[ANALYSIS_PARTS]; /* mean seconds of each part of a step after warm-up */
     double comm_busy_s;
-    int64_t slowest_rank; /* by its own time; -1: one rank */
-    double behind;        /* own time of the slowest rank divided by the median of the others, minus
-                           * 1 */
+    int64_t slowest_rank; /* the rank with the longest own time, which is its time without
+                           * communication; -1: one rank */
+    double behind;        /* own time of the slowest rank divided by the median own time of the
+                           * other ranks, minus 1 */
     double noise;         /* largest `behind` that noise alone may cause */
     char part[16];        /* part of the step in which the slowest rank loses most time */
     bool disturbed;       /* other work disturbed the run (results/noise.h) */
     bool injected;        /* faults were injected into the run */
-    char host[64];        /* of the slowest rank */
+    char host[64];        /* host of the slowest rank */
     double threads; /* compute threads on the busiest host; NAN if the run used the default, or
                      * does not compute on a CPU */
     double cores;   /* usable cores of one host */

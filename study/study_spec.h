@@ -20,11 +20,10 @@
  *     "repeats": 3,
  *     "warmup_steps": 10,                  not measured
  *     "measured_steps": 100,               or "epochs": 90, which include the warm-up
- *     "seed": 0,                           of the order of runs; repeat k trains with seed + k - 1
- *     "limit_s": 60,                       time limit of a run, seconds (default: none)
- *     "train": ["--lr", "0.05"],           further flags of train
- *     "launcher": ["srun", "--mpi=pmix", "-n", "{ranks}"]
- *                                          starts several ranks (default: `ampscale launch`)
+ *     "seed": 0,                           of the order of the runs; repeat k trains with seed + k
+ * - 1 "limit_s": 60,                       time limit of a run, seconds (default: none) "train":
+ * ["--lr", "0.05"],           further flags of train "launcher": ["srun", "--mpi=pmix", "-n",
+ * "{ranks}"] starts several ranks (default: `ampscale launch`)
  *   }
  *
  * Validation follows each epoch: if the steps end within the first epoch, the cell has no accuracy.
@@ -69,7 +68,8 @@ struct study_spec {
     json_t *json; /* the whole file; `about`, `train` and `launcher` point into it */
     char name[STUDY_NAME_SIZE];
     const char *about;
-    struct study_counts devices[STUDY_MODES]; /* n 0: the study lacks the mode */
+    struct study_counts devices[STUDY_MODES]; /* numbers of devices for each mode; n is 0 if the
+                                               * study lacks the mode */
     int64_t devices_per_rank;
     char device[STUDY_NAME_SIZE];
     struct study_names precisions, archs;

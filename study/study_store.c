@@ -91,8 +91,8 @@ enum status study_store_prepare(const struct study_store *store, const struct st
                     store->plan->cell[run->cell].name));
     TRY(dir_make(path));
     TRY(study_run_path(store->plan, run, store->dir, "/checkpoint.safetensors", path));
-    /* A run with a number of steps must be timed without interruption; only a run with a number of
-     * epochs may be resumed. */
+    /* A run of a given number of steps is timed, so it must not be interrupted and resumed. Only a
+     * run of a given number of epochs may be resumed. */
     *resume = store->plan->spec->epochs && path_exists(path);
     if (*resume)
         return STATUS_OK;

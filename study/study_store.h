@@ -2,7 +2,7 @@
  *
  *   plan.json               the study, its cells, and the command of each run
  *   cells/<cell>/r<k>/      a run, written by `ampscale train`; complete if it has summary.json
- *   cells/<cell>/r<k>.log   output of its command; r<k>-logs/ output of each of several ranks
+ *   cells/<cell>/r<k>.log   output of its command; r<k>-logs/ output of each rank, if several
  *   cells/<cell>/r<k>.failed   why the run failed, as JSON
  *   data/<name>/            generated images, with data/<name>.log
  *   analysis.json           the results of all cells (results/analysis.h)
@@ -32,8 +32,8 @@ MUST_CHECK enum status study_store_state(const struct study_store *store,
                                          const struct study_run *run, enum study_state *state,
                                          char why[PROCESS_MESSAGE_SIZE]);
 
-/* Prepares the folder of a run: makes its parent folder, and removes the files of an earlier
- * attempt, or keeps them and sets *resume if the run can resume from its checkpoint. */
+/* Prepares the folder of a run: makes its parent folder. If the run can resume from its checkpoint,
+ * sets *resume and keeps the files of the earlier attempt. Otherwise removes these files. */
 MUST_CHECK enum status study_store_prepare(const struct study_store *store,
                                            const struct study_run *run, bool *resume);
 

@@ -3,8 +3,8 @@
  * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver), which are
  * counters in microjoules that wrap around at the value in max_energy_range_uj. They count the
  * energy of all processes. On most systems only root can read them. Temperature: the maximum over
- * the first sensor of each coretemp, k10temp and zenpower device, which measures a package. Clock:
- * the mean over the processors that cpufreq knows. */
+ * the coretemp, k10temp and zenpower devices; the first sensor of each device measures a package.
+ * Clock: the mean over the processors that cpufreq knows. */
 #include "telemetry/meter.h"
 
 #include "base/array.h"
@@ -32,7 +32,7 @@ struct host_meter {
     int n_packages;
     struct package package[PACKAGES_MAX];
     double joules_then; /* energy at the previous sample, to compute power */
-    uint64_t then_ns;   /* time of that sample; 0: there was none */
+    uint64_t then_ns;   /* time of the previous sample; 0: there was none */
 };
 
 /* Reads a whole number, at least 0; NaN if the file has none. */

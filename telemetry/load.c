@@ -18,9 +18,9 @@ void load_open(struct load_meter *m, const char *proc, const cpu_set_t *cpus)
         CPU_ZERO(&m->cpus);
 }
 
-/* Adds the times of a processor, a line "cpu7 user nice system idle iowait irq softirq steal ..."
- * of ticks. The time of guests is part of `user` and `nice`, so that the numbers after `steal` do
- * not count (proc(5)). */
+/* Adds the times of one processor. `line` is "cpu7 user nice system idle iowait irq softirq steal
+ * ..." with times in ticks. The numbers after `steal` are times of guests, which `user` and `nice`
+ * include already (proc(5)). */
 static void add_processor(const struct load_meter *m, const char *line, struct load *l)
 {
     enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, TIMES };

@@ -1,6 +1,7 @@
 /* The kernel's counters of a host's load: load average and processor time (/proc/loadavg,
- * /proc/stat), and this process's own (getrusage). Of the processors, those count that the process
- * may use: what runs on others, in another container, does not disturb it much. */
+ * /proc/stat), and this process's own (getrusage). Only those processors are counted that the
+ * process may use, because work on the others, such as that of another container, hardly disturbs
+ * it. */
 #pragma once
 
 #include "results/noise.h"
@@ -9,21 +10,22 @@
 
 struct load_meter {
     const char *proc; /* root of the tree to read */
-    cpu_set_t cpus;   /* processors that count */
+    cpu_set_t cpus;   /* processors that are counted */
 };
 
-/* Counters since the host started; of this process, since it began. NaN: not known. */
+/* The host's counters since it started, and this process's counters since it began. NaN: not
+ * known. */
 struct load {
     double wall_s;        /* a clock that only moves forward */
     double average;       /* load average over a minute */
-    double all_s, busy_s; /* of the processors: time, and time in processes and the kernel */
-    double steal_s;       /* of the processors: time of other guests */
+    double all_s, busy_s; /* total time of the processors; their time in processes and the kernel */
+    double steal_s;       /* time in which other guests ran on the processors */
     double own_s;         /* processor time of this process and its finished children */
     double preempted;     /* involuntary context switches of this process */
 };
 
-/* `proc`: folder to read in place of /proc; NULL: /proc. `cpus`: the processors that count; NULL:
- * those of the calling thread. */
+/* `proc`: folder to read in place of /proc; NULL: /proc. `cpus`: the processors that are
+ * counted; NULL: those that the calling thread may use. */
 void load_open(struct load_meter *m, const char *proc, const cpu_set_t *cpus);
 
 struct load load_read(const struct load_meter *m);

@@ -22,7 +22,7 @@
 struct telemetry;
 
 struct telemetry_config {
-    double seconds;    /* between samples; > 0 */
+    double seconds;    /* time between samples; > 0 */
     bool gpu;          /* true: NVIDIA GPUs; false: the host's processors, which are one device */
     int n;             /* GPUs */
     const int *index;  /* (n) numbers of the GPUs, as CUDA counts them in this process */

@@ -40,8 +40,8 @@ struct histogram {
                          * `values` */
     float largest;      /* largest magnitude of finite values */
     struct fp16_fate fate[SCALE_COUNT];
-    /* Element e - HISTOGRAM_LOW: the number of values with 2^e <= |x| < 2^(e+1) in `bin`, and with
-     * |x| = 2^e in `power`. */
+    /* bin[e - HISTOGRAM_LOW] is the number of values with 2^e <= |x| < 2^(e+1), and power[e -
+     * HISTOGRAM_LOW] is the number of values with |x| = 2^e. */
     int64_t bin[HISTOGRAM_BINS];
     int64_t power[HISTOGRAM_BINS];
 };
@@ -61,6 +61,6 @@ int64_t histogram_underflow(const struct histogram *c, int k);
 /* part / nonzero; 0 if no value is nonzero. */
 double histogram_share(const struct histogram *c, int64_t part);
 
-/* Bits (log2) between the largest value times `scale` and 65504; negative: overflow; INFINITY: all
+/* Returns the headroom in bits: log2(65504 / (largest * scale)). Negative: overflow; INFINITY: all
  * values are zero. */
 double histogram_headroom(const struct histogram *c, double scale);

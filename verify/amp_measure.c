@@ -41,7 +41,8 @@ const char *gradient_str(enum gradient g)
     return g == GRADIENT_WEIGHT ? "weights" : "activations";
 }
 
-/* Fills in *t if tensor `role` holds gradients that fp16 training stores in fp16; else false. */
+/* Returns whether tensor `role` contains gradients that fp16 training stores in fp16. If so, fills
+ * in *t. */
 static bool role_gradient(const struct op_desc *d, enum role role, struct tap *t)
 {
     bool sum = d->t[ROLE_DY2].ndim > 0;

@@ -57,7 +57,7 @@ void amp_measurement_free(struct amp_measurement *m); /* zeroed: no effect */
 /* --- conclusions about loss scaling (amp_finding.c) --- */
 
 /* Bits that the recommended scale leaves between the largest gradient and 65504, because other
- * batches have larger gradients. */
+ * batches may have larger gradients. */
 enum { HEADROOM_BITS = 2 };
 
 /* A scaler is needed if at least ALL_SHARE of all gradients underflow, or at least LAYER_SHARE of
@@ -70,7 +70,7 @@ struct amp_finding {
     struct histogram all; /* activations and weights together */
     const struct amp_layer
         *worst; /* the layer with the largest fraction of underflow at scale 1; NULL: no layer with
-                 * LAYER_VALUES gradients has any underflow */
+                 * at least LAYER_VALUES gradients has any underflow */
     enum gradient worst_gradient;
     bool needs_scaler;
     int exponent; /* log2 of the recommended scale; 0: no scaler is needed */

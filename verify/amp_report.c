@@ -67,7 +67,7 @@ static json_t *fate_json(const struct fp16_fate *f)
                      (json_int_t)f->subnormal, "overflow", (json_int_t)f->overflow);
 }
 
-/* Headroom is null if all values are zero. */
+/* Makes the JSON of a histogram. "headroom_bits" is null if all values are zero. */
 static json_t *histogram_json(const struct histogram *c, double scale)
 {
     return json_pack(

@@ -20,11 +20,12 @@ struct amp_report_config {
     const char *run;  /* folder of a run, which gives network, data, sizes and newest checkpoint;
                        * NULL: no run */
     const char *arch; /* network; only if `run` is NULL */
-    const char *data; /* folder with train/ [noise] */
+    const char *data; /* folder with train/ [none: images are noise] */
     const char *init; /* weights for `arch` [random] */
     int image_size;   /* [224] */
     int batch;        /* [32] */
-    int classes;      /* number of classes of noise; data determines its own [1000] */
+    int classes;      /* number of classes if the images are noise; a data set determines its own
+                       * [1000] */
     int batches;      /* number of batches to measure, at least 1 */
     /* The current loss scale. 0: the scale of the run's scaler, or 1 for an fp16 run without a
      * scaler, or else the initial scale of dynamic scaling. */

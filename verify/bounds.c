@@ -97,12 +97,12 @@ static int64_t channel_place(const struct tensor_desc *x, int64_t c, int64_t i)
     return (i / plane * x->dim[1] + c) * plane + i % plane;
 }
 
-/* The mean may have an error of 8 roundings of the largest value, for any number of values: for a
- * channel with mean 1000 and deviation 0.1, only a backend that sums in double or in blocks stays
- * within this. The centred squares are all positive; the relative error of their sum is (2 sqrt(M)
- * + 16) u, plus the square of the mean's error. The inverse square root halves a relative error.
- * The error of Y is the sum of three parts: the mean's error times the slope, the slope's error
- * times the centred value, and roundings. */
+/* M is the number of values of the channel, and u is as in bounds.h. MEAN may have an error of 8
+ * roundings of the largest value, whatever M is. Only a backend that sums in double or in blocks is
+ * within this bound for a channel with mean 1000 and deviation 0.1. The centred squares are all
+ * positive, so the relative error of their sum is (2 sqrt(M) + 16) u, plus the square of the mean's
+ * error. The inverse square root halves a relative error. The error of Y is the sum of three parts:
+ * the mean's error times the slope, the slope's error times the centred value, and roundings. */
 static void bound_bn_train(const struct op_desc *d, const struct operands *o, int64_t c,
                            struct bounds *b)
 {
@@ -139,8 +139,8 @@ static void bound_bn_train(const struct op_desc *d, const struct operands *o, in
 }
 
 /* MEAN and INVSTD are inputs, so errors come only from sums and roundings. DBETA and DGAMMA have
- * the errors of sums of M terms. DX has a part of these errors, and errors of the slope and of
- * rounding. */
+ * the errors of sums of M terms, one for each value of the channel. DX has a part of these errors,
+ * and errors of the slope and of rounding. */
 static void bound_bn_bwd(const struct op_desc *d, const struct operands *o, int64_t c,
                          struct bounds *b)
 {
@@ -174,9 +174,10 @@ static void bound_bn_bwd(const struct op_desc *d, const struct operands *o, int6
 
 /* --- softmax cross entropy --- */
 
-/* exp(x - max) has a relative error of u |x - max| from rounding its argument, plus a few u of
- * its own. The sum of the exponentials adds roundings of K positive terms. Probabilities have this
- * relative error; the logarithm turns it into the absolute error of the loss. */
+/* K is the number of classes, and u is as in bounds.h. exp(x - max) has a relative error of u |x -
+ * max| from the rounding of x - max, plus a few u from exp itself. The sum of the exponentials adds
+ * the roundings of K positive terms. The probabilities have the resulting relative error; the
+ * logarithm turns it into an absolute error of the loss. */
 static void bound_xent(const struct op_desc *d, const struct operands *o, struct bounds *b)
 {
     int64_t rows = d->t[ROLE_X].dim[0], classes = d->t[ROLE_X].dim[1];

@@ -25,12 +25,12 @@ MUST_CHECK enum status case_list_new(struct case_list *list);
 void case_list_free(struct case_list *list);
 
 /* Adds `d`, whose layouts are plain, once for each choice of layouts that fits it. For convolution
- * and linear: ANY for all tensors; then each known layout for activations, with weights in ANY. For
- * other operations: each known layout for all activations; then nChw16c (or plain) for inputs and
- * ANY for outputs. */
+ * and linear: ANY for all tensors; then each known layout for activations, with ANY for weights.
+ * For other operations: each known layout for all activations; then nChw16c (or plain) for inputs
+ * and ANY for outputs. */
 void cases_add(struct case_list *list, struct op_desc d, enum fill fill);
 
-/* Adds one case of a problem; `layouts` names its layouts in the name of the case. */
+/* Adds one case of a problem; `layouts` is the part of the case's name that names the layouts. */
 void cases_add_one(struct case_list *list, int problem, struct op_desc d, enum fill fill,
                    const char *layouts);
 

@@ -40,8 +40,8 @@ static const struct conv_shape biased[] = {
     SQUARE(1, 256, 4, 512, 3, 1, 1, 1),
 };
 
-/* Shapes that occur only in networks of users: odd channels and sizes, single pixels, depthwise,
- * windows that are not square, padding larger than the image. */
+/* Shapes that occur only in users' own networks: odd numbers of channels, odd sizes, single pixels,
+ * depthwise convolutions, windows that are not square, padding larger than the image. */
 static const struct conv_shape odd[] = {
     {1, 1, 1, 1, 1, {1, 1}, {1, 1}, {0, 0}, 1},    {3, 5, 9, 11, 7, {3, 3}, {1, 1}, {1, 1}, 1},
     {1, 17, 7, 5, 33, {3, 3}, {2, 2}, {1, 1}, 1},  {2, 10, 8, 3, 20, {1, 1}, {1, 1}, {0, 0}, 1},

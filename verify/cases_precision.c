@@ -1,6 +1,6 @@
-/* Cases of narrow precision: every kind of operation with fp32 tensors that round (raw or not), and
- * with tensors of a 16-bit type; results that overflow, underflow or tie; and every mix of
- * precisions in the optimizer. */
+/* Cases of narrow precision: every kind of operation with fp32 tensors that emulate a type (raw or
+ * not), and with tensors of a 16-bit type; results that overflow, underflow or tie; and every mix
+ * of precisions in the optimizer. */
 #include "verify/cases.h"
 #include "verify/describe.h"
 #include "verify/precision.h"
@@ -52,7 +52,8 @@ static void add_fused(struct case_list *list, struct op_desc d)
     add(list, &d, v, sizeof v / sizeof *v);
 }
 
-/* Adds cases for operations whose result elements are one input value, or a sum of two. */
+/* Adds cases for operations in which each element of the result is one input value or a sum of
+ * two. */
 static void add_simple(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {
@@ -180,7 +181,7 @@ static void cases_ends(struct case_list *list)
     }
 }
 
-/* Cases of OP_ROUND, which rounds any fp32 tensor or a raw tensor. */
+/* Cases of OP_ROUND, whose input is an fp32 tensor, either with any values or raw. */
 static void cases_round(struct case_list *list)
 {
     static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};

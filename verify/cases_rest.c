@@ -34,7 +34,8 @@ static void cases_maxpool(struct case_list *list)
         add_maxpool(list, table[i].shape, &table[i].attr);
 }
 
-/* Adds the pooling before a linear layer: its input has any layout, its output the plain layout. */
+/* Adds the average pooling before a linear layer: X or DX has any layout, and Y or DY has the plain
+ * layout. */
 static void add_avgpool_to_plain(struct case_list *list, const struct op_desc *d)
 {
     enum role side = d->kind == OP_AVGPOOL_FWD ? ROLE_X : ROLE_DX;

@@ -119,7 +119,8 @@ static enum status check_precisions(const struct op_desc *asked, const struct op
     return STATUS_OK;
 }
 
-/* Runs one case with outputs in their own memory (`share` NULL) or in place. */
+/* Runs one case: in place as `share` describes or, if `share` is NULL, with outputs in their own
+ * memory. */
 static enum status run_form(struct comparison *h, const struct op_case *c,
                             const struct in_place *share, enum comparison_fault_kind fault)
 {

@@ -8,11 +8,11 @@
  * fused forms does the reference round. If the case passes, each in-place form that kernels/ops.h
  * allows runs in the same way.
  *
- * Prints a line for each case or in-place form that the device does not support, which counts as
- * skipped, or that fails:
+ * Prints a line for each case or in-place form that is skipped because the device does not support
+ * it, and for each that fails:
  *     skip NUMBER NAME: REASON
  *     FAIL NUMBER NAME: REASON
- * and, with `steps`, lines that show which case a crashed process was running:
+ * With `steps`, also prints lines that show which case a crashed process was running:
  *     at NUMBER NAME
  *     pass NUMBER NAME */
 #pragma once

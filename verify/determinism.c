@@ -140,8 +140,8 @@ static const struct param *param_at(struct check *k, enum buffer b, size_t offse
     return NULL;
 }
 
-/* Fails because `got` and `want` differ, which were both copied from `offset` of a buffer. The
- * message names the first bit that differs. */
+/* Fails because the bytes at `got` and `want` differ. Both were copied from byte `offset` of buffer
+ * b. The message names the first bit that differs. */
 static enum status differs(struct check *k, enum buffer b, const char *when, const char *got,
                            const char *want, size_t offset)
 {
@@ -262,7 +262,7 @@ static enum status repeat_step(struct check *k)
     return look_at(k, MOMENTUM, k->update[MOMENTUM], first, after_update);
 }
 
-/* Makes the state after this step the initial state of the next one. */
+/* Makes the state after this step the initial state of the next step. */
 static void keep_state(struct check *k)
 {
     static const struct {

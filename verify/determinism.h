@@ -22,7 +22,7 @@ struct determinism_fault {
     int step, repeat;
     enum param_value value;
     int param;   /* index in graph->param of a trained parameter */
-    int64_t bit; /* as network_flip takes it */
+    int64_t bit; /* number of the bit, as in network_flip */
 };
 
 struct determinism_case {

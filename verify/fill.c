@@ -141,7 +141,7 @@ static double magnitude(const struct op_desc *d, enum role role, enum fill fill)
         if (fill == FILL_HUGE)
             return role == ROLE_GAMMA ? target : 1;
         return role == ROLE_DY || role == ROLE_DY2 || role == ROLE_Y ? target : 1;
-    case OP_SGD: /* DW is multiplied by lr and grad_scale, which is 1/40 in total */
+    case OP_SGD: /* DW is multiplied by lr * grad_scale, which is 1/40 */
         if (fill == FILL_HUGE)
             return role == ROLE_DW ? 8 * target : 1;
         return target;

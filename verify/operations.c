@@ -18,7 +18,8 @@
 
 enum { CONV_SHARES = 4, WORKERS_MAX = OP_KIND_COUNT * CONV_SHARES, GRACE_SECONDS = 3 };
 
-/* One worker's part of the table. */
+/* One worker's part of the table: part `share`, from 0, of the `every` parts of the cases of
+ * `kind`. */
 struct job {
     struct operations_kind *kind;
     int every, share;

@@ -126,8 +126,8 @@ static enum status square_sum(struct computing *k, enum param_value v, int i, do
 }
 
 /* Sets *all to the norm over all trained parameters or, if `trained` is false, over all other
- * parameters. If `each` is not NULL, adds to it the norm of each of these parameters under its
- * name. */
+ * parameters. If `each` is not NULL, adds to `each` the norm of each of these parameters, under the
+ * parameter's name. */
 static enum status norms(struct computing *k, enum param_value v, bool trained, json_t *each,
                          double *all)
 {

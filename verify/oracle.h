@@ -13,7 +13,8 @@ struct oracle_case {
     const char *arch;
     int classes, size, batch, steps;
     double lr, momentum, weight_decay, label_smoothing;
-    double norm_weight_decay; /* of batch norm's parameters and of biases; -1: as weight_decay */
+    double norm_weight_decay; /* weight decay of batch norm's parameters and of biases; -1: the
+                               * same as weight_decay */
     double clip_grad_norm;    /* maximum norm of the gradient; 0: no limit */
     const json_t *mix;        /* mixup: the weight of each step, owned by the JSON that it was read
                                * from. The images are then pixels. NULL: no mixup */
@@ -24,7 +25,7 @@ struct oracle_case {
 /* Reads and checks a case's settings. STATUS_DATA names a setting that is missing or invalid. */
 MUST_CHECK enum status oracle_read(const json_t *json, struct oracle_case *c);
 
-/* Whether both have the same settings; precision is not compared. */
+/* Returns whether two cases have the same settings; their precision is not compared. */
 bool oracle_same(const struct oracle_case *a, const struct oracle_case *b);
 
 /* Trains or evaluates on `dev` and returns a new object in the form of the oracle: "params", "step"

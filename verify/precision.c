@@ -31,8 +31,8 @@ enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i)
 
 float precision_written(const struct op_desc *d, enum role role, int64_t i, float v)
 {
-    if (op_in(d->kind, OPS_SGD) && role == ROLE_WCOPY) /* WCOPY is a copy of W, which is rounded
-                                                        * first */
+    if (op_in(d->kind, OPS_SGD) && role == ROLE_WCOPY) /* W is rounded first, and WCOPY is a
+                                                        * copy of the result */
         v = precision_written(d, ROLE_W, i, v);
     return dtype_round(precision_of(d, role, i), v);
 }
@@ -41,7 +41,8 @@ void precision_none(const struct op_desc *d, struct precision_none *none)
 {
     none->desc = *d;
     for (int r = 0; r < ROLE_COUNT; r++) {
-        /* BN_BWD computes other outputs from the stored, rounded values of DZ. */
+        /* DZ of BN_BWD stays rounded, because BN_BWD computes other outputs from its stored
+         * values. */
         if (d->kind != OP_BN_BWD || r != ROLE_DZ)
             none->desc.t[r].rounds = DTYPE_F32;
         none->desc.t[r].raw = false;
@@ -53,7 +54,7 @@ void precision_none(const struct op_desc *d, struct precision_none *none)
     }
 }
 
-/* Sets the precision to which the fp32 tensors in `roles` round. */
+/* Sets the precision to which the values of the fp32 tensors in `roles` are rounded. */
 static void set_rounds(struct op_desc *d, unsigned roles, enum dtype precision)
 {
     for (int r = 0; r < ROLE_COUNT; r++)

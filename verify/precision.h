@@ -1,6 +1,7 @@
 /* The effect of narrow precision on values, for tests and independent of any backend. A tensor of a
- * narrow type and an fp32 tensor that rounds to this type hold the same values. The functions on
- * values need fp32 tensors that round. For tensors of a narrow type, pass the emulated_form. */
+ * narrow type and an fp32 tensor that rounds to this type hold the same values. precision_read,
+ * precision_written and precision_of need fp32 tensors that round. For an operation with tensors of
+ * a narrow type, pass its emulated_form. */
 #pragma once
 
 #include "kernels/ops.h"
@@ -15,8 +16,8 @@ float precision_written(const struct op_desc *d, enum role role, int64_t i, floa
 /* The type to which element `i` is rounded when written; F32 where the tensor is raw. */
 enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i);
 
-/* An operation that does not round, except for an output from which other outputs are computed
- * (batch norm's DZ). Must not be copied: `desc` points to `segment`. */
+/* A copy of an operation in which no tensor rounds, except an output from which other outputs are
+ * computed (batch norm's DZ). This struct must not be copied: `desc` points to `segment`. */
 enum { PRECISION_SEGMENTS = 8 };
 struct precision_none {
     struct op_desc desc;
@@ -25,8 +26,9 @@ struct precision_none {
 void precision_none(const struct op_desc *d, struct precision_none *none);
 
 /* A copy of `d` in which the fp32 tensors that a policy stores in a 16-bit type round to
- * `precision`: activations, their gradients and weights, but not batch norm's tensors per channel.
- * For TF32, which is not a storage type, only inputs round. `raw`: the rounded inputs are raw. */
+ * `precision`: activations, gradients of activations, and weights, but not batch norm's tensors per
+ * channel. For TF32, which is not a storage type, only inputs round. `raw`: the rounded inputs are
+ * raw. */
 struct op_desc with_precision(const struct op_desc *d, enum dtype precision, bool raw);
 
 /* As with_precision, but batch norm's parameters, their gradients and its statistics round too. */

@@ -18,8 +18,8 @@ struct operands {
 MUST_CHECK enum status operands_new(const struct op_desc *d, struct operands *o);
 void operands_free(struct operands *o);
 
-/* operands_narrow makes operands of `d` with the values of `from`, operands of the emulated form of
- * `d`. operands_widen copies operands of `d` to existing operands of the emulated form. */
+/* operands_narrow converts `from`, operands of the emulated form of `d`, to new operands of `d`.
+ * operands_widen converts `from`, operands of `d`, to existing operands of the emulated form. */
 MUST_CHECK enum status operands_narrow(const struct op_desc *d, const struct operands *from,
                                        struct operands *to);
 void operands_widen(const struct op_desc *d, const struct operands *from, struct operands *to);

@@ -8,8 +8,8 @@
 
 enum { SANITIZER_FOUND = 9 }; /* the tool's exit code if it found errors */
 
-/* Finds the tool on PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin. STATUS_DATA where it is not
- * installed, or the device is not a GPU. */
+/* Finds the tool on PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin. STATUS_DATA if the tool is
+ * not installed, or if the device is not a GPU. */
 MUST_CHECK enum status sanitizer_find(const char *devices, char *path, size_t size);
 
 /* Adds the arguments that precede a worker's command. */

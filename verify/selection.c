@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Whether the CPU kernel exists in a version for each instruction set; a library kernel does
- * not. */
+/* Whether the operation's CPU kernel has a version for each instruction set. A library's kernel
+ * does not have such versions. */
 static bool depends_on_isa(const struct op_desc *d)
 {
     if (op_in(d->kind, OPS_CONV | OPS_LINEAR | OP_SET(REORDER)))

@@ -1,4 +1,4 @@
-/* The selection of cases of the table (cases.h) to run. */
+/* Selects which cases of the table (cases.h) are run. */
 #pragma once
 
 #include "verify/cases.h"

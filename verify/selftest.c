@@ -13,7 +13,8 @@
 extern const unsigned char oracles_json[];
 extern const size_t oracles_json_size;
 
-/* Tolerances of a family of values; the largest tolerance applies. */
+/* Tolerances of a family of values; the largest one applies. PyTorch's own error is the distance of
+ * its fp32 results from its fp64 results, and the drift is that distance as a relative error. */
 #define RELATIVE_FP64    1e-4 /* times the fp64 value */
 #define TIMES_FP32_ERROR 3.0  /* times PyTorch's own fp32 error or drift */
 #define TIMES_FP32_DRIFT 10.0 /* times PyTorch's own fp32 drift, for the gradient norm */
@@ -68,8 +69,8 @@ static void family_add(struct family *f, const json_t *want, const json_t *fp32,
     t->got = number(got);
 }
 
-/* Euclidean norms over a family: of the oracle's values, of the error, and of PyTorch's own fp32
- * error. */
+/* Euclidean norms over a family: of the oracle's values, of the device's error, and of the error of
+ * PyTorch's fp32 run. */
 struct distance {
     double want, error, fp32;
 };
@@ -118,8 +119,8 @@ static void print_family(struct verdict *v, const struct family *f, const struct
                 tolerance);
 }
 
-/* Judges a family and frees its memory. A relative error up to `drift` is always allowed; with
- * `exact`, no error is allowed. */
+/* Judges a family and frees its memory. If `exact` is true, no error is allowed; otherwise a
+ * relative error up to `drift` is always allowed. */
 static void family_judge(struct verdict *v, struct family *f, double drift, bool exact)
 {
     struct distance d = family_measure(f);
@@ -328,7 +329,7 @@ static enum status find_twin(const json_t *cases, size_t i, const struct oracle_
     return STATUS_OK;
 }
 
-/* Reads case i, and whether to run it; *fp32 is as find_twin sets it. */
+/* Reads case i, finds its fp32 form (*fp32; NULL: none), and chooses whether to run the case. */
 static enum status choose_case(const struct selftest_config *config, const json_t *cases, size_t i,
                                struct oracle_case *c, const json_t **fp32, bool *chosen)
 {

@@ -14,10 +14,11 @@
  *
  * Training amplifies rounding from step to step. The drift of PyTorch's fp32 run from its fp64 run
  * is visible in the gradient norm before it is visible in the loss. Therefore the losses of a case
- * may have a relative error of three times the larger of these two drifts, and the norms of the
- * whole gradient an error of ten times the gradient norm's drift: PyTorch's fp32 runs of one case
- * differ by that much between processors of different instruction sets. Parameter count and the
- * first step's top-1 and top-5 must be equal. */
+ * may have a relative error of three times the larger of two drifts, that of the loss and that of
+ * the gradient norm. The norms of the whole gradient may have an error of ten times the gradient
+ * norm's drift, because PyTorch's fp32 runs of one case differ by that much between processors of
+ * different instruction sets. Parameter count and the first step's top-1 and top-5 must be
+ * equal. */
 #pragma once
 
 #include "base/bar.h"
@@ -50,15 +51,15 @@ struct suite {
     const struct selftest_config *config;
     struct device *dev;
     json_t *report; /* the cases, if JSON is printed */
-    FILE *lines;    /* of the cases, which are printed after the summary */
+    FILE *lines;    /* text of the cases, printed after the summary */
     int ran, failed;
 };
 
 /* Runs, counts and reports all cases. */
 typedef enum status suite_cases(struct suite *s, void *context);
 
-/* Opens the device, calls `run`, and prints how many cases passed, then what failed or, if verbose,
- * all cases; `verdict` is the verb of the first line, such as "hold". STATUS_MISMATCH unless all
- * cases passed. */
+/* Opens the device, calls `run`, and prints how many cases passed. Then prints the failures or, if
+ * verbose, all cases. `verdict` is the verb of the first line, such as "hold". STATUS_MISMATCH
+ * unless all cases passed. */
 MUST_CHECK enum status suite_run(const struct selftest_config *config, suite_cases *run,
                                  void *context, const char *verdict);

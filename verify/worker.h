@@ -14,7 +14,8 @@ struct worker_config {
 };
 
 /* Opens the device, with the kernels of c->isa if set. STATUS_DATA if the machine lacks the device
- * or instruction set; STATUS_USAGE if the build lacks its kernels or the device is not a CPU. */
+ * or the instruction set; STATUS_USAGE if the build lacks kernels for the instruction set, or if
+ * c->isa is set and the device is not a CPU. */
 MUST_CHECK enum status worker_open(const struct worker_config *c, struct device **dev);
 
 /* Runs the selection, and prints to stdout a line when a case begins and a line for the result of

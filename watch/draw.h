@@ -10,7 +10,7 @@
 struct view_options {
     int width;      /* number of columns, which no line exceeds; at least VIEW_MIN_WIDTH */
     bool ascii;     /* use only ASCII characters, except in names */
-    double quiet_s; /* since the last record */
+    double quiet_s; /* seconds since the last record */
 };
 
 enum { VIEW_MIN_WIDTH = 40 };

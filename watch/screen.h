@@ -27,5 +27,6 @@ void screen_size(const struct screen *s, int *width, int *height);
 /* Replaces the lines that are shown. */
 void screen_show(struct screen *s, const char *text);
 
-/* Waits for some seconds, or until the window's size changes; *ended: a signal asked to stop. */
+/* Waits for `seconds` seconds, or until the window's size changes or a signal requests the end.
+ * Sets *ended to whether a signal requested the end. */
 MUST_CHECK enum status screen_wait(struct screen *s, double seconds, bool *ended);

@@ -21,13 +21,13 @@ enum { RECENT_STEPS = 50 };
  * the sample. */
 enum { RANKS_SHOWN = 8, DEVICES_SHOWN = 8 };
 
-/* A run is reported as quiet if it has written no record for longer than each of three times:
- * QUIET_S; QUIET_STEPS times its slowest recent step; and twice its last validation and checkpoint,
- * during which it writes no step records. */
+/* A run is reported as quiet if the time since its last record exceeds all of these: QUIET_S;
+ * QUIET_STEPS times the run's slowest recent step; and twice the duration of its last validation
+ * and checkpoint, during which it writes no step records. */
 #define QUIET_S     10.0
 #define QUIET_STEPS 5.0
 
-/* Far above any run's number of steps: a larger number is ignored. */
+/* Above the number of steps of any run; a larger number in a record is ignored. */
 #define STEPS_MAX INT64_C(1000000000000000)
 
 /* The data from which the view is computed. */

@@ -23,7 +23,7 @@ struct watch {
     bool is_study;
     struct watch_plan plan;
     struct follow *follow; /* follows the run, or the current run of the study; NULL: none */
-    int64_t followed;      /* index of this run in the study */
+    int64_t followed;      /* index, in the study, of the run that is followed */
 };
 
 enum status watch_open(const char *dir, struct watch **out)

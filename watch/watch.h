@@ -1,4 +1,4 @@
-/* Watching a run or a study by reading its folder, from any machine that can read it. */
+/* Watching a run or a study by reading its folder, from any machine that can read the folder. */
 #pragma once
 
 #include "base/status.h"
@@ -16,8 +16,8 @@ struct watch_options {
 /* Opens the folder of a run or a study. STATUS_DATA if it contains neither. */
 MUST_CHECK enum status watch_open(const char *dir, struct watch **out);
 
-/* Reads new records; *over becomes true when the run has ended, or when no run of the study is
- * left. A failure may be temporary (a file that is being moved); the next call reads everything
+/* Reads new records; *over becomes true when the run has ended, or when all runs of the study have
+ * ended. A failure may be temporary (a file that is being moved); the next call reads everything
  * again. */
 MUST_CHECK enum status watch_poll(struct watch *w, bool *over);
 

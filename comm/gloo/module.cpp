@@ -75,8 +75,8 @@ template <typename T> void reduce(gloo_link *l, const gloo_op &op)
     gloo::reduce(o);
 }
 
-/* Gloo has no reduce-scatter for this transport: for each rank r, a reduce with root r computes
- * part r. */
+/* Gloo has no reduce-scatter for this transport. So this function does a reduce for each rank r,
+ * with root r, which computes part r. */
 template <typename T> void reduce_scatter(gloo_link *l, const gloo_op &op)
 {
     gloo_op part = op;
@@ -105,7 +105,8 @@ template <typename T> void allgather(gloo_link *l, const gloo_op &op)
     gloo::allgather(o);
 }
 
-/* Gloo's own would each need its form of buffers: messages between pairs of ranks are enough. */
+/* Sends each rank's part as a message between two ranks. Gloo's own functions for these operations
+ * are not used, because each would need buffers in a different form. */
 void exchange(gloo_link *l, const gloo_op &op)
 {
     const int size = l->config.size, rank = l->config.rank;

@@ -97,7 +97,7 @@ void Transport::begin(const gloo_op &op)
 }
 
 /* Throws if rank r has sent its message in an earlier operation than this rank's, or in a different
- * one with the same number. Rank r may be ahead: a message of a later operation is fine. */
+ * operation with the same number. Rank r may be ahead: a message of a later operation is fine. */
 void Transport::check_same(int r) const
 {
     const Frame &in = peer_[r].in;

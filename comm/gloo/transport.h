@@ -52,11 +52,12 @@ struct Piece {
 /* The connection to another rank. */
 struct Peer {
     int fd = -1;
-    std::deque<Piece> sends, receives; /* the first of `sends` is being sent: */
+    std::deque<Piece> sends, receives; /* the first of `sends` is being sent */
     Frame out;
-    size_t sent = 0; /* number of bytes sent of the header `out` and of the piece after it */
+    size_t sent = 0; /* number of bytes sent of `out`, the header, and of the piece after it */
     Frame in;
-    size_t received = 0; /* number of bytes received of the header `in` and of the piece after it */
+    size_t received = 0; /* number of bytes received of `in`, the header, and of the piece after
+                          * it */
     bool placed = false; /* `into` is the transfer to which `in` belongs */
     bool early = false;  /* `in` belongs to a transfer that no collective has requested yet */
     Piece into;

@@ -1,4 +1,5 @@
-/* Implements the port's device functions for CUDA, and the module's entry function. */
+/* Implements for CUDA the device functions that port.h declares, and the module's entry
+ * function. */
 #include "comm/nccl/port.h"
 #include "config.h"
 #include "kernels/cuda/device.h"

@@ -275,7 +275,7 @@ static enum status reduction_of(struct nccl_link *l, const struct comm_op *op, n
     return scaled_sum(l, op, r);
 }
 
-/* One group of sends and receives, which NCCL carries out together. */
+/* Starts an exchange as one group of sends and receives, which NCCL carries out together. */
 static enum status start_exchange(struct nccl_link *l, const struct comm_op *op,
                                   cudaStream_t stream)
 {
@@ -336,7 +336,8 @@ static enum status port_start(struct nccl_link *l, const struct comm_op *op, str
     return st;
 }
 
-/* Ignores a failure: NCCL also moves memory that is not registered. */
+/* Registers memory with NCCL. Ignores a failure, because NCCL can also send and receive memory that
+ * is not registered. */
 static enum status port_reuse(struct nccl_link *l, void *mem, size_t bytes)
 {
     const struct nccl_library *lib = &l->port->lib;

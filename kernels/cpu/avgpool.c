@@ -7,7 +7,7 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/pool.h"
 
-/* Planes processed together, so that the cost of finding a window is shared. */
+/* Number of planes processed together, so that they share the cost of finding a window. */
 enum { PLANES = 16 };
 
 /* For a row or column of one tensor: the range of the other tensor's rows or columns that it

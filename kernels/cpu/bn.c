@@ -256,7 +256,8 @@ static void backward_gather(const struct bn_run *r, int64_t panel)
     }
 }
 
-/* With xhat = (x - mean) * invstd and a = gamma * invstd,
+/* d is the gradient of batch norm's result, and n is the number of values of the channel. With
+ * xhat = (x - mean) * invstd and a = gamma * invstd,
  *   dx = a * (d - sum(d) / n - xhat * sum(d * xhat) / n) = a * d + (x - mean) * slope + bias. */
 static void backward_finish(const struct bn_run *r, int64_t panel)
 {
@@ -343,8 +344,8 @@ static void run_shared_sums(const struct bn_run *r)
     }
 }
 
-/* Executes the second half of such a run, from the coefficients on. Every thread of the parallel
- * region must call it. */
+/* Executes the second half of a run whose steps all threads share, from the coefficients on. Every
+ * thread of the parallel region must call it. */
 static void run_shared_results(const struct bn_run *r)
 {
     const struct bn_steps *steps = r->plan->steps;
@@ -357,7 +358,8 @@ static void run_shared_results(const struct bn_run *r)
         steps->write(r, i % panels, i / panels);
 }
 
-/* Runs both halves, and between them sums over the ranks. */
+/* Executes a run whose statistics cover several ranks: both halves, and between them the sum over
+ * the ranks. */
 static enum status run_with_others(const struct bn_run *r)
 {
     const struct op_plan *base = &r->plan->base;

@@ -1,12 +1,12 @@
 /* Cuts activations into panels and patches. */
 #include "kernels/cpu/bn_shape.h"
 
-/* Number of floats in a panel's part of one image. That is a few pages of memory, so a panel of a
- * plain tensor combines several adjacent channels if they are short. */
+/* Number of floats that a panel has in one image; this is a few pages of memory. In a plain tensor,
+ * several adjacent channels form one panel if a single channel has fewer floats. */
 enum { PANEL_FLOATS = 2048 };
 
-/* Sixteen channels of this number of pixels of an NHWC panel are read before the next sixteen
- * channels. The hardware prefetchers can track this number of streams. */
+/* In an NHWC panel, sixteen channels of STRIP_PIXELS pixels are read before the next sixteen
+ * channels. The hardware prefetchers can track that number of streams. */
 enum { STRIP_PIXELS = 32 };
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high)
@@ -31,7 +31,7 @@ struct bn_shape bn_shape_of(const struct tensor_desc *x)
         s.width = LINE;
         s.panel_units = PANEL_UNITS;
         /* If the last unit is partial, each of its lines is a tail. A patch has at most one tail,
-         * so patches are then single pixels. */
+         * so each patch is then a single pixel. */
         s.strip = block % LINE == 0 ? STRIP_PIXELS : 1;
     }
     s.units = (s.channels + s.width - 1) / s.width;

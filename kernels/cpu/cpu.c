@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Returns the best inner loops for this machine whose vectors are not wider than those of oneDNN,
- * so that ONEDNN_MAX_CPU_ISA limits both. */
+/* Returns the best inner loops that this machine can run and whose vectors are not wider than those
+ * of oneDNN, so that ONEDNN_MAX_CPU_ISA limits both. */
 static const struct cpu_kernels *best_kernels(void)
 {
 #if defined(__x86_64__)
@@ -61,7 +61,8 @@ static void cpu_describe(struct device *dev, char *out, size_t size)
              cpu_device_of(dev)->kernels->isa, dev->threads, dev->threads == 1 ? "" : "s");
 }
 
-/* The backend's own kernels support every type that oneDNN multiplies, so oneDNN alone decides. */
+/* Returns whether oneDNN multiplies this type. The backend's own kernels need no check, because
+ * they support every type that oneDNN multiplies. */
 static bool cpu_native(struct device *dev, enum dtype type)
 {
     return type == DTYPE_F32 || onednn_native(cpu_device_of(dev)->onednn, type);

@@ -1,5 +1,5 @@
-/* Declarations for the files of the CPU backend: the device, and functions that make plans of own
- * kernels. */
+/* Declarations for the files of the CPU backend: the device, and functions that make plans with
+ * the backend's own kernels. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -20,8 +20,8 @@ static inline struct cpu_device *cpu_device_of(struct device *dev)
     return (struct cpu_device *)dev;
 }
 
-/* op_plan_new for own kernels: the plan has a copy of `desc`, whose tensors cpu_take has
- * prepared. */
+/* The same as op_plan_new, but for own kernels. The plan has a copy of `desc`, whose tensors
+ * cpu_take has prepared. */
 MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
                                     op_executor *execute, struct op_plan **plan);
 
@@ -31,23 +31,24 @@ MUST_CHECK enum status cpu_plan_new(struct device *dev, const struct op_desc *de
 MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype type,
                                 enum layout layout);
 
-/* cpu_take for a tensor that must have the type and rounding of `like`: STATUS_UNSUPPORTED if it
- * has another type or rounding, or if `like` has no floating type. Marks results as not raw. */
+/* Does the same as cpu_take for a tensor that must have the type and rounding of `like`.
+ * STATUS_UNSUPPORTED if the tensor has another type or rounding, or if `like` has no floating type.
+ * Marks results as not raw. */
 MUST_CHECK enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layout,
                                      const struct tensor_desc *like);
 
-/* cpu_take for an fp32 tensor that rounds to `rounds`. */
+/* Does the same as cpu_take for an fp32 tensor whose values are rounded to `rounds`. */
 MUST_CHECK enum status cpu_take_rounded(struct op_desc *desc, enum role role, enum layout layout,
                                         enum dtype rounds);
 
-/* Rounds up to whole cache lines, as for the size of each piece of a workspace. */
+/* Rounds a size, such as the size of a piece of a workspace, up to whole cache lines. */
 static inline size_t cpu_align(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
 
-/* The calling thread's part of n values: whole lines of LINE values, except at the end. For use
- * inside a parallel region, whose threads' parts cover all values. */
+/* The calling thread's part of n values: whole lines of LINE values, except at the end. Call it
+ * inside a parallel region: the parts of all threads of the region cover all values. */
 struct cpu_share {
     int64_t begin;
     int64_t count;

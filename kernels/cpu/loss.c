@@ -34,14 +34,15 @@ static int64_t count_above(const float *x, int64_t n, int64_t label)
     return above;
 }
 
-/* The labels of a row and their weights. If the row has no partner, the second weight is 0. */
+/* The labels of a row and their weights. The second label is that of the row with which mixup mixes
+ * this row; without mixup its weight is 0. */
 struct target {
     int64_t label[2]; /* negative: the row is excluded */
     double weight[2];
 };
 
-/* loss = -(1-e) * sum of weight * logp[label] - e/K * sum(logp), where e is the smoothing and
- * K = n */
+/* loss = -(1-e) * sum of weight * logp[label] - e/n * sum(logp), where e is the smoothing and
+ * logp = x - norm */
 static struct row_result row_loss(const float *x, int64_t n, const struct target *t,
                                   double smoothing, double norm)
 {
@@ -56,8 +57,8 @@ static struct row_result row_loss(const float *x, int64_t n, const struct target
     return (struct row_result){loss, count_above(x, n, t->label[t->weight[0] < t->weight[1]])};
 }
 
-/* dx = scale * (softmax(x) - (1-e) * sum of weight * [k is label] - e/K); dx may be the memory of
- * x. */
+/* dx[k] = scale * (softmax(x)[k] - (1-e) * sum of weight * [k is label] - e/n), where e is the
+ * smoothing. dx may be the memory of x. */
 static void row_gradient(const float *x, float *dx, int64_t n, const struct target *t,
                          double smoothing, double norm, double scale)
 {

@@ -19,7 +19,7 @@ struct maxpool_plan {
     enum element element;
     struct pool_units units;
     struct maxpool_row row;    /* `lanes` is set for each unit, from its view */
-    int64_t sum_pixel;         /* floats from one pixel's sums to the next pixel's */
+    int64_t sum_pixel;         /* distance, in floats, from one pixel's sums to the next pixel's */
     int64_t place[WINDOW_MAX]; /* for each window index, its offset in floats from the window's
                                 * corner, which may lie in the padding */
 };

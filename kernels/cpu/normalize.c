@@ -1,5 +1,6 @@
 /* Converts pixels to the network's input. A channel of a pixel has 256 possible values, so the plan
- * computes a table of all results, in double. Mixed images are sums of two of these. */
+ * computes a table of all results, in double. A value of a mixed image is a weighted sum of two of
+ * these results. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
@@ -13,7 +14,7 @@ struct normalize_plan {
 };
 
 /* Converts one row of pixels. y points to the result's first value; channels are `plane` elements
- * apart, pixels `step` elements. */
+ * apart, and pixels are `step` elements apart. */
 static void normalize_wide(const struct normalize_plan *p, const uint8_t *x, float *y,
                            int64_t width, int64_t plane, int64_t step)
 {
@@ -30,7 +31,8 @@ static void normalize_narrow(const struct normalize_plan *p, const uint8_t *x, u
             y[c * plane + w * step] = p->value.narrow[c][x[w * 3 + c]];
 }
 
-/* Mixes a row of pixels `own` with `other`, and stores it. `at` is the index of its first value. */
+/* Mixes the row of pixels `own` with the row `other`, and stores the result in `y`; `at` is the
+ * index of the first value stored. */
 static void mix_row(const struct normalize_plan *p, const uint8_t *own, const uint8_t *other,
                     float mix, void *y, int64_t at)
 {

@@ -9,7 +9,7 @@ struct onednn_engine;
 MUST_CHECK enum status onednn_engine_open(struct onednn_engine **e);
 void onednn_engine_close(struct onednn_engine *e); /* NULL is fine */
 
-/* "2.6.3", the version of the loaded library. */
+/* Returns the version of the loaded library, such as "2.6.3". */
 const char *onednn_version(void);
 
 /* Returns whether the processor has instructions that multiply this type (F16, BF16), and the

@@ -273,7 +273,7 @@ done:
 }
 
 /* Makes the forward descriptor that a backward pass needs. Its weights have the type of the
- * activations, even if their gradients have a wider type. */
+ * activations, even if the gradients of the weights have a wider type. */
 static enum status make_hint(dnnl_primitive_desc_t *hint, dnnl_engine_t engine,
                              const struct gemm_like *g)
 {

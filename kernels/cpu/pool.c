@@ -1,4 +1,4 @@
-/* Units of channels in activations of any layout. */
+/* Cuts activations of any layout into units: groups of adjacent channels of one image. */
 #include "kernels/cpu/pool.h"
 
 struct pool_units pool_units_of(const struct tensor_desc *t, int64_t planes)

@@ -4,8 +4,8 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/tensor.h"
 
-/* A unit is some channels of one image: a block, up to MAXPOOL_LANES adjacent channels of an NHWC
- * tensor, or a few channels of a plain tensor (planes). */
+/* A unit is some channels of one image: one block of a blocked tensor, or up to MAXPOOL_LANES
+ * adjacent channels of an NHWC tensor, or a few channels (planes) of a plain tensor. */
 struct pool_units {
     int64_t per_image;
     int64_t lanes; /* channels of a unit; the last unit of an image may have fewer */
@@ -15,8 +15,8 @@ struct pool_units {
 /* `planes`: channels in a unit of a plain tensor. */
 struct pool_units pool_units_of(const struct tensor_desc *t, int64_t planes);
 
-/* One unit of one image in a tensor: the element of lane i, a channel, at pixel p is at offset + p
- * * pixel + i * lane. */
+/* One unit of one image in a tensor. Each channel of the unit is a lane; the element of lane i at
+ * pixel p is at offset + p * pixel + i * lane. */
 struct pool_view {
     int64_t offset;
     int64_t pixel;

@@ -1,10 +1,11 @@
 /* SGD over one flat buffer of all parameters, in one pass. A separate pass checks for gradients
  * that are not finite, and stops at the first one.
  *
- * LARS first computes norms in a separate pass over its segments: sums over fixed chunks, added in
- * order. LARS's factor for a segment then multiplies the scale of the gradient and the weight
- * decay, and the step is that of SGD. If the norm of the whole gradient is limited, the same pass
- * sums over all segments, and the factor of the limit multiplies only the scale of the gradient. */
+ * LARS first computes norms in a separate pass over its segments: each chunk of fixed size gives a
+ * sum, and the sums are added in order. LARS's factor for a segment then multiplies the scale of
+ * the gradient and the weight decay, and the step is that of SGD. If the norm of the whole gradient
+ * is limited, the same pass sums over all segments, and the factor of the limit multiplies only the
+ * scale of the gradient. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 

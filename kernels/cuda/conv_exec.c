@@ -131,8 +131,8 @@ struct candidates {
     char why[256]; /* message of the last plan that failed; empty: none */
 };
 
-/* Returns an operand for timing that is at least as large as the tensor at this port in every
- * form. */
+/* Returns an operand for timing. It is large enough for the tensor that any form has at this
+ * port. */
 static struct timed_operand port_operand(const struct conv_problem *a, int port)
 {
     size_t size = dtype_size(a->type);
@@ -161,7 +161,7 @@ static struct timed_operand port_operand(const struct conv_problem *a, int port)
 
 #define PORT(name) ((uint64_t)1 << CG_##name)
 
-/* The set of a form's ports, for the forms that this file plans. */
+/* Returns the set of a form's ports. The form must be one that this file plans. */
 static uint64_t ports_of(enum conv_form form)
 {
     const uint64_t sums = PORT(SUM) | PORT(SQSUM), apply = PORT(PRO_SCALE) | PORT(PRO_SHIFT);
@@ -245,8 +245,8 @@ static enum status time_candidate(void *context, const struct cudnn_plan *plan, 
 
 /* --- planning --- */
 
-/* Makes the plan of a known choice. Sets plan->cached to whether that was possible; if it was not,
- * *plan is another plan. */
+/* Makes the plan that `choice` names, and sets plan->cached to true. If that plan cannot be made,
+ * makes another plan, and plan->cached is false. */
 static enum status open_known(struct conv_library *l, const struct conv_problem *problem,
                               const struct plan_limits *limits, const struct plan_choice *choice,
                               struct conv_plan *plan)

@@ -58,8 +58,8 @@ static enum status conv_plan_choose(struct plan_list *list, const struct plan_ti
     return STATUS_OK;
 }
 
-/* Makes the plan of the cached choice, and sets plan->cached to whether there was a choice and its
- * plan could be made. It is not a failure if the plan can no longer be made. */
+/* Makes the plan of the cached choice, if there is a choice and its plan can still be made. Sets
+ * plan->cached to whether the plan was made; if it was not, that is no failure. */
 static enum status open_cached(const struct cudnn_device *dev, const struct plan_limits *limits,
                                const struct plan_cache *cache, const char *key,
                                struct conv_plan *plan)

@@ -8,7 +8,7 @@
 #include "kernels/cuda/plan_cache.h"
 #include "kernels/ops.h"
 
-/* Makes the operation graph of a problem's form for plans on `dev` (conv_form.c). */
+/* Makes the graph of the operations in the form of `problem`, for plans on `dev` (conv_form.c). */
 MUST_CHECK enum status conv_form_graph(const struct cudnn_device *dev,
                                        const struct conv_problem *problem, struct cudnn_graph **g);
 
@@ -26,9 +26,9 @@ struct conv_plan {
     bool cached;            /* the choice came from the cache */
 };
 
-/* Makes the list of candidates for a graph of conv_form_graph, best by the heuristics first. Like
- * plan_list_make, but limits->full_fp32 follows from the problem, and messages name the
- * problem. */
+/* Lists the candidate plans for a graph that conv_form_graph made, starting with the best by the
+ * heuristics. Like plan_list_make, but limits->full_fp32 follows from the problem, and messages
+ * name the problem. */
 MUST_CHECK enum status conv_plan_candidates(const struct cudnn_device *dev,
                                             const struct conv_problem *problem,
                                             const struct cudnn_graph *g,

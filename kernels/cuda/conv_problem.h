@@ -82,8 +82,8 @@ enum { CONV_TEXT_MAX = 160 };
 
 const char *conv_form_str(enum conv_form form); /* "fwd", "apply+fwd+stats" */
 
-/* Writes the problem as text, for messages and cache keys: "fwd fp16 n256 c64 h56 w56 k64 r3x3 s1x1
- * p1x1 g1". */
+/* Writes the problem as text for messages and cache keys, such as "fwd fp16 n256 c64 h56 w56 k64
+ * r3x3 s1x1 p1x1 g1". */
 void conv_problem_text(const struct conv_problem *problem, char *out, size_t size);
 
 /* The parts of an operation that its plain form does not compute; other kernels compute them. */

@@ -14,9 +14,9 @@ struct cudnn_desc {
     const char *kind;             /* "CUDNN_BACKEND_TENSOR_DESCRIPTOR", for messages */
 };
 
-/* Returns STATUS_OK if `s` is success, STATUS_UNSUPPORTED if the library reports that, STATUS_OOM
- * if memory is short, else STATUS_LIBRARY. After a failure the message is "cuDNN cannot <action>:
- * <the library's reason>". */
+/* Returns STATUS_OK if `s` is success, STATUS_UNSUPPORTED if the library does not support the
+ * request, STATUS_OOM if memory is short, else STATUS_LIBRARY. After a failure the message is
+ * "cuDNN cannot <action>: <the library's reason>". */
 MUST_CHECK enum status cudnn_check(cudnnStatus_t s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 const char *cudnn_version(void); /* "9.19.0" */

@@ -153,7 +153,8 @@ static bool list_has(const struct plan_list *list, const struct plan_choice *cho
 }
 
 /* Whether other engines may be tried after the failure `st`. Stores the failure's message in
- * list->why. If no engine works, this message says why; a part of the library may be missing. */
+ * list->why. If no engine works, this message says why, for example because a part of the library
+ * is missing. */
 static bool may_continue(struct plan_list *list, enum status st)
 {
     if (st != STATUS_UNSUPPORTED && st != STATUS_LIBRARY)
@@ -221,7 +222,7 @@ done:
 }
 
 /* Queries one mode of the heuristics. If the mode has no configuration for the graph, finalizing
- * the descriptor fails. The other mode may have a configuration. */
+ * the descriptor fails. Another mode may still have a configuration. */
 static enum status ask(struct plan_list *list, const struct cudnn_device *dev,
                        const struct cudnn_graph *g, cudnnBackendHeurMode_t mode,
                        const struct plan_limits *limits)

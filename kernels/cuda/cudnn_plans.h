@@ -1,8 +1,8 @@
 /* Makes execution plans from an operation graph: the library's heuristics name engines and their
  * settings, best first, and each configuration within the limits becomes a plan. A timer finds the
  * fastest plan (conv_plan.h). For a GPU that is present, plans are made with its handle, since
- * every version of the library can execute these; for a described GPU they are made with its
- * properties. */
+ * every version of the library can execute such plans. For a GPU that is only described, they are
+ * made with its properties. */
 #pragma once
 
 #include "kernels/cuda/cudnn_device.h"

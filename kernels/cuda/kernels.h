@@ -90,7 +90,8 @@ struct cu_bn_bwd {
 };
 
 /* Computes dgamma, dbeta, dz, and the sums for cu_bn_bwd_apply. `sums` has 2C + 1 doubles: C sums
- * of d, C sums of d * (x - mean), and the number of rows. */
+ * of d, C sums of d * (x - mean), and the number of rows. d is the gradient of batch norm's result:
+ * dy + dy2, or 0 where the ReLU gave 0. */
 MUST_CHECK enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
                                       const struct cu_bn_bwd *a, double *sums, void *workspace);
 
@@ -259,7 +260,8 @@ struct cu_sgd {
     void *wcopy; /* NULL: not wanted */
 };
 
-/* Bytes of workspace, for LARS or a limit of the norm; 0 if neither is used. */
+/* Bytes of workspace, which LARS and the limit of the gradient's norm need; 0 if neither is
+ * used. */
 size_t cu_sgd_workspace(const struct cu_sgd *a, const struct cu_segments *s);
 
 MUST_CHECK enum status cu_sgd(const struct cu_queue *q, const struct cu_sgd *a,

@@ -9,7 +9,7 @@ struct matmul_problem {
     int64_t m, n, k;
     bool a_transposed, b_transposed;
     enum dtype type;   /* type of A, B and the bias: F32, F16 or BF16 */
-    enum dtype result; /* of C: `type` or F32 */
+    enum dtype result; /* type of C: `type` or F32 */
     bool tf32;         /* F32: operands may be rounded to TF32 before they are multiplied */
     bool bias, relu;
 };

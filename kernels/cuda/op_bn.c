@@ -10,7 +10,7 @@
 struct bn_plan {
     struct op_plan base;
     struct cu_bn_shape shape;
-    size_t scratch; /* byte offset in the workspace */
+    size_t scratch; /* byte offset of the kernels' workspace */
     double *host;   /* pinned copy of the sums; NULL: no sums over ranks */
 };
 

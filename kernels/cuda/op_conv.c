@@ -1,5 +1,5 @@
-/* Convolutions. A plan runs the library's plan, and before and after it own kernels for the parts
- * that the library does not compute (CONV_REST_* of conv_problem.h).
+/* Convolutions. A plan runs the library's plan. Before and after that, it runs own kernels for the
+ * parts that the library does not compute (CONV_REST_* of conv_problem.h).
  *
  * If the library needs X with padded channels, an X of layout ANY becomes OPAQUE (plan.h), and an
  * NHWC X is copied with padding to the workspace, as weights always are. The library computes DW in
@@ -108,7 +108,7 @@ static enum status conv_run_bwd_data(struct op_plan *plan, void *const arg[ROLE_
                           arg[ROLE_DX]);
 }
 
-/* Copies DW from the library's result: in DW's type, and without channels of padding. */
+/* Copies the library's result to DW: converts it to DW's type and drops the channels of padding. */
 static enum status take_weights(const struct convolution *p, void *const arg[ROLE_COUNT],
                                 const struct cu_queue *q, const void *weights)
 {

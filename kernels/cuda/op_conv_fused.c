@@ -1,5 +1,6 @@
 /* Convolutions fused with the batch norm and ReLU around them. An operation executes only the
- * library's plan and, if DW is fp32, the conversion to DW of the library's result in the workspace.
+ * library's plan. If DW is fp32, the library writes its result to the workspace, and the operation
+ * then converts it to DW.
  *
  * SUMS, AFFINE and EQ consist of several arrays with a value per channel, one after the other; each
  * array is a port of the graph. Emulated precision is not supported: the library cannot round
@@ -10,13 +11,14 @@
 
 #include <stdlib.h>
 
-/* Fused forms need this version of cuDNN: earlier ones crashed when planning some of them. */
+/* Fused forms need this version of cuDNN, because earlier versions crashed while planning some of
+ * these forms. */
 enum { CUDNN_FUSES = 91100 };
 
 struct fused {
     struct op_plan base;
     struct conv_exec *exec;
-    bool cast;         /* DW passes through the workspace */
+    bool cast;         /* the library's result is in the workspace and is converted to DW */
     size_t library_at; /* offset of the library's workspace in bytes */
 };
 

@@ -16,7 +16,7 @@ static struct cu_pool pool_of(const struct op_desc *d)
                             .out = {(int)y->dim[2], (int)y->dim[3]}};
 }
 
-/* Whether the kernels support these heights and widths. */
+/* Fails if the kernels do not support these heights and widths. */
 static enum status check_sides(const struct op_desc *d)
 {
     enum { MOST = 65535 };

@@ -19,7 +19,7 @@ enum {
     HEAD_MOST = 256,
 };
 
-/* Trains of short executions last at most this long. */
+/* Maximum duration of a train of short executions. */
 static const double TRAIN_SECONDS = 200e-6;
 
 struct op_timer {
@@ -37,7 +37,8 @@ struct op_trial {
     int n, sets, next;
     size_t at[TIMED_OPERANDS_MAX]; /* offset of each operand in its set; SIZE_MAX: absent */
     size_t set_bytes;
-    void *memory;    /* (sets, set_bytes), then `cache` bytes to be overwritten */
+    void *memory;    /* `sets` sets of set_bytes each, then a block of `cache` bytes; overwriting
+                      * that block evicts the operands from the cache */
     void *workspace; /* NULL until some work needs a workspace */
     size_t workspace_bytes;
 };

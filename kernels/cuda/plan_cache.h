@@ -30,7 +30,7 @@ struct plan_knob {
 };
 
 enum plan_fact {
-    PLAN_CHOSEN,  /* a problem's plan: all members of struct plan_choice */
+    PLAN_CHOSEN,  /* a problem's plan; all members of struct plan_choice are set */
     PLAN_LACKING, /* the library has no plan for the problem; all other members are 0 */
     PLAN_TIMED,   /* an operation's time: `nanoseconds` is above 0, the other members are 0 */
 };
@@ -39,7 +39,7 @@ enum plan_fact {
  * knobs), or that it has no plan, or the time that it takes. */
 struct plan_choice {
     enum plan_fact fact;
-    int64_t engine;      /* the library's index of the engine among those for the graph's pattern */
+    int64_t engine;      /* index among the library's engines for the graph's pattern */
     int64_t nanoseconds; /* duration of one execution, when it was timed */
     int n_knobs;
     struct plan_knob knob[PLAN_KNOBS_MAX];

@@ -29,5 +29,5 @@ MUST_CHECK enum status plan_file_add(const char *key, struct plan_choice *choice
 MUST_CHECK enum status plan_file_replace(const char *key, const struct plan_choice *choice);
 
 /* Writes new facts to the file and keeps facts that other processes have added meanwhile. If the
- * file cannot be written, the next run must time again. */
+ * file cannot be written, the next run must time the plans again. */
 void plan_file_save(void);

@@ -137,7 +137,7 @@ static double bn_incoming(const struct ref_args *a, const struct ref_channel *ch
     return a->t[ROLE_DZ] ? ref_stored(&a->d->t[ROLE_DZ], d) : d;
 }
 
-/* Sums d and d * (x - mean) over the channel. */
+/* Sums d and d * (x - mean) over the channel, where d is the value of bn_incoming. */
 static void gradient_sums(const struct ref_args *a, const struct ref_channel *ch, double *sum,
                           double *centred)
 {

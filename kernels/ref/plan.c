@@ -97,7 +97,7 @@ static enum status check_supported(const struct op_desc *d)
     return STATUS_OK;
 }
 
-/* The layout for activations of layout ANY. */
+/* The layout that activations get in place of ANY. */
 static enum layout layout_led(const struct op_desc *d)
 {
     static const enum role leader[] = {ROLE_X, ROLE_DY, ROLE_Y, ROLE_DX};

@@ -56,7 +56,8 @@ void ref_maxpool_bwd(const struct ref_args *a)
             }
 }
 
-/* The range [begin, end) of `in` inputs that output i of `out` outputs averages. */
+/* Output i, of `out` outputs, averages a range [begin, end) of the `in` inputs. These two functions
+ * return `begin` and `end`. */
 static int64_t window_begin(int64_t i, int64_t in, int64_t out)
 {
     return i * in / out;

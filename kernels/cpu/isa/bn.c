@@ -1,7 +1,7 @@
-/* Batch norm over patches: the two reductions and the two passes that write.
+/* Batch norm over patches (struct bn_patch): the two reductions and the two passes that write.
  *
- * The code for a line is written once, for n lanes. Loops over whole lines pass LINE, and the
- * compiler then drops the code that only a partial line needs. */
+ * The code for a line is written once, for n lanes. Loops over whole lines pass LINE as n, and
+ * the compiler then drops the code that only a partial line needs. */
 #include "kernels/cpu/isa/element.h"
 
 /* Number of lines that are summed in float before the sum is added to a double. It is so small that

@@ -98,8 +98,8 @@ static inline void element_stream(void *p, struct line a)
         line_stream(p, line_round(a, ROUNDING));
 }
 
-/* The largest value that rounds to 0: half of the smallest subnormal; for TF32, where this half
- * rounds away from 0, the next smaller float. */
+/* The largest value that rounds to 0: half of the smallest subnormal. For TF32, that half rounds
+ * away from 0, so the largest value is the next smaller float. */
 #define ROUNDED_ZERO                                                                               \
     (ROUNDING == ROUND_F16    ? 0x1p-25f                                                           \
      : ROUNDING == ROUND_BF16 ? 0x1p-134f                                                          \

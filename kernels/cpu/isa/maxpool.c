@@ -38,7 +38,7 @@ compete_lanes(float *best, int32_t *held, const float *value, int64_t lanes, int
 }
 
 /* The columns of the tile for which column kw of the window lies in the image:
- * 0 <= column * stride - reach < width. */
+ * 0 <= column * stride - reach < width, where reach is the padding minus kw. */
 struct columns {
     int64_t reach, begin, end;
 };
@@ -77,8 +77,8 @@ static inline __attribute__((always_inline)) void compete(const struct maxpool_r
     }
 }
 
-/* As compete(), for elements that need conversion but are not adjacent: gathers the elements of all
- * columns, then compares them. */
+/* Does the same as compete(), for elements that need conversion but are not adjacent: gathers the
+ * elements of all columns, then compares them. */
 static void compete_apart(const struct maxpool_row *p, struct tile *t, const stored *x, int kw,
                           int32_t place)
 {

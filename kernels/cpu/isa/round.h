@@ -1,4 +1,4 @@
-/* Rounds the values of lines to those of a smaller type, as base/half.h defines it.
+/* Rounds the values of lines to values of a smaller type, by the same rules as base/half.h.
  *
  * Most callers pass a constant as `to`; the functions then have no branch at run time. */
 #pragma once

@@ -51,8 +51,8 @@ static inline void line_store(float *p, struct line a)
         *(vec_in_memory *)(p + i * VEC_LANES) = a.v[i];
 }
 
-/* Stores past the caches, for values that are not read again soon. The processor does not read the
- * old contents of the memory first. p must be aligned to VEC_BYTES. */
+/* Stores a line past the caches, for values that are not read again soon. The processor does not
+ * read the old contents of the memory first. p must be aligned to VEC_BYTES. */
 static inline void line_stream(float *p, struct line a)
 {
     for (int i = 0; i < LINE_VECS; i++)
@@ -67,7 +67,7 @@ static inline void line_stream_end(void)
 #endif
 }
 
-/* Loads the first n <= LINE floats at p; zero in the other lanes. */
+/* Loads the first n <= LINE floats at p into the first n lanes; the other lanes become zero. */
 static inline struct line line_get(const float *p, int n)
 {
     if (n == LINE)
@@ -91,8 +91,8 @@ static inline void line_put(float *p, struct line a, int n)
         p[i] = lane[i];
 }
 
-/* Calls line(at, n, ...) for the lines of a run of `count` elements: n is the constant LINE, except
- * in a last call for fewer than LINE elements. */
+/* Calls line(at, n, ...) for each line of `count` consecutive elements. n is the constant LINE,
+ * except in a last call if fewer than LINE elements are left. */
 #define FOR_EACH_LINE(count, line, ...)                                                            \
     do {                                                                                           \
         int64_t at_ = 0;                                                                           \

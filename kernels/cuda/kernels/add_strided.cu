@@ -1,4 +1,5 @@
-/* Adds a tensor to every n-th pixel of another. A thread adds one unit of channels of one pixel. */
+/* Adds a tensor to every n-th pixel of another tensor. A thread adds one unit of channels of one
+ * pixel. */
 #include "kernels/cuda/kernels/pool.h"
 
 template <typename T> static __global__ void add_strided(struct cu_pool p, const T *x, T *y)

@@ -1,4 +1,4 @@
-/* Average pooling to a given size; see OP_AVGPOOL_FWD for which inputs an output covers. */
+/* Average pooling to a given size; OP_AVGPOOL_FWD defines which inputs each output covers. */
 #include "kernels/cuda/kernels/pool.h"
 
 /* The first input of output i. 32 bits suffice for the product of two sides below 65536. */

@@ -21,7 +21,8 @@ struct combine_max {
     }
 };
 
-/* Every thread of the block must call it, and gets the result. */
+/* Combines the values `v` of all threads of the block. Every thread must call this function, and
+ * every thread gets the result. */
 template <typename Combine, typename T> static __device__ inline T block_combine(T v)
 {
     __shared__ T of_warp[WARPS];

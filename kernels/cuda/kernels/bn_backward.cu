@@ -52,7 +52,7 @@ template <typename T> static __device__ struct unit incoming(const bn_bwd_row<T>
     return d;
 }
 
-/* A value as stored in DZ; `rounds`: the precision of an f32 DZ. */
+/* Returns `d` as DZ stores it. The second parameter: precision to which an f32 DZ is rounded. */
 template <typename T> static __device__ float held(float d, enum dtype)
 {
     return widen(narrow<T>(d));
@@ -151,7 +151,8 @@ enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s
                   sums);
 }
 
-/* Coefficients per channel of DX = slope * (d - shift - (x - mean) * tilt). */
+/* Coefficients per channel of DX = slope * (d - shift - (x - mean) * tilt), where d is the
+ * result of incoming(). */
 struct bn_line {
     struct unit mean, slope, shift, tilt;
 };

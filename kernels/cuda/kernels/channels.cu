@@ -1,4 +1,4 @@
-/* Pads and sums the columns of a matrix, which are channels, and adds a bias to them. */
+/* Pads and sums the columns of a matrix, and adds a bias to them. A column is a channel. */
 #include "kernels/cuda/kernels/columns.h"
 
 /* A thread copies single elements, because the padded tensors are small (an image, or the weights

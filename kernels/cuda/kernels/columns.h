@@ -24,9 +24,9 @@ enum {
  * multiple of UNIT. */
 #define COLUMN_KERNEL static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
 
-/* Number of rows that a thread loads before it computes. `bytes` is the number of bytes that it
- * loads of each tensor; the number of registers limits it. The number is 1 for unaligned rows,
- * because their work per element is so large that more loads save no time. */
+/* Number of rows that a thread loads before it computes. `bytes` is the size of these rows in each
+ * tensor; the registers of a thread limit it. If the rows are not aligned, the result is 1: the
+ * work per element is then so large that more loads save no time. */
 template <typename T, bool ALIGNED> static constexpr __host__ __device__ int column_ahead(int bytes)
 {
     int rows = bytes / (UNIT * (int)sizeof(T));

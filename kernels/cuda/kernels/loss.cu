@@ -1,5 +1,5 @@
-/* Softmax cross entropy, its gradient and the top-k counts. A block computes each row; then a
- * single block sums the results of the rows. */
+/* Softmax cross entropy, its gradient and the top-k counts. Each row is computed by one block. Then
+ * a single block sums the results of the rows. */
 #include "kernels/cuda/kernels/block.h"
 
 /* The result of one row. */
@@ -39,8 +39,8 @@ static __global__ void check_labels(struct cu_xent a, struct xent_work *work)
         *a.bad_label = mine;
 }
 
-/* A row of logits. The threads of a block divide its units among themselves; `max` is its largest
- * logit and `log_sum` the logarithm of the sum of exp(x - max). */
+/* A row of logits. The threads of a block divide the row's units among themselves; `max` is the
+ * row's largest logit, and `log_sum` the logarithm of the sum of exp(x - max). */
 template <typename T> struct logits {
     const T *x;
     int classes;
@@ -100,7 +100,8 @@ static __device__ bool target_of(const struct cu_xent &a, int64_t n, struct targ
     return t->label[0] >= 0 && t->label[1] >= 0;
 }
 
-/* Returns the loss of a row, and the rank of its label. Every thread of the block must call it. */
+/* Returns the loss of a row, and the number of logits that rank above the label's logit. Every
+ * thread of the block must call it. */
 template <typename T>
 static __device__ struct xent_row row_result(const struct logits<T> &l, const struct target &t,
                                              float smoothing)

@@ -1,6 +1,7 @@
 /* Converts pixels to the network's input. A byte has 256 values, so each block computes a table of
- * all results, in double, and then looks up each result. A thread takes eight pixels at a time,
- * or one where rows are mixed, whose images the blocks share. */
+ * all results, in double, and then looks up each result. A thread converts eight pixels at a time.
+ * If rows are mixed (mixup), each block converts one image at a time, and a thread converts one
+ * pixel at a time. */
 #include "kernels/cuda/kernels/launch.h"
 
 enum { COLOURS = 3, BYTES = UNIT * COLOURS };

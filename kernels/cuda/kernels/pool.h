@@ -10,7 +10,7 @@ struct pool_place {
     int c, count; /* the unit's first channel, and its number of channels */
 };
 
-/* Number of pixel rows in all images of X or Y; `size` is its height and width. */
+/* Number of pixel rows in all images of X or Y; `size` is the height and width of one image. */
 static __host__ __device__ inline int64_t pool_rows(const struct cu_pool &p, const int size[2])
 {
     return (int64_t)p.n * size[0];

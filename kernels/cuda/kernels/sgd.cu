@@ -52,7 +52,7 @@ static __device__ struct piece piece_of(const struct cu_chunk &c, int64_t u)
 
 /* The workspace. Per chunk: the sums of squares of W and of the unscaled gradient. Per segment:
  * LARS's factor for gradient and weight decay. If the norm of the whole gradient is limited, LARS
- * is not used, and the first factor is the factor of the limit, for all gradients. */
+ * is not used, and the first segment's factor is the clipping factor of all gradients. */
 struct sgd_work {
     double *w, *dw;
     float *local;
