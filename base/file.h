@@ -67,8 +67,8 @@ struct atomic_file {
 MUST_CHECK enum status atomic_file_open(struct atomic_file *f, const char *path);
 MUST_CHECK enum status atomic_file_commit(struct atomic_file *f);
 
-/* The first half of a commit: writes all bytes to disk and leaves `path` unchanged. After a failure
- * removes the temporary file. */
+/* The first half of a commit: writes all bytes to disk and leaves `path` unchanged. If
+ * that fails, it removes the temporary file. */
 MUST_CHECK enum status atomic_file_sync(struct atomic_file *f);
 
 /* Commits without fsync, for a file that is soon replaced again. A power failure may destroy the

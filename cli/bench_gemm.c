@@ -49,7 +49,7 @@ static const struct setting gemm_settings[] = {
     {0},
 };
 
-/* Runs the benchmark. If no sizes are given, they are those of a network. */
+/* Runs the benchmark. If no sizes are given, it runs those of a network. */
 static enum status run_gemm(void *config)
 {
     struct gemm_config *c = config;

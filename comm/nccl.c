@@ -17,8 +17,8 @@
 #include <string.h>
 
 enum {
-    PENDING_MAX = 256,     /* largest number of operations on the stream; starting one more blocks
-                            * the host */
+    PENDING_MAX = 256,     /* largest number of operations on the stream; the host waits before it
+                            * starts another operation */
     WATCH_NS = 20000000,   /* time between polls of the watchdog */
     SLEEP_FIRST_NS = 5000, /* first sleep between polls of a waiting host; the sleep doubles up
                             * to: */

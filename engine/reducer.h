@@ -60,10 +60,10 @@ int reducer_buckets(const struct reducer *r);
 /* Where bucket i ends in the flat gradient buffer, in elements. Bucket i + 1 begins there. */
 int64_t reducer_bucket_end(const struct reducer *r, int i);
 
-/* Seconds in which at least one bucket was being reduced, in the step `ago` steps before the last
- * step (0: in the last step). The gradients of that step must have been reduced. An asynchronous
- * device keeps the times of the last REDUCER_STEPS steps; other devices keep those of the last
- * step. */
+/* Returns for how many seconds of a step at least one bucket was being reduced. ago 0 selects the
+ * last step, 1 the step before it. The gradients of that step must have been reduced. An
+ * asynchronous device keeps the times of the last REDUCER_STEPS steps; other devices keep those of
+ * the last step. */
 enum { REDUCER_STEPS = 4 };
 double reducer_busy_s(const struct reducer *r, int ago);
 

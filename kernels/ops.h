@@ -160,8 +160,8 @@ enum op_kind {
      * fails with STATUS_INVALID before it writes anything. METRICS (struct loss_metrics) is
      * overwritten. A row counts for top-k if fewer than k logits rank above the label's logit (an
      * equal logit at a lower index ranks above), but never if the label's logit is NaN.
-     * With PARTNER the rows are mixed (mixup: Zhang, Cisse, Dauphin and Lopez-Paz, ICLR 2018), and
-     * the target is that of soft labels: with m = state.mix and other = LABEL[PARTNER[n]],
+     * With PARTNER the rows are mixed (mixup: Zhang, Cisse, Dauphin and Lopez-Paz, ICLR 2018). The
+     * row's own label then has the weight m = state.mix, and other = LABEL[PARTNER[n]] has 1 - m:
      *   loss_n = -(1-e)*(m*logp[label] + (1-m)*logp[other]) - e/K * sum_k logp[k]
      * where a label of weight 0 adds nothing. A row with a negative `label` or `other` is excluded.
      * The row counts for top-k by `label` if m is at least 1/2, else by `other`. */

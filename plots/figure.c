@@ -32,8 +32,8 @@ enum status plot_size_check(const struct plot_size *s)
         return STATUS_OK;
     return status_fail(
         STATUS_USAGE,
-        "--width %g at --dpi %g gives a picture %.0f pixels wide: give at most %d; a PDF "
-        "is sharp at any size",
+        "--width %g at --dpi %g makes a picture %.0f pixels wide, but the limit is %d pixels; "
+        "reduce one of them, or take the PDF, which is sharp at any size",
         width_of(s), dpi_of(s), pixels, PLOT_MAX_PIXELS);
 }
 

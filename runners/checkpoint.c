@@ -351,8 +351,8 @@ static enum status read_batch(const char *path, const struct safetensors *f,
     TRY(read_position(path, f, "world_size", &then));
     if (then < 1 || then > 1 << 20)
         return no_sense(path, "world_size");
-    /* Each rank of the run that wrote the checkpoint may have had one batch more, because of
-     * padding, or because --drop-last was not given. */
+    /* A rank of the run that wrote the checkpoint may have had one batch more than its share of the
+     * images fills, because of padding, or because --drop-last was not given. */
     int64_t spare = then == id->ranks ? 1 : 2 + 2 * (then / id->ranks);
     if (s->batch > INT64_MAX / (1 << 21))
         return no_sense(path, "batch");

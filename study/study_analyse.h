@@ -1,8 +1,8 @@
 /* The analysis of a study's samples: pure functions, which open no file.
  *
- * They compute medians over the repeats with a 95 % percentile bootstrap interval, series of cells
- * that differ only in the number of devices, speed-up and efficiency relative to the first cell of
- * a series, and for each cell a verdict with its evidence. */
+ * They compute medians over the repeats with a 95 % percentile bootstrap interval. A series has the
+ * cells that differ only in the number of devices; speed-up and efficiency are relative to its
+ * first cell. Each cell gets a verdict with its evidence. */
 #pragma once
 
 #include "study/study_plan.h"

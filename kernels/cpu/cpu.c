@@ -75,7 +75,7 @@ static bool cpu_native(struct device *dev, enum dtype type)
 #define U8         (1u << DTYPE_U8)
 #define FLOATS     (F32 | 1u << DTYPE_F16 | 1u << DTYPE_BF16)
 
-/* Layouts that own kernels support. */
+/* The layouts that this backend's own kernels support. */
 #define KNOWN_LAYOUT                                                                               \
     (1u << LAYOUT_PLAIN | 1u << LAYOUT_NHWC | 1u << LAYOUT_NCHW8C | 1u << LAYOUT_NCHW16C)
 

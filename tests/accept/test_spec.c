@@ -72,7 +72,8 @@ static void test_limits_refused(void **state)
     refuses(parse_limits("\"copy\": {\"fleet_within\": 1, \"fleet_warn_within\": 2}", &s),
             "must be stricter");
     refuses(parse_limits("\"copy\": {\"min\": 1, \"matches\": \"x\"}", &s), "give one of them");
-    refuses(parse_limits("\"copy\": {\"min\": 1, \"absent\": \"pass\"}", &s), "skip or missing");
+    refuses(parse_limits("\"copy\": {\"min\": 1, \"absent\": \"pass\"}", &s),
+            "'skip' or 'missing'");
     refuses(parse_limits("\"a b\": {\"min\": 1}", &s), "a metric's name");
     refuses(parse_limits("\"copy\": {\"min\": 1e999}", &s), "line 1");
     refuses(parse_limits("\"copy\": {\"min\": NaN}", &s), "line 1");

@@ -148,8 +148,8 @@ static void test_hostile(void **state)
         const char *text, *say;
     } cases[] = {
         {"", "not valid JSON"},
-        {"[]", "not what 'ampscale bench peak --json' prints"},
-        {"{\"bench\":\"step\"}", "not what 'ampscale bench peak --json' prints"},
+        {"[]", "not the output of 'ampscale bench peak --json'"},
+        {"{\"bench\":\"step\"}", "not the output of 'ampscale bench peak --json'"},
         {"{\"bench\":\"peak\",\"schema\":2}", "its schema is not 1"},
         {HEAD "[]}", "'copy' is not a list of 1 to 16"},
         {HEAD "3}", "'copy' is not a list of 1 to 16"},

@@ -82,7 +82,7 @@ if command -v gnuplot >/dev/null; then
 fi
 for words in "plot s" "report s -o x" "trend s" "predict s/analysis.json" "amp-report s" "study study.json --out t"; do
     read -ra command <<<"$words"
-    expect_error 2 "--width 64 at --dpi 200 gives a picture 12800 pixels wide: give at most 6400" "${command[@]}" --width 64 --dpi 200
+    expect_error 2 "--width 64 at --dpi 200 makes a picture 12800 pixels wide, but the limit is 6400 pixels" "${command[@]}" --width 64 --dpi 200
 done
 [[ ! -e t && ! -e x ]] || fail "a picture that is too wide was refused after work had begun"
 expect_error 2 "needs a folder for its figure" plot s/analysis.json

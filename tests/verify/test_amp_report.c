@@ -341,8 +341,8 @@ static void test_hostile_runs(void **state)
         {"{\"precision\":\"fp7\"}", "'precision'"},
         {"{\"dummy\":false}", "'data'"},
         {"{\"dummy\":false,\"data\":\"/nonexistent\"}", "has moved"},
-        {"{\"arch\":\"resnet18\"}", "another shape"},
-        {"{\"classes\":4}", "another shape"},
+        {"{\"arch\":\"resnet18\"}", "does not have the shape"},
+        {"{\"classes\":4}", "does not have the shape"},
     };
     expect_refusal(f, "run.json");
     scratch_write(f->run, "run.json", "{", 1);
