@@ -32,5 +32,5 @@ void micro_close(struct micro *m)
 
 enum status micro_peaks(struct micro *m, const char *path, int rounds)
 {
-    return path ? peaks_read(path, &m->peaks) : peak_measure(m->dev, rounds, 0, &m->peaks);
+    return path ? peaks_read(path, &m->peaks) : peak_measure(m->dev, rounds, 0, NULL, &m->peaks);
 }

@@ -18,6 +18,8 @@ enum {
     CONV_IMAGES_LAST = 256,
 };
 
+static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
+
 /* Measures the time of the fastest of `rounds` calls. STATUS_UNSUPPORTED if the device lacks the
  * operation. If `in_place`, Y uses the memory of X. With a separate Y, a processor would read the
  * memory of Y before it writes it, and this traffic would not be counted. */
@@ -109,9 +111,27 @@ static enum status measure_products(struct stream *s, enum dtype type,
     return STATUS_OK;
 }
 
-enum status peak_measure(struct device *dev, int rounds, int max_mib, struct peaks *p)
+/* Whether products of values of this type are measured. */
+static bool is_measured(struct device *dev, enum dtype type)
 {
-    static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
+    return type == DTYPE_F32 || device_native(dev, type);
+}
+
+/* The number of rates that peak_measure measures: copies of each size, and two kinds of products of
+ * each type. */
+static int count_rates(struct device *dev, int last)
+{
+    int n = 0;
+    for (int mib = COPY_MIB_FIRST; mib <= last && n < PEAK_COPIES_MAX; mib *= 4)
+        n++;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        n += is_measured(dev, types[i]) ? 2 : 0;
+    return n;
+}
+
+enum status peak_measure(struct device *dev, int rounds, int max_mib, struct bar *bar,
+                         struct peaks *p)
+{
     int last = dev->backend->asynchronous ? COPY_MIB_LAST : COPY_MIB_LAST_HOST;
     struct stream *s;
     enum status st = STATUS_OK;
@@ -120,6 +140,7 @@ enum status peak_measure(struct device *dev, int rounds, int max_mib, struct pea
     TRY(dev->backend->stream_open(dev, &s));
     if (max_mib)
         last = max_mib;
+    bar_begin(bar, count_rates(dev, last));
     for (int mib = COPY_MIB_FIRST; mib <= last && p->n_copies < PEAK_COPIES_MAX; mib *= 4) {
         const struct op_desc ops[] = {add_of(mib), relu_of(mib)};
         struct peak_copy *c = &p->copy[p->n_copies++];
@@ -129,15 +150,19 @@ enum status peak_measure(struct device *dev, int rounds, int max_mib, struct pea
             CHECK(best_time(s, &ops[i], true, rounds, &seconds));
             c->bytes_per_s = fmax(c->bytes_per_s, roofline_bytes(&ops[i]) / seconds);
         }
+        bar_step(bar);
     }
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         enum dtype type = types[i];
-        if (type != DTYPE_F32 && !device_native(dev, type))
+        if (!is_measured(dev, type))
             continue;
         CHECK(measure_products(s, type, linear_of, LINEAR_FIRST, LINEAR_LAST, rounds, p));
+        bar_step(bar);
         CHECK(measure_products(s, type, conv_of, 1, CONV_IMAGES_LAST, rounds, p));
+        bar_step(bar);
     }
 done:
+    bar_erase(bar);
     dev->backend->stream_close(s);
     return st;
 }
@@ -159,7 +184,7 @@ enum status bench_peak(const struct bench_options *o)
     struct device *dev;
     struct peaks p;
     TRY(device_open(o->devices, o->threads, &dev));
-    enum status st = peak_measure(dev, o->rounds, o->max_mib, &p);
+    enum status st = peak_measure(dev, o->rounds, o->max_mib, o->timing.bar, &p);
     device_close(dev);
     TRY(st);
     if (o->format == BENCH_JSON)

@@ -12,8 +12,10 @@
 #include "kernels/backend.h"
 
 /* Measures the peaks of an open device, each as the best of `rounds` calls. `max_mib` is the size
- * of the largest working set, in MiB; 0: a size larger than any cache. */
-MUST_CHECK enum status peak_measure(struct device *dev, int rounds, int max_mib, struct peaks *p);
+ * of the largest working set, in MiB; 0: a size larger than any cache. `bar` shows the progress;
+ * NULL: none. */
+MUST_CHECK enum status peak_measure(struct device *dev, int rounds, int max_mib, struct bar *bar,
+                                    struct peaks *p);
 
 /* Measures and prints. */
 MUST_CHECK enum status bench_peak(const struct bench_options *o);

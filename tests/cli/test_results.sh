@@ -133,6 +133,8 @@ grep -qE $'\rimages \\[=* *>? *\\] [0-9]+/140  [0-9]+:[0-9]{2} left' typescript 
 grep -qE $'^\033\\[Kmany: 2 classes' < <(tr '\r' '\n' <typescript) || fail "the bar is not erased: $(cat -v typescript | tail -c 300)"
 bar $many --out quiet --quiet
 ! grep -q ' left' typescript || fail "a bar with --quiet"
+bar bench peak --rounds 1 --max-mib 16 --threads 1
+grep -q 'peak \[.* left' typescript || fail "bench peak shows no bar: $(cat -v typescript | head -c 500)"
 bar selftest --determinism --quick --threads 1
 grep -q 'cases \[.* left' typescript || fail "selftest shows no bar: $(cat -v typescript | head -c 500)"
 finish
