@@ -79,7 +79,7 @@ volta() {
 }
 for type in bf16 tf32; do
     volta $type
-    ((code == 2)) && [[ $(<"$scratch/err") == "ampscale: GPU 2, 'fake GPU', has no $type; use --precision amp or fp32" ]] ||
+    ((code == 2)) && [[ $(<"$scratch/err") == "ampscale: GPU 2, 'fake GPU', does not support $type; use --precision amp or fp32" ]] ||
         fail "$type on Volta: $code: $(cat "$scratch/err")"
     [[ ! -e $scratch/volta-$type ]] || fail "$type on Volta leaves a folder"
 done

@@ -201,7 +201,7 @@ echo '{"schema": 1, "nmae": "x"}' >bad.json
 expect_error 2 "'bad.json': unknown key 'nmae'; did you mean 'name'?" study bad.json --out b
 echo '{' >bad.json
 expect_error 2 "'bad.json' line 2" study bad.json --out b
-expect_error 2 "no preset 'quikc'" study quikc --out b
+expect_error 2 "unknown preset 'quikc'" study quikc --out b
 expect_error 2 "--out" study study.json
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
 [[ ! -e b ]] || fail "a study that is none left a folder"

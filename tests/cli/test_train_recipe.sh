@@ -100,5 +100,5 @@ expect_train 0 five --epochs 1 --init plain/best.safetensors --lr 0 --out transf
 grep -q "has 3 classes, but the data have 5: training starts with a new last layer" "$scratch/err" || fail "--init: $(cat "$scratch/err")"
 expect 5 train "${net[@]}" five --evaluate --init plain/best.safetensors
 grep -q "check -a and the number of classes" "$scratch/err" || fail "--evaluate: $(cat "$scratch/err")"
-expect_error 2 "give one" train "${net[@]}" "$data" --lars 0.001 --clip-grad-norm 1 --out none
+expect_error 2 "give only one of them" train "${net[@]}" "$data" --lars 0.001 --clip-grad-norm 1 --out none
 finish

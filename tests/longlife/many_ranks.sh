@@ -91,7 +91,7 @@ measure() {
     ended=$(seconds "$since")
     { wait; } 2>/dev/null
     line=$(grep -aE "^ampscale: (the connection to )?rank $victim " err | head -n 1)
-    [[ $line == *" was killed by signal 9 "* || $line == *" was lost "* ]] || fail "$kind:$n: nobody names rank $victim: $(head -n 5 err)"
+    [[ $line == *" was killed by signal 9 "* || $line == *" was lost"* ]] || fail "$kind:$n: nobody names rank $victim: $(head -n 5 err)"
     [[ $(grep -ac 'ampscale: .*rank ' err) -le 3 ]] || fail "$kind:$n: $(grep -ac 'ampscale: .*rank ' err) lines about ranks: $(head -n 5 err)"
     ((code != 0)) || fail "$kind:$n: exit code 0"
     [[ -z $(ranks) ]] || fail "$kind:$n: ranks are left: $(ranks | head -n 3)"
