@@ -121,8 +121,9 @@ expect 2 info --list --arch resnet8 -o kept
 
 # A bar on a terminal, with the time left, and not with --quiet.
 if ! command -v script >/dev/null; then
-    echo "not tested: bars need 'script'"
-    finish
+    ((failures == 0)) || finish
+    echo "skipped: bars need 'script'; the flags were tested"
+    exit 77
 fi
 bar() {
     script -qefc "'$program' $*" typescript >log 2>&1 </dev/null || fail "'$*' on a terminal: $(cat log)"
