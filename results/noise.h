@@ -8,9 +8,9 @@
  *              More than NOISE_FAR_SHARE of the steps would move the percentiles 5 and 95 that are
  *              recorded.
  *   steal      the share of the host's processor time that the hypervisor gave to other guests. The
- *              bound is 1 %, a third of the smallest loss of throughput that `compare` reports (3
- * %). others     the share of the host's processor time that other processes used. The bound is 10
- * %, as for a straggler.
+ *              bound is NOISE_STEAL, a third of the loss of throughput that `compare` accepts.
+ *   others     the share of the host's processor time that other processes used. The bound is
+ *              NOISE_OTHERS, as for a straggler.
  *
  * The load averages and the preemptions are recorded but not judged, since both count the run's own
  * threads. Short runs are not judged either: the kernel counts time in ticks of 10 ms, and one far
