@@ -30,9 +30,8 @@ enum {
     PENDING_MAX = 256,   /* largest number of connections that have not sent their proof yet */
     AGAIN_NS = 100000000 /* time between attempts to connect */
 };
-static const uint32_t MAGIC = 0x616d7073; /* "amps" */
-static const double HELLO_S = 5;          /* time limit for a new connection to send its proof */
-static const double CHECK_S = 0.2;        /* time between checks for a request to stop */
+static const double HELLO_S = 5;   /* time limit for a new connection to send its proof */
+static const double CHECK_S = 0.2; /* time between checks for a request to stop */
 
 enum verdict {
     ACCEPTED,
@@ -48,18 +47,27 @@ enum verdict {
 
 static const struct {
     const char *count;  /* in rank 0's message; it follows the number of refused connections */
-    const char *reason; /* in the refused rank's message */
+    const char *reason; /* in the refused rank's message; it follows "rank 0" or "node 0" */
 } verdicts[VERDICT_COUNT] = {
-    [OTHER_VERSION] = {"of another program version", "rank 0 runs another version of this program"},
-    [OTHER_SIZE] = {"of a job with another number of ranks",
-                    "rank 0 expects another number of ranks"},
-    [OTHER_JOB] = {"of another job", "rank 0 belongs to another job; choose another port, or give "
-                                     "all ranks of a job the same AMPSCALE_JOB or --out"},
-    [RANK_TAKEN] = {"of a rank that is already connected",
-                    "another process has already connected as this rank"},
-    [WRONG_SECRET] = {"with a wrong secret", "rank 0 has another secret; give all ranks the same "
-                                             "AMPSCALE_SECRET or --secret-file"},
+    [OTHER_VERSION] = {"of another program version", "runs another version of this program"},
+    [OTHER_SIZE] = {"of a job of another size", "belongs to a job of another size"},
+    [OTHER_JOB] = {"of another job", "belongs to another job; choose another port, or give all "
+                                     "processes of a job the same AMPSCALE_JOB or --out"},
+    [RANK_TAKEN] = {"with a number that is already connected",
+                    "is already connected to another process with this number"},
+    [WRONG_SECRET] = {"with a wrong secret", "has another secret; give all processes of a job the "
+                                             "same AMPSCALE_SECRET or --secret-file"},
     [NO_HELLO] = {"silent, or of another program", ""},
+};
+
+/* What differs between the kinds of rendezvous. The labels are part of the proofs, so that a proof
+ * of one kind or side is worthless for another. */
+static const struct {
+    uint32_t magic;
+    const char *noun, *label, *first_label;
+} kinds[] = {
+    [RENDEZVOUS_RANKS] = {0x616d7073 /* "amps" */, "rank", "ampscale rank", "ampscale rank 0"},
+    [RENDEZVOUS_NODES] = {0x616d706e /* "ampn" */, "node", "ampscale node", "ampscale node 0"},
 };
 
 /* Messages; numbers are in network byte order. */
@@ -83,8 +91,6 @@ struct answer {
     unsigned char proof[DIGEST_BYTES];
 };
 
-static const char RANK_LABEL[] = "ampscale rank", FIRST_LABEL[] = "ampscale rank 0";
-
 static double now_s(void)
 {
     return (double)clock_ns() * 1e-9;
@@ -96,8 +102,9 @@ static enum status check_secured(const struct rendezvous_config *c, bool loopbac
         return STATUS_OK;
     return status_fail(
         STATUS_USAGE,
-        "--rendezvous '%s' is reachable from other machines, but no secret is set: give all ranks "
-        "the same AMPSCALE_SECRET or --secret-file, or accept the risk with --insecure",
+        "--rendezvous '%s' is reachable from other machines, but no secret is set: give all "
+        "processes the same AMPSCALE_SECRET or --secret-file, or accept the risk with train's "
+        "--insecure",
         c->address);
 }
 
@@ -136,7 +143,7 @@ struct gathering {
 static enum verdict check_hello(const struct gathering *g, const struct hello *h)
 {
     uint32_t size = (uint32_t)g->config->size, rank = ntohl(h->rank);
-    if (ntohl(h->magic) != MAGIC)
+    if (ntohl(h->magic) != kinds[g->config->kind].magic)
         return NO_HELLO;
     if (ntohl(h->version) != VERSION)
         return OTHER_VERSION;
@@ -150,7 +157,7 @@ static enum verdict check_hello(const struct gathering *g, const struct hello *h
 static enum verdict challenge_rank(const struct gathering *g, struct pending *p)
 {
     enum verdict v = check_hello(g, &p->in.hello);
-    p->challenge = (struct challenge){.magic = htonl(MAGIC), .verdict = htonl((uint32_t)v)};
+    p->challenge = (struct challenge){.magic = p->in.hello.magic, .verdict = htonl((uint32_t)v)};
     if (v == NO_HELLO || nonce_make(p->challenge.nonce) != STATUS_OK ||
         !send_now(p->fd, &p->challenge, sizeof p->challenge))
         return NO_HELLO;
@@ -165,11 +172,11 @@ static enum verdict check_proof(const struct gathering *g, const struct pending 
     struct answer answer = {0};
     enum verdict v = check_hello(g, &p->in.hello); /* the rank may have connected meanwhile by
                                                     * another connection */
-    secret_proof(secret, RANK_LABEL, &both, sizeof both, proof);
+    secret_proof(secret, kinds[g->config->kind].label, &both, sizeof both, proof);
     if (!digest_equal(proof, p->in.proof))
         v = WRONG_SECRET;
     if (v == ACCEPTED)
-        secret_proof(secret, FIRST_LABEL, &both, sizeof both, answer.proof);
+        secret_proof(secret, kinds[g->config->kind].first_label, &both, sizeof both, answer.proof);
     answer.verdict = htonl((uint32_t)v);
     return send_now(p->fd, &answer, sizeof answer) ? v : NO_HELLO;
 }
@@ -201,7 +208,8 @@ static bool read_pending(struct gathering *g, int i)
         return false;
     if (n > 0)
         p->got += (size_t)n;
-    bool foreign = p->got >= sizeof MAGIC && ntohl(p->in.hello.magic) != MAGIC;
+    bool foreign = p->got >= sizeof p->in.hello.magic &&
+                   ntohl(p->in.hello.magic) != kinds[g->config->kind].magic;
     if (n > 0 && p->got < want && !foreign)
         return false;
     enum verdict v = NO_HELLO;
@@ -234,9 +242,9 @@ static enum status fail_absent(const struct gathering *g)
     for (int v = ACCEPTED + 1; v < VERDICT_COUNT; v++)
         if (g->refused[v] > 0)
             text_join(refused, sizeof refused, ", ", "%d %s", g->refused[v], verdicts[v].count);
-    return status_fail(STATUS_LIBRARY, "rank %d of %d did not reach '%s' within %g s%s%s", absent,
-                       c->size, c->address, c->timeout_s, *refused ? "; refused connections: " : "",
-                       refused);
+    return status_fail(STATUS_LIBRARY, "%s %d of %d did not reach '%s' within %g s%s%s",
+                       kinds[c->kind].noun, absent, c->size, c->address, c->timeout_s,
+                       *refused ? "; refused connections: " : "", refused);
 }
 
 /* Waits for connections and messages, and handles those that have arrived. */
@@ -260,13 +268,32 @@ static void serve_pending(struct gathering *g)
             accept_pending(g, g->listener[i]);
 }
 
+static enum status check_interrupted(const struct rendezvous_config *c)
+{
+    return c->interrupted ? c->interrupted(c->context) : stop_check();
+}
+
+/* Removes nodes whose launcher has ended, which closed its connection. A rank is not removed: the
+ * job cannot continue without it, and the first collective reports its loss. */
+static void drop_lost_nodes(struct gathering *g)
+{
+    char byte;
+    for (int i = 1; g->config->kind == RENDEZVOUS_NODES && i < g->config->size; i++)
+        if (g->peer[i] >= 0 && recv(g->peer[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+            close(g->peer[i]);
+            g->peer[i] = -1;
+            g->here--;
+        }
+}
+
 static enum status gather(struct gathering *g)
 {
     double end = now_s() + g->config->timeout_s;
     enum status st = STATUS_OK;
     while (st == STATUS_OK && g->here < g->config->size) {
         serve_pending(g);
-        st = stop_check();
+        drop_lost_nodes(g);
+        st = check_interrupted(g->config);
         if (st == STATUS_OK && g->config->timeout_s > 0 && now_s() >= end &&
             g->here < g->config->size)
             st = fail_absent(g);
@@ -302,11 +329,12 @@ enum status rendezvous_gather(const struct rendezvous_config *c, int listener, i
 
 /* Reads a message from rank 0, which answers at once unless it is stopped. STATUS_IO: no message
  * came. */
-static enum status get_message(int fd, void *message, size_t size, double end)
+static enum status get_message(const struct rendezvous_config *c, int fd, void *message,
+                               size_t size, double end)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     while (poll(&p, 1, (int)(CHECK_S * 1e3)) <= 0) {
-        TRY(stop_check());
+        TRY(check_interrupted(c));
         if (now_s() >= end)
             return STATUS_IO;
     }
@@ -319,33 +347,34 @@ static enum status check_verdict(const struct rendezvous_config *c, uint32_t ver
     uint32_t v = ntohl(verdict);
     if (v == ACCEPTED)
         return STATUS_OK;
-    return status_fail(STATUS_LIBRARY, "rank %d was refused at '%s': %s", c->rank, c->address,
-                       v < NO_HELLO ? verdicts[v].reason
-                                    : "rank 0 runs another version of this program");
+    return status_fail(STATUS_LIBRARY, "%s %d was refused at '%s': %s 0 %s", kinds[c->kind].noun,
+                       c->rank, c->address, kinds[c->kind].noun,
+                       verdicts[v < NO_HELLO ? v : OTHER_VERSION].reason);
 }
 
 /* Exchanges the messages of the protocol with rank 0. STATUS_IO: there is no rank 0 yet, but it may
  * start later. */
 static enum status introduce(const struct rendezvous_config *c, int fd, double end)
 {
-    struct exchange both = {.hello = {htonl(MAGIC), htonl(VERSION), htonl((uint32_t)c->rank),
-                                      htonl((uint32_t)c->size)}};
+    const uint32_t magic = htonl(kinds[c->kind].magic);
+    struct exchange both = {
+        .hello = {magic, htonl(VERSION), htonl((uint32_t)c->rank), htonl((uint32_t)c->size)}};
     struct answer answer;
     unsigned char proof[DIGEST_BYTES];
     digest_text(c->job, both.hello.job);
     TRY(nonce_make(both.hello.nonce));
     if (!send_now(fd, &both.hello, sizeof both.hello))
         return STATUS_IO;
-    TRY(get_message(fd, &both.challenge, sizeof both.challenge, end));
-    if (ntohl(both.challenge.magic) != MAGIC)
+    TRY(get_message(c, fd, &both.challenge, sizeof both.challenge, end));
+    if (both.challenge.magic != magic)
         return STATUS_IO;
     TRY(check_verdict(c, both.challenge.verdict));
-    secret_proof(c->secret, RANK_LABEL, &both, sizeof both, proof);
+    secret_proof(c->secret, kinds[c->kind].label, &both, sizeof both, proof);
     if (!send_now(fd, proof, sizeof proof))
         return STATUS_IO;
-    TRY(get_message(fd, &answer, sizeof answer, end));
+    TRY(get_message(c, fd, &answer, sizeof answer, end));
     TRY(check_verdict(c, answer.verdict));
-    secret_proof(c->secret, FIRST_LABEL, &both, sizeof both, proof);
+    secret_proof(c->secret, kinds[c->kind].first_label, &both, sizeof both, proof);
     if (digest_equal(proof, answer.proof))
         return STATUS_OK;
     return status_fail(STATUS_LIBRARY, "the process at '%s' does not know the secret of this job",
@@ -371,11 +400,11 @@ static enum status meet_first(const struct rendezvous_config *c, const struct ad
         if (st != STATUS_IO)
             return st;
         nanosleep(&again, NULL);
-        TRY(stop_check());
+        TRY(check_interrupted(c));
     } while (now_s() < end);
-    return status_fail(STATUS_LIBRARY,
-                       "rank %d of %d found no rank 0 of its job at '%s' within %g s", c->rank,
-                       c->size, c->address, c->timeout_s);
+    return status_fail(STATUS_LIBRARY, "%s %d of %d found no %s 0 of its job at '%s' within %g s",
+                       kinds[c->kind].noun, c->rank, c->size, kinds[c->kind].noun, c->address,
+                       c->timeout_s);
 }
 
 enum status rendezvous_meet(const struct rendezvous_config *c, int *peer)

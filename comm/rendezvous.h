@@ -1,16 +1,26 @@
-/* Inside comm/: the ranks of a job connect at a TCP address and prove that they belong to it. */
+/* The ranks of a job connect at a TCP address and prove that they belong to it; before they start,
+ * so do the launchers of the job's nodes, each of which has a node's index as its rank. */
 #pragma once
 
 #include "comm/secret.h"
 
+#include <stdbool.h>
+
+enum rendezvous_kind { RENDEZVOUS_RANKS, RENDEZVOUS_NODES };
+
 struct rendezvous_config {
-    const char *address; /* HOST:PORT of rank 0 */
+    enum rendezvous_kind kind; /* a process that finds rank 0 of the other kind retries */
+    const char *address;       /* HOST:PORT of rank 0 */
     int rank, size;
     double timeout_s; /* time limit to connect all ranks; 0: none */
     const char *job;  /* identifies the job: the same text on all of its ranks, another text in
                        * other jobs */
     const struct secret *secret; /* the same on all ranks */
     bool insecure;               /* an address beyond loopback needs no secret */
+
+    /* Called several times a second; a failure ends the rendezvous. NULL: stop_check. */
+    enum status (*interrupted)(const void *context);
+    const void *context;
 };
 
 /* Connects the ranks: on rank 0, peer[r] is a socket to rank r; on other ranks, peer[0] is a socket
@@ -22,12 +32,13 @@ struct rendezvous_config {
  * know the secret: each answers the random challenge of the other side. Rank 0 refuses processes of
  * another job, world size or program version, a rank that has connected already, and wrong proofs.
  * A rank that is refused fails at once with the reason. Data after the proofs is neither encrypted
- * nor authenticated.
+ * nor authenticated. A node whose launcher ends before all nodes have connected may connect again.
  *
- * STATUS_USAGE for an address that is wrong, or beyond loopback without a secret. */
+ * STATUS_USAGE for an address that is wrong, or beyond loopback without a secret. STATUS_LIBRARY on
+ * rank 0: a rank r did not connect in time; its peer[r] is -1. */
 MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);
 
 /* Does rank 0's part of rendezvous_meet. `listener` is a socket that listens already; it stays
- * open. STATUS_LIBRARY: a rank r did not connect in time; its peer[r] is -1. */
+ * open. */
 MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, int listener,
                                          int *peer);

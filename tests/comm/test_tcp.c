@@ -337,7 +337,7 @@ static void test_jobs_on_one_port_do_not_mix(void **state)
     const struct rendezvous_config other = {
         .address = address, .rank = 2, .size = 3, .timeout_s = 60, .job = "a", .secret = &none};
     assert_int_equal(rendezvous_meet(&other, peer), STATUS_LIBRARY);
-    assert_non_null(strstr(status_message(), "rank 0 expects another number of ranks"));
+    assert_non_null(strstr(status_message(), "rank 0 belongs to a job of another size"));
     start_visitor(&again, address, 1, "a", &none, 60);
     visitor_ends(&again, STATUS_OK, "");
     visitor_ends(&a[0], STATUS_OK, "");
@@ -362,7 +362,7 @@ static void test_a_rank_joins_once(void **state)
         assert_int_equal(pthread_create(&v[i].thread, NULL, visit, &v[i]), 0);
         if (i == AGAIN)
             visitor_ends(&v[i], STATUS_LIBRARY,
-                         "another process has already connected as this rank");
+                         "rank 0 is already connected to another process with this number");
         else if (i > 0)
             visitor_ends(&v[i], STATUS_OK, "");
     }
