@@ -16,8 +16,9 @@ enum {
 struct flow {
     struct comm_slot *slot; /* NULL: none */
     char *scratch;
-    bool single;         /* one MPI call, `request`, moves the whole operation */
-    MPI_Request request; /* request of that call. The members below are for operations in items: */
+    bool single;         /* the whole operation is one MPI call, instead of items */
+    MPI_Request request; /* if `single`: the request of that call */
+    /* The members below are for operations that are divided into items. */
     MPI_Request send[FLOW_WINDOW], receive[FLOW_WINDOW];
     int64_t begin, length; /* in each part, the range of elements that is being moved */
     int64_t segments;      /* number of segments of each part */

@@ -123,7 +123,8 @@ static enum status check_layouts(struct engine *e)
     return STATUS_OK;
 }
 
-/* Makes replica i's backward passes report completed gradients in whole buckets only. */
+/* Makes replica i's backward passes report when all gradients of a bucket are complete, instead of
+ * after each gradient. */
 static enum status set_bucket_ends(struct engine *e, int i)
 {
     int n = reducer_buckets(e->reducer[i]);

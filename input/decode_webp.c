@@ -139,7 +139,8 @@ static struct rect widen(const struct webp_decoder *d, struct rect want)
     return intersection(r, d->canvas);
 }
 
-/* Decodes the part `from` of the canvas, which lies within the frame, into `region`. */
+/* Decodes the rectangle `from`, in coordinates of the canvas, into `region`. The rectangle must lie
+ * within the frame. */
 static enum status decode(struct webp_decoder *d, struct rect from, const struct region *region)
 {
     WebPDecoderConfig c;

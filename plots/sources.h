@@ -17,5 +17,6 @@ struct plot_sources {
     struct plot_options options;
 };
 
-/* Draws the sources. STATUS_USAGE if they cannot be drawn together, or if they need `out`. */
+/* Draws the sources. STATUS_USAGE if they cannot be drawn together, or if they
+ * need the folder `out` and it is NULL. */
 MUST_CHECK enum status plot_sources(const struct plot_sources *s);

@@ -23,8 +23,8 @@ struct range {
     double low, high;
 };
 
-/* Returns the range of a quantity over the lines that are drawn, including their error bars and
- * ideals. *bars becomes true if a value has an error bar. */
+/* Returns the range of a quantity over the lines that are drawn. The range includes the error bars
+ * and the ideal values of those lines. *bars becomes true if a value has an error bar. */
 struct range axis_range(const struct study_lines *l, const bool *drawn, enum quantity q,
                         bool *bars);
 

@@ -194,8 +194,8 @@ void study_panels_choose(const struct study_lines *l, const bool drawn[], enum s
     if (best.a == STUDY_KEYS) {
         whole(l, drawn, p);
     } else {
-        /* Two panels are drawn in a row. A key that has two values becomes the second key, so that
-         * each row has both values. */
+        /* Each row has two panels, for different values of the second key. If one key has exactly
+         * two values, it therefore becomes the second key. */
         if (values_of(l, drawn, best.a) == 2 && values_of(l, drawn, best.b) > 2)
             best = (struct cut){best.b, best.a};
         assign(l, drawn, &best, p);

@@ -1,8 +1,8 @@
 /* Cuts activations into panels and patches. */
 #include "kernels/cpu/bn_shape.h"
 
-/* Number of floats that a panel has in one image; this is a few pages of memory. In a plain tensor,
- * several adjacent channels form one panel if a single channel has fewer floats. */
+/* Number of floats that a panel has in one image; this is a few pages of memory. In a plain tensor
+ * whose channels have fewer floats each, several adjacent channels form one panel. */
 enum { PANEL_FLOATS = 2048 };
 
 /* In an NHWC panel, sixteen channels of STRIP_PIXELS pixels are read before the next sixteen
