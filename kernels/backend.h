@@ -20,6 +20,7 @@
 
 #include "base/status.h"
 #include "kernels/ops.h"
+#include "kernels/traffic.h"
 
 struct device;
 struct stream;
@@ -119,6 +120,10 @@ struct backend {
 
     /* Optional (NULL if no profiler records the device's kernels): see enum profile_call. */
     enum status (*profile)(struct stream *s, enum profile_call call);
+
+    /* Optional (NULL if the backend does not know): lists the kernels that one execution of a plan
+     * launches (traffic.h). */
+    void (*traffic)(const struct op_plan *plan, struct traffic *t);
 };
 
 /* Every backend's device begins with this struct. */

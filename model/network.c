@@ -441,5 +441,5 @@ int program_steps(const struct program *p)
 struct step_info program_step(const struct program *p, int i)
 {
     const struct step *s = &p->step[i];
-    return (struct step_info){s->phase, s->layer, s->plan, s->grad_begin, s->grad_end};
+    return (struct step_info){s->phase, s->layer, s->plan, s->arg, s->grad_begin, s->grad_end};
 }

@@ -85,6 +85,7 @@ struct step_info {
     enum phase phase;
     const char *layer; /* module path; for operations without a module, their kind ("add", "sgd") */
     const struct op_plan *plan;
+    void *const *arg; /* addresses of its tensors in device memory, by role */
     /* Flat range of gradients that are complete after this operation; begin = end: none. */
     int64_t grad_begin, grad_end;
 };

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "kernels/cuda/cudnn_desc.h"
 #include "kernels/cuda/plan.h"
+#include "kernels/cuda/traffic.h"
 #include "kernels/module.h"
 
 #define U8     (1u << DTYPE_U8)
@@ -66,6 +67,7 @@ static const struct backend backend_cuda = {
     .capture_launch = cuda_capture_launch,
     .capture_free = cuda_capture_free,
     .profile = cuda_profile,
+    .traffic = cuda_traffic,
 };
 
 cuda_module_entry ampscale_cuda_backend;

@@ -170,6 +170,14 @@ static void lay_workspace(struct convolution *p)
     p->base.workspace = p->library_at + p->exec->workspace;
 }
 
+struct cuda_copies cuda_conv_copies(const struct op_plan *plan)
+{
+    const struct convolution *p = (const struct convolution *)plan;
+    if (!op_in(plan->desc.kind, OPS_CONV))
+        return (struct cuda_copies){.rest = 0};
+    return (struct cuda_copies){p->image_bytes, p->weights_bytes, p->rest};
+}
+
 /* Prefers a plan that adds the bias itself, though the library may have to compile it: own kernels
  * would add the bias to values that are already rounded. */
 static enum status open_exec(struct cuda_device *dev, const struct conv_problem *plain,

@@ -98,7 +98,7 @@ enum status cuda_round_written(const struct op_plan *plan, void *const arg[ROLE_
     unsigned writes = op_roles(plan->desc.kind).writes;
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *t = &plan->desc.t[r];
-        if (writes >> r & 1 && t->ndim == 1 && t->rounds != DTYPE_F32)
+        if (writes >> r & 1 && cuda_rounds_result(t))
             TRY(cu_round(q, t->rounds, t->dim[0], arg[r], arg[r]));
     }
     return STATUS_OK;

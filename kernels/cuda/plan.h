@@ -42,6 +42,19 @@ MUST_CHECK enum status cuda_plan_new(struct device *dev, const struct op_desc *d
 MUST_CHECK enum status cuda_round_written(const struct op_plan *plan, void *const arg[ROLE_COUNT],
                                           const struct cu_queue *q);
 
+/* Whether cuda_round_written rounds this result. */
+static inline bool cuda_rounds_result(const struct tensor_desc *t)
+{
+    return t->ndim == 1 && t->rounds != DTYPE_F32;
+}
+
+/* What a plan of OPS_CONV does besides the library's plan, for traffic.h. */
+struct cuda_copies {
+    size_t image, weights; /* bytes of the copies with other channels or of another type; 0: none */
+    unsigned rest;         /* CONV_REST_*, which other kernels compute */
+};
+struct cuda_copies cuda_conv_copies(const struct op_plan *plan);
+
 /* Rounds up to 256 bytes, the alignment of a workspace's pieces. */
 static inline size_t cuda_align(size_t bytes)
 {
