@@ -14,6 +14,16 @@ if(NOT JPEG_FOUND)
   message(FATAL_ERROR "libjpeg-turbo was not found: apt-get install libjpeg-dev")
 endif()
 
+# The header of libjpeg's internals, which Debian and Ubuntu install: with it, entropy-coded data is
+# decoded by own code (input/jpeg_scan.h), else by libjpeg.
+include(CheckIncludeFiles)
+set(CMAKE_REQUIRED_INCLUDES ${JPEG_INCLUDE_DIRS})
+check_include_files("stdio.h;jpeglib.h;jpegint.h" JPEGINT_FOUND)
+unset(CMAKE_REQUIRED_INCLUDES)
+if(NOT JPEGINT_FOUND)
+  message(STATUS "libjpeg's jpegint.h was not found, so that JPEG files are read more slowly")
+endif()
+
 find_package(PNG)
 if(NOT PNG_FOUND)
   message(STATUS "libpng was not found, so that PNG files are not read: apt-get install libpng-dev")

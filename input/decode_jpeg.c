@@ -1,10 +1,11 @@
-/* Decodes JPEG files with libjpeg-turbo.
+/* Decodes JPEG files with libjpeg-turbo, but the entropy-coded data of most files by jpeg_scan.h.
  *
  * The library reports errors to callbacks. For fatal errors and damaged data, the callbacks call
  * longjmp, which returns to guarded(). Only guarded() calls setjmp, so that no local variable is
  * live across it. */
 #include "base/array.h"
 #include "input/decode_format.h"
+#include "input/jpeg_scan.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -14,6 +15,9 @@
 #include <jpeglib.h>
 
 #include <jerror.h> /* must follow jpeglib.h, whose settings determine the error codes */
+#ifdef AMPSCALE_JPEG_SCAN
+#include <jpegint.h>
+#endif
 
 enum {
     MAX_SCANS = 500,        /* limit of scans per file; a usual progressive file has about ten */
@@ -33,6 +37,7 @@ struct jpeg_decoder {
     char reason[JMSG_LENGTH_MAX];
     const uint8_t *bytes;
     size_t size;
+    struct jpeg_scan scan;
     struct rect want;
     struct region got;
     bool keep;       /* false: rows are decoded and dropped */
@@ -216,11 +221,35 @@ static void crop_columns(struct jpeg_decoder *d)
     d->got.at = (struct rect){(int)x, d->want.y, (int)width, d->want.h};
 }
 
+#ifdef AMPSCALE_JPEG_SCAN
+static boolean decode_unit(j_decompress_ptr jpeg, JBLOCKROW *blocks)
+{
+    struct jpeg_decoder *d = jpeg->client_data;
+    jpeg_scan_unit(&d->scan, jpeg, blocks);
+    return TRUE;
+}
+
+/* Puts the own decoder of entropy-coded data in the place of libjpeg's. The function's pointer has
+ * had its place in libjpeg's object since version 6. */
+static void replace_entropy_decoder(struct jpeg_decoder *d)
+{
+    JDIMENSION x = (JDIMENSION)d->got.at.x, width = (JDIMENSION)d->got.at.w;
+    if (jpeg_scan_begin(&d->scan, &d->jpeg, x, width))
+        d->jpeg.entropy->decode_mcu = decode_unit;
+}
+#else
+static void replace_entropy_decoder(struct jpeg_decoder *d)
+{
+    (void)d;
+}
+#endif
+
 static void read_pixels(struct jpeg_decoder *d)
 {
     struct jpeg_decompress_struct *jpeg = &d->jpeg;
     jpeg_start_decompress(jpeg);
     crop_columns(d);
+    replace_entropy_decoder(d);
     size_t width = (size_t)d->got.at.w;
     bool inks = jpeg->out_color_space == JCS_CMYK;
     d->got.stride = width * DECODE_RGB;

@@ -1,13 +1,13 @@
 /* Resamples with the triangle filter. Its weights are computed as in PIL, and are applied to
  * columns first, then to rows. */
-#include "input/resize.h"
+#include "input/resize_loops.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    CHANNELS = 3,
+    CHANNELS = RESIZE_CHANNELS,
     WEIGHT_BITS = 14, /* fraction bits of a weight; a weight of 1 then fits in 16 bits */
     STRIP = 512,      /* values summed at a time, so that the sums stay in the L1 cache */
     ROWS = 4,
@@ -98,7 +98,7 @@ static enum status no_memory(void)
 
 static enum status build_table(const struct resize_axis *a, bool flip, struct resize_table *t)
 {
-    t->taps = (int)ceil(a->scale > 1 ? a->scale : 1) * 2 + 1;
+    t->taps = (int)ceil(a->scale > 1 ? a->scale : 1) * 2 + 2; /* even, for loops over pairs */
     size_t outputs = (size_t)a->count;
     t->begin = reserve(t->begin, &t->begin_capacity, outputs * sizeof *t->begin);
     t->count = reserve(t->count, &t->count_capacity, outputs * sizeof *t->count);
@@ -106,6 +106,7 @@ static enum status build_table(const struct resize_axis *a, bool flip, struct re
         reserve(t->weight, &t->weight_capacity, outputs * (size_t)t->taps * sizeof *t->weight);
     if (!t->begin || !t->count || !t->weight)
         return no_memory();
+    memset(t->weight, 0, outputs * (size_t)t->taps * sizeof *t->weight);
     for (int i = 0; i < a->count; i++) {
         int place = flip ? a->count - 1 - i : i;
         fill_weights(a, a->first + i, &t->begin[place], &t->count[place],
@@ -146,9 +147,7 @@ static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight,
     }
 }
 
-/* Four lanes: the three values of a pixel and the first of the next pixel, whose result is
- * discarded. */
-enum { LANES = 4 };
+enum { LANES = RESIZE_LANES };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
 /* Copies each column weight to all lanes, scaled so that the fixed-point factors of both passes
@@ -162,53 +161,73 @@ static enum status spread_weights(struct resizer *r, int outputs)
     for (int i = 0; i < outputs; i++) {
         const int16_t *weight = r->x.weight + (size_t)i * taps;
         float *spread = r->spread + (size_t)i * taps * LANES;
-        for (int k = 0; k < r->x.count[i] * LANES; k++)
+        for (int k = 0; k < r->x.taps * LANES; k++)
             spread[k] = (float)weight[k / LANES] / (1 << 2 * WEIGHT_BITS);
     }
     return STATUS_OK;
 }
 
-/* Computes one output row from r->line, the weighted sums of source rows. r->line begins at source
- * pixel `left`. */
-static void blend_columns(const struct resizer *r, int left, int count, uint8_t *out)
+static void blend_columns(const struct resizer *r, int left, int count,
+                          uint8_t *const out[RESIZE_ROWS])
 {
-    for (int i = 0; i < count; i++) {
-        const float *p = r->line + (size_t)(r->x.begin[i] - left) * CHANNELS;
-        const float *w = r->spread + (size_t)i * (size_t)r->x.taps * LANES;
-        lanes sum = {0.5f, 0.5f, 0.5f, 0.5f};
-        for (int k = 0; k < r->x.count[i]; k++, p += CHANNELS, w += LANES) {
-            lanes pixel, weight;
-            memcpy(&pixel, p, sizeof pixel);
-            memcpy(&weight, w, sizeof weight);
-            sum += weight * pixel;
+    for (int n = 0; n < RESIZE_ROWS; n++)
+        for (int i = 0; i < count; i++) {
+            const float *p =
+                r->line + (size_t)n * r->line_stride + (size_t)(r->x.begin[i] - left) * CHANNELS;
+            const float *w = r->spread + (size_t)i * (size_t)r->x.taps * LANES;
+            lanes sum = {0.5f, 0.5f, 0.5f, 0.5f};
+            for (int k = 0; k < r->x.count[i]; k++, p += CHANNELS, w += LANES) {
+                lanes pixel, weight;
+                memcpy(&pixel, p, sizeof pixel);
+                memcpy(&weight, w, sizeof weight);
+                sum += weight * pixel;
+            }
+            for (int c = 0; c < CHANNELS; c++)
+                out[n][i * CHANNELS + c] = (uint8_t)sum[c];
         }
-        for (int c = 0; c < CHANNELS; c++)
-            out[i * CHANNELS + c] = (uint8_t)sum[c];
-    }
+}
+
+/* Behind the `used` values of a line there are zeros, which meet zero weights: the fourth lane of
+ * the last pixel, and its neighbours' taps. */
+static enum status reserve_line(struct resizer *r, size_t used)
+{
+    r->line_stride = used + (size_t)r->x.taps * CHANNELS + LANES;
+    size_t bytes = RESIZE_ROWS * r->line_stride * sizeof *r->line;
+    r->line = reserve(r->line, &r->line_capacity, bytes);
+    if (!r->line)
+        return no_memory();
+    memset(r->line, 0, bytes);
+    return STATUS_OK;
 }
 
 enum status resizer_run(struct resizer *r, const struct resize_axis *x, const struct resize_axis *y,
                         bool flip, const struct region *src, uint8_t *out)
 {
+    static const struct resize_loops plain = {blend_rows, blend_columns};
+    const struct resize_loops *best = r->plain ? NULL : resize_loops_avx2();
+    const struct resize_loops *loops = best ? best : &plain;
     int left, right, top, bottom;
     resize_axis_span(x, &left, &right);
     resize_axis_span(y, &top, &bottom);
     const struct rect *at = &src->at;
     if (left < at->x || right > at->x + at->w || top < at->y || bottom > at->y + at->h)
         return status_fail(STATUS_INVALID, "the decoded region lacks pixels that resizing needs");
+    size_t used = (size_t)(right - left) * CHANNELS;
     TRY(build_table(x, flip, &r->x));
     TRY(build_table(y, false, &r->y));
     TRY(spread_weights(r, x->count));
-    size_t used = (size_t)(right - left) * CHANNELS;
-    r->line = reserve(r->line, &r->line_capacity, (used + 1) * sizeof *r->line);
-    if (!r->line)
-        return no_memory();
-    r->line[used] = 0; /* read as the fourth lane of the last pixel */
+    TRY(reserve_line(r, used));
     const uint8_t *origin = src->pixels + (size_t)(left - at->x) * CHANNELS;
-    for (int i = 0; i < y->count; i++) {
-        blend_rows(origin + (size_t)(r->y.begin[i] - at->y) * src->stride, src->stride,
-                   r->y.weight + (size_t)i * (size_t)r->y.taps, r->y.count[i], used, r->line);
-        blend_columns(r, left, x->count, out + (size_t)i * (size_t)x->count * CHANNELS);
+    for (int i = 0; i < y->count; i += RESIZE_ROWS) {
+        uint8_t *row[RESIZE_ROWS];
+        for (int n = 0; n < RESIZE_ROWS; n++) {
+            int o = i + n < y->count ? i + n : y->count - 1; /* the last row several times */
+            row[n] = out + (size_t)o * (size_t)x->count * CHANNELS;
+            loops->rows(origin + (size_t)(r->y.begin[o] - at->y) * src->stride, src->stride,
+                        r->y.weight + (size_t)o * (size_t)r->y.taps, r->y.count[o], used,
+                        r->line + (size_t)n * r->line_stride);
+        }
+        loops->columns(r, left, x->count, row);
     }
     return STATUS_OK;
 }

@@ -29,7 +29,7 @@ struct resize_axis resize_axis_shrink(struct resize_axis a, int shrink);
 void resize_axis_span(const struct resize_axis *a, int *begin, int *end);
 
 /* One direction's weights: output i is the sum of weight[i * taps + k] * source[begin[i] + k] over
- * k < count[i], divided by 1 << 14. */
+ * k < count[i], divided by 1 << 14. Weights from count[i] to taps-1 are zero. */
 struct resize_table {
     int taps;
     int32_t *begin, *count;
@@ -39,9 +39,11 @@ struct resize_table {
 
 /* Tables and buffers of one thread, reused for every image. Zero it before first use. */
 struct resizer {
+    bool plain; /* use no instructions that the processor may lack */
     struct resize_table x, y;
     float *spread;                         /* weights of x, each repeated four times */
-    float *line;                           /* sum of weighted source rows */
+    float *line;                           /* sums of weighted source rows, of some output rows */
+    size_t line_stride;                    /* of `line`, in values */
     size_t spread_capacity, line_capacity; /* bytes */
 };
 

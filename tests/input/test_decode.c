@@ -2,6 +2,7 @@
 #include "base/rng.h"
 #include "tests/input/decoded.h"
 #include "tests/input/jpegs.h"
+#include "tests/input/plain_decode.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -234,6 +235,70 @@ static void test_rectangle_outside(void **state)
     free(bytes);
 }
 
+static const struct jpeg_spec sequential[] = {
+    {.width = 203, .height = 149, .h_samp = 2, .v_samp = 2},
+    {.width = 203, .height = 149, .h_samp = 2, .v_samp = 1, .quality = 100},
+    {.width = 203, .height = 149, .h_samp = 1, .v_samp = 2, .quality = 30},
+    {.width = 203, .height = 149, .h_samp = 4, .v_samp = 1, .restart = 2},
+    {.width = 203, .height = 149, .kind = JPEG_GRAY, .restart = 1},
+    {.width = 203, .height = 149, .kind = JPEG_RAW_RGB},
+    {.width = 203, .height = 149, .h_samp = 2, .v_samp = 2, .progressive = true},
+};
+
+static void test_pixels_are_libjpegs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sequential / sizeof *sequential; i++)
+        for (int shrink = 1; shrink <= 8; shrink *= 2) {
+            size_t size;
+            uint8_t *bytes = jpeg_make(&sequential[i], &size), *want;
+            assert_true(plain_decode(bytes, size, shrink, &want));
+            struct image got = decode_all(decoder, bytes, size, shrink);
+            assert_memory_equal(got.pixels, want, (size_t)got.w * (size_t)got.h * 3);
+            free(got.pixels);
+            free(want);
+            free(bytes);
+        }
+}
+
+/* Damaged entropy-coded data: what libjpeg refuses is refused, and what both accept has the same
+ * pixels. libjpeg may overlook a code that does not exist. */
+static void test_damage_is_libjpegs(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 3000 };
+    struct rng rng = rng_at(12, RNG_TEST, 0, 0);
+    int sound = 0, bad = 0, stricter = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        size_t size;
+        struct jpeg_spec spec = sequential[i % 5];
+        spec.width = 75, spec.height = 61;
+        uint8_t *bytes = jpeg_make(&spec, &size), *want;
+        size_t scan = jpeg_find(bytes, size, 0xda) + 12;
+        for (uint32_t n = 1 + rng_below(&rng, 3); n > 0; n--)
+            bytes[scan + rng_below(&rng, (uint32_t)(size - scan - 2))] =
+                rng_below(&rng, 4) == 0 ? 0xff : (uint8_t)rng_u32(&rng);
+        bool known = plain_decode(bytes, size, 1, &want);
+        struct image_info info;
+        struct region r;
+        assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
+        enum status st = decoder_read(decoder, 1, decoded_size(&info, 1), &r);
+        sound += st == STATUS_OK;
+        bad += !known;
+        if (st == STATUS_OK) {
+            assert_true(known);
+            assert_memory_equal(r.pixels, want, r.stride * (size_t)r.at.h);
+        } else if (known) {
+            assert_non_null(strstr(status_message(), "bad Huffman code"));
+            stricter++;
+        }
+        free(want);
+        free(bytes);
+    }
+    print_message("damage: %d sound, %d bad, %d refused only here\n", sound, bad, stricter);
+    assert_true(sound > 100 && bad > 100);
+}
+
 /* Mutated files must neither crash nor spoil the decoder for the next image. */
 static void test_fuzz(void **state)
 {
@@ -283,6 +348,8 @@ int main(void)
         cmocka_unit_test(test_scan_bomb),
         cmocka_unit_test(test_unsupported_channels),
         cmocka_unit_test(test_rectangle_outside),
+        cmocka_unit_test(test_pixels_are_libjpegs),
+        cmocka_unit_test(test_damage_is_libjpegs),
         cmocka_unit_test(test_fuzz),
     };
     return cmocka_run_group_tests_name("input_decode", tests, decoder_set_up, decoder_tear_down);

@@ -1,0 +1,296 @@
+/* The next bits of the data are the highest of a 64-bit window, so that a shift right gives an
+ * index and a shift left drops what was decoded. */
+#include "input/huffman.h"
+
+#include <string.h>
+
+/* Everything that a block needs is one function, which is compiled for two kinds of processor, and
+ * whose state stays in registers. */
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+    WINDOW = 64,
+    FULL = 56,  /* bits that a refill guarantees */
+    USUAL = 18, /* bits of a code with its value that `first` has at most */
+    USUAL_PER_REFILL = FULL / USUAL,
+    SKIMS_PER_REFILL = FULL / HUFFMAN_SKIM,
+    CODE_MAX = 16,
+    SIZE_MAX_DC = 15,
+    RUN_OF_ZEROS = 0xf0,
+
+    /* An entry of `first`: bits 0-5 the length of code and value, 8-12 the length of the code,
+     * 16-19 the size of the value, 24-30 the coefficients that the code covers (64 at the end of a
+     * block). Zero: a longer code, or none. */
+    SIZE_AT = 16,
+    COVER_AT = 24,
+
+    /* An entry of `skim`: bits 0-3 the bits of all its codes, 4-9 the coefficients that all but the
+     * last cover, 10-15 those that the last covers, END at the end of a block. */
+    SKIM_BEFORE_AT = 4,
+    SKIM_LAST_AT = 10,
+    END = 63,
+};
+
+/* Natural order of the coefficients. A run in damaged data may exceed the block, and goes to its
+ * last coefficient, as in libjpeg. The end of a block, which covers 64, writes its zero there. */
+static const uint8_t natural[2 * HUFFMAN_BLOCK] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63, 63, 63,
+    63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
+    63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
+    63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63};
+
+static uint32_t entry_of(int length, int symbol)
+{
+    int size = symbol & 15, run = symbol >> 4;
+    int cover = size > 0 || symbol == RUN_OF_ZEROS ? run + 1 : HUFFMAN_BLOCK;
+    return (uint32_t)((length + size) | length << 8 | size << SIZE_AT | cover << COVER_AT);
+}
+
+INLINE int entry_bits(uint32_t e)
+{
+    return e & 63;
+}
+
+INLINE int entry_cover(uint32_t e)
+{
+    return (int)(e >> COVER_AT);
+}
+
+/* Sums up the codes that lie within a window of HUFFMAN_SKIM bits. */
+static uint16_t skim_of(const struct huffman_table *t, uint32_t window)
+{
+    int used = 0, before = 0, last = 0;
+    for (;;) {
+        uint32_t index = window << used & ((1u << HUFFMAN_SKIM) - 1);
+        uint32_t e = t->first[index >> (HUFFMAN_SKIM - HUFFMAN_LOOK)];
+        if (e == 0 || used + entry_bits(e) > HUFFMAN_SKIM || before + last >= END)
+            break;
+        used += entry_bits(e);
+        before += last;
+        last = entry_cover(e);
+        if (last == HUFFMAN_BLOCK) {
+            last = END;
+            break;
+        }
+    }
+    return (uint16_t)(used | before << SKIM_BEFORE_AT | last << SKIM_LAST_AT);
+}
+
+/* Numbers the codes (T.81, annex C). `first` gets those that are short, with their values. */
+static bool number_codes(struct huffman_table *t, bool dc)
+{
+    uint32_t code = 0;
+    int n = 0;
+    memset(t->first, 0, sizeof t->first);
+    for (int length = 1; length <= CODE_MAX; length++, code <<= 1) {
+        t->offset[length] = n - (int32_t)code;
+        for (int i = 0; i < t->count[length]; i++, n++, code++) {
+            if (n >= HUFFMAN_SYMBOLS || code >= 1u << length || (dc && t->symbol[n] > SIZE_MAX_DC))
+                return false;
+            uint32_t e = entry_of(length, t->symbol[n]);
+            int spare = entry_bits(e) <= USUAL ? HUFFMAN_LOOK - length : -1;
+            for (int k = 0; spare >= 0 && k < 1 << spare; k++)
+                t->first[(code << spare) + (uint32_t)k] = e;
+        }
+        t->limit[length] = code << (CODE_MAX - length);
+    }
+    return true;
+}
+
+bool huffman_build(struct huffman_table *t, const uint8_t count[HUFFMAN_LENGTHS],
+                   const uint8_t symbol[HUFFMAN_SYMBOLS], bool dc)
+{
+    if (t->ready && memcmp(t->count, count, sizeof t->count) == 0 &&
+        memcmp(t->symbol, symbol, sizeof t->symbol) == 0)
+        return true;
+    memcpy(t->count, count, sizeof t->count);
+    memcpy(t->symbol, symbol, sizeof t->symbol);
+    t->ready = number_codes(t, dc);
+    for (uint32_t i = 0; t->ready && !dc && i < 1 << HUFFMAN_SKIM; i++)
+        t->skim[i] = skim_of(t, i);
+    return t->ready;
+}
+
+/* --- bits --- */
+
+void huffman_begin(struct huffman_bits *b, const uint8_t *from, const uint8_t *end)
+{
+    *b = (struct huffman_bits){.at = from, .end = end};
+}
+
+bool huffman_overrun(const struct huffman_bits *b)
+{
+    return b->added > b->held;
+}
+
+/* Adds bytes one by one. After 0xff, which may be repeated, a zero means the byte 0xff; anything
+ * else is a marker, which ends the data. */
+INLINE struct huffman_bits refill_slowly(struct huffman_bits b)
+{
+    while (b.held < FULL) {
+        const uint8_t *p = b.at;
+        while (p < b.end && *p == 0xff)
+            p++;
+        if (p == b.end || (p > b.at && *p != 0)) {
+            b.at = p > b.at ? p - 1 : p; /* so that repeated 0xff are passed over once */
+            b.added += 8;
+        } else {
+            b.window |= (uint64_t)(p > b.at ? 0xff : *p) << (FULL - b.held);
+            b.at = p + 1;
+        }
+        b.held += 8;
+    }
+    return b;
+}
+
+/* Makes `held` at least FULL. Eight bytes without 0xff are added at once, as far as they fit; the
+ * bits of the byte that fits in part are those that the next refill puts in the same place. */
+INLINE void refill(struct huffman_bits *b)
+{
+    uint64_t next;
+    if (b->end - b->at >= (ptrdiff_t)sizeof next) {
+        memcpy(&next, b->at, sizeof next);
+        if ((next & ~(next + UINT64_C(0x0101010101010101)) & UINT64_C(0x8080808080808080)) == 0) {
+            b->window |= __builtin_bswap64(next) >> b->held;
+            b->at += (63 - b->held) >> 3;
+            b->held |= FULL;
+            return;
+        }
+    }
+    *b = refill_slowly(*b);
+}
+
+INLINE void drop(struct huffman_bits *b, int bits)
+{
+    b->window <<= bits;
+    b->held -= bits;
+}
+
+/* --- codes --- */
+
+/* Returns the entry of a code that `first` lacks, 0 for none. */
+INLINE uint32_t long_code(const struct huffman_table *t, uint64_t window)
+{
+    uint32_t next = (uint32_t)(window >> (WINDOW - CODE_MAX));
+    for (int length = 1; length <= CODE_MAX; length++)
+        if (next < t->limit[length])
+            return entry_of(
+                length,
+                t->symbol[(t->offset[length] + (int32_t)(next >> (CODE_MAX - length))) & 255]);
+    return 0;
+}
+
+INLINE uint32_t look(const struct huffman_table *t, uint64_t window)
+{
+    uint32_t e = t->first[window >> (WINDOW - HUFFMAN_LOOK)];
+    return __builtin_expect(e != 0, 1) ? e : long_code(t, window);
+}
+
+/* The value behind a code. A value of n bits that begins with 0 is negative (table F.1 and figure
+ * F.12). */
+INLINE int value_of(uint32_t e, uint64_t window)
+{
+    int size = e >> SIZE_AT & 15;
+    uint64_t bits = window << (e >> 8 & 31);
+    int value = (int)(bits >> 1 >> (WINDOW - 1 - size));
+    int negative = (int)((int64_t)~bits >> 63);
+    return value + (negative & (1 - (1 << size)));
+}
+
+/* Finds the entry of any code. Refills first, because such a code may need all that a refill gives.
+ */
+INLINE uint32_t rare_code(struct huffman_bits *b, const struct huffman_table *t)
+{
+    refill(b);
+    return look(t, b->window);
+}
+
+/* A code with no value (the end of the block, a run of zeros) puts zero where zero is. */
+INLINE int decode_one(struct huffman_bits *b, uint32_t e, int k, int16_t *block)
+{
+    k += entry_cover(e);
+    block[natural[k - 1]] = (int16_t)value_of(e, b->window);
+    drop(b, entry_bits(e));
+    return k;
+}
+
+INLINE bool decode_others(struct huffman_bits *b, const struct huffman_table *ac, int16_t *block)
+{
+    for (int k = 1; k < HUFFMAN_BLOCK;) {
+        refill(b);
+        for (int i = 0; i < USUAL_PER_REFILL && k < HUFFMAN_BLOCK; i++) {
+            uint32_t e = ac->first[b->window >> (WINDOW - HUFFMAN_LOOK)];
+            if (__builtin_expect(e == 0, 0)) {
+                e = rare_code(b, ac);
+                if (e == 0)
+                    return false;
+                i = USUAL_PER_REFILL;
+            }
+            k = decode_one(b, e, k, block);
+        }
+    }
+    return true;
+}
+
+INLINE bool pass_others(struct huffman_bits *b, const struct huffman_table *ac)
+{
+    for (int k = 1; k < HUFFMAN_BLOCK;) {
+        refill(b);
+        for (int i = 0; i < SKIMS_PER_REFILL && k < HUFFMAN_BLOCK; i++) {
+            uint32_t s = ac->skim[b->window >> (WINDOW - HUFFMAN_SKIM)];
+            int before = s >> SKIM_BEFORE_AT & 63;
+            if (s != 0 && k + before < HUFFMAN_BLOCK) {
+                k += before + (int)(s >> SKIM_LAST_AT);
+                drop(b, s & 15);
+                continue;
+            }
+            uint32_t e = rare_code(b, ac);
+            if (e == 0)
+                return false;
+            k += entry_cover(e);
+            drop(b, entry_bits(e));
+            break;
+        }
+    }
+    return true;
+}
+
+INLINE bool decode_block(struct huffman_bits *from, const struct huffman_table *dc,
+                         const struct huffman_table *ac, int *last, int16_t *block)
+{
+    struct huffman_bits b = *from; /* in registers */
+    refill(&b);
+    uint32_t e = look(dc, b.window);
+    if (e == 0)
+        return false;
+    *last = (int)((uint32_t)*last + (uint32_t)value_of(e, b.window)); /* may wrap in damaged data */
+    drop(&b, entry_bits(e));
+    if (block)
+        block[0] = (int16_t)*last;
+    bool known = block ? decode_others(&b, ac, block) : pass_others(&b, ac);
+    *from = b;
+    return known;
+}
+
+#if defined __x86_64__
+/* Shifts by a variable number of bits are shorter there. */
+__attribute__((target("bmi2"))) static bool decode_block_bmi2(struct huffman_bits *from,
+                                                              const struct huffman_table *dc,
+                                                              const struct huffman_table *ac,
+                                                              int *last, int16_t *block)
+{
+    return decode_block(from, dc, ac, last, block);
+}
+#endif
+
+bool huffman_block(struct huffman_bits *from, const struct huffman_table *dc,
+                   const struct huffman_table *ac, int *last, int16_t *block)
+{
+#if defined __x86_64__
+    if (__builtin_cpu_supports("bmi2"))
+        return decode_block_bmi2(from, dc, ac, last, block);
+#endif
+    return decode_block(from, dc, ac, last, block);
+}

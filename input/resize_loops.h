@@ -1,0 +1,23 @@
+/* The two passes over one output row, which resize.c has in plain C. Every form of them gives the
+ * same bits. */
+#pragma once
+
+#include "input/resize.h"
+
+enum {
+    RESIZE_CHANNELS = 3,
+    RESIZE_ROWS = 4,  /* output rows at a time */
+    RESIZE_LANES = 4, /* the values of a pixel and the first of the next, whose result is dropped */
+};
+
+struct resize_loops {
+    /* Sets line[j] to the sum over k < taps of weight[k] * src[k * stride + j], for j < n. */
+    void (*rows)(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
+                 float *line);
+    /* Computes `count` pixels of each of the output rows from the lines in r->line, which begin at
+     * source pixel `left`. Rows may be the same. */
+    void (*columns)(const struct resizer *r, int left, int count, uint8_t *const out[RESIZE_ROWS]);
+};
+
+/* Returns the loops for AVX2, or NULL on a processor without it. */
+const struct resize_loops *resize_loops_avx2(void);
