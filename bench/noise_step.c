@@ -40,21 +40,29 @@ done:
     return st;
 }
 
+enum status noise_step_config(const struct bench_options *o, bool reduced,
+                              struct program_config *config)
+{
+    *config = (struct program_config){.batch = o->batch,
+                                      .train = true,
+                                      .emulate = o->emulate,
+                                      .reduced = reduced,
+                                      .fuse = o->fuse,
+                                      .momentum = 0.9f,
+                                      .weight_decay = 1e-4f,
+                                      .mean = {0.5f, 0.5f, 0.5f},
+                                      .std = {0.25f, 0.25f, 0.25f}};
+    TRY(policy_find(bench_precision(o), -1, &config->policy));
+    config->check_finite = config->policy.scaled;
+    return STATUS_OK;
+}
+
 enum status noise_step_open(struct device *dev, const struct graph *g,
                             const struct bench_options *o, bool reduced, struct network **net)
 {
-    struct program_config config = {.batch = o->batch,
-                                    .train = true,
-                                    .emulate = o->emulate,
-                                    .reduced = reduced,
-                                    .fuse = o->fuse,
-                                    .momentum = 0.9f,
-                                    .weight_decay = 1e-4f,
-                                    .mean = {0.5f, 0.5f, 0.5f},
-                                    .std = {0.25f, 0.25f, 0.25f}};
+    struct program_config config;
     *net = NULL;
-    TRY(policy_find(bench_precision(o), -1, &config.policy));
-    config.check_finite = config.policy.scaled;
+    TRY(noise_step_config(o, reduced, &config));
     TRY(network_open(dev, g, &config, 1, net));
     enum status st = noise_set_up(*net, g, o->batch);
     if (st != STATUS_OK) {

@@ -192,11 +192,11 @@ static void fusion_columns(struct bench_table *t, const void *row)
                                : "parts, not timed");
 }
 
-static void print_fusions(const struct step_bench *b, struct bench_table *t)
+void step_fusions(const struct bench_options *o, const struct program *p, struct bench_table *t)
 {
     int n;
-    const struct fusion *f = program_fusions(network_program(b->net, 0), &n);
-    *t = bench_table_of(b->options, fusion_columns, NULL);
+    const struct fusion *f = program_fusions(p, &n);
+    *t = bench_table_of(o, fusion_columns, NULL);
     if (n > 0 && t->format == BENCH_TEXT)
         fputc('\n', t->out);
     bench_table_rows(t, f, n, sizeof *f);
@@ -210,7 +210,7 @@ static enum status step_print_json(const struct step_bench *b, struct bench_tabl
     const struct bench_head head = {"step", STEP_SCHEMA, b->micro.about, -1, true};
     struct bench_table fusions;
     json_t *choices;
-    print_fusions(b, &fusions);
+    step_fusions(o, network_program(b->net, 0), &fusions);
     TRY(bench_table_take(&fusions, &choices));
     return bench_record_rows(&head,
                              json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:o, s:o}", "net", o->net,
@@ -239,9 +239,9 @@ static enum status step_report(const struct step_bench *b)
     }
     if (o->format == BENCH_JSON) {
         st = step_print_json(b, &t);
-    } else {
+    } else if (o->format == BENCH_TEXT) {
         print_kinds(b, sum);
-        print_fusions(b, &fusions);
+        step_fusions(o, network_program(b->net, 0), &fusions);
     }
 done:
     bench_table_close(&t);

@@ -1,15 +1,23 @@
 /* ampscale bench step: the operations of a training step. */
 #include "bench/step.h"
+#include "bench/step_predict.h"
 
 #include "cli/bench_options.h"
 
 struct step_command {
     struct bench_options options;
     bool marked;
+    const char *predict; /* a described GPU; NULL: none */
 };
 
 #define SETTINGS_OF struct step_command
 static const struct setting step_settings[] = {
+    {"predict", 0, "GPU|FILE", NULL,
+     "Predict the step on this GPU, which need not be present: a10, a100, b200, h200, l40, "
+     "rtx5090, "
+     "t4, v100, or a file that describes one",
+     AS_TEXT(predict)},
+    BENCH_CSV_ROW,
     {"profile-one-step", 0, NULL, NULL,
      "Run one untimed step with marks for a profiler; 'bench profile' uses this", AS_SWITCH(marked),
      .traits = SETTING_HIDDEN},
@@ -19,14 +27,19 @@ static const struct setting step_settings[] = {
 static enum status run_step(void *command)
 {
     const struct step_command *c = command;
+    if (c->predict)
+        return bench_step_predict(&c->options, c->predict);
     return c->marked ? bench_step_marked(&c->options) : bench_step(&c->options);
 }
 
 const struct cli_command cmd_bench_step = {
     .name = "step",
     .summary = "a training step, operation by operation, compared with the device's peaks",
-    .doc = "Times every operation of a training step in place, and compares it with the lower "
-           "bound that the device's peaks allow.",
+    .doc =
+        "Times every operation of a training step in place, and compares it with the lower "
+        "bound that the device's peaks allow. With --predict nothing is measured: the step is "
+        "planned for a GPU that need not be present, and bytes, FLOPs and predicted time of every "
+        "kernel are printed.",
     .part = {{bench_device_settings},
              {bench_network_settings},
              {bench_peak_settings},

@@ -93,13 +93,13 @@ endif()
 # What the backend is made of, whatever carries it out: the module links CUDA's libraries, a test
 # (tests/kernels/cuda/fake) puts others in their place.
 set(AMPSCALE_CUDA_SOURCES "")
-foreach(name backend conv_problem device matmul memory op_bn op_bn_fused op_conv op_conv_fused
+foreach(name backend conv_problem described device matmul memory op_bn op_bn_fused op_conv op_conv_fused
         op_elements op_linear op_loss op_pool op_reorder op_scaler op_seconds op_sgd op_timer plan
         plan_cache plan_file stream traffic)
   list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()
 set(AMPSCALE_CUDNN_SOURCES "") # of these, what plans and executes convolutions
-foreach(name conv_exec conv_form conv_plan cudnn_desc cudnn_graph cudnn_plans)
+foreach(name conv_exec conv_form conv_plan cudnn_desc cudnn_device cudnn_graph cudnn_plans)
   list(APPEND AMPSCALE_CUDNN_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()
 file(GLOB AMPSCALE_CUDA_KERNELS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/kernels/*.cu)

@@ -7,7 +7,8 @@ file(RELATIVE_PATH AMPSCALE_MODULE_DIR ${CMAKE_INSTALL_FULL_BINDIR}
 
 # A module that was built with other structures must not be used: both sides hold a hash of the
 # headers that declare them.
-set(shared_headers base/status.h kernels/tensor.h kernels/scaler.h kernels/ops.h kernels/backend.h
+set(shared_headers base/status.h kernels/tensor.h kernels/scaler.h kernels/ops.h kernels/traffic.h
+    kernels/gpu_description.h kernels/backend.h
     comm/comm.h comm/nccl_port.h comm/gloo_port.h)
 set(sum "")
 foreach(header ${shared_headers})

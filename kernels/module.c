@@ -47,6 +47,18 @@ enum status cuda_module_function(const char *name, void **function)
     return status_fail(STATUS_UNSUPPORTED, "the CUDA module '%s' has no function '%s'", path, name);
 }
 
+enum status device_open_described(const struct gpu_description *gpu, struct device **dev)
+{
+    const struct backend *cuda;
+    cuda_described_entry *entry;
+    void *function;
+    *dev = NULL;
+    TRY(cuda_module_load(&cuda));
+    TRY(cuda_module_function(CUDA_DESCRIBED_ENTRY, &function));
+    *(void **)&entry = function;
+    return entry(cuda, gpu, dev);
+}
+
 enum status backend_find(const char *name, const struct backend **b)
 {
     *b = NULL;

@@ -47,6 +47,7 @@ static void conv_library_close(struct conv_library *l)
         free(k);
     }
     plan_cache_close(l->lacking);
+    cudnn_desc_destroy(&l->props.props);
     if (l->handle)
         cudnnDestroy(l->handle);
     free(l);
@@ -58,16 +59,24 @@ static void conv_library_close_with(struct cuda_device *dev)
     dev->conv = NULL;
 }
 
+static enum status conv_library_start(struct cuda_device *dev, struct conv_library *l)
+{
+    TRY(cudnn_check(cudnnCreate(&l->handle), "start on GPU %d", dev->base.index));
+    l->props = (struct cudnn_device){.handle = l->handle, .sm = dev->sm};
+    snprintf(l->props.name, sizeof l->props.name, "%.63s", dev->name);
+    return plan_file_open(dev);
+}
+
 static enum status conv_library_open(struct cuda_device *dev)
 {
     enum status st;
     struct conv_library *l;
     TRY(array_new(&l, 1));
-    CHECK(cudnn_check(cudnnCreate(&l->handle), "start on GPU %d", dev->base.index));
-    l->props = (struct cudnn_device){.handle = l->handle, .sm = dev->sm};
-    snprintf(l->props.name, sizeof l->props.name, "%.63s", dev->name);
-    CHECK(plan_file_open(dev));
     CHECK(plan_cache_open(&l->lacking));
+    if (dev->described)
+        CHECK(cudnn_device_describe(dev->described, &l->props));
+    else
+        CHECK(conv_library_start(dev, l));
     dev->conv = l;
     cuda_at_close(dev, conv_library_close_with);
 done:
@@ -300,7 +309,7 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
     struct plan_choice known;
     char key[PLAN_KEY_MAX];
     conv_plan_key(&l->props, problem, limits, key);
-    if (limits->deterministic)
+    if (limits->deterministic || dev->described)
         return conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
     bool stale = plan_file_find(key, &known);
     if (stale) {
@@ -361,14 +370,15 @@ static bool is_lacking(const struct conv_library *l, enum conv_form form, const 
 {
     struct plan_choice known;
     return plan_cache_find(l->lacking, key) ||
-           (!may_compile(form) && plan_file_find(key, &known) && known.fact == PLAN_LACKING);
+           (!l->props.props.raw && !may_compile(form) && plan_file_find(key, &known) &&
+            known.fact == PLAN_LACKING);
 }
 
 static enum status note_lack(struct conv_library *l, enum conv_form form, const char *key)
 {
     struct plan_choice lack = {.fact = PLAN_LACKING};
     TRY(plan_cache_put(l->lacking, key, &lack));
-    return may_compile(form) ? STATUS_OK : plan_file_add(key, &lack);
+    return may_compile(form) || l->props.props.raw ? STATUS_OK : plan_file_add(key, &lack);
 }
 
 /* Returns the plan of a problem. The first call for a problem makes it. */
@@ -376,8 +386,9 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
                              const struct conv_plan **plan)
 {
     struct conv_library *l = dev->conv;
-    const struct plan_limits limits = {
-        .workspace = WORKSPACE_MAX, .deterministic = dev->base.deterministic, .plans = PLANS_MAX};
+    const struct plan_limits limits = {.workspace = WORKSPACE_MAX,
+                                       .deterministic = dev->base.deterministic,
+                                       .plans = dev->described ? 1 : PLANS_MAX};
     char key[PLAN_KEY_MAX];
     conv_plan_key(&l->props, problem, &limits, key);
     *plan = find_kept(l, key);

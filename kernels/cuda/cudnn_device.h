@@ -1,8 +1,8 @@
-/* The GPU that cuDNN plans for. The program plans for GPUs that are present; tests also plan for
- * GPUs that are only described. */
+/* The GPU that cuDNN plans for. It may be present, or only described. */
 #pragma once
 
 #include "kernels/cuda/cudnn_desc.h"
+#include "kernels/gpu_description.h"
 
 struct cudnn_device {
     cudnnHandle_t handle;    /* handle of a GPU that is present, borrowed; NULL: `props` describes
@@ -12,3 +12,8 @@ struct cudnn_device {
     char name[64];           /* "NVIDIA H200" */
     int sm;                  /* compute capability, major * 10 + minor: 90 */
 };
+
+/* Describes a GPU that need not be present. `out` is closed by cudnn_desc_destroy(&out->props).
+ * STATUS_UNSUPPORTED before version 9.8. */
+MUST_CHECK enum status cudnn_device_describe(const struct gpu_description *gpu,
+                                             struct cudnn_device *out);

@@ -29,6 +29,8 @@ enum status cuda_check(cudaError_t e, const char *fmt, ...)
 
 enum status cuda_enter(const struct cuda_device *dev)
 {
+    if (dev->described)
+        return STATUS_OK;
     return cuda_check(cudaSetDevice(dev->base.index), "use GPU %d", dev->base.index);
 }
 
@@ -71,8 +73,7 @@ static enum status count_gpus(int *n)
     return STATUS_OK;
 }
 
-/* Fails if the program or the libraries do not support the GPU. */
-static enum status check_capability(const struct cuda_device *dev)
+enum status cuda_check_capability(const struct cuda_device *dev)
 {
     char gpu[320];
     snprintf(gpu, sizeof gpu, "GPU %d, '%s'", dev->base.index, dev->name);
@@ -104,7 +105,7 @@ static enum status read_properties(struct cuda_device *dev)
     dev->sm = prop.major * 10 + prop.minor;
     dev->multiprocessors = prop.multiProcessorCount;
     dev->memory = prop.totalGlobalMem;
-    return check_capability(dev);
+    return cuda_check_capability(dev);
 }
 
 enum status cuda_open(const struct backend *b, int index, int threads, struct device **out)

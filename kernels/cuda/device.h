@@ -4,6 +4,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/gpu_description.h"
 
 #include <cuda_runtime_api.h>
 
@@ -16,7 +17,8 @@ struct cuda_device {
     char name[256];
     int sm; /* compute capability, major * 10 + minor: 90 */
     int multiprocessors;
-    size_t memory; /* bytes */
+    size_t memory;                           /* bytes */
+    const struct gpu_description *described; /* NULL: the GPU is present (described.h) */
     /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: none. See
      * cuda_fault_take. */
     volatile int64_t *bad_label;
@@ -77,8 +79,12 @@ static inline struct cuda_stream *cuda_stream_of(struct stream *s)
 MUST_CHECK enum status cuda_check(cudaError_t e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Makes the device current in the calling thread. Every function of the backend that calls the
- * runtime does so first, so that threads with different devices may call them at the same time. */
+ * runtime does so first, so that threads with different devices may call them at the same time.
+ * Does nothing for a GPU that is only described. */
 MUST_CHECK enum status cuda_enter(const struct cuda_device *dev);
+
+/* Fails if the program or the libraries do not support the GPU. */
+MUST_CHECK enum status cuda_check_capability(const struct cuda_device *dev);
 
 /* Makes the stream's device current, and fills in the queue for kernel launches. */
 MUST_CHECK enum status cuda_queue(struct stream *s, struct cu_queue *q);

@@ -2,6 +2,7 @@
 #include "base/rng.h"
 #include "config.h"
 #include "kernels/cuda/cudnn_desc.h"
+#include "kernels/cuda/described.h"
 #include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/plan_file.h"
@@ -111,6 +112,10 @@ enum status cuda_op_seconds(struct op_plan *plan, double *seconds)
     *seconds = 0;
     if (dev->base.deterministic)
         return STATUS_OK;
+    if (dev->described) {
+        *seconds = described_seconds(plan);
+        return STATUS_OK;
+    }
     if (op_in(plan->desc.kind, OPS_BN_SUMS) && plan->desc.attr.bn.sync)
         return time_alone(plan, seconds);
     if (!key_of(plan, key))

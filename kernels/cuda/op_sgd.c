@@ -56,12 +56,15 @@ static void sgd_free(struct op_plan *plan)
     free(p);
 }
 
-/* Copies `bytes` to new device memory and waits for the copy: a copy from pageable memory may
- * continue after cudaMemcpy returns, and the streams of plans do not wait for the default
- * stream. */
+/* Copies `bytes` to new device memory, of a GPU that is present, and waits for the copy: a copy
+ * from pageable memory may continue after cudaMemcpy returns, and the streams of plans do not wait
+ * for the default stream. */
 static enum status send(struct device *dev, const void *host, size_t bytes, const void **out)
 {
     void *mem;
+    *out = NULL;
+    if (cuda_device_of(dev)->described)
+        return STATUS_OK;
     TRY(cuda_alloc(dev, bytes, &mem));
     *out = mem;
     TRY(cuda_check(cudaMemcpy(mem, host, bytes, cudaMemcpyHostToDevice), "send %zu bytes", bytes));

@@ -142,6 +142,8 @@ save gemm-size bench gemm -m 8 -n 8 -k 8 --iters 2 "${peak[@]}" "${one[@]}"
 save optimizer bench optimizer --net resnet8 -n 2 "${peak[@]}" "${one[@]}"
 save overhead bench overhead -n 2 "${one[@]}"
 save step bench step "${step[@]}" "${peak[@]}" "${one[@]}"
+# A GPU that is only described: needs the CUDA module and cuDNN 9.11.
+! run bench step --predict h200 --net resnet18 -b 16 --precision amp --json || cp out records/step-predict.json
 save input bench input --data records/images --images 4 --image-size 32 -b 2 -n 2 "${one[@]}"
 save overlap launch --np 2 -- bench overlap "${step[@]}" "${one[@]}"
 save collective bench collective allreduce -b 8 -e 64 -n 2 --json
@@ -160,6 +162,7 @@ for file in "$schemas"/*.schema.json; do
     name=${file##*/} && name=${name%.schema.json}
     case $name in
     common | bench-memory-peers | bench-profile | peers) continue ;;
+    bench-step-predict) [[ -e records/step-predict.json ]] || continue ;;
     telemetry) [[ -n $(find records -name telemetry.jsonl) ]] || continue ;;
     selftest) ! sanitized || continue ;;
     esac

@@ -11,7 +11,7 @@
  * Rates (an H200's, as measured elsewhere): 4.3 TB/s; 790 TFLOP/s in fp16 and bf16, half of it in
  * TF32, 60 in fp32; 3 us for a launch; 55 GB/s from and to the host. The host's time for cuDNN is
  * what version 9.19 took on a CPU to plan 3x3 convolutions for an H200
- * (tests/kernels/cuda/plans/gpus): 1.5 ms for the heuristics of a plain one, and its 20 plans next
+ * (kernels/gpus): 1.5 ms for the heuristics of a plain one, and its 20 plans next
  * to nothing; 28 ms for those of a form with batch norm, and 2.5 ms for each plan; 137 ms for the
  * first of all. That an engine's first execution takes 30 ms, for its kernels must be loaded, is an
  * assumption. */

@@ -234,6 +234,13 @@ enum status cudnn_desc_create(struct cudnn_desc *d, cudnnBackendDescriptorType_t
     return STATUS_OK;
 }
 
+enum status cudnn_device_describe(const struct gpu_description *gpu_, struct cudnn_device *out)
+{
+    (void)gpu_;
+    (void)out;
+    return status_fail(STATUS_UNSUPPORTED, "the double is not described");
+}
+
 void cudnn_desc_destroy(struct cudnn_desc *d)
 {
     d->raw = NULL;

@@ -1,0 +1,232 @@
+/* Opens a device from a description. */
+#include "kernels/cuda/described.h"
+
+#include "base/array.h"
+#include "config.h"
+#include "kernels/cuda/cudnn_desc.h"
+#include "kernels/cuda/plan.h"
+#include "kernels/cuda/traffic.h"
+#include "kernels/gpu_time.h"
+#include "kernels/module.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct described {
+    struct cuda_device cuda;
+    struct backend backend; /* that of CUDA, with the functions below */
+    struct gpu_description gpu;
+    uintptr_t end; /* the first address that no memory has */
+};
+
+/* --- the functions of struct backend --- */
+
+static struct described *described_of(struct device *dev)
+{
+    return (struct described *)dev;
+}
+
+static void close_described(struct device *dev)
+{
+    cuda_close_opened(cuda_device_of(dev));
+    free(dev);
+}
+
+static void describe_described(struct device *dev, char *out, size_t size)
+{
+    const struct gpu_description *g = &described_of(dev)->gpu;
+    snprintf(out, size, "%s (described), sm_%d, %.1f GiB, cuDNN %s", g->name, g->sm,
+             g->memory / 1073741824.0, cudnn_version());
+}
+
+static enum status alloc_addresses(struct device *dev, size_t bytes, void **mem)
+{
+    struct described *d = described_of(dev);
+    *mem = (void *)d->end; // NOLINT(performance-no-int-to-ptr): never dereferenced
+    d->end += cuda_align(bytes ? bytes : 1);
+    return STATUS_OK;
+}
+
+static void free_addresses(struct device *dev, void *mem)
+{
+    (void)dev;
+    (void)mem;
+}
+
+static enum status alloc_host_memory(struct device *dev, size_t bytes, void **mem)
+{
+    char *zeroed;
+    (void)dev;
+    TRY(array_new(&zeroed, bytes ? (int64_t)bytes : 1));
+    *mem = zeroed;
+    return STATUS_OK;
+}
+
+static void free_host_memory(struct device *dev, void *mem)
+{
+    (void)dev;
+    free(mem);
+}
+
+static enum status upload_nothing(struct stream *s, void *dst, const void *src, size_t bytes)
+{
+    (void)s;
+    (void)dst;
+    (void)src;
+    (void)bytes;
+    return STATUS_OK;
+}
+
+static enum status zero_nothing(struct stream *s, void *dst, size_t bytes)
+{
+    return upload_nothing(s, dst, NULL, bytes);
+}
+
+static enum status download_nothing(struct stream *s, void *dst, const void *src, size_t bytes)
+{
+    (void)s;
+    (void)dst;
+    (void)src;
+    (void)bytes;
+    return status_fail(STATUS_UNSUPPORTED, "a GPU that is only described has no results");
+}
+
+static enum status open_stream(struct device *dev, struct stream **out)
+{
+    struct cuda_stream *s;
+    *out = NULL;
+    TRY(array_new(&s, 1));
+    s->base.device = dev;
+    *out = &s->base;
+    return STATUS_OK;
+}
+
+static void close_stream(struct stream *s)
+{
+    free(s);
+}
+
+static enum status sync_stream(struct stream *s)
+{
+    (void)s;
+    return STATUS_OK;
+}
+
+static enum status open_event(struct device *dev, struct event **e)
+{
+    TRY(array_new(e, 1));
+    (*e)->device = cuda_device_of(dev);
+    return STATUS_OK;
+}
+
+static void close_event(struct event *e)
+{
+    free(e);
+}
+
+static enum status record_event(struct event *e, struct stream *s)
+{
+    (void)e;
+    (void)s;
+    return STATUS_OK;
+}
+
+static enum status wait_event(struct stream *s, const struct event *e)
+{
+    (void)s;
+    (void)e;
+    return STATUS_OK;
+}
+
+static enum status finish_event(const struct event *e)
+{
+    (void)e;
+    return STATUS_OK;
+}
+
+static double no_seconds(const struct event *from, const struct event *to)
+{
+    (void)from;
+    (void)to;
+    return NAN;
+}
+
+/* CUDA's operations, of which nothing is executed. */
+static struct backend backend_of(const struct backend *cuda)
+{
+    struct backend b = *cuda;
+    b.open = NULL;
+    b.close = close_described;
+    b.describe = describe_described;
+    b.alloc = alloc_addresses;
+    b.free = free_addresses;
+    b.alloc_host = alloc_host_memory;
+    b.free_host = free_host_memory;
+    b.upload = b.copy = upload_nothing;
+    b.download = download_nothing;
+    b.zero = zero_nothing;
+    b.peer_open = NULL;
+    b.stream_open = b.stream_open_urgent = open_stream;
+    b.stream_close = close_stream;
+    b.stream_sync = sync_stream;
+    b.event_open = open_event;
+    b.event_close = close_event;
+    b.event_record = record_event;
+    b.event_seconds = no_seconds;
+    b.stream_wait = wait_event;
+    b.event_wait = finish_event;
+    b.capture_begin = NULL;
+    b.capture_end = NULL;
+    b.capture_launch = NULL;
+    b.capture_free = NULL;
+    b.profile = NULL;
+    return b;
+}
+
+/* --- the device --- */
+
+double described_seconds(const struct op_plan *plan)
+{
+    struct traffic t;
+    double seconds = 0;
+    cuda_traffic(plan, &t);
+    for (int i = 0; i < t.n; i++)
+        seconds += gpu_time_of(cuda_device_of(plan->device)->described, &plan->desc, &t.kernel[i],
+                               NULL, NULL)
+                       .seconds;
+    return seconds;
+}
+
+cuda_described_entry ampscale_cuda_described;
+
+enum status ampscale_cuda_described(const struct backend *cuda, const struct gpu_description *gpu,
+                                    struct device **out)
+{
+    enum { SM_TURING = 75, CUDNN_PLANS = 91100 };
+    struct described *d;
+    enum status st;
+    *out = NULL;
+    if (gpu->sm >= SM_TURING && cudnnGetVersion() < CUDNN_PLANS) /* earlier ones crash */
+        return status_fail(STATUS_UNSUPPORTED,
+                           "cuDNN %s cannot plan for '%s', which is only described; install cuDNN "
+                           "9.11 or later",
+                           cudnn_version(), gpu->name);
+    TRY(array_new(&d, 1));
+    d->gpu = *gpu;
+    d->backend = backend_of(cuda);
+    d->end = 4096;
+    d->cuda = (struct cuda_device){.base = {.backend = &d->backend, .threads = 1},
+                                   .sm = gpu->sm,
+                                   .multiprocessors = gpu->multiprocessors,
+                                   .memory = (size_t)gpu->memory,
+                                   .described = &d->gpu};
+    snprintf(d->cuda.name, sizeof d->cuda.name, "%s", gpu->name);
+    CHECK(cuda_check_capability(&d->cuda));
+    *out = &d->cuda.base;
+    return STATUS_OK;
+done:
+    free(d);
+    return st;
+}

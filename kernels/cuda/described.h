@@ -1,0 +1,13 @@
+/* A GPU that is described instead of present (kernels/gpu_description.h).
+ *
+ * Its device plans as a present one does: layouts, workspaces, cuDNN's engines by its heuristics,
+ * which plan for the description. Nothing can be executed: memory has addresses but no contents,
+ * streams and events do nothing, and no call reaches the CUDA runtime. The time of a plan
+ * (op_seconds) is predicted (kernels/gpu_time.h), so that lowering chooses by predictions; files of
+ * plans are neither read nor written. */
+#pragma once
+
+#include "kernels/cuda/device.h"
+
+/* The predicted seconds of a plan. */
+double described_seconds(const struct op_plan *plan);

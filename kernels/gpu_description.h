@@ -1,0 +1,41 @@
+/* GPUs that need not be present: what a GPU is, as a text of JSON, and how fast it works.
+ *
+ * The text is the one by which cuDNN describes a GPU (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION of
+ * its backend API), and may also have the member "rates" with the rates that were measured on such
+ * a GPU and their source:
+ *
+ *     "rates": {"bytes_per_s": 4.3e12, "half_flops_per_s": 7.9e14, "source": "..."}
+ *
+ * The descriptions in kernels/gpus are part of the program.
+ *
+ * Without measured rates they follow from the properties. Peak bandwidth is two transfers in each
+ * clock of the memory, times the width of its bus. The peak in half precision is clock times
+ * multiprocessors times the dense operations that the tensor cores of a multiprocessor do in a
+ * clock (fp16 with fp32 sums), by compute capability: 1024 for 7.0, 7.5, 8.6 and 8.9, 2048 for 8.0,
+ * 4096 for 9.0, 8192 for 10.0 and 512 for 12.0 (NVIDIA's architecture white papers). Of these peaks
+ * the shares are assumed that an H200 was measured to reach: 0.875 in copies, 0.74 in products.
+ * TF32 is half as fast as half precision. Without tensor cores fp32 has two operations per core and
+ * clock, and 0.9 of that. */
+#pragma once
+
+#include "base/status.h"
+#include "kernels/tensor.h"
+
+enum { GPU_NAME_MAX = 64, GPU_TEXT_MAX = 16384 };
+
+struct gpu_description {
+    char name[GPU_NAME_MAX]; /* "NVIDIA H200" */
+    int sm;                  /* compute capability, major * 10 + minor: 90 */
+    int multiprocessors;
+    double memory;                   /* bytes */
+    double l2;                       /* bytes of L2 cache */
+    double bytes_per_s;              /* of large copies, read and written */
+    double flops_per_s[DTYPE_COUNT]; /* of large products with operands of a type */
+    char source[256];                /* of the rates */
+    char properties[GPU_TEXT_MAX];   /* cuDNN's text */
+};
+
+/* Reads the description that is part of the program as `name` ("h200"), or, if `name` contains a
+ * dot or a slash, the file of that name. STATUS_USAGE for an unknown name, in a message that lists
+ * the known ones; STATUS_DATA if the text is not a description. */
+MUST_CHECK enum status gpu_description_open(const char *name, struct gpu_description *gpu);

@@ -1,0 +1,50 @@
+/* Predicts the time of kernels on a GPU that need not be present. Nothing here is measured.
+ *
+ * Roofline with fixed efficiencies (Williams, Waterman and Patterson, CACM 52(4), 2009) and a
+ * cache:
+ *
+ *     seconds = max(bytes / (bytes_per_s * e), flops / (flops_per_s * f)) + 1e-6
+ *
+ * - e: the share of a large copy's rate that a kernel reaches, 0.90 for own kernels and 0.85 for a
+ *   library's
+ * - f: the share of a large product's rate, 0.70 for windows of one pixel and for linear layers,
+ *   0.75 for larger windows, 0.30 for a window over an image's 4 channels
+ * - 1e-6: the gap between two kernels of a CUDA graph, seconds
+ *
+ * Of a tensor that lies in the L2 cache because an earlier kernel has used it, 0.35 of the bytes
+ * are counted as read from memory. The cache keeps the tensors used last, as far as they fit in
+ * 0.64 of its size. Writes are always counted.
+ *
+ * All these shares are assumptions, which the profile of a card can prove wrong, row by row. */
+#pragma once
+
+#include "kernels/gpu_description.h"
+#include "kernels/traffic.h"
+
+/* Published MLPerf Training results of ResNet-50 on H100 GPUs are 0.855 of the images a second that
+ * this model predicts for them with an H100's rates. */
+#define GPU_TIME_REACHED 0.855
+
+enum { GPU_CACHE_TENSORS = 256 };
+
+/* The tensors in the L2 cache, least recently used first. Zeroed: empty. */
+struct gpu_cache {
+    int n;
+    double used;
+    struct gpu_cached {
+        const char *from; /* address in device memory */
+        double bytes;
+    } tensor[GPU_CACHE_TENSORS];
+};
+
+struct gpu_time {
+    double seconds;
+    double dram_bytes; /* that cross the memory bus */
+    bool compute;      /* the products take longer than the transfers */
+};
+
+/* The time of one kernel of the operation `d`. `arg` has the addresses of the operation's tensors;
+ * the kernel's tensors are then in the cache. With `cache` NULL nothing is in the cache. */
+struct gpu_time gpu_time_of(const struct gpu_description *gpu, const struct op_desc *d,
+                            const struct traffic_kernel *k, struct gpu_cache *cache,
+                            void *const arg[ROLE_COUNT]);

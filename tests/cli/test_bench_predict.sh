@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# bench step --predict: a step on a GPU that is only described. Usage errors; then, with the CUDA
+# module and a cuDNN that plans for descriptions, the table, CSV and the record.
+. "$(dirname "$0")/common.sh" "$@"
+
+cd "$scratch" || exit 1
+gpus=$source_dir/kernels/gpus
+
+# A wrong name or file ends with one line.
+names=$(cd "$gpus" && for file in *.json; do printf '%s, ' "${file%.json}"; done)
+expect_error 2 "unknown GPU 'h300'; known are ${names%, }; or give a file" bench step --predict h300
+[[ $(wc -l <err) == 1 ]] || fail "an unknown GPU is reported in $(wc -l <err) lines"
+expect_error 5 "cannot open './absent.json'" bench step --predict ./absent.json
+echo '{"deviceName": "x"' >cut.json
+expect_error 5 "cut.json" bench step --predict cut.json
+echo '{"device": "x"}' >other.json
+expect_error 5 "'other.json' does not describe a GPU: it has no 'deviceName'" bench step --predict other.json
+sed 's/"multiProcessorCount": [0-9]*/"multiProcessorCount": 0/' "$gpus/h200.json" >none.json
+expect_error 5 "'multiProcessorCount' is missing or not a number above 0" bench step --predict none.json
+sed 's/"bytes_per_s": [0-9.e]*/"bytes_per_s": -1/' "$gpus/h200.json" >slow.json
+expect_error 5 "'bytes_per_s' is missing" bench step --predict slow.json
+expect_error 2 "exclude each other" bench step --predict h200 --json --csv
+[[ ! -s out ]] || fail "a usage error prints: $(cat out)"
+
+# Without the module nothing can be planned.
+AMPSCALE_CUDA_MODULE=$scratch/absent.so expect_error 1 "does not exist" bench step --predict h200
+
+small=(bench step --predict h200 --net resnet18 -b 16 --precision amp)
+if [[ ! -e $(dirname "$program")/ampscale_cuda.so ]]; then
+    ((failures == 0)) || finish
+    echo "skipped: no CUDA module was built; usage errors were tested"
+    exit 77
+fi
+if ! run "${small[@]}"; then
+    grep -qE 'cannot plan for|needs the library' err || fail "no prediction: $(cat err)"
+    ((failures == 0)) || finish
+    echo "skipped: $(cat err)"
+    exit 77
+fi
+grep -q '^Predicted, not measured: resnet18, 224 px, batch 16, amp, fuse auto on NVIDIA H200 (described)' out ||
+    fail "the heading: $(head -n 1 out)"
+grep -qE '^Predicted: [0-9]+ kernels a step, [0-9.]+ MB an image' out || fail "the sums: $(tail -n 1 out)"
+grep -q 'maxpool_fwd' out || fail "no row of the pooling"
+
+# A copy of a built-in description is a file like others; nothing is left in the cache of plans.
+cp "$gpus/h200.json" mine.json
+cp out named
+XDG_CACHE_HOME=$scratch/cache expect 0 bench step --predict mine.json "${small[@]:4}"
+cmp -s out named || fail "a file predicts another step than its name"
+[[ ! -e $scratch/cache ]] || fail "a prediction wrote a file of plans"
+
+command -v python3 >/dev/null || { ((failures == 0)) || finish; echo "skipped: no python3 to read the record" && exit 77; }
+expect 0 "${small[@]}" --csv
+cp out table.csv
+expect 0 "${small[@]}" --json
+python3 - out table.csv <<'PY' || fail "the record and the table disagree"
+import csv, json, math, sys
+record = json.load(open(sys.argv[1]))
+rows = list(csv.DictReader(open(sys.argv[2])))
+kernels, sums = record["kernels"], record["sums"]
+assert len(rows) == len(kernels) == sums["kernels"], (len(rows), len(kernels), sums["kernels"])
+for row, kernel in zip(rows, kernels):
+    assert row["kernel"] == kernel["kernel"] and row["layer"] == kernel["layer"]
+near = lambda a, b: math.isclose(a, b, rel_tol=1e-6)
+total = lambda key: sum(k[key] for k in kernels)
+assert near(total("predicted_s"), sums["predicted_step_s"])
+assert near(total("share"), 1)
+assert near((total("read_bytes") + total("written_bytes")) / 16, sums["bytes_per_image"])
+assert near(total("flops") / 16, sums["flops_per_image"])
+assert near(16 / sums["predicted_step_s"], sums["predicted_images_per_s"])
+# ResNet-18: 1.814e9 multiply-adds an image, three times but for the image's gradient (conv1).
+assert near(sums["flops_per_image"], 2 * (3 * 1814073344 - 118013952)), sums["flops_per_image"]
+assert all(k["dram_bytes"] <= k["read_bytes"] + k["written_bytes"] for k in kernels)
+assert record["rates"]["bytes_per_s"] == 4.3e12
+PY
+
+# A GPU without measured rates.
+expect 0 "${small[@]/h200/a100}" --fuse none
+finish
