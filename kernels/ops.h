@@ -51,7 +51,9 @@ enum op_kind {
      * fails with STATUS_INVALID; PyTorch refuses such a batch norm too. MASK, when present, is u8
      * (N*H*W, ceil(C/8)). It has a bit per element of Y, which is 1 if Y as stored is above 0. The
      * bit of element (n, c, h, w) is bit c % 8 of byte c / 8 in the row of (n, h, w); bits beyond C
-     * are 0. With attr.bn.sync, mean and var are computed over the values of all ranks. */
+     * are 0. A backend may give a MASK of layout ANY an order of its own (OPAQUE), which only its
+     * OP_BN_BWD reads, for an X of the same layout. With attr.bn.sync, mean and var are computed
+     * over the values of all ranks. */
     OP_BN_FWD_TRAIN,
     /* Batch norm with RMEAN and RVAR in place of the batch's statistics. Writes no statistics and
      * sums nothing over ranks. */

@@ -152,7 +152,11 @@ struct tensor_desc fuse_eq_desc(int64_t channels)
 
 struct tensor_desc fuse_mask_desc(const struct tensor_desc *x)
 {
-    return tensor_2d(DTYPE_U8, x->dim[0] * x->dim[2] * x->dim[3], (x->dim[1] + 7) / 8);
+    struct tensor_desc t =
+        tensor_2d(DTYPE_U8, x->dim[0] * x->dim[2] * x->dim[3], (x->dim[1] + 7) / 8);
+    t.layout = LAYOUT_ANY;
+    t.bytes = 0;
+    return t;
 }
 
 struct tensor_desc fuse_strided_desc(const struct tensor_desc *x, int stride)
@@ -418,6 +422,7 @@ static enum status add_masked(struct trial *t, const struct chain *c, bool fused
     else
         b.t[ROLE_Y] = *c->x;
     TRY(trial_add(t, &f));
+    b.t[ROLE_MASK] = f.t[ROLE_MASK];
     return trial_add(t, &b);
 }
 

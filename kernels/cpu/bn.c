@@ -14,302 +14,11 @@
  *
  * All activations have the same kind of element; parameters and running statistics are fp32 and may
  * round to other types. If there is a DZ, the first backward pass writes it, and the second reads
- * DZ in place of DY, DY2 and Y. */
-#include "kernels/cpu/bn_shape.h"
-#include "kernels/cpu/internal.h"
-
-#include <math.h>
-
-/* A channel's shift is the mean of at most this many values. */
-enum { SHIFT_PIXELS = 1024 };
-
-struct bn_plan {
-    struct op_plan base;
-    const struct bn_kernels *kernels;
-    const struct bn_steps *steps;
-    struct bn_shape shape;
-    bool stream;           /* write results past the caches */
-    enum element element;  /* of activations */
-    bool panel_per_thread; /* false: all threads share each step */
-};
-
-/* One execution: the plan, its tensors, and the parts of its workspace. */
-struct bn_run {
-    const struct bn_plan *plan;
-    void *const *arg;
-    double *sum[2]; /* (images, channels) */
-    double *total;  /* (2 * channels + 1), totals over all ranks (struct bn_sync); NULL: statistics
-                     * of this rank alone */
-    float *shift;   /* (channels), like the arrays below */
-    float *mean, *scale, *bias, *slope;
-};
-
-/* Element `offset` of an activation; NULL where there is none. */
-static void *activation_at(const struct bn_run *r, enum role role, int64_t offset)
-{
-    bool present = r->plan->base.desc.t[role].ndim != 0;
-    return present ? element_at(r->arg[role], r->plan->element, offset) : NULL;
-}
-
-/* The steps of one kind of operation. `shift` and `sums` may be NULL. `gather` writes this rank's
- * sums to the totals; it is NULL for kinds without sums. */
-struct bn_steps {
-    void (*shift)(const struct bn_run *r, int64_t panel);
-    void (*sums)(const struct bn_run *r, int64_t panel, int64_t image);
-    void (*gather)(const struct bn_run *r, int64_t panel);
-    void (*finish)(const struct bn_run *r, int64_t panel);
-    void (*write)(const struct bn_run *r, int64_t panel, int64_t image);
-};
-
-/* Sets each channel's shift to the mean of the first pixels of the first image. */
-static void forward_shift(const struct bn_run *r, int64_t panel)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    static const float zero[LINE];
-    int64_t pixels = s->spatial < SHIFT_PIXELS ? s->spatial : SHIFT_PIXELS;
-    double sum[PANEL_LANES] = {0}, squares[PANEL_LANES] = {0};
-    for (struct bn_cursor c = bn_cursor_at(s, panel, 0, pixels); bn_cursor_next(&c);)
-        r->plan->kernels->moments(c.patch, activation_at(r, ROLE_X, c.offset), zero, sum + c.lane,
-                                  squares + c.lane);
-    bn_panel_fold(s, panel, sum, r->sum[0]);
-    int64_t first, end;
-    bn_panel_channels(s, panel, &first, &end);
-    for (int64_t c = first; c < end; c++)
-        r->shift[c] = (float)(r->sum[0][c] / (double)pixels);
-}
-
-static void forward_sums(const struct bn_run *r, int64_t panel, int64_t image)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    float shift[PANEL_LANES];
-    double s1[PANEL_LANES] = {0}, s2[PANEL_LANES] = {0};
-    bn_panel_spread(s, panel, r->shift, shift);
-    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
-        r->plan->kernels->moments(c.patch, activation_at(r, ROLE_X, c.offset), shift + c.lane,
-                                  s1 + c.lane, s2 + c.lane);
-    bn_panel_fold(s, panel, s1, r->sum[0] + image * s->channels);
-    bn_panel_fold(s, panel, s2, r->sum[1] + image * s->channels);
-}
-
-static double sum_over_images(const struct bn_run *r, int which, int64_t channel)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    double sum = 0;
-    for (int64_t n = 0; n < s->images; n++)
-        sum += r->sum[which][n * s->channels + channel];
-    return sum;
-}
-
-/* Returns a channel's parameter or running statistic. */
-static double channel_get(const struct bn_run *r, enum role role, int64_t c)
-{
-    return (double)dtype_round(r->plan->base.desc.t[role].rounds, ((const float *)r->arg[role])[c]);
-}
-
-static void channel_put(const struct bn_run *r, enum role role, int64_t c, double v)
-{
-    ((float *)r->arg[role])[c] = dtype_round(r->plan->base.desc.t[role].rounds, (float)v);
-}
-
-/* Sets the coefficients of y = (x - mean) * invstd * gamma + beta. The mean is rounded to float
- * before it is subtracted; the bias corrects the rounding. */
-static void set_affine(const struct bn_run *r, int64_t c, double mean, double invstd)
-{
-    double scale = channel_get(r, ROLE_GAMMA, c) * invstd;
-    r->mean[c] = (float)mean;
-    r->scale[c] = (float)scale;
-    r->bias[c] = (float)(channel_get(r, ROLE_BETA, c) - (mean - (double)r->mean[c]) * scale);
-}
-
-/* Writes this rank's sums of x and x^2 to the totals. It first removes the shift from the sums,
- * because ranks have different shifts. */
-static void forward_gather(const struct bn_run *r, int64_t panel)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    double n = (double)(s->images * s->spatial);
-    int64_t first, end;
-    bn_panel_channels(s, panel, &first, &end);
-    for (int64_t c = first; c < end; c++) {
-        double shift = r->shift[c], s1 = sum_over_images(r, 0, c), s2 = sum_over_images(r, 1, c);
-        r->total[c] = s1 + n * shift;
-        r->total[s->channels + c] = s2 + shift * (2 * s1 + n * shift);
-    }
-}
-
-/* The mean, and the sum of squared differences from it, over the values of this rank or of all
- * ranks. */
-struct bn_moments {
-    double mean, squares, count;
-};
-
-static struct bn_moments moments_of(const struct bn_run *r, int64_t c)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    double n = (double)(s->images * s->spatial), shift = r->shift[c], s1, s2;
-    if (r->total) {
-        n = r->total[2 * s->channels];
-        shift = 0;
-        s1 = r->total[c];
-        s2 = r->total[s->channels + c];
-    } else {
-        s1 = sum_over_images(r, 0, c);
-        s2 = sum_over_images(r, 1, c);
-    }
-    double squares = s2 - s1 * s1 / n;
-    return (struct bn_moments){
-        .mean = shift + s1 / n,
-        .squares = squares < 0 ? 0 : squares, /* a NaN stays NaN */
-        .count = n,
-    };
-}
-
-static void forward_finish(const struct bn_run *r, int64_t panel)
-{
-    const struct bn_attr *attr = &r->plan->base.desc.attr.bn;
-    float *mean_out = r->arg[ROLE_MEAN], *invstd_out = r->arg[ROLE_INVSTD];
-    double m = attr->momentum;
-    int64_t first, end;
-    bn_panel_channels(&r->plan->shape, panel, &first, &end);
-    for (int64_t c = first; c < end; c++) {
-        struct bn_moments k = moments_of(r, c);
-        double invstd = 1.0 / sqrt(k.squares / k.count + (double)attr->eps);
-        mean_out[c] = (float)k.mean;
-        invstd_out[c] = (float)invstd;
-        channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * k.mean);
-        channel_put(r, ROLE_RVAR, c,
-                    (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * k.squares / (k.count - 1.0));
-        set_affine(r, c, k.mean, invstd);
-    }
-}
-
-static void eval_finish(const struct bn_run *r, int64_t panel)
-{
-    double eps = r->plan->base.desc.attr.bn.eps;
-    int64_t first, end;
-    bn_panel_channels(&r->plan->shape, panel, &first, &end);
-    for (int64_t c = first; c < end; c++)
-        set_affine(r, c, channel_get(r, ROLE_RMEAN, c),
-                   1.0 / sqrt(channel_get(r, ROLE_RVAR, c) + eps));
-}
-
-static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    bool relu = r->plan->base.desc.attr.bn.relu;
-    float mean[PANEL_LANES], scale[PANEL_LANES], bias[PANEL_LANES];
-    bn_panel_spread(s, panel, r->mean, mean);
-    bn_panel_spread(s, panel, r->scale, scale);
-    bn_panel_spread(s, panel, r->bias, bias);
-    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
-        struct bn_affine k = {mean + c.lane, scale + c.lane, bias + c.lane};
-        r->plan->kernels->apply(c.patch, activation_at(r, ROLE_X, c.offset),
-                                activation_at(r, ROLE_Z, c.offset),
-                                activation_at(r, ROLE_Y, c.offset), k, relu, r->plan->stream);
-    }
-}
-
-static const struct bn_steps train_steps = {
-    .shift = forward_shift,
-    .sums = forward_sums,
-    .gather = forward_gather,
-    .finish = forward_finish,
-    .write = forward_write,
-};
-
-static const struct bn_steps eval_steps = {
-    .finish = eval_finish,
-    .write = forward_write,
-};
-
-static struct bn_grad grad_at(const struct bn_run *r, int64_t offset)
-{
-    bool relu = r->plan->base.desc.attr.bn.relu;
-    return (struct bn_grad){
-        .dy = activation_at(r, ROLE_DY, offset),
-        .dy2 = activation_at(r, ROLE_DY2, offset),
-        .y = relu ? activation_at(r, ROLE_Y, offset) : NULL,
-    };
-}
-
-static void backward_sums(const struct bn_run *r, int64_t panel, int64_t image)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    float mean[PANEL_LANES];
-    double sd[PANEL_LANES] = {0}, sdx[PANEL_LANES] = {0};
-    bn_panel_spread(s, panel, r->arg[ROLE_MEAN], mean);
-    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);)
-        r->plan->kernels->grad_sums(
-            c.patch, grad_at(r, c.offset), activation_at(r, ROLE_X, c.offset),
-            activation_at(r, ROLE_DZ, c.offset), mean + c.lane, sd + c.lane, sdx + c.lane);
-    bn_panel_fold(s, panel, sd, r->sum[0] + image * s->channels);
-    bn_panel_fold(s, panel, sdx, r->sum[1] + image * s->channels);
-}
-
-static void backward_gather(const struct bn_run *r, int64_t panel)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    int64_t first, end;
-    bn_panel_channels(s, panel, &first, &end);
-    for (int64_t c = first; c < end; c++) {
-        r->total[c] = sum_over_images(r, 0, c);
-        r->total[s->channels + c] = sum_over_images(r, 1, c);
-    }
-}
-
-/* d is the gradient of batch norm's result, and n is the number of values of the channel. With
- * xhat = (x - mean) * invstd and a = gamma * invstd,
- *   dx = a * (d - sum(d) / n - xhat * sum(d * xhat) / n) = a * d + (x - mean) * slope + bias. */
-static void backward_finish(const struct bn_run *r, int64_t panel)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    const float *mean = r->arg[ROLE_MEAN], *invstd = r->arg[ROLE_INVSTD];
-    double n = (double)(s->images * s->spatial);
-    int64_t first, end;
-    bn_panel_channels(s, panel, &first, &end);
-    for (int64_t c = first; c < end; c++) {
-        double sd = sum_over_images(r, 0, c);
-        double sdxhat = sum_over_images(r, 1, c) * invstd[c];
-        double scale = channel_get(r, ROLE_GAMMA, c) * invstd[c];
-        channel_put(r, ROLE_DBETA, c, sd);
-        channel_put(r, ROLE_DGAMMA, c, sdxhat);
-        if (r->total) {
-            sd = r->total[c];
-            sdxhat = r->total[s->channels + c] * invstd[c];
-            n = r->total[2 * s->channels];
-        }
-        r->mean[c] = mean[c];
-        r->scale[c] = (float)scale;
-        r->slope[c] = (float)(-scale * invstd[c] * sdxhat / n);
-        r->bias[c] = (float)(-scale * sd / n);
-    }
-}
-
-static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
-{
-    const struct bn_shape *s = &r->plan->shape;
-    float mean[PANEL_LANES], scale[PANEL_LANES], slope[PANEL_LANES], bias[PANEL_LANES];
-    bn_panel_spread(s, panel, r->mean, mean);
-    bn_panel_spread(s, panel, r->scale, scale);
-    bn_panel_spread(s, panel, r->slope, slope);
-    bn_panel_spread(s, panel, r->bias, bias);
-    for (struct bn_cursor c = bn_cursor_at(s, panel, image, s->spatial); bn_cursor_next(&c);) {
-        void *dx = activation_at(r, ROLE_DX, c.offset);
-        const void *dz = activation_at(r, ROLE_DZ, c.offset);
-        struct bn_grad g = dz ? (struct bn_grad){.dy = dz} : grad_at(r, c.offset);
-        struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
-        /* If DX shares memory with DY or DY2, it is already in the cache, so stores use the
-         * cache. */
-        bool stream = r->plan->stream && dx != g.dy && dx != g.dy2;
-        r->plan->kernels->grad_apply(c.patch, g, activation_at(r, ROLE_X, c.offset), dx, k, stream);
-    }
-}
-
-static const struct bn_steps backward_steps = {
-    .sums = backward_sums,
-    .gather = backward_gather,
-    .finish = backward_finish,
-    .write = backward_write,
-};
+ * DZ in place of DY, DY2 and Y.
+ *
+ * A MASK has this backend's own order: bit i % 16 of its 16-bit word i / 16 belongs to the element
+ * at offset i of X. */
+#include "kernels/cpu/bn_steps.h"
 
 static void run_panel(const struct bn_run *r, int64_t panel)
 {
@@ -437,6 +146,19 @@ static enum status bn_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
     return STATUS_OK;
 }
 
+/* The time that the memory traffic takes at a nominal speed; reading Y and reading its signs differ
+ * in nothing else. A time that was measured could make two runs choose differently. */
+static enum status bn_seconds(struct op_plan *plan, double *seconds)
+{
+    const double bytes_per_second = 20e9;
+    double bytes = 0;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (plan->desc.t[r].ndim)
+            bytes += (double)plan->desc.t[r].bytes;
+    *seconds = bytes / bytes_per_second;
+    return STATUS_OK;
+}
+
 static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
                                const struct bn_steps *steps, struct op_plan **plan)
 {
@@ -449,6 +171,7 @@ static enum status bn_plan_new(struct device *dev, const struct op_desc *desc,
     int64_t panels = p->shape.panels;
     p->panel_per_thread = panels % dev->threads == 0 || panels >= 4 * dev->threads;
     p->stream = desc->t[ROLE_X].bytes >= cpu_device_of(dev)->stream_bytes;
+    p->base.seconds = bn_seconds;
     p->base.workspace = 2 * sum_bytes(&p->shape) + 5 * channel_bytes(&p->shape) + total_bytes(p);
     return STATUS_OK;
 }
@@ -458,8 +181,10 @@ static enum status take_all(struct op_desc *d)
     static const enum role like_x[] = {ROLE_X, ROLE_Y, ROLE_Z, ROLE_DX, ROLE_DY, ROLE_DY2, ROLE_DZ};
     static const enum role of_channels[] = {ROLE_GAMMA, ROLE_BETA,   ROLE_RMEAN,
                                             ROLE_RVAR,  ROLE_DGAMMA, ROLE_DBETA};
-    if (d->t[ROLE_MASK].ndim)
-        return status_fail(STATUS_UNSUPPORTED, "batch norm on the CPU cannot write a mask");
+    struct bn_shape shape = bn_shape_of(&d->t[ROLE_X]);
+    if (d->t[ROLE_MASK].ndim && !bn_shape_whole_lines(&shape))
+        return status_fail(STATUS_UNSUPPORTED, "batch norm on the CPU has no mask for this shape");
+    TRY(cpu_take(d, ROLE_MASK, DTYPE_U8, LAYOUT_OPAQUE));
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
         TRY(cpu_take_like(d, like_x[i], d->t[ROLE_X].layout, &d->t[ROLE_X]));
     for (size_t i = 0; i < sizeof of_channels / sizeof *of_channels; i++)
@@ -472,12 +197,12 @@ enum status cpu_plan_bn_fwd(struct device *dev, const struct op_desc *desc, stru
 {
     struct op_desc d = *desc;
     TRY(take_all(&d));
-    return bn_plan_new(dev, &d, d.kind == OP_BN_FWD_TRAIN ? &train_steps : &eval_steps, plan);
+    return bn_plan_new(dev, &d, d.kind == OP_BN_FWD_TRAIN ? &bn_train_steps : &bn_eval_steps, plan);
 }
 
 enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     struct op_desc d = *desc;
     TRY(take_all(&d));
-    return bn_plan_new(dev, &d, &backward_steps, plan);
+    return bn_plan_new(dev, &d, &bn_backward_steps, plan);
 }

@@ -39,6 +39,11 @@ struct bn_shape bn_shape_of(const struct tensor_desc *x)
     return s;
 }
 
+bool bn_shape_whole_lines(const struct bn_shape *s)
+{
+    return (s->contiguous ? s->spatial * s->width : s->channels) % LINE == 0;
+}
+
 struct bn_cursor bn_cursor_at(const struct bn_shape *s, int64_t panel, int64_t image,
                               int64_t pixels)
 {

@@ -26,6 +26,9 @@ struct bn_shape {
 
 struct bn_shape bn_shape_of(const struct tensor_desc *x);
 
+/* Whether every patch begins at a multiple of LINE elements and has no tail. */
+bool bn_shape_whole_lines(const struct bn_shape *s);
+
 /* The patches of a panel in the first `pixels` pixels of an image, in memory order if the layout
  * allows that:
  *     for (struct bn_cursor c = bn_cursor_at(shape, panel, image, pixels); bn_cursor_next(&c);) */

@@ -85,20 +85,27 @@ struct bn_affine_grad {
     const float *mean, *scale, *slope, *bias; /* LINE each */
 };
 
+/* Signs of the ReLU's results: bit i belongs to lane i of a line, and is 1 if the result as stored
+ * is above 0. A patch's signs begin at the first line; the next line's are `stride` / LINE further.
+ * Only patches without a tail have signs. */
+typedef uint16_t bn_signs;
+
 /* Inputs of the gradient d = (dy [+ dy2]) * (y > 0). */
 struct bn_grad {
     const void *dy;
     const void *dy2; /* may be NULL */
-    const void *y;   /* NULL without a ReLU */
+    /* Under a ReLU, either y or its signs; else both are NULL. */
+    const void *y;
+    const bn_signs *signs;
 };
 
 struct bn_kernels {
     /* Adds to s1 and s2 the sums of (x - shift) and (x - shift)^2 of each lane. */
     void (*moments)(struct bn_patch p, const void *x, const float *shift, double *s1, double *s2);
-    /* y = affine(x) [+ z] [then ReLU]; z may be NULL. `stream`: stores bypass the caches if y is
-     * aligned for that. */
-    void (*apply)(struct bn_patch p, const void *x, const void *z, void *y, struct bn_affine c,
-                  bool relu, bool stream);
+    /* y = affine(x) [+ z] [then ReLU]; z and signs may be NULL. `stream`: stores bypass the caches
+     * if y is aligned for that. */
+    void (*apply)(struct bn_patch p, const void *x, const void *z, void *y, bn_signs *signs,
+                  struct bn_affine c, bool relu, bool stream);
     /* Adds to sd and sdx the sums of d and d * (x - mean) of each lane. If dz is not NULL, d is
      * rounded to an element and written to dz; dz may be the memory of dy or dy2. */
     void (*grad_sums)(struct bn_patch p, struct bn_grad g, const void *x, void *dz,

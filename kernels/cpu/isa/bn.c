@@ -8,6 +8,15 @@
  * the rounding error of the sum stays below that of its terms. */
 enum { RUN = 64 };
 
+/* The hardware prefetches no further than the end of a page of 4 KiB, and the passes below read
+ * several tensors at a time. They therefore ask for the data that they need AHEAD bytes later. */
+enum { AHEAD = 2048 };
+
+static inline void prefetch(const void *p)
+{
+    __builtin_prefetch((const char *)p + AHEAD);
+}
+
 static inline int64_t run_end(int64_t begin, int64_t lines)
 {
     return lines - begin < RUN ? lines : begin + RUN;
@@ -16,6 +25,7 @@ static inline int64_t run_end(int64_t begin, int64_t lines)
 static inline void moments_line(const stored *x, struct line shift, struct line *s1,
                                 struct line *s2)
 {
+    prefetch(x);
     struct line d = line_sub(element_get(x, LINE), shift);
     *s1 = line_add(*s1, d);
     *s2 = line_fma(d, d, *s2);
@@ -60,14 +70,17 @@ struct affine_lines {
 static inline struct line apply_line(const stored *x, const stored *z, int64_t at, int n,
                                      struct affine_lines c, bool relu)
 {
+    prefetch(x + at);
     struct line r = line_fma(line_sub(element_get(x + at, n), c.mean), c.scale, c.bias);
-    if (z)
+    if (z) {
+        prefetch(z + at);
         r = line_add(r, element_get(z + at, n));
+    }
     return relu ? line_relu(r) : r;
 }
 
 static void bn_apply(struct bn_patch p, const void *x_from, const void *z_from, void *y_to,
-                     struct bn_affine c, bool relu, bool stream)
+                     bn_signs *signs, struct bn_affine c, bool relu, bool stream)
 {
     const stored *x = x_from, *z = z_from;
     stored *y = y_to;
@@ -76,10 +89,14 @@ static void bn_apply(struct bn_patch p, const void *x_from, const void *z_from, 
     for (int64_t l = 0; l < p.lines; l++) {
         int64_t at = l * p.stride;
         struct line r = apply_line(x, z, at, LINE, k, relu);
+        if (signs)
+            signs[at / LINE] = line_signs(element_held(r));
         if (stream)
             element_stream(y + at, r);
-        else
+        else {
+            __builtin_prefetch((const char *)(y + at) + AHEAD, 1);
             element_put(y + at, r, LINE);
+        }
     }
     if (p.tail) {
         int64_t at = p.lines * p.stride;
@@ -92,9 +109,16 @@ static void bn_apply(struct bn_patch p, const void *x_from, const void *z_from, 
 static inline struct line grad_line(struct bn_grad g, int64_t at, int n)
 {
     const stored *dy = g.dy, *dy2 = g.dy2, *y = g.y;
+    prefetch(dy + at);
     struct line d = element_get(dy + at, n);
-    if (dy2)
+    if (dy2) {
+        prefetch(dy2 + at);
         d = line_add(d, element_get(dy2 + at, n));
+    }
+    if (g.signs)
+        return line_where_signs(d, g.signs[at / LINE]);
+    if (y)
+        prefetch(y + at);
     return y ? element_where_positive(d, y + at, n) : d;
 }
 
@@ -111,6 +135,7 @@ static inline struct grad_sum_lines grad_sums_line(struct grad_sum_lines s, stru
         d = element_held(d);
         element_put_exact(dz + at, d, n);
     }
+    prefetch(x + at);
     s.d = line_add(s.d, d);
     s.dx = line_fma(d, line_sub(element_get(x + at, n), mean), s.dx);
     return s;
@@ -143,6 +168,7 @@ static inline struct line grad_apply_line(struct bn_grad g, const stored *x, int
                                           struct affine_grad_lines c)
 {
     struct line d = grad_line(g, at, n);
+    prefetch(x + at);
     struct line r = line_fma(line_sub(element_get(x + at, n), c.mean), c.slope, c.bias);
     return line_fma(d, c.scale, r);
 }

@@ -16,12 +16,15 @@
 #if defined(__AVX512F__)
 #define VEC_BYTES        64
 #define VEC_STREAM(p, v) _mm512_stream_ps(p, v)
+#define VEC_SIGNS(v)     ((uint32_t)_mm512_movepi32_mask((__m512i)(v)))
 #elif defined(__AVX__)
 #define VEC_BYTES        32
 #define VEC_STREAM(p, v) _mm256_stream_ps(p, v)
+#define VEC_SIGNS(v)     ((uint32_t)_mm256_movemask_ps(v))
 #elif defined(__x86_64__)
 #define VEC_BYTES        16
 #define VEC_STREAM(p, v) _mm_stream_ps(p, v)
+#define VEC_SIGNS(v)     ((uint32_t)_mm_movemask_ps(v))
 #else
 #define VEC_BYTES        16
 #define VEC_STREAM(p, v) (*(vec_in_memory *)(p) = (v))
@@ -148,6 +151,38 @@ static inline struct line line_where_above(struct line a, struct line b, float l
 {
     for (int i = 0; i < LINE_VECS; i++)
         a.v[i] = (vec)((vec_bits)a.v[i] & (vec_bits)(b.v[i] > limit));
+    return a;
+}
+
+/* Bit i is 1 if lane i is above 0. */
+static inline uint16_t line_signs(struct line a)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < LINE_VECS; i++) {
+        vec_bits above = (vec_bits)(a.v[i] > 0);
+#if defined(VEC_SIGNS)
+        bits |= VEC_SIGNS((vec)above) << i * VEC_LANES;
+#else
+        for (int k = 0; k < VEC_LANES; k++)
+            bits |= (above[k] & 1) << (i * VEC_LANES + k);
+#endif
+    }
+    return (uint16_t)bits;
+}
+
+/* a in the lanes whose bit is 1, else 0. */
+static inline struct line line_where_signs(struct line a, uint16_t bits)
+{
+#if defined(__AVX512F__)
+    a.v[0] = _mm512_maskz_mov_ps(bits, a.v[0]);
+#else
+    for (int i = 0; i < LINE_VECS; i++) {
+        vec_bits of_lane;
+        for (int k = 0; k < VEC_LANES; k++)
+            of_lane[k] = 1u << (i * VEC_LANES + k);
+        a.v[i] = (vec)((vec_bits)a.v[i] & (vec_bits)((of_lane & bits) != 0));
+    }
+#endif
     return a;
 }
 
