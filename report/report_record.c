@@ -147,7 +147,10 @@ static void peers(struct writer *w, const char *name, const json_t *record)
         json_number_at(record, "rounds"), json_number_at(record, "threads"),
         json_number_at(record, "limit"),
         json_is_true(json_object_get(record, "passed")) ? "no row does" : "some rows do");
-    write_command(w, "tests/peers/bench_peers.py ", bench, " build/release");
+    if (strcmp(bench, "step") == 0)
+        writer_code(w, "scripts/peers --only resnet50-fp32,resnet50-bf16,resnet18-fp32");
+    else
+        write_command(w, "tests/peers/bench_peers.py ", bench, " build/release");
     section_rows(w, record, "rows");
 }
 
@@ -160,6 +163,8 @@ static const struct {
     {"record", "accept", section_accept},
     {"kind", "gate-quality", section_gate_quality},
     {"kind", "peers", peers},
+    {"kind", "peer-pairs", section_peer_pairs},
+    {"kind", "peer-accuracy", section_peer_accuracy},
 };
 
 record_section *section_of_record(const json_t *record)

@@ -20,6 +20,11 @@ MUST_CHECK enum status section_runs(struct writer *w, struct run *const *runs, i
 /* Writes the error rates of `ampscale compare`, which tests/compare/experiment.c measures. */
 void section_gate_quality(struct writer *w, const char *name, const json_t *record);
 
+/* Write the records of scripts/peers: speed and cost beside other programs, and accuracy beside
+ * PyTorch's. */
+void section_peer_pairs(struct writer *w, const char *name, const json_t *record);
+void section_peer_accuracy(struct writer *w, const char *name, const json_t *record);
+
 /* Writes a table from the list of objects under `key` of a record: a row per object, a column per
  * key. */
 void section_rows(struct writer *w, const json_t *record, const char *key);

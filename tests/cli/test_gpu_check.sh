@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 unset OUT AMPSCALE_CUDA_MODULE
-export AMPSCALE_PEER_PYTHON=false # torchvision lacks the small network of these checks
+export AMPSCALE_PEERS=/none # torchvision lacks the small network of these checks
 (($(wc -l <"$source_dir/scripts/gpu-check") <= 150)) || fail "gpu-check has $(wc -l <"$source_dir/scripts/gpu-check") lines: what it does belongs into the program"
 
 # check CODE ARGS...: runs the script and checks its exit code.

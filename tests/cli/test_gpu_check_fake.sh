@@ -22,7 +22,8 @@ while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
 TOOL
 # Answers each request.
-cat >"$scratch/tools/python3" <<'TOOL'
+mkdir "$scratch/tools/bin"
+cat >"$scratch/tools/bin/python3" <<'TOOL'
 #!/bin/sh
 [ "$1" != -c ] || exit 0
 echo "ready PyTorch 0.0"
@@ -30,8 +31,8 @@ while read -r mode precision batch steps; do
     echo "images_per_s 2.00 1.00 3.00"
 done
 TOOL
-chmod +x "$scratch"/tools/*
-export AMPSCALE_PEER_PYTHON=$scratch/tools/python3
+chmod +x "$scratch"/tools/* "$scratch"/tools/bin/python3
+export AMPSCALE_PEERS=$scratch/tools
 
 # check CODE ARGS...: runs the script on the records of the call before, and checks the exit code.
 check() {

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """What ampscale measures, compared with the same work without it, on this machine.
 
-usage: bench_peers.py gemm|conv|memory|step BUILD [--threads N] [--rounds N] [--json FILE]
+usage: bench_peers.py gemm|conv|memory BUILD [--threads N] [--rounds N] [--json FILE]
 
 gemm    matrix products: against dnnl_sgemm on matrices as they lie and oneDNN's inner product,
         which chooses how weights lie, whichever is faster
 conv    each convolution of ResNet-18, forward and backward: against oneDNN's primitives
 memory  copy, scale, add and triad: against STREAM's loops
-step    a training step of ResNet: against PyTorch's, eager or by torch.compile, whichever is faster,
-        each step with what makes PyTorch fast (see torch_step.py)
 
 BUILD is the build folder with the program and the tests. Both sides run in turn, ROUNDS times, the
 one that goes first changing each time. A row's ratio is the median over the rounds of ours over
@@ -20,14 +18,15 @@ library chose to run, of both where they differ.) A row is slower than its limit
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-LIMIT = {"gemm": 1.02, "conv": 1.02, "memory": 1.05, "step": 1.02}
+from common import ENVIRONMENT
+
+LIMIT = {"gemm": 1.02, "conv": 1.02, "memory": 1.05}
 
 # (m, n, k, a_t, b_t): square, as a linear layer of images has them, and of recurrent layers.
 PRODUCTS = [
@@ -42,12 +41,6 @@ PRODUCTS = [
     (512, 3136, 128, 1, 0),
     (128, 3136, 512, 0, 0),
 ]
-
-# (network, precision, images a step), of 224 pixels.
-STEPS = [("resnet50", "fp32", 16), ("resnet50", "bf16", 16), ("resnet18", "fp32", 16)]
-
-# Both sides wait for work alike; see spin_limit in cli/cli.h.
-ENVIRONMENT = dict(os.environ, GOMP_SPINCOUNT="5000")
 
 
 def run(command, text=None):
@@ -131,62 +124,6 @@ def round_memory(args, turn, rows):
             [(row["bytes"] / theirs[row["kernel"]], "")])
 
 
-def our_step(args, net, precision, batch, steps):
-    """Seconds of a step, the median of a run's."""
-    record = f"{args.scratch}/run"
-    run([f"{args.build}/cli/ampscale", "train", "--dummy", "-a", net, "--precision", precision, "-b",
-         str(batch), "--steps", str(steps), "--epochs", "1000", "-p", "1000", "--threads",
-         str(args.threads), "--out", record])
-    with open(f"{record}/summary.json") as summary:
-        rate = json.load(summary)["images_per_s"]["median"]
-    shutil.rmtree(record)
-    return batch / rate
-
-
-class Torch:
-    """A process of torch_step.py. It keeps its memory, rather than give it back to the system and
-    have it cleared anew in each step, which costs PyTorch a fifth of its speed on a CPU."""
-
-    def __init__(self, args, net):
-        keep = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-                "OMP_NUM_THREADS": str(args.threads)}
-        here = os.path.dirname(os.path.abspath(__file__))
-        self.process = subprocess.Popen(
-            [*([args.python] if args.python else [f"{here}/run.sh", "torch, torchvision"]),
-             f"{here}/torch_step.py", "--device", "cpu", "--net", net], env=dict(ENVIRONMENT, **keep), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, universal_newlines=True)
-        args.peer = self.hear("ready")
-
-    def hear(self, word):
-        said = self.process.stdout.readline().strip()
-        if not said.startswith(word):
-            sys.exit(f"PyTorch: {said or 'it ended without an answer'}")
-        return said[len(word) + 1:]
-
-    def step(self, mode, precision, batch, steps):
-        self.process.stdin.write(f"{mode} {precision} {batch} {steps}\n")
-        self.process.stdin.flush()
-        return batch / float(self.hear("images_per_s").split()[0])
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def round_step(args, turn, rows):
-    steps = 8  # of which half warm up, on both sides
-    for net, precision, batch in STEPS:
-        def theirs():
-            torch = Torch(args, net)
-            times = [(torch.step(mode, precision, batch, steps), f"PyTorch {mode}")
-                     for mode in ("eager", "compile")]
-            torch.end()
-            return times
-        mine, their_times = in_turn(
-            turn, lambda: our_step(args, net, precision, batch, steps), theirs)
-        add(rows, f"{net} {precision} batch {batch}", (mine, "ampscale"), their_times)
-
-
 def fastest(rounds):
     """The seconds of both in each round, theirs by the way that was faster over all rounds, and
     what ran."""
@@ -213,17 +150,13 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--mib", type=int, default=128, help="memory: of an array")
-    parser.add_argument("--python", help="step: an interpreter with PyTorch (default: as run.sh)")
     parser.add_argument("--json", help="file for the record")
     args = parser.parse_args()
     args.shapes = None
-    args.peer = None
-    measure = {"gemm": round_gemm, "conv": round_conv, "memory": round_memory,
-               "step": round_step}[args.what]
+    measure = {"gemm": round_gemm, "conv": round_conv, "memory": round_memory}[args.what]
     limit = LIMIT[args.what]
     rounds = {}
     with tempfile.TemporaryDirectory() as scratch:
-        args.scratch = scratch
         args.peak = f"{scratch}/peak.json"  # shares of it are not looked at
         with open(args.peak, "w") as out:
             json.dump({"schema": 1, "bench": "peak", "device": "",
@@ -250,7 +183,7 @@ def main():
                   "measured": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                   "device": info["devices"][0]["description"], "commit": info.get("commit", ""),
                   "threads": args.threads, "rounds": args.rounds, "limit": limit,
-                  "passed": slower == 0, **({"peer": args.peer} if args.peer else {}),
+                  "passed": slower == 0,
                   "rows": [{"row": name, "ours ms": r["ours_s"] * 1e3,
                             "theirs ms": r["theirs_s"] * 1e3, "ratio": r["ratio"],
                             "least": r["least"], "most": r["most"], "ours": r["ours"],

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a Python script with the first interpreter that has what it imports; without one, says so and
 # exits 77, which ctest reports as skipped. `scripts/setup --peers` makes the first of the three; with
-# AMPSCALE_PEER_PYTHON set, that one alone is asked.
+# AMPSCALE_PEERS set, bin/python3 in that folder alone is asked.
 #
 # usage: run.sh MODULES SCRIPT [ARGS...]     MODULES as in an import statement: "torch, numpy"
 set -euo pipefail
@@ -9,7 +9,7 @@ set -euo pipefail
 modules=$1
 shift
 pythons=("$(dirname "$0")/../../build/peers/bin/python3" python3 /usr/bin/python3)
-[[ -z ${AMPSCALE_PEER_PYTHON-} ]] || pythons=("$AMPSCALE_PEER_PYTHON")
+[[ -z ${AMPSCALE_PEERS-} ]] || pythons=("$AMPSCALE_PEERS/bin/python3")
 for python in "${pythons[@]}"; do
     # Looked for, not imported: that takes seconds, and the script does it again.
     if "$python" -c 'import sys, importlib.util as u

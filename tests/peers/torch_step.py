@@ -3,19 +3,21 @@
 
 usage: torch_step.py [--device cuda:0] [--net resnet50] [--image-size 224]
 Says "ready <versions>", then answers each line "MODE PRECISION BATCH STEPS" on its standard input,
-MODE eager or compile, PRECISION fp32, tf32, amp or bf16, with "images_per_s <median over the steps
+MODE eager, compile or plain (eager in PyTorch's default layout), PRECISION fp32, tf32, amp or bf16, with "images_per_s <median over the steps
 after warm-up> <5th percentile> <95th>", or "error <why>". A process that stays pays for its start
 once, and lets runs of both sides alternate; what it compiled last it keeps, so that a second request
 of the same kind does not compile again.
 
 The step is what ampscale's is: torchvision's network (ResNet-50 v1.5), cross entropy, SGD with
-momentum and weight decay, channels last, automatic mixed precision with dynamic loss scaling for
+momentum and weight decay, channels last (but in plain), automatic mixed precision with dynamic loss scaling for
 amp. PyTorch is given what makes it fast: cuDNN's timed choice of algorithms, the fused optimizer,
 which spares the scaler its look at the gradients from the host, and images that lie on the device
-already.
+already. With RANK in the environment the process is a rank of DistributedDataParallel by Gloo, and
+BATCH is that of each rank.
 """
 import argparse
 import gc
+import os
 import statistics
 import sys
 import time
@@ -40,8 +42,11 @@ class Step:
         if not hasattr(torchvision.models, args.net):
             raise ValueError(f"torchvision has no '{args.net}'")
         model = getattr(torchvision.models, args.net)(num_classes=1000)
-        model = model.to(self.device, memory_format=torch.channels_last)
+        layout = torch.contiguous_format if mode == "plain" else torch.channels_last
+        model = model.to(self.device, memory_format=layout)
         self.parameters = list(model.parameters())
+        if "RANK" in os.environ:
+            model = torch.nn.parallel.DistributedDataParallel(model)
         self.model = torch.compile(model) if mode == "compile" else model
         fused = {"fused": True} if self.device.type == "cuda" else {}
         self.optimizer = torch.optim.SGD(
@@ -52,7 +57,7 @@ class Step:
         self.scaler = scaler(enabled=precision == "amp")
         size = args.image_size
         self.images = torch.randn(batch, 3, size, size, device=self.device)
-        self.images = self.images.contiguous(memory_format=torch.channels_last)
+        self.images = self.images.contiguous(memory_format=layout)
         self.labels = torch.randint(1000, (batch,), device=self.device)
 
     @staticmethod
@@ -120,7 +125,7 @@ def rates(args, mode, precision, batch, steps):
 
 def answer(args, line):
     mode, precision, batch, steps = line.split()
-    if mode not in ("eager", "compile") or precision not in ("fp32", "tf32", "amp", "bf16"):
+    if mode not in ("eager", "compile", "plain") or precision not in ("fp32", "tf32", "amp", "bf16"):
         raise ValueError(f"there is no '{mode} {precision}'")
     found = sorted(rates(args, mode, precision, int(batch), int(steps)))
     low, high = found[int(0.05 * (len(found) - 1))], found[int(0.95 * (len(found) - 1))]
@@ -133,6 +138,8 @@ def main():
     parser.add_argument("--net", default="resnet50")
     parser.add_argument("--image-size", type=int, default=224)
     args = parser.parse_args()
+    if "RANK" in os.environ:
+        torch.distributed.init_process_group("gloo")
     about = f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}"
     if args.device.startswith("cuda") and torch.backends.cudnn.is_available():
         about += f", cuDNN {torch.backends.cudnn.version()}"

@@ -15,6 +15,8 @@ import torch
 from PIL import Image
 from torchvision import datasets, transforms
 
+from pictures import picture
+
 failures = 0
 
 
@@ -27,23 +29,6 @@ def check(name, value, limit):
 
 def call(*args):
     return subprocess.run([VIEWS, *map(str, args)], check=True, stdout=subprocess.PIPE).stdout
-
-
-def picture(width, height, seed):
-    """Waves of several lengths, an edge and some noise: what photographs consist of."""
-    random = np.random.default_rng(seed)
-    y, x = np.mgrid[0:height, 0:width].astype(float)
-    planes = []
-    for _ in range(3):
-        plane = np.full((height, width), 128.0)
-        for length in (97, 41, 17, 9):
-            angle = random.uniform(0, 2 * math.pi)
-            wave = (x * math.cos(angle) + y * math.sin(angle)) * 2 * math.pi / length
-            plane += random.uniform(5, 30) * np.sin(wave + random.uniform(0, 6))
-        plane += 40 * (x > width * random.uniform(0.2, 0.8))
-        plane += random.normal(0, 4, plane.shape)
-        planes.append(plane)
-    return Image.fromarray(np.clip(np.stack(planes, -1), 0, 255).astype(np.uint8))
 
 
 def write_images(root):

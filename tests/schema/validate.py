@@ -49,8 +49,8 @@ def from_content(value):
     """The name of the schema of a value; None: there is none."""
     if isinstance(value, list):
         return "info-list" if value and "flops_forward" in value[0] else "benchmark-action"
-    if value.get("kind") == "peers":
-        return "peers"
+    if value.get("kind", "").startswith("peer"):
+        return value["kind"]
     if "bench" in value:
         return "bench-" + value["bench"].replace("_", "-")
     if "report" in value:

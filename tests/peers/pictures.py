@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Made-up pictures that cost a decoder what photographs cost.
+
+usage: pictures.py DIR N
+Writes N JPEG files of 500x375 pixels, about 116 kB each, as DIR/train/a/*.JPEG.
+"""
+import math
+import os
+import sys
+
+import numpy as np
+from PIL import Image
+
+
+def picture(width, height, seed, noise=4):
+    """Waves of several lengths, an edge and some noise: what photographs consist of."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[0:height, 0:width].astype(float)
+    planes = []
+    for _ in range(3):
+        plane = np.full((height, width), 128.0)
+        for length in (97, 41, 17, 9):
+            angle = random.uniform(0, 2 * math.pi)
+            wave = (x * math.cos(angle) + y * math.sin(angle)) * 2 * math.pi / length
+            plane += random.uniform(5, 30) * np.sin(wave + random.uniform(0, 6))
+        plane += 40 * (x > width * random.uniform(0.2, 0.8))
+        plane += random.normal(0, noise, plane.shape)
+        planes.append(plane)
+    return Image.fromarray(np.clip(np.stack(planes, -1), 0, 255).astype(np.uint8))
+
+
+def main():
+    folder = os.path.join(sys.argv[1], "train", "a")
+    os.makedirs(folder, exist_ok=True)
+    for i in range(int(sys.argv[2])):
+        picture(500, 375, i, noise=8).save(f"{folder}/{i:05d}.JPEG", quality=95)
+
+
+if __name__ == "__main__":
+    main()
