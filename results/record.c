@@ -248,7 +248,7 @@ static enum status record_start(const char *dir, const struct run_info *info, bo
                                 int64_t step, int64_t epoch, struct record **record)
 {
     struct record *r = NULL;
-    enum status st;
+    enum status st, ignored;
     bool found;
     TRY(record_open(dir, info, &r));
     CHECK(look_for_run(r, &found));
@@ -266,7 +266,7 @@ static enum status record_start(const char *dir, const struct run_info *info, bo
     return STATUS_OK;
 done:
     /* Cleans up after a failed opening; keeps the message of the first failure. */
-    enum status ignored = record_close(r);
+    ignored = record_close(r);
     (void)ignored;
     return st;
 }
