@@ -45,7 +45,7 @@ static uint32_t entry_of(int length, int symbol)
 {
     int size = symbol & 15, run = symbol >> 4;
     int cover = size > 0 || symbol == RUN_OF_ZEROS ? run + 1 : HUFFMAN_BLOCK;
-    return (uint32_t)((length + size) | length << 8 | size << SIZE_AT | cover << COVER_AT);
+    return (uint32_t)((length + size) | length << 8 | (63 - size) << SIZE_AT | cover << COVER_AT);
 }
 
 INLINE int entry_bits(uint32_t e)
@@ -192,11 +192,10 @@ INLINE uint32_t look(const struct huffman_table *t, uint64_t window)
  * F.12). */
 INLINE int value_of(uint32_t e, uint64_t window)
 {
-    int size = e >> SIZE_AT & 15;
-    uint64_t bits = window << (e >> 8 & 31);
-    int value = (int)(bits >> 1 >> (WINDOW - 1 - size));
-    int negative = (int)((int64_t)~bits >> 63);
-    return value + (negative & (1 - (1 << size)));
+    uint64_t bits = window << (e >> 8 & 63);
+    int64_t negative = (int64_t)~bits >> 63;
+    int64_t size = (int64_t)((bits ^ (uint64_t)negative) >> 1 >> (e >> SIZE_AT & 63));
+    return (int)((size ^ negative) - negative);
 }
 
 /* Finds the entry of any code. Refills first, because such a code may need all that a refill gives.
@@ -220,15 +219,19 @@ INLINE bool decode_others(struct huffman_bits *b, const struct huffman_table *ac
 {
     for (int k = 1; k < HUFFMAN_BLOCK;) {
         refill(b);
-        for (int i = 0; i < USUAL_PER_REFILL && k < HUFFMAN_BLOCK; i++) {
+#pragma GCC unroll 3
+        for (int i = 0; i < USUAL_PER_REFILL; i++) {
             uint32_t e = ac->first[b->window >> (WINDOW - HUFFMAN_LOOK)];
             if (__builtin_expect(e == 0, 0)) {
                 e = rare_code(b, ac);
                 if (e == 0)
                     return false;
-                i = USUAL_PER_REFILL;
+                k = decode_one(b, e, k, block);
+                break;
             }
             k = decode_one(b, e, k, block);
+            if (k >= HUFFMAN_BLOCK)
+                return true;
         }
     }
     return true;
@@ -238,59 +241,66 @@ INLINE bool pass_others(struct huffman_bits *b, const struct huffman_table *ac)
 {
     for (int k = 1; k < HUFFMAN_BLOCK;) {
         refill(b);
-        for (int i = 0; i < SKIMS_PER_REFILL && k < HUFFMAN_BLOCK; i++) {
+#pragma GCC unroll 4
+        for (int i = 0; i < SKIMS_PER_REFILL; i++) {
             uint32_t s = ac->skim[b->window >> (WINDOW - HUFFMAN_SKIM)];
-            int before = s >> SKIM_BEFORE_AT & 63;
-            if (s != 0 && k + before < HUFFMAN_BLOCK) {
-                k += before + (int)(s >> SKIM_LAST_AT);
-                drop(b, s & 15);
-                continue;
+            int last = k + (int)(s >> SKIM_BEFORE_AT & 63);
+            if (s == 0 || last >= HUFFMAN_BLOCK) {
+                uint32_t e = rare_code(b, ac);
+                if (e == 0)
+                    return false;
+                k += entry_cover(e);
+                drop(b, entry_bits(e));
+                break;
             }
-            uint32_t e = rare_code(b, ac);
-            if (e == 0)
-                return false;
-            k += entry_cover(e);
-            drop(b, entry_bits(e));
-            break;
+            k = last + (int)(s >> SKIM_LAST_AT);
+            drop(b, s & 15);
+            if (k >= HUFFMAN_BLOCK)
+                return true;
         }
     }
     return true;
 }
 
-INLINE bool decode_block(struct huffman_bits *from, const struct huffman_table *dc,
-                         const struct huffman_table *ac, int *last, int16_t *block)
+INLINE bool decode_block(struct huffman_bits *b, const struct huffman_part *part)
 {
-    struct huffman_bits b = *from; /* in registers */
-    refill(&b);
-    uint32_t e = look(dc, b.window);
+    refill(b);
+    uint32_t e = look(part->dc, b->window);
     if (e == 0)
         return false;
-    *last = (int)((uint32_t)*last + (uint32_t)value_of(e, b.window)); /* may wrap in damaged data */
-    drop(&b, entry_bits(e));
-    if (block)
-        block[0] = (int16_t)*last;
-    bool known = block ? decode_others(&b, ac, block) : pass_others(&b, ac);
+    /* The sum may wrap in damaged data. */
+    *part->last = (int)((uint32_t)*part->last + (uint32_t)value_of(e, b->window));
+    drop(b, entry_bits(e));
+    if (part->block)
+        part->block[0] = (int16_t)*part->last;
+    return part->block && !part->first_only ? decode_others(b, part->ac, part->block)
+                                            : pass_others(b, part->ac);
+}
+
+INLINE bool decode_unit(struct huffman_bits *from, int n, const struct huffman_part *part)
+{
+    struct huffman_bits b = *from; /* in registers */
+    bool known = true;
+    for (int i = 0; i < n && known; i++)
+        known = decode_block(&b, &part[i]);
     *from = b;
     return known;
 }
 
 #if defined __x86_64__
 /* Shifts by a variable number of bits are shorter there. */
-__attribute__((target("bmi2"))) static bool decode_block_bmi2(struct huffman_bits *from,
-                                                              const struct huffman_table *dc,
-                                                              const struct huffman_table *ac,
-                                                              int *last, int16_t *block)
+__attribute__((target("bmi2"))) static bool decode_unit_bmi2(struct huffman_bits *from, int n,
+                                                             const struct huffman_part *part)
 {
-    return decode_block(from, dc, ac, last, block);
+    return decode_unit(from, n, part);
 }
 #endif
 
-bool huffman_block(struct huffman_bits *from, const struct huffman_table *dc,
-                   const struct huffman_table *ac, int *last, int16_t *block)
+bool huffman_decode(struct huffman_bits *from, int n, const struct huffman_part *part)
 {
 #if defined __x86_64__
     if (__builtin_cpu_supports("bmi2"))
-        return decode_block_bmi2(from, dc, ac, last, block);
+        return decode_unit_bmi2(from, n, part);
 #endif
-    return decode_block(from, dc, ac, last, block);
+    return decode_unit(from, n, part);
 }

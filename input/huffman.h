@@ -46,12 +46,17 @@ bool huffman_build(struct huffman_table *t, const uint8_t count[HUFFMAN_LENGTHS]
 
 void huffman_begin(struct huffman_bits *b, const uint8_t *from, const uint8_t *end);
 
-/* Decodes one block. *last is the component's previous first coefficient, and becomes this block's.
- * Adds to `block`, which is zero and in natural order; if it is NULL, passes over the coefficients.
- * Returns false for a code that the table lacks. Reads zeros behind the data's end:
- * huffman_overrun. */
-bool huffman_block(struct huffman_bits *b, const struct huffman_table *dc,
-                   const struct huffman_table *ac, int *last, int16_t *block);
+/* A block and what it is decoded with. */
+struct huffman_part {
+    const struct huffman_table *dc, *ac;
+    int *last;       /* the component's previous first coefficient; becomes this block's */
+    bool first_only; /* the other coefficients are passed over */
+    int16_t *block;  /* zero, in natural order; NULL: all are passed over */
+};
+
+/* Decodes n blocks that follow each other. Returns false for a code that a table lacks. Reads zeros
+ * behind the data's end: huffman_overrun. */
+bool huffman_decode(struct huffman_bits *b, int n, const struct huffman_part *part);
 
 /* Returns whether more bits were decoded than the data has up to its end or to its next marker. */
 bool huffman_overrun(const struct huffman_bits *b);

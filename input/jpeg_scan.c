@@ -2,6 +2,13 @@
 
 #include <jerror.h>
 
+/* The side of the square of pixels that a block becomes. */
+#if JPEG_LIB_VERSION >= 70
+#define SCALED_SIZE DCT_h_scaled_size
+#else
+#define SCALED_SIZE DCT_scaled_size
+#endif
+
 enum { MARKER = 0xff, RST0 = 0xd0, RESTARTS = 8 };
 
 static void damaged(j_decompress_ptr jpeg, int code)
@@ -19,8 +26,10 @@ static bool build_tables(struct jpeg_scan *s, j_decompress_ptr jpeg)
         if (!dc || !ac || !huffman_build(&s->dc[c->dc_tbl_no], dc->bits, dc->huffval, true) ||
             !huffman_build(&s->ac[c->ac_tbl_no], ac->bits, ac->huffval, false))
             return false;
-        s->block_dc[b] = &s->dc[c->dc_tbl_no];
-        s->block_ac[b] = &s->ac[c->ac_tbl_no];
+        s->part[b] = (struct huffman_part){.dc = &s->dc[c->dc_tbl_no],
+                                           .ac = &s->ac[c->ac_tbl_no],
+                                           .last = &s->last[jpeg->MCU_membership[b]],
+                                           .first_only = c->SCALED_SIZE == 1};
     }
     return true;
 }
@@ -37,7 +46,7 @@ static void begin_interval(struct jpeg_scan *s, j_decompress_ptr jpeg, const uin
 bool jpeg_scan_begin(struct jpeg_scan *s, j_decompress_ptr jpeg, JDIMENSION x, JDIMENSION width)
 {
     if (jpeg->progressive_mode || jpeg->arith_code || jpeg->data_precision != 8 ||
-        jpeg->comps_in_scan != jpeg->num_components || !build_tables(s, jpeg))
+        jpeg_has_multiple_scans(jpeg) || !build_tables(s, jpeg))
         return false;
     const uint8_t *from = jpeg->src->next_input_byte;
     begin_interval(s, jpeg, from, from + jpeg->src->bytes_in_buffer);
@@ -76,9 +85,9 @@ void jpeg_scan_unit(struct jpeg_scan *s, j_decompress_ptr jpeg, JBLOCKROW *block
     if (++s->column == jpeg->MCUs_per_row)
         s->column = 0;
     for (int b = 0; b < jpeg->blocks_in_MCU; b++)
-        if (!huffman_block(&s->bits, s->block_dc[b], s->block_ac[b],
-                           &s->last[jpeg->MCU_membership[b]], needed ? *blocks[b] : NULL))
-            damaged(jpeg, JWRN_HUFF_BAD_CODE);
+        s->part[b].block = needed ? *blocks[b] : NULL;
+    if (!huffman_decode(&s->bits, jpeg->blocks_in_MCU, s->part))
+        damaged(jpeg, JWRN_HUFF_BAD_CODE);
     if (huffman_overrun(&s->bits))
         damaged(jpeg, JWRN_HIT_MARKER);
 }

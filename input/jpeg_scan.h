@@ -13,7 +13,7 @@
 struct jpeg_scan {
     struct huffman_table dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
     struct huffman_bits bits;
-    const struct huffman_table *block_dc[D_MAX_BLOCKS_IN_MCU], *block_ac[D_MAX_BLOCKS_IN_MCU];
+    struct huffman_part part[D_MAX_BLOCKS_IN_MCU];
     int last[MAX_COMPS_IN_SCAN]; /* first coefficient of the component's last block */
     JDIMENSION column;           /* of the next unit (MCU) */
     JDIMENSION begin, end;       /* columns whose coefficients are needed */

@@ -139,9 +139,9 @@ static int compare(const struct data *d, const struct code *dc, const struct cod
     for (;; blocks++) {
         int16_t want[HUFFMAN_BLOCK] = {0}, got[HUFFMAN_BLOCK] = {0};
         bool pass = skim && blocks % 4 != 0;
+        struct huffman_part part = {&tables[0], &tables[1], &last, false, pass ? NULL : got};
         bool known = slow_block(&slow, dc, ac, &slow_last, want);
-        assert_int_equal(huffman_block(&bits, &tables[0], &tables[1], &last, pass ? NULL : got),
-                         known);
+        assert_int_equal(huffman_decode(&bits, 1, &part), known);
         if (!known)
             break;
         assert_int_equal(huffman_overrun(&bits), slow.at > slow.bits);
@@ -183,10 +183,12 @@ static void test_marker_ends_data(void **state)
     assert_true(huffman_build(&t, c.count, c.symbol, true));
     huffman_begin(&b, bytes, bytes + sizeof bytes);
     /* A zero bit is a difference of zero, and the end of the block: 2 bits. */
-    for (int i = 0; i < 4; i++)
-        assert_true(huffman_block(&b, &t, &t, &last, NULL) && !huffman_overrun(&b));
+    struct huffman_part part[] = {{.dc = &t, .ac = &t, .last = &last},
+                                  {.dc = &t, .ac = &t, .last = &last}};
+    for (int i = 0; i < 2; i++)
+        assert_true(huffman_decode(&b, 2, part) && !huffman_overrun(&b));
     /* Eight ones are a difference of one (2 bits), 3 values (6 bits), and the block has more. */
-    assert_true(huffman_block(&b, &t, &t, &last, NULL) && huffman_overrun(&b));
+    assert_true(huffman_decode(&b, 1, part) && huffman_overrun(&b));
     assert_int_equal(b.at - bytes, 4); /* at the marker */
 }
 
