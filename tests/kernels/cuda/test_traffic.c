@@ -86,10 +86,10 @@ static struct launches listed(const struct traffic *t)
 static void check_roles(const struct op_plan *plan, const struct traffic *t, const char *name)
 {
     const struct op_desc *d = &plan->desc;
-    unsigned did[2] = {0}; /* roles read, roles written */
+    uint64_t did[2] = {0}; /* roles read, roles written */
     for (int i = 0; i < t->n; i++)
         for (int j = 0; j < t->kernel[i].n; j++)
-            did[t->kernel[i].access[j].writes] |= 1u << t->kernel[i].access[j].role;
+            did[t->kernel[i].access[j].writes] |= UINT64_C(1) << t->kernel[i].access[j].role;
     struct op_roles roles = op_roles(d->kind);
     if (d->kind == OP_SGD)
         roles.reads &= ~(1u << ROLE_WCOPY); /* only a skipped step reads it */

@@ -1,0 +1,301 @@
+/* A predicted step of ResNet-50 against a count of its own: the bytes of the tensors that each form
+ * reads and writes, summed over the network's blocks without the program's graph, lowering or table
+ * of launches. And: on an H200's description a plan is found for every fused shape.
+ *
+ * Needs the CUDA module and a cuDNN that plans for descriptions; no GPU. */
+#include "bench/step_predict.h"
+#include "tests/kernels/group.h"
+#include "tests/sanitized.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { BATCH = 256, BLOCKS = 16 };
+
+/* --- the count --- */
+
+/* Elements of an image's tensors in a block. */
+struct block {
+    double in, c1, c2, c3; /* its input, the outputs of its convolutions */
+    double read;           /* of the input, by the projection on the shortcut */
+    bool projects, strided;
+    bool joins; /* the next block has no projection: its data gradient can join this block's end */
+    bool last;
+};
+
+enum part { CONV, NORM_FORWARD, DATA, NORM_BACKWARD, WEIGHTS, PARTS };
+static const char *const part_name[PARTS] = {"convolutions", "batch norms and pooling",
+                                             "data gradients", "backward batch norms and pooling",
+                                             "gradients of weights"};
+
+struct count {
+    double part[PARTS]; /* bytes an image */
+    double all;
+    int kernels;
+};
+
+/* A mask has a bit for each element of 16 bits. */
+static const double BIT = 1.0 / 16;
+
+/* Returns the number of parameters of the convolutions. */
+static double make_blocks(struct block b[BLOCKS])
+{
+    static const int blocks[4] = {3, 4, 6, 3};
+    double in = 64, side = 56, parameters = 64 * 3 * 49;
+    int n = 0;
+    for (int stage = 0; stage < 4; stage++)
+        for (int i = 0; i < blocks[stage]; i++, n++) {
+            double width = 64 << stage, out = 4 * width, stride = i == 0 && stage > 0 ? 2 : 1;
+            double area = side * side, small = area / stride / stride;
+            b[n] = (struct block){.in = in * area,
+                                  .c1 = width * area,
+                                  .c2 = width * small,
+                                  .c3 = out * small,
+                                  .read = in * small,
+                                  .projects = i == 0,
+                                  .strided = stride > 1,
+                                  .joins = i + 1 < blocks[stage],
+                                  .last = n == BLOCKS - 1};
+            parameters += in * width + 9 * width * width + width * out + (i == 0 ? in * out : 0);
+            in = out;
+            side /= stride;
+        }
+    return parameters;
+}
+
+/* Forward convolutions and gradients of weights read and write the same activations. */
+static void count_products(const struct block *b, bool strides, double e[PARTS])
+{
+    double read = b->in + b->c1 + b->c2 + (b->projects ? b->read : 0);
+    double written = b->c1 + b->c2 + b->c3 + (b->projects ? b->c3 : 0);
+    e[CONV] += read + written;
+    e[WEIGHTS] += read + written;
+    e[DATA] += b->in + 2 * b->c1 + 2 * b->c2 + b->c3;
+    if (b->projects && b->strided && strides) /* the gradient of the pixels that are read, which is
+                                               * then added to the whole one */
+        e[DATA] += b->c3 + b->read + 3 * b->read;
+    else if (b->projects)
+        e[DATA] += b->c3 + b->in;
+}
+
+/* Each batch norm on its own. `masks`: ReLUs write masks, else the backward pass reads the ReLU's
+ * result; and convolutions compute the forward sums, else the batch norm reads its input twice. */
+static void count_plain(const struct block *b, bool masks, double e[PARTS])
+{
+    double inner = b->c1 + b->c2, projected = b->projects ? b->c3 : 0, relu = masks ? BIT : 1;
+    /* Two gradients meet at a block's end, unless the next one adds its projection's in place. */
+    double gradients = b->last || (masks && !b->joins) ? 1 : 2;
+    e[NORM_FORWARD] += (masks ? 2 : 3) * (inner + projected) + (masks ? 3 : 4) * b->c3;
+    e[NORM_FORWARD] += masks ? BIT * (inner + b->c3) : 0;
+    e[NORM_BACKWARD] += (2 + relu + 3 + relu) * inner + 5 * projected;
+    e[NORM_BACKWARD] += (gradients + 1 + relu + 1 + 3) * b->c3;
+}
+
+/* The two inner batch norms are applied by the convolutions that read them, and data gradients
+ * compute the backward sums; at an end that joins, of its batch norm too. */
+static void count_fused(const struct block *b, double e[PARTS])
+{
+    double inner = b->c1 + b->c2, projected = b->projects ? b->c3 : 0;
+    e[NORM_FORWARD] += 2 * projected + (3 + (b->joins ? 0 : BIT)) * b->c3;
+    e[NORM_BACKWARD] += 3 * inner + 5 * projected + (b->joins ? 3 : 6 + BIT) * b->c3;
+    e[DATA] += inner + (b->joins ? 3 * b->c3 : 0);
+}
+
+static int block_kernels(const struct block *b, enum fuse fuse)
+{
+    int convs = b->projects ? 4 : 3, others = b->projects ? 1 : 0;
+    int kernels = convs * (1 + 1 + 2) + (b->strided && fuse >= FUSE_STATS);
+    if (fuse == FUSE_NONE)
+        return kernels + convs * (3 + 3);
+    if (fuse == FUSE_STATS)
+        return kernels + convs * (2 + 3);
+    return kernels + convs + 1 + others + 2 + (b->joins ? 1 : 3) + 3 * others;
+}
+
+/* The stem: its convolution pads weights; batch norm, ReLU and pooling read what it wrote. */
+static void count_stem(bool masks, double e[PARTS])
+{
+    double image = 4 * 224 * 224, y = 64 * 112 * 112, pooled = 64 * 56 * 56, relu = masks ? BIT : 1;
+    e[CONV] += image + y;
+    e[WEIGHTS] += image + y;
+    e[NORM_FORWARD] += (3 + (masks ? BIT : 0)) * y + y + 1.5 * pooled;
+    e[NORM_BACKWARD] += (5 + 2 * relu) * y + 2.5 * pooled + y;
+}
+
+static struct count count_step(enum fuse fuse)
+{
+    struct block b[BLOCKS];
+    struct count n = {.kernels = 4 + 6 + 2 + 16}; /* stem, its batch norm, pooling, the rest */
+    double e[PARTS] = {0}, parameters = make_blocks(b), classifier = 2048 * 1000;
+    count_stem(fuse != FUSE_NONE, e);
+    for (int i = 0; i < BLOCKS; i++) {
+        count_products(&b[i], fuse != FUSE_NONE, e);
+        if (fuse == FUSE_ALL)
+            count_fused(&b[i], e);
+        else
+            count_plain(&b[i], fuse == FUSE_STATS, e);
+        n.kernels += block_kernels(&b[i], fuse);
+    }
+    for (int i = 0; i < PARTS; i++)
+        n.part[i] = 2 * e[i];
+    /* Weights are read twice; their gradient is written, and read and written again as fp32. */
+    n.part[CONV] += 2 * parameters / BATCH;
+    n.part[DATA] += 2 * parameters / BATCH;
+    n.part[WEIGHTS] += (2 + 2 + 4) * parameters / BATCH;
+    for (int i = 0; i < PARTS; i++)
+        n.all += n.part[i];
+    n.all += 3 * 224 * 224 + 2 * 4 * 224 * 224;                           /* pixels to an image */
+    n.all += 2 * 2 * 2048 * 50;                                           /* average pooling */
+    n.all += (2 + 2 + 4) * classifier / BATCH;                            /* linear layer */
+    n.all += (4 + 3 * 4 + 2 * 4 + 2) * (parameters + classifier) / BATCH; /* check, optimizer */
+    return n;
+}
+
+/* --- the prediction --- */
+
+static void predict(enum fuse fuse, int batch, struct step_prediction *p)
+{
+    static struct bench_options o;
+    o = (struct bench_options){
+        .net = "resnet50", .batch = batch, .image_size = 224, .precision = "amp", .fuse = fuse};
+    OK(step_prediction_open(&o, "h200", p));
+}
+
+static enum part part_of(enum op_kind kind)
+{
+    if (op_in(kind, OP_SET(CONV_FWD) | OP_SET(CONV_STATS_FWD)))
+        return CONV;
+    if (op_in(kind, OP_SET(CONV_BWD_WEIGHTS) | OP_SET(CONV_APPLY_BWD_WEIGHTS)))
+        return WEIGHTS;
+    if (op_in(kind, OP_SET(CONV_BWD_DATA) | OP_SET(CONV_BWD_DATA_BN) | OP_SET(ADD_STRIDED)))
+        return DATA;
+    if (op_in(kind,
+              OP_SET(BN_FWD_TRAIN) | OP_SET(BN_FINALIZE) | OP_SET(BN_APPLY) | OP_SET(MAXPOOL_FWD)))
+        return NORM_FORWARD;
+    if (op_in(kind, OP_SET(BN_BWD) | OP_SET(BN_BWD_APPLY) | OP_SET(MAXPOOL_BWD)))
+        return NORM_BACKWARD;
+    return PARTS;
+}
+
+static void compare(const char *fuse, const char *what, double predicted, double counted)
+{
+    print_message("%-6s %-34s %7.2f MB an image, counted %7.2f\n", fuse, what, predicted * 1e-6,
+                  counted * 1e-6);
+    if (fabs(predicted / counted - 1) > 0.01)
+        fail_msg("--fuse %s, %s: %.2f MB an image, and %.2f by the count", fuse, what,
+                 predicted * 1e-6, counted * 1e-6);
+}
+
+static void test_bytes(void **state)
+{
+    static const enum fuse fuses[] = {FUSE_ALL, FUSE_STATS, FUSE_NONE};
+    (void)state;
+    for (int f = 0; f < (SANITIZED ? 1 : 3); f++) {
+        struct step_prediction p;
+        struct count n = count_step(fuses[f]);
+        double part[PARTS + 1] = {0};
+        predict(fuses[f], BATCH, &p);
+        for (int i = 0; i < p.n; i++)
+            part[part_of(p.kernel[i].info.plan->desc.kind)] +=
+                (p.kernel[i].read + p.kernel[i].written) / BATCH;
+        for (int i = 0; i < PARTS; i++)
+            compare(fuse_str(fuses[f]), part_name[i], part[i], n.part[i]);
+        compare(fuse_str(fuses[f]), "all", step_prediction_bytes(&p), n.all);
+        assert_int_equal(p.all.kernels, n.kernels);
+        step_prediction_close(&p);
+    }
+}
+
+/* --- plans --- */
+
+static int count_kind(const struct step_prediction *p, enum op_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < p->n; i++)
+        n += p->kernel[i].operations && p->kernel[i].info.plan->desc.kind == kind;
+    return n;
+}
+
+/* A shape without a plan would be planned as separate operations: more of these, which only the
+ * stem, the ends of stages and the projections may have. */
+static void test_every_shape_is_fused(void **state)
+{
+    static const int batches[] = {64, 128, 256, 512};
+    (void)state;
+    for (int i = 0; i < (SANITIZED ? 1 : 4); i++) {
+        struct step_prediction p;
+        predict(FUSE_ALL, batches[i], &p);
+        print_message("batch %d: %d kernels\n", batches[i], p.all.kernels);
+        assert_int_equal(count_kind(&p, OP_CONV_FWD), 1);
+        assert_in_range(count_kind(&p, OP_BN_FWD_TRAIN), 0, 1);
+        assert_in_range(count_kind(&p, OP_CONV_BWD_WEIGHTS), 0, 53 - 32);
+        assert_in_range(count_kind(&p, OP_CONV_BWD_DATA), 0, 52 - 32 - 12);
+        assert_in_range(count_kind(&p, OP_BN_BWD), 0, 53 - 32 - 12);
+        assert_true(p.all.time.seconds > 0 && p.all.time.dram_bytes > 0);
+        step_prediction_close(&p);
+    }
+}
+
+/* --- descriptions and times --- */
+
+/* Peaks by the data sheets: A100 80 GB 2,039 GB/s and 312 TFLOP/s, T4 320 GB/s and 65 TFLOP/s, L40S
+ * 864 GB/s and 362 TFLOP/s. */
+static void test_rates(void **state)
+{
+    static const struct {
+        const char *gpu;
+        double bytes_per_s, half;
+    } sheet[] = {{"a100", 2039e9, 312e12}, {"t4", 320e9, 65e12}, {"l40", 864e9, 362e12}};
+    struct gpu_description g;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        OK(gpu_description_open(sheet[i].gpu, &g));
+        assert_true(fabs(g.bytes_per_s / 0.875 / sheet[i].bytes_per_s - 1) < 0.02);
+        assert_true(fabs(g.flops_per_s[DTYPE_F16] / 0.74 / sheet[i].half - 1) < 0.02);
+    }
+}
+
+/* By hand, on a GPU with 1e12 bytes/s, 1e14 FLOP/s and a cache of which 64 bytes are used. */
+static void test_times(void **state)
+{
+    const struct gpu_description g = {
+        .l2 = 100, .bytes_per_s = 1e12, .flops_per_s = {[DTYPE_F16] = 1e14}};
+    const struct op_desc d = {.kind = OP_CONV_FWD,
+                              .t = {[ROLE_X] = {.type = DTYPE_F16, .ndim = 4},
+                                    [ROLE_W] = {.ndim = 4, .dim = {8, 8, 1, 1}}}};
+    struct traffic_kernel k = {
+        .library = true, .n = 2, .access = {{ROLE_X, false, 40}, {ROLE_Y, true, 20}}};
+    struct gpu_cache cache = {.n = 0};
+    char memory[200];
+    void *const arg[ROLE_COUNT] = {[ROLE_X] = memory, [ROLE_Y] = memory + 100};
+    (void)state;
+    struct gpu_time t = gpu_time_of(&g, &d, &k, &cache, arg);
+    assert_true(t.dram_bytes == 60 && !t.compute);
+    assert_true(fabs(t.seconds - (60 / 0.85e12 + 1e-6)) < 1e-18);
+    t = gpu_time_of(&g, &d, &k, &cache, arg); /* X and Y are in the cache */
+    assert_true(fabs(t.dram_bytes - (0.35 * 40 + 20)) < 1e-9);
+    k.access[1].bytes = 30; /* both no longer fit: Y displaces X */
+    t = gpu_time_of(&g, &d, &k, &cache, arg);
+    t = gpu_time_of(&g, &d, &k, &cache, arg);
+    assert_true(t.dram_bytes == 70);
+    k.flops = 7e7;
+    t = gpu_time_of(&g, &d, &k, NULL, arg);
+    assert_true(t.compute && fabs(t.seconds - (1e-6 + 1e-6)) < 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_every_shape_is_fused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
