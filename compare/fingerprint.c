@@ -20,6 +20,7 @@ static const char *const roots[] = {"build", "config", "device", "libraries", "h
 static const char *const left_out[] = {
     "config.seed",
     "config.resume",
+    "config.wgrad_stream",
     "host.hostname",
     "host.environment.SLURM_JOB_ID",
     "host.environment.SLURM_JOB_NODELIST",

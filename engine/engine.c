@@ -19,6 +19,7 @@ static void program_configs(const struct engine *e, struct program_config config
     base.check_finite = c->scaled;
     base.scaler = e->keeps_scale ? &e->config.scaler : NULL;
     base.graphs = engine_replays_graphs(e);
+    base.wgrad_stream = c->devices->backend->asynchronous && c->wgrad_stream != WGRAD_STREAM_OFF;
     base.reduced = e->n > 1 || engine_ranks(e) > 1 || c->accumulate > 1;
     config[USE_TRAIN] = config[USE_TAIL] = config[USE_VAL] = base;
     config[USE_VAL].train = false;
@@ -222,6 +223,7 @@ enum status engine_open(const struct engine_config *config, struct engine **out)
         engine_close(e);
         return st;
     }
+    engine_set_wgrad_stream(e, config->wgrad_stream == WGRAD_STREAM_ON);
     *out = e;
     return STATUS_OK;
 }
@@ -280,6 +282,18 @@ void engine_drop_graphs(struct engine *e, const char *why)
     for (int i = 0; i < e->n; i++)
         if (!network_graphs_lost(e->replica[i].net))
             network_drop_graphs(e->replica[i].net, why);
+}
+
+bool engine_uses_wgrad_stream(const struct engine *e)
+{
+    return e->wgrad_stream;
+}
+
+void engine_set_wgrad_stream(struct engine *e, bool use)
+{
+    e->wgrad_stream = use && network_has_wgrad_stream(engine_network(e));
+    for (int i = 0; i < e->n; i++)
+        network_use_wgrad_stream(e->replica[i].net, use);
 }
 
 bool engine_keeps_scale(const struct engine *e)

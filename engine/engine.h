@@ -44,6 +44,7 @@ struct engine_config {
     bool sync_bn;        /* batch norm computes its statistics over all devices and ranks */
     bool deterministic;  /* plan only operations that give the same bits in every run */
     bool no_graph;       /* launch operations one by one instead of as graphs */
+    enum wgrad_stream_use wgrad_stream;
     struct comm *ranks;  /* all processes; not owned */
     double comm_timeout; /* seconds to wait for another rank; 0: no limit */
     enum comm_via via;   /* transport between GPUs */
@@ -120,6 +121,9 @@ bool engine_may_replay(const struct backend *b, bool no_graph, bool sync_bn);
 
 /* Returns whether phases are recorded as graphs and replayed. */
 bool engine_replays_graphs(const struct engine *e);
+
+/* Returns whether the replicas compute weight gradients on a stream of their own. */
+bool engine_uses_wgrad_stream(const struct engine *e);
 
 /* engine_graphs_lost returns why a device stopped using graphs (network_graphs_lost); NULL: no
  * device stopped. engine_drop_graphs makes all devices of this process stop using graphs; call it

@@ -1,11 +1,19 @@
 /* Runs steps on zeros before the steps of the run. */
 #include "engine/engine_parts.h"
 
+#include "base/clock.h"
+#include "base/stats.h"
+
 #include <string.h>
 
 /* The first execution of a phase runs without a graph; the second is recorded as a graph, which is
  * then launched. */
 enum { REHEARSALS = 2 };
+
+/* Steps of each kind, in turns, by which WGRAD_STREAM_AUTO chooses, and the part of a step's time
+ * that the second stream must save. */
+enum { ROUNDS = 5 };
+static const double MARGIN = 0.01;
 
 static enum status rehearse_step(struct engine *e, enum program_use use, const struct batch *b)
 {
@@ -32,6 +40,40 @@ static enum status rehearse_use(struct engine *e, enum program_use use, const st
         TRY(engine_result(e, &unread));
     }
     return STATUS_OK;
+}
+
+/* Times steps with and without the stream of weight gradients, and chooses. All ranks execute the
+ * same steps; each chooses for itself, because the results have the same bits. If graphs cannot be
+ * recorded with the stream, they are used without it. */
+static enum status choose_wgrad_stream(struct engine *e, const struct batch *b)
+{
+    double seconds[2][ROUNDS];
+    bool lost = engine_graphs_lost(e) != NULL, works = true;
+    for (int i = -1; i < ROUNDS; i++) /* the first round records the graphs */
+        for (int use = 0; use < 2; use++) {
+            engine_set_wgrad_stream(e, use && works);
+            uint64_t begin = clock_ns();
+            TRY(rehearse_step(e, USE_TRAIN, b));
+            if (i >= 0)
+                seconds[use][i] = (double)(clock_ns() - begin) * 1e-9;
+            if (lost || !use || !works || !engine_graphs_lost(e))
+                continue;
+            works = false;
+            for (int r = 0; r < e->n; r++)
+                network_restore_graphs(e->replica[r].net);
+        }
+    double without = stats_median(seconds[0], ROUNDS), with = stats_median(seconds[1], ROUNDS);
+    engine_set_wgrad_stream(e, works && with * (1 + MARGIN) < without);
+    return STATUS_OK;
+}
+
+/* Whether the rehearsal chooses. A run that has fallen to a lower rung of the ladder takes the
+ * simpler way. */
+static bool chooses_wgrad_stream(const struct engine *e)
+{
+    const struct engine_config *c = &e->config;
+    return c->wgrad_stream == WGRAD_STREAM_AUTO && engine_trains(e) &&
+           network_has_wgrad_stream(e->replica[0].net) && (!c->ladder || c->ladder->n_falls == 0);
 }
 
 /* Makes a batch of zeros with the largest number of rows, in host memory allocated by device 0,
@@ -75,6 +117,9 @@ enum status engine_rehearse(struct engine *e)
         if (b.count > 0)
             CHECK(rehearse_use(e, (enum program_use)u, &b));
     }
+    b.count = e->config.rows[USE_TRAIN];
+    if (chooses_wgrad_stream(e))
+        CHECK(choose_wgrad_stream(e, &b));
 done:
     engine_idle(e);
     close_batch(e, &b);

@@ -340,6 +340,8 @@ enum status program_lower(struct program *p)
     CHECK(lower_casts(&l));
     lay_flat(&l);
     p->value[p->logits].last = p->n_steps; /* readable after the step */
+    if (p->config.wgrad_stream)
+        program_plan_wgrad_stream(p);
     CHECK(program_place(p));
 done:
     free(l.n_users);

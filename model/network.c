@@ -52,6 +52,12 @@ enum status network_alloc(struct network *net, size_t bytes, char **out)
     return STATUS_OK;
 }
 
+/* Bytes of the workspace, rounded up so that a second workspace after it is aligned. */
+static size_t program_workspace(const struct program *p)
+{
+    return (p->workspace_bytes + 255) / 256 * 256;
+}
+
 /* Allocates all memory whose size follows from the programs. */
 static enum status network_allocate(struct network *net)
 {
@@ -60,7 +66,7 @@ static enum status network_allocate(struct network *net)
     char *mem;
     for (int i = 0; i < net->n_programs; i++) {
         const struct program *p = net->program[i];
-        size_t need = p->arena_bytes + p->workspace_bytes;
+        size_t need = p->arena_bytes + program_workspace(p) + p->wgrad_workspace_bytes;
         net->arena_bytes = need > net->arena_bytes ? need : net->arena_bytes;
         images = p->image_bytes > images ? p->image_bytes : images;
         rows = (size_t)p->config.batch > rows ? (size_t)p->config.batch : rows;
@@ -132,6 +138,8 @@ static void *ref_resolve(const struct program *p, struct ref r)
         return net->scaler;
     case SPACE_WORKSPACE:
         return net->arena + p->arena_bytes;
+    case SPACE_WGRAD_WORKSPACE:
+        return net->arena + p->arena_bytes + program_workspace(p);
     }
     return NULL;
 }
@@ -192,6 +200,7 @@ enum status network_open(struct device *dev, const struct graph *g,
     for (int i = 0; i < n; i++)
         CHECK(add_program(net, &config[i]));
     CHECK(network_allocate(net));
+    CHECK(wgrad_stream_open(net));
     for (int i = 0; i < n; i++) {
         bind(net->program[i]);
         CHECK(program_cut(net->program[i]));
@@ -212,6 +221,8 @@ void network_idle(struct network *net)
     first_failure_keep(&before, STATUS_INVALID);
     if (net->input_staging.stream)
         b->stream_sync(net->input_staging.stream);
+    if (net->wgrad.stream)
+        b->stream_sync(net->wgrad.stream);
     if (net->stream)
         b->stream_sync(net->stream);
     enum status st = first_failure_return(&before);
@@ -226,6 +237,7 @@ void network_close(struct network *net)
     for (int i = 0; i < net->n_programs; i++)
         program_free(net->program[i]);
     input_staging_close(net);
+    wgrad_stream_close(net);
     char *memory[] = {net->weights,         net->gradients, net->momentum,       net->stats,
                       net->arena,           net->images,    net->labels,         (char *)net->state,
                       (char *)net->metrics, net->copies,    (char *)net->scaler, net->partners};

@@ -57,8 +57,10 @@ struct program_config {
     /* The device keeps the loss scale (network_set_scaler) and updates it after each step; needs
      * check_finite. NULL: the caller sets the scale with program_state. */
     const struct scaler_rule *scaler;
-    bool graphs; /* record phases as graphs and launch the graphs, if the device can; see
-                  * network_graphs_lost */
+    bool wgrad_stream; /* on an asynchronous device: plan memory for weight gradients on a stream of
+                        * their own (network_use_wgrad_stream) */
+    bool graphs;       /* record phases as graphs and launch the graphs, if the device can; see
+                        * network_graphs_lost */
     enum fuse fuse;
     bool no_dropout;            /* disable dropout (for checks against known values) */
     const struct bn_sync *sync; /* batch norm over all ranks (kernels/ops.h); NULL: batch norm over
@@ -117,6 +119,15 @@ const char *network_graphs_lost(const struct network *net);
 
 /* Makes all programs execute their operations one by one from now on; `why` becomes the reason. */
 void network_drop_graphs(struct network *net, const char *why);
+
+/* Forgets why graphs are no longer used: the next phases are recorded again. */
+void network_restore_graphs(struct network *net);
+
+/* Weight gradients can be computed on a stream of their own, beside the other operations of the
+ * backward phase, if a program was planned for it; the results have the same bits. At first they
+ * are not. Call network_use_wgrad_stream between steps. */
+bool network_has_wgrad_stream(const struct network *net);
+void network_use_wgrad_stream(struct network *net, bool use);
 
 struct program *network_program(struct network *net, int i);
 

@@ -22,6 +22,7 @@ enum space {
     SPACE_METRICS,
     SPACE_SCALER,
     SPACE_WORKSPACE,
+    SPACE_WGRAD_WORKSPACE, /* of operations on the stream of weight gradients */
 };
 
 struct ref {
@@ -47,6 +48,8 @@ struct step {
     struct ref ref[ROLE_COUNT];
     void *arg[ROLE_COUNT]; /* addresses of ref[], set once all memory is allocated */
     int64_t grad_begin, grad_end;
+    int join; /* above 0: the step may run on the stream of weight gradients, and must be complete
+               * before step number `join` begins */
 };
 
 /* Operations [first, end), which run without interruption. */
@@ -57,7 +60,8 @@ struct graph_segment {
     int64_t grad_begin, grad_end; /* range of gradients that are complete after the segment; begin =
                                    * end: none */
     bool warm;                    /* has been executed once without a graph */
-    struct graph_exec *graph;     /* NULL: not recorded */
+    struct graph_exec *graph[2];  /* without and with the stream of weight gradients; NULL: not
+                                   * recorded */
 };
 
 struct program {
@@ -74,7 +78,7 @@ struct program {
     struct value *value;
     int logits;         /* value */
     size_t arena_bytes; /* values */
-    size_t workspace_bytes;
+    size_t workspace_bytes, wgrad_workspace_bytes;
     size_t image_bytes; /* bytes of the input buffer */
 };
 
@@ -96,6 +100,14 @@ struct input_staging {
     struct event *taken;   /* the batch has been copied from there to the input buffer */
     char *images;
     char *labels;
+};
+
+/* The stream of weight gradients; all NULL if no program was planned for one. */
+struct wgrad_stream {
+    struct stream *stream;
+    struct event *fork; /* the operands of the weight gradient are complete */
+    struct event *join; /* the weight gradient is complete */
+    bool used;
 };
 
 struct network {
@@ -130,6 +142,7 @@ struct network {
     struct loss_metrics *metrics;
     struct scaler_state *scaler; /* NULL: the device does not keep the loss scale */
     struct input_staging input_staging;
+    struct wgrad_stream wgrad;
     char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are no longer used; "": none failed */
 };
 
@@ -165,6 +178,20 @@ MUST_CHECK enum status network_alloc(struct network *net, size_t bytes, char **m
 MUST_CHECK enum status input_staging_open(struct network *net, size_t image_bytes,
                                           size_t label_bytes);
 void input_staging_close(struct network *net);
+
+/* Decides which steps may run on the stream of weight gradients, and keeps their memory until they
+ * are complete. Call it between lowering and program_place. */
+void program_plan_wgrad_stream(struct program *p);
+
+/* Opens and closes the stream of weight gradients; call close even if open has failed. */
+MUST_CHECK enum status wgrad_stream_open(struct network *net);
+void wgrad_stream_close(struct network *net);
+
+/* Puts step i on the stream of weight gradients, after all work of the network's stream so far. */
+MUST_CHECK enum status wgrad_stream_run(struct program *p, int i);
+
+/* Makes the network's stream wait for the last step that wgrad_stream_run put on the other. */
+MUST_CHECK enum status wgrad_stream_join(struct network *net);
 
 /* Cuts a program into graph segments, once all its operations are planned (replay.c). */
 MUST_CHECK enum status program_cut(struct program *p);

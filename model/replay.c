@@ -43,39 +43,53 @@ enum status program_run_step(struct program *p, int i)
 
 static enum status run_steps(struct program *p, const struct graph_segment *segment)
 {
-    for (int i = segment->first; i < segment->end; i++)
-        TRY(program_run_step(p, i));
-    return STATUS_OK;
+    int open = -1; /* the step on the stream of weight gradients */
+    for (int i = segment->first; i < segment->end; i++) {
+        bool aside = p->net->wgrad.used && p->step[i].join > 0;
+        if (open >= 0 && i == p->step[open].join) {
+            TRY(wgrad_stream_join(p->net));
+            open = -1;
+        }
+        if (aside)
+            open = i;
+        enum status st = aside ? wgrad_stream_run(p, i) : program_run_step(p, i);
+        if (st != STATUS_OK)
+            return aside ? status_context(st, "layer '%s'", p->step[i].layer) : st;
+    }
+    return open < 0 ? STATUS_OK : wgrad_stream_join(p->net);
 }
 
 /* Records a segment as a graph. Returns the first failure, because after it capture_end also fails,
  * with a message that does not give the cause. */
-static enum status record_steps(struct program *p, struct graph_segment *segment)
+static enum status record_steps(struct program *p, struct graph_segment *segment,
+                                struct graph_exec **graph)
 {
     const struct backend *b = p->net->dev->backend;
     struct first_failure first = {0};
     TRY(b->capture_begin(p->net->stream));
     first_failure_keep(&first, run_steps(p, segment));
-    first_failure_keep(&first, b->capture_end(p->net->stream, &segment->graph));
+    first_failure_keep(&first, b->capture_end(p->net->stream, graph));
     if (first.status == STATUS_OK)
         return STATUS_OK;
-    if (segment->graph)
-        b->capture_free(segment->graph);
-    segment->graph = NULL;
+    if (*graph)
+        b->capture_free(*graph);
+    *graph = NULL;
     return first_failure_return(&first);
 }
 
 static enum status run_graph_segment(struct program *p, struct graph_segment *segment)
 {
     struct network *net = p->net;
+    struct graph_exec **graph =
+        &segment->graph[net->wgrad.used && segment->phase == PHASE_BACKWARD];
     if (!p->config.graphs || *net->graphs_lost || !net->dev->backend->capture_begin ||
         !segment->warm) {
         segment->warm = true;
         return run_steps(p, segment);
     }
-    enum status st = segment->graph ? STATUS_OK : record_steps(p, segment);
+    enum status st = *graph ? STATUS_OK : record_steps(p, segment, graph);
     if (st == STATUS_OK)
-        st = net->dev->backend->capture_launch(segment->graph, net->stream);
+        st = net->dev->backend->capture_launch(*graph, net->stream);
     if (st == STATUS_OK)
         return STATUS_OK;
     st = status_context(st, "the %s phase as a graph", phase_str(segment->phase));
@@ -169,11 +183,13 @@ enum status program_cut(struct program *p)
 
 static void free_graphs(struct program *p)
 {
-    for (int i = 0; i < p->n_graph_segments; i++) {
-        if (p->graph_segment[i].graph)
-            p->net->dev->backend->capture_free(p->graph_segment[i].graph);
-        p->graph_segment[i].graph = NULL;
-    }
+    for (int i = 0; i < p->n_graph_segments; i++)
+        for (int k = 0; k < 2; k++) {
+            struct graph_exec **graph = &p->graph_segment[i].graph[k];
+            if (*graph)
+                p->net->dev->backend->capture_free(*graph);
+            *graph = NULL;
+        }
 }
 
 const char *network_graphs_lost(const struct network *net)
@@ -185,6 +201,11 @@ const char *network_graphs_lost(const struct network *net)
 void network_drop_graphs(struct network *net, const char *why)
 {
     snprintf(net->graphs_lost, sizeof net->graphs_lost, "%s", why);
+}
+
+void network_restore_graphs(struct network *net)
+{
+    *net->graphs_lost = '\0';
 }
 
 void program_announce(struct program *p, const int64_t *end, int n)

@@ -103,6 +103,17 @@ static enum status open_loaders(struct session *s)
     return STATUS_OK;
 }
 
+/* To choose whether a second stream pays takes the time of about a dozen steps, more than a short
+ * run would gain. */
+static enum wgrad_stream_use wgrad_stream_of(const struct session *s)
+{
+    enum { STEPS_MIN = 32 };
+    const struct train_config *c = s->config;
+    int64_t steps = c->steps > 0 ? c->steps : c->epochs * s->train_steps;
+    bool short_run = c->wgrad_stream == WGRAD_STREAM_AUTO && steps < STEPS_MIN;
+    return short_run ? WGRAD_STREAM_OFF : c->wgrad_stream;
+}
+
 /* Opens the engine for full training batches, an epoch's smaller last batch, and validation. */
 static enum status open_engine(struct session *s)
 {
@@ -128,6 +139,7 @@ static enum status open_engine(struct session *s)
                               .sync_bn = c->sync_bn,
                               .deterministic = c->deterministic,
                               .no_graph = c->no_graph,
+                              .wgrad_stream = wgrad_stream_of(s),
                               .ranks = s->world.comm,
                               .comm_timeout = c->comm_timeout,
                               .via = c->comm,

@@ -20,6 +20,7 @@ static struct train_setting setting_of(const struct session *s)
         .epoch_steps = s->train_steps,
         .fuse = ladder_fuse(&s->ladder),
         .graphs = engine_replays_graphs(s->engine),
+        .wgrad_stream = engine_uses_wgrad_stream(s->engine),
         .emulated =
             s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
         .comm = engine_comm_name(s->engine),

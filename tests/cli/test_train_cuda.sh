@@ -37,13 +37,13 @@ near() {
 
 losses >"$scratch/want"
 near 2e-4 --devices cuda:0
-near 2e-4 --devices cuda:0 --fuse all
+near 2e-4 --devices cuda:0 --fuse all --wgrad-stream on
 near 2e-4 --devices cuda:0 --deterministic
 near 2e-3 --devices cuda:0 --precision tf32
 near 2e-3 --devices cuda:0 --precision O1
 near 2e-3 --devices cuda:0 --precision O1 --fuse all
 near 2e-3 --devices cuda:0 --precision O2 --fuse apply
-near 2e-3 --devices cuda:2 --precision O2
+near 2e-3 --devices cuda:2 --precision O2 --wgrad-stream on
 near 2e-2 --devices cuda:0 --precision bf16
 near 5e-3 --devices cuda:0 --precision O1 --emulate
 near 5e-3 --devices cuda:0 --precision O3

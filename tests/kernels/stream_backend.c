@@ -82,16 +82,31 @@ static enum status not_recordable(const struct stream *s, const char *what)
 
 static enum status event_record(struct event *e, struct stream *s)
 {
-    TRY(not_recordable(s, "an event"));
+    e->mark->captured = stream_of(s)->recording;
+    e->mark->by = stream_of(s);
     return queue_put(s, &(struct command){
                             .kind = RECORD, .mark = e->mark, .number = last_record(e->mark, true)});
 }
 
-static enum status stream_wait(struct stream *s, const struct event *e)
+/* As CUDA does: a stream that waits for an event of a capture belongs to the capture, and a
+ * captured stream cannot wait for anything else. */
+static enum status stream_wait(struct stream *stream, const struct event *e)
 {
-    TRY(not_recordable(s, "an event"));
+    struct queue_stream *s = stream_of(stream);
+    struct graph_exec *g = s->recording;
+    if (e->mark->captured && !g) {
+        s->recording = g = e->mark->by->recording;
+        if (!g || g->branch)
+            return status_fail(STATUS_INVALID, "an event of another capture");
+        g->branch = s;
+    }
+    if (g && e->mark->captured != g)
+        return status_fail(STATUS_INVALID, "a capture cannot wait for an event outside of it");
+    if (g && e->mark->by == g->branch && s == g->origin)
+        g->open = false;
     return queue_put(
-        s, &(struct command){.kind = WAIT, .mark = e->mark, .number = last_record(e->mark, false)});
+        stream,
+        &(struct command){.kind = WAIT, .mark = e->mark, .number = last_record(e->mark, false)});
 }
 
 static enum status event_wait(const struct event *e)
@@ -124,15 +139,23 @@ static enum status capture_begin(struct stream *stream)
     if (!g)
         return status_fail(STATUS_OOM, "no memory for a graph");
     g->dev = device_of(stream->device);
+    g->origin = s;
     s->recording = g;
     return STATUS_OK;
 }
 
+/* Puts the commands of the graph on their streams again, the origin's on `s`. */
 static enum status capture_launch(struct graph_exec *g, struct stream *s)
 {
     TRY(queue_call(s->device, STREAM_CALL_LAUNCH));
     g->dev->counts.launched++;
-    return queue_put(s, &(struct command){.kind = LAUNCH, .graph = g});
+    for (struct command c, *k = g->list.first; k; k = k->next) {
+        c = *k;
+        if (c.kind == RECORD || c.kind == WAIT)
+            c.number = last_record(c.mark, c.kind == RECORD);
+        TRY(queue_put(c.stream == g->origin ? s : &c.stream->base, &c));
+    }
+    return STATUS_OK;
 }
 
 static void capture_free(struct graph_exec *g)
@@ -152,6 +175,10 @@ static enum status capture_end(struct stream *stream, struct graph_exec **out)
     *out = NULL;
     s->recording = NULL;
     enum status st = queue_call(stream->device, STREAM_CALL_CAPTURE_END);
+    if (g->branch)
+        g->branch->recording = NULL;
+    if (st == STATUS_OK && g->open)
+        st = status_fail(STATUS_LIBRARY, "a stream of the capture was not joined");
     if (st != STATUS_OK) {
         capture_free(g);
         return st;

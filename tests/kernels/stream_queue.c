@@ -94,10 +94,6 @@ static enum status carry_out(struct queue_stream *s, const struct command *c)
     case WAIT:
         mark_await(c->mark, c->number);
         return STATUS_OK;
-    case LAUNCH:
-        for (const struct command *k = c->graph->list.first; k; k = k->next)
-            TRY(carry_out(s, k));
-        return STATUS_OK;
     }
     return STATUS_OK;
 }
@@ -163,7 +159,10 @@ enum status queue_put(struct stream *stream, const struct command *what)
     *c = *what;
     c->next = NULL;
     if (s->recording) {
+        c->stream = s;
         append(&s->recording->list, c);
+        if (s == s->recording->branch)
+            s->recording->open = true;
         return STATUS_OK;
     }
     pthread_mutex_lock(&s->lock);

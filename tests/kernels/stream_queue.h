@@ -15,7 +15,7 @@ struct queue_device {
     struct stream_counts counts;
 };
 
-enum command_kind { EXECUTE, UPLOAD, DOWNLOAD, COPY, ZERO, RECORD, WAIT, LAUNCH };
+enum command_kind { EXECUTE, UPLOAD, DOWNLOAD, COPY, ZERO, RECORD, WAIT };
 
 struct command {
     struct command *next;
@@ -26,8 +26,8 @@ struct command {
     const void *src;
     size_t bytes;
     struct mark *mark;
-    uint64_t number; /* of the mark's records */
-    struct graph_exec *graph;
+    uint64_t number;             /* of the mark's records */
+    struct queue_stream *stream; /* in a graph: where it was recorded */
 };
 
 struct list {
@@ -37,6 +37,10 @@ struct list {
 struct graph_exec {
     struct queue_device *dev;
     struct list list;
+    struct queue_stream *origin; /* the stream that captures */
+    struct queue_stream *branch; /* a stream that waits for an event of the capture, which captures
+                                  * it too; NULL: none */
+    bool open;                   /* the branch has commands that the origin does not wait for */
 };
 
 struct queue_stream {
@@ -54,9 +58,11 @@ struct queue_stream {
 struct mark {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t recorded; /* by the host */
-    uint64_t passed;   /* the last of these that a stream has reached */
-    uint64_t ns;       /* when */
+    uint64_t recorded;                 /* by the host */
+    uint64_t passed;                   /* the last of these that a stream has reached */
+    uint64_t ns;                       /* when */
+    const struct graph_exec *captured; /* the capture that recorded it last; NULL: none */
+    const struct queue_stream *by;     /* the stream that recorded it last */
 };
 
 static inline struct queue_device *device_of(struct device *dev)

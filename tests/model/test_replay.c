@@ -22,18 +22,28 @@ struct rig {
     struct network *net;
     struct step_state state; /* of the step under way */
     int announced;
-    int64_t begin[64], end[64]; /* gradients that were announced in the last step */
+    int64_t begin[256], end[256]; /* gradients that were announced in the last step */
 };
+
+static void open_configured(struct rig *r, const struct backend *b, const char *arch,
+                            const struct program_config *config)
+{
+    struct program_config c = *config;
+    c.batch = BATCH;
+    c.train = true;
+    c.momentum = 0.9f;
+    for (int i = 0; i < 3; i++)
+        c.std[i] = 1;
+    memset(r, 0, sizeof *r);
+    assert_ok(b->open(b, 0, 1, &r->dev));
+    assert_ok(graph_build(arch, CLASSES, SIDE, &r->graph));
+    assert_ok(network_open(r->dev, r->graph, &c, 1, &r->net));
+    assert_ok(network_init(r->net, 1));
+}
 
 static void open_rig(struct rig *r, const struct backend *b, bool graphs)
 {
-    const struct program_config c = {
-        .batch = BATCH, .train = true, .graphs = graphs, .momentum = 0.9f, .std = {1, 1, 1}};
-    memset(r, 0, sizeof *r);
-    assert_ok(b->open(b, 0, 1, &r->dev));
-    assert_ok(graph_build("resnet8", CLASSES, SIDE, &r->graph));
-    assert_ok(network_open(r->dev, r->graph, &c, 1, &r->net));
-    assert_ok(network_init(r->net, 1));
+    open_configured(r, b, "resnet8", &(struct program_config){.graphs = graphs});
 }
 
 static void close_rig(struct rig *r)
@@ -46,7 +56,7 @@ static void close_rig(struct rig *r)
 static enum status announced(void *context, int64_t begin, int64_t end)
 {
     struct rig *r = context;
-    assert_in_range(r->announced, 0, 63);
+    assert_in_range(r->announced, 0, 255);
     r->begin[r->announced] = begin;
     r->end[r->announced++] = end;
     return STATUS_OK;
@@ -168,6 +178,110 @@ static void layer_by_layer(void **state)
     close_rig(&got);
 }
 
+/* --- weight gradients on a second stream --- */
+
+static bool overlaps(const struct program *p, struct ref a, struct ref b)
+{
+    if (a.space != SPACE_VALUE || b.space != SPACE_VALUE)
+        return false;
+    const struct value *v = &p->value[a.index], *w = &p->value[b.index];
+    return v->offset < w->offset + w->desc.bytes && w->offset < v->offset + v->desc.bytes;
+}
+
+/* From a step on the second stream up to its join, no step writes memory that it uses, or uses
+ * memory that it writes. Returns the number of steps on the second stream. */
+static int check_memory(const struct program *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct step *s = &p->step[i];
+        unsigned writes = op_roles(s->plan->desc.kind).writes;
+        n += s->join > 0;
+        for (int k = i + 1; k < s->join; k++) {
+            const struct step *t = &p->step[k];
+            unsigned later = op_roles(t->plan->desc.kind).writes;
+            for (int a = 0; a < ROLE_COUNT; a++)
+                for (int b = 0; b < ROLE_COUNT; b++)
+                    if (writes >> a & 1 || later >> b & 1)
+                        assert_false(overlaps(p, s->ref[a], t->ref[b]));
+            if (s->plan->workspace && t->plan->workspace)
+                assert_ptr_not_equal(s->arg[ROLE_WORKSPACE], t->arg[ROLE_WORKSPACE]);
+        }
+    }
+    return n;
+}
+
+/* The bits are those of one stream, however the streams' turns fall; `toggled`: with the second
+ * stream in every other step alone. */
+static void second_stream(bool graphs, bool toggled)
+{
+    struct stream_backend b;
+    struct rig want, got;
+    const struct backend *ref;
+    const struct program_config c = {.graphs = graphs, .wgrad_stream = true};
+    stream_backend_make(&b);
+    assert_ok(backend_find("ref", &ref));
+    open_configured(&want, ref, "resnet8", &(struct program_config){0});
+    open_configured(&got, &b.base, "resnet8", &c);
+    assert_true(network_has_wgrad_stream(got.net));
+    assert_true(check_memory(network_program(got.net, 0)) > 3);
+    const int64_t count = gradients_of(&got), end[ENDS] = {count / 3, count};
+    program_announce(network_program(got.net, 0), end, ENDS);
+    for (int i = 0; i < STEPS + 1; i++) {
+        step(&want, i);
+        network_use_wgrad_stream(got.net, !toggled || i % 2 == 1);
+        step(&got, i);
+        covers(&got, count);
+    }
+    assert_null(network_graphs_lost(got.net));
+    assert_true(!graphs || stream_backend_counts(got.dev).launched > 0);
+    same_weights(&want, &got);
+    close_rig(&want);
+    close_rig(&got);
+}
+
+static void with_a_second_stream(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        second_stream(i & 1, i & 2);
+}
+
+/* Fused forms are in another order, and turn values into others in place. */
+static void second_stream_has_its_memory(void **state)
+{
+    (void)state;
+    static const char *const arch[] = {"resnet50", "resnet18"};
+    for (int fuse = FUSE_NONE; fuse < FUSE_COUNT; fuse++)
+        for (int i = 0; i < 2; i++) {
+            struct stream_backend b;
+            struct rig r;
+            const struct program_config c = {.fuse = (enum fuse)fuse, .wgrad_stream = true};
+            stream_backend_make(&b);
+            open_configured(&r, &b.base, arch[i], &c);
+            assert_true(check_memory(network_program(r.net, 0)) > (i ? 12 : 40));
+            close_rig(&r);
+        }
+}
+
+/* Without a program that plans for it there is none, and asking for it changes nothing. */
+static void without_a_second_stream(void **state)
+{
+    (void)state;
+    struct stream_backend b;
+    struct rig want, got;
+    stream_backend_make(&b);
+    open_reference(&want);
+    open_rig(&got, &b.base, true);
+    assert_false(network_has_wgrad_stream(got.net));
+    network_use_wgrad_stream(got.net, true);
+    for (int i = 0; i < STEPS; i++)
+        step(&got, i);
+    same_weights(&want, &got);
+    close_rig(&want);
+    close_rig(&got);
+}
+
 /* --- what cannot be recorded --- */
 
 static enum status refuse(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
@@ -253,9 +367,15 @@ static void mistakes_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(with_graphs),           cmocka_unit_test(without_graphs),
-        cmocka_unit_test(layer_by_layer),        cmocka_unit_test(graphs_are_given_up),
-        cmocka_unit_test(failures_are_reported), cmocka_unit_test(mistakes_stay),
+        cmocka_unit_test(with_graphs),
+        cmocka_unit_test(without_graphs),
+        cmocka_unit_test(layer_by_layer),
+        cmocka_unit_test(with_a_second_stream),
+        cmocka_unit_test(second_stream_has_its_memory),
+        cmocka_unit_test(without_a_second_stream),
+        cmocka_unit_test(graphs_are_given_up),
+        cmocka_unit_test(failures_are_reported),
+        cmocka_unit_test(mistakes_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
