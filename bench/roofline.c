@@ -16,7 +16,7 @@ double roofline_bytes(const struct op_desc *d)
     if (d->kind == OP_ADD_STRIDED) /* reads and writes only as many pixels of Y as X has */
         return 3 * (double)d->t[ROLE_X].bytes;
     if (d->kind == OP_SGD) /* only a skipped step reads the half-precision copy */
-        roles.reads &= ~(1u << ROLE_WCOPY);
+        roles.reads &= ~ROLE_SET(WCOPY);
     for (int r = 0; r < ROLE_COUNT; r++) {
         unsigned times = (roles.reads >> r & 1) + (roles.writes >> r & 1);
         if (d->t[r].ndim)

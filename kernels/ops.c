@@ -32,6 +32,14 @@ const char *role_str(enum role role)
         [ROLE_EQ] = "EQ",
         [ROLE_BN_GAMMA] = "BN_GAMMA",
         [ROLE_BN_BETA] = "BN_BETA",
+        [ROLE_Z_AFFINE] = "Z_AFFINE",
+        [ROLE_Z_GAMMA] = "Z_GAMMA",
+        [ROLE_Z_BETA] = "Z_BETA",
+        [ROLE_Z_MEAN] = "Z_MEAN",
+        [ROLE_Z_INVSTD] = "Z_INVSTD",
+        [ROLE_Z_DGAMMA] = "Z_DGAMMA",
+        [ROLE_Z_DBETA] = "Z_DBETA",
+        [ROLE_Z_EQ] = "Z_EQ",
         [ROLE_PARTNER] = "PARTNER",
         [ROLE_STATE] = "STATE",
         [ROLE_METRICS] = "METRICS",
@@ -41,15 +49,15 @@ const char *role_str(enum role role)
     return name[role];
 }
 
-#define BIT(role) (1u << ROLE_##role)
+#define BIT(role) ROLE_SET(role)
 
-/* Sets of roles: batch norm's inputs in the forward pass, its statistics, and its other tensors
- * with a value per channel. */
-enum {
-    BN_INPUTS = BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(Z) | BIT(RMEAN) | BIT(RVAR),
-    BN_STATISTICS = BIT(MEAN) | BIT(INVSTD) | BIT(RMEAN) | BIT(RVAR),
-    BN_CHANNELS = BIT(MEAN) | BIT(INVSTD) | BIT(DGAMMA) | BIT(DBETA)
-};
+/* Sets of roles: batch norm's inputs in the forward pass, its statistics, its other tensors with a
+ * value per channel, and what the backward pass reads and writes of the residual's batch norm. */
+#define BN_INPUTS     (BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(Z) | BIT(RMEAN) | BIT(RVAR))
+#define BN_STATISTICS (BIT(MEAN) | BIT(INVSTD) | BIT(RMEAN) | BIT(RVAR))
+#define BN_CHANNELS   (BIT(MEAN) | BIT(INVSTD) | BIT(DGAMMA) | BIT(DBETA))
+#define Z_BN_READ     (BIT(Z_GAMMA) | BIT(Z_MEAN) | BIT(Z_INVSTD))
+#define Z_BN_WRITTEN  (BIT(Z_DGAMMA) | BIT(Z_DBETA))
 
 /* Tensor `a` if present, else `b`. The pass determines which of the two is present; both have the
  * same shape. */
@@ -82,7 +90,7 @@ static enum status bad(const struct op_desc *d, const char *what)
     } while (0)
 
 /* Whether each tensor of a set of roles is absent or has one dimension, of length `n`. */
-static bool all_long(const struct op_desc *d, unsigned roles, int64_t n)
+static bool all_long(const struct op_desc *d, uint64_t roles, int64_t n)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
         if (roles >> r & 1 && d->t[r].ndim != 0 && (d->t[r].ndim != 1 || d->t[r].dim[0] != n))
@@ -91,7 +99,7 @@ static bool all_long(const struct op_desc *d, unsigned roles, int64_t n)
 }
 
 /* Whether each tensor of a set of roles is absent or has the shape of `like`. */
-static bool all_shaped(const struct op_desc *d, unsigned roles, const struct tensor_desc *like)
+static bool all_shaped(const struct op_desc *d, uint64_t roles, const struct tensor_desc *like)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
         if (roles >> r & 1 && d->t[r].ndim != 0 && !tensor_same_shape(&d->t[r], like))
@@ -141,10 +149,22 @@ static enum status check_conv_stats(const struct op_desc *d)
     return STATUS_OK;
 }
 
+/* Whether Z is present and either all tensors of a set of roles are, or none is. */
+static bool all_or_none(const struct op_desc *d, uint64_t roles)
+{
+    uint64_t present = 0;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        present |= (uint64_t)(d->t[r].ndim > 0) << r & roles;
+    return present == 0 || (present == roles && d->t[ROLE_Z].ndim);
+}
+
 static enum status check_conv_bwd_data_bn(const struct op_desc *d)
 {
     TRY(check_conv_shapes(d));
     const struct tensor_desc *x = &d->t[ROLE_X];
+    REQUIRE(all_or_none(d, Z_BN_READ | BIT(Z_BETA) | Z_BN_WRITTEN | BIT(Z_EQ)));
+    REQUIRE(all_long(d, Z_BN_READ | BIT(Z_BETA) | Z_BN_WRITTEN, x->dim[1]));
+    REQUIRE(all_long(d, BIT(Z_EQ), 3 * x->dim[1]));
     REQUIRE(all_shaped(d, BIT(DX) | BIT(Z) | BIT(DY2), x));
     REQUIRE(all_long(d, BIT(EQ), 3 * x->dim[1]));
     REQUIRE(all_long(d, BN_CHANNELS | BIT(BN_GAMMA) | BIT(BN_BETA), x->dim[1]));
@@ -155,6 +175,20 @@ static enum status too_few_values(const struct op_desc *d)
 {
     return bad(d, "needs more than one value per channel when training; use a larger batch or "
                   "image");
+}
+
+/* Checks the tensors of the residual's batch norm. */
+static enum status check_bn_of_z(const struct op_desc *d)
+{
+    int64_t c = d->t[ROLE_X].dim[1];
+    REQUIRE(!d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z].ndim);
+    REQUIRE(all_long(d, BIT(Z_AFFINE), 2 * c));
+    if (d->kind != OP_BN_BWD)
+        return STATUS_OK;
+    REQUIRE(all_or_none(d, Z_BN_READ | Z_BN_WRITTEN));
+    REQUIRE(all_long(d, Z_BN_READ | Z_BN_WRITTEN, c));
+    REQUIRE(!d->t[ROLE_Z_GAMMA].ndim || (d->t[ROLE_DZ].ndim && !d->attr.bn.sync));
+    return STATUS_OK;
 }
 
 static enum status check_bn(const struct op_desc *d)
@@ -170,6 +204,7 @@ static enum status check_bn(const struct op_desc *d)
              mask->dim[0] == x->dim[0] * x->dim[2] * x->dim[3] && mask->dim[1] == (c + 7) / 8));
     REQUIRE(d->kind != OP_BN_BWD || !d->attr.bn.relu || d->t[ROLE_Y].ndim || mask->ndim);
     REQUIRE(!d->attr.bn.sync || d->attr.bn.sync->sum);
+    TRY(check_bn_of_z(d));
     if (d->kind == OP_BN_FWD_TRAIN && !d->attr.bn.sync && x->dim[0] * x->dim[2] * x->dim[3] == 1)
         return too_few_values(d);
     return STATUS_OK;
@@ -178,8 +213,9 @@ static enum status check_bn(const struct op_desc *d)
 static enum status check_bn_bwd_apply(const struct op_desc *d)
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
-    REQUIRE(x->ndim == 4 && all_shaped(d, BIT(DY) | BIT(DX), x));
-    REQUIRE(all_long(d, BIT(EQ), 3 * x->dim[1]));
+    REQUIRE(x->ndim == 4 && all_shaped(d, BIT(DY) | BIT(DX) | BIT(Z) | BIT(DZ), x));
+    REQUIRE(all_long(d, BIT(EQ) | BIT(Z_EQ), 3 * x->dim[1]));
+    REQUIRE(all_or_none(d, BIT(Z) | BIT(DZ) | BIT(Z_EQ)));
     return STATUS_OK;
 }
 
@@ -346,14 +382,15 @@ static const struct kind {
                              {BIT(X) | BIT(DY), BIT(DW) | BIT(DB), BIT(DB)},
                              check_conv},
     [OP_BN_FWD_TRAIN] = {"bn_fwd_train",
-                         {BN_INPUTS, BIT(Y) | BIT(MASK) | BN_STATISTICS, BIT(Z) | BIT(MASK)},
+                         {BN_INPUTS | BIT(Z_AFFINE), BIT(Y) | BIT(MASK) | BN_STATISTICS,
+                          BIT(Z) | BIT(Z_AFFINE) | BIT(MASK)},
                          check_bn},
     [OP_BN_FWD_EVAL] = {"bn_fwd_eval", {BN_INPUTS, BIT(Y), BIT(Z)}, check_bn},
     [OP_BN_BWD] = {"bn_bwd",
                    {BIT(DY) | BIT(DY2) | BIT(X) | BIT(Y) | BIT(MASK) | BIT(GAMMA) | BIT(MEAN) |
-                        BIT(INVSTD),
-                    BIT(DX) | BIT(DZ) | BIT(DGAMMA) | BIT(DBETA),
-                    BIT(DY2) | BIT(Y) | BIT(MASK) | BIT(DZ)},
+                        BIT(INVSTD) | BIT(Z) | Z_BN_READ,
+                    BIT(DX) | BIT(DZ) | BIT(DGAMMA) | BIT(DBETA) | Z_BN_WRITTEN,
+                    BIT(DY2) | BIT(Y) | BIT(MASK) | BIT(DZ) | BIT(Z) | Z_BN_READ | Z_BN_WRITTEN},
                    check_bn},
     [OP_CONV_STATS_FWD] = {"conv_stats_fwd",
                            {BIT(X) | BIT(AFFINE) | BIT(W), BIT(Y) | BIT(SUMS), BIT(AFFINE)},
@@ -366,16 +403,20 @@ static const struct kind {
                          BN_STATISTICS | BIT(AFFINE), BIT(AFFINE)},
                         check_bn_finalize},
     [OP_BN_APPLY] = {"bn_apply",
-                     {BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(MEAN) | BIT(INVSTD) | BIT(Z),
-                      BIT(Y) | BIT(MASK), BIT(Z) | BIT(MASK)},
+                     {BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(MEAN) | BIT(INVSTD) | BIT(Z) |
+                          BIT(Z_AFFINE),
+                      BIT(Y) | BIT(MASK), BIT(Z) | BIT(Z_AFFINE) | BIT(MASK)},
                      check_bn},
-    [OP_CONV_BWD_DATA_BN] = {"conv_bwd_data_bn",
-                             {BIT(DY) | BIT(W) | BIT(DY2) | BIT(X) | BIT(Z) | BIT(MEAN) |
-                                  BIT(INVSTD) | BIT(BN_GAMMA) | BIT(BN_BETA),
-                              BIT(DX) | BIT(DGAMMA) | BIT(DBETA) | BIT(EQ), BIT(DY2) | BIT(Z)},
-                             check_conv_bwd_data_bn},
+    [OP_CONV_BWD_DATA_BN] =
+        {"conv_bwd_data_bn",
+         {BIT(DY) | BIT(W) | BIT(DY2) | BIT(X) | BIT(Z) | BIT(MEAN) | BIT(INVSTD) | BIT(BN_GAMMA) |
+              BIT(BN_BETA) | Z_BN_READ | BIT(Z_BETA),
+          BIT(DX) | BIT(DGAMMA) | BIT(DBETA) | BIT(EQ) | Z_BN_WRITTEN | BIT(Z_EQ),
+          BIT(DY2) | BIT(Z) | Z_BN_READ | BIT(Z_BETA) | Z_BN_WRITTEN | BIT(Z_EQ)},
+         check_conv_bwd_data_bn},
     [OP_BN_BWD_APPLY] = {"bn_bwd_apply",
-                         {BIT(DY) | BIT(X) | BIT(EQ), BIT(DX), 0},
+                         {BIT(DY) | BIT(X) | BIT(EQ) | BIT(Z) | BIT(Z_EQ), BIT(DX) | BIT(DZ),
+                          BIT(Z) | BIT(Z_EQ) | BIT(DZ)},
                          check_bn_bwd_apply},
     [OP_RELU_FWD] = {"relu_fwd", {BIT(X), BIT(Y), 0}, check_elementwise},
     [OP_RELU_BWD] = {"relu_bwd",
@@ -432,8 +473,8 @@ enum status op_check(const struct op_desc *d)
     /* Checks for every kind that the tensors present are valid and that no required tensor is
      * missing. */
     const struct op_roles roles = op_roles(d->kind);
-    const unsigned shapeless = BIT(STATE) | BIT(METRICS) | BIT(SCALER);
-    const unsigned needed = (roles.reads | roles.writes) & ~roles.optional & ~shapeless;
+    const uint64_t shapeless = BIT(STATE) | BIT(METRICS) | BIT(SCALER);
+    const uint64_t needed = (roles.reads | roles.writes) & ~roles.optional & ~shapeless;
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *t = &d->t[r];
         if (t->ndim == 0 && needed >> r & 1)

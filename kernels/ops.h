@@ -53,7 +53,12 @@ enum op_kind {
      * bit of element (n, c, h, w) is bit c % 8 of byte c / 8 in the row of (n, h, w); bits beyond C
      * are 0. A backend may give a MASK of layout ANY an order of its own (OPAQUE), which only its
      * OP_BN_BWD reads, for an X of the same layout. With attr.bn.sync, mean and var are computed
-     * over the values of all ranks. */
+     * over the values of all ranks.
+     *
+     * With Z_AFFINE, which is F32 in these operations, the residual is the result of a batch norm
+     * that is not stored, and Z is that batch norm's input: Y += Z*scale[c] + shift[c] in place of
+     * Y += Z, with scale and shift from Z_AFFINE (2C: all scales, then all shifts; OP_BN_FINALIZE).
+     * The residual is added in fp32. (Where it is stored, it is first rounded to Z's type.) */
     OP_BN_FWD_TRAIN,
     /* Batch norm with RMEAN and RVAR in place of the batch's statistics. Writes no statistics and
      * sums nothing over ranks. */
@@ -65,7 +70,13 @@ enum op_kind {
      *   DZ = d, when present (the residual's gradient).
      * With attr.bn.sync the sums and M in DX are those over all ranks; DGAMMA and DBETA are those
      * of this rank alone, as in torch.nn.SyncBatchNorm, and are averaged over ranks later, like all
-     * other gradients. DX or DZ, but not both, may share the memory of DY or of DY2. */
+     * other gradients. DX or DZ, but not both, may share the memory of DY or of DY2.
+     *
+     * With Z, Z_GAMMA, Z_MEAN and Z_INVSTD the residual was a batch norm of Z (Z_AFFINE above). DZ
+     * must be present, attr.bn.sync is NULL, and from d as rounded to DZ's precision:
+     *   Z_DBETA = sum(d); Z_DGAMMA = sum(d * (Z-Z_MEAN)*Z_INVSTD)
+     *   DZ = Z_GAMMA*Z_INVSTD * (d - Z_DBETA/M - (Z-Z_MEAN)*Z_INVSTD*Z_DGAMMA/M)
+     * Both gradients may be computed as multiply-adds of d (EQ of OP_CONV_BWD_DATA_BN). */
     OP_BN_BWD,
 
     /* The following operations compute a convolution and the batch norm before or after it in fewer
@@ -111,9 +122,13 @@ enum op_kind {
      * conv_transpose may be rounded to DX's type before DY2 is added. DX is also the gradient of Z.
      * The gradient of X is a*DX + b*X + c per channel, where M = N*H*W. EQ (3C) contains all a,
      * then all b, then all c:
-     *   a = BN_GAMMA*INVSTD;  b = -a*INVSTD*DGAMMA/M;  c = -a*DBETA/M - b*MEAN */
+     *   a = BN_GAMMA*INVSTD;  b = -a*INVSTD*DGAMMA/M;  c = -a*DBETA/M - b*MEAN
+     * With Z_GAMMA, Z_BETA, Z_MEAN and Z_INVSTD the residual was a batch norm of Z: bn_z(Z), with
+     * these parameters and the formula of bn, replaces Z. DX is then the gradient of bn_z's result,
+     * and Z_DBETA, Z_DGAMMA and Z_EQ are DBETA, DGAMMA and EQ of bn_z. */
     OP_CONV_BWD_DATA_BN,
-    /* DX = a*DY + b*X + c with a, b, c per channel from EQ. DX may be the memory of DY. */
+    /* DX = a*DY + b*X + c with a, b, c per channel from EQ. With Z and Z_EQ also DZ = a*DY + b*Z +
+     * c with a, b, c from Z_EQ. DX or DZ, but not both, may be the memory of DY. */
     OP_BN_BWD_APPLY,
 
     /* Y = max(X, 0); Y may be the memory of X. A NaN stays a NaN, here and in batch norm, so that a
@@ -268,6 +283,15 @@ enum role {
     ROLE_EQ,     /* batch norm's gradient as a multiply-add: OP_CONV_BWD_DATA_BN */
     ROLE_BN_GAMMA,
     ROLE_BN_BETA,
+    /* Of the batch norm of the residual, where Z is its input: OP_BN_FWD_TRAIN, OP_BN_BWD. */
+    ROLE_Z_AFFINE,
+    ROLE_Z_GAMMA,
+    ROLE_Z_BETA,
+    ROLE_Z_MEAN,
+    ROLE_Z_INVSTD,
+    ROLE_Z_DGAMMA,
+    ROLE_Z_DBETA,
+    ROLE_Z_EQ,
     ROLE_PARTNER,   /* i32 (N): the row that is mixed into each row. The caller guarantees that all
                      * values are rows, 0..N-1 */
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
@@ -282,6 +306,9 @@ enum role {
     ROLE_DGAMMA = ROLE_DW,
     ROLE_DBETA = ROLE_DB,
 };
+
+/* A set of roles has a bit for each role. */
+#define ROLE_SET(role) (UINT64_C(1) << ROLE_##role)
 
 /* The values that change from step to step, in device memory; the trainer writes them before a
  * step. If the loss scale is kept in device memory, the trainer writes only the members before
@@ -398,11 +425,11 @@ struct op_desc {
     } attr;
 };
 
-/* The tensors that a kind reads and writes, as sets of the bits 1u << role. */
+/* The tensors that a kind reads and writes, as sets of roles. */
 struct op_roles {
-    unsigned reads;
-    unsigned writes;
-    unsigned optional; /* those that may be absent */
+    uint64_t reads;
+    uint64_t writes;
+    uint64_t optional; /* those that may be absent */
 };
 
 struct op_roles op_roles(enum op_kind kind);

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BIT(role) (1u << ROLE_##role)
-
 struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, enum dtype type)
 {
     bool native = network_native(l->net, type);
@@ -89,24 +87,29 @@ void draft_fixed(struct draft *d, enum role role, enum space space, struct tenso
     d->ref[role] = (struct ref){space, 0};
 }
 
-void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, unsigned without)
+void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, uint64_t without)
 {
     const struct node *n = layer->node;
     const struct op_roles roles = op_roles(d->desc.kind);
+    const int z_weight = layer->z_bn ? layer->z_bn->weight : -1;
+    const int z_bias = layer->z_bn ? layer->z_bn->bias : -1;
     const int param[ROLE_COUNT] = {
-        [ROLE_W] = n->weight,        [ROLE_B] = n->bias,      [ROLE_RMEAN] = n->mean,
-        [ROLE_RVAR] = n->var,        [ROLE_DW] = n->weight,   [ROLE_DB] = n->bias,
-        [ROLE_BN_GAMMA] = n->weight, [ROLE_BN_BETA] = n->bias};
-    const unsigned params = BIT(W) | BIT(B) | BIT(RMEAN) | BIT(RVAR) | BIT(BN_GAMMA) | BIT(BN_BETA);
-    const unsigned gradients = BIT(DW) | BIT(DB);
+        [ROLE_W] = n->weight,        [ROLE_B] = n->bias,         [ROLE_RMEAN] = n->mean,
+        [ROLE_RVAR] = n->var,        [ROLE_DW] = n->weight,      [ROLE_DB] = n->bias,
+        [ROLE_BN_GAMMA] = n->weight, [ROLE_BN_BETA] = n->bias,   [ROLE_Z_GAMMA] = z_weight,
+        [ROLE_Z_BETA] = z_bias,      [ROLE_Z_DGAMMA] = z_weight, [ROLE_Z_DBETA] = z_bias};
+    const uint64_t params = ROLE_SET(W) | ROLE_SET(B) | ROLE_SET(RMEAN) | ROLE_SET(RVAR) |
+                            ROLE_SET(BN_GAMMA) | ROLE_SET(BN_BETA) | ROLE_SET(Z_GAMMA) |
+                            ROLE_SET(Z_BETA);
+    const uint64_t gradients = ROLE_SET(DW) | ROLE_SET(DB) | ROLE_SET(Z_DGAMMA) | ROLE_SET(Z_DBETA);
     for (int r = 0; r < ROLE_COUNT; r++) {
-        if (!((roles.reads | roles.writes) & ~without & 1u << r))
+        if (!(((roles.reads | roles.writes) & ~without) >> r & 1))
             continue;
         if (layer->value[r] >= 0)
             draft_value(l, d, (enum role)r, layer->value[r]);
-        else if (params & 1u << r)
+        else if (params >> r & 1)
             draft_param(l, d, (enum role)r, param[r]);
-        else if (gradients & 1u << r)
+        else if (gradients >> r & 1)
             draft_gradient(l, d, (enum role)r, param[r]);
         else if (r == ROLE_STATE)
             d->ref[r] = (struct ref){SPACE_STATE, 0};
@@ -134,7 +137,7 @@ static void adopt_layout(struct tensor_desc *t, const struct tensor_desc *chosen
 /* Takes over the plan's choices: layouts that were ANY, and whether results are rounded. */
 static void adopt_choices(struct lowering *l, const struct step *s)
 {
-    unsigned written = op_roles(s->plan->desc.kind).writes;
+    uint64_t written = op_roles(s->plan->desc.kind).writes;
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *chosen = &s->plan->desc.t[r];
         if (s->ref[r].space == SPACE_WEIGHT || s->ref[r].space == SPACE_COPY ||
@@ -153,7 +156,7 @@ static void adopt_choices(struct lowering *l, const struct step *s)
 static enum status round_inputs(struct lowering *l, enum phase phase, const char *layer,
                                 struct draft *d, bool *any)
 {
-    unsigned read = op_roles(d->desc.kind).reads;
+    uint64_t read = op_roles(d->desc.kind).reads;
     *any = false;
     for (int r = 0; r < ROLE_COUNT; r++) {
         if (!(read >> r & 1) || d->ref[r].space != SPACE_VALUE || !d->desc.t[r].raw)

@@ -31,15 +31,21 @@ struct layer {
     /* The values of the layer's operations by role; -1: none. X is the operand: `x` itself or its
      * TF32 form. W and B are the weight and the bias, cast to a type of the device; -1: the passes
      * read the stored parameters. The following roles belong to fused convolutions and batch norms
-     * (lower_fuse.c): SUMS are the sums of a convolution's result. If the Y of a batch norm is not
-     * stored, the batch norm has AFFINE, and so has the convolution, which reads X and AFFINE
-     * instead of Y. MASK belongs to a batch norm's ReLU. The fused data gradient writes EQ. */
+     * (lower_fuse.c, lower_block.c): SUMS are the sums of a convolution's result. If the Y of a
+     * batch norm is not stored, the batch norm has AFFINE, and so has the convolution, which reads
+     * X and AFFINE instead of Y. MASK belongs to a batch norm's ReLU. The fused data gradient
+     * writes EQ. */
     int value[ROLE_COUNT];
     int dropout; /* number of the dropout layer */
     bool relu;
     bool joined; /* batch norm: the operation that computes Y's last data gradient also computes the
                   * backward sums */
-    int users;   /* batch norm: number of users of Y */
+    bool added;  /* batch norm: Y is not stored, because the batch norm to whose result it is added
+                  * applies it, with AFFINE */
+    /* Batch norm: the node of such a residual's batch norm, whose input is Z. Z_AFFINE, Z_MEAN and
+     * Z_INVSTD are that batch norm's values. NULL: Z itself is the residual. */
+    const struct node *z_bn;
+    int users; /* batch norm: number of users of Y */
 };
 
 /* The gradients of a value. There are at most two, because a third is immediately added to the
@@ -129,6 +135,10 @@ MUST_CHECK enum status fuse_apply(struct lowering *l, int last, const struct lay
  * result also computes the batch norm's backward sums. */
 MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct layer *layer,
                                  bool *yes);
+/* Sets *yes to whether the result of batch norm `layer` (node i), which is a block's shortcut, is
+ * not stored: the block's last batch norm then applies both. */
+MUST_CHECK enum status fuse_shortcut(struct lowering *l, int i, const struct layer *layer,
+                                     bool *yes);
 /* Sets *yes to whether this batch norm's ReLU writes a mask. */
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
 
@@ -154,7 +164,7 @@ void draft_fixed(struct draft *d, enum role role, enum space space, struct tenso
 /* Adds the tensors that the draft's operation needs and `layer` has: its values, its node's
  * parameters and their gradients, and STATE. Leaves out the roles whose bits are set in
  * `without`. */
-void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, unsigned without);
+void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, uint64_t without);
 
 /* For a weight or bias of a convolution or linear `layer`: reserves a place in the program for the
  * parameter's cast. Sets *cast to the cast's value, or to -1 if the passes read the stored

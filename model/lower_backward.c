@@ -86,14 +86,18 @@ static enum status emit_data_bn(struct lowering *l, const struct layer *layer, s
     struct arriving *a = &l->grad[bn->value[ROLE_Y]];
     int dx = lower_value(l, l->p->value[bn->x].desc, -1);
     int eq = lower_value(l, fuse_eq_desc(bn->node->c), -1);
+    int z_eq = bn->z_bn ? lower_value(l, fuse_eq_desc(bn->node->c), -1) : -1;
     d.desc.kind = OP_CONV_BWD_DATA_BN;
-    draft_layer(l, &d, bn, 1u << ROLE_W);
+    draft_layer(l, &d, bn, ROLE_SET(W));
     if (a->n == 1)
         draft_value(l, &d, ROLE_DY2, a->value[0]);
     draft_value(l, &d, ROLE_DX, dx);
     draft_value(l, &d, ROLE_EQ, eq);
+    if (bn->z_bn)
+        draft_value(l, &d, ROLE_Z_EQ, z_eq);
     TRY(lower_emit(l, PHASE_BACKWARD, layer->name, &d, -1));
     bn->value[ROLE_EQ] = eq;
+    bn->value[ROLE_Z_EQ] = z_eq;
     *a = (struct arriving){.n = 1, .value = {dx}};
     return STATUS_OK;
 }
@@ -161,20 +165,31 @@ static enum status backward_weighted(struct lowering *l, const struct layer *lay
     return emit_data_gradient(l, layer, &x);
 }
 
+/* The backward pass of a batch norm reads Z only if Z is the input of the residual's batch norm. */
+static uint64_t without_z(const struct layer *layer)
+{
+    return layer->z_bn ? 0 : ROLE_SET(Z);
+}
+
 /* Emits the part of a batch norm's backward pass that follows its sums, which another operation
  * computes. DY already has the ReLU's mask applied, and is therefore also the gradient of the
- * residual input. */
+ * residual. */
 static enum status backward_bn_rest(struct lowering *l, const struct layer *layer)
 {
-    int dy = l->grad[layer->value[ROLE_Y]].value[0], z = layer->value[ROLE_Z];
-    int dx = lower_value(l, l->p->value[layer->x].desc, z >= 0 ? -1 : dy);
+    int dy = l->grad[layer->value[ROLE_Y]].value[0], z = layer->value[ROLE_Z], dz = dy;
+    struct tensor_desc like = l->p->value[layer->x].desc;
+    int dx = lower_value(l, like, z >= 0 ? -1 : dy);
     struct draft d = {.desc.kind = OP_BN_BWD_APPLY};
-    draft_layer(l, &d, layer, 0);
+    draft_layer(l, &d, layer, without_z(layer));
     draft_value(l, &d, ROLE_DY, dy);
     draft_value(l, &d, ROLE_DX, dx);
+    if (layer->z_bn) {
+        dz = lower_value(l, like, dy);
+        draft_value(l, &d, ROLE_DZ, dz);
+    }
     TRY(lower_emit(l, PHASE_BACKWARD, layer->name, &d, -1));
     if (z >= 0)
-        TRY(arrive(l, layer->name, z, dy, false));
+        TRY(arrive(l, layer->name, z, dz, false));
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
@@ -192,7 +207,7 @@ static enum status backward_bn(struct lowering *l, const struct layer *layer)
     bool reads_y = layer->relu && layer->value[ROLE_MASK] < 0;
     int dz = z >= 0 ? lower_value(l, like, reuse) : -1;
     int dx = lower_value(l, like, dz >= 0 ? -1 : reuse);
-    draft_layer(l, &d, layer, reads_y ? 0 : 1u << ROLE_Y);
+    draft_layer(l, &d, layer, without_z(layer) | (reads_y ? 0 : ROLE_SET(Y)));
     draft_arriving(l, &d, y);
     draft_value(l, &d, ROLE_DX, dx);
     draft_value(l, &d, ROLE_DZ, dz);

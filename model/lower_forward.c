@@ -180,14 +180,16 @@ static struct bn_attr bn_attr(const struct lowering *l, const struct layer *laye
         .eps = BN_EPS, .momentum = BN_MOMENTUM, .relu = layer->relu, .sync = l->p->config.sync};
 }
 
-/* Emits the operation that computes the statistics from the convolution's sums. */
-static enum status emit_finalize(struct lowering *l, struct layer *layer, int sums, bool affine)
+/* Emits the operation that computes the statistics from the convolution's sums. `affine` describes
+ * AFFINE; NULL: not wanted. */
+static enum status emit_finalize(struct lowering *l, struct layer *layer, int sums,
+                                 const struct tensor_desc *affine)
 {
     const struct node *n = layer->node;
     struct draft d = {.desc = {.kind = OP_BN_FINALIZE, .attr.bn = bn_attr(l, layer)}};
     d.desc.attr.bn.count = (int64_t)l->p->config.batch * n->h * n->w;
     if (affine)
-        layer->value[ROLE_AFFINE] = lower_value(l, fuse_affine_desc(l, n->c), -1);
+        layer->value[ROLE_AFFINE] = lower_value(l, *affine, -1);
     keep_statistics(l, layer);
     draft_layer(l, &d, layer, 0);
     draft_value(l, &d, ROLE_SUMS, sums);
@@ -212,6 +214,12 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
     const struct layer *before = lower_producer(l, layer->x);
     int sums = before ? before->value[ROLE_SUMS] : -1;
     bool apply = false, mask = false;
+    const struct tensor_desc narrow = fuse_affine_desc(l, layer->node->c);
+    const struct tensor_desc wide = fuse_sums_desc(layer->node->c);
+    if (sums >= 0)
+        TRY(fuse_shortcut(l, last, layer, &layer->added));
+    if (layer->added)
+        return emit_finalize(l, layer, sums, &wide);
     if (sums >= 0)
         TRY(fuse_apply(l, last, layer, &apply));
     layer->users = l->n_users[last];
@@ -224,8 +232,24 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
         layer->value[ROLE_MASK] = lower_value(l, fuse_mask_desc(&l->p->value[layer->x].desc), -1);
     if (sums < 0)
         return emit_bn(l, layer, OP_BN_FWD_TRAIN);
-    TRY(emit_finalize(l, layer, sums, apply));
+    TRY(emit_finalize(l, layer, sums, apply ? &narrow : NULL));
     return apply ? STATUS_OK : emit_bn(l, layer, OP_BN_APPLY);
+}
+
+/* Sets Z to the residual `value` in the layout of X, or, if that is the result of a batch norm that
+ * is not stored, to the batch norm's input. */
+static enum status take_residual(struct lowering *l, struct layer *layer, int value)
+{
+    struct tensor_desc like = l->p->value[layer->x].desc;
+    const struct layer *z = lower_producer(l, value);
+    if (z && z->added) {
+        value = z->x;
+        layer->z_bn = z->node;
+        layer->value[ROLE_Z_AFFINE] = z->value[ROLE_AFFINE];
+        layer->value[ROLE_Z_MEAN] = z->value[ROLE_MEAN];
+        layer->value[ROLE_Z_INVSTD] = z->value[ROLE_INVSTD];
+    }
+    return in_layout_of(l, layer, value, &like, &layer->value[ROLE_Z]);
 }
 
 static enum status forward_bn(struct lowering *l, int i)
@@ -239,7 +263,7 @@ static enum status forward_bn(struct lowering *l, int i)
     last = absorb_relu(l, last, &layer.relu);
     struct tensor_desc like = l->p->value[layer.x].desc;
     if (add >= 0)
-        TRY(in_layout_of(l, &layer, l->value_of[other], &like, &layer.value[ROLE_Z]));
+        TRY(take_residual(l, &layer, l->value_of[other]));
     layer.value[ROLE_Y] = lower_value(l, like, -1);
     meet_params(l, n);
     if (l->p->config.train)

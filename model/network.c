@@ -144,6 +144,20 @@ static void *ref_resolve(const struct program *p, struct ref r)
     return NULL;
 }
 
+/* Lets each range begin where the one before ends. A range thus includes gradients that an earlier
+ * operation has completed, together with those of a later layer. */
+static void join_ranges(struct program *p)
+{
+    int64_t end = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        struct step *s = &p->step[i];
+        if (s->grad_begin == s->grad_end)
+            continue;
+        s->grad_begin = end;
+        end = s->grad_end;
+    }
+}
+
 /* Sets the pointers and gradient ranges of the operations, after all memory is allocated. */
 static void bind(struct program *p)
 {
@@ -151,7 +165,7 @@ static void bind(struct program *p)
         struct step *s = &p->step[i];
         for (int r = 0; r < ROLE_COUNT; r++) {
             s->arg[r] = ref_resolve(p, s->ref[r]);
-            if (s->ref[r].space != SPACE_GRADIENT)
+            if (s->ref[r].space != SPACE_GRADIENT || r == ROLE_Z_DGAMMA || r == ROLE_Z_DBETA)
                 continue;
             const struct placement *at = &p->net->place[s->ref[r].index];
             int64_t begin = (int64_t)(at->offset / sizeof(float));
@@ -161,6 +175,7 @@ static void bind(struct program *p)
             s->grad_end = end > s->grad_end ? end : s->grad_end;
         }
     }
+    join_ranges(p);
 }
 
 static enum status add_program(struct network *net, const struct program_config *config)

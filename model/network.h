@@ -34,7 +34,8 @@ enum fuse {
     /* The convolution before a batch norm computes the batch norm's sums, ReLUs write one-bit
      * masks, and a strided projection's gradient is computed and added only where it is not 0. */
     FUSE_STATS,
-    FUSE_APPLY, /* the result of batch norm and ReLU between two convolutions is not stored */
+    FUSE_APPLY, /* the result of batch norm and ReLU between two convolutions is not stored, nor
+                 * that of a shortcut's batch norm */
     FUSE_ALL,   /* data gradients also compute backward sums of the preceding batch norm and ReLU */
     FUSE_COUNT
 };
@@ -94,7 +95,8 @@ struct step_info {
 
 /* The decision of FUSE_AUTO on a chain of operations that the device could fuse. */
 struct fusion {
-    const char *form;    /* "stats", "apply", "join", "strided" or "mask" (model/lower.h) */
+    const char *form;    /* "stats", "apply", "shortcut", "join", "strided" or "mask"
+                          * (model/lower.h) */
     const char *layer;   /* the convolution ("stats", "strided") or the batch norm */
     double fused, parts; /* seconds of the whole chain, fused and as parts; 0: not timed */
     bool taken;          /* the chain is fused, because that is faster than the parts by more than 2

@@ -96,7 +96,7 @@ static void case_name(struct op_case *c, const char *layouts)
     if (y->ndim && !tensor_same_shape(x, y))
         append_shape(c, "y", y);
     append_attributes(c->name, sizeof c->name, d);
-    unsigned optional = op_roles(d->kind).optional;
+    uint64_t optional = op_roles(d->kind).optional;
     for (int r = 0; r < ROLE_COUNT; r++)
         if (optional >> r & 1 && d->t[r].ndim)
             text_append(c->name, sizeof c->name, " +%s", role_str((enum role)r));
@@ -115,7 +115,7 @@ static bool is_weight(int role)
 
 /* Sets the layout of those activations in `roles` that the layout fits. Returns whether the layout
  * fits any of them. */
-static bool apply(struct op_desc *d, unsigned roles, enum layout layout)
+static bool apply(struct op_desc *d, uint64_t roles, enum layout layout)
 {
     bool taken = false;
     for (int r = 0; r < ROLE_COUNT; r++) {
@@ -141,7 +141,7 @@ static void add_choosing(struct case_list *list, const struct op_desc *d, enum f
         for (int r = 0; r < ROLE_COUNT; r++)
             if (is_weight(r) && d->t[r].ndim == 4)
                 known.t[r] = in_layout(d->t[r], LAYOUT_ANY);
-        if (apply(&known, ~0u, (enum layout)layout))
+        if (apply(&known, ~UINT64_C(0), (enum layout)layout))
             cases_add_one(list, list->problems, known, fill, layout_str((enum layout)layout));
     }
 }
@@ -151,7 +151,7 @@ static void add_given(struct case_list *list, const struct op_desc *d, enum fill
     struct op_roles roles = op_roles(d->kind);
     for (int layout = LAYOUT_PLAIN; layout <= LAYOUT_NCHW16C; layout++) {
         struct op_desc known = *d;
-        if (apply(&known, ~0u, (enum layout)layout) || layout == LAYOUT_PLAIN)
+        if (apply(&known, ~UINT64_C(0), (enum layout)layout) || layout == LAYOUT_PLAIN)
             cases_add_one(list, list->problems, known, fill, layout_str((enum layout)layout));
     }
     struct op_desc any = *d;

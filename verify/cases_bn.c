@@ -11,14 +11,14 @@ static const int others[][4] = {
     {1, 16, 1, 2},   {2, 3, 1, 1},    {2, 3, 5, 7},    {16, 512, 1, 1}, {1, 8, 33, 31},
     {33, 16, 3, 3},  {2, 64, 25, 23}}; /* the last shape has more than CASES_STREAM_BYTES */
 
-static void add_forward(struct case_list *list, const int s[4], bool relu, unsigned with,
+static void add_forward(struct case_list *list, const int s[4], bool relu, uint64_t with,
                         enum fill fill)
 {
     cases_add(list, describe_bn(OP_BN_FWD_TRAIN, s[0], s[1], s[2], s[3], relu, with), fill);
     cases_add(list, describe_bn(OP_BN_FWD_EVAL, s[0], s[1], s[2], s[3], relu, with), fill);
 }
 
-static void add_backward(struct case_list *list, const int s[4], bool relu, unsigned with,
+static void add_backward(struct case_list *list, const int s[4], bool relu, uint64_t with,
                          enum fill fill)
 {
     cases_add(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], relu, with), fill);

@@ -11,6 +11,25 @@ static void add_types(struct case_list *list, struct op_desc d)
                       layout_str(LAYOUT_NHWC));
 }
 
+/* Two batch norms whose results are added. */
+static void add_two(struct case_list *list, const int s[4])
+{
+    static const struct {
+        enum op_kind kind;
+        uint64_t with;
+    } form[] = {
+        {OP_BN_FWD_TRAIN, WITH(Z) | WITH(Z_AFFINE)},
+        {OP_BN_APPLY, WITH(Z) | WITH(Z_AFFINE)},
+        {OP_BN_APPLY, WITH(Z) | WITH(Z_AFFINE) | WITH(MASK)},
+        {OP_BN_BWD, WITH_BN_OF_Z | WITH(DZ)},
+        {OP_BN_BWD, WITH_BN_OF_Z | WITH(DZ) | WITH(MASK)},
+        {OP_BN_BWD, WITH_BN_OF_Z | WITH(DZ) | WITH(MASK) | WITH(DY2)},
+        {OP_BN_BWD_APPLY, WITH(Z) | WITH(Z_EQ) | WITH(DZ)},
+    };
+    for (size_t i = 0; i < sizeof form / sizeof *form; i++)
+        add_types(list, describe_bn(form[i].kind, s[0], s[1], s[2], s[3], true, form[i].with));
+}
+
 void cases_fused(struct case_list *list)
 {
     static const struct conv_shape shape[] = {
@@ -30,7 +49,7 @@ void cases_fused(struct case_list *list)
     static const int size[][4] = {{2, 16, 5, 4}, {3, 13, 3, 3}};
     for (int i = 0; i < 2; i++) {
         const int *s = size[i];
-        const unsigned gradients = WITH(MASK) | WITH(DY2) | WITH(DZ);
+        const uint64_t gradients = WITH(MASK) | WITH(DY2) | WITH(DZ);
         add_types(list, describe_bn(OP_BN_FINALIZE, s[0], s[1], s[2], s[3], true, 0));
         add_types(list, describe_bn(OP_BN_FINALIZE, s[0], s[1], s[2], s[3], true, WITH(AFFINE)));
         add_types(list, describe_bn(OP_BN_APPLY, s[0], s[1], s[2], s[3], true, 0));
@@ -41,5 +60,6 @@ void cases_fused(struct case_list *list)
         add_types(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], true, WITH(MASK)));
         add_types(list, describe_bn(OP_BN_BWD, s[0], s[1], s[2], s[3], true, gradients));
         add_types(list, describe_bn(OP_BN_BWD_APPLY, s[0], s[1], s[2], s[3], true, 0));
+        add_two(list, s);
     }
 }

@@ -97,7 +97,7 @@ static void cases_batch_norm(struct case_list *list)
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int relu = 0; relu < 2; relu++) {
             const int *s = shape[i];
-            const unsigned gradients = WITH(DY2) | WITH(DZ);
+            const uint64_t gradients = WITH(DY2) | WITH(DZ);
             add_fused(list, describe_bn(OP_BN_FWD_TRAIN, s[0], s[1], s[2], s[3], relu, 0));
             add_fused(list, describe_bn(OP_BN_FWD_TRAIN, s[0], s[1], s[2], s[3], relu, WITH(Z)));
             add_fused(list, describe_bn(OP_BN_FWD_EVAL, s[0], s[1], s[2], s[3], relu, WITH(Z)));

@@ -181,7 +181,7 @@ static void cases_normalize(struct case_list *list)
 {
     static const struct {
         int shape[3];
-        unsigned with;
+        uint64_t with;
     } table[] = {
         {{2, 8, 8}, 0},
         {{1, 7, 5}, 0},

@@ -100,7 +100,7 @@ static void commit_fault(enum comparison_fault_kind fault, const struct op_desc 
 /* Checks that a plan keeps the tensors' types and rounding, and makes only written tensors raw. */
 static enum status check_precisions(const struct op_desc *asked, const struct op_desc *planned)
 {
-    unsigned writes = op_roles(asked->kind).writes;
+    uint64_t writes = op_roles(asked->kind).writes;
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *a = &asked->t[r], *p = &planned->t[r];
         bool written = writes >> r & 1, may_be_raw = a->rounds != DTYPE_F32 && a->raw;
@@ -179,12 +179,19 @@ void comparison_run(struct comparison *h, int number, const struct op_case *c)
         enum op_kind kind;
         struct in_place share;
     } allowed[] = {
-        {OP_RELU_FWD, {ROLE_Y, ROLE_X}},    {OP_RELU_BWD, {ROLE_DX, ROLE_DY}},
-        {OP_ADD, {ROLE_Y, ROLE_X}},         {OP_ADD, {ROLE_Y, ROLE_Z}},
-        {OP_BN_BWD, {ROLE_DX, ROLE_DY}},    {OP_BN_BWD, {ROLE_DX, ROLE_DY2}},
-        {OP_BN_BWD, {ROLE_DZ, ROLE_DY}},    {OP_BN_BWD, {ROLE_DZ, ROLE_DY2}},
-        {OP_DROPOUT_FWD, {ROLE_Y, ROLE_X}}, {OP_DROPOUT_BWD, {ROLE_DX, ROLE_DY}},
-        {OP_ROUND, {ROLE_Y, ROLE_X}},       {OP_BN_BWD_APPLY, {ROLE_DX, ROLE_DY}},
+        {OP_RELU_FWD, {ROLE_Y, ROLE_X}},
+        {OP_RELU_BWD, {ROLE_DX, ROLE_DY}},
+        {OP_ADD, {ROLE_Y, ROLE_X}},
+        {OP_ADD, {ROLE_Y, ROLE_Z}},
+        {OP_BN_BWD, {ROLE_DX, ROLE_DY}},
+        {OP_BN_BWD, {ROLE_DX, ROLE_DY2}},
+        {OP_BN_BWD, {ROLE_DZ, ROLE_DY}},
+        {OP_BN_BWD, {ROLE_DZ, ROLE_DY2}},
+        {OP_DROPOUT_FWD, {ROLE_Y, ROLE_X}},
+        {OP_DROPOUT_BWD, {ROLE_DX, ROLE_DY}},
+        {OP_ROUND, {ROLE_Y, ROLE_X}},
+        {OP_BN_BWD_APPLY, {ROLE_DX, ROLE_DY}},
+        {OP_BN_BWD_APPLY, {ROLE_DZ, ROLE_DY}},
     };
     bool bad = h->fault.kind != COMPARISON_SOUND && h->fault.number == number;
     if (h->steps)

@@ -9,7 +9,7 @@ static struct tensor_desc retyped(struct tensor_desc t, enum dtype type)
 }
 
 struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_desc w,
-                        struct tensor_desc y, unsigned with)
+                        struct tensor_desc y, uint64_t with)
 {
     struct tensor_desc bias = tensor_1d(DTYPE_F32, w.dim[0]);
     struct tensor_desc of_x = tensor_1d(DTYPE_F32, x.dim[1]);
@@ -38,6 +38,14 @@ struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_d
         [ROLE_EQ] = tensor_1d(DTYPE_F32, 3 * x.dim[1]),
         [ROLE_BN_GAMMA] = of_x,
         [ROLE_BN_BETA] = of_x,
+        [ROLE_Z_AFFINE] = tensor_1d(DTYPE_F32, 2 * x.dim[1]),
+        [ROLE_Z_GAMMA] = of_x,
+        [ROLE_Z_BETA] = of_x,
+        [ROLE_Z_MEAN] = of_x,
+        [ROLE_Z_INVSTD] = of_x,
+        [ROLE_Z_DGAMMA] = of_x,
+        [ROLE_Z_DBETA] = of_x,
+        [ROLE_Z_EQ] = tensor_1d(DTYPE_F32, 3 * x.dim[1]),
         [ROLE_LABEL] = tensor_1d(DTYPE_I32, x.dim[0]),
         [ROLE_PARTNER] = tensor_1d(DTYPE_I32, x.dim[0]),
     };
@@ -46,7 +54,7 @@ struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_d
         shape[ROLE_MEAN] = shape[ROLE_INVSTD] = shape[ROLE_DGAMMA] = shape[ROLE_DBETA] = of_x;
     }
     struct op_roles roles = op_roles(kind);
-    unsigned present = ((roles.reads | roles.writes) & ~roles.optional) | with;
+    uint64_t present = ((roles.reads | roles.writes) & ~roles.optional) | with;
     struct op_desc d = {.kind = kind};
     for (int r = 0; r < ROLE_COUNT; r++)
         if (present >> r & 1)
@@ -54,7 +62,7 @@ struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_d
     return d;
 }
 
-struct op_desc describe_conv(enum op_kind kind, const struct conv_shape *s, unsigned with)
+struct op_desc describe_conv(enum op_kind kind, const struct conv_shape *s, uint64_t with)
 {
     int64_t oh = (s->h + 2 * s->pad[0] - s->kernel[0]) / s->stride[0] + 1;
     int64_t ow = (s->w + 2 * s->pad[1] - s->kernel[1]) / s->stride[1] + 1;
@@ -66,7 +74,7 @@ struct op_desc describe_conv(enum op_kind kind, const struct conv_shape *s, unsi
     return d;
 }
 
-struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool relu, unsigned with)
+struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool relu, uint64_t with)
 {
     struct tensor_desc x = plain_4d(n, c, h, w);
     bool y = relu && kind == OP_BN_BWD && !(with & WITH(MASK));
@@ -77,7 +85,7 @@ struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool r
 }
 
 struct op_desc describe_maxpool(enum op_kind kind, int n, int c, int h, int w,
-                                const struct pool_attr *attr, unsigned with)
+                                const struct pool_attr *attr, uint64_t with)
 {
     int64_t oh = (h + 2 * attr->pad[0] - attr->kernel[0]) / attr->stride[0] + 1;
     int64_t ow = (w + 2 * attr->pad[1] - attr->kernel[1]) / attr->stride[1] + 1;
@@ -102,18 +110,18 @@ struct op_desc describe_avgpool(enum op_kind kind, int n, int c, int h, int w, i
     return describe(kind, plain_4d(n, c, h, w), (struct tensor_desc){0}, plain_4d(n, c, oh, ow), 0);
 }
 
-struct op_desc describe_linear(enum op_kind kind, int n, int in, int out, unsigned with)
+struct op_desc describe_linear(enum op_kind kind, int n, int in, int out, uint64_t with)
 {
     return describe(kind, tensor_2d(DTYPE_F32, n, in), tensor_2d(DTYPE_F32, out, in),
                     tensor_2d(DTYPE_F32, n, out), with);
 }
 
-struct op_desc describe_like(enum op_kind kind, struct tensor_desc t, unsigned with)
+struct op_desc describe_like(enum op_kind kind, struct tensor_desc t, uint64_t with)
 {
     return describe(kind, t, (struct tensor_desc){0}, t, with);
 }
 
-struct op_desc describe_xent(int n, int classes, float smoothing, unsigned with)
+struct op_desc describe_xent(int n, int classes, float smoothing, uint64_t with)
 {
     struct tensor_desc x = tensor_2d(DTYPE_F32, n, classes);
     struct op_desc d = describe(OP_SOFTMAX_XENT, x, (struct tensor_desc){0}, x, with);
@@ -137,7 +145,7 @@ struct op_desc describe_check_finite(int64_t n, int n_segments, const struct sgd
     return d;
 }
 
-struct op_desc describe_normalize(int n, int h, int w, unsigned with)
+struct op_desc describe_normalize(int n, int h, int w, uint64_t with)
 {
     struct tensor_desc x = plain_4d(n, 3, h, w), none = {0};
     struct op_desc d = describe(OP_NORMALIZE, x, none, x, with);
@@ -168,7 +176,8 @@ bool layout_fits(const struct tensor_desc *t, enum layout layout)
 
 bool is_fused(const struct op_desc *d)
 {
-    return (d->kind >= OP_CONV_STATS_FWD && d->kind <= OP_BN_BWD_APPLY) || d->t[ROLE_MASK].ndim;
+    return (d->kind >= OP_CONV_STATS_FWD && d->kind <= OP_BN_BWD_APPLY) || d->t[ROLE_MASK].ndim ||
+           d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z_GAMMA].ndim;
 }
 
 struct op_desc plain_form(const struct op_desc *d)
@@ -184,7 +193,7 @@ struct op_desc plain_form(const struct op_desc *d)
 
 struct op_desc fused_of_type(struct op_desc d, enum dtype type)
 {
-    const unsigned activations =
+    const uint64_t activations =
         WITH(AFFINE) | WITH(X) | WITH(Y) | WITH(Z) | WITH(DX) | WITH(DY) | WITH(DY2) | WITH(DZ);
     for (int r = 0; r < ROLE_COUNT; r++) {
         struct tensor_desc *t = &d.t[r];

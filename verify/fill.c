@@ -173,7 +173,7 @@ static enum status fill_wide(struct device *ref, const struct op_desc *d, enum f
             fill_bytes(&r, o->p[role], n);
         else if (role == ROLE_SUMS)
             fill_sums(&r, o->p[role], n);
-        else if (role == ROLE_RVAR || role == ROLE_INVSTD)
+        else if (role == ROLE_RVAR || role == ROLE_INVSTD || role == ROLE_Z_INVSTD)
             fill_uniform(&r, o->p[role], n, 0.5, 1.5);
         else if (role == ROLE_RMEAN && fill == FILL_LARGE_MEAN)
             fill_uniform(&r, o->p[role], n, 999, 1001);

@@ -55,7 +55,7 @@ void precision_none(const struct op_desc *d, struct precision_none *none)
 }
 
 /* Sets the precision to which the values of the fp32 tensors in `roles` are rounded. */
-static void set_rounds(struct op_desc *d, unsigned roles, enum dtype precision)
+static void set_rounds(struct op_desc *d, uint64_t roles, enum dtype precision)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
         if (roles >> r & 1 && d->t[r].ndim && d->t[r].type == DTYPE_F32)
@@ -64,11 +64,11 @@ static void set_rounds(struct op_desc *d, unsigned roles, enum dtype precision)
 
 struct op_desc with_precision(const struct op_desc *d, enum dtype precision, bool raw)
 {
-    const unsigned always_wide = WITH(MEAN) | WITH(INVSTD);
-    const unsigned per_channel =
+    const uint64_t always_wide = WITH(MEAN) | WITH(INVSTD);
+    const uint64_t per_channel =
         WITH(GAMMA) | WITH(BETA) | WITH(RMEAN) | WITH(RVAR) | WITH(DGAMMA) | WITH(DBETA);
     struct op_roles roles = op_roles(d->kind);
-    unsigned narrow = precision == DTYPE_TF32 ? roles.reads : roles.reads | roles.writes;
+    uint64_t narrow = precision == DTYPE_TF32 ? roles.reads : roles.reads | roles.writes;
     struct op_desc n = *d;
     set_rounds(&n, narrow & ~(op_in(d->kind, OPS_BN) ? always_wide | per_channel : 0), precision);
     for (int r = 0; r < ROLE_COUNT; r++)
@@ -92,7 +92,7 @@ static struct tensor_desc retyped(struct tensor_desc t, enum dtype type, enum dt
 
 struct op_desc with_type(const struct op_desc *d, enum dtype type)
 {
-    const unsigned always_wide = WITH(DW) | WITH(DB);
+    const uint64_t always_wide = WITH(DW) | WITH(DB);
     struct op_desc n = with_precision(d, type, false);
     for (int r = 0; r < ROLE_COUNT; r++)
         if (n.t[r].rounds != DTYPE_F32 && !(always_wide >> r & 1))

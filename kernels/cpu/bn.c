@@ -185,6 +185,9 @@ static enum status take_all(struct op_desc *d)
     if (d->t[ROLE_MASK].ndim && !bn_shape_whole_lines(&shape))
         return status_fail(STATUS_UNSUPPORTED, "batch norm on the CPU has no mask for this shape");
     TRY(cpu_take(d, ROLE_MASK, DTYPE_U8, LAYOUT_OPAQUE));
+    if (d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z_GAMMA].ndim)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "batch norm on the CPU cannot include the residual's batch norm");
     for (size_t i = 0; i < sizeof like_x / sizeof *like_x; i++)
         TRY(cpu_take_like(d, like_x[i], d->t[ROLE_X].layout, &d->t[ROLE_X]));
     for (size_t i = 0; i < sizeof of_channels / sizeof *of_channels; i++)

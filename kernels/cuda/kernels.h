@@ -63,7 +63,8 @@ MUST_CHECK enum status cu_bn_statistics(const struct cu_queue *q, const struct c
 
 struct cu_bn_apply {
     const void *x;
-    const void *z; /* NULL: no residual */
+    const void *z;         /* NULL: no residual */
+    const float *z_affine; /* (2C): scales and shifts of z, as ROLE_Z_AFFINE; NULL: z itself */
     const float *mean;
     const float *invstd; /* NULL: computed from `var` and `eps`, as in evaluation */
     const float *var;
@@ -98,6 +99,34 @@ MUST_CHECK enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_
 /* Computes dx from the sums of this rank or of all ranks. */
 MUST_CHECK enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                                        const struct cu_bn_bwd *a, const double *sums);
+
+/* --- the backward pass of two batch norms whose results were added --- */
+
+/* The residual's batch norm; the members are those of struct cu_bn_bwd. */
+struct cu_bn_bwd_z {
+    const void *z;
+    const float *mean, *invstd, *gamma;
+    float *dgamma, *dbeta;
+};
+
+/* Bytes of workspace for the sums below. */
+size_t cu_bn_workspace_two(const struct cu_bn_shape *s);
+
+/* Computes dz of `a`, which is d as in cu_bn_bwd_sums, and dgamma and dbeta of both batch norms.
+ * a->dx is not used. eq has (2, 3C) values: those of x, then those of z, each as ROLE_EQ, which
+ * make the gradients multiply-adds of d (cu_bn_bwd_lines). */
+MUST_CHECK enum status cu_bn_bwd_sums_two(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                          const struct cu_bn_bwd *a, const struct cu_bn_bwd_z *z,
+                                          float *eq, void *workspace);
+
+/* OP_BN_BWD_APPLY of two batch norms: eq and z_eq are (3C). dx or dz, but not both, may be dy. */
+struct cu_bn_lines {
+    const void *dy, *x, *z;
+    const float *eq, *z_eq;
+    void *dx, *dz;
+};
+MUST_CHECK enum status cu_bn_bwd_lines(const struct cu_queue *q, const struct cu_bn_shape *s,
+                                       const struct cu_bn_lines *a);
 
 /* --- batch norm around convolutions that compute its sums (OP_CONV_STATS_FWD) --- */
 

@@ -51,6 +51,7 @@ static enum status bn_run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
     struct cu_queue q;
     struct cu_bn_apply a = {.x = arg[ROLE_X],
                             .z = d->t[ROLE_Z].ndim ? arg[ROLE_Z] : NULL,
+                            .z_affine = d->t[ROLE_Z_AFFINE].ndim ? arg[ROLE_Z_AFFINE] : NULL,
                             .mean = arg[running ? ROLE_RMEAN : ROLE_MEAN],
                             .invstd = running ? NULL : arg[ROLE_INVSTD],
                             .var = arg[ROLE_RVAR],
@@ -71,31 +72,69 @@ static enum status bn_run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
     return cuda_round_written(plan, arg, &q);
 }
 
+static struct cu_bn_bwd backward_of(const struct op_desc *d, void *const arg[ROLE_COUNT])
+{
+    bool masked = d->t[ROLE_MASK].ndim > 0;
+    return (struct cu_bn_bwd){.dy = arg[ROLE_DY],
+                              .dy2 = d->t[ROLE_DY2].ndim ? arg[ROLE_DY2] : NULL,
+                              .x = arg[ROLE_X],
+                              .y = d->attr.bn.relu && !masked ? arg[ROLE_Y] : NULL,
+                              .mask = d->attr.bn.relu && masked ? arg[ROLE_MASK] : NULL,
+                              .mean = arg[ROLE_MEAN],
+                              .invstd = arg[ROLE_INVSTD],
+                              .gamma = arg[ROLE_GAMMA],
+                              .dgamma = arg[ROLE_DGAMMA],
+                              .dbeta = arg[ROLE_DBETA],
+                              .dx = arg[ROLE_DX],
+                              .dz = d->t[ROLE_DZ].ndim ? arg[ROLE_DZ] : NULL,
+                              .dz_rounds = d->t[ROLE_DZ].rounds};
+}
+
 static enum status bn_run_bwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     struct bn_plan *p = (struct bn_plan *)plan;
-    const struct op_desc *d = &plan->desc;
-    bool masked = d->t[ROLE_MASK].ndim > 0;
+    struct cu_bn_bwd a = backward_of(&plan->desc, arg);
     double *sums = arg[ROLE_WORKSPACE];
     struct cu_queue q;
-    struct cu_bn_bwd a = {.dy = arg[ROLE_DY],
-                          .dy2 = d->t[ROLE_DY2].ndim ? arg[ROLE_DY2] : NULL,
-                          .x = arg[ROLE_X],
-                          .y = d->attr.bn.relu && !masked ? arg[ROLE_Y] : NULL,
-                          .mask = d->attr.bn.relu && masked ? arg[ROLE_MASK] : NULL,
-                          .mean = arg[ROLE_MEAN],
-                          .invstd = arg[ROLE_INVSTD],
-                          .gamma = arg[ROLE_GAMMA],
-                          .dgamma = arg[ROLE_DGAMMA],
-                          .dbeta = arg[ROLE_DBETA],
-                          .dx = arg[ROLE_DX],
-                          .dz = d->t[ROLE_DZ].ndim ? arg[ROLE_DZ] : NULL,
-                          .dz_rounds = d->t[ROLE_DZ].rounds};
     TRY(cuda_queue(s, &q));
     TRY(cu_bn_bwd_sums(&q, &p->shape, &a, sums, (char *)sums + p->scratch));
     TRY(sum_over_ranks(p, sums, s));
     TRY(cu_bn_bwd_apply(&q, &p->shape, &a, sums));
     return cuda_round_written(plan, arg, &q);
+}
+
+/* The backward pass together with that of the residual's batch norm. The workspace contains the
+ * coefficients of both gradients, then the workspace of the kernels. */
+static enum status bn_run_bwd_two(struct op_plan *plan, void *const arg[ROLE_COUNT],
+                                  struct stream *s)
+{
+    struct bn_plan *p = (struct bn_plan *)plan;
+    float *eq = arg[ROLE_WORKSPACE];
+    struct cu_queue q;
+    struct cu_bn_bwd a = backward_of(&plan->desc, arg);
+    struct cu_bn_bwd_z z = {arg[ROLE_Z],       arg[ROLE_Z_MEAN],   arg[ROLE_Z_INVSTD],
+                            arg[ROLE_Z_GAMMA], arg[ROLE_Z_DGAMMA], arg[ROLE_Z_DBETA]};
+    struct cu_bn_lines lines = {.dy = arg[ROLE_DZ],
+                                .x = arg[ROLE_X],
+                                .z = arg[ROLE_Z],
+                                .eq = eq,
+                                .z_eq = eq + 3 * p->shape.channels,
+                                .dx = arg[ROLE_DX],
+                                .dz = arg[ROLE_DZ]};
+    TRY(cuda_queue(s, &q));
+    TRY(cu_bn_bwd_sums_two(&q, &p->shape, &a, &z, eq, (char *)eq + p->scratch));
+    TRY(cu_bn_bwd_lines(&q, &p->shape, &lines));
+    return cuda_round_written(plan, arg, &q);
+}
+
+static enum status plan_bwd_two(struct device *dev, const struct op_desc *d, struct op_plan **plan)
+{
+    TRY(cuda_plan_new(dev, d, sizeof(struct bn_plan), bn_run_bwd_two, plan));
+    struct bn_plan *p = (struct bn_plan *)*plan;
+    p->shape = cuda_matrix(&d->t[ROLE_X]);
+    p->scratch = cuda_align(6 * (size_t)p->shape.channels * sizeof(float));
+    p->base.workspace = p->scratch + cu_bn_workspace_two(&p->shape);
+    return STATUS_OK;
 }
 
 static void bn_free(struct op_plan *plan)
@@ -110,6 +149,11 @@ enum status cuda_plan_bn(struct device *dev, const struct op_desc *desc, struct 
     struct op_desc d = *desc;
     TRY(cuda_resolve(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
+    if (d.t[ROLE_Z_GAMMA].ndim)
+        return plan_bwd_two(dev, &d, plan);
+    if (d.t[ROLE_Z_AFFINE].type != DTYPE_F32)
+        return status_fail(STATUS_UNSUPPORTED, "%s: no kernel reads Z_AFFINE of type %s",
+                           op_str(d.kind), dtype_str(d.t[ROLE_Z_AFFINE].type));
     d.t[ROLE_DZ].raw = false; /* the kernel rounds DZ before it computes the sums */
     TRY(cuda_plan_new(dev, &d, sizeof(struct bn_plan),
                       d.kind == OP_BN_BWD ? bn_run_bwd : bn_run_fwd, plan));

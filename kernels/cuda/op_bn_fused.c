@@ -38,6 +38,11 @@ static enum status run_bwd_apply(struct op_plan *plan, void *const arg[ROLE_COUN
     const struct cu_bn_shape shape = cuda_matrix(&plan->desc.t[ROLE_X]);
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
+    if (plan->desc.t[ROLE_Z].ndim) {
+        const struct cu_bn_lines a = {arg[ROLE_DY],   arg[ROLE_X],  arg[ROLE_Z], arg[ROLE_EQ],
+                                      arg[ROLE_Z_EQ], arg[ROLE_DX], arg[ROLE_DZ]};
+        return cu_bn_bwd_lines(&q, &shape, &a);
+    }
     return cu_bn_bwd_line(&q, &shape, arg[ROLE_DY], arg[ROLE_X], arg[ROLE_EQ], arg[ROLE_DX]);
 }
 

@@ -139,6 +139,8 @@ static enum status form_of(const struct op_desc *d, enum conv_form *form, struct
         plain->kind = OP_CONV_BWD_DATA;
         if (!both)
             return has_no_form(d, "that has only one of Z and DY2");
+        if (d->t[ROLE_Z_GAMMA].ndim)
+            return has_no_form(d, "with the residual's batch norm");
     }
     struct op_roles roles = op_roles(plain->kind);
     for (int r = 0; r < ROLE_COUNT; r++)

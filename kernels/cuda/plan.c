@@ -95,7 +95,7 @@ enum status cuda_plan_new(struct device *dev, const struct op_desc *desc, size_t
 enum status cuda_round_written(const struct op_plan *plan, void *const arg[ROLE_COUNT],
                                const struct cu_queue *q)
 {
-    unsigned writes = op_roles(plan->desc.kind).writes;
+    uint64_t writes = op_roles(plan->desc.kind).writes;
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *t = &plan->desc.t[r];
         if (writes >> r & 1 && cuda_rounds_result(t))

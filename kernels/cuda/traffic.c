@@ -67,24 +67,50 @@ static bool masked(const struct op_plan *p)
     return p->desc.attr.bn.relu && p->desc.t[ROLE_MASK].ndim;
 }
 
-static bool unmasked(const struct op_plan *p)
+/* The gradient of the residual passes its own batch norm, too. */
+static bool two(const struct op_plan *p)
 {
-    return !masked(p);
+    return p->desc.t[ROLE_Z_GAMMA].ndim || p->desc.t[ROLE_Z_EQ].ndim;
+}
+
+static bool one(const struct op_plan *p)
+{
+    return !two(p);
+}
+
+static bool one_masked(const struct op_plan *p)
+{
+    return one(p) && masked(p);
+}
+
+static bool one_unmasked(const struct op_plan *p)
+{
+    return one(p) && !masked(p);
+}
+
+static bool two_masked(const struct op_plan *p)
+{
+    return two(p) && masked(p);
+}
+
+static bool two_unmasked(const struct op_plan *p)
+{
+    return two(p) && !masked(p);
 }
 
 static bool keeps_dz(const struct op_plan *p)
 {
-    return p->desc.t[ROLE_DZ].ndim;
+    return one(p) && p->desc.t[ROLE_DZ].ndim;
 }
 
 static bool masked_again(const struct op_plan *p)
 {
-    return masked(p) && !keeps_dz(p);
+    return one_masked(p) && !keeps_dz(p);
 }
 
 static bool unmasked_again(const struct op_plan *p)
 {
-    return !masked(p) && !keeps_dz(p);
+    return one_unmasked(p) && !keeps_dz(p);
 }
 
 /* Pooling, normalize and reorder keep one copy of the activation in the workspace, or none. */
@@ -179,8 +205,9 @@ static const struct row {
     {APPLY_W, LIBRARY, R(X) | R(AFFINE) | R(DY), WEIGHTS, NULL},
     {APPLY_W, "cast", WEIGHTS, R(DW), casts_weights},
     {OP_SET(CONV_BWD_DATA_BN), LIBRARY,
-     R(DY) | R(W) | R(DY2) | R(X) | R(Z) | R(MEAN) | R(INVSTD) | R(BN_GAMMA) | R(BN_BETA),
-     R(DX) | R(DGAMMA) | R(DBETA) | R(EQ), NULL},
+     R(DY) | R(W) | R(DY2) | R(X) | R(Z) | R(MEAN) | R(INVSTD) | R(BN_GAMMA) | R(BN_BETA) |
+         R(Z_MEAN) | R(Z_INVSTD) | R(Z_GAMMA) | R(Z_BETA),
+     R(DX) | R(DGAMMA) | R(DBETA) | R(EQ) | R(Z_DGAMMA) | R(Z_DBETA) | R(Z_EQ), NULL},
 
     {OP_SET(LINEAR_FWD), LIBRARY, R(X) | R(W) | R(B), R(Y), NULL},
     {OP_SET(LINEAR_BWD_DATA), LIBRARY, R(DY) | R(W), R(DX), NULL},
@@ -192,10 +219,17 @@ static const struct row {
     {BN_TRAIN, "bn_sums", R(X), 0, NULL},
     {BN_TRAIN, "bn_combine", 0, STATISTICS, NULL},
     {BN_TRAIN, "bn_finalize", 0, STATISTICS, sums_ranks},
-    {BN_ALL, "bn_apply", R(X) | R(Z) | PARAMETERS, R(Y) | R(MASK), NULL},
-    {OP_SET(BN_BWD), "bn_bwd_sums", R(DY) | R(DY2) | R(X) | R(MASK) | R(MEAN), R(DZ), masked},
-    {OP_SET(BN_BWD), "bn_bwd_sums", R(DY) | R(DY2) | R(X) | R(Y) | R(MEAN), R(DZ), unmasked},
-    {OP_SET(BN_BWD), "bn_bwd_combine", R(INVSTD), R(DGAMMA) | R(DBETA), NULL},
+    {BN_ALL, "bn_apply", R(X) | R(Z) | R(Z_AFFINE) | PARAMETERS, R(Y) | R(MASK), NULL},
+    {OP_SET(BN_BWD), "bn_bwd_sums", R(DY) | R(DY2) | R(X) | R(MASK) | R(MEAN), R(DZ), one_masked},
+    {OP_SET(BN_BWD), "bn_bwd_sums", R(DY) | R(DY2) | R(X) | R(Y) | R(MEAN), R(DZ), one_unmasked},
+    {OP_SET(BN_BWD), "bn_bwd_combine", R(INVSTD), R(DGAMMA) | R(DBETA), one},
+    {OP_SET(BN_BWD), "bn_bwd_sums_two",
+     R(DY) | R(DY2) | R(X) | R(Z) | R(MASK) | R(MEAN) | R(Z_MEAN), R(DZ), two_masked},
+    {OP_SET(BN_BWD), "bn_bwd_sums_two", R(DY) | R(DY2) | R(X) | R(Z) | R(Y) | R(MEAN) | R(Z_MEAN),
+     R(DZ), two_unmasked},
+    {OP_SET(BN_BWD), "bn_bwd_combine_two", R(INVSTD) | R(Z_INVSTD) | R(GAMMA) | R(Z_GAMMA),
+     R(DGAMMA) | R(DBETA) | R(Z_DGAMMA) | R(Z_DBETA), two},
+    {OP_SET(BN_BWD), "bn_bwd_lines", R(DZ) | R(X) | R(Z), R(DX) | R(DZ), two},
     {OP_SET(BN_BWD), "bn_bwd_apply", R(DZ) | R(X) | PARAMETERS, R(DX), keeps_dz},
     {OP_SET(BN_BWD), "bn_bwd_apply", R(DY) | R(DY2) | R(X) | R(MASK) | PARAMETERS, R(DX),
      masked_again},
@@ -203,7 +237,9 @@ static const struct row {
      unmasked_again},
     {OP_SET(BN_FINALIZE), "bn_from_sums", R(SUMS) | R(GAMMA) | R(BETA) | R(RMEAN) | R(RVAR),
      STATISTICS | R(AFFINE), NULL},
-    {OP_SET(BN_BWD_APPLY), "bn_bwd_line", R(DY) | R(X) | R(EQ), R(DX), NULL},
+    {OP_SET(BN_BWD_APPLY), "bn_bwd_line", R(DY) | R(X) | R(EQ), R(DX), one},
+    {OP_SET(BN_BWD_APPLY), "bn_bwd_lines", R(DY) | R(X) | R(Z) | R(EQ) | R(Z_EQ), R(DX) | R(DZ),
+     two},
 
     {OP_SET(RELU_FWD), "relu_fwd", R(X), R(Y), NULL},
     {OP_SET(RELU_BWD), "relu_bwd", R(DY) | R(DY2) | R(Y), R(DX), NULL},

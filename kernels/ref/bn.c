@@ -17,15 +17,22 @@ static bool mask_get(const struct ref_args *a, const struct ref_channel *ch, int
     return (int)a->t[ROLE_MASK][i * stride + ch->c / 8] >> ch->c % 8 & 1;
 }
 
+/* What is added to the normalised value at `at`. */
+static double residual(const struct ref_args *a, const struct ref_channel *ch, int64_t at)
+{
+    const double *z = a->t[ROLE_Z], *affine = a->t[ROLE_Z_AFFINE];
+    if (!z)
+        return 0;
+    return affine ? z[at] * affine[ch->c] + affine[ch->channels + ch->c] : z[at];
+}
+
 static void bn_apply(const struct ref_args *a, const struct ref_channel *ch, double mean,
                      double invstd)
 {
     double gamma = a->t[ROLE_GAMMA][ch->c], beta = a->t[ROLE_BETA][ch->c];
     for (int64_t i = 0; i < ch->count; i++) {
         int64_t at = ref_channel_at(ch, i);
-        double y = (a->t[ROLE_X][at] - mean) * invstd * gamma + beta;
-        if (a->t[ROLE_Z])
-            y += a->t[ROLE_Z][at];
+        double y = (a->t[ROLE_X][at] - mean) * invstd * gamma + beta + residual(a, ch, at);
         a->t[ROLE_Y][at] = a->d->attr.bn.relu ? ref_relu(y) : y;
         if (a->t[ROLE_MASK] && ref_stored(&a->d->t[ROLE_Y], y) > 0)
             mask_set(a, ch, i);
@@ -150,6 +157,27 @@ static void gradient_sums(const struct ref_args *a, const struct ref_channel *ch
     }
 }
 
+/* Replaces DZ, which is the gradient of the residual, by the gradient of Z through the residual's
+ * batch norm. */
+static void backward_of_z(const struct ref_args *a, const struct ref_channel *ch)
+{
+    double sum = 0, centred = 0, count = (double)ch->count, *dz = a->t[ROLE_DZ];
+    double mean = a->t[ROLE_Z_MEAN][ch->c], invstd = a->t[ROLE_Z_INVSTD][ch->c];
+    for (int64_t i = 0; i < ch->count; i++) {
+        int64_t at = ref_channel_at(ch, i);
+        sum += dz[at];
+        centred += dz[at] * (a->t[ROLE_Z][at] - mean);
+    }
+    a->t[ROLE_Z_DBETA][ch->c] = sum;
+    a->t[ROLE_Z_DGAMMA][ch->c] = centred * invstd;
+    for (int64_t i = 0; i < ch->count; i++) {
+        int64_t at = ref_channel_at(ch, i);
+        double normalised = (a->t[ROLE_Z][at] - mean) * invstd;
+        dz[at] = a->t[ROLE_Z_GAMMA][ch->c] * invstd *
+                 (dz[at] - sum / count - normalised * centred * invstd / count);
+    }
+}
+
 void ref_bn_bwd(const struct ref_args *a)
 {
     for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
@@ -173,21 +201,29 @@ void ref_bn_bwd(const struct ref_args *a)
             if (a->t[ROLE_DZ])
                 a->t[ROLE_DZ][at] = d;
         }
+        if (a->t[ROLE_Z_GAMMA])
+            backward_of_z(a, &ch);
+    }
+}
+
+/* Computes `dx` from DY, `x` and `eq`, which are X and EQ or Z and Z_EQ. */
+static void multiply_add(const struct ref_args *a, const double *x, const double *eq, double *dx)
+{
+    int64_t channels = a->d->t[ROLE_X].dim[1];
+    for (int64_t c = 0; c < channels; c++) {
+        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
+        for (int64_t i = 0; i < ch.count; i++) {
+            int64_t at = ref_channel_at(&ch, i);
+            dx[at] = eq[c] * a->t[ROLE_DY][at] + eq[channels + c] * x[at] + eq[2 * channels + c];
+        }
     }
 }
 
 void ref_bn_bwd_apply(const struct ref_args *a)
 {
-    int64_t channels = a->d->t[ROLE_X].dim[1];
-    const double *eq = a->t[ROLE_EQ];
-    for (int64_t c = 0; c < channels; c++) {
-        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
-        for (int64_t i = 0; i < ch.count; i++) {
-            int64_t at = ref_channel_at(&ch, i);
-            a->t[ROLE_DX][at] = eq[c] * a->t[ROLE_DY][at] + eq[channels + c] * a->t[ROLE_X][at] +
-                                eq[2 * channels + c];
-        }
-    }
+    multiply_add(a, a->t[ROLE_X], a->t[ROLE_EQ], a->t[ROLE_DX]);
+    if (a->t[ROLE_Z])
+        multiply_add(a, a->t[ROLE_Z], a->t[ROLE_Z_EQ], a->t[ROLE_DZ]);
 }
 
 static void forward_sums(const struct ref_args *a, const struct ref_channel *ch, double *sum,

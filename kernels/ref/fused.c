@@ -36,44 +36,72 @@ void ref_conv_apply_bwd_weights(const struct ref_args *a)
     ref_conv_bwd_weights(a);
 }
 
-/* Applies the ReLU's mask to one channel's gradient; computes the sum of the gradient and the sum
- * of gradient times (X - MEAN). */
-static void relu_gradient(const struct ref_args *a, const struct ref_channel *ch, double *sum,
-                          double *centred)
+/* The tensors of a batch norm around a ReLU: those that its backward pass reads and writes. */
+struct bn_tensors {
+    const double *x, *mean, *invstd, *gamma, *beta;
+    double *dgamma, *dbeta, *eq;
+};
+
+static double bn_of(const struct bn_tensors *t, int64_t c, int64_t at)
 {
-    int64_t c = ch->c;
+    return (t->x[at] - t->mean[c]) * t->invstd[c] * t->gamma[c] + t->beta[c];
+}
+
+/* Applies the ReLU's mask to one channel's gradient. `z` is the residual's batch norm; its `gamma`
+ * is NULL if the residual has none. */
+static void relu_gradient(const struct ref_args *a, const struct ref_channel *ch,
+                          const struct bn_tensors *bn, const struct bn_tensors *z)
+{
+    const struct tensor_desc *t = &a->d->t[ROLE_DX];
     double *dx = a->t[ROLE_DX];
-    *sum = *centred = 0;
     for (int64_t i = 0; i < ch->count; i++) {
         int64_t at = ref_channel_at(ch, i);
-        double x = a->t[ROLE_X][at] - a->t[ROLE_MEAN][c];
-        double before = x * a->t[ROLE_INVSTD][c] * a->t[ROLE_BN_GAMMA][c] + a->t[ROLE_BN_BETA][c];
-        if (a->t[ROLE_Z])
-            before += a->t[ROLE_Z][at];
-        double d = ref_stored(&a->d->t[ROLE_DX], dx[at]);
+        double before = bn_of(bn, ch->c, at), d = ref_stored(t, dx[at]);
+        if (z->gamma)
+            before += bn_of(z, ch->c, at);
+        else if (z->x)
+            before += z->x[at];
         if (a->t[ROLE_DY2])
             d += a->t[ROLE_DY2][at];
-        dx[at] = before > 0 ? ref_stored(&a->d->t[ROLE_DX], d) : 0;
-        *sum += dx[at];
-        *centred += dx[at] * x;
+        dx[at] = before > 0 ? ref_stored(t, d) : 0;
     }
+}
+
+/* Computes one channel of DGAMMA, DBETA and EQ from DX. */
+static void sum_gradient(const struct ref_args *a, const struct ref_channel *ch,
+                         const struct bn_tensors *t)
+{
+    int64_t c = ch->c;
+    double sum = 0, centred = 0, count = (double)ch->count;
+    for (int64_t i = 0; i < ch->count; i++) {
+        int64_t at = ref_channel_at(ch, i);
+        sum += a->t[ROLE_DX][at];
+        centred += a->t[ROLE_DX][at] * (t->x[at] - t->mean[c]);
+    }
+    t->dbeta[c] = sum;
+    t->dgamma[c] = centred * t->invstd[c];
+    double of_dx = t->gamma[c] * t->invstd[c];
+    double of_x = -of_dx * t->invstd[c] * t->dgamma[c] / count;
+    t->eq[c] = of_dx;
+    t->eq[ch->channels + c] = of_x;
+    t->eq[2 * ch->channels + c] = -of_dx * sum / count - of_x * t->mean[c];
 }
 
 void ref_conv_bwd_data_bn(const struct ref_args *a)
 {
     const struct tensor_desc *x = &a->d->t[ROLE_X];
-    int64_t channels = x->dim[1];
+    const struct bn_tensors bn = {a->t[ROLE_X],        a->t[ROLE_MEAN],    a->t[ROLE_INVSTD],
+                                  a->t[ROLE_BN_GAMMA], a->t[ROLE_BN_BETA], a->t[ROLE_DGAMMA],
+                                  a->t[ROLE_DBETA],    a->t[ROLE_EQ]};
+    const struct bn_tensors z = {a->t[ROLE_Z],       a->t[ROLE_Z_MEAN], a->t[ROLE_Z_INVSTD],
+                                 a->t[ROLE_Z_GAMMA], a->t[ROLE_Z_BETA], a->t[ROLE_Z_DGAMMA],
+                                 a->t[ROLE_Z_DBETA], a->t[ROLE_Z_EQ]};
     ref_conv_bwd_data(a);
-    for (int64_t c = 0; c < channels; c++) {
+    for (int64_t c = 0; c < x->dim[1]; c++) {
         struct ref_channel ch = ref_channel_of(x, c);
-        double sum, centred, count = (double)ch.count, invstd = a->t[ROLE_INVSTD][c];
-        relu_gradient(a, &ch, &sum, &centred);
-        a->t[ROLE_DBETA][c] = sum;
-        a->t[ROLE_DGAMMA][c] = centred * invstd;
-        double of_dx = a->t[ROLE_BN_GAMMA][c] * invstd;
-        double of_x = -of_dx * invstd * a->t[ROLE_DGAMMA][c] / count;
-        a->t[ROLE_EQ][c] = of_dx;
-        a->t[ROLE_EQ][channels + c] = of_x;
-        a->t[ROLE_EQ][2 * channels + c] = -of_dx * sum / count - of_x * a->t[ROLE_MEAN][c];
+        relu_gradient(a, &ch, &bn, &z);
+        sum_gradient(a, &ch, &bn);
+        if (z.gamma)
+            sum_gradient(a, &ch, &z);
     }
 }

@@ -112,7 +112,7 @@ static enum layout layout_led(const struct op_desc *d)
 /* Results are never raw. */
 static void resolve(struct op_desc *d)
 {
-    unsigned written = op_roles(d->kind).writes;
+    uint64_t written = op_roles(d->kind).writes;
     enum layout led = layout_led(d);
     for (int r = 0; r < ROLE_COUNT; r++) {
         struct tensor_desc *t = &d->t[r];

@@ -94,13 +94,13 @@ struct storage {
 /* Executes the forward operation with and without a mask, then the backward operation on the mask
  * and on Y. */
 static void check(struct device *dev, const int *s, enum layout layout, struct storage of,
-                  unsigned forward, unsigned backward)
+                  uint64_t forward, uint64_t backward)
 {
     static const enum role results[] = {ROLE_DX, ROLE_DGAMMA, ROLE_DBETA};
     struct op_desc d[4];
     struct call c[4];
     for (int i = 0; i < 4; i++) {
-        unsigned mask = i % 2 ? WITH(MASK) : 0;
+        uint64_t mask = i % 2 ? WITH(MASK) : 0;
         d[i] = describe_bn(i < 2 ? OP_BN_FWD_TRAIN : OP_BN_BWD, s[0], s[1], s[2], s[3], true,
                            (i < 2 ? forward : backward) | mask);
         set_activations(&d[i], layout, of.type, of.rounds);

@@ -135,7 +135,7 @@ struct trial {
     enum layout layout;
     enum fill fill;
     bool relu;
-    unsigned with;
+    uint64_t with;
     double tolerance;
 };
 

@@ -357,7 +357,7 @@ static void sums_are_those_of_all_ranks(void **state)
 
 /* --- masks --- */
 
-static void check_mask(struct device *ref, int channels, unsigned with)
+static void check_mask(struct device *ref, int channels, uint64_t with)
 {
     struct op_desc fwd = describe_bn(OP_BN_FWD_TRAIN, 2, channels, 3, 5, true, WITH(MASK));
     struct op_desc by_y = describe_bn(OP_BN_BWD, 2, channels, 3, 5, true, with);
@@ -466,7 +466,7 @@ static void data_bn_compare(struct device *ref, struct data_bn *t, enum dtype pr
 
 static void check_data_bn(struct device *ref, const struct conv_shape *s, enum dtype precision)
 {
-    static const unsigned variants[] = {0, WITH(Z), WITH(DY2), WITH(Z) | WITH(DY2)};
+    static const uint64_t variants[] = {0, WITH(Z), WITH(DY2), WITH(Z) | WITH(DY2)};
     for (int v = 0; v < 4; v++) {
         struct data_bn t = {.fused = describe_conv(OP_CONV_BWD_DATA_BN, s, variants[v]),
                             .data = describe_conv(OP_CONV_BWD_DATA, s, 0),

@@ -196,7 +196,7 @@ static void fill_two_clusters(float *x, int64_t n)
         x[i] = -x[i];
 }
 
-static void check_bn(void **state, bool relu, unsigned with_forward, unsigned with_backward)
+static void check_bn(void **state, bool relu, uint64_t with_forward, uint64_t with_backward)
 {
     struct gradient g =
         begin(state, describe_bn(OP_BN_FWD_TRAIN, 2, 3, 4, 2, relu, with_forward),

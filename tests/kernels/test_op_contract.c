@@ -77,19 +77,18 @@ static struct op_desc sound(enum op_kind kind)
     case OP_CONV_APPLY_BWD_WEIGHTS:
         return describe_conv(kind, &conv, 0);
     case OP_CONV_BWD_DATA_BN:
-        return describe_conv(kind, &conv, WITH(DY2) | WITH(Z));
+        return describe_conv(kind, &conv, WITH(DY2) | WITH_DATA_BN_OF_Z);
     case OP_BN_FWD_TRAIN:
-        return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z) | WITH(MASK));
     case OP_BN_APPLY:
-        return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z) | WITH(MASK));
+        return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z) | WITH(Z_AFFINE) | WITH(MASK));
     case OP_BN_FINALIZE:
         return describe_bn(kind, 2, 4, 3, 3, true, WITH(AFFINE));
     case OP_BN_BWD_APPLY:
-        return describe_bn(kind, 2, 4, 3, 3, true, 0);
+        return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z) | WITH(Z_EQ) | WITH(DZ));
     case OP_BN_FWD_EVAL:
         return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z));
     case OP_BN_BWD:
-        return describe_bn(kind, 2, 4, 3, 3, true, WITH(DY2) | WITH(DZ));
+        return describe_bn(kind, 2, 4, 3, 3, true, WITH(DY2) | WITH(DZ) | WITH_BN_OF_Z);
     default:
         return sound_rest(kind);
     }
@@ -117,7 +116,7 @@ static void test_missing_tensors(void **state)
     (void)state;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         struct op_roles roles = op_roles((enum op_kind)kind);
-        unsigned needed = (roles.reads | roles.writes) & ~roles.optional;
+        uint64_t needed = (roles.reads | roles.writes) & ~roles.optional;
         for (int r = 0; r < ROLE_COUNT; r++) {
             struct op_desc d = sound((enum op_kind)kind);
             if (!(needed >> r & 1) || r == ROLE_STATE || r == ROLE_METRICS || r == ROLE_SCALER)
@@ -130,6 +129,31 @@ static void test_missing_tensors(void **state)
     struct op_desc d = sound(OP_BN_BWD);
     d.t[ROLE_Y] = (struct tensor_desc){0};
     assert_refused(&d, "ReLU without Y");
+}
+
+/* The residual's batch norm comes with all of its tensors, or with none of them. */
+static void test_parts_of_the_residual(void **state)
+{
+    static const enum op_kind kinds[] = {OP_CONV_BWD_DATA_BN, OP_BN_BWD, OP_BN_BWD_APPLY};
+    (void)state;
+    for (int k = 0; k < 3; k++)
+        for (int r = ROLE_Z_GAMMA; r <= ROLE_Z_EQ; r++) {
+            struct op_desc d = sound(kinds[k]);
+            if (d.t[r].ndim == 0)
+                continue;
+            d.t[r] = (struct tensor_desc){0};
+            assert_refused(&d, role_str((enum role)r));
+        }
+    static const enum op_kind without_z[] = {OP_BN_FWD_TRAIN, OP_BN_APPLY, OP_BN_BWD,
+                                             OP_CONV_BWD_DATA_BN, OP_BN_BWD_APPLY};
+    for (int k = 0; k < 5; k++) {
+        struct op_desc d = sound(without_z[k]);
+        d.t[ROLE_Z] = (struct tensor_desc){0};
+        assert_refused(&d, "no Z");
+    }
+    struct op_desc d = sound(OP_BN_BWD);
+    d.t[ROLE_DZ] = (struct tensor_desc){0};
+    assert_refused(&d, "no DZ");
 }
 
 /* Every dimension of every tensor but one whose size nothing else fixes. */
@@ -471,6 +495,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound_ones_pass),
+        cmocka_unit_test(test_parts_of_the_residual),
         cmocka_unit_test(test_missing_tensors),
         cmocka_unit_test(test_shapes_that_disagree),
         cmocka_unit_test(test_tensors_that_are_none),

@@ -34,7 +34,7 @@ static inline bool is_value(const struct step *s, int role)
     return s->ref[role].space == SPACE_VALUE;
 }
 
-static inline bool in_set(unsigned set, int role)
+static inline bool in_set(uint64_t set, int role)
 {
     return set >> role & 1;
 }

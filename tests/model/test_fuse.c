@@ -21,7 +21,8 @@
 struct plan_counts {
     int n[OP_KIND_COUNT];
     int masks;
-    size_t arena; /* bytes */
+    int shortcuts; /* operations on two batch norms */
+    size_t arena;  /* bytes */
 };
 
 static struct plan_counts plan_counts_of(const struct program *p)
@@ -31,6 +32,7 @@ static struct plan_counts plan_counts_of(const struct program *p)
         const struct op_desc *d = &p->step[i].plan->desc;
         c.n[d->kind]++;
         c.masks += d->kind == OP_BN_BWD && d->t[ROLE_MASK].ndim > 0;
+        c.shortcuts += d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z_GAMMA].ndim;
     }
     return c;
 }
@@ -49,11 +51,11 @@ static struct plan_counts planned_counts(const char *arch, const char *precision
 
 /* ResNet-50: 53 convolutions with a batch norm each; 16 blocks, each with two batch norms between
  * convolutions; the results of 15 blocks and of none else are read by convolutions; 3 projections
- * skip pixels. What is not stored takes no memory: of a block's three normalised tensors the inner
- * two, a sixth of what it keeps, or more. */
+ * skip pixels, and 4 shortcuts have a batch norm. What is not stored takes no memory: of a block's
+ * three normalised tensors the inner two, a sixth of what it keeps, or more. */
 static void levels_add_up(void **state)
 {
-    enum { CONVS = 53, BLOCKS = 16, RELUS = 1 + 3 * BLOCKS, STRIDED = 3 };
+    enum { CONVS = 53, BLOCKS = 16, RELUS = 1 + 3 * BLOCKS, STRIDED = 3, SHORTCUTS = 4 };
     (void)state;
     struct plan_counts none = planned_counts("resnet50", "O2", FUSE_NONE, TRAIN);
     assert_int_equal(none.n[OP_CONV_FWD], CONVS);
@@ -73,7 +75,9 @@ static void levels_add_up(void **state)
 
     struct plan_counts apply = planned_counts("resnet50", "O2", FUSE_APPLY, TRAIN);
     assert_int_equal(apply.n[OP_BN_FINALIZE], CONVS);
-    assert_int_equal(apply.n[OP_BN_APPLY], CONVS - 2 * BLOCKS);
+    assert_int_equal(apply.n[OP_BN_APPLY], CONVS - 2 * BLOCKS - SHORTCUTS);
+    assert_int_equal(apply.n[OP_BN_BWD], CONVS - 2 * BLOCKS - SHORTCUTS);
+    assert_int_equal(apply.shortcuts, 2 * SHORTCUTS); /* forward and backward */
     assert_int_equal(apply.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
     assert_int_equal(apply.n[OP_CONV_BWD_DATA_BN], 2 * BLOCKS);
     assert_int_equal(apply.n[OP_BN_BWD_APPLY], 2 * BLOCKS);
@@ -84,6 +88,7 @@ static void levels_add_up(void **state)
     assert_int_equal(all.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3 * BLOCKS - 1);
     assert_int_equal(all.masks, RELUS - 3 * BLOCKS + 1);
+    assert_int_equal(all.shortcuts, 2 * SHORTCUTS);
     assert_int_equal(all.n[OP_ADD_STRIDED], 0); /* a fused gradient takes the other as it is */
 }
 
@@ -99,7 +104,8 @@ static void tf32_stores_what_it_multiplies(void **state)
 
 static bool same_operations(const struct plan_counts *a, const struct plan_counts *b)
 {
-    return memcmp(a->n, b->n, sizeof a->n) == 0 && a->masks == b->masks;
+    return memcmp(a->n, b->n, sizeof a->n) == 0 && a->masks == b->masks &&
+           a->shortcuts == b->shortcuts;
 }
 
 static void nothing_is_fused_without_need(void **state)
@@ -243,6 +249,9 @@ static void the_clock_decides(void **state)
     c = priced_counts();
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 8);
+
+    /* A shortcut's operations are those of the plain form, without one or two of them. */
+    assert_int_equal(c.shortcuts, 2 * 3);
 
     price[OP_CONV_BWD_DATA_BN] = 2;
     c = priced_counts();

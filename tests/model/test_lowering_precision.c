@@ -56,15 +56,26 @@ static void check_rounding(const struct program *p)
     free(held);
 }
 
+/* Whether the AFFINE of a step is read as that of a residual, by a kernel of one's own. */
+static bool is_of_shortcut(const struct program *p, const struct step *s)
+{
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].plan->desc.t[ROLE_Z_AFFINE].ndim &&
+            p->step[i].ref[ROLE_Z_AFFINE].index == s->ref[ROLE_AFFINE].index)
+            return true;
+    return false;
+}
+
 /* The precision that the policy gives a tensor: what is multiplied, what is stored, or what a
  * parameter has of its own. */
 static enum dtype precision_of(const struct program *p, const struct step *s, int role)
 {
     const struct policy *policy = &p->config.policy;
     const struct placement *at = &p->net->place[s->ref[role].index];
-    const unsigned always_fp32 =
-        1u << ROLE_MEAN | 1u << ROLE_INVSTD | 1u << ROLE_SUMS | 1u << ROLE_EQ;
-    unsigned read = op_roles(s->plan->desc.kind).reads;
+    const uint64_t always_fp32 = ROLE_SET(MEAN) | ROLE_SET(INVSTD) | ROLE_SET(SUMS) | ROLE_SET(EQ) |
+                                 ROLE_SET(Z_MEAN) | ROLE_SET(Z_INVSTD) | ROLE_SET(Z_EQ) |
+                                 ROLE_SET(Z_AFFINE);
+    uint64_t read = op_roles(s->plan->desc.kind).reads;
     switch (s->ref[role].space) {
     case SPACE_WEIGHT:
     case SPACE_COPY:
@@ -74,7 +85,7 @@ static enum dtype precision_of(const struct program *p, const struct step *s, in
     default:
         break;
     }
-    if (in_set(always_fp32, role))
+    if (in_set(always_fp32, role) || (role == ROLE_AFFINE && is_of_shortcut(p, s)))
         return DTYPE_F32;
     switch (s->plan->desc.kind) {
     case OP_CONV_FWD:

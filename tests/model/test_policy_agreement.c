@@ -254,7 +254,7 @@ static void compare_result(const struct pair *t, const struct step *ref, const s
 /* Gives cpu's operation the reference's inputs. */
 static void copy_inputs(const struct pair *t, const struct step *ref, const struct step *cpu)
 {
-    unsigned reads = op_roles(ref->plan->desc.kind).reads;
+    uint64_t reads = op_roles(ref->plan->desc.kind).reads;
     for (int r = 0; r < ROLE_COUNT; r++) {
         if (!(reads >> r & 1) || ref->ref[r].space != SPACE_VALUE)
             continue;
@@ -272,7 +272,7 @@ static void step_together(const struct pair *t, int at_ref, int at_cpu)
 {
     struct program *p = network_program(t->ref.net, 0), *q = network_program(t->cpu.net, 0);
     const struct step *ref = &p->step[at_ref], *cpu = &q->step[at_cpu];
-    unsigned writes = op_roles(ref->plan->desc.kind).writes;
+    uint64_t writes = op_roles(ref->plan->desc.kind).writes;
     assert_int_equal(ref->plan->desc.kind, cpu->plan->desc.kind);
     assert_string_equal(ref->layer, cpu->layer);
     copy_inputs(t, ref, cpu);

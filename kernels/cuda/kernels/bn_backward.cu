@@ -1,77 +1,7 @@
 /* Batch norm backward: a pass that computes the two sums per channel, and a pass that computes DX
  * from the sums. If there is a DZ, the first pass writes DZ, and the second reads DZ in place of
  * DY, DY2 and Y. */
-#include "kernels/cuda/kernels/columns.h"
-
-/* The values of a row that the first and the second pass both read. */
-template <typename T> struct bn_bwd_row {
-    packed<T> dy, dy2, x;
-    unsigned passed; /* a bit per element: 1 if the ReLU passes the element's gradient */
-};
-
-template <typename T>
-static __device__ unsigned passed_of(const struct columns &m, const struct column_place &p,
-                                     const struct cu_bn_bwd &a, int64_t row)
-{
-    unsigned bits = 0;
-    if (a.mask)
-        return a.mask[mask_at(m.width, row, p)];
-    if (!a.y)
-        return ~0u;
-    struct unit y = unpack(column_load<T>(m, p, a.y, row));
-#pragma unroll
-    for (int i = 0; i < UNIT; i++)
-        bits |= (unsigned)(y.v[i] > 0) << i;
-    return bits;
-}
-
-/* Loads a row. `two`: there is a DY2. If `row` is beyond the last row, loads the thread's first row
- * again; the caller does not use these values. A branch around the loads would make nvcc's code
- * wait for them before it issues the loads of the next row. */
-template <typename T>
-static __device__ bn_bwd_row<T> bn_bwd_load(const struct columns &m, const struct column_place &p,
-                                            const struct cu_bn_bwd &a, bool two, int64_t row)
-{
-    bn_bwd_row<T> r = {};
-    row = column_has_row(m, row) ? row : p.row;
-    r.dy = column_load<T>(m, p, a.dy, row);
-    r.x = column_load<T>(m, p, a.x, row);
-    if (two)
-        r.dy2 = column_load<T>(m, p, a.dy2, row);
-    r.passed = passed_of<T>(m, p, a, row);
-    return r;
-}
-
-/* The gradient of the normalised values: DY [+ DY2], or 0 where the ReLU blocks it. */
-template <typename T> static __device__ struct unit incoming(const bn_bwd_row<T> &r)
-{
-    struct unit d = unpack(r.dy), more = unpack(r.dy2);
-#pragma unroll
-    for (int i = 0; i < UNIT; i++)
-        d.v[i] = r.passed >> i & 1 ? d.v[i] + more.v[i] : 0.0f;
-    return d;
-}
-
-/* Returns `d` as DZ stores it. The second parameter: precision to which an f32 DZ is rounded. */
-template <typename T> static __device__ float held(float d, enum dtype)
-{
-    return widen(narrow<T>(d));
-}
-
-template <> __device__ float held<float>(float d, enum dtype rounds)
-{
-    return round_to(rounds, d);
-}
-
-template <typename T>
-static __device__ void leave_dz(const struct columns &m, const struct column_place &p,
-                                const struct cu_bn_bwd &a, int64_t row, struct unit *d)
-{
-#pragma unroll
-    for (int i = 0; i < UNIT; i++)
-        d->v[i] = held<T>(d->v[i], a.dz_rounds);
-    column_store<T>(m, p, a.dz, row, *d);
-}
+#include "kernels/cuda/kernels/bn_gradient.h"
 
 static __device__ void add_row(const struct unit &d, const struct unit &x, const struct unit &mean,
                                struct unit *sum, struct unit *centred)
@@ -110,26 +40,26 @@ template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_sums(struct columns m, struct cu_bn_bwd a, float *partial)
 {
     struct column_place p = column_place_of<ALIGNED>(m);
-    struct unit sum = {}, centred = {};
+    struct unit sums[2] = {};
     if (p.count > 0 && a.dy2)
-        sum_rows<T, ALIGNED, true>(m, p, a, &sum, &centred);
+        sum_rows<T, ALIGNED, true>(m, p, a, &sums[0], &sums[1]);
     else if (p.count > 0)
-        sum_rows<T, ALIGNED, false>(m, p, a, &sum, &centred);
-    columns_reduce(m, p, sum, centred, partial);
+        sum_rows<T, ALIGNED, false>(m, p, a, &sums[0], &sums[1]);
+    columns_reduce(m, p, sums, partial);
 }
 
 static __global__ void bn_bwd_combine(struct columns m, struct cu_bn_bwd a, const float *partial,
                                       double *sums)
 {
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
-    double sum, centred;
-    columns_combine(partial, m.slices, m.width, &sum, &centred);
+    double total[2];
+    columns_combine(partial, m.slices, m.width, total);
     if (threadIdx.y != 0 || c >= m.width)
         return;
-    a.dbeta[c] = (float)sum;
-    a.dgamma[c] = (float)(centred * (double)a.invstd[c]);
-    sums[c] = sum;
-    sums[m.width + c] = centred;
+    a.dbeta[c] = (float)total[0];
+    a.dgamma[c] = (float)(total[1] * (double)a.invstd[c]);
+    sums[c] = total[0];
+    sums[m.width + c] = total[1];
     if (c == 0)
         sums[2 * m.width] = (double)m.rows;
 }

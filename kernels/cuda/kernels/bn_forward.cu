@@ -39,7 +39,7 @@ COLUMN_KERNEL bn_sums(struct columns m, const T *x, float *pivots, float *partia
 {
     constexpr int AHEAD = column_ahead<T, ALIGNED>(64);
     struct column_place p = column_place_of<ALIGNED>(m);
-    struct unit sum = {}, squares = {};
+    struct unit sums[2] = {};
     if (p.count > 0) {
         struct unit pivot = pivot_of(x, p);
         for (int64_t row = p.row; column_has_row(m, row); row += AHEAD * p.step) {
@@ -51,12 +51,12 @@ COLUMN_KERNEL bn_sums(struct columns m, const T *x, float *pivots, float *partia
 #pragma unroll
             for (int k = 0; k < AHEAD; k++)
                 if (column_has_row(m, row + k * p.step))
-                    add_row(unpack(ahead[k]), pivot, &sum, &squares);
+                    add_row(unpack(ahead[k]), pivot, &sums[0], &sums[1]);
         }
         if (p.row == 0)
             unit_store(pivots + p.c, p.count, p.aligned, pivot);
     }
-    columns_reduce(m, p, sum, squares, partial);
+    columns_reduce(m, p, sums, partial);
 }
 
 /* Computes the statistics of channel `c` from its sums over n values. */
@@ -78,11 +78,11 @@ static __global__ void bn_combine(struct columns m, const float *pivots, const f
                                   double *sums, struct cu_bn_statistics statistics)
 {
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
-    double sum, squares, n = (double)m.rows;
-    columns_combine(partial, m.slices, m.width, &sum, &squares);
+    double total[2], n = (double)m.rows;
+    columns_combine(partial, m.slices, m.width, total);
     if (threadIdx.y != 0 || c >= m.width)
         return;
-    double pivot = (double)pivots[c];
+    double sum = total[0], squares = total[1], pivot = (double)pivots[c];
     squares += pivot * (2 * sum + n * pivot);
     sum += n * pivot;
     if (!sums) {
@@ -155,9 +155,13 @@ template <typename T> static __device__ unsigned positive_bits(struct unit *y, i
     return bits;
 }
 
-/* Coefficients per channel of Y = (x - mean) * slope + beta [+ z] [then ReLU]. */
+/* How the residual is added. */
+enum bn_residual { NO_RESIDUAL, RESIDUAL, RESIDUAL_SCALED };
+
+/* Coefficients per channel of Y = (x - mean) * slope + beta [+ z] [then ReLU]. For
+ * RESIDUAL_SCALED, z is multiplied by `of_z`, and beta includes its shift. */
 struct bn_affine {
-    struct unit mean, slope, beta;
+    struct unit mean, slope, beta, of_z;
 };
 
 static __device__ struct bn_affine bn_affine_of(const struct cu_bn_apply &a,
@@ -174,8 +178,19 @@ static __device__ struct bn_affine bn_affine_of(const struct cu_bn_apply &a,
     return f;
 }
 
+/* Adds the residual's coefficients. */
+static __device__ void bn_affine_of_z(const struct columns &m, const struct cu_bn_apply &a,
+                                      const struct column_place &p, struct bn_affine *f)
+{
+    struct unit shift = unit_load(a.z_affine + m.width + p.c, p.count, p.aligned);
+    f->of_z = unit_load(a.z_affine + p.c, p.count, p.aligned);
+#pragma unroll
+    for (int i = 0; i < UNIT; i++)
+        f->beta.v[i] += shift.v[i];
+}
+
 /* Y of a row, and its mask. */
-template <typename T>
+template <typename T, enum bn_residual KIND>
 static __device__ void bn_apply_row(const struct columns &m, const struct column_place &p,
                                     const struct cu_bn_apply &a, const struct bn_affine &f,
                                     int64_t row, const struct unit &x, const struct unit &z)
@@ -183,7 +198,8 @@ static __device__ void bn_apply_row(const struct columns &m, const struct column
     struct unit y;
 #pragma unroll
     for (int i = 0; i < UNIT; i++) {
-        float v = (x.v[i] - f.mean.v[i]) * f.slope.v[i] + f.beta.v[i] + z.v[i];
+        float more = KIND == RESIDUAL_SCALED ? z.v[i] * f.of_z.v[i] : z.v[i];
+        float v = (x.v[i] - f.mean.v[i]) * f.slope.v[i] + f.beta.v[i] + more;
         y.v[i] = a.relu ? relu(v) : v;
     }
     if (a.mask)
@@ -191,25 +207,27 @@ static __device__ void bn_apply_row(const struct columns &m, const struct column
     column_store<T>(m, p, a.y, row, y);
 }
 
-template <typename T, bool ALIGNED, bool RESIDUAL>
+template <typename T, bool ALIGNED, enum bn_residual KIND>
 static __device__ void bn_apply_rows(const struct columns &m, const struct column_place &p,
                                      const struct cu_bn_apply &a)
 {
-    constexpr int AHEAD = column_ahead<T, ALIGNED>(RESIDUAL ? 32 : 64);
+    constexpr int AHEAD = column_ahead<T, ALIGNED>(KIND == NO_RESIDUAL ? 64 : 32);
     struct bn_affine f = bn_affine_of(a, p);
+    if (KIND == RESIDUAL_SCALED)
+        bn_affine_of_z(m, a, p, &f);
     for (int64_t row = p.row; column_has_row(m, row); row += AHEAD * p.step) {
         packed<T> x[AHEAD] = {}, z[AHEAD] = {};
 #pragma unroll
         for (int k = 0; k < AHEAD; k++)
             if (column_has_row(m, row + k * p.step)) {
                 x[k] = column_load<T>(m, p, a.x, row + k * p.step);
-                if (RESIDUAL)
+                if (KIND != NO_RESIDUAL)
                     z[k] = column_load<T>(m, p, a.z, row + k * p.step);
             }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++)
             if (column_has_row(m, row + k * p.step))
-                bn_apply_row<T>(m, p, a, f, row + k * p.step, unpack(x[k]), unpack(z[k]));
+                bn_apply_row<T, KIND>(m, p, a, f, row + k * p.step, unpack(x[k]), unpack(z[k]));
     }
 }
 
@@ -218,10 +236,12 @@ template <typename T, bool ALIGNED> COLUMN_KERNEL bn_apply(struct columns m, str
     struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)
         return;
-    if (a.z)
-        bn_apply_rows<T, ALIGNED, true>(m, p, a);
+    if (a.z && a.z_affine)
+        bn_apply_rows<T, ALIGNED, RESIDUAL_SCALED>(m, p, a);
+    else if (a.z)
+        bn_apply_rows<T, ALIGNED, RESIDUAL>(m, p, a);
     else
-        bn_apply_rows<T, ALIGNED, false>(m, p, a);
+        bn_apply_rows<T, ALIGNED, NO_RESIDUAL>(m, p, a);
 }
 
 template <typename T>

@@ -1,5 +1,5 @@
 /* Computes the steps of batch norm that remain if the adjacent convolutions compute its sums. */
-#include "kernels/cuda/kernels/columns.h"
+#include "kernels/cuda/kernels/bn_gradient.h"
 
 template <typename T>
 static __global__ void bn_from_sums(struct cu_bn_from_sums a, struct cu_bn_statistics s)
@@ -39,19 +39,6 @@ enum status cu_bn_from_sums(const struct cu_queue *q, const struct cu_bn_from_su
     return LAUNCH_TYPED(a->type, launch_from_sums, q, a, statistics);
 }
 
-/* Coefficients per channel of DX = of_dy * dy + of_x * x + rest. */
-struct bn_eq {
-    struct unit of_dy, of_x, rest;
-};
-
-static __device__ struct unit bn_eq_of(const struct bn_eq &e, struct unit dy, const struct unit &x)
-{
-#pragma unroll
-    for (int i = 0; i < UNIT; i++)
-        dy.v[i] = e.of_dy.v[i] * dy.v[i] + e.of_x.v[i] * x.v[i] + e.rest.v[i];
-    return dy;
-}
-
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_line(struct columns m, const T *dy, const T *x, const float *eq, T *dx)
 {
@@ -59,9 +46,7 @@ COLUMN_KERNEL bn_bwd_line(struct columns m, const T *dy, const T *x, const float
     struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)
         return;
-    struct bn_eq e = {unit_load(eq + p.c, p.count, p.aligned),
-                      unit_load(eq + m.width + p.c, p.count, p.aligned),
-                      unit_load(eq + 2 * m.width + p.c, p.count, p.aligned)};
+    struct bn_eq e = bn_eq_load(m, p, eq);
     for (int64_t row = p.row; column_has_row(m, row); row += AHEAD * p.step) {
         packed<T> of_dy[AHEAD] = {}, of_x[AHEAD] = {};
 #pragma unroll

@@ -14,6 +14,7 @@ enum {
     COLUMN_LANES = 32,
     /* Blocks resident on a multiprocessor at the same time, enforced by COLUMN_KERNEL. */
     COLUMN_RESIDENT = 3,
+    COLUMN_RESIDENT_WIDE = 2, /* enforced by COLUMN_KERNEL_WIDE */
     /* Blocks of a grid that sums rows. The shape alone determines the slices, so that sums have the
      * same order on every device. An H100 or H200 runs this many blocks at the same time. */
     COLUMN_SUM_BLOCKS = 132 * COLUMN_RESIDENT,
@@ -21,8 +22,10 @@ enum {
 };
 
 /* Declares a kernel over columns. Each kernel has two forms; in the form ALIGNED the width is a
- * multiple of UNIT. */
-#define COLUMN_KERNEL static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
+ * multiple of UNIT. A kernel over more tensors has a third more registers, and fewer blocks are
+ * resident. */
+#define COLUMN_KERNEL      static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
+#define COLUMN_KERNEL_WIDE static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT_WIDE)
 
 /* Number of rows that a thread loads before it computes. `bytes` is the size of these rows in each
  * tensor; the registers of a thread limit it. If the rows are not aligned, the result is 1: the
@@ -62,11 +65,25 @@ static inline struct columns columns_to_sum(int64_t rows, int width)
     return columns_cut(rows, width, COLUMN_SUM_BLOCKS);
 }
 
+/* The same for a COLUMN_KERNEL_WIDE. */
+static inline struct columns columns_to_sum_wide(int64_t rows, int width)
+{
+    return columns_cut(rows, width, COLUMN_SUM_BLOCKS / COLUMN_RESIDENT * COLUMN_RESIDENT_WIDE);
+}
+
 /* Returns the cut for an elementwise pass. The previous pass has read the rows from first to last,
  * so the elementwise pass starts with the last rows, which are still in the cache. */
 static inline struct columns columns_to_map(const struct cu_queue *q, int64_t rows, int width)
 {
     struct columns m = columns_cut(rows, width, q->multiprocessors * COLUMN_RESIDENT);
+    m.back = true;
+    return m;
+}
+
+/* The same for a COLUMN_KERNEL_WIDE. */
+static inline struct columns columns_to_map_wide(const struct cu_queue *q, int64_t rows, int width)
+{
+    struct columns m = columns_cut(rows, width, q->multiprocessors * COLUMN_RESIDENT_WIDE);
     m.back = true;
     return m;
 }
@@ -133,34 +150,30 @@ static __device__ inline int64_t mask_at(int width, int64_t row, const struct co
     return row * ((width + UNIT - 1) / UNIT) + p.c / UNIT;
 }
 
-/* Writes the block's part of two sums over rows to partial (slices, 2, width). Every thread of the
- * block must call it. */
+/* Writes the block's part of SUMS sums over rows to partial (slices, SUMS, width). Every thread of
+ * the block must call it. */
+template <int SUMS>
 static __device__ inline void columns_reduce(const struct columns &m, const struct column_place &p,
-                                             const struct unit &first, const struct unit &second,
-                                             float *partial)
+                                             const struct unit (&sums)[SUMS], float *partial)
 {
-    __shared__ float sum[2 * UNIT][THREADS];
+    __shared__ float sum[SUMS * UNIT][THREADS];
     int me = (int)(threadIdx.y * blockDim.x + threadIdx.x);
 #pragma unroll
-    for (int i = 0; i < UNIT; i++) {
-        sum[i][me] = first.v[i];
-        sum[UNIT + i][me] = second.v[i];
-    }
+    for (int i = 0; i < SUMS * UNIT; i++)
+        sum[i][me] = sums[i / UNIT].v[i % UNIT];
     for (unsigned rows = blockDim.y / 2; rows > 0; rows /= 2) {
         __syncthreads();
         if (threadIdx.y < rows)
 #pragma unroll
-            for (int i = 0; i < 2 * UNIT; i++)
+            for (int i = 0; i < SUMS * UNIT; i++)
                 sum[i][me] += sum[i][me + (int)(rows * blockDim.x)];
     }
     if (threadIdx.y == 0)
 #pragma unroll
-        for (int i = 0; i < UNIT; i++)
-            if (i < p.count) {
-                float *out = partial + (int64_t)blockIdx.y * 2 * m.width + p.c + i;
-                out[0] = sum[i][me];
-                out[m.width] = sum[UNIT + i][me];
-            }
+        for (int i = 0; i < SUMS * UNIT; i++)
+            if (i % UNIT < p.count)
+                partial[((int64_t)blockIdx.y * SUMS + i / UNIT) * m.width + p.c + i % UNIT] =
+                    sum[i][me];
 }
 
 /* The second step of a sum over rows: sums the partial sums of all slices, in double. A block
@@ -174,30 +187,33 @@ static inline cudaLaunchConfig_t launch_combine(const struct cu_queue *q, int wi
                          dim3(COMBINE_LANES, COMBINE_ROWS));
 }
 
-/* Computes the two sums of the thread's column. Every thread of the block must call it, but the
+/* Computes the SUMS sums of the thread's column. Every thread of the block must call it, but the
  * results are valid only if threadIdx.y is 0. */
+template <int SUMS>
 static __device__ inline void columns_combine(const float *partial, int slices, int width,
-                                              double *first, double *second)
+                                              double (&result)[SUMS])
 {
-    __shared__ double sum[2][COMBINE_ROWS][COMBINE_LANES];
+    __shared__ double sum[SUMS][COMBINE_ROWS][COMBINE_LANES];
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
     unsigned y = threadIdx.y, x = threadIdx.x;
-    double a = 0, b = 0;
+    double mine[SUMS] = {};
     slices = c < width ? slices : 0;
 #pragma unroll 4
-    for (int s = (int)y; s < slices; s += COMBINE_ROWS) {
-        a += (double)partial[(int64_t)s * 2 * width + c];
-        b += (double)partial[((int64_t)s * 2 + 1) * width + c];
-    }
-    sum[0][y][x] = a;
-    sum[1][y][x] = b;
+    for (int s = (int)y; s < slices; s += COMBINE_ROWS)
+#pragma unroll
+        for (int k = 0; k < SUMS; k++)
+            mine[k] += (double)partial[((int64_t)s * SUMS + k) * width + c];
+#pragma unroll
+    for (int k = 0; k < SUMS; k++)
+        sum[k][y][x] = mine[k];
     for (unsigned rows = COMBINE_ROWS / 2; rows > 0; rows /= 2) {
         __syncthreads();
-        if (y < rows) {
-            sum[0][y][x] += sum[0][y + rows][x];
-            sum[1][y][x] += sum[1][y + rows][x];
-        }
+        if (y < rows)
+#pragma unroll
+            for (int k = 0; k < SUMS; k++)
+                sum[k][y][x] += sum[k][y + rows][x];
     }
-    *first = sum[0][0][x];
-    *second = sum[1][0][x];
+#pragma unroll
+    for (int k = 0; k < SUMS; k++)
+        result[k] = sum[k][0][x];
 }

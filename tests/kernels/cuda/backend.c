@@ -195,6 +195,8 @@ static void shim_plan_free(struct op_plan *plan)
 /* Batch norm of stored types, in NHWC. */
 static enum status shim_plan(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
+    if (desc->t[ROLE_Z_AFFINE].ndim || desc->t[ROLE_Z_GAMMA].ndim)
+        return status_fail(STATUS_UNSUPPORTED, "left to the fake GPU");
     struct shim_plan *p = calloc(1, sizeof *p);
     if (!p)
         return status_fail(STATUS_OOM, "no memory for a plan");

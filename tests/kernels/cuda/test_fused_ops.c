@@ -41,7 +41,7 @@ static void convolutions(void **state)
 {
     static const struct {
         enum op_kind kind;
-        unsigned with;
+        uint64_t with;
         bool bf16; /* cuDNN has it in bf16 too */
     } forms[] = {{OP_CONV_STATS_FWD, 0, true},
                  {OP_CONV_STATS_FWD, WITH(AFFINE), false},
@@ -62,7 +62,7 @@ static void batch_norms(void **state)
 {
     static const struct {
         enum op_kind kind;
-        unsigned with;
+        uint64_t with;
     } forms[] = {{OP_BN_FINALIZE, 0},
                  {OP_BN_FINALIZE, WITH(AFFINE)},
                  {OP_BN_APPLY, 0},
@@ -71,7 +71,11 @@ static void batch_norms(void **state)
                  {OP_BN_FWD_TRAIN, WITH(MASK)},
                  {OP_BN_BWD, WITH(MASK)},
                  {OP_BN_BWD, WITH(MASK) | WITH(DY2) | WITH(DZ)},
-                 {OP_BN_BWD_APPLY, 0}};
+                 {OP_BN_BWD_APPLY, 0},
+                 {OP_BN_FWD_TRAIN, WITH(Z) | WITH(Z_AFFINE)},
+                 {OP_BN_APPLY, WITH(Z) | WITH(Z_AFFINE) | WITH(MASK)},
+                 {OP_BN_BWD, WITH(MASK) | WITH(DY2) | WITH(DZ) | WITH_BN_OF_Z},
+                 {OP_BN_BWD_APPLY, WITH(Z) | WITH(Z_EQ) | WITH(DZ)}};
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
         for (int k = 0; k < N_TYPES; k++) {
             struct devices *t = *state;

@@ -92,9 +92,9 @@ static void check_roles(const struct op_plan *plan, const struct traffic *t, con
             did[t->kernel[i].access[j].writes] |= UINT64_C(1) << t->kernel[i].access[j].role;
     struct op_roles roles = op_roles(d->kind);
     if (d->kind == OP_SGD)
-        roles.reads &= ~(1u << ROLE_WCOPY); /* only a skipped step reads it */
+        roles.reads &= ~ROLE_SET(WCOPY); /* only a skipped step reads it */
     if (d->kind == OP_BN_BWD && (!d->attr.bn.relu || d->t[ROLE_MASK].ndim))
-        roles.reads &= ~(1u << ROLE_Y);
+        roles.reads &= ~ROLE_SET(Y);
     for (int r = 0; r < ROLE_COUNT; r++)
         if (d->t[r].ndim > 1 && d->kind != OP_REORDER &&
             ((roles.reads & ~did[0]) >> r & 1 || (roles.writes & ~did[1]) >> r & 1))

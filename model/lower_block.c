@@ -1,0 +1,157 @@
+/* Chooses how the end of a residual block is computed: the batch norm whose result is added to the
+ * shortcut, and the shortcut's own batch norm. */
+#include "model/lower_trial.h"
+
+/* ---- a data gradient that also computes a batch norm's backward sums ---- */
+
+static enum status add_joined(struct trial *t, const struct chain *c, bool fused)
+{
+    struct op_desc data = fused ? trial_data_bn(t->l, c) : trial_data(t->l, c->n, c->x);
+    struct op_desc back = trial_bn(t->l, c->bn, c->x, fused ? OP_BN_BWD_APPLY : OP_BN_BWD);
+    if (!fused) {
+        back.t[ROLE_MASK] = fuse_mask_desc(c->x);
+        if (c->users > 1)
+            back.t[ROLE_DY2] = *c->x;
+        if (c->bn->value[ROLE_Z] >= 0)
+            back.t[ROLE_DZ] = *c->x;
+    }
+    trial_residual(t->l, &back, c->bn->z_bn);
+    TRY(trial_add(t, &data));
+    return trial_add(t, &back);
+}
+
+/* Returns the first user of node i. The backward pass computes that user's data gradient last. */
+static const struct node *first_user(const struct lowering *l, int i)
+{
+    for (int k = i + 1; k < l->g->n_nodes; k++)
+        if (l->g->node[k].in[0] == i || l->g->node[k].in[1] == i)
+            return &l->g->node[k];
+    return NULL;
+}
+
+enum status fuse_join(struct lowering *l, int last, const struct layer *layer, bool *yes)
+{
+    struct chain c = {.layer = layer,
+                      .n = first_user(l, last),
+                      .bn = layer,
+                      .x = &l->p->value[layer->x].desc,
+                      .users = l->n_users[last]};
+    *yes = false;
+    if (!trial_allowed(l, FUSE_ALL) || !layer->relu || l->p->config.sync || !c.n ||
+        c.n->kind != NODE_CONV || c.users > 2)
+        return STATUS_OK;
+    return trial_decide(l, "join", &c, add_joined, yes);
+}
+
+/* ---- the shortcut's batch norm, applied as the block's last batch norm adds it ---- */
+
+/* A block's end with its shortcut's batch norm. */
+struct ends {
+    struct chain chain;           /* its `bn` is the block's last batch norm */
+    const struct layer *shortcut; /* the shortcut's batch norm */
+    bool joins;                   /* the next data gradient may compute the backward sums */
+};
+
+/* Adds all operations of the two batch norms from the shortcut's statistics up to the gradients,
+ * and the data gradient whose result they read. */
+static enum status add_ends(struct trial *t, const struct ends *e, bool fused, bool joined)
+{
+    const struct lowering *l = t->l;
+    const struct chain *c = &e->chain;
+    struct op_desc finalize = trial_bn(l, e->shortcut, c->x, OP_BN_FINALIZE);
+    struct op_desc shortcut = trial_bn(l, e->shortcut, c->x, OP_BN_APPLY);
+    struct op_desc apply = trial_bn(l, c->bn, c->x, OP_BN_APPLY);
+    struct op_desc back = trial_bn(l, c->bn, c->x, joined ? OP_BN_BWD_APPLY : OP_BN_BWD);
+    struct op_desc rest = trial_bn(l, e->shortcut, c->x, OP_BN_BWD);
+    apply.t[ROLE_Z] = *c->x;
+    trial_residual(l, &apply, c->bn->z_bn);
+    trial_residual(l, &back, c->bn->z_bn);
+    if (fused)
+        finalize.t[ROLE_AFFINE] = fuse_sums_desc(c->bn->node->c);
+    if (!joined) {
+        apply.t[ROLE_MASK] = fuse_mask_desc(c->x);
+        back.t[ROLE_DZ] = *c->x;
+        if (c->users > 1)
+            back.t[ROLE_DY2] = *c->x;
+    }
+    TRY(trial_add(t, &finalize));
+    if (!fused)
+        TRY(trial_add(t, &shortcut));
+    TRY(trial_add(t, &apply));
+    back.t[ROLE_MASK] = apply.t[ROLE_MASK];
+    if (c->n) {
+        struct op_desc data = joined ? trial_data_bn(l, c) : trial_data(l, c->n, c->x);
+        TRY(trial_add(t, &data));
+    }
+    TRY(trial_add(t, &back));
+    return fused ? STATUS_OK : trial_add(t, &rest);
+}
+
+/* Sets *covered to whether the device can plan the block's end. Under FUSE_AUTO sets *seconds to
+ * the time of its faster form, with or without the sums in the next data gradient; 0: unknown. */
+static enum status time_ends(const struct lowering *l, struct ends *e, bool fused, bool *covered,
+                             double *seconds)
+{
+    enum status st = STATUS_OK;
+    struct layer bn = *e->chain.bn;
+    struct ends variant = *e;
+    variant.chain.bn = &bn;
+    bn.z_bn = fused ? e->shortcut->node : NULL;
+    *seconds = 0;
+    for (int joined = 0; joined <= e->joins && st == STATUS_OK; joined++) {
+        struct trial t = {.l = l, .covered = true};
+        double one = 0;
+        st = add_ends(&t, &variant, fused, joined);
+        if (st == STATUS_OK && t.covered && l->p->config.fuse == FUSE_AUTO)
+            st = trial_seconds(&t, &one);
+        if (!joined)
+            *covered = t.covered;
+        if (one > 0 && (*seconds == 0 || one < *seconds))
+            *seconds = one;
+        trial_close(&t);
+    }
+    return st;
+}
+
+/* If batch norm i is a shortcut's, sets *end to the batch norm to whose result it is added, and
+ * *last to the ReLU after the sum. Otherwise returns false. */
+static bool find_end(const struct lowering *l, int i, int *end, int *last)
+{
+    int add = lower_sole_user(l, i, NODE_ADD);
+    if (add < 0)
+        return false;
+    const struct node *n = &l->g->node[add];
+    *end = n->in[0] == i ? n->in[1] : n->in[0];
+    *last = lower_sole_user(l, add, NODE_RELU);
+    return *end > i && *last >= 0 && lower_sole_user(l, *end, NODE_ADD) == add &&
+           l->g->node[*end].kind == NODE_BN;
+}
+
+enum status fuse_shortcut(struct lowering *l, int i, const struct layer *layer, bool *yes)
+{
+    int end, last;
+    *yes = false;
+    if (!trial_allowed(l, FUSE_APPLY) || layer->relu || layer->value[ROLE_Z] >= 0 ||
+        l->p->config.sync || !find_end(l, i, &end, &last))
+        return STATUS_OK;
+    const struct node *next = first_user(l, last);
+    bool conv = next && next->kind == NODE_CONV;
+    struct layer bn = {.node = &l->g->node[end], .relu = true, .value = {[ROLE_Z] = layer->x}};
+    struct ends e = {.chain = {.layer = layer,
+                               .n = conv ? next : NULL,
+                               .bn = &bn,
+                               .x = &l->p->value[layer->x].desc,
+                               .users = l->n_users[last]},
+                     .shortcut = layer,
+                     .joins = conv && trial_allowed(l, FUSE_ALL) && l->n_users[last] <= 2};
+    struct fusion choice = {.form = "shortcut", .layer = layer->name};
+    TRY(time_ends(l, &e, true, yes, &choice.fused));
+    if (!*yes || l->p->config.fuse != FUSE_AUTO)
+        return STATUS_OK;
+    bool covered;
+    TRY(time_ends(l, &e, false, &covered, &choice.parts));
+    *yes = false;
+    TRY(trial_choose(l->p, &choice));
+    *yes = choice.taken;
+    return STATUS_OK;
+}
