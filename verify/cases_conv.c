@@ -32,6 +32,15 @@ static const struct conv_shape residual[] = {
     SQUARE(2, 16, 16, 32, 1, 2, 0, 1),
 };
 
+/* Many images of few pixels. */
+static const struct conv_shape small[] = {
+    SQUARE(16, 32, 2, 48, 3, 1, 1, 1),
+    SQUARE(18, 48, 4, 32, 3, 2, 1, 1),
+    SQUARE(65, 16, 1, 16, 3, 1, 1, 1),
+    {13, 16, 3, 4, 32, {5, 2}, {1, 2}, {2, 1}, 1},
+    {24, 32, 7, 5, 16, {3, 3}, {3, 2}, {0, 2}, 1},
+};
+
 /* AlexNet and VGG, whose convolutions have a bias and mostly a ReLU. */
 static const struct conv_shape biased[] = {
     SQUARE(2, 3, 67, 64, 11, 4, 2, 1),  SQUARE(2, 64, 7, 192, 5, 1, 2, 1),
@@ -89,6 +98,8 @@ static void cases_linear(struct case_list *list)
 
 void cases_conv(struct case_list *list)
 {
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        add_backward(list, &small[i], false);
     for (size_t i = 0; i < sizeof residual / sizeof *residual; i++) {
         add_forward(list, &residual[i], false, false);
         add_backward(list, &residual[i], false);

@@ -213,7 +213,12 @@ static enum status onednn_plan_execute(struct op_plan *base, void *const arg[ROL
     for (int i = 0; i < p->n; i++)
         if (p->binding[i].reorder && !p->binding[i].output)
             TRY(reorder(&p->binding[i], p->stream));
-    TRY(run(p->primitive, p->stream, p->n_exec, p->exec));
+    const struct binding *sole = &p->binding[0];
+    if (p->compute)
+        TRY(p->compute(
+            p, arg, sole->reorder ? (char *)arg[ROLE_WORKSPACE] + sole->offset : arg[sole->role]));
+    else
+        TRY(run(p->primitive, p->stream, p->n_exec, p->exec));
     for (int i = 0; i < p->n; i++)
         if (p->binding[i].reorder && p->binding[i].output)
             TRY(reorder(&p->binding[i], p->stream));

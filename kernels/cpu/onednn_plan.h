@@ -1,5 +1,6 @@
 /* Layouts and plans, for the files of the CPU backend that use oneDNN. A plan executes one
- * primitive, and reorders tensors before and after it if the library needs another layout. */
+ * primitive or function, and reorders tensors before and after it if the library needs another
+ * layout. */
 #pragma once
 
 #include "kernels/cpu/onednn.h"
@@ -55,6 +56,9 @@ struct onednn_plan {
     struct op_plan base;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
+    /* In place of the primitive: computes the plan's sole bound tensor, in the layout that was
+     * wanted, to `result`. */
+    enum status (*compute)(struct onednn_plan *p, void *const arg[ROLE_COUNT], void *result);
     dnnl_memory_t scratchpad; /* scratchpad at the start of the workspace; NULL: not needed */
     int n;
     struct binding binding[BINDINGS_MAX];
