@@ -10,12 +10,15 @@ struct step_command {
     const char *predict; /* a described GPU; NULL: none */
 };
 
+/* Those of kernels/gpus. */
+#define PREDICT_GPUS "a10|a100|b200|h200|l40|rtx5090|t4|v100"
+
 #define SETTINGS_OF struct step_command
 static const struct setting step_settings[] = {
-    {"predict", 0, "GPU|FILE", NULL,
-     "Predict the step on this GPU, which need not be present: a10, a100, b200, h200, l40, "
-     "rtx5090, "
-     "t4, v100, or a file that describes one",
+    {"predict", 0, PREDICT_GPUS "|FILE", NULL,
+     "Predict the step on this GPU, or on the one that FILE describes, instead of timing it; the "
+     "GPU "
+     "need not be present",
      AS_TEXT(predict)},
     BENCH_CSV_ROW,
     {"profile-one-step", 0, NULL, NULL,

@@ -44,6 +44,13 @@ static void describe_described(struct device *dev, char *out, size_t size)
 static enum status alloc_addresses(struct device *dev, size_t bytes, void **mem)
 {
     struct described *d = described_of(dev);
+    *mem = NULL;
+    if ((double)d->end + (double)bytes > d->gpu.memory)
+        return status_fail(
+            STATUS_OOM,
+            "'%s' has no memory for another %.1f MiB; it has %.1f GiB in total; use a "
+            "smaller batch or image",
+            d->gpu.name, (double)bytes / 1048576.0, d->gpu.memory / 1073741824.0);
     *mem = (void *)d->end; // NOLINT(performance-no-int-to-ptr): never dereferenced
     d->end += cuda_align(bytes ? bytes : 1);
     return STATUS_OK;

@@ -22,6 +22,9 @@ expect_error 5 "'bytes_per_s' is missing" bench step --predict slow.json
 expect_error 2 "exclude each other" bench step --predict h200 --json --csv
 [[ ! -s out ]] || fail "a usage error prints: $(cat out)"
 
+expect 0 bench step --help
+grep -qF -- "--predict=$(cd "$gpus" && printf '%s|' *.json | sed 's/\.json//g')FILE" out || fail "the help does not list the GPUs"
+
 # Without the module nothing can be planned.
 AMPSCALE_CUDA_MODULE=$scratch/absent.so expect_error 1 "does not exist" bench step --predict h200
 
@@ -73,6 +76,8 @@ assert near(sums["flops_per_image"], 2 * (3 * 1814073344 - 118013952)), sums["fl
 assert all(k["dram_bytes"] <= k["read_bytes"] + k["written_bytes"] for k in kernels)
 assert record["rates"]["bytes_per_s"] == 4.3e12
 PY
+
+expect_error 1 "'NVIDIA H200' has no memory for another" bench step --predict h200 -b 65536
 
 # A GPU without measured rates.
 expect 0 "${small[@]/h200/a100}" --fuse none
