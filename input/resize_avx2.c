@@ -8,14 +8,15 @@
 
 #include <immintrin.h>
 
-#define AVX2 __attribute__((target("avx2")))
+#define AVX2        __attribute__((target("avx2")))
+#define AVX2_INLINE static inline __attribute__((target("avx2"), always_inline))
 
 enum { STEP = 16, PIXEL_BYTES = 4 /* that are stored; the fourth is overwritten */ };
 
 /* Adds two weighted rows to the sums of 16 values. A pair of values, one of each row, is multiplied
  * and added by one instruction; the sums are exact. */
-AVX2 static inline void add_pair(const uint8_t *upper, const uint8_t *lower, __m256i weights,
-                                 __m256i sum[2])
+AVX2_INLINE void add_pair(const uint8_t *upper, const uint8_t *lower, __m256i weights,
+                          __m256i sum[2])
 {
     __m128i u = _mm_loadu_si128((const __m128i *)upper);
     __m128i l = _mm_loadu_si128((const __m128i *)lower);
@@ -25,8 +26,8 @@ AVX2 static inline void add_pair(const uint8_t *upper, const uint8_t *lower, __m
     sum[1] = _mm256_add_epi32(sum[1], _mm256_madd_epi16(end, weights));
 }
 
-AVX2 static inline void blend_16(const uint8_t *src, size_t stride, const int16_t *weight, int taps,
-                                 float *line)
+AVX2_INLINE void blend_16(const uint8_t *src, size_t stride, const int16_t *weight, int taps,
+                          float *line)
 {
     __m256i sum[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     for (int k = 0; k < taps; k += 2) {
@@ -58,7 +59,7 @@ AVX2 static void rows_avx2(const uint8_t *src, size_t stride, const int16_t *wei
 }
 
 /* The lanes of two pixels. */
-AVX2 static inline __m256 two(const float *first, const float *second)
+AVX2_INLINE __m256 two(const float *first, const float *second)
 {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(first)), _mm_loadu_ps(second),
                                 1);
@@ -66,7 +67,7 @@ AVX2 static inline __m256 two(const float *first, const float *second)
 
 /* Writes two pixels, each in the lowest bytes of the lanes of its half. `last`: nothing may be
  * written behind them. */
-AVX2 static inline void put_two(__m256 sum, uint8_t *first, uint8_t *second, bool last)
+AVX2_INLINE void put_two(__m256 sum, uint8_t *first, uint8_t *second, bool last)
 {
     const __m256i front = _mm256_set1_epi32(0x0c080400); /* byte 0 of each lane, to the front */
     __m256i pixels = _mm256_shuffle_epi8(_mm256_cvttps_epi32(sum), front);
@@ -77,8 +78,8 @@ AVX2 static inline void put_two(__m256 sum, uint8_t *first, uint8_t *second, boo
 
 /* Computes the pixels i and j of all rows. The pixel with fewer taps adds products with zero
  * weights. */
-AVX2 static inline void blend_two(const struct resizer *r, int left, int i, int j, bool last,
-                                  uint8_t *const out[RESIZE_ROWS])
+AVX2_INLINE void blend_two(const struct resizer *r, int left, int i, int j, bool last,
+                           uint8_t *const out[RESIZE_ROWS])
 {
     const int32_t *begin = r->x.begin, *count = r->x.count;
     size_t row = (size_t)r->x.taps * RESIZE_LANES;
@@ -87,15 +88,18 @@ AVX2 static inline void blend_two(const struct resizer *r, int left, int i, int 
     const float *v = r->spread + (size_t)i * row, *w = r->spread + (size_t)j * row;
     int taps = count[i] > count[j] ? count[i] : count[j];
     __m256 sum[RESIZE_ROWS];
+#pragma GCC unroll 4
     for (int n = 0; n < RESIZE_ROWS; n++)
         sum[n] = _mm256_set1_ps(0.5f);
     for (int k = 0; k < taps; k++, p += RESIZE_CHANNELS, q += RESIZE_CHANNELS) {
         __m256 weight = two(v + k * RESIZE_LANES, w + k * RESIZE_LANES);
+#pragma GCC unroll 4
         for (int n = 0; n < RESIZE_ROWS; n++) {
             size_t at = (size_t)n * r->line_stride;
             sum[n] = _mm256_add_ps(sum[n], _mm256_mul_ps(weight, two(p + at, q + at)));
         }
     }
+#pragma GCC unroll 4
     for (int n = 0; n < RESIZE_ROWS; n++)
         put_two(sum[n], out[n] + (size_t)i * RESIZE_CHANNELS, out[n] + (size_t)j * RESIZE_CHANNELS,
                 last);
