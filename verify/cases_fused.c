@@ -45,6 +45,8 @@ void cases_fused(struct case_list *list)
         add_types(list, describe_conv(OP_CONV_APPLY_BWD_WEIGHTS, s, 0));
         add_types(list, describe_conv(OP_CONV_BWD_DATA_BN, s, 0));
         add_types(list, describe_conv(OP_CONV_BWD_DATA_BN, s, WITH(Z) | WITH(DY2)));
+        add_types(list, describe_conv(OP_CONV_BWD_DATA_BN, s, WITH_DATA_BN_OF_Z));
+        add_types(list, describe_conv(OP_CONV_BWD_DATA_BN, s, WITH_DATA_BN_OF_Z | WITH(DY2)));
     }
     static const int size[][4] = {{2, 16, 5, 4}, {3, 13, 3, 3}};
     for (int i = 0; i < 2; i++) {

@@ -151,6 +151,7 @@ static struct timed_operand port_operand(const struct conv_problem *a, int port)
     case CG_BN_X:
     case CG_SHORTCUT:
     case CG_DY2:
+    case CG_Z:
         return (struct timed_operand){(size_t)(a->n * a->c * a->h * a->w) * size, a->type};
     case CG_Y:
     case CG_DY:
@@ -176,6 +177,9 @@ static uint64_t ports_of(enum conv_form form)
     const uint64_t sums = PORT(SUM) | PORT(SQSUM), apply = PORT(PRO_SCALE) | PORT(PRO_SHIFT);
     const uint64_t bn = PORT(BN_X) | PORT(MEAN) | PORT(INVSTD) | PORT(GAMMA) | PORT(BETA) |
                         PORT(DGAMMA) | PORT(DBETA) | PORT(EQ_DY) | PORT(EQ_X) | PORT(EQ_BIAS);
+    const uint64_t z_bn = PORT(Z) | PORT(Z_MEAN) | PORT(Z_INVSTD) | PORT(Z_GAMMA) | PORT(Z_BETA) |
+                          PORT(Z_DGAMMA) | PORT(Z_DBETA) | PORT(Z_EQ_DY) | PORT(Z_EQ_X) |
+                          PORT(Z_EQ_BIAS);
     switch (form) {
     case CONV_BWD_DATA:
         return PORT(DY) | PORT(W) | PORT(DX);
@@ -183,6 +187,10 @@ static uint64_t ports_of(enum conv_form form)
         return PORT(DY) | PORT(W) | PORT(DX) | bn;
     case CONV_BWD_DATA_ADD_BN:
         return PORT(DY) | PORT(W) | PORT(DX) | PORT(SHORTCUT) | PORT(DY2) | bn;
+    case CONV_BWD_DATA_TWO_BN:
+        return PORT(DY) | PORT(W) | PORT(DX) | bn | z_bn;
+    case CONV_BWD_DATA_ADD_TWO_BN:
+        return PORT(DY) | PORT(W) | PORT(DX) | PORT(DY2) | bn | z_bn;
     case CONV_BWD_WEIGHTS:
         return PORT(X) | PORT(DY) | PORT(DW);
     case CONV_APPLY_BWD_WEIGHTS:

@@ -85,22 +85,39 @@ static void build_bwd_weights(struct cudnn_graph *g, const struct conv_problem *
     cg_conv_bwd_weights(g, x, CG_DW, CG_DY, &a->conv);
 }
 
-/* Adds the virtual tensor (BN_X - MEAN) * INVSTD * GAMMA + BETA. In the forward pass this was the
- * input of the ReLU, or of the sum with the shortcut. */
-static int recomputed_bn(struct cudnn_graph *g, const struct conv_problem *a, const int64_t x[4])
+static const struct cg_bn main_bn = {CG_BN_X,   CG_MEAN,  CG_INVSTD, CG_GAMMA, CG_BETA,
+                                     CG_DGAMMA, CG_DBETA, CG_EQ_DY,  CG_EQ_X,  CG_EQ_BIAS};
+static const struct cg_bn shortcut_bn = {CG_Z,      CG_Z_MEAN,   CG_Z_INVSTD, CG_Z_GAMMA,
+                                         CG_Z_BETA, CG_Z_DGAMMA, CG_Z_DBETA,  CG_Z_EQ_DY,
+                                         CG_Z_EQ_X, CG_Z_EQ_BIAS};
+
+/* Adds the virtual tensor (x - mean) * invstd * gamma + beta of a batch norm. In the forward pass
+ * this was the input of the ReLU, or of the sum of two. */
+static int recomputed_bn(struct cudnn_graph *g, const struct conv_problem *a, const int64_t x[4],
+                         const struct cg_bn *bn)
 {
-    cg_tensor(g, CG_BN_X, a->type, x);
-    for (int port = CG_MEAN; port <= CG_BETA; port++)
-        cg_channels(g, (enum cg_port)port, DTYPE_F32, a->c);
+    const enum cg_port channels[] = {bn->mean, bn->invstd, bn->gamma, bn->beta};
+    cg_tensor(g, bn->x, a->type, x);
+    for (int i = 0; i < 4; i++)
+        cg_channels(g, channels[i], DTYPE_F32, a->c);
     int centred = cg_virtual(g, DTYPE_F32, x);
     int normal = cg_virtual(g, DTYPE_F32, x);
     int scaled = cg_virtual(g, DTYPE_F32, x);
     int shifted = cg_virtual(g, DTYPE_F32, x);
-    cg_sub(g, CG_BN_X, CG_MEAN, centred);
-    cg_mul(g, centred, CG_INVSTD, normal);
-    cg_mul(g, normal, CG_GAMMA, scaled);
-    cg_add(g, scaled, CG_BETA, shifted);
+    cg_sub(g, bn->x, bn->mean, centred);
+    cg_mul(g, centred, bn->invstd, normal);
+    cg_mul(g, normal, bn->gamma, scaled);
+    cg_add(g, scaled, bn->beta, shifted);
     return shifted;
+}
+
+/* Adds what the batch norm's backward pass computes from the gradient of its result, CG_DX. */
+static void sums_of_bn(struct cudnn_graph *g, const struct conv_problem *a, const struct cg_bn *bn)
+{
+    const enum cg_port channels[] = {bn->dgamma, bn->dbeta, bn->eq_dy, bn->eq_x, bn->eq_bias};
+    for (int i = 0; i < 5; i++)
+        cg_channels(g, channels[i], DTYPE_F32, a->c);
+    cg_bn_bwd_weights(g, CG_DX, bn);
 }
 
 static void build_bwd_data_bn(struct cudnn_graph *g, const struct conv_problem *a)
@@ -111,21 +128,26 @@ static void build_bwd_data_bn(struct cudnn_graph *g, const struct conv_problem *
     cg_tensor(g, CG_DY, a->type, s.y);
     int gradient = cg_virtual(g, a->type, s.x);
     cg_conv_bwd_data(g, gradient, CG_W, CG_DY, &a->conv);
-    int before_relu = recomputed_bn(g, a, s.x);
-    if (a->form == CONV_BWD_DATA_ADD_BN) {
-        cg_tensor(g, CG_SHORTCUT, a->type, s.x);
+    if (a->form == CONV_BWD_DATA_ADD_BN || a->form == CONV_BWD_DATA_ADD_TWO_BN) {
         cg_tensor(g, CG_DY2, a->type, s.x);
-        int joined = cg_virtual(g, DTYPE_F32, s.x);
         int both = cg_virtual(g, DTYPE_F32, s.x);
-        cg_add(g, before_relu, CG_SHORTCUT, joined);
         cg_add(g, gradient, CG_DY2, both);
-        before_relu = joined;
         gradient = both;
     }
+    bool two = a->form == CONV_BWD_DATA_TWO_BN || a->form == CONV_BWD_DATA_ADD_TWO_BN;
+    int before_relu = recomputed_bn(g, a, s.x, &main_bn);
+    if (two || a->form == CONV_BWD_DATA_ADD_BN) {
+        int shortcut = two ? recomputed_bn(g, a, s.x, &shortcut_bn) : CG_SHORTCUT;
+        if (!two)
+            cg_tensor(g, CG_SHORTCUT, a->type, s.x);
+        int joined = cg_virtual(g, DTYPE_F32, s.x);
+        cg_add(g, before_relu, shortcut, joined);
+        before_relu = joined;
+    }
     cg_relu_bwd(g, gradient, before_relu, CG_DX);
-    for (int port = CG_DGAMMA; port <= CG_EQ_BIAS; port++)
-        cg_channels(g, (enum cg_port)port, DTYPE_F32, a->c);
-    cg_bn_bwd_weights(g, CG_DX);
+    sums_of_bn(g, a, &main_bn);
+    if (two)
+        sums_of_bn(g, a, &shortcut_bn);
 }
 
 enum status conv_form_graph(const struct cudnn_device *dev, const struct conv_problem *problem,
@@ -143,6 +165,8 @@ enum status conv_form_graph(const struct cudnn_device *dev, const struct conv_pr
         [CONV_APPLY_BWD_WEIGHTS] = build_bwd_weights,
         [CONV_BWD_DATA_BN] = build_bwd_data_bn,
         [CONV_BWD_DATA_ADD_BN] = build_bwd_data_bn,
+        [CONV_BWD_DATA_TWO_BN] = build_bwd_data_bn,
+        [CONV_BWD_DATA_ADD_TWO_BN] = build_bwd_data_bn,
     };
     enum status st;
     CHECK(cg_open(g));

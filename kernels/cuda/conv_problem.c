@@ -17,6 +17,8 @@ const char *conv_form_str(enum conv_form form)
         [CONV_APPLY_BWD_WEIGHTS] = "apply+wgrad",
         [CONV_BWD_DATA_BN] = "dgrad+drelu+bn",
         [CONV_BWD_DATA_ADD_BN] = "dgrad+add+drelu+bn",
+        [CONV_BWD_DATA_TWO_BN] = "dgrad+drelu+2bn",
+        [CONV_BWD_DATA_ADD_TWO_BN] = "dgrad+add+drelu+2bn",
     };
     return name[form];
 }

@@ -38,6 +38,17 @@ enum cg_port {
     CG_EQ_DY, /* the gradient of CG_BN_X is EQ_DY * DX + EQ_X * BN_X + EQ_BIAS */
     CG_EQ_X,
     CG_EQ_BIAS,
+    /* The same tensors of the shortcut's batch norm, in the same order from its input on. */
+    CG_Z,
+    CG_Z_MEAN,
+    CG_Z_INVSTD,
+    CG_Z_GAMMA,
+    CG_Z_BETA,
+    CG_Z_DGAMMA,
+    CG_Z_DBETA,
+    CG_Z_EQ_DY,
+    CG_Z_EQ_X,
+    CG_Z_EQ_BIAS,
     CG_PORT_COUNT,
 };
 
@@ -63,6 +74,11 @@ enum conv_form {
     /* DX = (conv_transpose(DY, W) + DY2) * (bn(BN_X) + SHORTCUT > 0): the end of a residual block.
      * DY W DY2 SHORTCUT BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
     CONV_BWD_DATA_ADD_BN,
+    /* The same, where the shortcut is bn_z(Z): DX = (conv_transpose(DY, W) [+ DY2]) * (bn(BN_X) +
+     * bn_z(Z) > 0), and the sums of DX for both batch norms. DY W [DY2] BN_X MEAN INVSTD GAMMA BETA
+     * Z Z_MEAN ... Z_BETA -> DX DGAMMA ... EQ_BIAS Z_DGAMMA ... Z_EQ_BIAS */
+    CONV_BWD_DATA_TWO_BN,
+    CONV_BWD_DATA_ADD_TWO_BN,
     CONV_FORM_COUNT
 };
 

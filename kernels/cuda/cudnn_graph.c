@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 enum {
-    DESCRIPTORS_MAX = 96, /* the largest fused form has 39 */
+    DESCRIPTORS_MAX = 96, /* the largest fused form has 61 */
     TENSORS_MAX = 48,
-    OPS_MAX = 16,
+    OPS_MAX = 16, /* the largest fused form has 14 */
     FIRST_VIRTUAL = 1000,
     ALIGNMENT = 16,
 };
@@ -294,20 +294,20 @@ void cg_gen_stats(struct cudnn_graph *g, int x, int sum, int sqsum)
     add_op(g, op);
 }
 
-void cg_bn_bwd_weights(struct cudnn_graph *g, int dy)
+void cg_bn_bwd_weights(struct cudnn_graph *g, int dy, const struct cg_bn *bn)
 {
     struct cudnn_desc *op = MAKE(g, OPERATION_BN_BWD_WEIGHTS);
     SET(g, op, OPERATION_BN_BWD_WEIGHTS_MATH_PREC, DATA_TYPE, 1, &compute);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, CG_MEAN);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, CG_INVSTD);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, CG_GAMMA);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_X_DESC, CG_BN_X);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_MEAN_DESC, bn->mean);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC, bn->invstd);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC, bn->gamma);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_X_DESC, bn->x);
     SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_DY_DESC, dy);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC, CG_DGAMMA);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC, CG_DBETA);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC, CG_EQ_DY);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC, CG_EQ_X);
-    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_EQ_BIAS, CG_EQ_BIAS);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC, bn->dgamma);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC, bn->dbeta);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC, bn->eq_dy);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC, bn->eq_x);
+    SET_TENSOR(g, op, OPERATION_BN_BWD_WEIGHTS_EQ_BIAS, bn->eq_bias);
     add_op(g, op);
 }
 

@@ -59,9 +59,15 @@ void cg_relu_bwd(struct cudnn_graph *g, int dy, int x, int dx);
 /* sum and sqsum (1, C, 1, 1; f32) are the sums of x and of x^2 over (N, H, W). */
 void cg_gen_stats(struct cudnn_graph *g, int x, int sum, int sqsum);
 
-/* Computes DGAMMA, DBETA, EQ_DY, EQ_X and EQ_BIAS from the gradient `dy` of batch norm's result and
- * from BN_X, MEAN, INVSTD and GAMMA. The caller must have declared all these tensors. */
-void cg_bn_bwd_weights(struct cudnn_graph *g, int dy);
+/* The tensors of one batch norm's backward pass. */
+struct cg_bn {
+    enum cg_port x, mean, invstd, gamma, beta;
+    enum cg_port dgamma, dbeta, eq_dy, eq_x, eq_bias;
+};
+
+/* Computes dgamma, dbeta, eq_dy, eq_x and eq_bias from the gradient `dy` of batch norm's result and
+ * from x, mean, invstd and gamma. The caller must have declared all these tensors. */
+void cg_bn_bwd_weights(struct cudnn_graph *g, int dy, const struct cg_bn *bn);
 
 /* Finishes the graph. Call cg_graph only after STATUS_OK. */
 MUST_CHECK enum status cg_finish(struct cudnn_graph *g);

@@ -78,17 +78,35 @@ static enum status fused_run_bwd_weights(struct op_plan *plan, void *const arg[R
     return cu_cast(&q, a->type, dw->type, tensor_count(dw), port[CG_DW], arg[ROLE_DW]);
 }
 
+/* Names the tensors of the shortcut's batch norm. */
+static void name_shortcut(const struct op_plan *plan, void *const arg[ROLE_COUNT],
+                          void *port[CG_PORT_COUNT])
+{
+    int64_t channels = plan->desc.t[ROLE_X].dim[1];
+    port[CG_Z] = arg[ROLE_Z];
+    port[CG_Z_MEAN] = arg[ROLE_Z_MEAN];
+    port[CG_Z_INVSTD] = arg[ROLE_Z_INVSTD];
+    port[CG_Z_GAMMA] = arg[ROLE_Z_GAMMA];
+    port[CG_Z_BETA] = arg[ROLE_Z_BETA];
+    port[CG_Z_DGAMMA] = arg[ROLE_Z_DGAMMA];
+    port[CG_Z_DBETA] = arg[ROLE_Z_DBETA];
+    port[CG_Z_EQ_DY] = set_at(plan, arg, ROLE_Z_EQ, 0, channels);
+    port[CG_Z_EQ_X] = set_at(plan, arg, ROLE_Z_EQ, 1, channels);
+    port[CG_Z_EQ_BIAS] = set_at(plan, arg, ROLE_Z_EQ, 2, channels);
+}
+
 static enum status fused_run_bwd_data(struct op_plan *plan, void *const arg[ROLE_COUNT],
                                       struct stream *s)
 {
     const struct fused *p = (const struct fused *)plan;
     const struct op_desc *d = &plan->desc;
     int64_t channels = d->t[ROLE_X].dim[1];
+    bool two = d->t[ROLE_Z_GAMMA].ndim > 0;
     void *port[CG_PORT_COUNT] = {[CG_DY] = arg[ROLE_DY],
                                  [CG_W] = arg[ROLE_W],
                                  [CG_DX] = arg[ROLE_DX],
                                  [CG_BN_X] = arg[ROLE_X],
-                                 [CG_SHORTCUT] = d->t[ROLE_Z].ndim ? arg[ROLE_Z] : NULL,
+                                 [CG_SHORTCUT] = d->t[ROLE_Z].ndim && !two ? arg[ROLE_Z] : NULL,
                                  [CG_DY2] = d->t[ROLE_DY2].ndim ? arg[ROLE_DY2] : NULL,
                                  [CG_MEAN] = arg[ROLE_MEAN],
                                  [CG_INVSTD] = arg[ROLE_INVSTD],
@@ -100,6 +118,8 @@ static enum status fused_run_bwd_data(struct op_plan *plan, void *const arg[ROLE
                                  [CG_EQ_X] = set_at(plan, arg, ROLE_EQ, 1, channels),
                                  [CG_EQ_BIAS] = set_at(plan, arg, ROLE_EQ, 2, channels)};
     struct cu_queue q;
+    if (two)
+        name_shortcut(plan, arg, port);
     TRY(cuda_queue(s, &q));
     TRY(conv_exec_run(p->exec, port, arg[ROLE_WORKSPACE], q.stream));
     return cuda_round_written(plan, arg, &q);
@@ -123,7 +143,7 @@ static enum status has_no_form(const struct op_desc *d, const char *what)
  * alone. */
 static enum status form_of(const struct op_desc *d, enum conv_form *form, struct op_desc *plain)
 {
-    bool add = d->t[ROLE_Z].ndim > 0, both = add == (d->t[ROLE_DY2].ndim > 0);
+    bool sum = d->t[ROLE_DY2].ndim > 0, two = d->t[ROLE_Z_GAMMA].ndim > 0;
     *plain = (struct op_desc){.attr = d->attr};
     switch (d->kind) {
     case OP_CONV_STATS_FWD:
@@ -135,12 +155,13 @@ static enum status form_of(const struct op_desc *d, enum conv_form *form, struct
         plain->kind = OP_CONV_BWD_WEIGHTS;
         break;
     default:
-        *form = add ? CONV_BWD_DATA_ADD_BN : CONV_BWD_DATA_BN;
+        *form = two && sum ? CONV_BWD_DATA_ADD_TWO_BN
+                : two      ? CONV_BWD_DATA_TWO_BN
+                : sum      ? CONV_BWD_DATA_ADD_BN
+                           : CONV_BWD_DATA_BN;
         plain->kind = OP_CONV_BWD_DATA;
-        if (!both)
+        if (!two && sum != (d->t[ROLE_Z].ndim > 0))
             return has_no_form(d, "that has only one of Z and DY2");
-        if (d->t[ROLE_Z_GAMMA].ndim)
-            return has_no_form(d, "with the residual's batch norm");
     }
     struct op_roles roles = op_roles(plain->kind);
     for (int r = 0; r < ROLE_COUNT; r++)

@@ -21,8 +21,9 @@
 struct plan_counts {
     int n[OP_KIND_COUNT];
     int masks;
-    int shortcuts; /* operations on two batch norms */
-    size_t arena;  /* bytes */
+    int shortcuts; /* operations on two batch norms, without those that follow their sums */
+    int joined_shortcuts;
+    size_t arena; /* bytes */
 };
 
 static struct plan_counts plan_counts_of(const struct program *p)
@@ -33,6 +34,7 @@ static struct plan_counts plan_counts_of(const struct program *p)
         c.n[d->kind]++;
         c.masks += d->kind == OP_BN_BWD && d->t[ROLE_MASK].ndim > 0;
         c.shortcuts += d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z_GAMMA].ndim;
+        c.joined_shortcuts += d->kind == OP_CONV_BWD_DATA_BN && d->t[ROLE_Z_GAMMA].ndim;
     }
     return c;
 }
@@ -89,6 +91,7 @@ static void levels_add_up(void **state)
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3 * BLOCKS - 1);
     assert_int_equal(all.masks, RELUS - 3 * BLOCKS + 1);
     assert_int_equal(all.shortcuts, 2 * SHORTCUTS);
+    assert_int_equal(all.joined_shortcuts, SHORTCUTS);
     assert_int_equal(all.n[OP_ADD_STRIDED], 0); /* a fused gradient takes the other as it is */
 }
 
@@ -471,6 +474,8 @@ static void devices_train_the_same(void **state)
     struct plan_counts c = plan_counts_of(r.net->program[0]);
     assert_true(c.n[OP_CONV_STATS_FWD] > 0 && c.n[OP_CONV_APPLY_BWD_WEIGHTS] > 0);
     assert_true(c.n[OP_CONV_BWD_DATA_BN] > c.n[OP_CONV_APPLY_BWD_WEIGHTS] && c.masks > 0);
+    assert_int_equal(c.shortcuts, 2 * 2); /* one in a data gradient; the last block's is pooled */
+    assert_true(c.joined_shortcuts > 0);
     net_rig_close(&r);
 }
 

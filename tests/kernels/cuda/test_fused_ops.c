@@ -47,7 +47,9 @@ static void convolutions(void **state)
                  {OP_CONV_STATS_FWD, WITH(AFFINE), false},
                  {OP_CONV_APPLY_BWD_WEIGHTS, 0, false},
                  {OP_CONV_BWD_DATA_BN, 0, false},
-                 {OP_CONV_BWD_DATA_BN, WITH(Z) | WITH(DY2), false}};
+                 {OP_CONV_BWD_DATA_BN, WITH(Z) | WITH(DY2), false},
+                 {OP_CONV_BWD_DATA_BN, WITH_DATA_BN_OF_Z, false},
+                 {OP_CONV_BWD_DATA_BN, WITH_DATA_BN_OF_Z | WITH(DY2), false}};
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
         for (int i = 0; i < N_SHAPES; i++)
             for (int k = 0; k < N_TYPES; k++) {

@@ -76,6 +76,8 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
         [CONV_APPLY_BWD_WEIGHTS] = "--- P-- P-- P-- P-- P-- P--",
         [CONV_BWD_DATA_BN] = "--- P-- P-- P-- P-- P-- P--",
         [CONV_BWD_DATA_ADD_BN] = "--- P-- P-- P-- P-- P-- P--",
+        [CONV_BWD_DATA_TWO_BN] = "--- P-- P-- P-- P-- P-- P--",
+        [CONV_BWD_DATA_ADD_TWO_BN] = "--- P-- P-- P-- P-- P-- P--",
     },
     {
         [CONV_FWD] = "P-P PPP PPP PPP PPP PPP PPP",
@@ -88,6 +90,8 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
         [CONV_APPLY_BWD_WEIGHTS] = "--- P-- P-- P-- P-- P-- P--",
         [CONV_BWD_DATA_BN] = "--- P-- P-- P-- P-- P-- P--",
         [CONV_BWD_DATA_ADD_BN] = "--- P-- P-- P-- --- P-- P--",
+        [CONV_BWD_DATA_TWO_BN] = "--- P-- P-- P-- --- P-- P--",
+        [CONV_BWD_DATA_ADD_TWO_BN] = "--- P-- P-- P-- --- P-- P--",
     },
     {
         [CONV_FWD] = "P-P PPP PPP PPP PPP PPP PPP",
@@ -100,6 +104,8 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
         [CONV_APPLY_BWD_WEIGHTS] = "--- --- --- --- --- --- ---",
         [CONV_BWD_DATA_BN] = "--- --- --- --- --- --- ---",
         [CONV_BWD_DATA_ADD_BN] = "--- --- --- --- --- --- ---",
+        [CONV_BWD_DATA_TWO_BN] = "--- --- --- --- --- --- ---",
+        [CONV_BWD_DATA_ADD_TWO_BN] = "--- --- --- --- --- --- ---",
     },
 };
 
