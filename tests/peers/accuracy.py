@@ -70,14 +70,16 @@ def blank(peers):
 
 
 def begin(peers, path):
-    """The record at `path` if it is of the same recipe and data, else a new one."""
-    if path and os.path.exists(path):
-        with open(path) as file:
-            record = json.load(file)
-        if all(record.get(k) == v for k, v in (("recipe", RECIPE), ("data", DATA))):
-            return record
-        peers.die(1, f"'{path}' is of another recipe; name another file")
-    return blank(peers)
+    """The record at `path`, which must be of the same recipe and programs, or a new one."""
+    new = blank(peers)
+    if not path or not os.path.exists(path):
+        return new
+    with open(path) as file:
+        record = json.load(file)
+    for key in ("kind", "recipe", "data", "peers", "commit"):
+        if record.get(key) != new[key]:
+            peers.die(1, f"'{path}' has another '{key}'; name another file")
+    return record
 
 
 def summarize(record):

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import machine
 
@@ -20,13 +21,21 @@ def die(code, text):
 
 
 class Peers:
-    def __init__(self, program, scratch, threads, quick, limit):
+    def __init__(self, program, scratch, threads, quick, limit, minutes=15):
         self.program, self.scratch = program, scratch
         self.threads, self.quick, self.limit, self.die = threads, quick, limit, die
+        self.deadline = time.monotonic() + 60 * minutes
         self.python = sys.executable  # the peers', once they are installed
         self.here = os.path.dirname(os.path.abspath(__file__))
         self.versions = {}  # of each peer that is there
         self.absent = {}  # why each other one is not
+
+    def has_time(self, name):
+        """Whether another turn may begin; says so when it may not."""
+        if time.monotonic() < self.deadline:
+            return True
+        self.say(f"{name}: no more turns: the time is over")
+        return False
 
     @staticmethod
     def say(text):

@@ -22,7 +22,7 @@ def step_pair(name, work):
     net, pixels, batch, precision = work
 
     def make(peers):
-        steps = 4 if peers.quick else 8  # of which half warm up, on both sides
+        steps = 4 if peers.quick or batch * pixels > 3000 else 8  # of which half warm up, on both sides
 
         def torch(label, mode, env=None):
             command = ["torch_step.py", "--device", "cpu", "--net", net, "--image-size", str(pixels)]
@@ -70,12 +70,12 @@ def input_sides(peers):
             peer("DALI, CPU pipeline", "dali")]
 
 
-def torch_once(peers, work, steps, column):
+def torch_once(peers, work, steps, column, env):
     """The cost of a PyTorch process that does some steps: column 0 seconds, 1 MiB."""
     net, pixels, batch, precision = work
     command = [peers.python, f"{peers.here}/torch_step.py", "--device", "cpu", "--net", net,
                "--image-size", str(pixels)]
-    env = dict(sides.KEPT, OMP_NUM_THREADS=str(peers.threads))
+    env = dict(env, OMP_NUM_THREADS=str(peers.threads))
     return sides.usage(peers, command, env, f"eager {precision} {batch} {steps}\n")[column]
 
 
@@ -87,13 +87,15 @@ def our_once(peers, work, steps, column):
 def once_pair(name, about, unit, work, steps, column):
     def make(peers):
         return [Side("ampscale", lambda: our_once(peers, work, steps, column)),
-                Side("PyTorch eager", lambda: torch_once(peers, work, steps, column))]
+                Side("PyTorch eager", lambda: torch_once(peers, work, steps, column, {})),
+                Side("PyTorch eager, memory kept",
+                     lambda: torch_once(peers, work, steps, column, sides.KEPT))]
 
     return Pair(name, about, unit, "lower", make, ("torch", "torchvision"))
 
 
 def ddp_sides(peers):
-    steps, half = 6 if peers.quick else 16, ("resnet18", 64, 32, "fp32")
+    steps, half = 6 if peers.quick else 10, ("resnet18", 64, 32, "fp32")
     whole = ("resnet18", 64, 64, "fp32")
     command = ["torch_step.py", "--device", "cpu", "--net", "resnet18", "--image-size", "64"]
     return [Side("ampscale, 2 ranks", lambda: sides.our_ddp_rate(peers, half, steps)),
@@ -158,7 +160,7 @@ PAIRS = [
     once_pair("start", "start of the program to the end of a first step of resnet18, 64 px, batch 64",
               "s", ("resnet18", 64, 64, "fp32"), 1, 0),
     once_pair("memory", "peak memory of a run of resnet50, 224 px, batch 16, fp32", "MiB",
-              ("resnet50", 224, 16, "fp32"), 3, 1),
+              ("resnet50", 224, 16, "fp32"), 2, 1),
     Pair("ddp", "training step of resnet18, 64 px, 64 images over 2 ranks by Gloo", "images/s",
          "higher", ddp_sides, TORCH),
     Pair("checkpoint", "resnet50 with momentum written durably to a file", "s", "lower", write_sides,

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from common import ENVIRONMENT, PeerError
 
@@ -35,6 +36,7 @@ class Talker(Side):
         self.env = dict(ENVIRONMENT, OMP_NUM_THREADS=str(max(1, peers.threads // ranks)),
                         **(env or {}))
         self.ask, self.ranks, self.running = ask, ranks, []
+        self.errors = tempfile.TemporaryFile("w+")
 
     def start(self):
         for rank in range(self.ranks):
@@ -44,14 +46,16 @@ class Talker(Side):
                            MASTER_PORT=str(20000 + os.getpid() % 20000))
             self.running.append(subprocess.Popen(
                 self.command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, text=True))
+                stderr=self.errors, text=True))
         for process in self.running:
             self.hear(process, "ready")
 
     def hear(self, process, word):
         said = process.stdout.readline().strip()
         if not said.startswith(word):
-            raise PeerError(said or "it ended without an answer")
+            self.errors.seek(0)
+            raise PeerError(said or " ".join(self.errors.read().split())[-200:] or
+                            "it ended without an answer")
         return said[len(word):].strip()
 
     def hear_value(self):

@@ -14,13 +14,13 @@ def has_rows(record):
 
 
 def show_pairs(record):
-    print(f"\n{'pair':14} {'side':36} {'median':>11} {'min':>11} {'max':>11} {'ours/theirs':>12}"
+    print(f"\n{'pair':14} {'side':46} {'median':>11} {'min':>11} {'max':>11} {'ours/theirs':>12}"
           "  95 % interval")
     for pair in record["pairs"]:
         for row in pair["rows"]:
             interval = f"{row['low']:.3f} to {row['high']:.3f}" if "low" in row else "-"
             ratio = f"{row['ratio']:.3f}" if "ratio" in row else ""
-            print(f"{pair['pair']:14} {row['side']:36} {number(row['median']):>11} "
+            print(f"{pair['pair']:14} {row['side']:46} {number(row['median']):>11} "
                   f"{number(row['min']):>11} {number(row['max']):>11} {ratio:>12}  "
                   f"{interval if ratio else ''}")
         print(f"{'':14} {pair['unit']}, {pair['better']} is better; {pair['turns']} turns, "

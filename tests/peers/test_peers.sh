@@ -66,8 +66,12 @@ class Watch:
     def __enter__(self): return self
     def __exit__(self, *_): self.others, self.steal = (shares.pop(0) if shares else 0.0), 0.0
 machine.Watch = Watch
+turns.PROBE = turns.PATIENCE = 0
+assert turns.is_quiet(0.03)
+shares[:] = [0.5]
+assert not turns.is_quiet(0.03)
+turns.is_quiet = lambda limit: True
 def broken(): raise PeerError("it is not there")
-values = iter(range(1, 1000))
 made = lambda _: [Side("ours", lambda: 2.0), Side("theirs", lambda: 1.0), Side("broken", broken)]
 peers = Peers("", "", 1, True, 0.03)
 peers.say = lambda text: None
@@ -82,6 +86,11 @@ got = turns.measure_pair(peers, Pair("p", "w", "s", "lower", made), 2)
 assert (got["turns"], got["thrown_away"], got["rows"]) == (0, 3, []), got
 got = turns.measure_pair(peers, Pair("p", "w", "MiB", "lower", made), 2)
 assert (got["turns"], got["thrown_away"]) == (2, 0), got
+turns.is_quiet = lambda limit: limit == 1
+got = turns.measure_pair(peers, Pair("p", "w", "s", "lower", made), 2)
+assert (got["turns"], got["thrown_away"], got["rows"]) == (0, 1, []), got
+turns.is_quiet = lambda limit: True
+shares[:] = []
 try:
     turns.measure_pair(peers, Pair("p", "w", "s", "lower", lambda _: [Side("ours", broken)]), 2)
     sys.exit("ours failed, and nothing said so")

@@ -2,16 +2,30 @@
 
 The side that goes first changes with each turn. A turn in which other processes or the hypervisor
 took more than a limit of the machine's time during a side is thrown away whole, said, and repeated,
-until there are enough turns or more than as many were thrown away. Medians, spreads and ratios are over
+until there are enough turns, more than as many were thrown away, or the time is over. Medians, spreads and ratios are over
 the turns that remain; a ratio is taken within a turn, since neighbours in time drift together.
 """
 import statistics
+import time
 
 import machine
 from common import PeerError
 from peer_stats import median_interval
 
 LEVEL = 0.95
+PATIENCE, PROBE = 10, 0.5  # seconds to wait for a quiet machine, and of one look at it
+
+
+def is_quiet(limit):
+    """Waits until a look at the machine finds less than the limit. False: it stays busy."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        with machine.Watch() as watch:
+            time.sleep(PROBE)
+        if max(watch.others, watch.steal) <= limit:
+            return True
+        if time.monotonic() >= end:
+            return False
 
 
 def measure_side(side):
@@ -25,6 +39,8 @@ def take_turn(sides, first, limit):
     """A value for each side, and the largest shares; None in place of the values of a turn that
     was disturbed, which ends with the side that was."""
     values, others, steal = {}, 0.0, 0.0
+    if not is_quiet(limit):
+        return None, others, steal
     for side in sides[first:] + sides[:first]:
         values[side.name], watch = measure_side(side)
         others, steal = max(others, watch.others), max(steal, watch.steal)
@@ -70,17 +86,28 @@ def measure_pair(peers, pair, wanted):
     out = {"pair": pair.name, "work": pair.work, "unit": pair.unit, "better": pair.better,
            "turns": 0, "thrown_away": 0, "others": 0.0, "steal": 0.0, "load": machine.load(),
            "rows": []}
+    limit = peers.limit if pair.timed else 1.0
+    if not peers.has_time(pair.name):
+        return out
+    if not is_quiet(limit):  # no need to warm up
+        peers.say(f"{pair.name}: the machine stayed busy for {PATIENCE} s")
+        out["thrown_away"] = 1
+        return out
+    if not pair.timed:
+        wanted = min(wanted, 2)  # it hardly varies
     sides = pair.sides(peers)
     try:
         kept = drop_failed(peers, pair, sides)
         turns = []
-        while len(kept) > 1 and len(turns) < wanted and out["thrown_away"] <= wanted:
+        while (len(kept) > 1 and len(turns) < wanted and out["thrown_away"] <= wanted
+               and peers.has_time(pair.name)):
             first = (len(turns) + out["thrown_away"]) % len(kept)
-            values, others, steal = take_turn(kept, first, peers.limit if pair.timed else 1.0)
+            values, others, steal = take_turn(kept, first, limit)
             if values is None:
                 out["thrown_away"] += 1
-                peers.say(f"{pair.name}: a turn was thrown away: other processes took "
-                          f"{others:.0%} of the machine, the hypervisor {steal:.0%}")
+                peers.say(f"{pair.name}: a turn was thrown away: " + (
+                    f"other processes took {others:.0%} of the machine, the hypervisor {steal:.0%}"
+                    if others + steal else f"the machine stayed busy for {PATIENCE} s"))
                 continue
             turns.append(values)
             out["others"], out["steal"] = max(out["others"], others), max(out["steal"], steal)
