@@ -98,6 +98,7 @@ foreach(name backend conv_problem described device matmul memory op_bn op_bn_fus
         plan_cache plan_file stream traffic)
   list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()
+list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/engine/nvjpeg/decoder.c)
 set(AMPSCALE_CUDNN_SOURCES "") # of these, what plans and executes convolutions
 foreach(name conv_exec conv_form conv_plan cudnn_desc cudnn_device cudnn_graph cudnn_plans)
   list(APPEND AMPSCALE_CUDNN_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)

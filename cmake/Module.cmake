@@ -9,7 +9,7 @@ file(RELATIVE_PATH AMPSCALE_MODULE_DIR ${CMAKE_INSTALL_FULL_BINDIR}
 # headers that declare them.
 set(shared_headers base/status.h kernels/tensor.h kernels/scaler.h kernels/ops.h kernels/traffic.h
     kernels/gpu_description.h kernels/backend.h
-    comm/comm.h comm/nccl_port.h comm/gloo_port.h)
+    comm/comm.h comm/nccl_port.h comm/gloo_port.h input/resize.h input/device_decoder.h)
 set(sum "")
 foreach(header ${shared_headers})
   file(SHA256 ${CMAKE_SOURCE_DIR}/${header} one)

@@ -48,6 +48,8 @@ struct image_info {
     bool gray;
     bool cmyk;        /* CMYK or YCCK */
     bool progressive; /* progressive JPEG or interlaced PNG */
+    bool baseline;    /* JPEG of the kind that hardware decodes: sequential, Huffman-coded, 8 bits,
+                       * grayscale or YCbCr */
 };
 
 struct rect {

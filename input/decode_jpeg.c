@@ -177,6 +177,8 @@ static enum status begin_jpeg(void *own, const uint8_t *bytes, size_t size, stru
     info->gray = jpeg->jpeg_color_space == JCS_GRAYSCALE;
     info->cmyk = jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK;
     info->progressive = jpeg->progressive_mode;
+    info->baseline = !jpeg->progressive_mode && !jpeg->arith_code && jpeg->data_precision == 8 &&
+                     (info->gray || jpeg->jpeg_color_space == JCS_YCbCr);
     return STATUS_OK;
 }
 

@@ -33,6 +33,9 @@ struct loader_config {
     enum status (*alloc)(void *context, size_t bytes, void **mem);
     void (*free)(void *context, void *mem);
     void *alloc_context;
+    /* Decodes JPEG files in place of the CPU; must stay valid until loader_close. NULL: the CPU
+     * decodes all files. */
+    const struct device_decoder *decoder;
 };
 
 /* Returns `c` with torchvision's defaults in place of zeros: crops of 8 % to 100 % of the area,

@@ -1,6 +1,7 @@
 /* Internal to the loader: the ring of batches that its workers and its consumer share. */
 #pragma once
 
+#include "base/rng.h"
 #include "input/loader.h"
 #include "input/sampler.h"
 
@@ -22,9 +23,17 @@ struct slot {
     char (*reason)[REASON_MAX]; /* (batch) why the image is bad */
 };
 
+/* An image that a worker has taken: a row of a slot. */
+struct ticket {
+    struct slot *slot;
+    int row;
+    uint32_t sample;
+};
+
 struct worker {
     struct loader *loader;
     struct sample_reader *reader;
+    struct worker_files *files; /* for the device that decodes; NULL: none */
     pthread_t thread;
     bool started;
 };
@@ -56,6 +65,7 @@ struct loader {
     enum status failure; /* the first failure of a worker; a bad image is not a failure */
     char failure_message[512];
     struct worker *worker;
+    atomic_bool device_failed; /* the warning of a device that cannot decode has been printed */
 };
 
 /* Returns the image at position `place` of this rank's share of the epoch. */
@@ -71,6 +81,48 @@ static inline bool loader_is_lost(const struct loader *l, int64_t place)
     return l->config.lose_image && l->epoch == l->config.lose_epoch && place > 0 &&
            place == l->images / 2;
 }
+
+/* The row of the batch in which the image's pixels belong. */
+static inline uint8_t *loader_row(const struct loader *l, const struct ticket *t)
+{
+    return t->slot->batch.pixels + (size_t)t->row * l->image_bytes;
+}
+
+/* The random numbers that choose the view of an image in the current epoch. */
+static inline struct rng loader_rng(const struct loader *l, const struct ticket *t)
+{
+    return rng_at(l->config.seed, RNG_AUGMENT, (uint64_t)l->epoch, t->sample);
+}
+
+/* Decodes the file that a reader has fetched, by the CPU, into the image's row. A bad image is
+ * recorded in the slot; it is not a failure. */
+MUST_CHECK enum status loader_decode(struct loader *l, struct sample_reader *reader,
+                                     const struct ticket *t, struct io_stats *stats);
+
+/* Records that a row is finished, with the status and statistics of its image. The caller holds the
+ * lock. */
+void loader_finish(struct loader *l, const struct ticket *t, enum status st,
+                   const struct io_stats *stats);
+
+/* --- files that wait for a device (loader_device.c) --- */
+
+MUST_CHECK enum status worker_files_open(struct loader *l, struct worker_files **out);
+void worker_files_close(struct worker_files *f); /* NULL is fine */
+
+/* The reader for the worker's next file. */
+struct sample_reader *worker_files_reader(const struct worker_files *f);
+
+/* Keeps the file that this reader has fetched for the device, if the device decodes such files.
+ * Returns whether it does; the row is then finished by worker_files_decode. */
+bool worker_files_keep(struct worker_files *f, const struct ticket *t,
+                       const struct io_stats *stats);
+
+/* Returns the number of files kept, and whether no more may be kept. */
+int worker_files_kept(const struct worker_files *f);
+bool worker_files_full(const struct worker_files *f);
+
+/* Decodes the kept files, by the CPU what the device does not decode, and finishes their rows. */
+void worker_files_decode(struct worker_files *f);
 
 /* Starts the threads of l->worker, which load images until the loader closes. */
 MUST_CHECK enum status loader_workers_start(struct loader *l);

@@ -1,6 +1,7 @@
 /* The loader's workers. A worker takes the next image of the epoch, if the slot of its batch is
  * free, and fills the image's row. It writes the pixels without the lock: no other worker writes
- * this row. */
+ * this row. Where a device decodes, a worker keeps some files and passes them to the device
+ * together, at the latest when there is no image to take; so it never waits with files in hand. */
 #include "input/loader_ring.h"
 
 #include "base/rng.h"
@@ -17,12 +18,6 @@ enum {
                      * 3.2 s in all */
     FIRST_WAIT_MS = 25,
     CLOSE_MS = 3000, /* time limit for stopping threads that wait for storage */
-};
-
-struct ticket {
-    struct slot *slot;
-    int row;
-    uint32_t sample;
 };
 
 /* Takes the next image, if its slot is free. The caller holds the lock. */
@@ -54,17 +49,14 @@ static bool worker_take(struct loader *l, struct ticket *t)
     return true;
 }
 
-/* Reads an image. Retries a failed read: storage may recover soon, and without the image the run
- * would not be reproducible. */
-static enum status read_patiently(struct worker *w, uint32_t sample, const struct rng *rng,
-                                  uint8_t *out, struct io_stats *stats)
+/* Reads an image's file. Retries a failed read: storage may recover soon, and without the image the
+ * run would not be reproducible. */
+static enum status fetch_patiently(struct loader *l, struct sample_reader *reader, uint32_t sample,
+                                   struct io_stats *stats)
 {
-    struct loader *l = w->loader;
     int waited_ms = 0;
     for (int i = 0, wait_ms = FIRST_WAIT_MS;; i++, wait_ms *= 2) {
-        struct rng own = *rng;
-        enum status st =
-            sample_read(w->reader, &l->sample, image_files_at(&l->files, sample), &own, out, stats);
+        enum status st = sample_fetch(reader, image_files_at(&l->files, sample), stats);
         if (st != STATUS_IO)
             return st;
         if (i + 1 == READ_TRIES || atomic_load(&l->closing))
@@ -82,34 +74,48 @@ static enum status read_patiently(struct worker *w, uint32_t sample, const struc
                        waited_ms * 1e-3);
 }
 
-/* Fills a row with its image. A bad image is recorded in the slot; it is not a failure. */
-static enum status worker_fill(struct worker *w, const struct ticket *t, struct io_stats *stats)
+/* Records a bad image, whose status is STATUS_DATA; passes on every other status. */
+static enum status settle(struct loader *l, const struct ticket *t, enum status st)
 {
-    struct loader *l = w->loader;
-    const struct dataset *data = l->config.data;
-    uint8_t *out = t->slot->batch.pixels + (size_t)t->row * l->image_bytes;
-    t->slot->batch.label[t->row] = dataset_label(data, t->sample);
-    t->slot->bad[t->row] = false;
-    if (l->noise) {
-        struct rng rng = rng_at(l->config.seed, RNG_DUMMY, t->sample, 0);
-        memcpy(out, l->noise + rng_below(&rng, NOISE_OFFSETS), l->image_bytes);
-        return STATUS_OK;
-    }
-    struct rng rng = rng_at(l->config.seed, RNG_AUGMENT, (uint64_t)l->epoch, t->sample);
-    enum status st = read_patiently(w, t->sample, &rng, out, stats);
     if (st != STATUS_DATA)
         return st;
-    memset(out, GREY, l->image_bytes);
+    memset(loader_row(l, t), GREY, l->image_bytes);
     t->slot->batch.label[t->row] = -1;
     t->slot->bad[t->row] = true;
     snprintf(t->slot->reason[t->row], REASON_MAX, "%s", status_message());
     return STATUS_OK;
 }
 
-/* Records that a row is finished, with the status and statistics of its image. The caller holds the
- * lock. */
-static void worker_finish(struct loader *l, const struct ticket *t, enum status st,
-                          const struct io_stats *stats)
+enum status loader_decode(struct loader *l, struct sample_reader *reader, const struct ticket *t,
+                          struct io_stats *stats)
+{
+    struct rng rng = loader_rng(l, t);
+    return settle(l, t, sample_make(reader, &l->sample, &rng, loader_row(l, t), stats));
+}
+
+/* Fills a row with its image. *kept: the row is left to the device. */
+static enum status worker_fill(struct worker *w, const struct ticket *t, struct io_stats *stats,
+                               bool *kept)
+{
+    struct loader *l = w->loader;
+    t->slot->batch.label[t->row] = dataset_label(l->config.data, t->sample);
+    t->slot->bad[t->row] = false;
+    *kept = false;
+    if (l->noise) {
+        struct rng rng = rng_at(l->config.seed, RNG_DUMMY, t->sample, 0);
+        memcpy(loader_row(l, t), l->noise + rng_below(&rng, NOISE_OFFSETS), l->image_bytes);
+        return STATUS_OK;
+    }
+    struct sample_reader *reader = w->files ? worker_files_reader(w->files) : w->reader;
+    enum status st = fetch_patiently(l, reader, t->sample, stats);
+    if (st != STATUS_OK)
+        return settle(l, t, st);
+    *kept = w->files && worker_files_keep(w->files, t, stats);
+    return *kept ? STATUS_OK : loader_decode(l, reader, t, stats);
+}
+
+void loader_finish(struct loader *l, const struct ticket *t, enum status st,
+                   const struct io_stats *stats)
 {
     io_stats_add(&t->slot->batch.stats, stats);
     t->slot->batch.seen += sampler_mark(t->sample);
@@ -123,6 +129,20 @@ static void worker_finish(struct loader *l, const struct ticket *t, enum status 
         pthread_cond_signal(&l->ready);
 }
 
+/* Loads an image; the caller holds the lock, which is released meanwhile. */
+static void worker_load(struct worker *w, const struct ticket *t)
+{
+    struct io_stats stats = {0};
+    bool kept;
+    pthread_mutex_unlock(&w->loader->lock);
+    enum status st = worker_fill(w, t, &stats, &kept);
+    if (kept && worker_files_full(w->files))
+        worker_files_decode(w->files);
+    pthread_mutex_lock(&w->loader->lock);
+    if (!kept)
+        loader_finish(w->loader, t, st, &stats);
+}
+
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
@@ -130,15 +150,15 @@ static void *worker_main(void *arg)
     pthread_mutex_lock(&l->lock);
     while (!l->closing) {
         struct ticket t;
-        if (!worker_take(l, &t)) {
+        if (worker_take(l, &t)) {
+            worker_load(w, &t);
+        } else if (w->files && worker_files_kept(w->files) > 0) {
+            pthread_mutex_unlock(&l->lock);
+            worker_files_decode(w->files);
+            pthread_mutex_lock(&l->lock);
+        } else {
             pthread_cond_wait(&l->work, &l->lock);
-            continue;
         }
-        pthread_mutex_unlock(&l->lock);
-        struct io_stats stats = {0};
-        enum status st = worker_fill(w, &t, &stats);
-        pthread_mutex_lock(&l->lock);
-        worker_finish(l, &t, st, &stats);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -154,7 +174,8 @@ enum status loader_workers_start(struct loader *l)
     for (int i = 0; i < l->config.workers && st == STATUS_OK; i++) {
         struct worker *w = &l->worker[i];
         w->loader = l;
-        st = sample_reader_open(&w->reader);
+        st = l->config.decoder && !l->noise ? worker_files_open(l, &w->files)
+                                            : sample_reader_open(&w->reader);
         if (st != STATUS_OK)
             break;
         int error = pthread_create(&w->thread, NULL, worker_main, w);
@@ -184,8 +205,10 @@ bool loader_workers_stop(struct loader *l, bool patient)
         else if (w->started && pthread_timedjoin_np(w->thread, NULL, &end) != 0)
             stopped = false;
     }
-    for (int i = 0; stopped && l->worker && i < l->config.workers; i++)
+    for (int i = 0; stopped && l->worker && i < l->config.workers; i++) {
         sample_reader_close(l->worker[i].reader);
+        worker_files_close(l->worker[i].files);
+    }
     if (stopped)
         free(l->worker);
     return stopped;

@@ -96,7 +96,7 @@ static enum status no_memory(void)
     return status_fail(STATUS_OOM, "no memory to resize an image");
 }
 
-static enum status build_table(const struct resize_axis *a, bool flip, struct resize_table *t)
+enum status resize_table_fill(const struct resize_axis *a, bool flip, struct resize_table *t)
 {
     t->taps = (int)ceil(a->scale > 1 ? a->scale : 1) * 2 + 2; /* even, for loops over pairs */
     size_t outputs = (size_t)a->count;
@@ -213,8 +213,8 @@ enum status resizer_run(struct resizer *r, const struct resize_axis *x, const st
     if (left < at->x || right > at->x + at->w || top < at->y || bottom > at->y + at->h)
         return status_fail(STATUS_INVALID, "the decoded region lacks pixels that resizing needs");
     size_t used = (size_t)(right - left) * CHANNELS;
-    TRY(build_table(x, flip, &r->x));
-    TRY(build_table(y, false, &r->y));
+    TRY(resize_table_fill(x, flip, &r->x));
+    TRY(resize_table_fill(y, false, &r->y));
     TRY(spread_weights(r, x->count));
     TRY(reserve_line(r, used));
     const uint8_t *origin = src->pixels + (size_t)(left - at->x) * CHANNELS;

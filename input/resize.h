@@ -37,6 +37,11 @@ struct resize_table {
     size_t begin_capacity, count_capacity, weight_capacity; /* bytes */
 };
 
+/* Computes the weights of an axis; `flip` mirrors the order of the outputs. Reuses the table's
+ * memory. A zeroed table is empty; resizer_free frees the tables of a resizer. */
+MUST_CHECK enum status resize_table_fill(const struct resize_axis *a, bool flip,
+                                         struct resize_table *t);
+
 /* Tables and buffers of one thread, reused for every image. Zero it before first use. */
 struct resizer {
     bool plain; /* use no instructions that the processor may lack */

@@ -16,11 +16,15 @@
 
 #define FILE_MAX_BYTES (INT64_C(1) << 30)
 
+/* Memory for a device is slow to allocate: begin with more than most photographs need. */
+#define DEVICE_FILE_BYTES ((size_t)256 << 10)
+
 struct sample_reader {
     struct decoder *decoder;
     struct resizer resizer;
-    uint8_t *bytes;
-    size_t capacity;
+    const struct device_decoder *device; /* allocates `bytes`; NULL: malloc */
+    uint8_t *bytes;                      /* of the fetched file */
+    size_t size, capacity;
 };
 
 void io_stats_add(struct io_stats *sum, const struct io_stats *x)
@@ -28,15 +32,22 @@ void io_stats_add(struct io_stats *sum, const struct io_stats *x)
     sum->files += x->files;
     sum->bytes += x->bytes;
     sum->bad += x->bad;
+    sum->on_device += x->on_device;
     sum->read_ns += x->read_ns;
     sum->decode_ns += x->decode_ns;
 }
 
 enum status sample_reader_open(struct sample_reader **out)
 {
+    return sample_reader_open_for(NULL, out);
+}
+
+enum status sample_reader_open_for(const struct device_decoder *device, struct sample_reader **out)
+{
     *out = NULL;
     struct sample_reader *r;
     TRY(array_new(&r, 1));
+    r->device = device;
     enum status st = decoder_open(&r->decoder);
     if (st != STATUS_OK) {
         sample_reader_close(r);
@@ -46,22 +57,45 @@ enum status sample_reader_open(struct sample_reader **out)
     return STATUS_OK;
 }
 
+static void free_bytes(struct sample_reader *r)
+{
+    if (r->device)
+        r->device->free(r->device, r->bytes);
+    else
+        free(r->bytes);
+    r->bytes = NULL;
+    r->capacity = 0;
+}
+
 void sample_reader_close(struct sample_reader *r)
 {
     if (!r)
         return;
     decoder_close(r->decoder);
     resizer_free(&r->resizer);
-    free(r->bytes);
+    free_bytes(r);
     free(r);
+}
+
+static enum status reserve_device(struct sample_reader *r, size_t size)
+{
+    size_t capacity = DEVICE_FILE_BYTES;
+    while (capacity < size)
+        capacity *= 2;
+    void *mem;
+    TRY(r->device->alloc(r->device, capacity, &mem));
+    r->bytes = mem;
+    r->capacity = capacity;
+    return STATUS_OK;
 }
 
 static enum status reserve(struct sample_reader *r, size_t size)
 {
     if (size <= r->capacity)
         return STATUS_OK;
-    free(r->bytes);
-    r->capacity = 0;
+    free_bytes(r);
+    if (r->device)
+        return reserve_device(r, size);
     r->bytes = malloc(size);
     if (!r->bytes)
         return status_fail(STATUS_OOM, "no memory for a file of %zu bytes", size);
@@ -120,14 +154,20 @@ enum status sample_check(struct sample_reader *r, struct image_file file, struct
     return decoder_check(r->decoder);
 }
 
+static struct view choose_view(const struct sample_config *c, const struct image_info *info,
+                               struct rng *rng)
+{
+    return c->train ? view_train(&c->range, c->image_size, info->width, info->height, rng)
+                    : view_val(c->image_size, c->resize, info->width, info->height);
+}
+
 enum status sample_decode(struct sample_reader *r, const struct sample_config *c,
                           const uint8_t *bytes, size_t size, struct rng *rng,
                           struct sample_view *view)
 {
     struct image_info info;
     TRY(decoder_begin(r->decoder, bytes, size, &info));
-    struct view v = c->train ? view_train(&c->range, c->image_size, info.width, info.height, rng)
-                             : view_val(c->image_size, c->resize, info.width, info.height);
+    struct view v = choose_view(c, &info, rng);
     int shrink = view_shrink(&v);
     if (shrink > info.shrink_max)
         shrink = info.shrink_max;
@@ -145,30 +185,56 @@ enum status sample_resample(struct sample_reader *r, const struct sample_view *v
     return resizer_run(&r->resizer, &v->x, &v->y, v->flip, &v->region, out);
 }
 
-static enum status decode_view(struct sample_reader *r, const struct sample_config *c,
-                               const uint8_t *bytes, size_t size, struct rng *rng, uint8_t *out)
+enum status sample_fetch(struct sample_reader *r, struct image_file file, struct io_stats *stats)
+{
+    const uint8_t *bytes = NULL;
+    uint64_t start = clock_ns();
+    r->size = 0;
+    enum status st = sample_load(r, file, &bytes, &r->size);
+    stats->read_ns += (int64_t)(clock_ns() - start);
+    stats->files += st == STATUS_OK;
+    stats->bytes += st == STATUS_OK ? (int64_t)r->size : 0;
+    stats->bad += st == STATUS_DATA;
+    return st;
+}
+
+enum status sample_make(struct sample_reader *r, const struct sample_config *config,
+                        struct rng *rng, uint8_t *out, struct io_stats *stats)
 {
     struct sample_view v;
-    TRY(sample_decode(r, c, bytes, size, rng, &v));
-    return sample_resample(r, &v, out);
+    uint64_t start = clock_ns();
+    enum status st = sample_decode(r, config, r->bytes, r->size, rng, &v);
+    if (st == STATUS_OK)
+        st = sample_resample(r, &v, out);
+    stats->decode_ns += (int64_t)(clock_ns() - start);
+    stats->bad += st == STATUS_DATA;
+    return st;
 }
 
 enum status sample_read(struct sample_reader *r, const struct sample_config *config,
                         struct image_file file, struct rng *rng, uint8_t *out,
                         struct io_stats *stats)
 {
-    const uint8_t *bytes = NULL;
-    size_t size = 0;
-    uint64_t start = clock_ns();
-    enum status st = sample_load(r, file, &bytes, &size);
-    uint64_t loaded = clock_ns();
-    stats->read_ns += (int64_t)(loaded - start);
-    if (st == STATUS_OK) {
-        stats->files++;
-        stats->bytes += (int64_t)size;
-        st = decode_view(r, config, bytes, size, rng, out);
-        stats->decode_ns += (int64_t)(clock_ns() - loaded);
-    }
-    stats->bad += st == STATUS_DATA;
-    return st;
+    TRY(sample_fetch(r, file, stats));
+    return sample_make(r, config, rng, out, stats);
+}
+
+enum status sample_describe(struct sample_reader *r, const struct sample_config *config,
+                            struct rng *rng, struct device_picture *picture)
+{
+    struct image_info info;
+    TRY(decoder_begin(r->decoder, r->bytes, r->size, &info));
+    if (!info.baseline || (int64_t)info.width * info.height > DEVICE_MAX_PIXELS)
+        return status_fail(STATUS_UNSUPPORTED, "only the CPU decodes this picture");
+    struct view v = choose_view(config, &info, rng);
+    TRY(resize_table_fill(&v.x, v.flip, &r->resizer.x));
+    TRY(resize_table_fill(&v.y, false, &r->resizer.y));
+    *picture = (struct device_picture){.bytes = r->bytes,
+                                       .size = r->size,
+                                       .width = info.width,
+                                       .height = info.height,
+                                       .x = &r->resizer.x,
+                                       .y = &r->resizer.y,
+                                       .side = config->image_size};
+    return STATUS_OK;
 }

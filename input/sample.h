@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "input/augment.h"
+#include "input/device_decoder.h"
 #include "input/image_files.h"
 
 #include <stdbool.h>
@@ -16,9 +17,10 @@
 /* The cost of input, summed over images and threads. The times of threads that run in parallel are
  * added, so a sum may exceed the elapsed time. */
 struct io_stats {
-    int64_t files; /* images read: files, or parts of archives */
-    int64_t bytes; /* bytes of these files */
-    int64_t bad;   /* images that could not be decoded */
+    int64_t files;     /* images read: files, or parts of archives */
+    int64_t bytes;     /* bytes of these files */
+    int64_t bad;       /* images that could not be decoded */
+    int64_t on_device; /* images that a device decoded (device_decoder.h) */
     int64_t read_ns;
     int64_t decode_ns; /* decoding and resampling */
 };
@@ -37,6 +39,11 @@ struct sample_reader;
 MUST_CHECK enum status sample_reader_open(struct sample_reader **r);
 void sample_reader_close(struct sample_reader *r); /* NULL is fine */
 
+/* The same, with the bytes of files in memory that a device reads fast. The decoder must outlive
+ * the reader. */
+MUST_CHECK enum status sample_reader_open_for(const struct device_decoder *device,
+                                              struct sample_reader **r);
+
 /* Reads and decodes a whole image and discards it. Fails as sample_read does. After a failure,
  * *info and *bytes have the values that were read before the failure. If the header was not read,
  * info->width is 0. */
@@ -51,6 +58,20 @@ MUST_CHECK enum status sample_check(struct sample_reader *r, struct image_file f
 MUST_CHECK enum status sample_read(struct sample_reader *r, const struct sample_config *config,
                                    struct image_file file, struct rng *rng, uint8_t *out,
                                    struct io_stats *stats);
+
+/* The two halves of sample_read: reads the file into the reader's memory, and decodes it. They fail
+ * as sample_read does: the first with STATUS_IO, both with STATUS_DATA. */
+MUST_CHECK enum status sample_fetch(struct sample_reader *r, struct image_file file,
+                                    struct io_stats *stats);
+MUST_CHECK enum status sample_make(struct sample_reader *r, const struct sample_config *config,
+                                   struct rng *rng, uint8_t *out, struct io_stats *stats);
+
+/* Describes the view of the fetched file for a device: `rng` chooses the same crop and flip as in
+ * sample_make. Sets the picture's members but `out` and `done`; what they point to is the reader's,
+ * until its next call. STATUS_UNSUPPORTED for a file that only the CPU decodes, and STATUS_DATA for
+ * a damaged one. */
+MUST_CHECK enum status sample_describe(struct sample_reader *r, const struct sample_config *config,
+                                       struct rng *rng, struct device_picture *picture);
 
 /* The following functions are the steps of sample_read, so that each step can be measured. */
 

@@ -56,6 +56,7 @@ struct train_config {
     double join_timeout; /* time limit for all processes of an MPI job to start, seconds; no
                           * limit if this or comm_timeout is 0 */
     int workers;         /* number of loader threads */
+    bool decode;         /* true: the GPU decodes JPEG files; false: the CPU does */
     int classes;         /* number of classes if `dummy` is set; else the data set
                           * determines it */
     int image_size;
@@ -145,6 +146,7 @@ MUST_CHECK enum status train_config_check(const struct train_config *c);
 /* The settings that result from the flags, the data, the devices and the processes. */
 struct train_setting {
     enum train_mode mode;
+    bool decode; /* the GPU decodes JPEG files */
     int ranks;
     int devices; /* devices of each rank */
     int classes;

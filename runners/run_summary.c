@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "input/device_decoder.h"
 #include "results/noise.h"
 #include "results/ranks.h"
 #include "results/run.h"
@@ -43,6 +44,8 @@ void run_summary_begin(const struct session *s)
     fprintf(s->out,
             "%.1f MiB of parameters, gradients and momentum, %.1f MiB for the buffers of a step\n",
             (double)params / 1048576.0, (double)arena / 1048576.0);
+    if (s->decoder)
+        fprintf(s->out, "JPEG images are decoded by %s\n", s->decoder->name);
     /* Prints the injected faults, so that the run is not mistaken for a normal one. */
     size_t i;
     json_t *fault, *faults = inject_any(&s->inject) ? inject_json(&s->inject) : NULL;

@@ -28,9 +28,10 @@ struct session {
     struct device_list devices;
     struct dataset *train_data, *val_data;
     struct loader *train_loader, *val_loader;
-    struct device *device; /* device 0, which allocates the host memory of batches */
-    int64_t train_batches; /* batches of each rank in an epoch */
-    int64_t train_steps;   /* optimizer steps of an epoch */
+    struct device *device;          /* device 0, which allocates the host memory of batches */
+    struct device_decoder *decoder; /* --decode gpu: on device 0; NULL: the CPU decodes */
+    int64_t train_batches;          /* batches of each rank in an epoch */
+    int64_t train_steps;            /* optimizer steps of an epoch */
     struct graph *graph;
     struct nccl_port *nccl; /* NCCL, which connects GPUs; NULL: missing or not used */
     struct ladder ladder;   /* the rung that the run is on */

@@ -3,7 +3,9 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "base/text.h"
+#include "engine/gpu_decoder.h"
 #include "engine/gpu_group.h"
 #include "input/synth.h"
 #include "results/run.h"
@@ -64,6 +66,7 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
         .alloc = alloc_host,
         .free = free_host,
         .alloc_context = s->device,
+        .decoder = s->decoder,
     };
     return loader_open(&l, out);
 }
@@ -85,6 +88,22 @@ static enum status find_nccl(struct session *s)
     if (!gpu_group_is(&s->devices) || s->world.size * s->devices.n == 1)
         return STATUS_OK;
     return gpu_group_find(via, session_leads(s), &s->nccl);
+}
+
+/* Opens the decoder of --decode gpu. A GPU without it is no reason to end the run. */
+static enum status open_decoder(struct session *s)
+{
+    if (!s->config->decode)
+        return STATUS_OK;
+    if (!gpu_group_is(&s->devices))
+        return status_fail(STATUS_USAGE, "--decode gpu needs a GPU, not --devices %s",
+                           s->config->devices);
+    enum status st = s->config->dummy ? STATUS_OK : gpu_decoder_open(s->device, &s->decoder);
+    if (st != STATUS_UNSUPPORTED)
+        return st;
+    if (session_leads(s))
+        fprintf(stderr, "ampscale: warning: --decode gpu: %s; the CPU decodes\n", status_message());
+    return STATUS_OK;
 }
 
 static enum status open_loaders(struct session *s)
@@ -258,6 +277,7 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     s->load_began = load_read(&s->load);
     TRY(gpu_group_open_first(&s->devices, &s->world, threads_of(s), &s->device));
     TRY(find_nccl(s));
+    TRY(open_decoder(s));
     TRY(open_loaders(s));
     const struct dataset *data = s->val_data ? s->val_data : s->train_data;
     TRY(graph_build(c->arch, data->classes, c->image_size, &s->graph));
@@ -324,6 +344,8 @@ enum status session_close(struct session *s, enum status st)
                              * device, the wait ends early */
     loader_close(s->train_loader);
     loader_close(s->val_loader);
+    if (!stop_requested()) /* else a worker may still use it */
+        gpu_decoder_drop(s->decoder);
     engine_close(s->engine);
     comm_nccl_drop(s->nccl);
     device_close(s->device);

@@ -14,6 +14,7 @@ static struct train_setting setting_of(const struct session *s)
 {
     return (struct train_setting){
         .mode = s->mode,
+        .decode = s->decoder != NULL,
         .ranks = s->world.size,
         .devices = s->devices.n,
         .classes = s->graph->classes,

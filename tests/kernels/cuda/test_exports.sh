@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A module shows the program its backend, described GPUs and, where it has NCCL, its communicators, and takes nothing
-# from it but what the program exports.
+# A module shows the program its backend, described GPUs, the decoder of JPEG and, where it has NCCL, its
+# communicators, and takes nothing from it but what the program exports.
 # Arguments: the program, then modules. Skipped (77) without nm.
 set -euo pipefail
 program=$1
@@ -14,7 +14,7 @@ offered=$(nm -D --defined-only "$program" | awk '{ print $3 }' | sort -u)
 for module in "$@"; do
     used=$(nm -D --undefined-only "$module" | awk '{ print $2 }')
     shown=$(nm -D --defined-only "$module" | awk '{ print $3 }')
-    others=$(grep -vxE 'ampscale_cuda_(backend|described|nccl)' <<<"$shown" || true)
+    others=$(grep -vxE 'ampscale_cuda_(backend|described|nccl|nvjpeg)' <<<"$shown" || true)
     if [[ -n $others ]] || ! grep -qx ampscale_cuda_backend <<<"$shown"; then
         echo "FAILED: '$module' shows: $(paste -sd' ' <<<"$shown")"
         code=1

@@ -1,6 +1,6 @@
-/* A GPU that is not there: the functions of the CUDA runtime, of cuDNN and of cuBLASLt that
- * kernels/cuda calls, on the host's memory. The module that is tested consists of the product's own
- * sources; only what lies below the libraries' interfaces is made up.
+/* A GPU that is not there: the functions of the CUDA runtime, of cuDNN, of cuBLASLt and of nvJPEG
+ * that the module calls, on the host's memory. The module that is tested consists of the product's
+ * own sources; only what lies below the libraries' interfaces is made up.
  *
  * It is made to find mistakes rather than to be fast:
  * - Work is carried out as late as the rules allow: when its stream, or an event behind it, is
@@ -22,6 +22,7 @@
  * Volta's (sm_70), and cuDNN is 9.10.2; volta-cudnn: with a cuDNN that does not support it.
  * AMPSCALE_FAKE_MEMORY=GIB: of each device (1), which lies in the host's as far as it is used.
  * AMPSCALE_FAKE_DELAYS=SCALE: nothing large is computed, and takes time instead (delays.h).
+ * AMPSCALE_FAKE_NVJPEG=absent|no-engines|skips: what its decoder of JPEG lacks (nvjpeg.cpp).
  * AMPSCALE_FAKE_FAIL, AMPSCALE_FAKE_COUNT: calls that fail, and counts of calls (inject.h).
  * AMPSCALE_FAKE_FAULT=lost:GPU:FILE or flip:GPU:FILE damages the GPU once the file exists: it is
  * lost, and every call that needs it fails; or one bit changes of what its first allocation of 16

@@ -1,0 +1,371 @@
+/* A decoder of JPEG files (input/device_decoder.h) on the hardware engines of a GPU, through
+ * nvJPEG.
+ *
+ * The engines decode the whole pictures of a batch into device memory, which is filled with
+ * CU_UNWRITTEN before, since an engine may leave out a damaged picture and report success. A kernel
+ * resamples the pictures and says which have a last row. The outputs are copied to the host's
+ * memory, so that a batch may have rows from the GPU and from the CPU, and the rest of the program
+ * does not see which. At 224 pixels a side that is 0.15 MB an image on the bus in each direction.
+ */
+#include "base/array.h"
+#include "config.h"
+#include "engine/gpu_decoder.h"
+#include "engine/nvjpeg/library.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/resample.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLOURS = 3, ALIGN = 256 };
+
+struct decoder {
+    struct device_decoder base;
+    struct device *device;
+    struct nvjpeg_library lib;
+    struct nvjpegHandle *handle; /* threads may share it */
+    char name[160];
+};
+
+struct buffer {
+    unsigned char *at;
+    size_t size;
+};
+
+struct device_queue {
+    const struct decoder *decoder;
+    struct stream *stream;
+    struct event *over;
+    struct nvjpegJpegState *state;
+    struct nvjpegJpegStream *parser;
+    struct buffer host;   /* pinned: the pictures' descriptions and weights */
+    struct buffer copy;   /* the same in device memory */
+    struct buffer pixels; /* decoded pictures */
+    struct buffer out;    /* resampled pictures, then an int32_t for each: whether it was written */
+    int32_t written[DEVICE_FILES_MAX];
+    /* The pictures of a batch that the device gets. */
+    int n;
+    struct device_picture *picture[DEVICE_FILES_MAX];
+    const unsigned char *bytes[DEVICE_FILES_MAX];
+    size_t size[DEVICE_FILES_MAX];
+    struct nvjpeg_image image[DEVICE_FILES_MAX];
+};
+
+static const struct decoder *decoder_of(const struct device_decoder *d)
+{
+    return (const struct decoder *)d;
+}
+
+static enum status nvjpeg_fail(int code, const char *call)
+{
+    static const char *const words[] = {
+        [NVJPEG_BAD_JPEG] = "damaged file",
+        [NVJPEG_NOT_SUPPORTED] = "unsupported file",
+        [NVJPEG_EXECUTION_FAILED] = "execution failed",
+        [NVJPEG_ARCH_MISMATCH] = "this GPU lacks the hardware",
+    };
+    const char *why =
+        code > 0 && code < (int)(sizeof words / sizeof *words) && words[code] ? words[code] : "";
+    return status_fail(STATUS_LIBRARY, "%s: error %d of nvJPEG%s%s", call, code, *why ? ", " : "",
+                       why);
+}
+
+#define NVJPEG_TRY(call, name)                                                                     \
+    do {                                                                                           \
+        int code_ = (call);                                                                        \
+        if (code_ != NVJPEG_SUCCESS)                                                               \
+            return nvjpeg_fail(code_, name);                                                       \
+    } while (0)
+
+static size_t round_up(size_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* --- memory --- */
+
+static enum status decoder_alloc(const struct device_decoder *d, size_t bytes, void **mem)
+{
+    return cuda_alloc_host(decoder_of(d)->device, bytes, mem);
+}
+
+static void decoder_free(const struct device_decoder *d, void *mem)
+{
+    cuda_free_host(decoder_of(d)->device, mem);
+}
+
+/* Makes a buffer of the device, or of the host, at least `size` bytes large; its contents are
+ * lost. Grows by half at least, since allocating device memory makes the GPU wait. */
+static enum status reserve(struct device_queue *q, struct buffer *b, size_t size, bool host)
+{
+    struct device *dev = q->decoder->device;
+    if (size <= b->size)
+        return STATUS_OK;
+    size = size < b->size + b->size / 2 ? b->size + b->size / 2 : size;
+    (host ? cuda_free_host : cuda_free)(dev, b->at);
+    *b = (struct buffer){0};
+    void *mem;
+    TRY((host ? cuda_alloc_host : cuda_alloc)(dev, size, &mem));
+    *b = (struct buffer){mem, size};
+    return STATUS_OK;
+}
+
+/* --- a batch --- */
+
+/* Chooses the pictures that the kernel can resample. */
+static void choose_pictures(struct device_queue *q, struct device_picture *p, int n)
+{
+    q->n = 0;
+    for (int i = 0; i < n; i++) {
+        p[i].done = false;
+        if (p[i].x->taps >= CU_RESAMPLE_SPAN)
+            continue;
+        q->picture[q->n] = &p[i];
+        q->bytes[q->n] = p[i].bytes;
+        q->size[q->n++] = p[i].size;
+    }
+}
+
+static size_t weights_size(const struct resize_table *t, int side)
+{
+    return round_up((size_t)side * (2 * sizeof(int32_t) + (size_t)t->taps * sizeof(int16_t)));
+}
+
+/* Copies a table to q->host at `offset`; returns where it will lie in device memory. */
+static struct cu_weights put_weights(const struct device_queue *q, size_t offset,
+                                     const struct resize_table *t, int side)
+{
+    size_t part = (size_t)side * sizeof(int32_t);
+    unsigned char *to = q->host.at + offset, *at = q->copy.at + offset;
+    memcpy(to, t->begin, part);
+    memcpy(to + part, t->count, part);
+    memcpy(to + 2 * part, t->weight, (size_t)side * (size_t)t->taps * sizeof *t->weight);
+    return (struct cu_weights){t->taps, (int32_t *)at, (int32_t *)(at + part),
+                               (int16_t *)(at + 2 * part)};
+}
+
+static size_t out_size(int side)
+{
+    return (size_t)side * (size_t)side * COLOURS;
+}
+
+static size_t pitch_of(const struct device_picture *p)
+{
+    return round_up((size_t)p->width * COLOURS);
+}
+
+static enum status reserve_all(struct device_queue *q, int side, size_t *described)
+{
+    size_t pixels = 0;
+    *described = round_up((size_t)q->n * sizeof(struct cu_picture));
+    for (int i = 0; i < q->n; i++) {
+        const struct device_picture *p = q->picture[i];
+        *described += weights_size(p->x, side) + weights_size(p->y, side);
+        pixels += pitch_of(p) * (size_t)p->height;
+    }
+    TRY(reserve(q, &q->host, *described, true));
+    TRY(reserve(q, &q->copy, *described, false));
+    TRY(reserve(q, &q->pixels, pixels, false));
+    return reserve(q, &q->out,
+                   round_up((size_t)q->n * out_size(side)) + DEVICE_FILES_MAX * sizeof(int32_t),
+                   false);
+}
+
+/* Describes the pictures to nvJPEG and to the kernel. */
+static void describe_all(struct device_queue *q, int side)
+{
+    struct cu_picture *described = (struct cu_picture *)q->host.at;
+    size_t offset = round_up((size_t)q->n * sizeof *described), pixels = 0;
+    int32_t *written = (int32_t *)(q->out.at + round_up((size_t)q->n * out_size(side)));
+    for (int i = 0; i < q->n; i++) {
+        const struct device_picture *p = q->picture[i];
+        size_t pitch = pitch_of(p);
+        described[i] = (struct cu_picture){.rgb = q->pixels.at + pixels,
+                                           .pitch = (int64_t)pitch,
+                                           .width = p->width,
+                                           .height = p->height,
+                                           .out = q->out.at + (size_t)i * out_size(side),
+                                           .written = written + i};
+        q->image[i] = (struct nvjpeg_image){.channel = {q->pixels.at + pixels}, .pitch = {pitch}};
+        pixels += pitch * (size_t)p->height;
+        described[i].x = put_weights(q, offset, p->x, side);
+        offset += weights_size(p->x, side);
+        described[i].y = put_weights(q, offset, p->y, side);
+        offset += weights_size(p->y, side);
+    }
+}
+
+/* Enqueues the work of a batch. */
+static enum status enqueue(struct device_queue *q, int side, size_t described)
+{
+    const struct decoder *d = q->decoder;
+    const struct cu_picture *last = (struct cu_picture *)q->host.at + q->n - 1;
+    struct cu_queue queue;
+    TRY(cuda_queue(q->stream, &queue));
+    TRY(cuda_upload(q->stream, q->copy.at, q->host.at, described));
+    size_t used = (size_t)(last->rgb - q->pixels.at) + (size_t)last->pitch * (size_t)last->height;
+    TRY(cuda_check(cudaMemsetAsync(q->pixels.at, CU_UNWRITTEN, used, queue.stream),
+                   "fill %zu bytes", used));
+    NVJPEG_TRY(d->lib.begin(d->handle, q->state, q->n, 1, NVJPEG_RGBI),
+               "nvjpegDecodeBatchedInitialize");
+    NVJPEG_TRY(d->lib.decode(d->handle, q->state, q->bytes, q->size, q->image, queue.stream),
+               "nvjpegDecodeBatched");
+    TRY(cu_resample(&queue, side, q->n, (struct cu_picture *)q->copy.at));
+    for (int i = 0; i < q->n; i++)
+        TRY(cuda_download(q->stream, q->picture[i]->out, q->out.at + (size_t)i * out_size(side),
+                          out_size(side)));
+    return cuda_download(q->stream, q->written, q->out.at + round_up((size_t)q->n * out_size(side)),
+                         (size_t)q->n * sizeof *q->written);
+}
+
+/* Waits for the queue's stream. The thread sleeps: it may share its core with other workers.
+ * Invalid labels, of which the backend's own functions would speak here, belong to another thread.
+ */
+static enum status wait_for(struct device_queue *q)
+{
+    TRY(cuda_event_record(q->over, q->stream));
+    return cuda_check(cudaEventSynchronize(q->over->raw), "decode pictures");
+}
+
+static enum status queue_decode(struct device_queue *q, struct device_picture *p, int n)
+{
+    size_t described;
+    int side = p->side;
+    choose_pictures(q, p, n);
+    if (q->n == 0)
+        return STATUS_OK;
+    TRY(reserve_all(q, side, &described));
+    describe_all(q, side);
+    struct first_failure failure = {0};
+    first_failure_keep(&failure, enqueue(q, side, described));
+    first_failure_keep(&failure, wait_for(q)); /* also after a failure: the files are in use */
+    TRY(first_failure_return(&failure));
+    for (int i = 0; i < q->n; i++)
+        q->picture[i]->done = q->written[i] != 0;
+    return STATUS_OK;
+}
+
+/* --- queues --- */
+
+static bool queue_takes(struct device_queue *q, const uint8_t *bytes, size_t size)
+{
+    const struct decoder *d = q->decoder;
+    int unsupported = 1;
+    return cuda_enter(cuda_device_of(d->device)) == STATUS_OK &&
+           d->lib.parse(d->handle, bytes, size, 0, 0, q->parser) == NVJPEG_SUCCESS &&
+           d->lib.supported(d->handle, q->parser, &unsupported) == NVJPEG_SUCCESS &&
+           unsupported == 0;
+}
+
+static void queue_close(struct device_queue *q)
+{
+    if (!q)
+        return;
+    const struct decoder *d = q->decoder;
+    if (cudaSetDevice(d->device->index) == cudaSuccess) {
+        if (q->parser)
+            d->lib.parser_destroy(q->parser);
+        if (q->state)
+            d->lib.state_destroy(q->state);
+    }
+    cuda_event_close(q->over);
+    cuda_stream_close(q->stream);
+    cuda_free_host(d->device, q->host.at);
+    cuda_free(d->device, q->copy.at);
+    cuda_free(d->device, q->pixels.at);
+    cuda_free(d->device, q->out.at);
+    free(q);
+}
+
+static enum status open_parts(struct device_queue *q)
+{
+    const struct decoder *d = q->decoder;
+    TRY(cuda_stream_open(d->device, &q->stream));
+    TRY(cuda_event_open(d->device, &q->over));
+    NVJPEG_TRY(d->lib.state_create(d->handle, &q->state), "nvjpegJpegStateCreate");
+    NVJPEG_TRY(d->lib.parser_create(d->handle, &q->parser), "nvjpegJpegStreamCreate");
+    return STATUS_OK;
+}
+
+static enum status queue_open(const struct device_decoder *decoder, struct device_queue **out)
+{
+    struct device_queue *q;
+    *out = NULL;
+    TRY(array_new(&q, 1));
+    q->decoder = decoder_of(decoder);
+    enum status st = open_parts(q);
+    if (st != STATUS_OK) {
+        queue_close(q);
+        return st;
+    }
+    *out = q;
+    return STATUS_OK;
+}
+
+/* --- the decoder --- */
+
+static void decoder_drop(struct device_decoder *decoder)
+{
+    struct decoder *d = (struct decoder *)decoder;
+    if (d->handle && cudaSetDevice(d->device->index) == cudaSuccess)
+        d->lib.destroy(d->handle);
+    free(d);
+}
+
+/* Opens the library for the GPU's engines; without them it returns an error, or reports none. */
+static enum status open_engines(struct decoder *d)
+{
+    unsigned engines = 0, cores = 0;
+    int version[3] = {0};
+    int gpu = d->device->index;
+    TRY(nvjpeg_library_load(&d->lib));
+    TRY(cuda_enter(cuda_device_of(d->device)));
+    for (int i = 0; i < 3; i++)
+        NVJPEG_TRY(d->lib.get_property(i, &version[i]), "nvjpegGetProperty");
+    int code = d->lib.create(NVJPEG_HARDWARE, NULL, NULL, 0, &d->handle);
+    if (code == NVJPEG_SUCCESS && d->lib.hardware)
+        code = d->lib.hardware(d->handle, &engines, &cores);
+    if (code != NVJPEG_SUCCESS || (d->lib.hardware && engines == 0))
+        return status_fail(STATUS_UNSUPPORTED,
+                           "GPU %d, '%s', has no engines that decode JPEG, or its driver does not "
+                           "offer them (error %d of nvJPEG %d.%d.%d)",
+                           gpu, cuda_device_of(d->device)->name, code, version[0], version[1],
+                           version[2]);
+    int n = snprintf(d->name, sizeof d->name, "nvJPEG %d.%d.%d on GPU %d", version[0], version[1],
+                     version[2], gpu);
+    if (engines > 0)
+        snprintf(d->name + n, sizeof d->name - (size_t)n, ", JPEG engines: %u x %u", engines,
+                 cores);
+    return STATUS_OK;
+}
+
+nvjpeg_module_entry ampscale_cuda_nvjpeg;
+
+enum status ampscale_cuda_nvjpeg(unsigned abi, struct device *dev, struct device_decoder **out)
+{
+    static const struct device_decoder calls = {.alloc = decoder_alloc,
+                                                .free = decoder_free,
+                                                .open = queue_open,
+                                                .close = queue_close,
+                                                .takes = queue_takes,
+                                                .decode = queue_decode,
+                                                .drop = decoder_drop};
+    struct decoder *d;
+    *out = NULL;
+    if (abi != AMPSCALE_MODULE_ABI)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "the CUDA module was built for another version of this program");
+    TRY(array_new(&d, 1));
+    d->base = calls;
+    d->base.name = d->name;
+    d->device = dev;
+    enum status st = open_engines(d);
+    if (st != STATUS_OK) {
+        decoder_drop(&d->base);
+        return st;
+    }
+    *out = &d->base;
+    return STATUS_OK;
+}
