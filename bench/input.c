@@ -12,8 +12,8 @@
 static const double COLD_SHARE = 0.02;
 
 enum {
-    ROWS_PER_COUNT = 6
-}; /* four stages; the two that read files have two rows each, warm and
+    ROWS_PER_COUNT = 8
+}; /* five stages; the three that read files have two rows each, warm and
     * cold */
 
 /* --- printing --- */
@@ -55,6 +55,8 @@ static void input_columns(struct bench_table *t, const void *row)
     column_real(t, NULL, "p95 ms", 9, 3, 1e3, w->time.p95);
     column_int(t, NULL, "n", 5, w->time.n);
     column_real(t, "speedup", "speed-up", 8, 2, 1, speedup(r, w));
+    if (r->set->decoder)
+        column_int(t, "on_gpu", "on gpu", 7, w->on_device);
     column_int(t, "wrong", "#wrong", 6, w->wrong);
 }
 
@@ -63,6 +65,9 @@ static void input_print_head(const struct input_report *r, FILE *out)
     text_print(out, "%" PRId64 " images of %s, %.1f MB, to %d px; %d cores", r->set->data.n,
                r->config->data ? r->config->data : "a generated set", (double)r->set->bytes * 1e-6,
                r->config->options.image_size, r->cores);
+    if (r->config->device)
+        text_print(out, "JPEG engines of %s: %s", r->config->device,
+                   r->set->decoder ? r->set->decoder->name : r->set->no_decoder);
     if (r->cold)
         fputs("cold: the page cache is emptied of the files before each pass; what the disk keeps "
               "is not known\n\n",
@@ -103,11 +108,13 @@ static enum status measure_rows(const struct input_config *c, const struct input
     TRY(input_set_drop(r->set));
     TRY(input_set_cached(r->set, &r->cached));
     r->cold = r->cached <= COLD_SHARE;
-    bar_begin(c->options.timing.bar, (int64_t)c->n_threads * (INPUT_STAGES + (r->cold ? 2 : 0)));
+    int stages = set->decoder ? INPUT_STAGES : INPUT_GPU, cold_stages = set->decoder ? 3 : 2;
+    bar_begin(c->options.timing.bar,
+              (int64_t)c->n_threads * (stages + (r->cold ? cold_stages : 0)));
     for (int k = 0; k < c->n_threads; k++)
-        for (int stage = 0; stage < INPUT_STAGES; stage++)
+        for (int stage = 0; stage < stages; stage++)
             for (int cold = 1; cold >= 0; cold--) {
-                bool files = stage == INPUT_READ || stage == INPUT_LOADER;
+                bool files = stage == INPUT_READ || input_stage_loads((enum input_stage)stage);
                 if (cold && (!files || !r->cold))
                     continue;
                 TRY(input_measure(c, set, (enum input_stage)stage, cold == 1, c->threads[k],

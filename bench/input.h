@@ -7,11 +7,14 @@
  *               that the next stage needs
  *     resample  decoded pixels to the network's resolution, with crop and flip
  *     loader    an epoch of the training loader: all three, shuffled, in batches; warm and cold
+ *     gpu       the same, decoded by a GPU's JPEG engines (train --decode gpu)
  *
  * A sample is the time of a pass over all images of the set, the same images at every stage. After
  * the samples of a row, the results of one more pass are checked by checksums. The bytes must equal
  * those of the files, read by another function. The pixels must equal those that one thread decodes
- * by sample_read. The images of the loader must come in the order of the epoch, each of them once.
+ * by sample_read; those of a GPU, which interpolates colours in another way, may differ by a few
+ * grey levels in the mean of an image. The images of the loader must come in the order of the
+ * epoch, each of them once.
  *
  * Cold means not in the page cache: before each pass, the files are synced and dropped from the
  * page cache (posix_fadvise). If the system keeps more than a small share of them, there are no
@@ -34,6 +37,7 @@ struct input_config {
     int size;         /* typical side of generated images, pixels (synth.h) */
     int n_threads;    /* number of entries in `threads`; 0: one measurement, with all cores */
     int threads[INPUT_THREADS_MAX];
+    const char *device; /* "cuda:0": also measures the loader with this GPU's decoder; NULL: none */
 };
 
 /* --- the images (input_set.c) --- */
@@ -49,12 +53,15 @@ struct input_image {
 
 struct input_set {
     struct sample_config sample;
-    struct dataset *all;       /* the whole set */
-    struct dataset data;       /* the images that are used */
-    struct temporary_dir made; /* the generated folder, if any */
-    struct image_files files;  /* of data */
-    int64_t bytes;             /* of the files */
-    struct input_image *image; /* (data.n) */
+    struct dataset *all;            /* the whole set */
+    struct dataset data;            /* the images that are used */
+    struct temporary_dir made;      /* the generated folder, if any */
+    struct image_files files;       /* of data */
+    int64_t bytes;                  /* of the files */
+    struct input_image *image;      /* (data.n) */
+    struct device *device;          /* the GPU; NULL: none */
+    struct device_decoder *decoder; /* of the GPU; NULL: none */
+    char no_decoder[512];           /* why there is none */
 };
 
 /* Finds or generates the images and computes their checksums; STATUS_DATA if an image is bad. If it
@@ -77,7 +84,14 @@ MUST_CHECK enum status input_set_cached(const struct input_set *set, double *sha
 
 /* --- stages (input_stage.c) --- */
 
-enum input_stage { INPUT_READ, INPUT_DECODE, INPUT_RESAMPLE, INPUT_LOADER, INPUT_STAGES };
+enum input_stage {
+    INPUT_READ,
+    INPUT_DECODE,
+    INPUT_RESAMPLE,
+    INPUT_LOADER,
+    INPUT_GPU, /* the loader with a GPU's decoder */
+    INPUT_STAGES
+};
 const char *input_stage_str(enum input_stage stage);
 
 struct input_row {
@@ -87,8 +101,15 @@ struct input_row {
     bool cold;  /* the files are not in the page cache */
     int64_t images, bytes;
     struct harness_result time; /* time of a pass */
+    int64_t on_device;          /* number of images of the checked pass that the GPU decoded */
     int64_t wrong;              /* number of images with a wrong result */
 };
+
+/* Returns whether a stage is an epoch of the loader. */
+static inline bool input_stage_loads(enum input_stage stage)
+{
+    return stage == INPUT_LOADER || stage == INPUT_GPU;
+}
 
 /* Measures and checks a stage. Wrong results are not a failure here: the row counts them. */
 MUST_CHECK enum status input_measure(const struct input_config *c, const struct input_set *set,

@@ -5,7 +5,9 @@
 #include "base/array.h"
 #include "base/host.h"
 #include "base/stop.h"
+#include "engine/gpu_decoder.h"
 #include "input/synth.h"
+#include "kernels/backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -122,11 +124,24 @@ static enum status input_set_learn(struct input_set *set)
     return st;
 }
 
+/* Opens the GPU and its decoder, if there is one. */
+static enum status open_decoder(const char *device, struct input_set *set)
+{
+    if (!device)
+        return STATUS_OK;
+    TRY(device_open(device, 1, &set->device));
+    enum status st = gpu_decoder_open(set->device, &set->decoder);
+    if (st == STATUS_UNSUPPORTED)
+        snprintf(set->no_decoder, sizeof set->no_decoder, "none: %s", status_message());
+    return st == STATUS_UNSUPPORTED ? STATUS_OK : st;
+}
+
 enum status input_set_open(const struct input_config *c, struct input_set *set)
 {
     *set = (struct input_set){.sample = {.train = true,
                                          .image_size = c->options.image_size,
                                          .range = {0.08f, 1, 3.0f / 4, 4.0f / 3}}};
+    TRY(open_decoder(c->device, set));
     if (!c->data)
         TRY(make_set(c, set));
     TRY(dataset_open(c->data ? c->data : set->made.path, "train", &set->all));
@@ -152,6 +167,8 @@ enum status input_set_close(struct input_set *set)
         free(set->image[i].pixels);
     }
     free(set->image);
+    gpu_decoder_drop(set->decoder);
+    device_close(set->device);
     free(set->data.sample);
     image_files_close(&set->files);
     dataset_free(set->all);

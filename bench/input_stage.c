@@ -7,15 +7,19 @@
 #include "base/thread_pool.h"
 #include "input/loader.h"
 #include "input/sampler.h"
+#include "kernels/backend.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { PREFETCH = 2 };
+enum {
+    PREFETCH = 2,
+    GPU_LEVELS = 8, /* grey levels by which an image from a GPU may differ in the mean */
+};
 
 const char *input_stage_str(enum input_stage stage)
 {
-    static const char *const names[INPUT_STAGES] = {"read", "decode", "resample", "loader"};
+    static const char *const names[INPUT_STAGES] = {"read", "decode", "resample", "loader", "gpu"};
     return names[stage];
 }
 
@@ -36,6 +40,7 @@ struct passes {
     struct loader *loader;
     bool checks; /* results are checked */
     atomic_llong next, wrong;
+    int64_t on_device;
 };
 
 /* --- a stage by itself --- */
@@ -85,6 +90,25 @@ static enum status take_part(void *context, int member)
 
 /* --- the loader --- */
 
+/* Sets *right to whether `pixels` are those of image i. */
+static enum status check_pixels(struct passes *p, int64_t i, const uint8_t *pixels, bool *right)
+{
+    const struct input_image *image = &p->set->image[i];
+    struct rng rng = input_rng(i);
+    struct sample_view view;
+    *right = input_sum(pixels, p->image_bytes) == image->pixels_sum;
+    if (*right || p->stage != INPUT_GPU)
+        return STATUS_OK;
+    struct hand *h = &p->hand[0];
+    int64_t sum = 0;
+    TRY(sample_decode(h->reader, &p->set->sample, image->bytes, image->size, &rng, &view));
+    TRY(sample_resample(h->reader, &view, h->pixels));
+    for (size_t k = 0; k < p->image_bytes; k++)
+        sum += abs(pixels[k] - h->pixels[k]);
+    *right = sum <= (int64_t)p->image_bytes * GPU_LEVELS;
+    return STATUS_OK;
+}
+
 /* Compares each image from the loader with the image at the same position in the order of the
  * epoch. Counts each image that is missing, repeated or different as wrong. */
 static enum status check_epoch(struct passes *p)
@@ -105,10 +129,12 @@ static enum status check_epoch(struct passes *p)
             break;
         for (int row = 0; row < b->count && place < n; row++, place++) {
             uint32_t i = order[place];
-            const uint8_t *pixels = b->pixels + (size_t)row * p->image_bytes;
-            right += !seen[i] && input_sum(pixels, p->image_bytes) == p->set->image[i].pixels_sum;
+            bool same;
+            CHECK(check_pixels(p, i, b->pixels + (size_t)row * p->image_bytes, &same));
+            right += !seen[i] && same;
             seen[i] = true;
         }
+        p->on_device += b->stats.on_device;
         loader_release(p->loader, b);
     }
     atomic_store(&p->wrong, n - right);
@@ -135,7 +161,7 @@ static enum status run_epoch(struct passes *p)
 
 static enum status run_pass(struct passes *p)
 {
-    if (p->stage == INPUT_LOADER)
+    if (input_stage_loads(p->stage))
         return p->checks ? check_epoch(p) : run_epoch(p);
     atomic_store(&p->next, 0);
     return thread_pool_run(p->pool, take_part, p);
@@ -162,24 +188,41 @@ static enum status pass_check(struct passes *p, int64_t *wrong)
     return STATUS_OK;
 }
 
+static enum status alloc_host(void *context, size_t bytes, void **mem)
+{
+    struct device *dev = context;
+    return dev->backend->alloc_host(dev, bytes, mem);
+}
+
+static void free_host(void *context, void *mem)
+{
+    struct device *dev = context;
+    dev->backend->free_host(dev, mem);
+}
+
 static enum status open_loader(const struct input_config *c, struct passes *p)
 {
     int64_t n = p->set->data.n;
+    bool gpu = p->stage == INPUT_GPU;
     const struct loader_config l = {.data = &p->set->data,
                                     .train = true,
                                     .image_size = c->options.image_size,
                                     .batch = c->options.batch < n ? c->options.batch : (int)n,
                                     .workers = p->threads,
                                     .prefetch = PREFETCH,
-                                    .world = 1};
+                                    .world = 1,
+                                    .alloc = gpu ? alloc_host : NULL,
+                                    .free = gpu ? free_host : NULL,
+                                    .alloc_context = p->set->device,
+                                    .decoder = gpu ? p->set->decoder : NULL};
     return loader_open(&l, &p->loader);
 }
 
 static enum status passes_open(const struct input_config *c, struct passes *p)
 {
     p->image_bytes = 3 * (size_t)c->options.image_size * (size_t)c->options.image_size;
-    if (p->stage == INPUT_LOADER)
-        return open_loader(c, p);
+    if (input_stage_loads(p->stage))
+        TRY(open_loader(c, p));
     TRY(array_new(&p->hand, p->threads));
     for (int i = 0; i < p->threads; i++) {
         TRY(array_new(&p->hand[i].pixels, p->image_bytes));
@@ -206,13 +249,14 @@ enum status input_measure(const struct input_config *c, const struct input_set *
     enum status st;
     *row = (struct input_row){.stage = stage,
                               .threads = threads,
-                              .files = stage == INPUT_READ || stage == INPUT_LOADER,
+                              .files = stage == INPUT_READ || input_stage_loads(stage),
                               .cold = cold,
                               .images = set->data.n,
                               .bytes = set->bytes};
     CHECK(passes_open(c, &p));
     CHECK(harness_run(&c->options.timing, pass_sample, &p, &row->time));
     CHECK(pass_check(&p, &row->wrong));
+    row->on_device = p.on_device;
 done:
     passes_close(&p);
     return st;

@@ -31,6 +31,8 @@ static const struct setting input_settings[] = {
      AS_INTEGER(options.batch, 1, BENCH_BATCH_MAX)},
     {"threads", 0, "N,...", NULL, "Numbers of threads, one row for each (default: all cores)",
      PARTS_TAKEN_BY(take_thread, n_threads)},
+    {"devices", 0, "cuda:N", NULL,
+     "Also measure the loader with this GPU's JPEG engines (default: none)", AS_TEXT(device)},
     BENCH_JSON_ROW,
     BENCH_QUIET_ROW,
     {0},

@@ -32,8 +32,8 @@ static int64_t wrong_of(const struct input_config *c, const struct input_set *se
 static void assert_wrong(const struct input_config *c, const struct input_set *set, int64_t read,
                          int64_t decode, int64_t resample, int64_t loader)
 {
-    const int64_t want[INPUT_STAGES] = {read, decode, resample, loader};
-    for (int stage = 0; stage < INPUT_STAGES; stage++)
+    const int64_t want[INPUT_GPU] = {read, decode, resample, loader};
+    for (int stage = 0; stage < INPUT_GPU; stage++)
         assert_int_equal(wrong_of(c, set, (enum input_stage)stage, 1 + stage % 2 * 2), want[stage]);
 }
 
