@@ -118,6 +118,10 @@ struct backend {
     enum status (*capture_launch)(struct graph_exec *g, struct stream *s);
     void (*capture_free)(struct graph_exec *g);
 
+    /* True: memory saved is worth a pass over it. Lowering then does not keep the result of a batch
+     * norm that only one convolution reads, and the backward pass computes it again. */
+    bool recomputes;
+
     /* Optional (NULL if no profiler records the device's kernels): see enum profile_call. */
     enum status (*profile)(struct stream *s, enum profile_call call);
 

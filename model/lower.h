@@ -45,7 +45,9 @@ struct layer {
     /* Batch norm: the node of such a residual's batch norm, whose input is Z. Z_AFFINE, Z_MEAN and
      * Z_INVSTD are that batch norm's values. NULL: Z itself is the residual. */
     const struct node *z_bn;
-    int users; /* batch norm: number of users of Y */
+    int users;       /* batch norm: number of users of Y */
+    bool recomputed; /* batch norm: the backward pass of Y's sole user, a convolution, computes Y
+                      * again */
 };
 
 /* The gradients of a value. There are at most two, because a third is immediately added to the

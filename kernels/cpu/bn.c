@@ -1,6 +1,6 @@
-/* Batch norm: forward in training and evaluation, and backward.
+/* Batch norm: forward in training and evaluation, forward again from statistics, and backward.
  *
- * All three have the same steps: sums over a panel's images, coefficients from the sums, and a pass
+ * All have the same steps: sums over a panel's images, coefficients from the sums, and a pass
  * that writes the results. Each image is summed in float over short runs, whose sums are added in
  * double; then the images' sums are added in order.
  *
@@ -200,7 +200,10 @@ enum status cpu_plan_bn_fwd(struct device *dev, const struct op_desc *desc, stru
 {
     struct op_desc d = *desc;
     TRY(take_all(&d));
-    return bn_plan_new(dev, &d, d.kind == OP_BN_FWD_TRAIN ? &bn_train_steps : &bn_eval_steps, plan);
+    const struct bn_steps *steps = d.kind == OP_BN_FWD_TRAIN ? &bn_train_steps
+                                   : d.kind == OP_BN_APPLY   ? &bn_apply_steps
+                                                             : &bn_eval_steps;
+    return bn_plan_new(dev, &d, steps, plan);
 }
 
 enum status cpu_plan_bn_bwd(struct device *dev, const struct op_desc *desc, struct op_plan **plan)

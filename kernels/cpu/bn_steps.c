@@ -138,7 +138,8 @@ static void forward_finish(const struct bn_run *r, int64_t panel)
         channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * k.mean);
         channel_put(r, ROLE_RVAR, c,
                     (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * k.squares / (k.count - 1.0));
-        set_affine(r, c, k.mean, invstd);
+        /* As stored, so that OP_BN_APPLY has the same coefficients. */
+        set_affine(r, c, mean_out[c], invstd_out[c]);
     }
 }
 
@@ -150,6 +151,15 @@ static void eval_finish(const struct bn_run *r, int64_t panel)
     for (int64_t c = first; c < end; c++)
         set_affine(r, c, channel_get(r, ROLE_RMEAN, c),
                    1.0 / sqrt(channel_get(r, ROLE_RVAR, c) + eps));
+}
+
+static void apply_finish(const struct bn_run *r, int64_t panel)
+{
+    const float *mean = r->arg[ROLE_MEAN], *invstd = r->arg[ROLE_INVSTD];
+    int64_t first, end;
+    bn_panel_channels(&r->plan->shape, panel, &first, &end);
+    for (int64_t c = first; c < end; c++)
+        set_affine(r, c, mean[c], invstd[c]);
 }
 
 static void forward_write(const struct bn_run *r, int64_t panel, int64_t image)
@@ -178,6 +188,11 @@ const struct bn_steps bn_train_steps = {
 
 const struct bn_steps bn_eval_steps = {
     .finish = eval_finish,
+    .write = forward_write,
+};
+
+const struct bn_steps bn_apply_steps = {
+    .finish = apply_finish,
     .write = forward_write,
 };
 

@@ -34,4 +34,4 @@ struct bn_steps {
     void (*finish)(const struct bn_run *r, int64_t panel);
     void (*write)(const struct bn_run *r, int64_t panel, int64_t image);
 };
-extern const struct bn_steps bn_train_steps, bn_eval_steps, bn_backward_steps;
+extern const struct bn_steps bn_train_steps, bn_eval_steps, bn_apply_steps, bn_backward_steps;

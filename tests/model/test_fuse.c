@@ -133,7 +133,8 @@ static void nothing_is_fused_without_need(void **state)
 }
 
 /* The CPU has masks and no other form. The result of the first batch norm, which only the pooling
- * reads, is then not kept for the backward pass. */
+ * reads, is then not kept for the backward pass; nor is that of the first batch norm of each block,
+ * which is computed again. */
 static void the_cpu_backend_takes_masks_alone(void **state)
 {
     static const struct program_config configs[] = {
@@ -141,7 +142,7 @@ static void the_cpu_backend_takes_masks_alone(void **state)
         {.batch = 2, .train = true, .std = {1, 1, 1}, .fuse = FUSE_ALL},
         {.batch = 2, .train = true, .std = {1, 1, 1}},
     };
-    enum { RELUS = 17 };
+    enum { RELUS = 17, BLOCKS = 8 };
     struct net_rig r;
     (void)state;
     net_rig_open(&r, "cpu", "resnet18", 10, 64, configs, 3);
@@ -150,6 +151,8 @@ static void the_cpu_backend_takes_masks_alone(void **state)
     for (int i = 1; i < 3; i++) {
         struct plan_counts c = plan_counts_of(r.net->program[i]);
         assert_int_equal(c.masks, RELUS);
+        assert_int_equal(c.n[OP_BN_APPLY], BLOCKS);
+        c.n[OP_BN_APPLY] = 0;
         assert_memory_equal(c.n, none.n, sizeof c.n);
         assert_true(c.arena < none.arena);
     }
