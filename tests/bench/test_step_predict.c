@@ -4,6 +4,7 @@
  *
  * Needs the CUDA module and a cuDNN that plans for descriptions; no GPU. */
 #include "bench/step_predict.h"
+#include "tests/kernels/cuda/plans/driver.h"
 #include "tests/kernels/group.h"
 #include "tests/sanitized.h"
 
@@ -337,5 +338,6 @@ int main(void)
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_every_shape_is_fused),
     };
+    compiler_keep();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
