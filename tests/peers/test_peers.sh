@@ -98,6 +98,35 @@ except PeerError:
     pass
 END
 
+# The study of accuracy trains what a record lacks, and refuses a record of another program.
+python3 - "$source_dir/tests/peers" <<'END' >out 2>&1 || fail "a study is continued wrongly: $(cat out)"
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import accuracy
+from common import Peers
+trained = []
+def run_side(peers, data, name, seed):
+    trained.append((name, seed))
+    return {"seed": seed, "top1": 90.0 + seed % 3, "loss": 1.0}
+accuracy.run_side = run_side
+peers = Peers("", ".", 1, False, 0.03)
+peers.call = lambda command: ""
+commit = ["a"]
+peers.about = lambda: {"peers": {}, "commit": commit[0], "cores": 1}
+assert len(accuracy.measure(peers, "study.json", 1, 1)["sides"]) == 6 and len(trained) == 6
+record = accuracy.measure(peers, "study.json", 3, 2)
+assert len(trained) == len(set(trained)) == 18, trained
+assert record == json.load(open("study.json"))
+assert all([r["seed"] for r in s["runs"]] == [1, 2, 3] for s in record["sides"])
+assert all(s["apart"]["equivalent"] for s in record["sides"][1:])
+commit[0] = "b"
+try:
+    accuracy.measure(peers, "study.json", 3, 1)
+    sys.exit("a record of another program was continued")
+except SystemExit as end:
+    assert end.code == 1
+END
+
 # What the report says of the records, and what their schemas do.
 expect 0 report --no-figures "$source_dir/tests/peers/records" -o peers.md
 for line in '### Beside other programs: peers' '### Accuracy beside PyTorch: peers-accuracy' \
