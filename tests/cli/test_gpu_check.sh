@@ -73,7 +73,10 @@ verdicts MISSING files
 
 # A pack runs by itself. A build with sanitizers is another matter: its size is none that is packed.
 if ! sanitized; then
-    "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 || fail "pack: $(<"$scratch/out")"
+    mkdir "$scratch/cuda" && cp -L "$(ldd "$program" | awk '$1 ~ /^libjansson/ { print $3 }')" "$scratch/cuda/libnvjpeg.so.13"
+    LD_LIBRARY_PATH=$scratch/cuda "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 ||
+        fail "pack: $(<"$scratch/out")"
+    [[ -e $scratch/pack/lib/libnvjpeg.so.13.gz ]] || fail "the pack lacks nvJPEG: $(<"$scratch/out")"
     [[ -x $scratch/pack/bin/ampscale && $(find "$scratch/pack/bin" -type f | wc -l) -le 2 ]] || fail "the pack holds $(find "$scratch/pack")"
     [[ -e $scratch/pack/lib/libjansson.so.4.gz && ! -e $scratch/pack/lib/libc.so.6.gz ]] || fail "the pack holds $(ls "$scratch/pack/lib")"
     "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack: $(<"$scratch/out")"
