@@ -229,17 +229,12 @@ static enum status check_bn_finalize(const struct op_desc *d)
     return a->sync || a->count > 1 ? STATUS_OK : too_few_values(d);
 }
 
-static enum status check_pool(const struct op_desc *d)
+/* Checks the windows of maximum pooling; an index below `indices` fits in INDEX. */
+static enum status check_windows(const struct op_desc *d, const struct pool_attr *a, int indices)
 {
     const struct tensor_desc *x = first_of(d, ROLE_X, ROLE_DX);
     const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
-    REQUIRE(x->ndim == 4 && y->ndim == 4);
-    REQUIRE(x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1]);
-    REQUIRE(all_shaped(d, BIT(DY2), y));
-    if (!op_in(d->kind, OPS_MAXPOOL))
-        return STATUS_OK;
-    const struct pool_attr *a = &d->attr.pool;
-    REQUIRE(a->kernel[0] * a->kernel[1] <= 256); /* a window index fits in a byte */
+    REQUIRE(a->kernel[0] * a->kernel[1] <= indices);
     for (int i = 0; i < 2; i++) {
         REQUIRE(a->kernel[i] >= 1 && a->stride[i] >= 1);
         REQUIRE(a->pad[i] >= 0 && 2 * a->pad[i] <= a->kernel[i]);
@@ -249,6 +244,28 @@ static enum status check_pool(const struct op_desc *d)
     REQUIRE(d->t[ROLE_INDEX].ndim == 0 || d->t[ROLE_INDEX].type == DTYPE_U8);
     REQUIRE(all_shaped(d, BIT(INDEX), y));
     return STATUS_OK;
+}
+
+static enum status check_pool(const struct op_desc *d)
+{
+    const struct tensor_desc *x = first_of(d, ROLE_X, ROLE_DX);
+    const struct tensor_desc *y = first_of(d, ROLE_Y, ROLE_DY);
+    REQUIRE(x->ndim == 4 && y->ndim == 4);
+    REQUIRE(x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1]);
+    REQUIRE(all_shaped(d, BIT(DY2), y));
+    return op_in(d->kind, OPS_MAXPOOL) ? check_windows(d, &d->attr.pool, 256) : STATUS_OK;
+}
+
+static enum status check_bn_pool(const struct op_desc *d)
+{
+    const struct tensor_desc *x = &d->t[ROLE_X], *y = first_of(d, ROLE_Y, ROLE_DY);
+    REQUIRE(x->ndim == 4 && d->attr.bn.eps > 0 && !d->attr.bn.sync);
+    REQUIRE(all_long(d, BN_CHANNELS | BIT(GAMMA) | BIT(BETA) | BIT(RMEAN) | BIT(RVAR), x->dim[1]));
+    if (d->kind == OP_BN_STATISTICS)
+        return x->dim[0] * x->dim[2] * x->dim[3] > 1 ? STATUS_OK : too_few_values(d);
+    REQUIRE(y->ndim == 4 && x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1]);
+    REQUIRE(all_shaped(d, BIT(DX), x) && all_shaped(d, BIT(DY2), y));
+    return check_windows(d, &d->attr.bn.pool, POOL_NO_INDEX);
 }
 
 static enum status check_linear(const struct op_desc *d)
@@ -418,6 +435,18 @@ static const struct kind {
                          {BIT(DY) | BIT(X) | BIT(EQ) | BIT(Z) | BIT(Z_EQ), BIT(DX) | BIT(DZ),
                           BIT(Z) | BIT(Z_EQ) | BIT(DZ)},
                          check_bn_bwd_apply},
+    [OP_BN_STATISTICS] = {"bn_statistics",
+                          {BIT(X) | BIT(RMEAN) | BIT(RVAR), BN_STATISTICS, 0},
+                          check_bn_pool},
+    [OP_BN_POOL_FWD] = {"bn_pool_fwd",
+                        {BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(MEAN) | BIT(INVSTD),
+                         BIT(Y) | BIT(INDEX), 0},
+                        check_bn_pool},
+    [OP_BN_POOL_BWD] = {"bn_pool_bwd",
+                        {BIT(DY) | BIT(DY2) | BIT(INDEX) | BIT(X) | BIT(GAMMA) | BIT(MEAN) |
+                             BIT(INVSTD),
+                         BIT(DX) | BIT(DGAMMA) | BIT(DBETA), BIT(DY2)},
+                        check_bn_pool},
     [OP_RELU_FWD] = {"relu_fwd", {BIT(X), BIT(Y), 0}, check_elementwise},
     [OP_RELU_BWD] = {"relu_bwd",
                      {BIT(DY) | BIT(DY2) | BIT(Y), BIT(DX), BIT(DY2)},

@@ -131,6 +131,25 @@ enum op_kind {
      * c with a, b, c from Z_EQ. DX or DZ, but not both, may be the memory of DY. */
     OP_BN_BWD_APPLY,
 
+    /* Training batch norm, ReLU and max pooling without the tensors between them: a network's first
+     * layers write the largest ones. Not available with attr.bn.sync.
+     *
+     * MEAN, INVSTD, RMEAN and RVAR from X, as in OP_BN_FWD_TRAIN. */
+    OP_BN_STATISTICS,
+    /* Y = max over the windows of attr.bn.pool of v, INDEX as in OP_MAXPOOL_FWD, where
+     *   v = relu((X - MEAN)*INVSTD*GAMMA + BETA), rounded to Y's precision.
+     * Since v is rounded before the comparison, Y is what OP_BN_APPLY and OP_MAXPOOL_FWD give, and
+     * so is INDEX, except that it is POOL_NO_INDEX where Y is not above 0: the ReLU then passes no
+     * gradient (nor does it for a NaN). A window has at most 255 elements. */
+    OP_BN_POOL_FWD,
+    /* Batch norm's gradient, from the gradients of the pooled tensor. d is 0 plus DY [+ DY2] of
+     * each window whose INDEX is the pixel, summed in row order of the windows and rounded to DX's
+     * precision:
+     *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
+     *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W of X
+     * OP_MAXPOOL_BWD and OP_BN_BWD would store d; here it is computed twice and not stored. */
+    OP_BN_POOL_BWD,
+
     /* Y = max(X, 0); Y may be the memory of X. A NaN stays a NaN, here and in batch norm, so that a
      * diverging run is detected; a library's ReLU within conv or linear may turn a NaN into 0. */
     OP_RELU_FWD,
@@ -249,6 +268,7 @@ enum op_kind {
 #define OPS_SCALE    (OP_SET(SCALE_SET) | OP_SET(SCALE_UPDATE))
 /* The kinds that sum values over all ranks if attr.bn.sync is set. */
 #define OPS_BN_SUMS (OP_SET(BN_FWD_TRAIN) | OP_SET(BN_FINALIZE) | OP_SET(BN_BWD))
+#define OPS_BN_POOL (OP_SET(BN_STATISTICS) | OP_SET(BN_POOL_FWD) | OP_SET(BN_POOL_BWD))
 #define OPS_CONV_FUSED                                                                             \
     (OP_SET(CONV_STATS_FWD) | OP_SET(CONV_APPLY_BWD_WEIGHTS) | OP_SET(CONV_BWD_DATA_BN))
 
@@ -354,18 +374,22 @@ struct bn_sync {
     void *context;
 };
 
-struct bn_attr {
-    float eps;
-    float momentum; /* PyTorch's meaning: the weight of the new value (0.1) */
-    bool relu;
-    const struct bn_sync *sync; /* must outlive the plan; NULL: statistics of this rank alone */
-    int64_t count;              /* OP_BN_FINALIZE: N*H*W of the summed tensor */
-};
-
 struct pool_attr {
     int kernel[2];
     int stride[2];
     int pad[2];
+};
+
+/* INDEX of OP_BN_POOL_FWD where no element of the window gets a gradient. */
+enum { POOL_NO_INDEX = 255 };
+
+struct bn_attr {
+    float eps;
+    float momentum;             /* PyTorch's meaning: the weight of the new value (0.1) */
+    bool relu;                  /* unused in OPS_BN_POOL, which always have a ReLU */
+    const struct bn_sync *sync; /* must outlive the plan; NULL: statistics of this rank alone */
+    int64_t count;              /* OP_BN_FINALIZE: N*H*W of the summed tensor */
+    struct pool_attr pool;      /* OP_BN_POOL_FWD, OP_BN_POOL_BWD */
 };
 
 struct grid_attr {

@@ -36,7 +36,9 @@ struct layer {
      * X and AFFINE instead of Y. MASK belongs to a batch norm's ReLU. The fused data gradient
      * writes EQ. */
     int value[ROLE_COUNT];
-    int dropout; /* number of the dropout layer */
+    const struct node *pool; /* batch norm: the max pooling fused with it, whose result is Y; NULL:
+                              * none */
+    int dropout;             /* number of the dropout layer */
     bool relu;
     bool joined; /* batch norm: the operation that computes Y's last data gradient also computes the
                   * backward sums */
@@ -119,6 +121,9 @@ struct tensor_desc lower_result_desc(const struct lowering *l, const struct node
 struct conv_attr lower_conv_attr(const struct node *n);
 struct pool_attr lower_pool_attr(const struct node *n);
 
+/* The description of INDEX for the result `y` of a max pooling. */
+struct tensor_desc lower_index_desc(struct tensor_desc y);
+
 /* The layer whose result is `value`; NULL for the input. */
 struct layer *lower_producer(const struct lowering *l, int value);
 
@@ -141,6 +146,11 @@ MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct laye
  * not stored: the block's last batch norm then applies both. */
 MUST_CHECK enum status fuse_shortcut(struct lowering *l, int i, const struct layer *layer,
                                      bool *yes);
+/* If the max pooling that reads the result of batch norm `layer` is fused with it (lower_pool.c),
+ * sets layer->pool, *last, which was the last node fused into the layer, to the pooling's node, and
+ * *y to the description of the pooled tensor. */
+MUST_CHECK enum status fuse_pool(struct lowering *l, struct layer *layer, int *last,
+                                 struct tensor_desc *y);
 /* Sets *yes to whether this batch norm's ReLU writes a mask. */
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
 

@@ -210,12 +210,27 @@ static enum status backward_bn_rest(struct lowering *l, const struct layer *laye
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
+/* Emits the backward pass of a batch norm whose result is pooled. */
+static enum status backward_bn_pool(struct lowering *l, const struct layer *layer)
+{
+    struct draft d = {.desc = {.kind = OP_BN_POOL_BWD, .attr.bn.eps = BN_EPS}};
+    int dx = lower_value(l, l->p->value[layer->x].desc, -1);
+    d.desc.attr.bn.pool = lower_pool_attr(layer->pool);
+    draft_layer(l, &d, layer, 0);
+    draft_arriving(l, &d, layer->value[ROLE_Y]);
+    draft_value(l, &d, ROLE_DX, dx);
+    TRY(lower_emit(l, PHASE_BACKWARD, layer->name, &d, -1));
+    return arrive(l, layer->name, layer->x, dx, false);
+}
+
 static enum status backward_bn(struct lowering *l, const struct layer *layer)
 {
     int y = layer->value[ROLE_Y], z = layer->value[ROLE_Z];
     const struct arriving *a = &l->grad[y];
     struct tensor_desc like = l->p->value[layer->x].desc;
     int reuse = a->shared[0] ? -1 : a->value[0];
+    if (layer->pool)
+        return backward_bn_pool(l, layer);
     if (layer->value[ROLE_EQ] >= 0)
         return backward_bn_rest(l, layer);
     struct draft d = {

@@ -176,8 +176,11 @@ static void keep_statistics(struct lowering *l, struct layer *layer)
 
 static struct bn_attr bn_attr(const struct lowering *l, const struct layer *layer)
 {
-    return (struct bn_attr){
+    struct bn_attr a = {
         .eps = BN_EPS, .momentum = BN_MOMENTUM, .relu = layer->relu, .sync = l->p->config.sync};
+    if (layer->pool)
+        a.pool = lower_pool_attr(layer->pool);
+    return a;
 }
 
 /* Emits the operation that computes the statistics from the convolution's sums. `affine` describes
@@ -201,10 +204,22 @@ static enum status emit_finalize(struct lowering *l, struct layer *layer, int su
 static enum status emit_bn(struct lowering *l, struct layer *layer, enum op_kind kind)
 {
     struct draft d = {.desc = {.kind = kind, .attr.bn = bn_attr(l, layer)}};
-    if (kind == OP_BN_FWD_TRAIN)
+    if (kind == OP_BN_FWD_TRAIN || kind == OP_BN_STATISTICS)
         keep_statistics(l, layer);
     draft_layer(l, &d, layer, 0);
     return lower_emit(l, PHASE_FORWARD, layer->name, &d, -1);
+}
+
+/* Emits batch norm and the max pooling that is fused with it. */
+static enum status emit_bn_pool(struct lowering *l, struct layer *layer, int sums)
+{
+    struct tensor_desc y = l->p->value[layer->value[ROLE_Y]].desc;
+    layer->value[ROLE_INDEX] = lower_value(l, lower_index_desc(y), -1);
+    if (sums >= 0)
+        TRY(emit_finalize(l, layer, sums, NULL));
+    else
+        TRY(emit_bn(l, layer, OP_BN_STATISTICS));
+    return emit_bn(l, layer, OP_BN_POOL_FWD);
 }
 
 /* Emits batch norm in training, fused as far as the device and the program's configuration
@@ -216,6 +231,8 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
     bool apply = false, mask = false;
     const struct tensor_desc narrow = fuse_affine_desc(l, layer->node->c);
     const struct tensor_desc wide = fuse_sums_desc(layer->node->c);
+    if (layer->pool)
+        return emit_bn_pool(l, layer, sums);
     if (sums >= 0)
         TRY(fuse_shortcut(l, last, layer, &layer->added));
     if (layer->added)
@@ -267,6 +284,8 @@ static enum status forward_bn(struct lowering *l, int i)
     struct tensor_desc like = l->p->value[layer.x].desc;
     if (add >= 0)
         TRY(take_residual(l, &layer, l->value_of[other]));
+    if (l->p->config.train)
+        TRY(fuse_pool(l, &layer, &last, &like));
     layer.value[ROLE_Y] = lower_value(l, like, -1);
     meet_params(l, n);
     if (l->p->config.train)
@@ -299,12 +318,8 @@ static enum status forward_maxpool(struct lowering *l, int i)
     struct tensor_desc y = lower_result_desc(l, n, l->p->value[layer.x].desc.layout);
     struct op_desc d = {.kind = OP_MAXPOOL_FWD, .attr.pool = lower_pool_attr(n)};
     layer.value[ROLE_Y] = lower_value(l, y, -1);
-    if (l->p->config.train) {
-        y.bytes = y.bytes / dtype_size(y.type) * dtype_size(DTYPE_U8);
-        y.type = DTYPE_U8;
-        y.rounds = DTYPE_F32;
-        layer.value[ROLE_INDEX] = lower_value(l, y, -1);
-    }
+    if (l->p->config.train)
+        layer.value[ROLE_INDEX] = lower_value(l, lower_index_desc(y), -1);
     return emit_layer(l, &layer, &d, i);
 }
 

@@ -121,7 +121,7 @@ enum status fuse_strided(struct lowering *l, const struct layer *layer, bool *ye
     const struct arriving *a = &l->grad[layer->x];
     *yes = false;
     if (!trial_allowed(l, FUSE_STATS) || n->kind != NODE_CONV || n->kernel != 1 || n->pad != 0 ||
-        n->stride == 1 || !bn || bn->kind != LAYER_BN || a->n != 1 || a->shared[0])
+        n->stride == 1 || !bn || bn->kind != LAYER_BN || bn->pool || a->n != 1 || a->shared[0])
         return STATUS_OK;
     struct chain c = {.layer = layer, .n = n, .bn = bn, .x = &l->p->value[bn->x].desc};
     return trial_decide(l, "strided", &c, add_strided, yes);

@@ -32,7 +32,8 @@ enum fuse {
     FUSE_AUTO, /* as `all`, but fuses only what the device measures as faster (struct fusion) */
     FUSE_NONE,
     /* The convolution before a batch norm computes the batch norm's sums, ReLUs write one-bit
-     * masks, and a strided projection's gradient is computed and added only where it is not 0. */
+     * masks, a strided projection's gradient is computed and added only where it is not 0, and a
+     * max pooling is fused with the batch norm and ReLU before it. */
     FUSE_STATS,
     FUSE_APPLY, /* the result of batch norm and ReLU between two convolutions is not stored, nor
                  * that of a shortcut's batch norm */
@@ -95,7 +96,8 @@ struct step_info {
 
 /* The decision of FUSE_AUTO on a chain of operations that the device could fuse. */
 struct fusion {
-    const char *form;    /* "stats", "apply", "shortcut", "join", "strided" or "mask"
+    const char *form;    /* "stats", "apply", "shortcut", "join", "strided", "pool" or
+                          * "mask"
                           * (model/lower.h) */
     const char *layer;   /* the convolution ("stats", "strided") or the batch norm */
     double fused, parts; /* seconds of the whole chain, fused and as parts; 0: not timed */

@@ -85,6 +85,8 @@ function print_row(i, name, alone, size, warps, blocks, begin, last) {
     blocks = blocks_of(regs["sm_90", kernel], shared[kernel], warps)
     if (index(columns, " " name " "))
         blocks = min(blocks, resident)
+    if (index(wide_kernels, " " name " "))
+        blocks = min(blocks, resident_wide)
     if (alone)
         blocks = 1
     loads = kib = ""

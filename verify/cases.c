@@ -27,8 +27,8 @@ static void append_attributes(char *out, size_t size, const struct op_desc *d)
                     a->pad[1], a->groups, a->relu ? " relu" : "");
     } else if (op_in(d->kind, OPS_BN)) {
         text_append(out, size, " %s", d->attr.bn.relu ? "relu" : "linear");
-    } else if (op_in(d->kind, OPS_MAXPOOL)) {
-        const struct pool_attr *a = &d->attr.pool;
+    } else if (op_in(d->kind, OPS_MAXPOOL | OPS_BN_POOL)) {
+        const struct pool_attr *a = op_in(d->kind, OPS_MAXPOOL) ? &d->attr.pool : &d->attr.bn.pool;
         text_append(out, size, " k%dx%d s%dx%d p%dx%d", a->kernel[0], a->kernel[1], a->stride[0],
                     a->stride[1], a->pad[0], a->pad[1]);
     } else if (d->kind == OP_ADD_STRIDED) {

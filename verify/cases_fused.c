@@ -30,8 +30,27 @@ static void add_two(struct case_list *list, const int s[4])
         add_types(list, describe_bn(form[i].kind, s[0], s[1], s[2], s[3], true, form[i].with));
 }
 
+/* The last windows are of two sizes, which no kernel needs to have. */
+static void add_pooled(struct case_list *list)
+{
+    static const struct pool_attr window[] = {
+        {{3, 3}, {2, 2}, {1, 1}}, {{2, 2}, {2, 2}, {0, 0}}, {{2, 3}, {1, 2}, {1, 0}}};
+    static const int size[][4] = {{2, 16, 7, 6}, {3, 8, 4, 5}, {2, 24, 37, 20}, {2, 13, 5, 5}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        for (size_t k = 0; k < sizeof window / sizeof *window; k++) {
+            const struct pool_attr *p = &window[k];
+            const int *s = size[i];
+            if (k == 0)
+                add_types(list, describe_bn_pool(OP_BN_STATISTICS, s[0], s[1], s[2], s[3], p, 0));
+            add_types(list, describe_bn_pool(OP_BN_POOL_FWD, s[0], s[1], s[2], s[3], p, 0));
+            add_types(list, describe_bn_pool(OP_BN_POOL_BWD, s[0], s[1], s[2], s[3], p, 0));
+            add_types(list, describe_bn_pool(OP_BN_POOL_BWD, s[0], s[1], s[2], s[3], p, WITH(DY2)));
+        }
+}
+
 void cases_fused(struct case_list *list)
 {
+    add_pooled(list);
     static const struct conv_shape shape[] = {
         {2, 16, 6, 5, 8, {3, 3}, {1, 1}, {1, 1}, 1},
         {2, 8, 7, 7, 16, {3, 3}, {2, 2}, {1, 1}, 1},

@@ -84,6 +84,17 @@ struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool r
     return d;
 }
 
+struct op_desc describe_bn_pool(enum op_kind kind, int n, int c, int h, int w,
+                                const struct pool_attr *attr, uint64_t with)
+{
+    int64_t oh = (h + 2 * attr->pad[0] - attr->kernel[0]) / attr->stride[0] + 1;
+    int64_t ow = (w + 2 * attr->pad[1] - attr->kernel[1]) / attr->stride[1] + 1;
+    struct op_desc d =
+        describe(kind, plain_4d(n, c, h, w), tensor_1d(DTYPE_F32, c), plain_4d(n, c, oh, ow), with);
+    d.attr.bn = (struct bn_attr){.eps = 1e-5f, .momentum = 0.1f, .pool = *attr};
+    return d;
+}
+
 struct op_desc describe_maxpool(enum op_kind kind, int n, int c, int h, int w,
                                 const struct pool_attr *attr, uint64_t with)
 {
@@ -176,7 +187,7 @@ bool layout_fits(const struct tensor_desc *t, enum layout layout)
 
 bool is_fused(const struct op_desc *d)
 {
-    return (d->kind >= OP_CONV_STATS_FWD && d->kind <= OP_BN_BWD_APPLY) || d->t[ROLE_MASK].ndim ||
+    return (d->kind >= OP_CONV_STATS_FWD && d->kind <= OP_BN_POOL_BWD) || d->t[ROLE_MASK].ndim ||
            d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z_GAMMA].ndim;
 }
 

@@ -30,6 +30,9 @@ struct op_desc describe_conv(enum op_kind kind, const struct conv_shape *s, uint
  * Y, or MASK if that is in `with`. */
 struct op_desc describe_bn(enum op_kind kind, int n, int c, int h, int w, bool relu, uint64_t with);
 
+/* Describes one of OPS_BN_POOL; n, c, h, w: shape of X. */
+struct op_desc describe_bn_pool(enum op_kind kind, int n, int c, int h, int w,
+                                const struct pool_attr *attr, uint64_t with);
 struct op_desc describe_maxpool(enum op_kind kind, int n, int c, int h, int w,
                                 const struct pool_attr *attr, uint64_t with);
 /* n, c, h, w: shape of Y. */

@@ -69,7 +69,7 @@ static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, s
 {
     const struct tensor_desc *x = &d->t[ROLE_X];
     int64_t n = tensor_count(x);
-    if (op_in(d->kind, OPS_BN))
+    if (op_in(d->kind, OPS_BN | OPS_BN_POOL))
         fill_bn_input(r, x, fill, o->p[ROLE_X]);
     else if (fill != FILL_TIES && (d->kind == OP_MAXPOOL_FWD || d->kind == OP_SOFTMAX_XENT))
         fill_grid(r, o->p[ROLE_X], n, 0.25, 4);
@@ -88,18 +88,19 @@ static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, s
 static enum status fill_from_forward(struct device *ref, const struct op_desc *d, uint64_t seed,
                                      struct operands *o)
 {
-    bool bn = d->kind == OP_BN_BWD;
+    bool bn = d->kind == OP_BN_BWD, pooled = d->kind == OP_BN_POOL_BWD;
     struct tensor_desc none = {0};
     struct op_desc forward =
-        bn ? describe(OP_BN_FWD_TRAIN, d->t[ROLE_X], d->t[ROLE_GAMMA], d->t[ROLE_X],
+        bn       ? describe(OP_BN_FWD_TRAIN, d->t[ROLE_X], d->t[ROLE_GAMMA], d->t[ROLE_X],
                       d->t[ROLE_DZ].ndim ? WITH(Z) : 0)
-           : describe(OP_MAXPOOL_FWD, d->t[ROLE_DX], none, d->t[ROLE_DY], WITH(INDEX));
+        : pooled ? describe(OP_BN_POOL_FWD, d->t[ROLE_X], d->t[ROLE_GAMMA], d->t[ROLE_DY], 0)
+                 : describe(OP_MAXPOOL_FWD, d->t[ROLE_DX], none, d->t[ROLE_DY], WITH(INDEX));
     forward.attr = d->attr;
     struct operands f;
     TRY(operands_new(&forward, &f));
     enum status st;
     CHECK(fill_operands(ref, &forward, FILL_RANDOM, seed, &f));
-    if (bn) {
+    if (bn || pooled) {
         memcpy(f.p[ROLE_X], o->p[ROLE_X], operand_bytes(d, ROLE_X));
         memcpy(f.p[ROLE_GAMMA], o->p[ROLE_GAMMA], operand_bytes(d, ROLE_GAMMA));
     }
@@ -184,7 +185,7 @@ static enum status fill_wide(struct device *ref, const struct op_desc *d, enum f
         else if (role != ROLE_INDEX)
             fill_uniform(&r, o->p[role], n, -1, 1);
     }
-    if (d->kind == OP_BN_BWD || d->kind == OP_MAXPOOL_BWD)
+    if (d->kind == OP_BN_BWD || d->kind == OP_BN_POOL_BWD || d->kind == OP_MAXPOOL_BWD)
         return fill_from_forward(ref, d, seed + 1, o);
     for (int64_t i = 0; d->kind == OP_RELU_BWD && i < operand_count(d, ROLE_Y); i++)
         operand_f32(o, ROLE_Y)[i] = fmaxf(operand_f32(o, ROLE_Y)[i], 0);

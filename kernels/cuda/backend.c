@@ -19,6 +19,7 @@ static const struct op_record records[] = {
     {OPS_BN | OP_SET(BN_APPLY), FLOATS, ANY_LAYOUT, cuda_plan_bn},
     {OP_SET(BN_FINALIZE), F32, ANY_LAYOUT, cuda_plan_bn_finalize},
     {OP_SET(BN_BWD_APPLY), FLOATS, ANY_LAYOUT, cuda_plan_bn_bwd_apply},
+    {OPS_BN_POOL, FLOATS, ANY_LAYOUT, cuda_plan_bn_pool},
     {OP_SET(RELU_FWD) | OP_SET(RELU_BWD) | OP_SET(ADD), FLOATS, ANY_LAYOUT, cuda_plan_elements},
     {OP_SET(ROUND), F32, ANY_LAYOUT, cuda_plan_elements},
     {OP_SET(ADD_STRIDED) | OPS_MAXPOOL, FLOATS, ANY_LAYOUT, cuda_plan_pool},

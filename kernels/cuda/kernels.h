@@ -173,6 +173,26 @@ MUST_CHECK enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_
 MUST_CHECK enum status cu_add_strided(const struct cu_queue *q, const struct cu_pool *p,
                                       const void *x, void *y);
 
+/* --- batch norm, ReLU and maximum pooling in one --- */
+
+/* Whether the functions below support the windows and the number of channels: 3x3 with stride 2 and
+ * padding 1, or 2x2 with stride 2, and a multiple of 8 channels. If not, they return
+ * STATUS_UNSUPPORTED. */
+bool cu_bn_pool_has(const struct cu_pool *p);
+
+/* OP_BN_POOL_FWD. Of `a` it uses x, mean, invstd, gamma, beta and y. `rounds`: the precision to
+ * which an f32 y is rounded. */
+MUST_CHECK enum status cu_bn_pool_fwd(const struct cu_queue *q, const struct cu_pool *p,
+                                      const struct cu_bn_apply *a, enum dtype rounds,
+                                      uint8_t *index);
+
+/* OP_BN_POOL_BWD. Of `a` it uses neither y nor mask nor dz; dz_rounds is the precision to which d
+ * is rounded if dx is f32. */
+size_t cu_bn_pool_workspace(const struct cu_pool *p);
+MUST_CHECK enum status cu_bn_pool_bwd(const struct cu_queue *q, const struct cu_pool *p,
+                                      const struct cu_bn_bwd *a, const uint8_t *index,
+                                      void *workspace);
+
 /* --- element by element, over n elements --- */
 
 MUST_CHECK enum status cu_relu_fwd(const struct cu_queue *q, enum dtype type, int64_t n,

@@ -20,11 +20,15 @@ static bool put_attributes(FILE *out, const struct op_desc *d)
     const uint64_t bn = OP_SET(BN_FWD_TRAIN) | OP_SET(BN_BWD) | OP_SET(BN_FINALIZE) |
                         OP_SET(BN_APPLY) | OP_SET(BN_BWD_APPLY);
     const struct conv_attr *conv = &d->attr.conv;
+    const struct pool_attr *pool = op_in(d->kind, OPS_MAXPOOL) ? &d->attr.pool : &d->attr.bn.pool;
     if (op_in(d->kind, OPS_CONV | OPS_CONV_FUSED))
         fprintf(out, " s%dx%d p%dx%d g%d relu%d", conv->stride[0], conv->stride[1], conv->pad[0],
                 conv->pad[1], conv->groups, conv->relu);
     else if (op_in(d->kind, bn))
         fprintf(out, " relu%d", d->attr.bn.relu);
+    else if (op_in(d->kind, OPS_MAXPOOL | OPS_BN_POOL))
+        fprintf(out, " k%dx%d s%dx%d p%dx%d", pool->kernel[0], pool->kernel[1], pool->stride[0],
+                pool->stride[1], pool->pad[0], pool->pad[1]);
     else if (d->kind == OP_ADD_STRIDED)
         fprintf(out, " s%dx%d", d->attr.grid.stride[0], d->attr.grid.stride[1]);
     else

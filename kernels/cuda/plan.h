@@ -77,6 +77,7 @@ op_planner cuda_plan_linear;
 op_planner cuda_plan_bn;
 op_planner cuda_plan_bn_finalize;
 op_planner cuda_plan_bn_bwd_apply;
+op_planner cuda_plan_bn_pool;
 op_planner cuda_plan_pool;
 op_planner cuda_plan_avgpool;
 op_planner cuda_plan_elements;

@@ -241,6 +241,14 @@ static const struct row {
     {OP_SET(BN_BWD_APPLY), "bn_bwd_lines", R(DY) | R(X) | R(Z) | R(EQ) | R(Z_EQ), R(DX) | R(DZ),
      two},
 
+    {OP_SET(BN_STATISTICS), "bn_sums", R(X), 0, NULL},
+    {OP_SET(BN_STATISTICS), "bn_combine", 0, STATISTICS, NULL},
+    {OP_SET(BN_POOL_FWD), "bn_pool_fwd", R(X) | PARAMETERS, R(Y) | R(INDEX), NULL},
+    {OP_SET(BN_POOL_BWD), "bn_pool_bwd_sums", R(DY) | R(DY2) | R(INDEX) | R(X) | R(MEAN), 0, NULL},
+    {OP_SET(BN_POOL_BWD), "bn_pool_bwd_combine", R(GAMMA) | R(MEAN) | R(INVSTD),
+     R(DGAMMA) | R(DBETA), NULL},
+    {OP_SET(BN_POOL_BWD), "bn_pool_bwd_apply", R(DY) | R(DY2) | R(INDEX) | R(X), R(DX), NULL},
+
     {OP_SET(RELU_FWD), "relu_fwd", R(X), R(Y), NULL},
     {OP_SET(RELU_BWD), "relu_bwd", R(DY) | R(DY2) | R(Y), R(DX), NULL},
     {OP_SET(ADD), "add", R(X) | R(Z), R(Y), NULL},
@@ -279,7 +287,9 @@ static const struct row {
 };
 
 /* The operations that end with cuda_round_written. */
-#define ROUNDED (BIAS_W | BN_ALL | OP_SET(BN_BWD) | OP_SET(BN_FINALIZE) | OP_SET(CONV_BWD_DATA_BN))
+#define ROUNDED                                                                                    \
+    (BIAS_W | BN_ALL | OP_SET(BN_BWD) | OP_SET(BN_FINALIZE) | OP_SET(CONV_BWD_DATA_BN) |           \
+     OP_SET(BN_STATISTICS) | OP_SET(BN_POOL_BWD))
 
 /* --- one plan --- */
 

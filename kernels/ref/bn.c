@@ -80,6 +80,14 @@ static void keep_statistics(const struct ref_args *a, int64_t c, struct moments 
     a->t[ROLE_RVAR][c] = (1 - m) * a->t[ROLE_RVAR][c] + m * unbiased;
 }
 
+void ref_bn_statistics(const struct ref_args *a)
+{
+    for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {
+        struct ref_channel ch = ref_channel_of(&a->d->t[ROLE_X], c);
+        keep_statistics(a, c, moments_of(a, &ch));
+    }
+}
+
 void ref_bn_fwd_train(const struct ref_args *a)
 {
     for (int64_t c = 0; c < a->d->t[ROLE_X].dim[1]; c++) {

@@ -15,10 +15,11 @@
 
 static const struct sgd_segment whole[] = {{0, 10, 0}};
 
+static const struct pool_attr pool = {{3, 3}, {2, 2}, {1, 1}};
+
 /* Sound descriptions of what is neither convolution nor batch norm. */
 static struct op_desc sound_rest(enum op_kind kind)
 {
-    static const struct pool_attr pool = {{3, 3}, {2, 2}, {1, 1}};
     struct tensor_desc like = plain_4d(2, 4, 3, 3);
     switch (kind) {
     case OP_MAXPOOL_FWD:
@@ -89,6 +90,11 @@ static struct op_desc sound(enum op_kind kind)
         return describe_bn(kind, 2, 4, 3, 3, true, WITH(Z));
     case OP_BN_BWD:
         return describe_bn(kind, 2, 4, 3, 3, true, WITH(DY2) | WITH(DZ) | WITH_BN_OF_Z);
+    case OP_BN_STATISTICS:
+    case OP_BN_POOL_FWD:
+        return describe_bn_pool(kind, 2, 4, 8, 8, &pool, 0);
+    case OP_BN_POOL_BWD:
+        return describe_bn_pool(kind, 2, 4, 8, 8, &pool, WITH(DY2));
     default:
         return sound_rest(kind);
     }
@@ -164,7 +170,8 @@ static void test_shapes_that_disagree(void **state)
         for (int r = 0; r < ROLE_COUNT; r++)
             for (int i = 0; i < sound((enum op_kind)kind).t[r].ndim; i++) {
                 struct op_desc d = sound((enum op_kind)kind);
-                bool free_size = (kind == OP_AVGPOOL_FWD || kind == OP_AVGPOOL_BWD) && i >= 2;
+                bool free_size = ((kind == OP_AVGPOOL_FWD || kind == OP_AVGPOOL_BWD) && i >= 2) ||
+                                 (kind == OP_BN_STATISTICS && r == ROLE_X && i != 1);
                 if (!free_size) {
                     d.t[r].dim[i] += 5;
                     assert_refused(&d, role_str((enum role)r));
@@ -243,6 +250,17 @@ static void test_attributes(void **state)
         REFUSE(maxpool[i], d.attr.pool.pad[1] = 2);
         REFUSE(maxpool[i], d.t[ROLE_INDEX].type = DTYPE_F32);
     }
+    static const struct bn_sync sync = {0};
+    static const enum op_kind pooled[] = {OP_BN_POOL_FWD, OP_BN_POOL_BWD};
+    for (int i = 0; i < 2; i++) {
+        REFUSE(pooled[i], d.attr.bn.eps = 0);
+        REFUSE(pooled[i], d.attr.bn.sync = &sync);
+        REFUSE(pooled[i], d.attr.bn.pool.kernel[0] = 0);
+        REFUSE(pooled[i], d.attr.bn.pool.stride[1] = 0);
+        REFUSE(pooled[i], d.attr.bn.pool.pad[1] = 2);
+        REFUSE(pooled[i], d.t[ROLE_INDEX].type = DTYPE_F32);
+    }
+    REFUSE(OP_BN_STATISTICS, d.t[ROLE_X].dim[0] = d.t[ROLE_X].dim[2] = d.t[ROLE_X].dim[3] = 1);
     REFUSE(OP_ADD_STRIDED, d.attr.grid.stride[0] = 0);
     REFUSE(OP_ADD_STRIDED, d.attr.grid.stride[1] = 2);
     REFUSE(OP_ADD_STRIDED, d.t[ROLE_Y].dim[1] = 5);

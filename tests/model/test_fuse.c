@@ -57,7 +57,14 @@ static struct plan_counts planned_counts(const char *arch, const char *precision
  * three normalised tensors the inner two, a sixth of what it keeps, or more. */
 static void levels_add_up(void **state)
 {
-    enum { CONVS = 53, BLOCKS = 16, RELUS = 1 + 3 * BLOCKS, STRIDED = 3, SHORTCUTS = 4 };
+    enum {
+        CONVS = 53,
+        BLOCKS = 16,
+        POOLED = 1,
+        RELUS = POOLED + 3 * BLOCKS,
+        STRIDED = 3,
+        SHORTCUTS = 4
+    };
     (void)state;
     struct plan_counts none = planned_counts("resnet50", "O2", FUSE_NONE, TRAIN);
     assert_int_equal(none.n[OP_CONV_FWD], CONVS);
@@ -70,26 +77,30 @@ static void levels_add_up(void **state)
     assert_int_equal(stats.n[OP_CONV_FWD], 0);
     assert_int_equal(stats.n[OP_CONV_STATS_FWD], CONVS);
     assert_int_equal(stats.n[OP_BN_FINALIZE], CONVS);
-    assert_int_equal(stats.n[OP_BN_APPLY], CONVS);
-    assert_int_equal(stats.n[OP_BN_BWD], CONVS);
-    assert_int_equal(stats.masks, RELUS);
+    assert_int_equal(stats.n[OP_BN_APPLY], CONVS - POOLED);
+    assert_int_equal(stats.n[OP_BN_BWD], CONVS - POOLED);
+    assert_int_equal(stats.n[OP_BN_POOL_FWD], POOLED);
+    assert_int_equal(stats.n[OP_BN_POOL_BWD], POOLED);
+    assert_int_equal(stats.n[OP_MAXPOOL_FWD] + stats.n[OP_MAXPOOL_BWD], 0);
+    assert_int_equal(stats.n[OP_BN_STATISTICS], 0); /* the convolution has the sums */
+    assert_int_equal(stats.masks, RELUS - POOLED);
     assert_int_equal(stats.n[OP_ADD_STRIDED], STRIDED);
 
     struct plan_counts apply = planned_counts("resnet50", "O2", FUSE_APPLY, TRAIN);
     assert_int_equal(apply.n[OP_BN_FINALIZE], CONVS);
-    assert_int_equal(apply.n[OP_BN_APPLY], CONVS - 2 * BLOCKS - SHORTCUTS);
-    assert_int_equal(apply.n[OP_BN_BWD], CONVS - 2 * BLOCKS - SHORTCUTS);
+    assert_int_equal(apply.n[OP_BN_APPLY], CONVS - 2 * BLOCKS - SHORTCUTS - POOLED);
+    assert_int_equal(apply.n[OP_BN_BWD], CONVS - 2 * BLOCKS - SHORTCUTS - POOLED);
     assert_int_equal(apply.shortcuts, 2 * SHORTCUTS); /* forward and backward */
     assert_int_equal(apply.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
     assert_int_equal(apply.n[OP_CONV_BWD_DATA_BN], 2 * BLOCKS);
     assert_int_equal(apply.n[OP_BN_BWD_APPLY], 2 * BLOCKS);
-    assert_int_equal(apply.masks, RELUS - 2 * BLOCKS);
+    assert_int_equal(apply.masks, RELUS - 2 * BLOCKS - POOLED);
     assert_true(apply.arena * 6 < none.arena * 5);
 
     struct plan_counts all = planned_counts("resnet50", "O2", FUSE_ALL, TRAIN);
     assert_int_equal(all.n[OP_CONV_APPLY_BWD_WEIGHTS], 2 * BLOCKS);
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3 * BLOCKS - 1);
-    assert_int_equal(all.masks, RELUS - 3 * BLOCKS + 1);
+    assert_int_equal(all.masks, RELUS - 3 * BLOCKS + 1 - POOLED);
     assert_int_equal(all.shortcuts, 2 * SHORTCUTS);
     assert_int_equal(all.joined_shortcuts, SHORTCUTS);
     assert_int_equal(all.n[OP_ADD_STRIDED], 0); /* a fused gradient takes the other as it is */
@@ -130,6 +141,8 @@ static void nothing_is_fused_without_need(void **state)
     all = planned_counts("vgg11_bn", "fp32", FUSE_ALL, TRAIN);
     assert_int_equal(all.n[OP_CONV_STATS_FWD], 0);
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* where no pooling comes between */
+    assert_int_equal(all.n[OP_BN_POOL_FWD], 5);
+    assert_int_equal(all.n[OP_BN_STATISTICS], 5);
 }
 
 /* The CPU has masks and no other form. The result of the first batch norm, which only the pooling
@@ -264,6 +277,11 @@ static void the_clock_decides(void **state)
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
+
+    assert_int_equal(c.n[OP_BN_POOL_FWD], 1); /* two for four */
+    price[OP_BN_POOL_BWD] = 3;
+    assert_int_equal(priced_counts().n[OP_BN_POOL_FWD], 0);
+    assert_int_equal(priced_counts().n[OP_MAXPOOL_FWD], 1);
 
     price[OP_BN_FINALIZE] = 0; /* unknown */
     assert_int_equal(priced_counts().n[OP_CONV_STATS_FWD], 0);
