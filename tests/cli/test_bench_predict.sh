@@ -45,7 +45,7 @@ fi
 grep -q '^Predicted, not measured: resnet18, 224 px, batch 16, amp, fuse auto on NVIDIA H200 (described)' out ||
     fail "the heading: $(head -n 1 out)"
 grep -qE '^Predicted: [0-9]+ kernels a step, [0-9.]+ MB an image' out || fail "the sums: $(tail -n 1 out)"
-grep -q 'maxpool_fwd' out || fail "no row of the pooling"
+grep -qE 'bn_pool_fwd|maxpool_fwd' out || fail "no row of the pooling"
 
 # A copy of a built-in description is a file like others; nothing is left in the cache of plans.
 cp "$gpus/h200.json" mine.json
