@@ -40,6 +40,7 @@ const char *role_str(enum role role)
         [ROLE_Z_DGAMMA] = "Z_DGAMMA",
         [ROLE_Z_DBETA] = "Z_DBETA",
         [ROLE_Z_EQ] = "Z_EQ",
+        [ROLE_APPLIED] = "APPLIED",
         [ROLE_PARTNER] = "PARTNER",
         [ROLE_STATE] = "STATE",
         [ROLE_METRICS] = "METRICS",
@@ -144,7 +145,11 @@ static enum status check_conv_stats(const struct op_desc *d)
 {
     TRY(check_conv_shapes(d));
     REQUIRE(!d->attr.conv.relu);
-    REQUIRE(all_long(d, BIT(AFFINE), 2 * d->t[ROLE_X].dim[1]));
+    REQUIRE(all_long(d, BIT(AFFINE) | BIT(Z_AFFINE), 2 * d->t[ROLE_X].dim[1]));
+    REQUIRE(all_shaped(d, BIT(Z) | BIT(APPLIED), &d->t[ROLE_X]));
+    REQUIRE(!d->t[ROLE_Z].ndim == !d->t[ROLE_APPLIED].ndim);
+    REQUIRE(!d->t[ROLE_Z].ndim || d->t[ROLE_AFFINE].ndim);
+    REQUIRE(!d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z].ndim);
     REQUIRE(all_long(d, BIT(SUMS), 2 * first_of(d, ROLE_Y, ROLE_DY)->dim[1]));
     return STATUS_OK;
 }
@@ -410,7 +415,9 @@ static const struct kind {
                     BIT(DY2) | BIT(Y) | BIT(MASK) | BIT(DZ) | BIT(Z) | Z_BN_READ | Z_BN_WRITTEN},
                    check_bn},
     [OP_CONV_STATS_FWD] = {"conv_stats_fwd",
-                           {BIT(X) | BIT(AFFINE) | BIT(W), BIT(Y) | BIT(SUMS), BIT(AFFINE)},
+                           {BIT(X) | BIT(AFFINE) | BIT(Z) | BIT(Z_AFFINE) | BIT(W),
+                            BIT(Y) | BIT(SUMS) | BIT(APPLIED),
+                            BIT(AFFINE) | BIT(Z) | BIT(Z_AFFINE) | BIT(APPLIED)},
                            check_conv_stats},
     [OP_CONV_APPLY_BWD_WEIGHTS] = {"conv_apply_bwd_weights",
                                    {BIT(X) | BIT(AFFINE) | BIT(DY), BIT(DW), 0},

@@ -95,7 +95,9 @@ enum op_kind {
 
     /* Y = conv(X applied, W); SUMS (2*O) = the O sums per channel of Y as stored, then the O sums
      * of its squares. (A library may sum the values before it rounds them.) attr.conv.relu is
-     * false. */
+     * false. With Z and AFFINE, "X applied" is relu(X*scale[c] + shift[c] + z), rounded to X's
+     * precision and stored in APPLIED: the end of a residual block. z is Z or, with Z_AFFINE,
+     * Z*scale[c] + shift[c] with scale and shift from Z_AFFINE, which has the type of AFFINE. */
     OP_CONV_STATS_FWD,
     /* Computes DW from X applied, DY; overwrites the old values. AFFINE must be present. */
     OP_CONV_APPLY_BWD_WEIGHTS,
@@ -312,6 +314,7 @@ enum role {
     ROLE_Z_DGAMMA,
     ROLE_Z_DBETA,
     ROLE_Z_EQ,
+    ROLE_APPLIED,   /* X applied: OP_CONV_STATS_FWD */
     ROLE_PARTNER,   /* i32 (N): the row that is mixed into each row. The caller guarantees that all
                      * values are rows, 0..N-1 */
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */

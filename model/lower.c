@@ -116,6 +116,31 @@ void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer,
     }
 }
 
+int lower_sole_user(const struct lowering *l, int i, enum node_kind kind)
+{
+    return l->n_users[i] == 1 && l->g->node[l->user[i]].kind == kind ? l->user[i] : -1;
+}
+
+struct tensor_desc lower_result_desc(const struct lowering *l, const struct node *n,
+                                     enum layout layout)
+{
+    struct tensor_desc t = tensor_4d(DTYPE_F32, layout, l->p->config.batch, n->c, n->h, n->w);
+    return lower_typed(l, t, l->p->config.policy.activation);
+}
+
+struct conv_attr lower_conv_attr(const struct node *n)
+{
+    return (struct conv_attr){
+        .stride = {n->stride, n->stride}, .pad = {n->pad, n->pad}, .groups = n->groups};
+}
+
+struct pool_attr lower_pool_attr(const struct node *n)
+{
+    return (struct pool_attr){.kernel = {n->kernel, n->kernel},
+                              .stride = {n->stride, n->stride},
+                              .pad = {n->pad, n->pad}};
+}
+
 static void touch(struct program *p, int value, int step)
 {
     struct value *owner = &p->value[p->value[value].storage];

@@ -47,9 +47,11 @@ struct layer {
     /* Batch norm: the node of such a residual's batch norm, whose input is Z. Z_AFFINE, Z_MEAN and
      * Z_INVSTD are that batch norm's values. NULL: Z itself is the residual. */
     const struct node *z_bn;
-    int users;       /* batch norm: number of users of Y */
-    bool recomputed; /* batch norm: the backward pass of Y's sole user, a convolution, computes Y
-                      * again */
+    const struct node *ender; /* batch norm: the convolution that applies it, as the end of a block,
+                               * and stores Y; NULL: none */
+    int users;                /* batch norm: number of users of Y */
+    bool recomputed;          /* batch norm: the backward pass of Y's sole user, a convolution,
+                               * computes Y again */
 };
 
 /* The gradients of a value. There are at most two, because a third is immediately added to the
@@ -151,6 +153,11 @@ MUST_CHECK enum status fuse_shortcut(struct lowering *l, int i, const struct lay
  * *y to the description of the pooled tensor. */
 MUST_CHECK enum status fuse_pool(struct lowering *l, struct layer *layer, int *last,
                                  struct tensor_desc *y);
+/* Sets layer->ender, if the convolution that reads the result of batch norm `layer`, the end of a
+ * block, applies the batch norm and stores its result. */
+MUST_CHECK enum status fuse_end(struct lowering *l, int last, struct layer *layer);
+/* Adds to the draft of `layer`, which may be such a convolution, what it reads and writes then. */
+void draft_end(struct lowering *l, struct draft *d, const struct layer *layer);
 /* Sets *yes to whether this batch norm's ReLU writes a mask. */
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
 

@@ -124,7 +124,7 @@ static enum status emit_data_gradient(struct lowering *l, const struct layer *la
     struct layer *bn = joined_bn(l, layer);
     enum status st = bn ? emit_data_bn(l, layer, *d, bn) : STATUS_UNSUPPORTED;
     bool strided;
-    if (st != STATUS_UNSUPPORTED || (bn && bn->value[ROLE_AFFINE] >= 0))
+    if (st != STATUS_UNSUPPORTED || (bn && bn->value[ROLE_AFFINE] >= 0 && !bn->ender))
         return st;
     TRY(fuse_strided(l, layer, &strided));
     if (strided)

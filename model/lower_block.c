@@ -43,6 +43,57 @@ enum status fuse_join(struct lowering *l, int last, const struct layer *layer, b
     return trial_decide(l, "join", &c, add_joined, yes);
 }
 
+/* ---- a block's end that the next convolution applies ---- */
+
+static enum status add_end(struct trial *t, const struct chain *c, bool fused)
+{
+    const struct lowering *l = t->l;
+    struct tensor_desc affine = fuse_affine_desc(l, c->bn->node->c);
+    struct op_desc apply = trial_bn(l, c->bn, c->x, OP_BN_APPLY);
+    struct op_desc conv = trial_conv(l, c->n, OP_CONV_STATS_FWD);
+    conv.t[ROLE_X] = *c->x;
+    conv.t[ROLE_Y] = lower_result_desc(l, c->n, LAYOUT_ANY);
+    conv.t[ROLE_SUMS] = fuse_sums_desc(c->n->c);
+    if (fused) {
+        conv.t[ROLE_Z] = conv.t[ROLE_APPLIED] = *c->x;
+        conv.t[ROLE_AFFINE] = affine;
+        if (c->bn->z_bn)
+            conv.t[ROLE_Z_AFFINE] = affine;
+        return trial_add(t, &conv);
+    }
+    apply.t[ROLE_Z] = *c->x;
+    trial_residual(l, &apply, c->bn->z_bn);
+    TRY(trial_add(t, &apply));
+    return trial_add(t, &conv);
+}
+
+/* TF32 is excluded, because its operands are rounded copies of the stored tensor. */
+enum status fuse_end(struct lowering *l, int last, struct layer *layer)
+{
+    const struct node *next = first_user(l, last);
+    bool yes;
+    if (!trial_allowed(l, FUSE_ALL) || !layer->joined || layer->value[ROLE_Z] < 0 || !next ||
+        next->kind != NODE_CONV || next->bias >= 0 || l->p->config.policy.operand == DTYPE_TF32 ||
+        lower_sole_user(l, (int)(next - l->g->node), NODE_BN) < 0)
+        return STATUS_OK;
+    struct chain c = {.layer = layer, .n = next, .bn = layer, .x = &l->p->value[layer->x].desc};
+    TRY(trial_decide(l, "output", &c, add_end, &yes));
+    layer->ender = yes ? next : NULL;
+    return STATUS_OK;
+}
+
+void draft_end(struct lowering *l, struct draft *d, const struct layer *layer)
+{
+    const struct layer *bn = lower_producer(l, layer->x);
+    if (!bn || layer->node != bn->ender)
+        return;
+    draft_value(l, d, ROLE_X, bn->x);
+    draft_value(l, d, ROLE_AFFINE, bn->value[ROLE_AFFINE]);
+    draft_value(l, d, ROLE_Z, bn->value[ROLE_Z]);
+    draft_value(l, d, ROLE_Z_AFFINE, bn->value[ROLE_Z_AFFINE]);
+    draft_value(l, d, ROLE_APPLIED, bn->value[ROLE_Y]);
+}
+
 /* ---- the shortcut's batch norm, applied as the block's last batch norm adds it ---- */
 
 /* A block's end with its shortcut's batch norm. */

@@ -8,11 +8,6 @@ static const struct node *node_at(const struct lowering *l, int i)
     return &l->g->node[i];
 }
 
-int lower_sole_user(const struct lowering *l, int i, enum node_kind kind)
-{
-    return l->n_users[i] == 1 && node_at(l, l->user[i])->kind == kind ? l->user[i] : -1;
-}
-
 /* If a ReLU is the only user of node i, fuses the two. Returns the last node of the group. */
 static int absorb_relu(struct lowering *l, int i, bool *relu)
 {
@@ -22,13 +17,6 @@ static int absorb_relu(struct lowering *l, int i, bool *relu)
         return i;
     l->done[r] = true;
     return r;
-}
-
-struct tensor_desc lower_result_desc(const struct lowering *l, const struct node *n,
-                                     enum layout layout)
-{
-    struct tensor_desc t = tensor_4d(DTYPE_F32, layout, l->p->config.batch, n->c, n->h, n->w);
-    return lower_typed(l, t, l->p->config.policy.activation);
 }
 
 static struct tensor_desc feature_desc(const struct lowering *l, const struct node *n)
@@ -49,6 +37,7 @@ static enum status emit_layer(struct lowering *l, const struct layer *layer,
 {
     struct draft d = {.desc = *desc};
     draft_layer(l, &d, layer, 0);
+    draft_end(l, &d, layer);
     TRY(lower_emit(l, PHASE_FORWARD, layer->name, &d, -1));
     remember(l, layer, last_node);
     return STATUS_OK;
@@ -76,19 +65,6 @@ struct layer *lower_producer(const struct lowering *l, int value)
         if (l->layer[i].value[ROLE_Y] == value)
             return &l->layer[i];
     return NULL;
-}
-
-struct conv_attr lower_conv_attr(const struct node *n)
-{
-    return (struct conv_attr){
-        .stride = {n->stride, n->stride}, .pad = {n->pad, n->pad}, .groups = n->groups};
-}
-
-struct pool_attr lower_pool_attr(const struct node *n)
-{
-    return (struct pool_attr){.kernel = {n->kernel, n->kernel},
-                              .stride = {n->stride, n->stride},
-                              .pad = {n->pad, n->pad}};
 }
 
 /* Reorders `value` if its layout is not that of `like`; *out is the result, or `value` itself. */
@@ -123,7 +99,11 @@ static enum status cast_weights(struct lowering *l, struct layer *layer)
 static enum status conv_input(struct lowering *l, int i, struct layer *layer, bool *stats)
 {
     const struct layer *before = lower_producer(l, layer->x);
-    *stats = before && before->kind == LAYER_BN && before->value[ROLE_AFFINE] >= 0;
+    bool bn = before && before->kind == LAYER_BN;
+    *stats = bn && before->ender == layer->node; /* its X is the result that it stores */
+    if (*stats)
+        return STATUS_OK;
+    *stats = bn && before->value[ROLE_AFFINE] >= 0 && !before->ender;
     if (*stats) {
         layer->value[ROLE_X] = before->x;
         layer->value[ROLE_AFFINE] = before->value[ROLE_AFFINE];
@@ -222,6 +202,20 @@ static enum status emit_bn_pool(struct lowering *l, struct layer *layer, int sum
     return emit_bn(l, layer, OP_BN_POOL_FWD);
 }
 
+/* Emits the statistics of the residual's batch norm. */
+static enum status finalize_residual(struct lowering *l, struct layer *layer,
+                                     const struct tensor_desc *affine)
+{
+    struct layer *z = l->layer;
+    while (z->node != layer->z_bn)
+        z++;
+    TRY(emit_finalize(l, z, lower_producer(l, z->x)->value[ROLE_SUMS], affine));
+    layer->value[ROLE_Z_AFFINE] = z->value[ROLE_AFFINE];
+    layer->value[ROLE_Z_MEAN] = z->value[ROLE_MEAN];
+    layer->value[ROLE_Z_INVSTD] = z->value[ROLE_INVSTD];
+    return STATUS_OK;
+}
+
 /* Emits batch norm in training, fused as far as the device and the program's configuration
  * allow. */
 static enum status train_bn(struct lowering *l, struct layer *layer, int last)
@@ -236,13 +230,17 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
     if (sums >= 0)
         TRY(fuse_shortcut(l, last, layer, &layer->added));
     if (layer->added)
-        return emit_finalize(l, layer, sums, &wide);
+        return STATUS_OK; /* the batch norm that adds it emits BN_FINALIZE */
     if (sums >= 0)
         TRY(fuse_apply(l, last, layer, &apply));
     layer->users = l->n_users[last];
     layer->joined = apply;
     if (!apply)
         TRY(fuse_join(l, last, layer, &layer->joined));
+    if (!apply && sums >= 0)
+        TRY(fuse_end(l, last, layer));
+    if (layer->z_bn)
+        TRY(finalize_residual(l, layer, layer->ender ? &narrow : &wide));
     if (!layer->joined)
         TRY(fuse_mask(l, layer, &mask));
     layer->recomputed = mask && l->net->dev->backend->recomputes && layer->value[ROLE_Z] < 0 &&
@@ -252,8 +250,9 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
         layer->value[ROLE_MASK] = lower_value(l, fuse_mask_desc(&l->p->value[layer->x].desc), -1);
     if (sums < 0)
         return emit_bn(l, layer, OP_BN_FWD_TRAIN);
-    TRY(emit_finalize(l, layer, sums, apply ? &narrow : NULL));
-    return apply ? STATUS_OK : emit_bn(l, layer, OP_BN_APPLY);
+    bool applied = apply || layer->ender;
+    TRY(emit_finalize(l, layer, sums, applied ? &narrow : NULL));
+    return applied ? STATUS_OK : emit_bn(l, layer, OP_BN_APPLY);
 }
 
 /* Sets Z to the residual `value` in the layout of X, or, if that is the result of a batch norm that
@@ -265,9 +264,6 @@ static enum status take_residual(struct lowering *l, struct layer *layer, int va
     if (z && z->added) {
         value = z->x;
         layer->z_bn = z->node;
-        layer->value[ROLE_Z_AFFINE] = z->value[ROLE_AFFINE];
-        layer->value[ROLE_Z_MEAN] = z->value[ROLE_MEAN];
-        layer->value[ROLE_Z_INVSTD] = z->value[ROLE_INVSTD];
     }
     return in_layout_of(l, layer, value, &like, &layer->value[ROLE_Z]);
 }

@@ -37,7 +37,8 @@ enum fuse {
     FUSE_STATS,
     FUSE_APPLY, /* the result of batch norm and ReLU between two convolutions is not stored, nor
                  * that of a shortcut's batch norm */
-    FUSE_ALL,   /* data gradients also compute backward sums of the preceding batch norm and ReLU */
+    FUSE_ALL, /* data gradients also compute backward sums of the preceding batch norm and ReLU, and
+               * convolutions apply the end of the preceding block */
     FUSE_COUNT
 };
 const char *fuse_str(enum fuse f); /* "auto", "none", "stats" ... */
@@ -96,7 +97,7 @@ struct step_info {
 
 /* The decision of FUSE_AUTO on a chain of operations that the device could fuse. */
 struct fusion {
-    const char *form;    /* "stats", "apply", "shortcut", "join", "strided", "pool" or
+    const char *form;    /* "stats", "apply", "shortcut", "join", "output", "strided", "pool" or
                           * "mask"
                           * (model/lower.h) */
     const char *layer;   /* the convolution ("stats", "strided") or the batch norm */

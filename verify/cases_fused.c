@@ -61,6 +61,8 @@ void cases_fused(struct case_list *list)
         const struct conv_shape *s = &shape[i];
         add_types(list, describe_conv(OP_CONV_STATS_FWD, s, 0));
         add_types(list, describe_conv(OP_CONV_STATS_FWD, s, WITH(AFFINE)));
+        add_types(list, describe_conv(OP_CONV_STATS_FWD, s, WITH_END));
+        add_types(list, describe_conv(OP_CONV_STATS_FWD, s, WITH_END | WITH(Z_AFFINE)));
         add_types(list, describe_conv(OP_CONV_APPLY_BWD_WEIGHTS, s, 0));
         add_types(list, describe_conv(OP_CONV_BWD_DATA_BN, s, 0));
         add_types(list, describe_conv(OP_CONV_BWD_DATA_BN, s, WITH(Z) | WITH(DY2)));

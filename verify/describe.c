@@ -46,6 +46,7 @@ struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_d
         [ROLE_Z_DGAMMA] = of_x,
         [ROLE_Z_DBETA] = of_x,
         [ROLE_Z_EQ] = tensor_1d(DTYPE_F32, 3 * x.dim[1]),
+        [ROLE_APPLIED] = x,
         [ROLE_LABEL] = tensor_1d(DTYPE_I32, x.dim[0]),
         [ROLE_PARTNER] = tensor_1d(DTYPE_I32, x.dim[0]),
     };
@@ -204,8 +205,9 @@ struct op_desc plain_form(const struct op_desc *d)
 
 struct op_desc fused_of_type(struct op_desc d, enum dtype type)
 {
-    const uint64_t activations =
-        WITH(AFFINE) | WITH(X) | WITH(Y) | WITH(Z) | WITH(DX) | WITH(DY) | WITH(DY2) | WITH(DZ);
+    const uint64_t activations = (d.kind == OP_CONV_STATS_FWD ? WITH(Z_AFFINE) : 0) |
+                                 WITH(APPLIED) | WITH(AFFINE) | WITH(X) | WITH(Y) | WITH(Z) |
+                                 WITH(DX) | WITH(DY) | WITH(DY2) | WITH(DZ);
     for (int r = 0; r < ROLE_COUNT; r++) {
         struct tensor_desc *t = &d.t[r];
         bool weights = (r == ROLE_W || r == ROLE_DW) && t->ndim == 4;

@@ -152,6 +152,7 @@ static struct timed_operand port_operand(const struct conv_problem *a, int port)
     case CG_SHORTCUT:
     case CG_DY2:
     case CG_Z:
+    case CG_APPLIED:
         return (struct timed_operand){(size_t)(a->n * a->c * a->h * a->w) * size, a->type};
     case CG_Y:
     case CG_DY:
@@ -162,6 +163,8 @@ static struct timed_operand port_operand(const struct conv_problem *a, int port)
                                       a->type};
     case CG_PRO_SCALE:
     case CG_PRO_SHIFT:
+    case CG_Z_SCALE:
+    case CG_Z_SHIFT:
         return (struct timed_operand){(size_t)a->c * size, a->type};
     default: /* a value per channel of the input or of the result */
         return (struct timed_operand){(size_t)(a->k > a->c ? a->k : a->c) * sizeof(float),
@@ -202,6 +205,11 @@ static uint64_t ports_of(enum conv_form form)
         return PORT(X) | PORT(W) | PORT(Y) | sums;
     case CONV_APPLY_FWD_STATS:
         return PORT(X) | PORT(W) | PORT(Y) | sums | apply;
+    case CONV_END_FWD_STATS:
+        return PORT(X) | PORT(W) | PORT(Y) | PORT(SHORTCUT) | PORT(APPLIED) | sums | apply;
+    case CONV_END_TWO_FWD_STATS:
+        return PORT(X) | PORT(W) | PORT(Y) | PORT(Z) | PORT(Z_SCALE) | PORT(Z_SHIFT) |
+               PORT(APPLIED) | sums | apply;
     default:
         return PORT(X) | PORT(W) | PORT(Y);
     }

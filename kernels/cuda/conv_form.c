@@ -32,14 +32,47 @@ static int apply(struct cudnn_graph *g, const struct conv_problem *a, const int6
     return applied;
 }
 
+/* Adds the virtual tensor x * scale + shift. */
+static int scaled(struct cudnn_graph *g, const struct conv_problem *a, const int64_t dim[4],
+                  enum cg_port x, enum cg_port scale, enum cg_port shift)
+{
+    cg_channels(g, scale, a->type, a->c);
+    cg_channels(g, shift, a->type, a->c);
+    int product = cg_virtual(g, DTYPE_F32, dim);
+    int sum = cg_virtual(g, DTYPE_F32, dim);
+    cg_mul(g, x, scale, product);
+    cg_add(g, product, shift, sum);
+    return sum;
+}
+
+/* Adds CG_APPLIED, the result of a residual block. */
+static void end_block(struct cudnn_graph *g, const struct conv_problem *a, const int64_t x[4])
+{
+    bool two = a->form == CONV_END_TWO_FWD_STATS;
+    int shortcut = CG_SHORTCUT;
+    cg_tensor(g, two ? CG_Z : CG_SHORTCUT, a->type, x);
+    cg_tensor(g, CG_APPLIED, a->type, x);
+    int main_path = scaled(g, a, x, CG_X, CG_PRO_SCALE, CG_PRO_SHIFT);
+    if (two)
+        shortcut = scaled(g, a, x, CG_Z, CG_Z_SCALE, CG_Z_SHIFT);
+    int sum = cg_virtual(g, DTYPE_F32, x);
+    cg_add(g, main_path, shortcut, sum);
+    cg_relu(g, sum, CG_APPLIED);
+}
+
 static void build_fwd(struct cudnn_graph *g, const struct conv_problem *a)
 {
     struct shapes s = shapes_of(a);
-    bool stats = a->form == CONV_FWD_STATS || a->form == CONV_APPLY_FWD_STATS;
+    bool ends = a->form == CONV_END_FWD_STATS || a->form == CONV_END_TWO_FWD_STATS;
+    bool stats = a->form == CONV_FWD_STATS || a->form == CONV_APPLY_FWD_STATS || ends;
     cg_tensor(g, CG_X, a->type, s.x);
     cg_tensor(g, CG_W, a->type, s.w);
     cg_tensor(g, CG_Y, a->type, s.y);
     int x = a->form == CONV_APPLY_FWD_STATS ? apply(g, a, s.x, DTYPE_F32) : CG_X;
+    if (ends) {
+        end_block(g, a, s.x);
+        x = CG_APPLIED;
+    }
     cg_conv_fwd(g, x, CG_W, CG_Y, &a->conv);
     if (stats) {
         cg_channels(g, CG_SUM, DTYPE_F32, a->k);
@@ -162,6 +195,8 @@ enum status conv_form_graph(const struct cudnn_device *dev, const struct conv_pr
         [CONV_FWD_BIAS_RELU] = build_fwd_bias,
         [CONV_FWD_STATS] = build_fwd,
         [CONV_APPLY_FWD_STATS] = build_fwd,
+        [CONV_END_FWD_STATS] = build_fwd,
+        [CONV_END_TWO_FWD_STATS] = build_fwd,
         [CONV_APPLY_BWD_WEIGHTS] = build_bwd_weights,
         [CONV_BWD_DATA_BN] = build_bwd_data_bn,
         [CONV_BWD_DATA_ADD_BN] = build_bwd_data_bn,

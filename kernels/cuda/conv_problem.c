@@ -14,6 +14,8 @@ const char *conv_form_str(enum conv_form form)
         [CONV_FWD_BIAS_RELU] = "fwd+bias+relu",
         [CONV_FWD_STATS] = "fwd+stats",
         [CONV_APPLY_FWD_STATS] = "apply+fwd+stats",
+        [CONV_END_FWD_STATS] = "add+apply+fwd+stats",
+        [CONV_END_TWO_FWD_STATS] = "2apply+fwd+stats",
         [CONV_APPLY_BWD_WEIGHTS] = "apply+wgrad",
         [CONV_BWD_DATA_BN] = "dgrad+drelu+bn",
         [CONV_BWD_DATA_ADD_BN] = "dgrad+add+drelu+bn",

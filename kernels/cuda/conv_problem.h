@@ -49,6 +49,10 @@ enum cg_port {
     CG_Z_EQ_DY,
     CG_Z_EQ_X,
     CG_Z_EQ_BIAS,
+    /* The end of a block, computed as the next convolution reads it. */
+    CG_Z_SCALE,
+    CG_Z_SHIFT,
+    CG_APPLIED,
     CG_PORT_COUNT,
 };
 
@@ -66,6 +70,12 @@ enum conv_form {
     CONV_FWD_STATS,
     /* Y = conv(apply(X), W), and the sums of Y. X PRO_SCALE PRO_SHIFT W -> Y SUM SQSUM */
     CONV_APPLY_FWD_STATS,
+    /* APPLIED = relu(X * PRO_SCALE + PRO_SHIFT + SHORTCUT), Y = conv(APPLIED, W), and the sums of
+     * Y: the end of a residual block, and the next convolution. X PRO_SCALE PRO_SHIFT SHORTCUT W ->
+     * APPLIED Y SUM SQSUM */
+    CONV_END_FWD_STATS,
+    /* The same with Z * Z_SCALE + Z_SHIFT in place of SHORTCUT. */
+    CONV_END_TWO_FWD_STATS,
     /* DW from apply(X).  X PRO_SCALE PRO_SHIFT DY -> DW */
     CONV_APPLY_BWD_WEIGHTS,
     /* DX = conv_transpose(DY, W) * (bn(BN_X) > 0), and the sums of DX for the backward pass of the

@@ -44,6 +44,20 @@ static void name_affine(const struct op_plan *plan, void *const arg[ROLE_COUNT],
     port[CG_PRO_SHIFT] = set_at(plan, arg, ROLE_AFFINE, 1, channels);
 }
 
+/* Names the shortcut and the result of a block's end. */
+static void name_end(const struct op_plan *plan, void *const arg[ROLE_COUNT],
+                     void *port[CG_PORT_COUNT])
+{
+    int64_t channels = plan->desc.t[ROLE_X].dim[1];
+    bool two = plan->desc.t[ROLE_Z_AFFINE].ndim > 0;
+    port[CG_APPLIED] = arg[ROLE_APPLIED];
+    port[two ? CG_Z : CG_SHORTCUT] = arg[ROLE_Z];
+    if (!two)
+        return;
+    port[CG_Z_SCALE] = set_at(plan, arg, ROLE_Z_AFFINE, 0, channels);
+    port[CG_Z_SHIFT] = set_at(plan, arg, ROLE_Z_AFFINE, 1, channels);
+}
+
 static enum status fused_run_stats_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
                                        struct stream *s)
 {
@@ -57,6 +71,8 @@ static enum status fused_run_stats_fwd(struct op_plan *plan, void *const arg[ROL
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
     name_affine(plan, arg, port);
+    if (plan->desc.t[ROLE_Z].ndim)
+        name_end(plan, arg, port);
     return conv_exec_run(p->exec, port, arg[ROLE_WORKSPACE], q.stream);
 }
 
@@ -147,7 +163,10 @@ static enum status form_of(const struct op_desc *d, enum conv_form *form, struct
     *plain = (struct op_desc){.attr = d->attr};
     switch (d->kind) {
     case OP_CONV_STATS_FWD:
-        *form = d->t[ROLE_AFFINE].ndim ? CONV_APPLY_FWD_STATS : CONV_FWD_STATS;
+        *form = d->t[ROLE_Z_AFFINE].ndim ? CONV_END_TWO_FWD_STATS
+                : d->t[ROLE_Z].ndim      ? CONV_END_FWD_STATS
+                : d->t[ROLE_AFFINE].ndim ? CONV_APPLY_FWD_STATS
+                                         : CONV_FWD_STATS;
         plain->kind = OP_CONV_FWD;
         break;
     case OP_CONV_APPLY_BWD_WEIGHTS:
@@ -183,7 +202,9 @@ static enum status fused_problem(const struct op_desc *d, struct conv_problem *p
         if (d->t[r].ndim == 4 && r != ROLE_DW && !native)
             return has_no_form(d, "that rounds a type emulated in fp32");
     }
-    if (affine->ndim && (affine->type != x->type || x->rounds != DTYPE_F32))
+    const struct tensor_desc *z_affine = &d->t[ROLE_Z_AFFINE];
+    if ((affine->ndim && (affine->type != x->type || x->rounds != DTYPE_F32)) ||
+        (z_affine->ndim && z_affine->type != x->type))
         return has_no_form(d, "for an AFFINE of another type than X");
     TRY(conv_problem_of(&plain, problem, &rest));
     if (rest || problem->c % CHANNELS != 0 || problem->k % CHANNELS != 0)

@@ -201,7 +201,8 @@ static const struct row {
     {BWD_W, "resize_rows", WEIGHTS, R(DW), pads_weights},
     {BWD_W, "cast", WEIGHTS, R(DW), casts_weights},
 
-    {OP_SET(CONV_STATS_FWD), LIBRARY, R(X) | R(AFFINE) | R(W), R(Y) | R(SUMS), NULL},
+    {OP_SET(CONV_STATS_FWD), LIBRARY, R(X) | R(AFFINE) | R(Z) | R(Z_AFFINE) | R(W),
+     R(Y) | R(SUMS) | R(APPLIED), NULL},
     {APPLY_W, LIBRARY, R(X) | R(AFFINE) | R(DY), WEIGHTS, NULL},
     {APPLY_W, "cast", WEIGHTS, R(DW), casts_weights},
     {OP_SET(CONV_BWD_DATA_BN), LIBRARY,

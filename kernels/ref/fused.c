@@ -1,16 +1,24 @@
 /* Convolutions fused with the batch norm and ReLU around them. */
 #include "kernels/ref/formulas.h"
 
-/* Replaces X by "X applied" (ops.h), in the formula's own copy of X. */
+/* Replaces X by "X applied" (ops.h), in the formula's own copy of X; writes APPLIED, if present. */
 static void apply_to_x(const struct ref_args *a)
 {
     const struct tensor_desc *x = &a->d->t[ROLE_X];
-    const double *affine = a->t[ROLE_AFFINE];
+    const double *affine = a->t[ROLE_AFFINE], *z_affine = a->t[ROLE_Z_AFFINE];
     for (int64_t c = 0; affine && c < x->dim[1]; c++) {
         struct ref_channel ch = ref_channel_of(x, c);
         for (int64_t i = 0; i < ch.count; i++) {
-            double *value = &a->t[ROLE_X][ref_channel_at(&ch, i)];
-            *value = ref_stored(x, ref_relu(*value * affine[c] + affine[x->dim[1] + c]));
+            int64_t at = ref_channel_at(&ch, i);
+            double *value = &a->t[ROLE_X][at];
+            double v = *value * affine[c] + affine[x->dim[1] + c];
+            if (a->t[ROLE_Z] && z_affine)
+                v += a->t[ROLE_Z][at] * z_affine[c] + z_affine[x->dim[1] + c];
+            else if (a->t[ROLE_Z])
+                v += a->t[ROLE_Z][at];
+            *value = ref_stored(x, ref_relu(v));
+            if (a->t[ROLE_APPLIED])
+                a->t[ROLE_APPLIED][at] = *value;
         }
     }
 }

@@ -74,7 +74,7 @@ static struct op_desc sound(enum op_kind kind)
     case OP_CONV_BWD_WEIGHTS:
         return describe_conv(kind, &conv, WITH(DB));
     case OP_CONV_STATS_FWD:
-        return describe_conv(kind, &conv, WITH(AFFINE));
+        return describe_conv(kind, &conv, WITH_END | WITH(Z_AFFINE));
     case OP_CONV_APPLY_BWD_WEIGHTS:
         return describe_conv(kind, &conv, 0);
     case OP_CONV_BWD_DATA_BN:

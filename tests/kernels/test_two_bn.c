@@ -314,12 +314,54 @@ static void a_data_gradient_sums_for_both(void **state)
     }
 }
 
+/* --- a block's end in the next convolution --- */
+
+static void check_end(struct device *ref, bool two, enum dtype precision)
+{
+    static const enum role filled[] = {ROLE_X, ROLE_Z, ROLE_W, ROLE_AFFINE, ROLE_Z_AFFINE};
+    struct run fused, plain;
+    run_new(&fused,
+            rounded(describe_conv(OP_CONV_STATS_FWD, &shape, WITH_END | (two ? WITH(Z_AFFINE) : 0)),
+                    precision));
+    run_new(&plain, rounded(describe_conv(OP_CONV_STATS_FWD, &shape, 0), precision));
+    for (int i = 0; i < 4 + two; i++)
+        put_random(&fused.o, &fused.d, filled[i], -1, 1.25);
+    const float *affine = operand_f32(&fused.o, ROLE_AFFINE);
+    for (int64_t i = 0; i < operand_count(&fused.d, ROLE_X); i++) {
+        int64_t c = i / (H * W) % C;
+        double z = (double)operand_f32(&fused.o, ROLE_Z)[i];
+        if (two)
+            z = z * (double)operand_f32(&fused.o, ROLE_Z_AFFINE)[c] +
+                (double)operand_f32(&fused.o, ROLE_Z_AFFINE)[C + c];
+        double v = (double)operand_f32(&fused.o, ROLE_X)[i] * (double)affine[c] +
+                   (double)affine[C + c] + z;
+        operand_f32(&plain.o, ROLE_X)[i] = dtype_round(precision, (float)fmax(v, 0));
+    }
+    hand_over(&plain, ROLE_W, &fused, ROLE_W);
+    OK(run_once(ref, &fused.d, &fused.o));
+    OK(run_once(ref, &plain.d, &plain.o));
+    assert_near("APPLIED", &fused, ROLE_APPLIED, &plain, ROLE_X, 0);
+    assert_near("Y", &fused, ROLE_Y, &plain, ROLE_Y, 0);
+    assert_near("SUMS", &fused, ROLE_SUMS, &plain, ROLE_SUMS, 0);
+    operands_free(&fused.o);
+    operands_free(&plain.o);
+}
+
+static void a_convolution_ends_the_block_before_it(void **state)
+{
+    for (int k = 0; k < N_PRECISIONS; k++) {
+        check_end(*state, false, precisions[k]);
+        check_end(*state, true, precisions[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_residual_is_normalised_as_it_is_added),
         cmocka_unit_test(both_gradients_are_those_of_two_operations),
         cmocka_unit_test(a_data_gradient_sums_for_both),
+        cmocka_unit_test(a_convolution_ends_the_block_before_it),
     };
     return cmocka_run_group_tests_name("two_bn", tests, rig_group_setup, rig_group_teardown);
 }

@@ -23,6 +23,7 @@ struct plan_counts {
     int masks;
     int shortcuts; /* operations on two batch norms, without those that follow their sums */
     int joined_shortcuts;
+    int outputs;  /* convolutions that end the block before them */
     size_t arena; /* bytes */
 };
 
@@ -34,6 +35,7 @@ static struct plan_counts plan_counts_of(const struct program *p)
         c.n[d->kind]++;
         c.masks += d->kind == OP_BN_BWD && d->t[ROLE_MASK].ndim > 0;
         c.shortcuts += d->t[ROLE_Z_AFFINE].ndim || d->t[ROLE_Z_GAMMA].ndim;
+        c.outputs += d->t[ROLE_APPLIED].ndim > 0;
         c.joined_shortcuts += d->kind == OP_CONV_BWD_DATA_BN && d->t[ROLE_Z_GAMMA].ndim;
     }
     return c;
@@ -103,6 +105,8 @@ static void levels_add_up(void **state)
     assert_int_equal(all.masks, RELUS - 3 * BLOCKS + 1 - POOLED);
     assert_int_equal(all.shortcuts, 2 * SHORTCUTS);
     assert_int_equal(all.joined_shortcuts, SHORTCUTS);
+    assert_int_equal(all.outputs, BLOCKS - 1);
+    assert_int_equal(all.n[OP_BN_APPLY], apply.n[OP_BN_APPLY] - (BLOCKS - 1));
     assert_int_equal(all.n[OP_ADD_STRIDED], 0); /* a fused gradient takes the other as it is */
 }
 
@@ -496,7 +500,7 @@ static void devices_train_the_same(void **state)
     assert_true(c.n[OP_CONV_STATS_FWD] > 0 && c.n[OP_CONV_APPLY_BWD_WEIGHTS] > 0);
     assert_true(c.n[OP_CONV_BWD_DATA_BN] > c.n[OP_CONV_APPLY_BWD_WEIGHTS] && c.masks > 0);
     assert_int_equal(c.shortcuts, 2 * 2); /* one in a data gradient; the last block's is pooled */
-    assert_true(c.joined_shortcuts > 0);
+    assert_true(c.joined_shortcuts > 0 && c.outputs == 2);
     net_rig_close(&r);
 }
 

@@ -61,6 +61,7 @@ static bool is_of_shortcut(const struct program *p, const struct step *s)
 {
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].plan->desc.t[ROLE_Z_AFFINE].ndim &&
+            p->step[i].plan->desc.kind != OP_CONV_STATS_FWD &&
             p->step[i].ref[ROLE_Z_AFFINE].index == s->ref[ROLE_AFFINE].index)
             return true;
     return false;
@@ -74,7 +75,7 @@ static enum dtype precision_of(const struct program *p, const struct step *s, in
     const struct placement *at = &p->net->place[s->ref[role].index];
     const uint64_t always_fp32 = ROLE_SET(MEAN) | ROLE_SET(INVSTD) | ROLE_SET(SUMS) | ROLE_SET(EQ) |
                                  ROLE_SET(Z_MEAN) | ROLE_SET(Z_INVSTD) | ROLE_SET(Z_EQ) |
-                                 ROLE_SET(Z_AFFINE);
+                                 (s->plan->desc.kind == OP_CONV_STATS_FWD ? 0 : ROLE_SET(Z_AFFINE));
     uint64_t read = op_roles(s->plan->desc.kind).reads;
     switch (s->ref[role].space) {
     case SPACE_WEIGHT:

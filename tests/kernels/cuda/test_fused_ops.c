@@ -45,6 +45,8 @@ static void convolutions(void **state)
         bool bf16; /* cuDNN has it in bf16 too */
     } forms[] = {{OP_CONV_STATS_FWD, 0, true},
                  {OP_CONV_STATS_FWD, WITH(AFFINE), false},
+                 {OP_CONV_STATS_FWD, WITH_END, false},
+                 {OP_CONV_STATS_FWD, WITH_END | WITH(Z_AFFINE), false},
                  {OP_CONV_APPLY_BWD_WEIGHTS, 0, false},
                  {OP_CONV_BWD_DATA_BN, 0, false},
                  {OP_CONV_BWD_DATA_BN, WITH(Z) | WITH(DY2), false},

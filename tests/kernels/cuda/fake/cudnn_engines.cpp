@@ -44,7 +44,8 @@ std::vector<cudnn_engine> engines_of(const cudnn_graph_read &g)
     bool newer = sm >= SM_AMPERE, bf16 = g.type() == CUDNN_DATA_BFLOAT16;
     bool applied = g.tensor.at(c->uid[0]).is_virtual && c->kind != GRAPH_BWD_DATA;
     bool biased = c->kind == GRAPH_FWD && g.tensor.at(c->uid[2]).is_virtual;
-    bool batch_norm = applied || g.has(GRAPH_BN_BWD_WEIGHTS);
+    bool ends = c->kind == GRAPH_FWD && !biased && g.has(GRAPH_POINTWISE);
+    bool batch_norm = applied || ends || g.has(GRAPH_BN_BWD_WEIGHTS);
     bool fused = batch_norm || biased || g.has(GRAPH_STATS);
     if ((fused && !newer) || (bf16 && (!newer || batch_norm)))
         return {};

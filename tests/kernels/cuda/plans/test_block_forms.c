@@ -17,9 +17,8 @@
 enum { IMAGE = 224, SHAPES = 7, BATCHES = 4 };
 
 static const enum conv_form forms[] = {
-    CONV_BWD_DATA_ADD_BN,
-    CONV_BWD_DATA_ADD_TWO_BN,
-    CONV_BWD_DATA_TWO_BN,
+    CONV_END_FWD_STATS,       CONV_END_TWO_FWD_STATS, CONV_BWD_DATA_ADD_BN,
+    CONV_BWD_DATA_ADD_TWO_BN, CONV_BWD_DATA_TWO_BN,
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
