@@ -40,9 +40,10 @@ struct pair {
 };
 
 static void open_one(struct net_rig *r, const char *device, const char *arch, int image_size,
-                     const struct policy *policy, bool emulate)
+                     const struct policy *policy, bool emulate, enum fuse fuse)
 {
     const struct program_config config = {.batch = BATCH,
+                                          .fuse = fuse,
                                           .train = true,
                                           .policy = *policy,
                                           .emulate = emulate,
@@ -76,7 +77,7 @@ struct precision {
 /* `arch` NULL is the crossroads. fp16's gradients are scaled by so much that next to none is
  * subnormal: that case is for the tests of single operations. */
 static void pair_open(struct pair *t, const char *arch, int image_size,
-                      const struct precision *precision)
+                      const struct precision *precision, enum fuse fuse)
 {
     *t = (struct pair){.state = {.seed = 3, .lr = 0.05f, .loss_scale = 1, .grad_scale = 1}};
     assert_ok(policy_find(precision->policy, -1, &t->policy));
@@ -84,8 +85,8 @@ static void pair_open(struct pair *t, const char *arch, int image_size,
         t->state.loss_scale = 1024;
         t->state.grad_scale = 1.0f / 1024;
     }
-    open_one(&t->ref, "ref", arch, image_size, &t->policy, false);
-    open_one(&t->cpu, "cpu", arch, image_size, &t->policy, precision->emulate);
+    open_one(&t->ref, "ref", arch, image_size, &t->policy, false, fuse);
+    open_one(&t->cpu, "cpu", arch, image_size, &t->policy, precision->emulate, fuse);
     begin(&t->ref, &t->state);
     begin(&t->cpu, &t->state);
 }
@@ -353,7 +354,7 @@ static void update_together(const struct pair *t)
 static void check_in_step(const char *arch, int image_size, const struct precision *precision)
 {
     struct pair t;
-    pair_open(&t, arch, image_size, precision);
+    pair_open(&t, arch, image_size, precision, FUSE_NONE); /* the same operations on both */
     /* Also makes the weights that the passes read from those that were set. */
     assert_ok(program_run(network_program(t.ref.net, 0), PHASE_INPUT));
     assert_ok(program_run(network_program(t.cpu.net, 0), PHASE_INPUT));
@@ -431,7 +432,7 @@ static void check_apart(const char *arch, int image_size, const struct precision
 {
     struct pair t;
     struct loss_metrics a, b;
-    pair_open(&t, arch, image_size, precision);
+    pair_open(&t, arch, image_size, precision, FUSE_AUTO);
     for (int phase = PHASE_INPUT; phase <= PHASE_BACKWARD; phase++) {
         assert_ok(program_run(network_program(t.ref.net, 0), (enum phase)phase));
         assert_ok(program_run(network_program(t.cpu.net, 0), (enum phase)phase));
