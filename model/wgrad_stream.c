@@ -24,7 +24,7 @@ static bool same_memory(const struct program *p, struct ref a, struct ref b)
  * workspaces are separate. */
 static bool depends(const struct program *p, const struct step *later, const struct step *s)
 {
-    const unsigned written[] = {op_roles(s->plan->desc.kind).writes,
+    const uint64_t written[] = {op_roles(s->plan->desc.kind).writes,
                                 op_roles(later->plan->desc.kind).writes};
     for (int r = 0; r < ROLE_COUNT; r++)
         for (int k = 0; k < ROLE_COUNT; k++)

@@ -195,11 +195,11 @@ static int check_memory(const struct program *p)
     int n = 0;
     for (int i = 0; i < p->n_steps; i++) {
         const struct step *s = &p->step[i];
-        unsigned writes = op_roles(s->plan->desc.kind).writes;
+        uint64_t writes = op_roles(s->plan->desc.kind).writes;
         n += s->join > 0;
         for (int k = i + 1; k < s->join; k++) {
             const struct step *t = &p->step[k];
-            unsigned later = op_roles(t->plan->desc.kind).writes;
+            uint64_t later = op_roles(t->plan->desc.kind).writes;
             for (int a = 0; a < ROLE_COUNT; a++)
                 for (int b = 0; b < ROLE_COUNT; b++)
                     if (writes >> a & 1 || later >> b & 1)
