@@ -204,8 +204,11 @@ static void inks_to_rgb(const uint8_t *inks, uint8_t *rgb, size_t n, bool invert
 
 /* Limits decoding to the columns of `want` and EDGE more columns on both sides, since upsampling
  * lacks neighbours at a cropped edge. The library moves the left edge outwards to the edge of a
- * block. libjpeg-turbo 2.1 miscounts the columns of a crop if reduced decoding replaces a part of a
- * fourfold upsampling. Such files are rare; they are not cropped. */
+ * block.
+ *
+ * Where chroma has a quarter of the columns, decoding at a reduced size needs less upsampling, and
+ * libjpeg-turbo 2.1 then miscounts the columns of a crop. Such files are rare; they are not
+ * cropped. */
 static void crop_columns(struct jpeg_decoder *d)
 {
     struct jpeg_decompress_struct *jpeg = &d->jpeg;
