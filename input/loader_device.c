@@ -6,10 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    FAILURES_MAX = 8
-}; /* failures of the device without a success between them, after which a
-    * worker no longer asks it */
+/* After so many failures of the device without a success between them, a worker no longer asks
+ * it. */
+enum { FAILURES_MAX = 8 };
 
 struct kept_file {
     struct ticket ticket;

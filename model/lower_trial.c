@@ -2,8 +2,8 @@
  *
  * FUSE_AUTO takes a fused chain if it is faster than its parts by more than the run-to-run
  * variation of the timing; otherwise, or if the chain cannot be timed, it takes the parts. The
- * choice therefore depends only on the times, which the device stores
- * (kernels/cuda/plan_file.h). */
+ * choice therefore depends only on the times. A GPU measures them once and stores them
+ * (kernels/cuda/plan_file.h); a CPU estimates them from bytes. */
 #include "model/lower_trial.h"
 
 #include "base/array.h"

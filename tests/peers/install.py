@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-# What is installed: the name for pip, the module that it gives, and the version. torch of PyPI
-# contains CUDA, which costs 6 GB and changes nothing on a CPU; PyTorch's own index, asked first,
-# has it without.
+# What is installed: the name for pip, the module that it gives, and the version. PyPI's torch contains
+# CUDA, which costs 6 GB and changes nothing on a CPU; where PIP_EXTRA_INDEX_URL names PyTorch's own
+# index, pip takes it from there without.
 PEERS = [
     ("numpy", "numpy", "1.26.4"),  # Debian's torch, which `scripts/setup --peers` uses, needs 1
     ("pillow", "PIL", "13.0.0"),
@@ -15,7 +15,6 @@ PEERS = [
     ("nvidia-dali-cuda120", "nvidia.dali", "2.4.0"),
     ("scikit-learn", "sklearn", "1.9.1"),
 ]
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 PROBE = """
 import importlib, json, sys
@@ -46,15 +45,6 @@ def pip(python, *words):
     return None if done.returncode == 0 else (lines or done.stderr.splitlines() or ["failed"])[-1]
 
 
-def install_one(python, name, version):
-    pinned = f"{name}=={version}"
-    if name.startswith("torch"):
-        quick = ["--retries", "0", "--timeout", "15", "--index-url", CPU_INDEX]
-        if pip(python, *quick, pinned) is None:
-            return None
-    return pip(python, pinned)
-
-
 def prepare(folder, modules, say):
     """The folder's interpreter with the peers among `modules`; ({module: version}, {module: why it
     is not there}). A folder that is no virtual environment is used as it is and not changed."""
@@ -73,7 +63,7 @@ def prepare(folder, modules, say):
         if not ours or module not in modules or exact[0] and exact[1].split("+")[0] == version:
             continue
         say(f"installing {name} {version} into {folder} ...")
-        problem = install_one(python, name, version)
+        problem = pip(python, f"{name}=={version}")
         if problem:
             why[module] = problem
     found = probe(python, modules)

@@ -2,8 +2,9 @@
 
 The side that goes first changes with each turn. A turn in which other processes or the hypervisor
 took more than a limit of the machine's time during a side is thrown away whole, said, and repeated,
-until there are enough turns, more than as many were thrown away, or the time is over. Medians, spreads and ratios are over
-the turns that remain; a ratio is taken within a turn, since neighbours in time drift together.
+until there are enough turns, more than as many were thrown away, or the time is over. Medians,
+spreads and ratios are over the turns that remain; a ratio is taken within a turn, since neighbours in
+time drift together.
 """
 import statistics
 import time
