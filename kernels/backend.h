@@ -65,6 +65,9 @@ struct backend {
 
     /* See device_native. */
     bool (*native)(struct device *dev, enum dtype type);
+    /* Optional (NULL: no device can): whether the device can launch kernels early; see struct
+     * stream. */
+    bool (*pdl)(struct device *dev);
     /* See device_admit; NULL: all types. */
     enum status (*admit)(struct device *dev, enum dtype type);
 
@@ -143,6 +146,11 @@ struct device {
 
 struct stream {
     struct device *device;
+    /* Programmatic dependent launch: the backend's own kernels are launched before the previous
+     * kernel of the stream is complete, and wait for it on the device. The results have the same
+     * bits. The caller may change it between calls; only for a device whose backend's pdl() is
+     * true. */
+    bool pdl;
 };
 
 /* Every backend's plan begins with this struct. */

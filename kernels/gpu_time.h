@@ -9,7 +9,9 @@
  *   library's
  * - f: the share of a large product's rate, 0.70 for windows of one pixel and for linear layers,
  *   0.75 for larger windows, 0.30 for a window over an image's 4 channels
- * - 1e-6: the gap between two kernels of a CUDA graph, seconds
+ * - 1e-6: the gap between two kernels of a CUDA graph, seconds. Programmatic dependent launch
+ *   (struct stream in backend.h) can hide part of it before each own kernel, and no more than that;
+ *   the model does not have it
  *
  * Of a tensor that lies in the L2 cache because an earlier kernel has used it, 0.35 of the bytes
  * are counted as read from memory. The cache keeps the tensors used last, as far as they fit in

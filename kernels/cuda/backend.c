@@ -37,6 +37,7 @@ static const struct backend backend_cuda = {
     .library = "cuDNN",
     .library_version = cudnn_version,
     .native = cuda_native,
+    .pdl = cuda_pdl,
     .admit = cuda_admit,
     .n_records = sizeof records / sizeof *records,
     .record = records,

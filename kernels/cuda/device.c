@@ -11,7 +11,10 @@
 
 /* Volta is the oldest generation with tensor cores. cuDNN 9.10 is the last version that supports
  * Volta. */
-enum { SM_MIN = 70, SM_TURING = 75, SM_BF16 = 80, CUDNN_WITHOUT_VOLTA = 91100 };
+enum { SM_MIN = 70, SM_TURING = 75, SM_BF16 = 80, SM_PDL = 90, CUDNN_WITHOUT_VOLTA = 91100 };
+
+/* The first version of CUDA whose graphs have edges of programmatic dependent launch. */
+enum { CUDA_PDL = 12030 };
 
 enum status cuda_check(cudaError_t e, const char *fmt, ...)
 {
@@ -37,7 +40,7 @@ enum status cuda_enter(const struct cuda_device *dev)
 enum status cuda_queue(struct stream *s, struct cu_queue *q)
 {
     const struct cuda_device *dev = cuda_device_of(s->device);
-    *q = (struct cu_queue){cuda_stream_of(s)->raw, dev->multiprocessors};
+    *q = (struct cu_queue){cuda_stream_of(s)->raw, dev->multiprocessors, s->pdl};
     return cuda_enter(dev);
 }
 
@@ -108,6 +111,23 @@ static enum status read_properties(struct cuda_device *dev)
     return cuda_check_capability(dev);
 }
 
+/* Code that a newer driver compiles from the intermediate form of an older generation does not wait
+ * for the previous kernel, so it must not be launched early. */
+static enum status find_pdl(struct cuda_device *dev)
+{
+    int driver = 0, runtime = 0, code = 0;
+    TRY(cu_code_sm(&code));
+    TRY(cuda_check(cudaDriverGetVersion(&driver), "ask for the driver's version"));
+    TRY(cuda_check(cudaRuntimeGetVersion(&runtime), "ask for the version of CUDA"));
+    dev->pdl = dev->sm >= SM_PDL && code >= SM_PDL && driver >= CUDA_PDL && runtime >= CUDA_PDL;
+    return STATUS_OK;
+}
+
+bool cuda_pdl(struct device *dev)
+{
+    return cuda_device_of(dev)->pdl;
+}
+
 enum status cuda_open(const struct backend *b, int index, int threads, struct device **out)
 {
     int n = 0;
@@ -124,6 +144,7 @@ enum status cuda_open(const struct backend *b, int index, int threads, struct de
     void *mem;
     CHECK(read_properties(dev));
     CHECK(cuda_enter(dev));
+    CHECK(find_pdl(dev));
     CHECK(cuda_alloc_host(&dev->base, sizeof *dev->bad_label, &mem));
     dev->bad_label = mem;
     *dev->bad_label = -1;

@@ -17,6 +17,7 @@ struct cuda_device {
     char name[256];
     int sm; /* compute capability, major * 10 + minor: 90 */
     int multiprocessors;
+    bool pdl;                                /* see struct stream in kernels/backend.h */
     size_t memory;                           /* bytes */
     const struct gpu_description *described; /* NULL: the GPU is present (described.h) */
     /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: none. See
@@ -98,6 +99,7 @@ enum status cuda_open(const struct backend *b, int index, int threads, struct de
 void cuda_close(struct device *dev);
 void cuda_describe(struct device *dev, char *out, size_t size);
 bool cuda_native(struct device *dev, enum dtype type);
+bool cuda_pdl(struct device *dev);
 enum status cuda_admit(struct device *dev, enum dtype type);
 
 enum status cuda_alloc(struct device *dev, size_t bytes, void **mem);

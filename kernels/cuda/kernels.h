@@ -24,7 +24,14 @@ struct cu_queue {
     struct CUstream_st *stream;
     int multiprocessors; /* number of the device's multiprocessors, which limits the blocks of
                           * grid-stride loops */
+    bool pdl; /* programmatic dependent launch: kernels are launched before the previous kernel of
+               * the stream is complete, and wait for it. Needs cu_code_sm of at least 90 */
 };
+
+/* Sets *sm to the compute capability for which the code that the current device runs was compiled:
+ * 90 for 9.0. Less than the device's own capability if the driver has compiled it from the
+ * intermediate form of an older one. */
+MUST_CHECK enum status cu_code_sm(int *sm);
 
 /* --- batch norm over a matrix (rows = N*H*W, channels): NHWC --- */
 

@@ -292,6 +292,12 @@ static bool native(struct device *dev, enum dtype type)
     return device_native(device_of(dev)->ref, type);
 }
 
+static bool pdl(struct device *dev)
+{
+    (void)dev;
+    return true;
+}
+
 struct stream_counts stream_backend_counts(struct device *dev)
 {
     return device_of(dev)->counts;
@@ -317,6 +323,7 @@ void stream_backend_make(struct stream_backend *b)
                                .close = close_device,
                                .describe = describe,
                                .native = native,
+                               .pdl = pdl,
                                HOST_BACKEND_MEMBERS};
     b->base.asynchronous = true;
     b->base.upload = upload;

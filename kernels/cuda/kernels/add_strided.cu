@@ -4,6 +4,7 @@
 
 template <typename T> static __global__ void add_strided(struct cu_pool p, const T *x, T *y)
 {
+    await_previous();
     const int *stride = p.attr.stride;
     bool aligned = p.c % UNIT == 0;
     FOR_EACH_POOL_UNIT(p, p.out, o)

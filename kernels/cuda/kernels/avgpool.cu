@@ -14,6 +14,7 @@ static __device__ int window_end(int i, int in, int out)
 
 template <typename T> static __global__ void avgpool_fwd(struct cu_pool p, const T *x, T *y)
 {
+    await_previous();
     bool aligned = p.c % UNIT == 0;
     FOR_EACH_POOL_UNIT(p, p.out, o)
     {
@@ -51,6 +52,7 @@ enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_pool *p, co
 
 template <typename T> static __global__ void avgpool_bwd(struct cu_pool p, const T *dy, T *dx)
 {
+    await_previous();
     bool aligned = p.c % UNIT == 0;
     FOR_EACH_POOL_UNIT(p, p.in, o)
     {

@@ -39,6 +39,7 @@ static __device__ void sum_rows(const struct columns &m, const struct column_pla
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_sums(struct columns m, struct cu_bn_bwd a, float *partial)
 {
+    await_previous();
     struct column_place p = column_place_of<ALIGNED>(m);
     struct unit sums[2] = {};
     if (p.count > 0 && a.dy2)
@@ -51,6 +52,7 @@ COLUMN_KERNEL bn_bwd_sums(struct columns m, struct cu_bn_bwd a, float *partial)
 static __global__ void bn_bwd_combine(struct columns m, struct cu_bn_bwd a, const float *partial,
                                       double *sums)
 {
+    await_previous();
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
     double total[2];
     columns_combine(partial, m.slices, m.width, total);
@@ -138,6 +140,7 @@ static __device__ void apply_rows(const struct columns &m, const struct column_p
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *sums)
 {
+    await_previous();
     constexpr int AHEAD = column_ahead<T, ALIGNED>(32);
     struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)

@@ -37,6 +37,7 @@ static __device__ void add_row(const struct unit &v, const struct unit &pivot, s
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_sums(struct columns m, const T *x, float *pivots, float *partial)
 {
+    await_previous();
     constexpr int AHEAD = column_ahead<T, ALIGNED>(64);
     struct column_place p = column_place_of<ALIGNED>(m);
     struct unit sums[2] = {};
@@ -77,6 +78,7 @@ static __device__ void finalize_channel(const struct cu_bn_statistics &s, int c,
 static __global__ void bn_combine(struct columns m, const float *pivots, const float *partial,
                                   double *sums, struct cu_bn_statistics statistics)
 {
+    await_previous();
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
     double total[2], n = (double)m.rows;
     columns_combine(partial, m.slices, m.width, total);
@@ -129,6 +131,7 @@ enum status cu_bn_statistics(const struct cu_queue *q, const struct cu_bn_shape 
 static __global__ void bn_finalize(int channels, const double *sums,
                                    struct cu_bn_statistics statistics)
 {
+    await_previous();
     int c = (int)loop_first();
     if (c < channels)
         finalize_channel(statistics, c, sums[2 * channels], sums[c], sums[channels + c]);
@@ -233,6 +236,7 @@ static __device__ void bn_apply_rows(const struct columns &m, const struct colum
 
 template <typename T, bool ALIGNED> COLUMN_KERNEL bn_apply(struct columns m, struct cu_bn_apply a)
 {
+    await_previous();
     struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)
         return;

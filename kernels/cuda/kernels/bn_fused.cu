@@ -4,6 +4,7 @@
 template <typename T>
 static __global__ void bn_from_sums(struct cu_bn_from_sums a, struct cu_bn_statistics s)
 {
+    await_previous();
     int c = (int)loop_first();
     if (c >= a.channels)
         return;
@@ -42,6 +43,7 @@ enum status cu_bn_from_sums(const struct cu_queue *q, const struct cu_bn_from_su
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_line(struct columns m, const T *dy, const T *x, const float *eq, T *dx)
 {
+    await_previous();
     constexpr int AHEAD = column_ahead<T, ALIGNED>(32);
     struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)

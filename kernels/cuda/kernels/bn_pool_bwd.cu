@@ -204,6 +204,7 @@ template <typename T, typename W>
 COLUMN_KERNEL_WIDE bn_pool_bwd_sums(struct cu_pool p, struct tiles all, struct cu_bn_bwd a,
                                     const uint8_t *index, float *partial)
 {
+    await_previous();
     struct column_place place = column_place_of<true>(all.m);
     struct unit sums[2] = {};
     if (place.count > 0 && a.dy2)
@@ -217,6 +218,7 @@ COLUMN_KERNEL_WIDE bn_pool_bwd_sums(struct cu_pool p, struct tiles all, struct c
 static __global__ void bn_pool_bwd_combine(struct columns m, struct cu_bn_bwd a,
                                            const float *partial, float *eq)
 {
+    await_previous();
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
     double total[2];
     columns_combine(partial, m.slices, m.width, total);
@@ -262,6 +264,7 @@ template <typename T, typename W>
 COLUMN_KERNEL_WIDE bn_pool_bwd_apply(struct cu_pool p, struct tiles all, struct cu_bn_bwd a,
                                      const uint8_t *index, const float *eq)
 {
+    await_previous();
     struct column_place place = column_place_of<true>(all.m);
     if (place.count == 0)
         return;

@@ -140,6 +140,7 @@ template <typename T, typename W>
 COLUMN_KERNEL_WIDE bn_pool_fwd(struct cu_pool p, struct cu_bn_apply a, enum dtype rounds,
                                uint8_t *index)
 {
+    await_previous();
     for (int64_t item = loop_first(); item < strips(p); item += loop_step()) {
         const struct strip s = strip_of(p, item);
         const struct affine f = affine_of(a, s.c);

@@ -68,6 +68,7 @@ template <typename T, bool ALIGNED>
 COLUMN_KERNEL_WIDE bn_bwd_sums_two(struct columns m, struct cu_bn_bwd a, struct cu_bn_bwd_z b,
                                    float *partial)
 {
+    await_previous();
     struct column_place p = column_place_of<ALIGNED>(m);
     struct unit sums[SUMS] = {};
     if (p.count > 0 && a.dy2)
@@ -90,6 +91,7 @@ static __device__ void write_eq(float *eq, int width, int c, double slope, doubl
 static __global__ void bn_bwd_combine_two(struct columns m, struct cu_bn_bwd a,
                                           struct cu_bn_bwd_z b, const float *partial, float *eq)
 {
+    await_previous();
     int c = (int)(blockIdx.x * COMBINE_LANES + threadIdx.x);
     double total[SUMS], rows = (double)m.rows;
     columns_combine(partial, m.slices, m.width, total);
@@ -127,6 +129,7 @@ enum status cu_bn_bwd_sums_two(const struct cu_queue *q, const struct cu_bn_shap
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL_WIDE bn_bwd_lines(struct columns m, struct cu_bn_lines a)
 {
+    await_previous();
     constexpr int AHEAD = column_ahead<T, ALIGNED>(32);
     struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)

@@ -6,6 +6,7 @@
 template <typename From, typename To>
 static __global__ void resize_rows(int64_t rows, int64_t from, int64_t to, const From *x, To *y)
 {
+    await_previous();
     for (int64_t i = loop_first(); i < rows * to; i += loop_step()) {
         int64_t row = i / to, c = i % to;
         y[i] = narrow<To>(c < from ? widen(x[row * from + c]) : 0.0f);
@@ -47,6 +48,7 @@ enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type, enum 
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL add_bias(struct columns m, const T *bias, bool with_relu, T *y)
 {
+    await_previous();
     struct column_place p = column_place_of<ALIGNED>(m);
     if (p.count == 0)
         return;
@@ -78,6 +80,7 @@ enum status cu_add_bias(const struct cu_queue *q, const struct cu_bn_shape *s, c
 
 static __global__ void take_sums(int width, const double *sums, float *sum)
 {
+    await_previous();
     int c = (int)loop_first();
     if (c < width)
         sum[c] = (float)sums[c];

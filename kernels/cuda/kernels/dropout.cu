@@ -49,6 +49,7 @@ struct dropout {
 template <typename T>
 static __global__ void dropout(struct dropout d, const struct step_state *state, const T *x, T *y)
 {
+    await_previous();
     int64_t units = (d.width + UNIT - 1) / UNIT;
     bool aligned = d.width % UNIT == 0;
     for (int64_t i = loop_first(); i < d.rows * units; i += loop_step()) {

@@ -14,6 +14,7 @@ static cudaLaunchConfig_t launch_units(const struct cu_queue *q, int64_t n)
 
 template <typename T> static __global__ void relu_fwd(int64_t n, const T *x, T *y)
 {
+    await_previous();
     FOR_EACH_UNIT(n, at, count)
     {
         struct unit v = unit_load(x + at, count, true);
@@ -39,6 +40,7 @@ enum status cu_relu_fwd(const struct cu_queue *q, enum dtype type, int64_t n, co
 template <typename T>
 static __global__ void relu_bwd(int64_t n, const T *dy, const T *dy2, const T *y, T *dx)
 {
+    await_previous();
     FOR_EACH_UNIT(n, at, count)
     {
         struct unit d = unit_load(dy + at, count, true), d2 = {};
@@ -68,6 +70,7 @@ enum status cu_relu_bwd(const struct cu_queue *q, enum dtype type, int64_t n, co
 
 template <typename T> static __global__ void add(int64_t n, const T *x, const T *z, T *y)
 {
+    await_previous();
     FOR_EACH_UNIT(n, at, count)
     {
         struct unit a = unit_load(x + at, count, true), b = unit_load(z + at, count, true);
@@ -93,6 +96,7 @@ enum status cu_add(const struct cu_queue *q, enum dtype type, int64_t n, const v
 
 static __global__ void round_units(enum dtype precision, int64_t n, const float *x, float *y)
 {
+    await_previous();
     FOR_EACH_UNIT(n, at, count)
     {
         struct unit v = unit_load(x + at, count, true);
@@ -111,6 +115,7 @@ enum status cu_round(const struct cu_queue *q, enum dtype precision, int64_t n, 
 
 static __global__ void cast_units(enum dtype from, enum dtype to, int64_t n, const void *x, void *y)
 {
+    await_previous();
     FOR_EACH_UNIT(n, at, count)
     unit_store_as(to, y, at, count, unit_load_as(from, x, at, count));
 }

@@ -19,13 +19,43 @@ static inline int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* The attribute of a programmatic dependent launch. */
+static inline cudaLaunchAttribute *launch_dependent()
+{
+    static cudaLaunchAttribute attribute = [] {
+        cudaLaunchAttribute a = {};
+        a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        a.val.programmaticStreamSerializationAllowed = 1;
+        return a;
+    }();
+    return &attribute;
+}
+
 static inline cudaLaunchConfig_t launch_config(const struct cu_queue *q, dim3 grid, dim3 block)
 {
     cudaLaunchConfig_t c = {};
     c.gridDim = grid;
     c.blockDim = block;
     c.stream = q->stream;
+    c.attrs = q->pdl ? launch_dependent() : NULL;
+    c.numAttrs = q->pdl;
     return c;
+}
+
+/* The first statement of every kernel. If the kernel was launched as a dependent of the previous
+ * kernel of its stream (cu_queue.pdl), waits until that kernel is complete and what it wrote is
+ * visible; else returns at once.
+ *
+ * Every block must wait, even one that has no work. A kernel's blocks start when all blocks of the
+ * previous kernel have exited, and wait for that kernel alone; it is their wait that orders the
+ * kernel after all earlier ones. The wait comes before any access to memory, writes included:
+ * earlier kernels may still read what this one overwrites. tests/kernels/cuda/test_nvcc.sh checks
+ * the machine code. No kernel lets its dependents start before its blocks exit. */
+static __device__ inline void await_previous()
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
 }
 
 /* The grid of a kernel that loops over `n` items. A block has THREADS threads and processes

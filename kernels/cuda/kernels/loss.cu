@@ -23,6 +23,7 @@ size_t cu_softmax_xent_workspace(int64_t rows)
 
 static __global__ void check_labels(struct cu_xent a, struct xent_work *work)
 {
+    await_previous();
     __shared__ int64_t first[THREADS];
     int64_t mine = a.rows;
     for (int64_t n = threadIdx.x; n < a.rows; n += THREADS)
@@ -155,6 +156,7 @@ static __device__ void row_gradient(const struct logits<T> &l, const struct targ
 template <typename T, bool MIXES>
 static __global__ void softmax_xent(struct cu_xent a, struct xent_work *work)
 {
+    await_previous();
     if (work->bad >= 0)
         return;
     for (int64_t n = blockIdx.x; n < a.rows; n += gridDim.x) {
@@ -178,6 +180,7 @@ static __global__ void softmax_xent(struct cu_xent a, struct xent_work *work)
 
 static __global__ void sum_rows(struct cu_xent a, const struct xent_work *work)
 {
+    await_previous();
     if (work->bad >= 0)
         return;
     struct loss_metrics m = {};

@@ -32,6 +32,7 @@ static __device__ void take_larger(const struct unit &v, int here, struct unit *
 template <typename T>
 static __global__ void maxpool_fwd(struct cu_pool p, const T *x, T *y, uint8_t *index)
 {
+    await_previous();
     const struct pool_attr a = p.attr;
     bool aligned = p.c % UNIT == 0;
     FOR_EACH_POOL_UNIT(p, p.out, o)
@@ -87,6 +88,7 @@ template <typename T>
 static __global__ void maxpool_bwd(struct cu_pool p, const T *dy, const T *dy2,
                                    const uint8_t *index, T *dx)
 {
+    await_previous();
     const struct pool_attr a = p.attr;
     bool aligned = p.c % UNIT == 0;
     FOR_EACH_POOL_UNIT(p, p.in, o)

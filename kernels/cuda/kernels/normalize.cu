@@ -37,6 +37,7 @@ template <typename T, int CHANNELS>
 static __global__ void normalize_mixed(int64_t rows, struct normalize_attr a, struct cu_mix m,
                                        const uint8_t *x, T *y)
 {
+    await_previous();
     __shared__ float value[COLOURS][256];
     fill_table(a, value);
     float own = m.state->mix, rest = 1 - own;
@@ -60,6 +61,7 @@ static __global__ void normalize_mixed(int64_t rows, struct normalize_attr a, st
 template <typename T, int CHANNELS>
 static __global__ void normalize(int64_t pixels, struct normalize_attr a, const uint8_t *x, T *y)
 {
+    await_previous();
     __shared__ float value[COLOURS][256];
     fill_table(a, value);
     for (int64_t at = loop_first() * UNIT; at < pixels; at += loop_step() * UNIT) {

@@ -60,6 +60,7 @@ static __device__ void check_written(const struct cu_picture &p)
 
 static __global__ void resample(int side, const struct cu_picture *pictures)
 {
+    await_previous();
     __shared__ float line[CU_RESAMPLE_SPAN * COLOURS];
     const struct cu_picture p = pictures[blockIdx.y];
     int row = (int)blockIdx.x, tile = tile_of(p.x.taps);

@@ -3,6 +3,7 @@
 
 static __global__ void scale_set(const struct scaler_state *s, struct step_state *state)
 {
+    await_previous();
     state->loss_scale = scaler_loss_scale(s->scale, state->share);
     state->grad_scale = scaler_grad_scale(s->scale, state->divisor);
 }
@@ -10,6 +11,7 @@ static __global__ void scale_set(const struct scaler_state *s, struct step_state
 static __global__ void scale_update(struct scaler_rule rule, struct scaler_state *s,
                                     const struct step_state *state)
 {
+    await_previous();
     scaler_advance(&rule, s, state->found_inf != 0);
 }
 

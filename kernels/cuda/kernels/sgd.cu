@@ -73,6 +73,7 @@ size_t cu_sgd_workspace(const struct cu_sgd *a, const struct cu_segments *s)
 
 static __global__ void chunk_squares(struct cu_sgd a, struct cu_segments s, struct sgd_work work)
 {
+    await_previous();
     for (int64_t i = blockIdx.x; i < s.n_chunks; i += gridDim.x) {
         struct cu_chunk c = s.chunk[i];
         enum dtype gradient = s.segment[c.segment].gradient;
@@ -101,6 +102,7 @@ static __global__ void chunk_squares(struct cu_sgd a, struct cu_segments s, stru
 
 static __global__ void local_rates(struct cu_sgd a, struct cu_segments s, struct sgd_work work)
 {
+    await_previous();
     for (int k = (int)blockIdx.x; k < s.n_segments; k += (int)gridDim.x) {
         struct sgd_segment g = s.segment[k];
         double w = 0, dw = 0;
@@ -121,6 +123,7 @@ static __global__ void local_rates(struct cu_sgd a, struct cu_segments s, struct
 /* Runs as one block, which adds the sums of the chunks in a fixed order. */
 static __global__ void clip_factor(struct cu_sgd a, struct cu_segments s, struct sgd_work work)
 {
+    await_previous();
     double dw = 0;
     for (int64_t i = threadIdx.x; i < s.n_chunks; i += THREADS)
         dw += work.dw[i];
@@ -158,6 +161,7 @@ static __device__ void step_piece(const struct cu_sgd &a, const struct sgd_segme
 static __global__ void sgd(struct cu_sgd a, struct cu_segments s, const float *local,
                            const float *clip)
 {
+    await_previous();
     if (a.state->found_inf)
         return;
     for (int64_t i = blockIdx.x; i < s.n_chunks; i += gridDim.x) {
@@ -190,12 +194,14 @@ enum status cu_sgd(const struct cu_queue *q, const struct cu_sgd *a, const struc
 
 static __global__ void check_begin(struct step_state *state)
 {
+    await_previous();
     state->found_inf = 0;
 }
 
 static __global__ void check_finite(struct cu_segments s, enum dtype type, const void *dw,
                                     struct step_state *state)
 {
+    await_previous();
     bool finite = true;
     for (int64_t i = blockIdx.x; i < s.n_chunks; i += gridDim.x) {
         struct cu_chunk c = s.chunk[i];

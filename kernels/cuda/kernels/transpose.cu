@@ -15,6 +15,7 @@ static __host__ __device__ int64_t tiles_of(int64_t n)
 template <typename From, typename To>
 static __global__ void transpose_tiles(struct transpose t, const From *x, To *y)
 {
+    await_previous();
     __shared__ float tile[TILE][TILE + 1]; /* the odd stride avoids bank conflicts */
     int64_t across = tiles_of(t.cols), down = tiles_of(t.rows);
     int tx = (int)(threadIdx.x % TILE), ty = (int)(threadIdx.x / TILE);

@@ -2,8 +2,9 @@
 # What nvcc made of the CUDA kernels, read back from the module: machine code for each architecture
 # that the build asks for; no spilled register and none beyond the budget; no instructions of the
 # tensor cores, since what these kernels do is bound by memory, and matrices are cuDNN's and
-# cuBLASLt's; 128-bit loads and stores in what batch norm does; and the committed table of registers
-# and loads, where this nvcc made it too. Skipped (77) without cuobjdump and nvdisasm.
+# cuBLASLt's; from sm_90 on the wait for the previous kernel before all that must come after it; 128-bit
+# loads and stores in what batch norm does; and the committed table of registers and loads, where this
+# nvcc made it too. Skipped (77) without cuobjdump and nvdisasm.
 # Arguments: the source tree, the module, the version of nvcc, the architectures: 80-real, ...
 set -euo pipefail
 source=$1
@@ -58,6 +59,52 @@ if ! grep -q EXIT "$out/sass"; then
 elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$out/sass"); then
     fail "a kernel uses the tensor cores: $(head -3 <<<"$matrix")"
 fi
+
+# A kernel that is launched as a dependent of the previous one (await_previous in
+# kernels/cuda/kernels/launch.h) waits for it (ACQBULK) whatever its block has to do: under no predicate,
+# and before any instruction that jumps, exits, or uses memory other than constants. None lets its own
+# dependents start before its blocks exit (PREEXIT). late_waits prints each kernel that does otherwise.
+memory='LD|ST|ATOM|RED|SU|TEX|TLD|UBLK|UT|CCTL|FENCE|MEMBAR'
+control='BAR|BRA|BRX|J|CALL|RET|EXIT|KILL|BSSY|BSYNC|WARPSYNC'
+late_waits() {
+    awk -v first="^($memory|$control)" '
+        function judge() {
+            if (kernel != "" && (!waits || why != ""))
+                print kernel, why == "" ? "does not wait" : why
+        }
+        /Function :/ {
+            judge()
+            kernel = $3
+            waits = 0
+            why = ""
+        }
+        match($0, /^ +\/\*[0-9a-f]+\*\/ +/) {
+            text = substr($0, RLENGTH + 1)
+            sub(/ *;.*/, "", text)
+            waits = waits || text == "ACQBULK"
+            sub(/^@[^ ]+ +/, "", text)
+            if (why == "" && (text ~ /^PREEXIT/ || !waits && text !~ /^LDC/ && text ~ first))
+                why = "begins with " text
+        }
+        END {
+            judge()
+            if (kernel == "")
+                print "there are no kernels"
+        }'
+}
+for arch in "$@"; do
+    [[ $arch == *-real ]] && ((${arch%-real} >= 90)) || continue
+    sm=sm_${arch%-real}
+    cuobjdump -sass -arch "$sm" "$module" >"$out/$sm"
+    late=$(late_waits <"$out/$sm")
+    [[ -z $late ]] || fail "$sm: kernels that do not wait for the previous one first: $(head -5 <<<"$late")"
+    # The check finds one kernel without a wait, with a wait under a predicate, or with a load before it.
+    for change in 's/ACQBULK/NOP/' 's/ACQBULK/@P0 ACQBULK/' \
+        's/^\(.*\)ACQBULK/\1LDG.E R0, desc[UR4][R2.64] ;\n&/'; do
+        found=$(sed "0,/ACQBULK/{$change}" "$out/$sm" | late_waits | wc -l)
+        ((found == 1)) || fail "$sm: after $change the check finds $found kernels, not 1"
+    done
+done
 
 # Each kernel of batch norm has a form for widths of whole units, whose loads have 128 bits: at least
 # two of them in flight.

@@ -3,6 +3,8 @@
 #include "fake.h"
 #include "inject.h"
 
+#include "cuda_runtime.h"
+
 #include <map>
 #include <mutex>
 #include <stdio.h>
@@ -174,6 +176,25 @@ void fake_with_memory(const std::function<void()> &call)
         protect_all(PROT_NONE);
 }
 
+void fake_close_memory()
+{
+    if (!fake_delayed())
+        protect_all(PROT_NONE);
+}
+
+void fake_open_memory()
+{
+    if (!fake_delayed())
+        protect_all(PROT_READ | PROT_WRITE);
+}
+
+cudaError_t shim_attributes(cudaFuncAttributes *attributes)
+{
+    FAKE_ASK(cudaFuncGetAttributes);
+    attributes->ptxVersion = machine_is("old-code") ? 75 : fake_sm(device);
+    return cudaSuccess;
+}
+
 const char *cudaGetErrorString(cudaError_t e)
 {
     switch (e) {
@@ -219,7 +240,7 @@ const char *cudaGetErrorString(cudaError_t e)
 cudaError_t cudaDriverGetVersion(int *version)
 {
     FAKE_ASK(cudaDriverGetVersion);
-    *version = machine_is("no-driver") ? 0 : machine_is("old-driver") ? 11040 : VERSION;
+    *version = machine_is("no-driver") ? 0 : machine_is("old-driver") ? 11040 : machine_is("driver-12.2") ? 12020 : VERSION;
     return cudaSuccess;
 }
 

@@ -9,6 +9,8 @@
  *   allocation lies a page that nobody may touch.
  * - A stream takes work only from a thread that uses its device, and what must not be called while
  *   a thread captures fails and ends the capture.
+ * - A kernel of a programmatic dependent launch cannot touch device memory before it waits for the
+ *   previous kernel, and every thread of every kernel waits.
  * - A workspace is filled with nonsense, and a convolution has several engines (cudnn_engines.cpp).
  *
  * device.cpp has devices and their memory, streams.cpp streams, events and graphs, ../shim the
@@ -19,7 +21,9 @@
  * environment:
  *
  * AMPSCALE_FAKE_GPU=no-driver|old-driver|no-gpu: a machine that lacks something; volta: GPU 2 is
- * Volta's (sm_70), and cuDNN is 9.10.2; volta-cudnn: with a cuDNN that does not support it.
+ * Volta's (sm_70), and cuDNN is 9.10.2; volta-cudnn: with a cuDNN that does not support it;
+ * old-code: the driver has compiled kernels from Turing's intermediate form; driver-12.2: a driver
+ * for CUDA 12.2.
  * AMPSCALE_FAKE_MEMORY=GIB: of each device (1), which lies in the host's as far as it is used.
  * AMPSCALE_FAKE_DELAYS=SCALE: nothing large is computed, and takes time instead (delays.h).
  * AMPSCALE_FAKE_NVJPEG=absent|no-engines|skips: what its decoder of JPEG lacks (nvjpeg.cpp).
@@ -42,6 +46,10 @@ struct fake_hold {
 
 /* Carries out `call` with device memory open. */
 void fake_with_memory(const std::function<void()> &call);
+
+/* Closes device memory in such a call, and opens it again. */
+void fake_close_memory();
+void fake_open_memory();
 
 /* The device that the calling thread uses, and whether it captures. */
 int fake_device();

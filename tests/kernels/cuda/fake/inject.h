@@ -3,7 +3,8 @@
  * AMPSCALE_FAKE_FAIL, "CALL:N" or "CALL@capture:N": the N-th call of that name in the process
  * fails, or the N-th while the calling thread captures, which then also ends the capture, as a call
  * does that CUDA does not allow there. The names are those of the API ("cudaMalloc",
- * "cudnnBackendFinalize", "cublasLtMatmul"); a launch of a kernel is "cudaLaunchKernel". With
+ * "cudnnBackendFinalize", "cublasLtMatmul"); a launch of a kernel is "cudaLaunchKernel", and one
+ * with the attribute of a programmatic dependent launch also "cudaLaunchDependent". With
  * ":sticky" behind it the device has met an illegal address: what it still had to do is lost, and
  * every later call that needs the device fails as well.
  *

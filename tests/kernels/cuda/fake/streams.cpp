@@ -165,10 +165,27 @@ void fake_finish_all()
         run_until(s->work.get(), s->work->given);
 }
 
+/* Whether a launch may begin before the previous kernel of its stream is complete. */
+static bool is_dependent(const cudaLaunchConfig_t *config)
+{
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+            config->attrs[i].val.programmaticStreamSerializationAllowed)
+            return true;
+    return false;
+}
+
+/* What a kernel that begins early does before it waits for the previous one it does without device
+ * memory: the first thread that touches it ends the process. */
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),
                         const void *context, size_t size)
 {
     FAKE_ENTER(cudaLaunchKernel);
+    bool early = is_dependent(config);
+    if (early && fake_sm(fake_device()) < 90)
+        return fake_error(cudaErrorInvalidValue);
+    if (early)
+        FAKE_ENTER(cudaLaunchDependent);
     dim3 grid = config->gridDim, block = config->blockDim;
     const char *bytes = (const char *)context;
     auto copy = std::make_shared<std::vector<char>>(bytes, bytes + size);
@@ -180,8 +197,12 @@ cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const voi
     return submit(config->stream, [=] {
         double touched = fake_kernel_bytes(copy->data(), size);
         fake_kernel_begins();
-        if (!fake_too_large(touched, 0))
-            shim_run(grid, block, body, copy->data(), fake_kernel_enough);
+        if (!fake_too_large(touched, 0)) {
+            if (early)
+                fake_close_memory();
+            shim_run(grid, block, body, copy->data(), fake_kernel_enough,
+                     early ? fake_open_memory : NULL);
+        }
         return fake_takes(touched, 0, RATE_F32);
     });
 }

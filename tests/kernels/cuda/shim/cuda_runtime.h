@@ -40,19 +40,46 @@ struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
+};
+
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes = 0;
     struct CUstream_st *stream = NULL;
+    cudaLaunchAttribute *attrs = NULL;
+    unsigned numAttrs = 0;
 };
+
+struct cudaFuncAttributes {
+    int ptxVersion;
+};
+
+cudaError_t shim_attributes(cudaFuncAttributes *attributes);
+
+template <typename... P>
+static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*)(P...))
+{
+    return shim_attributes(attributes);
+}
 
 /* Whether a grid is one that a device takes. */
 bool shim_grid_valid(dim3 grid, dim3 block);
 
 /* Calls body(context) once per thread of a grid that is valid; after each block asks `enough`,
- * where there is one, whether to leave out the rest. */
+ * where there is one, whether to leave out the rest. Ends the process with a message where a thread
+ * has not called cudaGridDependencySynchronize() once; calls `previous_done`, if there is one, as
+ * the first does. */
 void shim_run(dim3 grid, dim3 block, void (*body)(const void *), const void *context,
-              bool (*enough)() = NULL);
+              bool (*enough)() = NULL, void (*previous_done)() = NULL);
+
+void cudaGridDependencySynchronize();
 
 /* Has a grid run in the order of its stream; `context` is copied, `size` bytes of it. */
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),

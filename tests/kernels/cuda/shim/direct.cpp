@@ -10,6 +10,12 @@ cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const voi
     return cudaSuccess;
 }
 
+cudaError_t shim_attributes(cudaFuncAttributes *attributes)
+{
+    attributes->ptxVersion = 90;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetLastError(void)
 {
     return cudaSuccess;

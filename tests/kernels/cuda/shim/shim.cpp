@@ -47,6 +47,8 @@ struct block {
     void (*body)(const void *);
     const void *argument;
     unsigned threads, next, left; /* in all, the next to be started, not yet ended */
+    unsigned waits;               /* for the previous kernel */
+    void (*previous_done)();      /* NULL: it was done before the launch */
     barrier all, warp[MAX_THREADS / WARP];
     fibre *runs[MAX_THREADS]; /* each thread that has been started */
     bool backwards;           /* which end is first; launches take turns */
@@ -165,6 +167,7 @@ void run_block()
 {
     now.next = 0;
     now.left = now.threads;
+    now.waits = 0;
     now.all = barrier{0, now.threads, 0};
     for (unsigned first = 0; first < now.threads; first += WARP) {
         unsigned rest = now.threads - first;
@@ -175,6 +178,8 @@ void run_block()
     current = fibres[0];
     current->state = fibre::READY;
     switch_to(&scheduler, &current->where);
+    if (now.waits != now.threads)
+        die("not every thread waits once for the previous kernel");
 }
 
 } // namespace
@@ -187,9 +192,10 @@ bool shim_grid_valid(dim3 grid, dim3 block)
 }
 
 void shim_run(dim3 grid, dim3 block_dim, void (*body)(const void *), const void *context,
-              bool (*enough)())
+              bool (*enough)(), void (*previous_done)())
 {
     now.body = body;
+    now.previous_done = previous_done;
     now.argument = context;
     now.threads = block_dim.x * block_dim.y * block_dim.z;
     now.backwards = !now.backwards;
@@ -203,6 +209,14 @@ void shim_run(dim3 grid, dim3 block_dim, void (*body)(const void *), const void 
                 if (enough && enough())
                     return;
             }
+}
+
+void cudaGridDependencySynchronize()
+{
+    now.waits++;
+    if (now.previous_done)
+        now.previous_done();
+    now.previous_done = NULL;
 }
 
 void shim_sync_block()
