@@ -21,6 +21,7 @@ static const char *const left_out[] = {
     "config.seed",
     "config.resume",
     "config.wgrad_stream",
+    "config.pdl",
     "host.hostname",
     "host.environment.SLURM_JOB_ID",
     "host.environment.SLURM_JOB_NODELIST",

@@ -19,7 +19,7 @@ static void program_configs(const struct engine *e, struct program_config config
     base.check_finite = c->scaled;
     base.scaler = e->keeps_scale ? &e->config.scaler : NULL;
     base.graphs = engine_replays_graphs(e);
-    base.wgrad_stream = c->devices->backend->asynchronous && c->wgrad_stream != WGRAD_STREAM_OFF;
+    base.wgrad_stream = c->devices->backend->asynchronous && c->wgrad_stream != WAY_OFF;
     base.reduced = e->n > 1 || engine_ranks(e) > 1 || c->accumulate > 1;
     config[USE_TRAIN] = config[USE_TAIL] = config[USE_VAL] = base;
     config[USE_VAL].train = false;
@@ -223,7 +223,8 @@ enum status engine_open(const struct engine_config *config, struct engine **out)
         engine_close(e);
         return st;
     }
-    engine_set_wgrad_stream(e, config->wgrad_stream == WGRAD_STREAM_ON);
+    engine_set_wgrad_stream(e, config->wgrad_stream == WAY_ON);
+    engine_set_pdl(e, config->pdl == WAY_ON);
     *out = e;
     return STATUS_OK;
 }
@@ -294,6 +295,26 @@ void engine_set_wgrad_stream(struct engine *e, bool use)
     e->wgrad_stream = use && network_has_wgrad_stream(engine_network(e));
     for (int i = 0; i < e->n; i++)
         network_use_wgrad_stream(e->replica[i].net, use);
+}
+
+bool engine_has_pdl(const struct engine *e)
+{
+    for (int i = 0; i < e->n; i++)
+        if (network_has_pdl(e->replica[i].net))
+            return true;
+    return false;
+}
+
+bool engine_uses_pdl(const struct engine *e)
+{
+    return e->pdl;
+}
+
+void engine_set_pdl(struct engine *e, bool use)
+{
+    e->pdl = use && engine_has_pdl(e);
+    for (int i = 0; i < e->n; i++)
+        network_use_pdl(e->replica[i].net, use);
 }
 
 bool engine_keeps_scale(const struct engine *e)

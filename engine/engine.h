@@ -44,10 +44,11 @@ struct engine_config {
     bool sync_bn;        /* batch norm computes its statistics over all devices and ranks */
     bool deterministic;  /* plan only operations that give the same bits in every run */
     bool no_graph;       /* launch operations one by one instead of as graphs */
-    enum wgrad_stream_use wgrad_stream;
-    struct comm *ranks;  /* all processes; not owned */
-    double comm_timeout; /* seconds to wait for another rank; 0: no limit */
-    enum comm_via via;   /* transport between GPUs */
+    enum way wgrad_stream; /* weight gradients on a stream of their own, on asynchronous devices */
+    enum way pdl;          /* programmatic dependent launch (struct stream in kernels/backend.h) */
+    struct comm *ranks;    /* all processes; not owned */
+    double comm_timeout;   /* seconds to wait for another rank; 0: no limit */
+    enum comm_via via;     /* transport between GPUs */
     enum dp_reduce dp_reduce;
     double bucket_mb;            /* size of a gradient bucket in MiB */
     enum dtype grad_compress;    /* type in which gradients are sent: F32, F16 or BF16 */
@@ -124,6 +125,9 @@ bool engine_replays_graphs(const struct engine *e);
 
 /* Returns whether the replicas compute weight gradients on a stream of their own. */
 bool engine_uses_wgrad_stream(const struct engine *e);
+
+/* Returns whether a device launches its kernels early (network_use_pdl). */
+bool engine_uses_pdl(const struct engine *e);
 
 /* engine_graphs_lost returns why a device stopped using graphs (network_graphs_lost); NULL: no
  * device stopped. engine_drop_graphs makes all devices of this process stop using graphs; call it

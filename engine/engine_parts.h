@@ -66,6 +66,7 @@ struct engine {
     double delay_owed_s; /* injected delay for which the rank has still to sleep */
     bool keeps_scale;
     bool wgrad_stream; /* weight gradients are computed on a stream of their own */
+    bool pdl;          /* a replica launches kernels early */
     struct in_flight in_flight[IN_FLIGHT_MAX];
     int64_t begun, ended; /* steps begun; steps whose results were read */
     int64_t batches;      /* micro-batches and validation batches begun */
@@ -129,6 +130,10 @@ struct comm *engine_sum_comm(const struct engine *e, int i);
 
 /* Makes all replicas compute weight gradients on a stream of their own, or on the network's. */
 void engine_set_wgrad_stream(struct engine *e, bool use);
+
+/* Whether the device of a replica can launch kernels early; makes all that can do so, or none. */
+bool engine_has_pdl(const struct engine *e);
+void engine_set_pdl(struct engine *e, bool use);
 
 /* Opens and closes the memory of in-flight steps (in_flight.c). */
 MUST_CHECK enum status in_flight_open(struct engine *e);

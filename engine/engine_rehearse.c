@@ -10,8 +10,8 @@
  * then launched. */
 enum { REHEARSALS = 2 };
 
-/* Steps of each kind, in turns, by which WGRAD_STREAM_AUTO chooses, and the part of a step's time
- * that the second stream must save. */
+/* Steps of each kind, in turns, by which WAY_AUTO chooses, and the part of a step's time that a way
+ * must save. */
 enum { ROUNDS = 5 };
 static const double MARGIN = 0.01;
 
@@ -42,16 +42,17 @@ static enum status rehearse_use(struct engine *e, enum program_use use, const st
     return STATUS_OK;
 }
 
-/* Times steps with and without the stream of weight gradients, and chooses. All ranks execute the
- * same steps; each chooses for itself, because the results have the same bits. If graphs cannot be
- * recorded with the stream, they are used without it. */
-static enum status choose_wgrad_stream(struct engine *e, const struct batch *b)
+/* Times steps with and without a way, and chooses. All ranks execute the same steps; each chooses
+ * for itself, because the results have the same bits. If graphs cannot be recorded with it, they
+ * are used without it. */
+static enum status choose(struct engine *e, const struct batch *b,
+                          void (*set)(struct engine *e, bool use))
 {
     double seconds[2][ROUNDS];
     bool lost = engine_graphs_lost(e) != NULL, works = true;
     for (int i = -1; i < ROUNDS; i++) /* the first round records the graphs */
         for (int use = 0; use < 2; use++) {
-            engine_set_wgrad_stream(e, use && works);
+            set(e, use && works);
             uint64_t begin = clock_ns();
             TRY(rehearse_step(e, USE_TRAIN, b));
             if (i >= 0)
@@ -63,17 +64,22 @@ static enum status choose_wgrad_stream(struct engine *e, const struct batch *b)
                 network_restore_graphs(e->replica[r].net);
         }
     double without = stats_median(seconds[0], ROUNDS), with = stats_median(seconds[1], ROUNDS);
-    engine_set_wgrad_stream(e, works && with * (1 + MARGIN) < without);
+    set(e, works && with * (1 + MARGIN) < without);
     return STATUS_OK;
 }
 
-/* Whether the rehearsal chooses. A run that has fallen to a lower rung of the ladder takes the
- * simpler way. */
-static bool chooses_wgrad_stream(const struct engine *e)
+/* Makes the choices that the user leaves open. A run that has fallen to a lower rung of the ladder
+ * takes the simpler ways. Ranks may have GPUs of different generations: they all rehearse early
+ * launches, as soon as one of them might have these, since the steps contain sums over ranks. */
+static enum status choose_ways(struct engine *e, const struct batch *b)
 {
     const struct engine_config *c = &e->config;
-    return c->wgrad_stream == WGRAD_STREAM_AUTO && engine_trains(e) &&
-           network_has_wgrad_stream(e->replica[0].net) && (!c->ladder || c->ladder->n_falls == 0);
+    bool pdl = engine_ranks(e) > 1 ? c->devices->backend->pdl != NULL : engine_has_pdl(e);
+    if (!engine_trains(e) || (c->ladder && c->ladder->n_falls > 0))
+        return STATUS_OK;
+    if (c->wgrad_stream == WAY_AUTO && network_has_wgrad_stream(e->replica[0].net))
+        TRY(choose(e, b, engine_set_wgrad_stream));
+    return c->pdl == WAY_AUTO && pdl ? choose(e, b, engine_set_pdl) : STATUS_OK;
 }
 
 /* Makes a batch of zeros with the largest number of rows, in host memory allocated by device 0,
@@ -118,8 +124,7 @@ enum status engine_rehearse(struct engine *e)
             CHECK(rehearse_use(e, (enum program_use)u, &b));
     }
     b.count = e->config.rows[USE_TRAIN];
-    if (chooses_wgrad_stream(e))
-        CHECK(choose_wgrad_stream(e, &b));
+    CHECK(choose_ways(e, &b));
 done:
     engine_idle(e);
     close_batch(e, &b);

@@ -4,10 +4,9 @@
 #include "base/status.h"
 #include "kernels/device_list.h"
 
-/* Whether weight gradients are computed on a stream of their own, on asynchronous devices. AUTO:
- * if engine_rehearse finds that steps take less time then; not without a rehearsal. The results
- * have the same bits. */
-enum wgrad_stream_use { WGRAD_STREAM_AUTO, WGRAD_STREAM_OFF, WGRAD_STREAM_ON };
+/* Whether steps use a way to compute that does not change the results' bits, if the devices have
+ * it. AUTO: if engine_rehearse finds that steps take less time then; not without a rehearsal. */
+enum way { WAY_AUTO, WAY_OFF, WAY_ON };
 
 /* MODE_AUTO: train_mode_settle chooses the mode from the number of devices and the launcher. */
 enum train_mode { MODE_AUTO, MODE_ND, MODE_DP, MODE_DDP, MODE_DDP2, MODE_COUNT };

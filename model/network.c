@@ -269,6 +269,19 @@ void network_close(struct network *net)
     free(net);
 }
 
+bool network_has_pdl(const struct network *net)
+{
+    return net->dev->backend->pdl && net->dev->backend->pdl(net->dev);
+}
+
+void network_use_pdl(struct network *net, bool use)
+{
+    net->pdl = use && network_has_pdl(net);
+    net->stream->pdl = net->pdl;
+    if (net->wgrad.stream)
+        net->wgrad.stream->pdl = net->pdl;
+}
+
 struct program *network_program(struct network *net, int i)
 {
     return net->program[i];

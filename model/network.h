@@ -134,6 +134,12 @@ void network_restore_graphs(struct network *net);
 bool network_has_wgrad_stream(const struct network *net);
 void network_use_wgrad_stream(struct network *net, bool use);
 
+/* Own kernels of a device can be launched early (struct stream in kernels/backend.h), if the device
+ * can; the results have the same bits. At first they are not. Call network_use_pdl between steps.
+ */
+bool network_has_pdl(const struct network *net);
+void network_use_pdl(struct network *net, bool use);
+
 struct program *network_program(struct network *net, int i);
 
 /* Returns the fusion choices for a program, in the order in which they were made, and sets *n to

@@ -60,8 +60,8 @@ struct graph_segment {
     int64_t grad_begin, grad_end; /* range of gradients that are complete after the segment; begin =
                                    * end: none */
     bool warm;                    /* has been executed once without a graph */
-    struct graph_exec *graph[2];  /* without and with the stream of weight gradients; NULL: not
-                                   * recorded */
+    struct graph_exec *graph[2][2]; /* without and with early launches; without and with the stream
+                                     * of weight gradients; NULL: not recorded */
 };
 
 struct program {
@@ -143,6 +143,7 @@ struct network {
     struct scaler_state *scaler; /* NULL: the device does not keep the loss scale */
     struct input_staging input_staging;
     struct wgrad_stream wgrad;
+    bool pdl;                             /* network_use_pdl */
     char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are no longer used; "": none failed */
 };
 

@@ -81,7 +81,7 @@ static enum status run_graph_segment(struct program *p, struct graph_segment *se
 {
     struct network *net = p->net;
     struct graph_exec **graph =
-        &segment->graph[net->wgrad.used && segment->phase == PHASE_BACKWARD];
+        &segment->graph[net->pdl][net->wgrad.used && segment->phase == PHASE_BACKWARD];
     if (!p->config.graphs || *net->graphs_lost || !net->dev->backend->capture_begin ||
         !segment->warm) {
         segment->warm = true;
@@ -184,8 +184,8 @@ enum status program_cut(struct program *p)
 static void free_graphs(struct program *p)
 {
     for (int i = 0; i < p->n_graph_segments; i++)
-        for (int k = 0; k < 2; k++) {
-            struct graph_exec **graph = &p->graph_segment[i].graph[k];
+        for (int k = 0; k < 4; k++) {
+            struct graph_exec **graph = &p->graph_segment[i].graph[k / 2][k % 2];
             if (*graph)
                 p->net->dev->backend->capture_free(*graph);
             *graph = NULL;

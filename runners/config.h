@@ -48,17 +48,18 @@ struct train_config {
     double bucket_mb;            /* size of a gradient bucket in MiB */
     enum dtype grad_compress;    /* type in which gradients are sent: F32, F16 or BF16 */
     bool no_graph;               /* launch operations one by one instead of as graphs */
-    enum wgrad_stream_use wgrad_stream;
-    bool deterministic;  /* plan only operations that give the same bits in every run */
-    int accumulate;      /* micro-batches per optimizer step */
-    bool sync_bn;        /* batch norm computes its statistics over all devices and ranks */
-    double comm_timeout; /* seconds to wait for another rank; 0: no limit */
-    double join_timeout; /* time limit for all processes of an MPI job to start, seconds; no
-                          * limit if this or comm_timeout is 0 */
-    int workers;         /* number of loader threads */
-    bool decode;         /* true: the GPU decodes JPEG files; false: the CPU does */
-    int classes;         /* number of classes if `dummy` is set; else the data set
-                          * determines it */
+    enum way wgrad_stream;       /* weight gradients on a second stream of a GPU */
+    enum way pdl;                /* programmatic dependent launch of a GPU's kernels */
+    bool deterministic;          /* plan only operations that give the same bits in every run */
+    int accumulate;              /* micro-batches per optimizer step */
+    bool sync_bn;                /* batch norm computes its statistics over all devices and ranks */
+    double comm_timeout;         /* seconds to wait for another rank; 0: no limit */
+    double join_timeout;         /* time limit for all processes of an MPI job to start, seconds; no
+                                  * limit if this or comm_timeout is 0 */
+    int workers;                 /* number of loader threads */
+    bool decode;                 /* true: the GPU decodes JPEG files; false: the CPU does */
+    int classes;                 /* number of classes if `dummy` is set; else the data set
+                                  * determines it */
     int image_size;
     int batch;     /* number of images in one process's batch, over all its devices */
     int val_batch; /* 0: same as batch */
@@ -154,6 +155,7 @@ struct train_setting {
     enum fuse fuse;      /* fusion of convolution and batch norm with which the run began */
     bool graphs;         /* the device replays recorded graphs of operations */
     bool wgrad_stream;   /* weight gradients are computed on a stream of their own */
+    bool pdl;            /* GPUs launch kernels early */
     bool emulated;       /* the device rounds to 16-bit types instead of computing in them */
     const char *comm;    /* transport of gradients; NULL: none */
     const struct inject *inject; /* the faults, completed by inject_settle; NULL: no fault is

@@ -122,15 +122,14 @@ static enum status open_loaders(struct session *s)
     return STATUS_OK;
 }
 
-/* To choose whether a second stream pays takes the time of about a dozen steps, more than a short
- * run would gain. */
-static enum wgrad_stream_use wgrad_stream_of(const struct session *s)
+/* To choose whether a way pays takes the time of about a dozen steps, more than a short run would
+ * gain. */
+static enum way settle_way(const struct session *s, enum way way)
 {
     enum { STEPS_MIN = 32 };
     const struct train_config *c = s->config;
     int64_t steps = c->steps > 0 ? c->steps : c->epochs * s->train_steps;
-    bool short_run = c->wgrad_stream == WGRAD_STREAM_AUTO && steps < STEPS_MIN;
-    return short_run ? WGRAD_STREAM_OFF : c->wgrad_stream;
+    return way == WAY_AUTO && steps < STEPS_MIN ? WAY_OFF : way;
 }
 
 /* Opens the engine for full training batches, an epoch's smaller last batch, and validation. */
@@ -158,7 +157,8 @@ static enum status open_engine(struct session *s)
                               .sync_bn = c->sync_bn,
                               .deterministic = c->deterministic,
                               .no_graph = c->no_graph,
-                              .wgrad_stream = wgrad_stream_of(s),
+                              .wgrad_stream = settle_way(s, c->wgrad_stream),
+                              .pdl = settle_way(s, c->pdl),
                               .ranks = s->world.comm,
                               .comm_timeout = c->comm_timeout,
                               .via = c->comm,

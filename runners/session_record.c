@@ -22,6 +22,7 @@ static struct train_setting setting_of(const struct session *s)
         .fuse = ladder_fuse(&s->ladder),
         .graphs = engine_replays_graphs(s->engine),
         .wgrad_stream = engine_uses_wgrad_stream(s->engine),
+        .pdl = engine_uses_pdl(s->engine),
         .emulated =
             s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
         .comm = engine_comm_name(s->engine),

@@ -174,6 +174,7 @@ const struct setting train_settings[] = {
     {.key = "wgrad_stream",
      AS_SWITCH(resolved.wgrad_stream),
      .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
+    {.key = "pdl", AS_SWITCH(resolved.pdl), .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
     {"deterministic", 0, NULL, NULL,
      "Use only operations that give the same bits in every run, even where they are slower",
      AS_SWITCH(config.deterministic), IN(DEVICES)},
@@ -258,6 +259,11 @@ const struct setting train_unrecorded[] = {
      "Compute weight gradients on a second stream of each GPU, with the same bits in the results; "
      "auto: if steps are faster then",
      AS_CHOICE(config.wgrad_stream), IN(DEVICES)},
+    {"pdl", 0, "auto|off|on", "auto",
+     "Launch own kernels before the previous kernel of the stream is complete (programmatic "
+     "dependent launch; GPUs from compute capability 9.0 on), with the same bits in the results; "
+     "auto: if steps are faster then",
+     AS_CHOICE(config.pdl), IN(DEVICES)},
     {"grad-compress", 0, TRAIN_COMPRESS_WORDS, NULL,
      "Type in which gradients are sent (default none: their own type)",
      AS_CHOICE(config.grad_compress), IN(DEVICES)},

@@ -34,7 +34,7 @@ steps=3
 train=(train --dummy -a resnet8 --image-size 8 -b 2 --classes 10 --steps $steps -p 1 --threads 1
        --devices cuda:0)
 # What is run: plans that are timed want more than the fake's usual memory.
-declare -A options=([fp32]="--precision fp32" [amp]="--precision O1"
+declare -A options=([fp32]="--precision fp32" [amp]="--precision O1 --pdl on"
                     [timed]="--precision O1 --fuse all --steps 1")
 declare -A memory=([fp32]=1 [amp]=1 [timed]=4 [speed]=1 [rest]=1 [accuracy]=1)
 

@@ -247,6 +247,41 @@ static void with_a_second_stream(void **state)
         second_stream(i & 1, i & 2);
 }
 
+/* Early launches have graphs of their own, which are kept; a device without them takes none. */
+static void with_early_launches(void **state)
+{
+    (void)state;
+    for (int can = 0; can < 2; can++) {
+        struct stream_backend b;
+        struct rig want, got;
+        const struct backend *ref;
+        const struct program_config c = {.graphs = true, .wgrad_stream = true};
+        stream_backend_make(&b);
+        b.base.pdl = can ? b.base.pdl : NULL;
+        assert_ok(backend_find("ref", &ref));
+        open_configured(&want, ref, "resnet8", &(struct program_config){0});
+        open_configured(&got, &b.base, "resnet8", &c);
+        assert_int_equal(network_has_pdl(got.net), can);
+        network_use_wgrad_stream(got.net, true);
+        int recorded[6];
+        for (int i = 0; i < 6; i++) { /* the first step records nothing */
+            network_use_pdl(got.net, i == 2 || i == 3);
+            assert_int_equal(got.net->stream->pdl, can && (i == 2 || i == 3));
+            assert_int_equal(got.net->wgrad.stream->pdl, got.net->stream->pdl);
+            step(&want, i);
+            step(&got, i);
+            recorded[i] = stream_backend_counts(got.dev).recorded;
+        }
+        assert_int_equal(recorded[0], 0);
+        assert_true(recorded[1] > 0);
+        assert_int_equal(recorded[2], can ? 2 * recorded[1] : recorded[1]);
+        assert_int_equal(recorded[5], recorded[2]);
+        same_weights(&want, &got);
+        close_rig(&want);
+        close_rig(&got);
+    }
+}
+
 /* Fused forms are in another order, and turn values into others in place. */
 static void second_stream_has_its_memory(void **state)
 {
@@ -373,6 +408,7 @@ int main(void)
         cmocka_unit_test(with_a_second_stream),
         cmocka_unit_test(second_stream_has_its_memory),
         cmocka_unit_test(without_a_second_stream),
+        cmocka_unit_test(with_early_launches),
         cmocka_unit_test(graphs_are_given_up),
         cmocka_unit_test(failures_are_reported),
         cmocka_unit_test(mistakes_stay),
