@@ -19,8 +19,10 @@ double roofline_bytes(const struct op_desc *d)
         roles.reads &= ~ROLE_SET(WCOPY);
     for (int r = 0; r < ROLE_COUNT; r++) {
         unsigned times = (roles.reads >> r & 1) + (roles.writes >> r & 1);
+        bool flat = op_in(d->kind, OPS_SGD) && (r == ROLE_DW || r == ROLE_DW_HALF);
         if (d->t[r].ndim)
-            sum += (double)times * (double)d->t[r].bytes;
+            sum +=
+                (double)times * (flat ? op_gradient_bytes(d, (enum role)r) : (double)d->t[r].bytes);
     }
     return sum;
 }

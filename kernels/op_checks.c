@@ -271,8 +271,9 @@ static enum status check_segments(const struct op_desc *d, int64_t count)
         REQUIRE(s->begin <= s->end && s->trust >= 0 && (a->clip == 0 || s->trust == 0));
         REQUIRE(i == 0 || s->begin == a->segment[i - 1].end);
         REQUIRE(is_precision(s->gradient) && is_precision(s->master) && is_precision(s->copy));
+        REQUIRE(!s->half || d->t[ROLE_DW_HALF].ndim);
     }
-    static const enum role flat[] = {ROLE_W, ROLE_DW, ROLE_MOMENTUM, ROLE_WCOPY};
+    static const enum role flat[] = {ROLE_W, ROLE_DW, ROLE_DW_HALF, ROLE_MOMENTUM, ROLE_WCOPY};
     for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
         REQUIRE(d->t[flat[i]].rounds == DTYPE_F32); /* the segments have their own precisions */
     return STATUS_OK;
@@ -281,7 +282,7 @@ static enum status check_segments(const struct op_desc *d, int64_t count)
 static enum status check_sgd(const struct op_desc *d)
 {
     const struct tensor_desc *w = &d->t[ROLE_W];
-    REQUIRE(w->ndim == 1 && all_shaped(d, BIT(DW) | BIT(MOMENTUM) | BIT(WCOPY), w));
+    REQUIRE(w->ndim == 1 && all_shaped(d, BIT(DW) | BIT(DW_HALF) | BIT(MOMENTUM) | BIT(WCOPY), w));
     return check_segments(d, w->dim[0]);
 }
 
@@ -308,7 +309,7 @@ static enum status check_normalize(const struct op_desc *d)
 
 static enum status check_finite(const struct op_desc *d)
 {
-    REQUIRE(d->t[ROLE_DW].ndim == 1);
+    REQUIRE(d->t[ROLE_DW].ndim == 1 && all_shaped(d, BIT(DW_HALF), &d->t[ROLE_DW]));
     return check_segments(d, d->t[ROLE_DW].dim[0]);
 }
 

@@ -41,12 +41,23 @@ const char *role_str(enum role role)
         [ROLE_Z_EQ] = "Z_EQ",
         [ROLE_APPLIED] = "APPLIED",
         [ROLE_PARTNER] = "PARTNER",
+        [ROLE_DW_HALF] = "DW_HALF",
         [ROLE_STATE] = "STATE",
         [ROLE_METRICS] = "METRICS",
         [ROLE_SCALER] = "SCALER",
         [ROLE_WORKSPACE] = "WORKSPACE",
     };
     return name[role];
+}
+
+double op_gradient_bytes(const struct op_desc *d, enum role role)
+{
+    const struct sgd_attr *a = &d->attr.sgd;
+    int64_t n = 0;
+    for (int i = 0; i < a->n_segments; i++)
+        if (a->segment[i].half == (role == ROLE_DW_HALF))
+            n += a->segment[i].end - a->segment[i].begin;
+    return (double)n * (double)dtype_size(d->t[role].type);
 }
 
 double op_flops(const struct op_desc *d)
@@ -126,9 +137,10 @@ static const struct kind {
                           BIT(DX) | BIT(PARTNER)}},
     /* WCOPY counts as read, since a skipped step must leave it unchanged. */
     [OP_SGD] = {"sgd",
-                {BIT(W) | BIT(DW) | BIT(MOMENTUM) | BIT(WCOPY) | BIT(STATE),
-                 BIT(W) | BIT(MOMENTUM) | BIT(WCOPY), BIT(WCOPY)}},
-    [OP_CHECK_FINITE] = {"check_finite", {BIT(DW) | BIT(STATE), BIT(STATE), 0}},
+                {BIT(W) | BIT(DW) | BIT(DW_HALF) | BIT(MOMENTUM) | BIT(WCOPY) | BIT(STATE),
+                 BIT(W) | BIT(MOMENTUM) | BIT(WCOPY), BIT(WCOPY) | BIT(DW_HALF)}},
+    [OP_CHECK_FINITE] = {"check_finite",
+                         {BIT(DW) | BIT(DW_HALF) | BIT(STATE), BIT(STATE), BIT(DW_HALF)}},
     [OP_SCALE_SET] = {"scale_set", {BIT(STATE) | BIT(SCALER), BIT(STATE), 0}},
     [OP_SCALE_UPDATE] = {"scale_update", {BIT(STATE) | BIT(SCALER), BIT(SCALER), 0}},
     [OP_ROUND] = {"round", {BIT(X), BIT(Y), 0}},

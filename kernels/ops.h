@@ -13,8 +13,8 @@
  * gradients have the same type. The weights and biases of a convolution or linear layer have the
  * same type, too. DW is F32, or F16 or BF16 where a backend supports that. These are always F32:
  * DB; batch norm's parameters, their gradients, its statistics and its sums; the flat buffers of
- * the optimizer except DW and WCOPY. A result too large for the type becomes infinite; a NaN stays
- * a NaN.
+ * the optimizer except DW, DW_HALF and WCOPY. A result too large for the type becomes infinite; a
+ * NaN stays a NaN.
  *
  * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on rounded
  * values: it rounds the values that it loads from a `raw` tensor, and rounds to nearest even the
@@ -209,7 +209,10 @@ enum op_kind {
      *   V = momentum*V + g;  W -= state.lr * (nesterov ? g + momentum*V : V)
      * W, DW and MOMENTUM (V, which is 0 before the first step) have the same length and layout. The
      * segments (attr.sgd) cover the buffer in order; each gives the weight decay and the precisions
-     * of its range. DW is rounded to segment.gradient when it is read. W and V are rounded to
+     * of its range. A segment with `half` has its gradient in DW_HALF, and its range of DW is not
+     * read; everything said of DW below is then true of DW_HALF. A backend that reads DW_HALF of a
+     * type also computes a convolution's DW in that type.
+     * DW is rounded to segment.gradient when it is read. W and V are rounded to
      * segment.master when they are written; W is computed from V before V is rounded. WCOPY, when
      * present, becomes the written W rounded to segment.copy, for the next forward pass. `rounds`
      * of the tensors themselves is F32. If state.found_inf is not 0, nothing is written.
@@ -228,7 +231,7 @@ enum op_kind {
      * segment may have trust > 0. */
     OP_SGD,
 
-    /* state.found_inf = 1 when a value of DW (f32, flat, segments as OP_SGD), rounded to its
+    /* state.found_inf = 1 when a value of DW or DW_HALF (flat, segments as OP_SGD), rounded to its
      * segment's gradient type, is infinite or NaN; else 0. The rest of STATE does not change. */
     OP_CHECK_FINITE,
 
@@ -320,6 +323,7 @@ enum role {
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
     ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
     ROLE_SCALER,    /* struct scaler_state in device memory; its desc needs no shape */
+    ROLE_DW_HALF,   /* the gradient of segments with `half`: OP_SGD, OP_CHECK_FINITE */
     ROLE_WORKSPACE, /* plan->workspace bytes, contents undefined between calls; aligned like memory
                      * that the device allocates (struct backend) */
     ROLE_COUNT,
@@ -419,6 +423,7 @@ struct sgd_segment {
     /* F32: not rounded. See OP_SGD. */
     enum dtype gradient, master, copy;
     float trust; /* LARS's trust coefficient; 0: plain SGD */
+    bool half;   /* the gradient is in DW_HALF instead of DW */
 };
 
 /* Attributes of OP_SGD, and of OP_CHECK_FINITE, which uses only the segments. */
@@ -463,6 +468,10 @@ struct op_roles op_roles(enum op_kind kind);
 
 const char *op_str(enum op_kind kind);
 const char *role_str(enum role role); /* "X", "DW" ...; batch norm's GAMMA is "W" */
+
+/* For OP_SGD and OP_CHECK_FINITE: bytes of `role`, ROLE_DW or ROLE_DW_HALF, that the segments read
+ * once. */
+double op_gradient_bytes(const struct op_desc *desc, enum role role);
 
 /* Floating-point operations, two per multiply-add; 0 for kinds other than convolution and
  * linear. */

@@ -86,6 +86,17 @@ static void cases_dense(struct case_list *list)
         add_dense(list, describe_conv(OP_CONV_BWD_DATA, &shape[i], 0));
         add_dense(list, describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i], WITH(DB)));
     }
+    /* A weight gradient that is stored as the library computes it. */
+    for (int i = 0; i < 4; i++) {
+        enum dtype type = i % 2 ? DTYPE_BF16 : DTYPE_F16;
+        struct op_desc plain = describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i / 2], 0);
+        struct op_desc d = with_type(&plain, type);
+        d.t[ROLE_DW].rounds = DTYPE_F32;
+        d.t[ROLE_DW].type = type;
+        d.t[ROLE_DW] = in_layout(d.t[ROLE_DW], d.t[ROLE_DW].layout);
+        cases_add(list, d, FILL_RANDOM);
+        cases_add(list, d, FILL_HUGE);
+    }
     add_dense(list, describe_linear(OP_LINEAR_FWD, 5, 64, 33, WITH(B)));
     add_dense(list, describe_linear(OP_LINEAR_BWD_DATA, 5, 64, 33, 0));
     add_dense(list, describe_linear(OP_LINEAR_BWD_WEIGHTS, 5, 64, 33, WITH(DB)));
@@ -267,6 +278,41 @@ static void cases_sgd(struct case_list *list)
     add_sgd(list, 40003, &attr);
 }
 
+/* Segments whose gradients are in DW_HALF, between others. */
+static const struct sgd_segment halves[] = {
+    {0, 7, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0, true},
+    {7, 40, 0, DTYPE_F32, DTYPE_F32, DTYPE_F32},
+    {40, 1000, 1e-4f, DTYPE_BF16, DTYPE_F32, DTYPE_BF16},
+    {1000, 9001, 0, DTYPE_F16, DTYPE_F16, DTYPE_F16, 0, true}};
+static const struct sgd_segment half_lars[] = {
+    {0, 40, 1e-2f, DTYPE_F32, DTYPE_F32, DTYPE_F16, 0.02f, true},
+    {40, 5000, 1e-4f, DTYPE_F32, DTYPE_F32, DTYPE_F32, 0},
+    {5000, 9001, 1e-4f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0.001f, true}};
+
+/* DW_HALF in each type; plain, with a limit of the gradient's norm, and with LARS. */
+static void cases_half(struct case_list *list)
+{
+    static const enum dtype type[] = {DTYPE_F16, DTYPE_BF16, DTYPE_F32};
+    static const enum fill fill[] = {FILL_RANDOM, FILL_FOUND_INF, FILL_HUGE, FILL_NAN};
+    const struct sgd_attr attr[] = {
+        {.momentum = 0.9f, .n_segments = 4, .segment = halves},
+        {.momentum = 0.9f, .n_segments = 4, .segment = halves, .clip = 0.5f},
+        {.momentum = 0.9f, .nesterov = true, .n_segments = 3, .segment = half_lars}};
+    for (int i = 0; i < 3; i++) {
+        struct op_desc check = describe_check_finite(9001, 4, halves);
+        check.t[ROLE_DW_HALF] = tensor_1d(type[i], 9001);
+        for (size_t f = 0; f < sizeof fill / sizeof *fill; f++)
+            cases_add(list, check, fill[f]);
+        for (int k = 0; k < 3; k++) {
+            struct op_desc step = describe_sgd(9001, &attr[k]);
+            step.t[ROLE_DW_HALF] = tensor_1d(type[i], 9001);
+            cases_add(list, step, FILL_RANDOM);
+            cases_add(list, step, k ? FILL_TIES : FILL_HUGE);
+            cases_add(list, step, FILL_FOUND_INF);
+        }
+    }
+}
+
 static void cases_check_finite(struct case_list *list)
 {
     static const struct sgd_segment whole[] = {
@@ -289,5 +335,6 @@ void cases_precision(struct case_list *list)
     cases_ends(list);
     cases_round(list);
     cases_sgd(list);
+    cases_half(list);
     cases_check_finite(list);
 }

@@ -24,6 +24,7 @@ struct op_desc describe(enum op_kind kind, struct tensor_desc x, struct tensor_d
         [ROLE_DY2] = y,
         [ROLE_W] = w,
         [ROLE_DW] = w,
+        [ROLE_DW_HALF] = w,
         [ROLE_MOMENTUM] = w,
         [ROLE_MEAN] = w,
         [ROLE_INVSTD] = w,

@@ -144,7 +144,7 @@ static double magnitude(const struct op_desc *d, enum role role, enum fill fill)
         return role == ROLE_DY || role == ROLE_DY2 || role == ROLE_Y ? target : 1;
     case OP_SGD: /* DW is multiplied by lr * grad_scale, which is 1/40 */
         if (fill == FILL_HUGE)
-            return role == ROLE_DW ? 8 * target : 1;
+            return role == ROLE_DW || role == ROLE_DW_HALF ? 8 * target : 1;
         return target;
     case OP_SOFTMAX_XENT: /* the loss scale already scales the results */
         return 1;
@@ -178,8 +178,8 @@ static enum status fill_wide(struct device *ref, const struct op_desc *d, enum f
             fill_uniform(&r, o->p[role], n, 0.5, 1.5);
         else if (role == ROLE_RMEAN && fill == FILL_LARGE_MEAN)
             fill_uniform(&r, o->p[role], n, 999, 1001);
-        else if (role == ROLE_DW && fill == FILL_NAN)
-            operand_f32(o, ROLE_DW)[n / 2] = NAN;
+        else if ((role == ROLE_DW || role == ROLE_DW_HALF) && fill == FILL_NAN)
+            operand_f32(o, (enum role)role)[n / 2] = NAN;
         else if (role != ROLE_INDEX && fill == FILL_TIES)
             fill_grid(&r, o->p[role], n, 0x1p-11, 4);
         else if (role != ROLE_INDEX)

@@ -11,10 +11,15 @@ static const struct sgd_segment *segment_of(const struct op_desc *d, int64_t i)
     return s;
 }
 
+static bool is_gradient(enum role role)
+{
+    return role == ROLE_DW || role == ROLE_DW_HALF;
+}
+
 float precision_read(const struct op_desc *d, enum role role, int64_t i, float v)
 {
     if (op_in(d->kind, OPS_SGD))
-        return role == ROLE_DW ? dtype_round(segment_of(d, i)->gradient, v) : v;
+        return is_gradient(role) ? dtype_round(segment_of(d, i)->gradient, v) : v;
     if (d->kind == OP_REORDER) /* moves values as they are */
         return v;
     return dtype_round(d->t[role].rounds, v);
@@ -22,7 +27,7 @@ float precision_read(const struct op_desc *d, enum role role, int64_t i, float v
 
 enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i)
 {
-    if (op_in(d->kind, OPS_SGD) && role != ROLE_DW) {
+    if (op_in(d->kind, OPS_SGD) && !is_gradient(role)) {
         const struct sgd_segment *s = segment_of(d, i);
         return role == ROLE_WCOPY && s->copy != DTYPE_F32 ? s->copy : s->master;
     }

@@ -5,7 +5,7 @@
  * sum, and the sums are added in order. LARS's factor for a segment then multiplies the scale of
  * the gradient and the weight decay, and the step is that of SGD. If the norm of the whole gradient
  * is limited, the same pass sums over all segments, and the factor of the limit multiplies only the
- * scale of the gradient. */
+ * scale of the gradient. Gradients of either buffer are fp32 here. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
@@ -51,17 +51,24 @@ static struct sgd_segment share_segment(const struct op_desc *d, enum role flat,
     return g;
 }
 
-/* Sums the squares of all chunks. Every thread of the parallel region must call it. */
-static void sum_squares(const struct sgd_plan *p, struct sgd_norms norms, const float *w,
-                        const float *dw)
+/* The flat buffer that has the segment's gradient. */
+static const float *gradient_of(void *const arg[ROLE_COUNT], const struct sgd_segment *s)
 {
+    return arg[s->half ? ROLE_DW_HALF : ROLE_DW];
+}
+
+/* Sums the squares of all chunks. Every thread of the parallel region must call it. */
+static void sum_squares(const struct sgd_plan *p, struct sgd_norms norms, void *const *arg)
+{
+    const float *w = arg[ROLE_W];
     const struct mixed_kernels *kernels = cpu_device_of(p->base.device)->kernels->mixed;
 #pragma omp for
     for (int64_t k = 0; k < p->n_chunks; k++) {
         struct sgd_chunk c = p->chunk[k];
-        enum rounding gradient = rounding_of(p->segment[c.segment].gradient);
+        const struct sgd_segment *s = &p->segment[c.segment];
         norms.w[k] = kernels->squares(ROUND_NONE, w + c.begin, c.end - c.begin);
-        norms.dw[k] = kernels->squares(gradient, dw + c.begin, c.end - c.begin);
+        norms.dw[k] = kernels->squares(rounding_of(s->gradient), gradient_of(arg, s) + c.begin,
+                                       c.end - c.begin);
     }
 }
 
@@ -100,7 +107,6 @@ static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct
     const struct sgd_attr *a = &base->desc.attr.sgd;
     const struct cpu_device *cpu = cpu_device_of(base->device);
     const struct step_state *state = arg[ROLE_STATE];
-    const float *dw = arg[ROLE_DW];
     float *w = arg[ROLE_W], *v = arg[ROLE_MOMENTUM];
     float *copy = base->desc.t[ROLE_WCOPY].ndim ? arg[ROLE_WCOPY] : NULL;
     if (state->found_inf)
@@ -109,7 +115,7 @@ static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct
     struct sgd_norms norms = {sums, sums + p->n_chunks, sums + 2 * p->n_chunks};
     if (p->n_chunks) {
 #pragma omp parallel num_threads(base->device->threads)
-        sum_squares(p, norms, w, dw);
+        sum_squares(p, norms, arg);
         set_local_rates(p, norms, state->grad_scale);
     }
     double grad_scale = clipped_scale(p, norms, state->grad_scale);
@@ -129,7 +135,7 @@ static enum status sgd(struct op_plan *base, void *const arg[ROLE_COUNT], struct
             .stream = base->desc.t[ROLE_WCOPY].bytes >= cpu->stream_bytes,
         };
         if (g.begin < g.end)
-            cpu->kernels->mixed->sgd(step, dw + g.begin, w + g.begin, v + g.begin,
+            cpu->kernels->mixed->sgd(step, gradient_of(arg, &g) + g.begin, w + g.begin, v + g.begin,
                                      copy ? copy + g.begin : NULL, g.end - g.begin);
     }
     return STATUS_OK;
@@ -153,13 +159,12 @@ static enum status check_finite(struct op_plan *base, void *const arg[ROLE_COUNT
 {
     (void)s;
     const struct mixed_kernels *kernels = cpu_device_of(base->device)->kernels->mixed;
-    const float *dw = arg[ROLE_DW];
     struct step_state *state = arg[ROLE_STATE];
     atomic_bool found = false;
 #pragma omp parallel num_threads(base->device->threads)
     for (int i = 0; i < base->desc.attr.sgd.n_segments; i++) {
         struct sgd_segment g = share_segment(&base->desc, ROLE_DW, i);
-        if (segment_overflows(kernels, &g, dw, &found))
+        if (segment_overflows(kernels, &g, gradient_of(arg, &g), &found))
             atomic_store_explicit(&found, true, memory_order_relaxed);
     }
     state->found_inf = found;
@@ -186,7 +191,7 @@ static int64_t cut_chunks(const struct sgd_attr *a, struct sgd_chunk *chunk)
 static enum status plan_segments(struct device *dev, const struct op_desc *desc, int64_t n_chunks,
                                  op_executor *execute, struct op_plan **plan)
 {
-    static const enum role flat[] = {ROLE_W, ROLE_DW, ROLE_MOMENTUM, ROLE_WCOPY};
+    static const enum role flat[] = {ROLE_W, ROLE_DW, ROLE_DW_HALF, ROLE_MOMENTUM, ROLE_WCOPY};
     struct op_desc d = *desc;
     for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
         TRY(cpu_take(&d, flat[i], DTYPE_F32, LAYOUT_PLAIN));

@@ -310,8 +310,8 @@ struct cu_sgd {
     bool lars;  /* some segment has a trust coefficient */
     float clip; /* limit of the gradient's norm; 0: no limit */
     const struct step_state *state;
-    enum dtype gradient, copy; /* storage types of dw and wcopy */
-    const void *dw;
+    enum dtype gradient, half, copy; /* storage types of dw, dw_half and wcopy */
+    const void *dw, *dw_half; /* dw_half: of the segments with `half`; NULL: there are none */
     float *w, *v;
     void *wcopy; /* NULL: not wanted */
 };
@@ -323,10 +323,9 @@ size_t cu_sgd_workspace(const struct cu_sgd *a, const struct cu_segments *s);
 MUST_CHECK enum status cu_sgd(const struct cu_queue *q, const struct cu_sgd *a,
                               const struct cu_segments *s, void *workspace);
 
-/* `gradient` is the storage type of dw. */
-MUST_CHECK enum status cu_check_finite(const struct cu_queue *q, const struct cu_segments *s,
-                                       enum dtype gradient, const void *dw,
-                                       struct step_state *state);
+/* Reads the gradients of `a`, and writes `state`. */
+MUST_CHECK enum status cu_check_finite(const struct cu_queue *q, const struct cu_sgd *a,
+                                       const struct cu_segments *s, struct step_state *state);
 
 /* --- the loss scaler: kernels/scaler.h, in device memory --- */
 

@@ -207,7 +207,7 @@ enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struc
     TRY(conv_problem_of(desc, &problem, &rest));
     struct tensor_desc *x = &d.t[ROLE_X];
     const struct tensor_desc *dw = &d.t[ROLE_DW];
-    if (dw->ndim && problem.type != DTYPE_F32 && dw->rounds != problem.type)
+    if (dw->ndim && dw->type != problem.type && dw->rounds != problem.type)
         return status_fail(STATUS_UNSUPPORTED,
                            "%s: cuDNN computes the gradient of weights in %s only", op_str(d.kind),
                            dtype_str(problem.type));

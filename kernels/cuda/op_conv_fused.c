@@ -210,7 +210,7 @@ static enum status fused_problem(const struct op_desc *d, struct conv_problem *p
     if (rest || problem->c % CHANNELS != 0 || problem->k % CHANNELS != 0)
         return has_no_form(d, "for so few channels");
     const struct tensor_desc *dw = &plain.t[ROLE_DW];
-    if (dw->ndim && problem->type != DTYPE_F32 && dw->rounds != problem->type)
+    if (dw->ndim && dw->type != problem->type && dw->rounds != problem->type)
         return has_no_form(d, "that leaves the gradient of weights unrounded");
     problem->form = form;
     return STATUS_OK;

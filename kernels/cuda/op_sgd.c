@@ -22,8 +22,10 @@ static struct cu_sgd sgd_of(const struct sgd_plan *p, void *const arg[ROLE_COUNT
                            .clip = d->attr.sgd.clip,
                            .state = arg[ROLE_STATE],
                            .gradient = d->t[ROLE_DW].type,
+                           .half = d->t[ROLE_DW_HALF].type,
                            .copy = d->t[ROLE_WCOPY].type,
                            .dw = arg[ROLE_DW],
+                           .dw_half = d->t[ROLE_DW_HALF].ndim ? arg[ROLE_DW_HALF] : NULL,
                            .w = arg[ROLE_W],
                            .v = arg[ROLE_MOMENTUM],
                            .wcopy = d->t[ROLE_WCOPY].ndim ? arg[ROLE_WCOPY] : NULL};
@@ -41,10 +43,10 @@ static enum status run_sgd(struct op_plan *plan, void *const arg[ROLE_COUNT], st
 static enum status run_check(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     struct sgd_plan *p = (struct sgd_plan *)plan;
+    struct cu_sgd a = sgd_of(p, arg);
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
-    return cu_check_finite(&q, &p->segments, plan->desc.t[ROLE_DW].type, arg[ROLE_DW],
-                           arg[ROLE_STATE]);
+    return cu_check_finite(&q, &a, &p->segments, arg[ROLE_STATE]);
 }
 
 static void sgd_free(struct op_plan *plan)

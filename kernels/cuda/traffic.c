@@ -16,6 +16,7 @@ enum { COPIED_IMAGE = ROLE_COUNT, COPIED_WEIGHTS };
 #define IMAGE      (UINT64_C(1) << COPIED_IMAGE)
 #define WEIGHTS    (UINT64_C(1) << COPIED_WEIGHTS)
 #define STATISTICS (R(MEAN) | R(INVSTD) | R(RMEAN) | R(RVAR))
+#define GRADIENTS  (R(DW) | R(DW_HALF))
 #define PARAMETERS (R(GAMMA) | R(BETA) | R(MEAN) | R(INVSTD))
 
 typedef bool condition(const struct op_plan *plan);
@@ -276,13 +277,13 @@ static const struct row {
     {LOSS, "check_labels", R(LABEL), 0, NULL},
     {LOSS, "softmax_xent", R(X) | R(LABEL) | R(PARTNER), R(DX), NULL},
     {LOSS, "sum_rows", 0, R(METRICS), NULL},
-    {OP_SET(SGD), "chunk_squares", R(W) | R(DW), 0, has_lars},
+    {OP_SET(SGD), "chunk_squares", R(W) | GRADIENTS, 0, has_lars},
     {OP_SET(SGD), "local_rates", 0, 0, has_lars},
-    {OP_SET(SGD), "chunk_squares", R(DW), 0, clips},
+    {OP_SET(SGD), "chunk_squares", GRADIENTS, 0, clips},
     {OP_SET(SGD), "clip_factor", 0, 0, clips},
-    {OP_SET(SGD), "sgd", R(W) | R(DW) | R(MOMENTUM), R(W) | R(MOMENTUM) | R(WCOPY), NULL},
+    {OP_SET(SGD), "sgd", R(W) | GRADIENTS | R(MOMENTUM), R(W) | R(MOMENTUM) | R(WCOPY), NULL},
     {OP_SET(CHECK_FINITE), "check_begin", 0, R(STATE), NULL},
-    {OP_SET(CHECK_FINITE), "check_finite", R(DW), R(STATE), NULL},
+    {OP_SET(CHECK_FINITE), "check_finite", GRADIENTS, R(STATE), NULL},
     {OP_SET(SCALE_SET), "scale_set", R(SCALER), R(STATE), NULL},
     {OP_SET(SCALE_UPDATE), "scale_update", R(STATE), R(SCALER), NULL},
 };
@@ -339,6 +340,8 @@ static double role_bytes(const struct op_desc *d, enum role role)
     const struct tensor_desc *t = &d->t[role];
     const struct tensor_desc *y = &d->t[d->t[ROLE_Y].ndim ? ROLE_Y : ROLE_DY];
     double bytes = t->ndim ? (double)t->bytes : 0;
+    if (t->ndim && op_in(d->kind, OPS_SGD) && (role == ROLE_DW || role == ROLE_DW_HALF))
+        return op_gradient_bytes(d, role);
     if (d->kind == OP_ADD_STRIDED) /* of Y only as many pixels as X has */
         return (double)d->t[ROLE_X].bytes;
     if (role == ROLE_X && skips_pixels(d))

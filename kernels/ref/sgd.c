@@ -10,6 +10,12 @@ static double rounded(enum dtype precision, double v)
     return (double)dtype_round(precision, (float)v);
 }
 
+/* Element k of the gradient, as the step reads it. */
+static double gradient(const struct ref_args *a, const struct sgd_segment *s, int64_t k)
+{
+    return rounded(s->gradient, a->t[s->half ? ROLE_DW_HALF : ROLE_DW][k]);
+}
+
 /* LARS's factor for a segment: `local` in ops.h. */
 static double local_rate(const struct ref_args *a, const struct sgd_segment *s)
 {
@@ -18,7 +24,7 @@ static double local_rate(const struct ref_args *a, const struct sgd_segment *s)
         return 1;
     for (int64_t k = s->begin; k < s->end; k++) {
         double wk = a->t[ROLE_W][k];
-        double gk = rounded(s->gradient, a->t[ROLE_DW][k]) * (double)a->state->grad_scale;
+        double gk = gradient(a, s, k) * (double)a->state->grad_scale;
         w += wk * wk;
         g += gk * gk;
     }
@@ -36,7 +42,7 @@ static double clip_factor(const struct ref_args *a)
         return 1;
     for (int i = 0; i < attr->n_segments; i++)
         for (int64_t k = attr->segment[i].begin; k < attr->segment[i].end; k++) {
-            double g = rounded(attr->segment[i].gradient, a->t[ROLE_DW][k]);
+            double g = gradient(a, &attr->segment[i], k);
             sum += g * g;
         }
     double norm = sqrt(sum) * (double)a->state->grad_scale;
@@ -54,8 +60,7 @@ void ref_sgd(const struct ref_args *a)
         const struct sgd_segment *s = &attr->segment[i];
         double local = local_rate(a, s);
         for (int64_t k = s->begin; k < s->end; k++) {
-            double g = local * (rounded(s->gradient, a->t[ROLE_DW][k]) * grad_scale +
-                                (double)s->weight_decay * w[k]);
+            double g = local * (gradient(a, s, k) * grad_scale + (double)s->weight_decay * w[k]);
             double vk = momentum * v[k] + g;
             double wk = w[k] - (double)a->state->lr * (attr->nesterov ? g + momentum * vk : vk);
             v[k] = rounded(s->master, vk);
@@ -72,7 +77,7 @@ void ref_check_finite(const struct ref_args *a)
     a->state->found_inf = 0;
     for (int i = 0; i < attr->n_segments; i++)
         for (int64_t k = attr->segment[i].begin; k < attr->segment[i].end; k++)
-            if (!isfinite(rounded(attr->segment[i].gradient, a->t[ROLE_DW][k])))
+            if (!isfinite(gradient(a, &attr->segment[i], k)))
                 a->state->found_inf = 1;
 }
 

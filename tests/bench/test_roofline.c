@@ -46,11 +46,16 @@ static void test_bytes(void **state)
     strided.t[ROLE_Y] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 6, 6);
     assert_true(roofline_bytes(&strided) == 3 * 2.0 * (2 * 8 * 9));
     /* Read and written: both count. */
-    struct op_desc sgd = {.kind = OP_SGD};
+    struct sgd_segment segment[] = {{.end = 60}, {.begin = 60, .end = 100}};
+    struct op_desc sgd = {.kind = OP_SGD, .attr.sgd = {.n_segments = 2, .segment = segment}};
     sgd.t[ROLE_W] = sgd.t[ROLE_DW] = sgd.t[ROLE_MOMENTUM] = tensor_1d(DTYPE_F32, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4));
     sgd.t[ROLE_WCOPY] = tensor_1d(DTYPE_F16, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4 + 2));
+    /* Of each gradient buffer only what segments have there. */
+    segment[1].half = true;
+    sgd.t[ROLE_DW_HALF] = tensor_1d(DTYPE_F16, 100);
+    assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 2) + 60 * 4 + 40 * 2);
 }
 
 static void test_bandwidth(void **state)

@@ -302,6 +302,11 @@ static void test_sgd_segments(void **state)
         struct op_desc d = describe_sgd(10, &attr);
         assert_refused(&d, table[i].what);
     }
+    static const struct sgd_segment half[] = {{.end = 10, .half = true}};
+    REFUSE(OP_SGD, d.attr.sgd.segment = half); /* without DW_HALF */
+    REFUSE(OP_CHECK_FINITE, d.attr.sgd.segment = half);
+    REFUSE(OP_SGD, d.t[ROLE_DW_HALF] = tensor_1d(DTYPE_F16, 9));
+    REFUSE(OP_CHECK_FINITE, d.t[ROLE_DW_HALF] = tensor_1d(DTYPE_F16, 9));
     static const struct sgd_segment distrust[] = {{.end = 10, .trust = -1}};
     static const struct sgd_segment unknown[] = {{.end = 10, .trust = NAN}};
     REFUSE(OP_SGD, d.attr.sgd.segment = distrust);

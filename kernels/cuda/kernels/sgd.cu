@@ -48,6 +48,14 @@ static __device__ struct piece piece_of(const struct cu_chunk &c, int64_t u)
          u_ += THREADS)                                                                            \
         for (struct piece p = piece_of((c), u_); p.count > 0; p.count = 0)
 
+/* Loads the gradient of a piece, as stored. */
+static __device__ struct unit load_gradient(const struct cu_sgd &a, bool half,
+                                            const struct piece &p)
+{
+    return half ? unit_load_as(a.half, a.dw_half, p.at, p.count)
+                : unit_load_as(a.gradient, a.dw, p.at, p.count);
+}
+
 /* --- norms: LARS, and the limit of the whole gradient's norm --- */
 
 /* The workspace. Per chunk: the sums of squares of W and of the unscaled gradient. Per segment:
@@ -77,13 +85,14 @@ static __global__ void chunk_squares(struct cu_sgd a, struct cu_segments s, stru
     for (int64_t i = blockIdx.x; i < s.n_chunks; i += gridDim.x) {
         struct cu_chunk c = s.chunk[i];
         enum dtype gradient = s.segment[c.segment].gradient;
+        bool half = s.segment[c.segment].half;
         double w = 0, dw = 0;
         if (s.segment[c.segment].trust == 0 && a.clip == 0)
             continue;
         FOR_EACH_PIECE(c, p)
         {
             struct unit wv = unit_load_as(DTYPE_F32, a.w, p.at, p.count);
-            struct unit gv = unit_load_as(a.gradient, a.dw, p.at, p.count);
+            struct unit gv = load_gradient(a, half, p);
 #pragma unroll
             for (int k = 0; k < UNIT; k++) {
                 double g = (double)round_to(gradient, gv.v[k]);
@@ -138,7 +147,7 @@ static __global__ void clip_factor(struct cu_sgd a, struct cu_segments s, struct
 static __device__ void step_piece(const struct cu_sgd &a, const struct sgd_segment &s, float local,
                                   float clip, const struct piece &p)
 {
-    struct unit g = unit_load_as(a.gradient, a.dw, p.at, p.count);
+    struct unit g = load_gradient(a, s.half, p);
     struct unit w = unit_load_as(DTYPE_F32, a.w, p.at, p.count);
     struct unit v = unit_load_as(DTYPE_F32, a.v, p.at, p.count);
     float grad_scale = local * clip * a.state->grad_scale, decay = local * s.weight_decay;
@@ -198,17 +207,17 @@ static __global__ void check_begin(struct step_state *state)
     state->found_inf = 0;
 }
 
-static __global__ void check_finite(struct cu_segments s, enum dtype type, const void *dw,
-                                    struct step_state *state)
+static __global__ void check_finite(struct cu_sgd a, struct cu_segments s, struct step_state *state)
 {
     await_previous();
     bool finite = true;
     for (int64_t i = blockIdx.x; i < s.n_chunks; i += gridDim.x) {
         struct cu_chunk c = s.chunk[i];
         enum dtype gradient = s.segment[c.segment].gradient;
+        bool half = s.segment[c.segment].half;
         FOR_EACH_PIECE(c, p)
         {
-            struct unit g = unit_load_as(type, dw, p.at, p.count);
+            struct unit g = load_gradient(a, half, p);
 #pragma unroll
             for (int k = 0; k < UNIT; k++)
                 finite = finite && isfinite(round_to(gradient, g.v[k]));
@@ -218,9 +227,9 @@ static __global__ void check_finite(struct cu_segments s, enum dtype type, const
         state->found_inf = 1; /* all writers write the same value */
 }
 
-enum status cu_check_finite(const struct cu_queue *q, const struct cu_segments *s,
-                            enum dtype gradient, const void *dw, struct step_state *state)
+enum status cu_check_finite(const struct cu_queue *q, const struct cu_sgd *a,
+                            const struct cu_segments *s, struct step_state *state)
 {
     TRY(launch("check_begin", launch_config(q, 1, 1), check_begin, state));
-    return launch("check_finite", launch_chunks(q, s), check_finite, *s, gradient, dw, state);
+    return launch("check_finite", launch_chunks(q, s), check_finite, *a, *s, state);
 }

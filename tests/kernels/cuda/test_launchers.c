@@ -242,6 +242,63 @@ static void sgd_of_stored_gradients(void **state)
     shim_segments_free(&s);
 }
 
+/* The same step with one segment's gradient in the buffer of half precision: each buffer is read in
+ * its own segments alone. */
+static void sgd_of_two_gradient_buffers(void **state)
+{
+    (void)state;
+    struct cu_queue q = shim_queue();
+    struct rng r = rng_at(2, RNG_TEST, 0, 0);
+    struct step_state step = {.lr = 0.1f, .grad_scale = 1.0f / 1024};
+    struct sgd_segment split[3];
+    memcpy(split, segments, sizeof split);
+    split[1].half = true;
+    const struct sgd_attr attr[2] = {attr_f16,
+                                     {.momentum = 0.9f, .n_segments = 3, .segment = split}};
+    float *w[2], *v[2], *dw[2];
+    uint16_t *half = aligned(PARAMETERS * sizeof *half);
+    for (int k = 0; k < 2; k++) {
+        w[k] = aligned(PARAMETERS * sizeof **w);
+        v[k] = aligned(PARAMETERS * sizeof **v);
+        dw[k] = aligned(PARAMETERS * sizeof **dw);
+    }
+    for (int i = 0; i < PARAMETERS; i++) {
+        bool narrow = i >= split[1].begin && i < split[1].end;
+        w[0][i] = w[1][i] = rng_float(&r) - 0.5f;
+        v[0][i] = v[1][i] = rng_float(&r) - 0.5f;
+        dw[0][i] = round_f16(1000 * (rng_float(&r) - 0.5f));
+        dw[1][i] = narrow ? NAN : dw[0][i];
+        half[i] = narrow ? f16_from_float(dw[0][i]) : 0x7e00;
+    }
+    for (int k = 0; k < 2; k++) {
+        struct shim_segments s;
+        OK(shim_segments_new(&attr[k], &s));
+        struct cu_sgd a = {.momentum = 0.9f,
+                           .nesterov = true,
+                           .lars = true,
+                           .state = &step,
+                           .half = DTYPE_F16,
+                           .dw = dw[k],
+                           .dw_half = half,
+                           .w = w[k],
+                           .v = v[k]};
+        void *work = aligned(cu_sgd_workspace(&a, &s.s));
+        OK(cu_check_finite(&q, &a, &s.s, &step));
+        assert_int_equal(step.found_inf, 0);
+        OK(cu_sgd(&q, &a, &s.s, work));
+        free(work);
+        shim_segments_free(&s);
+    }
+    assert_memory_equal(w[0], w[1], PARAMETERS * sizeof **w);
+    assert_memory_equal(v[0], v[1], PARAMETERS * sizeof **v);
+    for (int k = 0; k < 2; k++) {
+        free(w[k]);
+        free(v[k]);
+        free(dw[k]);
+    }
+    free(half);
+}
+
 /* Every place of a stored infinity or NaN is found, and nothing else of the state changes. */
 static void finite_check_of_stored_gradients(void **state)
 {
@@ -252,18 +309,19 @@ static void finite_check_of_stored_gradients(void **state)
     struct shim_segments s;
     OK(shim_segments_new(&attr_f16, &s));
     uint16_t *dw = aligned(PARAMETERS * sizeof *dw);
+    const struct cu_sgd a = {.gradient = DTYPE_F16, .dw = dw};
     struct step_state step = {.seed = 3, .step = 4, .lr = 0.5f, .found_inf = 1}, wanted = step;
     for (int i = 0; i < PARAMETERS; i++)
         dw[i] = 0x7bff; /* the largest that is finite */
     wanted.found_inf = 0;
-    OK(cu_check_finite(&q, &s.s, DTYPE_F16, dw, &step));
+    OK(cu_check_finite(&q, &a, &s.s, &step));
     assert_memory_equal(&step, &wanted, sizeof step);
     wanted.found_inf = 1;
     for (size_t p = 0; p < sizeof places / sizeof *places; p++)
         for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
             dw[places[p]] = values[k];
             step.found_inf = 0;
-            OK(cu_check_finite(&q, &s.s, DTYPE_F16, dw, &step));
+            OK(cu_check_finite(&q, &a, &s.s, &step));
             assert_memory_equal(&step, &wanted, sizeof step);
             dw[places[p]] = 0x7bff;
         }
@@ -353,6 +411,7 @@ int main(void)
         cmocka_unit_test(bad_label_leaves_everything),
         cmocka_unit_test(infinite_logit_of_another_class),
         cmocka_unit_test(sgd_of_stored_gradients),
+        cmocka_unit_test(sgd_of_two_gradient_buffers),
         cmocka_unit_test(finite_check_of_stored_gradients),
         cmocka_unit_test(scaler_is_the_hosts),
         cmocka_unit_test(sums_of_ranks_add_up),
