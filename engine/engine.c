@@ -21,6 +21,7 @@ static void program_configs(const struct engine *e, struct program_config config
     base.graphs = engine_replays_graphs(e);
     base.wgrad_stream = c->devices->backend->asynchronous && c->wgrad_stream != WAY_OFF;
     base.reduced = e->n > 1 || engine_ranks(e) > 1 || c->accumulate > 1;
+    base.half_gradients = !base.reduced;
     config[USE_TRAIN] = config[USE_TAIL] = config[USE_VAL] = base;
     config[USE_VAL].train = false;
     config[USE_VAL].label_smoothing = 0; /* validation reports the plain cross entropy */

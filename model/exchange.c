@@ -19,16 +19,20 @@ enum status network_flip(struct network *net, enum param_value v, int i, int64_t
     size_t bytes;
     void *at = network_place(net, v, i, &bytes);
     int64_t n = param_count(&net->graph->param[i]);
+    const struct tensor_desc t =
+        v == VALUE_GRADIENT ? network_gradient_desc(net, i) : net->place[i].desc;
     if (!at || bit < 0 || bit / 32 >= n)
         return status_fail(STATUS_INVALID,
                            "parameter '%s' has no such value, or the value has no bit %lld",
                            net->graph->param[i].name, (long long)bit);
-    uint32_t *plain;
-    TRY(array_new(&plain, n));
-    enum status st = tensor_download(net->stream, &net->place[i].desc, at, plain);
+    unsigned char *plain;
+    size_t size = dtype_size(t.type);
+    TRY(array_new(&plain, n * (int64_t)size));
+    enum status st = tensor_download(net->stream, &t, at, plain);
     if (st == STATUS_OK) {
-        plain[bit / 32] ^= UINT32_C(1) << (bit % 32);
-        st = tensor_upload(net->stream, &net->place[i].desc, at, plain);
+        size_t in = (size_t)bit % 32 % (8 * size); /* of the element, whose first byte is lowest */
+        plain[(size_t)(bit / 32) * size + in / 8] ^= (unsigned char)(1u << in % 8);
+        st = tensor_upload(net->stream, &t, at, plain);
     }
     if (v == VALUE_WEIGHT)
         network_touched(net);
@@ -167,6 +171,8 @@ enum status network_plan_rounding(struct network *net, int64_t begin, int64_t en
 {
     size_t pieces = (size_t)net->n_trained;
     *out = NULL;
+    if (net->half_gradients)
+        return status_fail(STATUS_INVALID, "gradients in half precision are rounded already");
     if (!net->gradients || begin < 0 || begin > end ||
         (size_t)end > net->flat_bytes / sizeof(float))
         return status_fail(STATUS_INVALID, "the range is outside of the network's gradients");

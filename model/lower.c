@@ -57,9 +57,7 @@ struct tensor_desc lower_weight_desc(const struct lowering *l, int param)
 
 struct tensor_desc lower_gradient_desc(const struct lowering *l, int param)
 {
-    struct tensor_desc t = l->net->place[param].desc;
-    t.rounds = l->net->place[param].types.gradient;
-    return t;
+    return network_gradient_desc(l->net, param);
 }
 
 static void draft_param(struct lowering *l, struct draft *d, enum role role, int param)
@@ -156,7 +154,7 @@ static void adopt_layout(struct tensor_desc *t, const struct tensor_desc *chosen
         return;
     t->layout = chosen->layout;
     t->opaque = chosen->opaque;
-    t->bytes = chosen->bytes;
+    t->bytes = chosen->bytes / dtype_size(chosen->type) * dtype_size(t->type);
 }
 
 /* Takes over the plan's choices: layouts that were ANY, and whether results are rounded. */
@@ -389,6 +387,8 @@ enum status program_lower_update(struct program *p)
     const struct program_config *c = &p->config;
     struct tensor_desc flat = tensor_1d(DTYPE_F32, (int64_t)(p->net->flat_bytes / sizeof(float)));
     struct tensor_desc copies = tensor_1d(p->net->copy_type, flat.dim[0]);
+    struct tensor_desc half = tensor_1d(p->net->half_type, flat.dim[0]);
+    bool has_half = p->net->half_type != DTYPE_F32;
     struct sgd_attr attr = {.momentum = c->momentum,
                             .nesterov = c->nesterov,
                             .clip = c->clip,
@@ -398,11 +398,15 @@ enum status program_lower_update(struct program *p)
     struct draft d = {.desc = {.kind = OP_SGD, .attr.sgd = attr}};
     if (c->check_finite) {
         draft_fixed(&check, ROLE_DW, SPACE_FLAT_GRADIENT, flat);
+        if (has_half)
+            draft_fixed(&check, ROLE_DW_HALF, SPACE_FLAT_HALF_GRADIENT, half);
         check.ref[ROLE_STATE] = (struct ref){SPACE_STATE, 0};
         TRY(lower_emit(&l, PHASE_CHECK, "check", &check, -1));
     }
     draft_fixed(&d, ROLE_W, SPACE_FLAT_WEIGHT, flat);
     draft_fixed(&d, ROLE_DW, SPACE_FLAT_GRADIENT, flat);
+    if (has_half)
+        draft_fixed(&d, ROLE_DW_HALF, SPACE_FLAT_HALF_GRADIENT, half);
     draft_fixed(&d, ROLE_MOMENTUM, SPACE_FLAT_MOMENTUM, flat);
     if (p->net->has_copies)
         draft_fixed(&d, ROLE_WCOPY, SPACE_FLAT_COPY, copies);

@@ -1,5 +1,5 @@
-/* The copies of the weights that the passes read, if the optimizer stores the weights in another
- * type.
+/* The parameters in types other than the optimizer's fp32: the copies of the weights that the
+ * passes read, and gradients in half precision.
  *
  * If the policy's type is emulated, the optimizer also writes a second flat buffer, in fp32 rounded
  * to that type. If the device supports the type, casts produce the copy of each weight when a
@@ -44,14 +44,18 @@ static enum status emit_casts(struct lowering *l)
 
 /* --- a second flat buffer of the policy's type --- */
 
-/* Sets *yes to whether the device's optimizer can write copies of a type. */
-static enum status can_write_copies(struct device *dev, enum dtype type, bool *yes)
+/* Sets *yes to whether the device's optimizer has a flat buffer `role` of a type. */
+static enum status optimizer_has(struct device *dev, enum op_kind kind, enum role role,
+                                 enum dtype type, bool *yes)
 {
     struct op_plan *plan;
-    const struct sgd_segment segment = {.end = 1, .copy = type};
-    struct op_desc d = {.kind = OP_SGD, .attr.sgd = {.n_segments = 1, .segment = &segment}};
-    d.t[ROLE_W] = d.t[ROLE_DW] = d.t[ROLE_MOMENTUM] = tensor_1d(DTYPE_F32, 1);
-    d.t[ROLE_WCOPY] = tensor_1d(type, 1);
+    const struct sgd_segment segment = {
+        .end = 1, .gradient = type, .copy = type, .half = role == ROLE_DW_HALF};
+    struct op_desc d = {.kind = kind, .attr.sgd = {.n_segments = 1, .segment = &segment}};
+    d.t[ROLE_DW] = tensor_1d(DTYPE_F32, 1);
+    if (kind == OP_SGD)
+        d.t[ROLE_W] = d.t[ROLE_MOMENTUM] = d.t[ROLE_DW];
+    d.t[role] = tensor_1d(type, 1);
     enum status st = op_plan(dev, &d, &plan);
     op_plan_free(plan);
     *yes = st == STATUS_OK;
@@ -95,7 +99,7 @@ enum status lower_casts(struct lowering *l)
         return emit_casts(l);
     enum dtype type = net->place[l->cast[0].param].types.copy;
     if (first)
-        TRY(can_write_copies(net->dev, type, &written));
+        TRY(optimizer_has(net->dev, OP_SGD, ROLE_WCOPY, type, &written));
     if (written)
         net->copy_type = type;
     if (net->copy_type == DTYPE_F32)
@@ -105,13 +109,46 @@ enum status lower_casts(struct lowering *l)
     return STATUS_OK;
 }
 
+/* --- gradients in half precision --- */
+
+/* The type that the policy gives to the gradients of convolutions' weights, if the device stores
+ * it; else F32. */
+static enum dtype half_type(const struct network *net)
+{
+    for (int i = 0; i < net->graph->n_params; i++) {
+        enum dtype type = net->place[i].types.gradient;
+        if (net->graph->param[i].kind == PARAM_CONV_WEIGHT)
+            return network_native(net, type) ? type : DTYPE_F32;
+    }
+    return DTYPE_F32;
+}
+
+enum status network_choose_half_gradients(struct network *net, const struct program_config *config)
+{
+    enum dtype type = config->half_gradients && config->train ? half_type(net) : DTYPE_F32;
+    bool steps, checks;
+    net->half_type = DTYPE_F32;
+    if (type == DTYPE_F32)
+        return STATUS_OK;
+    if (config->reduced)
+        return status_fail(STATUS_INVALID, "gradients in half precision cannot be reduced");
+    TRY(optimizer_has(net->dev, OP_SGD, ROLE_DW_HALF, type, &steps));
+    TRY(optimizer_has(net->dev, OP_CHECK_FINITE, ROLE_DW_HALF, type, &checks));
+    if (!steps || !checks)
+        return STATUS_OK;
+    net->half_type = type;
+    for (int i = 0; i < net->graph->n_params; i++)
+        net->place[i].half_gradient = net->graph->param[i].kind == PARAM_CONV_WEIGHT;
+    return STATUS_OK;
+}
+
 /* --- the flat buffer's segments --- */
 
 static bool same_treatment(const struct sgd_segment *a, const struct sgd_segment *b)
 {
     if (a->trust > 0 || b->trust > 0)
         return false; /* LARS scales each parameter separately */
-    return a->weight_decay == b->weight_decay && a->gradient == b->gradient &&
+    return a->weight_decay == b->weight_decay && a->gradient == b->gradient && a->half == b->half &&
            a->master == b->master && a->copy == b->copy;
 }
 
@@ -149,7 +186,8 @@ enum status network_segments(struct network *net, const struct program_config *c
                                 .gradient = averaged ? DTYPE_F32 : at->types.gradient,
                                 .master = at->types.master,
                                 .copy = recast ? at->types.master : at->types.copy,
-                                .trust = at->desc.ndim > 1 ? config->lars : 0};
+                                .trust = at->desc.ndim > 1 ? config->lars : 0,
+                                .half = at->half_gradient};
         struct sgd_segment *before = net->segment + net->n_segments - 1;
         if (i > 0 && same_treatment(&s, before))
             before->end = s.end;

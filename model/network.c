@@ -1,4 +1,4 @@
-/* Stores a network's parameters on a device, and copies its programs' inputs and results. */
+/* Opens a network: plans its programs and allocates their memory; copies inputs and results. */
 #include "base/array.h"
 #include "base/half.h"
 #include "model/program.h"
@@ -83,6 +83,8 @@ static enum status network_allocate(struct network *net)
     if (train) {
         TRY(network_alloc(net, net->flat_bytes, &net->gradients));
         TRY(network_alloc(net, net->flat_bytes, &net->momentum));
+        if (net->half_type != DTYPE_F32)
+            TRY(network_alloc(net, network_half_bytes(net), &net->half_gradients));
     }
     TRY(network_alloc(net, net->stats_bytes, &net->stats));
     TRY(network_alloc(net, net->arena_bytes, &net->arena));
@@ -115,11 +117,13 @@ static void *ref_resolve(const struct program *p, struct ref r)
     case SPACE_COPY:
         return net->copies + network_copy_bytes(net, net->place[r.index].offset);
     case SPACE_GRADIENT:
-        return net->gradients + net->place[r.index].offset;
+        return network_gradient_at(net, r.index);
     case SPACE_FLAT_WEIGHT:
         return net->weights;
     case SPACE_FLAT_GRADIENT:
         return net->gradients;
+    case SPACE_FLAT_HALF_GRADIENT:
+        return net->half_gradients;
     case SPACE_FLAT_MOMENTUM:
         return net->momentum;
     case SPACE_FLAT_COPY:
@@ -212,6 +216,7 @@ enum status network_open(struct device *dev, const struct graph *g,
         net->place[i].types = types;
         net->place[i].cast = is_cast(net, g->param[i].kind, types.copy);
     }
+    CHECK(network_choose_half_gradients(net, config));
     for (int i = 0; i < n; i++)
         CHECK(add_program(net, &config[i]));
     CHECK(network_allocate(net));
@@ -255,7 +260,8 @@ void network_close(struct network *net)
     wgrad_stream_close(net);
     char *memory[] = {net->weights,         net->gradients, net->momentum,       net->stats,
                       net->arena,           net->images,    net->labels,         (char *)net->state,
-                      (char *)net->metrics, net->copies,    (char *)net->scaler, net->partners};
+                      (char *)net->metrics, net->copies,    (char *)net->scaler, net->partners,
+                      net->half_gradients};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         net->dev->backend->free(net->dev, memory[i]);
     for (int i = 0; net->refresh && i < net->n_segments; i++)
@@ -294,88 +300,13 @@ struct stream *network_stream(struct network *net)
 
 size_t network_param_bytes(const struct network *net)
 {
-    return net->flat_bytes * (net->momentum ? 3 : 1) + net->stats_bytes;
+    size_t half = net->half_gradients ? network_half_bytes(net) : 0;
+    return net->flat_bytes * (net->momentum ? 3 : 1) + half + net->stats_bytes;
 }
 
 size_t network_arena_bytes(const struct network *net)
 {
     return net->arena_bytes;
-}
-
-void *network_flat(struct network *net, enum param_value v, size_t *bytes)
-{
-    void *flat = v == VALUE_WEIGHT     ? net->weights
-                 : v == VALUE_GRADIENT ? net->gradients
-                                       : net->momentum;
-    *bytes = flat ? net->flat_bytes : 0;
-    return flat;
-}
-
-void *network_place(struct network *net, enum param_value v, int i, size_t *bytes)
-{
-    char *flat = network_flat(net, v, bytes);
-    if (!param_is_trained(&net->graph->param[i]))
-        flat = v == VALUE_WEIGHT ? net->stats : NULL;
-    *bytes = flat ? net->place[i].desc.bytes : 0;
-    return flat ? flat + net->place[i].offset : NULL;
-}
-
-static enum status no_such_value(const struct network *net, int i)
-{
-    return status_fail(STATUS_INVALID, "parameter '%s' has no value of the requested kind",
-                       net->graph->param[i].name);
-}
-
-/* Sets the weights or the momentum of parameter i to `plain`, rounded to `type`, because the
- * optimizer stores both rounded to that type. */
-static enum status set_rounded(struct network *net, int i, enum dtype type, void *at,
-                               const float *plain)
-{
-    int64_t n = param_count(&net->graph->param[i]);
-    float *narrow;
-    TRY(array_new(&narrow, n));
-    for (int64_t e = 0; e < n; e++)
-        narrow[e] = type == DTYPE_F16 ? round_f16(plain[e]) : round_bf16(plain[e]);
-    enum status st = tensor_upload(net->stream, &net->place[i].desc, at, narrow);
-    free(narrow);
-    return st;
-}
-
-enum status network_set(struct network *net, enum param_value v, int i, const float *plain)
-{
-    size_t bytes;
-    void *at = network_place(net, v, i, &bytes);
-    if (!at)
-        return no_such_value(net, i);
-    enum dtype kept = net->place[i].types.master;
-    net->copies_stale = net->has_copies;
-    if (kept == DTYPE_F32 || v == VALUE_GRADIENT)
-        return tensor_upload(net->stream, &net->place[i].desc, at, plain);
-    return set_rounded(net, i, kept, at, plain);
-}
-
-enum status network_get(struct network *net, enum param_value v, int i, float *plain)
-{
-    size_t bytes;
-    void *at = network_place(net, v, i, &bytes);
-    if (!at)
-        return no_such_value(net, i);
-    return tensor_download(net->stream, &net->place[i].desc, at, plain);
-}
-
-enum status network_init(struct network *net, uint64_t seed)
-{
-    for (int i = 0; i < net->graph->n_params; i++) {
-        const struct param *p = &net->graph->param[i];
-        float *values;
-        TRY(array_new(&values, param_count(p)));
-        param_init_values(p, seed, values);
-        enum status st = network_set(net, VALUE_WEIGHT, i, values);
-        free(values);
-        TRY(st);
-    }
-    return net->momentum ? net->dev->backend->zero(net->stream, net->momentum, net->flat_bytes)
-                         : STATUS_OK;
 }
 
 enum status program_state(struct program *p, const struct step_state *state)
@@ -404,13 +335,6 @@ enum status program_wait(struct program *p)
     return p->net->dev->backend->stream_sync(p->net->stream);
 }
 
-enum status program_poison(struct program *p)
-{
-    static const float infinite = INFINITY;
-    return p->net->dev->backend->upload(p->net->stream, p->net->gradients, &infinite,
-                                        sizeof infinite);
-}
-
 enum status network_set_scaler(struct network *net, const struct scaler_state *s)
 {
     if (!net->scaler)
@@ -437,29 +361,6 @@ enum status program_metrics(struct program *p, struct loss_metrics *m)
 {
     TRY(program_fetch_metrics(p, m));
     return program_wait(p);
-}
-
-/* Converts n values of a 16-bit type to float. */
-static void widen(enum dtype type, const uint16_t *narrow, float *wide, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        wide[i] = type == DTYPE_F16 ? f16_to_float(narrow[i]) : bf16_to_float(narrow[i]);
-}
-
-enum status program_logits(struct program *p, float *logits)
-{
-    const struct value *v = &p->value[p->logits];
-    const char *at = p->net->arena + v->offset;
-    int64_t n = tensor_count(&v->desc);
-    if (v->desc.type == DTYPE_F32)
-        return tensor_download(p->net->stream, &v->desc, at, logits);
-    uint16_t *narrow;
-    TRY(array_new(&narrow, n));
-    enum status st = tensor_download(p->net->stream, &v->desc, at, narrow);
-    if (st == STATUS_OK)
-        widen(v->desc.type, narrow, logits, n);
-    free(narrow);
-    return st;
 }
 
 const struct program_config *program_config(const struct program *p)

@@ -7,7 +7,11 @@
  *
  * Trained parameters lie in one flat fp32 buffer, in the order in which the backward pass completes
  * their gradients; gradients and momentum lie in buffers of the same order and layout. A gradient
- * bucket is therefore a range, and the optimizer runs in one pass. */
+ * bucket is therefore a range, and the optimizer runs in one pass.
+ *
+ * With config.half_gradients the gradients of convolutions' weights lie, as they were computed, in
+ * a further buffer of half precision, at the same elements. Their elements of the fp32 buffer are
+ * not used. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -57,6 +61,11 @@ struct program_config {
      * fp32. The check and the optimizer then do not round them again. Must be the same in all
      * programs of a network. */
     bool reduced;
+    /* No one but the network's own check and optimizer reads the flat buffer of gradients. On a
+     * device whose optimizer reads half precision, gradients of convolutions' weights that the
+     * policy has in half precision are then not widened into that buffer. The results have the same
+     * bits. Not together with `reduced`; must be the same in all programs of a network. */
+    bool half_gradients;
     /* The device keeps the loss scale (network_set_scaler) and updates it after each step; needs
      * check_finite. NULL: the caller sets the scale with program_state. */
     const struct scaler_rule *scaler;
@@ -160,13 +169,14 @@ size_t network_arena_bytes(const struct network *net);
 enum param_value { VALUE_WEIGHT, VALUE_GRADIENT, VALUE_MOMENTUM };
 
 /* The flat buffer of all trained parameters, in device memory: fp32 elements in the order in which
- * the backward pass completes gradients, zero where parameters are padded. *bytes is its size.
+ * the backward pass completes gradients, zero where parameters are padded. Gradients kept in half
+ * precision (config.half_gradients) are not in it. *bytes is its size.
  * NULL, and 0 bytes, for gradients and momentum of a network that does not train. */
 void *network_flat(struct network *net, enum param_value v, size_t *bytes);
 
-/* The address and size of value `v` of parameter i (an index of graph->param), in the flat buffer
- * or the running statistics, in the device's layout; NULL and 0 if the parameter has no such
- * value. */
+/* The address and size of value `v` of parameter i (an index of graph->param), in a flat buffer or
+ * the running statistics, in the device's layout and the type that it is kept in; NULL and 0 if the
+ * parameter has no such value. */
 void *network_place(struct network *net, enum param_value v, int i, size_t *bytes);
 
 /* Copies parameter i (an index of graph->param) from or to a plain host array of param_count()

@@ -13,6 +13,7 @@ enum space {
     SPACE_GRADIENT,    /* index: a trained parameter */
     SPACE_FLAT_WEIGHT, /* the whole flat buffer */
     SPACE_FLAT_GRADIENT,
+    SPACE_FLAT_HALF_GRADIENT,
     SPACE_FLAT_MOMENTUM,
     SPACE_FLAT_COPY,
     SPACE_IMAGES, /* the input buffer */
@@ -87,9 +88,10 @@ struct placement {
     struct tensor_desc desc; /* its layout is ANY until the first plan that uses the parameter has
                               * chosen one */
     struct param_types types;
-    bool cast;     /* the passes read the parameter in types.copy, a native type of the device: they
-                    * read a cast of it or `copies` */
-    size_t offset; /* offset in bytes in the flat buffer or in the statistics */
+    bool cast; /* the passes read the parameter in types.copy, a native type of the device: they
+                * read a cast of it or `copies` */
+    bool half_gradient; /* the gradient is in `half_gradients` */
+    size_t offset;      /* offset in bytes in the flat buffer or in the statistics */
 };
 
 /* Memory for a batch that is being copied to an asynchronous device; all NULL for a synchronous
@@ -123,6 +125,9 @@ struct network {
     size_t flat_bytes;
     size_t stats_bytes;
     char *weights, *gradients, *momentum; /* flat */
+    char *half_gradients; /* flat buffer of the gradients that have half_type; NULL: there are
+                           * none */
+    enum dtype half_type; /* F32: all gradients are in `gradients` */
     char *copies;         /* flat buffer of weights as the passes read them; NULL: the passes read
                            * `weights` */
     enum dtype copy_type; /* type of `copies`; F32 if the policy's type is emulated */
@@ -153,9 +158,24 @@ static inline size_t network_copy_bytes(const struct network *net, size_t bytes)
     return bytes / sizeof(float) * dtype_size(net->copy_type);
 }
 
+/* Bytes of `half_gradients`, if there are any. */
+static inline size_t network_half_bytes(const struct network *net)
+{
+    return net->flat_bytes / sizeof(float) * dtype_size(net->half_type);
+}
+
 /* Returns whether the network stores values of this type natively. If not, it stores them as fp32
  * rounded to the type. Always false for TF32, which is not a storage type. */
 bool network_native(const struct network *net, enum dtype type);
+
+/* Decides which gradients are in `half_gradients`. Call it before anything is planned. */
+MUST_CHECK enum status network_choose_half_gradients(struct network *net,
+                                                     const struct program_config *config);
+
+/* The gradient of trained parameter i: its description, as the operations write it, and its
+ * address. */
+struct tensor_desc network_gradient_desc(const struct network *net, int i);
+char *network_gradient_at(const struct network *net, int i);
 
 /* Cuts the flat buffer into segments and plans the refresh of the copies. Call it when the flat
  * buffer has been laid out. */

@@ -136,7 +136,7 @@ static void count_fused(const struct block *b, const struct forms *f, double e[P
 static int block_kernels(const struct block *b, const struct forms *f)
 {
     int convs = b->projects ? 4 : 3, others = b->projects && !f->shortcut ? 1 : 0;
-    int kernels = convs * (1 + 1 + 2) + (b->strided && f->fuse >= FUSE_STATS);
+    int kernels = convs * (1 + 1 + 1) + (b->strided && f->fuse >= FUSE_STATS);
     if (f->fuse == FUSE_NONE)
         return kernels + convs * (3 + 3);
     if (f->fuse == FUSE_STATS)
@@ -173,16 +173,19 @@ static struct count count_step(const struct forms *f)
     }
     for (int i = 0; i < PARTS; i++)
         n.part[i] = 2 * e[i];
-    /* Weights are read twice; their gradient is written, and read and written again as fp32. */
+    /* Weights are read twice; their gradient is written once, and read as it is. */
     n.part[CONV] += 2 * parameters / BATCH;
     n.part[DATA] += 2 * parameters / BATCH;
-    n.part[WEIGHTS] += (2 + 2 + 4) * parameters / BATCH;
+    n.part[WEIGHTS] += 2 * parameters / BATCH;
     for (int i = 0; i < PARTS; i++)
         n.all += n.part[i];
-    n.all += 3 * 224 * 224 + 2 * 4 * 224 * 224;                           /* pixels to an image */
-    n.all += 2 * 2 * 2048 * 50;                                           /* average pooling */
-    n.all += (2 + 2 + 4) * classifier / BATCH;                            /* linear layer */
-    n.all += (4 + 3 * 4 + 2 * 4 + 2) * (parameters + classifier) / BATCH; /* check, optimizer */
+    n.all += 3 * 224 * 224 + 2 * 4 * 224 * 224; /* pixels to an image */
+    n.all += 2 * 2 * 2048 * 50;                 /* average pooling */
+    n.all += (2 + 2 + 4) * classifier / BATCH;  /* linear layer */
+    /* The check reads the gradient; the optimizer reads and writes two more buffers of fp32 and
+     * writes the copy. */
+    n.all += (2 * 2 + 2 * 4 + 2 * 4 + 2) * parameters / BATCH;
+    n.all += (2 * 4 + 2 * 4 + 2 * 4 + 2) * classifier / BATCH;
     return n;
 }
 

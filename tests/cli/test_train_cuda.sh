@@ -91,6 +91,19 @@ near 2e-3 --devices cuda:0 --mixup 0.4 --precision O1 --fuse all
 losses --mixup 0.4 --devices cpu:2 >"$scratch/want"
 near 2e-4 --devices cuda:0,1 --mixup 0.4
 
+# Gradients in half precision, which are in no checkpoint: a run that skipped a step and one that was
+# resumed after it have the bits of one that was not interrupted.
+narrow=(train --dummy -a resnet8 "${net[@]}" --classes 10 -p 1 --threads 1 --devices cuda:0 --precision O1
+    --inject-overflow 1)
+expect 0 "${narrow[@]}" --steps 4 --out "$scratch/whole"
+expect 0 "${narrow[@]}" --steps 2 --out "$scratch/halves"
+expect 0 "${narrow[@]}" --steps 4 --resume auto --out "$scratch/halves"
+for name in whole halves; do
+    grep '"state_bits"' "$scratch/$name/summary.json" >"$scratch/$name.bits" || fail "$name: no bits of its state"
+done
+cmp -s "$scratch/whole.bits" "$scratch/halves.bits" || fail "a resumed run at O1 has other bits"
+grep -q '"skipped": 1$' "$scratch/whole/summary.json" || fail "no step was skipped"
+
 # A step of ResNet-50 takes the fake with delays what its arithmetic says (12,500 images/s would be
 # above every model of an H200), and all of it fits.
 AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \

@@ -160,6 +160,7 @@ struct training {
     const char *net, *precision;
     enum fuse fuse;
     float clip;
+    bool half;
 };
 
 static void check_training(const struct bench *k, const struct training *t)
@@ -169,6 +170,7 @@ static void check_training(const struct bench *k, const struct training *t)
     struct step_state step = {.lr = 1e-3f, .loss_scale = 1, .grad_scale = 1};
     struct program_config config = {.batch = 4,
                                     .train = true,
+                                    .half_gradients = t->half,
                                     .fuse = t->fuse,
                                     .momentum = 0.9f,
                                     .clip = t->clip,
@@ -192,8 +194,8 @@ static void check_training(const struct bench *k, const struct training *t)
 static void test_networks(void **state)
 {
     static const struct training trainings[] = {
-        {"resnet50", "amp", FUSE_ALL, 0},
-        {"resnet50", "amp", FUSE_STATS, 1},
+        {"resnet50", "amp", FUSE_ALL, 0, true},
+        {"resnet50", "amp", FUSE_STATS, 1, false},
         {"resnet18", "fp32", FUSE_NONE, 0},
     };
     const size_t n = sizeof trainings / sizeof *trainings;
