@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "base/words.h"
 
 #include <limits.h>
@@ -165,9 +166,11 @@ static void end_with(struct operations_result *r, struct operations_kind *k, int
                      const char *reason)
 {
     operations_add_failure(r, k, at, reason);
-    if (!*k->ended)
-        snprintf(k->ended, sizeof k->ended, "%s%s%s", reason, at >= 0 ? ", at " : "",
-                 at >= 0 ? r->list->item[at].name : "");
+    if (*k->ended)
+        return;
+    text_append(k->ended, sizeof k->ended, "%s", reason);
+    if (at >= 0)
+        text_append(k->ended, sizeof k->ended, ", at %s", r->list->item[at].name);
 }
 
 /* Records how a worker ended. A worker that found wrong results counts as completed. */
