@@ -90,7 +90,7 @@ static void bn_apply(struct bn_patch p, const void *x_from, const void *z_from, 
         int64_t at = l * p.stride;
         struct line r = apply_line(x, z, at, LINE, k, relu);
         if (signs)
-            signs[at / LINE] = line_signs(element_held(r));
+            signs[at / LINE] = element_signs(r);
         if (stream)
             element_stream(y + at, r);
         else {

@@ -98,13 +98,24 @@ static inline void element_stream(void *p, struct line a)
         line_stream(p, line_round(a, ROUNDING));
 }
 
-/* The largest value that rounds to 0: half of the smallest subnormal. For TF32, that half rounds
- * away from 0, so the largest value is the next smaller float. */
+/* The largest value that is 0 after rounding to 16 bits: half of the smallest subnormal. For TF32,
+ * that half rounds away from 0, so the largest value is the next smaller float. */
+#define ZERO_AS_F16  0x1p-25f
+#define ZERO_AS_BF16 0x1p-134f
+#define ZERO_AS_TF32 0x1.ffep-138f
 #define ROUNDED_ZERO                                                                               \
-    (ROUNDING == ROUND_F16    ? 0x1p-25f                                                           \
-     : ROUNDING == ROUND_BF16 ? 0x1p-134f                                                          \
-     : ROUNDING == ROUND_TF32 ? 0x1.ffep-138f                                                      \
+    (ROUNDING == ROUND_F16    ? ZERO_AS_F16                                                        \
+     : ROUNDING == ROUND_BF16 ? ZERO_AS_BF16                                                       \
+     : ROUNDING == ROUND_TF32 ? ZERO_AS_TF32                                                       \
                               : 0.0f)
+
+/* The signs of a line as it is stored. */
+static inline uint16_t element_signs(struct line a)
+{
+    return line_signs(a, ELEMENT == ELEMENT_F16    ? ZERO_AS_F16
+                         : ELEMENT == ELEMENT_BF16 ? ZERO_AS_BF16
+                                                   : ROUNDED_ZERO);
+}
 
 /* `a` in lanes where the rounded value at p is above 0, else 0; n as in element_get. */
 static inline struct line element_where_positive(struct line a, const stored *p, int n)

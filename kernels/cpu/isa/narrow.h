@@ -12,12 +12,20 @@ typedef uint16_t narrow_in_memory
 
 #if defined(__AVX512F__)
 #define NARROW_STREAM(p, v) _mm256_stream_si256((__m256i *)(p), (__m256i)(v))
+/* Conversions of whole vectors; GCC makes several instructions of __builtin_convertvector. */
+#define VEC_NARROW(u) ((vec_narrow)_mm512_cvtepi32_epi16((__m512i)(u)))
+#define VEC_WIDEN(n)  ((vec_bits)_mm512_cvtepu16_epi32((__m256i)(n)))
 #elif defined(__AVX__)
 #define NARROW_STREAM(p, v) _mm_stream_si128((__m128i *)(p), (__m128i)(v))
 #elif defined(__x86_64__)
 #define NARROW_STREAM(p, v) _mm_stream_si64((void *)(p), (long long)(v))
 #else
 #define NARROW_STREAM(p, v) (*(narrow_in_memory *)(p) = (v))
+#endif
+
+#if !defined(VEC_NARROW)
+#define VEC_NARROW(u) __builtin_convertvector(u, vec_narrow)
+#define VEC_WIDEN(n)  __builtin_convertvector(n, vec_bits)
 #endif
 
 struct narrow_line {
@@ -49,7 +57,7 @@ static inline struct line line_from_bf16(struct narrow_line a)
 {
     struct line r;
     for (int i = 0; i < LINE_VECS; i++)
-        r.v[i] = (vec)(__builtin_convertvector(a.v[i], vec_bits) << 16);
+        r.v[i] = (vec)(VEC_WIDEN(a.v[i]) << 16);
     return r;
 }
 
@@ -57,7 +65,7 @@ static inline struct narrow_line line_to_bf16(struct line a)
 {
     struct narrow_line r;
     for (int i = 0; i < LINE_VECS; i++)
-        r.v[i] = __builtin_convertvector((vec_bits)vec_round_bf16(a.v[i]) >> 16, vec_narrow);
+        r.v[i] = VEC_NARROW(vec_above_bf16(a.v[i]) >> 16);
     return r;
 }
 

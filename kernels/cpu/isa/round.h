@@ -20,10 +20,21 @@ static inline vec_bits vec_drop(vec_bits u, int drop)
     return (u + ((1u << (drop - 1)) - 1) + (u >> drop & 1)) & -(1u << drop);
 }
 
+/* The bits of x, of which the upper half is x rounded to bfloat16. */
+static inline vec_bits vec_above_bf16(vec x)
+{
+    vec_bits u = (vec_bits)x, rounded = u + 0x7fff + (u >> 16 & 1);
+#if defined(__AVX512F__)
+    return (vec_bits)_mm512_mask_or_epi32((__m512i)rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q),
+                                          (__m512i)u, _mm512_set1_epi32(QUIET));
+#else
+    return (vec_bits)vec_choose((vec_bits)(x != x), u | QUIET, rounded);
+#endif
+}
+
 static inline vec vec_round_bf16(vec x)
 {
-    vec_bits u = (vec_bits)x;
-    return vec_choose((vec_bits)(x != x), (u | QUIET) & -(1u << 16), vec_drop(u, 16));
+    return (vec)(vec_above_bf16(x) & -(1u << 16));
 }
 
 /* Ties away from zero. */

@@ -16,7 +16,6 @@
 #if defined(__AVX512F__)
 #define VEC_BYTES        64
 #define VEC_STREAM(p, v) _mm512_stream_ps(p, v)
-#define VEC_SIGNS(v)     ((uint32_t)_mm512_movepi32_mask((__m512i)(v)))
 #elif defined(__AVX__)
 #define VEC_BYTES        32
 #define VEC_STREAM(p, v) _mm256_stream_ps(p, v)
@@ -138,11 +137,24 @@ static inline struct line line_fma(struct line a, struct line b, struct line c)
     return c;
 }
 
+/* a in the lanes where b is above `limit` (GT) or not below it (NLT), else 0. */
+#if defined(__AVX512F__)
+#define VEC_WHERE(a, b, relation, limit)                                                           \
+    ((vec)_mm512_maskz_mov_ps(                                                                     \
+        _mm512_cmp_ps_mask(b, _mm512_set1_ps(limit), VEC_##relation##_PREDICATE), a))
+#define VEC_GT_PREDICATE  _CMP_GT_OQ
+#define VEC_NLT_PREDICATE _CMP_NLT_UQ
+#else
+#define VEC_WHERE(a, b, relation, limit) ((vec)((vec_bits)(a)&VEC_##relation(b, limit)))
+#define VEC_GT(b, limit)                 (vec_bits)((b) > (limit))
+#define VEC_NLT(b, limit)                ~(vec_bits)((b) < (limit))
+#endif
+
 /* max(a, 0), and NaN where a is NaN. */
 static inline struct line line_relu(struct line a)
 {
     for (int i = 0; i < LINE_VECS; i++)
-        a.v[i] = (vec)((vec_bits)a.v[i] & ~(vec_bits)(a.v[i] < 0));
+        a.v[i] = VEC_WHERE(a.v[i], a.v[i], NLT, 0);
     return a;
 }
 
@@ -150,21 +162,25 @@ static inline struct line line_relu(struct line a)
 static inline struct line line_where_above(struct line a, struct line b, float limit)
 {
     for (int i = 0; i < LINE_VECS; i++)
-        a.v[i] = (vec)((vec_bits)a.v[i] & (vec_bits)(b.v[i] > limit));
+        a.v[i] = VEC_WHERE(a.v[i], b.v[i], GT, limit);
     return a;
 }
 
-/* Bit i is 1 if lane i is above 0. */
-static inline uint16_t line_signs(struct line a)
+/* Bit i is 1 if lane i is above `limit`. */
+static inline uint16_t line_signs(struct line a, float limit)
 {
     uint32_t bits = 0;
     for (int i = 0; i < LINE_VECS; i++) {
-        vec_bits above = (vec_bits)(a.v[i] > 0);
+#if defined(__AVX512F__)
+        bits |= _mm512_cmp_ps_mask(a.v[i], _mm512_set1_ps(limit), _CMP_GT_OQ);
+#else
+        vec_bits above = (vec_bits)(a.v[i] > limit);
 #if defined(VEC_SIGNS)
         bits |= VEC_SIGNS((vec)above) << i * VEC_LANES;
 #else
         for (int k = 0; k < VEC_LANES; k++)
             bits |= (above[k] & 1) << (i * VEC_LANES + k);
+#endif
 #endif
     }
     return (uint16_t)bits;
