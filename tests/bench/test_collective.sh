@@ -90,14 +90,13 @@ for way in "${ways[@]}"; do
     rows_are allreduce 2 -1
 done
 
-# GPUs: two of one process, through host memory (tests/kernels/cuda/fake).
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ -e $fake ]]; then
+# GPUs: two of one process, through host memory.
+if fake_gpu; then
     for kind in "${kinds[@]}"; do
-        AMPSCALE_CUDA_MODULE=$fake expect 0 bench collective "$kind" -g 2 -b 1K -e 64K -f 64 "${quick[@]}" -m 2
+        expect 0 bench collective "$kind" -g 2 -b 1K -e 64K -f 64 "${quick[@]}" -m 2
         awk -F, 'NR > 1 && $14 != 0 { exit 1 }' out || fail "$kind between two GPUs: $(<out)"
     done
-    AMPSCALE_CUDA_MODULE=$fake expect_error 2 "-g 1: a collective needs at least two ranks" \
+    expect_error 2 "-g 1: a collective needs at least two ranks" \
         bench collective allreduce -g 1
 fi
 
@@ -115,8 +114,8 @@ done
 mpi_run 60 3 "$program" bench collective reduce_scatter -o avg -b 1M -e 1M "${quick[@]}"
 [[ $code == 0 ]] || fail "an average under MPI: exit code $code: $(<err)"
 rows_are reduce-scatter 2 -1
-if [[ -e $fake ]]; then # -g 1: the GPU of the local rank
-    AMPSCALE_CUDA_MODULE=$fake mpi_run 60 2 "$program" bench collective alltoall -g 1 -b 1K -e 64K -f 64 "${quick[@]}"
+if fake_gpu; then # -g 1: the GPU of the local rank
+    mpi_run 60 2 "$program" bench collective alltoall -g 1 -b 1K -e 64K -f 64 "${quick[@]}"
     [[ $code == 0 ]] || fail "a GPU for each process: exit code $code: $(<err)"
     rows_are alltoall 4 -1
 fi

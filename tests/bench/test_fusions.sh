@@ -4,14 +4,8 @@
 # chooses alike, and who needs no comparison pays for none.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
-export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
-
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $fake ]] || ! command -v python3 >/dev/null; then
-    echo "skipped: no C++ compiler and so no fake GPU, or no python3"
-    exit 77
-fi
-export AMPSCALE_CUDA_MODULE=$fake
+need_fake_gpu
+command -v python3 >/dev/null || skip "no python3"
 expect 0 bench peak --threads 2 --rounds 1 --max-mib 4 --json
 cp out peak.json
 

@@ -72,8 +72,7 @@ CHECK
 fi
 
 # The same on a GPU that is not there; under sanitizers it takes its time.
-export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ -e $AMPSCALE_CUDA_MODULE ]] && ! sanitized; then
+if fake_gpu && ! sanitized; then
     gpu=(--devices cuda:0 --peak peak.json)
     for op in "" --a-t --b-t; do
         # shellcheck disable=SC2086

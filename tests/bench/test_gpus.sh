@@ -12,12 +12,7 @@ expect_error 2 "--comm mpi is for the processes of a job" bench collective allre
 expect_error 2 "--deepbench sets the sizes" bench collective allreduce --deepbench -b 4
 expect_error 2 "--deepbench supports only allreduce" bench collective broadcast --deepbench
 
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $fake ]]; then
-    echo "skipped: no C++ compiler, no fake GPU"
-    exit $((failures > 0 ? 1 : 77))
-fi
-export AMPSCALE_CUDA_MODULE=$fake
+need_fake_gpu
 quick=(-b 1K -e 64K -f 64 -n 2 -w 1)
 
 # Threads; the fake GPU comes without NCCL.

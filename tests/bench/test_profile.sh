@@ -3,16 +3,7 @@
 # order of launches; what ncu says where it cannot profile; refusals.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
-export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
-export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
-    echo "skipped: no C++ compiler, no fake GPU"
-    exit 77
-fi
-if sanitized; then
-    echo "skipped: AddressSanitizer warns of the fibres on which the fake GPU's kernels run; bench_profile_csv has the reader of profiles under sanitizers"
-    exit 77
-fi
+need_fake_gpu bench_profile_csv
 net=(--net resnet8 --image-size 32 -b 2 --peak peak.json --devices cuda:0)
 
 # Round numbers, so that bounds are known: 1 GB/s, 1 GFLOP/s.

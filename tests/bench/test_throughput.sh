@@ -68,8 +68,7 @@ grep -qE '^fp32:4 ampscale +[0-9.]+ ' out || fail "SIGTERM: $(<out)"
 [[ -z $(ls "$TMPDIR") ]] || fail "SIGTERM: something is left: $(ls "$TMPDIR")"
 
 # The fake GPU: rungs, and fusion chosen by whole steps.
-export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ -e $AMPSCALE_CUDA_MODULE ]] && ! sanitized; then
+if fake_gpu && ! sanitized; then
     fake=(-a resnet8 --image-size 16 --threads 1 --steps 2 --devices cuda:0 --rows amp:2)
     expect 0 bench throughput "${fake[@]}" --rounds 1 --json
     holds out "w['amp', 'ampscale']['rung'] == 'auto' and w['amp', 'ampscale']['falls'] == []"

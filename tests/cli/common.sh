@@ -34,6 +34,28 @@ finish() {
     exit 0
 }
 
+# skip REASON: ends the test as skipped, unless a check before failed.
+skip() {
+    echo "skipped: $*"
+    exit $((failures > 0 ? 1 : 77))
+}
+
+# fake_gpu: cuda:0 is from now on the fake GPU (tests/kernels/cuda/fake), whose plans are stored in
+# the scratch folder. False where the build has none.
+fake_gpu() {
+    export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
+    export XDG_CACHE_HOME=$scratch/cache OMP_WAIT_POLICY=passive
+    [[ -e $AMPSCALE_CUDA_MODULE ]]
+}
+
+# need_fake_gpu: the same, but the test is skipped where there is none. need_fake_gpu OTHER: the test
+# is also skipped under sanitizers, where the test OTHER covers the code.
+need_fake_gpu() {
+    fake_gpu || skip "no C++ compiler, no fake GPU"
+    [[ -z ${1-} ]] || ! sanitized ||
+        skip "AddressSanitizer warns of the fibres on which the fake GPU's kernels run; $1 covers the code under sanitizers"
+}
+
 # run ARGS...: the program; fills `code`, and $scratch/out and $scratch/err.
 run() {
     code=0

@@ -3,12 +3,7 @@
 # both at the same time, copies between them, and the sensors of a process each.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
-export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
-export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
-    echo "SKIPPED: this build has no module of a GPU made for tests"
-    exit 77
-fi
+need_fake_gpu
 export LD_LIBRARY_PATH=$build_dir/tests/telemetry/full${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 # spec CHECKS: on standard output.

@@ -3,16 +3,8 @@
 # whatever the engines refuse, leave out or fail at; one line where they are missing; and resuming.
 . "$(dirname "$0")/common.sh" "$@"
 
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $fake ]]; then
-    echo "skipped: no C++ compiler, no fake GPU"
-    exit 77
-fi
-if sanitized; then
-    echo "skipped: AddressSanitizer warns of the fibres on which the fake GPU's kernels run; input_device_loader has the loader under sanitizers"
-    exit 77
-fi
-export AMPSCALE_CUDA_MODULE=$fake OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
+need_fake_gpu input_device_loader
+export OMP_NUM_THREADS=1
 cd "$scratch"
 
 # Pictures of less than twice the network's side, which the CPU does not reduce as it decodes; one

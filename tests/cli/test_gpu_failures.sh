@@ -11,16 +11,8 @@
 # pattern matches.
 . "$(dirname "$0")/common.sh" "$@"
 
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $fake ]]; then
-    echo "skipped: no C++ compiler, no fake GPU"
-    exit 77
-fi
-if sanitized; then
-    echo "skipped: AddressSanitizer warns of the fibres on which the fake GPU's kernels run; runners_ladder_runs has failing calls under sanitizers"
-    exit 77
-fi
-export AMPSCALE_CUDA_MODULE=$fake OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
+need_fake_gpu runners_ladder_runs
+export OMP_NUM_THREADS=1
 every=16
 configs='fp32 amp timed speed rest'
 [[ -z ${AMPSCALE_ALL_FAILURES-} ]] || every=1

@@ -8,12 +8,7 @@ expect_error 2 "--comm nccl needs GPUs, not --devices cpu" \
     train --dummy -a resnet8 --image-size 16 --steps 1 --comm nccl --out "$scratch/refused"
 
 . "$source_dir/tests/cli/modes.sh"
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $fake ]]; then
-    echo "skipped: no C++ compiler, no fake GPU"
-    exit $((failures > 0 ? 1 : 77))
-fi
-export AMPSCALE_CUDA_MODULE=$fake XDG_CACHE_HOME=$scratch/cache
+need_fake_gpu
 cd "$scratch" || exit 1
 net=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1
     --lr 0.01 --bucket-mb 0.05 -p 1)

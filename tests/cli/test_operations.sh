@@ -92,10 +92,11 @@ AMPSCALE_CUDA_MODULE=$scratch/none expect_error 5 "$scratch/none" "${operations[
 expect 5 "${operations[@]}" --only conv_stats_fwd -q
 says ' 0 passed, '
 
-export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-[[ -e $AMPSCALE_CUDA_MODULE ]] || finish
+fake_gpu || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
-(($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"# A kernel that breaks the device ends its own process alone, at the case where it does.
+(($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"
+
+# A kernel that breaks the device ends its own process alone, at the case where it does.
 AMPSCALE_FAKE_FAIL=cudaLaunchKernel:3:sticky expect 4 "${operations[@]}" --devices cuda:0 --only relu_fwd --every 10
 says 'cannot launch the kernel'
 says 'stopped after 3 errors in a row'

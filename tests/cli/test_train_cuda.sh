@@ -4,13 +4,7 @@
 # what the precision's roundings make of them.
 . "$(dirname "$0")/common.sh" "$@"
 
-export XDG_CACHE_HOME=$scratch/cache OMP_WAIT_POLICY=passive
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $fake ]]; then
-    echo "skipped: no C++ compiler, no fake GPU"
-    exit 77
-fi
-export AMPSCALE_CUDA_MODULE=$fake
+need_fake_gpu
 
 # Four steps. Under sanitizers two, of an eighth of the pixels, whose losses scatter more.
 steps=4 loose=1 net=(--image-size 32 -b 8)

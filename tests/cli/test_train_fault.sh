@@ -5,12 +5,7 @@
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $fake ]]; then
-    echo "skipped: no C++ compiler, no fake GPU"
-    exit 77
-fi
-export AMPSCALE_CUDA_MODULE=$fake XDG_CACHE_HOME=$scratch/cache
+need_fake_gpu
 cd "$scratch" || exit 1
 # Ten steps; six are as many as a fault after the second checkpoint needs.
 images=40 size=16

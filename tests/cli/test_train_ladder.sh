@@ -4,17 +4,7 @@
 # the device is lost, and its record says so; or it ends with one line that says what may help.
 . "$(dirname "$0")/common.sh" "$@"
 
-export XDG_CACHE_HOME=$scratch/cache OMP_WAIT_POLICY=passive
-fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $fake ]]; then
-    echo "skipped: no C++ compiler, no fake GPU"
-    exit 77
-fi
-if sanitized; then
-    echo "skipped: AddressSanitizer warns of the fibres on which the fake GPU's kernels run; runners_ladder_runs has the ladder under sanitizers"
-    exit 77
-fi
-export AMPSCALE_CUDA_MODULE=$fake
+need_fake_gpu runners_ladder_runs
 cd "$scratch" || exit 1
 settings=(train --dummy --dummy-train 8 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4
     --epochs 1 --precision amp --threads 1 --devices cuda:0 --telemetry 0)

@@ -3,12 +3,7 @@
 # its sensors are made for tests.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
-export OMP_WAIT_POLICY=passive
-export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
-    echo "SKIPPED: this build has no module of a GPU made for tests"
-    exit 77
-fi
+need_fake_gpu
 size=32
 ! sanitized || size=16
 net=(--dummy --dummy-train 8 --dummy-val 4 --classes 10 -a resnet8 --image-size "$size" -b 4 -j 1
