@@ -1,6 +1,7 @@
 /* The fused forms of convolution and batch norm against the plain operations that they stand for,
  * both of the reference: in fp32, and in fp32 that rounds to fp16 or bf16. */
 #include "tests/kernels/group.h"
+#include "tests/kernels/random_operand.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
 #include "verify/rig.h"
@@ -39,16 +40,6 @@ static void round_activations(struct op_desc *d, enum dtype precision)
     for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++)
         if (d->t[narrow[i]].ndim)
             d->t[narrow[i]].rounds = precision;
-}
-
-static void put_random(struct operands *o, const struct op_desc *d, enum role role, double low,
-                       double high)
-{
-    struct rng r = rng_at(7, RNG_INIT, (uint64_t)role, (uint64_t)d->kind);
-    int64_t n = operand_count(d, role);
-    fill_uniform(&r, operand_f32(o, role), n, low, high);
-    for (int64_t i = 0; i < n; i++)
-        operand_f32(o, role)[i] = dtype_round(d->t[role].rounds, operand_f32(o, role)[i]);
 }
 
 /* `to`'s tensor becomes a copy of `from`'s, of as many elements. */

@@ -1,6 +1,7 @@
 /* Two batch norms whose results are added, as one operation, against the operations that it stands
  * for, both of the reference: in fp32, and in fp32 that rounds to fp16 or bf16. */
 #include "tests/kernels/group.h"
+#include "tests/kernels/random_operand.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
 #include "verify/rig.h"
@@ -38,16 +39,6 @@ static struct op_desc rounded(struct op_desc d, enum dtype precision)
 static struct op_desc bn(enum op_kind kind, bool relu, uint64_t with, enum dtype precision)
 {
     return rounded(describe_bn(kind, N, C, H, W, relu, with), precision);
-}
-
-static void put_random(struct operands *o, const struct op_desc *d, enum role role, double low,
-                       double high)
-{
-    struct rng r = rng_at(7, RNG_INIT, (uint64_t)role, (uint64_t)d->kind);
-    int64_t n = operand_count(d, role);
-    fill_uniform(&r, operand_f32(o, role), n, low, high);
-    for (int64_t i = 0; i < n; i++)
-        operand_f32(o, role)[i] = dtype_round(d->t[role].rounds, operand_f32(o, role)[i]);
 }
 
 /* An operation with its operands. */

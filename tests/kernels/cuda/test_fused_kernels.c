@@ -2,6 +2,7 @@
  * the reference's operations. */
 #include "tests/kernels/cuda/backend.h"
 #include "tests/kernels/group.h"
+#include "tests/kernels/random_operand.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
 
@@ -60,16 +61,6 @@ static void assert_stored(enum dtype type, const void *got, const float *want, i
               step_at(type, (double)want[i])))
             fail_msg("element %d is %.9g, not %.9g", (int)i, (double)loaded(type, got, i),
                      (double)want[i]);
-}
-
-static void put_random(struct operands *o, const struct op_desc *d, enum role role, double low,
-                       double high)
-{
-    struct rng r = rng_at(11, RNG_TEST, (uint64_t)role, 0);
-    int64_t n = operand_count(d, role);
-    fill_uniform(&r, operand_f32(o, role), n, low, high);
-    for (int64_t i = 0; i < n; i++)
-        operand_f32(o, role)[i] = dtype_round(d->t[role].rounds, operand_f32(o, role)[i]);
 }
 
 /* --- statistics from sums --- */
