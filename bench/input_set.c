@@ -5,7 +5,7 @@
 #include "base/array.h"
 #include "base/host.h"
 #include "base/stop.h"
-#include "engine/gpu_decoder.h"
+#include "engine/device_input.h"
 #include "input/synth.h"
 #include "kernels/backend.h"
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "base/thread_pool.h"
+#include "engine/device_input.h"
 #include "input/loader.h"
 #include "input/sampler.h"
 #include "kernels/backend.h"
@@ -188,33 +189,18 @@ static enum status pass_check(struct passes *p, int64_t *wrong)
     return STATUS_OK;
 }
 
-static enum status alloc_host(void *context, size_t bytes, void **mem)
-{
-    struct device *dev = context;
-    return dev->backend->alloc_host(dev, bytes, mem);
-}
-
-static void free_host(void *context, void *mem)
-{
-    struct device *dev = context;
-    dev->backend->free_host(dev, mem);
-}
-
 static enum status open_loader(const struct input_config *c, struct passes *p)
 {
     int64_t n = p->set->data.n;
-    bool gpu = p->stage == INPUT_GPU;
-    const struct loader_config l = {.data = &p->set->data,
-                                    .train = true,
-                                    .image_size = c->options.image_size,
-                                    .batch = c->options.batch < n ? c->options.batch : (int)n,
-                                    .workers = p->threads,
-                                    .prefetch = PREFETCH,
-                                    .world = 1,
-                                    .alloc = gpu ? alloc_host : NULL,
-                                    .free = gpu ? free_host : NULL,
-                                    .alloc_context = p->set->device,
-                                    .decoder = gpu ? p->set->decoder : NULL};
+    struct loader_config l = {.data = &p->set->data,
+                              .train = true,
+                              .image_size = c->options.image_size,
+                              .batch = c->options.batch < n ? c->options.batch : (int)n,
+                              .workers = p->threads,
+                              .prefetch = PREFETCH,
+                              .world = 1};
+    if (p->stage == INPUT_GPU)
+        device_input_set(&l, p->set->device, p->set->decoder);
     return loader_open(&l, &p->loader);
 }
 

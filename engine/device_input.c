@@ -1,5 +1,6 @@
-/* Finds the JPEG decoder of a GPU, in the CUDA module. */
-#include "engine/gpu_decoder.h"
+/* Finds the JPEG decoder of a GPU in the CUDA module, and gives a loader what it uses of a device.
+ */
+#include "engine/device_input.h"
 
 #include "config.h"
 #include "kernels/module.h"
@@ -20,4 +21,25 @@ void gpu_decoder_drop(struct device_decoder *decoder)
 {
     if (decoder)
         decoder->drop(decoder);
+}
+
+static enum status alloc_host(void *context, size_t bytes, void **mem)
+{
+    struct device *dev = context;
+    return dev->backend->alloc_host(dev, bytes, mem);
+}
+
+static void free_host(void *context, void *mem)
+{
+    struct device *dev = context;
+    dev->backend->free_host(dev, mem);
+}
+
+void device_input_set(struct loader_config *loader, struct device *dev,
+                      struct device_decoder *decoder)
+{
+    loader->alloc = alloc_host;
+    loader->free = free_host;
+    loader->alloc_context = dev;
+    loader->decoder = decoder;
 }

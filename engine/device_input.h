@@ -1,8 +1,9 @@
-/* Finds the JPEG decoder of a GPU (input/device_decoder.h), which the CUDA module makes from
- * nvJPEG. */
+/* What a loader uses of a device: host memory that the device can copy from, and the JPEG decoder
+ * of a GPU (input/device_decoder.h), which the CUDA module makes from nvJPEG. */
 #pragma once
 
 #include "input/device_decoder.h"
+#include "input/loader.h"
 #include "kernels/backend.h"
 
 /* The function of the CUDA module that makes a decoder; `abi` must be the value with which the
@@ -16,3 +17,8 @@ typedef enum status nvjpeg_module_entry(unsigned abi, struct device *dev,
  * which. */
 MUST_CHECK enum status gpu_decoder_open(struct device *dev, struct device_decoder **decoder);
 void gpu_decoder_drop(struct device_decoder *decoder); /* NULL is fine */
+
+/* Makes a loader take the memory of its batches from `dev`, and decode by `decoder` unless that is
+ * NULL. Both must outlive the loader. */
+void device_input_set(struct loader_config *loader, struct device *dev,
+                      struct device_decoder *decoder);

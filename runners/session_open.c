@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/stop.h"
 #include "base/text.h"
-#include "engine/gpu_decoder.h"
+#include "engine/device_input.h"
 #include "engine/gpu_group.h"
 #include "input/synth.h"
 #include "results/run.h"
@@ -30,18 +30,6 @@ static enum status open_data(struct session *s)
     return c->training_only ? STATUS_OK : dataset_check_pair(s->train_data, s->val_data);
 }
 
-static enum status alloc_host(void *context, size_t bytes, void **mem)
-{
-    struct device *dev = context;
-    return dev->backend->alloc_host(dev, bytes, mem);
-}
-
-static void free_host(void *context, void *mem)
-{
-    struct device *dev = context;
-    dev->backend->free_host(dev, mem);
-}
-
 static enum status open_loader(struct session *s, bool train, struct loader **out)
 {
     const struct train_config *c = s->config;
@@ -63,11 +51,8 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
          * step; several ranks would lose the steps since the last checkpoint, so they wait
          * longer. */
         .stop_wait_s = s->world.size > 1 ? 10 : 1,
-        .alloc = alloc_host,
-        .free = free_host,
-        .alloc_context = s->device,
-        .decoder = s->decoder,
     };
+    device_input_set(&l, s->device, s->decoder);
     return loader_open(&l, out);
 }
 

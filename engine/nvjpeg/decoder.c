@@ -9,7 +9,7 @@
  */
 #include "base/array.h"
 #include "config.h"
-#include "engine/gpu_decoder.h"
+#include "engine/device_input.h"
 #include "engine/nvjpeg/library.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/resample.h"
