@@ -134,6 +134,14 @@ const struct accept_reading accept_read_input[] = {
      .column = COLUMNS({"images_per_s", "{stage}_{from}_{threads}", "images/s", ACCEPT_HIGHER})},
     {0}};
 
+const struct accept_reading accept_read_gpu_input[] = {
+    {.column = COLUMNS({"gpu_decoder", "jpeg_engines", NULL})},
+    {.rows = "rows",
+     .column = COLUMNS({"images_per_s", "{stage}_{from}_{threads}", "images/s", ACCEPT_HIGHER},
+                       {"on_gpu", "on_gpu", "images", ACCEPT_HIGHER, .over = ACCEPT_SUM},
+                       {"wrong", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_SUM})},
+    {0}};
+
 const struct accept_reading accept_read_conv[] = {
     {.column = COLUMNS({"bound_images_per_s", "images_per_s", "images/s", ACCEPT_HIGHER})}, {0}};
 

@@ -60,14 +60,18 @@ static void input_columns(struct bench_table *t, const void *row)
     column_int(t, "wrong", "#wrong", 6, w->wrong);
 }
 
+static const char *decoder_text(const struct input_set *set)
+{
+    return set->decoder ? set->decoder->name : set->no_decoder;
+}
+
 static void input_print_head(const struct input_report *r, FILE *out)
 {
     text_print(out, "%" PRId64 " images of %s, %.1f MB, to %d px; %d cores", r->set->data.n,
                r->config->data ? r->config->data : "a generated set", (double)r->set->bytes * 1e-6,
                r->config->options.image_size, r->cores);
     if (r->config->device)
-        text_print(out, "JPEG engines of %s: %s", r->config->device,
-                   r->set->decoder ? r->set->decoder->name : r->set->no_decoder);
+        text_print(out, "JPEG engines of %s: %s", r->config->device, decoder_text(r->set));
     if (r->cold)
         fputs("cold: the page cache is emptied of the files before each pass; what the disk keeps "
               "is not known\n\n",
@@ -88,14 +92,15 @@ enum status input_report_print(const struct input_report *r)
     if (o->format == BENCH_TEXT)
         input_print_head(r, o->out);
     bench_table_rows(&t, r->row, r->rows, sizeof *r->row);
-    return bench_record_rows(&head,
-                             json_pack("{s:s, s:b, s:I, s:I, s:i, s:i, s:i, s:b, s:f}", "container",
-                                       r->set->data.shards ? "tar archives" : "folders of images",
-                                       "generated", !c->data, "images", (json_int_t)r->set->data.n,
-                                       "bytes", (json_int_t)r->set->bytes, "image_size",
-                                       o->image_size, "batch", o->batch, "cores", r->cores,
-                                       "cold_measured", r->cold, "cached_when_dropped", r->cached),
-                             "rows", &t);
+    return bench_record_rows(
+        &head,
+        json_pack("{s:s, s:s*, s:b, s:I, s:I, s:i, s:i, s:i, s:b, s:f}", "container",
+                  r->set->data.shards ? "tar archives" : "folders of images", "gpu_decoder",
+                  c->device ? decoder_text(r->set) : NULL, "generated", !c->data, "images",
+                  (json_int_t)r->set->data.n, "bytes", (json_int_t)r->set->bytes, "image_size",
+                  o->image_size, "batch", o->batch, "cores", r->cores, "cold_measured", r->cold,
+                  "cached_when_dropped", r->cached),
+        "rows", &t);
 }
 
 /* --- the benchmark --- */

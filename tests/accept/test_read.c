@@ -207,6 +207,29 @@ static void test_peers(void **state)
     accept_result_free(&r);
 }
 
+/* A row without `on_gpu` is of a machine without engines: the number is then not measured. */
+static void test_gpu_input(void **state)
+{
+    (void)state;
+    struct accept_result r = read_output(
+        "gpu-input",
+        "{\"gpu_decoder\": \"nvJPEG\", \"rows\": ["
+        "{\"stage\": \"loader\", \"from\": \"warm\", \"threads\": 2, \"images_per_s\": 100, "
+        "\"on_gpu\": 0, \"wrong\": 0}, "
+        "{\"stage\": \"gpu\", \"from\": \"warm\", \"threads\": 2, \"images_per_s\": 400, "
+        "\"on_gpu\": 64, \"wrong\": 1}]}");
+    assert_true(value(&r, "loader_warm_2") == 100);
+    assert_true(value(&r, "gpu_warm_2") == 400);
+    assert_true(value(&r, "on_gpu") == 64);
+    assert_true(value(&r, "wrong") == 1);
+    accept_result_free(&r);
+    r = read_output("gpu-input", "{\"gpu_decoder\": \"none: no nvJPEG\", \"rows\": ["
+                                 "{\"stage\": \"loader\", \"from\": \"warm\", \"threads\": 2, "
+                                 "\"images_per_s\": 100, \"wrong\": 0}]}");
+    assert_null(accept_metric_find(&r, "on_gpu"));
+    accept_result_free(&r);
+}
+
 static void test_overhead(void **state)
 {
     (void)state;
@@ -378,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_throughput),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_gpu_input),
         cmocka_unit_test(test_overhead),
         cmocka_unit_test(test_step),
     };

@@ -2,16 +2,10 @@
 # scripts/gpu-check on a GPU that is not there: the passes do their work, what a tool finds wrong shows,
 # and a call that is killed is no loss. compute-sanitizer and PyTorch are made for the test, too.
 . "$(dirname "$0")/common.sh" "$@"
-export OMP_WAIT_POLICY=passive
 export OUT=$scratch/few
-export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
-if [[ ! -e $AMPSCALE_CUDA_MODULE ]]; then
-    echo "SKIPPED: this build has no module of a GPU made for tests"
-    exit 77
-fi
+need_fake_gpu
 if sanitized; then
-    echo "SKIPPED: a GPU made for tests takes minutes to train under a sanitizer"
-    exit 77
+    skip "training on the fake GPU takes minutes under a sanitizer"
 fi
 mkdir "$scratch/tools"
 PATH=$scratch/tools:$PATH
@@ -57,7 +51,7 @@ passes() {
 check 0 --only facts,operations,accuracy,fusion
 passes facts operations accuracy fusion
 check 0 --pass 2
-passes facts operations accuracy peak throughput fusion files
+passes facts operations accuracy peak throughput fusion files jpeg
 check 0 --only step-amp,step-bf16,step-tf32,step-fp32,memcheck,racecheck,synccheck
 passes throughput step-amp step-bf16 step-tf32 step-fp32 memcheck racecheck synccheck
 tar -C "$scratch" -xzf "$OUT/records.tar.gz"
