@@ -29,14 +29,14 @@ static void run_panel(const struct bn_run *r, int64_t panel)
     for (int64_t n = 0; steps->sums && n < images; n++)
         steps->sums(r, panel, n);
     steps->finish(r, panel);
-    /* From the last image to the first, because the images that were summed last are still in the
+    /* Begins with the last image, because the images that were summed last are still in the
      * cache. */
     for (int64_t n = images - 1; n >= 0; n--)
         steps->write(r, panel, n);
 }
 
-/* Executes the first half of a run whose steps all threads share, up to the sums. Every thread of
- * the parallel region must call it: each loop ends in a barrier. */
+/* Executes the steps up to the sums; all threads share each step. Every thread of the parallel
+ * region must call it, because each loop ends in a barrier. */
 static void run_shared_sums(const struct bn_run *r)
 {
     const struct bn_steps *steps = r->plan->steps;
@@ -53,8 +53,8 @@ static void run_shared_sums(const struct bn_run *r)
     }
 }
 
-/* Executes the second half of a run whose steps all threads share, from the coefficients on. Every
- * thread of the parallel region must call it. */
+/* Executes the steps from the coefficients on; all threads share each step. Every thread of the
+ * parallel region must call it. */
 static void run_shared_results(const struct bn_run *r)
 {
     const struct bn_steps *steps = r->plan->steps;
@@ -146,8 +146,9 @@ static enum status bn_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
     return STATUS_OK;
 }
 
-/* The time that the memory traffic takes at a nominal speed; reading Y and reading its signs differ
- * in nothing else. A time that was measured could make two runs choose differently. */
+/* Predicts the time from the memory traffic, at a nominal bandwidth. A plan that reads Y and a plan
+ * that reads its signs differ only in this traffic. Measured times could make two runs choose
+ * different plans. */
 static enum status bn_seconds(struct op_plan *plan, double *seconds)
 {
     const double bytes_per_second = 20e9;

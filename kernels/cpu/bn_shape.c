@@ -6,7 +6,8 @@
 enum { PANEL_FLOATS = 2048 };
 
 /* In an NHWC panel, sixteen channels of STRIP_PIXELS pixels are read before the next sixteen
- * channels. The hardware prefetchers can track that number of streams. */
+ * channels. The reads of each pixel are one stream, and the hardware prefetchers can track
+ * STRIP_PIXELS streams. */
 enum { STRIP_PIXELS = 32 };
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high)

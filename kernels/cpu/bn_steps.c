@@ -138,7 +138,7 @@ static void forward_finish(const struct bn_run *r, int64_t panel)
         channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * k.mean);
         channel_put(r, ROLE_RVAR, c,
                     (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * k.squares / (k.count - 1.0));
-        /* As stored, so that OP_BN_APPLY has the same coefficients. */
+        /* Uses the values as stored, so that OP_BN_APPLY computes the same coefficients. */
         set_affine(r, c, mean_out[c], invstd_out[c]);
     }
 }

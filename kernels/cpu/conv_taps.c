@@ -1,25 +1,26 @@
 /* The gradient of a convolution's weights on small images, as one matrix product per tap.
  *
- * A tap is a place (kh, kw) of the kernel. Its gradient, a matrix of input by output channels, is
- * the product of the input pixels that the tap meets and the output's gradients at the pixels where
- * it meets them. Both are copied into matrices first, a row per pixel of an image. Pixels where the
- * tap meets padding have no row: with a 3x3 kernel on 2x2 pixels these are more than half.
+ * A tap is a place (kh, kw) of the kernel. Each output pixel multiplies a tap by one input pixel.
+ * The gradient of the tap is a matrix of input by output channels: the product of these input
+ * pixels and the gradients of the output pixels. Both are first copied into matrices with a row per
+ * pixel. Output pixels whose input pixel is padding have no row: with a 3x3 kernel on 2x2 pixels,
+ * more than half of the rows are absent.
  *
- * oneDNN's own kernel has a loop along a row of pixels at its centre, and is the slower the shorter
- * the rows are. The taps' matrices are one tensor in the order (KH, KW, I, O), which the plan
- * reorders into DW's layout. */
+ * The inner loop of oneDNN's own kernel runs along a row of pixels, so that kernel is slow if rows
+ * are short. The taps' matrices are one tensor in the order (KH, KW, I, O), which the plan reorders
+ * into DW's layout. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/onednn_plan.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The largest output of an image, in pixels, and the fewest pixels of all images for which the
- * matrix products were faster. */
+/* The matrix products were faster if the output has at most PIXELS_MAX pixels per image and at
+ * least ROWS_MIN pixels in all images. */
 enum { PIXELS_MAX = 49, ROWS_MIN = 64 };
 
-/* The pixels of each image that a tap meets: every step-th of `count` from `first` on, by height
- * and width. */
+/* The pixels of each image that belong to a tap, by height and width: `count` pixels, beginning
+ * with `first` and `step` apart. */
 struct window {
     int64_t first[2], step[2], count[2];
 };

@@ -86,15 +86,15 @@ struct bn_affine_grad {
 };
 
 /* Signs of the ReLU's results: bit i belongs to lane i of a line, and is 1 if the result as stored
- * is above 0. A patch's signs begin at the first line; the next line's are `stride` / LINE further.
- * Only patches without a tail have signs. */
+ * is above 0. The signs of a patch begin with those of its first line; the signs of the next line
+ * are `stride` / LINE elements further. Only patches without a tail have signs. */
 typedef uint16_t bn_signs;
 
 /* Inputs of the gradient d = (dy [+ dy2]) * (y > 0). */
 struct bn_grad {
     const void *dy;
     const void *dy2; /* may be NULL */
-    /* Under a ReLU, either y or its signs; else both are NULL. */
+    /* If a ReLU follows, one of y and its signs is given; else both are NULL. */
     const void *y;
     const bn_signs *signs;
 };

@@ -34,8 +34,8 @@ static int64_t count_above(const float *x, int64_t n, int64_t label)
     return above;
 }
 
-/* The labels of a row and their weights. The second label is that of the row with which mixup mixes
- * this row; without mixup its weight is 0. */
+/* The labels of a row and their weights. With mixup, the second label is the label of the row that
+ * is mixed into this row; without mixup, its weight is 0. */
 struct target {
     int64_t label[2]; /* negative: the row is excluded */
     double weight[2];

@@ -56,8 +56,8 @@ struct onednn_plan {
     struct op_plan base;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
-    /* In place of the primitive: computes the plan's sole bound tensor, in the layout that was
-     * wanted, to `result`. */
+    /* If not NULL, it is called in place of the primitive. It computes the plan's sole bound tensor
+     * in its `wanted` layout and writes it to `result`. */
     enum status (*compute)(struct onednn_plan *p, void *const arg[ROLE_COUNT], void *result);
     dnnl_memory_t scratchpad; /* scratchpad at the start of the workspace; NULL: not needed */
     int n;

@@ -357,8 +357,8 @@ static bool may_compile(enum conv_form form)
 }
 
 /* Chooses a plan. An engine that the library must compile costs seconds in every run, so such an
- * engine is used only if no other engine supports the problem. It is then the first that the
- * heuristics name. */
+ * engine is used only if no other engine supports the problem. Of several such engines, the first
+ * that the heuristics name is used. */
 static enum status conv_exec_choose(struct cuda_device *dev, const struct conv_problem *problem,
                                     const struct plan_limits *limits, struct conv_plan *plan)
 {

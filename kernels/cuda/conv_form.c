@@ -125,7 +125,7 @@ static const struct cg_bn shortcut_bn = {CG_Z,      CG_Z_MEAN,   CG_Z_INVSTD, CG
                                          CG_Z_EQ_X, CG_Z_EQ_BIAS};
 
 /* Adds the virtual tensor (x - mean) * invstd * gamma + beta of a batch norm. In the forward pass
- * this was the input of the ReLU, or of the sum of two. */
+ * this tensor was the input of the ReLU, or was added to the shortcut before the ReLU. */
 static int recomputed_bn(struct cudnn_graph *g, const struct conv_problem *a, const int64_t x[4],
                          const struct cg_bn *bn)
 {
@@ -144,7 +144,8 @@ static int recomputed_bn(struct cudnn_graph *g, const struct conv_problem *a, co
     return shifted;
 }
 
-/* Adds what the batch norm's backward pass computes from the gradient of its result, CG_DX. */
+/* Adds the sums of the batch norm's backward pass, and the coefficients that follow from them.
+ * Their input is CG_DX, the gradient of the batch norm's result. */
 static void sums_of_bn(struct cudnn_graph *g, const struct conv_problem *a, const struct cg_bn *bn)
 {
     const enum cg_port channels[] = {bn->dgamma, bn->dbeta, bn->eq_dy, bn->eq_x, bn->eq_bias};

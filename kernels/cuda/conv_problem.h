@@ -38,7 +38,8 @@ enum cg_port {
     CG_EQ_DY, /* the gradient of CG_BN_X is EQ_DY * DX + EQ_X * BN_X + EQ_BIAS */
     CG_EQ_X,
     CG_EQ_BIAS,
-    /* The same tensors of the shortcut's batch norm, in the same order from its input on. */
+    /* The shortcut's batch norm: its input, then its tensors with a value per channel, in the order
+     * of those above. */
     CG_Z,
     CG_Z_MEAN,
     CG_Z_INVSTD,
@@ -49,7 +50,8 @@ enum cg_port {
     CG_Z_EQ_DY,
     CG_Z_EQ_X,
     CG_Z_EQ_BIAS,
-    /* The end of a block, computed as the next convolution reads it. */
+    /* Tensors for the end of a residual block, which the next convolution computes as it reads its
+     * input. */
     CG_Z_SCALE,
     CG_Z_SHIFT,
     CG_APPLIED,

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 enum {
-    DESCRIPTORS_MAX = 96, /* the largest fused form has 61 */
+    DESCRIPTORS_MAX = 96, /* the largest fused form has 61 descriptors */
     TENSORS_MAX = 48,
-    OPS_MAX = 16, /* the largest fused form has 14 */
+    OPS_MAX = 16, /* the largest fused form has 14 operations */
     FIRST_VIRTUAL = 1000,
     ALIGNMENT = 16,
 };

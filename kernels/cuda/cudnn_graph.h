@@ -44,7 +44,7 @@ int cg_virtual(struct cudnn_graph *g, enum dtype type, const int64_t dim[4]);
 void cg_conv_fwd(struct cudnn_graph *g, int x, int w, int y, const struct conv_attr *conv);
 /* dx = conv_transpose(dy, w) */
 void cg_conv_bwd_data(struct cudnn_graph *g, int dx, int w, int dy, const struct conv_attr *conv);
-/* dw from x and dy. */
+/* Computes dw from x and dy. */
 void cg_conv_bwd_weights(struct cudnn_graph *g, int x, int dw, int dy,
                          const struct conv_attr *conv);
 

@@ -88,7 +88,7 @@ static enum status choice_read(const struct cudnn_desc *config, const struct eng
         CHECK(DESC_CREATE(&knob[i], KNOB_CHOICE));
         raw[i] = knob[i].raw;
     }
-    /* If only the count is requested, the library returns 0. */
+    /* Requests the knobs too: if only their number is requested, the library returns 0. */
     CHECK(DESC_GET(config, ENGINECFG_KNOB_CHOICES, BACKEND_DESCRIPTOR, PLAN_KNOBS_MAX, &n, raw));
     if (n > PLAN_KNOBS_MAX) {
         st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld has too many knobs: %lld",
@@ -275,7 +275,7 @@ void plan_list_close(struct plan_list *list)
     *list = (struct plan_list){0};
 }
 
-/* ---- a plan of a choice ---- */
+/* ---- the plan of an earlier choice ---- */
 
 static enum status engine_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
                                int64_t index, struct engine *e)

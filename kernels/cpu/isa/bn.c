@@ -5,11 +5,11 @@
 #include "kernels/cpu/isa/element.h"
 
 /* Number of lines that are summed in float before the sum is added to a double. It is so small that
- * the rounding error of the sum stays below that of its terms. */
+ * the rounding error of the sum stays below the rounding error of its terms. */
 enum { RUN = 64 };
 
-/* The hardware prefetches no further than the end of a page of 4 KiB, and the passes below read
- * several tensors at a time. They therefore ask for the data that they need AHEAD bytes later. */
+/* The hardware does not prefetch beyond the end of a page of 4 KiB, and the passes below read
+ * several tensors at a time. The passes therefore prefetch data AHEAD bytes before they read it. */
 enum { AHEAD = 2048 };
 
 static inline void prefetch(const void *p)

@@ -63,8 +63,8 @@ static inline vec vec_round_f16(vec x)
 {
     vec_bits u = (vec_bits)x, magnitude = u & 0x7fffffff, sign = u ^ magnitude;
     vec_bits normal = vec_drop(magnitude, 13);
-    /* Subnormal binary16 values are multiples of 2^-24. So are floats in [0.5, 1), so the addition
-     * of 0.5 rounds to such a multiple. */
+    /* Subnormal binary16 values are multiples of 2^-24. Floats in [0.5, 1) are multiples of 2^-24
+     * too, so the addition of 0.5 rounds to such a multiple. */
     vec_bits subnormal = (vec_bits)((vec)magnitude + 0.5f - 0.5f);
     vec r = vec_choose((vec_bits)((vec)magnitude < 0x1p-14f), subnormal, normal);
     const vec_bits infinity = (vec_bits){0} + 0x7f800000;
