@@ -97,7 +97,7 @@ static enum status take_rates(const json_t *text, const char *name, struct gpu_d
         set_rates(g, copies * 2 * memory_clock * 1e3 * width / 8,
                   products * clocks * tensor_width(g->sm), fp32);
         snprintf(g->source, sizeof g->source, "%s",
-                 "peaks by the clocks, times the shares that an H200 reaches");
+                 "peak rates at the GPU's clocks, times the shares that an H200 reaches");
         return STATUS_OK;
     }
     TRY(take(measured, name, "bytes_per_s", 1e15, &bytes_per_s));
@@ -107,7 +107,7 @@ static enum status take_rates(const json_t *text, const char *name, struct gpu_d
     return STATUS_OK;
 }
 
-/* cuDNN's own text: without the rates. */
+/* Stores the text for cuDNN, which is the text without the rates. */
 static enum status take_properties(json_t *text, const char *name, struct gpu_description *g)
 {
     if (json_object_del(text, "rates") != 0) { /* there were none */

@@ -1,21 +1,21 @@
-/* GPUs that need not be present: what a GPU is, as a text of JSON, and how fast it works.
+/* GPUs that need not be present: the properties of a GPU, as a text of JSON, and its rates.
  *
- * The text is the one by which cuDNN describes a GPU (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION of
- * its backend API), and may also have the member "rates" with the rates that were measured on such
- * a GPU and their source:
+ * cuDNN defines the form of the text (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION of its backend
+ * API). The text may also have the member "rates", with the rates that were measured on such a GPU
+ * and their source:
  *
  *     "rates": {"bytes_per_s": 4.3e12, "half_flops_per_s": 7.9e14, "source": "..."}
  *
  * The descriptions in kernels/gpus are part of the program.
  *
- * Without measured rates they follow from the properties. Peak bandwidth is two transfers in each
- * clock of the memory, times the width of its bus. The peak in half precision is clock times
+ * If the text has no rates, they follow from the properties. Peak bandwidth is two transfers in
+ * each clock of the memory, times the width of its bus. The peak in half precision is clock times
  * multiprocessors times the dense operations that the tensor cores of a multiprocessor do in a
  * clock (fp16 with fp32 sums), by compute capability: 1024 for 7.0, 7.5, 8.6 and 8.9, 2048 for 8.0,
- * 4096 for 9.0, 8192 for 10.0 and 512 for 12.0 (NVIDIA's architecture white papers). Of these peaks
- * the shares are assumed that an H200 was measured to reach: 0.875 in copies, 0.74 in products.
- * TF32 is half as fast as half precision. Without tensor cores fp32 has two operations per core and
- * clock, and 0.9 of that. */
+ * 4096 for 9.0, 8192 for 10.0 and 512 for 12.0 (NVIDIA's architecture white papers). A GPU is
+ * assumed to reach the same shares of these peaks as an H200 in measurements: 0.875 in copies, 0.74
+ * in products. TF32 is half as fast as half precision. Without tensor cores, the peak of fp32 is
+ * two operations per core and clock, and a GPU is assumed to reach 0.9 of this peak. */
 #pragma once
 
 #include "base/status.h"
@@ -29,7 +29,7 @@ struct gpu_description {
     int multiprocessors;
     double memory;                   /* bytes */
     double l2;                       /* bytes of L2 cache */
-    double bytes_per_s;              /* of large copies, read and written */
+    double bytes_per_s;              /* of large copies; counts bytes read and bytes written */
     double flops_per_s[DTYPE_COUNT]; /* of large products with operands of a type */
     char source[256];                /* of the rates */
     char properties[GPU_TEXT_MAX];   /* cuDNN's text */

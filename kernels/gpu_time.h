@@ -5,26 +5,27 @@
  *
  *     seconds = max(bytes / (bytes_per_s * e), flops / (flops_per_s * f)) + 1e-6
  *
- * - e: the share of a large copy's rate that a kernel reaches, 0.90 for own kernels and 0.85 for a
- *   library's
+ * - e: the share of a large copy's rate that a kernel reaches, 0.90 for own kernels and 0.85 for
+ *   kernels of a library
  * - f: the share of a large product's rate, 0.70 for windows of one pixel and for linear layers,
  *   0.75 for larger windows, 0.30 for a window over an image's 4 channels
  * - 1e-6: the gap between two kernels of a CUDA graph, seconds. Programmatic dependent launch
  *   (struct stream in backend.h) can hide part of it before each own kernel, and no more than that;
  *   the model does not have it
  *
- * Of a tensor that lies in the L2 cache because an earlier kernel has used it, 0.35 of the bytes
- * are counted as read from memory. The cache keeps the tensors used last, as far as they fit in
+ * If an earlier kernel has left a tensor in the L2 cache, only 0.35 of the tensor's bytes are
+ * counted as read from memory. The cache keeps the most recently used tensors, as many as fit in
  * 0.64 of its size. Writes are always counted.
  *
- * All these shares are assumptions, which the profile of a card can prove wrong, row by row. */
+ * All these shares are assumptions. A profile of a real GPU shows for each kernel whether they
+ * hold. */
 #pragma once
 
 #include "kernels/gpu_description.h"
 #include "kernels/traffic.h"
 
-/* Published MLPerf Training results of ResNet-50 on H100 GPUs are 0.855 of the images a second that
- * this model predicts for them with an H100's rates. */
+/* Published MLPerf Training results of ResNet-50 on H100 GPUs, in images/s, are 0.855 of the
+ * throughput that this model predicts with an H100's rates. */
 #define GPU_TIME_REACHED 0.855
 
 enum { GPU_CACHE_TENSORS = 256 };

@@ -92,7 +92,7 @@ static enum status check_conv_stats(const struct op_desc *d)
     return STATUS_OK;
 }
 
-/* Whether Z is present and either all tensors of a set of roles are, or none is. */
+/* Whether all tensors of a set of roles are absent, or all of them and Z are present. */
 static bool all_or_none(const struct op_desc *d, uint64_t roles)
 {
     uint64_t present = 0;
@@ -325,7 +325,7 @@ static enum status check_round(const struct op_desc *d)
     return check_reorder(d);
 }
 
-/* What is checked of a kind, beyond what op_check checks for every kind; NULL: nothing. */
+/* The checks of each kind, which op_check makes after the checks for every kind; NULL: none. */
 static enum status (*const checks[OP_KIND_COUNT])(const struct op_desc *d) = {
     [OP_CONV_FWD] = check_conv,
     [OP_CONV_BWD_DATA] = check_conv,

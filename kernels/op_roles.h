@@ -3,8 +3,9 @@
 
 #define BIT(role) ROLE_SET(role)
 
-/* Sets of roles: batch norm's inputs in the forward pass, its statistics, its other tensors with a
- * value per channel, and what the backward pass reads and writes of the residual's batch norm. */
+/* Batch norm's inputs in the forward pass, its statistics, and its tensors with a value per
+ * channel. Z_BN_*: the tensors of the residual's batch norm that the backward pass reads or
+ * writes. */
 #define BN_INPUTS     (BIT(X) | BIT(GAMMA) | BIT(BETA) | BIT(Z) | BIT(RMEAN) | BIT(RVAR))
 #define BN_STATISTICS (BIT(MEAN) | BIT(INVSTD) | BIT(RMEAN) | BIT(RVAR))
 #define BN_CHANNELS   (BIT(MEAN) | BIT(INVSTD) | BIT(DGAMMA) | BIT(DBETA))

@@ -140,13 +140,13 @@ enum op_kind {
     OP_BN_STATISTICS,
     /* Y = max over the windows of attr.bn.pool of v, INDEX as in OP_MAXPOOL_FWD, where
      *   v = relu((X - MEAN)*INVSTD*GAMMA + BETA), rounded to Y's precision.
-     * Since v is rounded before the comparison, Y is what OP_BN_APPLY and OP_MAXPOOL_FWD give, and
-     * so is INDEX, except that it is POOL_NO_INDEX where Y is not above 0: the ReLU then passes no
-     * gradient (nor does it for a NaN). A window has at most 255 elements. */
+     * Since v is rounded before the comparison, Y and INDEX equal the results of OP_BN_APPLY and
+     * OP_MAXPOOL_FWD, with one exception: INDEX is POOL_NO_INDEX where Y is not above 0 (or is a
+     * NaN), because the ReLU passes no gradient there. A window has at most 255 elements. */
     OP_BN_POOL_FWD,
-    /* Batch norm's gradient, from the gradients of the pooled tensor. d is 0 plus DY [+ DY2] of
-     * each window whose INDEX is the pixel, summed in row order of the windows and rounded to DX's
-     * precision:
+    /* Batch norm's gradient, from the gradients of the pooled tensor. The d of a pixel is 0 plus DY
+     * [+ DY2] of each window whose INDEX refers to that pixel. The sum has the row order of the
+     * windows, and is rounded to DX's precision:
      *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
      *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W of X
      * OP_MAXPOOL_BWD and OP_BN_BWD would store d; here it is computed twice and not stored. */
@@ -308,7 +308,7 @@ enum role {
     ROLE_EQ,     /* batch norm's gradient as a multiply-add: OP_CONV_BWD_DATA_BN */
     ROLE_BN_GAMMA,
     ROLE_BN_BETA,
-    /* Of the batch norm of the residual, where Z is its input: OP_BN_FWD_TRAIN, OP_BN_BWD. */
+    /* Tensors of the residual's batch norm, whose input is Z: OP_BN_FWD_TRAIN, OP_BN_BWD. */
     ROLE_Z_AFFINE,
     ROLE_Z_GAMMA,
     ROLE_Z_BETA,

@@ -47,9 +47,10 @@ struct tensor_desc {
     size_t bytes;                 /* size of the whole tensor, padding included; 0 while the layout
                                    * is ANY */
     /* Emulated precision, for devices that lack the type. An fp32 tensor replaces a tensor that a
-     * GPU would store (F16, BF16) or read (TF32) in the type `rounds`: its values are representable
-     * in that type. F32: any value. `raw`: the values in memory have not been rounded yet, so the
-     * operation that reads them must round them (the library that wrote them cannot round). */
+     * GPU would store (F16, BF16) or read (TF32) in the type `rounds`; all values of the fp32
+     * tensor are representable in that type. F32: any value. `raw`: the values in memory have not
+     * been rounded yet, so the operation that reads them must round them (the library that wrote
+     * them cannot round). */
     enum dtype rounds;
     bool raw;
 };

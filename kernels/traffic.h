@@ -1,9 +1,8 @@
 /* The kernels that one execution of a plan launches, and the memory that each reads and writes.
  *
- * A backend that knows them has the function `traffic` (backend.h). Bytes are those that a kernel
- * must transfer if each value that it reads or writes crosses the memory bus once; a cache may save
- * some of the reads. Partial sums that the blocks of a kernel leave for the next kernel are not
- * counted. */
+ * A backend that knows them has the function `traffic` (backend.h). Bytes are counted as if each
+ * value that a kernel reads or writes crosses the memory bus once; a cache may save some of the
+ * reads. Partial sums that the blocks of a kernel leave for the next kernel are not counted. */
 #pragma once
 
 #include "kernels/ops.h"
@@ -17,8 +16,8 @@ struct traffic_access {
 };
 
 struct traffic_kernel {
-    char name[TRAFFIC_NAME_MAX]; /* of an own kernel, as it is launched: "bn_apply"; of a library's
-                                  * work: the plan's implementation */
+    char name[TRAFFIC_NAME_MAX]; /* an own kernel: the kernel's name, such as "bn_apply"; a
+                                  * library: the plan's implementation */
     bool library;                /* one call of a library, which may launch several kernels */
     double flops;                /* two per multiply-add; 0 for own kernels */
     int n;

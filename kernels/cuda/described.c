@@ -16,7 +16,7 @@
 
 struct described {
     struct cuda_device cuda;
-    struct backend backend; /* that of CUDA, with the functions below */
+    struct backend backend; /* CUDA's backend with the functions below */
     struct gpu_description gpu;
     uintptr_t end; /* the first address that no memory has */
 };
@@ -160,7 +160,7 @@ static double no_seconds(const struct event *from, const struct event *to)
     return NAN;
 }
 
-/* CUDA's operations, of which nothing is executed. */
+/* Returns a backend with CUDA's operations, whose functions execute nothing. */
 static struct backend backend_of(const struct backend *cuda)
 {
     struct backend b = *cuda;

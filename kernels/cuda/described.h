@@ -1,10 +1,10 @@
 /* A GPU that is described instead of present (kernels/gpu_description.h).
  *
- * Its device plans as a present one does: layouts, workspaces, cuDNN's engines by its heuristics,
- * which plan for the description. Nothing can be executed: memory has addresses but no contents,
- * streams and events do nothing, and no call reaches the CUDA runtime. The time of a plan
- * (op_seconds) is predicted (kernels/gpu_time.h), so that lowering chooses by predictions; files of
- * plans are neither read nor written. */
+ * The device plans as the device of a present GPU does: it chooses layouts and workspaces, and
+ * cuDNN's heuristics choose engines for the description. Nothing can be executed: memory has
+ * addresses but no contents, streams and events do nothing, and no call reaches the CUDA runtime.
+ * The time of a plan (op_seconds) is predicted (kernels/gpu_time.h), so that lowering chooses by
+ * predictions; files of plans are neither read nor written. */
 #pragma once
 
 #include "kernels/cuda/device.h"

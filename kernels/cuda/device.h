@@ -23,8 +23,8 @@ struct cuda_device {
     /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: none. See
      * cuda_fault_take. */
     volatile int64_t *bad_label;
-    /* The next four members: the first plan that needs one opens it, and registers with
-     * cuda_at_close a function that closes it. Until then it is NULL or false. */
+    /* Each of the next four members is NULL or false until the first plan that needs it opens it.
+     * That plan also registers a function that closes it (cuda_at_close). */
     struct conv_library *conv;
     struct matmul_library *gemm;
     bool plan_file; /* the plan file is open for the device */

@@ -120,8 +120,8 @@ struct cu_bn_bwd_z {
 size_t cu_bn_workspace_two(const struct cu_bn_shape *s);
 
 /* Computes dz of `a`, which is d as in cu_bn_bwd_sums, and dgamma and dbeta of both batch norms.
- * a->dx is not used. eq has (2, 3C) values: those of x, then those of z, each as ROLE_EQ, which
- * make the gradients multiply-adds of d (cu_bn_bwd_lines). */
+ * a->dx is not used. eq (2, 3C) becomes ROLE_EQ of x, then ROLE_EQ of z; cu_bn_bwd_lines computes
+ * the gradients from these and d. */
 MUST_CHECK enum status cu_bn_bwd_sums_two(const struct cu_queue *q, const struct cu_bn_shape *s,
                                           const struct cu_bn_bwd *a, const struct cu_bn_bwd_z *z,
                                           float *eq, void *workspace);
@@ -182,19 +182,19 @@ MUST_CHECK enum status cu_add_strided(const struct cu_queue *q, const struct cu_
 
 /* --- batch norm, ReLU and maximum pooling in one --- */
 
-/* Whether the functions below support the windows and the number of channels: 3x3 with stride 2 and
- * padding 1, or 2x2 with stride 2, and a multiple of 8 channels. If not, they return
+/* Whether the functions below support the windows (3x3 with stride 2 and padding 1, or 2x2
+ * with stride 2) and the number of channels (a multiple of 8). If not, they return
  * STATUS_UNSUPPORTED. */
 bool cu_bn_pool_has(const struct cu_pool *p);
 
-/* OP_BN_POOL_FWD. Of `a` it uses x, mean, invstd, gamma, beta and y. `rounds`: the precision to
- * which an f32 y is rounded. */
+/* OP_BN_POOL_FWD. Uses only the members x, mean, invstd, gamma, beta and y of `a`. `rounds`: the
+ * precision to which an f32 y is rounded. */
 MUST_CHECK enum status cu_bn_pool_fwd(const struct cu_queue *q, const struct cu_pool *p,
                                       const struct cu_bn_apply *a, enum dtype rounds,
                                       uint8_t *index);
 
-/* OP_BN_POOL_BWD. Of `a` it uses neither y nor mask nor dz; dz_rounds is the precision to which d
- * is rounded if dx is f32. */
+/* OP_BN_POOL_BWD. Does not use the members y, mask and dz of `a`; dz_rounds is the precision to
+ * which d is rounded if dx is f32. */
 size_t cu_bn_pool_workspace(const struct cu_pool *p);
 MUST_CHECK enum status cu_bn_pool_bwd(const struct cu_queue *q, const struct cu_pool *p,
                                       const struct cu_bn_bwd *a, const uint8_t *index,

@@ -103,8 +103,8 @@ static enum status bn_run_bwd(struct op_plan *plan, void *const arg[ROLE_COUNT],
     return cuda_round_written(plan, arg, &q);
 }
 
-/* The backward pass together with that of the residual's batch norm. The workspace contains the
- * coefficients of both gradients, then the workspace of the kernels. */
+/* The backward passes of a batch norm and of the residual's batch norm, in one plan. The workspace
+ * contains the coefficients of both gradients, then the workspace of the kernels. */
 static enum status bn_run_bwd_two(struct op_plan *plan, void *const arg[ROLE_COUNT],
                                   struct stream *s)
 {

@@ -215,7 +215,7 @@ enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struc
         cuda_set_channels(x, problem.c);
     TRY(cuda_resolve_operands(&d, LAYOUT_NHWC));
     if (problem.type != DTYPE_F32)
-        d.t[ROLE_DW].raw = false; /* the library has rounded it */
+        d.t[ROLE_DW].raw = false; /* the library has rounded DW */
     CHECK(open_exec(cuda_device_of(dev), &problem, &rest, &exec));
     CHECK(cuda_plan_new(dev, &d, sizeof(struct convolution), run[d.kind - OP_CONV_FWD], plan));
     struct convolution *p = (struct convolution *)*plan;

@@ -44,7 +44,7 @@ static void name_affine(const struct op_plan *plan, void *const arg[ROLE_COUNT],
     port[CG_PRO_SHIFT] = set_at(plan, arg, ROLE_AFFINE, 1, channels);
 }
 
-/* Names the shortcut and the result of a block's end. */
+/* Sets the ports of a residual block's end: the shortcut and the result. */
 static void name_end(const struct op_plan *plan, void *const arg[ROLE_COUNT],
                      void *port[CG_PORT_COUNT])
 {
@@ -94,7 +94,7 @@ static enum status fused_run_bwd_weights(struct op_plan *plan, void *const arg[R
     return cu_cast(&q, a->type, dw->type, tensor_count(dw), port[CG_DW], arg[ROLE_DW]);
 }
 
-/* Names the tensors of the shortcut's batch norm. */
+/* Sets the ports of the shortcut's batch norm. */
 static void name_shortcut(const struct op_plan *plan, void *const arg[ROLE_COUNT],
                           void *port[CG_PORT_COUNT])
 {
@@ -230,7 +230,7 @@ enum status cuda_plan_conv_fused(struct device *dev, const struct op_desc *desc,
     TRY(cuda_resolve_operands(&d, LAYOUT_NHWC));
     TRY(cuda_all_lie(&d, LAYOUT_NHWC));
     if (problem.type != DTYPE_F32)
-        d.t[ROLE_DW].raw = false; /* the library has rounded it */
+        d.t[ROLE_DW].raw = false; /* the library has rounded DW */
     CHECK(conv_exec_open(cuda_device_of(dev), &problem, &exec));
     CHECK(cuda_plan_new(dev, &d, sizeof(struct fused),
                         d.kind == OP_CONV_STATS_FWD     ? fused_run_stats_fwd

@@ -48,7 +48,8 @@ static inline bool cuda_rounds_result(const struct tensor_desc *t)
     return t->ndim == 1 && t->rounds != DTYPE_F32;
 }
 
-/* What a plan of OPS_CONV does besides the library's plan, for traffic.h. */
+/* The copies and other kernels that a plan of OPS_CONV runs in addition to the library's plan; for
+ * traffic.h. */
 struct cuda_copies {
     size_t image, weights; /* bytes of the copies with other channels or of another type; 0: none */
     unsigned rest;         /* CONV_REST_*, which other kernels compute */

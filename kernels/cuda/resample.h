@@ -10,14 +10,14 @@ extern "C" {
 #endif
 
 enum {
-    CU_RESAMPLE_SPAN = 1536, /* taps of x must be below this */
+    CU_RESAMPLE_SPAN = 1536, /* cu_picture.x.taps must be below this */
     CU_UNWRITTEN = 0xA5,     /* byte with which memory is filled before a picture is decoded */
 };
 
 /* One direction's weights: output i is the sum of weight[i * taps + k] * source[begin[i] + k] over
- * k < count[i], divided by 1 << 14. taps is at least 2 * s + 1, where s is the distance of
- * neighbouring outputs in the source, rounded up, and at least 1. begin rises, or falls if the
- * picture is flipped. */
+ * k < count[i], divided by 1 << 14. taps is at least 2 * s + 1. s is the distance between the
+ * places of neighbouring outputs in the source, rounded up; it is at least 1. begin rises, or falls
+ * if the picture is flipped. */
 struct cu_weights {
     int taps;
     const int32_t *begin, *count;

@@ -17,7 +17,8 @@ static bool mask_get(const struct ref_args *a, const struct ref_channel *ch, int
     return (int)a->t[ROLE_MASK][i * stride + ch->c / 8] >> ch->c % 8 & 1;
 }
 
-/* What is added to the normalised value at `at`. */
+/* Returns the residual, which is added to the normalised value at index `at`; 0 if there is
+ * none. */
 static double residual(const struct ref_args *a, const struct ref_channel *ch, int64_t at)
 {
     const double *z = a->t[ROLE_Z], *affine = a->t[ROLE_Z_AFFINE];

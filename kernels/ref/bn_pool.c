@@ -52,8 +52,8 @@ static void scatter(const struct ref_args *a)
     }
 }
 
-/* Once the gradients of the windows are in place, what remains is the gradient of a batch norm
- * without a ReLU, whose DY is in DX. */
+/* First adds the gradients of the windows to DX. Then DX is the DY of a batch norm without a ReLU,
+ * and the function computes the gradient of that batch norm. */
 void ref_bn_pool_bwd(const struct ref_args *a)
 {
     struct op_desc d = *a->d;

@@ -34,8 +34,8 @@ static void element_store(const struct tensor_desc *t, void *mem, int64_t i, dou
 
 /* --- one tensor --- */
 
-/* The tensor with four dimensions, of which missing ones are 1, so that tensor_at() works for every
- * tensor. */
+/* Returns the tensor with four dimensions, so that tensor_at() works for every tensor. Dimensions
+ * that the tensor lacks are 1. */
 static struct tensor_desc with_four_dims(const struct tensor_desc *t)
 {
     struct tensor_desc s = *t;

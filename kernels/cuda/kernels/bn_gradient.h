@@ -1,5 +1,5 @@
-/* What the kernels of batch norm's backward pass have in common: reading the rows of the gradient,
- * and the gradient of X as a multiply-add. */
+/* Code that all kernels of batch norm's backward pass use: it reads the rows of the gradient, and
+ * computes the gradient of X as a multiply-add. */
 #pragma once
 
 #include "kernels/cuda/kernels/columns.h"

@@ -1,5 +1,6 @@
-/* Batch norm, ReLU and maximum pooling in one pass, and their gradient in two: what both directions
- * share. Neither the normalised tensor nor its gradient is stored.
+/* Code that both directions of batch norm, ReLU and maximum pooling share. The forward direction is
+ * one pass over X, the gradient two passes. Neither the normalised tensor nor its gradient is
+ * stored.
  *
  * The windows are known at compile time, so that all loops over them are unrolled. */
 #pragma once

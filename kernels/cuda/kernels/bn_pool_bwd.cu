@@ -1,12 +1,12 @@
-/* The gradient of batch norm, ReLU and maximum pooling. A thread processes tiles of pixels: a tile
- * of 3x3 windows with stride 2 is four pixels that the same four windows cover, so that a gradient
- * is loaded once per tile instead of once per pixel. */
+/* The gradient of batch norm, ReLU and maximum pooling. A thread processes tiles of pixels. With
+ * 3x3 windows and stride 2, a tile has four pixels, and the same four windows cover all of them, so
+ * a gradient is loaded once per tile instead of once per pixel. */
 #include "kernels/cuda/kernels/bn_pool.h"
 
-/* The tiles of all images, in slices of neighbouring tiles: the windows between two rows of tiles
- * are then still in the block's cache. */
+/* The tiles of all images, cut into slices of neighbouring tiles. Windows that overlap two rows of
+ * tiles are then still in the cache when the second row is processed. */
 struct tiles {
-    struct columns m; /* its rows are all pixels, as the sums need them */
+    struct columns m; /* m.rows is the number of pixels, over which the sums run */
     int rows, cols;   /* tiles of an image */
     int64_t count, per_slice;
     bool back; /* true: from the last tile to the first */
@@ -74,13 +74,14 @@ static __device__ struct tile tile_of(const struct cu_pool &p, const struct tile
     return at;
 }
 
-/* What a window passes on: its gradient, and the places of its maxima. */
+/* The gradient of a window, and the places of its maxima. */
 template <typename T> struct window_gradient {
     packed<T> dy, dy2;
     uint2 index;
 };
 
-/* `two`: there is a DY2. The window may lie outside: then no place is in it. */
+/* `two`: there is a DY2. If the window does not exist (h or w is outside Y), `index` matches no
+ * place. */
 template <typename T>
 static __device__ window_gradient<T> load_window(const struct cu_pool &p, const struct cu_bn_bwd &a,
                                                  const uint8_t *index, bool two,

@@ -62,8 +62,8 @@ static __device__ struct strip strip_of(const struct cu_pool &p, int64_t item)
     return s;
 }
 
-/* The places of `from` are `offset` below those of `to`. Among equal values the first stays; a NaN
- * always replaces the maximum. */
+/* Adds `offset` to a place from `from` when it replaces a place in `to`. Among equal values the
+ * first stays; a NaN always replaces the maximum. */
 static __device__ void take_larger(const struct maxima &from, int offset, struct maxima *to)
 {
 #pragma unroll
@@ -99,8 +99,7 @@ static __device__ void load_row(const struct cu_pool &p, const struct strip &s, 
     }
 }
 
-/* The maxima of a row before the ReLU, which changes neither the order of positive values nor the
- * result otherwise. */
+/* The maxima of a row before the ReLU. The result is the same if the ReLU follows the maximum. */
 template <typename T, typename W>
 static __device__ struct maxima row_maxima(const struct cu_pool &p, const struct strip &s,
                                            const struct affine &f, enum dtype rounds, int h,

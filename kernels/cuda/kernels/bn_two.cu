@@ -1,7 +1,7 @@
-/* The backward pass of two batch norms whose results were added: a block's last batch norm, and
- * that of its shortcut. The gradient d of the sum is read once for the sums of both, and once for
- * both results. The first pass writes d to DZ; the second replaces it there by the gradient of Z.
- */
+/* The backward pass of two batch norms whose results were added: the last batch norm of a residual
+ * block, and the batch norm of its shortcut. Each pass reads the gradient d of the sum once for
+ * both batch norms. The first pass computes the sums and writes d to DZ. The second pass computes
+ * the gradients, and replaces d in DZ by the gradient of Z. */
 #include "kernels/cuda/kernels/bn_gradient.h"
 
 enum { SUMS = 3 }; /* d; d * (x - mean); d * (z - mean of z) */
@@ -12,8 +12,8 @@ size_t cu_bn_workspace_two(const struct cu_bn_shape *s)
     return (size_t)m.slices * SUMS * (size_t)s->channels * sizeof(float);
 }
 
-/* Returns `row`, or the thread's first row if `row` is beyond the last one: the caller does not use
- * what it loads then (bn_bwd_load). */
+/* Returns `row`, or the thread's first row if `row` is beyond the last row. The caller then ignores
+ * the values that it loads (see bn_bwd_load). */
 static __device__ int64_t row_to_load(const struct columns &m, const struct column_place &p,
                                       int64_t row)
 {

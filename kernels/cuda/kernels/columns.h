@@ -4,8 +4,8 @@
  * (coefficients or sums) stay in registers. It loads several rows before it computes with the first
  * of them, because memory latency is long and bandwidth grows with the number of loads in flight. A
  * block has (lanes, rows) threads: 32 lanes, or fewer if fewer cover the width. The grid cuts the
- * rows into so many slices that all blocks run at the same time; a few blocks more would take as
- * long as a whole second wave. */
+ * rows into slices, and the number of slices is such that all blocks run at the same time. A few
+ * more blocks would run after the others, as a second wave that takes as long as the first. */
 #pragma once
 
 #include "kernels/cuda/kernels/launch.h"
@@ -22,8 +22,8 @@ enum {
 };
 
 /* Declares a kernel over columns. Each kernel has two forms; in the form ALIGNED the width is a
- * multiple of UNIT. A kernel over more tensors has a third more registers, and fewer blocks are
- * resident. */
+ * multiple of UNIT. COLUMN_KERNEL_WIDE is for kernels over more tensors: a thread may use more
+ * registers, so fewer blocks are resident. */
 #define COLUMN_KERNEL      static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
 #define COLUMN_KERNEL_WIDE static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT_WIDE)
 
