@@ -11,18 +11,18 @@
 
 struct bar {
     FILE *out;         /* NULL: silent */
-    const char *title; /* what the items are part of */
+    const char *title; /* text before the bar */
     /* Inside bar.c: */
     int64_t total, done;
-    double begun, drawn; /* seconds; drawn: the last time */
+    double begun, drawn; /* when the bar began, and when it was last drawn, in seconds */
     bool shown;          /* the line is on the terminal */
 };
 
 /* stderr if it is a terminal and `quiet` is false, else NULL. */
 FILE *bar_stream(bool quiet);
 
-/* The caller sets `out` and `title`; in these functions a bar that is NULL, or without `out`, or
- * that has not begun, draws nothing. */
+/* The caller sets `out` and `title`. The functions below draw nothing if the bar is NULL, has no
+ * `out` or has not begun. */
 
 /* Begins a bar of `total` items. */
 void bar_begin(struct bar *b, int64_t total);
@@ -36,8 +36,8 @@ void bar_erase(struct bar *b);
 
 /* --- for bars with other fields --- */
 
-/* Draws "title [===>   ]" and n fields: as many as fit the terminal's width, because a wider line
- * could not be redrawn in place. share: 0 to 1. */
+/* Draws "title [===> ]" and as many of the n fields as fit the terminal's width, because a wider
+ * line could not be redrawn in place. share: 0 to 1. */
 void bar_draw(FILE *out, const char *title, double share, const char *const *field, int n);
 
 /* Writes the time left, "  1:23 left" or "  2:03:04 left". `share` (above 0) of the work is done

@@ -59,8 +59,9 @@ struct writer {
     struct table contents; /* see struct format */
 };
 
-/* writer_begin: begins a document in memory; after a failure there is nothing to end. writer_end:
- * writes it to the file `path`, whole or not at all, and returns the first failure. */
+/* writer_begin: begins a document in memory; if it fails, writer_end need not be called.
+ * writer_end: writes the document to the file `path`, whole or not at all, and returns the first
+ * failure. */
 MUST_CHECK enum status writer_begin(struct writer *w, const struct format *format, const char *path,
                                     const char *title);
 MUST_CHECK enum status writer_end(struct writer *w);

@@ -82,7 +82,7 @@ static void remove_unheld_dir(const char *parent, const char *name)
         return;
     bool left = fstat(fd, &s) == 0 && s.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0;
     enum status removed = left ? dir_remove(path) : STATUS_OK;
-    (void)removed; /* a later sweep tries again */
+    (void)removed; /* a later call of sweep_dirs tries again */
     close(fd);
 }
 

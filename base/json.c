@@ -109,7 +109,7 @@ char *json_line(json_t *value, size_t flags, size_t *size)
     json_decref(value);
     if (text) {
         *size = strlen(text) + 1;
-        text[*size - 1] = '\n'; /* in place of the NUL */
+        text[*size - 1] = '\n'; /* the newline replaces the NUL */
     }
     return text;
 }

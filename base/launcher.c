@@ -15,8 +15,8 @@
 static const struct launcher {
     const char *rank, *size;
     const char *local_rank, *local_size;
-    const char *required; /* another variable that this launcher sets; if it is not set, a different
-                           * launcher set `rank` and the others */
+    const char *required; /* another variable that this launcher sets; if it is not set, the
+                             variables come from another launcher */
     bool mpi;
 } launchers[] = {
     /* Open MPI */
@@ -38,7 +38,7 @@ static const struct launcher {
 };
 enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
 
-/* Prefixes of the variables in which a process finds its job or its rank. */
+/* Prefixes of the variables from which a process reads its job or its rank. */
 static const char *const rank_prefixes[] = {
     "OMPI_",     "PMIX_",         "PMI_",           "PRTE_",       "HYD",   "MPIR_",
     "MPI_LOCAL", "SLURM_PROCID=", "SLURM_LOCALID=", "LOCAL_RANK=", "RANK=", "WORLD_SIZE=",
@@ -100,8 +100,8 @@ static int slurm_local_size(void)
     return 0;
 }
 
-/* Takes the local rank from the first launcher in the table that sets it. The rank may come from
- * another launcher: under srun with PMI-2 or PMIx, Slurm sets only the local rank. */
+/* Takes the local rank from the first launcher in the table that sets one. Another launcher may
+ * have set the rank: under srun with PMI-2 or PMIx, Slurm sets only the local rank. */
 static enum status find_local(struct launcher_place *place)
 {
     for (int i = 0; i < LAUNCHERS; i++) {
@@ -171,8 +171,8 @@ enum status launcher_export(const struct launcher_place *place, const char *addr
     char host[LAUNCHER_ADDRESS_MAX];
     const char *colon = strrchr(address, ':');
     snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - address) : 0, address);
-    /* Removes the variables of other launchers, in which this process or its children would find
-     * another rank. */
+    /* Removes the variables of other launchers, because this process or its children would read
+     * another rank from them. */
     char name[256];
     for (char **v = environ; *v;) {
         size_t n = strcspn(*v, "=");

@@ -23,8 +23,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The signals that this process blocks, and reads from `fd` while it waits for children. `before`
- * is the signal mask to restore. process_signals_open sets both. */
+/* process_signals_open blocks the stop signals; this process then reads them from `fd` while it
+ * waits for children. `before` is the earlier signal mask. */
 struct process_signals {
     int fd;
     sigset_t before;
@@ -69,7 +69,7 @@ struct process {
     int64_t grace_s;
     int asked;                 /* number of stop requests sent: the first two are SIGTERM, the
                                 * others SIGKILL */
-    uint64_t begun_ns, due_ns; /* when the next request is due; 0: never */
+    uint64_t begun_ns, due_ns; /* due_ns: when the next request is due; 0: never */
 };
 
 /* Writes the path of this program's file, with which the program can run itself as a child. */

@@ -38,8 +38,8 @@ MUST_CHECK enum status status_context(enum status st, const char *fmt, ...) PRIN
 /* The last message of this thread; never NULL. Valid until the thread's next failure. */
 const char *status_message(void);
 
-/* The first of several failures, with its message, which later failures would replace. Starts as
- * {0}: no failure yet. */
+/* Keeps the first of several failures and its message, because later failures replace this thread's
+ * message. Starts as {0}: no failure yet. */
 enum { STATUS_MESSAGE_MAX = 1024 };
 struct first_failure {
     enum status status;

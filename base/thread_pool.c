@@ -17,8 +17,8 @@ struct thread_pool {
     int n;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
-    uint64_t call;                /* number of the current call of thread_pool_run, from 1 */
-    int running;                  /* members besides the caller that have not finished this call */
+    uint64_t call; /* number of the current call of thread_pool_run, from 1 */
+    int running;   /* members other than the caller that have not finished this call */
     struct first_failure failure; /* first failure of this call, with its message, because the
                                    * caller cannot read the messages of other members */
     bool closing;
