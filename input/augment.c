@@ -5,8 +5,8 @@
 
 enum { TRIES = 10 };
 
-/* Rounds as Python's round() does: a half to the even neighbour. So does rint() in the default
- * rounding mode. */
+/* Rounds as Python's round() does: a half to the even neighbour. rint() does the same in the
+ * default rounding mode. */
 static int python_round(double x)
 {
     return (int)rint(x);

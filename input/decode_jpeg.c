@@ -1,4 +1,4 @@
-/* Decodes JPEG files with libjpeg-turbo, but the entropy-coded data of most files by jpeg_scan.h.
+/* Decodes JPEG files with libjpeg-turbo. jpeg_scan.h decodes the entropy-coded data of most files.
  *
  * The library reports errors to callbacks. For fatal errors and damaged data, the callbacks call
  * longjmp, which returns to guarded(). Only guarded() calls setjmp, so that no local variable is
@@ -137,7 +137,7 @@ static void close_jpeg(void *own)
     free(d);
 }
 
-/* Returns whether the file has an end marker. So truncation is detected even if only the top of the
+/* Returns whether the file has an end marker. This detects truncation even if only the top of the
  * picture is decoded. Searches backward from `end` to `from`, which follows the first scan's
  * header. Entropy-coded data escapes the byte 0xff, so a marker found there is real. */
 static bool has_end(const uint8_t *from, const uint8_t *end)
@@ -234,8 +234,8 @@ static boolean decode_unit(j_decompress_ptr jpeg, JBLOCKROW *blocks)
     return TRUE;
 }
 
-/* Puts the own decoder of entropy-coded data in the place of libjpeg's. The function's pointer has
- * had its place in libjpeg's object since version 6. */
+/* Replaces libjpeg's decoder of entropy-coded data with jpeg_scan.h. The pointer to the decoding
+ * function has been at the same place in libjpeg's struct since version 6. */
 static void replace_entropy_decoder(struct jpeg_decoder *d)
 {
     JDIMENSION x = (JDIMENSION)d->got.at.x, width = (JDIMENSION)d->got.at.w;

@@ -108,7 +108,7 @@ static void close_png(void *own)
     free(d);
 }
 
-/* Returns whether the file has all of its chunks. So truncation is detected even if only the top of
+/* Returns whether the file has all of its chunks. This detects truncation even if only the top of
  * the picture is decoded. */
 static bool has_end(const uint8_t *bytes, size_t size)
 {

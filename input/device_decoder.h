@@ -14,17 +14,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_FILES_MAX = 32 }; /* number of files that are passed at a time, at most */
+enum { DEVICE_FILES_MAX = 32 }; /* maximum number of files per call of `decode` */
 
-/* The device decodes no larger picture: its memory holds whole pictures. */
+/* Maximum number of pixels of a picture that the device decodes: device memory must hold the whole
+ * picture. */
 #define DEVICE_MAX_PIXELS (INT64_C(1) << 22)
 
 struct device_picture {
     const uint8_t *bytes; /* the file, in memory that `alloc` returned */
     size_t size;
     int width, height;
-    const struct resize_table *x, *y; /* `side` outputs each, in source pixels of the whole picture;
-                                       * x includes the flip */
+    const struct resize_table *x, *y; /* tables of `side` outputs each, in pixels of the whole
+                                       * picture; x includes the flip */
     int side;
     uint8_t *out; /* (side, side, 3) RGB, in host memory */
     bool done;    /* set by `decode`: `out` has been written */
@@ -35,8 +36,8 @@ struct device_queue;
 struct device_decoder {
     const char *name; /* "NVIDIA H200, 7 JPEG engines", for messages */
 
-    /* Host memory for files, from which copies to the device have full speed. Any thread may call
-     * these functions; `free` accepts NULL. */
+    /* Host memory for files, from which data can be copied to the device at full speed. Any thread
+     * may call these functions; `free` accepts NULL. */
     enum status (*alloc)(const struct device_decoder *d, size_t bytes, void **mem);
     void (*free)(const struct device_decoder *d, void *mem);
 
@@ -47,9 +48,9 @@ struct device_decoder {
     /* Returns whether the device decodes files of this kind; reads the file's markers only. */
     bool (*takes)(struct device_queue *q, const uint8_t *bytes, size_t size);
 
-    /* Decodes n pictures, 1 <= n <= DEVICE_FILES_MAX, and waits for them. A picture that is not
-     * `done` afterwards is left to the CPU: some error of the device is the failure that is
-     * returned; with STATUS_OK the device has left out that picture alone. */
+    /* Decodes n pictures, 1 <= n <= DEVICE_FILES_MAX, and waits for them. The CPU must decode each
+     * picture that is not `done` afterwards. A failure means an error of the device; after
+     * STATUS_OK, the device has skipped these pictures without an error. */
     enum status (*decode)(struct device_queue *q, struct device_picture *picture, int n);
 
     void (*drop)(struct device_decoder *d); /* frees the decoder; its queues must be closed */

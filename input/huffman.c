@@ -1,38 +1,40 @@
-/* The next bits of the data are the highest of a 64-bit window, so that a shift right gives an
- * index and a shift left drops what was decoded. */
+/* The highest bits of a 64-bit window are the next bits of the data. A right shift of the window
+ * gives an index into a table; a left shift removes decoded bits. */
 #include "input/huffman.h"
 
 #include <string.h>
 
-/* Everything that a block needs is one function, which is compiled for two kinds of processor, and
- * whose state stays in registers. */
+/* All functions that decode a block are inlined into one function, whose state stays in registers.
+ * It is compiled twice, for processors with and without BMI2. */
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
     WINDOW = 64,
     FULL = 56,  /* bits that a refill guarantees */
-    USUAL = 18, /* bits of a code with its value that `first` has at most */
+    USUAL = 18, /* maximum bits of a code and its value in `first` */
     USUAL_PER_REFILL = FULL / USUAL,
     SKIMS_PER_REFILL = FULL / HUFFMAN_SKIM,
     CODE_MAX = 16,
     SIZE_MAX_DC = 15,
     RUN_OF_ZEROS = 0xf0,
 
-    /* An entry of `first`: bits 0-5 the length of code and value, 8-12 the length of the code,
-     * 16-19 the size of the value, 24-30 the coefficients that the code covers (64 at the end of a
-     * block). Zero: a longer code, or none. */
+    /* An entry of `first`. Bits 0-5: length of code and value; 8-12: length of the code; 16-21: 63
+     * minus the size of the value; 24-30: number of coefficients that the code covers (64 for the
+     * end of a block). An entry is 0 if the code is too long for `first` or does not exist. */
     SIZE_AT = 16,
     COVER_AT = 24,
 
-    /* An entry of `skim`: bits 0-3 the bits of all its codes, 4-9 the coefficients that all but the
-     * last cover, 10-15 those that the last covers, END at the end of a block. */
+    /* An entry of `skim`, which stands for several codes. Bits 0-3: length of all codes and values;
+     * 4-9: number of coefficients that all codes but the last cover; 10-15: number that the last
+     * code covers (END for the end of a block). */
     SKIM_BEFORE_AT = 4,
     SKIM_LAST_AT = 10,
     END = 63,
 };
 
-/* Natural order of the coefficients. A run in damaged data may exceed the block, and goes to its
- * last coefficient, as in libjpeg. The end of a block, which covers 64, writes its zero there. */
+/* The index in natural order of each coefficient in zigzag order. In damaged data a run may end
+ * outside the block; its value is then stored in the last coefficient, as in libjpeg. The code for
+ * the end of a block covers 64 coefficients, so its value, 0, is stored there too. */
 static const uint8_t natural[2 * HUFFMAN_BLOCK] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
@@ -58,7 +60,8 @@ INLINE int entry_cover(uint32_t e)
     return (int)(e >> COVER_AT);
 }
 
-/* Sums up the codes that lie within a window of HUFFMAN_SKIM bits. */
+/* Returns the entry of `skim` for all codes that lie, with their values, within a window of
+ * HUFFMAN_SKIM bits. */
 static uint16_t skim_of(const struct huffman_table *t, uint32_t window)
 {
     int used = 0, before = 0, last = 0;
@@ -78,7 +81,8 @@ static uint16_t skim_of(const struct huffman_table *t, uint32_t window)
     return (uint16_t)(used | before << SKIM_BEFORE_AT | last << SKIM_LAST_AT);
 }
 
-/* Numbers the codes (T.81, annex C). `first` gets those that are short, with their values. */
+/* Assigns the codes to the symbols (T.81, annex C), and stores the short codes in `first`: those of
+ * at most HUFFMAN_LOOK bits that have at most USUAL bits with their value. */
 static bool number_codes(struct huffman_table *t, bool dc)
 {
     uint32_t code = 0;
@@ -125,8 +129,8 @@ bool huffman_overrun(const struct huffman_bits *b)
     return b->added > b->held;
 }
 
-/* Adds bytes one by one. After 0xff, which may be repeated, a zero means the byte 0xff; anything
- * else is a marker, which ends the data. */
+/* Adds bytes one by one. One or more bytes 0xff and then 0 stand for one byte 0xff. If any other
+ * byte follows 0xff, this is a marker, which ends the data; zeros are added from there on. */
 INLINE struct huffman_bits refill_slowly(struct huffman_bits b)
 {
     while (b.held < FULL) {
@@ -134,7 +138,7 @@ INLINE struct huffman_bits refill_slowly(struct huffman_bits b)
         while (p < b.end && *p == 0xff)
             p++;
         if (p == b.end || (p > b.at && *p != 0)) {
-            b.at = p > b.at ? p - 1 : p; /* so that repeated 0xff are passed over once */
+            b.at = p > b.at ? p - 1 : p; /* so that later calls do not scan repeated 0xff again */
             b.added += 8;
         } else {
             b.window |= (uint64_t)(p > b.at ? 0xff : *p) << (FULL - b.held);
@@ -145,8 +149,9 @@ INLINE struct huffman_bits refill_slowly(struct huffman_bits b)
     return b;
 }
 
-/* Makes `held` at least FULL. Eight bytes without 0xff are added at once, as far as they fit; the
- * bits of the byte that fits in part are those that the next refill puts in the same place. */
+/* Makes `held` at least FULL. If the next eight bytes contain no 0xff, adds as many of them at once
+ * as fit. The first bits of the next byte may be added too; the next refill then writes the same
+ * bits to the same place. */
 INLINE void refill(struct huffman_bits *b)
 {
     uint64_t next;
@@ -170,7 +175,7 @@ INLINE void drop(struct huffman_bits *b, int bits)
 
 /* --- codes --- */
 
-/* Returns the entry of a code that `first` lacks, 0 for none. */
+/* Returns the entry of a code that `first` lacks; 0 if the table has no such code. */
 INLINE uint32_t long_code(const struct huffman_table *t, uint64_t window)
 {
     uint32_t next = (uint32_t)(window >> (WINDOW - CODE_MAX));
@@ -188,8 +193,8 @@ INLINE uint32_t look(const struct huffman_table *t, uint64_t window)
     return __builtin_expect(e != 0, 1) ? e : long_code(t, window);
 }
 
-/* The value behind a code. A value of n bits that begins with 0 is negative (table F.1 and figure
- * F.12). */
+/* Returns the value that follows a code. A value of n bits that begins with 0 is negative (table
+ * F.1 and figure F.12). */
 INLINE int value_of(uint32_t e, uint64_t window)
 {
     uint64_t bits = window << (e >> 8 & 63);
@@ -198,15 +203,16 @@ INLINE int value_of(uint32_t e, uint64_t window)
     return (int)((size ^ negative) - negative);
 }
 
-/* Finds the entry of any code. Refills first, because such a code may need all that a refill gives.
- */
+/* Finds the entry of any code. Refills first, because the window may have too few bits left for a
+ * long code and its value. */
 INLINE uint32_t rare_code(struct huffman_bits *b, const struct huffman_table *t)
 {
     refill(b);
     return look(t, b->window);
 }
 
-/* A code with no value (the end of the block, a run of zeros) puts zero where zero is. */
+/* Stores the value of a code. A code without a value (end of block, or run of zeros) stores 0,
+ * which changes nothing, because the block starts as zeros. */
 INLINE int decode_one(struct huffman_bits *b, uint32_t e, int k, int16_t *block)
 {
     k += entry_cover(e);
@@ -288,7 +294,7 @@ INLINE bool decode_unit(struct huffman_bits *from, int n, const struct huffman_p
 }
 
 #if defined __x86_64__
-/* Shifts by a variable number of bits are shorter there. */
+/* BMI2 has shorter instructions for shifts by a variable number of bits. */
 __attribute__((target("bmi2"))) static bool decode_unit_bmi2(struct huffman_bits *from, int n,
                                                              const struct huffman_part *part)
 {

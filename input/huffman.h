@@ -1,11 +1,12 @@
 /* Decodes the Huffman codes of a sequential JPEG scan (ITU-T T.81, sections F.2.2 and B.1.1.5).
  *
- * A block is 64 coefficients: the first is coded as a difference from the previous block's, the
- * others as pairs of a run of zeros and a value. Blocks that nobody needs are passed over faster
- * than they are decoded: one look into a table then covers up to three codes.
+ * A block is 64 coefficients. The first is coded as the difference from the first coefficient of
+ * the component's previous block, the others as pairs of a run of zeros and a value. Skipping a
+ * block that is not needed is faster than decoding it, because one table lookup covers several
+ * codes.
  *
- * The data is not trusted: whatever it holds, nothing outside `from` .. `end` is read and nothing
- * outside the block is written. */
+ * The data is not trusted: for any data, the decoder reads only bytes from `from` to `end`, and
+ * writes only to the block. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,36 +27,37 @@ struct huffman_table {
     bool ready;
     uint32_t first[1 << HUFFMAN_LOOK];
     uint16_t skim[1 << HUFFMAN_SKIM];
-    uint32_t limit[HUFFMAN_LENGTHS + 1]; /* the first 16-bit window above the codes of a length */
-    int32_t offset[HUFFMAN_LENGTHS + 1]; /* symbol index of a code of a length, less the code */
+    uint32_t limit[HUFFMAN_LENGTHS + 1]; /* for each length, the first value of the next 16 bits
+                                            that is above all codes of this length */
+    int32_t offset[HUFFMAN_LENGTHS + 1]; /* for each length, the index of a symbol minus its code */
 };
 
-/* Entropy-coded data and the place in it. */
+/* Entropy-coded data, and the position of the decoder in it. */
 struct huffman_bits {
     const uint8_t *at, *end;
     uint64_t window; /* the next bits, from the highest downwards */
-    int held;        /* bits of `window` that count */
-    int added;       /* of these, zeros put behind the last bit of the data */
+    int held;        /* number of valid bits in `window` */
+    int added;       /* number of zero bits added so far after the end of the data */
 };
 
-/* Builds the table from the counts of codes of each length and the symbols in the order of their
- * codes, unless it is already built from the same. `dc`: symbols are sizes up to 15. Returns false
- * if they are no Huffman code. */
+/* Builds the table from the number of codes of each length, and from the symbols in the order of
+ * their codes. Does nothing if the table was built from the same values. `dc`: the symbols are
+ * sizes, at most 15. Returns false if the values define no Huffman code. */
 bool huffman_build(struct huffman_table *t, const uint8_t count[HUFFMAN_LENGTHS],
                    const uint8_t symbol[HUFFMAN_SYMBOLS], bool dc);
 
 void huffman_begin(struct huffman_bits *b, const uint8_t *from, const uint8_t *end);
 
-/* A block and what it is decoded with. */
+/* A block, and the tables and state with which it is decoded. */
 struct huffman_part {
     const struct huffman_table *dc, *ac;
-    int *last;       /* the component's previous first coefficient; becomes this block's */
-    bool first_only; /* the other coefficients are passed over */
-    int16_t *block;  /* zero, in natural order; NULL: all are passed over */
+    int *last; /* first coefficient of the component's previous block; huffman_decode updates it */
+    bool first_only; /* skip the other coefficients */
+    int16_t *block;  /* coefficients in natural order, initially 0; NULL: none is stored */
 };
 
-/* Decodes n blocks that follow each other. Returns false for a code that a table lacks. Reads zeros
- * behind the data's end: huffman_overrun. */
+/* Decodes n consecutive blocks. Returns false for a code that a table lacks. After the end of the
+ * data, decodes zeros; huffman_overrun then returns true. */
 bool huffman_decode(struct huffman_bits *b, int n, const struct huffman_part *part);
 
 /* Returns whether more bits were decoded than the data has up to its end or to its next marker. */

@@ -13,8 +13,8 @@
 enum { OTHER_FILES = 256 }; /* open files that the rest of the process may need */
 
 /* Raises the process's soft limit of open files if it is below the sum of the files open now, `n`
- * archives and OTHER_FILES. The files open now count because they may be those of the run's other
- * data set. */
+ * archives and OTHER_FILES. The files that are open now are counted, because they may belong to the
+ * run's other data set. */
 static enum status make_space(int n)
 {
     struct rlimit limit;

@@ -2,7 +2,7 @@
 
 #include <jerror.h>
 
-/* The side of the square of pixels that a block becomes. */
+/* The member for the side, in pixels, of the square to which a block is transformed. */
 #if JPEG_LIB_VERSION >= 70
 #define SCALED_SIZE DCT_h_scaled_size
 #else
@@ -50,7 +50,7 @@ bool jpeg_scan_begin(struct jpeg_scan *s, j_decompress_ptr jpeg, JDIMENSION x, J
         return false;
     const uint8_t *from = jpeg->src->next_input_byte;
     begin_interval(s, jpeg, from, from + jpeg->src->bytes_in_buffer);
-    /* Output columns of a unit. A scan of one component has units of one block. */
+    /* Width of a unit (MCU) in output pixels. In a scan of one component, a unit is one block. */
     JDIMENSION side = (JDIMENSION)jpeg->min_DCT_scaled_size *
                       (JDIMENSION)(jpeg->comps_in_scan > 1 ? jpeg->max_h_samp_factor : 1);
     s->begin = x / side;
@@ -60,8 +60,8 @@ bool jpeg_scan_begin(struct jpeg_scan *s, j_decompress_ptr jpeg, JDIMENSION x, J
     return true;
 }
 
-/* Continues behind the next marker, which must be the one that is due. Bytes before it are ignored.
- */
+/* Ignores bytes up to the next marker, which must be the expected restart marker, and continues
+ * after it. */
 static void restart(struct jpeg_scan *s, j_decompress_ptr jpeg)
 {
     const uint8_t *p = s->bits.at, *end = s->bits.end;

@@ -1,6 +1,6 @@
-/* Decodes the entropy-coded data of usual JPEG files in libjpeg's place: those with one sequential
- * Huffman-coded scan. Of an image of which a part is wanted most blocks are passed over, and that
- * is where this code is faster. libjpeg does the rest: headers, transforms, upsampling, colours. */
+/* Decodes the entropy-coded data of usual JPEG files in place of libjpeg: files with one
+ * sequential, Huffman-coded scan. If only a part of an image is wanted, this code is faster,
+ * because it skips most blocks. libjpeg does the rest: headers, transforms, upsampling, colours. */
 #pragma once
 
 #include "input/huffman.h"
@@ -25,6 +25,7 @@ struct jpeg_scan {
  * jpeg_crop_scanline. Returns false for a file of another kind, which libjpeg must decode. */
 bool jpeg_scan_begin(struct jpeg_scan *s, j_decompress_ptr jpeg, JDIMENSION x, JDIMENSION width);
 
-/* Decodes the next unit into libjpeg's blocks, or passes over it if `blocks` is NULL. Damaged data
- * is reported as libjpeg's own decoder reports it: a warning, which must not return. */
+/* Decodes the next unit into libjpeg's blocks, or passes over it if `blocks` is NULL. For damaged
+ * data, calls libjpeg's emit_message with a warning, as libjpeg's own decoder does; emit_message
+ * must not return. */
 void jpeg_scan_unit(struct jpeg_scan *s, j_decompress_ptr jpeg, JBLOCKROW *blocks);

@@ -38,7 +38,7 @@ static enum status alloc_pixels(const struct loader_config *c, size_t bytes, voi
         return c->alloc(c->alloc_context, bytes, mem);
     *mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!*mem)
-        return status_fail(STATUS_OOM, "no memory for a batch of %.1f MiB; use a smaller one",
+        return status_fail(STATUS_OOM, "no memory for a batch of %.1f MiB; use a smaller batch",
                            (double)bytes / 1048576.0);
     return STATUS_OK;
 }

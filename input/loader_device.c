@@ -1,4 +1,5 @@
-/* Files that a worker of the loader keeps for a device, which decodes several at a time. */
+/* The files that a worker of the loader keeps for a device, because a device decodes several files
+ * at a time. */
 #include "base/array.h"
 #include "base/clock.h"
 #include "input/loader_ring.h"
@@ -6,8 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* After so many failures of the device without a success between them, a worker no longer asks
- * it. */
+/* Number of consecutive failures of the device after which a worker no longer uses it. */
 enum { FAILURES_MAX = 8 };
 
 struct kept_file {
@@ -25,8 +25,8 @@ struct worker_files {
     struct device_picture picture[DEVICE_FILES_MAX];
 };
 
-/* Returns how many files a worker keeps at most: so many that all workers have some, and that a
- * batch does not wait for one worker. */
+/* Returns the maximum number of files that a worker keeps: its share of the prefetched images. A
+ * larger number could leave other workers without files, and make a batch wait for one worker. */
 static int limit_of(const struct loader_config *c)
 {
     int64_t share = (int64_t)c->batch * c->prefetch / c->workers;
@@ -67,7 +67,7 @@ struct sample_reader *worker_files_reader(const struct worker_files *f)
     return f->file[f->kept].reader;
 }
 
-/* Where the file is damaged, the CPU finds that too, and says so. */
+/* Does not report a damaged file: the CPU then decodes the file and reports the damage. */
 bool worker_files_keep(struct worker_files *f, const struct ticket *t, const struct io_stats *stats)
 {
     struct loader *l = f->loader;
@@ -94,8 +94,8 @@ bool worker_files_full(const struct worker_files *f)
     return f->kept == f->limit;
 }
 
-/* Says once for all workers that the device failed, and closes the queue if it fails again and
- * again. */
+/* Prints a warning, once for all workers, and closes this worker's queue after FAILURES_MAX
+ * consecutive failures. */
 static void note_failure(struct worker_files *f)
 {
     struct loader *l = f->loader;

@@ -33,7 +33,7 @@ struct ticket {
 struct worker {
     struct loader *loader;
     struct sample_reader *reader;
-    struct worker_files *files; /* for the device that decodes; NULL: none */
+    struct worker_files *files; /* files kept for a device; NULL: no device decodes */
     pthread_t thread;
     bool started;
 };
@@ -94,8 +94,8 @@ static inline struct rng loader_rng(const struct loader *l, const struct ticket 
     return rng_at(l->config.seed, RNG_AUGMENT, (uint64_t)l->epoch, t->sample);
 }
 
-/* Decodes the file that a reader has fetched, by the CPU, into the image's row. A bad image is
- * recorded in the slot; it is not a failure. */
+/* Decodes the file that `reader` has fetched, on the CPU, and writes the pixels to the image's row.
+ * A bad image is recorded in the slot; it is not a failure. */
 MUST_CHECK enum status loader_decode(struct loader *l, struct sample_reader *reader,
                                      const struct ticket *t, struct io_stats *stats);
 
@@ -112,16 +112,18 @@ void worker_files_close(struct worker_files *f); /* NULL is fine */
 /* The reader for the worker's next file. */
 struct sample_reader *worker_files_reader(const struct worker_files *f);
 
-/* Keeps the file that this reader has fetched for the device, if the device decodes such files.
- * Returns whether it does; the row is then finished by worker_files_decode. */
+/* If the device decodes files of this kind, keeps the file that worker_files_reader has fetched,
+ * and returns true; worker_files_decode then finishes the row. */
 bool worker_files_keep(struct worker_files *f, const struct ticket *t,
                        const struct io_stats *stats);
 
-/* Returns the number of files kept, and whether no more may be kept. */
+/* worker_files_kept returns the number of kept files; worker_files_full returns whether no more may
+ * be kept. */
 int worker_files_kept(const struct worker_files *f);
 bool worker_files_full(const struct worker_files *f);
 
-/* Decodes the kept files, by the CPU what the device does not decode, and finishes their rows. */
+/* Decodes the kept files and finishes their rows. The CPU decodes the files that the device has not
+ * decoded. */
 void worker_files_decode(struct worker_files *f);
 
 /* Starts the threads of l->worker, which load images until the loader closes. */

@@ -1,7 +1,8 @@
 /* The loader's workers. A worker takes the next image of the epoch, if the slot of its batch is
  * free, and fills the image's row. It writes the pixels without the lock: no other worker writes
- * this row. Where a device decodes, a worker keeps some files and passes them to the device
- * together, at the latest when there is no image to take; so it never waits with files in hand. */
+ * this row. If a device decodes, a worker keeps some files and then passes them to the device
+ * together. It does so at the latest when there is no image to take, so that it never waits while
+ * it keeps files. */
 #include "input/loader_ring.h"
 
 #include "base/rng.h"
@@ -93,7 +94,8 @@ enum status loader_decode(struct loader *l, struct sample_reader *reader, const 
     return settle(l, t, sample_make(reader, &l->sample, &rng, loader_row(l, t), stats));
 }
 
-/* Fills a row with its image. *kept: the row is left to the device. */
+/* Fills a row with its image. Sets *kept to whether the worker keeps the file for the device, which
+ * fills the row later. */
 static enum status worker_fill(struct worker *w, const struct ticket *t, struct io_stats *stats,
                                bool *kept)
 {
@@ -129,7 +131,7 @@ void loader_finish(struct loader *l, const struct ticket *t, enum status st,
         pthread_cond_signal(&l->ready);
 }
 
-/* Loads an image; the caller holds the lock, which is released meanwhile. */
+/* Loads an image. The caller holds the lock; the function releases it while it loads. */
 static void worker_load(struct worker *w, const struct ticket *t)
 {
     struct io_stats stats = {0};
@@ -181,8 +183,8 @@ enum status loader_workers_start(struct loader *l)
         int error = pthread_create(&w->thread, NULL, worker_main, w);
         w->started = error == 0;
         if (error != 0)
-            st = status_fail(STATUS_IO, "cannot start loader thread %d: %s; use fewer", i + 1,
-                             strerror(error));
+            st = status_fail(STATUS_IO, "cannot start loader thread %d: %s; use fewer threads",
+                             i + 1, strerror(error));
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return st;

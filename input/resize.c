@@ -187,8 +187,8 @@ static void blend_columns(const struct resizer *r, int left, int count,
         }
 }
 
-/* Behind the `used` values of a line there are zeros, which meet zero weights: the fourth lane of
- * the last pixel, and its neighbours' taps. */
+/* Makes room for RESIZE_ROWS lines. The memory after the `used` values of a line is zero, because
+ * it is read too: by the fourth lane of the last pixel, and by taps with zero weight. */
 static enum status reserve_line(struct resizer *r, size_t used)
 {
     r->line_stride = used + (size_t)r->x.taps * CHANNELS + LANES;
@@ -221,7 +221,7 @@ enum status resizer_run(struct resizer *r, const struct resize_axis *x, const st
     for (int i = 0; i < y->count; i += RESIZE_ROWS) {
         uint8_t *row[RESIZE_ROWS];
         for (int n = 0; n < RESIZE_ROWS; n++) {
-            int o = i + n < y->count ? i + n : y->count - 1; /* the last row several times */
+            int o = i + n < y->count ? i + n : y->count - 1; /* repeats the last row */
             row[n] = out + (size_t)o * (size_t)x->count * CHANNELS;
             loops->rows(origin + (size_t)(r->y.begin[o] - at->y) * src->stride, src->stride,
                         r->y.weight + (size_t)o * (size_t)r->y.taps, r->y.count[o], used,

@@ -46,9 +46,9 @@ MUST_CHECK enum status resize_table_fill(const struct resize_axis *a, bool flip,
 struct resizer {
     bool plain; /* use no instructions that the processor may lack */
     struct resize_table x, y;
-    float *spread;                         /* weights of x, each repeated four times */
-    float *line;                           /* sums of weighted source rows, of some output rows */
-    size_t line_stride;                    /* of `line`, in values */
+    float *spread;      /* weights of x, each repeated four times */
+    float *line;        /* for RESIZE_ROWS output rows, the sums of weighted source rows */
+    size_t line_stride; /* of `line`, in values */
     size_t spread_capacity, line_capacity; /* bytes */
 };
 

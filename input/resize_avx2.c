@@ -1,5 +1,5 @@
-/* The loops of resampling for AVX2: 16 values at a time, two rows at a time in the first pass, two
- * pixels at a time in the second. */
+/* The loops of resampling for AVX2. The first pass adds two source rows at a time, for 16 values;
+ * the second pass computes two pixels at a time. */
 #include "input/resize_loops.h"
 
 #include <string.h>
@@ -11,10 +11,10 @@
 #define AVX2        __attribute__((target("avx2")))
 #define AVX2_INLINE static inline __attribute__((target("avx2"), always_inline))
 
-enum { STEP = 16, PIXEL_BYTES = 4 /* that are stored; the fourth is overwritten */ };
+enum { STEP = 16, PIXEL_BYTES = 4 /* stored per pixel; the next pixel overwrites the fourth */ };
 
-/* Adds two weighted rows to the sums of 16 values. A pair of values, one of each row, is multiplied
- * and added by one instruction; the sums are exact. */
+/* Adds two weighted rows to the sums of 16 values. One instruction multiplies and adds a pair of
+ * values, one from each row. The sums are exact. */
 AVX2_INLINE void add_pair(const uint8_t *upper, const uint8_t *lower, __m256i weights,
                           __m256i sum[2])
 {
@@ -32,7 +32,7 @@ AVX2_INLINE void blend_16(const uint8_t *src, size_t stride, const int16_t *weig
     __m256i sum[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
     for (int k = 0; k < taps; k += 2) {
         int32_t pair;
-        memcpy(&pair, weight + k, sizeof pair); /* behind the last tap the weight is zero */
+        memcpy(&pair, weight + k, sizeof pair); /* the weight after the last tap is zero */
         const uint8_t *upper = src + (size_t)k * stride;
         add_pair(upper, k + 1 < taps ? upper + stride : upper, _mm256_set1_epi32(pair), sum);
     }
@@ -54,30 +54,31 @@ AVX2 static void rows_avx2(const uint8_t *src, size_t stride, const int16_t *wei
     }
     for (size_t j = 0; j + STEP <= n; j += STEP)
         blend_16(src + j, stride, weight, taps, line + j);
-    /* The last 16 values again, which overlap those before them. */
+    /* Computes the last 16 values, some of them a second time. */
     blend_16(src + n - STEP, stride, weight, taps, line + n - STEP);
 }
 
-/* The lanes of two pixels. */
+/* Loads four lanes from each of two addresses. */
 AVX2_INLINE __m256 two(const float *first, const float *second)
 {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(first)), _mm_loadu_ps(second),
                                 1);
 }
 
-/* Writes two pixels, each in the lowest bytes of the lanes of its half. `last`: nothing may be
- * written behind them. */
+/* Writes two pixels, one from each half of `sum`. If `last` is true, writes no byte after either
+ * pixel. */
 AVX2_INLINE void put_two(__m256 sum, uint8_t *first, uint8_t *second, bool last)
 {
-    const __m256i front = _mm256_set1_epi32(0x0c080400); /* byte 0 of each lane, to the front */
+    /* Moves byte 0 of each lane to the front. */
+    const __m256i front = _mm256_set1_epi32(0x0c080400);
     __m256i pixels = _mm256_shuffle_epi8(_mm256_cvttps_epi32(sum), front);
     int one = _mm256_extract_epi32(pixels, 0), two = _mm256_extract_epi32(pixels, 4);
     memcpy(first, &one, last ? RESIZE_CHANNELS : PIXEL_BYTES);
     memcpy(second, &two, last ? RESIZE_CHANNELS : PIXEL_BYTES);
 }
 
-/* Computes the pixels i and j of all rows. The pixel with fewer taps adds products with zero
- * weights. */
+/* Computes pixels i and j of all rows. The pixel with fewer taps has zero weights for the others.
+ */
 AVX2_INLINE void blend_two(const struct resizer *r, int left, int i, int j, bool last,
                            uint8_t *const out[RESIZE_ROWS])
 {

@@ -1,4 +1,4 @@
-/* The two passes over one output row, which resize.c has in plain C. Every form of them gives the
+/* The two passes of resampling, in plain C (resize.c) and for AVX2 (resize_avx2.c). Both give the
  * same bits. */
 #pragma once
 
@@ -6,8 +6,9 @@
 
 enum {
     RESIZE_CHANNELS = 3,
-    RESIZE_ROWS = 4,  /* output rows at a time */
-    RESIZE_LANES = 4, /* the values of a pixel and the first of the next, whose result is dropped */
+    RESIZE_ROWS = 4,  /* output rows computed at a time */
+    RESIZE_LANES = 4, /* the values of a pixel, and the first value of the next pixel, whose result
+                         is discarded */
 };
 
 struct resize_loops {
@@ -15,7 +16,7 @@ struct resize_loops {
     void (*rows)(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
                  float *line);
     /* Computes `count` pixels of each of the output rows from the lines in r->line, which begin at
-     * source pixel `left`. Rows may be the same. */
+     * source pixel `left`. Several elements of `out` may be the same row. */
     void (*columns)(const struct resizer *r, int left, int count, uint8_t *const out[RESIZE_ROWS]);
 };
 

@@ -16,7 +16,8 @@
 
 #define FILE_MAX_BYTES (INT64_C(1) << 30)
 
-/* Memory for a device is slow to allocate: begin with more than most photographs need. */
+/* First size of the buffer: larger than most photographs, because allocating memory for a device is
+ * slow. */
 #define DEVICE_FILE_BYTES ((size_t)256 << 10)
 
 struct sample_reader {

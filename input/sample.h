@@ -39,8 +39,8 @@ struct sample_reader;
 MUST_CHECK enum status sample_reader_open(struct sample_reader **r);
 void sample_reader_close(struct sample_reader *r); /* NULL is fine */
 
-/* The same, with the bytes of files in memory that a device reads fast. The decoder must outlive
- * the reader. */
+/* Like sample_reader_open, but stores the bytes of files in memory that `device` reads fast.
+ * `device` must outlive the reader. */
 MUST_CHECK enum status sample_reader_open_for(const struct device_decoder *device,
                                               struct sample_reader **r);
 
@@ -59,17 +59,18 @@ MUST_CHECK enum status sample_read(struct sample_reader *r, const struct sample_
                                    struct image_file file, struct rng *rng, uint8_t *out,
                                    struct io_stats *stats);
 
-/* The two halves of sample_read: reads the file into the reader's memory, and decodes it. They fail
- * as sample_read does: the first with STATUS_IO, both with STATUS_DATA. */
+/* The two halves of sample_read: sample_fetch reads the file into the reader's memory, sample_make
+ * decodes it. Both may fail with STATUS_DATA, and sample_fetch also with STATUS_IO, as sample_read
+ * does. */
 MUST_CHECK enum status sample_fetch(struct sample_reader *r, struct image_file file,
                                     struct io_stats *stats);
 MUST_CHECK enum status sample_make(struct sample_reader *r, const struct sample_config *config,
                                    struct rng *rng, uint8_t *out, struct io_stats *stats);
 
 /* Describes the view of the fetched file for a device: `rng` chooses the same crop and flip as in
- * sample_make. Sets the picture's members but `out` and `done`; what they point to is the reader's,
- * until its next call. STATUS_UNSUPPORTED for a file that only the CPU decodes, and STATUS_DATA for
- * a damaged one. */
+ * sample_make. Sets all members of *picture except `out` and `done`. They point to memory of the
+ * reader, which is valid until the reader's next call. STATUS_UNSUPPORTED for a file that only the
+ * CPU decodes, and STATUS_DATA for a damaged one. */
 MUST_CHECK enum status sample_describe(struct sample_reader *r, const struct sample_config *config,
                                        struct rng *rng, struct device_picture *picture);
 

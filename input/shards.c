@@ -105,7 +105,8 @@ static enum status read_shards(struct shard *shard, const struct words *paths)
 
 struct item {
     const char *name;  /* path within the archive */
-    const char *path;  /* the name without folders that all images share or that name the split */
+    const char *path;  /* the name without the folders that all images share, and without the folder
+                          that names the split */
     const char *group; /* name of its class, `length` bytes; NULL if the class has a number */
     size_t length;
     const struct entry *entry;

@@ -1,8 +1,8 @@
 /* Generated pictures for training.
  *
  * A picture shows several objects of its class (synth_kind.h) at random places, in random sizes,
- * tilts and colours. Of an object's two main colours, the second is the lighter one. The ground has
- * lines and blobs with the same distribution for every class. Single pixels contain almost no
+ * tilts and colours. Of an object's two main colours, the second is the lighter one. The background
+ * has lines and blobs with the same distribution for every class. Single pixels contain almost no
  * information about the class: a linear classifier's accuracy stays near chance. A convolutional
  * network can recognise a class from a part of the picture, even if that part is mirrored or
  * enlarged. */

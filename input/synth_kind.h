@@ -32,7 +32,7 @@ struct synth_mark {
     const char *name; /* "" for no mark */
     enum synth_ink outline;
     bool dot;  /* a dot of a third colour at the centre */
-    bool hole; /* a hole at the centre, which shows the ground */
+    bool hole; /* a hole at the centre, which shows the background */
 };
 
 struct synth_kind {

@@ -10,7 +10,7 @@ struct worker_job {
     int64_t total;   /* number of items; each is processed once, and they are begun in order */
     int workers;     /* threads, >= 1 */
     struct bar *bar; /* shows the number of items begun; may be NULL */
-    void *context;   /* passed to the functions below, and shared */
+    void *context;   /* passed to the functions below; all threads share it */
 
     /* Each thread calls `open` for its own state, and `close` at the end. */
     enum status (*open)(void *context, void **own);
