@@ -141,7 +141,7 @@ static enum status set_bucket_ends(struct engine *e, int i)
     return STATUS_OK;
 }
 
-/* Opens the reducers; none if gradients stay on one device and are complete after one
+/* Opens the reducers. Opens none if gradients stay on one device and are complete after one
  * micro-batch. */
 static enum status open_reducers(struct engine *e)
 {

@@ -41,8 +41,8 @@ struct in_flight {
     double delay_s;                            /* seconds of an injected delay */
 };
 
-/* Maximum number of steps in memory: those begun whose results are not yet read, and the step
- * before these, because its end mark is the start of the next step. */
+/* Maximum number of steps in memory: the steps whose results are not read yet, and the step before
+ * them, whose end mark is the start of the next step. */
 enum { IN_FLIGHT_MAX = ENGINE_LAG_MAX + 2 };
 
 struct engine {
@@ -63,7 +63,7 @@ struct engine {
                              * owned */
     struct reducer *reducer[DEVICES_MAX];
     int lag;
-    double delay_owed_s; /* injected delay for which the rank has still to sleep */
+    double delay_owed_s; /* part of the injected delay that the rank has not slept yet */
     bool keeps_scale;
     bool wgrad_stream; /* weight gradients are computed on a stream of their own */
     bool pdl;          /* a replica launches kernels early */
@@ -128,7 +128,8 @@ void engine_comm_close(struct engine *e);
 struct comm *engine_gradient_comm(const struct engine *e, int i);
 struct comm *engine_sum_comm(const struct engine *e, int i);
 
-/* Makes all replicas compute weight gradients on a stream of their own, or on the network's. */
+/* Makes all replicas compute weight gradients on a stream of their own, or on the network's stream
+ * if `use` is false. */
 void engine_set_wgrad_stream(struct engine *e, bool use);
 
 /* Whether the device of a replica can launch kernels early; makes all that can do so, or none. */
@@ -153,8 +154,8 @@ struct step_state engine_state(const struct engine *e, const struct micro_batch 
 MUST_CHECK enum status engine_flips(struct engine *e, int i, enum param_value v);
 MUST_CHECK enum status engine_delay(struct engine *e);
 
-/* Returns an array in host memory, which has an element for each row of replica i's part of
- * micro-batch `number`: the row that mixup mixes into it. */
+/* Returns the mixup partners of micro-batch `number`, an array in host memory: for each row of
+ * replica i's part, the row that is mixed into it. */
 static inline int32_t *engine_partners(struct engine *e, int i, int number)
 {
     int32_t *all = engine_in_flight(e, e->begun)->partner[i];

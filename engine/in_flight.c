@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Allocates the host memory of device i for a step: for its micro-batches the states, the partners
- * with which rows are mixed, and the metrics; on device 0 also the outcome of the update. */
+/* Allocates the host memory of device i for a step: the states, mixup partners and metrics of its
+ * micro-batches; on device 0 also the outcome of the update. */
 static enum status open_memory(struct engine *e, struct in_flight *f, int i)
 {
     struct device *dev = e->replica[i].dev;

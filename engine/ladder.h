@@ -42,8 +42,8 @@ struct ladder_fall {
 enum fuse_choice { FUSE_FREE, FUSE_NAMED, FUSE_RESUMED };
 
 struct ladder {
-    bool applies;   /* the device replays graphs; if not, there is only one rung, and the run's
-                     * record omits it */
+    bool applies; /* the device replays graphs; if not, there is only one rung, and the run's record
+                     omits the rung */
     enum fuse fuse; /* fusion level of rungs without RUNG_UNFUSED */
     enum fuse_choice choice;
     int rung;

@@ -28,7 +28,7 @@ struct replica {
     struct comm *sync_comm; /* not owned */
 };
 
-/* The largest number of rows that the replica has of a training batch. */
+/* The maximum number of rows of a training batch that the replica computes. */
 static inline int replica_rows(const struct replica *r)
 {
     int full = r->part[USE_TRAIN].count, tail = r->part[USE_TAIL].count;

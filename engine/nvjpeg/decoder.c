@@ -1,12 +1,12 @@
 /* A decoder of JPEG files (input/device_decoder.h) on the hardware engines of a GPU, through
  * nvJPEG.
  *
- * The engines decode the whole pictures of a batch into device memory, which is filled with
- * CU_UNWRITTEN before, since an engine may leave out a damaged picture and report success. A kernel
- * resamples the pictures and says which have a last row. The outputs are copied to the host's
- * memory, so that a batch may have rows from the GPU and from the CPU, and the rest of the program
- * does not see which. At 224 pixels a side that is 0.15 MB an image on the bus in each direction.
- */
+ * The engines decode whole pictures into device memory. This memory is first filled with
+ * CU_UNWRITTEN, because an engine may skip a damaged picture and report success. A kernel resamples
+ * the pictures and reports for which of them the last row was written. The outputs are copied to
+ * host memory, where a batch may have rows from the GPU and from the CPU, and the rest of the
+ * program need not distinguish them. An output of 224 x 224 pixels has 0.15 MB, which are copied to
+ * the host and, with the batch, back to the GPU. */
 #include "base/array.h"
 #include "config.h"
 #include "engine/device_input.h"
@@ -40,12 +40,12 @@ struct device_queue {
     struct event *over;
     struct nvjpegJpegState *state;
     struct nvjpegJpegStream *parser;
-    struct buffer host;   /* pinned: the pictures' descriptions and weights */
-    struct buffer copy;   /* the same in device memory */
+    struct buffer host;   /* pinned memory: descriptions of the pictures, and their weights */
+    struct buffer copy;   /* copy of `host` in device memory */
     struct buffer pixels; /* decoded pictures */
     struct buffer out;    /* resampled pictures, then an int32_t for each: whether it was written */
     int32_t written[DEVICE_FILES_MAX];
-    /* The pictures of a batch that the device gets. */
+    /* The pictures of a batch that the device decodes. */
     int n;
     struct device_picture *picture[DEVICE_FILES_MAX];
     const unsigned char *bytes[DEVICE_FILES_MAX];
@@ -96,8 +96,9 @@ static void decoder_free(const struct device_decoder *d, void *mem)
     cuda_free_host(decoder_of(d)->device, mem);
 }
 
-/* Makes a buffer of the device, or of the host, at least `size` bytes large; its contents are
- * lost. Grows by half at least, since allocating device memory makes the GPU wait. */
+/* Makes a buffer of the device, or of the host, at least `size` bytes large; its contents are lost.
+ * A buffer grows by at least half of its size, because allocating device memory makes the GPU wait.
+ */
 static enum status reserve(struct device_queue *q, struct buffer *b, size_t size, bool host)
 {
     struct device *dev = q->decoder->device;
@@ -133,7 +134,7 @@ static size_t weights_size(const struct resize_table *t, int side)
     return round_up((size_t)side * (2 * sizeof(int32_t) + (size_t)t->taps * sizeof(int16_t)));
 }
 
-/* Copies a table to q->host at `offset`; returns where it will lie in device memory. */
+/* Copies a table to q->host at `offset`, and returns its future addresses in device memory. */
 static struct cu_weights put_weights(const struct device_queue *q, size_t offset,
                                      const struct resize_table *t, int side)
 {
@@ -220,9 +221,9 @@ static enum status enqueue(struct device_queue *q, int side, size_t described)
                          (size_t)q->n * sizeof *q->written);
 }
 
-/* Waits for the queue's stream. The thread sleeps: it may share its core with other workers.
- * Invalid labels, of which the backend's own functions would speak here, belong to another thread.
- */
+/* Waits for the queue's stream. The thread sleeps, because it may share its core with other
+ * workers. Does not call the backend's wait functions, because these would also report invalid
+ * labels, which belong to another thread. */
 static enum status wait_for(struct device_queue *q)
 {
     TRY(cuda_event_record(q->over, q->stream));
@@ -240,7 +241,8 @@ static enum status queue_decode(struct device_queue *q, struct device_picture *p
     describe_all(q, side);
     struct first_failure failure = {0};
     first_failure_keep(&failure, enqueue(q, side, described));
-    first_failure_keep(&failure, wait_for(q)); /* also after a failure: the files are in use */
+    /* Waits also after a failure, because the GPU may still read the files. */
+    first_failure_keep(&failure, wait_for(q));
     TRY(first_failure_return(&failure));
     for (int i = 0; i < q->n; i++)
         q->picture[i]->done = q->written[i] != 0;
@@ -314,7 +316,8 @@ static void decoder_drop(struct device_decoder *decoder)
     free(d);
 }
 
-/* Opens the library for the GPU's engines; without them it returns an error, or reports none. */
+/* Opens the library for the GPU's JPEG engines. If the GPU has none, the library returns an error,
+ * or reports that there are 0 engines. */
 static enum status open_engines(struct decoder *d)
 {
     unsigned engines = 0, cores = 0;

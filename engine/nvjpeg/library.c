@@ -48,7 +48,7 @@ enum status nvjpeg_library_load(struct nvjpeg_library *lib)
         void *at = dlsym(handle, symbols[i].name);
         if (!at && !symbols[i].optional)
             return status_fail(STATUS_UNSUPPORTED,
-                               "libnvjpeg has no '%s'; install that of CUDA 12 or 13",
+                               "libnvjpeg has no '%s'; install libnvjpeg of CUDA 12 or 13",
                                symbols[i].name);
         memcpy((char *)lib + symbols[i].offset, &at, sizeof at);
     }

@@ -38,7 +38,7 @@ struct nvjpeg_image {
 struct nvjpeg_library {
     /* nvjpegGetProperty: 0: major, 1: minor, 2: patch level. */
     int (*get_property)(int property, int *value);
-    /* nvjpegCreateEx; NULL allocators are CUDA's. */
+    /* nvjpegCreateEx; for an allocator that is NULL, the library uses CUDA's. */
     int (*create)(int backend, void *device_allocator, void *pinned_allocator, unsigned flags,
                   struct nvjpegHandle **handle);
     int (*destroy)(struct nvjpegHandle *handle);
