@@ -115,7 +115,7 @@ enum status network_layout_hash(struct network *net, uint64_t *hash)
 
 /* ---- rounding before a reduction ---- */
 
-/* A part of the range. All gradients in the part have the same type. */
+/* A part of a range of gradients, which all have the same type. */
 struct piece {
     int64_t begin, end;
     enum dtype type;

@@ -42,10 +42,11 @@ struct layer {
     bool relu;
     bool joined; /* batch norm: the operation that computes Y's last data gradient also computes the
                   * backward sums */
-    bool added;  /* batch norm: Y is not stored, because the batch norm to whose result it is added
-                  * applies it, with AFFINE */
-    /* Batch norm: the node of such a residual's batch norm, whose input is Z. Z_AFFINE, Z_MEAN and
-     * Z_INVSTD are that batch norm's values. NULL: Z itself is the residual. */
+    bool added;  /* batch norm: Y is not stored; the batch norm whose residual is Y applies this
+                    batch norm too, with AFFINE */
+    /* Batch norm: if the residual is the result of a batch norm that is `added`, the node of that
+     * batch norm. Z is then its input, and Z_AFFINE, Z_MEAN and Z_INVSTD are its values. NULL: Z
+     * itself is the residual. */
     const struct node *z_bn;
     const struct node *ender; /* batch norm: the convolution that applies it, as the end of a block,
                                * and stores Y; NULL: none */
@@ -107,7 +108,7 @@ int lower_view(struct lowering *l, struct tensor_desc desc, int of);
  * as fp32 rounded to that type. */
 struct tensor_desc lower_typed(const struct lowering *l, struct tensor_desc t, enum dtype type);
 
-/* The sole user of node i if it is of `kind`, else -1. */
+/* The sole user of node i if that user is of `kind`, else -1. */
 int lower_sole_user(const struct lowering *l, int i, enum node_kind kind);
 
 /* `param` is a weight or bias of a convolution or linear layer. lower_weight_desc describes the
@@ -149,14 +150,15 @@ MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct laye
 MUST_CHECK enum status fuse_shortcut(struct lowering *l, int i, const struct layer *layer,
                                      bool *yes);
 /* If the max pooling that reads the result of batch norm `layer` is fused with it (lower_pool.c),
- * sets layer->pool, *last, which was the last node fused into the layer, to the pooling's node, and
- * *y to the description of the pooled tensor. */
+ * sets layer->pool, and *y to the description of the pooled tensor. *last is the last node fused
+ * into the layer; it then becomes the pooling's node. */
 MUST_CHECK enum status fuse_pool(struct lowering *l, struct layer *layer, int *last,
                                  struct tensor_desc *y);
-/* Sets layer->ender, if the convolution that reads the result of batch norm `layer`, the end of a
- * block, applies the batch norm and stores its result. */
+/* `layer` is the batch norm at the end of a block. If the convolution that reads its result applies
+ * the batch norm and stores that result, sets layer->ender to this convolution. */
 MUST_CHECK enum status fuse_end(struct lowering *l, int last, struct layer *layer);
-/* Adds to the draft of `layer`, which may be such a convolution, what it reads and writes then. */
+/* If `layer` is such a convolution, adds to its draft the tensors that it reads and writes in this
+ * form. */
 void draft_end(struct lowering *l, struct draft *d, const struct layer *layer);
 /* Sets *yes to whether this batch norm's ReLU writes a mask. */
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
@@ -185,13 +187,13 @@ void draft_fixed(struct draft *d, enum role role, enum space space, struct tenso
  * `without`. */
 void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, uint64_t without);
 
-/* For a weight or bias of a convolution or linear `layer`: reserves a place in the program for the
- * parameter's cast. Sets *cast to the cast's value, or to -1 if the passes read the stored
- * parameter. */
+/* Reserves a place in the program for the cast of `param`, a weight or bias of convolution or
+ * linear `layer`. Sets *cast to the cast's value, or to -1 if the passes read the stored parameter.
+ */
 MUST_CHECK enum status lower_cast(struct lowering *l, const char *layer, int param, int *cast);
 
 /* Plans the draft and puts it at the end of the program, or into a reserved slot (>= 0). Each
- * layout that was ANY becomes the one that the plan chose. */
+ * layout that was ANY becomes the layout that the plan chose. */
 MUST_CHECK enum status lower_emit(struct lowering *l, enum phase phase, const char *layer,
                                   const struct draft *d, int slot);
 

@@ -1,6 +1,6 @@
-/* Trials of chains of operations, with which lowering decides what to fuse: descriptions of the
- * operations, which are planned on the device and, under FUSE_AUTO, timed. For use inside model/
- * only. */
+/* Trials of chains of operations, with which lowering decides what to fuse. A trial plans
+ * operations on the device from their descriptions and, under FUSE_AUTO, times them. For use inside
+ * model/ only. */
 #pragma once
 
 #include "model/lower.h"
@@ -42,7 +42,7 @@ MUST_CHECK enum status
 trial_decide(const struct lowering *l, const char *form, const struct chain *chain,
              enum status (*add)(struct trial *t, const struct chain *c, bool fused), bool *yes);
 
-/* Sets c->taken from its times, and adds the decision to the program's. */
+/* Sets c->taken from its times, and adds the decision to the program's fusions. */
 MUST_CHECK enum status trial_choose(struct program *p, struct fusion *c);
 
 /* The following functions describe operations. trial_bn describes a batch norm operation of `kind`
@@ -55,6 +55,6 @@ struct op_desc trial_data(const struct lowering *l, const struct node *n,
 /* Describes the data gradient of the chain's convolution together with the batch norm's sums. The
  * operation's X is c->x. */
 struct op_desc trial_data_bn(const struct lowering *l, const struct chain *c);
-/* Adds to a batch norm's operation on X what belongs to the residual's batch norm `z`, whose result
+/* Adds to a batch norm's operation on X the tensors of the residual's batch norm `z`, whose result
  * is not stored. Does nothing if `z` is NULL. */
 void trial_residual(const struct lowering *l, struct op_desc *d, const struct node *z);

@@ -23,7 +23,7 @@ enum space {
     SPACE_METRICS,
     SPACE_SCALER,
     SPACE_WORKSPACE,
-    SPACE_WGRAD_WORKSPACE, /* of operations on the stream of weight gradients */
+    SPACE_WGRAD_WORKSPACE, /* workspace of operations on the stream of weight gradients */
 };
 
 struct ref {
@@ -36,8 +36,8 @@ struct ref {
 struct value {
     struct tensor_desc desc;
     int storage; /* index of the value that owns the memory: this value or another one */
-    int first;   /* first and last operation that use the value, or any value in its memory if this
-                  * value owns the memory */
+    int first; /* first and last operation that use the value or, if the value owns its memory, any
+                  value in that memory */
     int last;
     size_t offset; /* offset in the arena of the value that owns the memory */
 };
@@ -47,7 +47,7 @@ struct step {
     const char *layer;
     struct op_plan *plan;
     struct ref ref[ROLE_COUNT];
-    void *arg[ROLE_COUNT]; /* addresses of ref[], set once all memory is allocated */
+    void *arg[ROLE_COUNT]; /* address of each argument, set when all memory is allocated */
     int64_t grad_begin, grad_end;
     int join; /* above 0: the step may run on the stream of weight gradients, and must be complete
                * before step number `join` begins */
@@ -211,7 +211,7 @@ void wgrad_stream_close(struct network *net);
 /* Puts step i on the stream of weight gradients, after all work of the network's stream so far. */
 MUST_CHECK enum status wgrad_stream_run(struct program *p, int i);
 
-/* Makes the network's stream wait for the last step that wgrad_stream_run put on the other. */
+/* Makes the network's stream wait for the last step on the stream of weight gradients. */
 MUST_CHECK enum status wgrad_stream_join(struct network *net);
 
 /* Cuts a program into graph segments, once all its operations are planned (replay.c). */

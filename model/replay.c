@@ -24,9 +24,10 @@ static enum status refresh_copies(struct network *net)
         size_t offset = (size_t)net->segment[i].begin * sizeof(float);
         if (!net->refresh[i])
             continue;
+        /* The workspace is the arena, which holds no values, because no step has begun. */
         void *arg[ROLE_COUNT] = {[ROLE_X] = net->weights + offset,
                                  [ROLE_Y] = net->copies + network_copy_bytes(net, offset),
-                                 [ROLE_WORKSPACE] = net->arena}; /* free: no step has begun */
+                                 [ROLE_WORKSPACE] = net->arena};
         TRY(op_execute(net->refresh[i], arg, net->stream));
     }
     return STATUS_OK;
@@ -43,7 +44,7 @@ enum status program_run_step(struct program *p, int i)
 
 static enum status run_steps(struct program *p, const struct graph_segment *segment)
 {
-    int open = -1; /* the step on the stream of weight gradients */
+    int open = -1; /* index of the step that runs on the stream of weight gradients; -1: none */
     for (int i = segment->first; i < segment->end; i++) {
         bool aside = p->net->wgrad.used && p->step[i].join > 0;
         if (open >= 0 && i == p->step[open].join) {

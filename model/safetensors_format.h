@@ -21,9 +21,9 @@ bool safetensors_shape_bytes(const struct safetensors_entry *e, size_t *bytes);
  * none. */
 char *safetensors_crc_digits(char *header, size_t length);
 
-/* The checksum of a file whose header has zeros in place of the digits: the first function computes
- * the CRC of prefix and header, the second one continues it over the data, which may come in
- * parts. */
+/* The checksum of a file whose header has zeros in place of the digits: safetensors_crc_header
+ * computes the CRC of prefix and header, and safetensors_crc_data continues it over the data, which
+ * may come in parts. */
 uint32_t safetensors_crc_header(const char *header, size_t length);
 uint32_t safetensors_crc_data(uint32_t crc, const void *data, size_t bytes);
 

@@ -1,6 +1,6 @@
 /* Reads safetensors files. Everything in a file is checked before it is used: first whether the
- * header agrees with itself and with the file's size, then whether the bytes agree with the
- * checksum, if there is one. */
+ * header is consistent and fits the file's size, then whether the bytes match the checksum, if
+ * there is one. */
 #include "base/array.h"
 #include "model/safetensors_format.h"
 

@@ -1,12 +1,12 @@
 /* Computes weight gradients on a stream of their own, while the network's stream computes data
  * gradients and batch norms.
  *
- * A weight gradient starts where it stands in the backward phase (the fork), and has to be complete
- * before the first later operation that needs this: one that uses memory that either of them
- * writes, the next weight gradient, or the end of the segment (the join). At most one weight
- * gradient is therefore in progress. The memory that it uses belongs to it up to the join, and it
- * has a workspace of its own, so that the results have the same bits with and without the second
- * stream. */
+ * A weight gradient starts at its place in the backward phase (the fork). It must be complete at
+ * the join, which is before the first of these: an operation that uses memory that the weight
+ * gradient writes, or writes memory that the weight gradient uses; the next weight gradient; the
+ * end of the segment. At most one weight gradient is therefore in progress. Up to the join no other
+ * value is placed in the memory that it uses, and it has a workspace of its own. The results
+ * therefore have the same bits with and without the second stream. */
 #include "model/program.h"
 
 static const uint64_t WEIGHT_GRADIENTS =
@@ -20,8 +20,8 @@ static bool same_memory(const struct program *p, struct ref a, struct ref b)
     return a.space != SPACE_NONE && a.space == b.space && a.index == b.index;
 }
 
-/* Whether step `later` has to wait for step `s`: one of them writes memory that the other uses. The
- * workspaces are separate. */
+/* Whether step `later` has to wait for step `s`: one of them writes memory that the other uses.
+ * Ignores the workspaces, which are separate. */
 static bool depends(const struct program *p, const struct step *later, const struct step *s)
 {
     const uint64_t written[] = {op_roles(s->plan->desc.kind).writes,
@@ -46,7 +46,7 @@ static int find_join(const struct program *p, int i)
     return join;
 }
 
-/* Keeps the memory of the values that step `s` uses up to the join. */
+/* Extends the lifetime of the values that step `s` uses to the join. */
 static void keep_values(struct program *p, const struct step *s)
 {
     for (int r = 0; r < ROLE_COUNT; r++) {
@@ -65,7 +65,7 @@ void program_plan_wgrad_stream(struct program *p)
         size_t *workspace = &p->workspace_bytes, bytes = s->plan->workspace;
         if (s->phase == PHASE_BACKWARD && op_in(s->plan->desc.kind, WEIGHT_GRADIENTS))
             s->join = find_join(p, i);
-        if (s->join == i + 1) /* nothing could run beside it */
+        if (s->join == i + 1) /* no other step could run at the same time */
             s->join = 0;
         if (s->join > 0) {
             keep_values(p, s);
