@@ -76,7 +76,7 @@ bool comm_has_root(enum comm_kind kind);
  * that a sum over n ranks rounds n - 1 times; sums of I32 wrap around. If any rank's value is a
  * NaN, the result of any reduction is a NaN. An average is the sum divided by the number of ranks.
  * The division rounds once more, for I32 towards zero. NCCL instead multiplies floating values by
- * the reciprocal of that number, and rounds, before it adds them. */
+ * the reciprocal of the number of ranks, rounds the products, and then adds them. */
 enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN, COMM_AVG };
 
 struct comm_op {
@@ -85,11 +85,11 @@ struct comm_op {
     enum dtype type; /* F32, F64, F16, BF16, I32 or U8 (bytes, which cannot be reduced) */
     int root;
     /* The communicator uses this memory from comm_start until comm_wait returns. send may equal
-     * recv if both have the same size and values are reduced; in an allgather and a gather, send
-     * may be this rank's part of recv; in a scatter, recv may be this rank's part of send. Any
-     * other overlap is STATUS_INVALID. After a failure the contents of recv are undefined, and if
-     * the ranks are threads, a slower rank may use the memory until all ranks have closed their
-     * communicators. */
+     * recv if both have the same size and the operation reduces values; in an allgather and a
+     * gather, send may be this rank's part of recv; in a scatter, recv may be this rank's part of
+     * send. Any other overlap is STATUS_INVALID. After a failure the contents of recv are
+     * undefined, and if the ranks are threads, a slower rank may use the memory until all ranks
+     * have closed their communicators. */
     const void *send;
     void *recv;
     int64_t count;
@@ -157,10 +157,10 @@ MUST_CHECK enum status comm_gather(struct comm *c, const void *own, void *all, i
 
 /* Divides the ranks into groups: later operations are between the ranks that passed the same
  * `group`, 0 or above. comm_rank and comm_size then refer to the group, in which ranks keep their
- * order. When all ranks pass -1, they form one group again, which comm_close requires; either all
- * ranks pass -1 or none does. Every rank calls comm_divide after it has waited for all its
- * operations. After that, all groups must start the same number of operations, of the same kinds.
- * STATUS_UNSUPPORTED without MPI. */
+ * order. If one rank passes -1, all ranks must; they then form one group again. They must do so
+ * before comm_close. Every rank calls comm_divide after it has waited for all its operations. After
+ * that, all groups must start the same number of operations, of the same kinds. STATUS_UNSUPPORTED
+ * without MPI. */
 MUST_CHECK enum status comm_divide(struct comm *c, int group);
 
 /* Registers memory that operations will use repeatedly until the communicator is closed; some
@@ -209,8 +209,8 @@ MUST_CHECK enum status comm_open_staged(int size, struct comm *const *host,
 struct nccl_port;
 
 /* comm_nccl_find loads NCCL through the CUDA module. STATUS_UNSUPPORTED: the message names the
- * missing part. The caller calls comm_nccl_drop, which does nothing for NULL, when no communicator
- * uses the port any more. */
+ * missing part. When no communicator uses the port any more, the caller calls comm_nccl_drop, which
+ * does nothing for NULL. */
 MUST_CHECK enum status comm_nccl_find(struct nccl_port **port);
 void comm_nccl_drop(struct nccl_port *port);
 

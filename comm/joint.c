@@ -37,7 +37,7 @@ static enum status joint_run(struct comm *c, const struct comm_op *op)
 {
     struct joint *j = (struct joint *)c;
     struct comm_op sum = *op;
-    if (sum.reduction == COMM_AVG) /* comm_wait divides the sum over all processes */
+    if (sum.reduction == COMM_AVG) /* comm_wait divides the sum later */
         sum.reduction = COMM_SUM;
     TRY(run_part(j->within, &sum, COMM_REDUCE));
     sum.send = sum.recv;

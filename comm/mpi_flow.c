@@ -36,7 +36,7 @@ enum {
                              * together */
     TAGS = 16384,           /* different tags of operations; every MPI allows twice as many */
 };
-static const int64_t UNLIMITED = INT64_MAX / 2; /* value of `lag` or `hold` for no limit */
+static const int64_t UNLIMITED = INT64_MAX / 2; /* value of `lag` or `hold` that means no limit */
 
 enum status flow_open(struct flow *f)
 {

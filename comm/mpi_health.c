@@ -280,7 +280,7 @@ void health_check(struct mpi *m, const struct caller_request *w)
         return;
     }
     if (!h->urgent && (w->waiting != h->awaited || m->moved_ns > h->began_ns)) {
-        h->querying = false; /* the operation moved after all */
+        h->querying = false; /* the operation has made progress since the query began */
         return;
     }
     int64_t answer = h->urgent ? URGENT_ANSWER_NS : ANSWER_NS;

@@ -24,8 +24,8 @@ struct flow {
     int64_t segments;      /* number of segments of each part */
     int64_t first_step[2]; /* in an exchange: the first step with items to send, and the first with
                             * items to receive */
-    int64_t send_items, sent; /* number of items to send to the next rank, and number of those
-                               * sent */
+    int64_t send_items, sent; /* number of items to send to the next rank, and number of items sent
+                               * so far */
     int64_t receive_items, received;
     int64_t send_posted, receive_posted;
     int64_t lag;  /* item t may be sent when item t - lag has been received */

@@ -60,8 +60,8 @@ static const struct {
     [NO_HELLO] = {"silent, or of another program", ""},
 };
 
-/* What differs between the kinds of rendezvous. The labels are part of the proofs, so that a proof
- * of one kind or side is worthless for another. */
+/* The values that differ between the kinds of rendezvous. The labels are part of the proofs, so
+ * that a proof of one kind or side is invalid for any other. */
 static const struct {
     uint32_t magic;
     const char *noun, *label, *first_label;
@@ -273,8 +273,8 @@ static enum status check_interrupted(const struct rendezvous_config *c)
     return c->interrupted ? c->interrupted(c->context) : stop_check();
 }
 
-/* Removes nodes whose launcher has ended, which closed its connection. A rank is not removed: the
- * job cannot continue without it, and the first collective reports its loss. */
+/* Removes each node whose launcher has ended and so has closed the connection. A rank is not
+ * removed: the job cannot continue without it, and the first collective reports its loss. */
 static void drop_lost_nodes(struct gathering *g)
 {
     char byte;

@@ -1,5 +1,6 @@
-/* The ranks of a job connect at a TCP address and prove that they belong to it; before they start,
- * so do the launchers of the job's nodes, each of which has a node's index as its rank. */
+/* Connects the processes of a job at a TCP address, where they prove that they belong to the job.
+ * The processes are the ranks or, before the ranks start, the launchers of the job's nodes. A
+ * launcher uses the index of its node as its rank. */
 #pragma once
 
 #include "comm/secret.h"

@@ -38,7 +38,8 @@ enum status rendezvous_file_write(const char *path, char address[RENDEZVOUS_ADDR
     return file_replace(path, address, strlen(address));
 }
 
-/* Needs no check that the file is complete, because rank 0 renames a complete file to this name. */
+/* Does not check whether the file is complete, because rank 0 gives the file this name only when it
+ * is complete. */
 enum status rendezvous_file_read(const char *path, double timeout_s,
                                  char address[RENDEZVOUS_ADDRESS_MAX])
 {

@@ -245,7 +245,7 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
         return broadcast(t, op);
     case COMM_ALLGATHER:
         return gather_parts(t, op);
-    case COMM_BARRIER: /* over when all ranks have agreed to it */
+    case COMM_BARRIER: /* complete: all ranks have sent their intents */
         return STATUS_OK;
     default:
         return exchange_parts(t, op);

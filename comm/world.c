@@ -80,8 +80,8 @@ static enum status judge_ways(const struct data_way *all, int size, int *lacks)
     return STATUS_OK;
 }
 
-/* Opens Gloo on all ranks or on none. If Gloo is opened, the old *comm, the connections to rank 0,
- * becomes part of the new one. */
+/* Opens Gloo on all ranks or on none. *comm first is a communicator over the connections to rank 0.
+ * If Gloo is opened, *comm becomes Gloo's communicator, which owns the first one. */
 static enum status agree_on_gloo(const struct comm_tcp_config *tcp, enum comm_via via,
                                  struct data_way *all, struct comm **comm)
 {

@@ -65,8 +65,8 @@ bool world_is_mpi(const struct world *w);
 /* The library or protocol that connects the processes: "Open MPI 4.1.4", "gloo", "tcp". */
 const char *world_network(const struct world *w);
 
-/* Finds this rank's index among the ranks of its host: the launcher's value, or else from a
- * comparison of the ranks' host names. */
+/* Finds this rank's index among the ranks of its host: takes the launcher's value or, if there is
+ * none, compares the ranks' host names. */
 MUST_CHECK enum status world_local_rank(const struct world *w, int *local_rank);
 
 /* The number of compute threads for each of this process's devices: the cores of this process,

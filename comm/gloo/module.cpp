@@ -23,7 +23,7 @@ struct gloo_link {
     }
     const gloo_config config;
     const std::shared_ptr<ampscale::Group> group;
-    std::vector<char> scratch; /* on ranks other than root: takes the result of a reduce */
+    std::vector<char> scratch; /* scratch output of a reduce on ranks other than root */
 };
 
 namespace
@@ -75,8 +75,8 @@ template <typename T> void reduce(gloo_link *l, const gloo_op &op)
     gloo::reduce(o);
 }
 
-/* Gloo has no reduce-scatter for this transport. So this function does a reduce for each rank r,
- * with root r, which computes part r. */
+/* Gloo has no reduce-scatter for this transport. So this function runs one reduce for each rank r.
+ * Rank r is the root of that reduce, and receives part r. */
 template <typename T> void reduce_scatter(gloo_link *l, const gloo_op &op)
 {
     gloo_op part = op;

@@ -54,10 +54,9 @@ struct Peer {
     int fd = -1;
     std::deque<Piece> sends, receives; /* the first of `sends` is being sent */
     Frame out;
-    size_t sent = 0; /* number of bytes sent of `out`, the header, and of the piece after it */
+    size_t sent = 0; /* number of bytes of `out` and the next piece that have been sent */
     Frame in;
-    size_t received = 0; /* number of bytes received of `in`, the header, and of the piece after
-                          * it */
+    size_t received = 0; /* number of bytes of `in` and its piece that have been received */
     bool placed = false; /* `into` is the transfer to which `in` belongs */
     bool early = false;  /* `in` belongs to a transfer that no collective has requested yet */
     Piece into;

@@ -203,8 +203,8 @@ static enum status port_finish(struct nccl_link *l)
     pthread_mutex_lock(&l->lock);
     if (l->comm) {
         for (int i = 0; i < l->reused; i++)
-            (void)l->port->lib.comm_deregister(l->comm,
-                                               l->reuse[i]); /* closing the link also frees it */
+            /* if this fails, closing the link ends the registration */
+            (void)l->port->lib.comm_deregister(l->comm, l->reuse[i]);
         ncclResult_t r = l->port->lib.comm_finalize(l->comm);
         st = r == ncclInProgress ? STATUS_OK : finish_call(l, r, "ncclCommFinalize");
     } else {
