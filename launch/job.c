@@ -46,8 +46,8 @@ struct job {
     bool banner;      /* Hydra's own lines on stdout have begun */
     int failures;     /* number of reports of failed ranks */
     int code;         /* exit code of the first report */
-    int blamed;       /* the rank that the reason of the first report names; -1: none, or that rank
-                       * has reported too */
+    int blamed;       /* the rank that the first report names in its reason; -1: the report names
+                       * none, or the named rank has reported too */
     int started;      /* ranks known to have started */
     bool late;        /* not all ranks have started in time */
     time_t begun;

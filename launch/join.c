@@ -73,7 +73,7 @@ static void send_places(const struct join_config *c, const int *peer, const stru
                                  .first = htonl(first),
                                  .size = htonl((uint32_t)place->size),
                                  .resume = htonl(place->resume)};
-        if (i > 0 && node[i].ranks > 0) /* a node that is lost now is missed by rank 0 */
+        if (i > 0 && node[i].ranks > 0) /* if this fails, rank 0 will miss the node's ranks */
             (void)!socket_put(peer[i], &a, sizeof a, MESSAGE_S);
         first += node[i].ranks;
     }

@@ -18,8 +18,8 @@ struct rank_report {
     enum report_end end;
     int rank;
     long pid;
-    int code; /* the rank's exit code; for REPORT_KILLED the number of the signal; for REPORT_ENDED
-               * 1, a tool error */
+    int code; /* the rank's exit code; for REPORT_KILLED: the number of the signal; for
+               * REPORT_ENDED: 1 (tool error) */
     char host[256];
     char reason[REPORT_REASON_MAX]; /* the rank's error message without "ampscale: ", or "" */
 };
