@@ -74,8 +74,8 @@ static enum status add_value(struct gathered *a, struct network *net, const stru
     memcpy(e->dim, p->dim, (size_t)p->ndim * sizeof *e->dim);
     a->n++;
     TRY(network_get(net, v, i, plain));
-    /* Refuses values that are not finite: a run could not resume from such a checkpoint, which
-     * would replace a good one. */
+    /* Refuses values that are not finite: no run could resume from this checkpoint, and it would
+     * replace a good one. */
     const float *x = e->data;
     for (size_t k = 0; k < e->bytes / sizeof *x; k++)
         if (!isfinite(x[k]))
@@ -250,8 +250,8 @@ enum status weights_load(const char *path, struct network *net, const struct gra
     return st;
 }
 
-/* Returns STATUS_DATA: in the metadata, `key` has the invalid value `text` or, if `text` is NULL,
- * is missing. */
+/* Fails with STATUS_DATA, because the metadata have an invalid value `text` for `key` or, if `text`
+ * is NULL, do not have `key`. */
 static enum status unreadable(const char *path, const char *key, const char *text)
 {
     return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is %s", path, key,
@@ -351,8 +351,9 @@ static enum status read_batch(const char *path, const struct safetensors *f,
     TRY(read_position(path, f, "world_size", &then));
     if (then < 1 || then > 1 << 20)
         return no_sense(path, "world_size");
-    /* A rank of the run that wrote the checkpoint may have had one batch more than its share of the
-     * images fills, because of padding, or because --drop-last was not given. */
+    /* In the run that wrote the checkpoint, a rank may have had one batch more than the full
+     * batches of its share of the images: padding adds images, and without --drop-last the last
+     * batch may be partly full. */
     int64_t spare = then == id->ranks ? 1 : 2 + 2 * (then / id->ranks);
     if (s->batch > INT64_MAX / (1 << 21))
         return no_sense(path, "batch");

@@ -17,16 +17,16 @@
 
 enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_POLY };
 
-/* What a run does after a training loss that is not finite, if loss scaling does not skip the step.
- * It stops, or it continues and writes no checkpoint while the weights are not finite. */
+/* The reaction to a training loss that is not finite, if loss scaling does not skip the step. The
+ * run stops, or it continues and writes no checkpoint while the weights are not finite. */
 enum on_nan { ON_NAN_STOP, ON_NAN_CONTINUE };
 
 /* The factor by which the learning rate is multiplied: 1, images / 256, or sqrt(images / 256),
  * where `images` is the number of images of a step, over all devices and ranks. */
 enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 
-/* Strings belong to the caller and must outlive the run. If pytorch/examples' imagenet also has a
- * setting, the default is that program's. */
+/* Strings belong to the caller and must outlive the run. Settings that pytorch/examples' imagenet
+ * also has take their defaults from that program. */
 struct train_config {
     const char *data; /* folder with train/ and val/; NULL if `dummy` is set */
     const char *arch;

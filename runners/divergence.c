@@ -42,9 +42,10 @@ enum status divergence_explain(const struct session *s)
         return status_fail(STATUS_DIVERGED,
                            "at precision %s these weights give no valid result: %s", precision,
                            found);
-    return status_fail(STATUS_DIVERGED,
-                       "training diverged at precision %s: %s; lower --lr, lengthen "
-                       "--warmup-epochs%s%s",
-                       precision, found, other,
-                       has_checkpoint(s) ? " (the last checkpoint was written before that)" : "");
+    return status_fail(
+        STATUS_DIVERGED,
+        "training diverged at precision %s: %s; lower --lr, lengthen "
+        "--warmup-epochs%s%s",
+        precision, found, other,
+        has_checkpoint(s) ? " (the last checkpoint was written before the divergence)" : "");
 }

@@ -1,8 +1,8 @@
 /* Internal to runners/: the message when training has diverged.
  *
- * The check that detects divergence (of the loss, the loss scaler, or a checkpoint to be written)
- * fails with STATUS_DIVERGED. When the run ends, divergence_explain adds the precision, and what
- * the user can change. */
+ * The loss, the loss scale and the values to be written to a checkpoint are checked. A check that
+ * detects divergence fails with STATUS_DIVERGED. When the run ends, divergence_explain adds to the
+ * message the precision and the flags that the user can change. */
 #pragma once
 
 #include "runners/session.h"
@@ -11,6 +11,6 @@
  * message. */
 MUST_CHECK enum status divergence_check_loss(double loss, const char *what, ...) PRINTF_LIKE(2, 3);
 
-/* Adds the precision, and what the user can change, to this thread's message of STATUS_DIVERGED.
- * The message remains one line. */
+/* Adds the precision and the flags that the user can change to this thread's message of
+ * STATUS_DIVERGED. The message remains one line. */
 MUST_CHECK enum status divergence_explain(const struct session *s);

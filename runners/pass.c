@@ -81,8 +81,8 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
         double since = v.n ? step_now() : v.end;
         enum status st = loader_next(s->val_loader, &b);
         if (st == STATUS_INTERRUPTED && s->world.size == 1)
-            break; /* only if there is one rank: one of several ranks must fail, because the others
-                    * would wait for it */
+            break; /* a single rank just stops; with several ranks, this rank must fail, because the
+                    * others would wait for it */
         TRY(st);
         if (!b)
             break;

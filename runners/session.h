@@ -141,8 +141,8 @@ MUST_CHECK enum status session_checkpoint_commit(struct session *s, struct atomi
 MUST_CHECK enum status session_checkpoint(struct session *s);
 
 /* Keeps the latest checkpoint, written at the end of `epoch`, under a name with that epoch (a hard
- * link). Of the checkpoints kept so far, only the newest remain, as many as --keep-checkpoints
- * says. Does nothing without that setting. */
+ * link). Then removes the checkpoints kept so far, except the newest ones, whose number
+ * --keep-checkpoints gives. Without that flag, does nothing. */
 MUST_CHECK enum status session_keep_checkpoint(struct session *s, int64_t epoch);
 
 /* With --on-save, asks for a run of the command if records have been written to the operating

@@ -43,8 +43,8 @@ enum status session_identify(struct session *s)
     return data_fingerprint(s, &s->identity.data);
 }
 
-/* Checks a folder without a checkpoint. STATUS_DATA if the run had written a checkpoint, which is
- * then missing. Warns if the run was killed before its first checkpoint; the run then starts again
+/* Checks a folder without a checkpoint. STATUS_DATA if the run had written a checkpoint: that file
+ * has been lost. Warns if the run was killed before its first checkpoint; the run then starts again
  * at step 0. */
 static enum status check_unlost(const struct session *s)
 {

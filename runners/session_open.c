@@ -75,7 +75,7 @@ static enum status find_nccl(struct session *s)
     return gpu_group_find(via, session_leads(s), &s->nccl);
 }
 
-/* Opens the decoder of --decode gpu. A GPU without it is no reason to end the run. */
+/* Opens the decoder of --decode gpu. If the GPU has none, warns, and the CPU decodes. */
 static enum status open_decoder(struct session *s)
 {
     if (!s->config->decode)
@@ -107,8 +107,8 @@ static enum status open_loaders(struct session *s)
     return STATUS_OK;
 }
 
-/* To choose whether a way pays takes the time of about a dozen steps, more than a short run would
- * gain. */
+/* Timing whether steps are faster with a setting takes as long as about a dozen steps. A short run
+ * would gain less time than that. */
 static enum way settle_way(const struct session *s, enum way way)
 {
     enum { STEPS_MIN = 32 };

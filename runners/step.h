@@ -49,8 +49,8 @@ struct step_queue {
     int64_t batch, step; /* position of the next step to begin, as in the session's state */
     int n;
     struct pending_step pending[ENGINE_LAG_MAX + 1]; /* the oldest first */
-    bool steady; /* the step before the oldest one has ended, and the device began the oldest step
-                  * directly after it */
+    bool steady; /* the device began the oldest step directly after the step before it, and that
+                  * earlier step has ended */
 };
 
 /* Starts an empty queue at the position of the session's state. */
