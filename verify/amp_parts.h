@@ -74,7 +74,8 @@ struct amp_finding {
     enum gradient worst_gradient;
     bool needs_scaler;
     int exponent; /* log2 of the recommended scale; 0: no scaler is needed */
-    bool capped;  /* exponent is dynamic scaling's maximum; a larger scale would not overflow */
+    bool capped;  /* `exponent` is limited by dynamic scaling's maximum, although a larger scale
+                   * would not overflow */
     int64_t still_lost; /* values that underflow at the recommended scale */
 };
 

@@ -39,7 +39,7 @@ static double terms_of(const struct op_desc *d)
         return (double)t[ROLE_DY].dim[0];
     case OP_MAXPOOL_BWD:
         return (double)(d->attr.pool.kernel[0] * d->attr.pool.kernel[1]);
-    case OP_AVGPOOL_FWD: /* at most the whole plane */
+    case OP_AVGPOOL_FWD: /* the largest window is the whole plane */
         return (double)(t[ROLE_X].dim[2] * t[ROLE_X].dim[3]);
     case OP_AVGPOOL_BWD:
         return (double)(t[ROLE_DY].dim[2] * t[ROLE_DY].dim[3]);

@@ -1,14 +1,14 @@
 /* Bounds on the error of a result computed in fp32.
  *
  * u = 2^-24 is the rounding error of one operation. If K terms are added one after another, with
- * rounding errors of random sign, the error is at most about sqrt(K)/3 * u * S, where S is the sum
- * of the terms' magnitudes; it is largest for terms of one sign, and smaller for blocked sums. The
- * bound is
+ * rounding errors of random sign, the standard deviation of the error is at most about
+ * sqrt(K)/3 * u * S, where S is the sum of the terms' magnitudes. The error is largest for terms of
+ * one sign, and smaller for blocked sums. The bound is
  *
  *     (2 sqrt(K) + 8) * u * S
  *
- * six standard deviations of this error, plus some roundings that do not depend on K. Omitting one
- * term of K = 4608 (a 3x3 convolution of 512 channels) changes the result by about S/4608 = 2e-4 S,
+ * which is six standard deviations plus some roundings that do not depend on K. Omitting one term
+ * of K = 4608 (a 3x3 convolution of 512 channels) changes the result by about S/4608 = 2e-4 S,
  * above the bound of 9e-6 S. Tensor cores, which multiply narrow operands, truncate towards zero
  * where fp32 rounds to nearest. In a sum of terms of one sign these errors add up, so K/4 * u * S
  * is added to the bound. In models that agree with the hardware

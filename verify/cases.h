@@ -16,8 +16,9 @@ struct case_list {
     enum status status; /* the first failed allocation; nothing is added after it */
 };
 
-/* Size from which the CPU backend writes results with non-temporal stores in these cases. It is far
- * below the backend's usual threshold, so that small cases cover both kinds of stores. */
+/* In these cases the CPU backend uses non-temporal stores for results of at least this many bytes.
+ * The backend's usual threshold is far higher; with this one, small cases cover both kinds of
+ * stores. */
 enum { CASES_STREAM_BYTES = 256 << 10 };
 
 /* Makes the whole table. Case numbers do not change unless the table is edited. */

@@ -30,7 +30,7 @@ static void add_two(struct case_list *list, const int s[4])
         add_types(list, describe_bn(form[i].kind, s[0], s[1], s[2], s[3], true, form[i].with));
 }
 
-/* The last windows are of two sizes, which no kernel needs to have. */
+/* The last window is not square; no kernel needs to support it. */
 static void add_pooled(struct case_list *list)
 {
     static const struct pool_attr window[] = {

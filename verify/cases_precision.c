@@ -192,7 +192,7 @@ static void cases_ends(struct case_list *list)
     }
 }
 
-/* Cases of OP_ROUND, whose input is an fp32 tensor, either with any values or raw. */
+/* Cases of OP_ROUND. The input is an fp32 tensor that does not round, or a raw one. */
 static void cases_round(struct case_list *list)
 {
     static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};

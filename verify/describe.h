@@ -9,7 +9,7 @@
 /* The residual's batch norm in OP_BN_BWD (with DZ) and in OP_CONV_BWD_DATA_BN. */
 #define WITH_BN_OF_Z                                                                               \
     (WITH(Z) | WITH(Z_GAMMA) | WITH(Z_MEAN) | WITH(Z_INVSTD) | WITH(Z_DGAMMA) | WITH(Z_DBETA))
-/* A block's end in OP_CONV_STATS_FWD. */
+/* The end of a residual block, computed within OP_CONV_STATS_FWD. */
 #define WITH_END          (WITH(AFFINE) | WITH(Z) | WITH(APPLIED))
 #define WITH_DATA_BN_OF_Z (WITH_BN_OF_Z | WITH(Z_BETA) | WITH(Z_EQ))
 

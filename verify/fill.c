@@ -79,7 +79,8 @@ static void fill_input(struct rng *r, const struct op_desc *d, enum fill fill, s
         fill_uniform(r, o->p[ROLE_X], n, -1, 1);
     else
         fill_bytes(r, o->p[ROLE_X], n);
-    /* Max pooling gets two neighbouring NaNs, because the last NaN of a window is its maximum. */
+    /* Max pooling gets two neighbouring NaNs, because the operation takes the last NaN of a window
+     * as the maximum. */
     for (int64_t i = 0; fill == FILL_NAN && i <= (d->kind == OP_MAXPOOL_FWD); i++)
         operand_f32(o, ROLE_X)[n / 2 + i] = NAN;
 }

@@ -19,8 +19,8 @@
 
 enum { CONV_SHARES = 4, WORKERS_MAX = OP_KIND_COUNT * CONV_SHARES, GRACE_SECONDS = 3 };
 
-/* One worker's part of the table: part `share`, from 0, of the `every` parts of the cases of
- * `kind`. */
+/* One worker's part of the table. The cases of `kind` are divided into `every` parts; the worker
+ * runs part `share`, counted from 0. */
 struct job {
     struct operations_kind *kind;
     int every, share;

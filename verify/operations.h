@@ -25,7 +25,7 @@ struct operations_config {
     bool json;             /* print one JSON object instead of lines */
     bool verbose;          /* print every kind of operation, not only totals and failures */
     FILE *out;
-    struct bar *bar; /* of the workers; NULL: none */
+    struct bar *bar; /* shows how many workers have ended; NULL: none */
 };
 
 /* Prints the numbers and names of the selected cases. */

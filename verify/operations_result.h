@@ -11,7 +11,7 @@ struct operations_kind {
     bool covered; /* the device's backend has operations of the kind, and they are not fused */
     int cases;    /* number of selected cases; each has one result per form */
     int passed, skipped, failed, findings;
-    int late, crashed; /* numbers of workers: ended by the time limit, ended by a failure */
+    int late, crashed; /* numbers of workers that the time limit ended, and that a failure ended */
     int missing;       /* number of workers without a device, plus 1 if no case could run */
     double seconds;    /* of the slowest worker */
     char skip[OPERATIONS_TEXT_SIZE]; /* why the first skipped case was skipped */

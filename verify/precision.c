@@ -46,8 +46,7 @@ void precision_none(const struct op_desc *d, struct precision_none *none)
 {
     none->desc = *d;
     for (int r = 0; r < ROLE_COUNT; r++) {
-        /* DZ of BN_BWD stays rounded, because BN_BWD computes other outputs from its stored
-         * values. */
+        /* DZ of BN_BWD stays rounded, because BN_BWD computes other outputs from the stored DZ. */
         if (d->kind != OP_BN_BWD || r != ROLE_DZ)
             none->desc.t[r].rounds = DTYPE_F32;
         none->desc.t[r].raw = false;

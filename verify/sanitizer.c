@@ -34,6 +34,7 @@ enum status sanitizer_command(const char *path, const char *tool, struct words *
     TRY(words_add_flag(w, "--error-exitcode", "%d", SANITIZER_FOUND));
     if (strcmp(tool, "memcheck") != 0)
         return STATUS_OK;
-    /* Libraries ask the driver for functions that it may not have; that is not an error. */
+    /* Libraries look up functions that the driver may not have. memcheck would report each failed
+     * look-up as an error. */
     return words_add_all(w, "--report-api-errors", "no", NULL);
 }

@@ -20,8 +20,8 @@ extern const size_t oracles_json_size;
 #define TIMES_FP32_DRIFT 10.0 /* times PyTorch's own fp32 drift, for the gradient norm */
 #define RELATIVE_FP32    1e-3 /* times the fp32 value, if there is no fp64 value */
 
-/* One number as three values: the oracle's, that of PyTorch's fp32 run (NaN: no such run), and the
- * device's. */
+/* One number as the oracle, PyTorch's fp32 run and the device computed it; `fp32` is NaN if there
+ * was no such run. */
 struct triple {
     char name[96];
     double want, fp32, got;

@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Settings of two test suites: of this one, and of the suite in determinism.h. */
+/* Settings of this test suite and of the suite in determinism.h. */
 struct selftest_config {
     const char *oracle;  /* file; NULL: the built-in one */
     const char *devices; /* one: "cpu", "cuda:1" ... */
@@ -39,7 +39,7 @@ struct selftest_config {
     bool json;    /* print one JSON object instead of lines */
     bool verbose; /* after the summary print every case and value, not only what failed */
     FILE *out;
-    struct bar *bar; /* of the cases; NULL: none */
+    struct bar *bar; /* shows how many cases have been run; NULL: none */
 };
 
 /* Runs the cases of the oracle file. STATUS_MISMATCH if a family fails; STATUS_DATA if the file is
