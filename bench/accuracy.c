@@ -95,8 +95,8 @@ static const char *why_of(const struct accuracy_row *row)
     return *row->why ? row->why : "its training did not begin in time";
 }
 
-/* Fails if a result is wrong or missing. If there are results of both kinds, the message names the
- * wrong ones. */
+/* Fails if a result is wrong or missing. If some results are wrong and others are missing, the
+ * message names the wrong ones. */
 static enum status accuracy_verdict(const struct accuracy *a)
 {
     char wrong[128] = "", missing[128] = "";
@@ -218,8 +218,8 @@ static enum status train_rows(struct accuracy *a)
     return STATUS_OK;
 }
 
-/* Runs the trainings and prints. If a training fails, prints the results measured before the
- * failure. */
+/* Runs the trainings and prints their results. If a training fails, prints the results measured
+ * before the failure. */
 static enum status measure_accuracy(struct accuracy *a)
 {
     struct first_failure first = {0};

@@ -1,12 +1,13 @@
 /* Trains at each precision and compares the accuracy with that of recorded CPU runs.
  *
  * The training is the quickstart's: ResNet-18 for 12 epochs on 2000 synthetic JPEG files of 10
- * classes, 500 of them for validation. Each precision is trained in a child process, which falls to
- * a lower rung of the ladder after a failure (train_child.h). The reference is the validation top-1
- * after the last epoch of runs with the same settings and several seeds (accuracy_reference.h). A
- * result is right if it is at most ACCURACY_MARGIN percentage points outside the range of the
- * reference values. The margin allows for sampling: with 500 images and 99 % accuracy, one standard
- * deviation is 0.44 points, so the margin of 1 point is more than two of them. */
+ * classes, 500 of them for validation. Each precision is trained in a child process, which is
+ * repeated with slower settings after a failure (train_child.h). The reference is the validation
+ * top-1 after the last epoch of runs with the same settings and several seeds
+ * (accuracy_reference.h). A result is right if it is at most ACCURACY_MARGIN percentage points
+ * outside the range of the reference values. The margin allows for sampling: one standard deviation
+ * is 0.44 points at an accuracy of 99 % over 500 images, so the margin of 1 point is more than two
+ * of them. */
 #pragma once
 
 #include "bench/accuracy_reference.h"

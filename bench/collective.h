@@ -7,9 +7,9 @@
  * out-of-place broadcast, the root copies from send to recv; after one of the other three, each
  * rank copies its result into the input buffer.
  *
- * In device memory, a sample is measured by the clock of the device, from the moment at which the
- * data is ready on a stream until that stream can use the result. The communicator is the one that
- * training uses. The host generates the input values and checks the results.
+ * If the data is in device memory, a sample is measured by the device's clock. It begins when the
+ * data is ready on a stream, and ends when that stream can use the result. The communicator is the
+ * one that training uses. The host generates the input values and checks the results.
  *
  * Sizes, counts and bandwidths are defined as in nccl-tests (its PERFORMANCE.md and src/). With n
  * ranks, algbw is bytes over seconds. For a kind with parts (allgather, reduce-scatter, alltoall,
@@ -40,10 +40,10 @@ struct collective_config {
     int64_t step;        /* bytes from one size to the next; 0: multiply by `factor` */
     int factor;          /* at least 2 */
     int aggregated;      /* number of operations of a sample, each with buffers of its own; all
-                          * start before the first wait, and the time is the average per
-                          * operation */
-    int gpus;            /* number of GPUs of each process; the index of its first GPU is its local
-                          * rank times this number; 0: the GPUs that options.devices names */
+                          * start before the rank waits for the first of them; the time is the
+                          * average per operation */
+    int gpus;            /* number of GPUs of each process; the first GPU of a process has the index
+                          * `gpus` times the local rank; 0: the GPUs that options.devices names */
     int checks;          /* number of checks of each result, each with new values */
     int ranks;           /* number of threads that act as ranks; 0: the ranks are the processes of
                           * the job, or 2 threads if there is no job */
@@ -62,8 +62,8 @@ struct collective_time {
 };
 
 struct collective_row {
-    int64_t bytes, count; /* as nccl-tests prints them: `bytes` of all ranks' parts together,
-                           * `count` elements of one part */
+    int64_t bytes, count; /* as nccl-tests prints them: `bytes` is the total size of all parts,
+                           * `count` the number of elements of one part */
     struct collective_time place[COLLECTIVE_PLACES];
 };
 
@@ -151,8 +151,9 @@ struct collective_report {
     int rows;
     int failed;               /* number of results with wrong elements */
     int64_t wrong;            /* number of wrong elements */
-    double busbw;             /* sum over all rows, out of place and in place */
-    struct bench_table table; /* for CSV and JSON; as text, the table of nccl-tests is printed */
+    double busbw;             /* sum of busbw over all rows, out of place and in place */
+    struct bench_table table; /* used for CSV and JSON; the text format is the table of
+                               * nccl-tests */
 };
 
 /* Rank 0 calls these functions in this order, collective_report_row once for each row. */

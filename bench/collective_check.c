@@ -23,7 +23,7 @@ double collective_value(int64_t i, int rank, int ranks, int round)
     int most = SUM_MAX / ranks;
     if (most > VALUE_MAX)
         most = VALUE_MAX;
-    if (most < 1) /* 256 ranks: rank 0 adds 0, all others 1 */
+    if (most < 1) /* with 256 ranks, the value is 0 on rank 0 and 1 on all others */
         return rank > 0;
     return mixed(i, rank, round) % (uint32_t)(most + 1);
 }

@@ -75,12 +75,11 @@ enum status collective_devices_open(const struct collective_config *c, struct wo
     if (!d->group.direct && w->size > 1 && d->n > 1 && c->kind != COMM_ALLREDUCE)
         return status_fail(
             STATUS_USAGE,
-            "%s: through host memory, several GPUs in each of %d processes "
-            "support only allreduce, not %s; give each process one GPU, as --devices "
-            "cuda does",
+            "%s: several GPUs in each of %d processes support only allreduce, not %s, if data pass "
+            "through host memory; give each process one GPU, as --devices cuda does",
             d->flag, w->size, comm_kind_str(c->kind));
     TRY(gpu_group_open(&d->group, &nccl, d->n, host, d->device, d->comm));
-    /* If data pass through the host, comm[i] uses host[i], which nothing else may use then. */
+    /* If data pass through the host, comm[i] uses host[i], so nothing else may use host[i]. */
     for (int i = 0; i < d->n; i++)
         d->words[i] = d->group.direct ? host[i] : d->comm[i];
     return STATUS_OK;

@@ -9,8 +9,8 @@
 
 enum { ALIGNMENT = 4096 };
 
-/* One of the operations that start together, out of place or in place. If communicators support
- * only the other of these forms, a turn includes a copy before or after the operation. */
+/* One of the operations that start together, out of place or in place. A turn includes a copy
+ * before or after the operation if communicators support only the other of the two forms. */
 struct collective_turn {
     struct comm_op op;
     void *input; /* this rank's input values; NULL: the rank has no input */
@@ -127,7 +127,7 @@ struct form {
 };
 
 /* Emulates the in-place form of a kind that communicators lack. The input is in recv, the operation
- * writes its result to send, and afterwards the result is copied back to `to` in recv. */
+ * writes its result to send, and afterwards the result is copied to `to`, which is in recv. */
 static void turn_copy_back(struct collective_turn *t, char *send, char *recv, char *to)
 {
     t->op.send = t->input = recv;
@@ -337,7 +337,7 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
                      .comm = comm,
                      .buffers = b,
                      .result_count = collective_result_count(c, count, rank, ranks)};
-    timing.bar = NULL; /* a step of the bar is a size, not a harness_run */
+    timing.bar = NULL; /* the progress bar advances once per size, not once per harness_run */
     *row = (struct collective_row){.count = count};
     row->bytes = count * (int64_t)dtype_size(c->type) * (collective_has_parts(c->kind) ? ranks : 1);
     for (int p = 0; p < COLLECTIVE_PLACES; p++) {

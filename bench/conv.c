@@ -15,7 +15,8 @@
 
 static const char *const pass_name[CONV_PASSES] = {"fwd", "bwd_data", "bwd_weights"};
 
-/* One distinct convolution. count[p] is the number of layers of the network that run its pass p. */
+/* One distinct convolution. count[p] is the number of layers of the network that run pass p of this
+ * convolution. */
 struct shape {
     char layer[NAME_MAX_LEN]; /* the first layer with this shape */
     struct op_desc fwd;
@@ -33,7 +34,7 @@ struct conv_bench {
     int n;
     struct shape *shape;
     double *step_seconds; /* (rounds) */
-    int64_t wrong;        /* in all shapes */
+    int64_t wrong;        /* number of wrong elements of all shapes */
 };
 
 /* Describes the forward convolution of a node. All layouts are ANY, so the library chooses them. */

@@ -3,8 +3,8 @@
  * the library prefers.
  *
  * Some elements of each result are recomputed and compared (conv_pass.h). Convolutions that do not
- * fit into memory are skipped, and so are passes that the device does not support; the report names
- * them and the reason. A rate counts two operations for each product, including products with
+ * fit into memory are skipped. Passes that the device does not support are skipped too. The report
+ * names them and the reason. A rate counts two operations for each product, including products with
  * padding. */
 #pragma once
 
@@ -28,14 +28,15 @@ struct conv_deepbench_pass {
     struct harness_result time;
     double flops;
     int64_t wrong;                    /* number of recomputed elements that are wrong */
-    char why[CONV_DEEPBENCH_WHY_MAX]; /* one line: why this pass was not measured, if the
-                                       * convolution was not skipped; else "" */
+    char why[CONV_DEEPBENCH_WHY_MAX]; /* the reason why this pass was not measured, in one line; ""
+                                       * if it was measured or the whole convolution was skipped */
 };
 
 struct conv_deepbench_row {
     const struct deepbench_conv *conv;
     double mib;                       /* memory that the largest pass and its check need */
-    char why[CONV_DEEPBENCH_WHY_MAX]; /* one line: why no pass was measured; else "" */
+    char why[CONV_DEEPBENCH_WHY_MAX]; /* the reason why no pass was measured, in one line; else
+                                       * "" */
     struct conv_deepbench_pass pass[CONV_PASSES];
 };
 

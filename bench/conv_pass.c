@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Number of elements of a result that are recomputed. There are few, because recomputing one
- * element takes all products of its sum. */
+/* Number of elements of a result that are recomputed. There are few, because each recomputed
+ * element is a sum of many products. */
 enum { CHECKED = 17 };
 
 struct op_desc conv_pass(const struct op_desc *fwd, int pass)
@@ -174,8 +174,8 @@ static double spacing(enum dtype type)
 }
 
 /* Returns the largest allowed error of an element. The three terms are the rounding errors of the
- * operands, of the result, and of the fp32 partial sums. Those of the operands add up like a random
- * walk. */
+ * operands, of the result, and of the fp32 partial sums. The operands' errors are random and add up
+ * in squares, so the first term is a multiple of sqrt(s->squares). */
 static double tolerance(const struct sum *s, const struct tensor_desc *operand)
 {
     enum dtype factor = operand->rounds == DTYPE_TF32 ? DTYPE_TF32 : DTYPE_F32;
@@ -188,7 +188,7 @@ static int64_t count_wrong(const struct op_desc *d, const struct plain *p, enum 
     const struct tensor_desc *operand = &d->t[d->kind == OP_CONV_FWD ? ROLE_X : ROLE_DY];
     int64_t wrong = 0, n = tensor_count(p[result].desc);
     for (int i = 0; i < CHECKED; i++) {
-        int64_t element = (n - 1) * i / (CHECKED - 1); /* includes the first and the last */
+        int64_t element = (n - 1) * i / (CHECKED - 1); /* includes the first and the last element */
         struct sum s = sum_of(d, p, result, element);
         wrong += !(fabs((double)p[result].x[element] - s.value) <= tolerance(&s, operand));
     }

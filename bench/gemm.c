@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The most multiply-adds that the reference computes to check one row of the report. They take some
- * tens of milliseconds. */
+/* The largest number of multiply-adds that the reference computes to check one row of the report.
+ * This many take some tens of milliseconds. */
 #define CHECK_BUDGET ((int64_t)1 << 24)
 
 /* --- as an operation --- */
@@ -98,7 +98,7 @@ static void draw_whole(float *x, int64_t n, uint32_t bits)
     }
 }
 
-/* Returns the i-th of `count` indices that are spread evenly from 0 to of - 1, both included. */
+/* Returns the i-th of `count` indices that are spread evenly over 0 to `of` - 1, both included. */
 static int64_t place(int64_t i, int64_t count, int64_t of)
 {
     return count > 1 ? i * (of - 1) / (count - 1) : 0;
@@ -153,8 +153,8 @@ done:
     return st;
 }
 
-/* Counts the elements of the part that differ from the reference, which is rounded to the type of
- * `c`. */
+/* Counts the elements of the checked part that differ from the reference. The reference is rounded
+ * to the type of `c` first. */
 static int64_t count_wrong(const struct gemm_size *s, const struct matrices *got,
                            const struct gemm_size *part, const struct matrices *want,
                            const struct tensor_desc *c)
@@ -196,8 +196,8 @@ done:
 /* --- measurement --- */
 
 /* Whether the host has memory for the matrices and their copies for the check. Always true for an
- * asynchronous device, which has memory of its own: there, the allocation fails if they do not
- * fit. */
+ * asynchronous device, because it has memory of its own: if the matrices do not fit, the allocation
+ * fails. */
 static bool has_memory(struct device *dev, const struct gemm_size *s)
 {
     double elements = (double)s->m * s->k + (double)s->k * s->n + (double)s->m * s->n;

@@ -93,7 +93,7 @@ struct gemm_config {
     bool deepbench;
     struct gemm_size size; /* used if there is neither .net nor deepbench */
     bool types[DTYPE_COUNT];
-    double max_gflop; /* products with more GFLOP are left out; 0: no limit */
+    double max_gflop; /* products of more GFLOP than this are left out; 0: no limit */
 };
 
 /* The printed report (gemm_report.c). The caller calls gemm_report_begin, then bench_table_row for

@@ -33,8 +33,7 @@ static void input_columns(struct bench_table *t, const void *row)
     const struct input_row *w = row;
     const struct input_report *r = t->context;
     const char *stage = input_stage_str(w->stage);
-    /* For the throughput per core: if there are more threads than cores, divides by the number of
-     * cores. */
+    /* Number of cores in use, to compute the throughput per core: at most one per thread. */
     int cores = w->threads < r->cores ? w->threads : r->cores;
     double passes = w->time.median > 0 ? 1 / w->time.median : 0; /* per second */
     double rate = (double)w->images * passes;
@@ -73,12 +72,12 @@ static void input_print_head(const struct input_report *r, FILE *out)
     if (r->config->device)
         text_print(out, "JPEG engines of %s: %s", r->config->device, decoder_text(r->set));
     if (r->cold)
-        fputs("cold: the page cache is emptied of the files before each pass; what the disk keeps "
-              "is not known\n\n",
+        fputs("cold: the files are dropped from the page cache before each pass, but not from the "
+              "disk's own caches\n\n",
               out);
     else
         fprintf(out,
-                "cold: n/a, as the system keeps %.0f %% of the files in memory when it is asked to "
+                "cold: n/a, because %.0f %% of the files stay in the page cache after a request to "
                 "drop them\n\n",
                 r->cached * 100);
 }
@@ -108,8 +107,8 @@ enum status input_report_print(const struct input_report *r)
 static enum status measure_rows(const struct input_config *c, const struct input_set *set,
                                 struct input_report *r, struct input_row *row)
 {
-    /* Asks the system to drop the files from the page cache. Cold rows are measured only if it
-     * dropped them. */
+    /* Asks the system to drop the files from the page cache. Cold rows are measured only if the
+     * files left the page cache. */
     TRY(input_set_drop(r->set));
     TRY(input_set_cached(r->set, &r->cached));
     r->cold = r->cached <= COLD_SHARE;

@@ -12,9 +12,9 @@
  * A sample is the time of a pass over all images of the set, the same images at every stage. After
  * the samples of a row, the results of one more pass are checked by checksums. The bytes must equal
  * those of the files, read by another function. The pixels must equal those that one thread decodes
- * by sample_read; those of a GPU, which interpolates colours in another way, may differ by a few
- * grey levels in the mean of an image. The images of the loader must come in the order of the
- * epoch, each of them once.
+ * by sample_read; a GPU interpolates colours in another way, so the mean difference over one of its
+ * images may be a few grey levels. The images of the loader must come in the order of the epoch,
+ * each of them once.
  *
  * Cold means not in the page cache: before each pass, the files are synced and dropped from the
  * page cache (posix_fadvise). If the system keeps more than a small share of them, there are no
@@ -56,11 +56,11 @@ struct input_set {
     struct dataset *all;            /* the whole set */
     struct dataset data;            /* the images that are used */
     struct temporary_dir made;      /* the generated folder, if any */
-    struct image_files files;       /* of data */
-    int64_t bytes;                  /* of the files */
+    struct image_files files;       /* files of the images in `data` */
+    int64_t bytes;                  /* total size of the files */
     struct input_image *image;      /* (data.n) */
     struct device *device;          /* the GPU; NULL: none */
-    struct device_decoder *decoder; /* of the GPU; NULL: none */
+    struct device_decoder *decoder; /* the GPU's decoder; NULL: none */
     char no_decoder[512];           /* why there is none */
 };
 

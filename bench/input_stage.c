@@ -15,7 +15,7 @@
 
 enum {
     PREFETCH = 2,
-    GPU_LEVELS = 8, /* grey levels by which an image from a GPU may differ in the mean */
+    GPU_LEVELS = 8, /* largest mean difference, in grey levels, of an image that a GPU decoded */
 };
 
 const char *input_stage_str(enum input_stage stage)
@@ -27,7 +27,7 @@ const char *input_stage_str(enum input_stage stage)
 /* The resources of one thread. */
 struct hand {
     struct sample_reader *reader;
-    uint8_t *pixels; /* of one image */
+    uint8_t *pixels; /* pixels of one image */
 };
 
 struct passes {

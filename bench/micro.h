@@ -8,7 +8,7 @@
 struct micro {
     struct device *dev, *ref_dev; /* the measured device; the reference */
     struct stream *stream, *ref;  /* a stream of each */
-    struct peaks peaks;           /* of `dev`, set by micro_peaks */
+    struct peaks peaks;           /* peaks of `dev`, which micro_peaks sets */
     char about[256];              /* description of `dev` */
 };
 
@@ -16,7 +16,7 @@ struct micro {
 MUST_CHECK enum status micro_open(const char *devices, int threads, struct micro *m);
 void micro_close(struct micro *m); /* accepts a zeroed struct */
 
-/* Reads the peaks from the file `path` (roofline.h). If it is NULL, measures the peaks, each as the
- * best of `rounds` calls. */
+/* Reads the peaks from the file `path` (roofline.h). If `path` is NULL, measures the peaks, each as
+ * the best of `rounds` calls. */
 enum { MICRO_PEAK_ROUNDS = 5 };
 MUST_CHECK enum status micro_peaks(struct micro *m, const char *path, int rounds);

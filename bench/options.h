@@ -12,12 +12,13 @@ struct bench_options {
     int threads;         /* threads of the host; 0: all cores that this process may use */
     enum bench_format format;
     FILE *out;                    /* stream of the table or the record */
-    struct harness_config timing; /* how often a row is timed */
+    struct harness_config timing; /* number of calls, warm-up and time limit for one row */
     bool quiet;                   /* show no progress on stderr */
-    bool timed;                   /* a flag has set a member of `timing` */
+    bool timed;                   /* whether a flag has set a member of `timing` */
     const char *peak;             /* file of peaks (roofline.h); NULL: the benchmark measures them
                                    * first, or does not need them */
-    int max_mib;     /* MiB of the largest array, or of an operation's memory; 0: the default */
+    int max_mib;     /* size in MiB of the largest array or of an operation's memory; 0: the
+                      * default */
     double budget_s; /* time limit, seconds; 0: unlimited */
     const char *dir; /* folder for the record and the runs; NULL: neither is saved */
     /* Settings of a network's training step: */

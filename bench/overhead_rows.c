@@ -169,7 +169,7 @@ enum status overhead_step(const struct harness_config *timing, const struct micr
 {
     const struct bench_options config = {.batch = 1, .image_size = 1};
     struct graph *g = NULL;
-    struct steps s = {.done = 1}; /* noise_step_open runs one */
+    struct steps s = {.done = 1}; /* the step that noise_step_open runs */
     enum status st;
     *row = (struct overhead_row){.name = "step", .valid = true};
     CHECK(draw_graph(&g));

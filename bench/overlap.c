@@ -93,8 +93,8 @@ static enum status round_run(struct overlap *o, int round)
     return STATUS_OK;
 }
 
-/* Checks that all ranks have the same settings and the same layout of weights, which depends on
- * processor and library. */
+/* Checks that all ranks have the same settings and the same layout of weights. The layout depends
+ * on processor and library. */
 static enum status overlap_agree(struct overlap *o)
 {
     char layout[32];

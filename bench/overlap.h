@@ -29,8 +29,9 @@ enum { OVERLAP_SIZES_MAX = 32, OVERLAP_SCHEMA = 1 };
 struct overlap_config {
     struct bench_options options;
     int n_sizes;
-    /* Sizes of a bucket in MiB, as for 'ampscale train --bucket-mb', so the first bucket has at
-     * most 1 MiB. 0: one bucket has all gradients and cannot overlap with the backward pass. */
+    /* Bucket sizes in MiB. As with 'ampscale train --bucket-mb', the first bucket is limited to 1
+     * MiB. 0: one bucket has all gradients, so its reduction cannot overlap with the backward
+     * pass. */
     double bucket_mb[OVERLAP_SIZES_MAX];
     enum comm_via via;   /* transport between the ranks: AUTO, MPI, GLOO or LOCAL */
     enum dtype compress; /* type in which gradients are sent: F32, F16 or BF16 */

@@ -36,7 +36,8 @@ struct overlap {
     struct device *dev;
     struct graph *graph;
     struct network *net;
-    int n;                                         /* variants: 1 + sizes */
+    int n;                                         /* number of variants: 1 + number of bucket
+                                                    * sizes */
     struct variant variant[1 + OVERLAP_SIZES_MAX]; /* [0]: without communication */
     double *samples;                               /* memory of all variants' samples */
 };

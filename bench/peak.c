@@ -12,7 +12,7 @@
 enum {
     COPY_MIB_FIRST = 4,
     COPY_MIB_LAST = 1024,     /* larger than any cache */
-    COPY_MIB_LAST_HOST = 256, /* for a device in host memory */
+    COPY_MIB_LAST_HOST = 256, /* on a device that uses host memory */
     LINEAR_FIRST = 256,
     LINEAR_LAST = 8192,
     CONV_IMAGES_LAST = 256,
@@ -21,8 +21,9 @@ enum {
 static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
 
 /* Measures the time of the fastest of `rounds` calls. STATUS_UNSUPPORTED if the device lacks the
- * operation. If `in_place`, Y uses the memory of X. With a separate Y, a processor would read the
- * memory of Y before it writes it, and this traffic would not be counted. */
+ * operation. If `in_place`, Y uses the memory of X. A processor reads a cache line before it
+ * overwrites the line. With a separate Y, these extra reads would take time and would not be
+ * counted. */
 static enum status best_time(struct stream *s, const struct op_desc *d, bool in_place, int rounds,
                              double *seconds)
 {

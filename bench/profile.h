@@ -1,6 +1,6 @@
-/* A profile has time, DRAM traffic and tensor core use of every kernel of one training step on a
- * GPU, from NVIDIA's profiler `ncu`, with the bytes and FLOPs of the operation that launched the
- * kernel (bench/step.h, roofline.h).
+/* A profile lists every kernel of one training step on a GPU. NVIDIA's profiler `ncu` measures the
+ * kernel's time, DRAM traffic and tensor core use. The bytes and FLOPs are those of the operation
+ * that launched the kernel (bench/step.h, roofline.h).
  *
  * `ncu` runs this program again, as `bench step --profile-one-step`. After a warm-up step, that
  * process executes one step operation by operation, launches an empty kernel as a mark before each
@@ -9,8 +9,8 @@
  * graph as a whole, or its nodes without the order of the marks.
  *
  * ncu runs kernels one at a time, several times each, with empty caches and unchanged clocks
- * (--clock-control none). So the sum of the times is not the time of a normal step, in which
- * kernels may overlap and may read data that the previous kernel left in the L2 cache. */
+ * (--clock-control none). So the sum of the times is not the time of a normal step. In a normal
+ * step, kernels may overlap, and a kernel may find data of the previous one in the L2 cache. */
 #pragma once
 
 #include "bench/options.h"
@@ -50,13 +50,13 @@ struct profile {
     struct profile_row *row; /* (n_rows) by time, the longest first */
     int n_rows;
     struct profile_sum all;
-    bool attributed; /* whether the marks match the operations; if not, operations have no sums, and
-                      * rows have no phase */
+    bool attributed; /* whether the marks match the operations; otherwise the sums of operations and
+                      * the phases of rows are missing */
 };
 
 /* Profiles one training step and prints the profile. Writes the record and ncu's files to o->dir.
- * Fails with STATUS_DATA, and a message of one line that names the cause, if the device is not a
- * GPU, if ncu is not installed or may not read counters, or if the budget is used up. */
+ * Fails with STATUS_DATA if the device is not a GPU, if ncu is missing or may not read counters, or
+ * if the budget is used up. The message names the cause in one line. */
 MUST_CHECK enum status bench_profile(const struct bench_options *o);
 
 /* Adds the sum `more` to `s`, which must have been initialised with {0}. */

@@ -56,7 +56,7 @@ static enum status take_ops(struct profile *p)
     return STATUS_OK;
 }
 
-/* --- kernels of one name --- */
+/* --- kernels with the same name --- */
 
 static void add_row(struct profile *p, const struct ncu_kernel *k, const char *phase)
 {

@@ -14,7 +14,7 @@
 enum { COLUMNS_MAX = 64 };
 
 struct ncu_columns {
-    int n; /* columns of the file; 0 before the header */
+    int n; /* number of columns of the file; 0 until the header is read */
     const char *name[COLUMNS_MAX];
     double unit[COLUMNS_MAX]; /* factor that converts a value to SI units, or a percentage to a
                                * fraction; NaN: unknown unit */
@@ -139,7 +139,7 @@ static enum status take_line(struct ncu_columns *t, char *line, struct ncu_kerne
     for (int i = 0; !*field[0] && i < fields; i++)
         t->unit[i] = unit_of(field[i]);
     if (!*field[0] || field[0][strspn(field[0], "0123456789")] != '\0')
-        return STATUS_OK; /* no kernel: the first field is not a number */
+        return STATUS_OK; /* not a kernel's row, because the first field is not a number */
     if (*n == NCU_KERNELS_MAX)
         return status_fail(STATUS_DATA, "ncu lists more than %d kernels", NCU_KERNELS_MAX);
     TRY(array_reserve(list, *n));

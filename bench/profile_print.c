@@ -115,8 +115,8 @@ void profile_print(const struct profile *p)
     if (p->attributed)
         print_kinds(p);
     else
-        fprintf(o->out, "The kernels are not assigned to operations: ncu lists other marks than "
-                        "the step has operations.\n");
+        fprintf(o->out, "The kernels are not assigned to operations, because the marks that ncu "
+                        "lists do not match the step's operations.\n");
 }
 
 /* --- the record --- */

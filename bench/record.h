@@ -1,5 +1,5 @@
 /* The record of a benchmark: a JSON object with the benchmark, time, host and program version, then
- * the results. Functions of base/json.h print and write it, as JSON_RECORD. */
+ * the results. Functions of base/json.h print and write it in the layout JSON_RECORD. */
 #pragma once
 
 #include "bench/table.h"

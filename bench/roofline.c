@@ -13,9 +13,9 @@ double roofline_bytes(const struct op_desc *d)
 {
     struct op_roles roles = op_roles(d->kind);
     double sum = 0;
-    if (d->kind == OP_ADD_STRIDED) /* reads and writes only as many pixels of Y as X has */
+    if (d->kind == OP_ADD_STRIDED) /* it accesses only as many pixels of Y as X has */
         return 3 * (double)d->t[ROLE_X].bytes;
-    if (d->kind == OP_SGD) /* only a skipped step reads the half-precision copy */
+    if (d->kind == OP_SGD) /* the update reads the half-precision copy only in a skipped step */
         roles.reads &= ~ROLE_SET(WCOPY);
     for (int r = 0; r < ROLE_COUNT; r++) {
         unsigned times = (roles.reads >> r & 1) + (roles.writes >> r & 1);

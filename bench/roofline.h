@@ -1,4 +1,4 @@
-/* The peak rates of a device, and the least time that an operation takes with them.
+/* The peak rates of a device, and the least time that an operation takes at these rates.
  *
  * The roofline model (Williams, Waterman and Patterson, "Roofline: an insightful visual performance
  * model for multicore architectures", CACM 52(4), 2009): an operation that moves `bytes` and
@@ -33,9 +33,9 @@ double roofline_bytes(const struct op_desc *d);
  * operands are rounded to TF32 and `p` has a rate for TF32. */
 enum dtype roofline_type(const struct peaks *p, const struct op_desc *d);
 
-/* Returns the highest rate measured with copies of at least `bytes`. Larger copies are included,
- * because they can be faster only where the start-up time of a call slows smaller copies. If
- * `bytes` exceeds the largest measured copy, returns the rate of that copy. */
+/* Returns the highest rate measured with copies of at least `bytes`. Larger copies are included: if
+ * a larger copy is faster, the start-up time of a call slowed the smaller one. If `bytes` exceeds
+ * the largest measured copy, returns the rate of that copy. */
 double roofline_bandwidth(const struct peaks *p, double bytes);
 
 struct bound {

@@ -82,10 +82,10 @@ static enum status run_marked(struct step_bench *b)
 
 /* --- operations --- */
 
-/* A line of the report: one operation, or the sums over several. */
+/* A line of the report: one operation, or the sums over several operations. */
 struct step_line {
-    struct step_info info; /* of one operation */
-    const char *name;      /* of a sum */
+    struct step_info info; /* used if the line is one operation */
+    const char *name;      /* used if the line is a sum */
     int n;
     double seconds, bytes, flops;
     double bound_s; /* NaN: unknown */
@@ -136,7 +136,7 @@ static void step_columns(struct bench_table *t, const void *line)
     column_text(t, "impl", "implementation", 0, plan->impl);
 }
 
-/* --- the table of sums over the operations of each kind, which only the text report has --- */
+/* --- sums by kind of operation, a table that only the text report has --- */
 
 static void step_kind_columns(struct bench_table *t, const void *line)
 {
@@ -248,7 +248,7 @@ done:
     return st;
 }
 
-/* `st` is a failure of a library. Extends its message by the flag that disables fusion. */
+/* Adds the flag that disables fusion to the message of a failure `st` of a library. */
 static enum status without_fusion(enum status st)
 {
     char why[STATUS_MESSAGE_MAX];

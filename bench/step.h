@@ -12,8 +12,8 @@
  * algorithm of fewer FLOPs (Winograd). */
 MUST_CHECK enum status bench_step(const struct bench_options *o);
 
-/* Prints the fusions that FUSE_AUTO chose for a program, and the times that led to each choice, or
- * keeps them for a record (BENCH_JSON). */
+/* Prints the fusions that FUSE_AUTO chose for a program, and the times that led to each choice.
+ * With BENCH_JSON, keeps them for the record instead. */
 void step_fusions(const struct bench_options *o, const struct program *p, struct bench_table *t);
 
 /* Used in the process that bench profile starts (profile.h). Runs one step, which is not timed,

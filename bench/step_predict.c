@@ -49,7 +49,8 @@ static enum status predict_operation(struct step_prediction *p, int i, struct gp
     return STATUS_OK;
 }
 
-/* The second of two steps: the first leaves in the cache what a step finds there. */
+/* Predicts two steps and keeps the second, because a step in training finds in the cache the data
+ * that the step before it left there. */
 static enum status predict_steps(struct step_prediction *p)
 {
     struct gpu_cache cache = {.n = 0};

@@ -1,20 +1,21 @@
 /* Predicts a training step on a GPU that need not be present.
  *
- * The step is lowered and planned as on a card: by cuDNN's heuristics for the described GPU, with
- * the chains of fused operations that are predicted to be faster. Bytes and kernels are those of
- * the plan (kernels/traffic.h), times those of a model (kernels/gpu_time.h). Nothing is executed or
- * measured. */
+ * The step is lowered and planned as on a real GPU: cuDNN's heuristics choose kernels for the
+ * described GPU, and operations are fused where the prediction is faster. The plan gives the
+ * kernels and their bytes (kernels/traffic.h); a model gives their times (kernels/gpu_time.h).
+ * Nothing is executed or measured. */
 #pragma once
 
 #include "bench/noise_step.h"
 #include "kernels/gpu_time.h"
 
-/* A kernel, or the sums over several. */
+/* A kernel, or the sums over several kernels. */
 struct predicted_kernel {
-    struct step_info info;      /* of one kernel's operation */
-    const char *name;           /* of a sum */
-    struct traffic_kernel what; /* of one kernel */
-    int operations, kernels;    /* counts; 1 kernel, which may be the first of its operation */
+    struct step_info info;      /* operation of the kernel; unused in a sum */
+    const char *name;           /* name of the sum; unused for a kernel */
+    struct traffic_kernel what; /* description of the kernel; unused in a sum */
+    int operations, kernels;    /* for one kernel, `kernels` is 1, and `operations` is 1 if it is
+                                 * the first kernel of its operation, else 0 */
     double read, written;       /* bytes */
     double flops;
     struct gpu_time time;
@@ -33,13 +34,13 @@ struct step_prediction {
 };
 
 /* `gpu` is a name or a file (gpu_description_open). Uses of the options: net, batch, image_size,
- * precision, fuse and emulate. step_prediction_close accepts a zeroed struct, and what failed to
- * open. */
+ * precision, fuse and emulate. step_prediction_close accepts a zeroed struct and a prediction that
+ * failed to open. */
 MUST_CHECK enum status step_prediction_open(const struct bench_options *o, const char *gpu,
                                             struct step_prediction *p);
 void step_prediction_close(struct step_prediction *p);
 
-/* Adds to a sum. */
+/* Adds the numbers of `k` to `sum`. */
 void predicted_kernel_add(struct predicted_kernel *sum, const struct predicted_kernel *k);
 
 /* Bytes that the kernels read and write for each image. */

@@ -26,7 +26,7 @@ static void predict_columns(struct bench_table *t, const void *row)
     column_text(t, "kernel", "kernel", 0, k->what.name);
 }
 
-/* --- sums over the operations of each kind, which only the text report has --- */
+/* --- sums by kind of operation, a table that only the text report has --- */
 
 static void predict_kind_columns(struct bench_table *t, const void *row)
 {
@@ -80,8 +80,8 @@ static void print_sums(const struct step_prediction *p)
     print_kinds(p);
     fprintf(p->options->out,
             "\nPredicted: %d kernels a step, %.1f MB an image (%.1f MB from and to memory), "
-            "%.2f ms a step, %.0f images/s; times the %.3f that published results on H100 GPUs "
-            "reach of this model: %.0f images/s\n",
+            "%.2f ms a step, %.0f images/s; published results on H100 GPUs reach %.3f of the "
+            "throughput that this model predicts, here %.0f images/s\n",
             all->kernels, step_prediction_bytes(p) * 1e-6,
             all->time.dram_bytes / p->options->batch * 1e-6, all->time.seconds * 1e3,
             images_per_s(p), GPU_TIME_REACHED, GPU_TIME_REACHED * images_per_s(p));

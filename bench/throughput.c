@@ -75,7 +75,7 @@ static enum status throughput_check_rows(const struct throughput *t)
                                       t->plan.n_slots, names);
 }
 
-/* Prints the results that exist even if the turns ended early. */
+/* Prints the available results, even if the turns ended early. */
 static enum status measure_throughput(struct throughput *t)
 {
     struct first_failure first = {0};

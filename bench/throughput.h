@@ -35,8 +35,8 @@ struct throughput_combination {
 
 struct throughput_config {
     struct bench_options options; /* .dir: folder of throughput.json and the runs */
-    int steps;                    /* number of steps of a turn; of these, the first ten are warm-up,
-                                   * but at most half of all steps */
+    int steps;                    /* number of steps of a turn; the first ten of them, but at most
+                                   * half of them, are warm-up */
     int n_keys;
     struct throughput_key key[THROUGHPUT_KEYS_MAX];
     int n_combinations; /* 0: none were requested, so a failed run may be repeated on a lower

@@ -175,7 +175,7 @@ static enum status meet(struct peer *p, bool *ready)
 }
 
 /* Returns MEDIAN if the answer is "images_per_s MEDIAN LOW HIGH". Otherwise returns NAN and sets
- * `why` to the reason; for the answer "error WHY", that is WHY. */
+ * `why` to the reason, which is WHY if the answer is "error WHY". */
 static double parse_answer(const char *line, char why[TRAIN_WHY_SIZE])
 {
     static const char rate[] = "images_per_s ", error[] = "error ";

@@ -39,7 +39,8 @@ struct throughput_turn {
 
 struct throughput_plan {
     int n_slots, n_turns;
-    struct throughput_slot *slot; /* (n_slots) sorted by key, then in the order of the table */
+    struct throughput_slot *slot; /* (n_slots) sorted by key; the rows of a key are in the order in
+                                   * which they are printed */
     struct throughput_turn *turn; /* (n_turns) in order of execution */
 };
 

@@ -10,8 +10,9 @@ enum { MORE_STEPS = 8, PHOTO_CLASSES = 10, PHOTO_SIZE_MIN = 48 };
 
 /* --- ampscale --- */
 
-/* JPEG files for row "files". Their side is 375/224 of that of the network input, as in ImageNet.
- * There are enough files for all steps in one epoch, because the loader restarts between epochs. */
+/* JPEG files for row "files". The side of a file's image is 375/224 times the side of the network's
+ * input, as in ImageNet. There are enough files for all steps in one epoch, because the loader
+ * restarts between epochs. */
 static struct train_photos photos_of(const struct throughput_config *c)
 {
     int batch = c->key[0].batch, images = batch * (c->steps + MORE_STEPS);

@@ -10,8 +10,8 @@ struct timed_op {
     void *arg[ROLE_COUNT];
 };
 
-/* Returns `t` with the type that it has in a network whose values are of `type`. For TF32 that is
- * fp32; the elements of an operand are rounded to TF32 when they are read. */
+/* Returns the tensor `t` as it is stored in a network of type `type`. In a TF32 network, the tensor
+ * is fp32, and the elements of an operand are rounded to TF32 when they are read. */
 struct tensor_desc timed_op_typed(struct tensor_desc t, enum dtype type, bool operand);
 
 /* Plans `desc` and fills its float tensors with values in [-1, 1). */

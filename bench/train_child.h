@@ -37,7 +37,7 @@ int64_t time_budget_limit(const struct time_budget *b, int64_t most);
 enum { TRAIN_WHY_SIZE = 400 };
 
 struct train_fall {
-    int rung; /* the one that failed */
+    int rung; /* rung that failed */
     char why[TRAIN_WHY_SIZE];
 };
 
@@ -116,7 +116,8 @@ MUST_CHECK enum status train_child_run(struct train_work *w, const struct words 
 
 /* A synthetic data set of JPEG files, made by `ampscale data synth`. */
 struct train_photos {
-    int classes, train, val; /* images per class */
+    int classes, train, val; /* number of classes; training images and validation images per
+                              * class */
     int size;                /* pixels of a typical side */
 };
 

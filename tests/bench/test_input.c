@@ -160,14 +160,14 @@ static void test_report(void **state)
     (void)state;
     struct input_config c = small();
     char *text = print(c, true);
-    assert_non_null(strstr(text, "emptied of the files before each pass"));
+    assert_non_null(strstr(text, "dropped from the page cache before each pass"));
     assert_non_null(
         strstr(text, "      4 read      cold        400.0      200.0     400.0      8.00     0.000"
                      "   250.000     0.000     3     2.00      2\n"));
     assert_non_null(strstr(text, "      1 decode    memory      400.0      400.0       n/a "));
     free(text);
     text = print(c, false);
-    assert_non_null(strstr(text, "cold: n/a, as the system keeps 75 % of the files"));
+    assert_non_null(strstr(text, "cold: n/a, because 75 % of the files stay"));
     free(text);
     c.options.format = BENCH_CSV;
     text = print(c, true);
