@@ -49,7 +49,7 @@ static const struct setting accept_settings[] = {
      "Run only the checks of this pass of the spec; --resume adds another pass",
      AS_INTEGER(pass, 1, ACCEPT_PASS_MAX)},
     {"budget", 0, "S", NULL,
-     "Seconds for all checks together; a check may use all that the later ones do not need "
+     "Seconds for all checks together; a check may use the time that later checks do not need "
      "(default: no limit)",
      AS_INTEGER(options.budget_s, 1, 10000000)},
     {"peer", 0, "FILE", NULL,
@@ -144,7 +144,8 @@ static enum status run(const struct accept_spec *spec, struct accept_command *a)
     TRY(process_own_file(program, sizeof program));
     if (comm_under_mpi())
         return run_rank(spec, a, program);
-    enum status st = fleet_leave_job(&left); /* the suite starts jobs of its own */
+    enum status st = fleet_leave_job(&left); /* leaves this job, because the suite starts jobs of
+                                              * its own */
     words_free(&left);
     TRY(st);
     a->options.program = program;

@@ -125,7 +125,8 @@ static const struct setting collective_settings[] = {
      AS_INTEGER(config.options.timing.most, 1, BENCH_ITERS_MAX)},
     {"warmup", 'w', "N", "5", "Warm-up calls, which are not timed",
      AS_INTEGER(config.options.timing.warmup, 0, BENCH_ITERS_MAX), .aliases = {"warmup_iters"}},
-    {"agg-iters", 'm', "N", "1", "Operations of a call, which start together; times are of one",
+    {"agg-iters", 'm', "N", "1",
+     "Operations that start together in a call; times are per operation",
      AS_INTEGER(config.aggregated, 1, COLLECTIVE_AGGREGATED_MAX), .aliases = {"agg_iters"}},
     {"check", 'c', "N", "1", "Checks of each result; 0: none",
      AS_INTEGER(config.checks, 0, CHECKS_MAX)},
@@ -143,10 +144,10 @@ static const struct setting collective_settings[] = {
      "process (default: the host's memory)",
      AS_TEXT(config.options.devices)},
     {"ngpus", 'g', "N", NULL,
-     "GPUs that act as ranks in each process, from its local rank times N on, as nccl-tests has "
-     "them",
+     "Number N of GPUs that act as ranks in each process; the index of the first is N times the "
+     "local rank, as in nccl-tests",
      AS_INTEGER(config.gpus, 1, DEVICES_MAX)},
-    {"nthreads", 't', "1", NULL, "1: accepted because scripts of nccl-tests give it",
+    {"nthreads", 't', "1", NULL, "Must be 1; accepted because scripts for nccl-tests pass it",
      TAKEN_BY(take_nthreads), SETTING_AT(nthreads)},
     {"comm", 0, COMM_VIA_WORDS, "auto",
      "nccl: NCCL, between GPUs; host: host memory; mpi, gloo: that library; local: connections to "

@@ -10,7 +10,7 @@ struct step_command {
     const char *predict; /* a described GPU; NULL: none */
 };
 
-/* Those of kernels/gpus. */
+/* The GPUs that kernels/gpus describes. */
 #define PREDICT_GPUS "a10|a100|b200|h200|l40|rtx5090|t4|v100"
 
 #define SETTINGS_OF struct step_command

@@ -120,7 +120,7 @@ static const struct setting output_settings[] = {
      AS_TEXT(output)},
     {0},
 };
-/* For a command in which -o has another meaning. */
+/* The same flag without its letter, for a command in which -o has another meaning. */
 static const struct setting output_settings_long[] = {
     {"output", 0, "FILE", NULL, "Write the results to FILE instead of standard output",
      AS_TEXT(output)},

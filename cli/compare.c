@@ -79,12 +79,12 @@ static const struct setting compare_settings[] = {
      "every metric; may be given several times",
      TAKEN_BY(take_metric)},
     {"pair", 0, "auto|never|always", "auto",
-     "Compare pairs of runs that were neighbours in time: auto: if the runs of both sides took "
-     "turns; never; always: refuse other runs",
+     "Whether to compare pairs of runs that were neighbours in time; auto: if the runs of both "
+     "sides took turns; always: fail if they did not",
      AS_CHOICE(config.pairing)},
     {"history", 0, "DIR", NULL,
      "Compare with the last accepted runs of this history that have the same configuration and "
-     "hardware, instead of BASE; the new runs do not count",
+     "hardware, instead of BASE; new runs that it already has are left out",
      AS_TEXT(history)},
     {"last", 0, "N", "30", "Number of runs to take from the history",
      AS_INTEGER(last, COMPARE_LEAST_REPEATS, 1000)},

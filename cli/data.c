@@ -83,7 +83,8 @@ static enum status scan(void *config)
     if (!c->dir)
         return status_fail(STATUS_USAGE, "nothing to scan: give the folder of a data set");
     TRY(scan_folder(c->dir, c->workers ? c->workers : host_cores(), &bar, c->json, stdout, &sound));
-    return sound ? STATUS_OK : status_fail(STATUS_DATA, "%s", ""); /* the report says it all */
+    return sound ? STATUS_OK : status_fail(STATUS_DATA, "%s", ""); /* scan_folder has already
+                                                                    * printed the reason */
 }
 
 static const struct cli_command data_scan = {

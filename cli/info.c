@@ -184,9 +184,10 @@ static enum status info(void *config)
 const struct cli_command cmd_info = {
     .name = "info",
     .summary = "show the build, the devices, the networks",
-    .doc = "Shows the build, its libraries and the devices found; or the layers of a network, or "
-           "their types.\vParameters are the trained ones. FLOPs are those of one image's forward "
-           "pass in convolutions and linear layers; a multiply-add counts as two.",
+    .doc =
+        "Shows the build, its libraries and the devices found; or the layers of a network, or "
+        "their types.\vOnly trained parameters are counted. FLOPs are those of one image's forward "
+        "pass in convolutions and linear layers; a multiply-add counts as two.",
     .part = {{info_settings}},
     .prints = true,
     .config = &(struct info_config){0},

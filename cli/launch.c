@@ -61,12 +61,12 @@ static const struct setting launch_settings[] = {
     {"nproc-per-node", 0, "N", NULL, "Ranks of each node, in place of --nproc",
      AS_INTEGER(config.node_ranks, 1, HOST_SLOTS_MAX)},
     {"nnodes", 0, "N|MIN:MAX", NULL,
-     "Number of nodes that run this command line, each with its --node-rank, without MPI; MIN is "
-     "--min-nodes",
+     "Without MPI: number of nodes that run this command line, each with its own --node-rank; MIN "
+     "sets --min-nodes",
      TAKEN_BY(take_nodes), SETTING_AT(config)},
     {"min-nodes", 0, "N", NULL,
-     "Without MPI: start on N nodes or more if others do not join, at another world size (default: "
-     "all nodes)",
+     "Without MPI: if nodes do not join, start with at least N of them and a smaller world size "
+     "(default: all nodes)",
      AS_INTEGER(config.min_nodes, 1, HOST_SLOTS_MAX)},
     {"join-timeout", 0, "S", "60",
      "Without MPI, with --restarts or --min-nodes: seconds that nodes have to join at each start",
@@ -104,7 +104,8 @@ static const struct setting launch_settings[] = {
     {"grace", 0, "S", "30",
      "Seconds between the signal that asks ranks to stop and the one that kills them",
      AS_INTEGER(config.grace, 0, 86400)},
-    {"start-timeout", 0, "S", "120", "On this host: seconds until all ranks must run; 0: no limit",
+    {"start-timeout", 0, "S", "120",
+     "On this host: seconds that all ranks have to start; 0: no limit",
      AS_INTEGER(config.start_timeout, 0, 86400)},
     {"restarts", 0, "N", "0", "Restart a failed job up to N times, from the run's checkpoint",
      AS_INTEGER(config.restarts, 0, 1000), .aliases = {"max-restarts"}},
@@ -280,7 +281,7 @@ static int run_launch(const struct cli_command *c, int argc, char **argv)
     static char np[] = "--np";
     struct arguments *a = c->config;
     int exit_code = 0;
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) /* horovodrun's, one dash */
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) /* horovodrun's -np has one dash */
         argv[i] = strcmp(argv[i], "-np") == 0 ? np : argv[i];
     if (cli_read(c, argc, argv, &exit_code)) {
         enum status st = run(a, &exit_code);

@@ -139,7 +139,7 @@ done:
     return st;
 }
 
-/* Loads the published series that has the name `which`. If that is NULL, the file must have only
+/* Loads the published series that has the name `which`. If `which` is NULL, the file must have only
  * one series. */
 static enum status load_published(const char *path, const char *which, struct source *out)
 {
@@ -154,7 +154,7 @@ static enum status load_published(const char *path, const char *which, struct so
     return st;
 }
 
-/* Loads the series of a study that has the number `which`, counted from 1. If that is NULL, the
+/* Loads the series of a study that has the number `which`, counted from 1. If `which` is NULL, the
  * study must have only one series. */
 static enum status load_analysis(const char *path, const char *which, struct source *out)
 {

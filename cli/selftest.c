@@ -1,5 +1,5 @@
-/* ampscale selftest: checks that this installation computes the results of PyTorch, that repeats
- * have the same bits, and that each operation has the results of the reference. */
+/* ampscale selftest: compares this installation's results with PyTorch's, repeats with each other
+ * bit by bit, and operations with the reference. */
 #include "verify/selftest.h"
 #include "cli/cli.h"
 #include "verify/determinism.h"

@@ -38,12 +38,13 @@ static const struct setting study_settings[] = {
     {"dry-run", 0, NULL, NULL, "Print the command of each run, in order, and run nothing",
      AS_SWITCH(dry_run)},
     {"only", 0, "REGEX", NULL,
-     "Run only those whose CELL/rREPEAT matches this extended regular expression", AS_TEXT(only)},
+     "Run only the runs whose CELL/rREPEAT matches this extended regular expression",
+     AS_TEXT(only)},
     {"hosts", 0, "HOST:N,...", NULL,
      "Hosts that run the study, with the number of GPUs (or ranks) of each (default: this machine, "
      "or the hosts of the batch system)",
      TAKEN_BY(take_study_hosts), SETTING_AT(hosts)},
-    {"retry", 0, NULL, NULL, "Repeat a run that fails once, and runs that failed earlier",
+    {"retry", 0, NULL, NULL, "Try each run up to twice, and repeat runs that failed earlier",
      AS_SWITCH(retry)},
     {"analyse", 0, NULL, NULL, "Run nothing; analyse the runs in the folder", AS_SWITCH(analyse)},
     {"no-report", 0, NULL, NULL, "Write no figures, RESULTS.md or RESULTS.html",
@@ -209,7 +210,7 @@ const struct cli_command cmd_study = {
            "study as JSON; the presets quick (two CPU cores, minutes) and hal (ResNet-50 on 1 to "
            "64 GPUs) are built in. Complete runs in DIR are not repeated.\vExit status: 5 if data, "
            "hosts or devices "
-           "are missing, before the first run, or if results of some cells are missing afterwards.",
+           "are missing before the first run, or if results of some cells are missing afterwards.",
     .part = {{study_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .config = &(struct arguments){0},
     .work = study};
