@@ -163,7 +163,7 @@ done:
 
 /* ---- reading ---- */
 
-/* Reads a number, an element of a list or a member of an object. null reads as NAN. */
+/* Reads a number, which is an element of a list or a member of an object. null reads as NAN. */
 static enum status real_parse(const json_t *value, const char *name, double *out)
 {
     *out = json_is_null(value) ? NAN : json_number_value(value);

@@ -32,7 +32,7 @@ struct follow {
     bool open[ROWS_FILES];
     struct sight info, summary, outcome, file[ROWS_FILES];
     uint64_t heard_ns;   /* when a new record was last read */
-    double quiet_before; /* at the time heard_ns: seconds since the last record was written */
+    double quiet_before; /* seconds from the last record's writing to the time heard_ns */
 };
 
 static enum status look(const struct follow *f, const char *file, struct sight *out)
@@ -82,8 +82,8 @@ static enum status begin(struct follow *f)
     return STATUS_OK;
 }
 
-/* Reads file i, which has `size` bytes, from the end of the line that was read last to the end of
- * the file. */
+/* Reads the rest of file i, which has `size` bytes. The rest begins after the last line that was
+ * read. */
 static enum status read_on(struct follow *f, int i, int64_t size)
 {
     struct rows *rows = &f->rows[i];

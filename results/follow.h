@@ -26,8 +26,9 @@ MUST_CHECK enum status follow_poll(struct follow *f);
  * follow_close. */
 const struct run *follow_run(const struct follow *f);
 
-/* Returns the seconds since the last new record. The time of a record of the first reading is the
- * time of its file; the time of a later record is taken from this process's clock. */
+/* Returns the seconds since the last new record. The time of a record that the first call of
+ * follow_poll read is the modification time of its file. The time of a later record is that of its
+ * reading, by this process's clock. */
 double follow_quiet(const struct follow *f);
 
 void follow_close(struct follow *f); /* NULL is fine */

@@ -1,9 +1,9 @@
 /* Nodes, and the numbers measured on each: SuperBench's results-summary.jsonl.
  *
- * A line is a flat object for one node: its name under "node", a number for each metric under
- * "{benchmark}/[{run}/]{metric}[:rank]" (SuperBench's user manual, "Benchmark results"). null
- * means that a metric was not measured. "hardware", which SuperBench ignores, may name the node's
- * hardware: nodes of different hardware are not compared. */
+ * A line is a flat object for one node. The node's name has the key "node". A metric's number has
+ * the key "{benchmark}/[{run}/]{metric}[:rank]" (SuperBench's user manual, "Benchmark results");
+ * null means that the metric was not measured. "hardware", which SuperBench ignores, may name the
+ * node's hardware: nodes of different hardware are not compared. */
 #pragma once
 
 #include "base/status.h"
@@ -53,6 +53,6 @@ const struct node_value *node_find(const struct node_row *node, const char *metr
 
 void nodes_free(struct nodes *nodes); /* zeroed: no effect */
 
-/* Writes a line for each member of `nodes`, {name: {"node": name, ...}}: the object of that node.
+/* Writes one line for each member {name: {"node": name, ...}} of `nodes`: the object of that node.
  * The file is written atomically. */
 MUST_CHECK enum status nodes_write(const json_t *nodes, const char *path);

@@ -5,8 +5,8 @@
  *   far steps  steps whose computing (copy, forward, backward, optimizer) took more than
  *              NOISE_FAR times the median. Waiting for data or for other ranks does not count,
  *              since the run itself causes it. Equal work takes equal time, within a few percent.
- *              More than NOISE_FAR_SHARE of the steps would move the percentiles 5 and 95 that are
- *              recorded.
+ *              The bound is NOISE_FAR_SHARE: a larger share of far steps changes the recorded
+ *              percentiles 5 and 95.
  *   steal      the share of the host's processor time that the hypervisor gave to other guests. The
  *              bound is NOISE_STEAL, a third of the loss of throughput that `compare` accepts.
  *   others     the share of the host's processor time that other processes used. The bound is

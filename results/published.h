@@ -44,7 +44,7 @@ struct published {
 };
 
 /* Reads a file. STATUS_DATA, with file and line, if its content has another form. The caller frees
- * with published_free, which does nothing for a zeroed struct. */
+ * *out with published_free, which does nothing for a zeroed struct. */
 MUST_CHECK enum status published_load(const char *path, struct published *out);
 void published_free(struct published *p);
 

@@ -40,10 +40,10 @@ static double column(const struct rank_record *r, size_t offset)
 struct rank_sum {
     double steps, images, total_s;
     double part[RANK_PARTS];
-    double median_s;   /* for each epoch, the number of steps times the median time of a step; NAN
-                        * if a record has no median */
+    double median_s;   /* sum over the epochs of the number of steps times the median time of a
+                        * step; NAN if a record has no median */
     double variance_s; /* variance of median_s */
-    double part_median_s[RANK_OWN_PARTS]; /* the same as median_s, for each part */
+    double part_median_s[RANK_OWN_PARTS]; /* the same sum as median_s, for each part */
 };
 
 /* The records of one epoch. */

@@ -63,8 +63,8 @@ struct ranks {
 
 #define RANKS_BEHIND 0.10
 
-/* Evaluates the records of a run's ranks. STATUS_DATA for times out of range. The caller frees with
- * ranks_free; `run` stays in use until then. */
+/* Evaluates the records of a run's ranks. STATUS_DATA for times out of range. The caller frees
+ * *ranks with ranks_free, and must not free `run` before that. */
 MUST_CHECK enum status ranks_of(const struct run *run, struct ranks *ranks);
 void ranks_free(struct ranks *ranks);
 

@@ -106,5 +106,5 @@ MUST_CHECK enum status record_finish(struct record *record, const json_t *summar
 /* Writes the outcome of an attempt that ends with failure `st`; ignores a failure to write it. */
 void record_fail(struct record *record, enum status st, const char *message);
 
-/* Writes pending records and frees. NULL: no effect. */
+/* Writes pending records, and closes and frees the record. NULL: no effect. */
 MUST_CHECK enum status record_close(struct record *record);

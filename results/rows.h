@@ -3,7 +3,8 @@
 
 #include "results/run.h"
 
-/* A growing array of records of one kind, kept ascending by an int64_t key inside them. */
+/* A growing array of records of one kind, in ascending order of a key. The key is an int64_t member
+ * of the record. */
 struct rows {
     const char *file; /* name of the file in the run's folder */
     const char *name; /* name of the key in resume events */
@@ -32,7 +33,8 @@ void rows_keep(struct rows *r, int64_t keep);
 /* Sets the run's arrays of records to the rows read so far. */
 void rows_show(const struct rows rows[ROWS_FILES], struct run *run);
 
-/* Loads a run with its documents and its name, without records. The caller frees with run_free. */
+/* Loads a run with its documents and its name, without records. The caller frees *run with
+ * run_free. */
 MUST_CHECK enum status run_begin(const char *dir, struct run **run);
 
 /* Reloads summary.json and outcome.json; the run's member is NULL for a missing file. */

@@ -134,7 +134,8 @@ void rows_begin(struct rows rows[ROWS_FILES])
         [ROWS_EPOCHS] = ROWS("epochs.jsonl", "epoch", epoch, epoch, epoch,
                              offsetof(struct epoch_record, elapsed)),
         [ROWS_RANKS] = ROWS("ranks.jsonl", "epoch", rank, epoch, rank, 0),
-        /* Samples stay valid when a run resumes from an earlier step: this file has no events. */
+        /* Samples stay valid when a run resumes from an earlier step, so this file has no resume
+         * events. */
         [ROWS_TELEMETRY] = ROWS("telemetry.jsonl", "sample", telemetry, sample, device,
                                 offsetof(struct telemetry_record, elapsed)),
     };

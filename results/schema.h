@@ -11,8 +11,8 @@
  * A column has the name of its struct member; the writer and the reader use the same table. Numbers
  * keep nine significant digits, enough for a float. A double that is not finite is written as null,
  * except a sensor's, whose column is left out. A line with an "event" key is not a record:
- * {"event": "resume", "step": 400, "epoch": 3, ...} means that the run resumed there. Earlier
- * attempts' records from that step and epoch on then no longer count. {"event": "checkpoint",
+ * {"event": "resume", "step": 400, "epoch": 3, ...} means that the run resumed there. Records that
+ * earlier attempts wrote from that step and epoch on no longer count. {"event": "checkpoint",
  * "step": 400} in steps.jsonl means that a checkpoint after that many steps was in the folder. */
 #pragma once
 
@@ -122,7 +122,7 @@ struct rank_record {
 };
 
 /* A sample of a device's sensors while the run trains. A sensor that was not measured is NaN and
- * has no column. A GPU is one device; all processors of a host are one. */
+ * has no column. A GPU is one device; all processors of a host together are one device. */
 struct telemetry_record {
     int64_t attempt;  /* as in struct rank_record; record_telemetry fills it in. No column when 0 */
     int64_t sample;   /* number of the sample over the whole run, from 0; equal for all devices that
@@ -175,8 +175,8 @@ struct field {
     const char *name;
     enum field_type type;
     bool optional; /* left out when 0; a missing column reads as 0 */
-    size_t offset; /* offset of the struct member; in the order of enum field_type, its type is
-                    * int64_t, double, double, char[] or bool */
+    size_t offset; /* offset of the struct member, whose type depends on `type`: int64_t, double,
+                    * double, char[] or bool, in the order of enum field_type */
     double min, max;
     size_t size; /* bytes of a text member */
 };

@@ -74,7 +74,8 @@ void junit_add(struct junit *j, const struct junit_case *c)
     put_properties(out, c);
     if (tag[v]) {
         fprintf(out, "      <%s", tag[v]);
-        if (v != VERDICT_SKIP) /* JUnit's schema allows no type on "skipped" */
+        if (v != VERDICT_SKIP) /* JUnit's schema allows no attribute `type` in the element
+                                * "skipped" */
             attribute(out, "type", c->type ? c->type : verdict_str(v));
         attribute(out, "message", c->message);
         fputs("/>\n", out);

@@ -1,13 +1,13 @@
 # Writes ${OUT}, a header that names the version and the commit of the source tree ${SOURCE}. Run at
 # every build; the file is touched only when one of them has changed.
 #
-# VERSION holds the number of the release that is made or was made from this tree:
+# The file VERSION holds the number of the tree's release, such as 0.1.0. The version is
 #
-#   0.1.0                   at its tag, v0.1.0, with nothing changed; and outside git, in a tarball
+#   0.1.0                   at the release's tag v0.1.0 if no file has changed, and in a tarball
 #   0.1.0+5.g1a2b3c4d5e6f   five commits after the tag
 #   0.1.0-dev+g1a2b3c4d5e6f before the tag
 #
-# ".dirty" follows where files differ from the commit.
+# followed by ".dirty" if files differ from the commit.
 function(ask out)
   execute_process(COMMAND git --no-optional-locks -C ${SOURCE} ${ARGN} OUTPUT_VARIABLE answer
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
