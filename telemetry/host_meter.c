@@ -1,10 +1,10 @@
 /* The host's processors, from /sys.
  *
- * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver), which are
- * counters in microjoules that wrap around at the value in max_energy_range_uj. They count the
- * energy of all processes. On most systems only root can read them. Temperature: the maximum over
- * the coretemp, k10temp and zenpower devices; the first sensor of each device measures a package.
- * Clock: the mean over the processors that cpufreq knows. */
+ * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver). Each is a
+ * counter in microjoules, which wraps around at the value in max_energy_range_uj. The counters
+ * count the energy of all processes. On most systems only root can read them. Temperature: the
+ * maximum over the coretemp, k10temp and zenpower devices; the first sensor of each device measures
+ * a package. Clock: the mean over the processors that cpufreq knows. */
 #include "telemetry/meter.h"
 
 #include "base/array.h"
@@ -66,7 +66,8 @@ static void each(struct host_meter *m, const char *dir, const char *prefix, cons
     closedir(d);
 }
 
-/* The path of file `name` in the folder of `path`. False if it would be too long. */
+/* Sets `out` to the path of file `name` in the folder of `path`. Returns false if the path would be
+ * too long. */
 static bool sibling(const char *path, const char *name, char out[4096])
 {
     int folder = (int)(strrchr(path, '/') - path);
@@ -137,8 +138,8 @@ static double clock_mhz(struct host_meter *m)
     return mean.n ? mean.sum / mean.n : NAN;
 }
 
-/* The package's joules since the meter was opened. A counter that decreased has wrapped around
- * once, and not more often, because a wrap takes at least a minute. */
+/* Returns the joules of the package since the meter was opened. A counter that decreased has
+ * wrapped around exactly once, because a wrap takes at least a minute. */
 static double package_joules(struct package *p)
 {
     double now = read_number(p->path);

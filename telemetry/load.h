@@ -1,7 +1,6 @@
 /* The kernel's counters of a host's load: load average and processor time (/proc/loadavg,
- * /proc/stat), and this process's own (getrusage). Only those processors are counted that the
- * process may use, because work on the others, such as that of another container, hardly disturbs
- * it. */
+ * /proc/stat), and this process's own (getrusage). Only the processors that this process may use
+ * are counted. Work on other processors, for example of another container, hardly disturbs it. */
 #pragma once
 
 #include "results/noise.h"
@@ -18,7 +17,8 @@ struct load_meter {
 struct load {
     double wall_s;        /* a clock that only moves forward */
     double average;       /* load average over a minute */
-    double all_s, busy_s; /* total time of the processors; their time in processes and the kernel */
+    double all_s, busy_s; /* total time of the processors; the part of it spent in processes and the
+                           * kernel */
     double steal_s;       /* time in which other guests ran on the processors */
     double own_s;         /* processor time of this process and its finished children */
     double preempted;     /* involuntary context switches of this process */
@@ -30,6 +30,6 @@ void load_open(struct load_meter *m, const char *proc, const cpu_set_t *cpus);
 
 struct load load_read(const struct load_meter *m);
 
-/* What happened between two readings. `alone`: no other process of the job was on this host; else
- * `others` is NaN, since those processes would count as others. */
+/* What happened between two readings. `alone`: no other process of the job was on this host. If it
+ * is false, `others` is NaN, because the job's other processes would count as others. */
 struct host_noise load_between(const struct load *begin, const struct load *end, bool alone);

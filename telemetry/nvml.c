@@ -116,9 +116,9 @@ static const char *error_text(const struct nvml *n, int code)
     return text ? text : "unknown error";
 }
 
-/* The PCI address of CUDA device `index`. NVML's numbers differ from CUDA's, since
+/* Finds the PCI address of CUDA device `index`. NVML's numbers differ from CUDA's, since
  * CUDA_VISIBLE_DEVICES may hide and reorder devices. Calls the driver library, which a process that
- * computes on a GPU has already loaded and initialised. False if the library is missing. */
+ * computes on a GPU has already loaded and initialised. Returns false if the library is missing. */
 static bool cuda_bus(int index, char bus[32])
 {
     int (*init)(unsigned), (*get)(int *, int), (*bus_id)(char *, int, int);
