@@ -21,7 +21,7 @@ def die(code, text):
 
 
 class Peers:
-    def __init__(self, program, scratch, threads, quick, limit, minutes=15):
+    def __init__(self, program, scratch, threads, quick, limit, minutes=60):
         self.program, self.scratch = program, scratch
         self.threads, self.quick, self.limit, self.die = threads, quick, limit, die
         self.deadline = time.monotonic() + 60 * minutes
