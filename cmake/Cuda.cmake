@@ -66,8 +66,8 @@ if(AMPSCALE_CUDNN)
     list(TRANSFORM generations APPEND -real OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
     list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest}-virtual)
   endif()
-  # check_language() asks whether it works, unless CMAKE_CUDA_COMPILER is set: then it is taken as it
-  # is, and one that does not work ends the configuration.
+  # check_language() tests whether the compiler works, unless CMAKE_CUDA_COMPILER is set: that
+  # one is taken as it is, and ends the configuration if it does not work.
   if(NOT CMAKE_CUDA_COMPILER)
     unset(CMAKE_CUDA_COMPILER CACHE) # what did not work before may have been mended
     set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE}) # the one whose libraries will be linked
