@@ -41,8 +41,8 @@ function settle(reg, base) {
         }
 }
 
-# Sets most_bytes and most_wide: in flight at the same time somewhere in instructions [from, to].
-# Past a jump that is always taken, nothing is known to be.
+# Sets most_bytes and most_wide, the most bytes and the most 16-byte loads that are in flight at the
+# same time in instructions [from, to]. After a jump that is always taken, none counts as in flight.
 function scan(from, to, i, text) {
     most_bytes = most_wide = bytes = wide = 0
     split("", flying)
