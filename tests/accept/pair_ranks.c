@@ -12,7 +12,7 @@
 
 enum { RANKS_MAX = 16, DELAY_NS = 400000000 };
 
-/* The ranks of another communicator, of which two have a slow link between them. */
+/* A communicator around `inner`, in which the link between two ranks is slow. */
 struct slow {
     struct comm base;
     struct comm *inner;

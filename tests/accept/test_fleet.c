@@ -106,7 +106,8 @@ static void test_warnings(void **state)
     fleet_free(&fleet);
 }
 
-/* Half of a fleet is slow: the median lies in between, and nobody would be far from it. */
+/* Half of a fleet is slow: the median lies between the two groups, so that no node would be far
+ * from it. */
 static void test_two_groups(void **state)
 {
     (void)state;

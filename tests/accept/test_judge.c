@@ -277,7 +277,7 @@ static void test_round_trip(void **state)
     assert_string_equal(back.check[1].metric[1].text[0], "text");
     accept_report_free(&back);
     json_decref(read);
-    /* Bytes that are not what they were. */
+    /* Damaged reports are refused or parsed, without a crash. */
     size_t size = strlen(text);
     for (uint64_t i = 0; i < 400; i++) {
         struct rng g = rng_at(2, RNG_TEST, i, 0);

@@ -1,4 +1,4 @@
-/* Who meets whom, and what is made of it. */
+/* The plan of meetings between suspect and good ranks, and the findings made of their results. */
 #include "accept/pair.h"
 
 #include <math.h>
@@ -172,7 +172,7 @@ static void test_verdicts(void **state)
     end(&s, PAIR_UNKNOWN, "not everything", 5);
 }
 
-/* Of two nodes nobody knows how fast they should be with each other. */
+/* With only two nodes there is no other meeting that shows how fast theirs should be. */
 static void test_two_nodes(void **state)
 {
     (void)state;

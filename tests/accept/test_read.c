@@ -94,7 +94,7 @@ static void test_dumb(void **state)
     accept_result_free(&r);
 }
 
-/* Sensors of one device say nothing of another. */
+/* If only one of two devices has sensor data, the run has no sensor metrics. */
 static void test_few(void **state)
 {
     make_run(*state, 1, false, 0.5);

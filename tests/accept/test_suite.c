@@ -352,8 +352,8 @@ static enum status burn_two(const struct rig *rig, const char *kind, double hour
     return st;
 }
 
-/* All devices burn at the same time, each in a folder of its own, and the end of one is not that of
- * the other, which continues for as long as all would have. */
+/* All devices burn at the same time, each in its own folder. If one ends early, the other continues
+ * for its full time. */
 static void test_together(void **state)
 {
     struct rig *rig = *state;
@@ -374,7 +374,7 @@ static void test_together(void **state)
     }
 }
 
-/* Who asks for an end asks all of them, and nothing is said to have been measured. */
+/* An interrupt ends the checks of all devices, and no result is written. */
 static void test_together_interrupted(void **state)
 {
     struct rig *rig = *state;

@@ -30,7 +30,7 @@ enum {
     LIMIT_S = 120,
     CODES = 6,
     PATHS_MAX = 4096,
-    GROWTH = 4096, /* bytes that a damaged file has more at the most */
+    GROWTH = 4096, /* bytes by which damage lengthens a file at most */
     SAID_MAX = 1 << 16,
 };
 

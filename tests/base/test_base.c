@@ -220,8 +220,8 @@ static void test_sweep(void **state)
     atomic_file_sweep(dir); /* which is no more */
 }
 
-/* What others that were killed have left of a file goes when it is written again; what somebody
- * writes, and what belongs to another file, stays. */
+/* Writing a file removes the temporary files that killed processes left of it. Temporary files that
+ * a process is writing, and those of other files, stay. */
 static void test_left_over(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void test_left_over(void **state)
     assert_false(path_exists(left));
     assert_true(path_exists(f.temp));
     int held = open(f.temp, O_RDWR);
-    assert_int_equal(flock(held, LOCK_EX | LOCK_NB), -1); /* another would leave it alone */
+    assert_int_equal(flock(held, LOCK_EX | LOCK_NB), -1); /* locked: others keep it */
     close(held);
     assert_int_equal(atomic_file_commit(&f), STATUS_OK);
     close(writer);
@@ -272,8 +272,8 @@ static void test_hostile_message(void **state)
     assert_string_equal(status_message(), "again: '?[2J\xc3\xa4': cannot open 'a?]0;x??b???c'");
 }
 
-/* A link that lies where a temporary might be leads nothing astray, and two temporaries of one file
- * bear different names. */
+/* A symbolic link at the name of a temporary file is not followed, and two temporary files of one
+ * file have different names. */
 static void test_links(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void test_links(void **state)
     assert_int_equal(dir_remove(dir), STATUS_OK);
 }
 
-/* Only ENOENT and ENOTDIR mean that nothing is there. */
+/* Only ENOENT and ENOTDIR mean that the path does not exist. */
 static void test_looking(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static void test_looking(void **state)
     assert_int_equal(dir_remove(dir), STATUS_OK);
 }
 
-/* Folders that nobody holds go when one of their kind is made. */
+/* Making a temporary folder removes unlocked ones of the same kind. */
 static void test_temporary_dir(void **state)
 {
     (void)state;
