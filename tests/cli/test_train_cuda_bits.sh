@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Ways of computing a step on a GPU that change no bit, on the fake GPU (tests/kernels/cuda/fake): kernels
+# that are launched early, and weight gradients that stay in half precision.
+. "$(dirname "$0")/common.sh" "$@"
+
+need_fake_gpu
+
+# Four steps. Under sanitizers two, of an eighth of the pixels.
+steps=4 net=(--image-size 32 -b 8)
+if sanitized; then
+    steps=2 net=(--image-size 16 -b 4 --lr 0.01)
+fi
+
+# losses ARGS...: trains; the loss of each step, a line.
+losses() {
+    expect 0 train --dummy -a resnet8 "${net[@]}" --classes 10 --steps "$steps" -p 1 --threads 1 "$@" >&2
+    grep -oE 'Loss [0-9.e+-]+' "$scratch/out" | cut -d' ' -f2
+}
+
+# Early launches change no bit. Every kernel of a captured step is launched early, on GPUs that can; the
+# fake's kernels cannot touch device memory before they wait. A capture that fails as a run tries them
+# leaves it with its graphs.
+early_launches() { # ARGS...: launches, early ones outside of captures and inside, and of all inside
+    rm -f "$scratch/count"
+    AMPSCALE_FAKE_COUNT=$scratch/count losses --precision O1 --fuse all --wgrad-stream on "$@" >"$scratch/got"
+    awk '$1 == "cudaLaunchDependent" { out += $2; in_ += $3 } $1 == "cudaLaunchKernel" { all += $3 }
+        END { print out + 0, in_ + 0, all + 0 }' "$scratch/count"
+}
+read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl off --out "$scratch/late")"
+((outside + inside == 0 && all > 0)) || fail "--pdl off: $outside and $inside early launches of $all"
+cp "$scratch/got" "$scratch/late.losses"
+read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl on --out "$scratch/early")"
+((outside > 0 && inside > 0 && inside == all)) || fail "--pdl on: $outside and $inside early launches, $all captured"
+cmp "$scratch/got" "$scratch/late.losses" || fail "--pdl on: losses of other bits"
+grep -q '"pdl": true' "$scratch/early/run.json" || fail "--pdl on is not in the record"
+grep -q '"pdl": false' "$scratch/late/run.json" || fail "--pdl off is not in the record"
+read -r outside inside all <<<"$(early_launches --devices cuda:2 --pdl on)"
+((outside + inside == 0)) || fail "a GPU without early launches has $outside and $inside of them"
+for machine in old-code driver-12.2; do
+    export AMPSCALE_FAKE_GPU=$machine
+    read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl on)"
+    ((outside + inside == 0)) || fail "$machine: $outside and $inside early launches"
+    unset AMPSCALE_FAKE_GPU
+done
+AMPSCALE_FAKE_FAIL=cudaLaunchDependent@capture:3 expect 0 train --dummy -a resnet8 --image-size 8 -b 2 \
+    --classes 10 --steps 32 -p 99 --threads 1 --devices cuda:0 --wgrad-stream off --out "$scratch/tried"
+grep -q '"pdl": false' "$scratch/tried/run.json" || fail "early launches that failed are in use"
+grep -q '"rung": "auto"' "$scratch/tried/summary.json" || fail "early launches that failed cost the graphs"
+
+# Gradients in half precision, which are in no checkpoint: a run that skipped a step and one that was
+# resumed after it have the bits of one that was not interrupted.
+narrow=(train --dummy -a resnet8 "${net[@]}" --classes 10 -p 1 --threads 1 --devices cuda:0 --precision O1
+    --inject-overflow 1)
+expect 0 "${narrow[@]}" --steps 4 --out "$scratch/whole"
+expect 0 "${narrow[@]}" --steps 2 --out "$scratch/halves"
+expect 0 "${narrow[@]}" --steps 4 --resume auto --out "$scratch/halves"
+for name in whole halves; do
+    grep '"state_bits"' "$scratch/$name/summary.json" >"$scratch/$name.bits" || fail "$name: no bits of its state"
+done
+cmp -s "$scratch/whole.bits" "$scratch/halves.bits" || fail "a resumed run at O1 has other bits"
+grep -q '"skipped": 1$' "$scratch/whole/summary.json" || fail "no step was skipped"
+finish
