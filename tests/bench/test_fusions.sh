@@ -41,7 +41,7 @@ assert all(f["taken"] == (f["fused_s"] * 1.02 < f["parts_s"]) for f in fusions),
 assert fusions == again["fusions"], "the second run chose by other times"
 ops = [[op["op"] for op in r["steps"]] for r in (auto, again)]
 assert ops[0] == ops[1], "the second run has other operations"
-sums = sum(f["taken"] for f in fusions if f["form"] in ("stats", "apply"))
+sums = sum(f["taken"] for f in fusions if f["form"] in ("stats", "apply", "output"))
 assert sums == ops[0].count("conv_stats_fwd"), (sums, ops[0])
 CHECK
 
