@@ -294,6 +294,12 @@ enum status atomic_file_sync(struct atomic_file *f)
     return write_out(f, true);
 }
 
+void atomic_file_begin_sync(struct atomic_file *f)
+{
+    if (fflush(f->stream) == 0)
+        (void)sync_file_range(fileno(f->stream), 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 static enum status put_in_place(struct atomic_file *f, bool durable)
 {
     TRY(write_out(f, durable));

@@ -71,6 +71,10 @@ MUST_CHECK enum status atomic_file_commit(struct atomic_file *f);
  * that fails, it removes the temporary file. */
 MUST_CHECK enum status atomic_file_sync(struct atomic_file *f);
 
+/* Lets the kernel begin to write the bytes so far to disk, so that atomic_file_sync waits less at
+ * the end of a large file. Ignores errors: atomic_file_sync reports them. */
+void atomic_file_begin_sync(struct atomic_file *f);
+
 /* Commits without fsync, for a file that is soon replaced again. A power failure may destroy the
  * file. */
 MUST_CHECK enum status atomic_file_publish(struct atomic_file *f);

@@ -3,10 +3,16 @@
 #include "base/file.h"
 #include "model/safetensors_format.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    WRITE_PART = 256 * 1024,      /* bytes; a core's cache holds them */
+    SYNC_PART = 16 * 1024 * 1024, /* bytes between two calls of atomic_file_begin_sync */
+};
 
 /* A file being written. `order` lists the entries in the file's order. */
 struct writing {
@@ -108,15 +114,27 @@ done:
     return st;
 }
 
-/* Computes the checksum, and writes its digits over the zeros in the header. */
-static void header_seal(struct writing *w)
+/* Writes the tensors and returns the file's checksum. Each part is summed just before it is
+ * written, so that a core's cache holds it for both. */
+static uint32_t data_write(const struct writing *w, struct atomic_file *f)
 {
     uint32_t crc = safetensors_crc_header(w->header, w->header_length);
-    for (size_t i = 0; i < w->n_entries; i++)
-        crc = safetensors_crc_data(crc, w->entry[w->order[i]].data, w->bytes[w->order[i]]);
-    char digits[SAFETENSORS_CRC_DIGITS + 1];
-    snprintf(digits, sizeof digits, "%08" PRIx32, crc);
-    memcpy(safetensors_crc_digits(w->header, w->header_length), digits, SAFETENSORS_CRC_DIGITS);
+    size_t since = 0; /* bytes since the last atomic_file_begin_sync */
+    for (size_t i = 0; i < w->n_entries; i++) {
+        const unsigned char *data = w->entry[w->order[i]].data;
+        size_t left = w->bytes[w->order[i]];
+        for (size_t part; left > 0; data += part, left -= part) {
+            part = left < WRITE_PART ? left : WRITE_PART;
+            crc = safetensors_crc_data(crc, data, part);
+            fwrite(data, 1, part, f->stream); /* atomic_file_sync reports errors of the stream */
+            since += part;
+            if (since >= SYNC_PART) {
+                atomic_file_begin_sync(f);
+                since = 0;
+            }
+        }
+    }
+    return crc;
 }
 
 static enum status file_write(const struct writing *w, const char *path, struct atomic_file *f)
@@ -124,11 +142,18 @@ static enum status file_write(const struct writing *w, const char *path, struct 
     TRY(atomic_file_open(f, path));
     unsigned char prefix[SAFETENSORS_PREFIX];
     safetensors_prefix_put(prefix, w->header_length);
-    fwrite(prefix, 1, sizeof prefix, f->stream); /* atomic_file_sync reports errors of the stream */
+    fwrite(prefix, 1, sizeof prefix, f->stream);
     fwrite(w->header, 1, w->header_length, f->stream);
-    for (size_t i = 0; i < w->n_entries; i++)
-        if (w->bytes[w->order[i]] > 0)
-            fwrite(w->entry[w->order[i]].data, 1, w->bytes[w->order[i]], f->stream);
+    uint32_t crc = data_write(w, f);
+    char digits[SAFETENSORS_CRC_DIGITS + 1];
+    snprintf(digits, sizeof digits, "%08" PRIx32, crc);
+    ptrdiff_t at = safetensors_crc_digits(w->header, w->header_length) - w->header;
+    if (fseeko(f->stream, SAFETENSORS_PREFIX + at, SEEK_SET) != 0) {
+        enum status st = status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
+        atomic_file_abandon(f);
+        return st;
+    }
+    fwrite(digits, 1, SAFETENSORS_CRC_DIGITS, f->stream);
     return atomic_file_sync(f);
 }
 
@@ -141,7 +166,6 @@ enum status safetensors_prepare(const char *path, const struct safetensors_entry
     *f = (struct atomic_file){0};
     CHECK(order_entries(&w));
     CHECK(header_build(&w, pair, n_pairs));
-    header_seal(&w);
     CHECK(file_write(&w, path, f));
 done:
     free(w.order);

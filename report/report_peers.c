@@ -130,7 +130,8 @@ void section_peer_accuracy(struct writer *w, const char *name, const json_t *rec
         w,
         "%s: %.0f images for training and %.0f for validation; %s. The same recipe on every side: "
         "%s at %.0f px, %.0f images a step, %.0f epochs, learning rate %g (%s; epochs of "
-        "warm-up: %g), momentum %g, weight decay %g, RandomResizedCrop and a flip. Validation top-1 "
+        "warm-up: %g), momentum %g, weight decay %g, RandomResizedCrop and a flip. Validation "
+        "top-1 "
         "after the last epoch, with 95 %% intervals by Student's and Welch's t. A side is "
         "equivalent "
         "to %s if two one-sided tests, each at 5 %%, find the difference of means within %g "
