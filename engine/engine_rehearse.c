@@ -10,10 +10,8 @@
  * then launched. */
 enum { REHEARSALS = 2 };
 
-/* Steps of each kind, in turns, by which WAY_AUTO chooses, and the part of a step's time that a way
- * must save. */
-enum { ROUNDS = 5 };
-static const double MARGIN = 0.01;
+enum { ROUNDS = 5 };               /* timed steps with a way, and as many without */
+static const double MARGIN = 0.01; /* share of a step's time that a way must save to be chosen */
 
 static enum status rehearse_step(struct engine *e, enum program_use use, const struct batch *b)
 {

@@ -106,9 +106,8 @@ struct step_info {
 
 /* The decision of FUSE_AUTO on a chain of operations that the device could fuse. */
 struct fusion {
-    const char *form;    /* "stats", "apply", "shortcut", "join", "output", "strided", "pool" or
-                          * "mask"
-                          * (model/lower.h) */
+    const char *form; /* "stats", "apply", "shortcut", "join", "output", "strided", "pool" or "mask"
+                       * (model/lower.h) */
     const char *layer;   /* the convolution ("stats", "strided") or the batch norm */
     double fused, parts; /* seconds of the whole chain, fused and as parts; 0: not timed */
     bool taken;          /* the chain is fused, because that is faster than the parts by more than 2

@@ -121,13 +121,10 @@ static const struct peer_sides {
     {"memory", "'bench memory'", "STREAM's loops in a program of their own"},
     {"conv", "'bench conv'", "oneDNN called directly in its fastest way"},
     {"gemm", "'bench gemm'", "oneDNN called directly in its fastest way"},
-    {"step", "Training steps of ampscale",
-     "training steps of PyTorch, eager or torch.compile, whichever is faster, with channels-last "
-     "memory that is reused in every step"},
 };
 
-/* Writes the section of a benchmark that runs in turns with a library, program or framework that
- * does the same work. */
+/* Writes the section of a benchmark that runs in turns with a library or program that does the same
+ * work. */
 static void peers(struct writer *w, const char *name, const json_t *record)
 {
     const char *bench = json_text_at(record, "bench"), *peer = json_text_at(record, "peer");
@@ -147,10 +144,7 @@ static void peers(struct writer *w, const char *name, const json_t *record)
         json_number_at(record, "rounds"), json_number_at(record, "threads"),
         json_number_at(record, "limit"),
         json_is_true(json_object_get(record, "passed")) ? "no row does" : "some rows do");
-    if (strcmp(bench, "step") == 0)
-        writer_code(w, "scripts/peers --only resnet50-fp32,resnet50-bf16,resnet18-fp32");
-    else
-        write_command(w, "tests/peers/bench_peers.py ", bench, " build/release");
+    write_command(w, "tests/peers/bench_peers.py ", bench, " build/release");
     section_rows(w, record, "rows");
 }
 

@@ -74,7 +74,7 @@ static const struct setting *row_of(const char *flag)
 static void takes(struct things *t, const char *flag, const char *text)
 {
     if (setting_take(row_of(flag), text, t) != STATUS_OK)
-        fail_msg("--%s '%s': %s", flag, text, status_message());
+        fail_msg("--%s '%s': %s", flag, text ? text : "", status_message());
 }
 
 static void refuses(const char *flag, const char *text, const char *message)

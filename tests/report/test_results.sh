@@ -156,16 +156,16 @@ mkdir -p ruin/bad && echo '{' >ruin/bad/run.json
 expect 5 report --no-figures ruin -o ruin.md
 grep -qx '## Skipped records' ruin.md || fail "a report of a damaged run alone: $(cat ruin.md err)"
 
-# Steps in turns with a framework's; a bench that there are no words for.
+# A benchmark in turns with a library, and one that the report does not know.
 mkdir -p peers/here
-cat >peers/here/peers-step.json <<'END'
-{"kind": "peers", "schema": 1, "bench": "step", "device": "a processor", "peer": "PyTorch 9", "threads": 2, "rounds": 6,
- "limit": 1.02, "passed": true, "rows": [{"row": "resnet50 fp32", "ours ms": 1.5, "ratio": 0.75, "theirs": "eager"}]}
+cat >peers/here/peers-gemm.json <<'END'
+{"kind": "peers", "schema": 1, "bench": "gemm", "device": "a processor", "peer": "oneDNN 9", "threads": 2, "rounds": 6,
+ "limit": 1.02, "passed": true, "rows": [{"row": "1024", "ours ms": 1.5, "ratio": 0.75, "ran": "brgemm"}]}
 END
 echo '{"kind": "peers", "bench": "else", "rows": []}' >peers/here/peers-else.json
 expect 0 report --no-figures peers -o peers.md
-for words in '^Training steps of ampscale and training steps of PyTorch, .* (PyTorch 9), in turns: medians of 6 rounds' \
-    '^| resnet50 fp32 | 1.5000 | 0.7500 | eager |$' '^else and the reference program, in turns'; do
+for words in "^'bench gemm' and oneDNN called directly in its fastest way (oneDNN 9), in turns: medians of 6 rounds" \
+    '^| 1024 | 1.5000 | 0.7500 | brgemm |$' '^else and the reference program, in turns'; do
     grep -q -- "$words" peers.md || fail "the report of peers lacks '$words': $(cat peers.md)"
 done
 finish
