@@ -80,15 +80,25 @@ const char *safetensors_metadata(const struct safetensors *f, const char *key);
 /* Whether the file has a checksum, which safetensors_open has checked. */
 bool safetensors_checked(const struct safetensors *f);
 
-/* Writes a file atomically. Its bytes are a function of the arguments: tensors are ordered by
+/* What is written to a file: tensors, and pairs of metadata. */
+struct safetensors_contents {
+    const struct safetensors_entry *entry;
+    size_t n_entries;
+    const struct safetensors_pair *pair;
+    size_t n_pairs;
+    /* Copies the data of `entry[i]` to `out`; called for entries with bytes whose `data` is NULL.
+     * May be NULL if there are none. A single buffer serves all calls, so that a checkpoint does
+     * not need its size in memory. */
+    enum status (*get)(void *context, size_t i, void *out);
+    void *context;
+};
+
+/* Writes a file atomically. Its bytes are a function of the contents: tensors are ordered by
  * element size, the largest first, and within one size as in the arguments. STATUS_INVALID for a
- * name or key that is given twice, reserved or not UTF-8. */
-MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_entry *entry,
-                                         size_t n_entries, const struct safetensors_pair *pair,
-                                         size_t n_pairs);
+ * name or key that is given twice, reserved or not UTF-8. A failure of `get` is returned. */
+MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_contents *c);
 
 /* Like safetensors_write, but without the rename: all bytes are on disk in a temporary file beside
  * `path`; atomic_file_commit renames it to `path`. */
-MUST_CHECK enum status safetensors_prepare(const char *path, const struct safetensors_entry *entry,
-                                           size_t n_entries, const struct safetensors_pair *pair,
-                                           size_t n_pairs, struct atomic_file *f);
+MUST_CHECK enum status safetensors_prepare(const char *path, const struct safetensors_contents *c,
+                                           struct atomic_file *f);

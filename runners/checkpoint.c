@@ -19,31 +19,61 @@ enum { PAIRS_MAX = 24, PAIR_TEXT = 64 };
 /* Limit of epochs and images: no run reaches it, and sums of such counts cannot overflow. */
 #define COUNT_MAX ((int64_t)1 << 40)
 
-/* Tensors and strings collected for one file. */
+/* What is written to one file. The lists have 3 * the graph's parameters as their length. */
 struct gathered {
+    struct network *net;
+    const struct graph *graph;
     size_t n;
-    struct safetensors_entry *entry; /* (3 * the graph's parameters); `name` has the same length */
+    struct safetensors_entry *entry;
     char (*name)[NAME_MAX_LEN + 32];
+    struct {
+        enum param_value value;
+        int param;
+    } * of;           /* which value of which parameter an entry without data has */
     int64_t bn_steps; /* value of num_batches_tracked for every batch norm */
     size_t n_pairs;
     struct safetensors_pair pair[PAIRS_MAX];
     char text[PAIRS_MAX][PAIR_TEXT];
 };
 
-static enum status gathered_open(struct gathered *a, const struct graph *g)
+static enum status gathered_open(struct gathered *a, struct network *net, const struct graph *g)
 {
-    *a = (struct gathered){0};
+    *a = (struct gathered){.net = net, .graph = g};
     TRY(array_new(&a->entry, 3 * g->n_params));
+    TRY(array_new(&a->of, 3 * g->n_params));
     return array_new(&a->name, 3 * g->n_params);
 }
 
 static void gathered_close(struct gathered *a)
 {
-    for (size_t i = 0; i < a->n; i++)
-        if (a->entry[i].data != &a->bn_steps)
-            free((void *)a->entry[i].data);
     free(a->entry);
+    free(a->of);
     free(a->name);
+}
+
+/* Copies the values of entry `i` to `out`. Refuses values that are not finite: no run could resume
+ * from this checkpoint, and it would replace a good one. */
+static enum status gathered_get(void *context, size_t i, void *out)
+{
+    const struct gathered *a = context;
+    const float *x = out;
+    TRY(network_get(a->net, a->of[i].value, a->of[i].param, out));
+    int64_t n = param_count(&a->graph->param[a->of[i].param]);
+    for (int64_t k = 0; k < n; k++)
+        if (!isfinite(x[k]))
+            return status_fail(STATUS_DIVERGED, "'%s' holds %s", a->name[i],
+                               isnan(x[k]) ? "NaN values" : "infinite values");
+    return STATUS_OK;
+}
+
+static struct safetensors_contents gathered_contents(struct gathered *a)
+{
+    return (struct safetensors_contents){.entry = a->entry,
+                                         .n_entries = a->n,
+                                         .pair = a->pair,
+                                         .n_pairs = a->n_pairs,
+                                         .get = gathered_get,
+                                         .context = a};
 }
 
 PRINTF_LIKE(3, 4)
@@ -57,31 +87,18 @@ static void add_pair(struct gathered *a, const char *key, const char *fmt, ...)
     a->n_pairs++;
 }
 
-static enum status add_value(struct gathered *a, struct network *net, const struct graph *g,
-                             enum param_value v, int i)
+static void add_value(struct gathered *a, enum param_value v, int i)
 {
-    const struct param *p = &g->param[i];
-    float *plain;
-    TRY(array_new(&plain, param_count(p)));
+    const struct param *p = &a->graph->param[i];
     struct safetensors_entry *e = &a->entry[a->n];
     snprintf(a->name[a->n], sizeof a->name[a->n], "%s%s",
              v == VALUE_MOMENTUM ? MOMENTUM_PREFIX : "", p->name);
-    *e = (struct safetensors_entry){.name = a->name[a->n],
-                                    .dtype = SAFETENSORS_F32,
-                                    .ndim = p->ndim,
-                                    .data = plain,
-                                    .bytes = (size_t)param_count(p) * sizeof *plain};
+    *e = (struct safetensors_entry){
+        .name = a->name[a->n], .dtype = SAFETENSORS_F32, .ndim = p->ndim};
     memcpy(e->dim, p->dim, (size_t)p->ndim * sizeof *e->dim);
+    a->of[a->n].value = v;
+    a->of[a->n].param = i;
     a->n++;
-    TRY(network_get(net, v, i, plain));
-    /* Refuses values that are not finite: no run could resume from this checkpoint, and it would
-     * replace a good one. */
-    const float *x = e->data;
-    for (size_t k = 0; k < e->bytes / sizeof *x; k++)
-        if (!isfinite(x[k]))
-            return status_fail(STATUS_DIVERGED, "'%s' holds %s", e->name,
-                               isnan(x[k]) ? "NaN values" : "infinite values");
-    return STATUS_OK;
 }
 
 /* Adds a batch norm's counter of steps. PyTorch's batch norm has this counter, and
@@ -95,18 +112,17 @@ static void add_bn_counter(struct gathered *a, const struct param *mean)
         .name = name, .dtype = SAFETENSORS_I64, .data = &a->bn_steps, .bytes = sizeof a->bn_steps};
 }
 
-static enum status add_weights(struct gathered *a, struct network *net, const struct graph *g,
-                               int64_t steps)
+static void add_weights(struct gathered *a, int64_t steps)
 {
+    const struct graph *g = a->graph;
     a->bn_steps = steps;
     add_pair(a, "format", "pt"); /* PyTorch loaders look for this key */
     add_pair(a, "arch", "%s", g->arch);
     for (int i = 0; i < g->n_params; i++) {
-        TRY(add_value(a, net, g, VALUE_WEIGHT, i));
+        add_value(a, VALUE_WEIGHT, i);
         if (g->param[i].kind == PARAM_BN_MEAN)
             add_bn_counter(a, &g->param[i]);
     }
-    return STATUS_OK;
 }
 
 enum status weights_save(const char *path, struct network *net, const struct graph *g,
@@ -114,9 +130,10 @@ enum status weights_save(const char *path, struct network *net, const struct gra
 {
     enum status st;
     struct gathered a;
-    CHECK(gathered_open(&a, g));
-    CHECK(add_weights(&a, net, g, steps));
-    CHECK(safetensors_write(path, a.entry, a.n, a.pair, a.n_pairs));
+    CHECK(gathered_open(&a, net, g));
+    add_weights(&a, steps);
+    const struct safetensors_contents contents = gathered_contents(&a);
+    CHECK(safetensors_write(path, &contents));
 done:
     gathered_close(&a);
     return st;
@@ -157,13 +174,14 @@ enum status checkpoint_prepare(const char *path, struct network *net, const stru
     enum status st;
     struct gathered a;
     *f = (struct atomic_file){0};
-    CHECK(gathered_open(&a, g));
-    CHECK(add_weights(&a, net, g, state->step));
+    CHECK(gathered_open(&a, net, g));
+    add_weights(&a, state->step);
     for (int i = 0; i < g->n_params; i++)
         if (param_is_trained(&g->param[i]))
-            CHECK(add_value(&a, net, g, VALUE_MOMENTUM, i));
+            add_value(&a, VALUE_MOMENTUM, i);
     add_state(&a, id, state);
-    CHECK(safetensors_prepare(path, a.entry, a.n, a.pair, a.n_pairs, f));
+    const struct safetensors_contents contents = gathered_contents(&a);
+    CHECK(safetensors_prepare(path, &contents, f));
 done:
     gathered_close(&a);
     return st;

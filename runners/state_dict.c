@@ -40,7 +40,9 @@ enum status checkpoint_export_weights(const char *from, const char *to,
     for (size_t i = 0; i < safetensors_count(f); i++)
         if (!is_momentum(safetensors_at(f, i)))
             entry[n++] = *safetensors_at(f, i);
-    CHECK(safetensors_prepare(to, entry, n, pair, sizeof pair / sizeof *pair, &out));
+    const struct safetensors_contents contents = {
+        .entry = entry, .n_entries = n, .pair = pair, .n_pairs = sizeof pair / sizeof *pair};
+    CHECK(safetensors_prepare(to, &contents, &out));
     st = proceed ? proceed() : STATUS_OK;
     if (st == STATUS_OK)
         st = atomic_file_commit(&out);

@@ -70,9 +70,17 @@ enum { N_ENTRIES = sizeof entries / sizeof *entries };
 static const struct safetensors_pair pairs[] = {{"epoch", "7"}, {"note", "grüße"}};
 enum { N_PAIRS = sizeof pairs / sizeof *pairs };
 
+static enum status write_file(const char *path, const struct safetensors_entry *entry,
+                              size_t n_entries, const struct safetensors_pair *pair, size_t n_pairs)
+{
+    return safetensors_write(
+        path, &(struct safetensors_contents){
+                  .entry = entry, .n_entries = n_entries, .pair = pair, .n_pairs = n_pairs});
+}
+
 static void write_sample(const char *path)
 {
-    enum status st = safetensors_write(path, entries, N_ENTRIES, pairs, N_PAIRS);
+    enum status st = write_file(path, entries, N_ENTRIES, pairs, N_PAIRS);
     if (st != STATUS_OK)
         fail_msg("%s", status_message());
 }
@@ -121,7 +129,7 @@ static void test_empty(void **state)
 {
     (void)state;
     struct safetensors *f;
-    assert_int_equal(safetensors_write("empty", NULL, 0, NULL, 0), STATUS_OK);
+    assert_int_equal(write_file("empty", NULL, 0, NULL, 0), STATUS_OK);
     assert_int_equal(safetensors_open("empty", &f), STATUS_OK);
     assert_int_equal(safetensors_count(f), 0);
     assert_null(safetensors_metadata(f, "epoch"));
@@ -144,24 +152,66 @@ static void test_bytes_are_a_function_of_the_arguments(void **state)
     free(b);
 }
 
+static enum status get_entry(void *context, size_t i, void *out)
+{
+    if (i == *(const size_t *)context)
+        return status_fail(STATUS_DIVERGED, "'%s' is not finite", entries[i].name);
+    size_t bytes = safetensors_dtype_size(entries[i].dtype);
+    for (int d = 0; d < entries[i].ndim; d++)
+        bytes *= (size_t)entries[i].dim[d];
+    memcpy(out, entries[i].data, bytes);
+    return STATUS_OK;
+}
+
+/* A file has the same bytes whether its entries have their data or `get` copies them. A failure of
+ * `get` leaves no file. */
+static void test_get(void **state)
+{
+    (void)state;
+    struct safetensors_entry bare[N_ENTRIES];
+    size_t fails = N_ENTRIES, length[2];
+    char *text[2];
+    const struct safetensors_contents c = {.entry = bare,
+                                           .n_entries = N_ENTRIES,
+                                           .pair = pairs,
+                                           .n_pairs = N_PAIRS,
+                                           .get = get_entry,
+                                           .context = &fails};
+    memcpy(bare, entries, sizeof bare);
+    for (size_t i = 0; i < N_ENTRIES; i += 2)
+        bare[i].data = NULL;
+    write_sample("whole");
+    assert_int_equal(safetensors_write("got", &c), STATUS_OK);
+    assert_int_equal(file_read("whole", 1 << 20, &text[0], &length[0]), STATUS_OK);
+    assert_int_equal(file_read("got", 1 << 20, &text[1], &length[1]), STATUS_OK);
+    assert_int_equal(length[0], length[1]);
+    assert_memory_equal(text[0], text[1], length[0]);
+    free(text[0]);
+    free(text[1]);
+    fails = 2;
+    assert_int_equal(safetensors_write("lost", &c), STATUS_DIVERGED);
+    assert_string_equal(status_message(), "'fc.weight' is not finite");
+    assert_false(path_exists("lost"));
+}
+
 static void test_writer_refuses(void **state)
 {
     (void)state;
     struct safetensors_entry two[2] = {entries[0], entries[0]};
-    assert_int_equal(safetensors_write("no", two, 2, NULL, 0), STATUS_INVALID);
+    assert_int_equal(write_file("no", two, 2, NULL, 0), STATUS_INVALID);
     two[1].name = "__metadata__";
-    assert_int_equal(safetensors_write("no", two, 2, NULL, 0), STATUS_INVALID);
+    assert_int_equal(write_file("no", two, 2, NULL, 0), STATUS_INVALID);
     two[1].name = "\xff";
-    assert_int_equal(safetensors_write("no", two, 2, NULL, 0), STATUS_INVALID);
+    assert_int_equal(write_file("no", two, 2, NULL, 0), STATUS_INVALID);
     two[1].name = "big";
     two[1].ndim = 3;
     two[1].dim[0] = two[1].dim[1] = two[1].dim[2] = INT64_C(1) << 40;
-    assert_int_equal(safetensors_write("no", two, 2, NULL, 0), STATUS_INVALID);
+    assert_int_equal(write_file("no", two, 2, NULL, 0), STATUS_INVALID);
     const struct safetensors_pair same[2] = {{"k", "1"}, {"k", "2"}}, taken = {"file_crc32", "0"};
-    assert_int_equal(safetensors_write("no", entries, 1, same, 2), STATUS_INVALID);
-    assert_int_equal(safetensors_write("no", entries, 1, &taken, 1), STATUS_INVALID);
+    assert_int_equal(write_file("no", entries, 1, same, 2), STATUS_INVALID);
+    assert_int_equal(write_file("no", entries, 1, &taken, 1), STATUS_INVALID);
     assert_false(path_exists("no"));
-    assert_int_equal(safetensors_write("absent/no", entries, 1, NULL, 0), STATUS_IO);
+    assert_int_equal(write_file("absent/no", entries, 1, NULL, 0), STATUS_IO);
     assert_non_null(strstr(status_message(), "'absent/no'"));
 }
 
@@ -444,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_bytes_are_a_function_of_the_arguments),
+        cmocka_unit_test(test_get),
         cmocka_unit_test(test_writer_refuses),
         cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(test_plain_header_is_read),

@@ -279,7 +279,8 @@ static void copy_weights(const char *path, const char *prefix, const char *skip)
         entry[kept].name = name[kept];
         kept++;
     }
-    assert_ok(safetensors_write(path, entry, kept, NULL, 0));
+    assert_ok(
+        safetensors_write(path, &(struct safetensors_contents){.entry = entry, .n_entries = kept}));
     free(name);
     free(entry);
     safetensors_close(file);
