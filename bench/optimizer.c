@@ -13,6 +13,7 @@ static enum status find_update(const struct bench_options *o, const struct micro
 {
     struct program_config config = {.batch = 1,
                                     .train = true,
+                                    .half_gradients = true, /* as on one device of one rank */
                                     .emulate = o->emulate,
                                     .momentum = 0.5f,
                                     .weight_decay = 0x1p-10f,

@@ -173,6 +173,10 @@ enum param_value { VALUE_WEIGHT, VALUE_GRADIENT, VALUE_MOMENTUM };
  * NULL, and 0 bytes, for gradients and momentum of a network that does not train. */
 void *network_flat(struct network *net, enum param_value v, size_t *bytes);
 
+/* The flat buffer of the gradients kept in half precision, with an element for each of
+ * network_flat; NULL, and 0 bytes, if there are none. */
+void *network_flat_half_gradients(struct network *net, size_t *bytes);
+
 /* The address and size of value `v` of parameter i (an index of graph->param), in a flat buffer or
  * the running statistics, in the device's layout and the type that it is kept in; NULL and 0 if the
  * parameter has no such value. */

@@ -36,6 +36,12 @@ void *network_flat(struct network *net, enum param_value v, size_t *bytes)
     return flat;
 }
 
+void *network_flat_half_gradients(struct network *net, size_t *bytes)
+{
+    *bytes = net->half_gradients ? network_half_bytes(net) : 0;
+    return net->half_gradients;
+}
+
 void *network_place(struct network *net, enum param_value v, int i, size_t *bytes)
 {
     char *flat = network_flat(net, v, bytes);

@@ -13,9 +13,10 @@
 enum { PIECE = 1 << 16 };
 
 /* The buffers of a network that a step reads or writes. */
-enum buffer { WEIGHTS, GRADIENTS, MOMENTUM, STATISTICS, BUFFERS };
+enum buffer { WEIGHTS, GRADIENTS, HALF_GRADIENTS, MOMENTUM, STATISTICS, BUFFERS };
 
-static const char *const buffer_name[BUFFERS] = {"weight", "gradient", "momentum", "statistics"};
+static const char *const buffer_name[BUFFERS] = {"weight", "gradient", "gradient", "momentum",
+                                                 "statistics"};
 
 struct check {
     const struct determinism_case *c;
@@ -39,7 +40,9 @@ static char *buffer_of(struct network *net, enum buffer b, size_t *bytes)
 {
     static const enum param_value value[] = {
         [WEIGHTS] = VALUE_WEIGHT, [GRADIENTS] = VALUE_GRADIENT, [MOMENTUM] = VALUE_MOMENTUM};
-    return b == STATISTICS ? network_buffers(net, bytes) : network_flat(net, value[b], bytes);
+    return b == STATISTICS       ? network_buffers(net, bytes)
+           : b == HALF_GRADIENTS ? network_flat_half_gradients(net, bytes)
+                                 : network_flat(net, value[b], bytes);
 }
 
 /* ---- opening ---- */
@@ -66,6 +69,7 @@ static enum status open_network(struct check *k, struct device *dev)
                                     .policy = k->policy,
                                     .emulate = c->emulate,
                                     .check_finite = k->policy.scaled,
+                                    .half_gradients = true,
                                     .graphs = dev->backend->capture_begin != NULL,
                                     .momentum = (float)usual.momentum,
                                     .weight_decay = (float)usual.weight_decay};
@@ -80,7 +84,7 @@ static enum status open_network(struct check *k, struct device *dev)
 static enum status open_check(struct check *k, struct device *dev)
 {
     static const enum buffer state[] = {WEIGHTS, MOMENTUM, STATISTICS};
-    static const enum buffer backward[] = {GRADIENTS, STATISTICS};
+    static const enum buffer backward[] = {GRADIENTS, HALF_GRADIENTS, STATISTICS};
     static const enum buffer update[] = {WEIGHTS, MOMENTUM};
     if (k->c->repeats < 2 || k->c->steps < 1 || k->c->batch < 1)
         return status_fail(
@@ -98,7 +102,7 @@ static enum status open_check(struct check *k, struct device *dev)
     for (int i = 0; i < c->batch; i++)
         k->label[i] = (int32_t)rng_below(&rng, (uint32_t)c->classes);
     TRY(host_copies(k, k->state, state, 3));
-    TRY(host_copies(k, k->backward, backward, 2));
+    TRY(host_copies(k, k->backward, backward, 3));
     return host_copies(k, k->update, update, 2);
 }
 
@@ -126,13 +130,13 @@ static const struct param *param_at(struct check *k, enum buffer b, size_t offse
     const char *base = buffer_of(k->net, b, &bytes);
     for (int i = 0; i < k->graph->n_params; i++) {
         const struct param *p = &k->graph->param[i];
-        enum param_value v = b == GRADIENTS  ? VALUE_GRADIENT
-                             : b == MOMENTUM ? VALUE_MOMENTUM
-                                             : VALUE_WEIGHT;
+        enum param_value v = b == GRADIENTS || b == HALF_GRADIENTS ? VALUE_GRADIENT
+                             : b == MOMENTUM                       ? VALUE_MOMENTUM
+                                                                   : VALUE_WEIGHT;
         const char *at = network_place(k->net, v, i, &bytes);
         if (param_is_trained(p) == (b == STATISTICS) || !at)
             continue;
-        size_t begin = (size_t)(at - base);
+        size_t begin = (uintptr_t)at - (uintptr_t)base; /* `at` may be in the other buffer */
         *inside = offset - begin;
         if (offset >= begin && offset < begin + bytes)
             return p;
@@ -254,6 +258,7 @@ static enum status repeat_step(struct check *k)
     TRY(look_at(k, WEIGHTS, k->state[WEIGHTS], false, after_backward)); /* a cause, so first */
     TRY(look_at_loss(k));
     TRY(look_at(k, GRADIENTS, k->backward[GRADIENTS], first, after_backward));
+    TRY(look_at(k, HALF_GRADIENTS, k->backward[HALF_GRADIENTS], first, after_backward));
     TRY(look_at(k, STATISTICS, k->backward[STATISTICS], first, after_backward));
     TRY(program_run(k->program, PHASE_CHECK));
     TRY(program_run(k->program, PHASE_UPDATE));
