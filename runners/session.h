@@ -102,6 +102,13 @@ MUST_CHECK enum status session_fail(struct session *s, enum status st);
  * readers of the record see an incomplete run. */
 MUST_CHECK enum status session_close(struct session *s, enum status st);
 
+#define RUNS_DIR "runs" /* parent of the folders of runs without --out */
+
+/* Chooses the run's folder: --out, or the first free folder of runs/. If an evaluation's --out is
+ * the folder of a run, such as the evaluated run, the evaluation is recorded in a new folder inside
+ * it. */
+MUST_CHECK enum status session_choose_dir(struct session *s);
+
 /* --- The rungs of a run (engine/ladder.h) (session_ladder.c) --- */
 
 /* Chooses the first rung as configured, or with the fusion of the checkpoint from which the run

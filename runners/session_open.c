@@ -169,10 +169,7 @@ static enum status open_engine(struct session *s)
     return engine_open(&e, &s->engine);
 }
 
-/* Chooses the run's folder: --out, or the first free folder of runs/. If an evaluation's --out is
- * the folder of a run, such as the evaluated run, the evaluation is recorded in a new folder inside
- * it. */
-static enum status choose_dir(struct session *s)
+enum status session_choose_dir(struct session *s)
 {
     const struct train_config *c = s->config;
     char prefix[4096];
@@ -181,7 +178,7 @@ static enum status choose_dir(struct session *s)
     if (c->out)
         TRY(path_format(prefix, sizeof prefix, "%s/evaluation", c->out));
     else
-        TRY(path_format(prefix, sizeof prefix, "runs/%s", c->arch));
+        TRY(path_format(prefix, sizeof prefix, RUNS_DIR "/%s", c->arch));
     /* Sets s->dir to the first of PREFIX-001, PREFIX-002, ... that does not exist. */
     for (int i = 1; i < 1000; i++) {
         bool taken;
@@ -269,7 +266,7 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     s->inject = c->inject;
     TRY(inject_settle(&s->inject, s->graph, c->seed, s->world.size));
     if (session_leads(s))
-        TRY(choose_dir(s));
+        TRY(session_choose_dir(s));
     TRY(session_identify(s));
     TRY(open_on_ladder(s));
     s->identity.fuse = ladder_fuse(&s->ladder);

@@ -7,8 +7,11 @@
 #include "model/exchange.h"
 #include "runners/settings.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
+#include <sys/stat.h>
 
 static struct train_setting setting_of(const struct session *s)
 {
@@ -80,6 +83,19 @@ static enum status start_samples(struct session *s)
     return number > 0 ? STATUS_OK : telemetry_start(s->telemetry, rank_samples_take, &s->samples);
 }
 
+/* Makes the folder of a chosen name. If runs that start at the same time have chosen the same name,
+ * the first to make the folder keeps the name, and the others choose again. */
+static enum status claim_dir(struct session *s)
+{
+    TRY(dir_make(s->config->out ? s->config->out : RUNS_DIR));
+    while (mkdir(s->dir, 0777) != 0) {
+        if (errno != EEXIST)
+            return status_fail(STATUS_IO, "cannot make folder '%s': %s", s->dir, strerror(errno));
+        TRY(session_choose_dir(s));
+    }
+    return STATUS_OK;
+}
+
 /* Appends to the record of a resumed run, or creates a new one. The record of --expect is opened
  * first, so that a run that cannot be compared with it leaves no folder. */
 static enum status begin_record(struct session *s, const struct run_info *info)
@@ -89,6 +105,8 @@ static enum status begin_record(struct session *s, const struct run_info *info)
                           &s->expected));
     if (s->config->resume && !s->config->evaluate)
         return record_resume(s->dir, info, s->state.step, s->state.epoch, &s->record);
+    if (!s->config->out || strcmp(s->dir, s->config->out) != 0)
+        TRY(claim_dir(s));
     return record_create(s->dir, info, &s->record);
 }
 

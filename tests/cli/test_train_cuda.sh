@@ -5,6 +5,7 @@
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu
+cd "$scratch" || exit 1
 
 # Four steps. Under sanitizers two, of an eighth of the pixels, whose losses scatter more.
 steps=4 loose=1 net=(--image-size 32 -b 8)

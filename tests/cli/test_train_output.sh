@@ -131,6 +131,15 @@ ended epochs "$scratch/dropped" 1 2
 (cd "$scratch" && "$program" train "${net[@]}" "$data" --steps 1 && "$program" train "${net[@]}" "$data" --steps 1) >"$scratch/out" 2>&1 ||
     fail "without --out: $(tail -n 1 "$scratch/out")"
 [[ -s $scratch/runs/resnet8-001/summary.json && -s $scratch/runs/resnet8-002/summary.json ]] || fail "runs/ holds $(ls "$scratch/runs")"
+# Runs that start at the same time choose different folders.
+(
+    cd "$scratch" && mkdir together && cd together || exit 1
+    for i in 1 2 3; do "$program" train "${net[@]}" "$data" --steps 1 & done
+    wait
+) >"$scratch/out" 2>&1
+for i in 1 2 3; do
+    [[ -s $scratch/together/runs/resnet8-00$i/summary.json ]] || fail "runs together: $(cat "$scratch/out")"
+done
 
 # on_terminal COLUMNS: trains on a terminal as wide as that; what it shows is in $scratch/out.
 on_terminal() {
