@@ -1,4 +1,4 @@
-/* Names in folders, locks on them, files removed. */
+/* Tests names in folders, locks on folders, and the removal of files. */
 #include "../results/scratch.h"
 #include "base/folder.h"
 
@@ -29,7 +29,7 @@ static void test_list(void **state)
     assert_non_null(strstr(status_message(), "cannot open 'no such folder'"));
 }
 
-/* Another process does not get the lock until it is given back. */
+/* Another process does not get the lock until this process releases it. */
 static void test_lock(void **state)
 {
     int own, other, how;

@@ -39,7 +39,7 @@ static float float_of(uint32_t u)
 
 struct format {
     const char *name;
-    int digits;     /* of the significand, the leading one counted */
+    int digits;     /* bits of the significand, including the leading one */
     int least;      /* exponent of the smallest normal number */
     double max;     /* largest finite number */
     bool ties_away; /* else to even */
@@ -77,8 +77,8 @@ static void check_round(const struct format *f, float x)
                  want);
 }
 
-/* The numbers of the format from 0 to infinity are equally far apart as bit patterns: a tie lies in
- * the middle of each two. */
+/* The bit patterns of the numbers from 0 to infinity are consecutive, so that the tie of two
+ * neighbours lies in the middle between them. */
 static void check_every_tie(const struct format *f)
 {
     uint32_t step = f->lost + 1;
@@ -114,7 +114,7 @@ static void check_round_patterns(const struct format *f)
 
 /* --- fp16 --- */
 
-/* What the bits of a half say, by IEEE 754's definition of binary16. */
+/* The value of an fp16 bit pattern, by IEEE 754's definition of binary16. */
 static double half_value(uint16_t h)
 {
     int exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff;
@@ -142,8 +142,8 @@ static void test_every_half(void **state)
     }
 }
 
-/* For neighbours a < b: the tie, and one fp32 value to either side of it. The last pair is the
- * largest half and what would follow it, 65536, which is infinity. */
+/* For neighbours a < b: the tie, and the nearest fp32 value on either side of it. The last pair is
+ * the largest fp16 number and 65536, which rounds to infinity. */
 static void test_every_tie_of_halves(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void test_round_f16(void **state)
 
 /* --- fp16 against others --- */
 
-/* Every number, and every tie with its neighbours, given to a check. */
+/* Passes every number, and every tie with its neighbours, to a check. */
 static void check_half_ties(void (*check)(float))
 {
     for (uint16_t h = 0; h < 0x7c00; h++) {

@@ -1,5 +1,5 @@
-/* Arrays are converted as single values are: all halves, a million patterns, every length of tail.
- */
+/* Arrays are converted like single values: every fp16 number, a million bit patterns, and every
+ * length of the last part of a vector. */
 #include "base/half.h"
 #include "base/half_array.h"
 #include "base/rng.h"
@@ -18,7 +18,7 @@ enum { ALL = 65536, RANDOM = 1000000 };
 static uint16_t narrow[RANDOM];
 static float wide[RANDOM];
 
-/* A NaN may come back with another payload. */
+/* The payload of a NaN may change. */
 static void same_value(float a, float b)
 {
     if (isnan(a) || isnan(b)) {
@@ -47,7 +47,7 @@ static void random_patterns(void **state)
     struct rng r = rng_at(7, 0, 0, 0);
     for (int i = 0; i < RANDOM; i++) {
         uint32_t u = rng_u32(&r);
-        if (i % 2) /* half of them within the range of binary16 */
+        if (i % 2) /* half of them are within the range of fp16 */
             u = (u & 0x8fffffff) | 0x30000000;
         memcpy(&wide[i], &u, sizeof u);
     }

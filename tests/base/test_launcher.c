@@ -1,4 +1,4 @@
-/* Places of ranks, as launchers describe them in the environment. */
+/* Reads the ranks of a job from the environment that each launcher sets. */
 #include "base/launcher.h"
 
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static void test_places(void **state)
         {"RANK=3 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4", {3, 8, 1, 4}},
         {"RANK=1 WORLD_SIZE=2", {1, 2, 0, 0}},
         {"PMIX_RANK=6", {6, 0, 0, 0}},
-        /* srun, with nothing, PMIx or PMI-2 */
+        /* srun without a PMI, with PMIx and with PMI-2 */
         {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_STEP_TASKS_PER_NODE=2",
          {1, 2, 1, 2}},
         {"PMIX_RANK=6 SLURM_PROCID=6 SLURM_STEP_NUM_TASKS=11 SLURM_LOCALID=2 SLURM_NODEID=1 "
@@ -54,14 +54,14 @@ static void test_places(void **state)
         {"PMI_RANK=9 PMI_SIZE=11 SLURM_PROCID=9 SLURM_LOCALID=1 SLURM_NODEID=2 "
          "SLURM_STEP_TASKS_PER_NODE=4(x2),3",
          {9, 11, 1, 3}},
-        /* mpirun within a job of Slurm, and within a pod that counts nodes */
+        /* mpirun in a Slurm job, and in a pod whose environment has the number of nodes */
         {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=0 OMPI_COMM_WORLD_RANK=5 "
          "OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4",
          {5, 8, 1, 4}},
         {"RANK=0 WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=16", {3, 16, 0, 0}},
-        /* srun within such a pod */
+        /* srun in such a pod */
         {"RANK=0 WORLD_SIZE=2 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4", {3, 4, 0, 0}},
-        /* Slurm's lists that contradict the rank, or cannot be read */
+        /* Slurm's list of nodes contradicts the rank, or cannot be read */
         {"PMIX_RANK=1 SLURM_LOCALID=1 SLURM_STEP_TASKS_PER_NODE=2(y3)", {1, 0, 1, 2}},
         {"PMIX_RANK=1 SLURM_LOCALID=3 SLURM_STEP_TASKS_PER_NODE=2", {1, 0, 3, 4}},
         {"PMIX_RANK=1 SLURM_LOCALID=0 SLURM_NODEID=7 SLURM_STEP_TASKS_PER_NODE=2", {1, 0, 0, 1}},

@@ -1,4 +1,4 @@
-/* The word that a mistyped one may stand for. */
+/* Suggestions for a mistyped word. */
 #include "base/nearest.h"
 
 #include <setjmp.h>

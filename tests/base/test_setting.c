@@ -1,4 +1,4 @@
-/* Tables of settings: what a value may be, what is said of one that may not, defaults, records. */
+/* Tables of settings: allowed values, messages for other values, defaults, and records. */
 #include "base/setting.h"
 
 #include <setjmp.h>

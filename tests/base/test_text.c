@@ -1,4 +1,4 @@
-/* Text put together in buffers and in new memory. */
+/* Text composed in buffers and in allocated memory. */
 #include "base/text.h"
 #include "base/text_new.h"
 #include "base/words.h"
@@ -52,7 +52,7 @@ static void test_cut_between_characters(void **state)
         assert_int_equal(text_append(out, size, "\xe2\x82\xac%s", "\xf0\x9f\x8c\x8d"), size == 8);
         assert_string_equal(out, want[size]);
     }
-    char kept[4] = "\xe2\x82"; /* what was there before stays */
+    char kept[4] = "\xe2\x82"; /* the earlier text stays */
     assert_false(text_append(kept, sizeof kept, "%s", "\xc3\xa9"));
     assert_string_equal(kept, "\xe2\x82");
 }

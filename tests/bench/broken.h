@@ -1,4 +1,5 @@
-/* The cpu backend with one kind of operation that computes its last element wrong, or nothing. */
+/* The cpu backend with one kind of operation that computes its last element wrong, or computes
+ * nothing. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -6,13 +7,13 @@
 struct broken {
     struct backend base;
     enum op_kind kind;
-    enum role role; /* whose last element is 1 too large; fp32 */
-    bool idle;      /* instead: it does nothing at all */
+    enum role role; /* kind whose last element is 1 too large; fp32 */
+    bool idle;      /* that kind computes nothing instead */
     /* What it replaces. */
     enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
     enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);
     struct op_record record[2 * OP_KIND_COUNT];
 };
 
-/* Opens such a device; `b` must stay as long as it. */
+/* Opens such a device. `b` must live as long as the device. */
 struct device *broken_open(struct broken *b, enum op_kind kind, enum role role);

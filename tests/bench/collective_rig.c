@@ -1,4 +1,4 @@
-/* Collectives in memory that the host cannot look into. */
+/* Measures collectives in memory that the host cannot access. */
 #include "collective_rig.h"
 
 #include "../comm/async_device.h"

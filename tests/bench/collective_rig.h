@@ -1,4 +1,4 @@
-/* Measuring collectives between devices of tests (comm/async_device.h). */
+/* Measures collectives between test devices (comm/async_device.h). */
 #pragma once
 
 #include "comm/comm.h"
@@ -7,6 +7,6 @@
 typedef enum status collective_rig_open(struct device *const *device, struct comm *const *host,
                                         struct comm **c);
 
-/* Measures and checks every kind of operation, and compares the record with what was asked.
- * `direct`: the communicators take no memory of the host. */
+/* Measures and checks every kind of operation, and compares the record with the arguments.
+ * `direct`: the communicators use no host memory. */
 void collective_rig_run(collective_rig_open *open, bool direct);

@@ -1,8 +1,7 @@
-/* Reads the record of `ampscale bench overlap --json` from standard input and checks that what it
- * says fits together, whatever the times are.
- *
- *     overlap_record SIZES [< record]    how many bucket sizes there must be, ascending, 0 last
- *     overlap_record version             the MPI of this build */
+/* Reads the record of `ampscale bench overlap --json` from standard input, and checks that its
+ * members agree with each other, whatever the times are. Usage: overlap_record SIZES [< record],
+ * where SIZES is the expected number of bucket sizes, which ascend after a last 0; or
+ * overlap_record version, which prints the MPI of this build. */
 #include "comm/comm.h"
 
 #include <jansson.h>
@@ -13,13 +12,13 @@
 
 enum { RANKS = 2 };
 
-/* Numbers are written with nine digits. */
+/* Records have numbers of nine digits. */
 static bool near(double a, double b)
 {
     return fabs(a - b) <= 1e-7 * (fabs(a) + fabs(b)) + 1e-9;
 }
 
-/* 1 - part / all, of differences of numbers up to `busy`. */
+/* The tolerance of 1 - part / all, if both are differences of numbers up to `busy`. */
 static bool near_share(double share, double part, double all, double busy)
 {
     return fabs(share - (1 - part / all)) <= 1e-8 * (1 + busy / all);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# `ampscale bench accuracy`: its training, its verdicts, and the reference that is built in.
+# `ampscale bench accuracy`: its training, its verdicts, and the built-in reference.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
 
-# What is built in is what the records give.
+# The built-in reference has the values of the records.
 expect 0 bench accuracy --print-reference
 cp out built-in
 (cd "$source_dir" && "$program" bench accuracy --print-reference \
@@ -30,7 +30,7 @@ for name in "out", "first/accuracy.json":
 CHECK
 fi
 
-# Compared with runs of the same training: right, and then wrong.
+# Compares right and wrong losses with runs of the same training.
 expect 0 "${quick[@]}" --precisions fp32,O0 --recorded first/runs
 [[ $(grep -cE '^(fp32|O0) .* 1 right ' out) == 2 ]] || fail "compared: $(<out)"
 sed -i -E 's/("val_top1": )[0-9.]+/\1300.0/' first/runs/accuracy-fp32/summary.json
@@ -41,7 +41,7 @@ grep -qE '^O2 .* right' out || fail "right beside wrong: $(<out)"
 sed -i 's/"resnet8"/"resnet18"/' first/runs/accuracy-fp32/run.json
 expect_error 5 "is a run with another network, image size, batch size or number of epochs" "${quick[@]}" --recorded first/runs
 
-# No time, and no device: what is missing is named, and has its reason.
+# Without time or without a device, the output names what is missing and gives the reason.
 expect 5 bench accuracy --precisions fp32,bf16 --threads 1 --budget 2
 grep -qE '^fp32 +n/a .* (not done within 1 s|no time was left)$' out || fail "no time: $(<out)"
 [[ $(<err) == 'ampscale: precisions without a result: fp32, bf16' ]] || fail "stderr: $(<err)"

@@ -1,4 +1,5 @@
-/* Sizes and bandwidths as nccl-tests has them, wrong results seen, and the table's own text. */
+/* Sizes and bandwidths like those of nccl-tests, detection of wrong results, and the text of the
+ * table. */
 #include "bench/collective.h"
 #include "collective_rig.h"
 #include "comm/internal.h"
@@ -12,14 +13,14 @@
 
 #include <cmocka.h>
 
-/* --- a communicator of one rank that does something else than was asked --- */
+/* --- a communicator of one rank that executes another operation than the one requested --- */
 
 enum fault { NONE, FLIPS_LAST, LEAVES_ALONE, SHIFTS };
 
 struct broken {
     struct comm base;
     enum fault fault;
-    int operations; /* of fp32: of measurements, not of the ranks' words */
+    int operations; /* of fp32 so far; messages between ranks have another type */
 };
 
 static enum status broken_start(struct comm *c, struct comm_slot *slot)
@@ -84,7 +85,7 @@ static void test_wrong_is_seen(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         measure_broken(kinds[i], NONE, &row);
         assert_true(row.place[COLLECTIVE_OUT].wrong == 0 && row.place[COLLECTIVE_IN].wrong == 0);
-        measure_broken(kinds[i], FLIPS_LAST, &row); /* one element in each of two checks */
+        measure_broken(kinds[i], FLIPS_LAST, &row); /* one wrong element in each of two checks */
         assert_true(row.place[COLLECTIVE_OUT].wrong == 2 && row.place[COLLECTIVE_IN].wrong == 2);
         measure_broken(kinds[i], LEAVES_ALONE, &row);
         assert_int_equal(row.place[COLLECTIVE_OUT].wrong, 2 * row.count);
@@ -94,7 +95,7 @@ static void test_wrong_is_seen(void **state)
     }
 }
 
-/* All is printed, and then it is a failure with exit code 4. */
+/* The whole table is printed before the command fails with exit code 4. */
 static void test_wrong_fails(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static void test_wrong_fails(void **state)
     assert_string_equal(status_message(), "4 elements of the results of allreduce are wrong");
 }
 
-/* A rank that fails while others continue ends them all, with its own reason. */
+/* A rank that fails ends the other ranks, and its own reason is reported. */
 static void test_failed_rank(void **state)
 {
     (void)state;
@@ -139,7 +140,7 @@ static void test_failed_rank(void **state)
     fclose(c.options.out);
 }
 
-/* What a rank's result has to be depends on who it is, and on the round. */
+/* The expected result depends on the rank and on the round. */
 static void test_expectations(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void test_expectations(void **state)
         collective_fill(DTYPE_F32, all + rank * N, N, rank, RANKS, 1);
     assert_int_equal(collective_wrong(&c, all, N, 1, RANKS, 1), 0);
     assert_true(collective_wrong(&c, all, N, 1, RANKS, 2) > RANKS * N / 2);
-    memcpy(sum, all, N * sizeof *all); /* rank 0's in the place of rank 2's */
+    memcpy(sum, all, N * sizeof *all); /* rank 0's data in the place of rank 2's */
     memcpy(all, all + 2 * N, N * sizeof *all);
     memcpy(all + 2 * N, sum, N * sizeof *all);
     assert_true(collective_wrong(&c, all, N, 1, RANKS, 1) > N);
@@ -171,7 +172,7 @@ static void test_expectations(void **state)
     assert_int_equal(collective_wrong(&c, sum, N, 1, RANKS, 1), 0);
 }
 
-/* Sums stay whole numbers that bfloat16 holds, whoever adds them. */
+/* Sums stay whole numbers that bfloat16 represents, in any order of addition. */
 static void test_sums_are_exact(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void test_sizes(void **state)
     (void)state;
     assert_int_equal(collective_count(COMM_ALLREDUCE, DTYPE_F32, 1024, 3), 256);
     assert_int_equal(collective_count(COMM_BROADCAST, DTYPE_F16, 7, 3), 3);
-    /* Parts are whole numbers of 16 bytes. */
+    /* The size of a part is a multiple of 16 bytes. */
     assert_int_equal(collective_count(COMM_ALLGATHER, DTYPE_F32, 1024, 3), 84);
     assert_int_equal(collective_count(COMM_REDUCE_SCATTER, DTYPE_F64, 1024, 3), 42);
     assert_int_equal(collective_count(COMM_REDUCE_SCATTER, DTYPE_U8, 47, 3), 0);
@@ -279,7 +280,7 @@ static void report(enum bench_format format, int64_t wrong, char **text)
     fclose(out);
 }
 
-/* To the letter: nccl-tests' own lines, with these numbers in them. */
+/* The exact text of nccl-tests' lines with these numbers. */
 static void test_table(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `ampscale bench collective` as nccl-tests' users type it: its names of programs and flags; every kind
-# over every way between ranks, each element checked. The fourth argument prints the version of MPI.
+# `ampscale bench collective` with the program names and flags of nccl-tests. Measures every kind of
+# collective over every transport between ranks, and checks each element. The fourth argument prints
+# the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
@@ -18,7 +19,8 @@ rows_are() {
         END { exit bad || n != rows }' out || fail "$1 with root $3, $2 rows: $(cat out err)"
 }
 
-# busbw_is KIND RANKS FACTOR [FLAGS]: of the bytes that nccl-tests counts.
+# busbw_is KIND RANKS FACTOR [FLAGS]: the bus bandwidth is FACTOR times the algorithm bandwidth, as
+# in nccl-tests.
 busbw_is() {
     local kind=$1 ranks=$2 factor=$3
     expect 0 bench collective "$kind" --ranks "$ranks" -b 48K -e 48K "${quick[@]}" "${@:4}"
@@ -29,7 +31,7 @@ busbw_is() {
     } END { exit bad || NR != 3 }' out || fail "$kind between $ranks: not busbw = $factor algbw of 49152 B: $(<out)"
 }
 
-# Names, as of nccl-tests' programs.
+# The names of nccl-tests' programs.
 for name in all_reduce all_reduce_perf all_gather all_gather_perf reduce_scatter reduce_scatter_perf \
     alltoall_perf broadcast_perf reduce_perf gather_perf scatter_perf sendrecv_perf; do
     kind=${name%_perf}
@@ -40,14 +42,14 @@ done
 expect_error 2 "bench collective 'all_reduce_perf_perf': give allreduce, " bench collective all_reduce_perf_perf
 expect_error 2 "bench collective 'hypercube': give allreduce, " bench collective hypercube
 
-# Factors of nccl-tests for three ranks.
+# The factors of nccl-tests for three ranks.
 busbw_is allreduce 3 1.3333333333
 busbw_is alltoall 3 0.6666666667
 busbw_is gather 3 0.6666666667 -r 1
 busbw_is scatter 3 0.6666666667 -r 2
 busbw_is sendrecv 3 1
 
-# Threads: sizes at which parts are empty, small and larger than a piece; several operations at a time.
+# Threads: sizes with empty parts, sizes below and above a piece, and several operations at a time.
 for kind in "${kinds[@]}"; do
     root=-1
     case $kind in broadcast | reduce | gather | scatter) root=2 ;; esac
@@ -64,7 +66,7 @@ done
 expect 0 bench collective all_reduce -b 1K -e 1K -n 1 --warmup_iters 2 --agg_iters 4
 grep -q ' warmup iters: 2 iters: 1 agg iters: 4 validation: 1 ' out || fail "the heading: $(<out)"
 
-# Flags that are refused, or say what to do.
+# Flags that are refused, and flags whose message names the equivalent.
 expect_error 2 "--nthreads '2': a thread serves each GPU" bench collective allreduce -t 2
 expect_error 2 "--root 2: there are 2 ranks, from 0 to 1" bench collective broadcast -r 2
 expect_error 2 "--root '-1'" bench collective broadcast -r -1
@@ -73,7 +75,7 @@ expect_error 2 "--ngpus '0'" bench collective allreduce -g 0
 expect_error 2 "--ranks, --devices and --ngpus: give one of them" bench collective allreduce -g 2 --ranks 2
 expect_error 2 "cannot reduce bytes" bench collective allreduce -d uint8 -o avg
 
-# Processes without MPI: over rank 0's connections, and over Gloo where it was built.
+# Processes without MPI: over the connections of rank 0 and, if the build has it, over Gloo.
 ways=(local)
 [[ ! -e $(dirname "$program")/ampscale_gloo.so ]] || ways+=(gloo)
 for way in "${ways[@]}"; do

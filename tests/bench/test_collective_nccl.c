@@ -1,4 +1,4 @@
-/* Collectives of GPUs over a fake of NCCL. */
+/* Collectives between GPUs over a fake NCCL. */
 #include "../comm/async_device.h"
 #include "../comm/nccl_fake.h"
 #include "bench/collective.h"
@@ -19,7 +19,7 @@ static struct nccl_port *port;
 static enum status open_nccl(struct device *const *device, struct comm *const *host,
                              struct comm **c)
 {
-    (void)host; /* both devices are of one process, which is alone */
+    (void)host; /* one process has both devices and is the only rank */
     struct comm *alone;
     TRY(comm_open_solo(&alone));
     const struct comm_nccl_config config = {.port = port, .host = alone, .timeout_s = 20};
@@ -36,7 +36,7 @@ static void test_nccl(void **state)
     port->drop(port);
 }
 
-/* Two processes, for which threads stand, with two GPUs each. */
+/* Two processes with two GPUs each; threads stand for the processes. */
 enum { PROCESSES = 2, EACH = 2 };
 
 struct process {

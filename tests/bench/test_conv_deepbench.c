@@ -1,4 +1,4 @@
-/* Convolutions by themselves: shapes, a result that is wrong, what is left out, and the record. */
+/* Single convolutions: shapes, a wrong result, omitted passes, and the record. */
 #include "bench/conv_deepbench.h"
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-/* Sides, filters, borders and strides that differ in the two directions. */
+/* Sizes, kernels, padding and strides that differ between height and width. */
 static const struct deepbench_conv odd[] = {
     {.w = 11, .h = 7, .c = 3, .n = 2, .k = 8, .fw = 5, .fh = 2, .stride_w = 2, .stride_h = 1},
     {.w = 6,
@@ -41,7 +41,7 @@ static struct conv_deepbench_config quick(const char *devices)
         .type = DTYPE_F32};
 }
 
-/* All of them: the sum of their operations, as counted from DeepBench's own file. */
+/* The sum of all their operations, computed from DeepBench's own file. */
 static void test_problems(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void test_values(void **state)
     }
 }
 
-/* One element, the last, and all of them. */
+/* First only the last element is wrong, then all elements are. */
 static void test_wrong_is_seen(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void test_wrong_is_seen(void **state)
         assert_int_equal(timed_op_open(&t, s, &d), STATUS_OK);
         assert_int_equal(timed_op_warm(&t), STATUS_OK);
         const struct tensor_desc *r = &t.plan->desc.t[result[pass]];
-        float *x = t.arg[result[pass]]; /* the reference's memory is the host's */
+        float *x = t.arg[result[pass]]; /* the reference device uses host memory */
         assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
         assert_int_equal(wrong, 0);
         x[r->bytes / sizeof *x - 1] *= 1.001f;
@@ -125,7 +125,7 @@ static void test_wrong_is_seen(void **state)
     device_close(dev);
 }
 
-/* Four channels in two groups to six, with a bias. */
+/* Four input channels in two groups to six output channels, with a bias. */
 static struct op_desc grouped(int pass)
 {
     struct op_desc fwd = {.kind = OP_CONV_FWD,
@@ -153,7 +153,7 @@ static void test_groups_and_bias(void **state)
         assert_int_equal(timed_op_warm(&t), STATUS_OK);
         assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
         assert_int_equal(wrong, 0);
-        if (k / 2 == 2) { /* the bias' gradient has one layout on any device */
+        if (k / 2 == 2) { /* the gradient of a bias has one layout on every device */
             ((float *)t.arg[ROLE_DB])[5] += 1;
             assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
             assert_true(wrong >= 1);
@@ -178,7 +178,8 @@ static char *print(struct conv_deepbench_config c, struct conv_deepbench_row *ro
     return text;
 }
 
-/* 2e9 operations in a millisecond, of a peak of 8e12 a second; one pass was left out. */
+/* 2e9 operations in a millisecond are a quarter of the peak of 8e12 per second; one pass was left
+ * out. */
 static void test_report(void **state)
 {
     (void)state;
@@ -216,7 +217,7 @@ static void test_report(void **state)
     free(text);
 }
 
-/* What is wrong is printed, and then it is a failure. */
+/* The table is printed with its wrong rows before the command fails. */
 static void test_run(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What `--fuse auto` decides by the clock of a device, the fake GPU (tests/kernels/cuda/fake), whose
-# driver knows no clock rates: the record explains each choice, a second run asks no clock and
-# chooses alike, and who needs no comparison pays for none.
+# The decisions of `--fuse auto` on the fake GPU (tests/kernels/cuda/fake), whose driver reports no
+# clock rates. The record explains each decision, a second run reads the decisions and times
+# nothing, and a run that needs no comparison times nothing.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu
@@ -9,7 +9,8 @@ command -v python3 >/dev/null || skip "no python3"
 expect 0 bench peak --threads 2 --rounds 1 --max-mib 4 --json
 cp out peak.json
 
-# step NAME ARGS...: a step's record in NAME.json, how many times work was timed in NAME.calls.
+# step NAME ARGS...: writes the record of a step to NAME.json, and the number of timed executions to
+# NAME.calls.
 step() {
     local name=$1
     shift
@@ -45,7 +46,7 @@ sums = sum(f["taken"] for f in fusions if f["form"] in ("stats", "apply", "outpu
 assert sums == ops[0].count("conv_stats_fwd"), (sums, ops[0])
 CHECK
 
-# Where the clock is not to be asked, nothing is fused and nothing is timed.
+# If timing is not allowed, nothing is fused and nothing is timed.
 rm -r cache
 AMPSCALE_FAKE_COUNT=$scratch/quiet expect 0 train --devices cuda:0 --dummy --dummy-train 8 --dummy-val 2 \
     -a resnet8 --image-size 8 -b 2 --steps 1 --precision amp --deterministic --out run

@@ -1,4 +1,5 @@
-/* Sizes of products: DeepBench's and a network's; their passes; and a product that is wrong. */
+/* Shapes of matrix products, from DeepBench and from a network; their passes; and a wrong product.
+ */
 #include "bench/gemm.h"
 #include "broken.h"
 
@@ -35,7 +36,8 @@ static bool same_size(const struct gemm_size *a, const struct gemm_size *b)
     return a->m == b->m && a->n == b->n && a->k == b->k && a->a_t == b->a_t && a->b_t == b->b_t;
 }
 
-/* ResNet-50 has 53 convolutions and a linear layer, 4089184256 multiply-adds an image. */
+/* ResNet-50 has 53 convolutions and a linear layer, which need 4089184256 multiply-adds per image.
+ */
 static void test_resnet50(void **state)
 {
     (void)state;
@@ -72,7 +74,7 @@ static void test_resnet50(void **state)
     graph_free(g);
 }
 
-/* Groups are products of their own. */
+/* Each group of a convolution is a product of its own. */
 static void test_groups(void **state)
 {
     (void)state;
@@ -174,7 +176,7 @@ static void test_right(void **state)
     }
 }
 
-/* A large product is checked in part, up to its last element. */
+/* Of a large product only some elements are checked, among them the last. */
 static void test_wrong(void **state)
 {
     (void)state;

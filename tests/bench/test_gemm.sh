@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ampscale bench gemm` and `bench optimizer`: their tables, records and refusals.
+# `ampscale bench gemm` and `bench optimizer`: their tables, records and error messages.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive
@@ -71,7 +71,7 @@ for row in r["rows"]:
 CHECK
 fi
 
-# The same on a GPU that is not there; under sanitizers it takes its time.
+# The same on the fake GPU, which takes long under sanitizers.
 if fake_gpu && ! sanitized; then
     gpu=(--devices cuda:0 --peak peak.json)
     for op in "" --a-t --b-t; do

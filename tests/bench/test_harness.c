@@ -1,4 +1,4 @@
-/* When the harness stops, and what it says of the samples. */
+/* When the harness stops, and the statistics that it computes from the samples. */
 #include "bench/harness.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-/* Samples in a fixed order, and how many were taken. */
+/* Samples in a fixed order, and the number of samples taken. */
 struct script {
     const double *x;
     int n, taken;
@@ -33,7 +33,7 @@ static void test_interval(void **state)
     assert_true(low == 1 && high == 1);
     assert_false(harness_interval(x, 5, &low, &high));
     assert_true(low == 1 && high == 5);
-    /* The published table: ranks of the interval of a median at 95 %. */
+    /* The published table: ranks of the 95 % interval of a median. */
     static const struct {
         int n, low, high;
     } known[] = {{6, 1, 6},   {8, 1, 8},   {9, 2, 8},    {10, 2, 9},   {15, 4, 12},
@@ -42,7 +42,7 @@ static void test_interval(void **state)
         assert_true(harness_interval(x, known[i].n, &low, &high));
         assert_true(low == known[i].low && high == known[i].high);
     }
-    /* By the normal approximation 500 - 0.98 sqrt(1000). */
+    /* The normal approximation gives 500 - 0.98 sqrt(1000). */
     assert_true(harness_interval(x, 1000, &low, &high));
     assert_true(fabs(low - 469) <= 1 && high == 1001 - low);
 }
@@ -85,7 +85,7 @@ static void test_time(void **state)
     struct harness_result r;
     assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);
     assert_int_equal(s.taken, 3);
-    /* Without a bound nothing is narrow enough to stop. */
+    /* Without a bound on the width, the harness does not stop early. */
     s = (struct script){x, 10, 0};
     c = (struct harness_config){.most = 10};
     assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);

@@ -1,4 +1,4 @@
-/* Stages of input: what they see of an image that comes out wrong, and what is printed of them. */
+/* Stages of input: detection of a wrong image in each stage, and the printed lines. */
 #include "base/file.h"
 #include "bench/input.h"
 
@@ -12,9 +12,9 @@
 static struct input_config small(void)
 {
     return (struct input_config){.options = {.image_size = 32,
-                                             .batch = 6, /* the last one is not full */
+                                             .batch = 6, /* the last batch is not full */
                                              .timing = {.most = 1}},
-                                 .images = 20, /* of 24 that are made */
+                                 .images = 20, /* of the 24 images of the set */
                                  .size = 40};
 }
 
@@ -28,7 +28,7 @@ static int64_t wrong_of(const struct input_config *c, const struct input_set *se
     return row.wrong;
 }
 
-/* How many images are wrong at each stage. */
+/* The number of wrong images at each stage. */
 static void assert_wrong(const struct input_config *c, const struct input_set *set, int64_t read,
                          int64_t decode, int64_t resample, int64_t loader)
 {
@@ -67,7 +67,7 @@ static void test_stages(void **state)
     memset(set.image[7].pixels, 9, n);
     assert_wrong(&c, &set, 0, 0, 1, 0);
 
-    /* One image in the place of another, on disk. */
+    /* One image replaces another on disk. */
     char path[8192];
     path_of(&set, 9, path);
     assert_int_equal(file_replace(path, set.image[0].bytes, set.image[0].size), STATUS_OK);
@@ -77,7 +77,7 @@ static void test_stages(void **state)
     assert_false(path_exists(made));
 }
 
-/* What the system lets go of depends on the file system; what it says has to be a share. */
+/* The file system decides how many pages leave the cache; the reported number must be a share. */
 static void test_cache(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static char *print(struct input_config c, bool cold)
     return text;
 }
 
-/* Four threads on two cores are two. */
+/* On two cores, four threads count as two. */
 static void test_report(void **state)
 {
     (void)state;

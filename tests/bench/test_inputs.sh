@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ampscale bench input` and `bench conv`: their records, refusals and exit codes.
+# `ampscale bench input` and `bench conv`: their records, error messages and exit codes.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive TMPDIR=$scratch
@@ -56,8 +56,8 @@ for row in r["rows"]:
 CHECK
 fi
 
-# ended SIGNAL NEEDLE ARGS...: begins to measure, sends SIGNAL once the generated set's dataset.json
-# says NEEDLE, and looks that nothing is left.
+# ended SIGNAL NEEDLE ARGS...: starts a measurement, sends SIGNAL as soon as dataset.json of the
+# generated set contains NEEDLE, and checks that no file remains.
 ended() {
     local signal=$1 needle=$2 i
     "$program" bench input --size 40 --image-size 32 -b 5 --threads 2 "${@:3}" >out 2>err &

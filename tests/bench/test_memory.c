@@ -1,4 +1,4 @@
-/* Bytes of STREAM's kernels and of a device's copies, a copy that is wrong, and sizes of caches. */
+/* Bytes of STREAM's kernels and of a device's copies, a wrong copy, and sizes of caches. */
 #include "../kernels/stream_backend.h"
 #include "../results/scratch.h"
 #include "bench/memory.h"
@@ -42,7 +42,7 @@ static void test_rates(void **state)
     assert_true(memory_best(&row) == 8 && memory_median(&row) == 2);
 }
 
-/* Leaves the last byte out. */
+/* A copy that omits the last byte. */
 static enum status short_copy(struct stream *s, void *dst, const void *src, size_t bytes)
 {
     const struct stream_backend *b = (const struct stream_backend *)s->device->backend;
@@ -75,7 +75,7 @@ static void test_device(void **state)
     assert_int_equal(r.row[2].wrong, 1);
 }
 
-/* Three devices; then one byte of every copy is left out. */
+/* Three devices; later every copy omits one byte. */
 static void test_peers(void **state)
 {
     (void)state;
@@ -106,7 +106,8 @@ static void test_peers(void **state)
     free(p);
 }
 
-/* Processor `cpu` has a cache of `size` at `level`, shared from `first` on. */
+/* Processor `cpu` has a cache of `size` at `level`, which the processors of the list `shared`
+ * share. */
 static void make_cache(const char *root, int cpu, int level, const char *size, const char *shared)
 {
     char path[SCRATCH_MAX + 128];

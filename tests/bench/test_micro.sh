@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# `ampscale bench collective` and `bench memory`: their tables, records, refusals and exit codes.
-# The fourth argument prints the version of MPI.
+# `ampscale bench collective` and `bench memory`: their tables, records, error messages and exit
+# codes. The fourth argument prints the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive
 
-# superbench: what SuperBench takes from a table of nccl-tests, "size time algbw busbw" of the columns
-# in place a line. It goes from the last line with 'out-of-place' to the one with 'Out of bounds
-# values', finds columns by the words of the heading, counted from the end for all but the size, and
-# takes the rows that begin with a digit.
+# superbench: parses a table of nccl-tests as SuperBench does, and prints "size time algbw busbw" of
+# the in-place columns, one row per line. The table is between the last line with 'out-of-place' and
+# the line with 'Out of bounds values'. Rows begin with a digit. The words of the heading give the
+# columns, which are counted from the end except for the size.
 superbench() {
     awk '
         { line[NR] = $0 }
@@ -34,7 +34,8 @@ superbench() {
         }' "$1"
 }
 
-# busbw_is FACTOR: in all rows of the table in `out`, as far as its digits go.
+# busbw_is FACTOR: in all rows of the table in `out` the bus bandwidth is FACTOR times the algorithm
+# bandwidth, up to rounding.
 busbw_is() {
     superbench out | awk -v factor="$1" '
         { d = $4 - factor * $3; if (d * d > (0.006 * (1 + factor)) ^ 2) bad = 1 }
@@ -108,7 +109,7 @@ expect_error 2 "--ranks '257'" bench collective allreduce --ranks 257
 expect_error 2 "--json and --csv" bench collective allreduce --json --csv
 expect_error 2 "give a smaller --max-mib" bench memory --max-mib 65536 --threads 1
 
-# Processes of a job, whose one table rank 0 prints.
+# Processes of a job; rank 0 prints their only table.
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"
 mpi_leaks on

@@ -1,4 +1,5 @@
-/* The optimizer's update: bytes that it moves, all precisions right, and one that is wrong. */
+/* The optimizer's update: bytes of memory traffic, correct results at all precisions, and a wrong
+ * result. */
 #include "bench/optimizer.h"
 #include "broken.h"
 

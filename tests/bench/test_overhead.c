@@ -1,4 +1,4 @@
-/* Overheads are measured, and what did not take place is seen. */
+/* Overheads are measured, and work that did not happen is detected. */
 #include "bench/overhead.h"
 #include "broken.h"
 #include "comm/world.h"

@@ -29,8 +29,8 @@ CHECK
 fi
 TMPDIR=$scratch/none expect_error 1 "cannot make a folder in '$scratch/none'" bench overhead "${quick[@]}"
 
-# ended SIGNAL: the folder of the record is gone when a signal ends the benchmark that writes there.
-# One that has ended by itself before the signal came begins again.
+# ended SIGNAL: a signal ends the benchmark, and its record folder is removed. If the benchmark ends
+# before the signal, the test starts it again.
 ended() {
     local turn i pid
     for turn in 1 2 3 4 5; do
@@ -48,7 +48,7 @@ ended() {
     done
     ((code == 128 + $(kill -l "$1"))) && [[ $(<err) == "ampscale: interrupted by SIG$1" ]] || fail "$1: exited with $code: $(<err)"
 }
-# A folder of one that was killed, which nobody holds, goes with the next.
+# The next benchmark removes the folder of a killed one.
 mkdir "$TMPDIR/ampscale-overhead-killed" && touch "$TMPDIR/ampscale-overhead-killed/steps.jsonl"
 expect 0 bench overhead "${quick[@]}"
 [[ -z $(ls "$TMPDIR") ]] || fail "of one that was killed: $(ls "$TMPDIR")"

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# `ampscale bench profile`: the steps of the fake GPU under a fake ncu, whose numbers follow from the
-# order of launches; what ncu says where it cannot profile; refusals.
+# `ampscale bench profile`: steps of the fake GPU under a fake ncu, whose numbers follow from the
+# order of launches; ncu's messages where it cannot profile; usage errors.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu bench_profile_csv
 net=(--net resnet8 --image-size 32 -b 2 --peak peak.json --devices cuda:0)
 
-# Round numbers, so that bounds are known: 1 GB/s, 1 GFLOP/s.
+# Round numbers with known bounds: 1 GB/s, 1 GFLOP/s.
 cat >peak.json <<'PEAK'
 {"schema": 1, "bench": "peak", "device": "made", "copy": [{"bytes": 1e6, "bytes_per_s": 1e9}],
  "flops": [{"type": "fp32", "flops_per_s": 1e9}, {"type": "fp16", "flops_per_s": 1e9}]}
 PEAK
 
-# holds PYTHON: an expression over the record `r` in the file out, and sums `s` over its operations.
+# holds PYTHON: checks an expression over the record `r` in the file out, and over `s`, the sum over
+# its operations.
 holds() {
     command -v python3 >/dev/null || return 0
     python3 -c "import json, math, sys
@@ -35,7 +36,7 @@ holds "all(k['dram_share'] == 0.25 and k['registers'] == 80 for k in r['kernels'
 holds "all(near(k['tensor_share'], 0.625 if 'cudnn' in k['name'] else 0) for k in r['kernels'])"
 holds "all(near(k['time_us'], k['count'] * (12.345 if 'cudnn' in k['name'] else 1)) for k in r['kernels'])"
 holds "{k['phase'] for k in r['kernels']} >= {'forward', 'backward', 'update'}"
-# What the operations launched is all that there is, in the order of the step.
+# The kernels of the operations are all kernels of the step, in its order.
 holds "s['kernels'] == r['totals']['count'] == sum(k['count'] for k in r['kernels'])"
 holds "near(s['time_us'], r['totals']['time_us']) and near(r['totals']['dram_bytes'], 4096 * s['kernels'])"
 holds "near(s['bound_us'], r['totals']['bound_us']) and s['flops'] > 0"
@@ -55,7 +56,7 @@ holds "r['attributed']"
 FAKE_NCU=marks expect 0 bench profile "${net[@]}" --json
 holds "not r['attributed'] and r['operations'] == [] and {k['phase'] for k in r['kernels']} == {'-'}"
 
-# What the clock of a fake GPU would fuse is chance.
+# Fusion by the clock of a fake GPU is random.
 expect 0 bench profile "${net[@]}" --fuse none
 grep -qE '^own<__half, \(bool\)1> +[0-9]+ +[0-9]+\.0 +[0-9.]+ +[0-9.]+ +4\.1 +0\.00 +0\.25 backward +80$' out || fail "the kernels: $(<out)"
 grep -qE '^conv_fwd, forward +[0-9]+ .* 0\.6[0-9] +0\.25 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$' out || fail "the operations: $(<out)"

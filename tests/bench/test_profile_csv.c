@@ -1,4 +1,4 @@
-/* Reading ncu's CSV: forms that its versions write, and bytes that none of them does. */
+/* Reads ncu's CSV in the forms of its versions, and refuses damaged bytes. */
 #include "bench/profile_ncu.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ static void test_forms(void **state)
     free(k);
 }
 
-/* Without the row of units no number is known. */
+/* Without the row of units, no value is read. */
 static void test_units(void **state)
 {
     (void)state;

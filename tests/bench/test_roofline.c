@@ -1,4 +1,4 @@
-/* Bytes and bounds of operations, and peaks written, read back and refused. */
+/* Bytes and bounds of operations; peaks that are written, read and refused. */
 #include "../results/scratch.h"
 #include "bench/roofline.h"
 
@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-/* A device of round numbers: its cache of 1000 bytes is ten times as fast as its memory. */
+/* A device with round numbers: its cache has 1000 bytes and ten times the bandwidth of its memory.
+ */
 static const struct peaks round_peaks = {
     .device = "a device",
     .n_copies = 4,
@@ -45,14 +46,15 @@ static void test_bytes(void **state)
     strided.t[ROLE_X] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 3, 3);
     strided.t[ROLE_Y] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 6, 6);
     assert_true(roofline_bytes(&strided) == 3 * 2.0 * (2 * 8 * 9));
-    /* Read and written: both count. */
+    /* Bytes read and bytes written count. */
     struct sgd_segment segment[] = {{.end = 60}, {.begin = 60, .end = 100}};
     struct op_desc sgd = {.kind = OP_SGD, .attr.sgd = {.n_segments = 2, .segment = segment}};
     sgd.t[ROLE_W] = sgd.t[ROLE_DW] = sgd.t[ROLE_MOMENTUM] = tensor_1d(DTYPE_F32, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4));
     sgd.t[ROLE_WCOPY] = tensor_1d(DTYPE_F16, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4 + 2));
-    /* Of each gradient buffer only what segments have there. */
+    /* Each gradient buffer counts with the bytes of the segments that have their gradients there.
+     */
     segment[1].half = true;
     sgd.t[ROLE_DW_HALF] = tensor_1d(DTYPE_F16, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 2) + 60 * 4 + 40 * 2);
@@ -62,7 +64,7 @@ static void test_bandwidth(void **state)
 {
     (void)state;
     const struct peaks *p = &round_peaks;
-    /* Small sets are slow to start, which is no bound. */
+    /* Copies of small sets take long to start, which is not a bound of bandwidth. */
     assert_true(roofline_bandwidth(p, 1) == 100);
     assert_true(roofline_bandwidth(p, 1000) == 100);
     assert_true(roofline_bandwidth(p, 1001) == 12);
@@ -78,11 +80,12 @@ static void test_types(void **state)
     assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
     d.t[ROLE_X].rounds = DTYPE_F16; /* emulated: computed in fp32 */
     assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
-    d.t[ROLE_X].rounds = DTYPE_TF32; /* where the device has it, and only there */
+    d.t[ROLE_X].rounds = DTYPE_TF32; /* only if the device has this type */
     assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
     p.flops_per_s[DTYPE_TF32] = 400;
     assert_int_equal(roofline_type(&p, &d), DTYPE_TF32);
-    d = conv(OP_CONV_BWD_WEIGHTS, DTYPE_F16); /* the gradient is fp32, the product is not */
+    d = conv(OP_CONV_BWD_WEIGHTS,
+             DTYPE_F16); /* the gradient is fp32, and the product is in a narrower type */
     assert_int_equal(roofline_type(&p, &d), DTYPE_F16);
 }
 
@@ -95,7 +98,7 @@ static void test_bounds(void **state)
     assert_true(b.compute && b.seconds == b.compute_s);
     assert_true(fabs(b.compute_s - flops / 50) < 1e-9);
     assert_true(fabs(b.memory_s - bytes / 12) < 1e-9);
-    d = conv(OP_CONV_FWD, DTYPE_F16); /* less than 1000 bytes: in the cache */
+    d = conv(OP_CONV_FWD, DTYPE_F16); /* less than 1000 bytes: the set fits the cache */
     b = roofline_bound(&round_peaks, &d);
     assert_true(fabs(b.memory_s - roofline_bytes(&d) / 100) < 1e-9);
     struct op_desc add = {.kind = OP_ADD};
@@ -130,7 +133,7 @@ static void test_round_trip(void **state)
     json_decref(o);
 }
 
-/* A name that is too long and rings a bell still is one that records can have. */
+/* A record may have a name that is too long and contains a bell character. */
 static void test_strange_name(void **state)
 {
     char text[1024] = "{\"schema\":1,\"bench\":\"peak\",\"copy\":[{\"bytes\":1,\"bytes_per_s\":9}],"
@@ -170,7 +173,7 @@ static void test_hostile(void **state)
         if (!strstr(status_message(), cases[i].say))
             fail_msg("'%s' does not say '%s'", status_message(), cases[i].say);
     }
-    /* Types that this version does not know are left alone. */
+    /* Unknown types are ignored. */
     struct peaks p;
     assert_int_equal(read_text(*state,
                                HEAD "[{\"bytes\":1,\"bytes_per_s\":9}],"

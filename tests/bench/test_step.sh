@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `ampscale bench peak` and `bench step`: their records, and that the second takes the first's.
+# `ampscale bench peak` and `bench step`: their records, and that the second reads the record of the
+# first.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive
@@ -19,7 +20,7 @@ cp out peak.json
 expect 0 bench step "${net[@]}" --peak peak.json --json
 cp out step.json
 
-# Every operation has bytes, and a bound that its share goes by; what computes has FLOPs.
+# Every operation has bytes and a share of its bound; operations that compute have FLOPs.
 if command -v python3 >/dev/null; then
     python3 - <<'CHECK' || fail "the records: see above"
 import json
@@ -37,7 +38,7 @@ fi
 expect 0 bench step "${net[@]}" --peak peak.json
 [[ $(grep -c '^all ' out) == 1 ]] || fail "no sum over all: $(tail -n 3 out)"
 
-# The reference covers every fused form, and its record has the level that was given.
+# The reference device has every fused form, and the record has the --fuse level.
 expect_error 2 "--fuse 'some': give auto, none, stats, apply or all" bench step --fuse some
 for how in none stats; do
     expect 0 bench step --devices ref --net resnet8 --image-size 8 -b 1 --rounds 1 --peak peak.json --fuse "$how" --json

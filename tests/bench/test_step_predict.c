@@ -1,8 +1,7 @@
-/* A predicted step of ResNet-50 against a count of its own: the bytes of the tensors that each form
- * reads and writes, summed over the network's blocks without the program's graph, lowering or table
- * of launches. And: on an H200's description a plan is found for every fused shape.
- *
- * Needs the CUDA module and a cuDNN that plans for descriptions; no GPU. */
+/* A predicted step of ResNet-50 compared with an independent count: the bytes of the tensors that
+ * each form reads and writes, summed over the network's blocks, without the program's graph,
+ * lowering or table of launches. Also checks that every fused shape has a plan on an H200's
+ * description. Needs the CUDA module and a cuDNN that plans from descriptions, and no GPU. */
 #include "bench/step_predict.h"
 #include "tests/kernels/cuda/plans/driver.h"
 #include "tests/kernels/group.h"
@@ -21,12 +20,13 @@ enum { BATCH = 256, BLOCKS = 16 };
 
 /* --- the count --- */
 
-/* Elements of an image's tensors in a block. */
+/* Elements of one image's tensors in a block. */
 struct block {
-    double in, c1, c2, c3; /* its input, the outputs of its convolutions */
-    double read;           /* of the input, by the projection on the shortcut */
+    double in, c1, c2, c3; /* the block's input, and the outputs of its convolutions */
+    double read;           /* pixels of the input that the projection on the shortcut reads */
     bool projects, strided;
-    bool joins; /* the next block has no projection: its data gradient can join this block's end */
+    bool joins; /* the next block has no projection, so that its data gradient can add the gradients
+                   of this block's end */
     bool last;
 };
 
@@ -35,13 +35,14 @@ static const char *const part_name[PARTS] = {"convolutions", "batch norms and po
                                              "data gradients", "backward batch norms and pooling",
                                              "gradients of weights"};
 
-/* The forms that the plan has, each of which the count has with and without. */
+/* The fused forms of a plan; the count is made with and without each. */
 struct forms {
     enum fuse fuse;
     bool stem;     /* batch norm, ReLU and pooling in one kernel */
-    bool shortcut; /* a projection's batch norm is applied where its result is added */
-    bool dual;     /* and its backward sums are computed at an end that joins */
-    bool output;   /* the next block's first convolution writes the output of an end that joins */
+    bool shortcut; /* the addition at the block's end applies the batch norm of a projection */
+    bool dual; /* and its backward sums are computed where a data gradient adds the gradients of an
+                  end */
+    bool output; /* the first convolution of the next block writes the output of this block */
 };
 
 struct count {
@@ -50,7 +51,7 @@ struct count {
     int kernels;
 };
 
-/* A mask has a bit for each element of 16 bits. */
+/* A mask stores one bit for each element of 16 bits. */
 static const double BIT = 1.0 / 16;
 
 /* Returns the number of parameters of the convolutions. */
@@ -79,7 +80,7 @@ static double make_blocks(struct block b[BLOCKS])
     return parameters;
 }
 
-/* Forward convolutions and gradients of weights read and write the same activations. */
+/* A forward convolution and the gradient of its weights read and write the same activations. */
 static void count_products(const struct block *b, bool strides, double e[PARTS])
 {
     double read = b->in + b->c1 + b->c2 + (b->projects ? b->read : 0);
@@ -87,19 +88,21 @@ static void count_products(const struct block *b, bool strides, double e[PARTS])
     e[CONV] += read + written;
     e[WEIGHTS] += read + written;
     e[DATA] += b->in + 2 * b->c1 + 2 * b->c2 + b->c3;
-    if (b->projects && b->strided && strides) /* the gradient of the pixels that are read, which is
-                                               * then added to the whole one */
+    if (b->projects && b->strided &&
+        strides) /* the gradient of the pixels that the projection reads, which is then added to the
+                    gradient of all pixels */
         e[DATA] += b->c3 + b->read + 3 * b->read;
     else if (b->projects)
         e[DATA] += b->c3 + b->in;
 }
 
-/* Each batch norm on its own. `masks`: ReLUs write masks, else the backward pass reads the ReLU's
- * result; and convolutions compute the forward sums, else the batch norm reads its input twice. */
+/* Each batch norm alone. `masks`: ReLUs write masks, and convolutions compute the forward sums;
+ * else the backward pass reads the ReLU's result, and the batch norm reads its input twice. */
 static void count_plain(const struct block *b, bool masks, double e[PARTS])
 {
     double inner = b->c1 + b->c2, projected = b->projects ? b->c3 : 0, relu = masks ? BIT : 1;
-    /* Two gradients meet at a block's end, unless the next one adds its projection's in place. */
+    /* Two gradients are added at a block's end, unless the projection of the next block adds its
+     * own in place. */
     double gradients = b->last || (masks && !b->joins) ? 1 : 2;
     e[NORM_FORWARD] += (masks ? 2 : 3) * (inner + projected) + (masks ? 3 : 4) * b->c3;
     e[NORM_FORWARD] += masks ? BIT * (inner + b->c3) : 0;
@@ -107,18 +110,19 @@ static void count_plain(const struct block *b, bool masks, double e[PARTS])
     e[NORM_BACKWARD] += (gradients + 1 + relu + 1 + 3) * b->c3;
 }
 
-/* Whether the data gradient of the next block computes the sums at the end of this one. */
+/* Whether the data gradient of the next block computes the backward sums at the end of this block.
+ */
 static bool joined(const struct block *b, const struct forms *f)
 {
     return b->joins && f->fuse == FUSE_ALL && (f->dual || !f->shortcut || !b->projects);
 }
 
-/* The two inner batch norms are applied by the convolutions that read them, and data gradients
- * compute the backward sums; at an end that joins, of its batch norm too. */
+/* Each convolution applies the inner batch norm that it reads, and data gradients compute the
+ * backward sums. At some ends they also compute those of the last batch norm. */
 static void count_fused(const struct block *b, const struct forms *f, double e[PARTS])
 {
     double inner = b->c1 + b->c2, mask = joined(b, f) ? 0 : BIT, gradients = b->joins ? 2 : 1;
-    bool both = b->projects && f->shortcut; /* batch norms at the end, in one operation */
+    bool both = b->projects && f->shortcut; /* one operation applies both batch norms of the end */
     if (joined(b, f) && f->output)
         e[CONV] += 2 * b->c3;
     else
@@ -145,7 +149,7 @@ static int block_kernels(const struct block *b, const struct forms *f)
     return kernels + convs + apply + 2 + (joined(b, f) ? 1 : 3) + 3 * others;
 }
 
-/* The stem: its convolution pads weights; batch norm, ReLU and pooling read what it wrote. */
+/* The stem: its convolution pads the weights; batch norm, ReLU and pooling read its output. */
 static void count_stem(const struct forms *f, double e[PARTS])
 {
     bool masks = f->fuse != FUSE_NONE;
@@ -159,7 +163,7 @@ static void count_stem(const struct forms *f, double e[PARTS])
 static struct count count_step(const struct forms *f)
 {
     struct block b[BLOCKS];
-    /* The stem, its batch norm and pooling, the rest. */
+    /* The stem's convolution, its batch norm and pooling, and the rest. */
     struct count n = {.kernels = 4 + (f->stem ? 6 : 8) + 16};
     double e[PARTS] = {0}, parameters = make_blocks(b), classifier = 2048 * 1000;
     count_stem(f, e);
@@ -173,7 +177,8 @@ static struct count count_step(const struct forms *f)
     }
     for (int i = 0; i < PARTS; i++)
         n.part[i] = 2 * e[i];
-    /* Weights are read twice; their gradient is written once, and read as it is. */
+    /* Weights are read twice. Their gradient is written once, and read in the type in which it was
+     * written. */
     n.part[CONV] += 2 * parameters / BATCH;
     n.part[DATA] += 2 * parameters / BATCH;
     n.part[WEIGHTS] += 2 * parameters / BATCH;
@@ -182,8 +187,8 @@ static struct count count_step(const struct forms *f)
     n.all += 3 * 224 * 224 + 2 * 4 * 224 * 224; /* pixels to an image */
     n.all += 2 * 2 * 2048 * 50;                 /* average pooling */
     n.all += (2 + 2 + 4) * classifier / BATCH;  /* linear layer */
-    /* The check reads the gradient; the optimizer reads and writes two more buffers of fp32 and
-     * writes the copy. */
+    /* The check of overflow reads the gradient; the optimizer also reads and writes two fp32
+     * buffers, and writes the copy. */
     n.all += (2 * 2 + 2 * 4 + 2 * 4 + 2) * parameters / BATCH;
     n.all += (2 * 4 + 2 * 4 + 2 * 4 + 2) * classifier / BATCH;
     return n;
@@ -272,8 +277,8 @@ static int count_kind(const struct step_prediction *p, enum op_kind kind)
     return n;
 }
 
-/* A shape without a plan would be planned as separate operations: more of these, which only the
- * stem, the ends of stages and the projections may have. */
+/* A shape without a plan is planned as separate operations, of which there would be more. Only the
+ * stem, the ends of stages and the projections may have separate operations. */
 static void test_every_shape_is_fused(void **state)
 {
     static const int batches[] = {64, 128, 256, 512};
@@ -294,7 +299,7 @@ static void test_every_shape_is_fused(void **state)
 
 /* --- descriptions and times --- */
 
-/* Peaks by the data sheets: A100 80 GB 2,039 GB/s and 312 TFLOP/s, T4 320 GB/s and 65 TFLOP/s, L40S
+/* Peaks from data sheets: A100 80 GB 2,039 GB/s and 312 TFLOP/s, T4 320 GB/s and 65 TFLOP/s, L40S
  * 864 GB/s and 362 TFLOP/s. */
 static void test_rates(void **state)
 {
@@ -311,7 +316,8 @@ static void test_rates(void **state)
     }
 }
 
-/* By hand, on a GPU with 1e12 bytes/s, 1e14 FLOP/s and a cache of which 64 bytes are used. */
+/* Computed by hand for a GPU with 1e12 bytes/s, 1e14 FLOP/s and a cache of which 64 bytes are used.
+ */
 static void test_times(void **state)
 {
     const struct gpu_description g = {
@@ -330,7 +336,7 @@ static void test_times(void **state)
     assert_true(fabs(t.seconds - (60 / 0.85e12 + 1e-6)) < 1e-18);
     t = gpu_time_of(&g, &d, &k, &cache, arg); /* X and Y are in the cache */
     assert_true(fabs(t.dram_bytes - (0.35 * 40 + 20)) < 1e-9);
-    k.access[1].bytes = 30; /* both no longer fit: Y displaces X */
+    k.access[1].bytes = 30; /* the two no longer fit together: Y displaces X */
     t = gpu_time_of(&g, &d, &k, &cache, arg);
     t = gpu_time_of(&g, &d, &k, &cache, arg);
     assert_true(t.dram_bytes == 70);

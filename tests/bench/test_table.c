@@ -1,4 +1,4 @@
-/* A table in each of its formats: the same cells, and what has no value. */
+/* A table in each of its formats: the same cells everywhere, and cells without a value. */
 #include "bench/table.h"
 
 #include <math.h>
@@ -64,7 +64,8 @@ static void test_csv(void **state)
                               "\"a,\"\"b\"\"\",1,,,\n");
 }
 
-/* Names that come from a file or a tool: a formula, an escape, a character that reorders a line. */
+/* Names from a file or a tool: a formula, an escape sequence, and a character that reorders a line.
+ */
 static const struct item hostile = {"=1+1\033[31m,\xe2\x80\xae", -1, 0, -2, true};
 
 static void test_hostile(void **state)
@@ -117,7 +118,7 @@ static void test_json(void **state)
     bench_table_close(&t);
 }
 
-/* Of no rows there is an empty array, and a value that found no memory fails the table. */
+/* A table without rows is an empty array; a value for which there is no memory fails the table. */
 static void null_columns(struct bench_table *t, const void *row)
 {
     (void)row;

@@ -1,5 +1,5 @@
-/* The turns of bench throughput; runs down their ladder; the conversation with a peer. Programs are
- * shell scripts that fail on purpose. */
+/* The order of turns of bench throughput, the rungs to which runs fall, and the protocol of a peer.
+ * Programs are shell scripts that fail on purpose. */
 #include "bench/throughput_peer.h"
 #include "bench/throughput_plan.h"
 
@@ -41,7 +41,7 @@ static void test_plan(void **state)
         assert_int_equal(count_turns(&p, key, THROUGHPUT_FILES), key == 0 ? 4 : 0);
         assert_int_equal(count_turns(&p, key, THROUGHPUT_COMPILE), key == 0 ? 1 : 0);
     }
-    /* The first key has all its turns first; after them each round goes over the others. */
+    /* All turns of the first key come first; afterwards each round measures the other keys. */
     int first = 4 + 4 + 4 + 1;
     for (int i = 0; i < p.n_turns; i++) {
         const struct throughput_slot *s = &p.slot[p.turn[i].slot];
@@ -51,7 +51,7 @@ static void test_plan(void **state)
     }
     assert_int_equal(p.slot[p.turn[0].slot].who, THROUGHPUT_OURS);
     assert_int_equal(p.slot[p.turn[1].slot].who, THROUGHPUT_EAGER);
-    /* The second round begins with the peer, who is begun with once in two rounds. */
+    /* The second round begins with the peer, which begins every second round. */
     assert_int_equal(p.turn[3].round, 1);
     assert_int_equal(p.slot[p.turn[3].slot].who, THROUGHPUT_EAGER);
     assert_int_equal(p.slot[p.turn[4].slot].who, THROUGHPUT_OURS);
@@ -74,7 +74,7 @@ static void test_plan_combinations(void **state)
 
 /* --- runs --- */
 
-/* What a test has, from rig_open to rig_close, which every test begins and ends with. */
+/* The state of a test, from rig_open to rig_close, which every test calls first and last. */
 struct rig {
     char dir[SCRATCH_MAX], program[SCRATCH_MAX + 32], run[SCRATCH_MAX + 32];
     struct train_work work;
@@ -91,7 +91,8 @@ static void write_script(const struct rig *r, const char *file, const char *text
     assert_int_equal(chmod(path, 0755), 0);
 }
 
-/* A program in place of ours: "train ... --out DIR" records a summary by its rung. */
+/* A program that stands for ampscale: "train ... --out DIR" writes a summary that depends on the
+ * rung. */
 static void rig_open(struct rig *r, const char *train)
 {
     static const char head[] = "#!/bin/sh\n"
@@ -138,7 +139,7 @@ static int rig_close(void **state)
     return 0;
 }
 
-/* One run; whether it recorded something. */
+/* Executes one run, and returns whether it wrote a record. */
 static bool rig_train(struct rig *r, struct train_ladder *l)
 {
     struct words args = {0};
@@ -169,12 +170,12 @@ static void test_ladder(void **state)
     assert_string_equal(l->fall[1].why, "exit code 1: cannot plan");
     assert_true(l->reported && !l->graphs);
     assert_string_equal(l->fuse, "auto");
-    /* The next run of the row starts where this one was. */
+    /* The next run of the row starts on the rung on which this run ended. */
     assert_true(rig_train(r, l));
     assert_int_equal(l->n_falls, 2);
 }
 
-/* What train itself says of its falls is taken over, and later runs start there. */
+/* Rungs that train itself reports are adopted, and later runs start on the last of them. */
 static void test_ladder_of_train(void **state)
 {
     struct rig *r = *state;
@@ -191,7 +192,8 @@ static void test_ladder_of_train(void **state)
     assert_int_equal(l->n_falls, 1);
 }
 
-/* A row that is measured takes no run of another rung, nor one that is named. */
+/* A row that has been measured rejects runs of another rung. So does a row whose configuration
+ * names its fusion or graphs. */
 static void test_fell(void **state)
 {
     struct rig *r = *state;
@@ -209,8 +211,8 @@ static void test_fell(void **state)
     assert_string_equal(fixed.why, "fell to 'no graph': no capture");
 }
 
-/* A row that is measured stays on its rung; one that is named has no other; arguments and a CPU
- * that fail do so on all. */
+/* A row that has been measured stays on its rung, and a row that names its fusion or graphs has no
+ * other rung. Wrong arguments and a CPU fail on every rung. */
 static void test_no_fall(void **state)
 {
     struct rig *r = *state;
@@ -236,7 +238,7 @@ static void test_no_fall(void **state)
     assert_string_equal(wrong.why, "exit code 2: broken");
 }
 
-/* Where no rung gives the run each has its reason, a hang among them. */
+/* If no rung gives a run, the row has the reason of each rung, also where a run hung. */
 static void test_no_rung(void **state)
 {
     struct rig *r = *state;
@@ -301,7 +303,7 @@ static struct rig *peer_open(void **state, const char *script)
     return r;
 }
 
-/* Asked for 8 images at a precision the peer answers 8.5, or there is no answer for this reason. */
+/* A request for 8 images at a precision gets the answer 8.5, or fails for this reason. */
 static void assert_answer(struct rig *r, const char *precision, const char *reason)
 {
     char why[TRAIN_WHY_SIZE] = "";
@@ -323,7 +325,7 @@ static void test_peer(void **state)
     assert_int_equal(r->peer.starts, 1);
 }
 
-/* It is replaced once; then there is none. */
+/* The peer is replaced once; after that there is no peer. */
 static void test_peer_dies(void **state)
 {
     struct rig *r = peer_open(state, answers);
@@ -338,13 +340,13 @@ static void test_peer_hangs(void **state)
 {
     struct rig *r = peer_open(state, answers);
     assert_answer(r, "fp32", NULL);
-    r->work.budget = time_budget_begin(3); /* its answers are waited for for a second */
+    r->work.budget = time_budget_begin(3); /* the test waits one second for answers */
     assert_answer(r, "hang", "no answer to 'eager hang 8'");
     r->work.budget = time_budget_begin(0);
     assert_answer(r, "fp32", NULL);
 }
 
-/* One that cannot begin says why, and is not started again. */
+/* A peer that cannot start gives its reason, and is not started again. */
 static void test_no_peer(void **state)
 {
     struct rig *r = peer_open(state, "#!/bin/sh\necho 'no Python has torch'\nexit 77\n");

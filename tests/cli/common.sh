@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the command-line tests share. Sourced with the test's own arguments: binary, source tree,
-# build tree. Checks continue after a failure; the test ends with `finish`.
+# Functions for tests of the command line. Sourced with the test's own arguments: binary, source
+# tree, build tree. A test continues after a failed check, and ends with `finish`.
 set -uo pipefail
 
 program=$1
@@ -10,15 +10,15 @@ export program source_dir build_dir
 # shellcheck source=tests/sanitized.sh
 . "$source_dir/tests/sanitized.sh"
 scratch=$(mktemp -d)
-# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+# Open MPI stores its sessions there, and jobs of several tests would share one folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
-# "${limited[@]}" COMMAND &: a command to which the test sends signals, ended after 100 s. Without
-# --foreground, `timeout` follows a signal with SIGCONT, which cancels the SIGSTOP by which the leak
-# sanitizer attaches to a process that ends: neither then ends.
+# "${limited[@]}" COMMAND &: runs a command to which the test sends signals, for at most 100 s.
+# Without --foreground, `timeout` follows a signal with SIGCONT, which cancels the SIGSTOP by which
+# the leak sanitizer attaches to a process that ends; then neither of the two ends.
 # shellcheck disable=SC2034 # for tests
 limited=(timeout --foreground -k 10 100)
 
@@ -28,35 +28,35 @@ fail() {
     failures=$((failures + 1))
 }
 
-# finish: the test's exit code.
+# finish: returns the test's exit code.
 finish() {
     ((failures == 0)) || exit 1
     exit 0
 }
 
-# skip REASON: ends the test as skipped, unless a check before failed.
+# skip REASON: ends the test as skipped, unless a check has failed.
 skip() {
     echo "skipped: $*"
     exit $((failures > 0 ? 1 : 77))
 }
 
-# fake_gpu: cuda:0 is from now on the fake GPU (tests/kernels/cuda/fake), whose plans are stored in
-# the scratch folder. False where the build has none.
+# fake_gpu: makes cuda:0 the fake GPU (tests/kernels/cuda/fake), whose plans are stored in the
+# scratch folder. Returns false if the build has no fake GPU.
 fake_gpu() {
     export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
     export XDG_CACHE_HOME=$scratch/cache OMP_WAIT_POLICY=passive
     [[ -e $AMPSCALE_CUDA_MODULE ]]
 }
 
-# need_fake_gpu: the same, but the test is skipped where there is none. need_fake_gpu OTHER: the test
-# is also skipped under sanitizers, where the test OTHER covers the code.
+# need_fake_gpu [OTHER]: calls fake_gpu, and ends the test as skipped if there is no fake GPU. With
+# OTHER, also skips the test under sanitizers, because the test OTHER covers the code.
 need_fake_gpu() {
     fake_gpu || skip "no C++ compiler, no fake GPU"
     [[ -z ${1-} ]] || ! sanitized ||
         skip "AddressSanitizer warns of the fibres on which the fake GPU's kernels run; $1 covers the code under sanitizers"
 }
 
-# run ARGS...: the program; fills `code`, and $scratch/out and $scratch/err.
+# run ARGS...: runs the program; fills `code`, $scratch/out and $scratch/err.
 run() {
     code=0
     "$program" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
@@ -70,8 +70,8 @@ expect() {
     ((code == want)) || fail "'ampscale $*' exited with $code, not $want: $(head -c 300 "$scratch/err")"
 }
 
-# expect_error CODE TEXT ARGS...: that exit code, nothing on stdout, and one line on stderr that
-# contains TEXT.
+# expect_error CODE TEXT ARGS...: checks the exit code, that stdout is empty, and that stderr is one
+# line that contains TEXT.
 expect_error() {
     local want=$1 text=$2
     shift 2
@@ -81,13 +81,13 @@ expect_error() {
     grep -qF -- "$text" "$scratch/err" || fail "'ampscale $*' does not say '$text': $(cat "$scratch/err")"
 }
 
-# sub_commands COMMAND...: the commands listed by the help of `ampscale COMMAND...`, one a line;
-# none when it is not a family of commands.
+# sub_commands COMMAND...: prints the commands in the help of `ampscale COMMAND...`, one a line;
+# prints nothing for a command without subcommands.
 sub_commands() {
     "$program" "$@" --help | sed -nE '1{/<command>/!q}; s/^  ([a-z][a-z0-9-]*)  +[^ ].*/\1/p'
 }
 
-# all_commands: every command that can be run, one a line: "train", "data synth" ...
+# all_commands: prints every command that can be run, one a line: "train", "data synth" ...
 all_commands() {
     local name sub
     for name in $(sub_commands); do
@@ -101,8 +101,8 @@ all_commands() {
     done
 }
 
-# help_flags COMMAND...: the flags in its help, one a line, --help left out (every command has it).
-# A flag's line ends where a space comes that follows no comma.
+# help_flags COMMAND...: prints the flags in the command's help, one a line, without --help, which
+# every command has. The flags of a line end at the first space that does not follow a comma.
 help_flags() {
     "$program" "$@" --help | sed -nE '/^  -[^-]|^      --/{s/^ +//; s/([^,]) .*/\1/; s/, /\n/g; p}' |
         sed 's/=.*//' | grep -vx -e -h -e --help | sort

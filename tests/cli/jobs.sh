@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Jobs of several ranks in the background, for tests that do something to them. Sourced after
-# modes.sh.
+# Runs jobs of several ranks in the background, for tests that disturb them. Sourced after modes.sh.
 
-# A program of the test's own: its processes can be found among all others.
+# A copy of the program with its own name, so that its processes can be found among all others.
 cp "$program" "$scratch/ampscale"
 program=$scratch/ampscale
 
-# job_may_lose: ends the test as skipped where a job that lost a rank may end with 0 and without a message.
+# job_may_lose: ends the test as skipped for an MPI whose job, after the loss of a rank, may end
+# with exit code 0 and without a message.
 job_may_lose() {
     if [[ $("${mpi_launch[0]}" --version) == *HYDRA* ]]; then
         echo "skipped: MPICH's launcher may end with 0 when a rank was killed; comm_mpi_kill and cli_launch_ranks see to that"
@@ -15,7 +15,7 @@ job_may_lose() {
 }
 
 # job_start LAUNCHER RANKS ARGS...: trains the small network on several ranks, started by mpirun or
-# by our own launcher.
+# by ampscale launch.
 job_start() {
     local start=("${mpi_launch[@]}" -n "$2" "$program")
     [[ $1 == mpirun ]] || start=("$program" launch --mpirun "${mpi_launch[0]}" --nproc "$2" --)
@@ -24,7 +24,7 @@ job_start() {
     job=$!
 }
 
-# job_ranks: "RANK PID" of every rank that is there, one a line.
+# job_ranks: prints "RANK PID" of every rank that runs, one a line.
 job_ranks() {
     local exe pid
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
@@ -34,7 +34,7 @@ job_ranks() {
     done 2>/dev/null
 }
 
-# job_until FILE: waits until the file is there, or newer than $scratch/before.
+# job_until FILE: waits until the file exists, or is newer than $scratch/before.
 job_until() {
     local i
     for ((i = 0; i < 600; i++)); do
@@ -44,15 +44,15 @@ job_until() {
     fail "there is no '$1' after 30 s: $(cat "$scratch/err")"
 }
 
-# job_kill SIGNAL RANK: prints the rank's process.
+# job_kill SIGNAL RANK: sends the signal to the rank, and prints its process.
 job_kill() {
     local pid
     pid=$(job_ranks | sed -n "s/^$2 //p")
     kill -s "$1" "$pid" && echo "$pid"
 }
 
-# job_end SECONDS: waits for the job, no longer than that; fills `code`. Nothing of it is left
-# running a moment later.
+# job_end SECONDS: waits at most SECONDS for the end of the job; fills `code`. Checks that no
+# process of the job remains a moment later.
 job_end() {
     local seconds=$1 i
     code=0
@@ -73,18 +73,19 @@ job_end() {
     job_ranks | cut -d' ' -f2 | xargs kill -KILL
 }
 
-# job_says LINE: one line of ours on stderr, besides the launcher's first, which matches LINE, an
-# extended regular expression.
+# job_says LINE: checks that ampscale wrote one line to stderr, apart from the launcher's first
+# line, and that it matches LINE, an extended regular expression.
 job_says() {
     local said
-    # Open MPI 5 ends what it says with a NUL, and puts a bar that was left on stdout before a line.
+    # Open MPI 5 ends its messages with a NUL, and a progress bar on stdout may precede them in the
+    # line.
     said=$(tr -d '\0' <"$scratch/err" | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -v ' the output of each is in ')
     [[ $(wc -l <<<"$said") == 1 ]] || fail "more than one line of ours: $(cat "$scratch/err")"
     grep -qxE -- "ampscale: $1" <<<"$said" || fail "no line says '$1': $(cat "$scratch/err")"
 }
 
-# job_says_lost LAUNCHER SIGNAL RANK PID WHAT: job_says "rank RANK (host ..., pid PID) WHAT", of the
-# rank that got the signal; where mpirun reports it, mpirun names the process.
+# job_says_lost LAUNCHER SIGNAL RANK PID WHAT: job_says "rank RANK (host ..., pid PID) WHAT" about
+# the rank that got the signal. If mpirun reports the signal, its message names the process.
 job_says_lost() {
     if [[ $1 == mpirun && $2 == KILL && -n $mpi_reports ]]; then
         grep -qaE "PID $4 " "$scratch/err" || fail "nobody names process $4: $(cat "$scratch/err")"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Runs that were made, for tests of comparisons. Sourced after common.sh.
+# Makes records of runs, for tests of comparisons. Sourced after common.sh.
 
-# make_run DIR SECONDS [BATCH]: a run of 20 steps of that time.
+# make_run DIR SECONDS [BATCH]: makes a run of 20 steps that took SECONDS each.
 make_run() {
     mkdir -p "$1"
     printf '{"schema": 1, "started": "2024-01-31T12:00:00Z", "device": "made", "config": {"arch": "resnet18", "batch_size": %d}}' "${3:-32}" >"$1/run.json"
@@ -12,7 +12,7 @@ make_run() {
     printf '{"schema": 1, "ended_by": "steps"}' >"$1/summary.json"
 }
 
-# make_runs DIR PERCENT [BATCH]: nine repeats that take so many percent longer than 0.1 s.
+# make_runs DIR PERCENT [BATCH]: makes nine repeats whose steps took PERCENT longer than 0.1 s.
 make_runs() {
     local i
     for i in 1 2 3 4 5 6 7 8 9; do

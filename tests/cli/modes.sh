@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the tests of training on several devices and ranks share. Sourced after common.sh and
-# train.sh; ends the test as skipped where no launcher of MPI is found.
+# Functions for tests of training on several devices and ranks. Sourced after common.sh and
+# train.sh; ends the test as skipped if no launcher of MPI is found.
 
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
@@ -14,7 +14,7 @@ train_ranks() {
     mpi_run 100 "$ranks" "$program" train "${net[@]}" "$@"
 }
 
-# expect_ranks CODE RANKS ARGS...: the same, and checks the exit code.
+# expect_ranks CODE RANKS ARGS...: calls train_ranks, and checks the exit code.
 expect_ranks() {
     local want=$1
     shift
@@ -23,13 +23,13 @@ expect_ranks() {
         fail "'train ${*:2}' on $1 ranks exited with $code, not $want: $(head -c 300 "$scratch/err")"
 }
 
-# losses DIR: the loss of each step, then the validation loss of each epoch, one a line.
+# losses DIR: prints the loss of each step and then the validation loss of each epoch, one a line.
 losses() {
     run_values "$1" | awk '$1 == "step" { print $10 } $1 == "epoch" { print $14 }'
 }
 
-# distance A B [STEPS]: the largest relative difference of two runs' losses, and how many they are.
-# With STEPS the first so many.
+# distance A B [STEPS]: prints the largest relative difference of two runs' losses, and the number
+# of losses compared. With STEPS, compares only the first STEPS losses.
 distance() {
     paste <(losses "$1") <(losses "$2") | sed -n "1,${3:-1000}p" | awk '
         NF != 2 || !($1 > 0) || !($2 > 0) { bad = 1; next }
@@ -37,8 +37,8 @@ distance() {
         END { print bad || NR == 0 ? 1e9 : most + 0, NR }'
 }
 
-# follows WHAT A B TOLERANCE [COUNT]: the first COUNT losses, else all of same_training, differ by no
-# more than that share.
+# follows WHAT A B TOLERANCE [COUNT]: checks that the relative difference of the first COUNT losses
+# (default: all losses of same_training) is at most TOLERANCE.
 follows() {
     local far n count=${5:-$((steps + 1))}
     read -r far n < <(distance "$2" "$3" "$count")
@@ -64,24 +64,24 @@ same_training() {
 }
 same=(--lr 0.001 --epochs 1 --seed 1 --threads 1 -p 10 --bucket-mb 0.05)
 
-# nd NAME ARGS...: one device.
+# nd NAME ARGS...: trains on one device.
 nd() {
     expect_train 0 data "${same[@]}" -b 32 --out "$@"
 }
 
-# dp NAME ARGS...: two devices of one process.
+# dp NAME ARGS...: trains on two devices of one process.
 dp() {
     nd "$@" --devices cpu:2
 }
 
-# ddp NAME RANKS ARGS...: a device in each of several processes, which share 32 images.
+# ddp NAME RANKS ARGS...: trains in RANKS processes with one device each, which share 32 images.
 ddp() {
     local name=$1 ranks=$2
     shift 2
     expect_ranks 0 "$ranks" data "${same[@]}" -b $((32 / ranks)) --mode ddp --out "$name" "$@"
 }
 
-# ddp2 NAME ARGS...: two devices in each of two processes.
+# ddp2 NAME ARGS...: trains in two processes with two devices each.
 ddp2() {
     local name=$1
     shift

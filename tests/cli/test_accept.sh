@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `ampscale accept`: its verdicts as exit codes, a check that takes too long, a test suite that was
-# killed, the files that it writes, and the specs that ship.
+# `ampscale accept`: verdicts as exit codes, a check that takes too long, a test suite that was
+# killed, output files, and built-in specs.
 . "$(dirname "$0")/common.sh" "$@"
 
 cd "$scratch" || exit 1
@@ -10,19 +10,19 @@ spec() {
     printf '{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["%s"], "checks": [%s]}\n' "${2:-*}" "$1"
 }
 
-# memory NAME LIMITS: a check of a moment.
+# memory NAME LIMITS: writes a check that takes a moment.
 memory() {
     printf '{"name": "%s", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60, "args": {"max_mib": 4, "iters": 3, "threads": 1}, "limits": {%s}}' "$1" "$2"
 }
 
-# train NAME STEPS LIMIT_S REPEATS LIMITS: as the others have it.
+# train NAME STEPS LIMIT_S REPEATS LIMITS: writes a check that trains.
 train() {
     printf '{"name": "%s", "kind": "train", "level": 2, "seconds": 1, "limit_s": %d, "repeats": %d, "args": {"arch": "resnet8", "image_size": 32, "batch": 8, "classes": 10, "steps": %d, "threads": 1}, "limits": {%s}}' "$1" "$3" "$4" "$2" "$5"
 }
 
 right='"wrong": {"max": 0}, "copy": {"min": 0.001}'
 
-# What ships can be listed, printed and planned, without any of that hardware.
+# Built-in specs can be listed, printed and planned without their hardware.
 expect 0 accept --list
 for name in cpu h200 a100 v100 bring-up bring-up-quick; do
     grep -q "^$name " out || fail "--list lacks '$name': $(cat out)"
@@ -36,7 +36,8 @@ grep -q "about 1[67]\.[0-9] h" out || fail "the plan takes no 16 hours: $(tail -
 expect 0 accept --spec h200 --dry-run --gpus 2 --level 1
 ! grep -q "cuda:2" out || fail "two GPUs are three: $(cat out)"
 
-# A GPU that is there for half an hour, in three calls of under nine minutes; on any device.
+# Half an hour on a GPU, in three calls of less than nine minutes; the plan is the same for any
+# device.
 for pass in 1 2 3; do
     expect 0 accept --spec bring-up --pass $pass --dry-run --device cpu
     sum=$(sed -nE '$s/^[0-9]+ checks, about ([0-9]+) s$/\1/p' out)
@@ -64,7 +65,7 @@ expect_error 2 "unknown key 'checks[0].limits.copy.mni'; did you mean 'min'?" ac
 expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
 [[ ! -e x ]] || fail "a spec that is wrong left a folder"
 
-# All passes; a warning passes unless it is strict.
+# All checks pass. A warning passes, except with --strict.
 spec "$(memory a "$right")" >good.json
 expect 0 accept --spec ./good.json --out good
 grep -q '^accepted: checks: 2 passed, .*; metrics with a limit: 4 passed, ' out || fail "no word on what passed: $(tail -n 1 out)"
@@ -74,7 +75,7 @@ expect 0 accept --spec ./warn.json --out warn
 expect 4 accept --spec ./warn.json --out strict --strict
 grep -q '^NOT ACCEPTED' out || fail "strict says: $(tail -n 1 out)"
 
-# A metric that nobody measures is missing; what may lack is skipped.
+# A metric that was not measured is missing; a metric that may be absent is skipped.
 spec "$(memory a '"speed": {"min": 1}')" >missing.json
 expect 5 accept --spec ./missing.json --out missing
 grep -q '^incomplete: ' out || fail "nothing is missing: $(cat out)"
@@ -84,17 +85,17 @@ expect 0 accept --spec ./skip.json --out skip
 grep -q '^accepted: checks: .* 0 skipped, .*limit: .* 2 skipped, 0 missing$' out || fail "the two are not counted: $(tail -n 1 out)"
 grep -qx '1 metric needs a fleet baseline and was not judged here' out || fail "no word on what a fleet would judge: $(cat out)"
 grep -q '"note": "1 metric needs a fleet' skip/accept.json || fail "the record has no note"
-# Where nothing but a fleet would judge speed, what passed is said to be something else.
+# If only a fleet's results can judge speed, the message limits what has passed.
 spec "$(memory a '"wrong": {"max": 0}, "*": {"fleet_within": 5}')" >alone.json
 expect 0 accept --spec ./alone.json --out alone
 grep -q '^4 metrics need a fleet .* correctness and reproducibility only, no speed$' out || fail "it sounds as if speed had passed: $(cat out)"
 grep -q 'reproducibility only, no speed' alone/accept.md || fail "the report sounds as if speed had passed"
 
-# What a step costs besides computing.
+# The time of a step outside the computation.
 spec '{"name": "calls", "kind": "overhead", "level": 1, "seconds": 1, "limit_s": 60, "args": {"iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0}, "step_us": {"min": 0.001}, "allreduce_us": {"min": 0.001}}}' >overhead.json
 expect 0 accept --spec ./overhead.json --out overhead
 
-# Hardware that is not there was not measured, and may be there the next time.
+# Absent hardware was not measured, and may be present the next time.
 spec "$(memory a "$right")" | sed 's/"device": "cpu"/"device": "cuda:63"/' >absent.json
 expect 5 accept --spec ./absent.json --out absent
 grep -q "^MISSING hardware.*: no device 'cuda:63': " out || fail "no word on the device: $(cat out)"
@@ -102,7 +103,7 @@ grep -q '^MISSING a: not run' out || fail "something was run: $(cat out)"
 expect 5 accept --spec ./absent.json --out absent --resume
 expect_error 2 "are of a spec that differs from" accept --spec ./absent.json --device cpu --out absent --resume
 
-# A part now, the rest later, and what is over its budget later too.
+# A part of the checks now, the rest later; checks beyond the budget also run later.
 spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" | sed 's/"level": 2/"level": 1/' >parts.json
 expect 0 accept --spec ./parts.json --out parts --only b
 grep -qx 'SKIP    not selected: a, long' out || fail "what is not asked for is no SKIP: $(cat out)"
@@ -111,15 +112,16 @@ grep -qE '^MISSING long.*: stopped after [1-4] s, the rest of the budget|^MISSIN
 [[ $(grep -c '^PASS ' out) == 3 ]] || fail "the others have not passed: $(cat out)"
 grep -q '"note"' parts/accept.json || fail "no record"
 
-# Other hardware, and a limit that is too high: both fail, and the first ends it.
+# The wrong hardware and a limit that is too high both fail; after the wrong hardware no further
+# check runs.
 spec "$(memory a "$right")" "*no such processor*" >other.json
 expect 4 accept --spec ./other.json --out other
 grep -q 'MISSING *a: not run' out || fail "other hardware is measured: $(cat out)"
 spec "$(memory 'a<b' "$right")" >name.json
 expect_error 2 "letters, digits" accept --spec ./name.json --out x
 
-# A run that takes too long fails, and what comes after it is measured all the same. Of the others
-# the losses have the same bits each time.
+# A run that takes too long fails, and the next checks are measured. The losses of the other runs
+# have the same bits each time.
 spec "$(memory a '"copy": {"min": 1e9}'),$(train long 100000000 1 1 ''),$(train bits 4 60 2 '"loss_bits": {"same": true}, "images_per_s": {"min": 0.001}, "temperature_c": {"max": 1000, "absent": "skip"}')" >fail.json
 expect 4 accept --spec ./fail.json --out fail --level 2
 grep -q 'FAIL *long, .*not done within the limit of 1 s' out || fail "it hangs and passes: $(cat out)"
@@ -141,7 +143,7 @@ kill -KILL $suite
 wait $suite 2>/dev/null
 kept=$(stat -c %i killed/checks/a.json)
 for ((i = 0; i < 600; i++)); do
-    # The child ends by itself when its parent is gone.
+    # The child ends by itself when its parent has ended.
     pgrep -f "$scratch/killed/|--out killed/checks/long" >/dev/null || break
     sleep 0.1
 done
@@ -150,7 +152,7 @@ expect 0 accept --spec ./killed.json --out killed --level 2 --resume
 [[ $(stat -c %i killed/checks/a.json) == "$kept" ]] || fail "what was measured is measured again"
 [[ -e killed/checks/b.json && -e killed/accept.json ]] || fail "what was missing is not run"
 
-# One that is asked to end says so, and resumes as well.
+# A test suite that gets SIGTERM says so, and can be resumed as well.
 spec "$(memory a "$right"),$(train long 100000000 60 1 '')" >asked.json
 "$program" accept --spec ./asked.json --out asked --level 2 >out 2>err </dev/null &
 suite=$!
@@ -167,7 +169,7 @@ grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || f
 sed -i 's/"steps": 100000000/"steps": 4/' asked.json asked/spec.json
 expect 0 accept --spec ./asked.json --out asked --level 2 --resume
 
-# A spec of what good hardware did, which it passes by.
+# A spec made from the results of good hardware, which that hardware passes.
 expect 0 accept --make-spec good
 grep -q 'a.copy: .*twice as wide' err || fail "one node is enough: $(cat err)"
 cp out made.json

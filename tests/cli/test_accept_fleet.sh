@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# ampscale accept over nodes: results compared with each other, and test suites as the ranks of a job.
+# ampscale accept on several nodes: results compared with each other, and test suites as the ranks
+# of a job.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 
-# fleet FILE RATE...: lines of nodes n0, n1 ... with these rates; '-' has none.
+# fleet FILE RATE...: writes results of nodes n0, n1 ... with these rates; '-' means no value.
 fleet() {
     local file=$1 rate i=0
     shift
@@ -14,7 +15,7 @@ fleet() {
     done >"$file"
 }
 
-# is_list NAME NODE...: out/NAME.txt has these names.
+# is_list NAME NODE...: checks that out/NAME.txt lists these nodes.
 is_list() {
     local file=judged/$1.txt
     shift
@@ -46,10 +47,10 @@ if command -v xmllint >/dev/null; then
         xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" judged/fleet.xml 2>/dev/null ||
         fail "fleet.xml is not JUnit's"
 fi
-# What was written is read again, with the same result.
+# The written results are read again, and give the same verdicts.
 expect 4 accept --node-list judged/results-summary.jsonl
 
-# What is missing alone, what warns, and what cannot be judged.
+# A missing metric, a warning, and metrics that cannot be judged.
 fleet missing.jsonl 100 - 100 100
 expect 5 accept --node-list missing.jsonl
 fleet warning.jsonl 100 94 100 100
@@ -67,8 +68,8 @@ expect_error 2 "unexpected argument 'two.jsonl'" accept two.jsonl
 expect_error 2 "give --failing" pair
 expect_error 2 "must run as the ranks of a job" accept pair --failing n1
 
-# Test suites on two ranks of this machine, which has two nodes' folders then; one is damaged, and
-# resumes. Three nodes are needed to compare them.
+# Test suites on two ranks of this machine, each with a node's folder of its own. One folder is
+# damaged, and the suite resumes. A comparison needs three nodes.
 . "$source_dir/tests/comm/mpi.sh"
 mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
 cat >spec.json <<'JSON'
@@ -92,8 +93,8 @@ mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" 
 ((code == 0)) || fail "resuming: exit code $code: $(cat out err)"
 expect 0 accept --node-list job
 
-# A node whose test suite is killed, and one that does not come: the others have their verdicts. Three
-# nodes measure all there is; then one loses what it has, and would take long for it.
+# A node whose test suite is killed, and a node that never joins: the other nodes get verdicts.
+# First three nodes measure all metrics; then one of them loses its results of a long check.
 cat >lost.json <<'JSON'
 {"schema": 1, "name": "lost", "about": "a test", "device": "ref", "hardware": ["*"],
  "checks": [{"name": "facts", "kind": "facts", "level": 1, "seconds": 1, "limit_s": 60,
@@ -111,12 +112,12 @@ suite_of_lost() {
     pgrep -f -- " accept .*--out $lost\$"
 }
 
-# lose: what the node has measured of the long check is gone.
+# lose: removes the node's results of the long check.
 lose() {
     rm -rf "$lost/checks/long" "$lost/checks/long.json" "$lost/checks/long.part" "$lost/accept.json"
 }
 
-# ended CODE: of three nodes two have passed, and the third has no results.
+# ended CODE: checks that two of three nodes have passed and the third has no results.
 ended() {
     ((code == $1)) || fail "exit code $code, not $1: $(cat out err)"
     grep -q '^incomplete: 3 nodes: 2 passed, .* 1 has missing results' out || fail "not two of three passed: $(cat out err)"
@@ -145,8 +146,8 @@ for ((i = 0; i < 300; i++)); do # the processes that the launcher ended are gone
     sleep 0.1
 done
 
-# Two nodes that do not come, and whose folders are elsewhere: the launcher knows their names. Of one
-# node alone nothing can be said.
+# Two nodes never join, and their folders are on other machines: the launcher knows their names. A
+# single node cannot be compared.
 # shellcheck disable=SC2016 # a rank's own shell looks at its number
 AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
     '[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} == 0 ]] && exec "$@"; sleep 30' \
@@ -155,7 +156,8 @@ AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
 grep -qx "ampscale: cannot join the MPI job: .*; no results from: $node-1, far-away" err || fail "nobody is named: $(cat err)"
 cmp -s apart/missing.txt <(printf '%s\n' "$node" "$node-1" far-away) || fail "missing: $(cat apart/missing.txt)"
 
-# A rank is killed, and the job with it: the last line says how to resume, and resuming gives verdicts.
+# A rank is killed, which ends the job: the last line says how to resume, and the resumed job gives
+# verdicts.
 lose
 "$program" launch --mpirun "${mpi_launch[0]}" --nproc 3 -- \
     accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume >out 2>err </dev/null &
@@ -173,8 +175,8 @@ wait "$launch" || code=$?
 expect 5 accept --node-list "$scratch/lost"
 ended 5
 
-# again CODE LINE COMMAND ARGS...: ends with CODE and says LINE, in one look of three: a busy machine
-# is slow where it likes.
+# again CODE LINE COMMAND ARGS...: checks that one of three attempts ends with CODE and prints LINE;
+# a busy machine may disturb the others.
 again() {
     local want=$1 line=$2 turn
     shift 2

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# `ampscale accept` of a node with two GPUs, which are made for tests, as their sensors are: a burn-in of
-# both at the same time, copies between them, and the sensors of a process each.
+# `ampscale accept` on a node with two fake GPUs and fake sensors: a burn-in of both GPUs at the
+# same time, copies between them, and the sensors of one process each.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu
 export LD_LIBRARY_PATH=$build_dir/tests/telemetry/full${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
-# spec CHECKS: on standard output.
+# spec CHECKS: prints a spec.
 spec() {
     printf '{"schema": 1, "name": "made", "about": "a test", "device": "cuda", "devices": 2, "hardware": ["*"], "checks": [%s]}\n' "$1"
 }
 
-# train NAME KEYS LIMITS: a check of two small steps.
+# train NAME KEYS LIMITS: writes a check of two small steps.
 train() {
     printf '{"name": "%s", "kind": "train", "level": 1, "seconds": 1, "limit_s": 100, %s "args": {"arch": "resnet8", "image_size": 16, "batch": 2, "classes": 5, "steps": 2}, "limits": {%s}}' "$1" "$2" "$3"
 }
@@ -32,7 +32,8 @@ done
 expect 0 accept --spec ./gpus.json --gpus 1 --out single --level 1
 ! grep -q peers out || fail "one GPU has peers: $(<out)"
 
-# A process each, which a launcher starts: all are judged, and the report says where the worst is.
+# The launcher starts a process for each GPU: all GPUs are judged, and the report names the worst
+# one.
 . "$source_dir/tests/comm/mpi.sh"
 if ! (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
     echo "ranks were not tested: no launcher of MPI was found"

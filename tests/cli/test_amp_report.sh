@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ampscale amp-report` on a run and on a network, its files, and what it refuses.
+# `ampscale amp-report` on a run and on a network: its files and its errors.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -18,19 +18,19 @@ if command -v gnuplot >/dev/null; then
     done
 fi
 
-# The data has moved; and gradients that overflow at an absurd scale.
+# The data has moved. Later, gradients overflow at an absurd scale.
 mv data elsewhere
 expect_error 5 "data of 'run'" amp-report run --batches 1
 expect 0 amp-report run elsewhere --batches 1 --loss-scale 1e9 --out moved
 grep -q 'makes [0-9]* gradients overflow' out || fail "overflow goes unnoticed: $(tail -n 5 out)"
 [[ -s moved/amp-report.json ]] || fail "--out was not taken"
 
-# Many images share a loss among them and 1000 classes share a gradient: without scaling, fp16 loses
-# a good part of it. Dynamic scaling loses next to none.
+# Many images share a loss, and 1000 classes share a gradient: without scaling, fp16 loses many
+# gradients. With dynamic scaling it loses almost none.
 small=(--dummy --dummy-train 512 --dummy-val 2 --classes 1000 -b 256 --steps 1 --precision amp)
 expect_train 0 "${small[@]}" --loss-scale 1 --out unscaled
 expect_train 0 "${small[@]}" --loss-scale dynamic --out scaled
-# lost RUN: the percentages of gradients that are lost at scale 1 and at the run's.
+# lost RUN: prints the percentages of gradients lost at scale 1 and at the run's scale.
 lost() {
     expect 0 amp-report "$1" --batches 1 --threads 2
     awk '$1 == "total" && $2 == "all" { print $4, $5 }' out

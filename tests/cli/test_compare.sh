@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# `ampscale compare`: its verdicts as exit codes, what it refuses, and the files that it writes.
+# `ampscale compare`: verdicts as exit codes, errors, and output files.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/made_runs.sh"
 
 cd "$scratch" || exit 1
 
-# set_turns DIR SECOND: has the runs begin a minute after one another, the first in that second.
+# set_turns DIR SECOND: sets the start times of the runs a minute apart, beginning with SECOND.
 set_turns() {
     local i
     for i in 1 2 3 4 5 6 7 8 9; do
@@ -37,7 +37,7 @@ expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe
 expect 5 compare --pair always base same
 grep -q 'did not take turns' out || fail "runs that are no pairs have passed: $(cat out)"
 
-# Runs one by one, with flags before the dashes and not behind them.
+# Runs named one by one, with flags before "--" but not after it.
 expect 3 compare --alpha 0.01 base/r* -- slow/r*
 expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
 expect_error 2 "give BASE NEW" compare base
@@ -54,7 +54,7 @@ expect 0 compare --threshold 15 base slow
 expect 3 compare --threshold images_per_s=5 --threshold 15 base slow
 [[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "one threshold is not one regression: $(cat out)"
 
-# Runs that other work disturbed are counted, in every format, and marked in a report.
+# Runs that other processes disturbed are counted in every format, and marked in a report.
 expect 0 compare base same
 ! grep -q disturbed out || fail "quiet runs were disturbed: $(cat out)"
 cp -r same noisy
@@ -70,7 +70,7 @@ grep -q '"disturbed":{"base":0,"new":2}' < <(tr -d '\n ' <noisy.json) || fail "t
 expect 0 report noisy -o noisy-report.md --no-figures
 [[ $(grep -c 'complete, disturbed: 9.0 % of the steps' noisy-report.md) == 2 ]] || fail "the report does not mark disturbed runs: $(cat noisy-report.md)"
 
-# Runs that took turns are pairs; runs of one side after those of the other are not.
+# Runs in turns form pairs; runs of one side after all runs of the other do not.
 make_runs before 0
 make_runs between 0
 make_runs behind 0
@@ -84,7 +84,8 @@ grep -q 'without pairs, by --pair never' out || fail "--pair never does not say 
 expect 0 compare before behind
 grep -q 'did not take turns' out || fail "nothing is said of runs that took no turns: $(cat out)"
 
-# Spread hides a slowdown of 10 %: nothing is said to be the same, and the way out is named.
+# Spread hides a slowdown of 10 %: the verdict is not that the sides are the same, and the message
+# says what to do.
 for i in 1 2 3 4 5 6 7 8 9; do
     make_run "uneven/r$i" "$(awk -v i=$i 'BEGIN { print i % 3 ? 0.11 : 0.09 }')"
 done
@@ -93,12 +94,13 @@ grep -q '^inconclusive: 0 regressions' out || fail "no word on what is inconclus
 grep -qE "^ampscale: [0-9] of [0-9] metrics are inconclusive: images_per_s of .* may be up to [0-9.]+ % worse, and the limit is 3 %; give about [0-9]+ runs per side" err ||
     fail "no way out of what is inconclusive: $(cat err)"
 
-# Too few, and of another configuration.
+# Too few runs, and runs of another configuration.
 expect 5 compare base/r* -- slow/r[1-4]
 grep -q '4 repeats of NEW; at least 5 are needed' out || fail "too few are not counted: $(cat out)"
 grep -q 'give at least 5 complete runs' err || fail "no way out of too few: $(cat err)"
 
-# A damaged record is named and left out; the others are compared all the same, and nothing passes.
+# A damaged record is named and left out; the others are still compared, but the comparison does not
+# pass.
 cp -r same torn
 cp -r torn/r1 torn/r10
 echo 'x' >>torn/r3/steps.jsonl
@@ -117,7 +119,8 @@ rm same/r6/summary.json
 expect 5 compare base same
 grep -q "1 of 9 runs of NEW are incomplete" out || fail "a run that was cut short is not missed: $(cat out)"
 
-# The files of a comparison, as other programs read them; a file that cannot be written.
+# The files of a comparison can be read by other programs; a file that cannot be written is an
+# error.
 expect 3 compare --markdown x.md --junit x.xml --json -o x.json --benchmark-action x.bench base slow
 # shellcheck disable=SC2016 # the backquotes are Markdown's
 grep -q '| `images_per_s` | .* | \*\*REGRESSION\*\* |' x.md || fail "Markdown reports no regression"

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/completions/ampscale.bash"
 
-# complete_words WORD...: what is offered for the last of the words after the program's name, one a
-# line, sorted.
+# complete_words WORD...: prints the completions of the last word of a command line, one a line,
+# sorted.
 complete_words() {
     COMP_WORDS=("$program" "$@")
     COMP_CWORD=$#
@@ -12,7 +12,7 @@ complete_words() {
     ((${#COMPREPLY[@]} == 0)) || printf '%s\n' "${COMPREPLY[@]}" | sort
 }
 
-# offers WANT WORD...: exactly that is offered.
+# offers WANT WORD...: checks that exactly the words WANT are offered.
 offers() {
     local want=$1 got
     shift
@@ -56,8 +56,8 @@ offers "$(complete_words train --)" launch --nproc 2 -- train --
 offers "dynamic" launch -- train --loss-scale ""
 offers $'cores\nnone' launch --bind ""
 
-# zsh and fish offer the same, where they are installed. The leak sanitizer, which has seen the same
-# commands above, sometimes does not end in a pipeline of zsh.
+# zsh and fish, if installed, offer the same words. The leak sanitizer is off, because in a pipeline
+# of zsh it sometimes does not end; it has checked the same commands above.
 export PATH=${program%/*}:$PATH
 sanitized && export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 words_of() {
@@ -68,7 +68,7 @@ offered_by_fish() {
     fish --no-config -c 'source $argv[1]; complete -C "ampscale "(string join " " -- $argv[2..])' \
         "$source_dir/completions/ampscale.fish" "$@"
 }
-# zsh completes only at a terminal: functions that print stand in for those of its completion.
+# zsh completes only on a terminal: printing functions replace those of its completion.
 # shellcheck disable=SC2016,SC2329 # it is zsh that expands, and words_of that calls
 offered_by_zsh() {
     zsh -f -c '

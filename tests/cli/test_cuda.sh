@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Devices that are GPUs: what is missing is said in one line, by every command that can name one, and
-# a run on the CPU never looks. On the fake GPU (tests/kernels/cuda/fake) they are listed.
+# GPUs as devices: every command that takes a device says in one line what is missing, and a run on
+# the CPU loads no GPU library. On the fake GPU (tests/kernels/cuda/fake) the devices are listed.
 . "$(dirname "$0")/common.sh" "$@"
 
 export XDG_CACHE_HOME=$scratch/cache
 fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
 here=$program
 
-# says CODE TEXT DEVICE: what each command answers to a device that cannot be used; under sanitizers
-# each the first time, as all of them open devices by the same way.
+# says CODE TEXT DEVICE: checks the error of each command for a device that cannot be used; under
+# sanitizers only of the first command, since all open devices in the same way.
 asked=
 says() {
     local text=$2 device=$3
@@ -22,20 +22,20 @@ says() {
     expect_error "$1" "$text" amp-report -a resnet8 --image-size 32 --devices "$device" --out "$scratch/report"
 }
 
-# not_available TEXT: what info says, which continues.
+# not_available TEXT: checks the line of `info`, which then continues.
 not_available() {
     expect 0 info
     grep -qE -- "^  cuda:0 +not available: .*$1" "$scratch/out" || fail "info does not say '$1': $(cat "$scratch/out")"
 }
 
-# Without a module: a copy of the program has none beside it.
+# Without a module: a copy of the program has no module beside it.
 cp "$program" "$scratch/ampscale" && program=$scratch/ampscale
 says 1 "needs the CUDA module 'ampscale_cuda.so', which this build does not have" cuda
 not_available "needs the CUDA module"
 program=$here
 AMPSCALE_CUDA_MODULE=$scratch/absent.so says 1 "'$scratch/absent.so', which does not exist" cuda:0
 
-# A module that is none.
+# A file that is not a module.
 echo "no library" >"$scratch/text.so"
 AMPSCALE_CUDA_MODULE=$scratch/text.so says 1 "cannot load the CUDA module: $scratch/text.so" cuda
 if command -v cc >/dev/null; then
@@ -54,7 +54,7 @@ else
     echo "no C compiler: broken modules were not tested"
 fi
 
-# The program's own module, where there is one and no GPU: a driver is what it lacks.
+# The program's own module, if it exists and there is no GPU: the driver is missing.
 if [[ -e $(dirname "$here")/ampscale_cuda.so ]] && ! [[ -e /dev/nvidiactl ]] &&
     ! ldconfig -p 2>/dev/null | grep libcuda.so.1 >/dev/null && run info && grep -q 'libcuda.so.1' "$scratch/out"; then
     says 1 "there is no NVIDIA driver ('libcuda.so.1' cannot be loaded)" cuda:0
@@ -71,7 +71,7 @@ AMPSCALE_FAKE_GPU=no-gpu says 1 "this machine has no NVIDIA GPU" cuda
 AMPSCALE_FAKE_GPU=no-gpu not_available "this machine has no NVIDIA GPU"
 says 2 "there is no GPU 9: this machine has 4 GPUs, numbered from 0 to 3" cuda:9
 says 1 "GPU 3, 'fake GPU', is too old: its compute capability is 6.1; at least 7.0 is needed" cuda:3
-# Volta: fp16 and fp32, with a cuDNN that supports it.
+# Volta: fp16 and fp32, with a cuDNN that supports Volta.
 AMPSCALE_FAKE_GPU=volta-cudnn says 1 "GPU 2, 'fake GPU', has compute capability 7.0, which cuDNN 9.19.0 does not support; install cuDNN 9.0 to 9.10 for CUDA 12" cuda:2
 volta() {
     AMPSCALE_FAKE_GPU=volta run train --dummy -a resnet8 --image-size 16 --classes 2 -b 2 --dummy-val 2 --steps 1 \
@@ -96,7 +96,7 @@ grep -qE '^  cuda:3 +not available: .* too old' "$scratch/out" || fail "info doe
 expect 0 info --json
 grep -qF '"device":"cuda:2","usable":true' "$scratch/out" || fail "info --json lists no GPU"
 
-# Nothing of it is loaded for a CPU. LD_DEBUG names the files that are.
+# A run on the CPU loads none of the CUDA libraries. LD_DEBUG names the loaded files.
 loaded() {
     LD_DEBUG=files "$program" train --dummy -a resnet8 --image-size 32 --classes 10 -b 2 --dummy-val 2 --steps 1 \
         --devices "$1" --out "$scratch/loaded-$1" 2>&1 </dev/null | grep -c ampscale_cuda

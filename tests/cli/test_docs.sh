@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the documents point at exists: each ampscale command and its flags, each script, each linked
-# file, each source file that is named.
+# Everything that the documents name exists: each ampscale command and its flags, each script, each
+# linked file, and each source file.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$source_dir" || exit 1
 
@@ -8,8 +8,9 @@ docs=(README.md CONTRIBUTING.md CHANGELOG.md docs/*.md docs/*/README.md)
 commands=$(all_commands)
 families=$(sed -n 's/ .*//p' <<<"$commands" | sort | uniq -d)
 
-# invocations FILE: the ampscale commands in it, one a line, from the command's name on: lines of code
-# blocks, with those that a launcher starts behind '--', and code in a sentence.
+# invocations FILE: prints the ampscale commands in the file, one a line, from the command's name
+# on: lines of code blocks, including commands that a launcher starts after '--', and code in
+# sentences.
 invocations() {
     awk '
         /^```/ { code = !code; next }
@@ -23,7 +24,8 @@ invocations() {
         sed -E 's/ -- (bench|train|accept|selftest|study) /\n\1 /; s/ [|>&].*//; s/[\\()]//g'
 }
 
-# flags_of COMMAND...: remembered, since each is asked for often.
+# flags_of COMMAND...: prints the command's flags, and caches them, because many lines need the same
+# flags.
 declare -A flags_known
 flags_of() {
     [[ -v flags_known["$*"] ]] || flags_known["$*"]=$(help_flags "$@")
@@ -72,7 +74,8 @@ for file in "${docs[@]}"; do
         [[ -n $(find . -path ./build -prune -o -name "$name" -print -quit) ]] || fail "$file: there is no '$name'"
     done < <(grep -oE '`[a-z0-9_]+\.(c|h|cu|cuh)`' "$file" | tr -d '`' | sort -u)
 done
-# Commits that are named are in the history, where it is here and whole.
+# Commits named in documents are in the history. Skipped if the repository or a part of its history
+# is missing.
 if [[ -e .git && $(git rev-parse --is-shallow-repository 2>/dev/null) == false ]]; then
     for hash in $(grep -ohE '`([0-9a-f]{7}|git show [0-9a-f]{7})`' "${docs[@]}" | grep -oE '[0-9a-f]{7}'); do
         git merge-base --is-ancestor "$hash" HEAD 2>/dev/null || fail "there is no commit '$hash'"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ampscale export: what it refuses, and what it prints; a folder that is no run.
+# ampscale export: its errors and its output; a folder that is not a run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
@@ -22,7 +22,8 @@ expect 0 export a/first --format csv -o tables
 [[ $(cat "$scratch/out") == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv\ntables/telemetry.csv' ]] || fail "export printed: $(cat "$scratch/out")"
 [[ $(wc -l <tables/steps.csv) == 3 && $(wc -l <tables/epochs.csv) == 2 ]] || fail "the tables have other lines than the records"
 
-# A run's name is no formula of a spreadsheet's, and no command of a report's reader.
+# The name of a run is not written as a formula of a spreadsheet or as a command for a report's
+# reader.
 cp -r a/first "=cmd()"
 sed -i 's/"ampscale train"/"$(touch pwned) train"/' "=cmd()/run.json"
 expect 0 export "=cmd()" --format csv -o formula
@@ -30,7 +31,8 @@ grep -qv "^'=cmd(),[0-9]" < <(sed 1d formula/steps.csv) && fail "a formula: $(se
 expect 0 report "=cmd()" -o report.md
 grep -qF "'\$(touch pwned) train'" report.md || fail "a report's command is not quoted: $(grep -F touch report.md)"
 
-# What training kept up to date is what the record says, but for its clock and its digits.
+# The files that training kept up to date agree with the record, except for the clock and the number
+# of digits.
 expect 0 export a/first --format prometheus -o exported.prom
 for file in live exported; do
     grep -v -e timestamp -e seconds -e throughput "$file.prom" | grep -e total -e info -e finished >"$file.txt"
@@ -38,21 +40,21 @@ done
 cmp live.txt exported.txt || fail "live and exported textfiles differ"
 grep -q '^ampscale_run_finished{run="first"} 1$' live.prom || fail "the live textfile does not say that the run ended"
 
-# What a killed export has left goes with the next one to the same file.
+# The next export to the same file removes what a killed export has left.
 touch exported.prom.tmp.1 exported.prom.tmp.x
 expect 0 export a/first --format prometheus -o exported.prom
 [[ $(echo exported.prom*) == "exported.prom exported.prom.tmp.x" ]] || fail "left: $(echo exported.prom*)"
 
-# catches PID: it has a handler of SIGTERM, number 15.
+# catches PID: whether the process has a handler of SIGTERM, signal 15.
 catches() {
     local mask
     mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status" 2>/dev/null)
     [[ -n $mask ]] && ((0x$mask >> 14 & 1))
 }
 
-# The weights of the newest checkpoint, for PyTorch: after an epoch that was the best, they are those of
-# best.safetensors, which has the names of a state_dict (tests/model/interop_peer.py). Nothing else of
-# the checkpoint is left.
+# The weights of the newest checkpoint, for PyTorch. After the best epoch they equal
+# best.safetensors, which has the names of a state_dict (tests/model/interop_peer.py). Nothing else
+# is taken from the checkpoint.
 expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights/run
 [[ -e weights/run/best.safetensors ]] || fail "no image was classified: choose another seed"
 expect 0 export weights/run --format torch-weights -o weights/out.safetensors
@@ -69,7 +71,8 @@ head -c 1000 weights/run/best.safetensors >weights/run/checkpoint.safetensors
 expect_error 5 "checkpoint.safetensors" export weights/run --format torch-weights -o x
 [[ ! -e x ]] || fail "a refused export of weights left a file"
 
-# Ended by a signal, an export leaves nothing. One that has ended by itself before begins again.
+# An export that a signal ends leaves no file. If it ends before the signal, the test starts it
+# again.
 tail -n 1 a/first/steps.jsonl | awk '{ for (i = 2; i < 20000; i++) { sub(/"step": *[0-9]+/, "\"step\": " i); print } }' >more
 cat more >>a/first/steps.jsonl
 for turn in 1 2 3 4 5; do

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The manual has each command of the program once, with all of its flags, and speaks of no other.
+# The manual describes each command of the program once, with all of its flags, and no other
+# command.
 . "$(dirname "$0")/common.sh" "$@"
 
 template=$source_dir/docs/man/ampscale.1.in
 page=$build_dir/ampscale.1
 
-# same WHAT A B: the lines of A (the program's) and of B (the manual's) are the same.
+# same WHAT A B: checks that the lines of A (the program's) equal the lines of B (the manual's).
 same() {
     local line
     while read -r line; do
@@ -16,7 +17,8 @@ same() {
     done < <(comm -13 <(sort <<<"$2") <(sort <<<"$3"))
 }
 
-# page_flags COMMAND: the flags of the list items in its subsection of the page as it was made.
+# page_flags COMMAND: prints the flags of the list items in the command's subsection of the
+# generated page.
 page_flags() {
     awk -v command="$1" '
         /^\.S[sh] / { sub(/^\.S[sh] /, ""); gsub(/"/, ""); here = $0 == command; next }
@@ -38,12 +40,12 @@ while read -ra command; do
     known+=" ${flags//$'\n'/ }"
 done <<<"$commands"
 
-# What the prose says of flags.
+# Flags in the prose of the manual.
 while read -r flag; do
     [[ " $known --inject --inject-overflow " == *" $flag "* ]] || fail "the manual speaks of '$flag', which no command has"
 done < <(grep -oE '^\.(Fl|Cm .* Fl) -[a-z][a-z0-9-]*|^@note [a-z0-9-]+' "$template" | sed -E 's/.*(Fl -|@note )/--/' | sort -u)
 
-# A note on a flag that is gone, or on a command that is, does not go unnoticed.
+# A note on a flag or command that no longer exists is an error.
 for bad in $'@options info\n@note nonesuch\nWord.\n@end' $'@options nonesuch\n@end' '@options info'; do
     printf '%s\n' "$bad" >"$scratch/bad.in"
     ! "$source_dir/docs/man/make-page" "$program" "$scratch/bad.in" >"$scratch/page" 2>"$scratch/err" || fail "made a page of '$bad'"

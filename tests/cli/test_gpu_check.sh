@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/gpu-check: on a machine without a GPU it says in one line what is missing; on a processor the
-# three passes run, each adding to the records of the one before; and it packs.
+# scripts/gpu-check: on a machine without a GPU it says in one line what is missing. On a CPU its
+# three passes run, and each adds to the records of the earlier passes. It also makes a pack.
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 unset OUT AMPSCALE_CUDA_MODULE
@@ -16,7 +16,7 @@ check() {
     ((code == want)) || fail "gpu-check $* exited with $code, not $want: $(cat "$scratch/out" "$scratch/err")"
 }
 
-# verdicts VERDICT NAMES...: what each check's line says.
+# verdicts VERDICT NAMES...: checks the verdict in each check's line.
 verdicts() {
     local name
     for name in "${@:2}"; do
@@ -24,12 +24,13 @@ verdicts() {
     done
 }
 
-# No such GPU: one line, with all that is missing. (The number is one that no machine has.)
+# There is no such GPU: one line names everything that is missing. (No machine has a GPU of this
+# number.)
 check 5 --device cuda:63 --pass 1
 [[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "not one line: $(cat "$scratch/out" "$scratch/err")"
 grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the line: $(<"$scratch/err")"
 
-# The processor as the device. OUT takes a few files, of which the next pass takes the records.
+# The CPU as the device. OUT has few files, and the next pass reads the records there.
 export OUT=$scratch/pass1
 check 0 --device cpu --pass 1
 verdicts PASS facts operations selftest accuracy fusion
@@ -50,7 +51,7 @@ grep -q '"command": "[^"]*--peak [^"]*/peak/r1/output.json' "$scratch/records/ch
     fail "the peaks of the earlier pass were not taken: $(grep '"command"' "$scratch/records/checks/step-amp.json")"
 [[ -z $(find "$scratch/records" -name '*.safetensors') ]] || fail "weights among the records"
 
-# Records of another device are not added to.
+# Records of one device are not continued on another.
 mkdir "$scratch/other"
 tar -C "$scratch/other" -xzf "$scratch/pass1/records.tar.gz"
 model=$(sed -nE '1s/^cpu: ([^,]*),.*/\1/p' "$scratch/out")
@@ -58,20 +59,21 @@ sed -i "s/$model/another/" "$scratch/other/checks/hardware.json"
 check 2 --device cpu --pass 2 --out "$scratch/other"
 grep -q "is of another device than" "$scratch/err" || fail "no word on the other device: $(<"$scratch/err")"
 
-# A report of it: every number with its unit.
+# A report of the records: every number with its unit.
 expect 0 report --no-figures "$scratch/records" -o "$scratch/report.md"
 for line in '| PASS | throughput | ' '| amp | 4 |  | ampscale | ' '| amp | 4 | fuse-none,no-graph | ampscale | ' \
     '| peak | bandwidth | [0-9.]* | GB/s |' '| step-amp | step\\_ms | [0-9.]* | ms |' 'Operations compared with the reference: [0-9]* cases'; do
     grep -q -- "^$line" "$scratch/report.md" || fail "the report lacks '$line': $(<"$scratch/report.md")"
 done
 
-# Where the time is up what is late is missing, and the records are there; the rest is for another call.
+# If the time is up, the later checks are missing and the records are complete; another call runs
+# the rest.
 OUT=$scratch/late check 5 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz" --budget 1
 verdicts PASS facts operations
 verdicts MISSING files
 [[ -s $scratch/late/records.tar.gz && -s $scratch/late/accept.json ]] || fail "no records of what was late"
 
-# A pack runs by itself. A build with sanitizers is another matter: its size is none that is packed.
+# A pack runs without the build. Builds with sanitizers are too large to pack, and are left out.
 if ! sanitized; then
     mkdir "$scratch/cuda" && cp -L "$(ldd "$program" | awk '$1 ~ /^libjansson/ { print $3 }')" "$scratch/cuda/libnvjpeg.so.13"
     LD_LIBRARY_PATH=$scratch/cuda "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 ||
@@ -82,7 +84,7 @@ if ! sanitized; then
     "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack: $(<"$scratch/out")"
     grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack said: $(<"$scratch/out")"
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "packs into a folder that is not empty"
-    # A module of another build, which would be found out on the machine with the GPU.
+    # A module of another build is refused here, and not first on the machine with the GPU.
     mkdir -p "$scratch/mixed/bin"
     printf '#!/bin/sh\necho "cuda:0 the CUDA module was built for another version of this program"\n' >"$scratch/mixed/bin/ampscale"
     chmod +x "$scratch/mixed/bin/ampscale"

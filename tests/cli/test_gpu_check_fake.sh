@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/gpu-check on a GPU that is not there: the passes do their work, what a tool finds wrong shows,
-# and a call that is killed is no loss. compute-sanitizer and PyTorch are made for the test, too.
+# scripts/gpu-check on the fake GPU: the passes run, the report shows what a tool finds wrong, and a
+# killed call loses no record. compute-sanitizer and PyTorch are fakes, too.
 . "$(dirname "$0")/common.sh" "$@"
 export OUT=$scratch/few
 need_fake_gpu
@@ -39,7 +39,7 @@ check() {
     ((code == want)) || fail "gpu-check $* exited with $code, not $want: $(cat "$scratch/out" "$scratch/err")"
 }
 
-# passes NAMES...: each check has passed.
+# passes NAMES...: checks that each check has passed.
 passes() {
     local name
     for name; do
@@ -47,7 +47,7 @@ passes() {
     done
 }
 
-# The self-test trains what takes minutes on this device; cli_cuda has it.
+# On this device the self-test would train for minutes; cli_cuda runs it.
 check 0 --only facts,operations,accuracy,fusion
 passes facts operations accuracy fusion
 check 0 --pass 2
@@ -58,7 +58,7 @@ tar -C "$scratch" -xzf "$OUT/records.tar.gz"
 [[ -s $scratch/cache/ampscale/plans ]] || fail "no plans were handed on: $(find "$scratch/cache")"
 (($(find "$OUT" -type f | wc -l) <= 8)) || fail "OUT has $(ls "$OUT")"
 
-# Every number of a training run has the rung that it was measured on.
+# Every number of a training run names the rung on which it was measured.
 for name in rung_amp_4 rung_files_amp_4 rung_fp32_4; do
     grep -q '"auto"' < <(grep -h -A4 "\"name\": \"$name\"" "$scratch"/checks/{throughput,files}.json) || fail "no rung at $name"
 done
@@ -69,14 +69,15 @@ expect 0 report --no-figures "$OUT" -o "$scratch/report.md"
 grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto \| [0-9.]+ \| [0-9.]+ \|$' "$scratch/report.md" ||
     fail "the report: $(grep '^| amp' "$scratch/report.md")"
 
-# What a tool finds is wrong, and the report says it.
+# The report shows what a tool finds wrong.
 rm -rf "$OUT"
 FAKE_FINDING=racecheck check 4 --only memcheck,racecheck
 passes memcheck
 grep -q '^FAIL *racecheck' "$scratch/out" || fail "a finding passes: $(<"$scratch/out")"
 grep -q 'Invalid __global__ write' "$OUT/accept.json" || fail "a finding is not reported: $(<"$OUT/accept.md")"
 
-# A check that is killed, with all that belongs to it, is run again by the next call, and no other is.
+# A check that is killed together with its processes is run again by the next call; no other check
+# is.
 rm -rf "$OUT" "$scratch/checks"
 "$program" accept --spec bring-up-quick --device cuda:0 --only facts,peak,files --out "$scratch/killed" >/dev/null 2>&1 </dev/null &
 suite=$!

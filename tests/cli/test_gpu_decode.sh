@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
-# train --decode gpu on the fake GPU, whose JPEG engines are libjpeg: the same images as by the CPU,
-# whatever the engines refuse, leave out or fail at; one line where they are missing; and resuming.
+# train --decode gpu on the fake GPU, whose JPEG engines are libjpeg: the images are the same as
+# with the CPU, also where the engines refuse, omit or fail on files; one line if the engines are
+# missing; and resuming.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu input_device_loader
 export OMP_NUM_THREADS=1
 cd "$scratch"
 
-# Pictures of less than twice the network's side, which the CPU does not reduce as it decodes; one
-# is damaged, and one is truncated.
+# The pictures' sides are less than twice the network's, so that the CPU does not reduce them while
+# it decodes. One picture is damaged and one is truncated.
 expect 0 data synth --out set --classes 3 --train 9 --val 2 --size 32 -j 2
 mapfile -t images < <(find set/train -type f | sort)
 truncate -s -200 "${images[3]}"
 size=$(stat -c %s "${images[8]}")
 printf '\377\001\377\002\377\003\377\004' | dd of="${images[8]}" bs=1 seek=$((size / 2)) conv=notrunc status=none
 
-# learn NAME FLAG...: trains an epoch; its losses and counts of bad images are in NAME.rows.
+# learn NAME FLAG...: trains for an epoch, and writes its losses and counts of bad images to
+# NAME.rows.
 learn() {
     local name=$1
     shift
@@ -30,7 +32,8 @@ for line in open(sys.argv[1] + "/steps.jsonl"):
 PY
 }
 
-# same NAME: the rows are those of the CPU: the losses to a thousandth, as pixels may differ by a level.
+# same NAME: checks that the rows equal those of the CPU. Losses may differ by a thousandth, since
+# pixels may differ by one level.
 same() {
     python3 - cpu.rows "$1.rows" <<'PY' || fail "$1 differs from the CPU's"
 import sys
@@ -42,12 +45,13 @@ for a, b in zip(want, got):
 PY
 }
 
-# warned NAME N PATTERN: N lines of the run's warnings have the pattern.
+# warned NAME N PATTERN: checks that N lines of the run's warnings match the pattern.
 warned() {
     [[ $(grep -cE "$3" "$1.err") == "$2" ]] || fail "$1: not $2 lines '$3': $(cat "$1.err")"
 }
 
-# member NAME FILE: a member of a record; decodes RUN: what its record says that decodes.
+# member NAME FILE prints a member of a record; decodes RUN prints which device decoded, by the
+# run's record.
 member() {
     python3 -c 'import json, sys; print(json.load(open(sys.argv[2])).get(sys.argv[1]))' "$@"
 }
@@ -85,7 +89,7 @@ for lack in absent no-engines; do
     [[ $(decodes $lack) == None ]] || fail "$lack: run.json says that the GPU decodes"
 done
 
-# The run's own bits do not depend on threads, nor on an interruption.
+# The run's bits depend neither on the number of threads nor on an interruption.
 few=(train set -a resnet8 --image-size 20 -b 6 --epochs 1 --seed 4 -p 1 --threads 1 --devices cuda:0 --decode gpu)
 expect 0 "${few[@]}" -j 1 --out whole
 expect 0 "${few[@]}" -j 4 --steps 2 --out half
@@ -97,7 +101,7 @@ cmp -s whole.bits half.bits || fail "a resumed run has other bits"
 
 expect_error 2 '--decode gpu needs a GPU, not --devices cpu' train set -a resnet8 --image-size 20 -b 6 --decode gpu --out refused
 
-# bench input compares each image with the CPU's, and says what is missing.
+# bench input compares each image with the CPU's, and says if the engines are missing.
 expect 0 data synth --out fine --classes 2 --train 6 --val 1 --size 32
 small=(bench input --data fine --images 12 --image-size 20 -b 4 -n 1 -w 0 --threads 2 --devices cuda:0)
 expect 0 "${small[@]}"

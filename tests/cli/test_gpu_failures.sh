@@ -19,19 +19,19 @@ configs='fp32 amp timed speed rest'
 [[ -z ${AMPSCALE_ALL_FAILURES-}${AMPSCALE_ONLY_FAILURES-} ]] || configs+=' accuracy'
 only=${AMPSCALE_ONLY_FAILURES-}
 
-# A run that takes as long as this hangs, however busy the machine is: it takes a second.
+# A run takes a second, so that one that takes this long hangs, however busy the machine is.
 limit=300
 
 steps=3
 train=(train --dummy -a resnet8 --image-size 8 -b 2 --classes 10 --steps $steps -p 1 --threads 1
        --devices cuda:0)
-# What is run: plans that are timed want more than the fake's usual memory.
+# The runs. Plans that are timed need more memory than the fake GPU usually has.
 declare -A options=([fp32]="--precision fp32" [amp]="--precision O1 --pdl on"
                     [timed]="--precision O1 --fuse all --steps 1")
 declare -A memory=([fp32]=1 [amp]=1 [timed]=4 [speed]=1 [rest]=1 [accuracy]=1)
 
-# A GPU's check in three parts, with tools made for tests in place of NVIDIA's: peaks, rows of training
-# with their ladder, a step by its operations and its profile; numbers and the sanitizer; accuracy.
+# A GPU's check in three parts, with fakes of NVIDIA's tools: peaks, rows of training with their
+# ladder, a step by its operations and its profile; numbers and the sanitizer; accuracy.
 declare -A checks=([speed]='peak throughput step profile' [rest]='operations memcheck'
                    [accuracy]='accuracy')
 declare -A specs=([speed]=$scratch/speed.json [rest]=$scratch/rest.json [accuracy]=$scratch/rest.json)
@@ -76,8 +76,8 @@ cat >"$scratch/speed.json" <<'SPEC'
 }
 SPEC
 
-# attempt CONFIGURATION FOLDER [FAILURE]: one run; its exit code. Folders of its own hold its records
-# and what it says.
+# attempt CONFIGURATION FOLDER [FAILURE]: executes one run; its exit code is the result. The folder
+# gets the run's records and output.
 attempt() {
     local config=$1 folder=$2 code=0 command=("${train[@]}")
     [[ -z ${checks[$config]-} ]] || command=(accept --spec "${specs[$config]}" --only "${checks[$config]// /,}")
@@ -86,21 +86,22 @@ attempt() {
     XDG_CACHE_HOME=$folder/cache AMPSCALE_FAKE_FAIL=${3-} AMPSCALE_FAKE_MEMORY=${memory[$config]} \
         timeout -k 5 $limit "$program" "${command[@]}" ${options[$config]-} --out "$folder/run" \
         >"$folder/out" 2>"$folder/err" </dev/null || code=$?
-    # The address sanitizer's word on fibres, as the fake's kernels are, is none of the program's.
+    # The address sanitizer warns about fibres, which the fake GPU's kernels are; the program does
+    # not print that warning.
     sed -i -e '/WARNING: ASan doesn.t fully support makecontext/d' \
         -e '/^False positive error reports may follow/d' \
         -e '/^For details see .*sanitizers/d' "$folder/err"
     return $code
 }
 
-# is_whole FOLDER STEPS: whether the records of a run that ended are.
+# is_whole FOLDER STEPS: whether the records of a completed run are complete.
 is_whole() {
     [[ $(grep -c '"loss"' "$1/run/steps.jsonl") == "$2" ]] &&
         grep -q '"ended_by": "steps"' "$1/run/summary.json" && grep -q '"schema"' "$1/run/run.json"
 }
 
-# check_outcome PART FOLDER CODE: the same of a check. A device that cannot be opened is reported by the
-# check of the hardware, and nothing more is run.
+# check_outcome PART FOLDER CODE: prints the outcome of a GPU's check. The check of the hardware
+# reports a device that cannot be opened, and no further check is run.
 check_outcome() {
     local names=${checks[$1]} name record=$2/run/accept.json rung
     shift
@@ -129,7 +130,8 @@ check_outcome() {
     esac
 }
 
-# outcome CONFIGURATION FOLDER CODE: one word and, where it is none that may be, the reason.
+# outcome CONFIGURATION FOLDER CODE: prints the outcome in one word and, if it is not allowed, the
+# reason.
 outcome() {
     local lines falls wanted=$steps rung
     [[ -z ${checks[$1]-} ]] || { check_outcome "$@" && return; }
@@ -157,7 +159,7 @@ outcome() {
     esac
 }
 
-# examine CONFIGURATION FAILURE NUMBER: runs it and adds a line to the outcomes.
+# examine CONFIGURATION FAILURE NUMBER: executes the run and adds a line to the outcomes.
 examine() {
     local folder=$scratch/$3 code=0 how
     attempt "$1" "$folder" "$2" || code=$?
@@ -167,20 +169,20 @@ examine() {
     rm -rf "$folder"
 }
 
-# places COUNT: the first, a middle and the last of so many, each once.
+# places COUNT: prints the numbers of the first, a middle and the last of COUNT calls, each once.
 places() {
     printf '%s\n' 1 $((($1 + 1) / 2)) "$1" | sort -nu
 }
 
-# count_calls CONFIGURATION: counts the calls of a run in which none fails.
+# count_calls CONFIGURATION: counts the calls of a run without a failure.
 count_calls() {
     AMPSCALE_FAKE_COUNT=$scratch/count.$1 attempt "$1" "$scratch/counted.$1" ||
         fail "$1: $(head -n 1 "$scratch/counted.$1/err")"
     [[ $(outcome "$1" "$scratch/counted.$1" 0) == @(whole|row on auto|verdicts) ]] || fail "$1: no whole run without failures"
 }
 
-# failures_of CONFIGURATION: what can fail, a line each, from the calls that were counted; of a check,
-# whose processes count each for itself, the first of each.
+# failures_of CONFIGURATION: prints the possible failures, one a line, from the counted calls. For a
+# check, whose processes each count their own calls, it prints the first call of each function.
 failures_of() {
     local call outside inside n
     if [[ -n ${checks[$1]-} ]]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gradients of GPUs: several ranks and devices on the fake GPU (tests/kernels/cuda/fake), which has
-# no NCCL, so that they pass through the memory of the host; and what --comm refuses.
+# Gradients of several ranks and devices on the fake GPU (tests/kernels/cuda/fake), which has no
+# NCCL, so that the gradients go through host memory; and errors of --comm.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
@@ -13,12 +13,12 @@ cd "$scratch" || exit 1
 net=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1
     --lr 0.01 --bucket-mb 0.05 -p 1)
 
-# by DIR TEXT: the record says what gradients travelled by.
+# by DIR TEXT: checks the transport of gradients in the record.
 by() {
     grep -qF "\"comm\": \"$2\"" "$1/run.json" || fail "the record of '$1' does not say '$2'"
 }
 
-# Ranks with --devices cuda take a GPU each.
+# With --devices cuda each rank uses a GPU of its own.
 mpi_leaks on
 expect_ranks 0 2 -b 4 --devices cuda --out ddp
 mpi_leaks off
@@ -28,18 +28,18 @@ grep -qE '^gradients between devices: mpi, staged through host memory \(rank 0 \
     fail "not one line says that NCCL is missing: $(cat err)"
 by ddp "mpi, staged through host memory"
 
-# Asked for, it is no surprise.
+# With --comm host there is no warning.
 expect_ranks 0 2 -b 4 --devices cuda:0,1 --dp-reduce all --comm host --out ddp2
 grep -qx 'gradients between devices: joint, staged through host memory' out ||
     fail "the run does not say how gradients travel: $(head -c 500 out)"
 ! grep -q 'ampscale:' err || fail "a run that was asked to use the host complains: $(cat err)"
 by ddp2 "joint, staged through host memory"
 
-# Two steps and one validation, as on the reference.
+# Two steps and one validation, with the losses of the reference.
 expect_ranks 0 2 -b 4 --devices ref --out ref
 follows "the fake GPU and the reference" ref ddp 1e-4 3
 
-# --multiprocessing-distributed takes all GPUs of the machine.
+# --multiprocessing-distributed uses all GPUs of the machine.
 "$program" info >out
 gpus=$(grep '^  cuda:[0-9]' out | grep -vc 'not available')
 expect 0 train "${net[@]}" -b 4 --steps 1 --multiprocessing-distributed --devices cuda --comm host --out all
@@ -49,12 +49,13 @@ expect_ranks 1 2 -b 4 --devices cuda:0 --comm nccl --out nccl
 [[ $(grep -c '^ampscale: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||
     fail "--comm nccl does not end in one line: $(cat err)"
 
-# A rank takes the GPU of its number on the host, as the launcher says it: here torchrun's variables,
-# by which rank 0 is not the first.
+# A rank uses the GPU with its local rank as number. Here the variables of torchrun give the local
+# rank, and rank 0 is not the first.
 unset OMPI_COMM_WORLD_RANK PMI_RANK
 
-# pair NAME ENV0 ENV1: two ranks that meet at an address, each with variables of its own; fills
-# `code` with rank 0's exit code. With `only_first`, rank 1 need not wait for a rank 0 that has ended.
+# pair NAME ENV0 ENV1: two ranks that connect at an address, each with its own variables; fills
+# `code` with rank 0's exit code. With `only_first`, the test does not wait for rank 1 once rank 0
+# has ended.
 only_first=
 pair() {
     local name=$1 rank port try
@@ -75,7 +76,7 @@ pair() {
     done
 }
 
-# took NAME SM: rank 0's GPU was of that kind; GPUs 0 and 1 are sm_90, 2 is sm_75.
+# took NAME SM: checks the architecture of rank 0's GPU. GPUs 0 and 1 are sm_90, and GPU 2 is sm_75.
 took() {
     ((code == 0)) || fail "$1: exited with $code: $(cat err0 err1)"
     grep -qF "fake GPU, $2," "$1/run.json" || fail "$1: rank 0 did not take an $2: $(grep -o 'fake GPU[^\"]*' "$1/run.json")"
@@ -90,7 +91,8 @@ took host sm_90
 pair narrowed "LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=2" "LOCAL_RANK=0 CUDA_VISIBLE_DEVICES=0"
 took narrowed sm_75
 
-# Where one rank cannot replay graphs none does; a step that fails in one of several ends the job.
+# If one rank cannot replay graphs, no rank does; a step that fails on one of several ranks ends the
+# job.
 pair graphs "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaGraphLaunch:2"
 took graphs sm_90
 grep -q '"rung": "no graph"' graphs/summary.json && grep -q "another rank cannot replay graphs; the run continues on rung 'no graph'" err0 ||
@@ -101,7 +103,8 @@ pair step "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1"
     fail "a step that fails on rank 1: $code: $(cat err0 err1)"
 
 only_first=1
-# No GPU of that number, and one that cannot be used: nobody else's is taken instead.
+# A GPU number that does not exist, and a GPU that cannot be used: the rank does not use another
+# rank's GPU instead.
 pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
 ((code == 2)) && grep -q "rank 0 has local rank 4, but its host has fewer GPUs" err0 err1 ||
     fail "a rank without a GPU exited with $code: $(cat err0 err1)"

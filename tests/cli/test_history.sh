@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A history of results: runs that are recorded, compared with a rolling base, and confirmed.
+# A history of results: recorded runs, comparison with a rolling base, and confirmation.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/made_runs.sh"
 
@@ -10,7 +10,7 @@ make_runs same 0.1
 make_runs slow 10
 make_runs other 0 64
 
-# lines ACCEPTED: how many lines of the history say so.
+# lines ACCEPTED: checks the number of accepted lines in the history.
 lines() {
     grep -c "\"accepted\":$1" history/history.jsonl
 }
@@ -23,7 +23,7 @@ expect 0 compare --history history --record history same
 expect 3 compare --history history --record history slow
 [[ $(lines true) == 18 && $(lines false) == 9 ]] || fail "runs that did not pass are accepted"
 
-# What was not accepted is no base, nor is what is too long ago.
+# Results that were not accepted, and old results, are not part of the base.
 expect 3 compare --history history slow
 grep -q '18 and 9 runs' out || fail "the base is not all that was accepted: $(cat out)"
 expect 3 compare --history history --last 7 slow
@@ -31,12 +31,12 @@ grep -q '7 and 9 runs' out || fail "the base is not the last 7: $(cat out)"
 expect 5 compare --history history other
 grep -q "none of 27 runs in 'history' was accepted and has the same configuration" out || fail "another configuration is a base: $(cat out)"
 
-# BASE and NEW as ever, recorded with the verdict.
+# BASE and NEW are given as usual, and recorded with the verdict.
 expect 3 compare --record both first slow
 [[ $(grep -c '"accepted":false' both/history.jsonl) == 9 ]] || fail "a regression is accepted"
 
 
-# One line serves a pipeline from its first day on.
+# One command line serves a pipeline from its first day on.
 expect 0 compare --history begun --record begun first
 grep -q "'begun' had no history yet: these runs are its first" out || fail "a beginning is not said: $(cat out)"
 expect 3 compare --history begun --record begun slow
@@ -61,7 +61,7 @@ rm first/r3/summary.json
 expect_error 5 "nothing is recorded" compare --record history first
 [[ $(wc -l <history/history.jsonl) == 27 ]] || fail "an unfinished run is recorded"
 
-# A torn last line is cut off by who adds the next; any other damage is named.
+# The next record removes an incomplete last line; other damage is an error that names the line.
 printf '{"record": "hist' >>history/history.jsonl
 expect 3 compare --history history slow
 expect 0 compare --record history same
@@ -82,12 +82,12 @@ for change in 's/"accepted":true/"accepted":1/' 's/"steps":20/"steps":-1/' 's/"f
     rm -r damaged
 done
 
-# What looks like a regression is measured again. The command copies a run that was made: of the
-# slow ones as the new side where the regression is real.
+# An apparent regression is measured again. The command copies a run that was made; if the
+# regression is real, it copies slow runs as the new side.
 make_runs first 0
 cat >again <<'SH'
 #!/bin/sh
-# again PICK SIDE OUT NAME: leaves a run in OUT; PICK says which the new side's are.
+# again PICK SIDE OUT NAME: leaves a run in OUT; PICK names the runs of the new side.
 [ "$2" = new ] && from=$1 || from=first
 mkdir -p "$(dirname "$3")"
 cp -r "$from/r$(basename "$3" | sed 's/r0*//')" "$3"
@@ -104,7 +104,7 @@ grep -q 'failures="0"' c2.xml || fail "what was not confirmed fails: $(cat c2.xm
 grep -q '"unconfirmed": 1' c2.json || fail "the record does not say what was not confirmed"
 rm calls
 
-# The new side alone, against the base as it was, or against a history.
+# Only the new side is measured again, and compared with the base as it was, or with a history.
 expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c3 first slow
 [[ $(sort calls | uniq -c | xargs) == '9 new resnet18' ]] || fail "more than the new side is run again: $(cat calls)"
 expect 0 compare --confirm './again same new {out} {name}' --confirm-out c4 --history history slow
@@ -120,8 +120,8 @@ expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c10 --h
 expect 0 compare --confirm './again same new {out} {name}' --confirm-out c5 first same
 [[ ! -e c5 ]] || fail "what passed is measured again"
 
-# What is not judged again stays a regression: here accuracies of runs that ended otherwise.
-# validated DIR TOP1 BY: gives the runs of DIR a validation, and what ended them.
+# A regression that cannot be measured again stays a regression: here accuracies of runs with
+# another ending. validated DIR TOP1 BY: gives the runs of DIR a validation and an ending.
 validated() {
     local i column columns=(lr train_images train_loss train_top1 train_top5 val_images val_loss val_top1
         val_top5 best_top1 images_per_s images_per_s_p5 images_per_s_p95 images_per_s_wall train_s val_s

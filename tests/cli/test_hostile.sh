@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Names of files and folders, arguments, and texts in records may hold escapes for a terminal,
-# characters that reorder a line, formulas for a spreadsheet and commands for a shell: no command
-# prints or writes them as they are.
+# Names of files and folders, arguments, and texts in records may contain escape sequences for a
+# terminal, characters that reorder a line, formulas for a spreadsheet and commands for a shell:
+# every command escapes them where it prints or writes them.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 
@@ -9,12 +9,12 @@ evil=$'=1+cmd\033]0;x\a\u202e\u009b;touch hit;$(touch hit)'
 bad=$'\033|\a|\u202e|\u009b'
 small=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --threads 1 -j 1 -p 1 --epochs 2)
 
-# clean FILE...: none of the files has such a character.
+# clean FILE...: checks that none of the files has such a character.
 clean() {
     ! grep -qaE "$bad" "$@" || fail "$what: $(grep -aHE "$bad" "$@" | cat -v | head -n 3)"
 }
 
-# try CODE ARGS...: what the program prints, and the texts that it writes to "files", are clean.
+# try CODE ARGS...: checks that the output, and the texts written to "files", are clean.
 try() {
     local file what
     rm -rf files
@@ -26,13 +26,14 @@ try() {
     done < <(find files -type f -not -name '*.png' -not -name 'events.*' -print0 2>/dev/null)
 }
 
-# taint FILE...: every text of a record, but those that select how it is read.
+# taint FILE...: adds such characters to every text of a record, except texts that decide how it is
+# read.
 taint() {
     sed -E -i '/"(started|ended_by|kind|mode|schema|precision|arch|bench|name|cell|cells)": /! s/": "([^"]*)"/": "=\\u001b]0;x\\u0007\\u202e\1"/g
         s/"argv": \[/&"ampscale;touch hit","\\u001b[31m\\u202e\x27$(touch hit)",/' "$@"
 }
 
-# A run of one process and one of two ranks; their hostile copies.
+# A run of one process and a run of two ranks; their hostile copies.
 expect 0 train "${small[@]}" --precision O1 --out one
 port=$((20000 + RANDOM % 12000))
 for rank in 0 1; do
@@ -63,18 +64,18 @@ if command -v gnuplot >/dev/null; then
 fi
 try 0 amp-report "$evil-one" --batches 1 --threads 1
 
-# Columns of text in a spreadsheet.
+# Text columns in a spreadsheet.
 try 0 export "$evil-two" --format csv --out files
 [[ $(cut -d, -f1 files/ranks.csv | sort -u | sed -n 1p) == "'=1+cmd"* ]] || fail "CSV has a formula: $(head -n 3 files/ranks.csv)"
 
-# The commands of a report are quoted, all of their words.
+# Every word of a command in a report is quoted.
 try 0 report --no-figures "$evil-one" "$evil-two" -o files
 line=$(grep -E "^'?ampscale;touch" files | head -n 1)
 [[ $line == "'ampscale;touch hit' "* ]] || fail "a program's name is not quoted: $line"
 bash -c "$line" >log 2>&1
 [[ ! -e hit ]] || fail "a command of a report runs a text from a record: $line"
 
-# A record of one object, too.
+# Also a record that is one object.
 cat >overlap.json <<'END'
 {"schema": 1, "bench": "overlap", "config": {"net": "n;touch hit \u001b[31m", "batch_size": 4, "image_size": 8, "rounds": 1}, "ranks": [{}, {}], "sizes": []}
 END
@@ -104,7 +105,7 @@ try 2 accept --spec "$evil" --out files
 try 2 info --policy "$evil"
 try 2 launch --nproc 1 -- "$evil"
 
-# A study in such a folder; its command can be copied.
+# A study in a folder with such a name; its command can be copied.
 cat >st.json <<'END'
 {"schema": 1, "name": "tiny", "about": "\u001b[31m a test", "modes": {"nd": [1]}, "precisions": ["fp32"],
  "archs": ["resnet8"], "batch": {"weak": [4]}, "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4}],

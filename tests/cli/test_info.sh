@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What `ampscale info` says of build, devices and networks, and what it refuses.
+# `ampscale info`: build, devices, networks, and usage errors.
 . "$(dirname "$0")/common.sh" "$@"
 
-# expect_line REGEX ARGS...: a line of the output matches.
+# expect_line REGEX ARGS...: checks that a line of the output matches.
 expect_line() {
     local want=$1
     shift
@@ -27,7 +27,7 @@ expect_line '^fc +linear +10x1x1 +5130 ' info --arch resnet18 --classes 10
 expect_line '^conv1 +conv +64x32x32 ' info -a resnet18 --image-size 64
 expect_line '"arch":"resnet8".*"parameters":78042,' info -a resnet8 --classes 10 --json
 
-# layer KIND KEPT READ GRADIENT COMPUTES STORED, at every precision.
+# layer KIND KEPT READ GRADIENT COMPUTES STORED: the types of a layer, checked at every precision.
 for row in \
     'fp32 conv fp32 fp32 fp32 fp32 fp32' 'fp32 bn fp32 fp32 fp32 fp32 fp32' \
     'O0 conv fp32 fp32 fp32 fp32 fp32' 'O0 fc fp32 fp32 fp32 fp32 fp32' \

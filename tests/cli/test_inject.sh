@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Faults that are injected into runs, and what catches them.
+# Faults injected into runs, and the checks that detect them.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 cd "$scratch" || exit 1
 small=(--dummy --dummy-train 80 --dummy-val 8 --classes 3 --threads 1 -j 1 --telemetry 0 -p 100)
 
-# What is no fault, and what the run has not: one line, and no folder is left.
+# An invalid fault, and a fault in a part that the run does not have: one line, and no folder
+# remains.
 for fault in '' x slow-rank=1 slow-rank=0:20 throttle=0% throttle=x% bitflip=x bitflip=1:momentum lost-image=; do
     expect_error 2 "--inject '$fault'" train "${net[@]}" "${small[@]}" --out bad --inject "$fault"
 done
@@ -15,7 +16,8 @@ expect_error 2 "has no trained parameter 'fc'" train "${net[@]}" "${small[@]}" -
 run train --help
 ! grep -q -e --inject out || fail "--help names --inject"
 
-# A flipped bit changes what follows and nothing before; the record names it, and `compare` refuses.
+# A flipped bit changes the later values and no earlier one; the record names it, and `compare`
+# refuses the run.
 expect_train 0 "${small[@]}" --epochs 1 --out good
 ! grep -q '"inject"' good/run.json || fail "a good run's record speaks of faults"
 expect_train 0 "${small[@]}" --epochs 1 --out flipped --inject bitflip=4:gradient:fc.weight:22
@@ -26,12 +28,12 @@ diff <(run_values good) <(run_values flipped) >diff && fail "a flipped bit chang
 run compare good flipped
 grep -q "config.inject" out || fail "compare does not refuse: $(<out)"
 
-# The flip of a weight shows in the step's own loss.
+# The loss of the same step shows the flip of a weight.
 expect_train 0 "${small[@]}" --epochs 1 --out weight --inject bitflip=4:weight:fc.weight:22
 diff <(run_values good) <(run_values weight) >diff
 [[ $(grep -m 1 '^< ' diff) == '< step 4 '* ]] || fail "step 4's weight changed $(head -n 2 diff)"
 
-# A lost image ends the run after its epoch; a run that ends before never meets it.
+# A lost image ends the run after its epoch; a run that ends earlier never meets it.
 expect_train 4 "${small[@]}" --epochs 3 --out lost --inject lost-image=1
 grep -q "training of epoch 1, rank 0: an image was lost or read twice" err || fail "$(<err)"
 [[ $(wc -l <lost/epochs.jsonl) == 1 ]] || fail "the epoch with the lost image was recorded"
@@ -44,8 +46,8 @@ grep -q "training of epoch 0, rank 0" err || fail "$(<err)"
 expect_train 0 "${small[@]}" --epochs 1 --out slow --inject throttle=300%
 diff <(run_values good) <(run_values slow) >diff || fail "sleeping changes bits: $(head -n 4 diff)"
 
-# A run has the losses and the final state of one like it, whatever its loader and wherever its
-# folder; a flipped bit shows in the next loss, or in the state when no loss is left.
+# A run has the losses and the final state of an equal run, whatever its loader and folder; a
+# flipped bit changes the next loss or, after the last loss, the state.
 same=("${small[@]}" --epochs 1)
 expect_train 0 "${same[@]}" --out same -j 2 --expect good
 grep -q "^all losses and the final state are bitwise equal to those of 'good'$" out || fail "$(<out)"

@@ -88,12 +88,12 @@ started() {
     tail -n +2 "$scratch/err" >"$scratch/said"
 }
 
-# says LINE...: exactly these lines.
+# says LINE...: checks that the output has exactly these lines.
 says() {
     [[ $(<"$scratch/said") == "$(printf '%s\n' "$@")" ]] || fail "launch says '$(<"$scratch/said")', not '$*'"
 }
 
-# What launch runs is what --dry-run prints.
+# launch runs the command that --dry-run prints.
 started 0 "echo hello; echo chatter >&2" -- info
 says
 [[ $(<"$scratch/out") == hello ]] || fail "rank 0's output: '$(<"$scratch/out")'"
@@ -101,11 +101,13 @@ says
     fail "launch ran '$(<body.args)'"
 [[ $(<logs/mpirun.log) == chatter ]] || fail "mpirun.log: $(<logs/mpirun.log)"
 
-# The first rank that fails gives the exit code, and says why; mpirun's chatter stays in its log.
+# The first rank that fails determines the exit code and the message; mpirun's other messages stay
+# in its log.
 one="ampscale: rank 1 (host h, pid 7) exited with code 5: no such thing"
 started 5 "echo '$one' >&2; echo 'ampscale: rank 0 (host h, pid 8) exited with code 1: alone' >&2; echo noise >&2; exit 5" -- info
 says "$one"
-# Open MPI 5 ends what it says with a NUL, and puts a bar that was left on stdout before a line.
+# Open MPI 5 ends its messages with a NUL, and a progress bar on stdout may precede them in the
+# line.
 for before in '\0' '\rEpoch: [0] [=>] 1/30\033[K'; do
     started 5 "printf 'noise\n$before%s\n' '$one' >&2; exit 5" -- info
     says "$one"
@@ -122,11 +124,11 @@ says "ampscale: rank 0 (host h, pid 8) exited with code 4: lost rank 1" "$killed
 started 3 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 3' >&2" -- info # mpirun says 0
 says "ampscale: rank 0 (host h, pid 8) exited with code 3"
 
-# A warning of rank 0 is shown, and is no failure.
+# A warning of rank 0 is shown, and is not a failure.
 started 0 "echo 'ampscale: warning: beware' >&2" -- info
 says "ampscale: warning: beware"
 
-# mpirun itself fails: its first informative lines, and where the rest is.
+# If mpirun itself fails, its first informative lines are shown, with the path of the rest.
 rm -r logs
 started 1 "printf -- '-----\nThere are not enough slots\n\n  info\na\nb\nc\n' >&2; exit 213" -- info
 says "mpirun: There are not enough slots" "mpirun:   info" "mpirun: a" "mpirun: b" \
@@ -139,7 +141,8 @@ says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks
 started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -- info
 [[ $(<"$scratch/out") == mine ]] || fail "Hydra's banner is shown: '$(<"$scratch/out")'"
 
-# restarted TIMES: how often mpirun was started, and that each start but the first resumes.
+# restarted TIMES: checks how often mpirun was started, and that each start except the first
+# resumes.
 restarted() {
     (($(wc -l <body.args) == $1)) || fail "mpirun was started $(wc -l <body.args) times, not $1"
     ! grep -q -- --resume < <(head -n 1 body.args) || fail "the first start resumes"
@@ -158,7 +161,7 @@ started 2 "echo 'ampscale: rank 1 (host h, pid 7) exited with code 2: what' >&2;
 restarted 1
 started 1 "$fails" -- train --dummy --out run
 restarted 1
-# A starter that starts nothing is not waited for without end.
+# The wait for a launcher that starts no rank is limited.
 cat >"$scratch/idle" <<'END'
 #!/bin/sh
 case $1 in

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The files of docs/launch do what they say: manifests are valid, and their pods' command lines form
-# jobs here, on CPUs with small settings; the batch script requeues what may continue, and nothing else;
-# a spot instance's interruption becomes an orderly stop.
+# The files of docs/launch work: manifests are valid, and the command lines of their pods form jobs
+# on CPUs with small settings; the batch script requeues jobs that can continue, and no others; a
+# spot instance's interruption becomes an orderly stop.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT
@@ -17,13 +17,14 @@ for name in python3 /usr/bin/python3; do
 done
 manifests() { "$python" "$source_dir/tests/package/manifests.py" "$@"; }
 
-# pod_args FILE REPLICA: fills `words` with a pod's arguments, on this machine's CPUs.
+# pod_args FILE REPLICA: fills `words` with a pod's arguments, for this machine's CPUs.
 pod_args() {
     mapfile -t words < <(manifests args "$files/kubernetes/$1" "$2" | sed -E -e 's#/work/data/imagenet#data#; s#/work/##' \
         -e 's/=resnet50/=resnet8/; s/=cuda$/=cpu/; s/--nproc-per-node=8/--nproc-per-node=1/' -e "s/ampscale-0\.ampscale:[0-9]+/127.0.0.1:$port/")
 }
 
-# pods_end RUN TEXT: waits for the pods that were started; the run is complete, and one shows the text.
+# pods_end RUN TEXT: waits for the started pods; checks that the run is complete, and that one pod
+# prints the text.
 pods_end() {
     local pid code
     for pid in "${pids[@]}"; do
@@ -78,7 +79,7 @@ mkdir bin && export TEST_SLURM=$scratch/slurm.log
     printf '#!/bin/bash\necho "scontrol $*" >>"$TEST_SLURM"\n' >bin/scontrol
 }
 chmod +x bin/*
-# slurm CODE RESTARTS: runs the batch script where srun ends with CODE; prints what it called.
+# slurm CODE RESTARTS: runs the batch script with an srun that ends with CODE; prints the calls.
 slurm() {
     : >"$TEST_SLURM"
     TEST_CODE=$1 SLURM_RESTART_COUNT=$2 SLURM_JOB_ID=7 SLURM_JOB_NAME=job SLURM_CPUS_PER_TASK=8 AMPSCALE_RUN=$3 \

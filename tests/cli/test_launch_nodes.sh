@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# ampscale launch without MPI on several nodes: hosts reached by ssh, in whose place a script runs
-# the command here; the same line on each node; restarts after a lost rank or node, also at another
-# world size.
+# ampscale launch without MPI on several nodes: hosts reached by ssh, which a script replaces by
+# running the command here; the same command line on each node; restarts after a lost rank or node,
+# also with another world size.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT AMPSCALE_SECRET AMPSCALE_JOB SLURM_JOB_ID
 
-# A program of the test's own: its processes can be found among all others.
+# A copy of the program with its own name, so that its processes can be found among all others.
 cp "$program" ampscale
 [[ ! -e $build_dir/cli/ampscale_gloo.so ]] || cp "$build_dir/cli/ampscale_gloo.so" .
 program=$scratch/ampscale
 net=(--dummy --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --threads 1 --comm-timeout 60 -p 1 --telemetry 0)
 
-# ssh HOST COMMAND: a host whose file "down-HOST" exists cannot be reached.
+# ssh HOST COMMAND: runs the command. A host whose file "down-HOST" exists cannot be reached.
 mkdir bin
 cat >bin/ssh <<'END'
 #!/bin/bash
@@ -33,7 +33,7 @@ PATH=$scratch/bin:$PATH
 
 new_port() { port=$((20000 + RANDOM % 12000)); }
 
-# no_process: nothing of a job is left, a moment later.
+# no_process: checks that no process of a job remains, a moment later.
 no_process() {
     local i left
     for ((i = 0; i < 200; i++)); do
@@ -44,7 +44,7 @@ no_process() {
     fail "$1: left running: $(xargs -n1 dirname <<<"$left" | xargs -I{} sh -c 'tr "\0" " " <{}/cmdline; echo')"
 }
 
-# rank_pid RUN RANK: the process of a rank of the run.
+# rank_pid RUN RANK: prints the process of a rank of the run.
 rank_pid() {
     local exe
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
@@ -55,7 +55,7 @@ rank_pid() {
     done 2>/dev/null
 }
 
-# await FILE [MIN]: waits until it has MIN lines (1).
+# await FILE [MIN]: waits until the file has MIN lines (default 1).
 await() {
     local i
     for ((i = 0; i < 1200; i++)); do
@@ -65,7 +65,7 @@ await() {
     fail "there is no '$1': $(cat err ./*.err 2>/dev/null)"
 }
 
-# Hosts that are none, before anything starts.
+# Invalid hosts are an error before any process starts.
 expect_error 2 "host '-oProxyCommand=id'" launch --nnodes 2 --hosts=-oProxyCommand=id,b info
 expect_error 2 "host 'a;id'" launch --nnodes 2 --hosts 'a;id,b' info
 expect_error 2 "--nnodes 3: --hosts names 2 hosts that have ranks" launch --nnodes 3 --hosts a,b info
@@ -73,7 +73,7 @@ expect_error 2 "--min-nodes 3: the job has 2 nodes" launch --min-nodes 3 --hosts
 expect_error 2 "--nnodes '4:2': give a number of nodes, or MIN:MAX" launch --nnodes 4:2 info
 [[ ! -e ssh.log ]] || fail "ssh was started for a line that is refused"
 
-# Two hosts with one and two ranks: as on one machine.
+# Two hosts with one and two ranks give the results of one machine.
 new_port
 short=("${net[@]}" --dummy-train 24 --epochs 1)
 expect 0 launch --nnodes 1 --nproc 3 train "${short[@]}" --out one
@@ -94,7 +94,7 @@ grep -q "Connection timed out" logs/mpirun.log || fail "ssh's reason is lost: $(
 rm down-b
 no_process "hosts"
 
-# A signal is an orderly stop on all hosts, and a launcher that is killed ends them.
+# A signal is an orderly stop on all hosts; the ranks also end if their launcher is killed.
 long=("${net[@]}" --dummy-train 480 --epochs 1000)
 for signal in TERM KILL; do
     "$program" launch --rendezvous "127.0.0.1:$port" --hosts a,b train "${long[@]}" --out "on-$signal" >out 2>err </dev/null &
@@ -107,19 +107,19 @@ for signal in TERM KILL; do
 done
 [[ -s on-TERM/checkpoint.safetensors ]] || fail "no checkpoint after SIGTERM: $(cat err)"
 
-# world_sizes RUN: of the attempts in its record, each run's first.
+# world_sizes RUN: prints the world size of each attempt in the run's record.
 world_sizes() {
     cat "$1/run.json" "$1/steps.jsonl" | grep -oE '"world_size": ?[0-9]+' | grep -oE '[0-9]+' | xargs
 }
 resumed=("${net[@]}" --dummy-train 1600 --epochs 2 --checkpoint-steps 20)
 
-# kill_host HOST: the connection to it is lost, and it stays down.
+# kill_host HOST: ends the connection to the host, which stays unreachable.
 kill_host() {
     touch "down-$1"
     kill -KILL "$(awk -v host="$1" '$2 == host { pid = $1 } END { print pid }' ssh.log)"
 }
 
-# A rank is killed: both hosts start again, and the run has the bits of one that nobody killed. Then a
+# A rank is killed: both hosts start again, and the run has the bits of an uninterrupted run. Then a
 # host is lost, and the job continues without it.
 expect 0 launch --nnodes 1 --nproc 2 train "${resumed[@]}" --out whole
 for way in rank host; do
@@ -147,7 +147,7 @@ grep -q "^ddp: 1 rank" out || fail "the job did not continue on one host: $(grep
 [[ $(world_sizes host) == "2 1" ]] || fail "the record has the world sizes $(world_sizes host)"
 [[ -e host/summary.json ]] || fail "the run on one host did not finish"
 
-# The same line on three nodes; one is lost for good, and the job continues on two.
+# The same command line on three nodes; one node is lost for good, and the job continues on two.
 new_port
 for node in 0 1 2; do
     "$program" launch --nproc-per-node 1 --nnodes 2:3 --node-rank $node --rendezvous "127.0.0.1:$port" --restarts 2 \
@@ -167,7 +167,7 @@ grep -q "warning: 2 of 3 nodes have joined within 15 s: world size 2" 0.err || f
 [[ -e lines/summary.json ]] || fail "the run on two nodes did not finish"
 no_process "nodes"
 
-# Who does not belong to the job is refused, and is not waited for.
+# A process that does not belong to the job is refused, and the job does not wait for it.
 "$program" launch --nproc-per-node 1 --nnodes 2 --node-rank 0 --rendezvous "127.0.0.1:$port" --restarts 1 --join-timeout 600 \
     train "${resumed[@]}" --out lines-2 >0.out 2>0.err </dev/null &
 first=$!

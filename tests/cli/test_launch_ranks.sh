@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ampscale launch with real ranks, by every MPI that is installed: logs, exit codes, signals, and
-# that nothing is left running.
+# ampscale launch with real ranks, by every installed MPI: logs, exit codes and signals. No process
+# may remain.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 cd "$scratch" || exit 1
@@ -14,17 +14,18 @@ for name in mpirun mpirun.openmpi mpiexec.hydra; do
 done
 ((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
 
-# A program of the test's own: its processes can be found among all others.
+# A copy of the program with its own name, so that its processes can be found among all others.
 cp "$program" ampscale
 program=$scratch/ampscale
 library=$build_dir/cli/ampscale_loopback.so
 [[ ! -e $library ]] || cp "$library" .
 
-# Two ranks that compute until they are ended, which is long before their time on any machine.
+# Two ranks that compute until the test ends them, which on any machine is long before their own
+# end.
 endless=(bench step --net resnet34 --image-size 64 -b 64 --rounds 64)
 
-# start NAME N ARGS...: launches N ranks in the background, or what --hosts says (0), with logs in
-# NAME; `pid`.
+# start NAME N ARGS...: launches N ranks in the background, or the ranks of --hosts if N is 0, with
+# logs in NAME; fills `pid`.
 start() {
     local name=$1 nproc=()
     (($2 == 0)) || nproc=(--nproc "$2")
@@ -33,7 +34,8 @@ start() {
     pid=$!
 }
 
-# ended WANT NAME: waits for the launch; checks its exit code and that no process of it is left.
+# ended WANT NAME: waits for the launcher; checks its exit code, and that none of its processes
+# remains.
 ended() {
     local left
     code=0
@@ -47,7 +49,7 @@ ended() {
     fail "$mpirun, $2: left running: ${left//$'\n'/ }"
 }
 
-# supervisor NAME RANK: the process that supervises a rank.
+# supervisor NAME RANK: prints the process that supervises a rank.
 supervisor() {
     local p
     for p in $(pgrep -f -- "--as-rank --log-dir $scratch/$1"); do
@@ -56,7 +58,7 @@ supervisor() {
     done 2>/dev/null
 }
 
-# listeners PID: the addresses and ports at which a process listens, as /proc/net has them.
+# listeners PID: prints the addresses and ports at which a process listens, from /proc/net.
 listeners() {
     local inodes
     inodes=$(find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' | tr -dc '0-9\n' | paste -sd '|')
@@ -64,7 +66,7 @@ listeners() {
         "/proc/$1/net/tcp" "/proc/$1/net/tcp6" 2>/dev/null
 }
 
-# tree PID: the process and all below it.
+# tree PID: prints the process and all its descendants.
 tree() {
     local p
     echo "$1"
@@ -73,7 +75,8 @@ tree() {
     done
 }
 
-# reachable PID: where the processes of a launch listen, the loopback addresses left out.
+# reachable PID: prints the addresses at which the processes of a launch listen, without loopback
+# addresses.
 reachable() {
     local p
     for p in $(tree "$1"); do
@@ -81,7 +84,7 @@ reachable() {
     done
 }
 
-# await NAME: until both ranks' commands run.
+# await NAME: waits until both ranks' commands run.
 await() {
     for ((i = 0; i < 200; i++)); do
         [[ -z $(supervisor "$1" 0) || -z $(supervisor "$1" 1) ]] || return 0
@@ -90,7 +93,7 @@ await() {
     fail "$mpirun, $1: the ranks do not start: $(cat "$scratch/err" "$1"/*)"
 }
 
-# err_says TEXT: one line on stderr, besides the first, which has the text.
+# err_says TEXT: checks that one line on stderr, apart from the first, contains the text.
 err_says() {
     [[ $(tail -n +2 "$scratch/err" | wc -l) == 1 ]] || fail "$mpirun: $(<"$scratch/err")"
     grep -qE -- "$1" < <(tail -n 1 "$scratch/err") || fail "$mpirun: '$(<"$scratch/err")' does not say '$1'"
@@ -99,7 +102,8 @@ err_says() {
 for mpirun in "${starters[@]}"; do
     find . -mindepth 1 -not -name 'ampscale*' -not -path "./tmp*" -delete
 
-    # Rank 0 is shown as if alone; each log has its rank's output, and says its threads.
+    # Rank 0's output is shown as if it ran alone; each log has its rank's output and number of
+    # threads.
     run info --list
     cp out alone
     start logs 3 --bind cores -- info --list
@@ -112,8 +116,8 @@ for mpirun in "${starters[@]}"; do
     done
     [[ $(wc -l <err) == 1 ]] || fail "$mpirun: $(<err)"
 
-    # Two hosts, from mpirun's point of view: it reaches them by a script in the place of ssh. Each
-    # has a folder for temporary files of its own, as hosts do.
+    # Two hosts as mpirun sees them: a script replaces ssh. Each host has a folder for temporary
+    # files of its own.
     printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nTMPDIR=$(mktemp -d) exec sh -c "$*"\n' >no-ssh
     chmod +x no-ssh
     remote=(--mpi-arg --mca --mpi-arg plm_rsh_agent --mpi-arg "$PWD/no-ssh")
@@ -129,7 +133,8 @@ for mpirun in "${starters[@]}"; do
     kill -KILL "$(pgrep -P "$pid")"
     ended 1 far
 
-    # A rank's failure: its own exit code and reason. All ranks fail alike, and one line says so.
+    # A rank fails: its exit code and reason are reported. All ranks fail in the same way: one line
+    # reports that.
     start bad 2 --threads 2 -- data scan "$scratch/nowhere"
     ended 5 bad
     err_says "there is no folder '$scratch/nowhere'"
@@ -138,8 +143,8 @@ for mpirun in "${starters[@]}"; do
     err_says "unknown flag '--nonesuch'"
     grep -q "^# rank 1 .*: ampscale bench --threads 3 step --nonesuch" usage/rank-1.log || fail "$mpirun: $(<usage/rank-1.log)"
 
-    # On one machine no rank listens at an address, and ranks that connect without MPI get a secret:
-    # 0.0.0.0 needs one, which neither logs, record nor arguments show.
+    # On one machine no rank listens at a reachable address. Ranks that connect without MPI get a
+    # secret, which 0.0.0.0 requires; no log, record or argument shows it.
     small=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --devices ref -p 1)
     if [[ $("$mpirun" --version) == *"Open MPI"* ]]; then
         start local 2 -- train "${small[@]}" --mode ddp --epochs 100000 --out "local-run"
@@ -153,8 +158,8 @@ for mpirun in "${starters[@]}"; do
             open=$(listeners "$p")
             [[ -z $open ]] || fail "$mpirun: rank $rank listens at $open"
         done
-        # The folder of their shared memory stays while they run, also when another job begins, and
-        # is removed after all have been killed.
+        # The folder of the ranks' shared memory stays while they run, also if another job begins,
+        # and is removed after all have been killed.
         shm=$(tr '\0' '\n' <"/proc/$(pgrep -P "$pid")/environ" | sed -n 's/^OMPI_MCA_btl_vader_backing_directory=//p')
         [[ $shm == /dev/shm/ampscale-mpi-* && -n $(ls -A "$shm") ]] || fail "$mpirun: nothing in '$shm' in /dev/shm"
         "$program" launch --mpirun "$mpirun" --nproc 1 --log-dir beside -- info --list >/dev/null 2>&1 </dev/null
@@ -183,7 +188,7 @@ for mpirun in "${starters[@]}"; do
     ended 143 secret
     ! grep -rqF -- "$secret" secret-run secret out err || fail "$mpirun: the secret is in a record or a log"
 
-    # With few file descriptors mpirun may wait indefinitely for ranks that it has not started.
+    # With few file descriptors, mpirun may wait forever for ranks that it has not started.
     (
         ulimit -n 32
         timeout 120 "$program" launch --mpirun "$mpirun" --nproc 2 --start-timeout 5 --log-dir few -- info --list >out 2>err </dev/null
@@ -192,7 +197,7 @@ for mpirun in "${starters[@]}"; do
     ((code == 0)) || { ((code == 1)) && err_says "did not start within 5 s|mpirun failed|cannot"; } ||
         fail "$mpirun, 32 file descriptors: exit code $code: $(<err)"
 
-    # Whoever is killed, nothing is left.
+    # Whichever process is killed, no process remains.
     start rank 2 -- "${endless[@]}"
     await rank
     if [[ -e $library ]]; then
@@ -224,7 +229,7 @@ for mpirun in "${starters[@]}"; do
     ended 129 stopped
     err_says "SIGHUP: asking the ranks to stop"
 
-    # A signal to the launcher is an orderly stop: the checkpoint of a run that then resumes.
+    # A signal to the launcher is an orderly stop, and the run can resume from its checkpoint.
     start orderly 1 -- train "${net[@]}" --dummy --dummy-train 800000 --dummy-val 8 --classes 3 --out "$scratch/orderly-run"
     for ((i = 0; i < 200; i++)); do
         ! grep -qs '^Epoch' out || break
@@ -235,7 +240,7 @@ for mpirun in "${starters[@]}"; do
     grep -q "^ampscale: stopped by SIGTERM at epoch 0" err || fail "$mpirun: $(<err)"
     [[ -s orderly-run/checkpoint.safetensors ]] || fail "$mpirun: no checkpoint"
 
-    # Ranks that do not stop have --grace, and a second signal ends them at once.
+    # Ranks that do not stop get --grace seconds; a second signal ends them at once.
     for grace in 0 3600; do
         start "grace-$grace" 2 --grace "$grace" -- "${endless[@]}"
         await "grace-$grace"

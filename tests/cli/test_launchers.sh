@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The same two ranks, started by every launcher that is installed: the runs have the same bits. A sum
-# of two numbers is the same in any order, so that this holds for every transport. torchrun is
+# The same two ranks started by every installed launcher: the runs have the same bits. The sum of
+# two numbers does not depend on their order, so that this holds for every transport. torchrun is
 # PyTorch's own; it also restarts a job whose rank was killed.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
@@ -15,7 +15,8 @@ ranks=(train --dummy --dummy-train 24 --dummy-val 4 --classes 5 -a resnet8 --ima
     --devices ref --mode ddp --comm-timeout 100 -p 1 --telemetry 0 --threads 1)
 port=$((20000 + RANDOM % 12000))
 
-# --- launchers, each a function that starts two ranks of "$program ARGS..." or says why it cannot ---
+# --- launchers: each is a function that starts two ranks of "$program ARGS...", or prints why it
+# cannot ---
 
 by_launch_without_mpi() { timeout 100 "$program" launch --nnodes 1 --nproc 2 --log-dir logs "$@"; }
 
@@ -40,7 +41,7 @@ by_launch_with_mpi() {
     timeout 100 "$program" launch --mpirun "${mpi_launch[0]}" --nproc 2 --log-dir logs "$@"
 }
 
-# Debian 12's torchrun is there and fails in itself.
+# Debian 12 has a torchrun that fails by itself.
 torchrun_works=
 timeout 60 torchrun --standalone --no_python --nproc_per_node 1 true >/dev/null 2>&1 && torchrun_works=yes
 by_torchrun() {
@@ -70,7 +71,8 @@ for name in launch_without_mpi variables mpirun launch_with_mpi torchrun srun; d
     ((failures > before)) || printf '%-20s %s\n' "$name" "$(sed -n 's/^ddp: .* over /same bits, over /p' "$name.out")"
 done
 
-# torchrun's agent restarts both ranks after one was killed; the run has the bits of one that was not.
+# torchrun's agent restarts both ranks after one was killed; the run has the bits of an
+# uninterrupted run.
 if [[ -n $torchrun_works ]]; then
     long=("${ranks[@]/24/640}" --checkpoint-steps 5)
     timeout 250 torchrun --standalone --no_python --nproc_per_node 2 --max_restarts 2 "$program" "${long[@]}" \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The manual is clean to the tools that show it.
+# The tools that show the manual accept it without a warning.
 . "$(dirname "$0")/common.sh" "$@"
 
 page=$build_dir/ampscale.1

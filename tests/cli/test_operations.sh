@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# selftest --operations: results, faults made on purpose, and sanitizers, on the processor, the
-# reference and the GPU made for tests.
+# selftest --operations: results, injected faults, and sanitizers, on the CPU, the reference and the
+# fake GPU.
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 operations=(selftest --operations --jobs 2)
 
-# field NAME: a number or text of the JSON object, from its first line that has it.
+# field NAME: prints a number or text of the JSON object, from the first line that has it.
 field() {
     sed -nE "0,/^ \"$1\": /s/^ \"$1\": \"?([^\",]*)\"?,?\$/\1/p" "$scratch/out"
 }
 
-# says TEXT: standard output has it.
+# says TEXT: checks that standard output contains the text.
 says() {
     grep -qF -- "$1" "$scratch/out" || fail "the output does not say '$1': $(cat "$scratch/out")"
 }
 
-# The list has the cases that a run compares, under their numbers.
+# The list has the cases that a run compares, with the same numbers.
 expect 0 "${operations[@]}" --list --only relu_fwd --every 20
 cases=$(wc -l <"$scratch/out")
 ((cases > 1)) || fail "the list has $cases cases"
@@ -42,8 +42,8 @@ done
 expect 0 "${operations[@]}" --list --only relu_fwd
 ((total == $(wc -l <"$scratch/out"))) || fail "three parts have $total cases"
 
-# A wrong result, a crash and a hang are found at their case, and spoil no other kind; the command
-# that is printed finds the first again.
+# A wrong result, a crash and a hang are reported for their case, and do not affect other kinds; the
+# printed command reproduces the first of them.
 kinds=(--without conv --without linear --without bn --without pool --every 40)
 expect 0 "${operations[@]}" --list "${kinds[@]}" --only relu_
 bad=$(awk 'NR == 1 { print $1 }' "$scratch/out")
@@ -65,7 +65,7 @@ expect 5 "${operations[@]}" --only relu_fwd --every 20 --limit 10 --inject hang=
 [[ $(field late) == 1 && $(field crashed) == 0 ]] || fail "a hang: $(cat "$scratch/out")"
 grep -qF "at $name\"" "$scratch/out" || fail "a hang has no place: $(cat "$scratch/out")"
 
-# A signal ends all processes; what was found until then is printed, and no folder is left.
+# A signal ends all processes; the results so far are printed, and no folder remains.
 "$program" "${operations[@]}" --only relu_ --every 20 --inject hang="$number" --json >"$scratch/out" 2>"$scratch/err" &
 until grep -qs "^at *$number " "$TMPDIR"/ampscale-operations-*/*.log; do
     kill -0 $! 2>/dev/null || break
@@ -79,7 +79,7 @@ wait $! || code=$?
 grep -q 'stopped by a signal' "$scratch/err" || fail "a signal: $(cat "$scratch/err")"
 [[ -z $(ls "$TMPDIR") ]] || fail "left behind: $(ls "$TMPDIR")"
 
-# Usage, and what is missing.
+# Usage errors, and a missing device.
 expect_error 2 'needs --operations was given without it' selftest --only relu
 expect_error 2 'leave out --oracle' selftest --operations --quick
 expect_error 2 "--every 3 divides the cases into parts 0 to 2" "${operations[@]}" --every 3 --share 3
@@ -96,17 +96,17 @@ fake_gpu || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
 (($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"
 
-# A kernel that breaks the device ends its own process alone, at the case where it does.
+# A kernel that breaks the device ends only its own process, at its case.
 AMPSCALE_FAKE_FAIL=cudaLaunchKernel:3:sticky expect 4 "${operations[@]}" --devices cuda:0 --only relu_fwd --every 10
 says 'cannot launch the kernel'
 says 'stopped after 3 errors in a row'
 
-# A kind that the device has and none of whose cases can run did not pass.
+# A kind that the device has, but of which no case can run, has not passed.
 expect 5 "${operations[@]}" --verbose --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2
 grep -qE '^  bn_fwd_train +0 passed +[0-9]+ skipped .* no case could run$' "$scratch/out" || fail "a kind that was not tested: $(cat "$scratch/out")"
 grep -qE '^  relu_fwd +[1-9].* completed$' "$scratch/out" || fail "a kind that was tested: $(cat "$scratch/out")"
 
-# A compute-sanitizer made for the test: it finds something in one kind, or knows no such device.
+# A fake compute-sanitizer: it reports an error in one kind, or does not support the device.
 mkdir "$scratch/tools"
 PATH=$scratch/tools:$PATH
 cat >"$scratch/tools/compute-sanitizer" <<'TOOL'

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# How a run ended: outcome.json after each kind of end, and what watch, report, plot and amp-report say
-# of a run that is not complete.
+# How a run ended: outcome.json after each kind of ending, and how watch, report, plot and
+# amp-report describe an incomplete run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
 few=(--dummy --dummy-train 40 --dummy-val 4 --classes 3)
 
-# ended DIR OUTCOME CODE MESSAGE: the outcome of the run.
+# ended DIR OUTCOME CODE MESSAGE: checks the outcome of the run.
 ended() {
     grep -qF "\"outcome\": \"$2\"" "$1/outcome.json" && grep -qF "\"exit_code\": $3" "$1/outcome.json" &&
         grep -qE "\"message\": \"$4" "$1/outcome.json" || fail "$1: $(cat "$1/outcome.json")"
 }
 
-# watched DIR TEXT: `watch --once` ends with this.
+# watched DIR TEXT: checks the last line of `watch --once`.
 watched() {
     expect 0 watch "$1" --once --ascii
     grep -qE -- "$2" <<<"$(tr '\n' ' ' <out)" || fail "watch $1: $(tail -n 4 out)"
@@ -36,7 +36,7 @@ grep -q '^| stopped .* incomplete |$' report.md || fail "report depends on proce
 expect_train 0 "${few[@]}" --epochs 400 --steps 60 --resume auto --out stopped
 ended stopped done 0 steps
 
-# Diverged: what is not finite is printed as such.
+# Diverged: values that are not finite are printed as such.
 diverge=(train "${few[@]}" --dummy-train 96 -a resnet18 --image-size 32 -b 4 --threads 1 -j 1 -p 1 --lr 1e6)
 if ! sanitized; then
     expect 1 "${diverge[@]}" --out diverged
@@ -55,17 +55,17 @@ if ! sanitized; then
     ended continued done 0 epochs
 fi
 
-# The scaler's end is in the summary: one step of inf, two growths.
+# The summary has the final state of the scaler: one step overflowed, and the scale grew twice.
 expect_train 0 "${few[@]}" --precision O1 --epochs 1 --inject-overflow 1 --loss-scale-interval 2 --loss-scale-init 8 --out scaled
 diff <(sed -n '/"loss_scaler"/,/}/p' scaled/summary.json | tr -d ' \n') \
     <(printf '%s' '"loss_scaler":{"scale":8.0,"growths":1,"skipped":1},') || fail "the summary's scaler"
 
-# An error after the record has begun: the weights are too large for the disk.
+# An error after the record has begun: the disk has no space for the weights.
 (ulimit -f 64 && exec "$program" train "${net[@]}" "${few[@]}" --epochs 1 --out full >out 2>err </dev/null)
 ended full error 1 "cannot write 'full/"
 watched full "error, exit code 1: cannot write 'full/"
 
-# A process that stands still is none that was killed.
+# A stopped process is not reported as killed.
 "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out still >/dev/null 2>&1 </dev/null &
 pid=$!
 for ((i = 0; i < 600; i++)); do

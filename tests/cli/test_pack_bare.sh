@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A pack on a machine that has a C library, a shell and the tools of a minimal Debian, and neither
-# compilers nor CUDA nor Python: the program starts, and one line says what is missing.
+# A pack on a machine with a C library, a shell and the tools of a minimal Debian, without
+# compilers, CUDA or Python: the program starts, and one line says what is missing.
 . "$(dirname "$0")/common.sh" "$@"
 if sanitized; then
     echo "SKIPPED: a build with sanitizers is not packed"
@@ -14,14 +14,14 @@ as_root=(unshare --mount)
 ((EUID == 0)) || as_root+=(--map-root-user)
 mkdir -p "$root"/{bin,lib,lib64,tmp,dev,proc,check}
 
-# What a minimal Debian has of these: a program and the libraries that it needs, where they are.
+# Programs of a minimal Debian and the libraries that they need, where they are installed here.
 for tool in basename bash cat cp cut date dirname du env find gunzip gzip grep head kill ls mkdir mktemp nproc rm \
     sed sh sleep sort tail tar tr wc; do
     file=$(type -P $tool) || { echo "SKIPPED: there is no $tool" && exit 77; }
     cp -L "$file" "$root/bin/"
     ldd "$file" 2>/dev/null | grep -oE '/[^ ]+' >>"$scratch/needed" || true
 done
-# The C library's other parts, which belong to it.
+# The other libraries of the C library.
 for name in libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libresolv.so.2 libmvec.so.1; do
     ldconfig -p 2>/dev/null | sed -nE "s|^\s*$name .*=> (.*)|\1|p" | head -n 1 >>"$scratch/needed"
 done
@@ -37,7 +37,7 @@ cp -R "$scratch/pack" "$source_dir/scripts" "$root/check/"
 mkdir -p "$root/check/tests/peers"
 cp "$source_dir"/tests/peers/{run.sh,torch_step.py} "$root/check/tests/peers/"
 
-# bare ARGS...: scripts/gpu-check in that root.
+# bare ARGS...: runs scripts/gpu-check in that root.
 bare() {
     code=0
     # shellcheck disable=SC2016 # they are the inner shell's

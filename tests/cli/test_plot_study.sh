@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `ampscale plot` and `ampscale predict` on a study: its figures, those of its runs, its forecast.
+# `ampscale plot` and `ampscale predict` on a study: its figures, the figures of its runs, and its
+# forecast.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 hal=$source_dir/results/published/hal_v100.csv
@@ -19,11 +20,11 @@ grep -q '^tiny: dp fp32 resnet8 dummy weak$' out || fail "the series is not name
 expect_error 2 "give a whole number from 1 to 1" predict s/analysis.json:x --network 20,1
 
 if command -v gnuplot >/dev/null; then
-    # A study leaves its figures in every format.
+    # A study writes its figures in every format.
     for format in png svg pdf; do
         [[ -s s/figures/efficiency.$format ]] || fail "the study has no efficiency.$format: $(ls s/figures)"
     done
-    # Width and pixels: of a PNG in its header, of a PDF in points, 72 to the inch.
+    # Width and height in pixels: of a PNG from its header, of a PDF in points, 72 to the inch.
     expect 0 plot s --width 3.5 --dpi 200 --out small
     pixels=$(od -An -tu1 -j18 -N2 small/efficiency.png | awk '{print 256 * $1 + $2}')
     [[ $pixels == 700 ]] || fail "3.5 inches at 200 dpi are $pixels pixels, not 700"
@@ -39,7 +40,7 @@ if command -v gnuplot >/dev/null; then
         fail "a published series of another network has no panel of its own"
     grep -q '>dp-fp32-resnet8-dummy' s/plots/split.svg || fail "the cells' runs are not named"
     grep -q '^scaling_strong: skipped' err || fail "nothing is said of strong scaling: $(cat err)"
-    # Sixteen series: those of each precision and data have figures of their own.
+    # Sixteen series: each precision and each kind of data has figures of its own.
     mkdir -p q/cells q/plots
     cp "$source_dir/results/recorded/cpu-avx512-2-threads/study-quick/analysis.json" q/
     : >q/plots/loss.svg
@@ -56,7 +57,8 @@ if command -v gnuplot >/dev/null; then
             grep -qxF "legend[2] = 'dp strong'" "q/plots/data/$name.gp" ||
             fail "other panels or colours in $name than in the other figures"
     done
-    # A run has the look of its series; a report gives its runs of two folders two looks.
+    # A run has the colour and line of its series; a report draws its runs of two folders
+    # differently.
     for script in q/plots/data/training_throughput.gp q/plots/{fp32-jpeg,O1-synthetic}/data/loss.gp; do
         grep -qx 'look\[2\] = 2' "$script" || fail "another colour of 'dp strong' in $script"
     done

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# `ampscale predict` from published tables and from runs, and what it refuses.
+# `ampscale predict` from published tables and from runs, and its errors.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
 cd "$scratch" || exit 1
 hal=$source_dir/results/published/hal_v100.csv
 
-# Fitted without the largest point, which is forecast; every measured point has its row.
+# The fit leaves out the largest point, which is forecast; every measured point has a row.
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128
 grep -q 'fitted *to 5 points, up to 32 ranks' out || fail "no word on the fit: $(head -n 6 out)"
 [[ $(grep -c ' fitted$' out) == 5 ]] || fail "not 5 fitted points"
 [[ $(grep -c '^ *64 .* held out$' out) == 1 ]] || fail "64 ranks are not held out: $(tail -n 7 out)"
 awk '$1 == 128 && $3 < 65 { found = 1 } END { exit !found }' out || fail "128 ranks are no less efficient"
 
-# The same as JSON, and the same bytes again.
+# JSON with the same values; a second call prints the same bytes.
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --json
 cp out first
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --json
 cmp -s first out || fail "another prediction from the same numbers"
 grep -q '"record": "predict"' out || fail "no record: $(head -n 3 out)"
 
-# Its picture, and the same one again from the record.
+# The figure, and the same figure drawn from the record.
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --out drawn
 if command -v gnuplot >/dev/null; then
     grep -qxF drawn/forecast.png out || fail "the picture is not named: $(tail -n 2 out)"
@@ -29,18 +29,18 @@ if command -v gnuplot >/dev/null; then
     cmp -s first.svg again/forecast.svg || fail "another picture from the same record"
 fi
 
-# Storage that gives half of what 64 GPUs ask for.
+# Storage that delivers half of the images that 64 GPUs need.
 expect 0 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
 awk '$1 == 64 && $2 == "18750.0" && $NF == "input" { found = 1 } END { exit !found }' out ||
     fail "18750 images/s of 115 kB are not the bound: $(grep '^ *64' out)"
 
-# A run, and two of them.
+# A single run, and two runs.
 expect_train 0 --dummy --dummy-train 32 --dummy-val 2 --steps 4 -b 4 --out one
 expect 0 predict one --network 20,1 --ranks 2,48
 grep -q . < <(awk '$1 == 48' out) || fail "no forecast for 48 ranks: $(cat out)"
 expect_error 5 "two points of 'one' have 1 ranks" predict one one --network 20,1
 
-# Two runs that differ in their devices are one measurement.
+# Two runs with different devices form one measurement.
 expect_train 0 --dummy --dummy-train 32 --dummy-val 2 --steps 4 -b 8 --mode dp --devices cpu:2 --out two
 expect 0 predict one two --fit --ranks 4
 [[ $(awk '/ fitted$/ { print $1 }' out | tr '\n' ' ') == "1 2 " ]] || fail "not two measured points: $(cat out)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ranks that meet at a TCP address, as torchrun would start them: no MPI takes part.
+# Ranks that connect at a TCP address, as torchrun starts them, without MPI.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
@@ -7,7 +7,7 @@ unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPS
 net=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1
     -b 4 --devices ref --comm-timeout 60 -p 1)
 
-# What moves the data without MPI.
+# The transports without MPI.
 way=gloo
 [[ -e $build_dir/cli/ampscale_gloo.so ]] || way=tcp
 
@@ -15,7 +15,7 @@ expect_error 2 "no launcher names the rank of this process" train "${net[@]}" --
 RANK=1 WORLD_SIZE=2 expect_error 2 "--rendezvous '127.0.0.1': give HOST:PORT" train "${net[@]}" --rendezvous 127.0.0.1 --out none
 RANK=2 WORLD_SIZE=2 expect_error 2 "RANK=2 and WORLD_SIZE=2" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
 
-# A launcher of one process, as srun is with PMIx for a job's only task: any mode will do.
+# A launcher of one process, such as srun with PMIx for a job's only task, allows every mode.
 for mode in nd dp; do
     devices=(--devices ref)
     [[ $mode == nd ]] || devices=(--devices ref:2)
@@ -27,7 +27,7 @@ grep -q 'MPI: none' info.out || # without MPI, the tasks are no ranks of one job
     PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 "a launcher started several" \
         train "${net[@]}" --mode nd --out none
 
-# One of several that cannot find each other does not do the work of all unless --mode says so.
+# One of several ranks that cannot connect does not train alone, unless --mode says so.
 lost="a launcher started 4 processes that cannot find each other"
 for mode in "" "--mode ddp"; do
     # shellcheck disable=SC2086 # nothing, or a flag and its value
@@ -38,8 +38,8 @@ done
 [[ ! -e none ]] || fail "a refused run left a folder"
 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect 0 train "${net[@]}" --mode nd --out alone
 
-# pair DIR ARGS...: two ranks, the second with ARGS as well; fills `code` with rank 0's exit code.
-# Another process may take the port first, so that a few are tried.
+# pair DIR ARGS...: starts two ranks, the second with ARGS added; fills `code` with rank 0's exit
+# code. Tries several ports, since another process may take one first.
 pair() {
     local dir=$1 rank port try
     shift
@@ -61,7 +61,7 @@ pair() {
     wait "${pids[1]}" 2>/dev/null
 }
 
-# A rank that waits for another ends when it is asked to.
+# A rank that waits for another ends on a signal.
 for rank in 0 1; do
     RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" \
         --rendezvous 127.0.0.1:$((20000 + RANDOM % 12000)) --out alone-too >out 2>err </dev/null &
@@ -75,7 +75,8 @@ for rank in 0 1; do
     grep -q "interrupted by SIGTERM" err || fail "rank $rank, asked to stop: $(cat err)"
 done
 
-# A signal to one rank stops all: it exits with 128 plus the signal, the others as after SIGTERM.
+# A signal to one rank stops all: that rank exits with 128 plus the signal, the others as after
+# SIGTERM.
 stopped_together() {
     local rank port=$((20000 + RANDOM % 12000)) codes=(0 0) i
     for rank in 0 1; do
@@ -100,7 +101,8 @@ grep -q "^ddp: 2 ranks of 1 device, .* over $way\$" out0 || fail "rank 0 does no
 grep -qF "\"comm\": \"$way\"" run/run.json || fail "the record does not say how gradients travelled"
 ! grep -q '"MPI"' run/run.json || fail "the record names an MPI that took no part"
 
-# Two ranks have the same bits by any way; without its module Gloo is refused, or left out with a line.
+# Two ranks have the same bits by every transport. Without its module, Gloo is refused, or left out
+# with a line.
 pair by-rank-0 --comm local
 ((code == 2)) || fail "one rank with --comm local exited with $code: $(cat err0 err1)"
 grep -q "rank 1 has another --comm than rank 0" err0 || fail "$(cat err0)"
@@ -126,7 +128,8 @@ net=("${all[@]}")
 RANK=0 WORLD_SIZE=2 expect_error 2 "--comm mpi: MPI's launcher did not start this process" \
     train "${net[@]}" --rendezvous 127.0.0.1:1 --comm mpi --out none
 
-# A secret, from the environment or a file, is in no record; a wrong one refuses the rank.
+# No record has the secret, which comes from the environment or a file; a rank with another secret
+# is refused.
 umask 077
 secret=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
 AMPSCALE_SECRET=$secret pair secured
@@ -157,8 +160,8 @@ pair differs --seed 1
 [[ $(cat err0 err1 | grep -c '^ampscale: ') == 1 ]] && grep -q "rank 1 .* has seed = 1, but rank 0" err0 ||
     fail "not one line says how ranks differ: $(cat err0 err1)"
 
-# The variables of torchrun and of pods alone, and PyTorch's flags. together DIR ARGS...: two
-# processes; ARGS have RANK for their number.
+# Variables of torchrun and of pods alone, and PyTorch's flags. together DIR ARGS...: starts two
+# processes; RANK in ARGS becomes the rank's number.
 together() {
     local dir=$1 rank
     shift
@@ -199,7 +202,7 @@ expect_error 2 "--gpu-ids: 2 GPUs were given, but this process has local rank 2"
 expect_error 2 "--gpu-ids '0,x'" train --dummy --gpu-ids 0,x --out none
 expect_error 2 "--init FILE" train --dummy --pretrained --out none
 
-# The launcher without MPI: on one node, and by two lines on "two".
+# The launcher without MPI: on one node, and by two command lines on "two" nodes.
 expect 0 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train "${net[@]}" --out one-node
 same_run "launch without MPI" run one-node
 grep -q "over $way" "$scratch/out" || fail "launch without MPI: $(head -3 "$scratch/out")"
@@ -225,7 +228,8 @@ expect_error 2 "--nproc 3: --nproc-per-node 2 on 2 nodes gives 4 ranks" launch -
 expect_error 2 "--nproc 3: not a multiple of --nnodes 2" launch --nproc 3 --nnodes 2 --rendezvous h:1 info
 expect_error 2 "--master-addr 'h' and --rendezvous" launch --nproc 2 --master-addr h --rendezvous h:1 info
 
-# Flags that are not there: the nearest, or their names here. Each name in that table is a flag.
+# Unknown flags: the message suggests the nearest flag, or the name of the flag here. Each suggested
+# name is a flag.
 expect_error 2 "unknown flag '--epocs'; did you mean --epochs?" train --epocs 3
 expect_error 2 "unknown flag '--gradient_clip_val'" train --gradient_clip_val 1
 expect_error 2 "unknown command 'trian'; did you mean train?" trian

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Flags that mean the same in every command: the table of docs/commands.md, one help text, JSON alone on
-# stdout and nothing on stderr, the same in a file; a bar on a terminal, and none elsewhere.
+# Flags that mean the same in every command: the table of docs/commands.md, one help text, only JSON
+# on stdout and nothing on stderr, the same JSON in a file; a progress bar on a terminal only.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/made_runs.sh"
 export OMP_WAIT_POLICY=passive
@@ -8,14 +8,14 @@ cd "$scratch" || exit 1
 
 has_json() { grep -qx -e --json < <(help_flags "$@"); }
 
-# row COMMAND: its row of the table.
+# row COMMAND: prints the command's row of the table.
 row() {
     local flags flag line
     # shellcheck disable=SC2086 # words
     flags=$(help_flags $1)
     line="| \`$1\` |"
     for flag in --json --csv -o -q -v; do
-        # -o is the reduction there.
+        # This command's -o is the reduction.
         [[ $flag != -o || $1 != "bench collective" ]] || flag=--output
         grep -qx -e "$flag" <<<"$flags" && line+=" \`$flag\` |" || line+=" |"
     done
@@ -28,7 +28,7 @@ row() {
 diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/commands.md" | sed '/^$/d') table >differences ||
     fail "docs/commands.md: the table differs: $(cat differences)"
 
-# One meaning of each flag; what prints JSON can print it to a file.
+# Each flag has one meaning; a command that prints JSON can write it to a file.
 while read -ra command; do
     "$program" "${command[@]}" --help >help
     for same in '--json  *Print one JSON object' '--csv  *Print CSV' '-q, --quiet  *Print no progress( on stderr)?'; do
@@ -37,7 +37,7 @@ while read -ra command; do
     ! has_json "${command[@]}" || grep -q -- '--output=FILE' help || fail "${command[*]}: --json without --output"
 done < <(all_commands)
 
-# Everything that can print JSON, done on little.
+# Every command that prints JSON, with small inputs.
 step=(--net resnet8 --image-size 32 -b 2 --rounds 1 --threads 1)
 make_runs base 0
 make_runs slow 10
@@ -70,7 +70,8 @@ declare -A args=(
 )
 command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON" && ((failures > 0)) || exit 77; }
 
-# json_of COMMAND: prints JSON alone, and the same kind of object with -o.
+# json_of COMMAND: checks that the command prints only JSON, and writes the same kind of object with
+# -o.
 json_of() {
     local code=0
     # shellcheck disable=SC2086 # words
@@ -94,7 +95,7 @@ while read -r command; do
     [[ ${args[$command]} == - ]] || json_of "$command"
 done < <(all_commands)
 
-# A training without progress prints what it trains, and its results.
+# With --quiet, training prints its configuration and its results.
 small="--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1 -b 4 -p 1 --threads 1"
 # shellcheck disable=SC2086
 expect 0 train $small --out loud
@@ -104,7 +105,7 @@ expect 0 train $small --out silent --quiet
 ! grep -qE '^(Epoch|Test): ' "$scratch/out" || fail "train --quiet shows progress: $(cat "$scratch/out")"
 grep -q '^Finished ' "$scratch/out" || fail "train --quiet does not sum up: $(cat "$scratch/out")"
 
-# --output: a folder, a link, a pipe, nothing to print.
+# --output: a folder, a link, a pipe, and a command that prints no result.
 expect_error 2 "'images' is a folder" info --output images
 expect_error 2 "--output ''" info --output ''
 ln -s linked link
@@ -119,7 +120,7 @@ echo before >kept
 expect 2 info --list --arch resnet8 -o kept
 [[ $(<kept) == before ]] || fail "a command that printed nothing replaced its file"
 
-# A bar on a terminal, with the time left, and not with --quiet.
+# A bar on a terminal, with the time left; no bar with --quiet.
 if ! command -v script >/dev/null; then
     ((failures == 0)) || finish
     echo "skipped: bars need 'script'; the flags were tested"

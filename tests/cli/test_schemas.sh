@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The schemas in docs/schema: they have the keys of the tables in the source, and every JSON file that
-# the program writes is valid, checked with the Python module jsonschema.
+# The schemas in docs/schema have the keys of the tables in the source, and every JSON file that the
+# program writes is valid. The Python module jsonschema checks this.
 . "$(dirname "$0")/common.sh" "$@"
-# It turns off the search for leaks, which MPI libraries have.
+# Turns off the search for leaks, since MPI libraries have leaks.
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
 export OMP_WAIT_POLICY=passive
 cd "$scratch" || exit 1
 schemas=$source_dir/docs/schema
 
-# has_keys SCHEMA KEY...: the schema has these properties.
+# has_keys SCHEMA KEY...: checks that the schema has these properties.
 has_keys() {
     local schema=$1 key
     shift
@@ -20,12 +20,12 @@ has_keys() {
     done
 }
 
-# columns STRUCT: the columns of a record, from its table.
+# columns STRUCT: prints the columns of a record, from its table.
 columns() {
     sed -nE "s/^ +[A-Z_]+\\($1, ([a-z0-9_]+).*/\\1/p" "$source_dir/results/schema.c"
 }
 
-# The names in the table of a run's settings: .key, else the flag.
+# The names in the table of a run's settings: .key or, without it, the flag.
 mapfile -t keys < <(sed -n '/^const struct setting train_settings/,/{0}/p' "$source_dir/runners/settings.c" |
     tr '\n' ' ' | sed -E 's/\}, *\{/\n{/g' | sed -nE '/\.key = "/{s/.*\.key = "([a-z_0-9]+)".*/\1/p; b}; s/^[^"]*\{"([a-z0-9-]+)".*/\1/p' | tr - _)
 has_keys run "${keys[@]}"
@@ -34,7 +34,7 @@ for record in steps:step epochs:epoch ranks:rank telemetry:telemetry; do
     has_keys "${record%:*}" "${keys[@]}"
 done
 
-# Each benchmark and each schema in the list of docs/schema/README.md.
+# The list of docs/schema/README.md names each benchmark and each schema.
 while read -r name; do
     [[ -e $schemas/bench-$name.schema.json ]] || fail "there is no schema of the benchmark '$name'"
 done < <(grep -rhoE 'bench_head head = \{"[a-z_]+"' "$source_dir/bench" | sed 's/.*"\(.*\)"/\1/; s/_/-/g')
@@ -42,7 +42,7 @@ for file in "$schemas"/*.schema.json; do
     grep -qF "[${file##*/}](${file##*/})" "$schemas/README.md" || fail "docs/schema/README.md does not list ${file##*/}"
 done
 
-# An interpreter of the peers' environment or the system, with a module that knows draft 2020-12.
+# A Python of the peers' environment or of the system, with a module that supports draft 2020-12.
 peer=(bash "$source_dir/tests/peers/run.sh" jsonschema)
 if ! "${peer[@]}" -c 'from jsonschema import Draft202012Validator' >/dev/null 2>&1; then
     ((failures == 0)) || finish
@@ -50,7 +50,7 @@ if ! "${peer[@]}" -c 'from jsonschema import Draft202012Validator' >/dev/null 2>
     exit 77
 fi
 
-# validate WANT ARGS...: the validator's exit code is WANT.
+# validate WANT ARGS...: checks the validator's exit code.
 validate() {
     local want=$1 got=0
     shift
@@ -58,7 +58,7 @@ validate() {
     ((got == want)) || fail "the validation of $* ended with $got, not $want: $(head -n 20 valid)"
 }
 
-# save FILE ARGS...: the output of a command.
+# save FILE ARGS...: stores the output of a command.
 save() {
     expect 0 "${@:2}"
     cp out "records/$1.json"
@@ -68,7 +68,7 @@ mkdir records
 net=(-a resnet8 --image-size 32 -b 8 --classes 4 --threads 1)
 dummy=(--dummy --dummy-train 24 --dummy-val 8)
 
-# Runs: resumed, diverged, with loss scaling, of validation alone, of images, of ranks.
+# Runs: resumed, diverged, with loss scaling, validation only, on images, on several ranks.
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 2 --out records/plain --checkpoint-steps 2
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 3 --out records/plain --resume auto
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/amp --precision amp --desired-acc 0.1 \
@@ -85,7 +85,7 @@ save layers info --arch resnet8 --json
 save policy info --policy amp --json
 save policy-fp32 info --arch vgg11_bn --policy fp32 --json
 
-# What is derived from runs.
+# Files derived from runs.
 for i in 1 2 3 4 5 6; do
     cp -r records/plain "r$i"
 done
@@ -129,7 +129,7 @@ run accept --node-list records --out records/fleet
 run launch --np 3 -- pair --failing 2 --net resnet8 -b 2 --image-size 32 --rounds 1 --mib 1 --samples 2 --threads 1 --out records/pair
 [[ -e records/pair/pair.json ]] || fail "there is no pair.json: $(cat err)"
 
-# Benchmarks and checks of numbers.
+# Benchmarks and self-tests.
 one=(--threads 1 --json)
 step=(--net resnet8 --image-size 32 -b 2)
 save peak bench peak --max-mib 4 "${one[@]}"
@@ -142,7 +142,7 @@ save gemm-size bench gemm -m 8 -n 8 -k 8 --iters 2 "${peak[@]}" "${one[@]}"
 save optimizer bench optimizer --net resnet8 -n 2 "${peak[@]}" "${one[@]}"
 save overhead bench overhead -n 2 "${one[@]}"
 save step bench step "${step[@]}" "${peak[@]}" "${one[@]}"
-# A GPU that is only described: needs the CUDA module and cuDNN 9.11.
+# A step on a described GPU; needs the CUDA module and cuDNN 9.11.
 ! run bench step --predict h200 --net resnet18 -b 16 --precision amp --json || cp out records/step-predict.json
 save input bench input --data records/images --images 4 --image-size 32 -b 2 -n 2 "${one[@]}"
 save overlap launch --np 2 -- bench overlap "${step[@]}" "${one[@]}"
@@ -157,7 +157,8 @@ save spec-cpu accept --spec cpu --print
 save study-quick study quick --print
 
 validate 0 records
-# Every schema but those of records that need a GPU, another program or much time describes one of them.
+# Each schema describes a file made above, except schemas of records that need a GPU, another
+# program or much time.
 for file in "$schemas"/*.schema.json; do
     name=${file##*/} && name=${name%.schema.json}
     case $name in
@@ -171,7 +172,7 @@ done
 validate 0 --older "$source_dir"/results/recorded/*/{study-*,precision,peers-*.json,overlap-*.json}
 validate 0 "$source_dir"/{accept/specs,study/presets}
 
-# What is wrong is found: an unknown key, a wrong type, a missing key, a file of no schema.
+# The validator finds an unknown key, a wrong type, a missing key, and a file without a schema.
 mkdir wrong
 sed 's/"seed"/"sead"/' records/plain/run.json >wrong/run.json
 validate 1 wrong/run.json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The command lines of seeds.tsv, typed as their documents have them, with small settings appended,
-# on CPUs. AMPSCALE_TEST_PART=1/2 runs the first half of the rows, 2/2 the second.
+# The command lines of seeds.tsv, as their documents have them, with small settings appended, on
+# CPUs. AMPSCALE_TEST_PART=1/2 runs the first half of the rows, 2/2 the second.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 # shellcheck source=tests/comm/mpi.sh
@@ -9,8 +9,7 @@ cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT AMPSCALE_SECRET
 part=${AMPSCALE_TEST_PART:-1/1}
 
-# The job of one node starts by the MPI that the program was built with, where its mpirun is there,
-# else without MPI.
+# A job of one node starts with the MPI of the program if its mpirun is installed, else without MPI.
 single=(--nnodes 1)
 if (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
     mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
@@ -18,12 +17,12 @@ if (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
 fi
 "$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth: $(cat log)" && finish; }
 
-# The document's function for --remote-transfer-cmd, with a folder in the place of its bucket.
+# The document's function for --remote-transfer-cmd, with a folder in place of the bucket.
 mkdir bucket
 printf 'import shutil\n\ndef save_to_s3(source_path):\n    shutil.copy(source_path, "bucket")\n' >mysave.py
 
-# translate LINE: the line with this program in the scripts' place, and paths and addresses of this
-# test.
+# translate LINE: prints the line with this program in place of the scripts, and with this test's
+# paths and addresses.
 translate() {
     sed -E -e 's/.* => //' \
         -e 's/python -m torch\.distributed\.launch|torchrun/ampscale launch/; s/^horovodrun/ampscale launch/' \
@@ -34,7 +33,7 @@ translate() {
         -e "s/MASTER_IP:MASTER_PORT|hostname1:29400/127.0.0.1:$port/; s/192\.168\.100\.11/127.0.0.1/; s/--master_port=8888/--master_port=$port/" <<<"$1"
 }
 
-# Settings that make a run short; a line keeps its own where they matter.
+# Settings that make a run short; a line keeps its own values of settings that it tests.
 small=(-a resnet8 --image-size 16 --val-batch-size 4 --workers 1 -p 100 --telemetry 0 --comm-timeout 100)
 
 # arguments LINE NAME SHOWS: fills `words` with the program's arguments for a line.
@@ -55,14 +54,15 @@ arguments() {
     fi
 }
 
-# start NAME: runs $words in the background; keeps its number in `pids`.
+# start NAME: runs $words in the background; adds its process to `pids`.
 start() {
     timeout -k 5 200 "$program" "${words[@]}" >"$1.out" 2>"$1.err" </dev/null &
     pids+=($!)
     names+=("$1")
 }
 
-# settle SHOWS RUN: waits for what was started; one of them shows the text, and all end with 0.
+# settle SHOWS RUN: waits for the started processes; checks that one shows the text and that all end
+# with 0.
 settle() {
     local i code shown=
     for i in "${!pids[@]}"; do
@@ -76,7 +76,7 @@ settle() {
     pids=() names=()
 }
 
-# Nodes that wait to be settled together with the last one.
+# Nodes that wait for the last node of their job.
 pids=() names=() nodes=0
 row=0
 mapfile -t rows < <(grep -v '^#' "$source_dir/tests/cli/seeds.tsv")
@@ -103,7 +103,7 @@ for ((row = first; row < last; row++)); do
         start "row$row"
         nodes=$((nodes + 1))
         next=${rows[row + 1]:-}
-        # The job is complete where another begins: at another outcome, at rank 0, or another text.
+        # The job is complete at the next line that has another outcome, rank 0, or another text.
         if [[ $next != *$'\tnode\t'"$shows"$'\t'* || $next =~ (rank[ =]0) ]]; then
             settle "$shows" "$run"
             nodes=0

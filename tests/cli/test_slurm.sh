@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training under a real Slurm: one of the test's own, whose daemons are ordinary processes with ports
-# and files of their own. It knows nothing of a Slurm that the machine may belong to.
+# Training under a real Slurm that the test starts: its daemons are ordinary processes with ports
+# and files of their own, and do not use a Slurm of the machine.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/comm/mpi.sh"
@@ -25,7 +25,7 @@ esac
 
 # --- the Slurm ---
 
-# slurm_configure PORT: two cores that may be more than there are, and no waiting.
+# slurm_configure PORT: two cores, even if the machine has fewer, and no delays.
 slurm_configure() {
     local host user
     host=$(uname -n)
@@ -62,8 +62,8 @@ CONF
     export SLURM_CONF=$scratch/slurm.conf
 }
 
-# slurm_ready: whether its node takes jobs within a few seconds. A daemon that ended, as one does
-# whose port another has, is not waited for.
+# slurm_ready: waits a few seconds until the node takes jobs. Gives up at once if a daemon has
+# ended, for example because its port is taken.
 slurm_ready() {
     local i
     for ((i = 0; i < 100; i++)); do
@@ -108,12 +108,12 @@ grep -qwE "$pmi" < <(srun --mpi=list 2>&1) || skip "this Slurm has no $pmi"
 
 # --- training ---
 
-# A program of the test's own: its processes can be found among all others.
+# A copy of the program with its own name, so that its processes can be found among all others.
 cp "$program" ampscale
 program=$scratch/ampscale
 net+=(--threads 1 -j 1)
 
-# by_srun CODE WORD...: srun with what it is given, and its exit code.
+# by_srun CODE WORD...: runs srun with the words, and checks its exit code.
 by_srun() {
     local want=$1
     shift
@@ -122,7 +122,7 @@ by_srun() {
     ((code == want)) || fail "'srun $*' exited with $code, not $want: $(head -c 600 err)"
 }
 
-# ranks_are N: what rank 0 says of the run.
+# ranks_are N: checks the number of ranks that rank 0 prints.
 ranks_are() {
     grep -q "^ddp: $1 ranks of" out || fail "not $1 ranks: $(head -n 3 out)"
 }
@@ -131,7 +131,7 @@ make_data data
 by_srun 0 -n 2 --mpi="$pmi" "$program" train data "${net[@]}" --epochs 1 --out together
 ranks_are 2
 
-# Tasks that do not know each other say so instead of doing the same work.
+# Tasks that cannot find each other fail with a message instead of each doing all the work.
 by_srun 2 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out apart
 grep -q "a launcher started 2 processes that cannot find each other" err || fail "srun without PMI: $(<err)"
 [[ ! -e apart ]] || fail "srun without PMI left a run"
@@ -139,13 +139,13 @@ grep -q "a launcher started 2 processes that cannot find each other" err || fail
 # The only task of a job trains in any mode.
 by_srun 0 -n 1 --mpi="$pmi" "$program" train data "${net[@]}" --mode nd --epochs 1 --out alone
 
-# Without MPI, at an address.
+# Without MPI, connected at an address.
 by_srun 0 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out address \
     --rendezvous "127.0.0.1:$((32000 + RANDOM % 700))"
 ranks_are 2
 grep -qE '"comm": "(gloo|tcp)"' address/run.json || fail "gradients travelled by MPI"
 
-# In an allocation launch starts a rank for each of its tasks.
+# In an allocation, launch starts a rank for each task.
 timeout 60 salloc -Q -n 2 "$program" launch --log-dir logs -- info --list >out 2>err </dev/null || fail "salloc and launch: $(<err)"
 cmp out <("$program" info --list) || fail "salloc and launch: $(<err)"
 [[ -e logs/rank-1.log && ! -e logs/rank-2.log ]] || fail "salloc and launch: not two ranks: $(<err)"
@@ -157,7 +157,7 @@ cat >job.sh <<JOB
 srun --mpi=$pmi $program train data ${net[*]} --epochs 60 --out batch --resume auto
 JOB
 
-# await SECONDS COMMAND...: until the command succeeds.
+# await SECONDS COMMAND...: waits until the command succeeds.
 await() {
     local i count=$(($1 * 20))
     shift
@@ -184,7 +184,7 @@ same_run "a batch job that resumed" whole batch
 
 # --- a rank that is killed ---
 
-# rank_pid N: the process of a rank.
+# rank_pid N: prints the process of a rank.
 rank_pid() {
     local exe pid
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Storage that fails under a run: what cannot be looked at is not absent, what was recorded stays, and
-# a file that cannot be read is no damaged one.
+# Storage that fails during a run: a file that cannot be accessed does not count as absent, records
+# are kept, and a file that cannot be read does not count as damaged.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$source_dir/tests/interpose/interpose.sh"
@@ -9,24 +9,26 @@ make_data data
 run=(data --epochs 2)
 expect_train 0 "${run[@]}" --out reference
 
-# fresh NAME: a copy of the reference run.
+# fresh NAME: makes a copy of the reference run.
 fresh() {
     rm -rf "$1"
     cp -r reference "$1"
 }
 
-# unchanged WHAT DIR: it holds what the reference does, but for the locks of nobody.
+# unchanged WHAT DIR: checks that the folder has the files of the reference, except unused lock
+# files.
 unchanged() {
     diff -r reference "$2" >"$scratch/diff" || fail "$1: the folder has changed: $(head -n 4 "$scratch/diff")"
 }
 
-# one_line WHAT TEXT: stderr is one line, which contains TEXT.
+# one_line WHAT TEXT: checks that stderr is one line that contains TEXT.
 one_line() {
     [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$1: wrote $(cat "$scratch/err")"
     grep -qF -- "$2" "$scratch/err" || fail "$1: does not say '$2': $(cat "$scratch/err")"
 }
 
-# A checkpoint that cannot be looked at is not absent: the run ends, and resumes when it can be.
+# A checkpoint that cannot be accessed does not count as absent: the run ends, and resumes when the
+# checkpoint can be accessed.
 for error in EIO ESTALE EACCES ENOMEM; do
     fresh blind
     interposed "stat:$error:1-:checkpoint" expect_train 1 "${run[@]}" --epochs 3 --out blind --resume auto
@@ -44,7 +46,7 @@ for file in run.json steps.jsonl epochs.jsonl summary.json; do
     unchanged "$file" blind
 done
 
-# A folder whose checkpoints are gone is not written over.
+# A run folder that has lost its checkpoints is not overwritten.
 fresh lost
 rm lost/checkpoint*.safetensors
 cp -r lost before
@@ -52,21 +54,21 @@ expect_train 5 "${run[@]}" --out lost --resume auto
 one_line "no checkpoint" "checkpoint.safetensors is missing; restore it, or start a new run in another --out"
 diff -r before lost || fail "no checkpoint: the folder has changed"
 
-# One that was killed before its first checkpoint begins again, and says so.
+# A run that was killed before its first checkpoint begins again, and says so.
 train_signalled KILL 2 "${run[@]}" --out young
 ((code == 137)) || fail "young: exit code $code"
 expect_train 0 "${run[@]}" --out young --resume auto
 [[ ! -s err ]] || one_line young "no checkpoint yet: starting again at step 0"
 same_run young reference young
 
-# A torn line is cut off a record, and nothing else is.
+# An incomplete last line of a record is removed, and nothing else is.
 fresh torn
 printf '{"step": 1' >>torn/steps.jsonl
 expect_train 0 "${run[@]}" --out torn --resume auto
 cmp -n "$(stat -c %s reference/steps.jsonl)" reference/steps.jsonl torn/steps.jsonl || fail "torn: lines are gone"
 ! grep -q '{"step": 1{' torn/steps.jsonl || fail "torn: the line is still there"
 
-# A checkpoint that cannot be read says why, and is not taken for a damaged one.
+# A checkpoint that cannot be read is an error with its reason, and does not count as damaged.
 for call in open stat read; do
     fresh unread
     interposed "$call:EIO:1:checkpoint.safetensors" \
@@ -75,7 +77,7 @@ for call in open stat read; do
     unchanged "checkpoint, $call" unread
 done
 
-# An epoch's record has the time of its checkpoint.
+# An epoch's record has the time of writing its checkpoint.
 interposed "fsync:delay300:1-:checkpoint.safetensors" expect_train 0 "${run[@]}" --out slow
 python3 - <<'END' || fail "an epoch's record does not count its checkpoint"
 import json
@@ -86,8 +88,8 @@ for line in open("slow/epochs.jsonl"):
     assert abs(e["images_per_s_wall"] * seconds - e["train_images"]) < 0.01 * e["train_images"], e
 END
 
-# An image that cannot be read for a moment is tried again: the bits are those of a run without a
-# fault. One that stays so ends the run, which resumes when the storage is back.
+# If an image cannot be read for a moment, the run tries again and has the bits of an undisturbed
+# run. If it still cannot be read, the run ends, and resumes when the storage works again.
 for fault in open:EIO:3-5 open:EMFILE:2-4 open:ESTALE:9 read:EIO:20-22; do
     interposed "$fault:.JPEG" expect_train 0 "${run[@]}" --out "again-$fault"
     [[ ! -s err ]] || fail "$fault: $(cat err)"
@@ -100,7 +102,7 @@ for fault in open:EIO:50- read:ENOMEM:50-; do
     same_run "$fault" reference "ended-$fault"
 done
 
-# Nor does a file whose size cannot be seen change what the data are taken for.
+# A file whose size cannot be determined does not change the data's fingerprint.
 interposed stat:EIO:9:.JPEG expect_train 1 "${run[@]}" --out unseen
 one_line "a size" "ampscale: cannot read 'data/"
 [[ ! -e unseen ]] || fail "a size: left a folder"
@@ -116,8 +118,8 @@ wait "$pid" || code=$?
 ((code == 1)) || fail "vanished: exit code $code"
 one_line vanished "in every attempt"
 
-# Images left out are counted where results are read, and in no throughput; runs that left out
-# different numbers are not compared.
+# Images that were left out are counted where results are shown, and do not count in throughput.
+# Runs that left out different numbers of images are not compared.
 cp -r data worse
 mapfile -t images < <(find worse/train -type f | sort)
 echo "this is no picture" >"${images[5]}"
@@ -139,7 +141,7 @@ grep -q images_left_out out err || fail "compare: does not name what differs: $(
 expect 0 watch --once spoilt/r1
 grep -q "skipped   2 images that could not be decoded" out || fail "watch: $(cat out)"
 
-# A stop does not wait for storage that does not answer.
+# A signal to stop does not wait for storage that does not respond.
 for ask in TERM INT; do
     LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=open:delay100000:30-:.JPEG "$program" train "${net[@]}" "${run[@]}" --out "stalled-$ask" >out 2>err &
     pid=$!
@@ -156,7 +158,7 @@ for ask in TERM INT; do
     same_run "stalled, SIG$ask" reference "stalled-$ask"
 done
 
-# A record is not written through a link, nor a temporary.
+# A record is not written through a symbolic link, and neither is its temporary file.
 fresh linked
 cp linked/steps.jsonl elsewhere
 ln -sf "$scratch/elsewhere" linked/steps.jsonl

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Studies of real runs: planned, killed half-way and resumed, with failing cells, and refused.
+# Studies of real runs: planned, killed and resumed, with failing cells, and refused.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 cd "$scratch" || exit 1
 
-# study_file ARCHS: a study of four cells of two repeats each for every network, in study.json.
+# study_file ARCHS: writes a study of four cells of two repeats for each network to study.json.
 study_file() {
     cat >study.json <<END
 {"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
@@ -16,7 +16,7 @@ study_file() {
 END
 }
 
-# summaries DIR: the runs that are complete, with their time of ending.
+# summaries DIR: prints the complete runs with their end times.
 summaries() {
     find "$1" -name summary.json -printf '%P %T@\n' | sort
 }
@@ -32,7 +32,7 @@ grep -qx "ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out s/$cell
 expect 0 study quick --print
 cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
 
-# Killed half-way: the child ends too, and what it left does not count.
+# Killed in the middle: the child ends too, and its incomplete run does not count.
 "$program" study study.json --no-report --out s >log 2>&1 </dev/null &
 study=$!
 for ((i = 0; i < 600; i++)); do
@@ -47,10 +47,10 @@ sleep 0.5
 summaries s >before
 (($(wc -l <before) >= 3)) || fail "nothing was complete: $(cat log)"
 
-# What a killed child left half-written in the data goes when they are made in full.
+# The data set that a killed child left incomplete is removed once the data set is complete.
 touch s/data/jpeg/dataset.json.tmp.1
 
-# Interrupted: an orderly stop, and how to resume.
+# Interrupted: an orderly stop, and the message says how to resume.
 if (($(wc -l <before) < 7)); then
     "$program" study study.json --no-report --out s >out 2>err </dev/null &
     study=$!
@@ -73,7 +73,7 @@ summaries s >after
 [[ $(grep -c -e -bound -e 'no single bound' -e 'not enough' -e oversubscribed out) == 4 ]] ||
     fail "not a verdict for each of 4 cells: $(cat out)"
 
-# Nothing is run twice, and the same runs give the same analysis.
+# No run is repeated, and the same runs give the same analysis.
 cp s/analysis.json analysis.before
 expect 0 study study.json --no-report --out s
 [[ ! -s $scratch/err ]] || fail "a study that was complete ran again: $(cat err)"
@@ -81,7 +81,7 @@ expect 0 study study.json --out s --analyse
 cmp s/analysis.json analysis.before || fail "the same runs gave another analysis"
 cmp -s <(summaries s) after || fail "runs were run again"
 
-# A run is one of its cell: what its record says otherwise, the analysis names.
+# A run belongs to its cell; the analysis names a run whose record contradicts the cell.
 cp -r s wrong
 for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": "resnet18"/' 's/"mode": "nd"/"mode": "dp"/' \
     's/"precision": "fp32"/"precision": "bf16"/' 's/"dummy_train": 64/"dummy_train": 32/' 's/"seed": ./"seed": 7/' \
@@ -101,8 +101,8 @@ if command -v gnuplot >/dev/null; then
     [[ -s s/figures/efficiency.svg ]] || fail "a figure is not drawn"
 fi
 
-# Nothing runs where data, hosts or devices are missing, and one line names all of them. A script
-# stands in for ssh.
+# Nothing runs if data, hosts or devices are missing, and one line names all of them. A script
+# replaces ssh.
 mkdir bin
 cat >bin/ssh <<'END'
 #!/bin/bash
@@ -132,7 +132,7 @@ expect_error 2 "its own 'launcher'" study "$scratch/own.json" --out h --hosts a
 sed -i 's/"measured_steps": 3/"measured_steps": 4/' study.json
 expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study study.json --out s
 
-# A cell that fails is kept as failed, the others are run; with --retry it is tried again.
+# A cell that fails is kept as failed, and the other cells run; --retry runs it again.
 study_file '"resnet8", "resnet9"'
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "no word of it: $(cat err)"
@@ -145,18 +145,18 @@ grep -q "1 run of 'f' failed; the same command with --retry runs it again" err |
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$' --retry
 [[ $(grep -c FAILED err) == 1 ]] || fail "what had failed was not tried again: $(cat err)"
 
-# A run that would last: it ends with a study that is killed, stops with one that is asked to, and
-# is failed by the limit.
+# A long run ends when its study is killed, stops when the study gets SIGTERM, and fails at its time
+# limit.
 study_file '"resnet8"'
 sed -i 's/"measured_steps": 3/"measured_steps": 1000000/; s/"limit_s": 60/"limit_s": 2/' study.json
 cp "$program" long
 
-# runs_on: whether a process of the program named "long" is there.
+# runs_on: whether a process of the program named "long" runs.
 runs_on() {
     [[ -n $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$scratch/long" 2>/dev/null) ]]
 }
 
-# long_study: starts it in the background, and returns when its first run has begun.
+# long_study: starts the study in the background, and returns when its first run has begun.
 long_study() {
     rm -rf long-out
     ./long study study.json --out long-out --only '^nd-.*dummy.*r1$' >out 2>err </dev/null &
@@ -168,7 +168,7 @@ long_study() {
     fail "the long run does not begin: $(cat err)"
 }
 
-# ended: waits until nothing of it runs any more.
+# ended: waits until no process of the study runs.
 ended() {
     for ((i = 0; i < 300; i++)); do
         runs_on || return 0
@@ -206,7 +206,7 @@ expect_error 2 "--out" study study.json
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
 [[ ! -e b ]] || fail "a study that is none left a folder"
 
-# A disk that is full stops the study, which resumes once there is room.
+# A full disk stops the study, which can resume once there is space.
 mkdir disk
 if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
     study_file '"resnet8"'

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Studies with cells of several ranks, by our launcher and by one of the user's own.
+# Studies with cells of several ranks, started by ampscale launch and by the user's own launcher.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
 cd "$scratch" || exit 1
 
-# The study starts "mpirun", which must be that of the library that the program was built with.
+# The study starts "mpirun", which must belong to the MPI library of the program.
 mkdir bin
 ln -s "$(command -v "${mpi_launch[0]}")" bin/mpirun
 PATH=$scratch/bin:$PATH
 cp "$program" ranked
 
-# study_file STEPS [LAUNCHER]: one device and two ranks, a run of each.
+# study_file STEPS [LAUNCHER]: writes a study with one run on one device and one run of two ranks.
 study_file() {
     cat >study.json <<END
 {"schema": 1, "name": "ranks", "about": "for a test", "modes": {"nd": [1], "ddp": [2]},
@@ -22,14 +22,14 @@ study_file() {
 END
 }
 
-# running: whether a process of the study is there.
+# running: whether a process of the study runs.
 running() {
     [[ -n $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$scratch/ranked" 2>/dev/null) ]]
 }
 
 cell=cells/ddp-fp32-resnet8-dummy-weak-2x4
 
-# check_cell DIR: both cells are there, and the second had two ranks.
+# check_cell DIR: checks that both cells are complete, and that the second had two ranks.
 check_cell() {
     [[ -s $1/$cell/r1/ranks.jsonl ]] || fail "$1: no record of ranks: $(cat "$1/$cell/r1.log")"
     [[ $(grep -c '"missing": null' "$1/analysis.json") == 2 ]] || fail "$1: a cell is missing: $(cat out)"
@@ -47,7 +47,7 @@ study_file 15 ", \"launcher\": [$words\"-n\", \"{ranks}\"]"
 expect 0 study study.json --no-report --out own
 check_cell own
 
-# Interrupted in the midst of a job: its ranks stop with it.
+# Interrupted during a job: its ranks stop too.
 study_file 1000000
 ./ranked study study.json --no-report --out long --only '^ddp' >out 2>err </dev/null &
 study=$!

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The files and folders that short runs bring to the disk are those of tests/interpose/syncs.txt: a
-# sync that is missing shows in nothing else before a power cut.
+# tests/interpose/syncs.txt lists the files and folders that short runs sync to disk: before a power
+# failure, nothing else shows that a sync is missing.
 table=$(bash "$2/tests/interpose/syncs.sh" "$@")
 code=$?
 ((code == 0)) || { printf '%s\n' "$table" && exit "$code"; }

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Training through the CUDA backend on the fake GPU (tests/kernels/cuda/fake): at every precision,
-# fused or not, on one device and on two, the losses of the first steps are those of the CPU, within
-# what the precision's roundings make of them.
+# Training through the CUDA backend on the fake GPU (tests/kernels/cuda/fake), at every precision,
+# fused or not, on one device and on two: the losses of the first steps are those of the CPU, within
+# the error of the precision.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu
 cd "$scratch" || exit 1
 
-# Four steps. Under sanitizers two, of an eighth of the pixels, whose losses scatter more.
+# Four steps. Under sanitizers two steps on an eighth of the pixels, whose losses vary more.
 steps=4 loose=1 net=(--image-size 32 -b 8)
 if sanitized; then
     steps=2 loose=10 net=(--image-size 16 -b 4 --lr 0.01)
 fi
 
-# losses ARGS...: trains; the loss of each step, a line.
+# losses ARGS...: trains, and prints the loss of each step, one a line.
 losses() {
     expect 0 train --dummy -a resnet8 "${net[@]}" --classes 10 --steps "$steps" -p 1 --threads 1 "$@" >&2
     grep -oE 'Loss [0-9.e+-]+' "$scratch/out" | cut -d' ' -f2
 }
 
-# near TOLERANCE ARGS...: the losses on the device that ARGS name, against those in $scratch/want.
+# near TOLERANCE ARGS...: compares the losses on the device in ARGS with those in $scratch/want.
 near() {
     local tolerance=$1
     shift
@@ -56,8 +56,8 @@ near 2e-3 --devices cuda:0 --mixup 0.4 --precision O1 --fuse all
 losses --mixup 0.4 --devices cpu:2 >"$scratch/want"
 near 2e-4 --devices cuda:0,1 --mixup 0.4
 
-# A step of ResNet-50 takes the fake with delays what its arithmetic says (12,500 images/s would be
-# above every model of an H200), and all of it fits.
+# With delays, the fake GPU takes the time for a step of ResNet-50 that its arithmetic gives, and
+# all data fits its memory. (12,500 images/s are above every model of an H200.)
 AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \
     --devices cuda:0 --out "$scratch/delayed"
 rate=$(sed -nE 's/^    "median": ([0-9.]+).*/\1/p' "$scratch/delayed/summary.json")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ways of computing a step on a GPU that change no bit, on the fake GPU (tests/kernels/cuda/fake): kernels
-# that are launched early, and weight gradients that stay in half precision.
+# Options of a step on the fake GPU that change no bit: kernels that are launched early, and weight
+# gradients that stay in half precision.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu
@@ -12,15 +12,15 @@ if sanitized; then
     steps=2 net=(--image-size 16 -b 4 --lr 0.01)
 fi
 
-# losses ARGS...: trains; the loss of each step, a line.
+# losses ARGS...: trains, and prints the loss of each step, one a line.
 losses() {
     expect 0 train --dummy -a resnet8 "${net[@]}" --classes 10 --steps "$steps" -p 1 --threads 1 "$@" >&2
     grep -oE 'Loss [0-9.e+-]+' "$scratch/out" | cut -d' ' -f2
 }
 
-# Early launches change no bit. Every kernel of a captured step is launched early, on GPUs that can; the
-# fake's kernels cannot touch device memory before they wait. A capture that fails as a run tries them
-# leaves it with its graphs.
+# Early launches change no bit. On GPUs that support it, every kernel of a captured step is launched
+# early; the fake GPU's kernels cannot access device memory before they wait. If a capture with
+# early launches fails, the run keeps its graphs without them.
 early_launches() { # ARGS...: launches, early ones outside of captures and inside, and of all inside
     rm -f "$scratch/count"
     AMPSCALE_FAKE_COUNT=$scratch/count losses --precision O1 --fuse all --wgrad-stream on "$@" >"$scratch/got"
@@ -49,8 +49,8 @@ AMPSCALE_FAKE_FAIL=cudaLaunchDependent@capture:3 expect 0 train --dummy -a resne
 grep -q '"pdl": false' "$scratch/tried/run.json" || fail "early launches that failed are in use"
 grep -q '"rung": "auto"' "$scratch/tried/summary.json" || fail "early launches that failed cost the graphs"
 
-# Gradients in half precision, which are in no checkpoint: a run that skipped a step and one that was
-# resumed after it have the bits of one that was not interrupted.
+# Gradients in half precision are not in checkpoints. A run that skipped a step and was then resumed
+# has the bits of an uninterrupted run.
 narrow=(train --dummy -a resnet8 "${net[@]}" --classes 10 -p 1 --threads 1 --devices cuda:0 --precision O1
     --inject-overflow 1)
 expect 0 "${narrow[@]}" --steps 4 --out "$scratch/whole"

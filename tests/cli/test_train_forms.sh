@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Training with the fused forms of a stem (batch norm, ReLU and pooling) on the fake GPU: the losses are
-# those of the CPU, and a run that was killed resumes with the same bits. resnet8, which other tests
-# train, has no pooling.
+# Training with the fused forms of a stem (batch norm, ReLU and pooling) on the fake GPU: the losses
+# are those of the CPU, and a run that was killed resumes with the same bits. Other tests train
+# resnet8, which has no pooling.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 need_fake_gpu runners_async
@@ -10,7 +10,7 @@ net=(--dummy --dummy-train 8 --dummy-val 2 --classes 5 -a resnet18 --image-size 
     --threads 1 --lr 0.01 --seed 3 --epochs 1)
 gpu=(--devices cuda:0 --precision O1 --fuse all --loss-scale-init 1024 --checkpoint-steps 1)
 
-# losses: of the run before, a line each.
+# losses: prints the losses of the last run, one a line.
 losses() {
     grep -oE 'Loss [0-9.e+-]+' <(grep ^Epoch "$scratch/out") | cut -d' ' -f2
 }

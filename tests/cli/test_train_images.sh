@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Damaged images cost a counted warning each; training continues, up to --max-bad-images.
+# Each damaged image causes a counted warning; training continues, up to --max-bad-images.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -8,12 +8,13 @@ make_data "$data"
 mapfile -t images < <(find "$data/train" -type f | sort)
 ((${#images[@]} == 36)) || fail "the data set has ${#images[@]} training images, not 36"
 
-# start_of_frame FILE: the place of its frame header, which holds height and width.
+# start_of_frame FILE: prints the position of the frame header, which holds height and width.
 start_of_frame() {
     LC_ALL=C grep -obUaP '\xff[\xc0\xc2]\x00\x11' "$1" | sed -n 1p | cut -d : -f 1
 }
 
-# Not a JPEG; one cut short; nothing at all; and a bomb, whose header claims 65500 x 65500 pixels.
+# A file that is not a JPEG, a truncated one, an empty one, and one whose header claims 65500 x
+# 65500 pixels.
 echo "this is no picture" >"${images[0]}"
 head -c $(($(stat -c %s "${images[12]}") / 2)) "${images[12]}" >"$scratch/cut" && mv "$scratch/cut" "${images[12]}"
 : >"${images[20]}"
@@ -28,7 +29,7 @@ for i in 0 12 20 30; do
 done
 [[ $(wc -l <"$scratch/err") == 4 ]] || fail "not 4 warnings in two epochs: $(cat "$scratch/err")"
 
-# Counted in steps and epochs, and in none of the means.
+# Bad images are counted in steps and epochs, and are left out of the means.
 run_values "$scratch/run" >"$scratch/values"
 for epoch in 0 1; do
     bad=$(awk -v e="$epoch" '$1 == "step" && $4 == e { n += $NF } END { print n }' "$scratch/values")
@@ -38,7 +39,7 @@ for epoch in 0 1; do
 done
 grep -q "^completed$" "$scratch/values" || fail "no summary"
 
-# A name speaks to nobody's terminal.
+# The name of a bad image is escaped for the terminal.
 cp -r "$data" "$scratch/hostile"
 mv "$scratch/hostile/train/$(ls "$data/train" | head -n 1)" "$scratch/hostile/train/"$'c\033]0;x\007'
 mv "$scratch/hostile/val/$(ls "$data/val" | head -n 1)" "$scratch/hostile/val/"$'c\033]0;x\007'
@@ -46,12 +47,12 @@ expect_train 0 "$scratch/hostile" --epochs 1 --out "$scratch/hostile-run"
 grep -q "bad image '$scratch/hostile/train/c?]0;x?/" "$scratch/err" || fail "a hostile name: $(cat "$scratch/err")"
 ! grep -q $'\033' "$scratch/err" || fail "an escape of a file's name is on stderr"
 
-# A bad image does not disturb a resumed run.
+# A bad image does not change a resumed run.
 train_signalled TERM 3 "$data" --epochs 2 --out "$scratch/resumed"
 expect_train 0 "$data" --epochs 2 --out "$scratch/resumed" --resume auto
 same_run "resumed over bad images" "$scratch/run" "$scratch/resumed"
 
-# Past the limit: exit code 5, after the warnings one line that names the last image.
+# Above the limit: exit code 5, and after the warnings one line that names the last image.
 for most in 0 3; do
     dir=$scratch/stopped-$most
     expect_train 5 "$data" --epochs 2 --out "$dir" --max-bad-images "$most"
@@ -64,7 +65,7 @@ for most in 0 3; do
 done
 expect_train 0 "$data" --epochs 1 --out "$scratch/allowed" --max-bad-images 4
 
-# Nothing left to validate with.
+# No image for validation is left.
 for image in "$data"/val/*/*; do
     echo "this is no picture" >"$image"
 done

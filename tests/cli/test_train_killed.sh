@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Time and again a rank of a run is killed or stopped at an odd moment: the job ends in time, no
+# Again and again, a rank of a run is killed or stopped at a random moment: the job ends in time, no
 # finished epoch is lost, and the resumed run has the bytes of an uninterrupted one.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"

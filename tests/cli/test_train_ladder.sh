@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Training on a fake GPU of which one call fails (tests/kernels/cuda/fake/inject.h): a run ends on a
-# lower rung of the ladder with the bits of one that was started there, in another process where
-# the device is lost, and its record says so; or it ends with one line that says what may help.
+# Training on a fake GPU on which one call fails (tests/kernels/cuda/fake/inject.h). Either the run
+# falls to a lower rung of the ladder, in a new process if the device is lost, ends with the bits of
+# a run that began on that rung, and records the fall; or it ends with one line that says what may
+# help.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu runners_ladder_runs
@@ -9,7 +10,7 @@ cd "$scratch" || exit 1
 settings=(train --dummy --dummy-train 8 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4
     --epochs 1 --precision amp --threads 1 --devices cuda:0 --telemetry 0)
 
-# fails CODE CALL OUT ARGS...: trains while that call fails.
+# fails CODE CALL OUT ARGS...: trains with a failure of that call.
 fails() {
     local want=$1 call=$2 out=$3
     shift 3
@@ -18,12 +19,12 @@ fails() {
     unset AMPSCALE_FAKE_FAIL
 }
 
-# field FILE KEY: what follows that key in a record, up to the end of the line.
+# field FILE KEY: prints the rest of the line after that key in a record.
 field() {
     sed -nE "s/^ *\"$2\": (.*[^,]),?\$/\1/p" "$1"
 }
 
-# ran RUN RUNG FALLS: its record says so, and so do its warnings and the line that ends it.
+# ran RUN RUNG FALLS: checks the rung and the falls in the record, the warnings and the last line.
 ran() {
     local run=$1 rung=$2 falls=$3 file
     for file in run.json summary.json; do
@@ -38,14 +39,14 @@ ran() {
         fail "$run: the last line does not say where it ran: $(tail -n 1 out)"
 }
 
-# bits RUN WANT: it ended with the same state.
+# bits RUN WANT: checks that both runs ended with the same state.
 bits() {
     [[ -n $(field "$1/summary.json" state_bits) &&
         $(field "$1/summary.json" state_bits) == $(field "$2/summary.json" state_bits) ]] ||
         fail "$1 has other bits than $2"
 }
 
-# The first fills the cache of plans, lest later ones time them.
+# The first run fills the cache of plans, so that later runs time none.
 fails 0 "" auto
 ran auto auto 0
 fails 0 "" unfused --fuse none
@@ -53,7 +54,8 @@ fails 0 "" plain --fuse none --no-graph
 ran plain "fuse none, no graph" 0
 bits unfused plain
 
-# Graphs that cannot be recorded, made or launched; fused operations are as they were named.
+# Graphs that cannot be recorded, instantiated or launched; fused operations that were named in the
+# arguments.
 for call in cudaStreamBeginCapture:1 cudaStreamEndCapture:2 cudaGraphInstantiate:3 cudaGraphLaunch:5 \
     cudaLaunchKernel@capture:4 cudnnBackendExecute@capture:3 cudaGraphLaunch:2:sticky; do
     fails 0 "$call" "$call" --fuse none
@@ -63,7 +65,7 @@ done
 fails 0 cudaGraphLaunch:1 free
 ran free "no graph" 1
 
-# A step that fails, once: below, what was fused is not.
+# A step fails once: the lower rung does not use the fused operations.
 fails 0 cudaStreamWaitEvent:1 step
 ran step "fuse none" 1
 bits step unfused
@@ -71,7 +73,7 @@ fails 0 cudaStreamWaitEvent:1 step-plain --no-graph
 ran step-plain "fuse none, no graph" 1
 bits step-plain plain
 
-# On every rung: three falls, each in a process of its own, and no fourth.
+# A failure on every rung: three falls, each to a new process, and no fourth.
 fails 1 cudaStreamWaitEvent:1:sticky all
 [[ $(wc -l <err) == 4 && $(grep -c '^ampscale: warning: ' err) == 3 && ! -e all ]] ||
     fail "a step that fails on every rung: $(cat err)"
@@ -83,21 +85,21 @@ fails 1 cudaStreamWaitEvent:1:sticky named --fuse auto --no-graph
 fails 1 cudaStreamWaitEvent:1 last --fuse none --no-graph
 [[ $(wc -l <err) == 1 && ! -e last ]] || fail "the last rung fails: $(cat err)"
 
-# A resumed run stays on the rung that it fell to, although nothing fails any more.
+# A resumed run stays on its rung, although no call fails now.
 fails 0 cudaStreamWaitEvent:1 resumed --steps 1
 fails 0 "" resumed --resume auto
 rung=$(field resumed/summary.json rung)
 [[ $rung == '"fuse none"' ]] || fail "a resumed run is on rung $rung"
 bits resumed unfused
 
-# Several devices of a process are on one rung.
+# All devices of a process are on the same rung.
 settings+=(--devices cuda:0,1 --dp-reduce all --comm host)
 fails 0 "" two --fuse none --no-graph
 fails 0 cudaGraphLaunch:4 two-launch --fuse none
 ran two-launch "fuse none, no graph" 1
 bits two-launch two
 
-# The parts of a step are timed without what fails, if asked.
+# If requested, the parts of a step are timed without the feature that fails.
 echo '{"schema": 1, "bench": "peak", "device": "x", "copy": [{"bytes": 4e6, "bytes_per_s": 1e10}],
       "flops": [{"type": "fp32", "flops_per_s": 1e12}]}' >peak.json
 step=(bench step --devices cuda:0 --net resnet8 -b 2 --image-size 16 --rounds 1 --peak peak.json)

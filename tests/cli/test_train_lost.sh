@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A rank that dies, hangs or disagrees ends the whole job within the time limit, in one line that
-# names it; what was recorded is there, and the run resumes.
+# A rank that dies, hangs or disagrees ends the whole job within the time limit, with one line that
+# names the rank; the record is kept, and the run resumes.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -11,9 +11,9 @@ cd "$scratch" || exit 1
 noise=(--dummy --dummy-train 480 --dummy-val 8 --classes 3 --threads 1 -j 1 --checkpoint-steps 7)
 endless=("${noise[@]}" --epochs 1000 --comm-timeout 3)
 
-# lost NAME LAUNCHER RANKS SIGNAL RANK CODE LINE: after the first epoch the rank gets the signal; the
-# job ends with that code (- for any but 0) and that line. Every step up to a second before is there,
-# every epoch, and a checkpoint from which two more steps resume.
+# lost NAME LAUNCHER RANKS SIGNAL RANK CODE LINE: after the first epoch the rank gets the signal;
+# the job ends with the exit code (- for any but 0) and the line. The record has every epoch, and
+# every step until a second before the signal; two more steps resume from the checkpoint.
 lost() {
     local name=$1 rank=$5 epochs steps last
     touch before
@@ -44,9 +44,10 @@ lost stop-first mpirun 3 STOP 0 1 "$stuck"
 lost launch-kill launch 2 KILL 1 137 "was killed by signal 9 \(SIGKILL\)"
 lost launch-stop launch 2 STOP 0 1 "$stuck"
 
-# disagree LINE PROGRAM ARGS...: rank 2 of 3 is started with other arguments than ranks 0 and 1. Not
-# by mpirun's own way ("... : -n 1 ..."), in which Open MPI 5.0.7 crashes. What they say they write
-# themselves: a launcher of Open MPI 4 that ends a job may drop the last of it.
+# disagree LINE PROGRAM ARGS...: starts rank 2 of 3 with other arguments than ranks 0 and 1. Does
+# not use mpirun's own syntax ("... : -n 1 ..."), with which Open MPI 5.0.7 crashes. Ranks write
+# their messages to files, since a launcher of Open MPI 4 that ends a job may lose the last
+# messages.
 few=(train "${net[@]}" "${noise[@]}" --epochs 1)
 disagree() {
     local line=$1
@@ -76,7 +77,7 @@ few=("${few[@]:0:${#few[@]}-2}")
 cp "$program" twin && echo >>twin
 disagree "$(has "program file" "$any" "$any")" ./twin "${few[@]}"
 
-# Images: the same number of the same names, in other bytes.
+# Images of the same number and names, with other bytes.
 make_data data
 cp -r data data-2
 few=(train "${net[@]}" --threads 1 -j 1 --epochs 1 data)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One training in every mode: whoever shares the images of a step, the losses are those of one
-# device.
+# The same training in every mode: however devices and ranks share the images of a step, the losses
+# are those of one device.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -24,8 +24,8 @@ for reduce in central all; do
     follows "ddp2 of 2 x 2, $reduce" nd "ddp2-$reduce" 1e-4
 done
 
-# The limit of the gradient's norm is that of the whole gradient, which all ranks have alike; batch norm's
-# parameters have another decay on every rank.
+# --clip-grad limits the norm of the whole gradient, which is the same on all ranks. Another weight
+# decay applies to batch norm's parameters on every rank.
 recipe=(--clip-grad-norm 0.3 --wd 0.05 --norm-weight-decay 0)
 nd recipe "${recipe[@]}"
 ddp recipe-2 2 --sync-bn "${recipe[@]}"
@@ -40,8 +40,8 @@ for left_out in 0 2 4; do # each setting has an effect
     [[ $(losses "recipe-without-$left_out") != "$(losses recipe)" ]] || fail "${recipe[left_out]} has no effect"
 done
 
-# Mixup pairs the rows of each device's part of a batch: two halves in two devices, or one after the
-# other in one. The weight is the same on all devices and ranks.
+# Mixup pairs the images of each device's part of a batch: two halves on two devices, or one after
+# the other on one. All devices and ranks use the same weight.
 dp mixed-dp --mixup 0.4
 dp mixed-all --mixup 0.4 --dp-reduce all
 nd mixed -b 16 --accumulate 2 --mixup 0.4
@@ -51,8 +51,9 @@ ddp2 mixed-ddp2 --mixup 0.4 --sync-bn
 ddp2 mixed-ddp2-all --mixup 0.4 --sync-bn --dp-reduce all
 follows "mixup, ddp2 of 2 x 2" mixed-ddp2 mixed-ddp2-all 1e-4
 
-# Every half of a batch by its own statistics: in two devices, or one after the other in one. The
-# running statistics, which validation uses, are of the first half in one and of both in the other.
+# Each half of a batch has its own statistics: on two devices, or one after the other on one. The
+# running statistics, which validation uses, come from the first half on two devices, and from both
+# halves on one.
 dp dp-own
 nd accumulated -b 16 --accumulate 2
 follows "two batches to a step" dp-own accumulated 1e-4 "$steps"

@@ -5,8 +5,8 @@
 . "$(dirname "$0")/modes.sh"
 same_training
 
-# A logit of about 1 that falls to the other side of a rounding moves its image's loss by no more
-# than the type's unit roundoff, 2^-11 for fp16 and 2^-8 for bf16.
+# If a logit of about 1 is rounded in the other direction, its image's loss changes by at most the
+# type's unit roundoff, 2^-11 for fp16 and 2^-8 for bf16.
 amp=(--precision amp --loss-scale-init 1024 --sync-bn)
 fp16=4.9e-4
 nd amp-nd "${amp[@]}"
@@ -16,9 +16,10 @@ nd bf16-nd --precision bf16 --sync-bn
 ddp bf16-ddp 2 --precision bf16 --sync-bn
 follows "bf16 in ddp" bf16-nd bf16-ddp 3.9e-3
 
-# Two ranks' shares are rounded, and then their sum: gradients are off by at most twice the unit
-# roundoff. An error of 1 % in all gradients moves the losses by 7e-4, so that one of 2 * 2^-11
-# moves them by 7e-5 and one of 2 * 2^-8 by 5.5e-4; sums in another order have 2e-5.
+# Two ranks' shares are rounded, and then their sum: gradients have an error of at most twice the
+# unit roundoff. An error of 1 % in all gradients changes the losses by 7e-4; so an error of 2 *
+# 2^-11 changes them by 7e-5, and one of 2 * 2^-8 by 5.5e-4. Sums in another order change them by
+# 2e-5.
 nd nd
 ddp fp16-sent 2 --sync-bn --grad-compress fp16
 ddp bf16-sent 2 --sync-bn --grad-compress bf16
@@ -27,14 +28,14 @@ follows "gradients sent in bf16" nd bf16-sent 5.7e-4
 cmp -s fp16-sent/checkpoint.safetensors bf16-sent/checkpoint.safetensors &&
     fail "gradients sent in fp16 and in bf16 are the same"
 
-# value NAME STEP KEY: what the record says of a step.
+# value NAME STEP KEY: prints a value of a step in the record.
 value() {
     run_values "$1" | sed -nE "s/^step $2 .* $3 ([^ ]+).*/\1/p"
 }
 
-# skips NAME: step 3 is skipped and halves the scale, and the run continues as on one device. The
-# overflow was on the last device of the last rank alone; that all replicas skipped the step is what
-# the check of replicas at the epoch's end says, and the losses.
+# skips NAME: checks that step 3 is skipped and halves the scale, and that the run continues like
+# the run on one device. Only the last device of the last rank overflowed. The check of replicas at
+# the end of the epoch and the losses show that all replicas skipped the step.
 skips() {
     local skipped
     skipped=$(run_values "$1" | sed -nE 's/^step ([0-9]+) .* skipped 1 .*/\1/p' | xargs)
@@ -61,14 +62,14 @@ for reduce in central all; do
     skips "skip-ddp2-$reduce"
 done
 
-# 3 batches to a step: of 20, as of 5, the last step has 2, and is their mean.
+# 3 batches per step: of 20 batches, as of 5, the last step has 2, and uses their mean.
 last=$((steps / 3))
 nd three --accumulate 3
 ddp three-ddp 2 --accumulate 3 --sync-bn
 follows "three batches to a step" three three-ddp 1e-4 $((last + 2))
 [[ $(value three-ddp $((last - 1)) images):$(value three-ddp "$last" images) == 96:64 ]] || fail "the last steps' images"
 
-# The rule for the learning rate looks at all images of a step: 32 of 256 here, on any device.
+# The rule for the learning rate counts all images of a step: 32 of 256 here, in every mode.
 factors=(none 0.001 linear 0.000125 sqrt 0.00035355339)
 ! sanitized || factors=(linear 0.000125)
 for ((i = 0; i < ${#factors[@]}; i += 2)); do
@@ -86,8 +87,9 @@ nd lars "${lars[@]}"
 ddp lars-ddp 2 "${lars[@]}"
 follows "LARS" lars lars-ddp 1e-4
 
-# Dropout. Two devices of one process drop what one would; ranks have masks of their own. Sanitizers
-# see it in one network (tests/model), and a network that has it is large: two steps and one checkpoint.
+# Dropout. Two devices of one process drop the elements that one device drops; ranks have masks of
+# their own. Sanitizers check it in one network (tests/model). A network with dropout is large, so
+# that the run has two steps and one checkpoint.
 drop=(-a alexnet --image-size 64 --dummy --dummy-train 12 --classes 4 --lr 0.01 --steps 2)
 drop+=(--bucket-mb 25 "${same[@]:2}")
 drops() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a run prints and leaves: log lines, the terminal's bar, evaluation, and how it ends.
+# The output and files of a run: log lines, the terminal's progress bar, evaluation, and endings.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -10,7 +10,7 @@ expect_train 0 "$data" --epochs 2 --out "$run"
 cp "$scratch/out" "$scratch/log"
 [[ ! -s $scratch/err ]] || fail "a run in order writes to stderr: $(cat "$scratch/err")"
 
-# pytorch/examples' line, and throughput behind it.
+# The line of pytorch/examples, followed by the throughput.
 meter() {
     printf '%s' "$1 $2 \($2\)"
 }
@@ -26,8 +26,8 @@ line="$line$tab$(meter Acc@1 "$percent")$tab$(meter Acc@5 "$percent")${tab}Img/s
 grep -q $'\033' "$scratch/log" && fail "escape sequences where there is no terminal"
 grep -qF "Epoch: [0][1/5]" "$scratch/log" || fail "the first batch is not [1/5]: $(grep -m 1 ^Epoch "$scratch/log")"
 
-# Reads are counted on both sides of the page cache, where the data is on a block device. Once its pages
-# are dropped, a run fetches them from storage again.
+# If the data is on a block device, reads from the page cache and from storage are counted. After
+# its pages are dropped, a run reads them from storage again.
 sync
 find "$data" -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \;
 expect_train 0 "$data" --epochs 1 --out "$scratch/cold"
@@ -52,7 +52,8 @@ expect_train 0 "$data" --epochs 1 -p 3 --out "$scratch/fewer"
 [[ $(grep -oE '^(Epoch: \[0\]|Test: )\[[0-9]+/' "$scratch/out" | grep -oE '[0-9]+/' | tr -d '\n') == 1/4/1/4/ ]] ||
     fail "-p 3 prints $(grep -oE '^(Epoch: |Test: ).{10}' "$scratch/out")"
 
-# Evaluation of the best weights says what that epoch said, and leaves a record without steps and weights.
+# The evaluation of the best weights gives the values of that epoch, and writes a record without
+# steps and weights.
 want=$(awk '/^ \*/ && $3 >= best { best = $3; line = $0 } END { print line }' "$scratch/log")
 for flag in --init --resume; do
     (cd "$scratch" && mkdir -p nowhere && cd nowhere && "$program" train "${net[@]}" "$data" --evaluate "$flag" "$run/best.safetensors") \
@@ -77,12 +78,12 @@ for command in "${drawn[@]}" "report --no-figures $evaluated -o $scratch/evaluat
     expect 0 "${words[@]}"
 done
 
-# summary DIR KEY: a value at the top of its summary.
+# summary DIR KEY: prints a value at the top level of the summary.
 summary() {
     sed -nE "s/^  \"$2\": \"?([^\",]*)\"?,?\$/\1/p" "$1/summary.json"
 }
 
-# ended WANT DIR EPOCHS STEPS: how and when it ended.
+# ended WANT DIR EPOCHS STEPS: checks how and when the run ended.
 ended() {
     [[ $(summary "$2" ended_by) == "$1" ]] || fail "$2 ended by '$(summary "$2" ended_by)', not '$1'"
     [[ $(summary "$2" epochs) == "$3" ]] || fail "$2 ended after $(summary "$2" epochs) epochs, not $3"
@@ -100,7 +101,8 @@ expect_train 0 "$data" --epochs 2 --steps 11 --out "$scratch/steps" --resume aut
 ended epochs "$scratch/steps" 2 10
 same_run "resumed past --steps" "$run" "$scratch/steps"
 
-# What a run never executes is not planned: a batch of validation that takes more than training does.
+# A run does not plan programs that it never executes, here a validation batch that needs more
+# memory than training.
 needs() {
     sed -nE 's/.* ([0-9.]+) MiB for the buffers of a step$/\1/p' "$scratch/out"
 }
@@ -110,7 +112,8 @@ expect_train 0 "$data" --steps 5 --val-batch-size 200 --out "$scratch/long"
 awk "BEGIN { exit !($short > 0 && 2 * $short < $(needs)) }" ||
     fail "a run without validation needs $short MiB for a step, one with it $(needs)"
 
-# Any accuracy will do: the first epoch has one. As a percentage and as a share.
+# Every accuracy reaches the target: the first epoch has one. The target is given as a percentage
+# and as a share.
 for desired in 1 0.01; do
     expect_train 0 "$data" --epochs 9 --desired-acc "$desired" --out "$scratch/desired-$desired"
 done
@@ -127,7 +130,7 @@ grep -q '^step 2 epoch 0 batch 2 images 4 .* bytes 0 bad 0$' < <(run_values "$sc
 expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --drop-last --out "$scratch/dropped"
 ended epochs "$scratch/dropped" 1 2
 
-# The first free folder of runs/.
+# The first unused folder of runs/.
 (cd "$scratch" && "$program" train "${net[@]}" "$data" --steps 1 && "$program" train "${net[@]}" "$data" --steps 1) >"$scratch/out" 2>&1 ||
     fail "without --out: $(tail -n 1 "$scratch/out")"
 [[ -s $scratch/runs/resnet8-001/summary.json && -s $scratch/runs/resnet8-002/summary.json ]] || fail "runs/ holds $(ls "$scratch/runs")"
@@ -141,18 +144,18 @@ for i in 1 2 3; do
     [[ -s $scratch/together/runs/resnet8-00$i/summary.json ]] || fail "runs together: $(cat "$scratch/out")"
 done
 
-# on_terminal COLUMNS: trains on a terminal as wide as that; what it shows is in $scratch/out.
+# on_terminal COLUMNS: trains on a terminal of that width; its output is in $scratch/out.
 on_terminal() {
     script -qec "stty cols $1; $(printf '%q ' "$program" train "${net[@]}" "$data" --epochs 1 --out "$scratch/terminal-$1")" /dev/null \
         >"$scratch/out" 2>&1 </dev/null || fail "under script: $(tail -n 3 "$scratch/out")"
 }
 
-# widest: the columns of the widest line that is drawn again in its place.
+# widest: prints the number of columns of the widest line that is redrawn in place.
 widest() {
     tr '\r' '\n' <"$scratch/out" | sed -n $'s/\033\\[K$//p' | awk '{ if (length > n) n = length } END { print n + 0 }'
 }
 
-# On a terminal, a bar that is redrawn in place, and the pass in one line after it.
+# On a terminal, a bar is redrawn in place, and a line for the pass follows it.
 if command -v script >/dev/null; then
     on_terminal 120
     grep -qE $'\rEpoch: \\[0\\] \\[=+>? *\\] [1-5]/5  loss [0-9.]+  acc@1 [0-9.]+  [0-9.]+ img/s  [0-9:]+ left\033\\[K' "$scratch/out" ||

@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# Training in narrow types: a step whose gradients overflow is skipped and nothing else, a resumed
-# run has its scaler back, the devices agree, and a run that diverges says so without a NaN in sight.
+# Training in narrow types: a step whose gradients overflow is skipped, and no other step is; a
+# resumed run restores its scaler; the devices agree; and a run that diverges says so, without a NaN
+# in its record.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
-# Noise; 8 steps an epoch. A scale at which nothing overflows by itself.
+# Random images; 8 steps per epoch. At this scale nothing overflows without a fault.
 noise=(--dummy --dummy-train 64 --dummy-val 8 --classes 10 --epochs 2)
 scale=(--loss-scale-init 1024)
 
-# noise_run CODE NAME ARGS...: trains into $scratch/NAME.
+# noise_run CODE NAME ARGS...: trains into $scratch/NAME, and checks the exit code.
 noise_run() {
     expect_train "$1" "${noise[@]}" --out "$scratch/$2" "${@:3}"
 }
 
-# checkpoint_of NAME: the tensors of a run's checkpoint, and its scaler.
+# checkpoint_of NAME: prints the tensors of a run's checkpoint, and its scaler.
 checkpoint_of() {
     "$build_dir/tests/runners/checkpoint_values" "$scratch/$1/checkpoint.safetensors"
 }
 
-# learnt NAME: weights and momentum. Running statistics are of the batches seen, as in PyTorch: a
-# skipped step's forward pass counts.
+# learnt NAME: prints weights and momentum. Running statistics depend on the batches seen, as in
+# PyTorch: the forward pass of a skipped step counts.
 learnt() {
     checkpoint_of "$1" | grep '^tensor' | grep -v 'running_\|num_batches_tracked'
 }
@@ -34,7 +35,7 @@ scale_at() {
     run_values "$scratch/$1" | sed -nE "s/^step $2 .* scale ([^ ]+) clean.*/\1/p"
 }
 
-# skips_one NAME AFTER ARGS...: step 2 of 5 overflows; the scale after it is AFTER.
+# skips_one NAME AFTER ARGS...: checks that step 2 of 5 overflows and leaves the scale AFTER.
 skips_one() {
     local name=$1 after=$2
     local said="Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to $after.0" # Apex's line
@@ -53,7 +54,7 @@ skips_one() {
     grep -qx "scaler scale $after clean 0 skipped 1" < <(checkpoint_of "$name-3") || fail "$name: $(checkpoint_of "$name-3" | tail -n 1)"
 }
 
-# Policies that differ in types alone go the same ways.
+# Precision policies with the same scaler take the same branches.
 scaled=(amp O1 O2) others=(fp32 tf32 bf16 O3)
 ! sanitized || scaled=(amp) others=(fp32 O3)
 for precision in "${scaled[@]}"; do
@@ -64,13 +65,14 @@ for precision in "${others[@]}"; do
 done
 skips_one static 1024 --precision amp --loss-scale 1024
 
-# Without the overflow, the same step learns; and its forward pass moves running statistics anyway.
+# Without the overflow, the same step changes the weights; in both cases its forward pass changes
+# the running statistics.
 noise_run 0 clean --precision amp "${scale[@]}" --steps 3
 [[ -z $(skipped_steps clean) ]] || fail "'$(skipped_steps clean)' skipped without reason"
 ! diff -q <(learnt amp-2) <(learnt clean) >/dev/null || fail "a step that is not skipped learns nothing"
 [[ $(checkpoint_of amp-3 | grep running_) == $(checkpoint_of clean | grep running_) ]] || fail "a skipped step's batch is not in the running statistics"
 
-# Growth, an overflow, a stop in the middle of counting: the same bytes as without the stop.
+# A growth, an overflow, and a stop between two growths: the same bytes as without the stop.
 counting=(--precision amp "${scale[@]}" --loss-scale-interval 3 --inject-overflow 5)
 noise_run 0 whole "${counting[@]}" --steps 12
 grep -q '^step 11 .* scale 2048 clean 2 skipped 0 ' < <(run_values "$scratch/whole") || fail "the scaler counts otherwise: $(run_values "$scratch/whole")"
@@ -80,8 +82,8 @@ for stop in 2 5 6 8; do
     same_run "amp stopped after step $stop" "$scratch/whole" "$scratch/parts-$stop"
 done
 
-# The reference device. Sums in another order flip a rounding here and there; what that does to the
-# loss of three steps is far below what a wrong rounding, scale or layer would do.
+# The reference device. Sums in another order change a rounding here and there. That changes the
+# loss of three steps far less than a wrong rounding, scale or layer would.
 for device in cpu ref; do
     noise_run 0 "on-$device" --precision amp "${scale[@]}" --steps 3 -b 4 --devices "$device"
     run_values "$scratch/on-$device" | sed -nE 's/^step .* loss ([^ ]+) .*/\1/p' >"$scratch/losses-$device"
@@ -90,9 +92,9 @@ paste "$scratch/losses-cpu" "$scratch/losses-ref" |
     awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.01 * $2) bad = 1 } END { exit bad || NR != 3 }' ||
     fail "cpu and ref differ: $(paste "$scratch/losses-cpu" "$scratch/losses-ref")"
 
-# diverged NAME PRECISION TEXT WAY_OUT ARGS...: ends with exit code 1 and one line that names the
-# precision, TEXT and WAY_OUT, and the outcome holds it; without a NaN in the record, without a summary
-# and without a checkpoint.
+# diverged NAME PRECISION TEXT WAY_OUT ARGS...: checks that the run ends with exit code 1 and one
+# line that names the precision, TEXT and WAY_OUT, that the outcome has this line, and that there is
+# no NaN in the record, no summary and no checkpoint.
 diverged() {
     local name=$1 precision=$2 text=$3 way_out=$4
     shift 4
@@ -107,8 +109,8 @@ diverged() {
     [[ -z $(find "$scratch/$name" -name '*.safetensors*') ]] || fail "$name: has a checkpoint"
 }
 
-# A deep network all in fp16; then weights that overflow in the last step, as the checkpoint finds,
-# with validation before it or without; then what no scale can help.
+# A deep network entirely in fp16; then weights that overflow in the last step, which the checkpoint
+# detects, with validation before it or without; then a case that no scale can help.
 not_finite='(not a number|infinite)'
 sanitized || diverged deep O3 "the loss of epoch 0, step [0-9]+, at learning rate 100, is $not_finite" ", or use --precision amp" \
     -a resnet101 --opt-level O3 --lr 100
@@ -123,7 +125,7 @@ diverged collapse amp "the loss scale has collapsed: .* even at the scale 1, .*"
     -a resnet18 --precision amp --lr 1e6 --dummy-train 400
 grep -q '"loss":null' "$scratch/collapse/steps.jsonl" || fail "no loss of the collapse was infinite: nothing was tested"
 
-# Weights that fp32 holds and fp16 does not.
+# Weights that fp32 can represent and fp16 cannot.
 noise_run 0 large --lr 1e6 --steps 1
 expect_train 1 "${noise[@]}" --opt-level O3 --evaluate --resume "$scratch/large/checkpoint.safetensors"
 grep -q '^ampscale: at precision O3 these weights give no valid result: the validation loss is' "$scratch/err" ||

@@ -8,13 +8,13 @@
 cd "$scratch" || exit 1
 one=(--threads 1 -j 1)
 
-# images NAME: what the record says of the last epoch: training images, validation images, top-1.
+# images NAME: prints training images, validation images and top-1 of the last epoch.
 images() {
     run_values "$1" | awk '$1 == "epoch" { line = $8 " " $13 " " $15 } END { print line }'
 }
 
-# 40 training and 25 validation images, neither of which 3 ranks divide. Training is filled up to
-# 42; validation looks at each image once, and so does --evaluate on any number of ranks.
+# 40 training and 25 validation images, which 3 ranks cannot divide evenly. Training repeats images
+# up to 42; validation reads each image once, and so does --evaluate on any number of ranks.
 "$program" data synth --out odd --classes 5 --train 8 --val 5 --size 48 >log 2>&1 || fail "$(<log)"
 mpi_leaks on
 for ranks in 2 3; do
@@ -25,11 +25,11 @@ mpi_leaks off
 [[ $(images odd-3) == "42 25 "* ]] || fail "3 ranks: images $(images odd-3), not 42 and 25"
 [[ $(grep -o '"images": *[0-9]*' odd-3/ranks.jsonl | sort -u | grep -o '[0-9]*$') == 14 ]] ||
     fail "3 ranks: not 14 images each: $(<odd-3/ranks.jsonl)"
-# A rank's line has the median of what each step of it computes, beside the sums.
+# The line of a rank has, besides the sums, the median of the compute time of its steps.
 [[ $(grep -cE '"own_median_s": *[^,]+,.*"forward_median_s": *[0-9].*"backward_median_s": *[0-9]' odd-3/ranks.jsonl) == 6 ]] ||
     fail "3 ranks: not six lines with medians: $(<odd-3/ranks.jsonl)"
-# The record counts the cores that the ranks of a host have together: one that they share, or one
-# each.
+# The record has the number of cores that the ranks of a host have together: one that they share, or
+# one each.
 mapfile -t allowed < <(taskset -cp $$ | sed 's/.*://' | grep -oE '[0-9]+')
 for last in 0 $((${#allowed[@]} > 1)); do
     export core0=${allowed[0]} core1=${allowed[last]}
@@ -40,7 +40,8 @@ for last in 0 $((${#allowed[@]} > 1)); do
         fail "not $((last + 1)) cores ($code): $(grep -o '"host_cores[^,}]*' "cores-$last/run.json") $(<err)"
 done
 
-# Ranks that the library does not see, as those of srun with the PMI of another one.
+# Ranks that the library does not see, such as those that srun starts with the PMI of another
+# library.
 PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 \
     "the launcher started 2 ranks, but they cannot find each other" \
     train "${net[@]}" odd "${one[@]}" -b 4 --epochs 1 --out unseen
@@ -60,9 +61,9 @@ for ranks in 2 3; do
     seen "$ranks ranks"
 done
 
-# Interrupted in the middle of an epoch, a run of two ranks ends with the bytes of one that was not,
-# also in fp16 after an overflow. Its first part is ended by --steps, its second by a signal; the third
-# goes some steps beyond.
+# Interrupted in the middle of an epoch, a run of two ranks ends with the bytes of an uninterrupted
+# run, also in fp16 after an overflow. --steps ends its first part, and a signal its second; the
+# third continues for some steps.
 make_data data
 for precision in fp32 amp; do
     run=(data "${one[@]}" --epochs 100000 --precision "$precision" --checkpoint-steps 2)
@@ -82,8 +83,8 @@ for precision in fp32 amp; do
 done
 [[ $(run_values amp | grep -c '^step 4 .* skipped 1 ') == 1 ]] || fail "amp: no step was skipped"
 
-# From 2 ranks to 1 to 3 in one epoch of 36 images, each of which is read once: the bytes read are
-# those of all files.
+# From 2 ranks to 1 to 3 in one epoch of 36 images, each of which is read once: the number of bytes
+# read is the size of all files.
 go=(data "${one[@]}" -b 2 --epochs 1 --out changed)
 expect_ranks 0 2 "${go[@]}" --steps 3
 expect_train 0 "${go[@]}" --resume auto --steps 9
@@ -93,7 +94,7 @@ want="36 $(find data/train -type f -printf '%s\n' | awk '{ n += $1 } END { print
 [[ $count == "$want" ]] || fail "images and bytes of the changed epoch: $count, not $want"
 [[ $(images changed) == "36 12 "* ]] || fail "the changed epoch: $(images changed)"
 
-# Such a run learns what one with the same ranks throughout does: all of it.
+# Such a run trains on the same images as a run with the same number of ranks throughout.
 learn=(data "${one[@]}" --epochs 100 --lr 0.02 --desired-acc 100)
 learns() {
     expect_ranks 0 2 "${learn[@]}" --out learnt
@@ -120,8 +121,8 @@ at=$(sed -nE 's/.*stopped by .*, step ([0-9]+);.*/\1/p' err)
 expect_ranks 0 2 "${endless[@]}" --out stopped --resume auto --steps $((at + 1))
 grep -q "step $at" <(tr '\r' '\n' <out) || fail "does not resume at step $at: $(<out)"
 
-# mpirun hands the signal on and kills the ranks a second later: whatever came of it, nothing hangs
-# and the run continues.
+# mpirun forwards the signal, and kills the ranks a second later. However far they came, nothing
+# hangs, and the run can continue.
 touch before
 job_start mpirun 2 "${endless[@]}" --out killed
 job_until killed/epochs.jsonl

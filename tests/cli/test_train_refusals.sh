@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What cannot be trained is refused with one line that names it, the documented exit code, and
-# without a trace; what fails on the way leaves no record that looks complete.
+# Invalid training is refused with one line that names the reason, the documented exit code, and no
+# files; a failure during training leaves no record that seems complete.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -8,7 +8,7 @@ data=$scratch/data
 make_data "$data"
 out=$scratch/run
 
-# no_trace: the run folder was not made, and nothing temporary stayed behind.
+# no_trace: checks that the run folder was not made, and that no temporary file remains.
 no_trace() {
     [[ ! -e $out ]] || fail "$1: left '$(ls -d "$out" "$out"/*)'"
     rm -rf "$out"

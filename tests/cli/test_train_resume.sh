@@ -91,17 +91,17 @@ grep -q "Resuming at epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n
 # A run that is over says so again, and changes nothing.
 finish_run longer
 
-# From a file, in another folder: the same weights, a record of its own.
+# From a file in another folder: the same weights, and a new record.
 train_signalled TERM 9 "$data" --epochs 3 --out "$scratch/elsewhere"
 expect_train 0 "$data" --epochs 3 --out "$scratch/onward" --resume "$scratch/elsewhere/checkpoint.safetensors"
 same_files "another folder" "$reference" "$scratch/onward" checkpoint.safetensors
 
-# damage FILE: overwrites a few bytes in its middle.
+# damage FILE: overwrites a few bytes in the middle of the file.
 damage() {
     printf 'not these bytes' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none
 }
 
-# The newest checkpoint is damaged: a warning, and the one before it.
+# The newest checkpoint is damaged: a warning, and the run resumes from the one before it.
 train_signalled TERM 20 "$data" --epochs 3 --out "$scratch/damaged"
 damage "$scratch/damaged/checkpoint.safetensors"
 finish_run damaged
@@ -109,7 +109,7 @@ finish_run damaged
 grep -q "^ampscale: warning: '$scratch/damaged/checkpoint.safetensors' is damaged" "$scratch/err" ||
     fail "damaged: $(cat "$scratch/err")"
 
-# Both are: the run stays as it is.
+# Both checkpoints are damaged: the run's folder stays as it is.
 train_signalled TERM 20 "$data" --epochs 3 --out "$scratch/lost"
 damage "$scratch/lost/checkpoint.safetensors"
 damage "$scratch/lost/checkpoint-prev.safetensors"

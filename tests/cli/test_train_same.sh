@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run is a function of configuration, seed and data: not of worker threads, nor of the time.
+# A run depends on its configuration, seed and data, but not on worker threads or on time.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -34,7 +34,7 @@ run_to smoothed --label-smoothing 0.1
 ! cmp -s "$scratch/first/checkpoint.safetensors" "$scratch/smoothed/checkpoint.safetensors" ||
     fail "another loss gives the same weights"
 
-# Not promised by every library: said, not checked.
+# Not every library guarantees this, so that it is printed and not checked.
 run_to one-thread --threads 1
 if cmp -s "$scratch/first/best.safetensors" "$scratch/one-thread/best.safetensors"; then
     echo "one thread and two compute the same bits here"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training from tar archives, read in place, has the bits of training from the folder that was packed,
-# also where it was stopped and resumed.
+# Training from tar archives, which are read in place, has the bits of training from the packed
+# folder, also after a stop and a resume.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -11,7 +11,7 @@ mapfile -t images < <(find "$data/train" -type f | sort)
 # One image of another format; a build without libpng counts it as bad in both runs.
 cp "$source_dir/tests/input/pictures/rgb-8.png" "${images[7]}"
 
-# pack SPLIT N: archives SPLIT-0.tar to SPLIT-<N-1>.tar, in which the images lie out of order.
+# pack SPLIT N: makes the archives SPLIT-0.tar to SPLIT-<N-1>.tar, whose images are not in order.
 pack() {
     local k
     for ((k = 0; k < $2; k++)); do
@@ -39,7 +39,7 @@ expect_train 0 "$scratch/all.tar" --epochs 2 --out "$scratch/all"
 diff <(run_values "$scratch/folder") <(run_values "$scratch/all") >"$scratch/diff" 2>&1 ||
     fail "one archive trains otherwise than its folder: $(head -n 6 "$scratch/diff")"
 
-# Changed archives are other data.
+# A changed archive counts as other data.
 pack train 2
 rm "$shards/train-2.tar"
 expect_error 2 "was trained on other data" train "${net[@]}" "$shards" --epochs 3 --out "$scratch/tar" --resume auto
@@ -48,7 +48,7 @@ run bench input --data "$shards" --images 12 --image-size 32 --batch-size 4 --wa
 ((code == 0)) || fail "bench input: $(cat "$scratch/err")"
 grep -q '"container": *"tar archives"' "$scratch/out" || fail "bench input: $(head -c 300 "$scratch/out")"
 
-# Cut short: one line that names the archive and the member.
+# A truncated archive: one line names the archive and the member.
 head -c 3000 "$shards/train-1.tar" >"$shards/cut" && mv "$shards/cut" "$shards/train-1.tar"
 expect_error 5 "archive '$shards/train-1.tar': truncated: './c0" train "${net[@]}" "$shards" --epochs 1 --out "$scratch/cut"
 [[ ! -e $scratch/cut ]] || fail "a refused run left a folder"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run on a GPU whose sensors can be read: what its records say of them. The GPU, its libraries and
-# its sensors are made for tests.
+# The record of a run on a GPU with readable sensors. The GPU, its libraries and its sensors are
+# fakes.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu
@@ -9,16 +9,16 @@ size=32
 net=(--dummy --dummy-train 8 --dummy-val 4 --classes 10 -a resnet8 --image-size "$size" -b 4 -j 1
     --devices cuda:0 --epochs 2)
 
-# holds FILE TEXT: the record contains it.
+# holds FILE TEXT: checks that the record contains the text.
 holds() {
     grep -qF -- "$2" "$1" || fail "$1 does not say '$2': $(head -c 1500 "$1")"
 }
 
-# Without the library: the record says what is missing, nobody else is bothered, and no file is
-# made. (Where a real driver is installed there is a library.)
+# Without the library: the record says what is missing, nothing is printed, and no file is made. (A
+# machine with a real driver has the library.)
 if ! ldconfig -p | grep 'libnvidia-ml\.so\.1' >/dev/null; then
     expect 0 train "${net[@]}" --epochs 1 --out blind
-    # (A sanitizer may have its own to say.)
+    # (A sanitizer may print lines of its own.)
     ! grep -q '^ampscale:' err || fail "without NVML: $(<err)"
     [[ ! -e blind/telemetry.jsonl ]] || fail "without NVML: there are samples"
     holds blind/run.json 'cannot load libnvidia-ml.so.1'

@@ -5,7 +5,8 @@
 cd "$scratch" || exit 1
 mkdir history
 
-# points BATCH LOSS: forty points of three runs each, of which the last fifteen lose so many percent.
+# points BATCH LOSS: makes forty points of three runs each, of which the last fifteen are LOSS
+# percent slower.
 points() {
     awk -v batch="$1" -v loss="$2" 'BEGIN {
         for (i = 0; i < 40; i++)
@@ -42,12 +43,12 @@ grep -qE 'ratio 1.1.*worse$' out || fail "the direction of a metric is not minde
 expect 0 trend history --threshold 20
 grep -q 'worse$' out && fail "a step below the threshold is reported"
 
-# Runs with a fault that was injected bear its name, those without say so; none is told apart by more
-# than it takes.
+# A run with an injected fault bears the fault's name, and a run without faults says so; the names
+# of series differ only in what distinguishes them.
 sed 's/"config.batch_size":32/&,"config.inject.0":"slow:2"/; s/"config.batch_size":64/"config.batch_size":32/' \
     history/history.jsonl >faulty
 mkdir faults && mv faulty faults/history.jsonl
-# names: of the series, one after the other.
+# names: prints the names of the series, one after the other.
 names() {
     expect 0 trend faults
     sed -n 's/, images_per_s: 40 points.*//p' out | sort | paste -sd';'
@@ -57,7 +58,7 @@ sed -n 121,240p history/history.jsonl >>faults/history.jsonl
 [[ $(names) == 'resnet18 (batch_size 64);resnet18 (inject slow:2);resnet18 (no inject, batch_size 32)' ]] ||
     fail "three series are not told apart: $(cat out)"
 
-# Up from nothing: a step without measure.
+# An increase from zero: a step of unknown relative size.
 sed -E '121,240d; s/"images_per_s":([0-9.]+)/"val_top1":\1/' history/history.jsonl |
     awk '{ if (NR <= 60) sub(/"val_top1":[0-9.]+/, "\"val_top1\":0"); print }' >rising
 mkdir rise && mv rising rise/history.jsonl

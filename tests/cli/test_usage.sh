@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Help, version, and what is said of a command line that makes no sense.
+# Help, version, and errors of the command line.
 . "$(dirname "$0")/common.sh" "$@"
 
 expect 2

@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# Values that make no sense, for every flag of every command: one line says so at once, whatever the
-# flag, and nothing crashes, hangs, or begins to work.
+# Invalid values for every flag of every command: one line says so at once, whatever the flag, and
+# no command crashes, hangs, or begins to work.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 
-# For numbers; what is none takes almost any word, but not an empty one.
+# Invalid numbers. Flags with text accept almost any word, but not an empty one.
 values=('' -1 nan 9223372036854775808 5x)
 ! sanitized || values=('' 9223372036854775808)
 numbers=' N H S X P PX F E A W T M G B MIB LR SIZE SIGMA PERCENT SECONDS ' # as helps call them
 
-# valued_flags COMMAND...: the flags in its help that take a value, as --name=VALUE, one a line.
+# valued_flags COMMAND...: prints the flags in its help that take a value, as --name=VALUE, one a
+# line.
 valued_flags() {
     "$program" "$@" --help | sed -nE 's/^  (-., |    )(--[a-z0-9-]+=[^ ]+).*/\2/p'
 }
 
-# try WANT FLAG VALUE COMMAND...: is refused, with an exit code that WANT, a pattern, matches.
+# try WANT FLAG VALUE COMMAND...: checks that the value is refused with an exit code that matches
+# the pattern WANT.
 try() {
     local want=$1 flag=$2 value=$3
     shift 3

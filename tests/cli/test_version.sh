@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The version: the number in VERSION, and the commit where the source tree is a git repository. In
-# --version, in `info` and in records alike.
+# The version: the number in VERSION, and the commit if the source tree is a git repository; the
+# same in --version, `info` and records.
 . "$(dirname "$0")/common.sh" "$@"
 
 number=$(<"$source_dir/VERSION")
@@ -16,7 +16,7 @@ grep -qF "\"version\":\"$version\"" "$scratch/out" || fail "info --json names an
 expect 0 train --dummy -a resnet8 --image-size 16 --classes 2 -b 2 --steps 1 --out "$scratch/run"
 grep -qF "\"version\": \"$version\"" "$scratch/run/run.json" || fail "run.json names another version"
 
-# version_of TREE: what a build of that tree would be called.
+# version_of TREE: prints the version that a build of that tree would have.
 version_of() {
     cmake -DSOURCE="$1" -DOUT="$scratch/version.h" -P "$source_dir/results/version.cmake" >"$scratch/log" 2>&1 ||
         fail "version.cmake: $(<"$scratch/log")"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# ampscale watch: a run that is over, one whose records come while it looks, and one that trains.
+# ampscale watch: a run that has ended, a run whose records grow while it is watched, and a run that
+# trains.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
-# wait_for TEXT FILE: until the file holds the text, for half a minute at most. A test that has
-# waited in vain ends.
+# wait_for TEXT FILE: waits at most half a minute until the file contains the text, else ends the
+# test.
 wait_for() {
     local i
     for ((i = 0; i < 300; i++)); do
@@ -31,7 +32,7 @@ grep -q '^ended: epochs, after 10 steps in ' "$scratch/out" || fail "state: $(ca
 grep -q '[^ -~]' "$scratch/out" && fail "--ascii has other characters: $(cat "$scratch/out")"
 grep -q '[▁▂▃▄▅▆▇█]' < <(LC_ALL=C.UTF-8 "$program" watch done --once) || fail "no blocks in a UTF-8 locale"
 
-# Records come in pieces, with half a line in between.
+# Records grow in pieces that end in the middle of a line.
 mkdir live
 sed 's/"system": ".*"/"system": ""/' done/run.json >live/run.json # that process has ended
 head -n 3 done/steps.jsonl >live/steps.jsonl
@@ -46,7 +47,7 @@ cp done/epochs.jsonl done/summary.json live
 wait "$watcher" || fail "watch ended with $?: $(cat watched)"
 grep -q '^ended: epochs' < <(tail -n 2 watched) || fail "watch did not see the end: $(tail watched)"
 
-# On a terminal, beside a run that trains; Ctrl-C ends it, and the terminal is as it was.
+# On a terminal, beside a run that trains; Ctrl-C ends watch and restores the terminal.
 if ! command -v script >/dev/null; then
     ((failures == 0)) || finish
     echo "script (util-linux, bsdutils) is not installed"

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# What the tests of `ampscale train` share. Sourced after common.sh.
+# Functions for tests of `ampscale train`. Sourced after common.sh.
 
 # Two threads per run on a busy machine: waiting threads must not spin.
 export OMP_WAIT_POLICY=passive
 
-# A network and a data set that train in a blink: 5 steps an epoch, the last one not full, and 6
-# validation batches.
+# A network and a data set that train in a moment: 5 steps per epoch, the last of which is not full,
+# and 6 validation batches.
 net=(-a resnet8 --image-size 32 -b 8 --val-batch-size 2 --threads 2 -j 2 -p 1 --lr 0.05)
 
-# make_data DIR: 3 classes of 12 training and 4 validation images.
+# make_data DIR: makes 3 classes of 12 training and 4 validation images.
 make_data() {
     "$program" data synth --out "$1" --classes 3 --train 12 --val 4 --size 48 >"$scratch/log" 2>&1 ||
         { fail "data synth: $(cat "$scratch/log")" && finish; }
@@ -25,7 +25,7 @@ expect_train() {
 }
 
 # train_signalled SIGNAL N ARGS...: trains, and sends the signal a moment after the log line of the
-# Nth batch, training or validation. `code` is 0 where the run ended before.
+# Nth batch, training or validation. `code` is 0 if the run ended earlier.
 train_signalled() {
     local signal=$1 left=$2 line pid
     shift 2
@@ -46,12 +46,12 @@ train_signalled() {
     { wait "$pid"; } 2>/dev/null || code=$?
 }
 
-# run_values DIR: the record's values that do not depend on the clock.
+# run_values DIR: prints the record's values that do not depend on the clock.
 run_values() {
     "$build_dir/tests/runners/run_values" "$1"
 }
 
-# same_files WHAT DIR_A DIR_B FILE...: the files have the same bytes.
+# same_files WHAT DIR_A DIR_B FILE...: checks that the files have the same bytes.
 same_files() {
     local what=$1 a=$2 b=$3 file
     shift 3
@@ -60,8 +60,8 @@ same_files() {
     done
 }
 
-# same_run WHAT REFERENCE DIR: weights, checkpoint and record say the same, and nothing is left that
-# does not belong there.
+# same_run WHAT REFERENCE DIR: checks that weights, checkpoint and record agree, and that there is
+# no other file.
 same_run() {
     local what=$1 reference=$2 dir=$3 extra
     same_files "$what" "$reference" "$dir" checkpoint.safetensors best.safetensors

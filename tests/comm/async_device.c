@@ -1,4 +1,4 @@
-/* Streams as threads, over memory that is out of the host's reach. */
+/* Streams as threads, over memory that the host cannot access. */
 #include "async_device.h"
 
 #include "base/clock.h"
@@ -12,12 +12,12 @@
 
 enum {
     ALIGN = 256,
-    LATE_NS = 200000, /* what a stream sleeps before some of its work */
+    LATE_NS = 200000, /* time that a stream sleeps before some of its work */
     LATE_ONE_IN = 64
 };
 
-/* The device's addresses are those of the first half of a reservation, which nobody may touch; what
- * lies there is kept in the second half. */
+/* The device's addresses are those of the first half of a reservation, which no code may access;
+ * the second half has the data. */
 static const size_t HALF = (size_t)1 << 30;
 
 struct async_device {
@@ -30,8 +30,9 @@ struct async_device {
 
 struct event {
     struct async_device *device;
-    int64_t wanted, passed; /* how often it was recorded by the host, and by its stream */
-    uint64_t ns;            /* when it passed last */
+    int64_t wanted,
+        passed;  /* number of times that the host and the stream have recorded the event */
+    uint64_t ns; /* when it passed last */
 };
 
 enum work_kind { WORK_COPY, WORK_RECORD, WORK_WAIT, WORK_CALL };
@@ -256,7 +257,7 @@ static double event_seconds(const struct event *from, const struct event *to)
     return ((double)to->ns - (double)from->ns) * 1e-9;
 }
 
-/* --- memory; what is freed is not used again --- */
+/* --- memory; freed memory is not used again --- */
 
 static enum status device_alloc(struct device *dev, size_t bytes, void **mem)
 {

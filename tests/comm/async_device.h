@@ -1,7 +1,6 @@
-/* An asynchronous device for tests: memory, streams and events alone.
- *
- * Each stream is a thread that carries out what is put on it, late now and then. The host cannot
- * touch device memory: a read or a write of it ends the test. */
+/* An asynchronous device for tests: memory, streams and events only. Each stream is a thread that
+ * executes its work, sometimes late. The host cannot access device memory: a read or write ends the
+ * test. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -9,11 +8,12 @@
 /* Closed with device_close. */
 MUST_CHECK enum status async_device_open(struct device **dev);
 
-/* Puts a call of the test's on a stream. */
+/* Enqueues a call of a function of the test. */
 MUST_CHECK enum status async_device_call(struct stream *s, void (*call)(void *arg), void *arg);
 
-/* Has an event passed, as last recorded? */
+/* Whether the event has completed since it was last recorded. */
 bool async_device_passed(const struct event *e);
 
-/* Where the test itself may read and write device memory, once nothing is under way there. */
+/* The host address at which the test may access device memory while no work is in progress there.
+ */
 void *async_device_inside(struct device *dev, const void *mem);

@@ -15,7 +15,7 @@ enum { TYPES = sizeof types / sizeof *types, UNTOUCHED = 0x5a, MOST_REPORTED = 5
 
 /* --- values --- */
 
-/* Element i of rank's data: sums over 16 ranks are exact in every type. */
+/* Element i of the rank's data: sums over 16 ranks are exact in every type. */
 static int value_of(int rank, int64_t i)
 {
     return (int)((rank * 7 + i * 13) % 13) - (rank % 2 ? 6 : 2);
@@ -58,7 +58,7 @@ static double reduced(const struct comm *c, enum comm_reduction reduction, int64
     return reduction == COMM_AVG ? (double)result / comm_size(c) : result;
 }
 
-/* Element i of what `op` leaves in recv. */
+/* Element i of recv after `op`. */
 static double expected(const struct comm *c, const struct comm_op *op, int64_t i)
 {
     int rank = comm_rank(c), size = comm_size(c);
@@ -82,9 +82,9 @@ static double expected(const struct comm *c, const struct comm_op *op, int64_t i
     }
 }
 
-/* --- memory of a device --- */
+/* --- device memory --- */
 
-/* A stream of the caller's, with its place in the order of streams. */
+/* A stream of the caller, with its position in the order of streams. */
 struct lane {
     const struct backend *backend;
     struct device *device;
@@ -109,8 +109,8 @@ static void lane_close(struct lane *l)
     l->backend->event_close(l->over);
 }
 
-/* Carries out `op`, whose memory is the host's, on copies in device memory of `bytes` each, without
- * a wait of the host between the first upload and the last download. */
+/* Executes `op`, whose memory is the host's, on copies in device memory of `bytes` each. The host
+ * does not wait between the first upload and the last download. */
 static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *op, size_t bytes)
 {
     const struct backend *b = l->backend;
@@ -143,7 +143,7 @@ static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *o
     return STATUS_OK;
 }
 
-/* Carries out `op`, in memory of the host, with communicators of any memory. */
+/* Executes `op`, in host memory, with a communicator of host or device memory. */
 static enum status run_anywhere(struct comm *c, struct comm_op *op, size_t bytes)
 {
     struct lane l;
@@ -171,8 +171,8 @@ static void fill(const struct comm *c, enum dtype type, void *data, int64_t coun
         put(type, data, i, value_of(comm_rank(c), i));
 }
 
-/* Compares recv, and looks that the byte behind it, and all of it where it is not to be written,
- * are as they were. */
+/* Compares recv with the expected data. Checks that the byte after recv, and all of recv if `op`
+ * does not write it, are unchanged. */
 static int check(const struct comm *c, const struct comm_op *op, int64_t received)
 {
     size_t element = dtype_size(op->type);
@@ -198,7 +198,7 @@ static int check(const struct comm *c, const struct comm_op *op, int64_t receive
     return 0;
 }
 
-/* Fills send and recv of `op`, runs it and checks it. */
+/* Fills send and recv of `op`, executes it and checks the result. */
 static int run_one(struct comm *c, struct comm_op op, bool in_place)
 {
     int64_t size = comm_size(c), most = op.count * size, sent = op.count, received = op.count;
@@ -261,8 +261,8 @@ static int every_type(struct comm *c, struct comm_op op)
 int exercise_kinds(struct comm *c, int64_t largest)
 {
     static const int64_t small[] = {0, 1, 7, 3001};
-    /* At and above what one call of a library moves for 1 to 4 ranks, and one or several segments
-     * of a flow, with and without a rest. */
+    /* Counts at and above the limits of one library call for 1 to 4 ranks, and of one or several
+     * segments, with and without a remainder. */
     static const int64_t large[] = {16384, 16385, 65536, 262144 + 3, 1310720, 1700001};
     enum { SMALL = sizeof small / sizeof *small, LARGE = sizeof large / sizeof *large };
     int failures = 0, size = comm_size(c);
@@ -286,7 +286,7 @@ int exercise_kinds(struct comm *c, int64_t largest)
     return failures;
 }
 
-/* Any bits: one value in 256 of fp32 and one in 32 of fp16 is a NaN or an infinity. */
+/* Random bits: one value in 256 of fp32 and one in 32 of fp16 is a NaN or an infinity. */
 static void fill_bits(const struct comm *c, uint8_t *data, int64_t bytes, int64_t seed)
 {
     struct rng r = rng_at((uint64_t)seed, RNG_TEST, (uint64_t)comm_rank(c), 0);
@@ -304,7 +304,7 @@ static uint64_t hash_of(const uint8_t *data, size_t bytes)
     return h;
 }
 
-/* The hash of one sum of `count`. */
+/* The hash of one sum of `count` elements. */
 static int sum_bits(struct comm *c, enum dtype type, int64_t count, uint8_t *data, uint64_t *hash)
 {
     size_t bytes = (size_t)count * dtype_size(type);
@@ -356,7 +356,7 @@ int exercise_same_bits(struct comm *c, int64_t max_bytes)
 int exercise_factor(struct comm *c)
 {
     static const enum dtype float_types[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
-    enum { COUNT = 3001, VALUE = 49152 }; /* two of them are too much for binary16 */
+    enum { COUNT = 3001, VALUE = 49152 }; /* the sum of two of them overflows fp16 */
     double data[COUNT + 1];
     char want[8];
     int failures = 0;
@@ -395,7 +395,7 @@ static int64_t nth_count(int k, int round)
     return (k * 7919 + round * 104729) % LONGEST + 1;
 }
 
-/* Starts all of a round's operations and waits for them, each rank in its own order. */
+/* Starts all operations of a round and waits for them, each rank in its own order. */
 static int run_round(struct comm *c, int round, float *data)
 {
     struct comm_op op[OPS];
@@ -413,7 +413,7 @@ static int run_round(struct comm *c, int round, float *data)
     return failures;
 }
 
-/* The same on a copy of `data` in device memory. */
+/* Does the same on a copy of `data` in device memory. */
 static int run_round_on_device(struct comm *c, int round, float *data, size_t bytes)
 {
     struct lane l;

@@ -1,4 +1,4 @@
-/* Defines the messages of a fake group of GPUs. */
+/* Implements the messages of a fake group of GPUs. */
 #include "mailbox.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-/* What each rank of an MPI job does in the tests of communicators: mpi_ranks SCENARIO [ARGUMENT].
- */
+/* The ranks of an MPI job in tests of communicators: mpi_ranks SCENARIO [ARGUMENT]. */
 #include "async_device.h"
 #include "exercise.h"
 #include "tests/sanitized.h"
@@ -31,7 +30,7 @@ _Noreturn static void compute_endlessly(void)
         pause();
 }
 
-/* Rank 1 goes away in one way or another; the others wait for it. */
+/* Rank 1 ends or stops in one of several ways; the others wait for it. */
 static int lose_rank_1(struct comm *c, const char *how)
 {
     struct comm_op barrier = {COMM_BARRIER};
@@ -48,13 +47,13 @@ static int lose_rank_1(struct comm *c, const char *how)
         else
             compute_endlessly();
     }
-    /* A launcher that ends a job wakes a stopped rank first. */
+    /* Some launchers wake a stopped rank when they end a job. */
     if (comm_run(c, &barrier) == STATUS_OK && comm_rank(c) != 1)
         printf("FAILED: rank %d continued without rank 1\n", comm_rank(c));
     return 1;
 }
 
-/* Operations without end, small and large, until something ends the job. */
+/* Operations of small and large sizes, repeated until the job is ended. */
 static int run_endlessly(struct comm *c)
 {
     while (exercise_under_way(c, 1) == 0)
@@ -62,10 +61,10 @@ static int run_endlessly(struct comm *c)
     return 1;
 }
 
-/* Bytes: more than one piece of any way that a sum is computed by. */
+/* Bytes: several pieces in every algorithm of a sum. */
 enum { MANY = (SANITIZED ? 8 : 64) << 20 };
 
-/* Device memory by way of these ranks. */
+/* Device memory, through these ranks. */
 static int exercise_staged(struct comm *c)
 {
     struct device *dev;
@@ -79,7 +78,7 @@ static int exercise_staged(struct comm *c)
     return failures > 0;
 }
 
-/* Parted into `groups` by rank, they compute as any ranks do, each group with its own. */
+/* Ranks divided into `groups`: each group computes on its own. */
 static int exercise_group(struct comm *c, int groups)
 {
     int rank = comm_rank(c), ranks = comm_size(c), group = rank % groups;
@@ -125,7 +124,7 @@ static int exercise(struct comm *c, const char *scenario)
 /* Rank 1 never joins the others. */
 static bool stays_away(void)
 {
-    enum { LATE_SECONDS = 4 }; /* by then the others have gone */
+    enum { LATE_SECONDS = 4 }; /* by then the other ranks have ended */
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (!rank)
         rank = getenv("PMI_RANK");

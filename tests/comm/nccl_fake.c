@@ -1,5 +1,5 @@
-/* A group of fake ranks is a local group: what NCCL would do on a stream is a call there that
- * carries out an operation among threads. */
+/* A group of fake ranks is a local group (comm/local): an operation that NCCL would enqueue on a
+ * stream is a call there, which executes the operation among threads. */
 #include "nccl_fake.h"
 
 #include "async_device.h"
@@ -13,11 +13,11 @@
 
 enum { RANKS_MAX = MAILBOX_RANKS, GROUPS_MAX = 64, LAZY_POLLS = 3 };
 
-/* One end of a group. */
+/* One rank's end of a group. */
 struct ncclComm {
     struct comm *local;
     int rank, size, group;
-    int lazy; /* questions that are still answered "in progress" */
+    int lazy; /* number of queries that are still answered "in progress" */
     int operations, pending;
     bool aborted, destroyed;
     ncclResult_t state;
@@ -29,7 +29,7 @@ struct group {
     struct mailbox mail;
 };
 
-/* NCCL's calls have no context, so that this has a place of its own. */
+/* NCCL's functions take no context, so that this is global. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -150,14 +150,14 @@ static ncclResult_t comm_finalize(ncclComm_t c)
 
 struct call {
     ncclComm_t comm;
-    struct comm_op op; /* where there are no messages */
+    struct comm_op op; /* used for groups without messages */
     int messages;
     struct mail message[MAILBOX_MESSAGES];
     float factor;
     bool hangs, breaks;
 };
 
-/* Sums that multiply first have numbers from here on, one for each factor. */
+/* Reductions that multiply first have numbers from here on, one for each factor. */
 enum { FIRST_SCALED = 16 };
 static const float factors[] = {0.5f, 0.25f, 1.0f / 3};
 
@@ -311,7 +311,7 @@ static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, n
     return enqueue_call(c, s, &call);
 }
 
-/* The messages between a thread's ncclGroupStart and ncclGroupEnd. */
+/* The messages between ncclGroupStart and ncclGroupEnd of a thread. */
 static _Thread_local struct {
     struct call call;
     struct stream *stream;

@@ -18,7 +18,7 @@ netns_skip() {
     exit 77
 }
 
-# netns_on I COMMAND...: on host I (0 or 1).
+# netns_on I COMMAND...: runs the command on host I (0 or 1).
 netns_on() {
     local i=$1
     shift
@@ -26,7 +26,7 @@ netns_on() {
         sh -c 'hostname "$0" && exec "$@"' "${netns_host[i]}" "$@"
 }
 
-# The launcher's way to another host, in place of ssh: called with an address and a command line.
+# Replaces ssh as the launcher's way to another host: called with an address and a command line.
 netns_write_agent() {
     cat >"$scratch/agent" <<AGENT
 #!/bin/sh
@@ -71,24 +71,24 @@ netns_cut() {
     ip -n "${netns_name[1]}" link set cable down
 }
 
-# netns_ranks PROGRAM: how many processes of that name run on the hosts.
+# netns_ranks PROGRAM: prints the number of processes of that name on the hosts.
 netns_ranks() {
     local pids
     pids=$(ip netns pids "${netns_name[0]}" && ip netns pids "${netns_name[1]}")
     ps -o comm= -p "$(xargs <<<"$pids" | tr ' ' ,)" | grep -cx "$1"
 }
 
-# netns_received: the bytes that have come through the cable.
+# netns_received: prints the number of bytes received over the network.
 netns_received() {
     ip -n "${netns_name[1]}" -s link show cable | awk '$1 == "RX:" { getline; print $1 }'
 }
 
-# netns_has_received BYTES: whether as many have come.
+# netns_has_received BYTES: whether at least that many bytes were received.
 netns_has_received() {
     (($(netns_received) >= $1))
 }
 
-# netns_until SECONDS COMMAND...: waits until the command succeeds, no longer than that.
+# netns_until SECONDS COMMAND...: waits at most SECONDS until the command succeeds.
 netns_until() {
     local end=$((SECONDS + $1))
     shift
@@ -98,14 +98,14 @@ netns_until() {
     done
 }
 
-# netns_are_left PROGRAM COUNT: whether as many processes of that name run.
+# netns_are_left PROGRAM COUNT: whether that many processes of that name run.
 netns_are_left() {
     (($(netns_ranks "$1") == $2))
 }
 
-# netns_lose PROGRAM COMMAND...: pulls the cable of a running job as soon as the command succeeds.
-# Prints how many ranks, processes of that name, there were, and how many are left, which have 9 seconds
-# to end. When what they said is in $scratch/err the launcher, which may still wait, is ended.
+# netns_lose PROGRAM COMMAND...: cuts the network of a running job as soon as the command succeeds.
+# Prints the number of ranks, which are processes of that name, before and 9 seconds after the cut.
+# Once their messages are in $scratch/err, ends the launcher, which may still wait.
 netns_lose() {
     local program=$1
     shift
@@ -118,7 +118,7 @@ netns_lose() {
     netns_kill
 }
 
-# Ends what still runs on the hosts.
+# Ends all processes on the hosts.
 netns_kill() {
     local name pid
     for name in "${netns_name[@]}"; do
@@ -128,7 +128,7 @@ netns_kill() {
     done
 }
 
-# Ends what still runs on the hosts and removes them.
+# Ends all processes on the hosts and removes the hosts.
 netns_close() {
     local name
     netns_kill

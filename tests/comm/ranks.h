@@ -5,10 +5,10 @@
 
 #include <pthread.h>
 
-/* What a rank's thread does, and what came of it. */
+/* What a rank's thread executes, and its result. */
 struct rank {
     struct comm *c;
-    struct comm *host;  /* NULL where `c` is of host memory */
+    struct comm *host;  /* NULL if `c` uses host memory */
     struct device *dev; /* NULL there */
     void (*body)(struct rank *r);
     int failures;
@@ -20,5 +20,5 @@ struct rank {
 /* Runs the bodies of `size` ranks, each on a thread, and waits for them. */
 void ranks_run(struct rank *rank, int size);
 
-/* Keeps what came of an operation, with the thread's message of a failure. */
+/* Stores the result of an operation, with the thread's message if it failed. */
 void rank_keep(struct rank *r, enum status st);

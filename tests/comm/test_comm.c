@@ -1,4 +1,4 @@
-/* What every kind of communicator refuses and promises, shown on a group of one. */
+/* Errors and guarantees of every kind of communicator, shown on a group of one rank. */
 #include "exercise.h"
 
 #include <setjmp.h>

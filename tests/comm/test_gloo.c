@@ -1,4 +1,4 @@
-/* Ranks without MPI whose data Gloo moves. */
+/* Ranks without MPI whose data is transferred by Gloo. */
 #include "comm/rendezvous.h"
 #include "exercise.h"
 #include "tcp_ranks.h"
@@ -44,7 +44,7 @@ static void test_values(void **state)
     }
 }
 
-/* Sums of any values, of which each rank keeps a hash in `failures`. */
+/* Sums of random values; each rank stores a hash of them in `failures`. */
 static void hash_sums(struct tcp_rank *r)
 {
     enum { COUNT = 30001 };
@@ -57,7 +57,8 @@ static void hash_sums(struct tcp_rank *r)
                              .send = data,   .recv = data, .count = COUNT};
         for (size_t i = 0; i < COUNT * element; i++) {
             random = random * 1664525 + 1013904223;
-            /* The last byte of an element has its exponent, which never means infinity. */
+            /* The last byte of an element, which contains its exponent, never makes it infinite or
+             * NaN. */
             data[i] =
                 (unsigned char)(i % element == element - 1 ? 0x30 + (random >> 30) : random >> 24);
         }
@@ -69,7 +70,7 @@ static void hash_sums(struct tcp_rank *r)
     r->failures = (int)hash;
 }
 
-/* Of two ranks' values there is one sum, however it is computed. */
+/* The sum of two ranks' values is the same in any order. */
 static void test_bits_of_two_ranks(void **state)
 {
     (void)state;
@@ -117,7 +118,7 @@ enum how { KILLED, STOPPED, BUSY };
 struct loss {
     int lost;
     enum how how;
-    const char *want; /* part of the other ranks' message */
+    const char *want; /* part of the message of the other ranks */
     pid_t pid[PROCESSES];
 };
 
@@ -128,7 +129,7 @@ static enum status open_gloo(const struct comm_tcp_config *config, struct comm *
     return comm_open_gloo(gloo, control, config, c);
 }
 
-/* A rank in a process of its own: exits with 0 where its last operation ends as it should. */
+/* A rank in a process of its own: exits with 0 if its last operation ends as expected. */
 static void live_and_lose(const struct loss *l, const char *address, int rank)
 {
     struct comm *c;
@@ -146,7 +147,8 @@ static void live_and_lose(const struct loss *l, const char *address, int rank)
         raise(l->how == KILLED ? SIGKILL : SIGSTOP);
     while (rank == l->lost)
         pause();
-    if (st == STATUS_OK) /* else the other rank was killed before this one knew that all came */
+    if (st == STATUS_OK) /* otherwise the other rank was killed before this rank knew that all had
+                            joined */
         st = comm_run(c, &op);
     if (st != STATUS_LOST_RANK || !strstr(status_message(), l->want)) {
         fprintf(stderr, "rank %d: %d: '%s' does not contain '%s'\n", rank, (int)st,
@@ -202,8 +204,8 @@ static void test_lost_rank(void **state)
 
 /* --- strangers --- */
 
-/* Connects to every port of loopback at which this process listens, again and again, and sends what
- * no rank would, until *arg is set. */
+/* Until *arg is set, connects again and again to every port of loopback at which this process
+ * listens, and sends data that no rank would send. */
 static void *intrude(void *arg)
 {
     static const char words[] = "GET / HTTP/1.0\r\n\r\n";

@@ -1,4 +1,4 @@
-/* A group of threads: what it computes, and how it ends when a rank does not take part. */
+/* A group of threads: its results, and how it ends if a rank does not take part. */
 #include "exercise.h"
 #include "ranks.h"
 
@@ -25,7 +25,7 @@ static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body
         comm_close(c[r]);
 }
 
-/* Runs an operation and keeps what came of it. */
+/* Executes an operation and stores its result. */
 static void keep(struct rank *r, struct comm_op op)
 {
     rank_keep(r, comm_run(r->c, &op));
@@ -55,7 +55,7 @@ static void test_values(void **state)
         check_values(sizes[i]);
 }
 
-/* 1e8 + 1 - 1e8 in fp32 is 0, in another order 1. */
+/* In fp32, 1e8 + 1 - 1e8 is 0, and in another order it is 1. */
 static void add_in_order(struct rank *r)
 {
     static const float part[] = {1e8f, 1, -1e8f};

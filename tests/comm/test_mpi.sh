@@ -4,7 +4,7 @@ set -uo pipefail
 program=$1
 shift
 scratch=$(mktemp -d)
-# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+# Open MPI stores its sessions there, and jobs of several tests would share one folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
@@ -23,14 +23,14 @@ fail() {
     failures=$((failures + 1))
 }
 
-# values SCENARIO RANKS: ends with 0, and nobody says anything but rank 0.
+# values SCENARIO RANKS: checks that the job ends with 0, and that only rank 0 prints.
 values() {
     mpi_run 90 "$2" "$program" "$1" 60
     ((code == 0)) || fail "'$1' on $2 ranks exited with $code"
     grep -q "^$2 ranks of" "$scratch/out" || fail "'$1' did not run on $2 ranks"
 }
 
-# killed RANKS: rank 1 is killed, which the launcher reports or a rank does.
+# killed RANKS: rank 1 is killed, which the launcher or a rank reports.
 killed() {
     if [[ -n $mpi_reports ]]; then
         mpi_run 30 "$1" "$program" kill 1
@@ -40,8 +40,8 @@ killed() {
     fi
 }
 
-# lost HOW RANKS CODE LINE: rank 1 is lost, and the job ends with CODE (any but 0 where it is -) and
-# with LINE (a regular expression) as our only one.
+# lost HOW RANKS CODE LINE: rank 1 is lost; checks that the job ends with CODE (- for any but 0),
+# and that LINE, a regular expression, matches ampscale's only line.
 lost() {
     local how=$1 ranks=$2 want=$3 line=$4 said
     mpi_run 30 "$ranks" "$program" "$how" 1
@@ -55,7 +55,7 @@ lost() {
     grep -qxE -- "$line" "$scratch/err" || fail "'$how' on $ranks ranks does not say '$line'"
 }
 
-# late RANKS: rank 1 does not join, and nobody waits for it without limit.
+# late RANKS: rank 1 does not join, and the others wait for a limited time.
 late() {
     mpi_run 60 "$1" "$program" late 1
     ((code != 0 && code != 124)) || fail "'late' on $1 ranks exited with $code"
@@ -64,7 +64,7 @@ late() {
 
 who='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) did not'
 gone='it may have died or be stuck'
-# Four ranks compute as two and three do; under sanitizers they take their time.
+# Four ranks execute the same code as two and three; under sanitizers they take long.
 sizes=(2 3 4)
 ! sanitized || sizes=(2 3)
 for scenario; do

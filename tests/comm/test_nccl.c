@@ -1,5 +1,5 @@
-/* The communicator of GPUs over a fake of NCCL: what it computes, and that its watching thread ends
- * what would hang, in one line. */
+/* The communicator of GPUs over a fake NCCL: its results, and its watching thread, which ends an
+ * operation that hangs with a message of one line. */
 #include "async_device.h"
 #include "exercise.h"
 #include "nccl_fake.h"
@@ -19,7 +19,7 @@ enum { PROCESSES = 3, GPUS = 2 };
 static const struct nccl_fake_plan all_well = {
     .hang_rank = -1, .broken_rank = -1, .refused_rank = -1};
 
-/* A thread that stands for a process, and what came of it. */
+/* A thread that stands for a process, and its result. */
 struct process {
     struct comm *host;
     const struct nccl_port *port;
@@ -41,7 +41,7 @@ static void *run_process(void *arg)
     return NULL;
 }
 
-/* Runs `body` as `n` processes with `gpus` each. */
+/* Executes `body` as `n` processes with `gpus` GPUs each. */
 static void run_processes(struct process *process, int n, int gpus, double timeout_s,
                           void (*body)(struct process *p))
 {
@@ -135,7 +135,7 @@ static void test_values(void **state)
     values_are_right(2, 2);
 }
 
-/* More operations than fit on the stream's list. */
+/* More operations than the stream's list can hold. */
 static void run_many(struct process *p)
 {
     enum { MANY = 600, N = 100 };
@@ -170,8 +170,8 @@ static void test_many_started(void **state)
 
 /* --- ends --- */
 
-/* A step of work between streams, again and again until it fails; whoever waits for the stream must
- * come back. */
+/* A step of work between streams, repeated until it fails; a thread that waits for the stream must
+ * return. */
 static void sum_endlessly(struct process *p)
 {
     enum { N = 1000, TURNS = 1000 };
@@ -199,8 +199,9 @@ static void sum_endlessly(struct process *p)
     }
     snprintf(p->message, sizeof p->message, "%s", status_message());
     struct comm_op more = {COMM_BARRIER};
-    p->failures += comm_run(p->c[0], &more) == STATUS_OK ||
-                   strcmp(p->message, status_message()) != 0; /* fails alike from then on */
+    p->failures +=
+        comm_run(p->c[0], &more) == STATUS_OK ||
+        strcmp(p->message, status_message()) != 0; /* every later operation fails in the same way */
     close_all(p);
     b->stream_close(s);
     b->event_close(ready);
