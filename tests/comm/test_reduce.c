@@ -44,7 +44,7 @@ static double load(enum dtype type, const void *data, int64_t i)
     }
 }
 
-/* What the type makes of `x`: narrow types by way of fp32, as sums of theirs are. */
+/* `x` rounded to the type. Sums of narrow types are computed in fp32 and then rounded. */
 static double rounded(enum dtype type, double x)
 {
     switch (type) {
@@ -107,8 +107,9 @@ static void test_definition(void **state)
     free(out);
 }
 
-/* Every short length leaves what follows alone, and gives what the long vector has there: a value
- * does not depend on which loop it falls in. So with the result in place of an operand. */
+/* Every short length leaves the following elements unchanged, and gives the values that the long
+ * vector has there: a value does not depend on the loop that computes it. The same holds if the
+ * result replaces an operand. */
 static void check_lengths(enum dtype type, enum comm_reduction reduction)
 {
     enum { LENGTHS = 40 };

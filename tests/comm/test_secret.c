@@ -1,4 +1,4 @@
-/* The secret of a job: where it comes from, and proofs made with it. */
+/* The secret of a job: its sources, and proofs made with it. */
 #include "comm/secret.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 static const char text[] = "a secret of this test only";
 
-/* Reads a file with these bytes and this mode. */
+/* Reads a file with these bytes and these permissions. */
 static enum status read_with(const char *bytes, size_t size, mode_t mode, struct secret *s)
 {
     char path[] = "/tmp/ampscale-secret-XXXXXX";
@@ -83,7 +83,7 @@ static void to_hex(const unsigned char digest[DIGEST_BYTES], char out[2 * DIGEST
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
-/* Values of Python's hmac and hashlib. */
+/* Values computed with Python's hmac and hashlib. */
 static void test_proofs(void **state)
 {
     static const struct secret s = {16, "0123456789abcdef"};

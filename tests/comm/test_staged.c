@@ -1,5 +1,5 @@
-/* Device communicators by way of the host, over threads: what they compute, in which order, and how
- * they end. */
+/* Device communicators that copy data through host memory, over threads: their results, their
+ * order, and how they end. */
 #include "async_device.h"
 #include "exercise.h"
 #include "ranks.h"
@@ -39,7 +39,7 @@ static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body
 
 static void exercise(struct rank *r)
 {
-    /* The largest takes several pieces. */
+    /* The largest count needs several pieces. */
     int64_t largest = comm_size(r->c) == 2 ? 1310720 : 0;
     r->failures = exercise_kinds(r->c, largest) + exercise_same_bits(r->c, 1 << 12) +
                   exercise_factor(r->c) + exercise_under_way(r->c, 1);
@@ -70,7 +70,7 @@ static void test_name(void **state)
     assert_int_equal(rank[0].failures, 0);
 }
 
-/* Host memory takes its turn among gradients on their way. */
+/* Operations on host memory keep their order among gradients in progress. */
 static void mix(struct rank *r)
 {
     enum { N = 2000000 };
@@ -134,7 +134,7 @@ static void come_but_rank_1(struct rank *r)
         return;
     rank_keep(r, comm_run(r->c, &op));
     if (comm_run(r->c, &op) == STATUS_OK || strcmp(r->message, status_message()) != 0)
-        r->failures++; /* what comes after a failure fails alike */
+        r->failures++; /* every later operation fails in the same way */
 }
 
 static void test_absent_rank_is_named(void **state)

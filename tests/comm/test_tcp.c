@@ -1,4 +1,4 @@
-/* Ranks that meet at a TCP address: over real sockets, each a thread here. */
+/* Ranks that connect at a TCP address, over real sockets; each is a thread here. */
 #include "comm/rendezvous.h"
 #include "comm/socket.h"
 #include "exercise.h"
@@ -112,7 +112,7 @@ static void test_absent_rank_0(void **state)
 
 /* --- strangers --- */
 
-/* Says something else than a rank would, until it gets through to rank 0. */
+/* Sends messages that no rank would send, until a connection to rank 0 succeeds. */
 static void *intrude(void *arg)
 {
     const char *address = arg;
@@ -127,7 +127,7 @@ static void *intrude(void *arg)
                        send(fd, words, sizeof words, MSG_NOSIGNAL) > 0;
         char answer;
         if (through)
-            through = recv(fd, &answer, 1, 0) <= 0; /* turned away without a word */
+            through = recv(fd, &answer, 1, 0) <= 0; /* refused without a message */
         close(fd);
         if (through)
             return NULL;
@@ -160,7 +160,7 @@ static void test_strangers_are_turned_away(void **state)
     }
 }
 
-/* Connects to `address` as soon as somebody listens there, and says nothing. */
+/* Connects to `address` as soon as a process listens there, and sends nothing. */
 static int connect_silently(const char *address)
 {
     const struct timespec rest = {.tv_nsec = 10000000};
@@ -183,7 +183,8 @@ static void start_rank(struct tcp_rank *r)
     assert_int_equal(pthread_create(&r->thread, NULL, tcp_rank_run, r), 0);
 }
 
-/* More of them than a rank's time limit has seconds: they must be served at the same time. */
+/* There are more of them than a rank's time limit has seconds, so that rank 0 must serve them at
+ * the same time. */
 static void test_silent_clients_keep_no_rank_out(void **state)
 {
     enum { SILENT = 90, SLOW = 10, LIMIT_S = 30 };
@@ -216,7 +217,7 @@ static void test_silent_clients_keep_no_rank_out(void **state)
 static const struct secret own_secret = {16, "0123456789abcdef"};
 static const struct secret other_secret = {16, "0123456789abcdeF"};
 
-/* A rank by itself, which keeps how rendezvous_meet ended. */
+/* A single rank, which stores the result of rendezvous_meet. */
 struct visitor {
     struct rendezvous_config config;
     enum status st;
@@ -280,7 +281,7 @@ static void test_wrong_secrets_are_refused(void **state)
     visitor_ends(&first, STATUS_LIBRARY, "; refused connections: 1 with a wrong secret");
 }
 
-/* Accepts whoever comes, without the secret. */
+/* Accepts every connection, without the secret. */
 static void *pretend_rank_0(void *arg)
 {
     struct addrinfo *list;
@@ -331,7 +332,7 @@ static void test_jobs_on_one_port_do_not_mix(void **state)
     start_visitor(&a[1], address, 1, "a", &none, 60);
     visitor_ends(&a[1], STATUS_OK, "");
     visitor_ends(&a[0], STATUS_OK, "");
-    /* A rank of a job of another size. */
+    /* A rank of a job with another number of ranks. */
     start_visitor(&a[0], address, 0, "a", &none, 60);
     int peer[3];
     const struct rendezvous_config other = {
@@ -343,7 +344,8 @@ static void test_jobs_on_one_port_do_not_mix(void **state)
     visitor_ends(&a[0], STATUS_OK, "");
 }
 
-/* A second process that is rank 1, with the right secret, is refused, and the first stays. */
+/* A second process that claims to be rank 1, with the right secret, is refused, and the first
+ * stays. */
 static void test_a_rank_joins_once(void **state)
 {
     enum { VISITORS = 4, AGAIN = 2 };
@@ -369,7 +371,7 @@ static void test_a_rank_joins_once(void **state)
     visitor_ends(&v[0], STATUS_OK, "");
 }
 
-/* The local addresses at which this machine listens at `port`, as /proc/net/tcp or tcp6 has them.
+/* Stores the local addresses at which this machine listens at `port`, from /proc/net/tcp or tcp6.
  */
 static void find_listeners(const char *file, int port, char *out, size_t size)
 {
@@ -439,7 +441,7 @@ static void test_a_secret_is_needed_beyond_loopback(void **state)
                                       .secret = &none};
         assert_int_equal(rendezvous_meet(&c, peer), STATUS_USAGE);
         assert_non_null(strstr(status_message(), "no secret is set"));
-        if (i == 2) /* a connection to it may take long to fail */
+        if (i == 2) /* a connection to such an address may take long to fail */
             continue;
         c.secret = &own_secret;
         assert_int_equal(rendezvous_meet(&c, peer), STATUS_LIBRARY);

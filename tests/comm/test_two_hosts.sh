@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Jobs across two hosts that are joined by a network. Argument: the program mpi_ranks.
+# Jobs across two hosts that a network joins. Argument: the program mpi_ranks.
 set -uo pipefail
 program=$1
 scratch=$(mktemp -d)
-# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+# Open MPI stores its sessions there, and jobs of several tests would share one folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
@@ -25,7 +25,7 @@ fail() {
     failures=$((failures + 1))
 }
 
-# says LINE: our lines are exactly one, and match LINE (a regular expression).
+# says LINE: checks that ampscale wrote exactly one line, which matches LINE, a regular expression.
 says() {
     local said
     said=$(cat "$scratch/out" "$scratch/err" | grep -cE 'ampscale:|FAILED')
@@ -36,7 +36,7 @@ says() {
 mpi_run 20 2 hostname
 [[ $(sort "$scratch/out" | xargs) == "host-a host-b" ]] || fail "the ranks are not on two hosts"
 
-# values SCENARIO RANKS: ends with 0.
+# values SCENARIO RANKS: checks that the job ends with 0.
 values() {
     mpi_run 90 "$2" "$program" "$1" 60
     ((code == 0)) || fail "'$1' on $2 ranks exited with $code"
@@ -50,7 +50,7 @@ mpi_run 30 2 "$program" stop 2
 ((code == 1)) || fail "'stop' exited with $code, not 1"
 says "$who; it may have died or be stuck"
 
-# Here sanitizers see no other code than on one host.
+# Under sanitizers nothing more is run here: the code is the same as on one host.
 if ! sanitized; then
     mpi_run 30 2 "$program" absent 2
     ((code == 1)) || fail "'absent' exited with $code, not 1"
@@ -61,13 +61,14 @@ mpi_run 30 2 "$program" fail 2
 ((code == 5)) || fail "'fail' exited with $code, not 5"
 says "ampscale: rank 1: cannot read 'x'"
 
-# A lost TCP connection can hang Open MPI 4 before it lets anybody ask who is there.
+# Open MPI 4 may hang when a TCP connection is lost, before any rank can ask who is lost.
 mpi_run 30 2 "$program" kill 2
 ((code != 0 && code != 124)) || fail "'kill' exited with $code"
 says 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not (reach|answer after) operation [56].*|or the network may be lost: on rank 0 the MPI library has not returned from a call since operation 6 \(barrier\))'
 
-# The cable is pulled in the middle of a long series of operations, as a megabyte is more than a job
-# needs to begin: both ranks find out and end, and one of them says so where the launcher can hear it.
+# The network fails during a long series of operations, once a megabyte was sent, which is more than
+# the start of a job needs: both ranks detect the failure and end, and one of them reports it where
+# the launcher receives the message.
 netns_lose mpi_ranks netns_has_received $(($(netns_received) + 1000000)) >"$scratch/ranks" &
 mpi_run 60 2 "$program" endless 2
 wait $!

@@ -35,7 +35,7 @@ MUST_CHECK static enum status push(json_t *list, json_t *value)
 
 /* ---- judging ---- */
 
-/* The result of `new` against `base` by the gating metric. */
+/* The result of comparing `new` with `base` by the gating metric. */
 static enum status judge(const struct experiment *e, const char *dir, int base, int new,
                          enum compare_pairing pairing, struct compare_result *result)
 {
@@ -63,8 +63,8 @@ static enum status judge(const struct experiment *e, const char *dir, int base, 
     return st;
 }
 
-/* {"ratio", "low", "high", "p", "verdict", "sides": the verdict without pairs}; for unchanged runs
- * a regression in the other direction is one too. */
+/* {"ratio", "low", "high", "p", "verdict", "sides": the verdict without pairs}. For unchanged runs
+ * a regression in the other direction also counts as one. */
 static enum status judge_arm(const struct experiment *e, const char *dir, int arm, json_t *into)
 {
     struct compare_result r[4];
@@ -93,7 +93,7 @@ static enum status add_values(const struct experiment *e, const char *dir, json_
         struct repeats r = {0};
         json_t *list = json_array();
         CHECK(path_format(path, sizeof path, "%s/%s", dir, e->arm[arm]));
-        CHECK(repeats_add(path, &r)); /* by name, which is the order */
+        CHECK(repeats_add(path, &r)); /* sorted by name, which is the order of the rounds */
         for (int64_t i = 0; i < r.n; i++)
             CHECK(push(list, json_finite(r.repeat[i].value[METRIC_IMAGES_PER_S])));
     done:
@@ -106,7 +106,7 @@ static enum status add_values(const struct experiment *e, const char *dir, json_
     return st;
 }
 
-/* Where the runs take place, from the first record that has it. */
+/* Describes the machine of the runs, from the first record that does. */
 static enum status learn_machine(struct experiment *e, const char *dir)
 {
     static const char *const parts[] = {"device", "libraries", "host", "version", "commit"};
@@ -127,8 +127,8 @@ static enum status learn_machine(struct experiment *e, const char *dir)
 
 /* ---- the record ---- */
 
-/* Keeps a line of the record, and appends it to the partial record on disk. The first line says
- * what the others are of. */
+/* Adds a line to the record, and appends it to the partial record on disk. The first line describes
+ * the experiment. */
 static enum status keep(struct experiment *e, json_t *line)
 {
     if (json_array_size(e->lines) == 0)
@@ -155,7 +155,8 @@ static enum status take_line(void *context, char *line, size_t size)
     return st;
 }
 
-/* The lines of a workload with `key`: {"workload", "trial" or "pool", ...}. */
+/* The lines of the record of a workload that have the member `key`: {"workload", "trial" or "pool",
+ * ...}. */
 static int64_t count_lines(const struct experiment *e, const struct workload *w, const char *key)
 {
     int64_t n = 0;
@@ -166,7 +167,7 @@ static int64_t count_lines(const struct experiment *e, const struct workload *w,
     return n;
 }
 
-/* How often each verdict was given to an arm: {"REGRESSION": 3, ...}. */
+/* Counts each verdict on an arm: {"REGRESSION": 3, ...}. */
 static json_t *verdicts(const json_t *trials, const char *arm, const char *key)
 {
     json_t *counts = json_object();
@@ -245,7 +246,8 @@ done:
     return st;
 }
 
-/* The rounds of which trials draw: {"base": [images/s, ...], ...} is kept. */
+/* The rounds from which the trials draw: {"base": [images/s, ...], ...}. The caller keeps the
+ * object. */
 static enum status train_pool(struct experiment *e, const struct workload *w, const char *pool)
 {
     json_t *values = json_object();
@@ -275,8 +277,9 @@ static void print_progress(const struct experiment *e, const struct workload *w)
     json_decref(o);
 }
 
-/* One core for all processes that take turns: on a shared machine one core may be slow for a while
- * and its neighbour not. The last core, since the first serves the machine's devices. */
+/* Chooses one core for all processes that take turns, because on a shared machine one core may be
+ * slow for a while and another may not. This is the last core, since the first handles the
+ * interrupts of devices. */
 static enum status choose_cores(const struct experiment *e, bool one)
 {
     cpu_set_t set = e->cores;
@@ -398,7 +401,8 @@ static enum status set_up(struct experiment *e)
     TRY(temporary_dir_make(&e->scratch, "/tmp", "ampscale-gate"));
     e->lines = json_array();
     e->machine = json_object();
-    /* The number of trials is not among them: a short try may be resumed as a long one. */
+    /* The settings that a resumed record must share. The number of trials is not among them, so
+     * that a short experiment can be resumed as a long one. */
     e->settings =
         json_pack("{s:I, s:I, s:s, s:s, s:f, s:f}", "rounds", (json_int_t)e->rounds, "seed",
                   (json_int_t)e->seed, "slowdowns", e->slowdowns, "metric", "images_per_s", "alpha",

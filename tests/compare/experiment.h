@@ -9,7 +9,7 @@
 #include <sched.h>
 
 enum { ROUNDS_MAX = 100, PATH_SIZE = 4096, ARMS_MAX = 8 };
-enum { BASE, UNCHANGED, SLOWED }; /* arms; from SLOWED on, one for each slowdown */
+enum { BASE, UNCHANGED, SLOWED }; /* number of arms; those from SLOWED on have one slowdown each */
 
 struct experiment {
     const char *program, *out, *only;
@@ -18,12 +18,12 @@ struct experiment {
     int n_arms;
     char arm[ARMS_MAX][32]; /* "base", "unchanged", "2 % slower" */
     char inject[ARMS_MAX][32];
-    cpu_set_t cores; /* that this process may use */
+    cpu_set_t cores; /* the cores that this process may use */
     struct temporary_dir scratch;
     char partial[PATH_SIZE];
-    json_t *settings; /* of which all trials of a record are */
-    json_t *lines;    /* array: the lines of the partial record behind the first */
-    json_t *machine;  /* what run.json says of where the first run took place */
+    json_t *settings; /* the settings that all trials of a record share */
+    json_t *lines;    /* array: the lines of the partial record after the first */
+    json_t *machine;  /* the description of the machine in the first run's run.json */
     struct journal journal;
 };
 
@@ -31,8 +31,8 @@ struct experiment {
 MUST_CHECK enum status experiment_train(const struct experiment *e, const struct workload *w,
                                         const char *dir, int64_t trial, int64_t n);
 
-/* Fills `dir` with links to e->rounds rounds of the w->pool in `pool`, ascending, and lists them in
- * `drawn`. */
+/* Draws e->rounds rounds of w->pool, in ascending order; fills `dir` with links to them in `pool`,
+ * and lists them in `drawn`. */
 MUST_CHECK enum status experiment_draw(const struct experiment *e, const struct workload *w,
                                        const char *pool, const char *dir, int64_t trial,
                                        json_t *drawn);

@@ -1,4 +1,4 @@
-/* Runs for tests of comparisons. */
+/* Makes records of runs for tests of comparisons. */
 #include "made.h"
 
 #include "results/schema.h"

@@ -1,4 +1,4 @@
-/* Runs that were made, to be compared. A failure fails the test. */
+/* Records of runs, made by tests to be compared. A failure fails the test. */
 #pragma once
 
 #include "../results/scratch.h"
@@ -12,18 +12,18 @@ enum { STEPS = 30, REPEATS = 9 };
 
 /* A run of STEPS steps; a member that is 0 is as in the base. */
 struct made {
-    double slower;    /* share by which steps take longer */
-    bool uneven;      /* every third repeat is that much faster instead */
+    double slower;    /* share by which steps take longer than in the base */
+    bool uneven;      /* share by which every third repeat is faster instead */
     double top1;      /* less accuracy */
-    const char *more; /* members of run.json's configuration, ", ..." */
+    const char *more; /* further members of run.json's configuration, ", ..." */
     const char *device;
-    const char *by;   /* what ended the run; "": nothing, it is there still */
-    double joules;    /* of an image; 0: not measured */
-    double decode_s;  /* of an image; 0: no files are read */
-    double forward_s; /* of a step, instead of a third of it */
-    double first_s;   /* when the first repeat began, the others a minute after one another; 0: not
-                       * given */
-    double drift;     /* so many times as long does each repeat take as the one before; 0: once */
+    const char *by;   /* the reason for the run's end; "": none, the run is complete */
+    double joules;    /* per image; 0: not measured */
+    double decode_s;  /* per image; 0: no files are read */
+    double forward_s; /* share of a step's time, in place of a third */
+    double first_s;   /* start time of the first repeat, which the others follow a minute apart; 0:
+                         not recorded */
+    double drift;     /* factor by which each repeat takes longer than the one before; 0: 1 */
 };
 
 struct fixture {
@@ -32,27 +32,27 @@ struct fixture {
     struct compare_config config;
 };
 
-/* Makes the folder of one run, the repeat-th of its side. */
+/* Makes the folder of one run, which is number `repeat` of its side. */
 void make_run(const char *dir, const struct made *m, int repeat);
 
-/* For cmocka: a fixture in *state. Every metric decides where the base has it. */
+/* For cmocka: a fixture in *state. Every metric that the base has is gating. */
 int set_up(void **state);
 int tear_down(void **state);
 
-/* Names the folder of a side (0: base, 1: new) inside that of the fixture. */
+/* Stores the name of a side's folder (0: base, 1: new) within that of the fixture. */
 void set_side(struct fixture *f, int side, const char *name);
 
-/* A folder of `n` repeats. */
+/* Makes a folder of `n` repeats. */
 void make_side(struct fixture *f, int side, const char *name, const struct made *m, int n);
 
-/* compare_compare of the two sides. */
+/* Compares the two sides with compare_compare. */
 enum status compare(struct fixture *f, struct compare_report *report);
 
-/* Compares REPEATS runs as in the base, and n of `m`. */
+/* Compares REPEATS base runs with n runs of `m`. */
 struct compare_report made(struct fixture *f, const struct made *m, int n);
 
 /* The first cell's result of a metric; NULL: there is none. */
 const struct compare_result *result(const struct compare_report *r, enum metric_id id);
 
-/* Fails unless that is its verdict. */
+/* Fails unless the metric has that verdict. */
 void expect(const struct compare_report *r, enum metric_id id, enum compare_verdict verdict);

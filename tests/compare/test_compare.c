@@ -1,4 +1,4 @@
-/* Verdicts on runs that were made, and what is refused. */
+/* Verdicts on made runs, and errors. */
 #include "made.h"
 
 #include "compare/compare_formats.h"
@@ -50,7 +50,8 @@ static void test_faster(void **state)
     compare_report_free(&r);
 }
 
-/* Significant, but within the threshold; and one metric's threshold is its own. */
+/* A significant slowdown within the threshold passes; a threshold of one metric applies only to it.
+ */
 static void test_threshold(void **state)
 {
     struct fixture *f = *state;
@@ -62,7 +63,7 @@ static void test_threshold(void **state)
     compare_report_free(&r);
 }
 
-/* Larger than the threshold, but no more than chance: four of six are slower, two are faster. */
+/* A difference above the threshold that chance explains: four of six are slower, two are faster. */
 static void test_chance(void **state)
 {
     struct compare_report r = made(*state, &(struct made){.slower = 0.1, .uneven = true}, REPEATS);
@@ -79,7 +80,8 @@ static void test_chance(void **state)
     compare_report_free(&r);
 }
 
-/* A gain within the threshold, whose interval is not: a regression is excluded all the same. */
+/* A gain within the threshold, whose interval reaches beyond it: a regression is excluded
+ * nevertheless. */
 static void test_not_worse(void **state)
 {
     struct fixture *f = *state;
@@ -91,7 +93,8 @@ static void test_not_worse(void **state)
     compare_report_free(&r);
 }
 
-/* Half of the interval is 8 %, the limit 3 % away: (2.8 / 1.96 * 8 / 3)^2 times as many runs. */
+/* Half of the interval is 8 %, and the limit is 3 % away: (2.8 / 1.96 * 8 / 3)^2 times as many runs
+ * are needed. */
 static void test_deciding_runs(void **state)
 {
     (void)state;
@@ -115,7 +118,7 @@ static void test_directions(void **state)
     compare_report_free(&r);
 }
 
-/* A part that is next to nothing may double. */
+/* A part of almost no time may double. */
 static void test_small_part(void **state)
 {
     struct fixture *f = *state;
@@ -140,7 +143,7 @@ static void test_few(void **state)
     compare_report_free(&r);
 }
 
-/* 2 / C(2n, n) of n runs a side, 2 / 2^n of n pairs. */
+/* The smallest p: 2 / C(2n, n) of n runs a side, 2 / 2^n of n pairs. */
 static void test_enough_repeats(void **state)
 {
     (void)state;
@@ -153,7 +156,7 @@ static void test_enough_repeats(void **state)
     assert_int_equal(compare_enough_repeats(&pairs), 8);
 }
 
-/* An alpha that no outcome of so few repeats comes below. */
+/* An alpha below the p of every outcome of so few repeats. */
 static void test_alpha_out_of_reach(void **state)
 {
     struct fixture *f = *state;
@@ -164,7 +167,7 @@ static void test_alpha_out_of_reach(void **state)
     compare_report_free(&r);
 }
 
-/* Accuracies of runs that ended otherwise are not compared; all else is. */
+/* Accuracies of runs with different endings are not compared; all other metrics are. */
 static void test_ends(void **state)
 {
     struct compare_report r =
@@ -174,7 +177,7 @@ static void test_ends(void **state)
     assert_true(compare_passed(&r));
     compare_report_free(&r);
 
-    /* Asked for, they have not passed. */
+    /* If these metrics were requested, the comparison does not pass. */
     struct fixture *f = *state;
     f->config.role[METRIC_VAL_TOP1] = COMPARE_DECIDES;
     assert_int_equal(compare(f, &r), STATUS_OK);
@@ -184,7 +187,7 @@ static void test_ends(void **state)
     compare_report_free(&r);
 }
 
-/* Time to accuracy, rates of the input and decoding can be gating. */
+/* Time to accuracy, input rates and decoding can be gating. */
 static void test_accuracy_and_input(void **state)
 {
     struct fixture *f = *state;
@@ -207,7 +210,8 @@ static void test_accuracy_and_input(void **state)
     compare_report_free(&r);
 }
 
-/* A run that did not reach the accuracy has no time to it, and the others do not stand for it. */
+/* A run that did not reach the accuracy has no time to accuracy, and the other runs do not replace
+ * it. */
 static void test_accuracy_not_reached(void **state)
 {
     struct fixture *f = *state;
@@ -232,7 +236,7 @@ static void test_accuracy_not_reached(void **state)
     compare_report_free(&r);
 }
 
-/* A run that did not end is missing, though there are enough of the others. */
+/* A run that did not end counts as missing, even if there are enough other runs. */
 static void test_unfinished(void **state)
 {
     struct fixture *f = *state;
@@ -250,13 +254,13 @@ static void test_unfinished(void **state)
     compare_report_free(&r);
 }
 
-/* A side's value of a field that differs; NULL: it does not. */
+/* A side's value of a field that differs; NULL: the field does not differ. */
 static const char *difference(const struct compare_report *r, const char *field, const char *side)
 {
     return json_string_value(json_object_get(json_object_get(r->cell[0].differences, field), side));
 }
 
-/* Seed, host's name, version, a little memory and where the data lies differ in all these tests. */
+/* Seed, host name, version, a little memory and the path of the data differ in all these tests. */
 static void test_refused(void **state)
 {
     const struct made other = {.more = ", \"lr\": 0.5, \"list\": [1, {\"a\": true}]",
@@ -275,7 +279,8 @@ static void test_refused(void **state)
     compare_report_free(&r);
 }
 
-/* A name lets its field pass and all behind it, and nothing that begins alike. */
+/* An allowed name covers its field and all fields below it, but no other field that begins with the
+ * same letters. */
 static void test_allowed(void **state)
 {
     struct fixture *f = *state;
@@ -293,7 +298,7 @@ static void test_allowed(void **state)
     compare_report_free(&r);
 }
 
-/* Repeats of one side must be of one configuration, too. */
+/* Repeats of one side must have the same configuration, too. */
 static void test_mixed_side(void **state)
 {
     struct fixture *f = *state;
@@ -318,7 +323,7 @@ static void make_cell(struct fixture *f, int side, const char *study, const char
     set_side(f, side, study);
 }
 
-/* Cell by cell; one that is not on both sides is missing. */
+/* Cells are compared one by one; a cell that one side lacks is missing. */
 static void test_studies(void **state)
 {
     struct fixture *f = *state;
@@ -344,12 +349,12 @@ static void test_studies(void **state)
     assert_non_null(strstr(r.cell[2].missing, "0 repeats of BASE; at least 5 are needed"));
     compare_report_free(&r);
 
-    /* Against what is no study. */
+    /* A comparison with a folder that is not a study. */
     set_side(f, 0, "study0/cells/a");
     assert_int_equal(compare(f, &r), STATUS_USAGE);
 }
 
-/* Run r3 of the new side is damaged: it is named and left out, and nothing passes. */
+/* Run r3 of the new side is damaged: it is named and left out, and the comparison does not pass. */
 static void assert_left_out(struct fixture *f)
 {
     struct compare_report r;
@@ -375,7 +380,7 @@ static void test_hostile(void **state)
     make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
     snprintf(path, sizeof path, "%s/r3", f->side[1]);
     scratch_write(path, "summary.json", "{\"schema\": 1, \"ended_by\": 7}", 28);
-    assert_int_equal(compare(f, &r), STATUS_OK); /* ended, but nobody knows how */
+    assert_int_equal(compare(f, &r), STATUS_OK); /* the run ended, and the reason is unknown */
     assert_null(result(&r, METRIC_VAL_TOP1));
     compare_report_free(&r);
     scratch_write(path, "summary.json", ended, sizeof ended - 1);
@@ -384,7 +389,7 @@ static void test_hostile(void **state)
     scratch_append(path, "steps.jsonl", torn, sizeof torn - 1);
     assert_left_out(f);
 
-    /* Times of nothing at all, and none. */
+    /* Times that are zero, and times that are absent. */
     scratch_write(path, "steps.jsonl", "", 0);
     assert_int_equal(compare(f, &r), STATUS_OK);
     assert_int_equal(result(&r, METRIC_STEP)->new.n, REPEATS - 1);
@@ -399,7 +404,7 @@ static void test_hostile(void **state)
     assert_int_equal(compare(f, &r), STATUS_DATA);
 }
 
-/* What programs read of it: JSON of known members, and XML whose text is escaped. */
+/* Output for programs: JSON with known members, and XML whose text is escaped. */
 static void test_formats(void **state)
 {
     struct fixture *f = *state;
@@ -433,7 +438,7 @@ static void test_formats(void **state)
 
     o = compare_benchmark_action(&r);
     assert_int_equal(json_array_size(o),
-                     6); /* images/s and accuracy, three of each: more is better */
+                     6); /* images/s and accuracy, three of each, for which more is better */
     m = json_array_get(o, 0);
     assert_true(json_is_string(json_object_get(m, "name")) &&
                 json_is_string(json_object_get(m, "unit")));

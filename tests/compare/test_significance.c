@@ -1,4 +1,4 @@
-/* The rank test against SciPy's numbers, the bootstrap against what is known of it. */
+/* The rank test compared with SciPy's numbers, and the bootstrap compared with known results. */
 #include "compare/paired.h"
 #include "compare/significance.h"
 
@@ -45,8 +45,8 @@ static void test_exact(void **state)
     expect_test(g, COUNT(g), h, COUNT(h), 161, 0.30125263881127884, true);
 }
 
-/* p by its definition: of all ways to deal out the values of both samples, the share of those whose
- * U is as far from the middle. */
+/* p by its definition: the share of all divisions of the values into two samples whose U is at
+ * least as far from the middle. */
 static double dealt(const double *x, int n, const double *y, int m)
 {
     double off = 0;
@@ -70,8 +70,8 @@ static double dealt(const double *x, int n, const double *y, int m)
     return (double)as_far / ways;
 }
 
-/* Ties leave p exact; of {5, 5, 5, 5, 6} and {5, 5, 5, 6, 6} no deal has a U nearer to the middle.
- */
+/* Ties leave p exact; no division into {5, 5, 5, 5, 6} and {5, 5, 5, 6, 6} has a U nearer to the
+ * middle. */
 static void test_ties(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void test_normal(void **state)
     expect_test(x, COUNT(x), y, COUNT(y), 310, erfc(170 / sqrt(2 * variance)), false);
 }
 
-/* Samples that do not overlap have the smallest p there is, whatever their sizes. */
+/* Samples that do not overlap have the smallest possible p, whatever their sizes. */
 static void test_least(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void test_bootstrap(void **state)
     assert_int_equal(ratio_interval(x, 5, wide, 9, 0.95, 4000, 1, &low, &high), STATUS_OK);
     assert_true(low > 0.1 && low <= 0.3 && high >= 0.7 && high < 0.9);
 
-    /* Twice the values, twice the interval: the draws are the same. */
+    /* Twice the values give twice the interval, since the draws are the same. */
     assert_int_equal(ratio_interval(x, 5, twice, 9, 0.95, 4000, 1, &again_low, &again_high),
                      STATUS_OK);
     expect_near(again_low, 2 * low, 1e-12);
@@ -177,7 +177,7 @@ static void expect_signed(const double *d, int64_t n, double w, double p, bool e
 /* The depression scales of Hollander and Wolfe's table 3.1, before and after. */
 static const double depression[] = {0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01};
 
-/* Values that have no ties. */
+/* Values without ties. */
 static void fill_signed(double *d, int n)
 {
     for (int i = 0; i < n; i++)
@@ -206,8 +206,8 @@ static void test_signed_rank(void **state)
     assert_int_equal(signed_rank(a, 0, &(struct signed_rank){0}), STATUS_INVALID);
 }
 
-/* R's wilcox.test(d, conf.int = TRUE) says so of the first; the second comes from the definition
- * with SciPy's distribution. */
+/* The first is the output of R's wilcox.test(d, conf.int = TRUE); the second follows from the
+ * definition with SciPy's distribution. */
 static void test_hodges_lehmann(void **state)
 {
     (void)state;
@@ -223,7 +223,7 @@ static void test_hodges_lehmann(void **state)
     expect_near(low, 0.44178571428571434, 1e-12);
     expect_near(high, 3.0911428571428567, 1e-12);
 
-    /* One value stands for itself, and five have no interval of 95 %. */
+    /* A single value is its own estimate, and five values have no interval of 95 %. */
     assert_int_equal(hodges_lehmann(depression, 1, 0.95, &center, &low, &high), STATUS_OK);
     expect_near(center, 0.952, 0);
     assert_int_equal(hodges_lehmann(depression, 5, 0.95, &center, &low, &high), STATUS_OK);

@@ -1,4 +1,4 @@
-/* Steps in series that were made: found where they are, and none where there is only noise. */
+/* Steps in made series are found at their place, and noise alone gives none. */
 #include "base/rng.h"
 #include "compare/trend.h"
 
@@ -13,7 +13,7 @@ enum { POINTS = 60 };
 
 #define expect_near(a, b, slack) assert_true(fabs((a) - (b)) <= (slack))
 
-/* 100 with noise of 1 %. */
+/* A series of 100 with noise of 1 %. */
 static void fill_noise(double x[POINTS], uint64_t seed)
 {
     struct rng rng = rng_at(seed, RNG_TEST, 0, 0);
@@ -28,7 +28,8 @@ static int64_t find(const double *x, int64_t n, double threshold, struct trend_s
     return n_steps;
 }
 
-/* At an alpha of 1 %, at most 6 of 200 series of noise: more has a chance of less than 0.5 %. */
+/* At an alpha of 1 %, at most 6 of 200 series of noise may give a step: more have a probability of
+ * less than 0.5 %. */
 static void test_noise(void **state)
 {
     (void)state;
@@ -56,11 +57,11 @@ static void test_one_step(void **state)
         expect_near(step[0].ratio, 0.9, 0.01);
         assert_true(step[0].low < step[0].ratio && step[0].ratio < step[0].high);
         assert_true(step[0].low > 0.88 && step[0].high < 0.92);
-        expect_near(step[0].p, 0.001, 1e-12); /* no shuffle of 999 is cut as well */
+        expect_near(step[0].p, 0.001, 1e-12); /* no shuffle of 999 divides as well */
     }
 }
 
-/* Down and up again, and the last of it new: as many points as a step needs. */
+/* Down and up again; the last step is new and has as many points as a step needs. */
 static void test_three_steps(void **state)
 {
     (void)state;
@@ -79,7 +80,7 @@ static void test_three_steps(void **state)
     expect_near(step[2].ratio, 1.3, 0.02);
 }
 
-/* A step below the threshold is not reported, though it is significant; its neighbours reach over
+/* A significant step below the threshold is not reported, and the neighbouring segments extend over
  * it. */
 static void test_threshold(void **state)
 {
@@ -107,7 +108,7 @@ static void test_few_and_equal(void **state)
     assert_int_equal(find(x, POINTS, 0, step), 1);
 }
 
-/* Up from nothing is a step without measure. */
+/* An increase from zero is a step of unknown relative size. */
 static void test_zeros(void **state)
 {
     (void)state;

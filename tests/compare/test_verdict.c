@@ -1,4 +1,4 @@
-/* Runs that took turns, gating metrics, and many of them at once. */
+/* Runs in turns, gating metrics, and many metrics at once. */
 #include "made.h"
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-/* Both sides drift by 30 % from run to run, far more than the 5 % by which they differ. */
+/* Both sides drift by 30 % from run to run, far more than their difference of 5 %. */
 static struct compare_report drifting(struct fixture *f, double base_s, double new_s, int n)
 {
     struct compare_report r;
@@ -20,7 +20,7 @@ static struct compare_report drifting(struct fixture *f, double base_s, double n
     return r;
 }
 
-/* Neighbours in time drift together. */
+/* Runs that are neighbours in time drift together. */
 static void test_pairs(void **state)
 {
     struct fixture *f = *state;
@@ -42,7 +42,7 @@ static void test_pairs(void **state)
     compare_report_free(&r);
 }
 
-/* One side after the other: the first of the new runs begins before the last of the base. */
+/* One side after the other, but the first of the new runs begins before the last of the base. */
 static void test_no_turns(void **state)
 {
     struct fixture *f = *state;
@@ -58,7 +58,7 @@ static void test_no_turns(void **state)
     compare_report_free(&r);
 }
 
-/* Without a partner for each, and without their times, runs are no pairs. */
+/* Runs are not pairs if some have no partner, or have no times. */
 static void test_no_partners(void **state)
 {
     struct fixture *f = *state;
@@ -72,7 +72,7 @@ static void test_no_partners(void **state)
     compare_report_free(&r);
 }
 
-/* Six pairs cannot come below alpha, but six runs a side can. */
+/* The p of six pairs cannot be below alpha, but that of six runs a side can. */
 static void test_few_pairs(void **state)
 {
     struct fixture *f = *state;
@@ -87,7 +87,7 @@ static void test_few_pairs(void **state)
     compare_report_free(&r);
 }
 
-/* A non-gating metric is informational; one that was requested must be present. */
+/* A non-gating metric only informs; a metric that was requested must be present. */
 static void test_roles(void **state)
 {
     struct fixture *f = *state;
@@ -109,8 +109,8 @@ static void test_roles(void **state)
     compare_report_free(&r);
 }
 
-/* By Holm's method the smallest of three p counts threefold, and the largest once. An alpha that
- * one metric alone would reach is out of reach of three. */
+/* By Holm's method the smallest of three p counts threefold, and the largest once. One metric alone
+ * would reach this alpha, but one of three cannot. */
 static void test_holm(void **state)
 {
     struct fixture *f = *state;

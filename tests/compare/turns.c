@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Waits until the program has ended; with WUNTRACED in `options`, or stopped. */
+/* Waits until the program has ended or, with WUNTRACED in `options`, stopped. */
 static enum status wait_for(struct turn *t, int options)
 {
     int how;
@@ -45,7 +45,9 @@ static enum status take_one(struct turn *t, int64_t slice)
         return wait_for(t, 0);
     while (nanosleep(&left, &left) < 0 && errno == EINTR)
         ;
-    kill(t->pid, SIGSTOP); /* it stays a zombie if it has ended, so the number is still its own */
+    kill(
+        t->pid,
+        SIGSTOP); /* a process that has ended stays a zombie, so that its number is still its own */
     return wait_for(t, WUNTRACED);
 }
 

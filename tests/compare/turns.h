@@ -1,5 +1,5 @@
-/* Programs that take turns of some milliseconds: one runs while the others are stopped. What slows
- * the machine down for longer than a turn then slows all of them alike. */
+/* Programs that take turns of some milliseconds: one runs while the others are stopped. A
+ * disturbance of the machine that lasts longer than a turn then slows all of them equally. */
 #pragma once
 
 #include "base/status.h"
@@ -13,14 +13,13 @@ struct turn {
     bool ended;
 };
 
-/* Starts a program (argv[0] is looked up in PATH), its standard output thrown away, and stops it at
- * once. It must be given to turns_end. */
+/* Starts a program (argv[0] is looked up in PATH), discards its standard output, and stops it at
+ * once. The caller must pass it to turns_end. */
 MUST_CHECK enum status turn_begin(char *const *argv, struct turn *t);
 
-/* Lets n programs run in their order, `slice` milliseconds each, round after round until all have
- * ended; with a slice of 0 each runs until it ends. One that ends with anything but exit code 0 is
- * an error. */
+/* Lets n programs run in turn, `slice` milliseconds each, until all have ended; with a slice of 0
+ * each runs until it ends. An exit code other than 0 is an error. */
 MUST_CHECK enum status turns_take(struct turn *t, int n, int64_t slice);
 
-/* Kills those that have not ended. */
+/* Kills the programs that have not ended. */
 void turns_end(struct turn *t, int n);

@@ -3,7 +3,8 @@
 #include "base/file.h"
 #include "base/process.h"
 
-/* Turns of some milliseconds need one process, which they stop; ranks are started by another. */
+/* Turns of some milliseconds stop one process, but a launcher starts the ranks as processes of its
+ * own. */
 const struct workload workloads[] = {
     {.name = "nd",
      .about = "one device, synthetic tensors, FP32",

@@ -10,24 +10,24 @@
 struct workload {
     const char *name;
     const char *about; /* for the report */
-    int64_t slice_ms;  /* of a turn; 0: a run is a turn */
-    int64_t pool;      /* rounds that are trained once, of which a trial draws some; 0: a trial
-                        * trains its own rounds */
+    int64_t slice_ms;  /* milliseconds of a turn; 0: a run is a turn */
+    int64_t pool; /* rounds that are trained once, and from which each trial draws; 0: each trial
+                     trains its own rounds */
     int64_t steps;
-    int ranks;             /* above 1: started by `launch` */
+    int ranks;             /* above 1: `launch` starts them */
     bool images;           /* trains on JPEG files, else on synthetic tensors */
     const char *precision; /* value of --precision */
 };
 
-/* "nd", "ddp", "jpeg", "amp"; ends with a workload without a name. */
+/* "nd", "ddp", "jpeg", "amp"; the list ends with a workload without a name */
 extern const struct workload workloads[];
 
 /* Makes the files that the workload reads, in `scratch`. */
 MUST_CHECK enum status workload_prepare(const struct workload *w, const char *program,
                                         const char *scratch);
 
-/* The command of one run into the folder `out`; `inject` NULL: without --inject. Appends to `argv`,
- * which begins as {0}. */
+/* Appends to `argv`, which begins as {0}, the command of a run with the output folder `out`, and
+ * with --inject unless `inject` is NULL. */
 MUST_CHECK enum status workload_command(const struct workload *w, const char *program,
                                         const char *scratch, const char *inject, const char *out,
                                         struct words *argv);

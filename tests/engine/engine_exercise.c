@@ -1,4 +1,4 @@
-/* An engine, and networks to compare it with. */
+/* Compares an engine with single networks. */
 #include "engine_exercise.h"
 
 #include "engine/engine_parts.h"
@@ -16,7 +16,7 @@ enum { ROWS_MAX = 6, SIDE = 8, CLASSES = 5, MICRO_MAX = 2 };
 
 struct rig {
     int rows;            /* of a batch */
-    bool mixes;          /* mixup; the second row of every batch is then a bad image */
+    bool mixes;          /* with mixup, the second image of every batch is a bad image */
     const char *devices; /* as named */
     struct device_list list;
     struct engine_config config;
@@ -27,7 +27,7 @@ struct rig {
     int32_t label[MICRO_MAX][ROWS_MAX];
 };
 
-/* Every rank has images of its own. */
+/* Every rank has its own images. */
 static void fill(struct rig *r)
 {
     uint64_t seed = hash_splitmix64((uint64_t)comm_rank(r->ranks) + 1);
@@ -58,7 +58,7 @@ static void rig_close(struct rig *r)
     free(r);
 }
 
-/* Rank 0's weights become everybody's: those of the others are other ones at first. */
+/* All ranks get rank 0's weights; before that, the others have different weights. */
 static enum status open_engine(struct rig *r)
 {
     TRY(engine_open(&r->config, &r->engine));
@@ -157,7 +157,7 @@ done:
     return st;
 }
 
-/* The pairs of 2, 3, 5 or 6 rows, the second of which may be a bad image, by hand. */
+/* The pairs of 2, 3, 5 or 6 images, the second of which may be a bad image, written by hand. */
 static const int32_t *pairs_of(int rows, bool bad)
 {
     static const int32_t pairs[][2][ROWS_MAX] = {{{0}, {0}},
@@ -183,7 +183,7 @@ static enum status run_alone(struct program *p, const uint8_t *pixels, const int
     return program_wait(p);
 }
 
-/* What one device's rows give in a network that knows of no other. */
+/* The gradients of one device's part of the batch, in a network of its own. */
 static enum status alone(const struct rig *r, int device, double *sum)
 {
     enum status st;
@@ -236,7 +236,7 @@ static enum status compare(const struct rig *r, const char *what, const double *
     return STATUS_OK;
 }
 
-/* The mean of what every device of every rank gives alone. */
+/* The mean of the gradients that every device of every rank computes alone. */
 static enum status exact_mean(struct rig *r, double *mean, int64_t n)
 {
     struct comm_op sum = {.kind = COMM_ALLREDUCE,
@@ -250,8 +250,8 @@ static enum status exact_mean(struct rig *r, double *mean, int64_t n)
     return comm_run(r->ranks, &sum);
 }
 
-/* Compares the mean with the gradients of a step, or with the momentum that the optimizer made of
- * them. */
+/* Compares the mean with the gradients of a step, or with the momentum that the optimizer computes
+ * from them. */
 static enum status compare_step(struct rig *r, enum param_value value)
 {
     enum status st;
@@ -264,7 +264,7 @@ static enum status compare_step(struct rig *r, enum param_value value)
         goto done;
     }
     CHECK(exact_mean(r, mean, n));
-    /* The weights stay: the buffer still has what the update saw. */
+    /* The update does not change the gradient buffer, which still has the values that it read. */
     CHECK(gradient ? step(r, 0, 0) : step_scaled(r, 0, 0, 128));
     CHECK(add_values(r->graph, engine_network(r->engine), value, share, got));
     st = compare(r, gradient ? "the sum of gradients" : "the average", mean, got, n);
@@ -333,7 +333,7 @@ enum status exercise_digest(struct comm *ranks, const struct engine_case *c, uin
 
 /* ---- replicas ---- */
 
-/* Changes a bit of a value in the middle. */
+/* Flips a bit of a value in the middle. */
 static void spoil(struct network *net, enum damage what)
 {
     static const enum param_value value[] = {[DAMAGE_WEIGHT] = VALUE_WEIGHT,
@@ -357,8 +357,8 @@ static enum status must_name(enum status st, int rank, int device)
     return status_fail(STATUS_MISMATCH, "damage to rank %d, device %d went unseen", rank, device);
 }
 
-/* Statistics are sent from the first replica to all others now and then, which mends them, and
- * gradients are computed anew in each step: they are damaged after that. */
+/* The first replica sends statistics to all others from time to time, which repairs them, and each
+ * step computes new gradients. The test therefore damages both after that. */
 static enum status damage(struct rig *r, int rank, int device, enum damage what)
 {
     bool here = comm_rank(r->ranks) == rank;

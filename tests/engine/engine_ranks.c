@@ -1,4 +1,4 @@
-/* What each rank of an MPI job does in the tests of engines: engine_ranks gradients|damage. */
+/* The ranks of an MPI job in the tests of engines: engine_ranks gradients|damage. */
 #include "engine_exercise.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Engines of several devices and of several ranks, all in this process: gradients against those of
- * networks of one's own, and damage to a replica. The thread sanitizer sees all of it. */
+/* Engines of several devices and of several ranks, all in this process: gradients compared with
+ * those of single networks, and a damaged replica. The thread sanitizer checks all threads. */
 #include "engine_exercise.h"
 
 #include "tests/kernels/stream_backend.h"
@@ -20,18 +20,18 @@ struct rank {
     pthread_t thread;
     struct comm *comm;
     const struct engine_case *engine;
-    int bad_rank, bad_device; /* where something is damaged; -1: gradients are looked at */
+    int bad_rank, bad_device; /* the damaged rank and device; -1: the test compares gradients */
     enum damage what;
-    uint64_t *digest; /* NULL: it is not asked for */
-    bool average;     /* what the optimizer sees is looked at */
+    uint64_t *digest; /* NULL: this result is not needed */
+    bool average;     /* compare the values that the optimizer reads */
     bool failed;
 };
 
-/* Asynchronous devices have a name that the program does not know. */
+/* The program does not know the name of asynchronous devices. */
 enum status __real_backend_find(const char *name, const struct backend **b);
 enum status __wrap_backend_find(const char *name, const struct backend **b);
 
-static struct stream_backend streams; /* a look-up by name has nowhere else to find it */
+static struct stream_backend streams; /* a look-up by name finds the device only here */
 
 enum status __wrap_backend_find(const char *name, const struct backend **b)
 {
@@ -99,8 +99,8 @@ static void damage_is_seen(int ranks, const char *devices, enum dp_reduce reduce
               &(struct rank){.engine = &c, .bad_rank = rank, .bad_device = device, .what = what});
 }
 
-/* What is divided by the number of ranks, micro-batches and the loss scale, and where, differs with
- * the mode and with compression; its result does not. */
+/* The mode and the compression decide what is divided by the number of ranks, micro-batches and the
+ * loss scale, and where; the result is the same. */
 static void averages_are_exact(void **state)
 {
     static const enum dtype sent[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
@@ -168,7 +168,7 @@ static void ddp2(void **state)
 
 /* --- asynchronous devices --- */
 
-/* The reference's bits, whatever the mode. */
+/* The bits of the reference, in every mode. */
 static void bits_are_the_same(int ranks, int devices, struct engine_case c)
 {
     char name[2][16];

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs engine_ranks as jobs of two and three ranks. Arguments: the program, that of tests/comm which
-# knows the MPI library's name, and the scenario.
+# Runs engine_ranks as jobs of two and three ranks. Arguments: engine_ranks, the program of
+# tests/comm that prints the MPI library's name, and the scenario.
 set -uo pipefail
 program=$1
 scenario=$3
 scratch=$(mktemp -d)
-# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+# Open MPI stores its sessions there, and jobs of several tests would share one folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT

@@ -1,4 +1,4 @@
-/* Faults as the command line has them, and what becomes of them in a run. */
+/* Faults as the command line gives them, and their effects in a run. */
 #include "engine/inject.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* The ladder's policy: for every rung, failure and named flag, where a run continues or why it
- * ends. */
+/* The ladder's policy: for every rung, failure and named flag, the rung on which the run continues
+ * or the reason for its end. */
 #include "engine/ladder.h"
 
 #include <setjmp.h>
@@ -74,7 +74,7 @@ static void each_failure_has_its_remedy(void **state)
     ends(&l, FAILED_STEP, "");
 }
 
-/* What has failed before is not tried again. */
+/* A rung that has failed is not tried again. */
 static void known_failures_stay(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void known_failures_stay(void **state)
     falls_to(&l, FAILED_STEP, "fuse none, no graph");
     l = ladder_of(FUSE_AUTO, FUSE_FREE, true);
     falls_to(&l, FAILED_PLAN, "fuse none");
-    ends(&l, FAILED_PLAN, ""); /* graphs play no part in it */
+    ends(&l, FAILED_PLAN, ""); /* this device does not use graphs */
 }
 
 static void named_choices_stay(void **state)
@@ -122,7 +122,7 @@ static void resumed_runs_stay(void **state)
     falls_to(&l, FAILED_CAPTURE, "fuse none, no graph");
 }
 
-/* Only failures of devices and libraries count, and only on a device that has several ways. */
+/* Only failures of devices and libraries count, and only on a device that has several rungs. */
 static void other_failures_end_the_run(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void other_failures_end_the_run(void **state)
     ends(&l, FAILED_STEP, "");
 }
 
-/* Whatever fails, however often: at most three falls, each to a rung below. */
+/* Whatever fails, however often: at most three falls, each to a lower rung. */
 static void falls_are_bounded(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The weights of mixup, and the pairs of rows. */
+/* The weights of mixup, and the pairs of images. */
 #include "engine/mixup.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static void a_row_is_paired_with_the_one_before_it(void **state)
     pairs_are(label, 1, (const int32_t[]){0});
 }
 
-/* No row is mixed with a bad image: where an image is bad, the next row takes the one before it. */
+/* No image is mixed with a bad image: the next image is mixed with the one before the bad one. */
 static void bad_images_are_nobodys_partner(void **state)
 {
     (void)state;
@@ -42,7 +42,7 @@ static void bad_images_are_nobodys_partner(void **state)
     pairs_are(all, 2, (const int32_t[]){0, 1});
 }
 
-/* A weight depends on seed and step alone, and on nothing that was drawn before. */
+/* A weight depends only on seed and step, and not on earlier random numbers. */
 static void weights_are_a_function_of_seed_and_step(void **state)
 {
     (void)state;

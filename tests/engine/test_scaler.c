@@ -1,5 +1,5 @@
-/* The loss scaler against written tables: what each sequence of overflows makes of the scale, of
- * the count of clean steps and of the count of skipped ones. */
+/* The loss scaler compared with written tables: the scale, the count of clean steps and the count
+ * of skipped steps after each sequence of overflows. */
 #include "engine/scaler.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static void assert_state(const struct scaler_state *s, double scale, int64_t cle
                  (long long)skipped);
 }
 
-/* `n` steps alike, none of which may end the run. */
+/* Executes `n` equal steps, none of which may end the run. */
 static void repeat(const struct scaler_rule *c, struct scaler_state *s, int n, bool found_inf)
 {
     for (int i = 0; i < n; i++)
@@ -79,7 +79,7 @@ static void test_repeated_overflow_to_the_floor(void **state)
         assert_state(&s, (double)(65536 >> i), 0, i);
     }
     assert_int_equal(scaler_update(&c, &s, true), STATUS_DIVERGED);
-    assert_state(&s, 1, 0, 17); /* the step was skipped all the same */
+    assert_state(&s, 1, 0, 17); /* the step was skipped nevertheless */
     assert_non_null(strstr(status_message(), "the loss scale has collapsed"));
     assert_non_null(strstr(status_message(), "even at the scale 1,"));
     assert_non_null(strstr(status_message(), "17 steps were skipped"));
@@ -105,7 +105,7 @@ static void test_cap(void **state)
     repeat(&c, &s, 8 * 2000, false);
     assert_state(&s, 16777216, 0, 0);
     repeat(&c, &s, 2000, false);
-    assert_state(&s, 16777216, 0, 0); /* the count goes round all the same */
+    assert_state(&s, 16777216, 0, 0); /* the count starts again nevertheless */
     repeat(&c, &s, 3, false);
     repeat(&c, &s, 1, true);
     assert_state(&s, 8388608, 0, 1);
@@ -134,13 +134,13 @@ static void test_sequences(void **state)
         {1024, 2, 0.5, 3, 4096, 1, "..X..X..", {256, 2, 2}, STATUS_OK},
         {1024, 2, 0.5, 3, 4096, 1, "..........", {4096, 1, 0}, STATUS_OK},
         {1024, 2, 0.5, 1, 4096, 1, "..X.X.", {4096, 0, 2}, STATUS_OK},
-        /* growth past the cap stops at it */
+        /* the growth ends at the cap */
         {1000, 3, 0.5, 1, 4096, 1, "..", {4096, 0, 0}, STATUS_OK},
         {1000, 3, 0.5, 1, 4096, 1, "..X", {2048, 0, 1}, STATUS_OK},
-        /* a factor of its own each way */
+        /* growth and backoff have different factors */
         {1024, 1.5, 0.25, 2, 1e9, 1, "....X..", {864, 0, 1}, STATUS_OK},
         {100, 10, 0.1, 2, 1e9, 1, "..X", {100, 0, 1}, STATUS_OK},
-        /* the floor may be reached and not crossed */
+        /* the scale may reach the floor, but not fall below it */
         {1024, 2, 0.5, 3, 4096, 256, "XX", {256, 0, 2}, STATUS_OK},
         {1024, 2, 0.5, 3, 4096, 256, "XXX", {256, 0, 3}, STATUS_DIVERGED},
         {1024, 2, 0.5, 3, 4096, 300, "XX", {512, 0, 2}, STATUS_DIVERGED},
@@ -164,9 +164,9 @@ static void test_sequences(void **state)
 
 /* --- torch.cuda.amp.GradScaler --- */
 
-/* Its rule, worked out step by step: on overflow scale *= backoff_factor and the tracker is 0; else
- * the tracker counts up, and at growth_interval scale *= growth_factor and it is 0 again. It has
- * neither cap nor floor, and these sequences meet none. */
+/* PyTorch's rule, step by step: on overflow scale *= backoff_factor and the tracker is 0; else the
+ * tracker counts up, and at growth_interval scale *= growth_factor and the tracker is 0 again.
+ * PyTorch's scaler has no cap and no floor, and these sequences reach none. */
 struct peer_step {
     bool found_inf;
     double scale;    /* get_scale() after update() */
@@ -210,7 +210,8 @@ static void test_grad_scaler(void **state)
 
 /* --- resuming, and static scales --- */
 
-/* A run resumed from its state alone, wherever it stopped, continues as if it had not. */
+/* A run resumed from its state, wherever it stopped, continues as if it had not been interrupted.
+ */
 static void test_resume(void **state)
 {
     (void)state;
@@ -231,7 +232,8 @@ static void test_resume(void **state)
     }
 }
 
-/* More clean steps than the interval asks for are enough, as after a resume with a shorter one. */
+/* More clean steps than the interval are enough, for example after a resume with a shorter
+ * interval. */
 static void test_resume_with_a_shorter_interval(void **state)
 {
     (void)state;
@@ -254,7 +256,7 @@ static void test_static_scale(void **state)
     struct scaler_state s = scaler_begin(&c);
     repeat(&c, &s, 2500, false);
     assert_state(&s, 128, 2500, 0);
-    repeat(&c, &s, 40, true); /* a dynamic scale would have collapsed */
+    repeat(&c, &s, 40, true); /* a dynamic scale would have reached its floor */
     assert_state(&s, 128, 0, 40);
     repeat(&c, &s, 3, false);
     assert_state(&s, 128, 3, 40);

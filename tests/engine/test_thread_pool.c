@@ -17,7 +17,7 @@ enum { MEMBERS = 4, CALLS = 200 };
 struct tally {
     pthread_t thread[MEMBERS];
     int calls[MEMBERS];
-    int fails; /* the member that fails; -1: none */
+    int fails; /* the thread that fails; -1: none */
     pthread_barrier_t all;
 };
 
@@ -29,7 +29,7 @@ static enum status work(void *context, int member)
     if (!pthread_equal(t->thread[member], pthread_self()))
         return status_fail(STATUS_MISMATCH, "member %d changed its thread", member);
     t->calls[member]++;
-    pthread_barrier_wait(&t->all); /* passes only when all are at work at the same time */
+    pthread_barrier_wait(&t->all); /* passes only if all threads run at the same time */
     return member == t->fails ? status_fail(STATUS_DATA, "member %d fails", member) : STATUS_OK;
 }
 
@@ -52,7 +52,8 @@ static void members_work_together(void **state)
         assert_string_equal(status_message(), message);
     }
     t.fails = -1;
-    assert_int_equal(thread_pool_run(pool, work, &t), STATUS_OK); /* a failure does not stick */
+    assert_int_equal(thread_pool_run(pool, work, &t),
+                     STATUS_OK); /* a failure does not affect the next call */
     thread_pool_close(pool);
     pthread_barrier_destroy(&t.all);
 }
@@ -62,7 +63,7 @@ struct domino {
     pthread_barrier_t all;
 };
 
-/* Member 2 fails and then has all others fail for its sake. */
+/* Thread 2 fails and then makes all others fail. */
 static enum status fall(void *context, int member)
 {
     struct domino *d = context;

@@ -20,7 +20,7 @@ for name in "steps", "epochs", "ranks", "telemetry":
         assert table.at[i, "run"] == run.name, (name, i)
         for key, value in record.items():
             got = table.at[i, key]
-            # What the record leaves out or has as null is not finite, and empty in the table.
+            # A value that the record omits or has as null is not finite, and is empty in the table.
             same = pandas.isna(got) if value is None else abs(float(got) - value) <= 1e-9 * abs(value)
             assert same, (name, i, key, got, value)
     numbers = table.drop(columns="run").dtypes

@@ -1,4 +1,4 @@
-/* Writing a run of known content. */
+/* Writes a run with known contents. */
 #include "made_run.h"
 
 #include "base/file.h"

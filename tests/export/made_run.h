@@ -1,4 +1,4 @@
-/* A run folder of known content, for tests of what is made from it. */
+/* A run folder with known contents, for tests of exports. */
 #pragma once
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pandas reads the tables of a run: every value of every record.
+# pandas reads every value of every record in the tables of a run.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 

@@ -1,4 +1,4 @@
-/* Each format against bytes that are known, and records that are not as they should be. */
+/* Each format compared with known bytes, and damaged records. */
 #include "../results/scratch.h"
 #include "export/export.h"
 #include "export/mlperf_rules.h"
@@ -52,7 +52,7 @@ static struct run *load(const struct fixture *f)
     return run;
 }
 
-/* Exports the run once; the status. */
+/* Exports the run once; returns the status. */
 static enum status export_one(const struct fixture *f, enum export_format format, const char *name)
 {
     char out[SCRATCH_MAX + 64];
@@ -72,7 +72,7 @@ static char *exported(const struct fixture *f, enum export_format format, const 
     return scratch_read(f->dir, file, size);
 }
 
-/* `text` holds every one of the lines, as lines of its own. */
+/* Checks that `text` contains each of the lines as a whole line. */
 static void expect_lines(const char *text, const char *const *line, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -93,7 +93,7 @@ static void test_crc(void **state)
     assert_int_equal(tensorboard_crc("123456789", 9), 0xc78ab0e5);
 }
 
-/* A file with its beginning and an epoch, byte by byte; the sums are TensorFlow's. */
+/* A file with its beginning and an epoch, byte by byte; the checksums are TensorFlow's. */
 static void test_event_bytes(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void test_event_bytes(void **state)
     free(bytes);
 }
 
-/* A resumed run says from which step. */
+/* The export of a resumed run has the step at which it resumed. */
 static void test_restart_bytes(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void test_tensorboard(void **state)
         assert_int_equal(crc, tensorboard_crc(bytes + at + 12, length));
         at += 12 + length + 4;
     }
-    assert_int_equal(records, 1 + 2 + 4 + 2 + 1); /* with the hyper-parameters and the end */
+    assert_int_equal(records, 1 + 2 + 4 + 2 + 1); /* with the hyper-parameters and the outcome */
     free(bytes);
     free(again);
 }
@@ -207,7 +207,7 @@ static void test_prometheus(void **state)
     free(text);
 }
 
-/* What the devices did: of each its last sample, and all of them over the steps. */
+/* Metrics of devices: the last sample of each device, and the sums over the steps. */
 static void test_telemetry(void **state)
 {
     size_t size;
@@ -240,7 +240,7 @@ static void test_telemetry(void **state)
     free(events);
 }
 
-/* Nothing is known yet, and numbers are not finite. */
+/* No value is known yet, and numbers are not finite. */
 static void test_prometheus_of_nothing(void **state)
 {
     (void)state;
@@ -285,7 +285,7 @@ static void test_mlperf(void **state)
     free(text);
 }
 
-/* What the closed division's rules ask of the run, and which the made run breaks one by one. */
+/* The rules of the closed division, each of which the made run breaks in turn. */
 static void test_mlperf_rules(void **state)
 {
     const struct {
@@ -350,7 +350,7 @@ static void test_superbench(void **state)
     free(text);
 }
 
-/* A run that was killed at once, whose settings are absent or absurd. */
+/* A run that was killed at once, whose settings are absent or invalid. */
 static void test_hostile_runs(void **state)
 {
     struct fixture *f = *state;
@@ -400,8 +400,8 @@ static enum status stop(void)
     return status_fail(STATUS_INTERRUPTED, "interrupted");
 }
 
-/* Who is asked before a file takes its place says no: there is neither the file nor a part of it.
- */
+/* The callback that is asked before a file is renamed refuses: neither the file nor a part of it
+ * remains. */
 static void test_interrupted(void **state)
 {
     struct fixture *f = *state;

@@ -1,4 +1,4 @@
-/* What a record's observer writes, and what it does when it cannot. */
+/* The files that a record's observer writes, and what it does if it cannot write. */
 #include "../results/scratch.h"
 #include "base/file.h"
 #include "export/live.h"
@@ -47,7 +47,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Runs `steps` steps from `first`, and an epoch's end. */
+/* Records `steps` steps from `first` on, and the end of an epoch. */
 static void train(struct fixture *f, int64_t first, int64_t steps)
 {
     struct live *live;
@@ -105,7 +105,7 @@ static void test_files(void **state)
     train(f, 3, 2);
     assert_int_equal(warnings_of(f), 0);
     snprintf(path, sizeof path, "%s/first", f->tensorboard);
-    int files = files_in(path); /* one in two where both began within a second */
+    int files = files_in(path); /* one export of two that began within a second */
     assert_true(files == 1 || files == 2);
     char *text = scratch_read(f->dir, "x.prom", &size);
     assert_non_null(strstr(text, "ampscale_steps_total{run=\"first\"} 5\n"));
@@ -122,7 +122,7 @@ static void test_files(void **state)
 static void test_nowhere_to_write(void **state)
 {
     struct fixture *f = *state;
-    scratch_write(f->dir, "tb", "", 0); /* a file in the folder's way */
+    scratch_write(f->dir, "tb", "", 0); /* a file has the name of the folder */
     snprintf(f->prometheus, sizeof f->prometheus, "%s/no/x.prom", f->dir);
     train(f, 0, 5);
     assert_int_equal(warnings_of(f), 2);
@@ -130,7 +130,7 @@ static void test_nowhere_to_write(void **state)
     assert_non_null(strstr(f->warnings, "x.prom"));
 }
 
-/* A disk that fills up, but for the record: files may not grow above a size. */
+/* A full disk, except for the record: files may not grow above a size. */
 static void test_full_disk(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# promtool takes the textfile of a run with hostile names as it is.
+# promtool accepts the textfile of a run with hostile names.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 
 command -v promtool >/dev/null || { echo "promtool is not installed (Debian: prometheus)" && exit 77; }

@@ -1,4 +1,4 @@
-/* What fuzz targets share: files made of an input. */
+/* Functions for fuzz targets: files made from an input. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/file.h"
@@ -17,7 +17,7 @@ static void remove_folder(void)
         fprintf(stderr, "%s\n", status_message());
 }
 
-/* A target that cannot work must not pass. */
+/* A target that cannot make its files must not pass. */
 static void need(bool ok, const char *what)
 {
     if (ok)
@@ -47,7 +47,7 @@ const char *fuzz_file(const char *name, const void *bytes, size_t size)
     return path;
 }
 
-/* The index of the name on a line "@name"; -1: it is another line. */
+/* The index of the name in a line "@name"; -1 for any other line. */
 static int heading(const char *line, size_t length, const char *const *names)
 {
     for (int i = 0; length > 1 && line[0] == '@' && names[i]; i++)

@@ -1,7 +1,7 @@
-/* The rendezvous: bytes that a stranger sends to rank 0, and bytes that one sends in its place.
- *
- * The protocol is included, not linked: its messages have no other entry than a socket. Random
- * numbers are replaced by constants, so that an input can hold right proofs: the corpus does. */
+/* The rendezvous: bytes that a stranger sends to rank 0, and bytes that a stranger sends in rank
+ * 0's place. The protocol is included, not linked, because its messages can only be received from a
+ * socket. Constants replace random numbers, so that an input can contain valid proofs, as the
+ * corpus does. */
 #include "tests/fuzz/fuzz.h"
 
 #include "comm/secret.h"
@@ -36,7 +36,7 @@ static int stranger(const uint8_t *data, size_t size, int *other)
     return fd[0];
 }
 
-/* Rank 0, with rank 1 connected already. */
+/* Rank 0, to which rank 1 is connected. */
 static void first(const uint8_t *data, size_t size)
 {
     static struct gathering g;
@@ -53,7 +53,7 @@ static void first(const uint8_t *data, size_t size)
     close(other);
 }
 
-/* Rank 2, which meets a process in rank 0's place. */
+/* Rank 2, which connects to a process in rank 0's place. */
 static void second(const uint8_t *data, size_t size)
 {
     struct rendezvous_config c = base;
@@ -67,7 +67,7 @@ static void second(const uint8_t *data, size_t size)
     close(other);
 }
 
-/* The first byte says who the stranger is. */
+/* The first byte decides whose place the stranger takes. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0 || size > 1 << 12)

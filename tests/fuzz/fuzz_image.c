@@ -1,4 +1,4 @@
-/* JPEG, PNG and WebP files: every decode that training and validation make of one. */
+/* JPEG, PNG and WebP files, decoded in every way in which training and validation decode them. */
 #include "input/sample.h"
 #include "tests/fuzz/fuzz.h"
 

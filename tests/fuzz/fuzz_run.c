@@ -1,4 +1,4 @@
-/* A run's folder: what plots, reports, comparisons and watch read of it. */
+/* A run's folder, as plots, reports, comparisons and watch read it. */
 #include "compare/fingerprint.h"
 #include "results/follow.h"
 #include "results/ranks.h"

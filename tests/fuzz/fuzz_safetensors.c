@@ -1,4 +1,4 @@
-/* Safetensors files: weights of any origin, and checkpoints. */
+/* Safetensors files: weights from any source, and checkpoints. */
 #include "model/safetensors.h"
 #include "runners/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Gives a file that has a checksum the right one, so that what it guards is reached. */
+/* Corrects the checksum of a file that has one, so that the code after the check is reached. */
 static void set_checksum(uint8_t *data, size_t size)
 {
     static const char key[] = "\"file_crc32\":\"";
@@ -22,7 +22,7 @@ static void set_checksum(uint8_t *data, size_t size)
     memcpy(at, digits, 8);
 }
 
-/* Reads all that a reader may read; the sum keeps the compiler from leaving it out. */
+/* Reads all bytes that a reader may read; the sum keeps the compiler from omitting the reads. */
 static unsigned walk(const struct safetensors *f)
 {
     unsigned sum = safetensors_checked(f);

@@ -1,5 +1,5 @@
-/* Tables of other programs: nccl-tests' output, published results, ncu's CSV, SuperBench's lines.
- */
+/* Tables of other programs: nccl-tests' output, published results, ncu's CSV, and SuperBench's
+ * lines. */
 #include "bench/profile_ncu.h"
 #include "predict/nccl_table.h"
 #include "predict/prediction_source.h"
@@ -55,7 +55,7 @@ static void published(void)
     published_free(&p);
 }
 
-/* ncu's output is text in memory, with the NUL that file_read adds. */
+/* ncu's output is text in memory that ends with the NUL that file_read adds. */
 static void ncu(const uint8_t *data, size_t size)
 {
     struct ncu_kernel *kernel;

@@ -1,8 +1,5 @@
-/* Passes files to a fuzz target, in builds without libFuzzer:
- *
- *     fuzz_NAME FILE|DIR...
- *
- * Fails where a file cannot be read or there is none; the target itself fails by a crash. */
+/* Passes files to a fuzz target, in builds without libFuzzer: fuzz_NAME FILE|DIR... Fails if a file
+ * cannot be read, or if there is none; the target itself fails by a crash. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/file.h"
@@ -16,7 +13,7 @@ enum { INPUT_MAX = 1 << 24 };
 
 static int replayed;
 
-/* In memory of the input's size alone, so that a sanitizer sees a read behind it. */
+/* In memory of exactly the input's size, so that a sanitizer detects a read past its end. */
 static enum status replay_file(const char *path)
 {
     char *bytes;

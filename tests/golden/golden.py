@@ -195,7 +195,7 @@ class Maker:
         self.json("amp-report.json", trained, "amp-report", "-a", "resnet8", "--image-size", "32", "--batches", "1",
                   "-b", "8", "--classes", "10", "--json", "--threads", "1", "--out", "amp")
 
-    # ---- what is measured ----
+    # ---- measured values ----
 
     def measured(self):
         small = ["--net", "resnet8", "--image-size", "32", "-b", "2", "--threads", "1"]

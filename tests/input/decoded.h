@@ -1,4 +1,4 @@
-/* Decoding in tests: whole pictures, and parts compared with them. */
+/* Decoding in tests: whole pictures, and their parts compared with them. */
 #pragma once
 
 #include "input/decode.h"
@@ -15,16 +15,16 @@ struct image {
 
 struct rect decoded_size(const struct image_info *info, int shrink);
 
-/* Decodes a whole file, which must be sound. */
+/* Decodes a whole file, which must be valid. */
 struct image decode_all(struct decoder *d, const uint8_t *bytes, size_t size, int shrink);
 
-/* Random rectangles, and the corners, at each reduction, against a full decode at that reduction.
- */
+/* Decodes random rectangles, and the corners, at each reduction, and compares them with a full
+ * decode at that reduction. */
 void check_regions(struct decoder *d, const uint8_t *bytes, size_t size);
 
-/* Decodes a random part of a file that may be damaged; STATUS_OK or STATUS_DATA. */
+/* Decodes a random part of a file that may be damaged; returns STATUS_OK or STATUS_DATA. */
 struct rng;
 enum status decode_some(struct decoder *d, const uint8_t *bytes, size_t size, struct rng *rng);
 
-/* The file must be refused, with `reason` in the message. */
+/* Checks that the file is refused with `reason` in the message. */
 void decode_refused(struct decoder *d, const void *bytes, size_t size, const char *reason);

@@ -1,4 +1,4 @@
-/* Files for the tests of input/. */
+/* Makes JPEG files for the tests of input/. */
 #include "tests/input/jpegs.h"
 
 #include "base/rng.h"

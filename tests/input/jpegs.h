@@ -10,10 +10,10 @@ enum jpeg_kind { JPEG_COLOR, JPEG_GRAY, JPEG_CMYK, JPEG_YCCK, JPEG_RAW_RGB, JPEG
 struct jpeg_spec {
     int width, height;
     enum jpeg_kind kind;
-    int h_samp, v_samp; /* of the first component; 0: 1 */
+    int h_samp, v_samp; /* horizontal sampling factor of the first component; 0: 1 */
     bool progressive;
     bool arithmetic;
-    bool plain_cmyk; /* CMYK without Adobe's marker, inks not inverted */
+    bool plain_cmyk; /* CMYK without Adobe's marker; inks are not inverted */
     int restart;     /* rows between restart markers; 0: none */
     int exif;        /* orientation tag, 1..8; 0: no EXIF */
     int quality;     /* 0: 90 */
@@ -23,10 +23,11 @@ struct jpeg_spec {
 /* The file's bytes, malloc'ed. */
 uint8_t *jpeg_make(const struct jpeg_spec *spec, size_t *size);
 
-/* The offset of the first scan's data, and of marker 0xff `code`; 0 when it is not there. */
+/* The offset of the first scan's data, and the offset of marker 0xff `code`; 0 if the file has
+ * none. */
 size_t jpeg_find(const uint8_t *bytes, size_t size, uint8_t code);
 
 void file_write(const char *path, const void *bytes, size_t size);
 
-/* Removes a folder that a test made, with all it holds. */
+/* Removes a folder that a test made, with all that it contains. */
 void tree_remove(const char *path);

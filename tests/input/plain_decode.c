@@ -47,7 +47,7 @@ static void read_all(struct plain *p, const uint8_t *bytes, size_t size, int shr
     }
 }
 
-/* Only here is setjmp called, so that no local variable is live across it. */
+/* setjmp is called only here, so that no local variable is live across it. */
 static bool guarded(struct plain *p, const uint8_t *bytes, size_t size, int shrink)
 {
     if (setjmp(p->escape) != 0)

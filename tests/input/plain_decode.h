@@ -5,6 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decodes a whole file to RGB at 1/shrink of its size, in *pixels, malloc'ed. Returns false if it
- * is damaged as far as libjpeg warns of wrong pixels. */
+/* Decodes a whole file to RGB at 1/shrink of its size, in *pixels, which malloc allocates. Returns
+ * false if libjpeg warns of damage that makes pixels wrong. */
 bool plain_decode(const uint8_t *bytes, size_t size, int shrink, uint8_t **pixels);

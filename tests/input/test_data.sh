@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 'ampscale data': what it makes, what it finds, and its exit codes.
+# 'ampscale data': the data sets that it makes, its findings, and its exit codes.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 set="$scratch/set"
 
@@ -28,7 +28,7 @@ grep -q '"reason": "an empty file"' "$scratch/out" || fail "an empty file is not
 expect 0 "${make[@]}" # the same command repairs
 expect 0 data scan "$set"
 
-# Contents give the format: PNG and WebP in files named .JPEG.
+# Contents determine the format: PNG and WebP in files named .JPEG.
 cp -r "$set" "$scratch/mixed"
 mapfile -t images < <(find "$scratch/mixed/val" -type f | sort)
 cp "$source_dir/tests/input/pictures/rgb-8.png" "${images[0]}"
@@ -62,7 +62,7 @@ expect_error 2 "a synthetic data set with other settings" data synth --out "$set
 expect_error 2 "not empty" data synth --out "$scratch"
 [[ ! -e $scratch/x ]] || fail "a refused command wrote something"
 
-# A disk that takes no more: a limit on the size of files stands for it.
+# A full disk: a limit on the size of files stands for it.
 (
     trap '' XFSZ
     ulimit -f 1

@@ -1,4 +1,4 @@
-/* Listing folders, good and bad. */
+/* Listing of valid and invalid folders. */
 #include "base/file.h"
 #include "input/dataset.h"
 #include "tests/input/jpegs.h"
@@ -28,7 +28,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A file below the test's folder, with its folders. */
+/* Makes a file below the test's folder, with its folders. */
 static void put(const char *path, const char *bytes)
 {
     char full[512];
@@ -100,7 +100,8 @@ static void test_links_are_followed(void **state)
     refuse("train", "links form a cycle");
 }
 
-/* A link to nothing is no image; one that cannot be followed may be one. */
+/* A link to a file that does not exist is not an image; a link that cannot be followed may be one.
+ */
 static void test_links_that_lead_nowhere(void **state)
 {
     (void)state;

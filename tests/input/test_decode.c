@@ -1,4 +1,4 @@
-/* Every kind of JPEG that the field contains, and everything that only looks like one. */
+/* Every kind of JPEG that users have, and files that only look like JPEG. */
 #include "base/rng.h"
 #include "tests/input/decoded.h"
 #include "tests/input/jpegs.h"
@@ -49,7 +49,7 @@ static void test_tiny_images(void **state)
                 &(struct jpeg_spec){.width = w, .height = h, .h_samp = 2, .v_samp = 2});
 }
 
-/* The colour of a flat image of one kind. */
+/* The colour of a flat image of a kind. */
 static void check_flat(struct jpeg_spec spec, int r, int g, int b)
 {
     size_t size;
@@ -94,7 +94,7 @@ static void test_info(void **state)
         uint8_t *bytes = jpeg_make(&specs[i], &size);
         struct image_info info;
         assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
-        assert_int_equal(info.width, 30); /* EXIF's orientation 6 would swap the two */
+        assert_int_equal(info.width, 30); /* EXIF's orientation 6 would swap width and height */
         assert_int_equal(info.height, 20);
         assert_int_equal(info.gray, specs[i].kind == JPEG_GRAY);
         assert_int_equal(info.cmyk, specs[i].kind == JPEG_YCCK);
@@ -141,7 +141,7 @@ static void test_truncated(void **state)
         refuse(bytes, size - 1, "truncated");
         refuse(bytes, scan / 2, "");
 
-        /* What stands behind the end is no concern. */
+        /* Bytes after the end of the image are ignored. */
         struct image_info info;
         uint8_t *longer = calloc(1, size + 5000);
         assert_non_null(longer);
@@ -153,7 +153,7 @@ static void test_truncated(void **state)
     }
 }
 
-/* Half of the data gone from the middle: the end marker is there, the pixels are not. */
+/* Half of the data is removed from the middle: the end marker exists, but the pixels do not. */
 static void test_hole(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_hole(void **state)
     free(bytes);
 }
 
-/* A header that promises more than anybody has memory for, in front of a few bytes of data. */
+/* A header that claims more pixels than memory allows, before a few bytes of data. */
 static void test_bomb(void **state)
 {
     (void)state;
@@ -175,18 +175,18 @@ static void test_bomb(void **state)
     static const uint8_t sides[4] = {65500 >> 8, 65500 & 255, 65500 >> 8, 65500 & 255};
     memcpy(bytes + sof + 5, sides, 4);
     refuse(bytes, size, "65500x65500 pixels are more than the limit");
-    struct decoder *fresh; /* which has refused nothing before */
+    struct decoder *fresh; /* the limit, which no file has reached before */
     struct image_info info;
     assert_int_equal(decoder_open(&fresh), STATUS_OK);
     assert_int_equal(decoder_begin(fresh, bytes, size, &info), STATUS_DATA);
     decoder_close(fresh);
-    bytes[sof + 6] = 0xff; /* 65535 high: more than the library's own limit */
+    bytes[sof + 6] = 0xff; /* 65535 rows: more than the library's own limit */
     bytes[sof + 5] = 0xff;
     refuse(bytes, size, "");
     free(bytes);
 }
 
-/* A progressive file whose last scan is repeated until it is absurd. */
+/* A progressive file whose last scan is repeated many times. */
 static void test_scan_bomb(void **state)
 {
     (void)state;
@@ -261,8 +261,8 @@ static void test_pixels_are_libjpegs(void **state)
         }
 }
 
-/* Damaged entropy-coded data: what libjpeg refuses is refused, and what both accept has the same
- * pixels. libjpeg may overlook a code that does not exist. */
+/* Damaged entropy-coded data: every file that libjpeg refuses is refused, and a file that both
+ * accept has the same pixels. libjpeg may accept a code that does not exist. */
 static void test_damage_is_libjpegs(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void test_damage_is_libjpegs(void **state)
     assert_true(sound > 100 && bad > 100);
 }
 
-/* Mutated files must neither crash nor spoil the decoder for the next image. */
+/* A mutated file must neither crash the decoder nor change how it decodes the next image. */
 static void test_fuzz(void **state)
 {
     (void)state;
@@ -315,7 +315,8 @@ static void test_fuzz(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         size_t size;
         uint8_t *bytes = jpeg_make(&specs[i % 4], &size);
-        uint32_t header = 1 + rng_below(&rng, 2); /* every other time only the header suffers */
+        uint32_t header =
+            1 + rng_below(&rng, 2); /* every second mutation changes only the header */
         for (uint32_t n = 1 + rng_below(&rng, 8); n > 0; n--)
             bytes[rng_below(&rng, (uint32_t)(header == 1 ? size : 400))] = (uint8_t)rng_u32(&rng);
         if (rng_below(&rng, 4) == 0)

@@ -1,5 +1,5 @@
-/* A loader whose files a device decodes: the same images in the same order as by the CPU, whatever
- * the device refuses, leaves out or fails to decode. The device is made of libjpeg here. */
+/* A loader whose files a device decodes: the same images in the same order as on the CPU, whatever
+ * the device refuses, omits or fails to decode. libjpeg stands for the device. */
 #include "base/array.h"
 #include "base/file.h"
 #include "input/loader.h"
@@ -118,7 +118,8 @@ static enum status device_decode(struct device_queue *q, struct device_picture *
     }
     for (int i = device.skips; i < n; i++) {
         atomic_fetch_add(&device.pictures, 1);
-        TRY(decode_one(q, &p[i])); /* a damaged picture fails, and what follows is left */
+        TRY(decode_one(q,
+                       &p[i])); /* a damaged picture fails, and the rest of the call is omitted */
     }
     return STATUS_OK;
 }
@@ -254,11 +255,11 @@ static void test_same_as_cpu(void **state)
             assert_int_equal(got.bad, 2);
             assert_int_equal(got.files, want.files);
             assert_int_equal(got.seen, want.seen);
-            /* The pictures after the damaged one in a call are left to the CPU: how many, depends
-             * on the order in which threads run. */
+            /* The CPU decodes the pictures after a damaged one in the same call; their number
+             * depends on the order in which threads run. */
             assert_true(got.on_device > 0 && got.on_device < N - N / 5);
             assert_true(workers > 1 || device.calls < device.pictures);
-            collect(&c, 2, &got); /* as a resumed run begins */
+            collect(&c, 2, &got); /* the second begins in the middle, like a resumed run */
             assert_same(&want, 2 * BATCH, &got);
         }
 }
@@ -281,12 +282,12 @@ static void test_what_the_device_leaves(void **state)
     assert_int_equal(device.calls, 0);
 }
 
-/* The CPU does all the work, and after some failures the device is not asked any more. */
+/* The CPU decodes all pictures; after some failures the device is not used any more. */
 static void test_broken_device(void **state)
 {
     (void)state;
     struct loader_config cpu = config(false, 2, false), c = config(false, 1, true);
-    c.batch = cpu.batch = 1; /* a call for each picture, or two */
+    c.batch = cpu.batch = 1; /* one call for each picture, or for two */
     collect(&cpu, 0, &want);
     reset();
     device.fails = true;
@@ -308,7 +309,7 @@ static void test_no_queue(void **state)
     assert_null(l);
 }
 
-/* A folder with more damaged files than allowed ends the run, as on the CPU. */
+/* More damaged files than allowed end the run, as on the CPU. */
 static void test_too_many_bad(void **state)
 {
     (void)state;
