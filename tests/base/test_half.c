@@ -1,6 +1,6 @@
-/* Narrow types against a definition of rounding in double, against the compiler's _Float16 and
- * against the processor's conversion: every value, every tie with its neighbours on both sides, the
- * ends of the range, and a million bit patterns. */
+/* Compares the conversions to narrow types with a definition of rounding in double, with the
+ * compiler's _Float16 and with the processor's conversion: every value, every tie with its
+ * neighbours on both sides, the ends of the range, and a million bit patterns. */
 #include "base/half.h"
 #include "base/half_array.h"
 #include "base/rng.h"

@@ -1,5 +1,5 @@
 /* Arrays are converted like single values: every fp16 number, a million bit patterns, and every
- * length of the last part of a vector. */
+ * number of elements that remain after the last full vector. */
 #include "base/half.h"
 #include "base/half_array.h"
 #include "base/rng.h"

@@ -1,4 +1,4 @@
-/* JSON made, written and read with checks. */
+/* Makes JSON, writes it, and reads it with checks. */
 #include "base/json.h"
 
 #include <math.h>

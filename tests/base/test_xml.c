@@ -45,8 +45,7 @@ static void test_no_characters(void **state)
     expect("a\xEF\xBF\xBE"
            "b\xEF\xBF\xBF",
            "a?b?");
-    expect("\xEF\xBF\xBD\xEF\xBF",
-           "\xEF\xBF\xBD\xEF\xBF"); /* a complete UTF-8 character, and half of one */
+    expect("\xEF\xBF\xBD\xEF\xBF", "\xEF\xBF\xBD\xEF\xBF"); /* U+FFFD, and a part of it */
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 struct broken {
     struct backend base;
     enum op_kind kind;
-    enum role role; /* kind whose last element is 1 too large; fp32 */
+    enum role role; /* the kind whose last element is 1 too large; fp32 */
     bool idle;      /* that kind computes nothing instead */
     /* What it replaces. */
     enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);

@@ -3,7 +3,8 @@
 
 #include "comm/comm.h"
 
-/* Two ranks, joined on the host by host[]: makes their device communicators c[]. */
+/* Makes c[], the device communicators of two ranks. host[] are the host communicators of these
+ * ranks. */
 typedef enum status collective_rig_open(struct device *const *device, struct comm *const *host,
                                         struct comm **c);
 

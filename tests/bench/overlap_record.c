@@ -1,7 +1,9 @@
 /* Reads the record of `ampscale bench overlap --json` from standard input, and checks that its
- * members agree with each other, whatever the times are. Usage: overlap_record SIZES [< record],
- * where SIZES is the expected number of bucket sizes, which ascend after a last 0; or
- * overlap_record version, which prints the MPI of this build. */
+ * members agree with each other, whatever the times are.
+ *
+ *     overlap_record SIZES [< record]    SIZES: the expected number of bucket sizes, which ascend
+ *                                        and end with 0
+ *     overlap_record version             prints the MPI of this build */
 #include "comm/comm.h"
 
 #include <jansson.h>
@@ -12,7 +14,7 @@
 
 enum { RANKS = 2 };
 
-/* Records have numbers of nine digits. */
+/* The record has numbers of nine significant digits. */
 static bool near(double a, double b)
 {
     return fabs(a - b) <= 1e-7 * (fabs(a) + fabs(b)) + 1e-9;
@@ -54,24 +56,25 @@ static void check_round(const json_t *size, size_t i, size_t round, const json_t
     double busy = sample(size, "busy_s", round), exposed = sample(size, "exposed_s", round);
     double hidden = sample(size, "hidden", round);
     expect(backward > 0 && wait > 0 && busy > 0 && exposed >= 0, "a time is missing", i);
-    expect(near(gradients, backward + wait), "gradients are not backward + wait", i);
-    expect(sample(size, "step_s", round) > gradients, "a step is shorter than its gradients", i);
-    expect(exposed <= busy, "more is exposed than there is", i);
-    expect(exposed <= wait, "more is exposed than was waited for", i);
+    expect(near(gradients, backward + wait), "gradients_s is not backward_s + wait_s", i);
+    expect(sample(size, "step_s", round) > gradients, "step_s is not above gradients_s", i);
+    expect(exposed <= busy, "exposed_s is above busy_s", i);
+    expect(exposed <= wait, "exposed_s is above wait_s", i);
     double late = sample(size, "late_s", round);
-    expect(late >= 0 && late <= exposed, "the wait for slower ranks is none", i);
-    expect(hidden >= 0 && hidden <= 1, "the hidden share is none", i);
+    expect(late >= 0 && late <= exposed, "late_s is not between 0 and exposed_s", i);
+    expect(hidden >= 0 && hidden <= 1, "hidden is not between 0 and 1", i);
     expect(near_share(sample(size, "hidden_even", round), exposed - late, busy - late, busy),
-           "the hidden share of even ranks is another", i);
-    expect(near_share(hidden, exposed, busy, busy), "the hidden share is another", i);
+           "hidden_even does not match the times", i);
+    expect(near_share(hidden, exposed, busy, busy), "hidden does not match the times", i);
     expect(near(sample(size, "cost_s", round), gradients - sample(alone, "backward_s", round)),
-           "the cost is another", i);
+           "cost_s does not match the times", i);
 }
 
 static void check_speed(const json_t *variant, double images, size_t i)
 {
     double speed = json_number_value(json_object_get(variant, "images_per_s"));
-    expect(near(speed, images / median(variant, "step_s")), "the speed is another", i);
+    expect(near(speed, images / median(variant, "step_s")), "images_per_s does not match step_s",
+           i);
 }
 
 static void check_sizes(const json_t *record, size_t want)
@@ -83,12 +86,12 @@ static void check_sizes(const json_t *record, size_t want)
     double images = RANKS * json_number_value(json_object_get(config, "batch_size"));
     double least = INFINITY, lowest = NAN;
     json_int_t before = INT64_MAX;
-    expect(json_array_size(sizes) == want, "another number of sizes", 0);
+    expect(json_array_size(sizes) == want, "the number of bucket sizes is wrong", 0);
     check_speed(alone, images, 0);
     json_array_foreach(sizes, i, size)
     {
         json_int_t buckets = json_integer_value(json_object_get(size, "buckets"));
-        expect(buckets < before, "a larger size does not make fewer buckets", i);
+        expect(buckets < before, "a larger bucket size does not give fewer buckets", i);
         before = buckets;
         for (size_t round = 0; round < rounds; round++)
             check_round(size, i, round, alone);
@@ -100,8 +103,9 @@ static void check_sizes(const json_t *record, size_t want)
         }
     }
     expect(rounds > 0, "no rounds", 0);
-    expect(before == 1, "a size of 0 is not one bucket", i);
-    expect(marked == 1 && near(lowest, least), "the lowest is not the one that is marked", 0);
+    expect(before == 1, "a bucket size of 0 does not give one bucket", i);
+    expect(marked == 1 && near(lowest, least),
+           "the marked size is not the one with the lowest gradients_s", 0);
 }
 
 static void check_circumstances(const json_t *record)

@@ -20,7 +20,7 @@ enum fault { NONE, FLIPS_LAST, LEAVES_ALONE, SHIFTS };
 struct broken {
     struct comm base;
     enum fault fault;
-    int operations; /* of fp32 so far; messages between ranks have another type */
+    int operations; /* fp32 operations so far; messages between ranks have another type */
 };
 
 static enum status broken_start(struct comm *c, struct comm_slot *slot)

@@ -19,7 +19,7 @@ mpi_find "$("$record_check" version)"
 mpi_leaks on
 net=(--net resnet8 --image-size 32 -b 2 --threads 1 --rounds 3)
 
-# overlap CODE ARGS...: two ranks.
+# overlap CODE ARGS...: runs the benchmark on two ranks, and checks the exit code.
 overlap() {
     mpi_run 60 2 "$program" bench overlap "${net[@]}" "${@:2}"
     [[ $code == "$1" ]] || fail "'$*' exited with $code: $(head -c 500 err)"

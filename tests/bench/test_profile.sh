@@ -56,7 +56,7 @@ holds "r['attributed']"
 FAKE_NCU=marks expect 0 bench profile "${net[@]}" --json
 holds "not r['attributed'] and r['operations'] == [] and {k['phase'] for k in r['kernels']} == {'-'}"
 
-# Fusion by the clock of a fake GPU is random.
+# On a fake GPU, measured times would choose fusions at random.
 expect 0 bench profile "${net[@]}" --fuse none
 grep -qE '^own<__half, \(bool\)1> +[0-9]+ +[0-9]+\.0 +[0-9.]+ +[0-9.]+ +4\.1 +0\.00 +0\.25 backward +80$' out || fail "the kernels: $(<out)"
 grep -qE '^conv_fwd, forward +[0-9]+ .* 0\.6[0-9] +0\.25 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$' out || fail "the operations: $(<out)"

@@ -53,8 +53,7 @@ static void test_bytes(void **state)
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4));
     sgd.t[ROLE_WCOPY] = tensor_1d(DTYPE_F16, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4 + 2));
-    /* Each gradient buffer counts with the bytes of the segments that have their gradients there.
-     */
+    /* A gradient buffer counts only the bytes of segments that have their gradients there. */
     segment[1].half = true;
     sgd.t[ROLE_DW_HALF] = tensor_1d(DTYPE_F16, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 2) + 60 * 4 + 40 * 2);
@@ -84,8 +83,7 @@ static void test_types(void **state)
     assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
     p.flops_per_s[DTYPE_TF32] = 400;
     assert_int_equal(roofline_type(&p, &d), DTYPE_TF32);
-    d = conv(OP_CONV_BWD_WEIGHTS,
-             DTYPE_F16); /* the gradient is fp32, and the product is in a narrower type */
+    d = conv(OP_CONV_BWD_WEIGHTS, DTYPE_F16); /* the gradient is fp32, and the product fp16 */
     assert_int_equal(roofline_type(&p, &d), DTYPE_F16);
 }
 

@@ -25,8 +25,7 @@ struct block {
     double in, c1, c2, c3; /* the block's input, and the outputs of its convolutions */
     double read;           /* pixels of the input that the projection on the shortcut reads */
     bool projects, strided;
-    bool joins; /* the next block has no projection, so that its data gradient can add the gradients
-                   of this block's end */
+    bool joins; /* the next block has no projection: its data gradient can compute this end */
     bool last;
 };
 
@@ -40,9 +39,8 @@ struct forms {
     enum fuse fuse;
     bool stem;     /* batch norm, ReLU and pooling in one kernel */
     bool shortcut; /* the addition at the block's end applies the batch norm of a projection */
-    bool dual; /* and its backward sums are computed where a data gradient adds the gradients of an
-                  end */
-    bool output; /* the first convolution of the next block writes the output of this block */
+    bool dual;     /* and a data gradient may compute its backward sums */
+    bool output;   /* the first convolution of the next block writes the output of this block */
 };
 
 struct count {
@@ -88,9 +86,9 @@ static void count_products(const struct block *b, bool strides, double e[PARTS])
     e[CONV] += read + written;
     e[WEIGHTS] += read + written;
     e[DATA] += b->in + 2 * b->c1 + 2 * b->c2 + b->c3;
-    if (b->projects && b->strided &&
-        strides) /* the gradient of the pixels that the projection reads, which is then added to the
-                    gradient of all pixels */
+    /* With strides, the gradient of the pixels that the projection reads is computed first, and
+     * then added to the gradient of all pixels. */
+    if (b->projects && b->strided && strides)
         e[DATA] += b->c3 + b->read + 3 * b->read;
     else if (b->projects)
         e[DATA] += b->c3 + b->in;

@@ -238,7 +238,7 @@ static void test_no_fall(void **state)
     assert_string_equal(wrong.why, "exit code 2: broken");
 }
 
-/* If no rung gives a run, the row has the reason of each rung, also where a run hung. */
+/* If no rung completes a run, the row has the reason of each rung, also of a rung that hung. */
 static void test_no_rung(void **state)
 {
     struct rig *r = *state;

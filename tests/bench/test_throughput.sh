@@ -6,7 +6,8 @@ cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
 tiny=(-a resnet8 --image-size 32 --threads 1 --steps 4)
 
-# holds FILE PYTHON: an expression over the record `r` and its rows `w` by precision and who.
+# holds FILE PYTHON: checks an expression over the record `r` and over `w`, its rows by precision
+# and measured program.
 holds() {
     command -v python3 >/dev/null || return 0
     python3 -c "import json, sys
@@ -83,8 +84,7 @@ if fake_gpu && ! sanitized; then
     AMPSCALE_FAKE_FAIL=cudaGraphLaunch:1 expect 5 bench throughput "${fake[@]}" --rounds 1 --graphs on,off
     grep -q '^amp:2 ampscale, fuse auto, graphs on  *n/a .* 0  fell to' out || fail "no graphs: $(<out)"
     grep -qE '^amp:2 ampscale, fuse auto, graphs off +[0-9.]+ ' out || fail "without graphs: $(<out)"
-    # A program that breaks the device in each process fails on every rung, and each rung has its
-    # reason.
+    # A fault that breaks the device in each process: no rung is left, and each rung has its reason.
     AMPSCALE_FAKE_FAIL=cudaLaunchKernel:1:sticky expect 5 bench throughput "${fake[@]}" --rounds 1 --json
     holds out "len(w['amp', 'ampscale']['falls']) == 4 and w['amp', 'ampscale']['why']"
     expect 5 bench throughput "${fake[@]}" --rounds 1 --devices cuda:63

@@ -5,7 +5,7 @@
 
 cd "$scratch" || exit 1
 
-# spec CHECKS: a spec on standard output.
+# spec CHECKS: prints a spec.
 spec() {
     printf '{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["%s"], "checks": [%s]}\n' "${2:-*}" "$1"
 }
@@ -36,7 +36,7 @@ grep -q "about 1[67]\.[0-9] h" out || fail "the plan takes no 16 hours: $(tail -
 expect 0 accept --spec h200 --dry-run --gpus 2 --level 1
 ! grep -q "cuda:2" out || fail "two GPUs are three: $(cat out)"
 
-# Half an hour on a GPU, in three calls of less than nine minutes; the plan is the same for any
+# Half an hour on a GPU, in three calls of less than nine minutes, which can be planned for any
 # device.
 for pass in 1 2 3; do
     expect 0 accept --spec bring-up --pass $pass --dry-run --device cpu

@@ -107,7 +107,7 @@ mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost"
 sed -i 's/"steps": 2\b/"steps": 100000000/' lost.json lost/*/spec.json
 lost=$scratch/lost/$node-1
 
-# suite_of_lost: the process.
+# suite_of_lost: prints the process of that node's test suite.
 suite_of_lost() {
     pgrep -f -- " accept .*--out $lost\$"
 }

@@ -86,8 +86,8 @@ attempt() {
     XDG_CACHE_HOME=$folder/cache AMPSCALE_FAKE_FAIL=${3-} AMPSCALE_FAKE_MEMORY=${memory[$config]} \
         timeout -k 5 $limit "$program" "${command[@]}" ${options[$config]-} --out "$folder/run" \
         >"$folder/out" 2>"$folder/err" </dev/null || code=$?
-    # The address sanitizer warns about fibres, which the fake GPU's kernels are; the program does
-    # not print that warning.
+    # The address sanitizer warns about fibres, which the fake GPU's kernels are. The program does
+    # not print that warning, so that it is removed.
     sed -i -e '/WARNING: ASan doesn.t fully support makecontext/d' \
         -e '/^False positive error reports may follow/d' \
         -e '/^For details see .*sanitizers/d' "$folder/err"
@@ -130,8 +130,8 @@ check_outcome() {
     esac
 }
 
-# outcome CONFIGURATION FOLDER CODE: prints the outcome in one word and, if it is not allowed, the
-# reason.
+# outcome CONFIGURATION FOLDER CODE: prints the outcome; one that is not allowed begins with "bad"
+# and has a reason.
 outcome() {
     local lines falls wanted=$steps rung
     [[ -z ${checks[$1]-} ]] || { check_outcome "$@" && return; }

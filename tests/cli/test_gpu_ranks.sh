@@ -54,8 +54,7 @@ expect_ranks 1 2 -b 4 --devices cuda:0 --comm nccl --out nccl
 unset OMPI_COMM_WORLD_RANK PMI_RANK
 
 # pair NAME ENV0 ENV1: two ranks that connect at an address, each with its own variables; fills
-# `code` with rank 0's exit code. With `only_first`, the test does not wait for rank 1 once rank 0
-# has ended.
+# `code` with rank 0's exit code. With `only_first`, the test ends rank 1 once rank 0 has ended.
 only_first=
 pair() {
     local name=$1 rank port try
@@ -103,8 +102,8 @@ pair step "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1"
     fail "a step that fails on rank 1: $code: $(cat err0 err1)"
 
 only_first=1
-# A GPU number that does not exist, and a GPU that cannot be used: the rank does not use another
-# rank's GPU instead.
+# A GPU number that does not exist, and a GPU that cannot be used: the rank ends, and does not use
+# another GPU instead.
 pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
 ((code == 2)) && grep -q "rank 0 has local rank 4, but its host has fewer GPUs" err0 err1 ||
     fail "a rank without a GPU exited with $code: $(cat err0 err1)"

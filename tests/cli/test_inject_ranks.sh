@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Faults of one rank of several: bits that flip, and lost images.
+# Faults of one rank of several: flipped bits, and lost images.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
 cd "$scratch" || exit 1
 small=(--dummy --dummy-train 72 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 100 --epochs 1)
 
-# says TEXT: the one line of ours.
+# says TEXT: checks that ampscale wrote one line, and that it contains the text.
 says() {
     grep -qF -- "$1" err || fail "no '$1': $(<err)"
     [[ $(grep -c '^ampscale: ' err) == 1 ]] || fail "not one line: $(<err)"
 }
 
-# The lowest bit of a gradient vanishes in the update; one of a weight stays. Three ranks know who.
+# The lowest bit of a gradient vanishes in the update, and that of a weight stays. Of three ranks,
+# the message names the one that differs.
 expect_ranks 4 3 "${small[@]}" --out a --check-replicas 1 --inject bitflip=2@1:gradient:fc.weight:64
 says "the gradients of rank 1, device 0 differ from those of rank 0, device 0 and of most other devices in 'fc.weight'"
 [[ $(run_values a | grep -c '^step') == 3 ]] || fail "not stopped after step 2"
@@ -26,9 +27,9 @@ expect_ranks 4 2 "${small[@]}" --out e --devices cpu:2 --dp-reduce all --check-r
     --inject bitflip=3@0:weight:fc.bias:2
 says "the weights of rank 0, device 1 differ from those of rank 0, device 0 and of most other devices"
 
-# A rank that computes twice as long is named, whoever asks. Where none does none is named; the
-# machine may slow one down for a while, but not three times. Other tests beside would: this one runs
-# alone.
+# The run, its summary and `watch` name a rank that computes twice as long. They name no rank if all
+# are equally fast; the machine may slow a rank down for a while, but not in three runs. This test
+# runs alone, since other tests would slow a rank down too.
 many=(--dummy --dummy-train 800 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 1000 --epochs 2)
 expect_ranks 0 2 "${many[@]}" --out slow --inject slow-rank=1:100%
 grep -qE '^Straggler: rank 1 \(.*\), \+' <(tr '\r' '\n' <out) || fail "slow rank 1 is not named: $(tail -n 1 out)"
@@ -44,7 +45,8 @@ none_is_slow() {
 }
 sanitized || none_is_slow
 
-# A study names it too, of runs that end in the midst of an epoch, and says that it was made so.
+# A study names the rank too, from runs that end within an epoch, and says that faults were
+# injected.
 study_names_it() {
     cat >study.json <<END
 {"schema": 1, "name": "slow", "about": "for a test", "modes": {"ddp": [2]},
@@ -63,7 +65,7 @@ END
 }
 sanitized || study_names_it
 
-# Ranks that lose images in the same epoch say so in one line.
+# If several ranks lose images in the same epoch, one line reports it.
 expect_ranks 4 2 "${small[@]}" --out f --inject lost-image
 says "an image was lost or read twice"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An installation has everything in its place, works from there, and can be removed; an archive works
-# from any folder.
+# An installation has all files in their places, works there, and can be removed; an archive works
+# in any folder.
 . "$(dirname "$0")/common.sh" "$@"
 
 sanitizers=
@@ -22,14 +22,15 @@ if [[ -e $build_dir/cli/ampscale_cuda.so ]]; then
     ! grep -q "which this build does not have" "$scratch/out" || fail "the installed program does not find its CUDA module"
 fi
 
-# Uninstalled, nothing of it is left, and the files of others are.
+# After `uninstall` only files that were not installed remain.
 touch "$prefix/bin/other"
 cmake --build "$build_dir" --target uninstall >"$scratch/log" 2>&1 || fail "uninstall: $(tail -n 5 "$scratch/log")"
 left=$(find "$prefix" ! -type d -o -name ampscale)
 [[ $left == "$prefix/bin/other" ]] || fail "after uninstall there is: $left"
 
-# The archive works where it is unpacked, by the libraries within, except the C library's. Its target
-# `preinstall`, which other generators lack, would build what is being tested.
+# The archive works where it is unpacked, and needs no libraries of the machine except those of the
+# C library. cpack gets the generator Ninja, which has no target `preinstall`: that target would
+# rebuild the tested program.
 if [[ ! $sanitizers ]]; then
     cpack --config "$build_dir/CPackConfig.cmake" -D CPACK_CMAKE_GENERATOR=Ninja -G TGZ -B "$scratch/packages" >"$scratch/log" 2>&1 ||
         fail "cpack: $(tail -n 5 "$scratch/log")"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# A sample of tests/interpose/sweep.sh: single calls of each command fail. And which files and folders
-# a run brings to the disk, and when, lest one of the syncs is lost.
+# Runs a sample of tests/interpose/sweep.sh: single calls of each command fail.
 sample=(open:EIO stat:EACCES read:EIO write:ENOSPC fsync:EIO fsync-folder:EIO rename:EIO malloc:ENOMEM)
 for command in train resume; do
     bash "$2/tests/interpose/sweep.sh" "$1" "$2" "$3" "$command" 1 "${sample[@]}" file:KILL || exit

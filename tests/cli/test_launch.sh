@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# ampscale launch: its command lines, and what it makes of mpirun's end, with scripts in mpirun's
-# place. test_launch_ranks.sh runs real ranks.
+# ampscale launch: its command lines, and its behaviour when mpirun ends. Scripts replace mpirun;
+# test_launch_ranks.sh runs real ranks.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 unset "${!OMP_@}" "${!KMP_@}" "${!MKL_@}" "${!DNNL_@}" "${!ONEDNN_@}" "${!NCCL_@}" "${!CUDNN_@}" LD_LIBRARY_PATH SLURM_NTASKS
 binary=$(realpath "$program")
 
-# play NAME VERSION BODY: a script that plays mpirun. It keeps its arguments, one line a start.
+# play NAME VERSION BODY: makes a script that replaces mpirun. It stores its arguments, one line for
+# each start.
 play() {
     printf '#!/usr/bin/env bash\n[[ $1 != --version ]] || { echo "%s"; exit 0; }\nprintf "%%s " "$@" >>%q\necho >>%q\n%s\n' \
         "$2" "$scratch/$1.args" "$scratch/$1.args" "$3" >"$1"
@@ -16,7 +17,7 @@ play ompi "mpirun (Open MPI) 4.1.4" ""
 play mpich "HYDRA build details:" ""
 play other "Some starter 1.0" ""
 
-# What is said of a command line that makes no sense.
+# Errors of the command line.
 launch=(launch --mpirun ./ompi --nproc 2)
 expect_error 2 "no command" launch --nproc 2
 expect_error 2 "no command" launch --nproc 2 --
@@ -41,7 +42,7 @@ expect_error 1 "cannot run './nosuchmpi'" launch --mpirun ./nosuchmpi --nproc 2 
 expect_error 1 "neither Open MPI's nor MPICH's" launch --mpirun ./other --nproc 2 -- info
 [[ ! -e ompi.args ]] || fail "mpirun was started for a refused command line"
 
-# dry_run MPIRUN_LINE SRUN_LINE ARGS...: those two lines, and nothing was started or made.
+# dry_run MPIRUN_LINE SRUN_LINE ARGS...: checks that --dry-run prints these two command lines.
 dry_run() {
     local want
     want=$(printf '# command of launch\n%s\n# the same with Slurm\n%s' "$1" "$2")
@@ -75,8 +76,9 @@ dry_run "./mpich -n 3 -hosts a:2,b:2 -genv X 1 $keep /l --threads 1 -- info" \
     --mpi-arg -genv --mpi-arg X --mpi-arg 1 -- info
 [[ ! -e ompi.args && ! -e mpich.args && ! -e r && ! -e runs ]] || fail "--dry-run did something: $(ls)"
 
-# started CODE BODY ARGS...: a script that does BODY in mpirun's place; stderr without its first
-# line, which says where the logs are, stays in $scratch/said.
+# started CODE BODY ARGS...: launches with a script in place of mpirun that executes BODY; checks
+# the exit code and the first line of stderr, which says where the logs are. The other lines of
+# stderr are in $scratch/said.
 started() {
     local want=$1
     play body "mpirun (Open MPI) 4.1.4" "$2"

@@ -188,7 +188,7 @@ for mpirun in "${starters[@]}"; do
     ended 143 secret
     ! grep -rqF -- "$secret" secret-run secret out err || fail "$mpirun: the secret is in a record or a log"
 
-    # With few file descriptors, mpirun may wait forever for ranks that it has not started.
+    # With few file descriptors, mpirun may wait indefinitely for ranks that it has not started.
     (
         ulimit -n 32
         timeout 120 "$program" launch --mpirun "$mpirun" --nproc 2 --start-timeout 5 --log-dir few -- info --list >out 2>err </dev/null

@@ -40,7 +40,7 @@ if command -v gnuplot >/dev/null; then
         fail "a published series of another network has no panel of its own"
     grep -q '>dp-fp32-resnet8-dummy' s/plots/split.svg || fail "the cells' runs are not named"
     grep -q '^scaling_strong: skipped' err || fail "nothing is said of strong scaling: $(cat err)"
-    # Sixteen series: each precision and each kind of data has figures of its own.
+    # Sixteen series: each pair of a precision and a kind of data has figures of its own.
     mkdir -p q/cells q/plots
     cp "$source_dir/results/recorded/cpu-avx512-2-threads/study-quick/analysis.json" q/
     : >q/plots/loss.svg

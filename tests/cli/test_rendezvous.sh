@@ -202,7 +202,7 @@ expect_error 2 "--gpu-ids: 2 GPUs were given, but this process has local rank 2"
 expect_error 2 "--gpu-ids '0,x'" train --dummy --gpu-ids 0,x --out none
 expect_error 2 "--init FILE" train --dummy --pretrained --out none
 
-# The launcher without MPI: on one node, and by two command lines on "two" nodes.
+# The launcher without MPI: on one node, and as two command lines that stand for two nodes.
 expect 0 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train "${net[@]}" --out one-node
 same_run "launch without MPI" run one-node
 grep -q "over $way" "$scratch/out" || fail "launch without MPI: $(head -3 "$scratch/out")"

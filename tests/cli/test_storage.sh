@@ -102,7 +102,7 @@ for fault in open:EIO:50- read:ENOMEM:50-; do
     same_run "$fault" reference "ended-$fault"
 done
 
-# A file whose size cannot be determined does not change the data's fingerprint.
+# If the size of a file cannot be read, the run ends, and does not take the data for another set.
 interposed stat:EIO:9:.JPEG expect_train 1 "${run[@]}" --out unseen
 one_line "a size" "ampscale: cannot read 'data/"
 [[ ! -e unseen ]] || fail "a size: left a folder"

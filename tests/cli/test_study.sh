@@ -47,7 +47,7 @@ sleep 0.5
 summaries s >before
 (($(wc -l <before) >= 3)) || fail "nothing was complete: $(cat log)"
 
-# The data set that a killed child left incomplete is removed once the data set is complete.
+# A temporary file that a killed child left in a data set is removed when the data set is completed.
 touch s/data/jpeg/dataset.json.tmp.1
 
 # Interrupted: an orderly stop, and the message says how to resume.

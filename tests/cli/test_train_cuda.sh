@@ -56,8 +56,9 @@ near 2e-3 --devices cuda:0 --mixup 0.4 --precision O1 --fuse all
 losses --mixup 0.4 --devices cpu:2 >"$scratch/want"
 near 2e-4 --devices cuda:0,1 --mixup 0.4
 
-# With delays, the fake GPU takes the time for a step of ResNet-50 that its arithmetic gives, and
-# all data fits its memory. (12,500 images/s are above every model of an H200.)
+# With delays, a step of ResNet-50 on the fake GPU takes the time that its arithmetic needs: the
+# rate is below 12,500 images/s, which is above every model of an H200. All data fits the GPU's
+# memory.
 AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \
     --devices cuda:0 --out "$scratch/delayed"
 rate=$(sed -nE 's/^    "median": ([0-9.]+).*/\1/p' "$scratch/delayed/summary.json")

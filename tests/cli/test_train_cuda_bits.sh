@@ -6,7 +6,7 @@
 need_fake_gpu
 cd "$scratch" || exit 1
 
-# Four steps. Under sanitizers two, of an eighth of the pixels.
+# Four steps. Under sanitizers two steps on an eighth of the pixels.
 steps=4 net=(--image-size 32 -b 8)
 if sanitized; then
     steps=2 net=(--image-size 16 -b 4 --lr 0.01)
@@ -20,7 +20,7 @@ losses() {
 
 # Early launches change no bit. On GPUs that support it, every kernel of a captured step is launched
 # early; the fake GPU's kernels cannot access device memory before they wait. If a capture with
-# early launches fails, the run keeps its graphs without them.
+# early launches fails, the run continues with graphs and without early launches.
 early_launches() { # ARGS...: launches, early ones outside of captures and inside, and of all inside
     rm -f "$scratch/count"
     AMPSCALE_FAKE_COUNT=$scratch/count losses --precision O1 --fuse all --wgrad-stream on "$@" >"$scratch/got"

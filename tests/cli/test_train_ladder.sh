@@ -54,8 +54,8 @@ fails 0 "" plain --fuse none --no-graph
 ran plain "fuse none, no graph" 0
 bits unfused plain
 
-# Graphs that cannot be recorded, instantiated or launched; fused operations that were named in the
-# arguments.
+# Graphs that cannot be recorded, instantiated or launched: the run continues without graphs, and
+# keeps the named --fuse.
 for call in cudaStreamBeginCapture:1 cudaStreamEndCapture:2 cudaGraphInstantiate:3 cudaGraphLaunch:5 \
     cudaLaunchKernel@capture:4 cudnnBackendExecute@capture:3 cudaGraphLaunch:2:sticky; do
     fails 0 "$call" "$call" --fuse none

@@ -24,8 +24,8 @@ for reduce in central all; do
     follows "ddp2 of 2 x 2, $reduce" nd "ddp2-$reduce" 1e-4
 done
 
-# --clip-grad limits the norm of the whole gradient, which is the same on all ranks. Another weight
-# decay applies to batch norm's parameters on every rank.
+# --clip-grad-norm limits the norm of the whole gradient, which is the same on all ranks. Batch
+# norm's parameters have another weight decay on every rank.
 recipe=(--clip-grad-norm 0.3 --wd 0.05 --norm-weight-decay 0)
 nd recipe "${recipe[@]}"
 ddp recipe-2 2 --sync-bn "${recipe[@]}"

@@ -94,7 +94,7 @@ want="36 $(find data/train -type f -printf '%s\n' | awk '{ n += $1 } END { print
 [[ $count == "$want" ]] || fail "images and bytes of the changed epoch: $count, not $want"
 [[ $(images changed) == "36 12 "* ]] || fail "the changed epoch: $(images changed)"
 
-# Such a run trains on the same images as a run with the same number of ranks throughout.
+# Such a run learns as well as a run with a fixed number of ranks: both reach a top-1 of 100 %.
 learn=(data "${one[@]}" --epochs 100 --lr 0.02 --desired-acc 100)
 learns() {
     expect_ranks 0 2 "${learn[@]}" --out learnt

@@ -100,8 +100,9 @@ refused 5 "'$(first_image "$data")'" "$data" --init "$(first_image "$data")"
 refused 5 "tensor 'conv1.weight'" "$data" -a resnet18 --init "$checkpoint"
 refused 2 "give one" "$data" --init "$checkpoint" --resume "$checkpoint"
 
-# stopped_by_disk WHAT DIR [COPY]: exit code 1, one line that names a file of the run in DIR, and in
-# what is left of it (a COPY where the disk is gone) no record that looks complete.
+# stopped_by_disk WHAT DIR [COPY]: checks for exit code 1, for one line that names a file of the run
+# in DIR, and that the remaining files have no record that looks complete. COPY is a copy of these
+# files for a disk that no longer exists.
 stopped_by_disk() {
     local what=$1 dir=$2 left=${3-$2}
     ((code == 1)) || fail "$what: exit code $code"
@@ -112,7 +113,7 @@ stopped_by_disk() {
     [[ -z $(find "$left" -name '*.tmp*') ]] || fail "$what: left $(find "$left" -name '*.tmp*')"
 }
 
-# A limit on file sizes that the record keeps and the checkpoint breaks.
+# A limit on file sizes: the record stays below it, and the checkpoint exceeds it.
 code=0
 (
     ulimit -f 100
@@ -120,9 +121,9 @@ code=0
 ) >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
 stopped_by_disk "file size limit" "$scratch/limited"
 
-# train_on_disk SIZE FILLED COPY ARGS...: trains into $scratch/disk/run on a disk of that size, FILLED
-# of it taken, and copies what is left. The disk is mounted where no other process sees it, and goes
-# with the shell. Exit code 99: it could not be.
+# train_on_disk SIZE FILLED COPY ARGS...: trains into $scratch/disk/run on a disk of SIZE bytes, of
+# which FILLED are in use, and copies the run's files to COPY. No other process sees the disk, which
+# is unmounted when the shell ends. Exit code 99: the disk could not be mounted.
 train_on_disk() {
     # shellcheck disable=SC2016
     unshare --map-root-user --mount bash -c '

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A run that was killed, stopped or damaged and then resumed ends with the same bytes and the same
-# record as one that never was.
+# record as an uninterrupted run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -11,7 +11,7 @@ reference=$scratch/reference
 expect_train 0 "$data" --epochs 3 --out "$reference"
 [[ -s $reference/summary.json && -s $reference/best.safetensors ]] || { fail "no reference run" && finish; }
 
-# finish_run NAME ARGS...: resumes the run, which must complete, and compares.
+# finish_run NAME ARGS...: resumes the run, which must complete, and compares it with the reference.
 finish_run() {
     local name=$1
     shift
@@ -20,8 +20,8 @@ finish_run() {
 }
 
 # killed_again_and_again NAME MOST ARGS...: kills the run after up to MOST batches and resumes it,
-# until an attempt comes through. MOST is above 7: an epoch's last batch and its validation are one
-# interval without a checkpoint.
+# until an attempt completes. MOST is above 7, because no checkpoint is written between the last
+# batch of an epoch and the end of its validation.
 killed_again_and_again() {
     local name=$1 most=$2 attempt
     shift 2
@@ -40,7 +40,7 @@ killed_again_and_again kill-1 10 --checkpoint-steps 1
 sanitized || killed_again_and_again kill-2 11 --checkpoint-steps 2
 killed_again_and_again kill-3 12 --checkpoint-steps 3
 
-# In fp16, with a scale that grows and an overflow: the scaler comes back as well.
+# In fp16, with a scale that grows and an overflow: the resumed run also restores the scaler.
 fp32_reference=$reference reference=$scratch/amp-reference
 amp=(--precision amp --loss-scale-init 1024 --loss-scale-interval 3 --inject-overflow 7)
 expect_train 0 "$data" --epochs 3 --out "$reference" "${amp[@]}"
@@ -50,14 +50,15 @@ sanitized || killed_again_and_again kill-amp-1 10 --checkpoint-steps 1 "${amp[@]
 killed_again_and_again kill-amp-3 12 --checkpoint-steps 3 "${amp[@]}"
 reference=$fp32_reference
 
-# Before there is a checkpoint; and in the midst of validation (batches 6 to 11).
+# Killed before the first checkpoint, and during validation (batches 6 to 11).
 for after in 1 7 9; do
     train_signalled KILL "$after" "$data" --epochs 3 --out "$scratch/kill-after-$after"
     ((code == 137)) || fail "killed after batch $after: exit code $code"
     finish_run "kill-after-$after"
 done
 
-# An orderly stop: one line, a checkpoint, exit code 128 plus the signal. In training and in validation.
+# An orderly stop, in training and in validation: one line, a checkpoint, and exit code 128 plus the
+# signal.
 moments=(2 4 8 13)
 ! sanitized || moments=(4 8)
 for signal in TERM INT USR1 HUP; do
@@ -75,20 +76,20 @@ for signal in TERM INT USR1 HUP; do
     done
 done
 
-# A folder without a checkpoint begins afresh, be it new or empty.
+# A run begins from the start in a folder without a checkpoint, whether the folder is new or empty.
 mkdir "$scratch/empty"
 for name in new empty; do
     finish_run "$name"
     ! grep -q "Resuming at" "$scratch/out" || fail "$name: resumed nothing"
 done
 
-# More epochs than were asked for at first.
+# The second call asks for more epochs than the first.
 expect_train 0 "$data" --epochs 2 --out "$scratch/longer"
 finish_run longer
 grep -q "Resuming at epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n 4 "$scratch/out")"
 [[ -s $scratch/longer/summary-10.json ]] || fail "longer: the first summary is gone"
 
-# A run that is over says so again, and changes nothing.
+# Resuming a complete run changes nothing.
 finish_run longer
 
 # From a file in another folder: the same weights, and a new record.

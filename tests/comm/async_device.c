@@ -30,9 +30,8 @@ struct async_device {
 
 struct event {
     struct async_device *device;
-    int64_t wanted,
-        passed;  /* number of times that the host and the stream have recorded the event */
-    uint64_t ns; /* when it passed last */
+    int64_t wanted, passed; /* times recorded by the host, and by the stream */
+    uint64_t ns;            /* when it passed last */
 };
 
 enum work_kind { WORK_COPY, WORK_RECORD, WORK_WAIT, WORK_CALL };

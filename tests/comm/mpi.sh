@@ -3,9 +3,10 @@
 
 mpi_supp=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lsan.supp")
 
-# mpi_leaks on|off: whether programs built with the address sanitizer look for leaks from here on. To
-# distinguish ours from those of MPI libraries they keep the whole stack of each allocation, which takes a rank
-# longer than what it does in most tests. So it is on where ranks execute code that no other test covers with it.
+# mpi_leaks on|off: whether programs built with the address sanitizer look for leaks from here on.
+# To distinguish ampscale's leaks from those of MPI libraries, they store the whole stack of each
+# allocation, which takes longer than the work of a rank in most tests. So a test turns it on only
+# where ranks execute code that no other test covers with it.
 mpi_leaks() {
     export LSAN_OPTIONS=detect_leaks=0
     [[ $1 == off ]] || LSAN_OPTIONS=suppressions=$mpi_supp:print_suppressions=0:fast_unwind_on_malloc=0
@@ -13,11 +14,11 @@ mpi_leaks() {
 mpi_leaks off
 
 # mpi_find NAME: fills `mpi_launch` with the launcher that belongs to NAME ("Open MPI 4.1.4", "MPICH
-# 4.0.2": what comm_mpi_version says), and what makes it start more ranks than there are cores. Ends
-# the test as skipped where there is none. Launchers of two MPIs may be installed side by side.
-# `mpi_reports` is not empty where the launcher reports a killed rank: it kills the
-# others before they can (MPICH's at once, Open MPI 5's a quarter of a second after SIGTERM; Open MPI
-# 4's gives them a second).
+# 4.0.2": the text of comm_mpi_version), and with the flags that let it start more ranks than there
+# are cores. Ends the test as skipped if there is no such launcher. Launchers of two MPIs may be
+# installed side by side. `mpi_reports` is not empty if the launcher, and not a rank, reports a
+# killed rank: it kills the other ranks before they can report (MPICH's at once, Open MPI 5's a
+# quarter of a second after SIGTERM; Open MPI 4's gives them a second).
 mpi_find() {
     local name=$1 launcher kind
     mpi_reports=
@@ -27,7 +28,8 @@ mpi_find() {
         case $name:$kind in
         "Open MPI"*:*"Open MPI"*)
             mpi_launch=("$launcher" --oversubscribe)
-            # Root has to say that it means it; what is in the environment reaches other hosts too.
+            # Open MPI refuses to run as root without these two variables. As variables they also
+            # reach other hosts.
             export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
             return
             ;;
@@ -42,8 +44,8 @@ mpi_find() {
     exit 77
 }
 
-# mpi_run SECONDS RANKS PROGRAM ARGS...: runs the job; fills `code`, and $scratch/out and
-# $scratch/err. One that is still there after SECONDS is killed, and `code` is 124.
+# mpi_run SECONDS RANKS PROGRAM ARGS...: runs the job; fills `code`, $scratch/out and $scratch/err.
+# A job that still runs after SECONDS is killed, and `code` is 124.
 mpi_run() {
     local seconds=$1 ranks=$2
     shift 2

@@ -104,8 +104,9 @@ netns_are_left() {
 }
 
 # netns_lose PROGRAM COMMAND...: cuts the network of a running job as soon as the command succeeds.
-# Prints the number of ranks, which are processes of that name, before and 9 seconds after the cut.
-# Once their messages are in $scratch/err, ends the launcher, which may still wait.
+# Prints the number of ranks, which are processes of that name, before the cut and again when all
+# have ended, at most 9 seconds later. Once their messages are in $scratch/err, ends the launcher,
+# which may still wait.
 netns_lose() {
     local program=$1
     shift

@@ -199,9 +199,8 @@ static void sum_endlessly(struct process *p)
     }
     snprintf(p->message, sizeof p->message, "%s", status_message());
     struct comm_op more = {COMM_BARRIER};
-    p->failures +=
-        comm_run(p->c[0], &more) == STATUS_OK ||
-        strcmp(p->message, status_message()) != 0; /* every later operation fails in the same way */
+    p->failures += comm_run(p->c[0], &more) == STATUS_OK ||
+                   strcmp(p->message, status_message()) != 0; /* so does each later operation */
     close_all(p);
     b->stream_close(s);
     b->event_close(ready);
