@@ -9,7 +9,7 @@
 #include <sched.h>
 
 enum { ROUNDS_MAX = 100, PATH_SIZE = 4096, ARMS_MAX = 8 };
-enum { BASE, UNCHANGED, SLOWED }; /* number of arms; those from SLOWED on have one slowdown each */
+enum { BASE, UNCHANGED, SLOWED }; /* arms; from SLOWED on one for each slowdown */
 
 struct experiment {
     const char *program, *out, *only;

@@ -20,7 +20,7 @@ struct made {
     const char *by;   /* the reason for the run's end; "": none, the run is complete */
     double joules;    /* per image; 0: not measured */
     double decode_s;  /* per image; 0: no files are read */
-    double forward_s; /* share of a step's time, in place of a third */
+    double forward_s; /* seconds of a step, in place of a third of its time */
     double first_s;   /* start time of the first repeat, which the others follow a minute apart; 0:
                          not recorded */
     double drift;     /* factor by which each repeat takes longer than the one before; 0: 1 */

@@ -83,7 +83,7 @@ static void known_failures_stay(void **state)
     falls_to(&l, FAILED_STEP, "fuse none, no graph");
     l = ladder_of(FUSE_AUTO, FUSE_FREE, true);
     falls_to(&l, FAILED_PLAN, "fuse none");
-    ends(&l, FAILED_PLAN, ""); /* this device does not use graphs */
+    ends(&l, FAILED_PLAN, ""); /* graphs do not matter for plans */
 }
 
 static void named_choices_stay(void **state)

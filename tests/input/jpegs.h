@@ -10,7 +10,7 @@ enum jpeg_kind { JPEG_COLOR, JPEG_GRAY, JPEG_CMYK, JPEG_YCCK, JPEG_RAW_RGB, JPEG
 struct jpeg_spec {
     int width, height;
     enum jpeg_kind kind;
-    int h_samp, v_samp; /* horizontal sampling factor of the first component; 0: 1 */
+    int h_samp, v_samp; /* factors of the first component; 0: 1 */
     bool progressive;
     bool arithmetic;
     bool plain_cmyk; /* CMYK without Adobe's marker; inks are not inverted */

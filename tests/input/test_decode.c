@@ -175,7 +175,7 @@ static void test_bomb(void **state)
     static const uint8_t sides[4] = {65500 >> 8, 65500 & 255, 65500 >> 8, 65500 & 255};
     memcpy(bytes + sof + 5, sides, 4);
     refuse(bytes, size, "65500x65500 pixels are more than the limit");
-    struct decoder *fresh; /* the limit, which no file has reached before */
+    struct decoder *fresh; /* a decoder that has refused no file yet */
     struct image_info info;
     assert_int_equal(decoder_open(&fresh), STATUS_OK);
     assert_int_equal(decoder_begin(fresh, bytes, size, &info), STATUS_DATA);

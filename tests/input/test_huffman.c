@@ -1,4 +1,4 @@
-/* Huffman codes against a decoder that takes one bit at a time. */
+/* Huffman decoding compared with a decoder that takes one bit at a time. */
 #include "base/rng.h"
 #include "input/huffman.h"
 
@@ -102,7 +102,7 @@ static bool slow_block(struct slow *s, const struct code *dc, const struct code 
     return true;
 }
 
-/* --- both on the same bits --- */
+/* --- both decoders on the same bits --- */
 
 struct data {
     uint8_t plain[BYTES], stuffed[2 * BYTES];
@@ -122,15 +122,15 @@ static void random_data(struct rng *rng, struct data *d)
 }
 
 /* Decodes until the data ends or has a code that does not exist. With `skim`, only every fourth
- * block is decoded; passing over the others must leave the same place and the same first
- * coefficient. */
+ * block is decoded; after the skipped blocks the position and the first coefficient must be the
+ * same. */
 static int compare(const struct data *d, const struct code *dc, const struct code *ac, bool skim)
 {
     static struct huffman_table tables[2];
     struct slow slow = {d->plain, (size_t)BYTES * 8, 0};
     struct huffman_bits bits;
     int slow_last = 0, last = 0, blocks = 0;
-    uint8_t *end_of_heap = malloc(d->size); /* the sanitizer watches its end */
+    uint8_t *end_of_heap = malloc(d->size); /* the sanitizer detects a read past its end */
     assert_non_null(end_of_heap);
     memcpy(end_of_heap, d->stuffed, d->size);
     assert_true(huffman_build(&tables[0], dc->count, dc->symbol, true));
@@ -171,7 +171,7 @@ static void test_random_bits(void **state)
     assert_true(blocks > 40 * CASES);
 }
 
-/* Data ends at a marker, also after fill bytes, and what follows it is not read. */
+/* The data ends at a marker, also after fill bytes, and the bytes after it are not read. */
 static void test_marker_ends_data(void **state)
 {
     (void)state;
@@ -182,12 +182,12 @@ static void test_marker_ends_data(void **state)
     int last = 0;
     assert_true(huffman_build(&t, c.count, c.symbol, true));
     huffman_begin(&b, bytes, bytes + sizeof bytes);
-    /* A zero bit is a difference of zero, and the end of the block: 2 bits. */
+    /* A zero bit means a difference of zero and the end of the block: 2 bits in total. */
     struct huffman_part part[] = {{.dc = &t, .ac = &t, .last = &last},
                                   {.dc = &t, .ac = &t, .last = &last}};
     for (int i = 0; i < 2; i++)
         assert_true(huffman_decode(&b, 2, part) && !huffman_overrun(&b));
-    /* Eight ones are a difference of one (2 bits), 3 values (6 bits), and the block has more. */
+    /* Eight ones mean a difference of one (2 bits), 3 values (6 bits), and an incomplete block. */
     assert_true(huffman_decode(&b, 1, part) && huffman_overrun(&b));
     assert_int_equal(b.at - bytes, 4); /* at the marker */
 }

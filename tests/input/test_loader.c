@@ -1,4 +1,5 @@
-/* Batches: in order, the same whatever the threads, bounded, and patient with bad files. */
+/* Batches: in order, the same with any number of threads, within memory bounds, and with limited
+ * tolerance of bad files. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "input/loader_ring.h"
@@ -21,7 +22,7 @@ enum { IMAGE_BYTES = SIZE * SIZE * 3 };
 static char dir[64];
 static struct dataset *data;
 
-/* 27 images of many shapes and kinds. */
+/* 27 images of many shapes and formats. */
 static int set_up(void **state)
 {
     (void)state;
@@ -77,7 +78,7 @@ static struct loader *open_loader(const struct loader_config *c)
     return l;
 }
 
-/* What an epoch looks like: every row in order. */
+/* Checks every image of an epoch, in order. */
 struct epoch {
     int rows;
     int32_t label[2 * N];
@@ -146,7 +147,7 @@ static void test_entering_in_mid_epoch(void **state)
     collect(l, 7, 0, &want);
     for (int first = 0; first <= 7; first++) {
         struct batch *b;
-        /* Given up half-way, with one batch held and others on the way. */
+        /* The epoch is aborted half-way, while one batch is held and others are in progress. */
         assert_int_equal(loader_start(l, 1, 0), STATUS_OK);
         for (int i = 0; i < first % 4; i++) {
             assert_int_equal(loader_next(l, &b), STATUS_OK);
@@ -160,7 +161,7 @@ static void test_entering_in_mid_epoch(void **state)
     loader_close(l);
 }
 
-/* Epochs given up at any moment leave nothing behind in the one that follows. */
+/* An epoch aborted at any moment does not change the next one. */
 static void test_many_restarts(void **state)
 {
     (void)state;
@@ -180,7 +181,8 @@ static void test_many_restarts(void **state)
     loader_close(l);
 }
 
-/* Rows follow the sampler, and each image's pixels do not depend on who else is in the batch. */
+/* The order of images follows the sampler, and an image's pixels do not depend on the other images
+ * of its batch. */
 static void test_order_follows_the_sampler(void **state)
 {
     (void)state;
@@ -225,7 +227,7 @@ static void test_epochs_and_seeds_differ(void **state)
     loader_close(l);
 }
 
-/* The place of a sample in an epoch's order. */
+/* The position of a sample in an epoch's order. */
 static int place_of(uint32_t sample, uint64_t seed, int64_t epoch)
 {
     uint32_t order[N];
@@ -236,7 +238,8 @@ static int place_of(uint32_t sample, uint64_t seed, int64_t epoch)
     return place;
 }
 
-/* In training each epoch draws other crops of an image; validation always shows the same one. */
+/* In training, each epoch draws other crops of an image; in validation the crop is always the same.
+ */
 static void test_views_differ_between_epochs(void **state)
 {
     (void)state;
@@ -244,7 +247,7 @@ static void test_views_differ_between_epochs(void **state)
     struct loader *l = open_loader(&c);
     collect(l, 0, 0, &want);
     collect(l, 1, 0, &got);
-    for (uint32_t i = 0; i < N; i += 6) /* those that are not of one colour */
+    for (uint32_t i = 0; i < N; i += 6) /* images of more than one colour */
         assert_memory_not_equal(want.pixels[place_of(i, c.seed, 0)],
                                 got.pixels[place_of(i, c.seed, 1)], IMAGE_BYTES);
     loader_close(l);
@@ -286,7 +289,7 @@ static void test_last_batch(void **state)
     loader_close(l);
 }
 
-/* Memory that counts itself, to see that every byte is asked for before the first batch. */
+/* Allocations are counted, to check that all memory is allocated before the first batch. */
 static enum status counting_alloc(void *context, size_t bytes, void **mem)
 {
     ++*(int *)context;
@@ -383,8 +386,8 @@ static void test_bad_images(void **state)
     loader_close(l);
 }
 
-/* In training the row of a bad image holds another image of its batch; a batch of none is an error.
- */
+/* In training, another image of the batch replaces a bad image; a batch of only bad images is an
+ * error. */
 static void test_bad_rows_are_covered(void **state)
 {
     (void)state;
@@ -416,8 +419,7 @@ static void test_bad_rows_are_covered(void **state)
     loader_close(l);
 }
 
-/* A file that cannot be read is no bad image: it ends the pass, once it has been tried for a while.
- */
+/* A file that cannot be read is not a bad image: after some attempts it ends the pass. */
 static void test_unreadable(void **state)
 {
     (void)state;
@@ -447,7 +449,7 @@ static void test_wrong_configurations(void **state)
     assert_int_equal(loader_open(&c, &l), STATUS_USAGE);
     assert_null(l);
     assert_non_null(strstr(status_message(), "a batch of 28 is larger than the data set"));
-    c.train = false; /* a short batch is fine where nothing is learnt from it */
+    c.train = false; /* validation accepts a short batch */
     assert_int_equal(loader_open(&c, &l), STATUS_OK);
     loader_close(l);
     c = config();
@@ -485,7 +487,7 @@ static void test_dummy_images(void **state)
     dataset_free(dummy);
 }
 
-/* The sum over batches [first, ...) of what they say of their images. */
+/* The sum of a hash of each image over the batches from `first` on. */
 static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
 {
     struct batch *b;
@@ -498,8 +500,8 @@ static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
     return sum;
 }
 
-/* A sum over the epoch's images shows whether each of them came once, on every rank and from
- * any batch on; one that is lost in one epoch is missed in that alone. */
+/* The sum over an epoch shows whether each image came exactly once, on every number of ranks and
+ * from any batch on; an image lost in one epoch is missing only there. */
 static void test_lost_images_are_missed(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* PNG and WebP files, whole and damaged, against the pixels that PIL decodes
+/* PNG and WebP files, valid and damaged, compared with the pixels that PIL decodes
  * (tests/input/pictures/make.py). */
 #include "base/file.h"
 #include "base/rng.h"
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-enum { LOSSY = 2 }; /* most difference of a lossy picture, as for JPEG in tests/peers */
+enum { LOSSY = 2 }; /* largest difference of a lossy picture, as for JPEG in tests/peers */
 
 static const struct picture {
     const char *name;
@@ -65,7 +65,7 @@ static bool is_png(const struct picture *p)
     return strstr(p->name, ".png") != NULL;
 }
 
-/* False, after a check of the refusal, where this build lacks the library. */
+/* Returns false if this build lacks the library, after a check of the error message. */
 static bool can_read(const struct picture *p, const uint8_t *bytes, size_t size)
 {
     enum image_format format = is_png(p) ? IMAGE_PNG : IMAGE_WEBP;
@@ -121,7 +121,7 @@ static void test_pixels_are_pils(void **state)
     }
 }
 
-/* Before anything is decoded: a crop may not need what is missing. */
+/* This is checked before anything is decoded, because a crop may not need the missing part. */
 static void test_truncated(void **state)
 {
     struct image_info info;
@@ -144,7 +144,7 @@ static void put_big_endian(uint8_t *p, uint32_t value)
         p[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
-/* Gives each chunk of a PNG its right checksum, so that damage reaches what is behind it. */
+/* Corrects the checksum of each chunk of a PNG, so that the code after the check is reached. */
 static void mend_checksums(uint8_t *bytes, size_t size)
 {
     for (size_t at = 8; at + 12 <= size;) {
@@ -158,7 +158,7 @@ static void mend_checksums(uint8_t *bytes, size_t size)
     }
 }
 
-/* Headers that promise more than anybody has memory for, in front of a few bytes of data. */
+/* Headers that claim more pixels than memory allows, before a few bytes of data. */
 static void test_bombs(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void test_bombs(void **state)
     free(bytes);
     bytes = read_picture(animated.name, &size);
     if (can_read(&animated, bytes, size)) {
-        bytes[24]++; /* a wider canvas is fine, a lower one than its frame is not */
+        bytes[24]++; /* the canvas may be wider than its frame, but not lower */
         free(decode_all(decoder, bytes, size, 1).pixels);
         bytes[27]--;
         decode_refused(decoder, bytes, size, "a frame that does not fit its animation");
@@ -195,7 +195,7 @@ static void test_bombs(void **state)
     free(bytes);
 }
 
-/* Mutated files must neither crash nor spoil the decoder for the next image. */
+/* A mutated file must neither crash the decoder nor change how it decodes the next image. */
 static void test_damage(void **state)
 {
     (void)state;
@@ -206,14 +206,14 @@ static void test_damage(void **state)
         const struct picture *p = &pictures[i % PICTURES_N];
         size_t size;
         uint8_t *bytes = read_picture(p->name, &size);
-        size_t reach = rng_below(&rng, 2) ? size : 60; /* often only the header suffers */
+        size_t reach = rng_below(&rng, 2) ? size : 60; /* many mutations change only the header */
         for (uint32_t n = 1 + rng_below(&rng, 6); n > 0; n--)
             bytes[8 + rng_below(&rng, (uint32_t)reach - 8)] = (uint8_t)rng_u32(&rng);
         if (is_png(p) && rng_below(&rng, 4) > 0)
             mend_checksums(bytes, size);
         if (rng_below(&rng, 8) == 0)
             size = rng_below(&rng, (uint32_t)size);
-        /* In memory of the file's size alone, so that a sanitizer sees a read behind it. */
+        /* In memory of exactly the file's size, so that a sanitizer detects a read past its end. */
         uint8_t *exact = malloc(size ? size : 1);
         assert_non_null(exact);
         memcpy(exact, bytes, size);

@@ -1,4 +1,4 @@
-/* Resampling against a slow filter in double precision, and the choice of views. */
+/* Resampling compared with a slow filter in double precision, and the choice of crops. */
 #include "base/rng.h"
 #include "input/augment.h"
 #include "input/resize.h"
@@ -26,7 +26,7 @@ static struct picture picture_make(int w, int h, uint64_t seed)
     return p;
 }
 
-/* The filter as it is defined, with nothing rounded and nothing skipped. */
+/* The filter by its definition, without rounding and without skipped terms. */
 static double slow_weight(const struct resize_axis *a, int o, int source)
 {
     double support = fmax(a->scale, 1), centre = a->origin + (o + 0.5) * a->scale;
@@ -48,11 +48,12 @@ static double slow_pixel(const struct picture *p, const struct resize_axis *x,
     return sum / total;
 }
 
-/* Gives the resizer the pixels it asks for and no others. */
+/* Gives the resizer exactly the pixels that it requests. */
 static uint8_t *resize(const struct picture *p, const struct resize_axis *x,
                        const struct resize_axis *y, bool flip)
 {
-    static struct resizer r; /* shared by all cases: tables must not leak into each other */
+    static struct resizer
+        r; /* one resizer for all cases: the tables of one case must not affect the next */
     struct rect at;
     int right, bottom;
     resize_axis_span(x, &at.x, &right);
@@ -71,7 +72,7 @@ static uint8_t *resize(const struct picture *p, const struct resize_axis *x,
     uint8_t *plain = malloc((size_t)x->count * (size_t)y->count * 3);
     assert_non_null(plain);
     assert_int_equal(resizer_run(&r, x, y, flip, &region, out), STATUS_OK);
-    r.plain = true; /* the loops for any processor have the same bits */
+    r.plain = true; /* the loops for any processor give the same bits */
     assert_int_equal(resizer_run(&r, x, y, flip, &region, plain), STATUS_OK);
     assert_memory_equal(out, plain, (size_t)x->count * (size_t)y->count * 3);
     resizer_free(&r);
@@ -116,7 +117,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* Windows of the output, boxes within the source, and boxes between pixels. */
+/* Windows of the output, boxes within the source, and boxes with fractional coordinates. */
 static void test_windows(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void test_crops_lie_within(void **state)
         }
 }
 
-/* Where no try can fit, torchvision takes the centre at the nearest ratio allowed. */
+/* If no attempt fits, torchvision takes the centre crop with the nearest allowed ratio. */
 static void test_central_fallback(void **state)
 {
     (void)state;
@@ -200,8 +201,9 @@ static void test_central_fallback(void **state)
     assert_int_equal(c.y, 390);
 }
 
-/* Means over many draws. A try on a square fits when area <= exp(-|log ratio|); with both uniform,
- * the mean area of those that fit is 0.478. Half of the views are flipped. */
+/* Means over many draws. An attempt on a square image fits if area <= exp(-|log ratio|); with
+ * uniform area and ratio, the mean area of those that fit is 0.478. Half of the crops are flipped.
+ */
 static void test_crop_distribution(void **state)
 {
     (void)state;
@@ -228,7 +230,7 @@ static void test_validation_view(void **state)
     struct view v = view_val(224, 256, 500, 375);
     assert_true(v.y.scale == 375.0 / 256 && v.x.scale == 500.0 / 341); /* int(256*500/375) */
     assert_int_equal(v.y.first, 16);
-    assert_int_equal(v.x.first, 58); /* round(58.5), to even as Python rounds */
+    assert_int_equal(v.x.first, 58); /* round(58.5), half to even as in Python */
     assert_int_equal(v.x.count, 224);
     assert_false(v.flip);
     v = view_val(224, 257, 300, 300);

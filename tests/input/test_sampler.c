@@ -1,4 +1,4 @@
-/* The split of an epoch over ranks against torch's DistributedSampler, written out. */
+/* The split of an epoch over ranks, compared with written results of torch's DistributedSampler. */
 #include "input/sampler.h"
 
 #include <setjmp.h>
@@ -72,7 +72,7 @@ static void test_shuffle(void **state)
     assert_memory_not_equal(a, b, sizeof a);
 }
 
-/* Each of the six orders of three comes up as often as the others. */
+/* Each of the six orders of three images is equally frequent. */
 static void test_shuffle_is_fair(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Data sets in tar archives: classes, order, and archives that cannot be trusted. */
+/* Data sets in tar archives: classes, order, and hostile archives. */
 #include "base/file.h"
 #include "input/image_files.h"
 #include "tests/input/jpegs.h"
@@ -18,7 +18,7 @@ enum { BLOCK = 512 };
 
 static char dir[64];
 
-/* An archive that is being made. */
+/* An archive under construction. */
 static char archive[1 << 20];
 static size_t size;
 
@@ -46,7 +46,7 @@ static void set_sum(char *header)
     snprintf(header + 148, 8, "%06o", sum);
 }
 
-/* Appends a member; its header is at the returned place. */
+/* Appends a member; returns the position of its header. */
 static char *member(char type, const char *name, const void *bytes, size_t n)
 {
     char *header = archive + size;
@@ -81,7 +81,7 @@ static void pax(const char *key, const char *value)
     member('x', "PaxHeaders/x", record, (size_t)length);
 }
 
-/* Writes the archive, with its end marker, and begins the next one. */
+/* Writes the archive with its end marker, and begins the next one. */
 static const char *finish(const char *name)
 {
     static char path[256];
@@ -127,7 +127,7 @@ static void refuse(const char *from, const char *split, const char *reason)
         fail_msg("'%s' does not say '%s'", status_message(), reason);
 }
 
-/* Finishes the archive and refuses it. */
+/* Finishes the archive and checks that it is refused. */
 static void refuse_archive(const char *reason)
 {
     refuse(finish("odd.tar"), "train", reason);
@@ -191,7 +191,7 @@ static void test_class_numbers(void **state)
     }
 }
 
-/* ImageNet's own archives: one for each class, without folders. */
+/* ImageNet's original archives: one for each class, without folders. */
 static void test_class_archives(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static void test_long_names(void **state)
     memcpy(header + 345, "a/prefix", 8);
     set_sum(header);
     header = member('0', "a/zz.jpg", "old", 3);
-    memset(header + 257, 0, 8); /* the first tar had no magic */
+    memset(header + 257, 0, 8); /* the magic is missing from the first archive */
     memcpy(header + 345, "junk", 4);
     set_sum(header);
     const char *path = finish("long.tar");
@@ -257,7 +257,7 @@ static void test_long_names(void **state)
         (const char *const[]){want[0], want[1], "a a/zz.jpg old", "a a/prefix/z.jpg ustar", NULL});
     pax("size", "3");
     header = member('0', "a/big.jpg", "big", 3);
-    memset(header + 124, '7', 11); /* what the pax header says counts */
+    memset(header + 124, '7', 11); /* the pax header overrides the member's own header */
     set_sum(header);
     header = member('0', "a/binary.jpg", "bin", 3);
     memset(header + 124, 0, 12);

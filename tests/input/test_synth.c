@@ -1,4 +1,4 @@
-/* The generated data set: the same bytes always, all sound, and not linearly separable. */
+/* The generated data set: always the same bytes, all valid, and not linearly separable. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "input/loader.h"
@@ -39,7 +39,7 @@ static struct synth_config config(const char *name, char out[256])
         .out = out, .classes = 13, .train = 12, .val = 4, .size = 48, .seed = 1, .workers = 1};
 }
 
-/* A hash over names and bytes of a split. */
+/* A hash over the names and bytes of a split. */
 static uint64_t hash_split(const char *out, const char *split)
 {
     struct dataset *d;
@@ -76,8 +76,8 @@ static void test_same_bytes(void **state)
     assert_true(train != hash_split(b, "train"));
 }
 
-/* The pictures before they are encoded: a change here makes recorded results incomparable, so that
- * the manifest's format number has to rise with it. */
+/* Hashes of the pictures before encoding. A change here makes recorded results incomparable, so
+ * that the manifest's format number must rise with it. */
 static void test_known_pictures(void **state)
 {
     (void)state;
@@ -101,7 +101,8 @@ static void test_class_names_sort(void **state)
     for (int label = 0; label < SYNTH_MAX_CLASSES; label++) {
         synth_class_name(label, name, sizeof name);
         assert_true(strcmp(before, name) < 0);
-        for (int other = 0; other < label; other += 5) { /* what follows the number differs, too */
+        for (int other = 0; other < label;
+             other += 5) { /* the text after the number differs, too */
             char earlier[64];
             synth_class_name(other, earlier, sizeof earlier);
             assert_string_not_equal(earlier + 5, name + 5);
@@ -119,7 +120,8 @@ static void test_interrupted_and_made_again(void **state)
     assert_int_equal(synth_check_complete(out), STATUS_OK);
     uint64_t hash = hash_split(out, "train");
 
-    /* What a killed run leaves: an incomplete manifest, fewer files, half a file. */
+    /* The state after a kill: an incomplete manifest, some files missing, and one file incomplete.
+     */
     char *text, *place;
     size_t size;
     snprintf(path, sizeof path, "%s/dataset.json", out);
@@ -141,7 +143,7 @@ static void test_interrupted_and_made_again(void **state)
     assert_int_equal(synth_write(&c), STATUS_OK);
     assert_int_equal(synth_check_complete(out), STATUS_OK);
     assert_true(hash == hash_split(out, "train"));
-    assert_int_equal(access(path, F_OK), -1); /* the half file has been used up */
+    assert_int_equal(access(path, F_OK), -1); /* the incomplete file was replaced */
 }
 
 static void test_refuses_other_folders(void **state)
@@ -151,7 +153,7 @@ static void test_refuses_other_folders(void **state)
     struct synth_config c = config("set", out);
     assert_int_equal(synth_write(&c), STATUS_OK);
     c.classes++;
-    c.force = true; /* not even so: old and new classes would be mixed */
+    c.force = true; /* refused even with the flag, because old and new classes would be mixed */
     assert_int_equal(synth_write(&c), STATUS_USAGE);
     assert_non_null(strstr(status_message(),
                            "a synthetic data set with other settings (--classes 13 --train 12"));
@@ -332,7 +334,7 @@ static void test_linear_classifier_fails(void **state)
     double fit = accuracy(weight, &train);
     print_message("linear classifier: %.1f %% of train, at best %.1f %% of val\n", 100 * fit,
                   100 * best);
-    assert_true(fit > 0.35); /* it did learn what it saw */
+    assert_true(fit > 0.35); /* it fits the training images */
     assert_true(best < 0.3);
     free(weight);
     free(train.x);

@@ -1,8 +1,7 @@
-/* Prints what a peer is compared with (tests/peers/torchvision_input.py):
- *
- *   views pixels FOLDER SPLIT SIZE     writes each validation image, SIZE x SIZE x 3 bytes
- *   views decoded FILE SHRINK          writes a full decode: "W H\n" and W x H x 3 bytes
- *   views crops WIDTH HEIGHT N         prints N training crops, "x y w h flip" a line */
+/* Prints data with which a peer is compared (tests/peers/torchvision_input.py): `views pixels
+ * FOLDER SPLIT SIZE` writes each validation image, SIZE x SIZE x 3 bytes; `views decoded FILE
+ * SHRINK` writes a full decode, "W H\n" and W x H x 3 bytes; `views crops WIDTH HEIGHT N` prints N
+ * training crops, "x y w h flip" a line. */
 #include "base/file.h"
 #include "input/augment.h"
 #include "input/loader.h"

@@ -14,24 +14,24 @@ unset RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPSCALE_SECRET AMPSCALE_JOB
 tiny=(-a resnet8 --image-size 32 -b 8 --val-batch-size 2 --threads 1 -j 1 -p 1 --lr 0.05 --epochs 2)
 limit_s=${AMPSCALE_SWEEP_LIMIT:-120}
 
-# attempt PROGRAM-ARGS...: one process with the fault.
+# attempt PROGRAM-ARGS...: runs one process with the fault.
 attempt() {
     code=0
     { timeout -k 5 "$limit_s" env "${fault[@]}" "$program" "$@" >out 2>err </dev/null || code=$?; } 2>/dev/null
 }
 
-# plainly PROGRAM-ARGS...: the same without a fault.
+# plainly PROGRAM-ARGS...: runs the same process without a fault.
 plainly() {
     local fault=()
     attempt "$@"
 }
 
-# record_values DIR: the values of a run that do not depend on the clock.
+# record_values DIR: prints the values of a run that do not depend on the clock.
 record_values() {
     "$build_dir/tests/runners/run_values" "$1"
 }
 
-# same_record WHAT REFERENCE DIR FILE...: the record and the files say the same.
+# same_record WHAT REFERENCE DIR FILE...: checks that the record and the files are equal.
 same_record() {
     local what=$1 reference=$2 dir=$3 file
     for file in "${@:4}"; do
@@ -43,14 +43,14 @@ same_record() {
         fail "$what: the records differ: $(diff "$reference.values" values | head -n 4)"
 }
 
-# nothing_left WHAT DIR: no temporary file.
+# nothing_left WHAT DIR: checks that no temporary file remains.
 nothing_left() {
     local left
     left=$(find "$2" -name '*.tmp*')
     [[ -z $left ]] || fail "$1: '$left' was left behind"
 }
 
-# reference_of ARGS...: makes the folder by a training run.
+# reference_of ARGS...: makes the folder "reference" by a training run.
 reference_of() {
     plainly train "$@" --out reference
     ((code == 0)) || fail "the reference: exit code $code: $(<err)"
@@ -91,7 +91,7 @@ resume_same() {
     train_same "$@"
 }
 
-# Two ranks at an address of this machine; calls of rank $ddp_rank fail.
+# Two ranks at an address of this machine; the calls of rank $ddp_rank fail.
 ddp=("${tiny[@]}" -b 4 --mode ddp --comm-timeout 4)
 ddp_only=train ddp_done=0 ddp_rank=0 ports=0
 ddp_pair() {
@@ -148,7 +148,7 @@ ddp1_same() {
     train_same "$@"
 }
 
-# The launcher and its rank supervisors, then (ranks) what they launch.
+# The launcher and its rank supervisors, or (ranks) the ranks that they start.
 launch_only=launch launch_done=0
 launch_all() {
     local out=$1
@@ -185,7 +185,7 @@ ranks_same() {
     train_same "$@"
 }
 
-# Two cells of a run each, one of them with pictures that the study makes.
+# Two cells of one run each; the study makes the pictures of one of them.
 study_only=study study_done=0
 study_prepare() {
     cat >study.json <<END
@@ -201,7 +201,7 @@ END
     ((code == 0)) || [[ $(find reference -name summary.json | wc -l) == 2 ]] || fail "the reference: exit code $code: $(<err)"
     study_list reference >reference.list
 }
-# study_list DIR: its files, without those of a failure that was mended.
+# study_list DIR: prints its files, without those of a failed run that was repeated.
 study_list() {
     (cd "$1" && find . -type f -not -name '*.lock' | sort)
 }
@@ -237,7 +237,7 @@ studied_same() {
     study_same "$@"
 }
 
-# A check of memory, and a short training whose bits are known.
+# A check of memory, and a short training whose bits must be reproduced.
 accept_only=accept accept_done=0
 accept_prepare() {
     cat >spec.json <<'END'
@@ -252,7 +252,7 @@ END
     ((code == 0)) || fail "the reference: exit code $code: $(<err)"
     accept_values reference >reference.values
 }
-# accept_values DIR: its files, its verdicts and the bits of the losses.
+# accept_values DIR: prints its files, its verdicts and the bits of the losses.
 accept_values() {
     (cd "$1" && find . -type f | sort)
     python3 - "$1/accept.json" <<'END'

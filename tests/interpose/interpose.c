@@ -57,7 +57,7 @@ static bool half_done, killed;
 static long first, last;
 static char failing_path[256];
 static atomic_long calls[KINDS];
-static atomic_long own_turn, *turn = &own_turn; /* what FIRST and LAST count */
+static atomic_long own_turn, *turn = &own_turn; /* the calls that FIRST and LAST count */
 
 struct code {
     uintptr_t begin, end;
@@ -81,7 +81,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *data)
     static const char *const name[LIBRARIES] = {"/libjansson.so", "/libjpeg.so"};
     bool *is_first = data;
     (void)size;
-    if (*is_first) /* the first object is the program */
+    if (*is_first) /* the first loaded object is the program */
         take_code(&text, info);
     *is_first = false;
     for (int i = 0; i < LIBRARIES; i++)
@@ -112,7 +112,7 @@ static void share_turn(const char *file)
     turn = shared;
 }
 
-/* Programs that this one starts inherit the variables: mpirun, shells. */
+/* Programs that this one starts, such as mpirun and shells, inherit the variables. */
 static bool is_under_test(int argc, char **argv)
 {
     const char *only = getenv("AMPSCALE_INTERPOSE_ONLY");

@@ -1,5 +1,5 @@
-/* Which calls fail (interpose.c), for the functions that stand before the C library's
- * (interpose_calls.c). */
+/* Decides which calls fail (interpose.c); the functions of interpose_calls.c, which replace the C
+ * library's, ask it. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,19 +39,21 @@ enum kind {
     KINDS
 };
 
-/* Whether this call of a function, from the code at `caller`, fails; errno says how. `path` may be
- * NULL, and `fd` -1. `*half`, unless NULL, is whether to do half of it instead. */
+/* Whether this call of a function, from the code at `caller`, fails; if so, sets errno. `path` may
+ * be NULL, and `fd` may be -1. Unless `half` is NULL, sets *half to whether the call does half of
+ * its work instead. */
 bool interpose_fails(enum kind k, const void *caller, const char *path, int fd, bool *half);
 
-/* KIND_WRITE, where fd is standard output KIND_PRINT, and KINDS (never fails) for standard error.
+/* KIND_WRITE; if fd is standard output KIND_PRINT; and for standard error KINDS, which never fails.
  */
 enum kind interpose_write_kind(int fd);
 
-/* KIND_MALLOC, or KIND_MALLOC_LIBRARY where a library calls. */
+/* KIND_MALLOC, or KIND_MALLOC_LIBRARY if a library calls. */
 enum kind interpose_malloc_kind(const void *caller);
 
-/* Kills the process if ERROR is KILL. Only a write has to ask: it does half of its work first. */
+/* Kills the process if ERROR is KILL. Only a write calls this, because it does half of its work
+ * first. */
 void interpose_end_if_killed(void);
 
-/* Appends a line to the list of syncs and renames, if there is one. */
+/* Appends a line to the list of syncs and renames, if the test asks for a list. */
 void interpose_log(const char *event, const char *path, const char *to);

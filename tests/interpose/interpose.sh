@@ -1,18 +1,18 @@
 # shellcheck shell=bash
-# Runs of the program with calls that fail (interpose.c). Sourced after cli/common.sh; a sanitizer's
-# own library must be loaded first, so that builds with one leave these tests out.
+# Runs of the program with calls that fail (interpose.c). Sourced after cli/common.sh. Builds with a
+# sanitizer leave these tests out, because the sanitizer's library must be loaded first.
 sanitized && { echo "skipped: the calls of a program with sanitizers cannot be replaced" && exit 77; }
 
 interpose=$build_dir/tests/interpose/libinterpose.so
 
-# interposed SPEC COMMAND...: the function or program, with what SPEC says failing.
+# interposed SPEC COMMAND...: runs the function or program with the failure SPEC.
 interposed() {
     local -x LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=$1
     shift
     "$@"
 }
 
-# default_faults: "KIND:ERROR", one a line: what storage, memory and networks do.
+# default_faults: prints "KIND:ERROR", one a line: typical failures of storage, memory and networks.
 default_faults() {
     printf '%s\n' open:{EIO,EMFILE,EACCES,ESTALE,ENOMEM,EINTR} opendir:{EIO,EMFILE,EACCES} readdir:{EIO,ESTALE} \
         stat:{EIO,EACCES,ESTALE,ENOMEM} read:{EIO,ESTALE,EINTR,SHORT} write:{EIO,ENOSPC,EDQUOT,SHORT} \

@@ -1,5 +1,4 @@
-/* The functions that stand before the C library's: each asks interpose.c whether this call fails.
- */
+/* Functions that replace the C library's: each asks interpose.c whether its call fails. */
 #include "interpose.h"
 
 #include <dirent.h>
@@ -24,7 +23,7 @@
 
 #define CALLER __builtin_return_address(0)
 
-/* The C library's own function; found when it is first called. */
+/* The C library's own function, which is looked up at the first call. */
 #define REAL(name)                                                                                 \
     static __typeof__(name) *real_##name;                                                          \
     if (!real_##name)                                                                              \
@@ -60,7 +59,8 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-/* A function of fixed arguments: its parameters, its arguments, the file's name and descriptor. */
+/* Defines a function of fixed arguments, from its parameters, its arguments, and the file's name
+ * and descriptor. */
 #define WRAP(kind, type, bad, name, params, args, path, fd)                                        \
     type name params                                                                               \
     {                                                                                              \
@@ -111,7 +111,7 @@ WRAP(KIND_ACCEPT, int, -1, accept, (int fd, struct sockaddr *restrict a, socklen
 WRAP(KIND_ACCEPT, int, -1, accept4, (int fd, struct sockaddr *restrict a, socklen_t *restrict n, int flags), (fd, a, n, flags), NULL, -1)
 WRAP(KIND_POLL, int, -1, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), NULL, -1)
 
-/* A function that may do half of `n` bytes. */
+/* Defines a function that may process half of `n` bytes. */
 #define TRANSFER(kind, name, params, args, fd)                                                     \
     ssize_t name params                                                                            \
     {                                                                                              \
@@ -145,7 +145,7 @@ ssize_t write(int fd, const void *bytes, size_t n)
     return -1;
 }
 
-/* fsync of a folder has a kind of its own. */
+/* fsync of a folder is a kind of its own. */
 static enum kind fsync_kind(int fd, char path[4096])
 {
     char link[64];
@@ -192,12 +192,11 @@ RENAME(rename, (const char *a, const char *b), (a, b), a, b)
 RENAME(link, (const char *a, const char *b), (a, b), a, b)
 RENAME(renameat, (int da, const char *a, int db, const char *b), (da, a, db, b), a, b)
 
-/* glibc's streams read and write below what a wrapper sees: the stream is marked as failed, as a
- * stream of glibc is. */
+/* glibc's streams read and write without calling the wrappers of read and write. A wrapper
+ * therefore marks the stream as failed, as glibc does. */
 enum { STREAM_ERROR = 0x20 };
 
-/* A write of the stream fails, of which half is done; what was buffered is lost, as it is in glibc.
- */
+/* A write of the stream fails after half of its bytes; buffered bytes are lost, as in glibc. */
 static void stream_fail(FILE *f)
 {
     int error = errno;
@@ -212,7 +211,7 @@ static void stream_fail(FILE *f)
     errno = error;
 }
 
-/* Whether a write of the stream fails. What goes into memory is no write. */
+/* Whether a write of the stream fails. Writing to memory does not count. */
 static bool stream_fails(FILE *f, const void *caller)
 {
     int fd = fileno(f);
@@ -300,7 +299,7 @@ int fflush(FILE *f)
     return f && stream_fails(f, CALLER) ? EOF : real_fflush(f);
 }
 
-/* What fails to close is closed. */
+/* A file whose close fails is closed nevertheless. */
 int close(int fd)
 {
     REAL(close);
@@ -323,7 +322,7 @@ int fclose(FILE *f)
     return EOF;
 }
 
-/* Not by dlsym, which allocates. */
+/* Does not use dlsym, which allocates. */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *mem, size_t n);

@@ -23,7 +23,7 @@ mkdir shared
 cd shared || exit 1
 "${command}_prepare"
 ((failures == 0)) || finish
-# How many calls there are: of all processes whose calls may fail.
+# Counts the calls of all processes whose calls may fail.
 mkdir ../count
 cd ../count || exit 1
 shard=0 fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE_ONLY="${!only}" AMPSCALE_INTERPOSE_COUNT="$scratch/count.txt")
@@ -37,7 +37,7 @@ calls() {
     awk -v kind="$1" '$1 == kind { n += $2 } END { print n + 0 }' count.txt
 }
 
-# points: "KIND:ERROR N", one a line.
+# points: prints "KIND:ERROR N", one a line.
 points() {
     local f n step i
     for f in "${faults[@]}"; do
@@ -49,7 +49,7 @@ points() {
     done
 }
 
-# one_line WHAT: what a user reads of a failure. Of several ranks each may have its own.
+# one_line WHAT: checks that a failure prints one line. Each of several ranks may print one.
 one_line() {
     local most=1 said
     [[ $command != ddp* ]] || most=2
@@ -61,7 +61,7 @@ one_line() {
         fail "$1: more than one line: $said"
 }
 
-# try FAULT N: one run with a fault; adds "FAULT same" or "FAULT ended" to the outcomes.
+# try FAULT N: runs once with a fault; adds "FAULT same" or "FAULT ended" to the outcomes.
 try() {
     local what="$command, $1:$2" outcome=same
     rm -rf victim victim.log state
@@ -86,7 +86,7 @@ try() {
     echo "$1 $outcome" >>../outcomes-"$shard"
 }
 
-# work SHARD: every jobs-th point.
+# work SHARD: tries every jobs-th point.
 work() {
     local f n i=0
     shard=$1

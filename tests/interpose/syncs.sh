@@ -14,7 +14,7 @@
 cp "$program" "$scratch/ampscale" # interpose.c looks at this name
 program=$scratch/ampscale shard=0
 
-# syncs_table COMMAND: of the events on standard input.
+# syncs_table COMMAND: prints the table of the events on standard input.
 syncs_table() {
     awk -v command="$1" '
         function kind(path) { sub(/.*\//, "", path); sub(/\.tmp\..*/, "", path); return path }

@@ -56,8 +56,8 @@ static struct cu_bn_shape bn_shape(const struct op_desc *d)
     return (struct cu_bn_shape){x->type, tensor_count(x) / x->dim[1], (int)x->dim[1]};
 }
 
-/* Where parts of batch norm's workspace begin: the sums do at 0, then the mask, then what the
- * kernels work in. */
+/* The parts of batch norm's workspace: the sums begin at 0, then the mask, then the kernels' own
+ * workspace. */
 static size_t bn_mask_at(const struct cu_bn_shape *s)
 {
     return align64((2 * (size_t)s->channels + 1) * sizeof(double));
@@ -99,7 +99,7 @@ static bool is_positive(enum dtype type, const void *y, int64_t i)
     return bits > 0 && bits <= infinity;
 }
 
-/* What the mask of Y should be. */
+/* The expected mask of Y. */
 static void mask_from(const struct cu_bn_shape *s, const void *y, uint8_t *mask)
 {
     memset(mask, 0, (size_t)(s->rows * mask_stride(s->channels)));
@@ -192,7 +192,7 @@ static void shim_plan_free(struct op_plan *plan)
     free(plan);
 }
 
-/* Batch norm of stored types, in NHWC. */
+/* Batch norm of half-precision tensors, in NHWC. */
 static enum status shim_plan(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     if (desc->t[ROLE_Z_AFFINE].ndim || desc->t[ROLE_Z_GAMMA].ndim)

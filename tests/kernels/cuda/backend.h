@@ -11,10 +11,10 @@
 /* Closed by device_close(). */
 MUST_CHECK enum status shim_device_open(struct device **dev);
 
-/* Launches of the shim: its multiprocessors are few, so that loops go round. */
+/* Launches of the shim: it has few multiprocessors, so that loops repeat. */
 struct cu_queue shim_queue(void);
 
-/* Segments, with their chunks, on the host, which the shim's kernels can read. */
+/* Segments, with their chunks, in host memory, which the shim's kernels can read. */
 struct shim_segments {
     struct cu_segments s;
     struct cu_chunk *chunk;

@@ -101,7 +101,7 @@ product_unit unit_of(const execution &e)
             .backwards = false};
 }
 
-/* The rows of op(A), or the columns of op(B): `length` numbers each, one after another. */
+/* The rows of op(A), or the columns of op(B), one after another, of `length` numbers each. */
 std::vector<float> vectors(const product_unit &u, const cublasLtMatrixLayoutOpaque &l, bool columns,
                            const void *mem)
 {
@@ -123,7 +123,7 @@ void multiply(const execution &e)
     std::vector<float> a = vectors(u, e.la, e.desc.op[0] == CUBLAS_OP_T, e.a);
     std::vector<float> b = vectors(u, e.lb, e.desc.op[1] == CUBLAS_OP_N, e.b);
     int64_t k = (int64_t)a.size() / e.lc.rows;
-    if (!fake_delayed()) /* nobody is to rely on zeros */
+    if (!fake_delayed()) /* no code may rely on zeros */
         memset(e.workspace, 0xFF, e.algo.workspace);
     for (int64_t col = 0; col < e.lc.cols; col++)
         for (int64_t row = 0; row < e.lc.rows; row++) {
@@ -220,7 +220,7 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
     return destroy(layout, __func__);
 }
 
-/* All schemes, no workspace and a wide alignment, unless the caller says otherwise. */
+/* All schemes, no workspace and a wide alignment, unless the caller sets others. */
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
 {
     if (fake_fails("cublasLtMatmulPreferenceCreate"))
@@ -263,7 +263,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     if ((first ? a->cols : a->rows) != c->rows || (second ? b->rows : b->cols) != c->cols ||
         (second ? b->cols : b->rows) != k || a->type != b->type || wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
-    for (uint32_t alignment : preference->alignment) /* arguments are aligned to no more */
+    for (uint32_t alignment : preference->alignment) /* the arguments are aligned to no more */
         if (alignment > 16)
             return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint32_t schemes[] = {CUBLASLT_REDUCTION_SCHEME_NONE,
@@ -276,7 +276,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     algorithm algo = {scheme, scheme ? 3u : 1u, SMALL};
     if (scheme)
         algo.workspace = algo.splits * (uint64_t)(c->rows * c->cols) * sizeof(float);
-    if (algo.workspace > preference->workspace) /* there always is one that needs none */
+    if (algo.workspace > preference->workspace) /* one algorithm always needs no workspace */
         algo = {CUBLASLT_REDUCTION_SCHEME_NONE, 1, SMALL};
     results[0] = cublasLtMatmulHeuristicResult_t{};
     memcpy(&results[0].algo, &algo, sizeof algo);

@@ -15,7 +15,7 @@ namespace
 
 const size_t VERSION = 91900;
 
-/* A descriptor is a place for a node: heuristics put nodes into descriptors that were made
+/* A descriptor is a pointer to a node: heuristics store nodes in descriptors that the caller made
  * before. */
 struct descriptor {
     node_ptr node;
@@ -48,7 +48,7 @@ descriptor *find(const void *raw)
     return d;
 }
 
-/* Calls `body` and turns what it throws into a status. */
+/* Calls `body` and turns its exceptions into a status. */
 template <typename Body> cudnnStatus_t guarded(const char *call, cudnnStatus_t injected, Body body)
 {
     fake_hold hold;
@@ -94,13 +94,13 @@ void finalize(cudnn_node &n)
         break;
     case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
         throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the fake plans for devices it has"};
-    default: /* whoever uses these asks for their attributes */
+    default: /* callers of these functions read their attributes */
         break;
     }
     n.finalized = true;
 }
 
-/* Nodes that are read take the places of those in the caller's descriptors. */
+/* Nodes that are read replace those in the caller's descriptors. */
 void hand_over(const std::vector<node_ptr> &nodes, int64_t wanted, int64_t *count, void *elements)
 {
     cudnnBackendDescriptor_t *raw = (cudnnBackendDescriptor_t *)elements;
@@ -142,7 +142,7 @@ void get(const cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttr
                             "the descriptor is not finalized"};
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS)
         return hand_over(n.results, wanted, count, elements);
-    if (!n.has(name)) { /* a list that is empty */
+    if (!n.has(name)) { /* an empty list */
         *count = 0;
         return;
     }
@@ -155,7 +155,7 @@ void get(const cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttr
         memcpy(elements, a.bytes.data(), (size_t)given * size_of(type));
 }
 
-/* The first execution of an engine waits for its kernels to be loaded. */
+/* The first execution of an engine takes longer, since its kernels are loaded. */
 void load_kernels(int64_t engine)
 {
     static std::set<int64_t> loaded;
@@ -164,7 +164,7 @@ void load_kernels(int64_t engine)
         fake_host_takes(LOAD);
 }
 
-/* Splitting sums costs more than it gains here, so that engines differ. */
+/* Split sums cost more time than they save here, so that engines differ. */
 double seconds_of(const cudnn_graph_read &g, const cudnn_config &c, const cudnn_cost &cost)
 {
     enum fake_rate rate = !c.engine.tensor_cores         ? RATE_F32

@@ -34,7 +34,7 @@ const cudnn_engine compiled = {
 const cudnn_engine large = {
     .index = 8, .tensor_cores = true, .deterministic = true, .large = true, .splits = 1};
 
-/* The engines that a graph has, best first. */
+/* The engines of a graph, the best first. */
 std::vector<cudnn_engine> engines_of(const cudnn_graph_read &g)
 {
     const graph_operation *c = g.convolution();
@@ -59,7 +59,7 @@ std::vector<cudnn_engine> engines_of(const cudnn_graph_read &g)
     return all;
 }
 
-/* Which engine is named first. */
+/* The engine that the heuristics name first. */
 size_t turn_of(const cudnn_graph_read &g)
 {
     uint64_t sum = 0;
@@ -123,7 +123,7 @@ node_ptr new_config(const std::shared_ptr<cudnn_graph_read> &g, const cudnn_engi
     return n;
 }
 
-/* Whether there is more in it than a convolution. */
+/* Whether the graph has more than a convolution. */
 bool is_fused(const cudnn_graph_read &g)
 {
     return g.operation.size() > 1;

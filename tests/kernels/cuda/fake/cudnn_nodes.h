@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-/* Thrown where the library is to return a status; what() is its last error's text. */
+/* Thrown if the library is to return a status; what() is the text of its last error. */
 struct cudnn_failure {
     cudnnStatus_t status;
     std::string text;
@@ -58,7 +58,7 @@ enum graph_kind {
     GRAPH_BN_BWD_WEIGHTS, /* DY X MEAN INVSTD GAMMA, DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
 };
 
-/* One operation; the tensors in the order that the kind says. */
+/* One operation; the kind determines the order of its tensors. */
 struct graph_operation {
     graph_kind kind;
     cudnnPointwiseMode_t mode;
@@ -68,25 +68,25 @@ struct graph_operation {
 };
 
 struct cudnn_graph_read {
-    int device; /* of the handle that it was made with */
+    int device; /* device of the handle that made the graph */
     std::map<int64_t, graph_tensor> tensor;
-    std::vector<graph_operation> operation; /* in the order in which they can be carried out */
+    std::vector<graph_operation> operation; /* in an order in which they can be executed */
 
     const graph_operation *convolution() const; /* NULL: there is none */
     bool has(graph_kind kind) const;
-    cudnnDataType_t type() const; /* of what the convolution multiplies */
+    cudnnDataType_t type() const; /* type of the convolution's operands */
 };
 
 /* --- engines --- */
 
-/* A way to carry out a graph. */
+/* A way to execute a graph. */
 struct cudnn_engine {
     int64_t index;
     bool tensor_cores, deterministic, runtime_compiled;
-    bool narrows;   /* its partial sums are of the result's type */
-    bool large;     /* wants more workspace than anybody has */
-    bool lacking;   /* named by heuristics, but no plan comes of it */
-    int64_t splits; /* parts that sums are split into, added up in the end; 0: the knob's value */
+    bool narrows;   /* its partial sums have the result's type */
+    bool large;     /* needs more workspace than any device has */
+    bool lacking;   /* the heuristics name it, but it has no plan */
+    int64_t splits; /* parts into which sums are split; 0: the value of the knob */
 };
 
 struct cudnn_config {
@@ -96,7 +96,7 @@ struct cudnn_config {
 
 /* --- descriptors --- */
 
-/* What a descriptor stands for. One that was finalized does not change any more. */
+/* The contents of a descriptor. A finalized descriptor does not change. */
 struct cudnn_node {
     cudnnBackendDescriptorType_t type;
     bool finalized;
@@ -111,7 +111,8 @@ struct cudnn_node {
         return attribute.count(name) != 0;
     }
 
-    /* An attribute of `count` elements (-1: of any number) of a type; throws where it is not. */
+    /* Checks that an attribute has `count` elements (-1: any number) of a type; throws if it does
+     * not. */
     const cudnn_attribute &get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                int64_t count = 1) const;
 
@@ -164,7 +165,7 @@ struct cudnnContext {
     cudaStream_t stream; /* NULL: none was set */
 };
 
-/* Finalizing, by type; each throws what the library would return. */
+/* Finalizes a descriptor of each type; throws the errors that the library would return. */
 void cudnn_finalize_graph(cudnn_node &n);
 void cudnn_finalize_engine(cudnn_node &n);
 void cudnn_finalize_config(cudnn_node &n);
@@ -179,7 +180,7 @@ struct cudnn_cost {
 };
 cudnn_cost cudnn_cost_of(const cudnn_graph_read &g);
 
-/* Carries a plan out, with device memory open. */
+/* Executes a plan, with access to device memory. */
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
                const std::map<int64_t, void *> &port, void *workspace);
 

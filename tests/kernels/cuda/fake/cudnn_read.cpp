@@ -11,7 +11,7 @@ cudnn_failure unsupported(const std::string &what)
     return {CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, what};
 }
 
-/* What an operation reads and writes, in the order of graph_operation.uid. */
+/* The tensors that an operation reads and writes, in the order of graph_operation.uid. */
 struct conv_names {
     cudnnBackendDescriptorType_t type;
     graph_kind kind;
@@ -60,7 +60,7 @@ const names BN_BWD = {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC,
                       CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
                       CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
 
-/* Only what the module makes: NHWC, aligned to 16 bytes. */
+/* Accepts only the layouts of the module: NHWC, aligned to 16 bytes. */
 graph_tensor read_tensor(const cudnn_node &n)
 {
     graph_tensor t;
@@ -114,7 +114,7 @@ const names &read_pointwise(const cudnn_node &n, graph_operation *o)
     return o->mode == CUDNN_POINTWISE_RELU_BWD ? BACKWARD : BINARY;
 }
 
-/* The attributes of its tensors. */
+/* Reads the attributes of an operation's tensors. */
 const names &read_kind(const cudnn_node &n, graph_operation *o)
 {
     for (const conv_names &of : CONVOLUTIONS)
@@ -135,7 +135,7 @@ const names &read_kind(const cudnn_node &n, graph_operation *o)
     case CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR:
         o->kind = GRAPH_BN_BWD_WEIGHTS;
         return BN_BWD;
-    default: /* BN_FINALIZE_STATISTICS among them: an own kernel does that */
+    default: /* also BN_FINALIZE_STATISTICS: an own kernel computes it */
         throw unsupported("no engine has this operation");
     }
 }
@@ -169,7 +169,7 @@ bool cudnn_graph_read::has(graph_kind kind) const
     return false;
 }
 
-/* W's, or DY's where the weights' gradient is the result. */
+/* W's type, or DY's for the gradient of the weights. */
 cudnnDataType_t cudnn_graph_read::type() const
 {
     const graph_operation *c = convolution();

@@ -1,5 +1,5 @@
-/* What an engine of the fake cuDNN does: the operations of a graph one after another, each tensor
- * rounded to its type as it is made. */
+/* Executes an engine of the fake cuDNN: the operations of a graph one after another; each tensor is
+ * rounded to its type as soon as it is computed. */
 #include "cudnn_nodes.h"
 
 #include "arrays.h"
@@ -113,7 +113,7 @@ floats convolve_forward(const execution &e, const shape &s, const floats &x, con
     return y;
 }
 
-/* Weights as they are read for the gradient of data: (C, R, S, K / groups). */
+/* The weights as the gradient of data reads them: (C, R, S, K / groups). */
 floats turned_weights(const shape &s, const floats &w)
 {
     floats t(w.size());
@@ -175,7 +175,7 @@ floats convolve_weights(const execution &e, const shape &s, const floats &x, con
     return dw;
 }
 
-/* What the units multiply: values rounded to their operands' type. */
+/* The operands that the tensor cores multiply: values rounded to the operands' type. */
 floats operand(execution &e, int64_t uid)
 {
     floats v = e.read(uid);
@@ -216,7 +216,7 @@ float pointwise(cudnnPointwiseMode_t mode, float a, float b)
         return a * b;
     case CUDNN_POINTWISE_RELU_FWD:
         return a < 0 ? 0 : a; /* a NaN stays one */
-    default:                  /* RELU_BWD: of the gradient a and the input b */
+    default:                  /* RELU_BWD: a is the gradient, and b the input */
         return b > 0 ? a : 0;
     }
 }
@@ -236,7 +236,7 @@ void run_pointwise(execution &e, const graph_operation &o)
     e.write(o.uid.back(), std::move(y));
 }
 
-/* Of what has been stored. */
+/* Computes the sums of the stored values. */
 void run_stats(execution &e, const graph_operation &o)
 {
     const floats &x = e.read(o.uid[0]);
@@ -304,7 +304,7 @@ void cudnn_clear(const cudnn_graph_read &g, const std::map<int64_t, void *> &por
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
                const std::map<int64_t, void *> &port, void *workspace)
 {
-    static bool odd; /* of two executions one adds its parts in the other order */
+    static bool odd; /* the second execution of two adds its parts in the other order */
     execution e = {&g, &port, {}, {}};
     enum dtype type = dtype_of(g.type());
     odd = !odd;
@@ -314,7 +314,7 @@ void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
               .partial = c.engine.narrows ? type : DTYPE_F32,
               .splits = c.splits,
               .backwards = !c.engine.deterministic && odd};
-    if (!fake_delayed()) /* nobody is to rely on zeros */
+    if (!fake_delayed()) /* no code may rely on zeros */
         memset(workspace, 0xFF, cudnn_workspace(g, c));
     for (const graph_operation &o : g.operation)
         switch (o.kind) {

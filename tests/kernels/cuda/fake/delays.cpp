@@ -1,4 +1,4 @@
-/* A device that takes time. */
+/* Makes the fake GPU take time. */
 #include "delays.h"
 
 #include <chrono>
@@ -17,17 +17,17 @@ namespace
 const double BANDWIDTH = 4.3e12, HOST_BANDWIDTH = 55e9, LAUNCH = 3e-6;
 const double FLOPS[] = {790e12, 395e12, 60e12};
 const double LARGE_BYTES = 32e6, LARGE_FLOPS = 60e6;
-const double MEANT_BYTES = 128e3; /* of copies that still mean something beside a large problem */
-/* Seconds of a thread that a kernel may take, and that it may where something large was left out
- * before: a small problem takes less, under a sanitizer too. */
+const double MEANT_BYTES = 128e3; /* copies of fewer bytes are made even beside a large problem */
+/* CPU seconds that a kernel may compute; fewer after a larger problem was left out. A small problem
+ * takes less time, even under a sanitizer. */
 #ifdef __SANITIZE_ADDRESS__
 const double LONG_MOMENT = 8, MOMENT = 20e-6;
 #else
 const double LONG_MOMENT = 0.4, MOMENT = 20e-6;
 #endif
 
-std::map<const void *, size_t> known; /* under the lock of the fake */
-bool left_out;                        /* a convolution or product was */
+std::map<const void *, size_t> known; /* guarded by the lock of the fake */
+bool left_out;                        /* a convolution or product was left out */
 double begun;
 
 double scale()
@@ -37,7 +37,7 @@ double scale()
     return factor;
 }
 
-/* Of this thread: other work on the machine does not count. */
+/* CPU time of this thread: other work on the machine does not count. */
 double thread_seconds()
 {
     struct timespec t;
@@ -66,7 +66,7 @@ double fake_takes(double bytes, double flops, enum fake_rate rate)
 
 double fake_copy_takes(double bytes, bool from_or_to_host)
 {
-    /* Within the device, bytes are read and written. */
+    /* Copies within the device read and write each byte. */
     return scale() * (LAUNCH + bytes / (from_or_to_host ? HOST_BANDWIDTH : BANDWIDTH / 2));
 }
 
@@ -113,7 +113,7 @@ void fake_clear(void *mem, size_t bytes)
         abort();
 }
 
-/* Addresses lie in the arguments at multiples of eight bytes. */
+/* Addresses are stored in the arguments at multiples of eight bytes. */
 double fake_kernel_bytes(const void *arguments, size_t size)
 {
     double bytes = 0;

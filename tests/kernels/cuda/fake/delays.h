@@ -21,29 +21,29 @@
 
 bool fake_delayed();
 
-/* The host is busy for that long. */
+/* The host is busy for that time. */
 void fake_host_takes(double seconds);
 
-/* The operations a second of an arithmetic. */
+/* The operations per second of an arithmetic. */
 enum fake_rate { RATE_NARROW, RATE_TF32, RATE_F32 };
 
-/* What a launch takes on its stream; 0 where nothing is delayed. */
+/* The time of a launch on its stream; 0 without delays. */
 double fake_takes(double bytes, double flops, enum fake_rate rate);
 double fake_copy_takes(double bytes, bool from_or_to_host);
 
-/* Whether work is too large to be carried out. */
+/* Whether work is too large to be executed. */
 bool fake_too_large(double bytes, double flops);
 
-/* Remembers the size of a tensor until its memory is freed, and adds up those of a kernel's
+/* Remembers the size of a tensor until its memory is freed, and adds up the sizes of a kernel's
  * arguments. */
 void fake_know(const void *mem, size_t bytes);
 void fake_forget(const void *mem, size_t bytes);
 
-/* The result of work that is left out: zeros, by giving whole pages back. */
+/* The result of work that is left out: zeros, by releasing whole pages. */
 void fake_clear(void *mem, size_t bytes);
 double fake_kernel_bytes(const void *arguments, size_t size);
 
-/* To be asked between the blocks of a kernel that fake_kernel_begins() announced: whether to leave
- * the rest out. */
+/* Called between the blocks of a kernel that fake_kernel_begins() has announced: whether to leave
+ * out the remaining blocks. */
 void fake_kernel_begins();
 bool fake_kernel_enough();

@@ -24,24 +24,24 @@ const model models[] = {{9, 0}, {9, 0}, {7, 5}, {6, 1}};
 const int N_DEVICES = sizeof models / sizeof *models;
 const int L2_CACHE = 16 << 10;
 const int VERSION = 12090;             /* CUDA 12.9 */
-const size_t FILLED = (size_t)4 << 20; /* of an allocation, with what is no zero */
+const size_t FILLED = (size_t)4 << 20; /* bytes of an allocation that are filled with something other than zeros */
 
 std::recursive_mutex lock;
 struct pages {
-    size_t size; /* of pages that may be open */
+    size_t size; /* bytes of its pages, to which access is opened and closed */
     int device;
     uint64_t number; /* in the order of allocation */
 };
-std::map<char *, pages> mapped; /* device memory: where it begins */
+std::map<char *, pages> mapped; /* device memory, by its address */
 uint64_t allocations;
 size_t used;
-int opened; /* levels of work that is being carried out */
+int opened; /* depth of nested calls that access device memory */
 thread_local int device;
 bool reached[N_DEVICES][N_DEVICES]; /* from, to */
 int lost_gpu = -1;
 bool flipped;
 
-/* The GPUs that CUDA_VISIBLE_DEVICES names ("1,0"), in its order; all where it is not set. */
+/* The GPUs that CUDA_VISIBLE_DEVICES names ("1,0"), in its order; all GPUs if it is not set. */
 int visible(int *gpu)
 {
     const char *set = getenv("CUDA_VISIBLE_DEVICES");
@@ -55,7 +55,7 @@ int visible(int *gpu)
     return n;
 }
 
-/* False where the process sees no GPU of that number. */
+/* False if the process sees no GPU of that number. */
 bool find_model(int index, model *m)
 {
     int gpu[N_DEVICES];
@@ -93,7 +93,7 @@ void protect_all(int protection)
             abort();
 }
 
-/* Sets memory; where that takes time instead, large pieces to zeros. */
+/* Sets memory. With delays, sets large blocks to zeros. */
 void fill(void *dst, int value, size_t bytes)
 {
     if (fake_too_large((double)bytes, 0))
@@ -102,7 +102,7 @@ void fill(void *dst, int value, size_t bytes)
         memset(dst, value, bytes);
 }
 
-/* The pages of an allocation; it ends where they end, or up to 255 bytes before. */
+/* The pages of an allocation, whose last byte is at most 255 bytes before their end. */
 char *first_page(void *mem)
 {
     auto m = mapped.upper_bound((char *)mem);
@@ -129,7 +129,7 @@ bool fake_lost(int gpu)
     return gpu == lost_gpu;
 }
 
-/* Changes a bit of a mantissa in the middle of a GPU's first large allocation. */
+/* Flips a bit of a mantissa in the middle of a GPU's first large allocation. */
 static void flip(int gpu)
 {
     char *first = NULL;
@@ -292,7 +292,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
     prop->totalGlobalMem = memory();
     prop->major = m.major;
     prop->minor = m.minor;
-    prop->multiProcessorCount = fake_delayed() ? 132 : 1; /* few, so that loops go round */
+    prop->multiProcessorCount = fake_delayed() ? 132 : 1; /* few, so that loops repeat */
     return cudaSuccess;
 }
 
@@ -302,11 +302,11 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     model m;
     if (!find_model(index, &m))
         return fake_error(cudaErrorInvalidDevice);
-    *value = attribute == cudaDevAttrL2CacheSize ? L2_CACHE : 0; /* a driver may not know clocks */
+    *value = attribute == cudaDevAttrL2CacheSize ? L2_CACHE : 0; /* drivers need not know clocks */
     return cudaSuccess;
 }
 
-/* GPUs of one generation reach each other. */
+/* GPUs of the same generation have peer access to each other. */
 cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
 {
     FAKE_ASK(cudaDeviceCanAccessPeer);
@@ -347,7 +347,7 @@ cudaError_t cudaMalloc(void **mem, size_t bytes)
         mmap(NULL, pages + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED || mprotect(at, pages, PROT_READ | PROT_WRITE) != 0)
         return fake_error(cudaErrorMemoryAllocation);
-    if (!fake_delayed()) /* nobody is to rely on zeros */
+    if (!fake_delayed()) /* no code may rely on zeros */
         memset(at, 0xCD, pages < FILLED ? pages : FILLED);
     if (mprotect(at, pages, protection) != 0)
         abort();
@@ -357,7 +357,7 @@ cudaError_t cudaMalloc(void **mem, size_t bytes)
     return cudaSuccess;
 }
 
-/* As CUDA does: waits for all work. The memory is gone where the call fails, too. */
+/* Waits for all work, as CUDA does. The memory is freed even if the call fails. */
 cudaError_t cudaFree(void *mem)
 {
     cudaError_t result = fake_enter("cudaFree", true);

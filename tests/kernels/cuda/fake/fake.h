@@ -37,40 +37,40 @@
 
 #include <functional>
 
-/* All of the fake is one thread's at a time; to be held by every function below. */
+/* Guards the whole fake; the functions below must be called with this lock held. */
 struct fake_hold {
     fake_hold();
     ~fake_hold();
     fake_hold(const fake_hold &) = delete;
 };
 
-/* Carries out `call` with device memory open. */
+/* Executes `call` with access to device memory. */
 void fake_with_memory(const std::function<void()> &call);
 
-/* Closes device memory in such a call, and opens it again. */
+/* Ends access to device memory within such a call, and starts it again. */
 void fake_close_memory();
 void fake_open_memory();
 
-/* The device that the calling thread uses, and whether it captures. */
+/* The device that the calling thread uses, and whether the thread captures. */
 int fake_device();
 int fake_sm(int device); /* 90 for compute capability 9.0 */
 bool fake_captures();
 
-/* Makes the calling thread's capture fail, if there is one; whether there is. */
+/* Invalidates the calling thread's capture, if there is one; returns whether there was. */
 bool fake_end_capture();
 
-/* To be called where a thread waits: damages GPUs that are to be damaged now. Whether the GPU is
+/* Called when a thread waits: damages GPUs that are to be damaged now. Returns whether the GPU is
  * lost. */
 void fake_look_for_faults();
 bool fake_lost(int device);
 
-/* Puts work at the end of a stream, or of the graph that the stream captures; `seconds` is what it
- * takes there (delays.h). */
+/* Appends work to a stream, or to the graph that the stream captures; `seconds` is its time there
+ * (delays.h). */
 cudaError_t fake_submit(cudaStream_t s, std::function<void()> work, double seconds);
 
-/* Carries out all that streams hold. */
+/* Executes all work of all streams. */
 void fake_finish_all();
 
-/* Shows a launch to the profiler (AMPSCALE_FAKE_PROFILE, profiler.cpp). */
+/* Reports a launch to the profiler (AMPSCALE_FAKE_PROFILE, profiler.cpp). */
 void fake_profiled(const unsigned grid[3], const unsigned block[3]);
 void fake_profiled_library();

@@ -14,23 +14,23 @@
 
 #include "cuda_runtime_api.h"
 
-/* Counts a call. Whether it is to fail. */
+/* Counts a call, and returns whether it fails. */
 bool fake_fails(const char *call);
 
 /* Whether a sticky failure has broken the device. */
 bool fake_broken();
 
-/* The same for the runtime: what a call that has a failure to report returns, cudaSuccess else.
- * `device` says whether it needs the device. The error is remembered for cudaGetLastError(). */
+/* The same for the runtime: returns the error that the call reports, or cudaSuccess. `device` says
+ * whether the call needs the device. cudaGetLastError() returns the error later. */
 cudaError_t fake_enter(const char *call, bool device);
 
-/* Remembers an error of the calling thread, and returns it. */
+/* Stores an error of the calling thread, and returns it. */
 cudaError_t fake_error(cudaError_t e);
 
 #define FAKE_ENTER(call)                                                                           \
     if (cudaError_t entered = fake_enter(#call, true))                                             \
     return entered
-/* Where the device need not be in order. */
+/* For calls that do not need a working device. */
 #define FAKE_ASK(call)                                                                             \
     if (cudaError_t entered = fake_enter(#call, false))                                            \
     return entered

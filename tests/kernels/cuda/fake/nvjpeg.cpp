@@ -23,7 +23,7 @@ struct nvjpegHandle {
 
 struct nvjpegJpegState {
     const nvjpegHandle *handle;
-    int batch; /* that the next call decodes; 0: not initialized */
+    int batch; /* batch size of the next call; 0: not initialized */
 };
 
 struct nvjpegJpegStream {
@@ -58,8 +58,8 @@ void on_message(j_common_ptr c, int level)
     c->err->num_warnings += level < 0;
 }
 
-/* Reads the header, and with `rgb` the picture, of which what follows damage is left out. False
- * where the header is damaged. */
+/* Reads the header and, with `rgb`, the picture, without the part after damage. Returns false if
+ * the header is damaged. */
 bool read_jpeg(const unsigned char *bytes, size_t size, bool *hardware, unsigned char *rgb,
                size_t pitch)
 {

@@ -16,7 +16,8 @@ uint32_t bits_of(float x)
     return u;
 }
 
-/* Of a normal number; below `lowest` numbers of its type have none of their own. */
+/* The exponent of a normal number; below `lowest` numbers share the exponent of the type's smallest
+ * normal number. */
 int exponent_of(float x, int lowest)
 {
     int e = (int)(bits_of(x) >> 23 & 0xff) - 127;
@@ -38,7 +39,7 @@ float cut_off(double x)
     return std::fabs((double)f) > std::fabs(x) ? std::nextafterf(f, 0) : f;
 }
 
-/* sum + a[0] * b[0] + ... of one block. */
+/* Computes sum + a[0] * b[0] + ... of one block. */
 float add_block(int n, int fraction, int lowest, const float *a, const float *b, float sum)
 {
     double product[BLOCK_MAX], exact = (double)sum;
@@ -82,8 +83,8 @@ float in_order(int64_t n, const float *a, const float *b)
 
 } // namespace
 
-/* Values of fp16 and bf16 are rounded where they are stored; fp32 is cut off as tensor cores load
- * it, unless an operand has been rounded before. */
+/* Values of fp16 and bf16 are rounded when they are stored; tensor cores truncate fp32 when they
+ * load it, unless an operand has been rounded before. */
 void product_operands(const product_unit *u, int64_t n, float *v)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -28,17 +28,18 @@ extern "C" {
 
 struct product_unit {
     bool tensor_cores;
-    int sm;             /* of the device: 90 */
-    enum dtype operand; /* F16, BF16, TF32 or F32: the values that product_operands leaves */
-    enum dtype partial; /* in which the parts of a sum are kept: F32, or the result's type */
-    int64_t splits;     /* parts, added up in fp32 */
-    bool backwards;     /* from the last to the first */
+    int sm; /* of the device: 90 */
+    enum dtype
+        operand; /* F16, BF16, TF32 or F32: the type of the values that product_operands leaves */
+    enum dtype partial; /* type in which the parts of a sum are stored: F32, or the result's type */
+    int64_t splits;     /* number of parts, which are added in fp32 */
+    bool backwards;     /* the parts are added from the last to the first */
 };
 
-/* Makes operands of values, in place. */
+/* Rounds values to operands, in place. */
 void product_operands(const struct product_unit *u, int64_t n, float *v);
 
-/* The sum of a[i] * b[i], in fp32. */
+/* Computes the sum of a[i] * b[i], in fp32. */
 float product_sum(const struct product_unit *u, int64_t n, const float *a, const float *b);
 
 #ifdef __cplusplus

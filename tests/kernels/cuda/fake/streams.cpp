@@ -1,4 +1,4 @@
-/* Streams, events and graphs of the fake: lists of calls that wait for their turn. */
+/* Streams, events and graphs of the fake: lists of calls that are executed later. */
 #include "delays.h"
 #include "fake.h"
 #include "inject.h"
@@ -18,7 +18,7 @@ namespace
 
 typedef std::chrono::steady_clock steady;
 
-/* Work of a stream; what it takes on the device, in seconds (delays.h). */
+/* Work of a stream, and its time on the device in seconds (delays.h). */
 typedef std::function<double()> call;
 
 struct entry {
@@ -26,11 +26,11 @@ struct entry {
     call work;
 };
 
-/* What a stream has been given; outlives it where an event speaks of it. */
+/* The work of a stream; lives longer than the stream if an event refers to it. */
 struct queue {
     std::deque<entry> calls;
     uint64_t given = 0, done = 0;
-    steady::time_point clock; /* of the device: when it has done what was carried out so far */
+    steady::time_point clock; /* time at which the device completes the calls executed so far */
 
     void put(call c)
     {
@@ -38,7 +38,7 @@ struct queue {
         given++;
     }
 
-    /* Carries out calls until `n` have been. */
+    /* Executes calls until `n` have been executed. */
     void run(uint64_t n)
     {
         while (done < n && !calls.empty()) {
@@ -58,7 +58,7 @@ struct queue {
 struct CUgraph_st {
     std::vector<call> calls;
     cudaStream_t origin;
-    uint64_t number; /* of the capture, from 1 */
+    uint64_t number; /* number of the capture, from 1 */
     bool broken = false;
 };
 
@@ -69,14 +69,14 @@ struct CUgraphExec_st {
 struct CUstream_st {
     int device;
     std::shared_ptr<queue> work = std::make_shared<queue>();
-    CUgraph_st *captured = NULL; /* by it, or by a stream that it waits for */
+    CUgraph_st *captured = NULL; /* graph of its own capture, or of the capture of a stream that it waits for */
 };
 
 struct CUevent_st {
     int device;
     std::shared_ptr<queue> work; /* NULL: never recorded */
-    uint64_t at = 0;             /* calls that it comes after, its own included */
-    uint64_t captured = 0;       /* the capture that it was recorded in; 0: none */
+    uint64_t at = 0;             /* number of the stream's calls up to the event */
+    uint64_t captured = 0;       /* the capture in which it was recorded; 0: none */
     std::shared_ptr<steady::time_point> when = std::make_shared<steady::time_point>();
     bool passed = false;
 };
@@ -88,7 +88,7 @@ std::set<cudaStream_t> streams;
 uint64_t captures; /* begun so far */
 thread_local CUgraph_st *capturing;
 
-/* What puts calls after one another for a stream: the graph while it captures. */
+/* The list to which a stream appends calls: the graph while it captures. */
 cudaError_t submit(cudaStream_t s, call c)
 {
     if (s->device != fake_device())
@@ -109,7 +109,7 @@ void run_until(queue *q, uint64_t n)
     fake_with_memory([=] { q->run(n); });
 }
 
-/* Sleeps at its end, when the lock has been given back, until the device is done. */
+/* On destruction, after the lock is released, sleeps until the device has completed its work. */
 struct sleeper {
     steady::time_point until;
 
@@ -120,7 +120,7 @@ struct sleeper {
     }
 };
 
-/* The capture that an event was recorded in, as long as it lasts. */
+/* The capture in which an event was recorded, as long as the capture lasts. */
 CUgraph_st *capture_of(cudaEvent_t e)
 {
     for (cudaStream_t s : streams)
@@ -129,7 +129,7 @@ CUgraph_st *capture_of(cudaEvent_t e)
     return NULL;
 }
 
-/* Waiting is no part of a captured step, and ends it. */
+/* A wait of the host is not allowed in a captured step, and invalidates the capture. */
 cudaError_t refuse_capture(CUgraph_st *g)
 {
     g->broken = true;
@@ -175,8 +175,8 @@ static bool is_dependent(const cudaLaunchConfig_t *config)
     return false;
 }
 
-/* What a kernel that begins early does before it waits for the previous one it does without device
- * memory: the first thread that touches it ends the process. */
+/* A kernel that is launched early runs without device memory until it waits for the previous
+ * kernel: the first access before that ends the process. */
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),
                         const void *context, size_t size)
 {
@@ -247,13 +247,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     return result;
 }
 
-/* Whoever waits in vain does not know what has been done, but it is over. */
+/* The wait has failed, so that the caller does not know which calls were executed, but none is in
+ * progress. */
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     cudaError_t result = fake_enter("cudaStreamSynchronize", true);
     sleeper sleep;
     fake_hold hold;
-    if (!s) { /* the default stream: what goes there is carried out at once */
+    if (!s) { /* the default stream: its calls are executed at once */
         return fake_end_capture() ? fake_error(cudaErrorStreamCaptureImplicit) : result;
     }
     if (s->captured)
@@ -323,8 +324,8 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     return error;
 }
 
-/* A stream that waits for an event of a captured one is captured too, until that ends: the graph
- * keeps the order in which calls came, which is one that the events allow. */
+/* A stream that waits for an event of a captured stream is captured too, until the capture ends.
+ * The graph keeps the order of the calls, which the events allow. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
     FAKE_ENTER(cudaStreamWaitEvent);
@@ -340,7 +341,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
     }
     if (!e->work)
         return cudaSuccess;
-    if (s->captured) /* work outside of the graph */
+    if (s->captured) /* this call is outside of the graph */
         return refuse_capture(s->captured);
     std::shared_ptr<queue> work = e->work;
     uint64_t at = e->at;
@@ -372,7 +373,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     return result;
 }
 
-/* Work is put off as long as nobody waits for it. */
+/* Work is postponed until a thread waits for it. */
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
     FAKE_ENTER(cudaEventQuery);
@@ -404,7 +405,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
     return cudaSuccess;
 }
 
-/* The capture is over, whatever comes of it. */
+/* The capture ends, also if it fails. */
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 {
     cudaError_t result = fake_enter("cudaStreamEndCapture", true);

@@ -4,6 +4,6 @@
 
 #include "kernels/cuda/cudnn_device.h"
 
-/* `name`: of a description that is part of the program. The test fails where that cannot be. */
+/* `name` is the name of a built-in description. The test fails if it cannot be loaded. */
 void described_gpu_open(const char *name, struct cudnn_device *dev);
 void described_gpu_close(struct cudnn_device *dev);

@@ -1,4 +1,4 @@
-/* The double of a GPU and of cuDNN. */
+/* The fake GPU and the fake cuDNN of these tests. */
 #include "gpu_double.h"
 
 #include "kernels/cuda/conv_plan.h"

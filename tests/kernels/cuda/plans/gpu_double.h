@@ -14,23 +14,25 @@ struct CUevent_st {
     double at;
 };
 
-/* The library names engines 0 to GPU_ENGINES - 1 for every problem, in this order. */
+/* For every problem, the library names engines 0 to GPU_ENGINES - 1, in this order. */
 struct gpu_double {
-    double host, device; /* ms: now, and when the device will have done all that it was given */
-    double host_ms;      /* that the host takes to prepare an execution */
+    double host, device; /* ms: the current time, and the time at which the device will have
+                            completed its work */
+    double host_ms;      /* ms that the host needs to prepare an execution */
     double engine_ms[GPU_ENGINES];
-    bool fails[GPU_ENGINES];  /* its execution does, and the GPU still works */
-    bool breaks[GPU_ENGINES]; /* the GPU does not */
+    bool fails[GPU_ENGINES];  /* its execution fails, and the GPU still works */
+    bool breaks[GPU_ENGINES]; /* its execution breaks the GPU */
     bool broken;
-    size_t memory, used;                 /* bytes; what there is at most, and what is taken now */
-    size_t most;                         /* that was taken at a time */
-    int l2;                              /* bytes of cache */
-    size_t overwritten;                  /* bytes, with nothing put on a stream since */
-    bool nothing;                        /* the library names no engine */
-    bool only_compiled;                  /* all of them are to be compiled at run time */
-    int lists, again, executions, packs; /* made; `again`: plans of kept choices */
+    size_t memory, used; /* bytes: the limit, and those in use */
+    size_t most;         /* largest number of bytes in use */
+    int l2;              /* bytes of cache */
+    size_t overwritten;  /* bytes overwritten since the last work on a stream */
+    bool nothing;        /* the library names no engine */
+    bool only_compiled;  /* all engines must be compiled at run time */
+    int lists, again, executions,
+        packs; /* numbers of calls; `again`: plans made again from stored choices */
 };
 extern struct gpu_double gpu;
 
-/* As new: engine 2 is the fastest, and slower than the host. */
+/* Resets the state: engine 2 is the fastest, and slower than the host. */
 struct cuda_device gpu_new(void);

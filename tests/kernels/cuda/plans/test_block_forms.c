@@ -1,6 +1,6 @@
-/* The forms of a residual block's end have a plan on the H200 for every convolution without a
- * stride that reads a block's result in ResNet-50, at batch 64 to 512, as found with cuDNN 9.19:
- * one that is precompiled and deterministic. There need be no GPU. */
+/* On the H200's description, the forms of a residual block's end have a plan for every convolution
+ * with stride 1 that reads a block's result in ResNet-50, at batch 64 to 512. With cuDNN 9.19 each
+ * plan is precompiled and deterministic. Needs no GPU. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"

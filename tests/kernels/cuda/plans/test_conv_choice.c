@@ -1,5 +1,5 @@
-/* From a description to the one plan that is kept: what is taken, what is left to other kernels,
- * how a clock decides, and what the cache is good for. The clock is a double. */
+/* From a description to the one plan that is kept: accepted engines, engines left to other kernels,
+ * the decision by time, and the use of the cache. The clock is a fake. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
@@ -56,13 +56,13 @@ static void test_problem(void **state)
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(rest, CONV_REST_DB);
     assert_int_equal(p.form, CONV_BWD_WEIGHTS);
-    d.t[ROLE_DW].type = DTYPE_F32; /* as kernels/ops.h has it; the problem is of X's type */
+    d.t[ROLE_DW].type = DTYPE_F32; /* the type in kernels/ops.h; the problem has X's type */
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(p.type, DTYPE_BF16);
 }
 
-/* 32 groups of 2 channels: weights have the channels of one group, none are padded, and what the
- * heuristics name is not what they name without groups. */
+/* 32 groups of 2 channels: weights have the channels of one group, no channel is padded, and the
+ * heuristics name other engines than without groups. */
 static void test_groups(void **state)
 {
     struct cudnn_device dev;
@@ -97,7 +97,8 @@ static void test_refused(void **state)
     d.t[ROLE_Y].type = DTYPE_F32;
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_UNSUPPORTED);
     d = conv_desc(DTYPE_F16, 3);
-    d.t[ROLE_X].layout = LAYOUT_OPAQUE; /* four channels in memory, and no other number */
+    d.t[ROLE_X].layout =
+        LAYOUT_OPAQUE; /* the tensor has four channels in memory, and no other number is valid */
     d.t[ROLE_X].opaque = 8;
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_UNSUPPORTED);
     d.t[ROLE_X].opaque = 4;
@@ -111,8 +112,9 @@ static void test_refused(void **state)
 
 struct clock_double {
     int calls;
-    int fastest;    /* this call's plan takes the least time; -1: none can run */
-    int broken;     /* the clock itself fails at this call; -1: never */
+    int fastest; /* number of the call whose plan takes the least time; -1: no plan can be executed
+                  */
+    int broken;  /* number of the call at which the clock fails; -1: none */
     int64_t engine; /* of the fastest */
     size_t knobs;
 };
@@ -124,7 +126,7 @@ static enum status pretend(void *context, const struct cudnn_plan *plan, double 
     assert_non_null(plan->desc.raw);
     if (call == c->broken)
         return status_fail(STATUS_LIBRARY, "the clock stopped");
-    if (c->fastest < 0 || call == 1) /* the second plan cannot run after all */
+    if (c->fastest < 0 || call == 1) /* plans that cannot be executed */
         return status_fail(STATUS_UNSUPPORTED, "not on this GPU");
     *seconds = call == c->fastest ? 1e-3 : 2e-3;
     if (call == c->fastest) {
@@ -173,14 +175,14 @@ static void test_fastest_is_kept(void **state)
     struct plan_choice kept = plan.plan.choice;
     conv_plan_close(&plan);
 
-    /* The next time nothing is timed, */
+    /* The next time nothing is timed for this shape, */
     assert_int_equal(conv_plan_open(&r.dev, &r.problem, &limits, &timer, r.cache, &plan),
                      STATUS_OK);
     assert_int_equal(c.calls, PLANS_MAX);
     assert_true(plan.cached && plan_choice_same(&plan.plan.choice, &kept));
     conv_plan_close(&plan);
 
-    /* but another shape is, and so is the same one under another rule. */
+    /* but another shape is timed, and so is the same shape under another rule. */
     struct plan_limits strict = limits;
     strict.deterministic = true;
     assert_int_equal(conv_plan_open(&r.dev, &r.problem, &strict, &timer, r.cache, &plan),
@@ -229,7 +231,7 @@ static void test_clock_fails(void **state)
                      STATUS_LIBRARY);
     assert_int_equal(plan_cache_count(r.cache), 0);
 
-    /* Without a clock the heuristics decide, and the cache does not learn of it. */
+    /* Without a clock the heuristics decide, and the cache does not store the decision. */
     assert_int_equal(conv_plan_open(&r.dev, &r.problem, &limits, NULL, r.cache, &plan), STATUS_OK);
     assert_non_null(plan.plan.desc.raw);
     assert_int_equal(plan_cache_count(r.cache), 0);

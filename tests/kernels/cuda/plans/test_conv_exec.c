@@ -1,5 +1,5 @@
-/* How a convolution gets its plan on a GPU: what is timed and how, what is shared, kept and
- * refused. GPU and library are doubles (gpu_double.h). */
+/* How a convolution gets its plan on a GPU: timing, sharing, storing and refusing of plans. The GPU
+ * and the library are fakes (gpu_double.h). */
 #include "base/file.h"
 #include "gpu_double.h"
 #include "kernels/cuda/conv_exec.h"
@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-/* ---- what every test begins with ---- */
+/* ---- the set-up of every test ---- */
 
 static char folder[64], inner[80], file[96];
 
@@ -116,10 +116,11 @@ static void the_fastest_is_taken(void **state)
     struct conv_exec *exec = opened(&dev, &problem);
     assert_string_equal(exec->impl, "cudnn:fwd engine 2");
     assert_int_equal(exec->workspace, 512);
-    assert_int_equal(gpu.executions, 3 * (1 + 5) + 2); /* engine 3 until it was seen to be slow */
+    assert_int_equal(gpu.executions,
+                     3 * (1 + 5) + 2); /* engine 3 was used until it was found to be slow */
     conv_exec_close(exec);
     close_gpu(&dev);
-    assert_int_equal(kept_nanoseconds(), 3000000); /* and none of the host's 2 ms */
+    assert_int_equal(kept_nanoseconds(), 3000000); /* without the 2 ms of the host */
 }
 
 static void what_fails_is_left_out(void **state)
@@ -135,7 +136,7 @@ static void what_fails_is_left_out(void **state)
     dev = new_gpu();
     for (int i = 0; i < GPU_ENGINES; i++)
         gpu.fails[i] = true;
-    assert_int_equal(refused(&dev, &problem), STATUS_LIBRARY); /* it is there, and does not work */
+    assert_int_equal(refused(&dev, &problem), STATUS_LIBRARY); /* the engine exists, but fails */
     assert_true(says("every plan for 'NVIDIA H200 sm90 cudnn91900 fwd "));
     assert_true(says(": engine 3: cuDNN fails"));
     close_gpu(&dev);
@@ -144,7 +145,7 @@ static void what_fails_is_left_out(void **state)
     gpu.breaks[1] = true;
     assert_int_equal(refused(&dev, &problem), STATUS_LIBRARY);
     assert_true(says("engine 1: cuDNN fails"));
-    assert_int_equal(gpu.executions, 6 + 1); /* nothing more is asked of it */
+    assert_int_equal(gpu.executions, 6 + 1); /* not executed again */
     close_gpu(&dev);
 }
 
@@ -161,7 +162,7 @@ static void without_memory_nothing_is_timed(void **state)
     assert_false(path_exists(file));
 }
 
-/* A plan that wants more workspace than there is is no reason to time none. */
+/* A plan that needs more workspace than the limit does not prevent the timing of the others. */
 static void a_plan_without_memory_is_left_out(void **state)
 {
     struct cuda_device dev = new_gpu();
@@ -170,7 +171,8 @@ static void a_plan_without_memory_is_left_out(void **state)
     close_gpu(&dev);
     size_t all = gpu.most;
     dev = new_gpu();
-    gpu.memory = all - 512; /* engine 3's 768 bytes do not fit; 2 has 512 and a slow rival in 1 */
+    gpu.memory = all - 512; /* engine 3 needs 768 bytes, which do not fit; engine 2 needs 512, and
+                               engine 1 is slower */
     gpu.engine_ms[3] = 1;
     struct conv_exec *exec = opened(&dev, &problem);
     assert_string_equal(exec->impl, "cudnn:fwd engine 1");
@@ -190,7 +192,7 @@ static void deterministic_devices_ask_no_clock(void **state)
     close_gpu(&dev);
 }
 
-/* ---- what is kept ---- */
+/* ---- stored choices ---- */
 
 static void a_plan_is_made_once(void **state)
 {
@@ -228,8 +230,8 @@ static void a_choice_is_kept_in_a_file(void **state)
     close_gpu(&dev);
 }
 
-/* A process that is killed while it plans does not begin anew the next time, and one that is killed
- * after its first step chooses as before. */
+/* If a process is killed while it plans, the next one continues with the stored choices; if it is
+ * killed after its first step, the next one makes the same choices. */
 static void a_choice_is_written_before_the_end(void **state)
 {
     struct cuda_device dev = new_gpu();
@@ -239,7 +241,7 @@ static void a_choice_is_written_before_the_end(void **state)
     conv_exec_close(exec);
     struct conv_problem other = problem;
     other.n = 4;
-    exec = opened(&dev, &other); /* too soon to be written at once */
+    exec = opened(&dev, &other); /* too soon after the last write */
     assert_int_equal(kept_choices(), 1);
     void *port[CG_PORT_COUNT] = {[CG_X] = &dev, [CG_W] = &dev, [CG_Y] = &dev};
     assert_int_equal(conv_exec_run(exec, port, NULL, NULL), STATUS_OK);
@@ -248,7 +250,7 @@ static void a_choice_is_written_before_the_end(void **state)
     close_gpu(&dev);
 }
 
-/* What the file says of `problem` neither ends a run nor is taken for a plan. */
+/* An entry of the file for `problem` neither ends a run nor counts as a plan if it is invalid. */
 static void check_timed_again(const struct plan_choice *gone)
 {
     struct cuda_device dev = new_gpu();
@@ -283,14 +285,15 @@ static void a_lack_is_asked_for_once(void **state)
     struct conv_problem fused = problem;
     (void)state;
     fused.form = CONV_APPLY_FWD_STATS;
-    gpu.only_compiled = true; /* which batch norm's forms are not worth */
+    gpu.only_compiled = true; /* forms of batch norm are not worth compiling */
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
     assert_int_equal(gpu.lists, 1);
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
     assert_true(says("no plan for 'NVIDIA H200 sm90 cudnn91900 apply+fwd+stats "));
     assert_int_equal(gpu.lists, 1);
     close_gpu(&dev);
-    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED); /* by the next run either */
+    assert_int_equal(refused(&dev, &fused),
+                     STATUS_UNSUPPORTED); /* the next run does not ask either */
     assert_true(says("no plan for 'NVIDIA H200 sm90 cudnn91900 apply+fwd+stats "));
     assert_int_equal(gpu.lists, 1);
     struct conv_exec *exec = opened(&dev, &problem);
@@ -303,7 +306,7 @@ static void a_lack_is_asked_for_once(void **state)
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
     assert_int_equal(gpu.lists, lists);
     close_gpu(&dev);
-    gpu.nothing = gpu.only_compiled = false; /* the installation has been mended */
+    gpu.nothing = gpu.only_compiled = false; /* the installation has been repaired */
     conv_exec_close(opened(&dev, &fused));
     assert_true(gpu.lists > lists);
     close_gpu(&dev);
