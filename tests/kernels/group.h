@@ -1,5 +1,5 @@
-/* What cmocka tests of operations share: the reference as a group's state, and calls that must
- * succeed. */
+/* Shared by cmocka tests of operations: the reference as a group's state, and a check that a call
+ * succeeds. */
 #pragma once
 
 #include "kernels/backend.h"

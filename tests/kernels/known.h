@@ -11,14 +11,15 @@
 
 #include <cmocka.h>
 
-/* Unlike cmocka's comparison, a NaN is near nothing. */
+/* Unlike cmocka's comparison, this one fails for a NaN. */
 static inline void assert_near(double got, double want, double tolerance)
 {
     if (!(fabs(got - want) <= tolerance))
         fail_msg("%.12g instead of %.12g", got, want);
 }
 
-/* Values were written with nine digits and pass through fp32: six times its rounding error. */
+/* The values were written with nine digits and pass through fp32: the tolerance is six times fp32's
+ * rounding error. */
 static inline void assert_all_near(const float *got, const double *want, int n)
 {
     for (int i = 0; i < n; i++)

@@ -226,7 +226,7 @@ static bool is_fused(enum op_kind kind)
            kind == OP_CONV_BWD_DATA_BN;
 }
 
-/* What is fused counts less than any of the operations that it stands for. */
+/* Reports a shorter time for a fused operation than for any plain operation that it replaces. */
 static enum status seconds(struct op_plan *plan, double *seconds)
 {
     enum op_kind kind = plan->desc.kind;

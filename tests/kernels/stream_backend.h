@@ -1,15 +1,15 @@
-/* An asynchronous device, made of the reference: for tests of what runs on one.
+/* An asynchronous device, made of the reference, for tests of code that runs on such a device.
  *
- * Every stream is a thread with a queue, which carries commands out in their order and takes its
- * time over some; events are marks that threads wait for; recording keeps a stream's commands
- * and launching plays them again. The results are the reference's bits as long as all that must be
- * waited for is waited for. What is not shows:
+ * Every stream is a thread with a queue, which carries out commands in their order and delays some;
+ * events are marks that threads wait for; recording keeps a stream's commands and launching plays
+ * them again. The results are the reference's bits if the caller makes every necessary wait. A
+ * missing wait makes a test fail:
  *
  * - host memory is read and written when a copy is carried out, not when it is called;
  * - in programs under the thread sanitizer any access without an order between them is reported.
  *
- * A command that fails ends what its stream does; waiting for the stream or for any event of the
- * device returns the failure. */
+ * After a command fails, its stream only passes events; waiting for the stream or for any event
+ * of the device returns the failure. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -17,7 +17,7 @@
 /* Calls that can be made to fail. */
 enum stream_call {
     STREAM_CALL_NONE,
-    STREAM_CALL_PLAN_FUSED, /* of an operation that fuses convolution and batch norm */
+    STREAM_CALL_PLAN_FUSED, /* planning of an operation that fuses convolution and batch norm */
     STREAM_CALL_EXECUTE,
     STREAM_CALL_CAPTURE_BEGIN,
     STREAM_CALL_CAPTURE_END,
@@ -26,18 +26,18 @@ enum stream_call {
 
 struct stream_fault {
     enum stream_call call;
-    int number;         /* of the call that fails, from 1, over all devices */
-    bool sticky;        /* so does every call after it, of every device, as in a process whose CUDA
-                         * context is lost */
-    enum status status; /* it fails with; zeroed: STATUS_LIBRARY */
+    int number;  /* which call fails, from 1, counted over all devices */
+    bool sticky; /* every later call fails too, on every device, as in a process whose CUDA context
+                    is lost */
+    enum status status; /* the status of the failure; 0: STATUS_LIBRARY */
 };
 
 struct stream_backend {
     struct backend base;
     struct op_record record[OP_KIND_COUNT];
-    bool fusion_pays; /* plans bear times, of which fused operations have the shorter ones */
+    bool fusion_pays; /* plans have times, which are shorter for fused operations */
     struct stream_fault fault;
-    int calls; /* of fault.call so far */
+    int calls; /* number of calls of fault.call so far */
     bool lost; /* a sticky fault has happened */
 };
 
@@ -47,7 +47,7 @@ void stream_backend_make(struct stream_backend *b);
 /* From now on the backend fails as configured, as a new process would. */
 void stream_backend_fail(struct stream_backend *b, const struct stream_fault *fault);
 
-/* Graphs that were recorded and launched on a device, since it was opened. */
+/* Numbers of graphs recorded and launched on a device since it was opened. */
 struct stream_counts {
     int recorded, launched;
 };

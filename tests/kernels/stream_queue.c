@@ -65,7 +65,8 @@ static void pass(struct mark *m, uint64_t number)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* One command in sixteen takes up to 0.2 ms longer, and copies from and to the host all do. */
+/* Delays every copy from or to the host, and one in sixteen of the other commands, by up to 0.2 ms.
+ */
 static void take_time(struct queue_stream *s, const struct command *c)
 {
     if (c->kind != UPLOAD && c->kind != DOWNLOAD && rng_double(&s->delays) > 0.0625)
@@ -107,7 +108,7 @@ static struct command *take(struct queue_stream *s)
     return c;
 }
 
-/* Marks are passed even after a failure, lest those who wait for them wait indefinitely. */
+/* A stream passes marks even after a failure, so that no thread waits for them indefinitely. */
 static void *serve(void *context)
 {
     struct queue_stream *s = context;

@@ -10,7 +10,7 @@ struct queue_device {
     struct device base;
     struct device *ref;
     pthread_mutex_t lock;
-    enum status failed; /* of the first command that failed */
+    enum status failed; /* status of the first command that failed */
     char message[512];
     struct stream_counts counts;
 };
@@ -26,8 +26,8 @@ struct command {
     const void *src;
     size_t bytes;
     struct mark *mark;
-    uint64_t number;             /* of the mark's records */
-    struct queue_stream *stream; /* in a graph: where it was recorded */
+    uint64_t number;             /* number of the mark's record */
+    struct queue_stream *stream; /* in a graph: the stream that recorded it */
 };
 
 struct list {
@@ -38,8 +38,8 @@ struct graph_exec {
     struct queue_device *dev;
     struct list list;
     struct queue_stream *origin; /* the stream that captures */
-    struct queue_stream *branch; /* a stream that waits for an event of the capture, which captures
-                                  * it too; NULL: none */
+    struct queue_stream *branch; /* a stream that is captured too, because it waits for an event of
+                                    the capture; NULL: none */
     bool open;                   /* the branch has commands that the origin does not wait for */
 };
 
@@ -50,16 +50,16 @@ struct queue_stream {
     pthread_cond_t more, idle;
     struct list list;
     bool busy, closing;
-    struct graph_exec *recording; /* NULL: commands are carried out */
+    struct graph_exec *recording; /* NULL: commands are carried out, not recorded */
     struct rng delays;            /* the thread's */
 };
 
-/* What an event is, reached through a pointer so that those who wait can lock it. */
+/* The state of an event, reached through a pointer so that waiting threads can lock it. */
 struct mark {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t recorded;                 /* by the host */
-    uint64_t passed;                   /* the last of these that a stream has reached */
+    uint64_t passed;                   /* number of the last record that a stream has reached */
     uint64_t ns;                       /* when */
     const struct graph_exec *captured; /* the capture that recorded it last; NULL: none */
     const struct queue_stream *by;     /* the stream that recorded it last */
@@ -75,7 +75,8 @@ static inline struct queue_stream *stream_of(struct stream *s)
     return (struct queue_stream *)s;
 }
 
-/* Counts a call of a device; fails where it is to. STREAM_CALL_NONE fails on a lost device alone.
+/* Counts a call of a device, and fails if this call is configured to fail. STREAM_CALL_NONE fails
+ * only on a lost device.
  */
 enum status queue_call(const struct device *dev, enum stream_call call);
 
@@ -83,13 +84,13 @@ enum status queue_call(const struct device *dev, enum stream_call call);
 enum status queue_failure(struct queue_device *d);
 
 enum status queue_open(struct device *dev, struct stream **out);
-void queue_close(struct stream *stream); /* once all is carried out */
+void queue_close(struct stream *stream); /* after all commands are carried out */
 
 /* Puts a copy of a command on the stream, or into the graph that is being recorded. */
 enum status queue_put(struct stream *stream, const struct command *what);
 
-/* Waits until all is carried out. */
+/* Waits until all commands are carried out. */
 enum status queue_sync(struct stream *stream);
 
-/* Waits until a stream has reached that record of the mark. */
+/* Waits until a stream has reached record `number` of the mark. */
 void mark_await(struct mark *m, uint64_t number);

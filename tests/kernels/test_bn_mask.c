@@ -21,7 +21,7 @@ static int cpu_setup(void **state)
     return 0;
 }
 
-/* An operation and its tensors, which are in the device's order in memory. */
+/* An operation and its tensors, in the device's memory layout. */
 struct call {
     struct op_plan *plan;
     void *arg[ROLE_COUNT];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A module shows the program its backend, described GPUs, the decoder of JPEG and, where it has NCCL, its
-# communicators, and takes nothing from it but what the program exports.
+# A module exports to the program its backend, its described GPUs, the JPEG decoder and, if it has NCCL,
+# its communicators. The module uses no symbol of the program but those that the program exports.
 # Arguments: the program, then modules. Skipped (77) without nm.
 set -euo pipefail
 program=$1

@@ -1,5 +1,5 @@
-/* What is left of batch norm around fused convolutions: the kernels, run through the shim, against
- * the reference's operations. */
+/* The kernels of batch norm that remain around fused convolutions, run through the shim and
+ * compared with the reference's operations. */
 #include "tests/kernels/cuda/backend.h"
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
@@ -17,13 +17,13 @@
 #include <cmocka.h>
 
 static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-/* n, c, h, w: units whole and cut, more rows than a block takes at a time, and than a thread loads
- * ahead */
+/* n, c, h, w: whole and partial units, more rows than a block takes at a time, and more than a
+ * thread loads ahead */
 static const int shapes[][4] = {
     {2, 64, 5, 5}, {3, 17, 4, 3}, {1, 3, 40, 41}, {2, 8, 40, 41}, {2, 520, 3, 2}};
 enum { N_TYPES = 3, N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* 16-byte aligned, as the kernels ask; freed by the caller. */
+/* Returns the values as `type`, 16-byte aligned as the kernels require. The caller frees them. */
 static void *stored(enum dtype type, const float *from, int64_t n)
 {
     size_t bytes = (size_t)n * dtype_size(type);
@@ -81,7 +81,7 @@ static void check_from_sums(struct device *ref, const int s[4], enum dtype type)
     put_random(&o, &d, ROLE_RMEAN, -1, 1);
     put_random(&o, &d, ROLE_RVAR, 0.5, 1.5);
     put_random(&o, &d, ROLE_SUMS, -10, 10);
-    for (int c = s[1]; c < 2 * s[1]; c++) /* squares, the first too few for the sum */
+    for (int c = s[1]; c < 2 * s[1]; c++) /* sums of squares; the first is too small for its sum */
         operand_f32(&o, ROLE_SUMS)[c] = c == s[1] ? 0 : 200 + (float)c;
     for (int i = 0; i < N_ROLES; i++)
         v[channel_wise[i]] =

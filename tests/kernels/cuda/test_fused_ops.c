@@ -1,6 +1,6 @@
-/* The fused forms of convolution and batch norm on the CUDA backend, on the fake GPU: which it has,
- * in which types, and that their results are the reference's. Those of the reference are compared
- * with plain operations in tests/kernels/test_fused.c. */
+/* The fused forms of convolution and batch norm on the CUDA backend, on the fake GPU: which forms
+ * the backend has, in which types, and that their results agree with the reference's.
+ * tests/kernels/test_fused.c compares the reference's fused forms with plain operations. */
 #include "tests/kernels/group.h"
 #include "verify/comparison.h"
 #include "verify/describe.h"
@@ -90,7 +90,7 @@ static void batch_norms(void **state)
         }
 }
 
-/* On every case of the table. */
+/* Compares fused operations with the reference on every case of the table. */
 static void results(void **state)
 {
     struct devices *t = *state;
@@ -106,7 +106,8 @@ static void results(void **state)
     case_list_free(&list);
 }
 
-/* The channels of sets, one gradient of two, statistics over ranks, an older GPU, emulation. */
+/* Declined: numbers of channels that do not fit, Z or DY2 alone, statistics over ranks, emulated
+ * rounding, and an older GPU. */
 static void the_rest_is_declined(void **state)
 {
     static const struct bn_sync sync = {(enum status(*)(void *, double *, int64_t))1, NULL};

@@ -4,8 +4,8 @@
  *     test_cuda_kernels [--device cuda:N | --masks] [--every N] [--only TEXT] [--without TEXT]
  *                      [--case N]
  *
- * With --masks it is batch norm with masks (backend.h) that is held. Fails when a kind of operation
- * that the backend has was held on no case. */
+ * With --masks it compares batch norm with masks (backend.h). It fails if no case covers a kind of
+ * operation that the backend has. */
 #include "tests/kernels/cuda/backend.h"
 #include "verify/comparison.h"
 
@@ -32,9 +32,9 @@ static bool is_covered(struct device *dev, const struct op_case *c)
     return covered;
 }
 
-/* Whether every kind in the device's table had cases. tests/kernels/test_scaler.c has those of the
- * scaler. Older GPUs lack some forms fused around convolutions; test_fused_ops.c says which there
- * must be. */
+/* Whether every kind in the device's table had cases. The scaler's cases are in
+ * tests/kernels/test_scaler.c. Older GPUs lack some fused forms of convolution; test_fused_ops.c
+ * checks which forms a GPU must have. */
 static bool report_kinds(struct device *dev, const struct options *o, const int *cases)
 {
     const uint64_t elsewhere =
@@ -60,7 +60,7 @@ static bool is_wanted(const struct options *o, int number, const struct op_case 
            (!o->without || !strstr(c->name, o->without));
 }
 
-/* Prints the counts. Returns the exit code: 77 where nothing ran, which ctest takes for skipped. */
+/* Prints the counts. Returns the exit code: 77 if nothing ran, which ctest reports as skipped. */
 static int end_comparison(struct comparison *h, const char *name)
 {
     comparison_close(h);
@@ -79,10 +79,10 @@ static int run_cases(struct comparison *h, const struct options *o, const struct
     h->command = command;
     for (int i = 0; i < list->n; i++) {
         const struct op_case *c = &list->item[i];
-        bool has_mask = c->desc.t[ROLE_MASK].ndim; /* the backend of masks makes its own */
+        bool has_mask = c->desc.t[ROLE_MASK].ndim; /* the backend with masks makes its own mask */
         if (!is_wanted(o, i, c) || (o->masks && has_mask) || !is_covered(h->dev, c))
             continue;
-        if (covered[c->desc.kind]++ % o->every != 0) /* of each kind, so that none goes without */
+        if (covered[c->desc.kind]++ % o->every != 0) /* per kind, so that each has a case */
             continue;
         cases[c->desc.kind]++;
         comparison_run(h, i, c);

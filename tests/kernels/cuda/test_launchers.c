@@ -1,5 +1,5 @@
-/* What the table of cases does not reach: types that only a GPU's tensors have, the loss scaler's
- * machine, labels that are no class. */
+/* Parts of the kernels that the table of cases does not reach: types that only a GPU's tensors
+ * have, the loss scaler's state machine, labels that are not a class. */
 #include "tests/kernels/cuda/backend.h"
 #include "tests/kernels/group.h"
 #include "verify/rig.h"
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* 16-byte aligned, as the kernels ask; freed by the caller. */
+/* Returns memory that is 16-byte aligned, as the kernels require. The caller frees it. */
 static void *aligned(size_t bytes)
 {
     void *p = aligned_alloc(16, (bytes + 15) / 16 * 16);
@@ -36,7 +36,7 @@ static float stored_value(enum dtype type, const void *p, int64_t i)
     return ((const float *)p)[i];
 }
 
-/* A unit in the last place of values below 4, of which contracted multiply-adds may differ. */
+/* A unit in the last place of values below 4: contracted multiply-adds may differ by that much. */
 static float mixed_error(enum dtype type)
 {
     return type == DTYPE_F32 ? 0x1p-21f : type == DTYPE_F16 ? 0x1p-9f : 0x1p-6f;
@@ -82,7 +82,8 @@ static void normalize_pads_to_four_channels(void **state)
             check_normalize4(type[t], pixels[k], 1);
 }
 
-/* Images of a multiple of eight pixels, and others, whose units of eight belong to two images. */
+/* Images of a multiple of eight pixels, and images of other sizes, where a unit of eight pixels may
+ * belong to two images. */
 static void normalize_mixes_rows(void **state)
 {
     (void)state;
@@ -312,7 +313,7 @@ static void finite_check_of_stored_gradients(void **state)
     const struct cu_sgd a = {.gradient = DTYPE_F16, .dw = dw};
     struct step_state step = {.seed = 3, .step = 4, .lr = 0.5f, .found_inf = 1}, wanted = step;
     for (int i = 0; i < PARAMETERS; i++)
-        dw[i] = 0x7bff; /* the largest that is finite */
+        dw[i] = 0x7bff; /* the largest finite value */
     wanted.found_inf = 0;
     OK(cu_check_finite(&q, &a, &s.s, &step));
     assert_memory_equal(&step, &wanted, sizeof step);
@@ -331,7 +332,7 @@ static void finite_check_of_stored_gradients(void **state)
 
 /* --- the scaler --- */
 
-/* The machine on the device and that of the host, step by step, until it collapses. */
+/* Compares the device's state machine with the host's, step by step, until the scale collapses. */
 static void run_scalers(const struct scaler_rule *c, uint64_t seed, double overflows)
 {
     struct cu_queue q = shim_queue();

@@ -1,6 +1,6 @@
-/* What the CUDA backend promises besides the values of operations: order, waiting, captured steps,
- * and faults that surface without a wait of their own. On the fake GPU, which does all work as late
- * as it may. */
+/* Properties of the CUDA backend besides the values of operations: order, waiting, captured steps,
+ * and faults that a later wait reports. Runs on the fake GPU, which carries out all work as late as
+ * it may. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/rig.h"
@@ -80,7 +80,7 @@ static void memory_is_zero_and_aligned(void **state)
     assert_null(mem);
 }
 
-/* Two streams that an event puts in order, whichever is waited for. */
+/* An event puts two streams in order, whichever of them the host waits for. */
 static void events_order_streams(void **state)
 {
     struct bench *k = *state;
@@ -149,7 +149,7 @@ static void waiting_spoils_a_capture(void **state)
     OK(k->b->stream_sync(k->s));
 }
 
-/* The first wait after it says so, once; nothing was written. */
+/* Only the first wait after the operation reports the bad label; nothing was written. */
 static void bad_labels_surface_at_the_next_wait(void **state)
 {
     struct bench *k = *state;
@@ -199,7 +199,7 @@ static void types_are_those_of_the_generation(void **state)
     assert_int_equal(device_open("cuda:3", 1, &turing), STATUS_UNSUPPORTED);
 }
 
-/* Pooling counts along its sides in 16 bits. */
+/* Pooling counts positions along a side in 16 bits. */
 static void long_sides_are_not_pooled(void **state)
 {
     struct bench *k = *state;

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# What nvcc made of the CUDA kernels, read back from the module: machine code for each architecture
-# that the build asks for; no spilled register and none beyond the budget; no instructions of the
-# tensor cores, since what these kernels do is bound by memory, and matrices are cuDNN's and
-# cuBLASLt's; from sm_90 on the wait for the previous kernel before all that must come after it; 128-bit
-# loads and stores in what batch norm does; and the committed table of registers and loads, where this
-# nvcc made it too. Skipped (77) without cuobjdump and nvdisasm.
+# Checks the code that nvcc made of the CUDA kernels, as found in the module:
+# - there is machine code for each architecture that the build asks for;
+# - no kernel spills registers or uses more than the budget;
+# - no kernel uses the tensor cores: these kernels are bound by memory, and cuDNN and cuBLASLt multiply
+#   matrices;
+# - from sm_90 on, a kernel waits for the previous one before any work that depends on it;
+# - batch norm has 128-bit loads and stores;
+# - registers and loads match the committed table, if the same version of nvcc made that table.
+# Skipped (77) without cuobjdump and nvdisasm.
 # Arguments: the source tree, the module, the version of nvcc, the architectures: 80-real, ...
 set -euo pipefail
 source=$1
@@ -35,8 +38,8 @@ for arch in "$@"; do
     grep -qx "arch = sm_${arch%-real}" "$out/usage" || fail "there is no code for sm_${arch%-real}"
 done
 
-# A kernel is two lines: its name, and what it uses. CUDA 12 spills a few bytes where the width is no
-# multiple of eight (kernels/cuda/CMakeLists.txt).
+# cuobjdump prints two lines for a kernel: its name, and the resources that it uses. CUDA 12 spills a few
+# bytes where the width is no multiple of eight (kernels/cuda/CMakeLists.txt).
 wide=$(grep -oh 'COLUMN_KERNEL_WIDE [a-z_0-9]*' "$source"/kernels/cuda/kernels/*.cu | cut -d' ' -f2)
 [[ -n $wide ]] || fail "no kernel is declared with COLUMN_KERNEL_WIDE"
 awk -v budget="$budget" -v budget_wide="$budget_wide" -v wide="${wide//$'\n'/|}" -v spills="${version%%.*}" '
@@ -52,7 +55,8 @@ awk -v budget="$budget" -v budget_wide="$budget_wide" -v wide="${wide//$'\n'/|}"
     END { if (!n) print "cuobjdump says nothing of registers" }' "$out/usage" >"$out/beyond"
 [[ ! -s $out/beyond ]] || fail "$(head -5 "$out/beyond")"
 
-# Nothing in the sources depends on the architecture: what one has none of, no other has.
+# The sources do not depend on the architecture: an instruction that is absent from the code for one
+# architecture is absent from the code for all.
 "$source/scripts/kernel-table" "$module" "$version" "$out/sass" >"$out/table"
 if ! grep -q EXIT "$out/sass"; then
     fail "cuobjdump shows no instructions"
@@ -61,7 +65,7 @@ elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$ou
 fi
 
 # A kernel that is launched as a dependent of the previous one (await_previous in
-# kernels/cuda/kernels/launch.h) waits for it (ACQBULK) whatever its block has to do: under no predicate,
+# kernels/cuda/kernels/launch.h) waits for it (ACQBULK) in every block: under no predicate,
 # and before any instruction that jumps, exits, or uses memory other than constants. None lets its own
 # dependents start before its blocks exit (PREEXIT). late_waits prints each kernel that does otherwise.
 memory='LD|ST|ATOM|RED|SU|TEX|TLD|UBLK|UT|CCTL|FENCE|MEMBAR'
@@ -98,7 +102,7 @@ for arch in "$@"; do
     cuobjdump -sass -arch "$sm" "$module" >"$out/$sm"
     late=$(late_waits <"$out/$sm")
     [[ -z $late ]] || fail "$sm: kernels that do not wait for the previous one first: $(head -5 <<<"$late")"
-    # The check finds one kernel without a wait, with a wait under a predicate, or with a load before it.
+    # The check finds one kernel whose wait is removed, put under a predicate, or preceded by a load.
     for change in 's/ACQBULK/NOP/' 's/ACQBULK/@P0 ACQBULK/' \
         's/^\(.*\)ACQBULK/\1LDG.E R0, desc[UR4][R2.64] ;\n&/'; do
         found=$(sed "0,/ACQBULK/{$change}" "$out/$sm" | late_waits | wc -l)
@@ -106,8 +110,8 @@ for arch in "$@"; do
     done
 done
 
-# Each kernel of batch norm has a form for widths of whole units, whose loads have 128 bits: at least
-# two of them in flight.
+# Each kernel of batch norm has a form for widths of whole units. Its loads have 128 bits, and a
+# thread has at least two of them in flight.
 narrow=$(awk -F ' *[|] *' '$2 ~ /^bn_.*, true>$/ { n++; if ($10 + 0 < 2) print $2 }
     END { if (!n) print "none" }' "$out/table")
 [[ -z $narrow ]] || fail "kernels of batch norm without 128-bit loads: $narrow"

@@ -1,5 +1,5 @@
-/* The fake GPU's tensor cores (fake/products.h): what is known of the hardware's sums, and how far
- * long sums of one sign are from the exact ones, which verify/bounds.h allows for. */
+/* The fake GPU's tensor cores (fake/products.h): known properties of the hardware's sums, and the
+ * error of long sums of one sign, which verify/bounds.h allows for. */
 #include "base/half.h"
 #include "base/rng.h"
 #include "fake/products.h"
@@ -20,7 +20,7 @@ static struct product_unit unit(int sm, enum dtype operand)
         .tensor_cores = true, .sm = sm, .operand = operand, .partial = DTYPE_F32, .splits = 1};
 }
 
-/* 1 + n times `small`, of one block. */
+/* The unit's sum of 1 and n times `small`, in one block. */
 static double one_and(int sm, int n, float small)
 {
     float a[16] = {1}, b[16] = {1};
@@ -44,7 +44,7 @@ static void small_terms_are_cut_off(void **state)
     assert_true(one_and(90, 1, -0x1p-26f) == 1);
 }
 
-/* A block begins anew with the sum so far. */
+/* The next block begins with the sum so far, as fp32. */
 static void blocks_differ_by_generation(void **state)
 {
     float a[17] = {[0] = 1, [15] = 0x1p-12f, [16] = -1},
@@ -67,7 +67,7 @@ static void special_values_pass_through(void **state)
     float v[2] = {1 + 0x1p-11f, NAN};
     u.operand = DTYPE_TF32;
     product_operands(&u, 2, v);
-    assert_true(v[0] == 1); /* cut off, where rounding would go up */
+    assert_true(v[0] == 1); /* cut off, not rounded up */
     assert_true(isnan(v[1]));
 }
 

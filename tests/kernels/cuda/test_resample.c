@@ -1,6 +1,5 @@
 /* The kernel that crops, resamples and flips decoded pictures, against the CPU's resizer: many
- * sizes, crops and flips, pictures wider than the kernel's shared memory, and pictures that are not
- * there. */
+ * sizes, crops and flips, pictures wider than the kernel's shared memory, and missing pictures. */
 #include "base/rng.h"
 #include "input/augment.h"
 #include "kernels/cuda/resample.h"

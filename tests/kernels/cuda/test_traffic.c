@@ -1,6 +1,6 @@
 /* The table of launches (kernels/cuda/traffic.c) against launches: operations are executed on the
- * fake GPU, whose profiler lists each kernel of the suite's own and each call of a library. What is
- * large is launched but not computed there (AMPSCALE_FAKE_DELAYS). */
+ * fake GPU, whose profiler lists each kernel of the suite's own and each call of a library. Large
+ * operations are launched there but not computed (AMPSCALE_FAKE_DELAYS). */
 #include "kernels/traffic.h"
 #include "model/network.h"
 #include "tests/kernels/group.h"
@@ -21,7 +21,7 @@ struct bench {
     struct device *dev;
     const struct backend *b;
     struct stream *s;
-    char path[64]; /* of what the profiler writes */
+    char path[64]; /* the file that the profiler writes */
 };
 
 struct launches {

@@ -1,6 +1,7 @@
-/* Which fused forms of convolution have a plan on which GPU, in which type: the table that choices
- * of fusion rest on. P: precompiled, and made here; R: only engines that are compiled at run time
- * are offered; -: none. Printed as found and compared with what was found with cuDNN 9.19. */
+/* Which fused forms of convolution have a plan on which GPU, in which type: the choice of fusion
+ * depends on this table. P: precompiled, and made here; R: cuDNN offers only engines that are
+ * compiled at run time; -: none. The test prints what it finds and compares it with the results of
+ * cuDNN 9.19. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
@@ -26,7 +27,8 @@ static const struct layer {
 enum { N_LAYERS = sizeof layers / sizeof *layers, N_TYPES = 3, BATCH = 256 };
 
 static const char *const gpus[] = {"t4", "a10", "a100", "l40", "h200", "b200", "rtx5090"};
-/* Sanitizers see in the first two, of which one has no fused forms, what they see in all. */
+/* Under sanitizers only the first two GPUs: one of them has no fused forms, and together they
+ * execute the same code as all. */
 enum { N_GPUS = SANITIZED ? 2 : sizeof gpus / sizeof *gpus };
 
 static struct conv_problem problem_of(const struct layer *l, enum conv_form form, int type)
@@ -115,7 +117,7 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
     },
 };
 
-/* The table's line for one form on one layer, as far as GPUs are looked at. */
+/* Finds the table's line for one form on one layer, for the tested GPUs. */
 static void find_row(const struct cudnn_device dev[N_GPUS], const struct layer *l,
                      enum conv_form form, char row[N_GPUS * (N_TYPES + 1)])
 {
@@ -137,7 +139,7 @@ static bool row_is(const char *found, const char *wanted, bool driver)
     return N_GPUS < sizeof gpus / sizeof *gpus || *wanted == '\0';
 }
 
-/* Forms that this project cannot do without have a plan whatever the version of the library. */
+/* Forms that this project needs must have a plan in every version of the library. */
 static bool must_exist(enum conv_form form, int gpu, int type)
 {
     return form <= CONV_BWD_WEIGHTS && (gpu > 0 || type == 0);

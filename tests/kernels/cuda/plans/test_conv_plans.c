@@ -1,6 +1,6 @@
-/* Every convolution of resnet18, resnet50 and vgg16 has a plan on the GPU that the argument names,
- * forward and both backward, in fp16, bf16, tf32 and fp32 as far as it has them, at two batch
- * sizes. There need be no GPU. */
+/* Every convolution of resnet18, resnet50 and vgg16 has a plan on the GPU that the argument names:
+ * forward and both gradients, in those of fp16, bf16, tf32 and fp32 that the GPU has, at two batch
+ * sizes. Needs no GPU. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
@@ -21,11 +21,11 @@ enum { IMAGE = 224, SEEN_MAX = 2048 };
 
 enum precision { PRECISION_F16, PRECISION_BF16, PRECISION_TF32, PRECISION_F32, N_PRECISIONS };
 
-/* What has been planned already: networks repeat their shapes. */
+/* Problems that have been planned: networks repeat their shapes. */
 struct seen {
     int n;
     char text[SEEN_MAX][CONV_TEXT_MAX];
-    size_t workspace; /* the most that a first plan wants */
+    size_t workspace; /* largest workspace of a first plan, in bytes */
     char hungriest[CONV_TEXT_MAX];
     int missing;
 };
@@ -50,7 +50,7 @@ static struct tensor_desc tensor_of(enum precision precision, const int64_t dim[
     return t;
 }
 
-/* The three operations of a layer's convolution at a batch size. */
+/* One of the three operations of a layer's convolution, at a batch size. */
 static struct op_desc conv_op(const struct graph *g, const struct node *node, enum op_kind kind,
                               enum precision precision, int64_t batch)
 {
@@ -103,7 +103,7 @@ static void check_layer(const struct cudnn_device *dev, const struct graph *g,
         for (int k = 0; k < 3; k++)
             for (int p = 0; p < N_PRECISIONS && !(first && kinds[k] == OP_CONV_BWD_DATA); p++) {
                 if (dev->sm < 80 && (p == PRECISION_BF16 || p == PRECISION_TF32))
-                    continue; /* a GPU that has neither */
+                    continue; /* such a GPU has neither type */
                 struct op_desc d = conv_op(g, node, kinds[k], (enum precision)p, batches[b]);
                 check_op(dev, &d, s);
             }

@@ -1,5 +1,5 @@
-/* What a time is taken on and between: a device that is kept busy, caches that are cold, operands
- * that are random. The GPU is a double (gpu_double.h). */
+/* Conditions of a timing: the device is kept busy, its caches are cold, and operands are random.
+ * The GPU is a fake (gpu_double.h). */
 #include "base/half.h"
 #include "gpu_double.h"
 #include "kernels/cuda/op_timer.h"
@@ -15,7 +15,7 @@
 
 enum { KEPT = 256 };
 
-/* Work that takes its time, and looks where its first operand lies. */
+/* Work of a given duration, which records the address of its first operand. */
 struct work {
     double host_ms, device_ms;
     enum status fails;
@@ -64,7 +64,7 @@ static void close_all(struct cuda_device *dev, struct op_trial *t)
     assert_int_equal(gpu.used, 0);
 }
 
-/* The host may be slower than the device, by far and at once: it is given a longer start. */
+/* A measured time contains no time of the host, even if the host is much slower than the device. */
 static void the_hosts_time_is_in_none(void **state)
 {
     static const double host_ms[] = {0.001, 0.05, 1, 20};
@@ -78,7 +78,8 @@ static void the_hosts_time_is_in_none(void **state)
     }
 }
 
-/* Since the last use of the same memory twice the cache has passed or been overwritten. */
+/* Whether at least twice the cache's size was used or overwritten since the last use of the same
+ * memory. */
 static bool is_cold(const struct work *w, int i, size_t bytes)
 {
     for (int k = i; k >= 0 && !w->cold[k]; k--)

@@ -1,4 +1,4 @@
-/* The file of plan choices: what is put in comes out again, and no damage to the file gets past. */
+/* The file of plan choices: stored choices are read back, and every damaged file is refused. */
 #include "kernels/cuda/plan_cache.h"
 
 #include "base/file.h"
@@ -80,7 +80,8 @@ static void test_round_trip(void **state)
     assert_int_equal(plan_cache_put(again, keys[0], &other), STATUS_OK);
     assert_int_equal(plan_cache_count(again), N_KEYS);
     assert_int_equal(plan_cache_find(again, keys[0])->engine, 99);
-    assert_int_equal(plan_cache_load(again, path), STATUS_OK); /* the file's take their place */
+    assert_int_equal(plan_cache_load(again, path),
+                     STATUS_OK); /* the file's choices replace those of the cache */
     check_filled(again);
     plan_cache_close(again);
     plan_cache_close(c);
@@ -134,7 +135,7 @@ static void test_damage(void **state)
     free(bytes);
 }
 
-/* Files of somebody who knows how the sum is made. */
+/* Checks that a file with invalid lines and a right checksum is refused. */
 static void check_forged(const char *lines)
 {
     char text[4096];
@@ -163,15 +164,15 @@ static void test_forgery(void **state)
     check_forged("plan  5 7 - key\n");
     check_forged("plan 5 7 +1=2 key\n");
     check_forged("plan 5 - key\n");
-    check_forged("5 7 - key\n"); /* the second version's */
+    check_forged("5 7 - key\n"); /* a line of version 2 of the format */
     check_forged("plan 5 -7 - key\n");
     check_forged("plan 5 7s - key\n");
-    check_forged("plan 5 7 - key"); /* no end of the line */
+    check_forged("plan 5 7 - key"); /* no newline */
 
     check_forged("none \n");
     check_forged("none key\nnone\n");
     check_forged("nonekey\n");
-    check_forged("time 0 key\n"); /* which would pass for unknown */
+    check_forged("time 0 key\n"); /* 0 stands for an unknown time */
     check_forged("time -7 key\n");
     check_forged("time 7\n");
     check_forged("time key\n");

@@ -5,8 +5,8 @@
  * so that barriers and shuffles work: a fibre that waits hands over to the next. A barrier that
  * not all threads of its block (or warp) reach ends the process with a message. Shared memory is
  * static, and keeps what the block before has left in it, as on a device. One launch is carried out
- * at a time; when, is for whoever defines shim_launch to say: at once (shim/direct.cpp), or when
- * the stream's turn comes (tests/kernels/cuda/fake). */
+ * at a time. The definition of shim_launch decides when: at once (shim/direct.cpp), or when the
+ * stream's turn comes (tests/kernels/cuda/fake). */
 #pragma once
 
 #include "cuda_runtime_api.h"
@@ -69,19 +69,19 @@ static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*
     return shim_attributes(attributes);
 }
 
-/* Whether a grid is one that a device takes. */
+/* Whether a device accepts a grid of this size. */
 bool shim_grid_valid(dim3 grid, dim3 block);
 
-/* Calls body(context) once per thread of a grid that is valid; after each block asks `enough`,
- * where there is one, whether to leave out the rest. Ends the process with a message where a thread
- * has not called cudaGridDependencySynchronize() once; calls `previous_done`, if there is one, as
- * the first does. */
+/* Calls body(context) once per thread of a valid grid. After each block, calls `enough` (may be
+ * NULL); if the result is true, leaves out the other blocks. Ends the process with a message if a
+ * thread has not called cudaGridDependencySynchronize() once. The first call of that function calls
+ * `previous_done` (may be NULL). */
 void shim_run(dim3 grid, dim3 block, void (*body)(const void *), const void *context,
               bool (*enough)() = NULL, void (*previous_done)() = NULL);
 
 void cudaGridDependencySynchronize();
 
-/* Has a grid run in the order of its stream; `context` is copied, `size` bytes of it. */
+/* Runs a grid in the order of its stream. Copies the `size` bytes of `context`. */
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),
                         const void *context, size_t size);
 
@@ -89,7 +89,7 @@ cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const voi
 void shim_sync_block();
 
 /* Gives a value of at most eight bytes to the thread of the same warp whose number differs by
- * `lane_mask`, and takes its. Every thread of the warp must call it. */
+ * `lane_mask`, and receives that thread's value. Every thread of the warp must call it. */
 void shim_exchange(void *value, size_t size, unsigned lane_mask);
 
 template <typename Body> static void shim_call(const void *body)
@@ -111,7 +111,7 @@ static inline void __syncthreads()
     shim_sync_block();
 }
 
-/* Only for whole warps, as `mask` must say. */
+/* Only for whole warps: `mask` must name all threads of the warp. */
 template <typename T> static T __shfl_xor_sync(unsigned mask, T v, int lane_mask)
 {
     (void)mask;

@@ -1,4 +1,4 @@
-/* Kernels that have been carried out when their launch returns, on whatever stream. */
+/* A shim_launch that carries out each kernel before it returns, whatever the stream. */
 #include "cuda_runtime.h"
 
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),

@@ -35,7 +35,7 @@ struct fibre {
     context where;
     enum { IDLE, READY, WAITING } state = IDLE;
     unsigned number;     /* among the fibres */
-    unsigned thread = 0; /* that it runs, while it is not idle */
+    unsigned thread = 0; /* number of the thread that it runs, unless idle */
 };
 
 /* Threads that a barrier has gathered so far. */
@@ -46,12 +46,12 @@ struct barrier {
 struct block {
     void (*body)(const void *);
     const void *argument;
-    unsigned threads, next, left; /* in all, the next to be started, not yet ended */
+    unsigned threads, next, left; /* in total; the next to start; not yet ended */
     unsigned waits;               /* for the previous kernel */
-    void (*previous_done)();      /* NULL: it was done before the launch */
+    void (*previous_done)();      /* NULL: the previous kernel was complete before the launch */
     barrier all, warp[MAX_THREADS / WARP];
-    fibre *runs[MAX_THREADS]; /* each thread that has been started */
-    bool backwards;           /* which end is first; launches take turns */
+    fibre *runs[MAX_THREADS]; /* the fibre of each started thread */
+    bool backwards;           /* fibres are chosen from the end; alternates between launches */
     bool odd[MAX_THREADS];    /* whether the thread's next shuffle is its second, fourth ... */
     alignas(8) unsigned char lane[2][MAX_THREADS][8];
 };
@@ -90,7 +90,7 @@ fibre *fibre_next();
 void fibre_main()
 {
 #if defined(__SANITIZE_ADDRESS__)
-    if (current->number == 0) /* the scheduler reaches the others only through it */
+    if (current->number == 0) /* the scheduler switches to other fibres only through this one */
         __sanitizer_finish_switch_fiber(NULL, &scheduler.stack, &scheduler.size);
     else
         __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
@@ -224,8 +224,8 @@ void shim_sync_block()
     wait_at(&now.all);
 }
 
-/* Each thread writes to one of two places by turns, so that nobody overwrites what others of its
- * warp have yet to read: they must have read it to reach the barrier in between. */
+/* Each thread writes to two places in turn, so that it does not overwrite a value that other
+ * threads of its warp have yet to read: they reach the barrier in between only after that read. */
 void shim_exchange(void *value, size_t size, unsigned lane_mask)
 {
     unsigned me = current->thread;
