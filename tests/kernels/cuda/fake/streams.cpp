@@ -69,7 +69,7 @@ struct CUgraphExec_st {
 struct CUstream_st {
     int device;
     std::shared_ptr<queue> work = std::make_shared<queue>();
-    CUgraph_st *captured = NULL; /* graph of its own capture, or of the capture of a stream that it waits for */
+    CUgraph_st *captured = NULL; /* by its own capture, or that of a stream it waits for */
 };
 
 struct CUevent_st {
