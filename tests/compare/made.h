@@ -13,11 +13,11 @@ enum { STEPS = 30, REPEATS = 9 };
 /* A run of STEPS steps; a member that is 0 is as in the base. */
 struct made {
     double slower;    /* share by which steps take longer than in the base */
-    bool uneven;      /* share by which every third repeat is faster instead */
+    bool uneven;      /* every third repeat is faster by that share instead */
     double top1;      /* less accuracy */
     const char *more; /* further members of run.json's configuration, ", ..." */
     const char *device;
-    const char *by;   /* the reason for the run's end; "": none, the run is complete */
+    const char *by;   /* the reason for the end of the run; "": the run has not ended */
     double joules;    /* per image; 0: not measured */
     double decode_s;  /* per image; 0: no files are read */
     double forward_s; /* seconds of a step, in place of a third of its time */

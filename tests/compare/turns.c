@@ -45,9 +45,7 @@ static enum status take_one(struct turn *t, int64_t slice)
         return wait_for(t, 0);
     while (nanosleep(&left, &left) < 0 && errno == EINTR)
         ;
-    kill(
-        t->pid,
-        SIGSTOP); /* a process that has ended stays a zombie, so that its number is still its own */
+    kill(t->pid, SIGSTOP); /* if it has ended it stays a zombie and keeps its number */
     return wait_for(t, WUNTRACED);
 }
 
