@@ -45,7 +45,7 @@ static void set_activations(struct op_desc *d, enum layout layout, enum dtype ty
         d->t[ROLE_MASK].layout = LAYOUT_ANY;
 }
 
-/* `scale` multiplies what results are made of. */
+/* `scale` multiplies gamma, beta and Z, from which the results are made. */
 static void fill(const struct tensor_desc *t, void *mem, enum role role, double scale)
 {
     struct rng r = rng_at(3, RNG_INIT, (uint64_t)role, 0);
@@ -56,7 +56,7 @@ static void fill(const struct tensor_desc *t, void *mem, enum role role, double 
                     (double)dtype_round(t->rounds, (float)(by * (low + 2 * rng_double(&r)))));
 }
 
-/* Fills what the operation reads, except the masks. */
+/* Fills the operation's inputs, except the masks. */
 static void call_open(struct device *dev, const struct op_desc *d, double scale, struct call *c)
 {
     struct op_roles roles = op_roles(d->kind);
@@ -134,7 +134,8 @@ static void a_mask_changes_no_bit(void **state)
                                            {DTYPE_F32, DTYPE_F16},
                                            {DTYPE_BF16, DTYPE_F32},
                                            {DTYPE_F16, DTYPE_F32},
-                                           /* Half of the results become 0 as they are stored. */
+                                           /* Results so small that half of them round to 0 as they
+                                            * are stored. */
                                            {DTYPE_F32, DTYPE_BF16, 0x1p-134},
                                            {DTYPE_F32, DTYPE_F16, 0x1p-25},
                                            {DTYPE_BF16, DTYPE_F32, 0x1p-134},
@@ -148,7 +149,7 @@ static void a_mask_changes_no_bit(void **state)
         }
 }
 
-/* Where a line of sixteen elements would have several rows of a mask, there is none. */
+/* There is no mask where a line of sixteen elements would have several rows of it. */
 static void other_shapes_have_no_mask(void **state)
 {
     struct op_desc d = describe_bn(OP_BN_FWD_TRAIN, 2, 24, 7, 9, true, WITH(MASK));

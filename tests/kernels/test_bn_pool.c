@@ -93,7 +93,7 @@ static void run_forward(struct device *dev, struct set *s)
     put(s, STATISTICS, ROLE_RMEAN, -1, 1);
     put(s, STATISTICS, ROLE_RVAR, 0.5, 1.5);
     run(dev, s, STATISTICS);
-    put(s, FWD, ROLE_GAMMA, -1, 1); /* a channel's order may turn around */
+    put(s, FWD, ROLE_GAMMA, -1, 1); /* a negative gamma reverses a channel's order */
     put(s, FWD, ROLE_BETA, -0.5, 0.5);
     give(s, FWD, ROLE_X, STATISTICS, ROLE_X);
     give(s, FWD, ROLE_MEAN, STATISTICS, ROLE_MEAN);

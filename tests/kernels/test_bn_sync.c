@@ -89,7 +89,7 @@ static struct operands cut(const struct op_desc *d, const struct operands *whole
     return o;
 }
 
-/* Against the largest value of `want`: that is what rounding errors come from. */
+/* Compares relative to the largest value of `want`, from which rounding errors come. */
 static void assert_all_close(enum role role, const float *got, const float *want, int64_t n,
                              double tolerance)
 {
@@ -212,7 +212,7 @@ static void forward_is_that_of_the_whole_batch(void **state)
     check_in_layouts(*state, t);
     t.height = t.width = 1; /* some ranks have one value per channel */
     check_in_layouts(*state, t);
-    /* fp32 has three digits left of such a spread. */
+    /* With so large a mean, fp32 has three digits left for the spread. */
     t = (struct trial){.kind = OP_BN_FWD_TRAIN,
                        .height = 5,
                        .width = 7,

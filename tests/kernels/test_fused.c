@@ -42,7 +42,7 @@ static void round_activations(struct op_desc *d, enum dtype precision)
             d->t[narrow[i]].rounds = precision;
 }
 
-/* `to`'s tensor becomes a copy of `from`'s, of as many elements. */
+/* Copies `from`'s tensor to `to`'s, which has as many elements. */
 static void hand_over(struct operands *to, enum role to_role, const struct operands *from,
                       enum role from_role, const struct op_desc *from_desc)
 {
@@ -233,7 +233,7 @@ static void check_affine(const struct op_desc *d, const struct operands *o, enum
     }
 }
 
-/* One batch norm whole, and in parts; under `sync`, if there is one. */
+/* Compares one whole batch norm with the same in parts; under `sync`, if it is not NULL. */
 static void check_parts(struct device *ref, enum dtype precision, const struct bn_sync *sync)
 {
     static const struct bn_shape s = {3, 17, 5, 4};
@@ -280,8 +280,9 @@ static void batch_norm_is_its_parts(void **state)
         check_parts(*state, precisions[k], NULL);
 }
 
-/* The most that X*scale + shift is off over channels whose mean is `ratio` standard deviations, in
- * parts of OP_BN_FINALIZE's bound; X is the mean, and four deviations to either side of it. */
+/* The largest error of X*scale + shift over all channels, as a share of OP_BN_FINALIZE's bound.
+ * Each channel's mean is `ratio` standard deviations; X is the mean, and the mean plus and minus
+ * four deviations. */
 static double affine_error(struct device *ref, enum dtype precision, double ratio)
 {
     enum { CHANNELS = 512 };
@@ -292,7 +293,7 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
     OK(operands_new(&d, &o));
     put_random(&o, &d, ROLE_GAMMA, 0.5, 1.5);
     put_random(&o, &d, ROLE_BETA, -1, 1);
-    put_random(&o, &d, ROLE_INVSTD, 0.5, 1.5); /* of deviations here, before it is overwritten */
+    put_random(&o, &d, ROLE_INVSTD, 0.5, 1.5); /* standard deviations, until they are overwritten */
     for (int c = 0; c < CHANNELS; c++) {
         double std = (double)operand_f32(&o, ROLE_INVSTD)[c], mean = ratio * std;
         operand_f32(&o, ROLE_SUMS)[c] = (float)(count * mean);
@@ -316,7 +317,7 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
     return worst;
 }
 
-/* A shift made of the scale before its rounding would reach twice the bound at large means. */
+/* A shift computed from the unrounded scale would reach twice the bound at large means. */
 static void the_shift_makes_up_for_the_scale(void **state)
 {
     static const double ratios[] = {0, 1, 16, 256};

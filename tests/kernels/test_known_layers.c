@@ -27,7 +27,8 @@ static struct operands run_layer(struct device *ref, const struct op_desc *d)
     return o;
 }
 
-/* Height and width differ in everything; the gradients follow from this by differences. */
+/* Height and width differ in every attribute. The gradients are checked by differences
+ * elsewhere. */
 static void test_conv(void **state)
 {
     static const struct conv_shape shape[] = {{1, 2, 5, 4, 2, {3, 2}, {2, 1}, {1, 0}, 1},

@@ -162,7 +162,7 @@ static void test_parts_of_the_residual(void **state)
     assert_refused(&d, "no DZ");
 }
 
-/* Every dimension of every tensor but one whose size nothing else fixes. */
+/* Changes each dimension of each tensor, except where nothing else fixes its size. */
 static void test_shapes_that_disagree(void **state)
 {
     (void)state;
@@ -332,7 +332,8 @@ static void test_precisions(void **state)
     static const struct sgd_segment odd[] = {{0, 10, 0, DTYPE_F32, DTYPE_I32, DTYPE_F32}};
     REFUSE(OP_SGD, d.attr.sgd.segment = odd);
     REFUSE(OP_CHECK_FINITE, d.attr.sgd.segment = odd);
-    REFUSE(OP_SGD, d.t[ROLE_W].rounds = DTYPE_F16); /* segments say it, and tensors do not */
+    REFUSE(OP_SGD, d.t[ROLE_W].rounds = DTYPE_F16); /* rounding is given by segments, not by
+                                                     * tensors */
     REFUSE(OP_CHECK_FINITE, d.t[ROLE_DW].rounds = DTYPE_BF16);
 }
 
@@ -384,7 +385,7 @@ static enum status refuse(struct device *dev, const struct op_desc *desc, struct
     return status_fail(STATUS_UNSUPPORTED, "a library is not there");
 }
 
-/* Why nothing covers an operation may be in a library's words alone. */
+/* The reason why nothing covers an operation may be a library's message alone. */
 static void test_plan_says_why(void **state)
 {
     const struct device *ref = *state;
@@ -432,7 +433,7 @@ static void test_ref_declines(void **state)
     }
 }
 
-/* What is read may be raw and may not; what is written never is. */
+/* A tensor that is read may be raw or not; a tensor that is written is never raw. */
 static void test_ref_rounds(void **state)
 {
     static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};
@@ -455,7 +456,7 @@ static void test_ref_rounds(void **state)
         }
 }
 
-/* An optimizer's step that is left out leaves what it would write; a check writes one flag. */
+/* An optimizer's step that is skipped leaves its outputs unchanged; a check writes one flag. */
 static void test_partial_writes_are_reads(void **state)
 {
     (void)state;

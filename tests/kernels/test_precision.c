@@ -121,7 +121,7 @@ static void test_round(void **state)
     }
 }
 
-/* A tensor in a library's own order is as good as any. */
+/* A tensor in a library's own order is rounded like any other. */
 static void test_round_opaque(void **state)
 {
     static const struct conv_shape shape = {2, 24, 9, 9, 40, {3, 3}, {1, 1}, {1, 1}, 1};
@@ -182,14 +182,14 @@ static void test_sums_round_once(void **state)
     SET(&o, ROLE_B, 1, 60000);
     run_or_skip(*state, &d, &o);
     float y[2] = {operand_f32(&o, ROLE_Y)[0], operand_f32(&o, ROLE_Y)[1]};
-    /* A library leaves them raw, for whoever reads them to round. */
+    /* A library leaves its results raw; the operation that reads them rounds them. */
     assert_same_float(round_f16(y[0]), 2052);
     assert_same_float(round_f16(y[1]), 62048);
     operands_free(&o);
 }
 
-/* Tensors of a narrow type: sums of two of their values that tie, overflow and are not numbers,
- * next to what they become. One unit in the last place of 1 is u. */
+/* Tensors of a narrow type: sums of two values that tie, overflow or are not numbers, each with its
+ * expected result. u is one unit in the last place of 1. */
 static void check_narrow_sums(struct device *dev, enum dtype type, float u)
 {
     const float largest = type == DTYPE_F16 ? 65504 : 0x1.fep127f;
@@ -268,7 +268,7 @@ static void test_sgd_precisions(void **state)
     check_step(*state, (struct sgd_segment){0, 0, 0, DTYPE_F16, DTYPE_F16, DTYPE_F16},
                (const float[]){0.75f, 0.5f, 1}, (const float[]){1, 0, 0x1p-14f},
                (const float[]){0.75f, 0.5f, 1});
-    /* bf16: 2^-25 has a place in its range. */
+    /* bf16: 2^-25 is within its range. */
     check_step(*state, (struct sgd_segment){0, 0, 0, DTYPE_BF16, DTYPE_F32, DTYPE_BF16},
                (const float[]){0.75f, 0.5f, rest}, (const float[]){1, 0x1p-25f, 0x1p-14f},
                (const float[]){0.75f, 0.5f, 1});
@@ -304,8 +304,8 @@ static void test_skipped_step(void **state)
 
 enum { CHECKED = 1000 };
 
-/* found_inf after a check of ones with `value` at `place`, a segment per third of the buffer; the
- * flag stands at `before`. */
+/* Returns found_inf after a check of ones with `value` at `place`. Each third of the buffer is a
+ * segment. The flag is `before` when the check begins. */
 static int found(struct device *dev, float value, int place, enum dtype gradient, int before)
 {
     struct sgd_segment third[3] = {{0, 333, 0}, {333, 666, 0, gradient}, {666, CHECKED, 0}};
@@ -354,7 +354,7 @@ static void test_check_finite(void **state)
         assert_int_equal(found(*state, table[i].value, 332, DTYPE_F16, 0), table[i].f32);
         assert_int_equal(found(*state, table[i].value, 666, DTYPE_F16, 0), table[i].f32);
     }
-    /* Wherever it is, and whatever the last check had found. */
+    /* The value is found wherever it is, and whatever the last check had found. */
     static const int place[] = {0, 1, 15, 16, 331, 333, 500, 665, 997, 998, 999};
     for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
         assert_int_equal(found(*state, NAN, place[i], DTYPE_F16, 0), 1);
@@ -365,8 +365,8 @@ static void test_check_finite(void **state)
 
 /* --- labels --- */
 
-/* Not a matter of precision, but one of both backends: nothing is written for a label that is no
- * class. */
+/* A rule of both backends that does not depend on precision: nothing is written for a label that is
+ * no class. */
 static void test_label_that_is_no_class(void **state)
 {
     static const int32_t labels[][2] = {{3, 0}, {0, 3}, {2, INT32_MAX}};

@@ -88,7 +88,8 @@ static bool set_layout(struct op_desc *d, enum layout layout)
     return true;
 }
 
-/* A plain description, in every layout where it has any, in fp32 and with tensors that round. */
+/* Checks `d`, a description in plain layout, in every layout that it can have, in fp32 and with
+ * tensors that round. */
 static void check(struct devices *devices, struct op_desc d)
 {
     static const enum layout layouts[] = {LAYOUT_PLAIN, LAYOUT_NHWC, LAYOUT_NCHW8C, LAYOUT_NCHW16C};

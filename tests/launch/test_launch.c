@@ -288,7 +288,8 @@ static void test_shares(void **state)
     }
 }
 
-/* Ranks that fit have CPUs of their own, all of one number; more than that take turns. */
+/* Ranks that fit have CPUs of their own, as many as each other; more ranks than that use the CPUs
+ * by turns. */
 static void test_bound_ranks_share_cpus(void **state)
 {
     enum { CPUS = 12 };

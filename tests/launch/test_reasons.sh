@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # A failing rank's reason reaches whoever started the job, though the rank does not reach its exit
-# before mpirun ends it. By every MPI that is installed; a rank is a script.
+# before mpirun ends it. Runs with every MPI that is installed; each rank is a script.
 set -uo pipefail
 
 job=$(realpath "$1")
 scratch=$(mktemp -d)
-# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+# Open MPI keeps its session folders in TMPDIR; without this, jobs of several tests would share one.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
@@ -21,8 +21,8 @@ done
 
 # fails WANT FIRST SECOND: runs a job whose rank 0 does FIRST and whose rank 1 SECOND; checks the exit
 # code. Ranks can `say` a reason, `rest` some tenths of a second, and `hang`: for longer than anybody
-# waits, deaf to SIGTERM. A rest is of small ones: a signal that comes just before a shell's wait
-# begins is looked at when that ends.
+# waits, deaf to SIGTERM. A rest is a series of short waits, since a shell handles a signal that
+# comes just before a wait only when that wait ends.
 fails() {
     rm -rf logs
     cat >rank <<END
@@ -61,7 +61,7 @@ one='rank 1 \(host [^ ]+, pid [0-9]+\)'
 : >rank && chmod +x rank && mkfifo nothing
 
 for mpirun in "${starters[@]}"; do
-    # Rank 0 notices first, and blames rank 1, which has said why and does not end.
+    # Rank 0 notices first and blames rank 1, which has given its reason and does not end.
     fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
     says "rank 1 did not answer" "(rank 1|$one was ended, having failed): the disk is gone"
 
@@ -77,7 +77,7 @@ for mpirun in "${starters[@]}"; do
     fails 1 'rest 200' 'say "warning: slow"; say "the disk is gone"; rest 3; kill -KILL $PPID; hang'
     grep -qx "ampscale: rank 1: the disk is gone" err || fail "the reason is lost: $(<err)"
 
-    # What a rank says of its progress is no reason for its verdict.
+    # A rank's lines about its progress are not the reason in its verdict.
     fails 4 'echo "[1/2] PASS" >&2; exit 4' 'rest 10'
     says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 4"
 

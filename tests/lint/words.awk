@@ -43,8 +43,8 @@ FNR == 1 {
         used[i] = (only[i] == "" || FILENAME ~ only[i]) && (except[i] == "" || FILENAME !~ except[i])
 }
 
-# What a line says is looked at together with the last words of the line before it, so that a phrase
-# is found where it is broken; what ends in that line has been reported there.
+# A line is searched together with the last words of the line before it, so that a phrase broken
+# over two lines is found; a phrase that ends in those last words has been reported already.
 {
     own = words_of($0)
     if (own == "") {

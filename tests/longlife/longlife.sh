@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Memory, file descriptors and threads of training after some steps and after many: they stay. Arguments
+# Memory, file descriptors and threads of training after some steps and after many: they must not
+# grow. Arguments
 # after the test's own: RUN:FIRST:LAST..., where RUN is nd, ddp (two ranks by MPI), tcp (two ranks by a
 # rendezvous) or cuda (the fake GPU, amp), and the numbers are steps. Prints the table of
 # docs/reliability.md.
@@ -11,7 +12,8 @@ sanitized && { echo "skipped: a sanitizer keeps freed memory" && exit 77; }
 shift 3
 (($# > 0)) || set -- nd:1000:10000 ddp:1000:10000 tcp:1000:10000 cuda:1000:10000
 
-# Of a process, kB: an allocator keeps what one epoch has used, and epochs differ. 4 MB in 9,000 steps
+# Growth of a process in kB: an allocator keeps the memory that one epoch used, and epochs
+# differ. 4 MB in 9,000 steps
 # would be a leak of 460 bytes a step.
 allowed=4096
 export XDG_CACHE_HOME=$scratch/cache
@@ -45,7 +47,7 @@ sample() {
         END { for (p in pids) print p, least[p, 2], least[p, 3], least[p, 4], least[p, 5] }' | sort -n
 }
 
-# steps RUN: how many are recorded.
+# steps RUN: prints how many steps are recorded.
 steps() {
     [[ ! -e $1/steps.jsonl ]] || wc -l <"$1/steps.jsonl"
 }
@@ -58,7 +60,7 @@ until_step() {
     done
 }
 
-# start RUN: starts it in the background; `jobs`.
+# start RUN: starts the training in the background; `jobs` holds its processes.
 start() {
     local rank port
     jobs=()

@@ -16,7 +16,7 @@ program=$scratch/many
 [[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
 unset AMPSCALE_SECRET AMPSCALE_JOB
 
-# seconds SINCE: from that time until now.
+# seconds SINCE: prints the seconds from the time SINCE until now.
 seconds() {
     awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }'
 }
@@ -31,7 +31,8 @@ ranks() {
     done 2>/dev/null
 }
 
-# memory: "PSS LARGEST THREADS": the mean of all ranks, in MiB, the largest, and the most threads of one.
+# memory: prints "PSS LARGEST THREADS": the mean of all ranks and the largest, in MiB, and the most
+# threads of one rank.
 memory() {
     local pid
     while read -r _ pid; do
@@ -40,10 +41,11 @@ memory() {
         END { printf "%.1f %.1f %d", sum / n / 1024, most / 1024, threads }'
 }
 
-# start KIND N: the job in the background; `jobs`, whose first is waited for.
+# start KIND N: starts a job of N ranks in the background; `jobs` holds its processes, of which the
+# first is waited for.
 start() {
     local port rank
-    # Enough images for a few steps of an epoch; a batch of one image each.
+    # Enough images for a few steps of an epoch; each rank's batch is one image.
     local net=(--dummy --dummy-train $(($2 * 4)) --dummy-val "$2" --classes 2 -a resnet8 --image-size 8 -b 1
         --threads 1 -j 1 -p 1000 --epochs 1000000 --mode ddp --comm-timeout 900)
     jobs=()
@@ -59,7 +61,7 @@ start() {
     done
 }
 
-# await FILE: until it has bytes; false where the job ends before.
+# await FILE: waits until FILE has bytes; false where the job ends before.
 await() {
     until [[ -s $1 ]]; do
         kill -0 "${jobs[0]}" 2>/dev/null || return 1

@@ -15,7 +15,7 @@ struct program_config training(const char *precision);
 /* Without batch norm, whose statistics depend on how a batch is split. */
 struct graph *draw_plain_graph(void);
 
-/* One program of a network; `arch` NULL: of the plain graph. */
+/* One program of the network `arch`; of the plain graph where `arch` is NULL. */
 void open_rig(struct net_rig *r, const char *device, const char *arch,
               const struct program_config *config);
 
@@ -27,5 +27,5 @@ void device_copy(const struct net_rig *from, void *to, const void *at, size_t by
 
 uint64_t layout_hash(const struct net_rig *r);
 
-/* The Euclidean norm of the difference is no more than that share of what is wanted. */
+/* Checks that the Euclidean norm of got - want is at most `tolerance` times that of want. */
 void assert_close(const float *got, const float *want, int64_t n, double tolerance);

@@ -16,11 +16,12 @@ void planned_open(struct net_rig *r, const char *device, const char *arch,
 void planned_open_fused(struct net_rig *r, const char *arch, const struct policy *policy,
                         enum fuse fuse);
 
-/* Of the reference's networks one of the programs alone, as programs[0]. */
+/* Opens a network of the reference with one of the programs only, as programs[0]. */
 void planned_open_one(struct net_rig *r, const char *arch, const struct policy *policy,
                       enum fuse fuse, int program);
 
-/* Runs a check on all of them, and on those that the reference plans with everything fused. */
+/* Runs `check` on every planned network, and on those that the reference plans with everything
+ * fused. */
 void planned_for_all(void (*check)(const struct network *net));
 
 /* The type whose values a tensor holds, in two bytes or as fp32 that rounds. */

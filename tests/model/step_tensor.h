@@ -7,5 +7,5 @@
  * become floats. The caller frees. */
 void *step_tensor_read(const struct step *s, struct stream *stream, int role);
 
-/* Replaces the tensor by such values. */
+/* Replaces the tensor by the values in `plain`, which are in the same form. */
 void step_tensor_write(const struct step *s, struct stream *stream, int role, const void *plain);

@@ -82,7 +82,7 @@ static void open_rig(struct rig *r, const char *precision, bool copies)
     net_rig_fill(&r->net);
 }
 
-/* Runs a training step; one whose gradients overflowed if asked. */
+/* Runs a training step, whose gradients overflow if `overflows`. */
 static void step(struct rig *r, int number, bool overflows)
 {
     struct program *p = network_program(r->net.net, 0);
@@ -178,7 +178,7 @@ static void check_read(const struct rig *r, const struct step *s, enum role role
     free(read);
 }
 
-/* As a pass of either program begins. */
+/* Checks the state in which a pass of either program begins. */
 static void check_fresh(struct rig *r)
 {
     for (int k = 0; k < 2; k++) {

@@ -93,7 +93,7 @@ static void a_failure_ends_the_backward_phase(void **state)
 
 /* ---- replicas ---- */
 
-/* Weights and statistics of `a` into `b`, by their flat buffers. */
+/* Copies weights and statistics of `a` into `b`, by their flat buffers. */
 static void replicate(const struct net_rig *a, const struct net_rig *b)
 {
     size_t bytes, same;
@@ -122,7 +122,7 @@ static void replicas_compute_the_same(void **state)
             open_rig(&r[i], "cpu", "resnet8", &config);
         net_rig_fill(&r[0]);
         assert_ok(network_init(r[1].net, 1));
-        for (int i = 1; i >= 0; i--) { /* the replica once with its own weights */
+        for (int i = 1; i >= 0; i--) { /* the replica runs once with its own weights */
             net_rig_input(&r[i], network_program(r[i].net, 0), 0);
             run_until(network_program(r[i].net, 0), PHASE_UPDATE);
         }

@@ -1,9 +1,9 @@
-/* What lowering fuses of convolution and batch norm, where and by whose leave; and that a network
- * trains as it does without.
+/* Which operations of convolution and batch norm lowering fuses, where and on what condition; and
+ * that a network trains as it does without fusion.
  *
  *     test_fuse [DEVICE]
  *
- * With a device, only the last, on that device in the types it has. */
+ * With a device, tests the training alone, on that device in the types it has. */
 #include "planned.h"
 #include "tests/sanitized.h"
 
@@ -23,7 +23,7 @@ struct plan_counts {
     int masks;
     int shortcuts; /* operations on two batch norms, without those that follow their sums */
     int joined_shortcuts;
-    int outputs;  /* convolutions that end the block before them */
+    int outputs;  /* convolutions that also compute the end of the block before them */
     size_t arena; /* bytes */
 };
 
@@ -84,7 +84,7 @@ static void levels_add_up(void **state)
     assert_int_equal(stats.n[OP_BN_POOL_FWD], POOLED);
     assert_int_equal(stats.n[OP_BN_POOL_BWD], POOLED);
     assert_int_equal(stats.n[OP_MAXPOOL_FWD] + stats.n[OP_MAXPOOL_BWD], 0);
-    assert_int_equal(stats.n[OP_BN_STATISTICS], 0); /* the convolution has the sums */
+    assert_int_equal(stats.n[OP_BN_STATISTICS], 0); /* the convolution computes the sums */
     assert_int_equal(stats.masks, RELUS - POOLED);
     assert_int_equal(stats.n[OP_ADD_STRIDED], STRIDED);
 
@@ -107,10 +107,11 @@ static void levels_add_up(void **state)
     assert_int_equal(all.joined_shortcuts, SHORTCUTS);
     assert_int_equal(all.outputs, BLOCKS - 1);
     assert_int_equal(all.n[OP_BN_APPLY], apply.n[OP_BN_APPLY] - (BLOCKS - 1));
-    assert_int_equal(all.n[OP_ADD_STRIDED], 0); /* a fused gradient takes the other as it is */
+    assert_int_equal(all.n[OP_ADD_STRIDED], 0); /* a fused operation reads the other gradient as it
+                                                 * is */
 }
 
-/* TF32 rounds what it multiplies, which then has to be stored. */
+/* TF32 rounds the factors of its products, which then have to be stored. */
 static void tf32_stores_what_it_multiplies(void **state)
 {
     (void)state;
@@ -129,7 +130,7 @@ static bool same_operations(const struct plan_counts *a, const struct plan_count
 static void nothing_is_fused_without_need(void **state)
 {
     (void)state;
-    /* The reference has no clock. */
+    /* The reference has no clock, so that nothing is fused automatically. */
     struct plan_counts none = planned_counts("resnet18", "fp32", FUSE_NONE, TRAIN);
     struct plan_counts automatic = planned_counts("resnet18", "fp32", FUSE_AUTO, TRAIN);
     assert_true(same_operations(&none, &automatic));
@@ -178,13 +179,13 @@ static void the_cpu_backend_takes_masks_alone(void **state)
 
 /* ---- by the clock ---- */
 
-/* The reference, each kind of operation at a price. */
+/* The reference, with a made-up time for each kind of operation. */
 static struct backend priced;
 static struct op_record priced_record[64];
 static double price[OP_KIND_COUNT];
 static enum op_kind broken = OP_KIND_COUNT; /* what its library fails at */
 static int asked;                           /* for a price */
-static double masked = 1;                   /* times the price where there is a mask */
+static double masked = 1;                   /* factor of the time of an operation with a mask */
 
 static enum status set_price(struct op_plan *plan, double *seconds)
 {
@@ -252,7 +253,7 @@ static void the_clock_decides(void **state)
     asked = 0;
     priced_counts_of(FUSE_ALL);
     priced_counts_of(FUSE_NONE);
-    assert_int_equal(asked, 0); /* who decides himself pays for no clock */
+    assert_int_equal(asked, 0); /* an explicit choice measures no times */
     struct plan_counts c = priced_counts();
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);   /* three operations for two */
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0); /* two for two: a tie */
@@ -375,7 +376,7 @@ static double norm(const float *a, const float *b, int64_t n)
     return sqrt(sum);
 }
 
-/* How far two outcomes may be from each other, as shares. */
+/* How much two outcomes may differ, as shares. */
 struct tolerance {
     double loss, gradient, statistic, weight;
 };
@@ -404,7 +405,8 @@ static void assert_close(const struct graph *g, const struct outcome *got,
     }
 }
 
-/* At every level from `first` on against none; under sanitizers in narrow types at the last alone.
+/* Compares every level from `first` on with none; under sanitizers, the last level alone in narrow
+ * types.
  */
 static void compare(const char *arch, int size, struct program_config config, enum fuse first,
                     const struct tolerance *tolerance)
@@ -481,7 +483,7 @@ static void statistics_over_ranks_are_kept(void **state)
     assert_int_equal(calls, 4 * STEPS * 2 * 9); /* forward and backward, for 9 batch norms */
 }
 
-/* A device of its own types, which fuses what it covers. */
+/* A device with types of its own fuses what it covers. */
 static void devices_train_the_same(void **state)
 {
     static const struct tolerance fp16 = {1e-2, 1e-1, 1e-3, 1e-3};

@@ -287,7 +287,7 @@ static void test_wrong_requests(void **state)
 
 struct moments {
     double mean, deviation, min, max;
-    double within; /* part of the values within one deviation of the mean */
+    double within; /* share of the values within one standard deviation of the mean */
 };
 
 /* Of a parameter's fresh values. */

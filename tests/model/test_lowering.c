@@ -63,8 +63,8 @@ static void check_step_memory(const struct program *p, const struct step *s)
     assert_in_range(in_place, 0, 1);
 }
 
-/* Which values hold what was last written to them, as the steps run one after the other. A value
- * that no step writes is another shape of its storage's content. */
+/* Which values still hold what was last written to them, as the steps run one after the other. A
+ * value that no step writes is the content of its storage in another shape. */
 struct contents {
     bool *written; /* by some step of the program */
     bool *valid;
@@ -209,8 +209,8 @@ static void check_ranges(const struct program *p)
     assert_int_equal(end * (int64_t)sizeof(float), p->net->flat_bytes);
 }
 
-/* One backward step writes the gradient of each trained parameter, inside the range it names; those
- * of a shortcut's batch norm early, before their range is named. */
+/* One backward step writes the gradient of each trained parameter, inside the range it names; a
+ * shortcut's batch norm has its gradients written early, before their range is named. */
 static void check_writers(const struct program *p)
 {
     const struct graph *g = p->net->graph;
@@ -275,7 +275,7 @@ static void check_placements(const struct network *net)
 
 /* ---- all of it ---- */
 
-/* Planning takes longer than looking: every plan is looked at from all sides at once. */
+/* Planning takes longer than checking, so that each plan goes through all checks at once. */
 static void check_plan(const struct network *net)
 {
     check_network_data_flow(net);

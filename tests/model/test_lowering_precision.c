@@ -19,9 +19,9 @@ static void held_write(struct tensor_desc *held, const struct program *p, int v,
             held[u] = *as;
 }
 
-/* Who reads values that are not rounded yet must know it; all others find them rounded to what they
- * take them for. Nobody rounds later what leaves the program, gradients excepted, which the
- * optimizer does. */
+/* A step that reads values that are not rounded yet must know it; all other steps read values that
+ * are rounded to the type that they expect. Nothing rounds the results of the program later, except
+ * the optimizer, which rounds gradients. */
 static void check_rounding(const struct program *p)
 {
     struct tensor_desc *held = calloc((size_t)p->n_values, sizeof *held);
@@ -56,7 +56,7 @@ static void check_rounding(const struct program *p)
     free(held);
 }
 
-/* Whether the AFFINE of a step is read as that of a residual, by a kernel of one's own. */
+/* Whether a kernel of the device's own reads the AFFINE of a step as that of a residual. */
 static bool is_of_shortcut(const struct program *p, const struct step *s)
 {
     for (int i = 0; i < p->n_steps; i++)

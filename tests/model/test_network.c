@@ -16,7 +16,9 @@
 
 #include <cmocka.h>
 
-#define GRADIENT_TOLERANCE  2e-2 /* of the gradient's norm, and a thousandth of it of all's */
+#define GRADIENT_TOLERANCE                                                                         \
+    2e-2 /* of the gradient's norm, and a thousandth of that of the norm of                        \
+          * all gradients */
 #define LOSS_TOLERANCE      1e-5
 #define STATISTIC_TOLERANCE 1e-4
 
@@ -139,8 +141,8 @@ static void small_residual_network(void **state)
     compare("resnet8", 32, 4);
 }
 
-/* For tests whose way through the code is another's too: a sanitizer, which looks at that alone,
- * takes long over them. */
+/* Skips the test in a sanitized build. For tests that run the same code as another test on other
+ * numbers: sanitizers check the code alone, and take long. */
 static void only_numbers(void)
 {
     if (!SANITIZED)

@@ -46,7 +46,7 @@ static double loss_along(struct net_rig *r, int i, const float *weight, const do
     return loss_of(r);
 }
 
-/* A unit vector: half the gradient's own direction, half chance. */
+/* A unit vector: half the gradient's own direction, half random. */
 static double *choose_direction(const float *gradient, int64_t n, uint64_t i)
 {
     struct rng rng = rng_at(4, RNG_TEST, i, 0);

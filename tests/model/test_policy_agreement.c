@@ -130,7 +130,8 @@ static double half_ulp(enum dtype type)
 }
 
 /* Values that are still to be rounded to `type` may be any that round to x: moves each by up to a
- * quarter of a unit in the last place. Who then does not round computes with other values. */
+ * quarter of a unit in the last place. A step that omits the rounding then computes with other
+ * values. */
 static void unround(float *x, int64_t n, enum dtype type)
 {
     struct rng rng = rng_at(5, RNG_TEST, 0, 0);
@@ -288,8 +289,8 @@ static void step_together(const struct pair *t, int at_ref, int at_cpu)
             compare_result(t, ref, cpu, r, terms[r]);
 }
 
-/* Runs up to the next operation that computes. Which reorders and roundings stand between two such
- * is each device's own affair; a cpu operation's inputs are replaced whatever they did. */
+/* Runs up to the next operation that computes. Each device has its own reorders and roundings
+ * between two such operations; the inputs of a cpu operation are replaced whatever these did. */
 static int next_computing(const struct net_rig *r, int i)
 {
     struct program *p = network_program(r->net, 0);
@@ -399,7 +400,7 @@ static double drift(const struct graph *g, const struct policy *p)
     return 2 * sqrt(0.6 * u * pow(relus, 1.5));
 }
 
-/* Batch norm takes away what a bias in front of it adds: that one's gradient is nothing but noise.
+/* Batch norm cancels a bias in front of it, so that the gradient of this bias is only noise.
  */
 static bool is_idle(const struct graph *g, int param)
 {

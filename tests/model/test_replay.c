@@ -1,5 +1,5 @@
 /* Programs as recorded graphs: how much is recorded, when it is launched, which gradients are
- * announced between, and that nothing of it changes a bit of the weights. */
+ * announced between, and that recording changes no bit of the weights. */
 #include "model/exchange.h"
 #include "model/program.h"
 #include "tests/kernels/stream_backend.h"
