@@ -49,7 +49,8 @@ for file in "${sources[@]}"; do
     fi
 done
 
-# includes: "FILE:COMPONENT" for each component whose header a file includes, in one look at all files.
+# includes: prints "FILE:COMPONENT" for each component whose header a file includes, in one pass
+# over all files.
 includes() {
     sed -snE '\|^ *# *include "([a-z]+)/.*|{s||\1|; F; p}' "${sources[@]}" /dev/null | paste -d: - - | sort -u
 }
@@ -65,8 +66,8 @@ while IFS=: read -r file used; do
     fi
 done < <(includes)
 
-# chain_of COMPONENT: the longest chain that begins there, in `chains`. Each is found once; one that
-# is being looked for already is a circle.
+# chain_of COMPONENT: the longest chain that begins there, in `chains`. Each chain is computed once;
+# a component whose chain is still being computed is part of a circle.
 declare -A chains
 chain_of() {
     local used best=''

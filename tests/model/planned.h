@@ -5,7 +5,7 @@
 #include "model/program.h"
 #include "net_rig.h"
 
-/* Where the flat buffer begins a tensor; and the arena, which GPUs' libraries work behind. */
+/* Alignment in bytes: of the tensors of the flat buffer; of the arena's values and of its end. */
 enum { PLANNED_ALIGN = 64, PLANNED_ARENA_ALIGN = 256 };
 
 /* The order of programs in each network: training a batch, training a smaller one, evaluation. */

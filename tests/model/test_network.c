@@ -16,9 +16,8 @@
 
 #include <cmocka.h>
 
-#define GRADIENT_TOLERANCE                                                                         \
-    2e-2 /* of the gradient's norm, and a thousandth of that of the norm of                        \
-          * all gradients */
+/* Of the gradient's norm; a thousandth of it is allowed of the norm of all gradients as well. */
+#define GRADIENT_TOLERANCE  2e-2
 #define LOSS_TOLERANCE      1e-5
 #define STATISTIC_TOLERANCE 1e-4
 

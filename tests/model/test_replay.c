@@ -159,7 +159,7 @@ static void without_graphs(void **state)
     replays(false);
 }
 
-/* As long as nobody says which ranges, every layer's are announced. */
+/* Until somebody chooses ranges, the ranges of every layer are announced. */
 static void layer_by_layer(void **state)
 {
     (void)state;
@@ -299,7 +299,8 @@ static void second_stream_has_its_memory(void **state)
         }
 }
 
-/* Without a program that plans for it there is none, and asking for it changes nothing. */
+/* Without a program that plans for a second stream there is none, and asking for it changes
+ * nothing. */
 static void without_a_second_stream(void **state)
 {
     (void)state;
@@ -327,7 +328,7 @@ static enum status refuse(struct op_plan *plan, void *const arg[ROLE_COUNT], str
     return status_fail(STATUS_LIBRARY, "no such kernel");
 }
 
-/* A call fails that graphs alone make: the steps are those of a device without graphs. */
+/* A call that graphs alone make fails: the steps are those of a device without graphs. */
 static void gives_up(const struct stream_fault *fault, const char *phase)
 {
     struct stream_backend b;

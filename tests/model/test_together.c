@@ -152,8 +152,9 @@ static enum status count_sum(void *context, double *values, int64_t n)
     return STATUS_OK;
 }
 
-/* Each batch norm asks once on its way forward and once on its way back; evaluation never asks.
- * With nobody else there, the gradients are those of a network that does not ask. */
+/* Each batch norm asks for sums over the ranks once in the forward pass and once in the backward
+ * pass; evaluation never asks. With one rank alone, the gradients are those of a network that does
+ * not ask. */
 static void batch_norm_asks_the_other_ranks(void **state)
 {
     (void)state;

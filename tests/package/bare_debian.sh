@@ -16,7 +16,7 @@ for tool in cpack chroot unshare git ${AMPSCALE_TEST_ROOT:-debootstrap}; do
     [[ -d $tool ]] || command -v "$tool" >/dev/null || { echo "SKIPPED: there is no $tool" && exit 77; }
 done
 
-# in_root ROOT COMMAND...: with /proc, /dev, and this machine's network.
+# in_root ROOT COMMAND...: runs COMMAND in ROOT with /proc, /dev, and this machine's network.
 in_root() {
     local root=$1
     shift
@@ -28,7 +28,8 @@ in_root() {
             DEBIAN_FRONTEND=noninteractive chroot "$0" "$@"' "$root" "$@" </dev/null
 }
 
-# check NAME COMMAND...: runs it, its output to the log; the test fails where it does.
+# check NAME COMMAND...: runs COMMAND, with its output in the log; the test fails where COMMAND
+# does.
 check() {
     local name=$1
     shift

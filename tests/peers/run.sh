@@ -11,7 +11,8 @@ shift
 pythons=("$(dirname "$0")/../../build/peers/bin/python3" python3 /usr/bin/python3)
 [[ -z ${AMPSCALE_PEERS-} ]] || pythons=("$AMPSCALE_PEERS/bin/python3")
 for python in "${pythons[@]}"; do
-    # Looked for, not imported: that takes seconds, and the script does it again.
+    # Modules are looked for, not imported: an import takes seconds, and the script imports them
+    # again.
     if "$python" -c 'import sys, importlib.util as u
 sys.exit(any(not u.find_spec(m.strip().split(".")[0]) for m in sys.argv[1].split(",")))' "$modules" 2>/dev/null; then
         exec "$python" "$@"

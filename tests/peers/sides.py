@@ -8,8 +8,8 @@ import tempfile
 
 from common import ENVIRONMENT, PeerError
 
-# An allocator that keeps its memory: given back to the system and cleared anew in each step, it costs
-# PyTorch a fifth of its speed on a CPU.
+# An allocator that keeps its memory: returning it to the system and clearing it anew in each step
+# costs PyTorch a fifth of its speed on a CPU.
 KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 

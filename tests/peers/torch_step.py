@@ -62,7 +62,7 @@ class Step:
 
     @staticmethod
     def set_tf32(precision):
-        # These flags alone, and not their successors: mixed, the compiler refuses to read them.
+        # These flags alone, and not their successors: the compiler refuses to read a mix of both.
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         torch.backends.cudnn.benchmark = True

@@ -28,7 +28,7 @@ void add_run(struct fixture *f, const char *name, struct sample sample);
 /* Draws PNG, and SVG if asked for, of all runs. */
 enum status draw(struct fixture *f, bool svg, const char *title, double ema);
 
-/* Draws PNG with this script in place of gnuplot; NULL: with none to be found. */
+/* Draws PNG with this script in place of gnuplot; with NULL, no gnuplot is found. */
 enum status draw_with(struct fixture *f, const char *script);
 
 /* Checks the figure's PNG and, if it was asked for, its SVG, which the caller frees. */

@@ -118,7 +118,8 @@ static void write_run(const char *dir, const struct sample *s)
     assert_int_equal(fclose(run), 0);
 }
 
-/* Every rank's share in an epoch: all take as long, and what is not work is waiting. */
+/* The times of every rank in an epoch: all ranks take equally long, and a rank waits while it does
+ * not work. */
 static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, FILE *out)
 {
     double total = s->batch / s->images_per_s, steps = s->steps_per_epoch;
@@ -144,7 +145,7 @@ static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, 
     }
 }
 
-/* A sample a second; power is not known of one of them. */
+/* One sample a second from each device; one sample has no power. */
 static void write_sensors(const struct sample *s, double elapsed, FILE *out)
 {
     char line[SCHEMA_LINE_MAX];

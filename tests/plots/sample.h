@@ -14,7 +14,8 @@ struct sample {
     bool dummy;          /* no files read */
     bool gpu;            /* copies and communication take time */
     int skip_step;       /* this step is skipped and halves the loss scale; 0: none */
-    int ranks;           /* when not 0: so many, two to a host, with records of their own */
+    int ranks;           /* when not 0: number of ranks, two on each host, with records of their
+                          * own */
     const char *host;    /* how the hosts' names begin, as in JSON; NULL: "node" */
     int slow_rank;       /* with ranks: this one waits for data; 0: none */
     double slow_data;    /* share of a step that it waits; 0: 0.12 */

@@ -153,7 +153,8 @@ static void test_ranks(void **state)
     free(svg);
 }
 
-/* Two devices are summed up; a moment at which one is not known is a hole, and throttling shows. */
+/* Two devices are summed up; a moment at which one device's value is not known is a gap, and
+ * throttling shows. */
 static void test_telemetry(void **state)
 {
     struct fixture *f = *state;
@@ -237,7 +238,7 @@ static void test_one_step(void **state)
     assert_non_null(strstr(f->left_out, ", io, "));
 }
 
-/* Of four steps two are no warm-up; their quartiles lie between them, yet they have a median step.
+/* Two of four steps are not warm-up. Their quartiles lie between them, yet there is a median step.
  */
 static void test_two_steps_count(void **state)
 {

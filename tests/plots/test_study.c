@@ -250,7 +250,8 @@ static void test_forecast(void **state)
     expect_text(dir, "forecast.svg", ">Efficiency (%)<");
     expect_text(dir, "forecast.svg", ">measured, held out<");
     expect_no_text(dir, "forecast.svg", ">beyond what was measured<"); /* 1 to 4 ranks were */
-    /* Points of one kind alone: the legend has no other, and what lies beyond them is shaded. */
+    /* Points of one kind alone: the legend names no other kind, and the range beyond the points is
+     * shaded. */
     assert_int_equal(draw_record(dir, RECORD(FORECAST("2", "100"), MEASURED("1", "50", "false"))),
                      STATUS_OK);
     expect_text(dir, "data/forecast.gp", "\nchecked_high = 1\n");

@@ -105,7 +105,8 @@ static void test_four_keys(void **state)
     assert_int_equal(f.panels.entry[11], 3);
 }
 
-/* Of a key that comes first the values are apart, whatever else is. */
+/* The values of the key chosen to come first are in separate panels, whatever the other keys are.
+ */
 static void test_key_that_comes_first(void **state)
 {
     static const char *const titles[] = {"synthetic, weak", "jpeg, weak", "synthetic, strong",

@@ -79,7 +79,8 @@ static void test_network(void **state)
     assert_close(cost_allreduce(&net, 8, 1e6), 2 * 3 * 8e-6 + 2 * 4 * 1e-6 + 1.75e6 / 1.5e9);
 }
 
-/* Without a table of one node, what is assumed of it gives way: six hops share the 20 us. */
+/* Without a table of one node, the latency assumed within a node is replaced: six hops share the 20
+ * us. */
 static void test_network_between_alone(void **state)
 {
     static struct nccl_table t;

@@ -21,7 +21,7 @@ struct record *rank_run_open(const struct rank_run *f, int n, const char *host, 
 /* A record whose own parts sum up to 3.75 s in 10 steps of 32 images. */
 struct rank_record rank_run_row(int64_t epoch, int64_t rank);
 
-/* Records the epoch with that for each of n ranks. */
+/* Records the epoch with that record for each of n ranks. */
 void rank_run_add_epoch(struct record *r, int64_t epoch, int n);
 
 struct run *rank_run_load(const struct rank_run *f);

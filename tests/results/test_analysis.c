@@ -138,7 +138,7 @@ static void test_refused(void **state)
     free(good);
 }
 
-/* Bytes that are not what they were: read or refused, and nothing is touched that should not be. */
+/* Damaged bytes: the file is read or refused, and no memory is touched that should not be. */
 static void test_mutated(void **state)
 {
     struct analysis a, b;

@@ -96,7 +96,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* As deep, as long and as many as a file may be made. */
+/* Files that are too deep or too long, or have a name too long or metrics too many, are refused. */
 static void test_excess(void **state)
 {
     enum { SIZE = 1 << 20 };

@@ -56,7 +56,7 @@ static void test_far_steps(void **state)
     assert_false(judge(run_of(50, 0.1), quiet, text)); /* short steps are no disturbance */
 }
 
-/* What a step waits for is the run's own. */
+/* Time that a step waits for data or for other ranks is the run's own, and no disturbance. */
 static void test_waiting_is_no_noise(void **state)
 {
     (void)state;

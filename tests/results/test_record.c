@@ -419,7 +419,7 @@ static void test_file_limit(void **state)
     run_free(run);
 }
 
-/* In a child, for a mount namespace is for good. */
+/* In a child process, since a process keeps its new mount namespace. */
 static void test_full_disk(void **state)
 {
     enum { CANNOT_MOUNT = 77 };

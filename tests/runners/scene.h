@@ -10,7 +10,7 @@
 
 extern struct stream_backend scene_streams; /* to be made before the first run */
 
-/* Where a run writes; asks it to stop at the line that has `stop_at`. */
+/* The lines that a run writes; asks the run to stop at the line that has `stop_at`. */
 struct output {
     char text[1 << 16];
     size_t length;

@@ -155,7 +155,7 @@ static void with_a_choice(void **state)
     scene_close(want);
 }
 
-/* A checkpoint comes after the steps before it and before those after it. */
+/* A checkpoint is written after the steps before it, and before the steps after it. */
 static void with_checkpoints(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Checkpoints: all of it comes back bit for bit, nothing damaged is taken, and what belongs to
- * another run is refused by the name of the difference. */
+/* Checkpoints: all of it comes back bit for bit, nothing damaged is taken, and a checkpoint of
+ * another run is refused with the name of the difference. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "model/safetensors.h"
@@ -317,7 +317,7 @@ static void weights_that_do_not_fit(void **state)
     net_rig_close(&other);
 }
 
-/* Loads a checkpoint under another identity, and nothing of it. */
+/* Refuses a checkpoint of another identity, and loads nothing of it. */
 static void assert_other_run(struct fixture *f, struct train_identity id, const char *word)
 {
     struct train_state s = {.step = 7};

@@ -389,7 +389,7 @@ static void rows_of_the_table_are_sound(void **state)
     }
 }
 
-/* What ranks may have to themselves, and what changes no bit. */
+/* Settings in which ranks may differ, and settings that change no bit. */
 static void traits_leave_settings_out(void **state)
 {
     (void)state;

@@ -25,8 +25,8 @@ static struct train_config short_run(void)
     return c;
 }
 
-/* Runs as the program does: again in another process, with the falls so far, where the device is
- * lost. Each process meets the fault. Returns how many it took. */
+/* Runs as the program does: where the device is lost, again in another process, with the falls so
+ * far. Each process meets the fault. Returns the number of processes. */
 static int run_processes(struct scene *s, const struct train_config *config,
                          const struct stream_fault *fault, enum status *st)
 {
@@ -162,8 +162,8 @@ static void late(void **state)
     scene_close(got);
 }
 
-/* A form that fails as it is tried is one that the device has not; one that fails as it is planned
- * takes the run down. */
+/* A form that fails as it is tried counts as one that the device lacks; one that fails as it is
+ * planned takes the run down a rung. */
 static void without_fusion(void **state)
 {
     (void)state;
@@ -238,7 +238,8 @@ static void resumed(void **state)
     scene_close(got);
 }
 
-/* Fused operations that fail where a run was trained with them are not left out unasked. */
+/* Where fused operations that a run was trained with fail, the run ends: it does not leave them out
+ * unasked. */
 static void resumed_where_it_fails(void **state)
 {
     (void)state;

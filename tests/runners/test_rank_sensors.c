@@ -27,8 +27,8 @@ static void *gather(void *arg)
     return NULL;
 }
 
-/* Gathers from ranks of which all from `dumb` on have no sensor; the summary that rank 0 has then,
- * which began as `first`. */
+/* Gathers from ranks, of which all from `dumb` on have no sensor. Returns rank 0's summary after
+ * that; before, it was `first`. */
 static json_t *gather_all(const char *first, int dumb)
 {
     struct comm *comm[RANKS];
@@ -81,7 +81,7 @@ static void test_all(void **state)
     json_decref(summary);
 }
 
-/* Who measured nothing adds nothing; where nobody did, there is nothing. */
+/* A rank that measured nothing adds nothing; where no rank measured, the summary is empty. */
 static void test_dumb(void **state)
 {
     (void)state;

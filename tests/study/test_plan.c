@@ -53,7 +53,7 @@ static void test_refused(void **state)
     refused("\"--lr\", \"0.05\"", "0.05", "'train' must be a list of strings");
 }
 
-/* Bytes that are not what they were: a study or none, and nothing is touched that should not be. */
+/* Damaged bytes: they are a study or none, and no memory is touched that should not be. */
 static void test_mutated(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A management library that is none: two GPUs whose sensors a test sets. Compiled as
+/* A stand-in for the management library: two GPUs whose sensors a test sets. Compiled as
  * libnvidia-ml.so.1, and with FAKE_NVML_OLD as one that has few functions. For programs that cannot
  * set them, the environment's FAKE_NVML_MILLIJOULES is added to an energy counter each time it is
  * read. */

@@ -41,7 +41,8 @@ static void test_energy(void **state)
     const char *root = *state;
     put_package(root, "class/powercap/intel-rapl:0", "package-0\n", "262143000000\n");
     put_package(root, "class/powercap/intel-rapl:1", "package-1\n", "1000000\n");
-    /* A part of a package, and all of the machine: not to be counted besides. */
+    /* Sensors of a part of a package and of the whole machine: their energy must not be counted as
+     * well. */
     put_package(root, "class/powercap/intel-rapl:0:0", "core\n", "1000000\n");
     put_package(root, "class/powercap/intel-rapl:2", "psys\n", "1000000\n");
     put(root, "class/powercap/intel-rapl", "enabled", "1\n");

@@ -110,7 +110,7 @@ static void test_against_rounding(void **state)
     }
 }
 
-/* What the histogram says of a scale is what counting at it says. */
+/* The histogram's counts for a scale are those of counting at that scale. */
 static void test_underflow_of_any_power(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void test_capped_scale(void **state)
     assert_non_null(strstr(text, "50.0 % would still be lost"));
 }
 
-/* A share that matters begins with a thousandth of all, or a hundredth of a layer. */
+/* A share matters from a thousandth of all, or from a hundredth of a layer. */
 static void test_need(void **state)
 {
     (void)state;

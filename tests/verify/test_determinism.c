@@ -1,4 +1,5 @@
-/* Repeated steps: they hold on devices that compute the same, and a bit that flips in any weight or
+/* Repeated steps: the check passes on devices that compute the same, and a bit that
+ * flips in any weight or
  * gradient, in any step and repeat, is seen and named. */
 #include "verify/determinism.h"
 
@@ -92,7 +93,7 @@ static void see(struct device *dev, const struct graph *g, struct determinism_ca
     struct determinism_result r;
     c.fault = f;
     enum status st = determinism_check(dev, &c, &r);
-    /* A gradient's flip in the first repeat shows in the second, which it does not have. */
+    /* A gradient's flip in the first repeat shows at the second repeat, which has no such flip. */
     int seen_in = f->value == VALUE_GRADIENT && f->repeat == 0 ? 1 : f->repeat;
     snprintf(named, sizeof named, "step %d, repeat %d: the %s of '%s' differs", f->step, seen_in,
              f->value == VALUE_WEIGHT ? "weight" : "gradient", g->param[f->param].name);

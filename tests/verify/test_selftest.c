@@ -160,7 +160,7 @@ static void every_false_value_is_found(void **state)
     }
 }
 
-/* A value that is absent from ours is not one that holds. */
+/* A value of the file that ours lacks fails. */
 static void unknown_values_fail(void **state)
 {
     (void)state;
@@ -171,14 +171,15 @@ static void unknown_values_fail(void **state)
     free(r.text);
 }
 
-/* Runs the true case and its twin in fp32. Of one value ours is `got` off, relative, and the twin's
- * `off`: that is PyTorch's own rounding. */
+/* Runs the true case and its twin in fp32. One value of ours has the relative error `got`, and the
+ * twin's has `off`, which stands for PyTorch's own rounding. */
 static void check_with_twin(const char *value, double off, double got, enum status want)
 {
     json_t *one, *cases = one_case(&one), *twin = json_deep_copy(truth);
     json_object_set_new(twin, "precision", json_string("fp32"));
     json_array_append_new(cases, twin);
-    /* What ours computes stays; the file's truth moves away from it, and the twin from that. */
+    /* Our value stays; the true value of the file moves away from it, and the twin's value from the
+     * true one. */
     scale(number_at(one, value), 1 / (1 + got));
     scale(number_at(twin, value), (1 + off) / (1 + got));
     struct result r = run_cases(cases, false);

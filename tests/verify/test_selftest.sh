@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../cli/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 
-# What is built in: numbers, which are no matter of sanitizers.
+# The built-in cases check numbers, which sanitizers do not: skipped under sanitizers.
 holds() {
     expect 0 selftest --quick
     [[ $(wc -l <"$scratch/out") == 1 && $(<"$scratch/out") =~ ^([0-9]+)\ of\ ([0-9]+)\ cases\ hold ]] &&

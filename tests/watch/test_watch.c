@@ -48,7 +48,7 @@ static char *shown(struct watch *w, int width, int height, bool ascii)
     return text;
 }
 
-/* Opens <dir>/<name>, and what it shows. */
+/* Opens <dir>/<name>, and returns what is shown. */
 static char *first_sight(const char *dir, const char *name)
 {
     char path[512];
