@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Memory, file descriptors and threads of training after some steps and after many: they must not
-# grow. Arguments
-# after the test's own: RUN:FIRST:LAST..., where RUN is nd, ddp (two ranks by MPI), tcp (two ranks by a
-# rendezvous) or cuda (the fake GPU, amp), and the numbers are steps. Prints the table of
-# docs/reliability.md.
+# grow. Arguments after the test's own: RUN:FIRST:LAST..., where RUN is nd, ddp (two ranks by MPI),
+# tcp (two ranks by a rendezvous) or cuda (the fake GPU, amp), and the numbers are steps. Prints the
+# table of docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/comm/mpi.sh"
@@ -13,8 +12,7 @@ shift 3
 (($# > 0)) || set -- nd:1000:10000 ddp:1000:10000 tcp:1000:10000 cuda:1000:10000
 
 # Growth of a process in kB: an allocator keeps the memory that one epoch used, and epochs
-# differ. 4 MB in 9,000 steps
-# would be a leak of 460 bytes a step.
+# differ. 4 MB in 9,000 steps would be a leak of 460 bytes a step.
 allowed=4096
 export XDG_CACHE_HOME=$scratch/cache
 cp "$program" longlife

@@ -70,8 +70,8 @@ static void for_all_at(const struct policy *policy, bool emulate,
     }
 }
 
-/* amp and O1 are planned as O2 is. Where a device has no bf16 of its own, it is planned alike
- * twice. */
+/* amp and O1 are planned as O2 is. A device without bf16 of its own has the same plans with
+ * emulation and without. */
 void planned_for_all(void (*check)(const struct network *net))
 {
     static const struct {

@@ -36,7 +36,7 @@ static enum status refuse_copies(struct device *dev, const struct op_desc *desc,
 {
     if (desc->t[ROLE_WCOPY].ndim)
         return status_fail(STATUS_UNSUPPORTED, "no copies here");
-    for (int i = 0; i < dev->backend->n_records; i++) /* the reference plans all alike */
+    for (int i = 0; i < dev->backend->n_records; i++) /* this record plans any kind */
         if (op_in(OP_CHECK_FINITE, dev->backend->record[i].kinds))
             return dev->backend->record[i].plan(dev, desc, plan);
     return STATUS_INVALID;

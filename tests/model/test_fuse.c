@@ -142,7 +142,7 @@ static void nothing_is_fused_without_need(void **state)
     none = planned_counts("alexnet", "fp32", FUSE_NONE, TRAIN);
     all = planned_counts("alexnet", "fp32", FUSE_ALL, TRAIN);
     assert_true(same_operations(&none, &all));
-    /* Convolutions with a bias have no sums, but take part in the backward pass. */
+    /* Convolutions with a bias compute no sums, but are fused in the backward pass. */
     all = planned_counts("vgg11_bn", "fp32", FUSE_ALL, TRAIN);
     assert_int_equal(all.n[OP_CONV_STATS_FWD], 0);
     assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* where no pooling comes between */

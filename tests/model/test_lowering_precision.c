@@ -141,7 +141,7 @@ static void check_segments(const struct network *net)
             assert_true(begin + (int64_t)(at->desc.bytes / sizeof(float)) <= s->end);
             assert_int_equal(s->gradient, at->types.gradient);
             assert_int_equal(s->master, at->types.master);
-            /* The passes cast by themselves what is not copied in its type. */
+            /* A pass casts a parameter itself where no copy has its type. */
             bool recast = at->cast && net->copy_type == DTYPE_F32;
             assert_int_equal(s->copy, recast ? at->types.master : at->types.copy);
         }

@@ -286,7 +286,8 @@ static void test_damaged_headers(void **state)
     assert_refused("new", STATUS_UNSUPPORTED, "9 dimensions");
 }
 
-/* The table above would mean nothing if its form were refused when whole. */
+/* A header of the form above is read where it is undamaged: without this, its refusals would mean
+ * nothing. */
 static void test_plain_header_is_read(void **state)
 {
     (void)state;

@@ -27,7 +27,7 @@ static void input_part(const struct net_rig *r, int i, const float *images, cons
     run_until(p, PHASE_FORWARD);
 }
 
-/* Moves each part's rows to the head, or its gradient back. */
+/* Copies each part's logits to the head, or its gradient back. */
 static void exchange_rows(const struct net_rig *part, struct loss_head *h, bool gather)
 {
     for (int i = 0; i < PARTS; i++) {

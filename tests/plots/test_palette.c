@@ -54,7 +54,8 @@ static void test_without_a_palette(void **state)
     }
 }
 
-/* When all colours are taken, a figure of new names has no colour twice, nor a name's look. */
+/* When all colours are taken, a figure of new names uses no colour twice, and no look that another
+ * name has. */
 static void test_more_names_than_colours(void **state)
 {
     struct palette p = {.n = 0};

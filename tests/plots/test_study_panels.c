@@ -121,7 +121,8 @@ static void test_key_that_comes_first(void **state)
     expect_whole(&f);
 }
 
-/* Where one key is enough, one is taken; what does not vary in a figure is not in its legend. */
+/* One key makes the panels where it is enough; a key that does not vary in a figure is not in its
+ * legend. */
 static void test_lines_of_one_scaling(void **state)
 {
     static const char *const titles[] = {"synthetic", "jpeg"};
@@ -253,7 +254,7 @@ static void test_ideals_once(void **state)
     point[2][1].value[QUANTITY_RATE].ideal = 201;
     assert_true(study_panels_ideal(&f.panels, &f.lines, 2, QUANTITY_RATE));
     point[2][1].value[QUANTITY_RATE].ideal = 200;
-    f.panels.panel[2] = 1; /* what lies in another panel hides nothing */
+    f.panels.panel[2] = 1; /* a line in another panel hides nothing here */
     assert_true(study_panels_ideal(&f.panels, &f.lines, 2, QUANTITY_RATE));
 }
 

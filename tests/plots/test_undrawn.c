@@ -40,7 +40,7 @@ static void test_gnuplot_fails(void **state)
     assert_non_null(strstr(status_message(), "install gnuplot-nox"));
     char path[SCRATCH_MAX + 64];
     snprintf(path, sizeof path, "%s/data/split.gp", f->out);
-    assert_true(path_exists(path)); /* the last of the scripts is there to be run elsewhere */
+    assert_true(path_exists(path)); /* the last script stays, to be run elsewhere */
 
     assert_int_equal(
         draw_with(f, "#!/bin/sh\nprintf 'x\\n^\\nline 3: \\033no\\n\\n' >&2\nexit 1\n"),

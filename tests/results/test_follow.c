@@ -157,7 +157,7 @@ static void test_replaced(void **state)
     char line[SCHEMA_LINE_MAX];
     scratch_write(f->dir, "steps.jsonl", line, step_line(0, line));
     expect_steps(polled(follow), 0, 1);
-    /* No run for a while. */
+    /* The run is gone for a while. */
     remove_file(f, "run.json");
     remove_file(f, "steps.jsonl");
     assert_int_equal(follow_poll(follow), STATUS_DATA);
@@ -200,7 +200,7 @@ static void test_long_file(void **state)
     fclose(out);
     scratch_write(f->dir, "steps.jsonl", text, size);
     free(text);
-    assert_true(size - junk > TAIL_BYTES); /* or the test is wrong */
+    assert_true(size - junk > TAIL_BYTES); /* otherwise the test checks nothing */
     struct follow *follow = open_follow(f);
     expect_steps(follow_run(follow), STEPS - FOLLOW_KEEP, STEPS);
     assert_int_equal(follow_run(follow)->resumes, 1);

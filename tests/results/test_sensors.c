@@ -112,7 +112,7 @@ static void test_energy_unknown(void **state)
     assert_true(isnan(energy(*state).joules_per_image));
 }
 
-/* Rank 0's samples are not the job's; the epochs are, those that were measured. */
+/* The job's energy is not that of rank 0's samples, but that of the epochs that were measured. */
 static void test_energy_of_several_ranks(void **state)
 {
     static const char text[] = "{\"schema\":1,\"ranks\":[{\"rank\":0,\"host\":\"a\",\"pid\":1},"
@@ -227,7 +227,7 @@ static void test_hostile_lines(void **state)
     }
 }
 
-/* What is absent reads as unmeasured; null too. A torn line is left alone. */
+/* An absent value reads as unmeasured, and so does null. A torn line is left alone. */
 static void test_absent_and_torn(void **state)
 {
     static const char text[] = "{\"sample\":0,\"device\":0,\"elapsed\":1,\"power_w\":null}\n"

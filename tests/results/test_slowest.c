@@ -139,7 +139,7 @@ static void test_part_by_medians(void **state)
     run_free(run);
 }
 
-/* The latest attempt that has a say, with its own hosts. */
+/* The latest attempt that recorded an epoch counts, with its own hosts. */
 static void test_slowest_of_the_latest_attempt(void **state)
 {
     struct rank_run *f = *state;

@@ -200,7 +200,7 @@ static void resumed(void **state)
     scene_close(got);
 }
 
-/* Both runs end at the same step, and say the same. */
+/* Both runs end at the same step, with the same message. */
 static void end_alike(const struct train_config *c)
 {
     struct scene *want = scene_open(), *got = scene_open();

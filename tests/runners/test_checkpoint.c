@@ -434,7 +434,7 @@ static void a_checkpoint_without_checksum_is_refused(void **state)
     assert_ok(weights_load("unchecked", f->saved.net, f->saved.graph));
 }
 
-/* The damaged bytes are taken for damaged, and the state stays as it was. */
+/* The damaged bytes are refused as damaged, and the state stays as it was. */
 static void assert_damaged(struct fixture *f, const char *bytes, size_t size, const char *what,
                            size_t at)
 {

@@ -37,7 +37,7 @@ enum { LIBRARY_BLOCK_MAX = 1024, WARM_UP = 3, STEPS = 3, SIZE = 64 };
 static struct {
     atomic_bool armed;
     atomic_long ours, library, library_large, freed;
-    const void *base; /* of this program: its own code has no other */
+    const void *base; /* where this program is loaded: no other code has this base */
 } counter;
 
 static void count(size_t size, const void *caller)

@@ -128,7 +128,7 @@ static void test_loader_takes_cores(void **state)
     expect_verdict(r, JPEG32, "loader-bound", "takes cores from training");
 }
 
-/* A difference that lies within the spread of the repeats is none. */
+/* A difference that lies within the spread of the repeats is no loss. */
 static void test_loss_within_spread(void **state)
 {
     struct rig *r = *state;

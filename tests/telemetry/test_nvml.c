@@ -164,7 +164,7 @@ static void test_nobody_takes(void **state)
     telemetry_close(t);
 }
 
-/* What is missing is said in the facts, and nothing is sampled. */
+/* The facts say what is missing, and nothing is sampled. */
 static void expect_missing(const char *why)
 {
     static const int index[] = {0, 1, 5};

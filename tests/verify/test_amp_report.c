@@ -179,7 +179,7 @@ static void test_sums_agree(void **state)
     assert_true(scale * number(r, "total/all/largest") <= 65504.0 / 4 || scale == 1);
     json_decref(r);
 
-    /* At the recommended scale exactly as many are lost as predicted. */
+    /* At the recommended scale exactly as many values are lost as predicted. */
     r = report(f, &c);
     double predicted = number(r, "finding/underflow");
     c.loss_scale = number(r, "finding/recommended_scale");
@@ -286,7 +286,7 @@ static void test_the_scale_of_a_run(void **state)
     check_scale(f, "{\"precision\":\"bf16\"}", 65536, "default");
 }
 
-/* The weights are the checkpoint's, and the checkpoint before it serves where it is damaged. */
+/* The weights are those of the checkpoint, or of the one before it where that is damaged. */
 static void test_checkpoints(void **state)
 {
     const struct fixture *f = *state;
