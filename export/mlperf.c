@@ -207,7 +207,8 @@ enum status export_mlperf(const struct run *const *run, int n, const struct expo
         return status_fail(STATUS_USAGE,
                            "an MLPerf log has only one run; export the runs one by one");
     if (run[0]->n_epochs == 0)
-        return status_fail(STATUS_DATA, "'%s' has no finished epoch, which an MLPerf log needs",
+        return status_fail(STATUS_DATA,
+                           "'%s' has no finished epoch, but an MLPerf log needs at least one",
                            run[0]->dir);
     struct atomic_file f;
     TRY(atomic_file_open(&f, o->out));

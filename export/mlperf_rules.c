@@ -64,7 +64,9 @@ static void data_unmet(const struct run *run, FILE *out)
     if (json_is_true(run_config(run, "dummy")))
         fputs("it trained on synthetic tensors, not on ImageNet\n", out);
     else if (train != IMAGENET_TRAIN || val != IMAGENET_VAL)
-        fprintf(out, "its data set has %" PRId64 " and %" PRId64 " images, ImageNet %d and %d\n",
+        fprintf(out,
+                "its data set has %" PRId64 " training and %" PRId64
+                " validation images, ImageNet has %d and %d\n",
                 train, val, IMAGENET_TRAIN, IMAGENET_VAL);
     const char *arch = run_config_text(run, "arch", "unknown");
     if (strcmp(arch, "resnet50") != 0)
@@ -75,7 +77,7 @@ static void quality_unmet(const struct run *run, FILE *out)
 {
     double best = run->epoch[run->n_epochs - 1].best_top1;
     if (!(best >= MLPERF_TARGET_TOP1))
-        fprintf(out, "its validation top-1 is %.2f %%, the target %.2f %%\n", best,
+        fprintf(out, "its validation top-1 is %.2f %%, the target is %.2f %%\n", best,
                 MLPERF_TARGET_TOP1);
     if (!run->summary)
         fputs("it is not complete\n", out);
@@ -86,7 +88,7 @@ static void optimizer_unmet(const struct run *run, FILE *out)
     struct mlperf_optimizer o = mlperf_optimizer_of(run);
     bool lars = strcmp(o.name, "lars") == 0;
     if (!lars && !is_whole(o.base_lr / LR_UNIT))
-        fprintf(out, "its base learning rate, %g, is no multiple of %g\n", o.base_lr, LR_UNIT);
+        fprintf(out, "its base learning rate, %g, is not a multiple of %g\n", o.base_lr, LR_UNIT);
     if (fabs(o.end_lr - END_LR) > 1e-12)
         fprintf(out, "its learning rate ends at %g, not at %g (--lr-schedule poly --lr-end %g)\n",
                 o.end_lr, END_LR, END_LR);

@@ -7,8 +7,8 @@
 
 enum source { FROM_RUN, FROM_STEP, FROM_EPOCH };
 
-/* A metric of every run, or one sample of it. If a metric has several samples, they are consecutive
- * entries, and only the first entry has `help`. */
+/* A metric of the runs, or one sample of such a metric. If a metric has several samples, they are
+ * consecutive entries, and only the first entry has `help`. */
 struct metric {
     const char *name;
     const char *type;
@@ -47,8 +47,8 @@ static const struct metric metrics[] = {
 };
 /* clang-format on */
 
-/* A sensor of every device. `help` also contains the name that the sensor has in DCGM's exporter.
- * The units of that exporter differ. */
+/* A sensor of the devices. `help` also contains the sensor's name in DCGM's exporter; that exporter
+ * uses other units. */
 struct sensor {
     const char *name, *type, *help;
     size_t offset; /* offset of a double in struct telemetry_record */

@@ -4,13 +4,13 @@
  * message (event.proto), its masked CRC-32C. The mask is rotr(crc, 15) + 0xa282ead8 (TensorFlow,
  * lib/io/record_writer). Files of one folder are read in the order of their names, which begin with
  * their start time. If a run resumed from an earlier step, its new file contains the number of that
- * step, and TensorBoard drops the values that earlier files have from that step on.
+ * step, and TensorBoard then drops the earlier files' values of that step and of later steps.
  *
  * TensorBoard draws the tags with the same words before the slash in one group. Tags of a step:
  * Loss/train, Top1/train, Top5/train (percent), Throughput/train (images/s), Lr, LossScale with
  * loss scaling, Step/Total_s and the parts of a step in seconds. Tags of an epoch that was
  * validated, at its last step: Loss/val, Top1/val, Top5/val and Throughput/val. Tags of device 0,
- * at the step after the sample: Device0/Power_W, Energy_J, Temperature_C, Clock_MHz,
+ * at the first step after the sample: Device0/Power_W, Energy_J, Temperature_C, Clock_MHz,
  * MemoryClock_MHz, Busy (percent), MemoryBusy and Memory_GiB; the other devices have such tags too.
  * A value that is not finite is left out.
  *
@@ -47,8 +47,8 @@ void tensorboard_telemetry(FILE *out, double wall_time, int64_t step,
                            const struct telemetry_record *row);
 
 /* Writes the numbers, strings and booleans of `config`, the object in run.json, as
- * hyper-parameters, except paths of files. Also writes the list of the tags that the dashboard
- * shows beside them. */
+ * hyper-parameters, but leaves out paths of files. Also writes the list of the tags that the
+ * dashboard shows beside the hyper-parameters. */
 MUST_CHECK enum status tensorboard_hparams(FILE *out, double wall_time, const json_t *config);
 
 /* Writes, for the HParams dashboard, that the run has ended. */

@@ -1,7 +1,7 @@
 /* Writes a run's settings for TensorBoard's HParams dashboard.
  *
- * The dashboard's plugin reads messages of its own (HpData in event.proto). They are in the
- * metadata of values that have fixed tags and no number. There are three messages: the experiment
+ * The dashboard's plugin reads its own messages (HpData in event.proto). Each message is in the
+ * metadata of a value that has a fixed tag and no number. There are three messages: the experiment
  * lists the hyper-parameters and the scalars that are shown beside them, the start of the session
  * has the values of the hyper-parameters, and the end of the session says how the run ended. */
 #include "base/array.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers from DataType and Status in the plugin's api.proto. */
+/* Values of the enums DataType and Status in the plugin's api.proto. */
 enum { TYPE_STRING = 1, TYPE_BOOL = 2, TYPE_NUMBER = 3 };
 enum { SESSION_SUCCEEDED = 1, SESSION_FAILED = 2 };
 

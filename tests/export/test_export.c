@@ -266,7 +266,8 @@ static void test_mlperf(void **state)
     size_t size;
     static const char *const lines[] = {
         "# Ruleset: MLPerf Training 4.0.0, resnet, open division.",
-        "# Not met: its data set has 64 and 50 images, ImageNet 1281167 and 50000.",
+        "# Not met: its data set has 64 training and 50 validation images, ImageNet has 1281167 "
+        "and 50000.",
         "# Not met: its network is resnet18, not resnet50.",
         ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1706702400000, \"event_type\": "
         "\"POINT_IN_TIME\", \"key\": \"submission_status\", \"value\": \"research\", \"metadata\": "
@@ -329,8 +330,8 @@ static void test_mlperf_rules(void **state)
     run->step[0].lr = 0.0105;
     mlperf_unmet(run, true, out);
     fclose(out);
-    assert_non_null(strstr(text, "its validation top-1 is 75.90 %, the target 75.90 %\n"));
-    assert_non_null(strstr(text, "its base learning rate, 0.0105, is no multiple of 0.001\n"));
+    assert_non_null(strstr(text, "its validation top-1 is 75.90 %, the target is 75.90 %\n"));
+    assert_non_null(strstr(text, "its base learning rate, 0.0105, is not a multiple of 0.001\n"));
     free(text);
     run_free(run);
 }
