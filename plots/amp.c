@@ -10,8 +10,7 @@ extern const unsigned char plot_amp[];
 
 enum { CURVES = 2, ROWS_MAX = 512, EXPONENT_MAX = 512 };
 
-/* The x axis spans the exponents at which at least one curve has this percentage of its sum or
- * more. */
+/* The x axis spans the exponents at which a curve has at least this percentage of its sum. */
 #define SHARE_SEEN 0.005
 
 struct histogram {

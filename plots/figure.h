@@ -21,8 +21,8 @@ enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = PALETTE_NAME_SIZE };
 enum { FIGURE_PARTS = 7, FIGURE_BARS_MAX = 32 };
 
 struct drawing {
-    const struct run *const *run; /* NULL in the drawing of a report */
-    int n;                        /* number of runs, or of curves of a report */
+    const struct run *const *run; /* NULL if a report is drawn */
+    int n;                        /* number of runs, or of the report's curves */
     const json_t *report;         /* NULL in other drawings */
     const struct plot_options *options;
     const char *title;               /* precedes each figure's own title; NULL: none */
@@ -60,7 +60,7 @@ figure_prepare figure_curves, figure_lr, figure_throughput, figure_io, figure_sp
 void labels_make(const struct run *const *run, int n, char (*label)[FIGURE_LABEL_MAX]);
 
 /* Set the colour and the shape of each label from the palette of the options. labels_look looks up
- * the label itself, labels_look_runs the name of the run's series. (labels.c) */
+ * the label in the palette; labels_look_runs looks up the name of the run's series. (labels.c) */
 void labels_look(struct drawing *d);
 void labels_look_runs(struct drawing *d);
 

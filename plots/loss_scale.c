@@ -31,9 +31,9 @@ static bool has_scale(const struct run *run)
     return false;
 }
 
-/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped. Not every step
- * has a row, but the steps before and after each change and all skipped steps do, unless there are
- * too many of them to distinguish. */
+/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped, else NaN. The
+ * steps are thinned. All skipped steps and the steps before and after each change remain, unless a
+ * figure cannot show so many. */
 static enum status scale_table(const struct drawing *d, const struct figure *f, int i,
                                struct scale_range *range)
 {

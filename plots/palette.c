@@ -13,7 +13,8 @@ static int find(const struct palette *p, const char *name)
     return i < p->n ? p->look[i] : -1;
 }
 
-/* The looks and colours that the names of the palette and of one figure use. */
+/* The looks (pairs of a colour and a shape) and the colours that names of the palette or of one
+ * figure use. */
 struct used {
     bool look[PALETTE_LOOKS], colour[PALETTE_COLOURS]; /* used by any name */
     bool here[PALETTE_COLOURS];                        /* used by a name of the figure */

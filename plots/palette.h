@@ -7,7 +7,7 @@ enum {
     PALETTE_SHAPES = 7,   /* has no common factor with PALETTE_COLOURS, so that every pair of a
                            * colour and a shape occurs once */
     PALETTE_LOOKS = PALETTE_COLOURS * PALETTE_SHAPES,
-    PALETTE_MAX = 256,       /* most names that are remembered */
+    PALETTE_MAX = 256,       /* maximum number of names in a palette */
     PALETTE_NAME_SIZE = 128, /* bytes of a name, including its final NUL */
 };
 

@@ -35,8 +35,8 @@
  *              ranks below and above all measured ones are shaded
  *   trend      (trend) a panel for each series: its points in the order of recording, the level
  *              between steps, and the places of the steps; dates and commits on the axis
- *   amp        (amp-report) share of the gradients per power of two, of activations and of weights,
- *              and the ranges of fp16 at loss scale 1 and at the current scale
+ *   amp        (amp-report) share of the gradients per power of two, one curve for activations and
+ *              one for weights; the ranges of fp16 at loss scale 1 and at the current scale
  *
  * Each figure is drawn by gnuplot from a script and tables that stay in "<out>/data", so that it
  * can be changed by hand and drawn again. Colours of series are those of Okabe and Ito, "Color
@@ -45,8 +45,8 @@
  * 2021, "light". So a colour has one meaning in all figures that share a palette (palette.h).
  *
  * Every function creates the folder `out` if it is missing, and replaces the figures of an earlier
- * call. STATUS_DATA when no figure has data; STATUS_UNSUPPORTED when gnuplot is not installed; the
- * scripts and tables have then been written. */
+ * call. STATUS_DATA when no figure has data; STATUS_UNSUPPORTED when gnuplot is not installed: then
+ * only the scripts and tables are written. */
 #pragma once
 
 #include "base/status.h"

@@ -65,12 +65,12 @@ static enum status ranks_table(const struct drawing *d, const struct figure *f, 
     struct atomic_file table;
     TRY(figure_table(d, f, i, &table));
     write_bars(r, table.stream, used, top);
-    fputs("\n\n", table.stream); /* the next block is gnuplot's index 1 */
+    fputs("\n\n", table.stream); /* gnuplot selects the next block by `index 1` */
     write_hosts(r, table.stream);
     return atomic_file_commit(&table);
 }
 
-/* Sets element `i` (from 0) of an array that figure_ranks declares. */
+/* Writes the value of element `i` (from 0) of a gnuplot array, which figure_ranks declares. */
 static void set_element(FILE *vars, const char *array, int i, double value)
 {
     char name[32];

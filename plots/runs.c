@@ -112,9 +112,10 @@ enum status plot_runs(const struct run *const *runs, int n, const char *out,
         return status_fail(STATUS_USAGE, "cannot draw %d runs in one figure: give 1 to %d", n,
                            PLOT_MAX_RUNS);
     if (!(options->png || options->svg || options->pdf) || !(options->ema >= 0 && options->ema < 1))
-        return status_fail(STATUS_INVALID,
-                           "cannot draw without a format, or with %g as the weight of the average",
-                           options->ema);
+        return status_fail(
+            STATUS_INVALID,
+            "cannot draw: no format is given, or the weight of the average, %g, is not in [0, 1)",
+            options->ema);
     char label[PLOT_MAX_RUNS][FIGURE_LABEL_MAX];
     struct drawing d = {
         .run = runs, .n = n, .options = options, .title = options->title, .label = label};

@@ -65,8 +65,8 @@ static enum status load_published(const char *arg, struct published *set,
     return published_find(set, colon + 1, series);
 }
 
-/* Returns the cell that represents a series: of the cells that have a result, the one with the most
- * devices. NULL if no cell has a result. */
+/* Returns the cell that represents a series: the cell with the most devices among the cells that
+ * have a result. NULL if no cell has a result. */
 static const struct analysis_cell *cell_of(const struct analysis *a, int64_t series)
 {
     const struct analysis_series *s = &a->series[series];

@@ -30,8 +30,8 @@ static bool is_whole(const struct step_record *s)
 }
 
 /* Sets the parts of a typical step: the mean of each part over the steps whose total lies between
- * the quartiles. So the parts add up, and very slow and very fast steps are excluded. All are 0
- * without steps. */
+ * the quartiles. Thus the parts add up to the mean total, and very slow and very fast steps are
+ * excluded. If there are no steps, leaves the parts unchanged. */
 static enum status median_step(const struct run *run, double part[PARTS])
 {
     int64_t skip = run_warmup(run), n = 0, used = 0;

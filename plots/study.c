@@ -65,7 +65,8 @@ static enum status line_table(const struct study_drawing *d, const struct study_
     return atomic_file_commit(&table);
 }
 
-/* Writes panel_title[p], panel_lines[p], and panel_ideals[p]: the lines whose ideals are drawn. */
+/* Writes panel_title[p], panel_lines[p] and panel_ideals[p] for each panel. panel_ideals[p] lists
+ * the lines whose ideals are drawn. */
 static void panels_set(FILE *vars, const struct study_drawing *d, const struct study_figure *f)
 {
     const struct study_panels *p = d->panels;

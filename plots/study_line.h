@@ -22,7 +22,7 @@ enum quantity {
 /* NaN is "not known" throughout. */
 struct study_value {
     double mid, low, high;
-    double ideal; /* value of perfect scaling from the line's first point */
+    double ideal; /* value if scaling were perfect from the line's first point on */
 };
 
 struct study_point {

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* A GPU that is idle is not throttled. */
+/* Every reason that NVML reports counts as throttling, except that the GPU is idle. */
 static const uint32_t throttled_bits = ~(uint32_t)THROTTLE_IDLE;
 
 struct sensor_range {
