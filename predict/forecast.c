@@ -81,7 +81,7 @@ enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch, d
 {
     struct straggler late;
     struct forecast f;
-    double low = 0, high = (double)ranks / images_per_s; /* high: all the time is compute */
+    double low = 0, high = (double)ranks / images_per_s; /* high: the whole step is compute */
     straggler_of(ranks, &late);
     for (int i = 0; i < 60; i++) {
         s->image_s = (low + high) / 2;
@@ -95,7 +95,7 @@ enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch, d
         return STATUS_OK;
     return status_fail(STATUS_DATA,
                        "the measured %" PRId64 " ranks reached %.1f images/s, more than the given "
-                       "network or storage allows: give a faster one",
+                       "network or storage allows: give a faster network or storage",
                        ranks, images_per_s);
 }
 

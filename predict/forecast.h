@@ -48,7 +48,7 @@ void forecast_step(const struct system *s, int64_t ranks, int64_t batch,
                    const struct straggler *late, struct forecast *out);
 
 /* Sets s->image_s so that the forecast for (ranks, batch) equals `images_per_s`. STATUS_DATA if
- * communication or the reading of images alone takes longer than such a step. */
+ * communication alone, or reading images alone, takes longer than a step at this throughput. */
 MUST_CHECK enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch,
                                           double images_per_s);
 

@@ -59,7 +59,7 @@ static enum status number(const char *word, double max, double *out)
     char *end;
     *out = strtod(word, &end);
     if (end == word || *end != '\0' || !(*out >= 0 && *out <= max))
-        return status_fail(STATUS_DATA, "'%.20s' is not a number, or out of range", word);
+        return status_fail(STATUS_DATA, "'%.20s' is not a number, or is out of range", word);
     return STATUS_OK;
 }
 

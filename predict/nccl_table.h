@@ -19,8 +19,8 @@ struct nccl_table {
 };
 
 /* Reads the whole output, including the lines that list the ranks and their hosts. STATUS_DATA if
- * the output is damaged, or if another collective printed it (its ratio of bus to algorithm
- * bandwidth differs); STATUS_MISMATCH if it reports wrong results. */
+ * the output is damaged, or if its ratio of bus to algorithm bandwidth shows that it is of another
+ * collective; STATUS_MISMATCH if the output reports wrong results. */
 MUST_CHECK enum status nccl_table_load(const char *path, struct nccl_table *out);
 
 /* Seconds for `bytes`: interpolated linearly between rows; below the first row's bytes, the first

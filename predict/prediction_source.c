@@ -58,7 +58,7 @@ static void point_add(struct source *s, int64_t ranks, int64_t batch, double ima
 static void shares_set(struct workload *w, double before_s, double backward_s, double own_s)
 {
     if (!(own_s > 0 && backward_s > 0))
-        return; /* keeps the fractions computed from FLOPs */
+        return; /* w keeps its fractions, which were computed from FLOPs */
     w->forward = before_s / own_s;
     w->backward = backward_s / own_s;
 }

@@ -13,7 +13,7 @@ struct source {
     struct workload work;
     int64_t ranks_per_node; /* 1 if not known */
     double image_bytes;     /* mean size of an image on disk; if not known, ImageNet's mean */
-    double sigma;           /* sigma of a step's time (straggler.h), of one rank; 0: not known */
+    double sigma;           /* sigma of one rank's step times (straggler.h); 0: not known */
     int n;
     struct measured point[SOURCE_POINTS_MAX]; /* (n >= 1) ascending by ranks, all different */
 };
