@@ -195,8 +195,8 @@ static void write_items(struct writer *w, const struct items *items, struct tabl
     }
 }
 
-/* Writes one document. Sets *damaged to the number of damaged records, and prints these to
- * `said`. */
+/* Writes one document. Sets *damaged to the number of damaged records, and prints the error of each
+ * of them to `said`. */
 static enum status write_document(const struct items *items, const struct format *format,
                                   const char *path, FILE *said, int *damaged)
 {

@@ -95,7 +95,7 @@ static double bound_of(const json_t *checks, const char *work)
     return NAN;
 }
 
-/* Adds the rung of the ladder on which the run succeeded, and why, as in "no graph (auto: the
+/* Adds the rung (fallback level) on which the run succeeded, and why, as in "no graph (auto: the
  * capture failed)". Without a value, adds the reason why there is none. */
 static void add_rung(struct table *t, const json_t *check, const char *of)
 {

@@ -164,7 +164,7 @@ static void each_run(struct writer *w, struct run *const *runs, int n)
 /* Prints a command line. Unless `out` is set, leaves out --out, which only a resumed run needs. */
 static void print_command(FILE *to, const json_t *argv, bool out)
 {
-    static const char name[] = "ampscale train"; /* the record has this as one word */
+    static const char name[] = "ampscale train"; /* argv[0] in the record is this one word */
     for (size_t i = 0; i < json_array_size(argv); i++) {
         const char *value = json_string_value(json_array_get(argv, i));
         const char *word = value ? value : "?";
@@ -210,7 +210,7 @@ static void say_difference(struct table *items, const struct group *first, const
         return;
     double a = stats_stddev(first->top1, first->n), b = stats_stddev(g->top1, g->n);
     double chance = 2 * sqrt(a * a / first->n + b * b / g->n);
-    bool more = fabs(difference) > chance * (1 + 1e-6); /* by more than rounding errors */
+    bool more = fabs(difference) > chance * (1 + 1e-6); /* more than rounding errors explain */
     table_add(items,
               "%s ends %.2f points %s %s, %s the difference that seeds alone explain (%.2f).",
               g->precision, fabs(difference), difference < 0 ? "below" : "above", first->precision,

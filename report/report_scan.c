@@ -72,7 +72,7 @@ static enum status scan(struct items *items, const char *place, const char *dir,
         return add(items, ITEM_STUDY, place, dir);
     if (run_exists(dir))
         return add(items, ITEM_RUN, place, dir);
-    if (holds(dir, ACCEPT_FILE)) { /* the files in `dir` are parts of the acceptance */
+    if (holds(dir, ACCEPT_FILE)) { /* the other files in `dir` are parts of the acceptance */
         TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
         return add(items, ITEM_RECORD, place, path);
     }

@@ -146,7 +146,7 @@ static const struct analysis_cell *first_precision(const struct analysis *a,
 }
 
 /* Reports the speed-up of c's precision over the study's first precision. If the first precision's
- * cell is not compute-bound, adds its verdict, which explains a small speed-up. */
+ * cell is not compute-bound, adds that cell's verdict, which explains a small speed-up. */
 static void say_precision(struct table *items, const struct analysis *a,
                           const struct analysis_cell *c)
 {
