@@ -3,8 +3,8 @@
  * The verdict is the first of the following that is true: more threads than cores; a straggler;
  * loader-bound (slower than the same cell on synthetic tensors); communication-bound (slower per
  * device than a single device); compute-bound (computing takes most of a step). If the cell to
- * compare with has no result, and the cell's own numbers do not exclude the cause, the verdict is
- * "not enough to say". */
+ * compare with has no result, and the judged cell's own numbers do not exclude the cause, the
+ * verdict is "not enough to say". */
 #include "study/study_analyse.h"
 
 #include <inttypes.h>
@@ -74,7 +74,8 @@ static const struct analysis_cell *single_partner(const struct trial *tr)
     return NULL;
 }
 
-/* The fraction by which `low` / low_by is below `high`; 0 if the intervals overlap. */
+/* The fraction by which the median of `low`, divided by low_by, is below the median of `high`; 0 if
+ * the intervals overlap. */
 static double loss(const struct analysis_measure *low, double low_by,
                    const struct analysis_measure *high)
 {

@@ -144,13 +144,13 @@ static enum status check_place(struct check *c, const char *host, int64_t needed
     TRY(ask(c, host, &gpus, &end));
     if (gpus < 0)
         add_missing(c, "%s does not answer: %s", name,
-                    end.late        ? "the time limit is over"
+                    end.late        ? "the time limit has passed"
                     : *end.message  ? end.message
-                    : end.code == 0 ? "its 'ampscale info --json' prints another text"
+                    : end.code == 0 ? "cannot parse the output of its 'ampscale info --json'"
                                     : "ssh printed no reason");
     else if (gpu && gpus < needed)
         add_missing(c, "%s has %d of %" PRId64 " GPUs%s", name, gpus, needed,
-                    host ? "" : ", and there are no --hosts");
+                    host ? "" : ", and --hosts is not given");
     return STATUS_OK;
 }
 
@@ -167,7 +167,7 @@ static enum status check_hosts(struct check *c)
         left -= ranks;
     }
     if (left > 0)
-        add_missing(c, "--hosts: %" PRId64 " ranks need %" PRId64 " slots more", c->needs.ranks,
+        add_missing(c, "--hosts: %" PRId64 " ranks need %" PRId64 " more slots", c->needs.ranks,
                     left);
     return STATUS_OK;
 }
@@ -177,7 +177,8 @@ static enum status check_machine(struct check *c)
     int64_t ranks = c->needs.ranks;
     int tasks = launcher_slurm_tasks();
     if (tasks > 0 && ranks > tasks)
-        add_missing(c, "the Slurm allocation has %d of %" PRId64 " tasks", tasks, ranks);
+        add_missing(c, "the Slurm allocation has only %d of the %" PRId64 " tasks needed", tasks,
+                    ranks);
     bool alone = tasks == 0 && !launcher_has_hosts();
     TRY(check_place(c, NULL, alone && ranks > c->needs.devices ? ranks : c->needs.devices));
     return STATUS_OK;

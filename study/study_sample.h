@@ -13,7 +13,7 @@ struct study_sample {
     double split[ANALYSIS_PARTS]; /* mean seconds of each part of a step after warm-up */
     double comm_busy_s;
     int64_t slowest_rank; /* the rank with the longest own time, which is its time without
-                           * communication; -1: one rank */
+                           * communication; -1: there is only one rank */
     double behind;        /* own time of the slowest rank divided by the median own time of the
                            * other ranks, minus 1 */
     double noise;         /* largest `behind` that noise alone may cause */

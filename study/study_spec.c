@@ -41,7 +41,7 @@ static enum status read_modes(const json_t *root, struct study_spec *s)
             return status_fail(
                 STATUS_USAGE,
                 "'modes.ddp2': %" PRId64
-                " devices do not make at least two ranks of 'devices_per_rank', %" PRId64,
+                " devices cannot be divided into two or more ranks; 'devices_per_rank' is %" PRId64,
                 ddp2->v[i], s->devices_per_rank);
     return STATUS_OK;
 }

@@ -78,7 +78,7 @@ struct study_spec {
     struct study_data data[STUDY_MAX_LIST];
     int64_t image_size, threads, workers; /* threads 0: train's default */
     int64_t repeats, warmup_steps;
-    int64_t measured_steps, epochs; /* one of them is 0 */
+    int64_t measured_steps, epochs; /* only one is given; the other is 0 */
     int64_t seed;
     int64_t limit_s;        /* seconds; 0: unlimited */
     const json_t *train;    /* array of strings, or NULL */

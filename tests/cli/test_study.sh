@@ -113,7 +113,7 @@ END
 chmod +x bin/ssh
 expect_error 2 "host 'good;id'" study hal --out h --hosts 'good;id'
 expect_error 2 "host '-oProxyCommand=id'" study hal --out h --hosts -oProxyCommand=id
-PATH=$scratch/bin:$PATH expect_error 5 "no run was started: data 'imagenet': there is no folder 'data/imagenet/train'; data 'imagenet': there is no folder 'data/imagenet/val'; good has 1 of 4 GPUs; bad does not answer: ssh: Could not resolve hostname bad; --hosts: 64 ranks need 56 slots more" \
+PATH=$scratch/bin:$PATH expect_error 5 "no run was started: data 'imagenet': there is no folder 'data/imagenet/train'; data 'imagenet': there is no folder 'data/imagenet/val'; good has 1 of 4 GPUs; bad does not answer: ssh: Could not resolve hostname bad; --hosts: 64 ranks need 56 more slots" \
     study hal --out h --hosts good:4,bad:4
 [[ -z $(find h -name '*.log' -o -name '*.failed') ]] || fail "a study that is not ready ran"
 expect 0 study hal --dry-run --out h --hosts a:4,b:4
