@@ -29,7 +29,7 @@ struct watch_plan {
 /* Whether a folder contains a study. */
 bool watch_plan_is_there(const char *dir);
 
-/* Reads the plan. STATUS_DATA if plan.json has another form than above. The caller frees with
+/* Reads the plan. STATUS_DATA if plan.json does not have the form above. The caller frees with
  * watch_plan_free. */
 MUST_CHECK enum status watch_plan_load(const char *dir, struct watch_plan *s);
 void watch_plan_free(struct watch_plan *s); /* zeroed: no effect */

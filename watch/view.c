@@ -27,7 +27,7 @@ enum { RANKS_SHOWN = 8, DEVICES_SHOWN = 8 };
 #define QUIET_S     10.0
 #define QUIET_STEPS 5.0
 
-/* Above the number of steps of any run; a larger number in a record is ignored. */
+/* No run has so many steps; a larger number of steps in a record is ignored. */
 #define STEPS_MAX INT64_C(1000000000000000)
 
 /* The data from which the view is computed. */
@@ -38,7 +38,7 @@ struct sight {
     struct stats rate, time;               /* statistics of the recent steps; n is 0 if there are
                                             * none */
     double *rates;                         /* (run->n_steps) */
-    int64_t epoch_steps;                   /* of an epoch; 0: unknown */
+    int64_t epoch_steps;                   /* number of steps of an epoch; 0: unknown */
     int64_t done;                          /* steps since the run began */
 };
 
