@@ -26,7 +26,7 @@ try() {
     done < <(find files -type f -not -name '*.png' -not -name 'events.*' -print0 2>/dev/null)
 }
 
-# taint FILE...: adds such characters to every text of a record, except texts that decide how it is
+# taint FILE...: adds such characters to every text of a record, except texts that determine how it is
 # read.
 taint() {
     sed -E -i '/"(started|ended_by|kind|mode|schema|precision|arch|bench|name|cell|cells)": /! s/": "([^"]*)"/": "=\\u001b]0;x\\u0007\\u202e\1"/g

@@ -21,7 +21,7 @@ expect 0 export run --format mlperf -o open.log
 warned open.log open "it trained on synthetic tensors, not on ImageNet"
 warned open.log open "its network is resnet8, not resnet50"
 expect 0 export made --format mlperf --division closed -o sgd.log
-warned sgd.log closed "its data set has 64 and 50 images"
+warned sgd.log closed "its data set has 64 training and 50 validation images"
 ! grep -qE 'rate|decay' err || fail "a rule that is met: $(<err)"
 cp -r made lars
 sed -i 's/"lars":0,/"lars":0.001,"lr_schedule":"poly","lr_power":2,"lr_end":0.0001,/' lars/run.json

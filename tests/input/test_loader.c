@@ -147,7 +147,8 @@ static void test_entering_in_mid_epoch(void **state)
     collect(l, 7, 0, &want);
     for (int first = 0; first <= 7; first++) {
         struct batch *b;
-        /* The epoch is aborted half-way, while one batch is held and others are in progress. */
+        /* The epoch is aborted half-way, while the test has one batch and others are in progress.
+         */
         assert_int_equal(loader_start(l, 1, 0), STATUS_OK);
         for (int i = 0; i < first % 4; i++) {
             assert_int_equal(loader_next(l, &b), STATUS_OK);
