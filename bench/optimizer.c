@@ -14,6 +14,7 @@ static enum status find_update(const struct bench_options *o, const struct micro
     struct program_config config = {.batch = 1,
                                     .train = true,
                                     .half_gradients = true, /* as on one device of one rank */
+                                    .fuse = FUSE_NONE,
                                     .emulate = o->emulate,
                                     .momentum = 0.5f,
                                     .weight_decay = 0x1p-10f,
@@ -22,7 +23,12 @@ static enum status find_update(const struct bench_options *o, const struct micro
     TRY(policy_find(precision, -1, &config.policy));
     enum dtype operand = config.policy.operand;
     *emulated = operand != DTYPE_F32 && (o->emulate || !device_native(m->dev, operand));
-    TRY(network_open(m->dev, g, &config, 1, net));
+    /* Chooses plans of convolutions, which are not executed, without timing them. */
+    bool deterministic = m->dev->deterministic;
+    m->dev->deterministic = true;
+    enum status st = network_open(m->dev, g, &config, 1, net);
+    m->dev->deterministic = deterministic;
+    TRY(st);
     const struct program *p = network_program(*net, 0);
     for (int i = 0; i < program_steps(p); i++) {
         *update = program_step(p, i).plan;

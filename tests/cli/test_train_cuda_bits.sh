@@ -23,7 +23,7 @@ losses() {
 # early launches fails, the run continues with graphs and without early launches.
 early_launches() { # ARGS...: launches, early ones outside of captures and inside, and of all inside
     rm -f "$scratch/count"
-    AMPSCALE_FAKE_COUNT=$scratch/count losses --precision O1 --fuse all --wgrad-stream on "$@" >"$scratch/got"
+    AMPSCALE_FAKE_COUNT=$scratch/count losses --deterministic --precision O1 --fuse all --wgrad-stream on "$@" >"$scratch/got"
     [[ -s $scratch/got ]] || { echo "-1 -1 -1" && return; }
     awk '$1 == "cudaLaunchDependent" { out += $2; in_ += $3 } $1 == "cudaLaunchKernel" { all += $3 }
         END { print out + 0, in_ + 0, all + 0 }' "$scratch/count"
@@ -52,7 +52,7 @@ grep -q '"rung": "auto"' "$scratch/tried/summary.json" || fail "early launches t
 # Gradients in half precision are not in checkpoints. A run that skipped a step and was then resumed
 # has the bits of an uninterrupted run.
 narrow=(train --dummy -a resnet8 "${net[@]}" --classes 10 -p 1 --threads 1 --devices cuda:0 --precision O1
-    --inject-overflow 1)
+    --deterministic --inject-overflow 1)
 expect 0 "${narrow[@]}" --steps 4 --out "$scratch/whole"
 expect 0 "${narrow[@]}" --steps 2 --out "$scratch/halves"
 expect 0 "${narrow[@]}" --steps 4 --resume auto --out "$scratch/halves"

@@ -8,7 +8,7 @@ need_fake_gpu runners_async
 
 net=(--dummy --dummy-train 8 --dummy-val 2 --classes 5 -a resnet18 --image-size 64 -b 4 -p 1
     --threads 1 --lr 0.01 --seed 3 --epochs 1)
-gpu=(--devices cuda:0 --precision O1 --fuse all --loss-scale-init 1024 --checkpoint-steps 1)
+gpu=(--devices cuda:0 --precision O1 --fuse all --deterministic --loss-scale-init 1024 --checkpoint-steps 1)
 
 # losses: prints the losses of the last run, one a line.
 losses() {
