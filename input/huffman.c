@@ -11,7 +11,7 @@
 enum {
     WINDOW = 64,
     FULL = 56,  /* bits that a refill guarantees */
-    USUAL = 18, /* maximum bits of a code and its value in `first` */
+    USUAL = 18, /* maximum bits of a code in `first` and of the value after it */
     USUAL_PER_REFILL = FULL / USUAL,
     SKIMS_PER_REFILL = FULL / HUFFMAN_SKIM,
     CODE_MAX = 16,

@@ -76,7 +76,7 @@ void forecast_step(const struct system *s, int64_t ranks, int64_t batch,
     out->limit = limit_of(s, out);
 }
 
-/* Finds image_s by bisection, because the time of a step does not decrease if image_s increases. */
+/* Finds image_s by bisection. That works because a larger image_s never makes a step shorter. */
 enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch, double images_per_s)
 {
     struct straggler late;

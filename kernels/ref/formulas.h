@@ -37,7 +37,7 @@ static inline struct ref_channel ref_channel_of(const struct tensor_desc *x, int
     return (struct ref_channel){c, x->dim[1], plane, x->dim[0] * plane};
 }
 
-/* The index of value i of the channel. */
+/* The index in the tensor of element i of the channel. */
 static inline int64_t ref_channel_at(const struct ref_channel *ch, int64_t i)
 {
     return (i / ch->plane * ch->channels + ch->c) * ch->plane + i % ch->plane;

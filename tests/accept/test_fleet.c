@@ -106,8 +106,7 @@ static void test_warnings(void **state)
     fleet_free(&fleet);
 }
 
-/* Half of a fleet is slow: the median lies between the two groups, so that no node would be far
- * from it. */
+/* Half of a fleet is slow: the median lies between the two groups, and no node is far from it. */
 static void test_two_groups(void **state)
 {
     (void)state;

@@ -54,8 +54,8 @@ skips_one() {
     grep -qx "scaler scale $after clean 0 skipped 1" < <(checkpoint_of "$name-3") || fail "$name: $(checkpoint_of "$name-3" | tail -n 1)"
 }
 
-# Precision policies that differ only in types execute the same code, so that sanitizers check one
-# of each kind.
+# Precision policies that differ only in types execute the same code. Under sanitizers the test runs
+# one of each kind.
 scaled=(amp O1 O2) others=(fp32 tf32 bf16 O3)
 ! sanitized || scaled=(amp) others=(fp32 O3)
 for precision in "${scaled[@]}"; do

@@ -21,10 +21,10 @@
 struct plan_counts {
     int n[OP_KIND_COUNT];
     int masks;
-    int shortcuts; /* operations on two batch norms, without those that follow their sums */
-    int joined_shortcuts;
-    int outputs;  /* convolutions that also compute the end of the block before them */
-    size_t arena; /* bytes */
+    int shortcuts;        /* operations that apply two batch norms */
+    int joined_shortcuts; /* data gradients that compute the sums of both */
+    int outputs;          /* convolutions that also compute the end of the block before them */
+    size_t arena;         /* bytes */
 };
 
 static struct plan_counts plan_counts_of(const struct program *p)
@@ -130,7 +130,7 @@ static bool same_operations(const struct plan_counts *a, const struct plan_count
 static void nothing_is_fused_without_need(void **state)
 {
     (void)state;
-    /* The reference has no clock, so that nothing is fused automatically. */
+    /* The reference cannot time operations, and --fuse auto then fuses nothing. */
     struct plan_counts none = planned_counts("resnet18", "fp32", FUSE_NONE, TRAIN);
     struct plan_counts automatic = planned_counts("resnet18", "fp32", FUSE_AUTO, TRAIN);
     assert_true(same_operations(&none, &automatic));

@@ -1,6 +1,6 @@
-/* Forecasts of published points that the fit has not seen. Every series with a throughput and a
- * batch for at least three numbers of GPUs is fitted to half its numbers or less; one rule and the
- * same typical values serve them all. */
+/* Forecasts of published points that were not used in the fit. The fit of a series uses at most
+ * half of its points. A series needs a throughput and a batch for at least three numbers of GPUs.
+ * All series use the same rule and the same typical values. */
 #include "predict/prediction_source.h"
 
 #include <inttypes.h>

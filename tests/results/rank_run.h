@@ -18,7 +18,7 @@ int rank_run_end(void **state);
  * <host>1 ... */
 struct record *rank_run_open(const struct rank_run *f, int n, const char *host, int64_t from);
 
-/* A record whose own parts sum up to 3.75 s in 10 steps of 32 images. */
+/* A record of 10 steps of 32 images, the parts of whose time add up to 3.75 s. */
 struct rank_record rank_run_row(int64_t epoch, int64_t rank);
 
 /* Records the epoch with that record for each of n ranks. */

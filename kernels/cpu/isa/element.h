@@ -98,8 +98,8 @@ static inline void element_stream(void *p, struct line a)
         line_stream(p, line_round(a, ROUNDING));
 }
 
-/* The largest value that is 0 after rounding to 16 bits: half of the smallest subnormal. For TF32,
- * that half rounds away from 0, so the largest value is the next smaller float. */
+/* The largest value that rounds to 0. For 16-bit types it is half of the smallest subnormal. For
+ * TF32 half of the smallest subnormal rounds up, and the largest value is the float below it. */
 #define ZERO_AS_F16  0x1p-25f
 #define ZERO_AS_BF16 0x1p-134f
 #define ZERO_AS_TF32 0x1.ffep-138f

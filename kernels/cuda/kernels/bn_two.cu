@@ -78,7 +78,7 @@ COLUMN_KERNEL_WIDE bn_bwd_sums_two(struct columns m, struct cu_bn_bwd a, struct 
     columns_reduce(m, p, sums, partial);
 }
 
-/* Writes the coefficients of channel `c`, as ROLE_EQ. */
+/* Writes the coefficients of channel `c` to ROLE_EQ's tensor. */
 static __device__ void write_eq(float *eq, int width, int c, double slope, double invstd,
                                 double mean, double sum, double centred, double rows)
 {

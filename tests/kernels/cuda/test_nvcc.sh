@@ -64,10 +64,11 @@ elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$ou
     fail "a kernel uses the tensor cores: $(head -3 <<<"$matrix")"
 fi
 
-# A kernel that is launched as a dependent of the previous one (await_previous in
-# kernels/cuda/kernels/launch.h) waits for it (ACQBULK) in every block: under no predicate,
-# and before any instruction that jumps, exits, or uses memory other than constants. None lets its own
-# dependents start before its blocks exit (PREEXIT). late_waits prints each kernel that does otherwise.
+# A kernel that is launched early (await_previous in kernels/cuda/kernels/launch.h) waits for the
+# previous kernel by ACQBULK. The wait must not have a predicate, and must come before every
+# instruction that jumps, exits, or uses memory other than constants. No kernel may contain PREEXIT,
+# which starts the next kernel before this one ends. late_waits prints each kernel that breaks a
+# rule.
 memory='LD|ST|ATOM|RED|SU|TEX|TLD|UBLK|UT|CCTL|FENCE|MEMBAR'
 control='BAR|BRA|BRX|J|CALL|RET|EXIT|KILL|BSSY|BSYNC|WARPSYNC'
 late_waits() {
