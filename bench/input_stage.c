@@ -91,6 +91,14 @@ static enum status take_part(void *context, int member)
 
 /* --- the loader --- */
 
+/* After a signal, the message is not the loader's, which says how to resume a run. */
+static enum status next_batch(struct passes *p, struct batch **b)
+{
+    TRY(stop_check());
+    enum status st = loader_next(p->loader, b);
+    return st == STATUS_INTERRUPTED ? stop_check() : st;
+}
+
 /* Sets *right to whether `pixels` are those of image i. */
 static enum status check_pixels(struct passes *p, int64_t i, const uint8_t *pixels, bool *right)
 {
@@ -124,8 +132,7 @@ static enum status check_epoch(struct passes *p)
     sampler_order(true, 0, 0, n, order);
     CHECK(loader_start(p->loader, 0, 0));
     for (;;) {
-        CHECK(stop_check());
-        CHECK(loader_next(p->loader, &b));
+        CHECK(next_batch(p, &b));
         if (!b)
             break;
         for (int row = 0; row < b->count && place < n; row++, place++) {
@@ -150,8 +157,7 @@ static enum status run_epoch(struct passes *p)
     struct batch *b;
     TRY(loader_start(p->loader, 0, 0));
     for (;;) {
-        TRY(stop_check());
-        TRY(loader_next(p->loader, &b));
+        TRY(next_batch(p, &b));
         if (!b)
             return STATUS_OK;
         loader_release(p->loader, b);
