@@ -233,8 +233,8 @@ static bool is_used(const struct accept_limit *l, const struct accept_result *r)
     return false;
 }
 
-/* Sets the reason of a check's verdict: how the check ended, or the first metric with that
- * verdict. */
+/* Gives the reason for a check's verdict. It says how the check ended or, if a metric gave the
+ * verdict, names the first such metric. */
 static void say_reason(struct accept_result *r)
 {
     *r->reason = '\0';

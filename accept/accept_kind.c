@@ -109,7 +109,7 @@ const struct accept_kind accept_kinds[] = {
      .reading = accept_read_peers},
     {.name = "overhead",
      .about =
-         "minimal calls: launches, events, the smallest step, records, the smallest all-reduce",
+         "overhead of minimal calls: launch, event, smallest step, record, smallest all-reduce",
      .words = WORDS("bench", "overhead", "--json"),
      .arg = ARGS(COUNT("iters", "--iters", NULL, 1, 1000), THREADS),
      .on_device = true,
@@ -141,7 +141,7 @@ const struct accept_kind accept_kinds[] = {
                  COUNT("size", "--size", NULL, 16, 4096), IMAGE_SIZE, BATCH, THREADS),
      .reading = accept_read_input},
     {.name = "gpu-input",
-     .about = "the same, and the loader with a GPU's JPEG engines",
+     .about = "reading, decoding and augmenting generated images, also with a GPU's JPEG engines",
      .words = WORDS("bench", "input", "--json"),
      .arg = ARGS(COUNT("images", "--images", NULL, 1, 100000),
                  COUNT("size", "--size", NULL, 16, 4096), IMAGE_SIZE, BATCH, THREADS),

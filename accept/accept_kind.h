@@ -12,7 +12,7 @@ enum accept_arg_type {
     ACCEPT_ARG_WORD,   /* letters, digits, '-', '_' and '.'; does not begin with '-' */
     ACCEPT_ARG_LIST,   /* words separated by ','; a word may have a ':': "amp:256,bf16" */
     ACCEPT_ARG_OUTPUT, /* name of another check; passes that check's output file, if any */
-    ACCEPT_ARG_PEER,   /* true: passes the peer that the command line of `accept` names */
+    ACCEPT_ARG_PEER,   /* true: passes the peer program given on the command line of `accept` */
     ACCEPT_ARG_SWITCH, /* true: passes the flag, which has no value */
 };
 

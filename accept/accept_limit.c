@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether `text` matches pattern[0..n). After a mismatch, the latest '*' is tried again, with one
- * more character; an earlier '*' need not be tried again. */
+/* Whether `text` matches pattern[0..n). After a mismatch, the latest '*' takes one more character.
+ * Earlier '*' never need to change. */
 static bool matches_one(const char *pattern, size_t n, const char *text)
 {
     size_t p = 0, star = n;
-    const char *after = NULL; /* the text after the characters that the last '*' matches */
+    const char *after = NULL; /* text that follows the characters that the last '*' took */
     while (*text) {
         if (p < n && pattern[p] == '*') {
             star = p++;

@@ -14,7 +14,7 @@ struct accept_output {
     const char *dir;    /* the repeat's own folder */
     const json_t *args; /* the check's arguments */
     const char *device; /* "cpu", "ref", "cuda" */
-    int only_device;    /* index of the spec's only device; -1: all `n_devices` */
+    int only_device;    /* index of the spec's only device; -1: the spec uses all `n_devices` */
     int n_devices;
     int check_device; /* index of the check's only device; -1: all of them */
 };

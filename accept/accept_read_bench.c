@@ -116,7 +116,7 @@ const struct accept_reading accept_read_peers[] = {
                        {"wrong", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_SUM})},
     {0}};
 
-/* A row is wrong if there is no proof that the timed call took place. */
+/* A row without proof that the timed call ran counts as wrong. */
 const struct accept_reading accept_read_overhead[] = {
     {.rows = "rows",
      .needs = "call",
@@ -165,10 +165,9 @@ static bool add_operation(json_t *kinds, const json_t *step)
     return json_object_set_new(kinds, op, json_real(sum)) == 0;
 }
 
-/* Adds these metrics: the milliseconds of the step and of each kind of operation; and of_peak, the
- * least time in which the step could run at the device's peaks, in percent of the step's time. Also
- * adds that least time, in seconds, to *bound_s. An operation whose least time is not known adds 0
- * to it. */
+/* Adds the milliseconds of the step and of each kind of operation. Adds of_peak: the least time in
+ * which the step could run at the device's peaks, in percent of the measured step. Increases
+ * *bound_s by this least time, in seconds. An operation without a known least time counts as 0. */
 static enum status add_operations(const json_t *steps, json_t *kinds, double *bound_s,
                                   struct accept_result *r)
 {

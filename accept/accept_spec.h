@@ -79,8 +79,7 @@ struct accept_check {
     int device; /* index of the only device that the check uses; -1: it uses all devices */
     int repeats;
     bool burn;
-    int together;   /* number of checks that run at the same time: this check and the checks after
-                     * it */
+    int together;   /* number of checks that run at the same time, counted from this check on */
     double seconds; /* expected duration of a repeat */
     int64_t limit_s;
     const json_t *args; /* an object of valid arguments; NULL: none */

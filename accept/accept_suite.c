@@ -78,9 +78,8 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
     bool missing = end->code == status_exit_code(STATUS_USAGE) ||
                    end->code == status_exit_code(STATUS_DATA) || end->code == PROCESS_NOT_STARTED;
     bool budget = lane->room_s < lane->check->limit_s;
-    if (end->late && (budget || lane->check->kind->budget)) /* a command that takes a budget detects
-                                                             * a hang by itself; so this one was
-                                                             * slow and did not hang */
+    /* A command with a budget ends itself if it hangs. If it had to be stopped, it was slow. */
+    if (end->late && (budget || lane->check->kind->budget))
         end_with(r, VERDICT_MISSING, "stopped after %lld s, %s", (long long)lane->room_s,
                  budget ? "the rest of the budget" : "its time limit");
     else if (end->late)

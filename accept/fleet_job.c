@@ -276,9 +276,9 @@ static bool is_among(const struct launch_hosts *nodes, const char *name)
     return false;
 }
 
-/* Lists the nodes that the launcher started. The list is empty if the launcher names no nodes, or
- * if this node's name is not among them: then the other names cannot be compared with the results
- * either. */
+/* Lists the nodes that the launcher started. The list is empty if the launcher names no nodes. It
+ * is also empty if this node's name is not on it, because launcher and nodes then use different
+ * names. */
 static void find_expected(const struct fleet_rank *n, struct launch_hosts *nodes)
 {
     const char *list = getenv(LAUNCH_HOSTS_VARIABLE);
