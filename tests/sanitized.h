@@ -1,5 +1,5 @@
-/* Whether a test is built with sanitizers. They look at memory and threads, and not at numbers: a
- * test may compute less for them where what is left takes the same ways through the code. */
+/* Whether a test is built with sanitizers. They check memory and threads, and not numbers, so a
+ * test may compute less for them as long as it runs the same code. */
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

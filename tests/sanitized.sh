@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# For tests in a shell, whose `program` is what they test. Sourced. See sanitized.h for those in C.
+# shellcheck shell=bash To be sourced by a shell test that has set `program`. See sanitized.h for
+# tests in C.
 
-# sanitized: whether the program is built with sanitizers. They look at memory and threads, and not at
-# numbers: where a test does less for them, what is left takes the same ways through the code.
+# sanitized: whether the program is built with sanitizers. They check memory and threads, and not
+# numbers, so a test may compute less for them as long as it runs the same code.
 sanitized() {
     [[ $(ldd "$program") == *lib[at]san* ]]
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Arrows between components point down only: no source file includes a header of a component that its
-# own may not use (docs/architecture.md). Prints the longest chain of components by their includes,
-# which is at most eight deep. Nor is there a circle of files inside a component. Argument: the source
+# Checks the includes of components: a source file may include only headers of components that its
+# own may use (docs/architecture.md), the longest chain of components is at most eight, and the
+# files of a component have no circular includes. Prints the longest chain. Argument: the source
 # tree.
 set -euo pipefail
 cd "$1"
 deepest=8
 
-# A component, and the components it may use besides itself and base.
+# For each component, the components that it may use besides itself and base.
 declare -A may_use=(
     [base]=""
     [kernels]=""
@@ -33,7 +33,7 @@ declare -A may_use=(
 )
 
 code=0
-# Build folders, whatever they are called.
+# Build folders of any name are skipped.
 built=()
 for cache in ./*/CMakeCache.txt; do
     [[ -e $cache ]] && built+=(-not -path "${cache%/*}/*")
@@ -49,8 +49,8 @@ for file in "${sources[@]}"; do
     fi
 done
 
-# includes: prints "FILE:COMPONENT" for each component whose header a file includes, in one pass
-# over all files.
+# includes: prints "FILE:COMPONENT" for each component whose header a file includes. One pass over
+# all files.
 includes() {
     sed -snE '\|^ *# *include "([a-z]+)/.*|{s||\1|; F; p}' "${sources[@]}" /dev/null | paste -d: - - | sort -u
 }
@@ -66,8 +66,8 @@ while IFS=: read -r file used; do
     fi
 done < <(includes)
 
-# chain_of COMPONENT: the longest chain that begins there, in `chains`. Each chain is computed once;
-# a component whose chain is still being computed is part of a circle.
+# chain_of COMPONENT: stores the longest chain that begins there in `chains`. Each chain is computed
+# once. A component that is reached again while its chain is being computed is part of a circle.
 declare -A chains
 chain_of() {
     local used best=''
@@ -96,8 +96,9 @@ if ((depth > deepest)); then
     code=1
 fi
 
-# A unit is a source file with its header, both without their endings. `edges` prints a pair for each
-# unit that includes the header of another one; a header without a source file is in no circle.
+# A unit is a source file with its header, both without their suffixes. `edges` prints a pair for
+# each unit that includes the header of another unit. A header without a source file cannot be part
+# of a circle.
 edges() {
     printf '%s\n' "${sources[@]}" | sed -nE 's/[.](c|cu)$//p' >"$units"
     sed -snE '\|^ *# *include "([a-z]+/[^"]*)[.]h".*|{s||\1|; F; p}' "${sources[@]}" /dev/null |
@@ -105,8 +106,8 @@ edges() {
         awk 'NR == FNR { unit[$1]; next } $1 != $2 && ($1 in unit) && ($2 in unit)' "$units" -
 }
 
-# tsort names the units of each circle that it meets, on lines "tsort: UNIT" below one that ends with
-# "loop:", and breaks it.
+# tsort reports each circle: a line that ends with "loop:", and then a line "tsort: UNIT" for each
+# of its units.
 units=$(mktemp)
 trap 'rm -f "$units"' EXIT
 circles=$(edges | { LC_ALL=C tsort 2>&1 >/dev/null || true; } |

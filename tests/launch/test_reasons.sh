@@ -5,7 +5,8 @@ set -uo pipefail
 
 job=$(realpath "$1")
 scratch=$(mktemp -d)
-# Open MPI keeps its session folders in TMPDIR; without this, jobs of several tests would share one.
+# Open MPI keeps its session folders in TMPDIR. With the default, jobs of parallel tests would share
+# one.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
@@ -19,10 +20,10 @@ for name in mpirun mpirun.openmpi mpiexec.hydra; do
 done
 ((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
 
-# fails WANT FIRST SECOND: runs a job whose rank 0 does FIRST and whose rank 1 SECOND; checks the exit
-# code. Ranks can `say` a reason, `rest` some tenths of a second, and `hang`: for longer than anybody
-# waits, deaf to SIGTERM. A rest is a series of short waits, since a shell handles a signal that
-# comes just before a wait only when that wait ends.
+# fails WANT FIRST SECOND: runs a job whose rank 0 executes FIRST and whose rank 1 executes SECOND,
+# and checks that the exit code is WANT. The scripts can call `say` to print a reason, `rest N` to
+# wait N tenths of a second, and `hang` to ignore SIGTERM for 20 seconds. `rest` waits many times
+# for a short time, because a shell may handle a signal only when its current wait ends.
 fails() {
     rm -rf logs
     cat >rank <<END
@@ -47,8 +48,8 @@ fail() {
     failures=$((failures + 1))
 }
 
-# says LINE...: these lines (regular expressions) stand on stderr behind the first, in any order, and
-# no others.
+# says LINE...: checks that stderr, after its first line, consists of lines that match these regular
+# expressions, in any order.
 says() {
     local line
     [[ $(tail -n +2 err | wc -l) == "$#" ]] || fail "$(($(wc -l <err) - 1)) lines, not $#"
@@ -61,27 +62,28 @@ one='rank 1 \(host [^ ]+, pid [0-9]+\)'
 : >rank && chmod +x rank && mkfifo nothing
 
 for mpirun in "${starters[@]}"; do
-    # Rank 0 notices first and blames rank 1, which has given its reason and does not end.
+    # Rank 0 fails first and blames rank 1. Rank 1 has already printed a reason, and hangs.
     fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
     says "rank 1 did not answer" "(rank 1|$one was ended, having failed): the disk is gone"
 
-    # mpirun ends a rank before the supervisor has seen it exit: nobody else fails.
+    # mpirun ends a rank before the supervisor has seen the rank exit. No other rank may be reported
+    # as failed.
     fails 1 'rest 200' 'say "the disk is gone"; rest 3; kill -TERM $PPID; hang'
     says "$one was ended, having failed: the disk is gone"
 
-    # The rank ends after SIGTERM, with an exit code of its own.
+    # The rank exits after SIGTERM with an exit code of its own.
     fails 5 'rest 200' 'trap "exit 5" TERM; say "the disk is gone"; rest 3; kill -TERM $PPID; rest 200'
     says "$one exited with code 5: the disk is gone"
 
-    # A supervisor that is killed reports nothing: what its rank had said is read from the log.
+    # A killed supervisor reports nothing. The reason that its rank printed is read from the log.
     fails 1 'rest 200' 'say "warning: slow"; say "the disk is gone"; rest 3; kill -KILL $PPID; hang'
     grep -qx "ampscale: rank 1: the disk is gone" err || fail "the reason is lost: $(<err)"
 
-    # A rank's lines about its progress are not the reason in its verdict.
+    # Progress lines of a rank are not reported as the reason for its failure.
     fails 4 'echo "[1/2] PASS" >&2; exit 4' 'rest 10'
     says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 4"
 
-    # What a rank writes after SIGTERM is no reason, nor is a warning.
+    # Neither a warning nor a line that a rank prints after SIGTERM is reported as a reason.
     fails 1 'rest 10; say "no memory"; exit 1' 'trap "say terminated; exit 1" TERM; say "warning: slow"; rest 200'
     says "no memory"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The scripts run under `pipefail`. There `producer | grep -q` fails now and then although the text is
-# found: grep ends at the first match, and the producer is killed by SIGPIPE at its next write.
-# `grep -q ... < <(producer)` does not depend on who is faster.
+# Finds `producer | grep -q` in scripts. Under `pipefail` it fails at random even if the text is
+# found: grep exits at the first match, and SIGPIPE may then kill the producer. `grep -q ... <
+# <(producer)` has no such race.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 code=0

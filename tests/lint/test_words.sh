@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The lint of words finds each phrase that docs/words.md gives, each pattern finds one of them or of
-# those below, right uses are left alone, and the project is clean.
+# Tests the lint of words: it finds each phrase of docs/words.md, each of its patterns finds a
+# phrase, it accepts correct uses, and the project has no finds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
@@ -16,7 +16,8 @@ lint() {
     (cd "$scratch" && awk -f "$here/words.awk" "$here/words.list" "$@") || true
 }
 
-# Each phrase in a file of its own, named by its number, so that none is found by its neighbour.
+# Writes each phrase to its own file, named by its number. In a common file, neighbouring phrases
+# could form a match.
 sed -n '/^## Terms to avoid/,/^## Sentences/p' "$here/../../docs/words.md" |
     awk -F'|' '/^\|/ && !/^\|(--| avoid)/ { n = split($2, p, ", "); for (i = 1; i <= n; i++) print p[i] }' >"$scratch/phrases"
 n=0
@@ -27,7 +28,8 @@ while read -r phrase; do
 done <"$scratch/phrases"
 ((n > 30)) || fail "$n phrases were read from docs/words.md"
 
-# Found where a line breaks it, in a name, and in capitals; not across the end of a sentence.
+# A phrase is found across a line break, inside a name, and in capitals, but not across the end of a
+# sentence.
 mkdir -p "$scratch/runners" "$scratch/cmake"
 printf ' * the run goes\n * on from epoch 2\n' >"$scratch/broken.c"
 printf 'enum status run_goes_on(void);\nCENSUS_BINS\n' >"$scratch/name.h"

@@ -1,6 +1,6 @@
-# Finds words that words.list bans. Reads words.list first, then the texts, and prints for each find
-#     FILE:LINE: words -> term
-# Exits 1 where there is one. list=1: prints the file alone, once for each find, and exits 0.
+# Finds words that words.list bans. Reads words.list first, then the texts. Prints for each find
+# FILE:LINE: words -> term and exits with 1 if there is a find. With list=1, prints only the file
+# name of each find, and exits with 0.
 
 function words_of(text) {
     text = tolower(text)
@@ -12,7 +12,7 @@ function words_of(text) {
     return text
 }
 
-# The part of a line of words.list that follows a mark; "" where it has none.
+# Returns the part of a line of words.list after a mark, or "" if the line lacks the mark.
 function part(line, mark,   at) {
     at = index(line, mark)
     if (!at)
@@ -43,8 +43,9 @@ FNR == 1 {
         used[i] = (only[i] == "" || FILENAME ~ only[i]) && (except[i] == "" || FILENAME !~ except[i])
 }
 
-# A line is searched together with the last words of the line before it, so that a phrase broken
-# over two lines is found; a phrase that ends in those last words has been reported already.
+# Searches a line together with the last words of the previous line, to find phrases that a line
+# break divides. Skips phrases that end within those last words, because they have been reported
+# already.
 {
     own = words_of($0)
     if (own == "") {

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# Words that docs/words.md asks to avoid, in code, messages, documents, scripts and tests.
-#
-#     words.sh [--count] [COMPONENT ...]
-#
-# Prints FILE:LINE: words -> term, and exits 1 where there are any. A component is a folder at the top
-# (base, docs, ...), docs/man, a folder of tests (tests/base), or 'top' for the files at the top.
-# Without one, all are checked. --count prints the number of finds in each component instead.
+# Finds words that docs/words.md bans in code, messages, documents, scripts and tests.      words.sh
+# [--count] [COMPONENT ...]  Prints FILE:LINE: words -> term for each find, and exits with 1 if
+# there is one. A component is a top-level folder (base, docs, ...), docs/man, a folder of tests
+# (tests/base), or 'top' for the files at the top level. Without a component, all are checked.
+# --count prints the number of finds in each component instead.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
@@ -16,7 +14,8 @@ if [[ ${1-} == --count ]]; then
     shift
 fi
 
-# Texts that people write: not records, nor what is made from them (RESULTS.md), nor the lists of words.
+# Only texts that people write are checked. Records, RESULTS.md (made from records) and the lists of
+# words are skipped.
 texts() {
     local built=()
     for cache in ./*/CMakeCache.txt; do # build folders, whatever they are called
@@ -29,7 +28,7 @@ texts() {
         -printf '%P\n' | grep -vE '^RESULTS\.md$|^docs/words\.md$|^tests/lint/' | LC_ALL=C sort
 }
 
-# with_component: puts the component of each FILE before it.
+# with_component: prefixes each FILE with its component.
 with_component() {
     awk -F/ '{ print (NF == 1 ? "top" : ($1 == "tests" || $2 == "man") && NF > 2 ? $1 "/" $2 : $1) "\t" $0 }'
 }

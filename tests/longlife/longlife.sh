@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Memory, file descriptors and threads of training after some steps and after many: they must not
-# grow. Arguments after the test's own: RUN:FIRST:LAST..., where RUN is nd, ddp (two ranks by MPI),
-# tcp (two ranks by a rendezvous) or cuda (the fake GPU, amp), and the numbers are steps. Prints the
-# table of docs/reliability.md.
+# Checks that memory, file descriptors and threads of a training process do not grow from step FIRST
+# to step LAST. The arguments after the common ones are RUN:FIRST:LAST..., where RUN is nd, ddp (two
+# ranks by MPI), tcp (two ranks by a rendezvous) or cuda (the fake GPU, amp). Prints the table of
+# docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/comm/mpi.sh"
@@ -11,17 +11,17 @@ sanitized && { echo "skipped: a sanitizer keeps freed memory" && exit 77; }
 shift 3
 (($# > 0)) || set -- nd:1000:10000 ddp:1000:10000 tcp:1000:10000 cuda:1000:10000
 
-# Growth of a process in kB: an allocator keeps the memory that one epoch used, and epochs
-# differ. 4 MB in 9,000 steps would be a leak of 460 bytes a step.
+# Allowed growth of a process in kB. An allocator keeps the memory of the largest epoch so far, and
+# epochs differ. 4 MB in 9,000 steps would be a leak of 460 bytes a step.
 allowed=4096
 export XDG_CACHE_HOME=$scratch/cache
 cp "$program" longlife
 program=$scratch/longlife
-# The copied program finds no module next to it.
+# The program is copied to a folder without modules.
 [[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
 net=(--dummy --dummy-train 200 --dummy-val 2 --classes 2 -a resnet8 --image-size 8 -b 1 --threads 1 -j 1 -p 100 --epochs 1000000)
 
-# processes: those that train, oldest first.
+# processes: prints the training processes, oldest first.
 processes() {
     local exe
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | sort -V | while read -r exe; do
@@ -30,8 +30,8 @@ processes() {
     done
 }
 
-# sample: "PID RSS ANONYMOUS DESCRIPTORS THREADS" of each process, the least of five looks: files and
-# threads of a moment, such as those of a checkpoint, do not count.
+# sample: prints "PID RSS ANONYMOUS DESCRIPTORS THREADS" of each process. Takes the minimum of five
+# samples, because a checkpoint opens files and starts threads for a moment.
 sample() {
     local i p
     for i in {1..5}; do
@@ -45,12 +45,12 @@ sample() {
         END { for (p in pids) print p, least[p, 2], least[p, 3], least[p, 4], least[p, 5] }' | sort -n
 }
 
-# steps RUN: prints how many steps are recorded.
+# steps RUN: prints the number of recorded steps.
 steps() {
     [[ ! -e $1/steps.jsonl ]] || wc -l <"$1/steps.jsonl"
 }
 
-# until_step RUN STEPS: waits for a step; false where the job ends before.
+# until_step RUN STEPS: waits for a step; fails if the job ends before it.
 until_step() {
     until ((10#0$(steps "$1") >= $2)); do
         kill -0 "${jobs[0]}" 2>/dev/null || return 1
@@ -58,7 +58,7 @@ until_step() {
     done
 }
 
-# start RUN: starts the training in the background; `jobs` holds its processes.
+# start RUN: starts the training in the background, and sets `jobs` to its processes.
 start() {
     local rank port
     jobs=()
@@ -78,7 +78,7 @@ start() {
     esac
 }
 
-# measure RUN FIRST LAST: a line of the table for each process.
+# measure RUN FIRST LAST: prints a line of the table for each process.
 measure() {
     local at end first last ranks rank=0
     start "$1"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Many ranks of a tiny network on one machine: time until they have joined and trained a step, memory,
-# size of the records, and one rank that is killed, which the job names. Arguments after the test's own:
-# launch:RANKS (by MPI) and tcp:RANKS (by a rendezvous). Prints the table of docs/reliability.md.
+# Trains a tiny network in many ranks on one machine. Measures the time to join and train a step,
+# the memory, and the size of the records; then kills one rank, and checks that the job names it.
+# The arguments after the common ones are launch:RANKS (by MPI) and tcp:RANKS (by a rendezvous).
+# Prints the table of docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/comm/mpi.sh"
@@ -12,16 +13,16 @@ shift 3
 
 cp "$program" many
 program=$scratch/many
-# The copied program finds no module next to it.
+# The program is copied to a folder without modules.
 [[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
 unset AMPSCALE_SECRET AMPSCALE_JOB
 
-# seconds SINCE: prints the seconds from the time SINCE until now.
+# seconds SINCE: prints the seconds that have passed since SINCE.
 seconds() {
     awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }'
 }
 
-# ranks: "RANK PID" of each process that trains.
+# ranks: prints "RANK PID" of each training process.
 ranks() {
     local exe pid
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
@@ -31,8 +32,8 @@ ranks() {
     done 2>/dev/null
 }
 
-# memory: prints "PSS LARGEST THREADS": the mean of all ranks and the largest, in MiB, and the most
-# threads of one rank.
+# memory: prints "PSS LARGEST THREADS": the mean and the maximum memory of a rank in MiB, and the
+# maximum number of threads of a rank.
 memory() {
     local pid
     while read -r _ pid; do
@@ -41,11 +42,11 @@ memory() {
         END { printf "%.1f %.1f %d", sum / n / 1024, most / 1024, threads }'
 }
 
-# start KIND N: starts a job of N ranks in the background; `jobs` holds its processes, of which the
-# first is waited for.
+# start KIND N: starts a job of N ranks in the background. Sets `jobs` to its processes; the test
+# waits for the first one.
 start() {
     local port rank
-    # Enough images for a few steps of an epoch; each rank's batch is one image.
+    # The dummy images suffice for a few steps of an epoch. Each rank's batch is one image.
     local net=(--dummy --dummy-train $(($2 * 4)) --dummy-val "$2" --classes 2 -a resnet8 --image-size 8 -b 1
         --threads 1 -j 1 -p 1000 --epochs 1000000 --mode ddp --comm-timeout 900)
     jobs=()
@@ -61,7 +62,7 @@ start() {
     done
 }
 
-# await FILE: waits until FILE has bytes; false where the job ends before.
+# await FILE: waits until FILE is not empty; fails if the job ends before.
 await() {
     until [[ -s $1 ]]; do
         kill -0 "${jobs[0]}" 2>/dev/null || return 1

@@ -1,8 +1,7 @@
-/* A network drawn for tests: it takes the ways through lowering that no architecture does.
- *
- * A value with three users, an add that no batch norm absorbs, a ReLU alone, a shortcut in another
- * layout than the main path, dropout in front of a linear layer, pooling with padding, a
- * convolution with bias and ReLU. */
+/* A network for tests of lowering. It has structures that no architecture has: a value with three
+ * users, an add that no batch norm absorbs, a ReLU alone, a shortcut in another layout than the
+ * main path, dropout before a linear layer, pooling with padding, a convolution with bias and ReLU.
+ */
 #pragma once
 
 #include "model/graph.h"

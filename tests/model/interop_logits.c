@@ -1,12 +1,8 @@
-/* A network's weights on disk and its evaluation of known images, for a peer in another language to
- * compare with its own:
- *
- *     interop_logits checkpoint ARCH SIZE FILE IMAGES   trains two steps, saves a checkpoint
- *     interop_logits weights ARCH SIZE FILE IMAGES      the same, saving weights alone
- *     interop_logits load ARCH SIZE FILE IMAGES         loads weights from FILE
- *
- * Each then writes the images to IMAGES (fp32, NCHW) and prints a JSON list of a list of logits for
- * each. */
+/* Writes a network's weights and its logits of known images, for a comparison with torchvision.
+ * interop_logits checkpoint ARCH SIZE FILE IMAGES trains two steps and saves a checkpoint
+ * interop_logits weights ARCH SIZE FILE IMAGES trains two steps and saves only the weights
+ * interop_logits load ARCH SIZE FILE IMAGES loads weights from FILE Each then writes the images to
+ * IMAGES (fp32, NCHW), and prints a JSON list with a list of logits for each image. */
 #include "model/network.h"
 #include "model/oracle_fill.h"
 #include "tests/runners/checkpoint_save.h"
@@ -23,7 +19,7 @@ struct job {
     struct device *dev;
     struct graph *graph;
     struct network *net;
-    struct program *eval, *train; /* train: NULL when nothing is trained */
+    struct program *eval, *train; /* train: NULL if nothing is trained */
     float *images, *plain;
 };
 

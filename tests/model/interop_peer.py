@@ -143,7 +143,8 @@ def exported_to_torchvision(folder):
 
 
 torch.set_num_threads(2)
-# The largest networks' checkpoints are near a gigabyte: their weights alone are enough.
+# Checkpoints of the largest networks have nearly a gigabyte. For these, only the weights are
+# exchanged.
 FORMS = {
     "resnet18": (64, "checkpoint"),
     "resnet50": (64, "checkpoint"),

@@ -1,11 +1,11 @@
-/* Python with the libraries that this suite's files and networks are compared with. */
+/* Finds a Python with the libraries that this suite's files and networks are compared with. */
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The first interpreter that imports `module`; NULL, after saying so, where none does.
- * `scripts/setup --peers` makes the first of the three. */
+/* Returns the first interpreter that imports `module`. If there is none, prints so and returns
+ * NULL. `scripts/setup --peers` installs the first of the three candidates. */
 static inline const char *peer_python(const char *module)
 {
     static const char *const pythons[] = {AMPSCALE_SOURCE_DIR "/build/peers/bin/python3", "python3",

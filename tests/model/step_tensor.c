@@ -1,4 +1,4 @@
-/* Tensors of a program's steps, from outside. */
+/* Reads and writes tensors of a program's steps. */
 #include "step_tensor.h"
 
 #include "net_rig.h"
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* The tensor as it is: copied, not rounded. */
+/* Copies the tensor without rounding. */
 static struct tensor_desc as_it_is(const struct step *s, int role)
 {
     struct tensor_desc t = s->plan->desc.t[role];

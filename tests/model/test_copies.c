@@ -1,8 +1,6 @@
-/* Weights of a type that the device has, written by the optimizer for the passes to read.
- *
- *     test_copies [DEVICE]
- *
- * Without a device, on the reference, which is made to call narrow types its own. */
+/* Tests half-precision copies of weights, which the optimizer writes for the forward and backward
+ * passes. test_copies [DEVICE] Without a device, runs on a reference whose backend claims hardware
+ * support for 16-bit types. */
 #include "model/exchange.h"
 #include "planned.h"
 #include "step_tensor.h"
@@ -19,7 +17,8 @@ enum { BATCH = 2, SIDE = 16, CLASSES = 10, RECORDS_MAX = 64 };
 
 static const char *trains_on; /* NULL: the reference */
 
-/* The reference with narrow types of its own, and perhaps an optimizer that writes no copies. */
+/* A reference that claims support for 16-bit types, with or without an optimizer that writes
+ * copies. */
 struct narrow_ref {
     struct backend backend;
     struct op_record record[RECORDS_MAX];
@@ -36,7 +35,7 @@ static enum status refuse_copies(struct device *dev, const struct op_desc *desc,
 {
     if (desc->t[ROLE_WCOPY].ndim)
         return status_fail(STATUS_UNSUPPORTED, "no copies here");
-    for (int i = 0; i < dev->backend->n_records; i++) /* this record plans any kind */
+    for (int i = 0; i < dev->backend->n_records; i++) /* this record plans operations of any kind */
         if (op_in(OP_CHECK_FINITE, dev->backend->record[i].kinds))
             return dev->backend->record[i].plan(dev, desc, plan);
     return STATUS_INVALID;
@@ -82,7 +81,7 @@ static void open_rig(struct rig *r, const char *precision, bool copies)
     net_rig_fill(&r->net);
 }
 
-/* Runs a training step, whose gradients overflow if `overflows`. */
+/* Runs a training step; its gradients overflow if `overflows`. */
 static void step(struct rig *r, int number, bool overflows)
 {
     struct program *p = network_program(r->net.net, 0);
@@ -105,7 +104,7 @@ static bool multiplies(const struct step *s)
            kind == OP_LINEAR_BWD_DATA;
 }
 
-/* ---- what is planned ---- */
+/* ---- plans ---- */
 
 static int casts_in(const struct program *p)
 {
@@ -161,9 +160,9 @@ static void an_optimizer_without_copies_leaves_casts(void **state)
     net_rig_close(&r.net);
 }
 
-/* ---- what is in them ---- */
+/* ---- contents ---- */
 
-/* What a step reads as a weight or bias is what the optimizer keeps, rounded. */
+/* A weight or bias that a step reads must equal the optimizer's value, rounded. */
 static void check_read(const struct rig *r, const struct step *s, enum role role)
 {
     int param = s->ref[role].index;
@@ -178,7 +177,7 @@ static void check_read(const struct rig *r, const struct step *s, enum role role
     free(read);
 }
 
-/* Checks the state in which a pass of either program begins. */
+/* Checks the copies at the beginning of a pass of each program. */
 static void check_fresh(struct rig *r)
 {
     for (int k = 0; k < 2; k++) {
@@ -193,7 +192,7 @@ static void check_fresh(struct rig *r)
     }
 }
 
-/* Other weights, as from a checkpoint. */
+/* Replaces the weights, as loading a checkpoint does. */
 static void set_weights(struct rig *r, float factor)
 {
     for (int i = 0; i < r->net.graph->n_params; i++) {
@@ -206,7 +205,7 @@ static void set_weights(struct rig *r, float factor)
     }
 }
 
-/* The whole of another network's weights, as they are shared among replicas. */
+/* Copies all weights of another network, as between replicas. */
 static void take_weights(struct rig *to, struct rig *from)
 {
     const struct backend *b = to->net.dev->backend;
@@ -281,7 +280,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(copies_change_no_bit),
     };
     trains_on = argc > 1 ? argv[1] : NULL;
-    n_precisions = trains_on ? 1 : n_precisions; /* a fake GPU takes its time */
+    n_precisions = trains_on ? 1 : n_precisions; /* the fake GPU is slow */
     int failed = cmocka_run_group_tests_name("copies", anywhere, NULL, NULL);
     if (!trains_on)
         failed +=

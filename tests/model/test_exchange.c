@@ -1,5 +1,5 @@
-/* What data parallel training needs of a network: flat buffers that can be copied from one replica
- * to another, gradients announced as they are completed and rounded before they are summed. */
+/* Tests the functions that data parallel training uses. Flat buffers can be copied between
+ * replicas; gradients are announced when they are complete, and rounded before they are summed. */
 #include "exchange_rig.h"
 
 #include "base/rng.h"
@@ -17,7 +17,7 @@
 
 struct watch {
     struct network *net;
-    float *seen; /* each range as it was when it was announced */
+    float *seen; /* copy of each range at the time when it was announced */
     int64_t end;
     int calls, stop_after;
 };
@@ -50,9 +50,10 @@ static void check_announced(const char *device, const char *arch)
     assert_non_null(w.seen);
     assert_ok(program_backward(p, completed, &w));
     assert_int_equal(w.end * (int64_t)sizeof(float), bytes);
-    assert_memory_equal(w.seen, flat, bytes); /* nothing was written after it was announced */
+    assert_memory_equal(w.seen, flat,
+                        bytes); /* nothing was written to a range after it was announced */
 
-    /* The same as running the phase, which announces nothing. */
+    /* Running the phase without announcing gives the same gradients. */
     run_until(p, PHASE_LOSS);
     memset(network_flat(r.net, VALUE_GRADIENT, &bytes), 0, bytes);
     assert_ok(program_backward(p, NULL, NULL));
@@ -93,7 +94,7 @@ static void a_failure_ends_the_backward_phase(void **state)
 
 /* ---- replicas ---- */
 
-/* Copies weights and statistics of `a` into `b`, by their flat buffers. */
+/* Copies weights and statistics of `a` to `b` by their flat buffers. */
 static void replicate(const struct net_rig *a, const struct net_rig *b)
 {
     size_t bytes, same;
@@ -108,8 +109,8 @@ static void replicate(const struct net_rig *a, const struct net_rig *b)
     network_touched(b->net);
 }
 
-/* A replica that got its weights as bytes computes what the first one does; in bf16 too, where the
- * passes read copies of them. */
+/* A replica whose weights were copied as bytes computes the same as the original. In bf16, this
+ * requires new half-precision copies of the weights. */
 static void replicas_compute_the_same(void **state)
 {
     (void)state;
@@ -122,7 +123,7 @@ static void replicas_compute_the_same(void **state)
             open_rig(&r[i], "cpu", "resnet8", &config);
         net_rig_fill(&r[0]);
         assert_ok(network_init(r[1].net, 1));
-        for (int i = 1; i >= 0; i--) { /* the replica runs once with its own weights */
+        for (int i = 1; i >= 0; i--) { /* the replica first runs once with its own weights */
             net_rig_input(&r[i], network_program(r[i].net, 0), 0);
             run_until(network_program(r[i].net, 0), PHASE_UPDATE);
         }
@@ -138,7 +139,7 @@ static void replicas_compute_the_same(void **state)
     }
 }
 
-/* Moves one parameter, and gives it another layout of the same size. */
+/* The hash changes if a parameter moves, and if it gets another layout of the same size. */
 static void check_layout_changes(const struct net_rig *r, struct placement *at)
 {
     uint64_t before = layout_hash(r);
@@ -164,15 +165,15 @@ static void layouts_are_told_apart(void **state)
     assert_true(layout_hash(&a) == layout_hash(&b));
     for (int i = 0; i < b.graph->n_params; i += 5)
         check_layout_changes(&b, &b.net->place[i]);
-    /* The reference keeps every weight plain, oneDNN none. */
+    /* All weights are plain on the reference, and none with oneDNN. */
     assert_true(layout_hash(&a) != layout_hash(&ref));
     net_rig_close(&ref);
     net_rig_close(&b);
     net_rig_close(&a);
 }
 
-/* A library's layouts are numbered as a device met them, so that the same layout may have another
- * number on another device. */
+/* A device numbers a library's layouts in the order in which it meets them. The same layout may
+ * therefore have different numbers on two devices. */
 static void numbers_of_opaque_layouts_do_not_matter(void **state)
 {
     (void)state;
@@ -249,8 +250,8 @@ static void ranges_are_rounded_to_their_types(void **state)
     }
 }
 
-/* 1 + 2^-13 is no fp16 number; its update is 1 where gradients are rounded. A value that only fp32
- * holds is finite where they are not. */
+/* 1 + 2^-13 is no fp16 number: if gradients are rounded, its update is 1. A gradient beyond fp16's
+ * range is finite if gradients are not rounded. */
 static void averages_are_not_rounded_again(void **state)
 {
     (void)state;
@@ -262,7 +263,9 @@ static void averages_are_not_rounded_again(void **state)
             config.check_finite = true;
             struct net_rig r;
             size_t bytes;
-            bool rounds = !reduced || k == 1; /* O3's master weights are fp16 */
+            bool rounds =
+                !reduced ||
+                k == 1; /* O3's master weights are fp16, so its gradients are always rounded */
             open_rig(&r, "cpu", "resnet8", &config);
             struct program *p = network_program(r.net, 0);
             float *g = network_flat(r.net, VALUE_GRADIENT, &bytes);

@@ -1,9 +1,6 @@
-/* Which operations of convolution and batch norm lowering fuses, where and on what condition; and
- * that a network trains as it does without fusion.
- *
- *     test_fuse [DEVICE]
- *
- * With a device, tests the training alone, on that device in the types it has. */
+/* Tests fusion: which operations of convolution and batch norm are fused, where and on what
+ * condition, and that a fused network trains like an unfused one. test_fuse [DEVICE] With a device,
+ * tests only the training, on that device and in the types that it supports. */
 #include "planned.h"
 #include "tests/sanitized.h"
 
@@ -16,14 +13,14 @@
 
 #include <cmocka.h>
 
-/* ---- which operations there are ---- */
+/* ---- counts of operations ---- */
 
 struct plan_counts {
     int n[OP_KIND_COUNT];
     int masks;
-    int shortcuts;        /* operations that apply two batch norms */
-    int joined_shortcuts; /* data gradients that compute the sums of both */
-    int outputs;          /* convolutions that also compute the end of the block before them */
+    int shortcuts;        /* operations that apply the batch norms of both branches */
+    int joined_shortcuts; /* data gradients that compute the sums of two batch norms */
+    int outputs;          /* convolutions that also write the output of the previous block */
     size_t arena;         /* bytes */
 };
 
@@ -53,10 +50,10 @@ static struct plan_counts planned_counts(const char *arch, const char *precision
     return c;
 }
 
-/* ResNet-50: 53 convolutions with a batch norm each; 16 blocks, each with two batch norms between
- * convolutions; the results of 15 blocks and of none else are read by convolutions; 3 projections
- * skip pixels, and 4 shortcuts have a batch norm. What is not stored takes no memory: of a block's
- * three normalised tensors the inner two, a sixth of what it keeps, or more. */
+/* ResNet-50 has 53 convolutions, each with a batch norm, and 16 blocks with two batch norms between
+ * convolutions. Convolutions read the outputs of 15 blocks. 3 projections skip pixels, and 4
+ * shortcuts have a batch norm. Of the three normalised tensors of a block, fusion does not store
+ * the inner two. This saves at least a sixth of the memory of a block. */
 static void levels_add_up(void **state)
 {
     enum {
@@ -107,11 +104,11 @@ static void levels_add_up(void **state)
     assert_int_equal(all.joined_shortcuts, SHORTCUTS);
     assert_int_equal(all.outputs, BLOCKS - 1);
     assert_int_equal(all.n[OP_BN_APPLY], apply.n[OP_BN_APPLY] - (BLOCKS - 1));
-    assert_int_equal(all.n[OP_ADD_STRIDED], 0); /* a fused operation reads the other gradient as it
-                                                 * is */
+    assert_int_equal(all.n[OP_ADD_STRIDED],
+                     0); /* a fused operation reads the strided gradient directly */
 }
 
-/* TF32 rounds the factors of its products, which then have to be stored. */
+/* TF32 multiplies rounded values, so they have to be stored. */
 static void tf32_stores_what_it_multiplies(void **state)
 {
     (void)state;
@@ -130,11 +127,11 @@ static bool same_operations(const struct plan_counts *a, const struct plan_count
 static void nothing_is_fused_without_need(void **state)
 {
     (void)state;
-    /* The reference cannot time operations, and --fuse auto then fuses nothing. */
+    /* --fuse auto fuses nothing on the reference, which cannot time operations. */
     struct plan_counts none = planned_counts("resnet18", "fp32", FUSE_NONE, TRAIN);
     struct plan_counts automatic = planned_counts("resnet18", "fp32", FUSE_AUTO, TRAIN);
     assert_true(same_operations(&none, &automatic));
-    /* Evaluation has no statistics to take. */
+    /* Evaluation computes no batch statistics. */
     none = planned_counts("resnet18", "fp32", FUSE_NONE, EVAL);
     struct plan_counts all = planned_counts("resnet18", "fp32", FUSE_ALL, EVAL);
     assert_true(same_operations(&none, &all));
@@ -145,14 +142,14 @@ static void nothing_is_fused_without_need(void **state)
     /* Convolutions with a bias compute no sums, but are fused in the backward pass. */
     all = planned_counts("vgg11_bn", "fp32", FUSE_ALL, TRAIN);
     assert_int_equal(all.n[OP_CONV_STATS_FWD], 0);
-    assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* where no pooling comes between */
+    assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* 3 of them are not followed by pooling */
     assert_int_equal(all.n[OP_BN_POOL_FWD], 5);
     assert_int_equal(all.n[OP_BN_STATISTICS], 5);
 }
 
-/* The CPU has masks and no other form. The result of the first batch norm, which only the pooling
- * reads, is then not kept for the backward pass; nor is that of the first batch norm of each block,
- * which is computed again. */
+/* The CPU backend supports only masks. Then the backward pass needs neither the output of the first
+ * batch norm, which only the pooling reads, nor that of the first batch norm of each block, which
+ * is recomputed. */
 static void the_cpu_backend_takes_masks_alone(void **state)
 {
     static const struct program_config configs[] = {
@@ -177,15 +174,15 @@ static void the_cpu_backend_takes_masks_alone(void **state)
     net_rig_close(&r);
 }
 
-/* ---- by the clock ---- */
+/* ---- choice by time ---- */
 
-/* The reference, with a made-up time for each kind of operation. */
+/* A reference that returns a configured time for each kind of operation. */
 static struct backend priced;
 static struct op_record priced_record[64];
 static double price[OP_KIND_COUNT];
-static enum op_kind broken = OP_KIND_COUNT; /* what its library fails at */
+static enum op_kind broken = OP_KIND_COUNT; /* kind whose planning fails */
 static int asked;                           /* for a price */
-static double masked = 1;                   /* factor of the time of an operation with a mask */
+static double masked = 1;                   /* time factor of an operation with a mask */
 
 static enum status set_price(struct op_plan *plan, double *seconds)
 {
@@ -206,7 +203,7 @@ static enum status priced_plan(struct device *dev, const struct op_desc *desc,
     return STATUS_OK;
 }
 
-/* Each choice is one that its times explain. */
+/* Each choice must follow from the recorded times. */
 static void check_choices(const struct program *p)
 {
     int n;
@@ -253,20 +250,21 @@ static void the_clock_decides(void **state)
     asked = 0;
     priced_counts_of(FUSE_ALL);
     priced_counts_of(FUSE_NONE);
-    assert_int_equal(asked, 0); /* an explicit choice measures no times */
+    assert_int_equal(asked, 0); /* an explicit level measures no times */
     struct plan_counts c = priced_counts();
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);   /* three operations for two */
-    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0); /* two for two: a tie */
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0); /* two operations instead of two: no gain */
     assert_int_equal(c.masks, 0);
     masked = 0.9;
     assert_true(priced_counts().masks > 0);
     masked = 1;
     price[OP_BN_BWD_APPLY] = 0.97;
-    c = priced_counts(); /* less by 1.5 %: within the clock's error */
+    c = priced_counts(); /* a gain of 1.5 % is within the measurement error */
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
     price[OP_BN_BWD_APPLY] = 0.9;
     c = priced_counts();
-    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 16 - 1); /* the last block's is pooled */
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN],
+                     16 - 1); /* all blocks but the last, which pooling follows */
 
     price[OP_BN_FINALIZE] = 0.1;
     price[OP_BN_APPLY] = 0.5;
@@ -274,7 +272,8 @@ static void the_clock_decides(void **state)
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 8);
 
-    /* A shortcut's operations are those of the plain form, without one or two of them. */
+    /* The fused operations of a block with a projection are those of a plain block, except for one
+     * or two. */
     assert_int_equal(c.shortcuts, 2 * 3);
 
     price[OP_CONV_BWD_DATA_BN] = 2;
@@ -292,7 +291,7 @@ static void the_clock_decides(void **state)
     assert_int_equal(priced_counts().n[OP_CONV_STATS_FWD], 0);
 }
 
-/* A form that a library has but cannot carry out must not keep a network from training. */
+/* A network must train even if planning a fused form fails. */
 static void what_fails_is_not_fused(void **state)
 {
     (void)state;
@@ -308,7 +307,7 @@ static void what_fails_is_not_fused(void **state)
     assert_int_equal(c.n[OP_CONV_BWD_DATA], 20 - 1);
 }
 
-/* ---- what comes of it ---- */
+/* ---- results of training ---- */
 
 /* Where networks train. */
 static const char *trains_on = "ref";
@@ -318,7 +317,7 @@ struct outcome {
     enum { STEPS = 2 } steps;
     double loss[STEPS];
     int n_params;
-    float **first;  /* gradients of the first step; running statistics after it */
+    float **first;  /* gradients of the first step; running statistics after the first step */
     float **weight; /* after the last step */
 };
 
@@ -376,7 +375,7 @@ static double norm(const float *a, const float *b, int64_t n)
     return sqrt(sum);
 }
 
-/* How much two outcomes may differ, as shares. */
+/* Allowed differences between two outcomes, as fractions. */
 struct tolerance {
     double loss, gradient, statistic, weight;
 };
@@ -405,9 +404,8 @@ static void assert_close(const struct graph *g, const struct outcome *got,
     }
 }
 
-/* Compares every level from `first` on with none; under sanitizers, the last level alone in narrow
- * types.
- */
+/* Compares each fusion level, beginning with `first`, with no fusion. Under sanitizers, narrow
+ * types run only the highest level. */
 static void compare(const char *arch, int size, struct program_config config, enum fuse first,
                     const struct tolerance *tolerance)
 {
@@ -440,8 +438,8 @@ static struct program_config training(const char *precision)
     return c;
 }
 
-/* A unit whose input rounds to the other side of zero moves gradients by a part of a hundred, as
- * tests/model/test_network.c says, and later losses with them. */
+/* A rounding difference can change the sign of a ReLU's input. This changes gradients by about one
+ * percent (tests/model/test_network.c), and later losses with them. */
 static const struct tolerance fp32 = {1e-4, 2e-2, 1e-5, 1e-4};
 
 static void training_is_the_same_in_fp32(void **state)
@@ -463,7 +461,7 @@ static void training_is_the_same_in_narrow_types(void **state)
     compare("resnet8", 16, training("tf32"), FUSE_STATS, &tf32);
 }
 
-/* Two ranks with the same images. */
+/* Stands for a sum over two ranks that have the same images. */
 static enum status twice(void *context, double *values, int64_t n)
 {
     ++*(int *)context;
@@ -483,7 +481,8 @@ static void statistics_over_ranks_are_kept(void **state)
     assert_int_equal(calls, 4 * STEPS * 2 * 9); /* forward and backward, for 9 batch norms */
 }
 
-/* A device with types of its own fuses what it covers. */
+/* On a device that supports 16-bit types, fused operations are planned, and training gives the same
+ * values. */
 static void devices_train_the_same(void **state)
 {
     static const struct tolerance fp16 = {1e-2, 1e-1, 1e-3, 1e-3};
@@ -501,7 +500,8 @@ static void devices_train_the_same(void **state)
     struct plan_counts c = plan_counts_of(r.net->program[0]);
     assert_true(c.n[OP_CONV_STATS_FWD] > 0 && c.n[OP_CONV_APPLY_BWD_WEIGHTS] > 0);
     assert_true(c.n[OP_CONV_BWD_DATA_BN] > c.n[OP_CONV_APPLY_BWD_WEIGHTS] && c.masks > 0);
-    assert_int_equal(c.shortcuts, 2 * 2); /* one in a data gradient; the last block's is pooled */
+    assert_int_equal(c.shortcuts,
+                     2 * 2); /* one of them in a data gradient; pooling follows the last block */
     assert_true(c.joined_shortcuts > 0 && c.outputs == 2);
     net_rig_close(&r);
 }

@@ -1,4 +1,4 @@
-/* The networks against torchvision's: names, shapes, sizes and fresh weights. */
+/* Compares the networks with torchvision's: names, shapes, sizes and initial weights. */
 #include "model/graph.h"
 #include "tests/model/peer.h"
 
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* What torchvision_graphs.py printed with torchvision 0.14; it explains the columns. */
+/* Output of torchvision_graphs.py with torchvision 0.14; the script explains the columns. */
 struct row {
     const char *arch;
     int size, n_params;
@@ -52,7 +52,7 @@ static const struct node *node_named(const struct graph *g, const char *name)
     return NULL;
 }
 
-/* A line of text that grows: enough for all layers of the deepest network. */
+/* A growing line of text, large enough for all layers of the deepest network. */
 struct text {
     char bytes[1 << 16];
     size_t used;
@@ -170,8 +170,8 @@ static void test_resnet8(void **state)
     graph_free(g);
 }
 
-/* What lowering builds on: inputs first, and in a residual block nothing between the main path's
- * last batch norm, the add and the ReLU. */
+/* Lowering requires that inputs come first, and that in a residual block the last batch norm of the
+ * main path, the add and the ReLU are adjacent. */
 static void test_order_of_nodes(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void test_images_too_small(void **state)
     (void)state;
     static const struct {
         const char *arch;
-        int smallest; /* that PyTorch takes as well */
+        int smallest; /* PyTorch accepts this as well */
     } cases[] = {{"alexnet", 63}, {"vgg11", 32}, {"vgg19_bn", 32}, {"resnet50", 1}, {"resnet8", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         graph_free(build(cases[i].arch, 10, cases[i].smallest));
@@ -287,10 +287,10 @@ static void test_wrong_requests(void **state)
 
 struct moments {
     double mean, deviation, min, max;
-    double within; /* share of the values within one standard deviation of the mean */
+    double within; /* fraction of the values within one standard deviation of the mean */
 };
 
-/* Of a parameter's fresh values. */
+/* Statistics of a parameter's initial values. */
 static struct moments moments_of(const struct param *p)
 {
     int64_t n = param_count(p);
@@ -312,7 +312,7 @@ static struct moments moments_of(const struct param *p)
     return m;
 }
 
-/* Bounds of five standard errors or more for the sizes below (>= 100000 values). */
+/* The bounds are at least five standard errors for the sizes below (>= 100000 values). */
 static void assert_normal(const struct param *p, double deviation)
 {
     struct moments m = moments_of(p);
@@ -348,7 +348,8 @@ static void test_init_resnet(void **state)
     graph_free(g);
 }
 
-/* fan_out of a grouped convolution is its outputs times its window, as PyTorch has it. */
+/* As in PyTorch, fan_out of a grouped convolution is its number of outputs times its window size.
+ */
 static void test_init_groups(void **state)
 {
     (void)state;

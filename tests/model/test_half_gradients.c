@@ -1,9 +1,7 @@
-/* Gradients that stay in half precision up to the optimizer: a training run has the bits of one
- * that widens them, also in a step that overflows.
- *
- *     test_half_gradients [DEVICE]
- *
- * Without a device, on the reference, which is made to call narrow types its own. */
+/* Tests gradients that stay in half precision until the optimizer reads them. Training gives the
+ * same bits as with gradients that are converted to fp32, also in a step that overflows.
+ * test_half_gradients [DEVICE] Without a device, runs on a reference whose backend claims hardware
+ * support for 16-bit types. */
 #include "model/exchange.h"
 #include "model/program.h"
 #include "net_rig.h"
@@ -78,7 +76,7 @@ static void open_rig(struct rig *r, const struct variant *v, bool half)
     assert_ok(network_set_scaler(r->net.net, &begin));
 }
 
-/* A convolution's weight in the middle of the network. */
+/* The weight of a convolution in the middle of the network. */
 static int some_weight(const struct graph *g)
 {
     int at = -1;
@@ -130,7 +128,7 @@ static void check_equal(const struct rig *r, enum param_value v, int step)
     }
 }
 
-/* ---- what is planned ---- */
+/* ---- plans ---- */
 
 static void check_planned(const struct rig *r, const struct variant *v)
 {
@@ -158,7 +156,7 @@ static void check_planned(const struct rig *r, const struct variant *v)
     assert_int_equal(convolutions, 9);
 }
 
-/* ---- what is computed ---- */
+/* ---- values ---- */
 
 static void no_bit_changes(void **state)
 {
@@ -210,7 +208,7 @@ static void a_flip_is_of_the_stored_bits(void **state)
     net_rig_close(&r.net);
 }
 
-/* ---- where gradients are widened ---- */
+/* ---- where gradients are converted to fp32 ---- */
 
 static enum dtype half_type_with(const struct program_config *c)
 {

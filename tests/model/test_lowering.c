@@ -1,6 +1,6 @@
-/* What lowering makes of every architecture: no operation reads what another has overwritten, the
- * memory plan is tight, and gradients become complete in the order of the flat buffer.
- * Nothing is computed here, so that the largest networks cost address space and no time. */
+/* Checks the lowering of every architecture: no operation overwrites a value that is still needed,
+ * the memory plan is tight, and gradients become complete in the order of the flat buffer. Nothing
+ * is computed, so even the largest networks take little memory and time. */
 #include "planned.h"
 
 #include <setjmp.h>
@@ -10,14 +10,15 @@
 
 #include <cmocka.h>
 
-/* ---- what reads and writes what ---- */
+/* ---- reads and writes ---- */
 
 static bool overlap(const struct value *a, const struct value *b)
 {
     return a->offset < b->offset + b->desc.bytes && b->offset < a->offset + a->desc.bytes;
 }
 
-/* May the result `out` of this kind lie where its input `in` lies? (kernels/ops.h) */
+/* Whether the output `out` of an operation of this kind may share memory with its input `in`
+ * (kernels/ops.h). */
 static bool in_place_allowed(enum op_kind kind, int out, int in)
 {
     switch (kind) {
@@ -40,7 +41,8 @@ static bool in_place_allowed(enum op_kind kind, int out, int in)
     }
 }
 
-/* The outputs of one step overlap neither each other nor an input, unless the kind allows it. */
+/* The outputs of a step overlap neither each other nor an input, unless the kind of operation
+ * allows it. */
 static void check_step_memory(const struct program *p, const struct step *s)
 {
     struct op_roles roles = op_roles(s->plan->desc.kind);
@@ -63,10 +65,10 @@ static void check_step_memory(const struct program *p, const struct step *s)
     assert_in_range(in_place, 0, 1);
 }
 
-/* Which values still hold what was last written to them, as the steps run one after the other. A
- * value that no step writes is the content of its storage in another shape. */
+/* Values whose memory still has what was last written to them, while the steps run in order. A
+ * value that no step writes is a view of its storage in another shape. */
 struct contents {
-    bool *written; /* by some step of the program */
+    bool *written; /* written by some step of the program */
     bool *valid;
 };
 
@@ -109,16 +111,16 @@ static void check_data_flow(const struct program *p)
     free(c.valid);
 }
 
-/* Nothing is overwritten before its last use. */
+/* No value is overwritten before its last use. */
 static void check_network_data_flow(const struct network *net)
 {
     for (int i = 0; i < net->n_programs; i++)
         check_data_flow(net->program[i]);
 }
 
-/* ---- where arguments point ---- */
+/* ---- arguments ---- */
 
-/* Arguments lie where their values do. */
+/* The arguments of a step point to the memory of their values. */
 static void check_pointers(const struct network *net)
 {
     for (int k = 0; k < net->n_programs; k++) {
@@ -145,9 +147,9 @@ static void check_pointers(const struct network *net)
     }
 }
 
-/* ---- how tight the plan is ---- */
+/* ---- size of the arena ---- */
 
-/* The most bytes alive at one step: no plan can do with less. */
+/* The maximum number of bytes alive at one step, a lower bound for any plan. */
 static size_t peak_bytes(const struct program *p)
 {
     int *first = malloc(2 * (size_t)p->n_values * sizeof *first), *last = first + p->n_values;
@@ -177,8 +179,8 @@ static size_t peak_bytes(const struct program *p)
     return peak;
 }
 
-/* The arena is hardly larger than what is alive: largest first leaves gaps of at most 3 % in
- * training and 17 % in evaluation, where a handful of values take turns. */
+/* The arena is at most 3 % larger than this lower bound in training, and 17 % in evaluation, where
+ * few values alternate. The planner places the largest values first. */
 static void check_arena(const struct network *net)
 {
     for (int k = 0; k < net->n_programs; k++) {
@@ -193,7 +195,8 @@ static void check_arena(const struct network *net)
 
 /* ---- gradients ---- */
 
-/* Each backward step completes the range after the one before; the last one ends the buffer. */
+/* Each backward step completes the range that follows the previous one. The last range ends at the
+ * end of the buffer. */
 static void check_ranges(const struct program *p)
 {
     int64_t end = 0;
@@ -209,8 +212,9 @@ static void check_ranges(const struct program *p)
     assert_int_equal(end * (int64_t)sizeof(float), p->net->flat_bytes);
 }
 
-/* One backward step writes the gradient of each trained parameter, inside the range it names; a
- * shortcut's batch norm has its gradients written early, before their range is named. */
+/* Exactly one backward step writes the gradient of each trained parameter, inside the range that
+ * this step completes. The batch norm of a shortcut is an exception: its gradients are written
+ * before their range is completed. */
 static void check_writers(const struct program *p)
 {
     const struct graph *g = p->net->graph;
@@ -239,7 +243,7 @@ static void check_writers(const struct program *p)
     free(writers);
 }
 
-/* Gradients cover the buffer once, in order. */
+/* Gradients cover the buffer without gaps, in order. */
 static void check_gradients(const struct network *net)
 {
     for (int k = TRAIN; k <= TAIL; k++) {
@@ -253,7 +257,7 @@ static void check_gradients(const struct network *net)
     }
 }
 
-/* Parameters have places of their own: no two share memory, neither trained ones nor statistics. */
+/* No two parameters or statistics share memory. */
 static void check_placements(const struct network *net)
 {
     const struct graph *g = net->graph;
@@ -273,9 +277,9 @@ static void check_placements(const struct network *net)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- all checks ---- */
 
-/* Planning takes longer than checking, so that each plan goes through all checks at once. */
+/* Planning takes longer than checking. Each plan therefore goes through all checks at once. */
 static void check_plan(const struct network *net)
 {
     check_network_data_flow(net);
@@ -291,8 +295,8 @@ static void every_plan_is_sound(void **state)
     planned_for_all(check_plan);
 }
 
-/* LARS is for the weights of convolution and linear layers, each of which is a segment by itself;
- * biases and batch norm go without. */
+/* LARS applies to the weights of convolution and linear layers, with a segment for each. Biases and
+ * batch norm parameters are excluded. */
 static void each_weight_has_its_own_lars_segment(void **state)
 {
     (void)state;
@@ -320,7 +324,8 @@ static void each_weight_has_its_own_lars_segment(void **state)
     net_rig_close(&r);
 }
 
-/* The same network is planned the same way every time: records of two runs can be compared. */
+/* Planning the same network twice gives the same plan. Records of two runs are comparable only
+ * then. */
 static void planning_is_deterministic(void **state)
 {
     (void)state;

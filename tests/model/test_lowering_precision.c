@@ -1,5 +1,5 @@
-/* Which precision lowering gives each tensor of every architecture, and who rounds it. Nothing is
- * computed here. */
+/* Checks which precision lowering gives each tensor of every architecture, and which operation
+ * rounds it. Nothing is computed. */
 #include "planned.h"
 
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-/* What each value holds, as the steps run one after the other: the description under which it was
- * written last. Values that share memory hold the same. */
+/* The description under which each value was last written, while the steps run in order. Values
+ * that share memory share this description. */
 static void held_write(struct tensor_desc *held, const struct program *p, int v,
                        const struct tensor_desc *as)
 {
@@ -19,9 +19,9 @@ static void held_write(struct tensor_desc *held, const struct program *p, int v,
             held[u] = *as;
 }
 
-/* A step that reads values that are not rounded yet must know it; all other steps read values that
- * are rounded to the type that they expect. Nothing rounds the results of the program later, except
- * the optimizer, which rounds gradients. */
+/* A step that reads unrounded values must be marked for this. All other steps read values that are
+ * rounded to the type they expect. No result is rounded later, except for gradients, which the
+ * optimizer rounds. */
 static void check_rounding(const struct program *p)
 {
     struct tensor_desc *held = calloc((size_t)p->n_values, sizeof *held);
@@ -56,7 +56,8 @@ static void check_rounding(const struct program *p)
     free(held);
 }
 
-/* Whether a kernel of the device's own reads the AFFINE of a step as that of a residual. */
+/* Whether a kernel of the device itself reads the AFFINE of a step as the coefficients of a
+ * residual. */
 static bool is_of_shortcut(const struct program *p, const struct step *s)
 {
     for (int i = 0; i < p->n_steps; i++)
@@ -67,8 +68,8 @@ static bool is_of_shortcut(const struct program *p, const struct step *s)
     return false;
 }
 
-/* The precision that the policy gives a tensor: what is multiplied, what is stored, or what a
- * parameter has of its own. */
+/* The precision that the policy gives a tensor. It depends on whether the tensor is multiplied,
+ * only stored, or a parameter. */
 static enum dtype precision_of(const struct program *p, const struct step *s, int role)
 {
     const struct policy *policy = &p->config.policy;
@@ -105,7 +106,8 @@ static enum dtype precision_of(const struct program *p, const struct step *s, in
     }
 }
 
-/* Roundings and reorders stand between two operations, whose tensors they take as they are. */
+/* Roundings and reorders connect two operations. Their tensors have the types of these operations.
+ */
 static void check_policy(const struct program *p)
 {
     for (int i = 0; i < p->n_steps; i++) {
@@ -124,7 +126,7 @@ static void check_policy(const struct program *p)
     }
 }
 
-/* The optimizer's segments cover the buffer in order and treat each parameter by its types. */
+/* The optimizer's segments cover the buffer in order, and have the types of their parameters. */
 static void check_segments(const struct network *net)
 {
     int64_t end = 0;
@@ -141,7 +143,8 @@ static void check_segments(const struct network *net)
             assert_true(begin + (int64_t)(at->desc.bytes / sizeof(float)) <= s->end);
             assert_int_equal(s->gradient, at->types.gradient);
             assert_int_equal(s->master, at->types.master);
-            /* A pass casts a parameter itself where no copy has its type. */
+            /* A pass casts a parameter itself if there is no copy of the parameter in the type of
+             * the pass. */
             bool recast = at->cast && net->copy_type == DTYPE_F32;
             assert_int_equal(s->copy, recast ? at->types.master : at->types.copy);
         }

@@ -1,5 +1,5 @@
-/* Where values lie in the arena: those alive together do not overlap, the others share, and what no
- * operation touches takes no memory. */
+/* Tests the places of values in the arena. Values that are alive at the same time do not overlap,
+ * others share memory, and a value that no operation uses takes no memory. */
 #include "model/program.h"
 
 #include <setjmp.h>
@@ -13,8 +13,8 @@ enum { VALUES_MAX = 8 };
 
 struct span {
     size_t bytes;
-    int first, last; /* operations; -1: none touches it */
-    int storage;     /* the value whose memory it has; -1: its own */
+    int first, last; /* indices of the first and last operation; -1: no operation uses it */
+    int storage;     /* index of the value whose memory it shares; -1: its own */
 };
 
 static size_t place(struct program *p, struct value *value, const struct span *span, int n)

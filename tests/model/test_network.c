@@ -1,9 +1,9 @@
-/* One training step of whole networks: the CPU backend against the reference, gradient by gradient.
- *
- * The tolerance. Where no ReLU's sign differs between the two, the gradients of these networks
- * agree to 2e-5 of their norm. A unit whose input rounds to the other side of zero is not wrong in
- * either, and moves every gradient before it by up to about 1 / sqrt(units of its layer): 2 % of
- * the layers at hand. A wrong operation moves them by their own size. */
+/* Compares one training step of whole networks on the CPU backend with the reference, gradient by
+ * gradient. Tolerance: if all ReLU inputs have the same sign on both backends, the gradients of
+ * these networks agree to 2e-5 of their norm. A rounding difference can change the sign of a ReLU
+ * input close to zero; neither backend is wrong then. It changes all gradients of earlier layers by
+ * up to about 1 / sqrt(units of its layer): 2 % for these layers. A wrong operation changes them by
+ * about 100 %. */
 #include "net_rig.h"
 #include "tests/sanitized.h"
 
@@ -16,24 +16,24 @@
 
 #include <cmocka.h>
 
-/* Of the gradient's norm; a thousandth of it is allowed of the norm of all gradients as well. */
+/* Fraction of the gradient's norm. In addition, a thousandth of the norm of all gradients is
+ * allowed. */
 #define GRADIENT_TOLERANCE  2e-2
 #define LOSS_TOLERANCE      1e-5
 #define STATISTIC_TOLERANCE 1e-4
 
 enum { CLASSES = 10 };
 
-/* The results of one step, in plain order, by parameter. Statistics have a value, the rest a
- * gradient.
- */
+/* The results of a step, in plain order. For each parameter: the value of a statistic, or the
+ * gradient of a weight. */
 struct outcome {
     struct loss_metrics metrics;
     int n_params;
     float **value;
 };
 
-/* Residual branches start out small, as in training (zero-init-residual): at full size the grouped
- * network multiplies rounding errors by 1e5 on their way through 50 layers. */
+/* Reduces the scale of residual branches, which zero-init-residual starts at 0. At full scale,
+ * rounding errors grow by 1e5 over the 50 layers of the grouped network. */
 static void soften_branches(struct net_rig *r)
 {
     for (int i = 0; i < r->graph->n_params; i++) {
@@ -48,7 +48,8 @@ static void soften_branches(struct net_rig *r)
     }
 }
 
-/* Networks live one after the other: two of the largest would not fit every machine. */
+/* Only one network is open at a time: two of the largest do not fit into the memory of every
+ * machine. */
 static void compute(struct outcome *o, const char *device, const struct graph *g,
                     const struct program_config *config)
 {
@@ -79,7 +80,7 @@ static void outcome_free(struct outcome *o)
     free(o->value);
 }
 
-/* The Euclidean norm of a - b; of `a` alone without b. */
+/* The Euclidean norm of a - b, or of `a` if `b` is NULL. */
 static double norm(const float *a, const float *b, int64_t n)
 {
     double sum = 0;
@@ -140,8 +141,8 @@ static void small_residual_network(void **state)
     compare("resnet8", 32, 4);
 }
 
-/* Skips the test in a sanitized build. For tests that run the same code as another test on other
- * numbers: sanitizers check the code alone, and take long. */
+/* Skips the test in a sanitized build. Use it for a test that runs the same code as another test
+ * with other numbers: sanitizers check only the code, and are slow. */
 static void only_numbers(void)
 {
     if (!SANITIZED)
@@ -163,7 +164,8 @@ static void grouped_convolutions(void **state)
     compare("resnext50_32x4d", 33, 2);
 }
 
-/* Convolutions with bias before batch norm: their bias gradients are zero but for rounding. */
+/* The bias of a convolution before batch norm has a gradient of zero, except for rounding errors.
+ */
 static void plain_network_with_batch_norm(void **state)
 {
     (void)state;
@@ -171,7 +173,7 @@ static void plain_network_with_batch_norm(void **state)
     compare("vgg11_bn", 32, 2);
 }
 
-/* Its dropout layers are on: both devices must draw the same masks. */
+/* Dropout is active: both devices must draw the same masks. */
 static void plain_network_with_dropout(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The gradients of a whole network against differences of its loss, on the reference device. The
- * network is that of crossroads.h. */
+/* Compares the gradients of the network of crossroads.h with finite differences of its loss, on the
+ * reference device. */
 #include "crossroads.h"
 #include "net_rig.h"
 
@@ -20,7 +20,7 @@ static const struct program_config training = {
 static const struct step_state state_used = {
     .seed = 3, .step = 2, .loss_scale = 1, .grad_scale = 1};
 
-/* The mean loss with the weights as they are. */
+/* Returns the mean loss with the current weights. */
 static double loss_of(struct net_rig *r)
 {
     struct program *p = network_program(r->net, 0);
@@ -32,7 +32,7 @@ static double loss_of(struct net_rig *r)
     return m.loss_sum / BATCH;
 }
 
-/* The loss when parameter i is moved by `length` along `direction`. */
+/* Returns the loss after parameter i is moved by `length` along `direction`. */
 static double loss_along(struct net_rig *r, int i, const float *weight, const double *direction,
                          double length)
 {
@@ -46,7 +46,7 @@ static double loss_along(struct net_rig *r, int i, const float *weight, const do
     return loss_of(r);
 }
 
-/* A unit vector: half the gradient's own direction, half random. */
+/* A unit vector: the sum of the gradient's direction and a random direction, with equal parts. */
 static double *choose_direction(const float *gradient, int64_t n, uint64_t i)
 {
     struct rng rng = rng_at(4, RNG_TEST, i, 0);
@@ -65,9 +65,9 @@ static double *choose_direction(const float *gradient, int64_t n, uint64_t i)
     return d;
 }
 
-/* The slope of the loss along a direction, from the gradient and from a central difference. The
- * difference of two fp32 losses is good to about 1e-6 / length, and its own error is of order
- * length^2; ReLU's kinks come on top. */
+/* Compares the slope of the loss along a direction, computed from the gradient, with a central
+ * difference. The rounding error of the difference is about 1e-6 / length, and its truncation error
+ * is of order length^2. Kinks of ReLUs add to both. */
 static void check_param(struct net_rig *r, int i)
 {
     const double length = 4e-3;

@@ -1,5 +1,5 @@
-/* Programs of one network: training at two batch sizes and evaluation share what they should, and
- * nothing else. */
+/* Tests the programs of one network: training at two batch sizes and evaluation share weights,
+ * statistics and momentum, and nothing else. */
 #include "net_rig.h"
 
 #include <math.h>
@@ -62,8 +62,8 @@ static void copy_values(const struct net_rig *from, struct net_rig *to, enum par
     }
 }
 
-/* The largest difference of any weight, statistic or momentum, as a share of the largest value of
- * its parameter. */
+/* The largest difference of two networks in a weight, statistic or momentum, as a fraction of the
+ * largest value of the same parameter. */
 static double difference(const struct net_rig *a, const struct net_rig *b, enum param_value v)
 {
     double worst = 0;
@@ -85,8 +85,8 @@ static double difference(const struct net_rig *a, const struct net_rig *b, enum 
     return worst;
 }
 
-/* Trains a full and a smaller batch and evaluates: in one network, and in one network per step with
- * everything carried over by hand. */
+/* Trains a full batch and a smaller batch, and evaluates. Does the same with a separate network for
+ * each program, copying all values between the networks. */
 static void compare_with_separate_networks(const char *device, double tolerance)
 {
     struct net_rig all, one[N_PROGRAMS];
@@ -128,7 +128,8 @@ static void programs_share_parameters_on_ref(void **state)
     compare_with_separate_networks("ref", 0);
 }
 
-/* Alone, a program may get its weights in another layout, and sums in another order. */
+/* In a separate network, a program may choose another layout of weights and another order of sums.
+ */
 static void programs_share_parameters_on_cpu(void **state)
 {
     (void)state;
@@ -151,8 +152,8 @@ static void set_param(struct net_rig *r, const char *suffix, float value)
     }
 }
 
-/* Training normalises by the batch and moves the running statistics; evaluation uses them, and
- * leaves them alone. */
+/* Training normalises by the statistics of the batch, and updates the running statistics.
+ * Evaluation uses the running statistics, and does not change them. */
 static void evaluation_uses_running_statistics(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void evaluation_uses_running_statistics(void **state)
     assert_memory_equal(first, second, sizeof first);
     assert_true(difference(&r, &before, VALUE_WEIGHT) == 0);
 
-    /* A step that learns nothing still moves the statistics. */
+    /* A training step with a learning rate of 0 also updates the statistics. */
     const struct step_state no_step = {.lr = 0, .loss_scale = 1, .grad_scale = 1};
     struct program *train_program = network_program(r.net, TRAIN);
     struct loss_metrics m, again;
@@ -178,7 +179,7 @@ static void evaluation_uses_running_statistics(void **state)
     evaluate(&r, eval, 0, second);
     assert_true(memcmp(first, second, sizeof first) != 0);
 
-    /* Statistics from elsewhere change evaluation and not training. */
+    /* Setting the statistics changes the results of evaluation, and not those of training. */
     set_param(&r, "running_var", 4);
     set_param(&r, "running_mean", 1);
     evaluate(&r, eval, 0, first);
@@ -191,7 +192,8 @@ static void evaluation_uses_running_statistics(void **state)
     net_rig_close(&r);
 }
 
-/* A row without a label counts for nothing, so that a batch may be filled up with anything. */
+/* A row without a label affects neither loss nor gradients. A batch can therefore be padded with
+ * any images. */
 static void rows_without_label_do_not_count(void **state)
 {
     (void)state;
@@ -216,7 +218,7 @@ static void rows_without_label_do_not_count(void **state)
     net_rig_close(&r);
 }
 
-/* What a network refuses to give. */
+/* Statistics have neither gradients nor momentum. network_get and network_set refuse them. */
 static void statistics_have_no_gradient(void **state)
 {
     (void)state;
@@ -233,7 +235,7 @@ static void statistics_have_no_gradient(void **state)
     net_rig_close(&r);
 }
 
-/* Fresh weights depend on the seed alone, not on device or layout. */
+/* Initial weights depend only on the seed, not on device or layout. */
 static void initial_weights_are_a_function_of_the_seed(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Computable weights, images and labels against the same computed with numpy, bit for bit: a few
- * values to look at, and FNV-1a over the bytes of all. */
+/* Compares generated weights, images and labels bit by bit with numpy's: a few values, and the
+ * FNV-1a hash of all bytes. */
 #include "model/oracle_fill.h"
 
 #include <setjmp.h>

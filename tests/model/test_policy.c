@@ -1,4 +1,4 @@
-/* Precision policies, as the documents of Apex (opt levels) and PyTorch (autocast) have them. */
+/* Compares precision policies with the documents of Apex (opt levels) and PyTorch (autocast). */
 #include "model/policy.h"
 
 #include <setjmp.h>
@@ -10,7 +10,8 @@
 #include <cmocka.h>
 
 static const struct policy want[] = {
-    /* name, factors, activations, weights in passes, weights kept, batch norm, loss scaling */
+    /* name, type of products, type of activations, type of weights in passes, type of stored
+     * weights, batch norm, loss scaling */
     {"fp32", DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32, false},
     {"tf32", DTYPE_TF32, DTYPE_F32, DTYPE_TF32, DTYPE_F32, DTYPE_F32, false},
     {"amp", DTYPE_F16, DTYPE_F16, DTYPE_F16, DTYPE_F32, DTYPE_F32, true},
@@ -38,7 +39,7 @@ static void test_table(void **state)
     assert_int_equal(policy_find("fp16", -1, &p), STATUS_USAGE);
 }
 
-/* keep_batchnorm_fp32 overrides batch norm's type, and no other. */
+/* keep_batchnorm_fp32 changes only the type of batch norm. */
 static void test_keep_batchnorm(void **state)
 {
     (void)state;
@@ -51,7 +52,8 @@ static void test_keep_batchnorm(void **state)
         }
 }
 
-/* Kept as, read by the passes as, and the gradient's type. TF32 is no type of memory. */
+/* The type in which parameters are stored, the type in which passes read them, and the type of
+ * gradients. TF32 is no storage type. */
 static void test_parameters(void **state)
 {
     (void)state;

@@ -1,18 +1,13 @@
-/* One training step of a whole network, on `cpu` and on the reference under the same precision
- * policy. The reference emulates narrow types; cpu has them or emulates them too, and both are
- * compared with it: so a step on types of the processor is the emulated one but for the order of
- * sums.
- *
- * Two such steps cannot be equal: sums in another order differ in their last bits, and where such a
- * difference straddles a rounding boundary of the narrow type, the results differ by a whole unit
- * in the last place. From there on the two runs drift apart like runs of different rounding noise.
- * Hence two comparisons, each with its own bound:
- *
- *   In step    Before each operation, cpu's inputs are replaced by the reference's. Only the
- *              operation's own error is left, and that is so small that a rounding too many, too
- *              few or in the wrong place shows. See own_error().
- *   Apart      Each runs by itself from the same weights and batch, and parameter gradients are
- *              compared. Noise has grown by then; the bound says how far. See drift(). */
+/* Compares one training step of a whole network on `cpu` with the reference, under the same
+ * precision policy. The reference emulates narrow types. cpu either emulates them or uses those of
+ * the processor; both are compared with the reference. The two results cannot be equal: the order
+ * of sums differs, so last bits differ. If such a difference crosses a rounding boundary of the
+ * narrow type, the results differ by a unit in the last place, and from then on the two runs drift
+ * apart. There are two comparisons, each with its own bound. In step: before each operation, cpu's
+ * inputs are replaced by the reference's. Only the error of the operation itself is left. It is so
+ * small that a missing, additional or misplaced rounding is found. See own_error(). Apart: both
+ * backends run the whole step independently, from the same weights and batch, and the gradients of
+ * parameters are compared. See drift() for how far they may be apart. */
 #include "crossroads.h"
 #include "model/program.h"
 #include "net_rig.h"
@@ -71,11 +66,12 @@ static void begin(struct net_rig *r, const struct step_state *state)
 
 struct precision {
     const char *policy;
-    bool emulate; /* on cpu too, if it has the types */
+    bool emulate; /* emulate narrow types on cpu also if the processor has them */
 };
 
-/* `arch` NULL is the crossroads. fp16's gradients are scaled by so much that next to none is
- * subnormal: that case is for the tests of single operations. */
+/* Opens the network `arch`, or that of crossroads.h if `arch` is NULL. fp16's loss scale is so
+ * large that hardly any gradient is subnormal. Tests of single operations cover subnormal values.
+ */
 static void pair_open(struct pair *t, const char *arch, int image_size,
                       const struct precision *precision, enum fuse fuse)
 {
@@ -115,7 +111,7 @@ static double distance(const float *a, const float *b, int64_t n)
     return sqrt(sum);
 }
 
-/* Half a unit in the last place, as a share of the value: the largest error of rounding. */
+/* Half a unit in the last place, as a fraction of the value: the maximum rounding error. */
 static double half_ulp(enum dtype type)
 {
     switch (type) {
@@ -129,9 +125,9 @@ static double half_ulp(enum dtype type)
     }
 }
 
-/* Values that are still to be rounded to `type` may be any that round to x: moves each by up to a
- * quarter of a unit in the last place. A step that omits the rounding then computes with other
- * values. */
+/* Replaces values that will be rounded to `type` by other values with the same rounded result. Each
+ * value changes by up to a quarter of a unit in the last place. A step that omits the rounding then
+ * gets a different result. */
 static void unround(float *x, int64_t n, enum dtype type)
 {
     struct rng rng = rng_at(5, RNG_TEST, 0, 0);
@@ -145,7 +141,7 @@ static void unround(float *x, int64_t n, enum dtype type)
 
 /* ---- in step ---- */
 
-/* Terms in the sum that makes one element of `role`. */
+/* Number of terms in the sum of one element of `role`. */
 static double reduction_length(const struct op_desc *d, int role)
 {
     const struct tensor_desc *x = &d->t[ROLE_X], *w = &d->t[ROLE_W], *dy = &d->t[ROLE_DY];
@@ -174,27 +170,20 @@ static double reduction_length(const struct op_desc *d, int role)
     }
 }
 
-/* How far cpu's result may be from the reference's, given the same inputs: the norm of the
- * difference.
- *
- * The reference sums in double. A sum of K terms in fp32, in whatever order, makes up to K
- * roundings of half an ulp h = 2^-24 of a partial sum; they are independent of each other, and so
- * add up to
- *     e = sqrt(K) h |r|                            |r|: the norm of the results
- * where terms do not cancel. Sums that do (a bias in front of batch norm has a gradient of zero
- * made of gradients that are not) are measured by their terms: |r| is at least sqrt(K) times the
- * norm of as many terms as there are results.
- *
- * Rounded to a type of half ulp u, an element that is off by d lands beyond the next boundary with
- * a probability of d / ulp, and is then off by an ulp of at most 2u|r_i|; so the expected square of
- * the difference is
- *     sum d_i ulp_i <= e (2u |r| + sqrt(n) 2^-24)
- * whose second part is fp16's smallest ulp, n times. The bound on the norm is
- *     3 sqrt(e^2 + e (2u |r| + sqrt(n) 2^-24))
- * of which the 3 is for batch norm's several sums in place of one, and for tensors of few elements.
- * With K = 1000 that is 1.3e-4 of |r| in fp16 and 3.6e-4 in bf16. A rounding left out, doubled or
- * moved changes every element by an error spread evenly over half an ulp, 0.4u: 2e-4 of |r| in fp16
- * and 1.6e-3 in bf16. */
+/* Bound on the norm of the difference between cpu's and the reference's result of an operation on
+ * the same inputs. The reference sums in double. A sum of K terms in fp32 has up to K roundings of
+ * partial sums, in any order, each with an error of at most half an ulp, h = 2^-24. These errors
+ * are independent, so their sum is about e = sqrt(K) h |r|, where |r| is the norm of the results
+ * and the terms do not cancel. If they cancel, the size of the terms replaces |r|: it is then at
+ * least sqrt(K) times the norm of a set of terms that is as large as the set of results. An example
+ * is the bias before a batch norm, whose gradient is 0. Then the result is rounded to a type with a
+ * relative half ulp u. A value that is off by d crosses a rounding boundary with the probability d
+ * / ulp. It is then off by one ulp, which is at most 2 u |r_i|. The expected square of the
+ * difference is therefore sum d_i ulp_i <= e (2 u |r| + sqrt(n) 2^-24), where the second term is
+ * fp16's smallest ulp for n values. The bound is 3 sqrt(e^2 + e (2 u |r| + sqrt(n) 2^-24)). The
+ * factor 3 is for batch norm, which computes several sums, and for tensors with few elements. For K
+ * = 1000 the bound is 1.3e-4 |r| in fp16 and 3.6e-4 |r| in bf16. A missing, additional or misplaced
+ * rounding changes every element by 0.4 u on average: 2e-4 |r| in fp16 and 1.6e-3 |r| in bf16. */
 static double own_error(enum dtype type, double n, double length, double norm, double terms)
 {
     double e = sqrt(length) * half_ulp(DTYPE_F32) * fmax(norm, sqrt(length * n) * terms);
@@ -204,7 +193,7 @@ static double own_error(enum dtype type, double n, double length, double norm, d
     return 3 * sqrt(e * e + e * ulp);
 }
 
-/* The root mean square of the terms of a sum that cancels; 0 for results that do not. */
+/* The root mean square of the terms of a sum whose terms cancel; 0 for other results. */
 static double term_size(const struct step *s, struct stream *stream, int role)
 {
     if (role != ROLE_DB)
@@ -216,7 +205,7 @@ static double term_size(const struct step *s, struct stream *stream, int role)
     return size;
 }
 
-/* Rounds what is still raw, and wants everything else to be rounded. */
+/* Rounds a tensor that is marked as unrounded. Checks that any other tensor is rounded already. */
 static void settle(const struct step *s, int role, float *x, const char *device)
 {
     const struct tensor_desc *t = &s->plan->desc.t[role];
@@ -253,7 +242,7 @@ static void compare_result(const struct pair *t, const struct step *ref, const s
     free(b);
 }
 
-/* Gives cpu's operation the reference's inputs. */
+/* Copies the reference's inputs to cpu's operation. */
 static void copy_inputs(const struct pair *t, const struct step *ref, const struct step *cpu)
 {
     uint64_t reads = op_roles(ref->plan->desc.kind).reads;
@@ -269,7 +258,7 @@ static void copy_inputs(const struct pair *t, const struct step *ref, const stru
     }
 }
 
-/* Runs one operation on both, on the same inputs, and compares all that it writes. */
+/* Runs one operation on both backends on the same inputs, and compares its outputs. */
 static void step_together(const struct pair *t, int at_ref, int at_cpu)
 {
     struct program *p = network_program(t->ref.net, 0), *q = network_program(t->cpu.net, 0);
@@ -289,8 +278,9 @@ static void step_together(const struct pair *t, int at_ref, int at_cpu)
             compare_result(t, ref, cpu, r, terms[r]);
 }
 
-/* Runs up to the next operation that computes. Each device has its own reorders and roundings
- * between two such operations; the inputs of a cpu operation are replaced whatever these did. */
+/* Runs steps up to the next one that is neither a reorder nor a rounding. These two differ between
+ * backends. They do not affect the comparison, because the inputs of cpu's operations are replaced.
+ */
 static int next_computing(const struct net_rig *r, int i)
 {
     struct program *p = network_program(r->net, 0);
@@ -303,8 +293,8 @@ static int next_computing(const struct net_rig *r, int i)
     return -1;
 }
 
-/* The optimizer, given the same gradients: weights, momentum, and the weights that the next forward
- * pass will read. A new weight is a sum of four terms. */
+/* Compares the optimizer's results for the same gradients: weights, momentum, and the weights that
+ * the next forward pass reads. A new weight is a sum of four terms. */
 static void compare_param(const struct pair *t, int i)
 {
     static const enum param_value kept[] = {VALUE_WEIGHT, VALUE_MOMENTUM};
@@ -355,8 +345,9 @@ static void update_together(const struct pair *t)
 static void check_in_step(const char *arch, int image_size, const struct precision *precision)
 {
     struct pair t;
-    pair_open(&t, arch, image_size, precision, FUSE_NONE); /* the same operations on both */
-    /* Also makes the weights that the passes read from those that were set. */
+    pair_open(&t, arch, image_size, precision,
+              FUSE_NONE); /* both backends then have the same operations */
+    /* The input phase also converts the new weights to the types in which the passes read them. */
     assert_ok(program_run(network_program(t.ref.net, 0), PHASE_INPUT));
     assert_ok(program_run(network_program(t.cpu.net, 0), PHASE_INPUT));
     int steps = 0;
@@ -376,22 +367,17 @@ static void check_in_step(const char *arch, int image_size, const struct precisi
 
 /* ---- apart ---- */
 
-/* How far the gradients of two runs under one policy may be from each other, as a share of their
- * norm.
- *
- * The tensor in front of the l-th ReLU comes from about 2l roundings (convolution and batch norm
- * store their results), each independent of the others once the runs have drifted apart by an ulp:
- * relative to its norm it is off by u sqrt(2l). A ReLU passes a gradient or does not. Where its
- * input is off by d standard deviations, the two runs decide differently for a share of about
- * 0.8 d * 0.4 of its elements (the mean of |d|, and the normal density at 0), and of the half that
- * pass, that is 0.64 d. Each such element is wrong by all of itself, so that the square of the
- * gradient's relative error grows by
- *     0.64 u sqrt(2l)
- * at each ReLU behind it, which dwarfs u itself; summed over R of them, that is
- *     0.6 u R^1.5.
- * Products of K terms add nothing to it: errors of the terms average out as the terms do, and fp32
- * sums are good to 2^-24 sqrt(K). The factor 2 is for max pooling, which chooses in the same way,
- * and for the small tensors, whose few elements are not the mean of many. */
+/* Bound on the relative difference of gradients between two independent runs under one policy. The
+ * input of the l-th ReLU is the result of about 2l roundings, because convolution and batch norm
+ * store their outputs. The roundings are independent once the runs differ by an ulp, so the
+ * relative error of this input is u sqrt(2l). For an input error of d standard deviations, the two
+ * runs pass different elements at about 0.8 d * 0.4 of all positions, where 0.8 d is the mean of
+ * |d|, and 0.4 is the normal density at 0. Half of the elements pass, so the share of wrong
+ * elements among these is 0.64 d. A wrong element has an error of 100 %. Each ReLU therefore
+ * increases the square of the gradient's relative error by 0.64 u sqrt(2l). The sum over R ReLUs is
+ * 0.6 u R^1.5, which is much larger than u. Sums of K terms add nothing: the errors of terms
+ * average out, and fp32 sums are accurate to 2^-24 sqrt(K). The factor 2 is for max pooling, which
+ * also selects elements, and for small tensors, whose few elements do not average out. */
 static double drift(const struct graph *g, const struct policy *p)
 {
     double u = fmax(half_ulp(p->operand), half_ulp(p->activation)), relus = 0;
@@ -400,8 +386,7 @@ static double drift(const struct graph *g, const struct policy *p)
     return 2 * sqrt(0.6 * u * pow(relus, 1.5));
 }
 
-/* Batch norm cancels a bias in front of it, so that the gradient of this bias is only noise.
- */
+/* A batch norm cancels the bias before it. The gradient of this bias is only rounding noise. */
 static bool is_idle(const struct graph *g, int param)
 {
     if (g->param[param].kind != PARAM_BIAS)
@@ -419,7 +404,7 @@ static void compare_gradient(const struct pair *t, int i, double bound)
     float *a = net_rig_get(&t->ref, VALUE_GRADIENT, i),
           *b = net_rig_get(&t->cpu, VALUE_GRADIENT, i);
     for (int64_t k = 0; k < n; k++)
-        b[k] = dtype_round(type, b[k]); /* as the optimizer reads it */
+        b[k] = dtype_round(type, b[k]); /* converted to the type in which the optimizer reads it */
     double norm = norm_of(a, n), off = distance(a, b, n);
     assert_true(norm > 0);
     if (!(off <= bound * norm))

@@ -1,5 +1,5 @@
-/* Programs as recorded graphs: how much is recorded, when it is launched, which gradients are
- * announced between, and that recording changes no bit of the weights. */
+/* Tests programs as recorded graphs: how many graphs are recorded, when they are launched, and
+ * which gradients are announced between them. Recording must not change a bit of the weights. */
 #include "model/exchange.h"
 #include "model/program.h"
 #include "tests/kernels/stream_backend.h"
@@ -20,9 +20,9 @@ struct rig {
     struct device *dev;
     struct graph *graph;
     struct network *net;
-    struct step_state state; /* of the step under way */
+    struct step_state state; /* of the current step */
     int announced;
-    int64_t begin[256], end[256]; /* gradients that were announced in the last step */
+    int64_t begin[256], end[256]; /* gradient ranges announced in the last step */
 };
 
 static void open_configured(struct rig *r, const struct backend *b, const char *arch,
@@ -103,7 +103,7 @@ static int64_t gradients_of(struct rig *r)
     return (int64_t)(bytes / sizeof(float));
 }
 
-/* Ranges that follow each other and cover the buffer. */
+/* The announced ranges follow each other, and cover the buffer. */
 static void covers(const struct rig *r, int64_t count)
 {
     int64_t at = 0;
@@ -137,7 +137,7 @@ static void replays(bool graphs)
         assert_int_equal(got.announced, ENDS);
         assert_true(got.end[0] >= end[0]);
         covers(&got, count);
-        /* Input, forward, loss, update, and the backward phase in two. */
+        /* Six graphs: input, forward, loss, update, and two for the backward phase. */
         struct stream_counts n = stream_backend_counts(got.dev);
         assert_int_equal(n.recorded, graphs && i > 0 ? 6 : 0);
         assert_int_equal(n.launched, graphs ? 6 * i : 0);
@@ -159,7 +159,7 @@ static void without_graphs(void **state)
     replays(false);
 }
 
-/* Until somebody chooses ranges, the ranges of every layer are announced. */
+/* By default, the range of every layer is announced. */
 static void layer_by_layer(void **state)
 {
     (void)state;
@@ -188,8 +188,9 @@ static bool overlaps(const struct program *p, struct ref a, struct ref b)
     return v->offset < w->offset + w->desc.bytes && w->offset < v->offset + v->desc.bytes;
 }
 
-/* From a step on the second stream up to its join, no step writes memory that it uses, or uses
- * memory that it writes. Returns the number of steps on the second stream. */
+/* Between the start of a step on the second stream and its join, no step of the main stream writes
+ * memory that it uses, or uses memory that it writes. Returns the number of steps on the second
+ * stream. */
 static int check_memory(const struct program *p)
 {
     int n = 0;
@@ -211,8 +212,8 @@ static int check_memory(const struct program *p)
     return n;
 }
 
-/* The bits are those of one stream, however the streams' turns fall; `toggled`: with the second
- * stream in every other step alone. */
+/* Checks that a second stream changes no bit, in whatever order the streams run. `toggled`: only
+ * every other step uses the second stream. */
 static void second_stream(bool graphs, bool toggled)
 {
     struct stream_backend b;
@@ -247,7 +248,8 @@ static void with_a_second_stream(void **state)
         second_stream(i & 1, i & 2);
 }
 
-/* Early launches have graphs of their own, which are kept; a device without them takes none. */
+/* Checks that early launches (programmatic dependent launch) have separate graphs, which are kept,
+ * and that a device without early launches ignores them. */
 static void with_early_launches(void **state)
 {
     (void)state;
@@ -282,7 +284,8 @@ static void with_early_launches(void **state)
     }
 }
 
-/* Fused forms are in another order, and turn values into others in place. */
+/* Fusion changes the order of steps, and lets more values share memory. Checks the memory of the
+ * second stream at each level. */
 static void second_stream_has_its_memory(void **state)
 {
     (void)state;
@@ -299,8 +302,7 @@ static void second_stream_has_its_memory(void **state)
         }
 }
 
-/* Without a program that plans for a second stream there is none, and asking for it changes
- * nothing. */
+/* Without a program that plans for a second stream, network_use_wgrad_stream has no effect. */
 static void without_a_second_stream(void **state)
 {
     (void)state;
@@ -318,7 +320,7 @@ static void without_a_second_stream(void **state)
     close_rig(&got);
 }
 
-/* --- what cannot be recorded --- */
+/* --- failures of recording --- */
 
 static enum status refuse(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
@@ -328,7 +330,7 @@ static enum status refuse(struct op_plan *plan, void *const arg[ROLE_COUNT], str
     return status_fail(STATUS_LIBRARY, "no such kernel");
 }
 
-/* A call that graphs alone make fails: the steps are those of a device without graphs. */
+/* Checks that the steps continue without graphs after a failure of a call that only graphs use. */
 static void gives_up(const struct stream_fault *fault, const char *phase)
 {
     struct stream_backend b;
@@ -352,7 +354,7 @@ static void gives_up(const struct stream_fault *fault, const char *phase)
     close_rig(&got);
 }
 
-/* Every call, at every phase that has operations. */
+/* Each call fails in each phase that has operations. */
 static void graphs_are_given_up(void **state)
 {
     (void)state;
@@ -365,7 +367,7 @@ static void graphs_are_given_up(void **state)
     gives_up(&(struct stream_fault){STREAM_CALL_CAPTURE_END, 1, false, STATUS_OOM}, phase[0]);
 }
 
-/* An operation that fails in a graph and outside of it is the one that the message names. */
+/* If an operation fails with and without a graph, the message names this operation. */
 static void failures_are_reported(void **state)
 {
     (void)state;
@@ -385,7 +387,7 @@ static void failures_are_reported(void **state)
     close_rig(&r);
 }
 
-/* A mistake of the program itself is not hidden. */
+/* Failures of the program itself (STATUS_INVALID) do not turn graphs off; they are reported. */
 static void mistakes_stay(void **state)
 {
     (void)state;

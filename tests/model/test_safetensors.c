@@ -1,4 +1,5 @@
-/* Safetensors files: what is written comes back, what is damaged is refused, and Python agrees. */
+/* Tests safetensors files: written tensors are read back, damaged files are refused, and Python's
+ * library agrees. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "model/safetensors.h"
@@ -17,7 +18,7 @@
 
 static char folder[] = "/tmp/ampscale-safetensors-XXXXXX";
 
-/* Tests run in a folder of their own. */
+/* Each test runs in a folder of its own. */
 static int enter_folder(void **state)
 {
     (void)state;
@@ -40,7 +41,7 @@ static void put_file(const char *path, const void *bytes, size_t size)
     assert_int_equal(fclose(out), 0);
 }
 
-/* A file of a header as it is, and `data_bytes` zeros. Returns its size. */
+/* Writes a file with this header and `data_bytes` zeros. Returns the file's size. */
 static size_t put_parts(const char *path, const char *header, size_t data_bytes)
 {
     static unsigned char bytes[16384];
@@ -54,7 +55,7 @@ static size_t put_parts(const char *path, const char *header, size_t data_bytes)
     return 8 + length + data_bytes;
 }
 
-/* The tensors that safetensors_peer.py has as well. */
+/* Tensors that safetensors_peer.py also writes and checks. */
 static const float weight[6] = {0, 0.25f, 0.5f, 0.75f, 1, 1.25f};
 static const uint16_t half[3] = {0x3800, 0xc000, 0x7bff};
 static const int64_t count = -9;
@@ -163,8 +164,8 @@ static enum status get_entry(void *context, size_t i, void *out)
     return STATUS_OK;
 }
 
-/* A file has the same bytes whether its entries have their data or `get` copies them. A failure of
- * `get` leaves no file. */
+/* A file has the same bytes whether the entries point to their data or `get` copies the data. If
+ * `get` fails, no file is left. */
 static void test_get(void **state)
 {
     (void)state;
@@ -286,8 +287,8 @@ static void test_damaged_headers(void **state)
     assert_refused("new", STATUS_UNSUPPORTED, "9 dimensions");
 }
 
-/* A header of the form above is read where it is undamaged: without this, its refusals would mean
- * nothing. */
+/* Reads an undamaged header in the form of the damaged ones above. If this failed, the refusals
+ * above would prove nothing. */
 static void test_plain_header_is_read(void **state)
 {
     (void)state;
@@ -343,7 +344,7 @@ static void test_deep_nesting(void **state)
     }
 }
 
-/* Uses all that a file gives, for the sanitizers to see. */
+/* Reads all data of a file. Sanitizers check the accesses. */
 static unsigned use(const struct safetensors *f)
 {
     unsigned sum = 0;
@@ -357,7 +358,7 @@ static unsigned use(const struct safetensors *f)
     return sum;
 }
 
-/* Opens `bytes` as a file; true when that is refused or the file is read without a checksum. */
+/* Opens `bytes` as a file. Returns true if the file is refused or has no checksum. */
 static bool refused_or_unchecked(const char *bytes, size_t size)
 {
     struct safetensors *f;
@@ -373,8 +374,8 @@ static bool refused_or_unchecked(const char *bytes, size_t size)
     return unchecked;
 }
 
-/* The checksum finds every single wrong bit. One in the checksum's own key hides the checksum, but
- * then nothing else is wrong. */
+/* The checksum finds each single wrong bit. A wrong bit in the name of the checksum's key removes
+ * the checksum, but leaves the tensors intact. */
 static void test_each_bit_counts(void **state)
 {
     (void)state;
@@ -407,7 +408,7 @@ static void test_each_length_counts(void **state)
     assert_int_equal(file_read("a.safetensors", SIZE_MAX, &bytes, &size), STATUS_OK);
     for (size_t length = 0; length <= size + 1; length++) {
         struct safetensors *f;
-        put_file("short", bytes, length); /* the byte past the end is file_read's NUL */
+        put_file("short", bytes, length); /* the byte after the end is the NUL of file_read */
         enum status st = safetensors_open("short", &f);
         assert_int_equal(st, length == size ? STATUS_OK : STATUS_DATA);
         safetensors_close(f);
@@ -415,8 +416,8 @@ static void test_each_length_counts(void **state)
     free(bytes);
 }
 
-/* Damage without a checksum to find it: reading must stay within the file's bytes. The text of the
- * header is changed by pieces that mean something to the parser. */
+/* Damages files without a checksum. Reading must stay within the file's bytes. The damage inserts
+ * pieces of text that have a meaning for the parser. */
 static void test_random_damage(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What of a step is computed for all replicas together: the loss over the logits of all of them,
- * and batch norm's statistics over all ranks. */
+/* Tests computations over all replicas together: the loss from the logits of all replicas, and
+ * batch norm with statistics over all ranks. */
 #include "exchange_rig.h"
 
 #include "model/exchange.h"
@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-/* ---- the loss elsewhere ---- */
+/* ---- the loss on one device ---- */
 
 enum { PARTS = 2, PART = BATCH / PARTS };
 
-/* Rows [PART * i, PART * (i + 1)) of batch 0. */
+/* Uses rows [PART * i, PART * (i + 1)) of batch 0 as the input of part i. */
 static void input_part(const struct net_rig *r, int i, const float *images, const int32_t *label)
 {
     int64_t image = 3 * (int64_t)r->graph->image_size * r->graph->image_size;
@@ -27,7 +27,8 @@ static void input_part(const struct net_rig *r, int i, const float *images, cons
     run_until(p, PHASE_FORWARD);
 }
 
-/* Copies each part's logits to the head, or its gradient back. */
+/* Copies the logits of each part to the loss head or, if not `gather`, its gradients back to the
+ * parts. */
 static void exchange_rows(const struct net_rig *part, struct loss_head *h, bool gather)
 {
     for (int i = 0; i < PARTS; i++) {
@@ -41,8 +42,8 @@ static void exchange_rows(const struct net_rig *part, struct loss_head *h, bool 
     }
 }
 
-/* A batch over two replicas whose loss is computed in one place has the metrics and the gradients
- * of the whole batch. (No batch norm, whose statistics would differ.) */
+/* A batch on two replicas whose loss is computed on one device has the metrics and gradients of the
+ * whole batch. The network has no batch norm, because its statistics would differ. */
 static void compare_split_batch(const char *precision, double tolerance)
 {
     static float images[BATCH * 3 * SIZE * SIZE];
@@ -107,7 +108,7 @@ static void a_split_batch_has_the_whole_ones_gradients(void **state)
     compare_split_batch("bf16", 2e-2);
 }
 
-/* The head computes what a program computes of the same logits, to the bit. */
+/* From the same logits, the loss head computes bit for bit what a program computes. */
 static void the_head_is_the_programs_loss(void **state)
 {
     (void)state;
@@ -152,9 +153,9 @@ static enum status count_sum(void *context, double *values, int64_t n)
     return STATUS_OK;
 }
 
-/* Each batch norm asks for sums over the ranks once in the forward pass and once in the backward
- * pass; evaluation never asks. With one rank alone, the gradients are those of a network that does
- * not ask. */
+/* Each batch norm requests sums over the ranks once in the forward pass and once in the backward
+ * pass. Evaluation requests none. With one rank, the gradients equal those of a network without
+ * sums over ranks. */
 static void batch_norm_asks_the_other_ranks(void **state)
 {
     (void)state;

@@ -59,7 +59,7 @@ def module_lines(net, size):
 
 
 def main():
-    # Values do not matter here, and drawing them takes long.
+    # Initial values are skipped: only shapes matter here, and drawing values takes long.
     for name in ("kaiming_normal_", "kaiming_uniform_", "normal_", "trunc_normal_", "uniform_"):
         setattr(torch.nn.init, name, lambda tensor, *args, **kwargs: tensor)
     for name in NAMES:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packages and the container image on a bare Debian 12, a root that debootstrap makes: the .deb is
-# installed and trains, the .tar.gz trains where nothing is installed, and the steps of
-# docs/launch/Containerfile (target cpu) are carried out by chroot and end in an image that trains, alone,
-# in two ranks over MPI and over ssh. Minutes, and packages from the Debian mirror: label nightly.
-#
-# AMPSCALE_TEST_ROOT: a root of debootstrap's to begin from; AMPSCALE_TEST_PARTS: some of "deb tar image".
+# Tests packages and the container image on a bare Debian 12 that debootstrap makes. Installs the
+# .deb and trains. Unpacks the .tar.gz where nothing is installed, and trains. Carries out the steps
+# of docs/launch/Containerfile (target cpu) by chroot; the resulting image trains alone, in two
+# ranks over MPI, and over ssh. This takes minutes and downloads packages from the Debian mirror, so
+# it has the label nightly.  AMPSCALE_TEST_ROOT: a root that debootstrap made, to start from;
+# AMPSCALE_TEST_PARTS: some of "deb tar image".
 . "$(dirname "$0")/../cli/common.sh" "$@"
 parts=${AMPSCALE_TEST_PARTS:-deb tar image}
 if sanitized; then
@@ -28,8 +28,7 @@ in_root() {
             DEBIAN_FRONTEND=noninteractive chroot "$0" "$@"' "$root" "$@" </dev/null
 }
 
-# check NAME COMMAND...: runs COMMAND, with its output in the log; the test fails where COMMAND
-# does.
+# check NAME COMMAND...: runs COMMAND with its output in the log. If COMMAND fails, the test fails.
 check() {
     local name=$1
     shift
@@ -69,7 +68,7 @@ if [[ $parts == *tar* ]]; then
         /opt/anywhere/bin/ampscale launch --nproc 2 -- "${train[@]}" --out /tmp/ranks
 fi
 
-# image FILE: carries out the stages of a Containerfile whose base is Debian.
+# image FILE: carries out the stages of a Containerfile that is based on Debian.
 image() {
     local line word args stage root skip='' folder=/ sources
     while IFS= read -r line; do
@@ -114,7 +113,8 @@ if [[ $parts == *image* ]] && image "$source_dir/docs/launch/Containerfile"; the
     check "the image: plot" in_root "$image_root" "${as_user[@]}" ampscale plot /tmp/run --out /tmp/plots
     check "the image: 2 ranks over MPI" in_root "$image_root" "${as_user[@]}" \
         ampscale launch --nproc 2 -- "${train[@]}" --out /tmp/ranks
-    # As pods of an MPIJob: a key pair in ~/.ssh, an ssh server without rights.
+    # As in the pods of an MPIJob: a key pair in ~/.ssh, and an ssh server that runs without root.
+    # shellcheck disable=SC2016 # they are the image's
     # shellcheck disable=SC2016 # they are the image's
     check "the image: ssh to a worker" in_root "$image_root" "${as_user[@]}" sh -c '
         mkdir -m 700 ~/.ssh && ssh-keygen -q -t ecdsa -N "" -f ~/.ssh/id_rsa && cp ~/.ssh/id_rsa.pub ~/.ssh/authorized_keys

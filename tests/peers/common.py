@@ -7,7 +7,7 @@ import time
 
 import machine
 
-# Both sides wait for work alike; see spin_limit in cli/cli.h.
+# Both sides wait for work in the same way; see spin_limit in cli/cli.h.
 ENVIRONMENT = dict(os.environ, GOMP_SPINCOUNT="5000")
 
 

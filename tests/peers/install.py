@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-# What is installed: the name for pip, the module that it gives, and the version. PyPI's torch contains
-# CUDA, which costs 6 GB and changes nothing on a CPU; where PIP_EXTRA_INDEX_URL names PyTorch's own
-# index, pip takes it from there without.
+# Packages to install: pip's name, the module, and the version. PyPI's torch contains CUDA, which
+# needs 6 GB and does not change results on a CPU. If PIP_EXTRA_INDEX_URL names PyTorch's own index,
+# pip installs the version without CUDA.
 PEERS = [
     ("numpy", "numpy", "1.26.4"),  # Debian's torch, which `scripts/setup --peers` uses, needs 1
     ("pillow", "PIL", "13.0.0"),

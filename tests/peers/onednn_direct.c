@@ -1,15 +1,11 @@
-/* oneDNN called by itself, for bench_peers.py.
- *
- * usage: onednn_direct THREADS ROUNDS, with a line for each operation on standard input:
- *
- *     gemm M N K A_T B_T                        dnnl_sgemm on matrices as they lie
- *     product M N K A_T B_T                     the same as an inner product, weights in any layout
- *     conv PASS N C H W O KH KW STRIDE PAD GROUPS    PASS 0 forward, 1 data, 2 weights; any layouts
- *
- * Sizes of products are column-major, as `ampscale bench gemm` has them. All operations run once to
- * warm up, and then ROUNDS times, one after the other in each round, each on memory of its own.
- * Prints the median seconds of each and what the library chose to run, a line each; "none -" where
- * it has no such primitive. All is fp32. */
+/* Calls oneDNN directly, for bench_peers.py. usage: onednn_direct THREADS ROUNDS, with a line for
+ * each operation on standard input: gemm M N K A_T B_T dnnl_sgemm on plain matrices product M N K
+ * A_T B_T the same as an inner product, with weights in any layout conv PASS N C H W O KH KW STRIDE
+ * PAD GROUPS PASS 0 forward, 1 data, 2 weights; any layouts Sizes of products are column-major, as
+ * in `ampscale bench gemm`. Each operation has its own memory. Runs all operations once to warm up.
+ * Then runs ROUNDS rounds, each with all operations. Prints a line for each operation: its median
+ * seconds, and the implementation that oneDNN chose, or "none -" if it has no such primitive.
+ * Everything is fp32. */
 #include "base/clock.h"
 #include "kernels/cpu/onednn_compat.h"
 
@@ -29,7 +25,7 @@ struct direct {
     int n_args;
     long m, n, k;
     bool a_t, b_t;
-    float *buffer[BUFFERS]; /* of dnnl_sgemm: A, B, C */
+    float *buffer[BUFFERS]; /* A, B and C of dnnl_sgemm */
     double seconds[ROUNDS_MAX];
 };
 
@@ -58,7 +54,7 @@ static void must_ok(enum status st)
         die(status_message());
 }
 
-/* Small numbers of both signs, and a page's alignment. */
+/* Allocates memory aligned to a page, and fills it with small positive and negative numbers. */
 static float *buffer_new(size_t bytes)
 {
     size_t size = (bytes + 4095) / 4096 * 4096;
@@ -83,7 +79,7 @@ static void add_sgemm(struct direct *d)
     d->buffer[2] = buffer_new(sizeof(float) * (size_t)(d->m * d->n));
 }
 
-/* Seen row by row the result is op(B)' op(A)', n x m. */
+/* In row-major order, the result is op(B)' op(A)', n x m. */
 static void run_sgemm(const struct direct *d)
 {
     must(dnnl_sgemm(d->b_t ? 'T' : 'N', d->a_t ? 'T' : 'N', d->n, d->m, d->k, 1, d->buffer[1],
@@ -102,7 +98,7 @@ static void add_arg(struct bench *b, struct direct *d, int arg, const struct md 
     d->arg[d->n_args++] = (dnnl_exec_arg_t){arg, mem};
 }
 
-/* A primitive, with what it chose for its tensors. */
+/* A primitive, and the layouts that it chose for its tensors. */
 static void add_primitive(struct bench *b, struct direct *d, const struct gemm_like *g)
 {
     static const struct {
@@ -143,7 +139,7 @@ static void add_primitive(struct bench *b, struct direct *d, const struct gemm_l
 
 static void add_product(struct bench *b, struct direct *d)
 {
-    /* (rows, in), (out, in), (rows, out) of each transpose; see bench/gemm.h */
+    /* shapes (rows, in), (out, in), (rows, out), or their transposes; see bench/gemm.h */
     enum pass pass = d->a_t ? PASS_FORWARD : d->b_t ? PASS_BACKWARD_WEIGHTS : PASS_BACKWARD_DATA;
     long rows = pass == PASS_BACKWARD_WEIGHTS ? d->k : d->n;
     long in = pass == PASS_FORWARD ? d->k : d->m;
@@ -193,7 +189,7 @@ static void add_conv(struct bench *b, struct direct *d, const long *v)
     md_free(&dst);
 }
 
-/* --- all of it --- */
+/* --- all operations --- */
 
 static void read_ops(struct bench *b)
 {

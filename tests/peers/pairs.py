@@ -146,7 +146,7 @@ def resume_sides(peers):
 
 
 TORCH = ("torch", "torchvision")
-# The command itself in a few seconds; measured only if it is named.
+# Takes a few seconds per command, so it is measured only if it is named.
 TRY = step_pair("try", ("resnet18", 32, 2, "fp32"))
 PAIRS = [
     step_pair("resnet50-fp32", ("resnet50", 224, 16, "fp32")),

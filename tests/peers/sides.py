@@ -8,8 +8,8 @@ import tempfile
 
 from common import ENVIRONMENT, PeerError
 
-# An allocator that keeps its memory: returning it to the system and clearing it anew in each step
-# costs PyTorch a fifth of its speed on a CPU.
+# With this setting, the allocator keeps freed memory. Returning it to the system, and clearing it
+# again in each step, would cost PyTorch a fifth of its speed on a CPU.
 KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 

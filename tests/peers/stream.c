@@ -1,9 +1,7 @@
-/* STREAM's four loops, compiled as a user would, for bench_peers.py.
- *
- * usage: stream MIB TIMES THREADS
- * Arrays of MIB mebibytes each; TIMES passes of copy, scale, add and triad, of which the first does
- * not count. Prints a line for each: its name, and the bytes a second of its best time. The loops,
- * their order and the bytes that count are those of McCalpin's definition. */
+/* STREAM's four loops, compiled as by a user, for bench_peers.py. usage: stream MIB TIMES THREADS
+ * Each array has MIB mebibytes. Runs TIMES passes of copy, scale, add and triad; the first pass is
+ * a warm-up. Prints a line for each loop: its name, and its bytes per second in the fastest pass.
+ * The loops, their order and the counted bytes are those of McCalpin's definition. */
 #include "base/clock.h"
 
 #include <omp.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/peers: its flags, its statistics, its records in the report and against their schemas; and one
-# tiny pair where a Python with PyTorch is installed.
+# Tests scripts/peers: its flags, its statistics, its records in the report and against their
+# schemas. If a Python with PyTorch is installed, also runs one tiny pair.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 peers=$source_dir/scripts/peers
@@ -10,7 +10,7 @@ if ! command -v python3 >/dev/null; then
 fi
 export PYTHONDONTWRITEBYTECODE=1
 
-# Flags. A wrong one gives one line and exit code 2.
+# Each wrong flag gives one line and exit code 2.
 "$peers" --help >out 2>err || fail "--help exited with $?"
 grep -q '^usage: scripts/peers ' out && [[ ! -s err ]] || fail "--help: $(cat out err)"
 "$peers" --list >out 2>err || fail "--list exited with $?"
@@ -33,7 +33,8 @@ refused "--only 'nothing': there is no such pair" --only input,nothing
 refused "--only accuracy: its record is another" --only accuracy,input
 refused "there is no program '/none/ampscale'" --program /none/ampscale
 
-# Every file is Python; quantiles of Student's t and signs of the binomial from tables.
+# Every file is valid Python. Quantiles of Student's t and of the sign test equal those of published
+# tables.
 for file in "$peers" "$source_dir"/tests/peers/*.py; do
     python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$file" 2>err || fail "$file: $(tail -n 1 err)"
 done
@@ -53,7 +54,8 @@ assert not s.difference([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], 0.95, 2.0)["equivalent
 assert s.difference([1.0, 1.0], [1.5, 1.5], 0.95, 2.0)["equivalent"]
 END
 
-# A turn in which others took the machine is thrown away; a peer that fails is named, ours stops it.
+# A turn disturbed by other programs is discarded. If a peer program fails, it is named; if ampscale
+# fails, the script ends.
 python3 - "$source_dir/tests/peers" <<'END' || fail "turns are taken wrongly"
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -98,7 +100,8 @@ except PeerError:
     pass
 END
 
-# The study of accuracy trains what a record lacks, and refuses a record of another program.
+# The accuracy study trains only the runs that a record lacks, and refuses a record of another
+# program.
 python3 - "$source_dir/tests/peers" <<'END' >out 2>&1 || fail "a study is continued wrongly: $(cat out)"
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -127,7 +130,7 @@ except SystemExit as end:
     assert end.code == 1
 END
 
-# What the report says of the records, and what their schemas do.
+# Checks the report of the records, and validates them by their schemas.
 expect 0 report --no-figures "$source_dir/tests/peers/records" -o peers.md
 for line in '### Beside other programs: peers' '### Accuracy beside PyTorch: peers-accuracy' \
     'a processor, 2 threads; ampscale 0.1.0 (Release); torch 9.1, nvidia.dali 9.2.' \
@@ -144,7 +147,7 @@ schemas=0
 validate "$source_dir/tests/peers/records" >valid 2>&1 || schemas=$?
 ((schemas == 0 || schemas == 77)) || fail "the records have another schema: $(cat valid)"
 
-# A real pair. A folder that is no virtual environment is used as it is: nothing is installed.
+# Runs a real pair. In a folder that is no virtual environment, nothing is installed.
 ((failures == 0)) || finish
 folder=${AMPSCALE_PEERS:-/usr}
 if sanitized || ! AMPSCALE_PEERS=$folder bash "$source_dir/tests/peers/run.sh" 'torch, torchvision' -c pass >/dev/null 2>&1; then

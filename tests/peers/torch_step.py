@@ -62,7 +62,8 @@ class Step:
 
     @staticmethod
     def set_tf32(precision):
-        # These flags alone, and not their successors: the compiler refuses to read a mix of both.
+        # Uses only these flags. The compiler rejects a mixture of these flags and the newer ones
+        # that replace them.
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         torch.backends.cudnn.benchmark = True

@@ -1,4 +1,4 @@
-/* What tests of pictures share. */
+/* Checks that several tests of figures use. */
 #include "pictures.h"
 
 #include "scratch.h"

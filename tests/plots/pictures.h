@@ -1,15 +1,16 @@
-/* What tests of pictures share. A failure fails the test. */
+/* Checks that several tests of figures use. A failure fails the test. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Ends the test as skipped, and says so, where gnuplot is not installed. */
+/* If gnuplot is not installed, prints so and skips the test. */
 void skip_without_gnuplot(void);
 
-/* Whether tags nest and close, attributes are quoted and text holds no stray '<' or '&'. */
+/* Whether tags are nested and closed, attributes are quoted, and text has no unescaped '<' or '&'.
+ */
 bool xml_well_formed(const char *xml);
 
-/* "<dir>/<file>" is a picture, 1600 pixels wide and not blank. */
+/* Checks that "<dir>/<file>" is a PNG, 1600 pixels wide and not blank. */
 void expect_png(const char *dir, const char *file);
 
 /* "<dir>/<file>" says the text. */

@@ -1,4 +1,4 @@
-/* Runs that never took place. */
+/* Makes runs from invented numbers. */
 #include "sample.h"
 
 #include "base/rng.h"
@@ -30,7 +30,7 @@ static double cosine_lr(const struct sample *s, double epoch)
     return 0.2 * (1 + cos(3.141592653589793 * epoch / (all + 0.01)));
 }
 
-/* Progress 0..1 of learning after `epoch` epochs. */
+/* Progress of learning after `epoch` epochs, from 0 to 1. */
 static double learnt(const struct sample *s, double epoch)
 {
     double x = epoch / s->epochs;
@@ -118,8 +118,8 @@ static void write_run(const char *dir, const struct sample *s)
     assert_int_equal(fclose(run), 0);
 }
 
-/* The times of every rank in an epoch: all ranks take equally long, and a rank waits while it does
- * not work. */
+/* The times of every rank in an epoch. All ranks take equally long: a rank that has less work
+ * waits. */
 static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, FILE *out)
 {
     double total = s->batch / s->images_per_s, steps = s->steps_per_epoch;
@@ -145,7 +145,7 @@ static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, 
     }
 }
 
-/* One sample a second from each device; one sample has no power. */
+/* One sample per second from each device. One sample has no power. */
 static void write_sensors(const struct sample *s, double elapsed, FILE *out)
 {
     char line[SCHEMA_LINE_MAX];

@@ -1,4 +1,4 @@
-/* Runs that never took place, for drawing: plausible curves and times from a few numbers. */
+/* Makes runs for drawing, with plausible curves and times from a few numbers. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,23 +7,23 @@ struct sample {
     const char *arch, *precision;
     int batch;
     int epochs, steps_per_epoch;
-    int steps;           /* in all, when not 0: the last epoch may stay unfinished */
-    double images_per_s; /* of a step without a stall */
+    int steps;           /* if not 0: total number of steps; the last epoch may be incomplete */
+    double images_per_s; /* in a step without waiting for data */
     double final_top1;   /* percent, validation */
     double val_s;        /* seconds of validation after each epoch; 0: no validation */
     bool dummy;          /* no files read */
     bool gpu;            /* copies and communication take time */
     int skip_step;       /* this step is skipped and halves the loss scale; 0: none */
-    int ranks;           /* when not 0: number of ranks, two on each host, with records of their
-                          * own */
-    const char *host;    /* how the hosts' names begin, as in JSON; NULL: "node" */
-    int slow_rank;       /* with ranks: this one waits for data; 0: none */
-    double slow_data;    /* share of a step that it waits; 0: 0.12 */
-    int nan_from_step;   /* the loss is NaN from there on; 0: never */
-    int sensors;         /* devices with telemetry, of which the last is throttled half-way */
+    int ranks;           /* if not 0: number of ranks with their own records, two on each host */
+    const char *host;    /* beginning of the hosts' names, as a JSON string; NULL: "node" */
+    int slow_rank;       /* this rank waits for data; 0: none */
+    double slow_data;    /* the fraction of a step for which it waits; 0: 0.12 */
+    int nan_from_step;   /* first step with a NaN loss; 0: none */
+    int sensors; /* number of devices with telemetry; the last one is throttled in the second half
+                  */
     unsigned seed;
 };
 
-/* Writes run.json, steps.jsonl, epochs.jsonl and, with ranks and sensors, ranks.jsonl and
- * telemetry.jsonl into the existing folder `dir`. A failure fails the test. */
+/* Writes run.json, steps.jsonl and epochs.jsonl into the existing folder `dir`. With ranks and
+ * sensors, also writes ranks.jsonl and telemetry.jsonl. A failure fails the test. */
 void sample_write(const char *dir, const struct sample *s);

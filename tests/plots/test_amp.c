@@ -1,4 +1,4 @@
-/* The figure of an AMP report, and records that are not what they should be. */
+/* Tests the figure of an AMP report, and damaged records. */
 #include "base/file.h"
 #include "pictures.h"
 #include "plots/plot.h"
@@ -70,7 +70,7 @@ static void test_figure(void **state)
     check_says(dir, "1024", false);
 }
 
-/* Shares in percent of each curve's own gradients, closed with zeros. */
+/* The table has percentages of each curve's own gradients, and ends with zeros. */
 static void test_table(void **state)
 {
     const char *dir = *state;

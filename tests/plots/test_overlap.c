@@ -1,4 +1,4 @@
-/* The figure of overlap, and records that are not what they should be. */
+/* Tests the figure of overlap, and damaged records. */
 #include "base/file.h"
 #include "pictures.h"
 #include "plots/plot.h"
@@ -54,8 +54,8 @@ static void test_figure(void **state)
     expect_text(dir, "overlap.svg", ">hidden if all ranks were equally fast<");
 }
 
-/* Sizes in ascending order, times in ms, shares in percent; one bucket of everything comes last, at
- * three times the largest size. */
+/* Bucket sizes ascend, times are in ms, shares are in percent. The last row is a single bucket of
+ * all gradients, drawn at three times the largest size. */
 static void test_table(void **state)
 {
     size_t size;

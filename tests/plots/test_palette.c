@@ -1,4 +1,4 @@
-/* Colours and shapes of names over several figures. */
+/* Tests colours and shapes of names over several figures. */
 #include "plots/palette.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 enum { MANY = PALETTE_LOOKS };
 
-/* Names "<first>", "<first + 1>", ... */
+/* Writes the names "<first>", "<first + 1>", ... */
 static void names_make(char name[][PALETTE_NAME_SIZE], int n, int first)
 {
     for (int i = 0; i < n; i++)
@@ -54,8 +54,8 @@ static void test_without_a_palette(void **state)
     }
 }
 
-/* When all colours are taken, a figure of new names uses no colour twice, and no look that another
- * name has. */
+/* If all colours are used, a figure with new names uses each colour at most once, and no
+ * combination of colour and shape that another name has. */
 static void test_more_names_than_colours(void **state)
 {
     struct palette p = {.n = 0};
@@ -75,7 +75,7 @@ static void test_more_names_than_colours(void **state)
     }
 }
 
-/* Every pair of colour and shape occurs once, before one occurs twice. */
+/* Each pair of colour and shape is used once before any pair is used twice. */
 static void test_all_looks(void **state)
 {
     struct palette p = {.n = 0};

@@ -1,4 +1,4 @@
-/* Pictures of runs of several shapes. */
+/* Draws runs of several shapes. */
 #include "base/file.h"
 #include "drawn.h"
 #include "pictures.h"
@@ -61,8 +61,8 @@ static void test_one_epoch(void **state)
                                      "loss_scale, telemetry, ranks\n");
 }
 
-/* Names that would break gnuplot's strings, a shell or XML; one run without validation, one whose
- * loss is lost on the way. */
+/* Draws runs with names that could break strings of gnuplot, a shell or XML, a run without
+ * validation, and a run whose loss becomes NaN. */
 static void test_several_runs(void **state)
 {
     struct fixture *f = *state;
@@ -110,11 +110,11 @@ static void test_several_runs(void **state)
     free(svg);
     char path[SCRATCH_MAX + 64];
     snprintf(path, sizeof path, "%s/data/x", f->out);
-    assert_false(path_exists(path)); /* no name was taken for a command */
+    assert_false(path_exists(path)); /* no name was executed as a command */
 }
 
-/* A run of 64 ranks, one of two on a host whose name would break a table, and one that has none to
- * report. */
+/* Draws a run of 64 ranks, a run of two ranks on a host whose name could break a table, and a run
+ * without records of ranks. */
 static void test_ranks(void **state)
 {
     struct fixture *f = *state;
@@ -134,7 +134,7 @@ static void test_ranks(void **state)
     s.host = "it's \\\"#";
     s.slow_rank = 1;
     add_run(f, "pair", s);
-    s.slow_data = 0.06; /* 7 % slower, which is within the bound of a straggler */
+    s.slow_data = 0.06; /* 7 % slower, which is below the threshold of a straggler */
     add_run(f, "equal", s);
     if (draw(f, true, NULL, 0) != STATUS_OK)
         fail_msg("%s", status_message());
@@ -148,13 +148,13 @@ static void test_ranks(void **state)
     check_says(svg, ">it?s???0<");
     check_says(svg, ">no straggler: slowest is rank 1, +");
     check_says(svg, "a straggler has at least +10.0 %<");
-    assert_null(strstr(svg, ">node0<")); /* there is no room for it */
+    assert_null(strstr(svg, ">node0<")); /* there is not enough space for its label */
     assert_null(strstr(svg, "lonely"));
     free(svg);
 }
 
-/* Two devices are summed up; a moment at which one device's value is not known is a gap, and
- * throttling shows. */
+/* The figure adds the values of two devices. It has a gap where the value of a device is missing,
+ * and it shows throttling. */
 static void test_telemetry(void **state)
 {
     struct fixture *f = *state;
@@ -210,7 +210,7 @@ static void test_most_runs(void **state)
     assert_null(strstr(f->written, ".svg"));
 }
 
-/* What a run of a single step holds, and one that diverged at once. */
+/* A run with a single step, whose loss is NaN. */
 static void test_one_step(void **state)
 {
     struct fixture *f = *state;
@@ -238,8 +238,8 @@ static void test_one_step(void **state)
     assert_non_null(strstr(f->left_out, ", io, "));
 }
 
-/* Two of four steps are not warm-up. Their quartiles lie between them, yet there is a median step.
- */
+/* Only two of four steps are after warm-up. No step lies between their quartiles, but the figure
+ * has a median step. */
 static void test_two_steps_count(void **state)
 {
     struct fixture *f = *state;
@@ -285,7 +285,7 @@ static void expect_line(const char *script, const char *line)
         fail_msg("the script lacks '%s'", line);
 }
 
-/* Draws runs of these precisions whose seeds are 0, 1, ...; the caller frees the script. */
+/* Draws runs of these precisions with the seeds 0, 1, ... The caller frees the returned script. */
 static char *script_of_seeds(struct fixture *f, const char *const *precisions, unsigned n)
 {
     char name[8];
@@ -307,7 +307,8 @@ static char *script_of_seeds(struct fixture *f, const char *const *precisions, u
     return scratch_read(f->out, "data/loss.gp", &size);
 }
 
-/* Two runs that differ in their seed, and another precision: two colours, three shapes. */
+/* Three runs: two that differ only in the seed share a colour, and the third, of another precision,
+ * has another colour. Each has its own shape. */
 static void test_seeds_share_a_colour(void **state)
 {
     static const char *const precisions[] = {"fp32", "fp32", "bf16"};
@@ -319,7 +320,7 @@ static void test_seeds_share_a_colour(void **state)
     free(script);
 }
 
-/* Seeds alone have colours of their own: there is nothing else to tell apart. */
+/* If runs differ only in the seed, each seed has a colour of its own. */
 static void test_seeds_alone(void **state)
 {
     static const char *const precisions[] = {"fp32", "fp32"};
@@ -330,7 +331,8 @@ static void test_seeds_alone(void **state)
     free(script);
 }
 
-/* Files of one size: the curve of files ends lower than that of bytes, which would cover it. */
+/* If all files have the same size, the two curves would have the same shape. The curve of files is
+ * drawn lower, so it does not cover the curve of bytes. */
 static void test_files_apart_from_bytes(void **state)
 {
     struct fixture *f = *state;

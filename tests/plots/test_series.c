@@ -1,4 +1,4 @@
-/* Smoothing, thinning, scaling and naming against values written out. */
+/* Tests smoothing, thinning, scaling and naming of series with hand-computed values. */
 #include "plots/figure.h"
 #include "plots/series.h"
 
@@ -47,7 +47,7 @@ static void test_windows(void **state)
     assert_close(series_mean_around(x, 6, 5, 0), 6);
     assert_true(isnan(series_mean_around(x, 6, 3, 0)));
     assert_close(series_median_around(x, 6, 1, 1, scratch), 3);
-    assert_close(series_median_around(x, 6, 2, 2, scratch), 4); /* of 1, 3, 5, 100 */
+    assert_close(series_median_around(x, 6, 2, 2, scratch), 4); /* median of 1, 3, 5, 100 */
     assert_close(series_median_around(x, 6, 5, 2, scratch), 5.5);
     assert_true(isnan(series_median_around(x, 6, 3, 0, scratch)));
     assert_close(x[1], 100); /* untouched */
@@ -95,7 +95,7 @@ static void test_gap(void **state)
     assert_true(series_gap(&a, &b, 0.4));
 }
 
-/* A run of which nothing but its name and configuration is known. */
+/* A run with only a name and a configuration. */
 static struct run named(char *name, const char *config)
 {
     json_t *info = json_loads(config, 0, NULL);

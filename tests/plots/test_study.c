@@ -1,4 +1,4 @@
-/* The figures of studies and of predictions, and records that are not what they should be. */
+/* Tests the figures of studies and predictions, and damaged records. */
 #include "base/file.h"
 #include "pictures.h"
 #include "plots/plot.h"
@@ -16,7 +16,7 @@
 
 enum { CELLS = 5 };
 
-/* A cell whose throughput is `rate` with an interval of a tenth. */
+/* A cell with the throughput `rate` and an interval of +-10 %. */
 static void cell_set(struct analysis_cell *c, int i, int64_t devices, double rate)
 {
     *c = analysis_cell_unknown();
@@ -43,7 +43,8 @@ static void cell_set(struct analysis_cell *c, int i, int64_t devices, double rat
     c->split[ANALYSIS_COMM] = 0.0075;
 }
 
-/* Two series: 100 and 150 images/s on 1 and 2 devices; 40, a missing cell and 120 on 1, 2, 4. */
+/* Two series: 100 and 150 images/s on 1 and 2 devices; 40 and 120 on 1 and 4 devices, with an empty
+ * cell for 2. */
 static void study_make(struct analysis *a, struct analysis_cell cell[CELLS],
                        struct analysis_series series[2], int64_t place[CELLS])
 {
@@ -98,7 +99,7 @@ static void test_figures(void **state)
     expect_text(dir, "cell_split.svg", ">cell-4: 100 ms<");
 }
 
-/* devices; middle, low, high, ideal; the same of the second panel. */
+/* Columns: devices; middle, low, high, ideal; the last four again for the second panel. */
 static void test_tables(void **state)
 {
     const char *dir = *state;
@@ -113,14 +114,15 @@ static void test_tables(void **state)
     expect_text(dir, "data/IO-02.dat", "1 1 nan nan nan 0.5 nan nan nan\n4 4 nan nan nan 0.5");
     expect_text(dir, "data/scaling_weak-01.dat", "\n2 75 67.5 82.5 100 nan");
     expect_text(dir, "data/scaling_strong-02.dat", "\n4 3 2.7 3.3 4 nan");
-    /* Beside a sloped ideal, every point stands at its number of devices. */
+    /* If the ideal line is sloped, each point is drawn exactly at its number of devices, and not
+     * beside other points. */
     expect_text(dir, "data/training_throughput.gp", "\nis_side_by_side = 0\n");
     expect_text(dir, "data/training_time.gp", "\nis_side_by_side = 0\n");
     expect_text(dir, "data/scaling_strong.gp", "\nis_side_by_side = 0\n");
     expect_text(dir, "data/efficiency.gp", "\nis_side_by_side = 1\n");
 }
 
-/* A table alone: all of its series, and nothing of a study. */
+/* Draws a published table without a study: only its own series appear. */
 static void test_published_alone(void **state)
 {
     const char *dir = *state;
@@ -170,7 +172,7 @@ static void test_published_beside(void **state)
     expect_text(dir, "accuracy.svg", ">Top-1 (%)<");
 }
 
-/* Four modes with and without mixed precision, on 1 and 2 devices: eight series, cut in two. */
+/* Four modes with and without mixed precision, on 1 and 2 devices: eight series in two panels. */
 static void test_panels(void **state)
 {
     enum { SERIES = 8 };
@@ -249,8 +251,9 @@ static void test_forecast(void **state)
     expect_text(dir, "forecast.svg", ">a&lt;b<");
     expect_text(dir, "forecast.svg", ">Efficiency (%)<");
     expect_text(dir, "forecast.svg", ">measured, held out<");
-    expect_no_text(dir, "forecast.svg", ">beyond what was measured<"); /* 1 to 4 ranks were */
-    /* Points of one kind alone: the legend names no other kind, and the range beyond the points is
+    expect_no_text(dir, "forecast.svg",
+                   ">beyond what was measured<"); /* 1 to 4 ranks were measured */
+    /* With points of one kind, the legend names only this kind, and the range beyond the points is
      * shaded. */
     assert_int_equal(draw_record(dir, RECORD(FORECAST("2", "100"), MEASURED("1", "50", "false"))),
                      STATUS_OK);
@@ -260,7 +263,7 @@ static void test_forecast(void **state)
     expect_no_text(dir, "forecast.svg", ">measured, held out<");
     expect_no_text(dir, "forecast.svg", ">waiting for storage<");
     expect_text(dir, "forecast.svg", ">p5 to p95 of steps<");
-    /* A band that is thinner than the line in it is not named. */
+    /* If a band is thinner than its line, the legend omits the band. */
     assert_int_equal(draw_record(dir, RECORD(STEADY("2", "100"), MEASURED("1", "50", "false"))),
                      STATUS_OK);
     expect_no_text(dir, "forecast.svg", ">p5 to p95 of steps<");

@@ -1,4 +1,4 @@
-/* Which lines of a study's figure share a panel, and the ticks of its axes. */
+/* Tests which lines of a study's figure share a panel, and the ticks of its axes. */
 #include "plots/study_axis.h"
 #include "plots/study_panels.h"
 
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* Values of the keys, "" behind the last. */
+/* Values of each key; "" ends a list. */
 struct matrix {
     const char *value[STUDY_BATCH][4];
 };
@@ -29,7 +29,7 @@ static const struct matrix quick = {.value = {[STUDY_MODE] = {"dp", "ddp", ""},
                                               [STUDY_DATA] = {"synthetic", "jpeg", ""},
                                               [STUDY_SCALING] = {"weak", "strong", ""}}};
 
-/* Every combination is a line, the last key's values next to each other. */
+/* Makes a line for each combination of values. The value of the last key changes fastest. */
 static void fill(struct fixture *f, const struct matrix *m)
 {
     int of[STUDY_BATCH] = {0}, k;
@@ -73,7 +73,8 @@ static void expect_legend(const struct fixture *f, const char *const label[], in
         assert_string_equal(f->panels.label[k], label[k]);
 }
 
-/* Each panel has each entry once, and a line stands where its keys say. */
+/* Each panel has each legend entry once, and each line is in the panel and entry that its keys
+ * demand. */
 static void expect_whole(const struct fixture *f)
 {
     const struct study_panels *p = &f->panels;
@@ -105,8 +106,8 @@ static void test_four_keys(void **state)
     assert_int_equal(f.panels.entry[11], 3);
 }
 
-/* The values of the key chosen to come first are in separate panels, whatever the other keys are.
- */
+/* If a key is given as the first one, its values are in separate panels, independently of other
+ * keys. */
 static void test_key_that_comes_first(void **state)
 {
     static const char *const titles[] = {"synthetic, weak", "jpeg, weak", "synthetic, strong",
@@ -121,8 +122,8 @@ static void test_key_that_comes_first(void **state)
     expect_whole(&f);
 }
 
-/* One key makes the panels where it is enough; a key that does not vary in a figure is not in its
- * legend. */
+/* If one key is enough to divide the lines, panels are divided by it alone. The legend omits keys
+ * that do not vary. */
 static void test_lines_of_one_scaling(void **state)
 {
     static const char *const titles[] = {"synthetic", "jpeg"};
@@ -174,7 +175,7 @@ static void test_two_values_along_a_row(void **state)
     expect_whole(&f);
 }
 
-/* A published line shares a panel with lines of its network, precision and data alone. */
+/* A published line shares a panel only with lines of the same network, precision and data. */
 static void test_published(void **state)
 {
     struct matrix m = quick;
@@ -190,7 +191,7 @@ static void test_published(void **state)
     }
     strcpy(f.lines.line[9].key[STUDY_DATA], "jpeg");
     choose(&f, STUDY_DATA);
-    assert_int_equal(f.panels.n, 4); /* by data; precisions differ within both panels */
+    assert_int_equal(f.panels.n, 4); /* divided by data; lines of a panel differ in precision */
     assert_int_equal(f.panels.panel[8], 2);
     assert_int_equal(f.panels.panel[9], 3);
     assert_string_equal(f.panels.title[2], "theirs, resnet8 O1"); /* data not known */
@@ -202,7 +203,7 @@ static void test_published(void **state)
     assert_int_equal(f.panels.panel[9], 1); /* with jpeg */
     assert_int_equal(f.panels.panel[8], 2);
     assert_int_equal(f.panels.n, 3);
-    /* Few lines are in one panel, which has a name if there are others. */
+    /* Few lines share one panel. It has a title if there are other panels. */
     memset(f.drawn, 0, 6 * sizeof *f.drawn);
     choose(&f, STUDY_DATA);
     assert_string_equal(f.panels.title[0], "this study");
@@ -212,7 +213,8 @@ static void test_published(void **state)
     assert_string_equal(f.panels.title[0], "");
 }
 
-/* A panel for each line would compare nothing; and where no cut is good the best is taken. */
+/* Panels with one line each would compare nothing, so they are avoided. If every division has a
+ * disadvantage, the best one is used. */
 static void test_nothing_to_cut_by(void **state)
 {
     struct matrix m = quick;
@@ -254,7 +256,7 @@ static void test_ideals_once(void **state)
     point[2][1].value[QUANTITY_RATE].ideal = 201;
     assert_true(study_panels_ideal(&f.panels, &f.lines, 2, QUANTITY_RATE));
     point[2][1].value[QUANTITY_RATE].ideal = 200;
-    f.panels.panel[2] = 1; /* a line in another panel hides nothing here */
+    f.panels.panel[2] = 1; /* a line in another panel covers nothing in this one */
     assert_true(study_panels_ideal(&f.panels, &f.lines, 2, QUANTITY_RATE));
 }
 
@@ -287,7 +289,7 @@ static void test_ticks(void **state)
     }
 }
 
-/* Nothing is more accurate than 100 %, and equal values lie on an axis all the same. */
+/* The axis ends at 100 %, and it also works if all values are equal. */
 static void test_percent(void **state)
 {
     (void)state;

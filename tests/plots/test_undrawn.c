@@ -1,4 +1,4 @@
-/* What becomes of a drawing that fails, of wrong calls, and of what earlier drawings left. */
+/* Tests failures of drawing, wrong calls, and figures that are left from an earlier drawing. */
 #include "base/file.h"
 #include "drawn.h"
 
@@ -40,7 +40,8 @@ static void test_gnuplot_fails(void **state)
     assert_non_null(strstr(status_message(), "install gnuplot-nox"));
     char path[SCRATCH_MAX + 64];
     snprintf(path, sizeof path, "%s/data/split.gp", f->out);
-    assert_true(path_exists(path)); /* the last script stays, to be run elsewhere */
+    assert_true(
+        path_exists(path)); /* the last script is kept; the user can run it on another machine */
 
     assert_int_equal(
         draw_with(f, "#!/bin/sh\nprintf 'x\\n^\\nline 3: \\033no\\n\\n' >&2\nexit 1\n"),
@@ -59,7 +60,7 @@ static void test_gnuplot_fails(void **state)
     assert_false(path_exists(path));
 }
 
-/* Ranks are thinned out, all but the slowest; hosts are not. */
+/* The table of ranks is thinned, but has the slowest rank. The table of hosts is not thinned. */
 static void test_table_of_ranks(void **state)
 {
     struct fixture *f = *state;
@@ -84,7 +85,7 @@ static void test_table_of_ranks(void **state)
     free(table);
 }
 
-/* A picture of an earlier drawing must not pass for one of this drawing. */
+/* A figure of an earlier drawing is removed, because a user would mistake it for a new one. */
 static void test_old_pictures_go(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* Costs, stragglers and schedules against values worked out by hand, and fits that find what a
- * series was made from. */
+/* Compares costs, stragglers and schedules with hand-computed values, and fits a system to points
+ * that a known system made. */
 #include "predict/prediction.h"
 
 #include <math.h>
@@ -21,8 +21,9 @@ static const struct network_cost cluster = {.intra = {.latency_s = 1e-6, .bytes_
                                             .inter = {.latency_s = 1e-4, .bytes_per_s = 10e9},
                                             .ranks_per_node = 4};
 
-/* 4 ranks of a node: 6 latencies and 1.5 times the bytes. 16 on 4 nodes: 3 crossings and 12 hops
- * within, both twice, and 30/16 of the bytes at the narrow link. */
+/* 4 ranks on one node: 6 latencies, and 1.5 times the bytes. 16 ranks on 4 nodes: the ring has 3
+ * hops between nodes and 12 within nodes, passes each twice, and sends 30/16 of the bytes over the
+ * slowest link. */
 static void test_ring(void **state)
 {
     (void)state;
@@ -31,7 +32,8 @@ static void test_ring(void **state)
     assert_close(cost_allreduce(&cluster, 16, 40e6), 6e-4 + 24e-6 + 7.5e-3, 1e-12);
 }
 
-/* 16 ranks on 4 nodes: twice two levels, twice three hops in a node, twice the bytes. */
+/* 16 ranks on 4 nodes: two levels of the tree between nodes and three hops within a node, each
+ * passed twice, and twice the bytes. */
 static void test_tree(void **state)
 {
     (void)state;
@@ -43,8 +45,8 @@ static void test_tree(void **state)
     assert_close(cost_allreduce(&net, 16, 1000), 4e-4 + 6e-6 + 2e-7, 1e-12);
 }
 
-/* The expected largest of n normal numbers: Harter, "Expected values of normal order statistics",
- * 1961, table 1. */
+/* Expected maxima of n normal numbers: Harter, "Expected values of normal order statistics", 1961,
+ * table 1. */
 static void test_largest_of_many(void **state)
 {
     (void)state;
@@ -62,7 +64,7 @@ static void test_largest_of_many(void **state)
     }
 }
 
-/* One image takes 10 ms: 3 forward, 6 backward, 1 after it. */
+/* A system in which an image takes 10 ms: 3 forward, 6 backward, 1 for the optimizer. */
 static struct system by_hand(void)
 {
     return (struct system){.work = {.forward = 0.3, .backward = 0.6, .n = 2},
@@ -81,21 +83,22 @@ static struct forecast forecast_of(const struct system *s, int64_t ranks)
     return f;
 }
 
-/* On 4 ranks a bucket of 40 MB takes 1.506 ms, one of 240 MB 9.006. */
+/* On 4 ranks, a bucket of 40 MB takes 1.506 ms, and a bucket of 240 MB takes 9.006 ms. */
 static void test_schedule(void **state)
 {
     (void)state;
     struct system s = by_hand();
-    /* Ready at 6 ms, through at 7.506; ready at 9, through at 10.506: 1.506 after backward. */
+    /* The first bucket is ready at 6 ms and done at 7.506 ms. The second is ready at 9 ms and done
+     * at 10.506 ms: 1.506 ms after the backward pass. */
     s.work.bucket[0] = (struct bucket){.ready = 0.5, .bytes = 40e6};
     s.work.bucket[1] = (struct bucket){.ready = 1, .bytes = 40e6};
     assert_close(forecast_of(&s, 4).exposed_s, 1.506e-3, 1e-9);
     assert_true(forecast_of(&s, 4).limit == LIMIT_BANDWIDTH);
-    /* The first one is through at 15.006 ms only, and the second follows it. */
+    /* The first bucket is done at 15.006 ms, and the second one starts then. */
     s.work.bucket[0].bytes = 240e6;
     assert_close(forecast_of(&s, 4).exposed_s, 15.006e-3 + 1.506e-3 - 9e-3, 1e-9);
     assert_close(forecast_of(&s, 4).busy_s, 10.512e-3, 1e-9);
-    /* Nothing is exposed that ends within the backward pass. */
+    /* Communication that ends within the backward pass is not exposed. */
     s.work.n = 1;
     s.work.bucket[0].bytes = 40e6;
     assert_true(forecast_of(&s, 4).exposed_s == 0);
@@ -122,8 +125,8 @@ static void test_limits(void **state)
     assert_true(f.step_p5_s < f.step_s && f.step_s < f.step_p95_s);
 }
 
-/* torch's resnet18: 11689512 parameters, nearly all in the last layers, whose gradients are ready
- * first. */
+/* resnet18 of torchvision has 11689512 parameters. Most of them are in the last layers, whose
+ * gradients are ready first. */
 static void test_buckets_of_a_network(void **state)
 {
     (void)state;
@@ -137,8 +140,10 @@ static void test_buckets_of_a_network(void **state)
     assert_int_equal(workload_of(&c, &w), STATUS_OK);
     assert_close(workload_bytes(&w), 2 * 11689512.0, 1e-12);
     assert_close(w.forward + w.backward, 1, 1e-12);
-    assert_true(w.forward > 0.338 && w.forward < 0.345);  /* the first layer's input needs none */
-    assert_close(w.bucket[0].bytes, 2 * 513000.0, 1e-12); /* fc alone exceeds 1 MiB */
+    assert_true(w.forward > 0.338 &&
+                w.forward < 0.345); /* the first layer computes no gradient of its input */
+    assert_close(w.bucket[0].bytes, 2 * 513000.0,
+                 1e-12); /* the gradients of fc alone exceed 1 MiB */
     assert_true(w.n == 6 && w.bucket[w.n - 1].ready == 1);
     for (int i = 1; i < w.n; i++)
         assert_true(w.bucket[i].ready > w.bucket[i - 1].ready);
@@ -149,7 +154,8 @@ static void test_buckets_of_a_network(void **state)
     assert_int_equal(workload_of(&c, &w), STATUS_USAGE);
 }
 
-/* A machine far from the typical values, its throughput at 1 to 32 ranks, and back. */
+/* Makes points at 1 to 32 ranks from a system far from the typical values. The fit finds the
+ * parameters of this system. */
 static void test_fit_finds_the_machine(void **state)
 {
     (void)state;
@@ -166,7 +172,7 @@ static void test_fit_finds_the_machine(void **state)
     }
     assert_int_equal(fit_system(&s, &known, point, 6), STATUS_OK);
     assert_close(s.image_s, truth.image_s, 0.02);
-    assert_close(s.sigma, truth.sigma, 0.2); /* drawn towards what is typical */
+    assert_close(s.sigma, truth.sigma, 0.2); /* the fit is biased towards the typical value */
     for (int64_t n = 64; n <= 256; n *= 2)
         assert_close(forecast_of(&s, n).images_per_s, forecast_of(&truth, n).images_per_s, 0.05);
     assert_true(s.net.intra.bytes_per_s == 40e9); /* it was known */
@@ -208,7 +214,7 @@ static void test_fit_needs_points(void **state)
     assert_true(fabs(prediction_error(&p, 0)) < 1e-3);
 }
 
-/* Four cells on 1, 2, 4 and 8 devices, the third without a result. */
+/* Four cells on 1, 2, 4 and 8 devices. The third one has no result. */
 static void test_source_of_a_study(void **state)
 {
     (void)state;
@@ -254,8 +260,8 @@ static void test_source_of_a_study(void **state)
     assert_int_equal(source_of_analysis(&a, 0, &source), STATUS_DATA);
 }
 
-/* Two ranks on a host, a fifth of whose own time is forward; it is a tenth more or less by turns.
- */
+/* Two ranks on a host. The forward pass takes a fifth of a rank's own time, which alternates
+ * between 10 % more and 10 % less. */
 static void test_source_of_a_run(void **state)
 {
     (void)state;
@@ -284,7 +290,7 @@ static void test_source_of_a_run(void **state)
     assert_close(workload_bytes(&source.work), 2 * 11689512.0, 1e-12);
     assert_close(source.image_bytes, 100, 1e-9);
     assert_close(source.sigma, 0.14826, 1e-9);
-    run.n_steps = 20; /* half of them are no warm-up: too few to say */
+    run.n_steps = 20; /* 10 steps after warm-up are too few for an estimate */
     assert_int_equal(source_of_runs(&one, 1, &source), STATUS_OK);
     assert_true(source.sigma == 0);
     run.n_steps = 0;

@@ -1,4 +1,4 @@
-/* nccl-tests' tables: what they say, and tables that are none. */
+/* Reads tables of nccl-tests, and refuses invalid ones. */
 #include "predict/cost.h"
 #include "scratch.h"
 
@@ -25,7 +25,8 @@
     "  " size "  1  float  sum  -1  999  9.0  9.0  0  " time "  " alg "  " bus "  0\n"
 #define TAIL "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5\n#\n"
 
-/* Four ranks on two hosts: 20 us and 1 us a kB; the bus has 1.5 times the bandwidth. */
+/* Four ranks on two hosts: a latency of 20 us, and 1 us per kB. The bus bandwidth is 1.5 times the
+ * algorithm bandwidth. */
 #define FOUR                                                                                       \
     TWO_HOSTS HEAD ROW("0", "5.00", "0.00", "0.00") ROW("1000", "21.00", "0.05", "0.07")           \
         ROW("10000", "30.00", "0.33", "0.50") ROW("1000000", "1020", "0.98", "1.47") TAIL
@@ -61,8 +62,9 @@ static void test_reading(void **state)
     assert_close(s_per_byte, 1e-9);
 }
 
-/* Two ranks on a node: 1 us and 1 ns a byte are two hops of 1 us and all bytes at 10 GB/s. Four on
- * two: of the 20 us, four are within the nodes and the rest two crossings; 1.5 times the bytes. */
+/* Two ranks on a node take 1 us plus 1 ns per byte: two hops of 1 us, and all bytes at 10 GB/s.
+ * Four ranks on two nodes have a latency of 20 us: four of these are within the nodes, and the rest
+ * are two hops between nodes. They send 1.5 times the bytes. */
 static void test_network(void **state)
 {
     static struct nccl_table t[2];
@@ -79,8 +81,8 @@ static void test_network(void **state)
     assert_close(cost_allreduce(&net, 8, 1e6), 2 * 3 * 8e-6 + 2 * 4 * 1e-6 + 1.75e6 / 1.5e9);
 }
 
-/* Without a table of one node, the latency assumed within a node is replaced: six hops share the 20
- * us. */
+/* Without a table of one node, the assumed latency within a node is replaced: six equal hops share
+ * the 20 us. */
 static void test_network_between_alone(void **state)
 {
     static struct nccl_table t;
@@ -113,7 +115,7 @@ static void test_refusals(void **state)
          STATUS_DATA},
         {TWO_HOSTS HEAD ROW("1000", "1e99", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
          STATUS_DATA},
-        /* another collective: the bus has 0.75 times the bandwidth */
+        /* of another collective: its bus bandwidth is 0.75 times the algorithm bandwidth */
         {TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.04") ROW("10000", "30", "0.33", "0.25"),
          STATUS_DATA},
         {TWO_HOSTS HEAD "  1000  1  float  sum  -1  9  9.0  9.0  0  9  1.0  1.5  7\n",

@@ -18,7 +18,7 @@
 
 enum { LEAST_POINTS = 3 };
 
-/* Percent of perfect scaling from the first point. */
+/* Efficiency in percent: the throughput per rank, relative to the first point. */
 static double efficiency(const struct source *source, int i)
 {
     const struct measured *m = &source->point[i], *first = &source->point[0];
@@ -26,7 +26,8 @@ static double efficiency(const struct source *source, int i)
            (first->images_per_s / (double)first->ranks);
 }
 
-/* Fits to the points of up to `limit` ranks and returns the largest error beyond them. */
+/* Fits to the points with at most `limit` ranks. Returns the largest forecast error of the other
+ * points. */
 static double held_out_error(const struct source *source, const char *name, int64_t limit)
 {
     const struct fit_known known = {.intra = false};
@@ -60,8 +61,9 @@ static double held_out_error(const struct source *source, const char *name, int6
     return worst;
 }
 
-/* The errors of all series of a file, fitted up to the largest number of ranks by `fraction`;
- * returns how many were tried. `apart` names a series that is forecast but not judged. */
+/* Forecasts all series of a file. The fit of each series uses points with at most 1 / `fraction` of
+ * its largest number of ranks. Returns the number of forecast series. The error of the series
+ * `apart` is not checked. */
 static int forecast_file(const char *file, int fraction, const char *apart)
 {
     struct published p;
@@ -85,7 +87,7 @@ static int forecast_file(const char *file, int fraction, const char *apart)
     return tried;
 }
 
-/* Twice as many ranks as were seen. */
+/* Forecasts up to twice the number of ranks used in the fit. */
 static void test_half(void **state)
 {
     (void)state;
@@ -94,8 +96,9 @@ static void test_half(void **state)
     assert_int_equal(forecast_file("others.csv", 2, ""), 3);
 }
 
-/* Four times as many. What slows the series "feb" down from 32 GPUs on does not show in its points
- * up to 16, where it loses 3 % with each doubling, so that no fit to those can show it. */
+/* Forecasts up to four times the number of ranks used in the fit. The series "feb" loses 3 % with
+ * each doubling up to 16 GPUs, and slows down from 32 GPUs on. Its first points give no sign of
+ * this, so its error is not checked. */
 static void test_quarter(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# RESULTS.md is what the records give; the page needs nothing from elsewhere; what is no record is
-# refused.
+# Checks that the committed RESULTS.md matches the records, that the HTML page refers to no other
+# file, and that files which are no records are refused.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 
 cd "$source_dir" || exit 1
@@ -15,8 +15,8 @@ figures=$(grep -c '^!\[' RESULTS.md)
 ((figures > 0)) || fail "RESULTS.md shows no figure"
 [[ $(grep -c 'src="data:image/' "$scratch/a.html") == "$figures" ]] ||
     fail "the page does not have the $figures figures of RESULTS.md in it"
-# Contents that lead somewhere, verdicts with a colour and a mark, intervals on one line, figures that can
-# be enlarged.
+# The contents link to existing headings, verdicts have a colour and a mark, intervals do not break,
+# and figures can be enlarged.
 if command -v python3 >/dev/null; then
     faults=$(python3 tests/report/check_page.py "$scratch/a.html" "$figures") || fail "the page: $faults"
 fi
@@ -37,7 +37,8 @@ sed -i "s|\"data[^\"]*\"|\"my da'ta\"|" rec/here/precision/fp32-seed0/run.json
 expect 0 report --no-figures rec -o quoted.md
 grep -qE "^ampscale train .* 'my da'\\\\''ta'\$" quoted.md || fail "a folder with a blank is not quoted: $(grep '^ampscale train' quoted.md)"
 
-# A run that was stopped and resumed was trained by two commands, which both need its folder.
+# A run that was stopped and resumed was trained by two commands. The report gives both, and each
+# has --out.
 mkdir -p twice/here/precision
 cp -r rec/here/precision/fp32-seed1 twice/here/precision/
 "$program" train --dummy -a resnet8 --image-size 32 -b 2 --dummy-train 8 --dummy-val 2 --epochs 2 --steps 5 \
@@ -50,7 +51,7 @@ for line in '^ampscale train --dummy .* --steps 5 --out twice/here/precision/two
     grep -q -- "$line" twice.md || fail "no command '$line': $(grep '^ampscale' twice.md)"
 done
 
-# The quality of the gate; a number that makes no sense is a dash.
+# The quality of the gate. A number that cannot be computed is shown as a dash.
 mkdir -p gate/here
 cat >gate/here/gate.json <<'END'
 {"kind": "gate-quality", "schema": 2, "rounds": 10, "alpha": 0.01, "threshold": 0.03, "slowdowns": "5", "workloads": [
@@ -70,7 +71,8 @@ for line in '### Quality of the gate: gate' \
     grep -qxF -- "$line" gate.md || fail "the report lacks '$line': $(cat gate.md)"
 done
 
-# Peaks and runs beside each other are of one machine; there are no words for the other record.
+# Peaks and runs in one folder are of the same machine. A benchmark without a section of its own is
+# left out.
 mkdir -p gpu/card/runs
 cp -r rec/here/precision/fp32-seed0 gpu/card/runs/accuracy-fp32
 echo '{"bench": "something"}' >gpu/card/a.json
@@ -81,9 +83,10 @@ for line in '## card' '| 4194304 | 3000000000000 |' '### Runs: runs'; do
 done
 [[ $(grep -c '^## ' gpu.md) == 1 ]] || fail "one machine has several headings"
 
-# An acceptance is its folder: throughput beside PyTorch's, the share of what the peaks allow, the rung
-# and why; accuracy, operations, a profile, and any other metric with its unit. A dash where there is
-# nothing to compare with. Files below it are what it is made of.
+# The report of an acceptance folder has the throughput next to PyTorch's, the percentage of what
+# the peaks allow, the rung with the reason for it, accuracy, operations, a profile, and all other
+# metrics with their units. A dash stands for a missing comparison. Files inside the folder are not
+# reported separately.
 mkdir -p turns/card/bring-up/checks
 echo '{"bench": "peak", "device": "below", "copy": [], "flops": []}' >turns/card/bring-up/checks/peak.json
 number() { printf '{"name": "%s", "unit": "%s", "values": [%s], "median": %s, "limit": "%s", "verdict": "PASS"}' "$1" "$2" "$3" "$3" "${4-}"; }
@@ -118,25 +121,25 @@ for line in '| program | ampscale 0.1.0 |' "### Acceptance by 'bring-up'" '| MIS
 done
 grep -q 'below' turns.md && fail "a file of an acceptance is reported as a record of its own"
 
-# Runs beside records are of one place.
+# Runs in the folder of other records are reported under the same machine.
 mkdir -p mixed/card
 cp -r gpu/card/peak.json gpu/card/runs/accuracy-fp32 mixed/card
 expect 0 report --no-figures mixed -o mixed.md
 grep -qx '| accuracy-fp32 .*' mixed.md && grep -qx '### Peaks of a device: peak' mixed.md ||
     fail "runs beside records: $(cat mixed.md)"
 
-# A document beside its records names figures from where it is.
+# If a document is in a folder of records, its links to figures are relative to that folder.
 mkdir rec/here/precision/figures
 echo '<svg></svg>' >rec/here/precision/figures/loss.svg
 expect 0 report --no-figures rec -o rec/here/R.md
 grep -qxF '![loss](<precision/figures/loss.svg>)' rec/here/R.md || fail "a link is not from the document's folder"
 
-# What is no record, or damaged.
+# A folder without records, and damaged records.
 mkdir empty
 expect_error 5 "'empty' has no record" report empty -o none.md
 expect_error 2 "nothing to write" report empty
 
-# Damaged records are named and left out; all else is there.
+# Damaged records are named and skipped; the rest is reported.
 cp -r rec/here/precision/O1-seed0 rec/here/precision/torn
 echo '{' >rec/here/bad.json
 echo '{"epoch": 1' | sed 's/$/}/' >>rec/here/precision/torn/epochs.jsonl
@@ -156,7 +159,7 @@ mkdir -p ruin/bad && echo '{' >ruin/bad/run.json
 expect 5 report --no-figures ruin -o ruin.md
 grep -qx '## Skipped records' ruin.md || fail "a report of a damaged run alone: $(cat ruin.md err)"
 
-# A benchmark in turns with a library, and one that the report does not know.
+# A benchmark that alternates with a library, and a benchmark that the report does not know.
 mkdir -p peers/here
 cat >peers/here/peers-gemm.json <<'END'
 {"kind": "peers", "schema": 1, "bench": "gemm", "device": "a processor", "peer": "oneDNN 9", "threads": 2, "rounds": 6,

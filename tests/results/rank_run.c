@@ -26,7 +26,7 @@ int rank_run_end(void **state)
     return 0;
 }
 
-/* n ranks, two on each of the hosts <name>0, <name>1, ...; NULL for one rank. */
+/* Lists n ranks, two on each of the hosts <name>0, <name>1, ...; none if `name` is NULL. */
 static json_t *rank_list(int n, const char *name)
 {
     if (n == 1)

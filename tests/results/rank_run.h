@@ -14,14 +14,14 @@ struct rank_run {
 int rank_run_begin(void **state);
 int rank_run_end(void **state);
 
-/* Begins or, from epoch `from` > 0, resumes the run with n ranks, two on each of the hosts <host>0,
- * <host>1 ... */
+/* Begins a run with n ranks, two on each of the hosts <host>0, <host>1 ... If `from` > 0, resumes
+ * it at epoch `from` instead. */
 struct record *rank_run_open(const struct rank_run *f, int n, const char *host, int64_t from);
 
-/* A record of 10 steps of 32 images, the parts of whose time add up to 3.75 s. */
+/* A record of 10 steps of 32 images. The parts of its time add up to 3.75 s. */
 struct rank_record rank_run_row(int64_t epoch, int64_t rank);
 
-/* Records the epoch with that record for each of n ranks. */
+/* Records the epoch: rank_run_row for each of n ranks. */
 void rank_run_add_epoch(struct record *r, int64_t epoch, int n);
 
 struct run *rank_run_load(const struct rank_run *f);

@@ -1,4 +1,4 @@
-/* analysis.json: written, read back, and refused where it is not what it should be. */
+/* Tests analysis.json: written, read back, and refused if invalid. */
 #include "base/rng.h"
 #include "results/analysis.h"
 #include "scratch.h"
@@ -21,7 +21,7 @@ static struct analysis_measure measure(double median)
                                      .values = {median, median / 2, 2 * median}};
 }
 
-/* A single device, two of them, and one cell that never ran. */
+/* A cell with one device, a cell with two, and a cell without runs. */
 static void sample(struct analysis *a)
 {
     *a = (struct analysis){.study = "sample", .about = "for a test", .command = "ampscale"};
@@ -96,7 +96,8 @@ static void test_round_trip(void **state)
     free(second);
 }
 
-/* Replaces the first `from` of a good file and expects the refusal to say `says`. */
+/* Replaces the first `from` in a valid file by another text, and checks that the refusal says
+ * `says`. */
 static void refused(const char *dir, const char *good, const char *from, const char *to,
                     const char *says)
 {
@@ -138,7 +139,7 @@ static void test_refused(void **state)
     free(good);
 }
 
-/* Damaged bytes: the file is read or refused, and no memory is touched that should not be. */
+/* Damaged bytes are read or refused, without an invalid memory access. */
 static void test_mutated(void **state)
 {
     struct analysis a, b;

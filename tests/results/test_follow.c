@@ -1,4 +1,4 @@
-/* Following a run: half lines, attempts, replacement, long files. */
+/* Tests following a run: incomplete lines, several attempts, replaced files, long files. */
 #include "results/follow.h"
 #include "results/record.h"
 #include "scratch.h"
@@ -87,7 +87,7 @@ static void test_growing(void **state)
     add_steps(f, 0, 3);
     expect_steps(polled(follow), 0, 3);
     assert_true(follow_quiet(follow) < 60);
-    /* Half a line, twice; then the rest of it. */
+    /* Appends a line in three parts. It counts only when it is complete. */
     size_t size = step_line(3, line);
     scratch_append(f->dir, "steps.jsonl", line, 20);
     expect_steps(polled(follow), 0, 3);
@@ -99,7 +99,7 @@ static void test_growing(void **state)
     follow_close(follow);
 }
 
-/* A torn line is cut off and overwritten by the first line of a resumed attempt. */
+/* A resumed attempt cuts off an incomplete line, and overwrites it with its own first line. */
 static void test_resumed(void **state)
 {
     struct fixture *f = *state;
@@ -122,7 +122,7 @@ static void test_resumed(void **state)
     expect_steps(polled(follow), 0, 9);
     assert_true(follow_run(follow)->step[4].loss == 2);
     assert_int_equal(follow_run(follow)->n_epochs, 1);
-    /* The end of a run, which is resumed once more. */
+    /* A run that ends, and is then resumed. */
     assert_null(follow_run(follow)->summary);
     json_t *summary = json_object();
     assert_int_equal(record_finish(record, summary), STATUS_OK);
@@ -149,15 +149,16 @@ static void test_replaced(void **state)
     add_steps(f, 0, 50);
     struct follow *follow = open_follow(f);
     expect_steps(follow_run(follow), 0, 50);
-    /* Another file; the old one is still open, so that its number is not given again. */
+    /* Replaces the file by a new one. The old file is still open, so the new one has another inode
+     * number. */
     remove_file(f, "steps.jsonl");
     add_steps(f, 0, 60);
     expect_steps(polled(follow), 0, 60);
-    /* The same file with less in it. */
+    /* Truncates the file. */
     char line[SCHEMA_LINE_MAX];
     scratch_write(f->dir, "steps.jsonl", line, step_line(0, line));
     expect_steps(polled(follow), 0, 1);
-    /* The run is gone for a while. */
+    /* Removes the run, and makes it again. */
     remove_file(f, "run.json");
     remove_file(f, "steps.jsonl");
     assert_int_equal(follow_poll(follow), STATUS_DATA);
@@ -179,8 +180,7 @@ static void test_damaged(void **state)
     assert_int_equal(follow_open("/nonexistent", &follow), STATUS_DATA);
 }
 
-/* Of a long file only the end is looked at, where it would not do to begin with; but no event is
- * missed. Lines that nobody looks at may hold anything. */
+/* Only the end of a long file is read, but all of its events. Unread lines may be invalid. */
 static void test_long_file(void **state)
 {
     enum { FIRST = 10, STEPS = 20000, TAIL_BYTES = 4 << 20 };
@@ -200,7 +200,7 @@ static void test_long_file(void **state)
     fclose(out);
     scratch_write(f->dir, "steps.jsonl", text, size);
     free(text);
-    assert_true(size - junk > TAIL_BYTES); /* otherwise the test checks nothing */
+    assert_true(size - junk > TAIL_BYTES); /* otherwise the file would not count as long */
     struct follow *follow = open_follow(f);
     expect_steps(follow_run(follow), STEPS - FOLLOW_KEEP, STEPS);
     assert_int_equal(follow_run(follow)->resumes, 1);

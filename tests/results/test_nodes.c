@@ -1,4 +1,4 @@
-/* Lines of nodes: read as they were written, and refused where they are not as they should be. */
+/* Tests files with lines of nodes: valid ones are read, invalid ones are refused. */
 #include "results/nodes.h"
 #include "scratch.h"
 
@@ -96,7 +96,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* Files that are too deep or too long, or have a name too long or metrics too many, are refused. */
+/* Refuses files with too much nesting, too many lines, too many metrics, or too long names. */
 static void test_excess(void **state)
 {
     enum { SIZE = 1 << 20 };

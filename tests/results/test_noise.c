@@ -1,4 +1,4 @@
-/* Whether a run was disturbed, from made steps and made counters. */
+/* Tests from invented steps and counters whether a run counts as disturbed. */
 #include "results/noise.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { STEPS = 200, WARMUP = 10 };
 
 static struct step_record steps[STEPS];
 
-/* A run of steps that compute for 2 s; `far` of them, after warm-up, for `seconds`. */
+/* A run whose steps take 2 s. `far` of the steps after warm-up take `seconds` instead. */
 static struct run run_of(int far, double seconds)
 {
     for (int i = 0; i < STEPS; i++) {
@@ -41,7 +41,7 @@ static bool judge(struct run run, struct host_noise host, char text[NOISE_TEXT_M
     return noise_judge(&n, text);
 }
 
-/* 190 steps count: 9 of them are 4.7 %, 10 are 5.3 %. */
+/* 190 steps count. 9 of them are 4.7 %, and 10 are 5.3 %. */
 static void test_far_steps(void **state)
 {
     (void)state;
@@ -53,10 +53,11 @@ static void test_far_steps(void **state)
     assert_true(judge(run_of(10, 3.1), quiet, text));
     assert_string_equal(text, "5.3 % of the steps took more than 1.5 times the median");
     assert_false(judge(run_of(50, 2.9), quiet, text)); /* not far */
-    assert_false(judge(run_of(50, 0.1), quiet, text)); /* short steps are no disturbance */
+    assert_false(judge(run_of(50, 0.1), quiet, text)); /* fast steps are no disturbance */
 }
 
-/* Time that a step waits for data or for other ranks is the run's own, and no disturbance. */
+/* Waiting for data or for other ranks is part of the run, and not a disturbance by other programs.
+ */
 static void test_waiting_is_no_noise(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Published tables: those of the project, and ones that are not as they should be. */
+/* Tests published tables: those of the project are valid, and invalid ones are refused. */
 #include "results/published.h"
 #include "scratch.h"
 

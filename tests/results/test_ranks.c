@@ -1,4 +1,4 @@
-/* Records of ranks: written, read back, resumed with other ranks, and refused. */
+/* Tests records of ranks: written, read back, resumed with another number of ranks, and refused. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "rank_run.h"
@@ -79,8 +79,8 @@ static void test_wrong_calls(void **state)
     json_decref(list);
 }
 
-/* Four ranks are killed while they record epoch 2; two others resume at its beginning, then one,
- * then three. */
+/* Four ranks are killed while they record epoch 2. Two ranks resume at the beginning of epoch 2,
+ * then one rank, then three. */
 static void test_resume_with_other_ranks(void **state)
 {
     struct rank_run *f = *state;
@@ -125,7 +125,7 @@ static void test_resume_with_other_ranks(void **state)
     run_free(run);
 }
 
-/* A run of one rank that resumes with two has its file from then on. */
+/* If a run of one rank is resumed with two ranks, ranks.jsonl begins at the resumption. */
 static void test_resume_grows_from_one(void **state)
 {
     struct rank_run *f = *state;
@@ -158,7 +158,7 @@ static void write_texts(const char *dir)
     scratch_write(dir, "ranks.jsonl", rank_text, strlen(rank_text));
 }
 
-/* Writes `text` to `file` with its first occurrence of `old` replaced. */
+/* Writes `text` to `file`, with the first occurrence of `old` replaced. */
 static void write_changed(const char *dir, const char *file, const char *text, const char *old,
                           const char *new)
 {
@@ -230,7 +230,7 @@ static void test_bad_rank_lists(void **state)
     expect_data_error(f->dir, "steps.jsonl' line 1: 'ranks' is not a list of ranks");
 }
 
-/* A rank or an epoch that comes again takes the place of what was there, and of all after it. */
+/* A repeated record of a rank or an epoch replaces the earlier one and all that follow it. */
 static void test_last_one_wins(void **state)
 {
     struct rank_run *f = *state;
@@ -253,8 +253,7 @@ static void test_last_one_wins(void **state)
     run_free(run);
 }
 
-/* Random damage is found or harmless, for the summary too; a sanitizer build finds what is
- * neither. */
+/* Random damage is found or harmless, also in the summary. Sanitizers find invalid accesses. */
 static void test_damage(void **state)
 {
     struct rank_run *f = *state;

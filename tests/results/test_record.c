@@ -1,4 +1,4 @@
-/* Records written and read back, resumed, refused, and cut short by a full disk. */
+/* Tests records that are written and read back, resumed, refused, and cut short by a full disk. */
 #include "base/file.h"
 #include "results/journal.h"
 #include "results/record.h"
@@ -23,7 +23,7 @@
 
 static char *const test_argv[] = {"ampscale", "train", "data", "--out", "caf\xe9"};
 
-/* The config lives as long as the test: record functions copy it. */
+/* The config must live as long as the test, because the record keeps a pointer to it. */
 static struct run_info make_info(json_t *config)
 {
     return (struct run_info){
@@ -108,7 +108,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A run of `steps` steps, closed without a summary. */
+/* Writes a run of `steps` steps, without a summary. */
 static void write_run(const struct fixture *f, int64_t steps, double loss)
 {
     struct record *r;
@@ -163,7 +163,7 @@ static void test_round_trip(void **state)
     run_free(run);
 }
 
-/* Other readers must accept each line: no NaN, no Infinity, and no column for what is not used. */
+/* Other readers must accept each line: no NaN, no Infinity, and no unused columns. */
 static void test_lines_are_plain_json(void **state)
 {
     struct fixture *f = *state;
@@ -188,7 +188,7 @@ static void test_lines_are_plain_json(void **state)
     run_free(run);
 }
 
-/* The widest values of every column stay inside the line. */
+/* A line with the widest values of all columns fits into the buffer. */
 static void test_longest_line(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void *close_late(void *record)
     return record_close(record) == STATUS_OK ? record : NULL;
 }
 
-/* Ranks of a job that failed hold the lock until they have ended. */
+/* The ranks of a failed job keep the lock until they exit. Resuming waits for this. */
 static void test_a_dying_writer_is_waited_for(void **state)
 {
     struct fixture *f = *state;
@@ -279,8 +279,8 @@ static void test_folder_is_a_file(void **state)
     assert_non_null(strstr(status_message(), path));
 }
 
-/* Killed in mid-write at step 25 after a checkpoint at step 17 of epoch 1: steps 17.. and epochs
- * 1.. count as the second attempt records them. */
+/* The first attempt was killed while it wrote step 25, after a checkpoint at step 17 of epoch 1.
+ * From step 17 and epoch 1 on, the records of the second attempt count. */
 static void test_resume_after_kill(void **state)
 {
     struct fixture *f = *state;
@@ -359,7 +359,7 @@ static void test_resume_of_a_finished_run(void **state)
     free(scratch_read(f->dir, "summary-10.json", &size));
 }
 
-/* A resume must not build on what it cannot read. */
+/* A run with a damaged file cannot be resumed. */
 static void test_resume_of_a_damaged_run(void **state)
 {
     struct fixture *f = *state;
@@ -370,7 +370,8 @@ static void test_resume_of_a_damaged_run(void **state)
     assert_non_null(strstr(status_message(), "steps.jsonl' line 4"));
 }
 
-/* Writes until it fails; the failure must name the file, and nothing must look complete. */
+/* Writes until a write fails. The message must name the file, and the run must not look complete.
+ */
 static void check_cut_short(const struct fixture *f, const char *dir, const char *reason)
 {
     struct record *r;
@@ -419,7 +420,7 @@ static void test_file_limit(void **state)
     run_free(run);
 }
 
-/* In a child process, since a process keeps its new mount namespace. */
+/* Runs in a child process, because a process cannot leave its new mount namespace. */
 static void test_full_disk(void **state)
 {
     enum { CANNOT_MOUNT = 77 };

@@ -1,4 +1,4 @@
-/* Folders that are not what they should be. */
+/* Tests run folders with invalid files. */
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -79,7 +79,7 @@ static void test_bad_run_json(void **state)
         scratch_write(*state, "run.json", cases[i].text, strlen(cases[i].text));
         expect_data_error(*state, cases[i].say);
     }
-    /* A summary is checked like the rest; and the types of config are the reader's business. */
+    /* A damaged summary is refused. The types of config's values are not checked here. */
     scratch_write(*state, "run.json", run_text, strlen(run_text));
     scratch_write(*state, "summary.json", "null", 4);
     expect_data_error(*state, "summary.json' line 1: not valid JSON");
@@ -99,7 +99,7 @@ static void test_deep_nesting(void **state)
     free(deep);
 }
 
-/* The good line with its first occurrence of `old` replaced. */
+/* Writes the valid line with the first occurrence of `old` replaced. */
 static void write_step(const char *dir, const char *old, const char *new)
 {
     char line[1024];
@@ -168,7 +168,7 @@ static void test_not_a_file(void **state)
     expect_data_error(*state, "not a regular file");
 }
 
-/* The order of lines decides, not their numbers. */
+/* Later lines replace earlier ones; the numbers of steps do not matter. */
 static void test_last_one_wins(void **state)
 {
     static const int order[] = {0, 1, 2, 3, 1, 2, 2, 5};
@@ -203,7 +203,7 @@ static void test_unknown_events_are_fine(void **state)
     run_free(run);
 }
 
-/* Random damage is found or harmless; a sanitizer build finds what is neither. */
+/* Random damage is found or harmless. Sanitizers find invalid accesses. */
 static void test_damage(void **state)
 {
     const char *const files[] = {"run.json", "steps.jsonl"};

@@ -1,4 +1,4 @@
-/* Telemetry written, read back, and summed up: energy per image above all. */
+/* Tests telemetry: written, read back, and summarised, especially as energy per image. */
 #include "results/record.h"
 #include "results/sensors.h"
 #include "results/summary.h"
@@ -61,7 +61,8 @@ static struct energy energy(const char *dir)
     return e;
 }
 
-/* Steps of 10 images from 1 to 2 s and from 3 to 4 s; validation or whatever in between. */
+/* Adds two steps of 10 images, from 1 to 2 s and from 3 to 4 s. The run does not train between
+ * them. */
 static void add_two_steps(const char *dir)
 {
     add_step(dir, 0, 2, 1, 10);
@@ -71,7 +72,7 @@ static void add_two_steps(const char *dir)
 static void test_energy_of_steps_alone(void **state)
 {
     add_two_steps(*state);
-    /* 100 W throughout: 100 J for each second of training. */
+    /* At 100 W, each second of training takes 100 J. */
     for (int i = 0; i <= 10; i++)
         add_sample(*state, row_of(i, 0, 0.5 * i, 50 * i));
     struct energy e = energy(*state);
@@ -83,11 +84,12 @@ static void test_energy_of_steps_alone(void **state)
 static void test_energy_between_samples(void **state)
 {
     add_two_steps(*state);
-    /* One interval over everything: its energy is spread evenly. */
+    /* With a single sampling interval, the energy is distributed evenly over it. */
     add_sample(*state, row_of(0, 0, 1.5, 0));
     add_sample(*state, row_of(1, 0, 5.5, 400));
     struct energy e = energy(*state);
-    assert_true(fabs(e.joules - 150) < 1e-9); /* half of the first step and the second */
+    assert_true(fabs(e.joules - 150) <
+                1e-9); /* half of the first step, and the whole second step */
     assert_true(fabs(e.images - 15) < 1e-9);
 }
 
@@ -101,7 +103,7 @@ static void test_energy_of_devices_adds_up(void **state)
     assert_true(fabs(energy(*state).joules_per_image - 15) < 1e-9);
 }
 
-/* A device that counts no energy leaves the sum unknown. */
+/* If a device does not measure energy, the sum is unknown. */
 static void test_energy_unknown(void **state)
 {
     add_two_steps(*state);
@@ -112,7 +114,8 @@ static void test_energy_unknown(void **state)
     assert_true(isnan(energy(*state).joules_per_image));
 }
 
-/* The job's energy is not that of rank 0's samples, but that of the epochs that were measured. */
+/* The energy of a job is the sum over the epochs that were measured, and not that of rank 0's
+ * samples. */
 static void test_energy_of_several_ranks(void **state)
 {
     static const char text[] = "{\"schema\":1,\"ranks\":[{\"rank\":0,\"host\":\"a\",\"pid\":1},"
@@ -137,7 +140,7 @@ static void test_energy_of_several_ranks(void **state)
     assert_true(fabs(e.joules_per_image - 1.5) < 1e-9);
 }
 
-/* The counter begins again with each attempt. */
+/* The energy counter begins at 0 in each attempt. */
 static void test_energy_over_attempts(void **state)
 {
     add_two_steps(*state);
@@ -227,7 +230,7 @@ static void test_hostile_lines(void **state)
     }
 }
 
-/* An absent value reads as unmeasured, and so does null. A torn line is left alone. */
+/* A missing value and null are read as unmeasured. An incomplete last line is ignored. */
 static void test_absent_and_torn(void **state)
 {
     static const char text[] = "{\"sample\":0,\"device\":0,\"elapsed\":1,\"power_w\":null}\n"
@@ -240,7 +243,8 @@ static void test_absent_and_torn(void **state)
     run_free(run);
 }
 
-/* Two attempts, whose samples continue counting; the first attempt ended in a torn line. */
+/* Two attempts; the second continues the sample numbers. The first attempt ends with an incomplete
+ * line. */
 static void test_record(void **state)
 {
     char dir[SCRATCH_MAX + 8];

@@ -1,4 +1,4 @@
-/* The slowest rank, from the records of ranks and of communication. */
+/* Finds the slowest rank in the records of ranks and of communication. */
 #include "rank_run.h"
 #include "results/ranks.h"
 #include "results/summary.h"
@@ -17,7 +17,7 @@ static void assert_close(double got, double want)
         fail_msg("%.17g instead of %.17g", got, want);
 }
 
-/* Rank 2 of four waits for data in the second epoch; all leave each step together. */
+/* Rank 2 of four waits for data in the second epoch. All ranks end each step at the same time. */
 static void add_slow_epochs(struct record *r)
 {
     for (int epoch = 0; epoch < 2; epoch++) {
@@ -40,7 +40,7 @@ static void test_slowest(void **state)
     struct ranks ranks;
     struct record *r = rank_run_open(f, 4, "node", 0);
     add_slow_epochs(r);
-    struct rank_record lone = rank_run_row(2, 0); /* killed while it recorded epoch 2 */
+    struct rank_record lone = rank_run_row(2, 0); /* killed while recording epoch 2 */
     lone.forward_s = 100;
     assert_int_equal(record_rank(r, &lone), STATUS_OK);
     assert_int_equal(record_close(r), STATUS_OK);
@@ -65,7 +65,8 @@ static void test_slowest(void **state)
     run_free(run);
 }
 
-/* One epoch of `n` ranks with medians, of which the last is late by `late` of 10 ms. */
+/* Records one epoch of `n` ranks with medians. The last rank is slower by the fraction `late` of 10
+ * ms. Returns whether it counts as a straggler. */
 static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t steps,
                     double *noise)
 {
@@ -76,7 +77,8 @@ static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t 
         rank.steps = steps;
         rank.own_median_s = 0.01 * (1 + (i == n - 1 ? late : 0));
         rank.own_mad_s = mad * rank.own_median_s;
-        rank.data_s = 1e3 * (n - i); /* a few steps that waited for long say nothing */
+        rank.data_s = 1e3 * (n - i); /* data waits of a few steps do not affect the verdict, which
+                                        is based on medians */
         assert_int_equal(record_rank(r, &rank), STATUS_OK);
     }
     assert_int_equal(record_epoch(r, &(struct epoch_record){0}), STATUS_OK);
@@ -94,7 +96,8 @@ static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t 
     return slow;
 }
 
-/* Two ranks or more, 20 % late: slow where steps hardly differ, or are many. */
+/* A rank that is 20 % slower is a straggler if the times of steps vary little or if there are many
+ * steps. */
 static void test_slow_or_chance(void **state)
 {
     struct rank_run *f = *state;
@@ -110,8 +113,8 @@ static void test_slow_or_chance(void **state)
     }
 }
 
-/* The last of three ranks is late in its forward passes; a few steps of it that waited for data
- * have the larger part of the sums. */
+/* The last of three ranks is slow in its forward passes. Its sums, however, are dominated by a few
+ * steps that waited for data. */
 static void test_part_by_medians(void **state)
 {
     struct rank_run *f = *state;
@@ -139,7 +142,7 @@ static void test_part_by_medians(void **state)
     run_free(run);
 }
 
-/* The latest attempt that recorded an epoch counts, with its own hosts. */
+/* For each epoch, the latest attempt that recorded it counts, with its own hosts. */
 static void test_slowest_of_the_latest_attempt(void **state)
 {
     struct rank_run *f = *state;
@@ -169,7 +172,7 @@ static void test_slowest_of_the_latest_attempt(void **state)
     run_free(run);
 }
 
-/* Numbers that no run has: none of them may look like a finding. */
+/* Impossible numbers must not result in a finding. */
 static void test_absurd_times(void **state)
 {
     struct rank_run *f = *state;
@@ -203,8 +206,8 @@ static void test_summary(void **state)
 {
     struct rank_run *f = *state;
     struct record *r = rank_run_open(f, 4, "node\x1b", 0);
-    /* The last five of ten count: shares hidden 0.75, 0 (clipped) twice, 0.5, and one that did not
-     * communicate. */
+    /* The last five of ten steps count. The hidden shares are 0.75, 0, 0 (both clipped), 0.5; one
+     * step did not communicate. */
     static const double exposed[] = {9, 9, 9, 9, 9, 0.25, 3, 3, 0.5, 0};
     static const double busy[] = {9, 9, 9, 9, 9, 1, 2, 2, 1, 0};
     for (int i = 0; i < 10; i++) {

@@ -1,5 +1,5 @@
-/* Statistics against values written out, most of them computed with NumPy, and what run.json may
- * say of the environment. */
+/* Compares statistics with known values, most of them computed by NumPy, and checks how run.json
+ * describes the environment. */
 #include "base/stats.h"
 #include "results/environment.h"
 
@@ -95,7 +95,7 @@ static void test_median_interval(void **state)
 
     const double even[] = {1, 3};
     assert_int_equal(stats_median_interval(even, 2, 0.2, 2000, 2, &low, &high), STATUS_OK);
-    assert_close(low, 2); /* {1,1}, {1,3}, {3,1}, {3,3}: half of the medians are 2 */
+    assert_close(low, 2); /* medians of {1,1}, {1,3}, {3,1}, {3,3}: half of them are 2 */
     assert_close(high, 2);
     const double one = 7;
     assert_int_equal(stats_median_interval(&one, 1, 0.95, 100, 3, &low, &high), STATUS_OK);

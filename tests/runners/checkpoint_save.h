@@ -1,4 +1,4 @@
-/* A checkpoint in one step. */
+/* Writes a checkpoint in one call. */
 #pragma once
 
 #include "runners/checkpoint.h"

@@ -1,5 +1,5 @@
-/* Prints what a checkpoint holds, for tests that compare two: a line for each tensor, with its name
- * and a hash of its bytes, and one for the loss scaler. */
+/* Prints the contents of a checkpoint, for tests that compare two checkpoints: a line for each
+ * tensor, with its name and a hash of its bytes, and a line for the loss scaler. */
 #include "base/rng.h"
 #include "model/safetensors.h"
 

@@ -1,5 +1,5 @@
-/* Prints what of a run's record does not depend on the clock, one step and one epoch a line, as the
- * reader of runs sees it: for tests that compare a resumed run with one that never stopped. */
+/* Prints those values of a run's record that do not depend on the clock, with a line for each step
+ * and each epoch. Tests compare a resumed run with an uninterrupted one by this output. */
 #include "results/run.h"
 
 #include <inttypes.h>

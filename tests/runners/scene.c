@@ -1,4 +1,4 @@
-/* Running, and comparing what runs left. */
+/* Runs training in tests, and compares the resulting files. */
 #include "scene.h"
 
 #include "runners/settings.h"
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* The program's own look-up of a device's name, which knows of no backend for tests. */
+/* The real backend_find, which does not know the backends of tests. */
 enum status __real_backend_find(const char *name, const struct backend **b);
 enum status __wrap_backend_find(const char *name, const struct backend **b);
 
@@ -49,7 +49,7 @@ struct train_config scene_config(void)
     struct train_config c = train_config_default();
     c.arch = "resnet8";
     c.dummy = true;
-    c.dummy_train = 14; /* batches of 4, and one of 2 */
+    c.dummy_train = 14; /* batches of 4, 4, 4 and 2 */
     c.dummy_val = 5;
     c.classes = 5;
     c.image_size = 8;
@@ -91,7 +91,7 @@ void scene_expect(enum status st, enum status want, const struct scene *s)
     assert_int_equal(st, want);
 }
 
-/* --- what a run leaves --- */
+/* --- files of a run --- */
 
 struct run *scene_load(const struct scene *s)
 {
@@ -129,7 +129,7 @@ static void same_epoch(const struct epoch_record *a, const struct epoch_record *
     assert_int_equal(a->skipped, b->skipped);
 }
 
-/* The parts of a step add up to no more than the step. */
+/* The sum of a step's parts is at most the time of the step. */
 static void times_make_sense(const struct run *r)
 {
     for (int64_t i = 0; i < r->n_steps; i++) {

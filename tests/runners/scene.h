@@ -1,6 +1,5 @@
-/* Runs of a small network on devices found by a name that the program does not know ("stream", see
- * tests/kernels/stream_backend.h), and what they leave. The test is linked with
- * --wrap=backend_find. */
+/* Trains a small network on a device "stream" (tests/kernels/stream_backend.h), which only tests
+ * can find, and compares the resulting files. The test is linked with --wrap=backend_find. */
 #pragma once
 
 #include "results/run.h"
@@ -8,9 +7,9 @@
 #include "tests/kernels/stream_backend.h"
 #include "tests/results/scratch.h"
 
-extern struct stream_backend scene_streams; /* to be made before the first run */
+extern struct stream_backend scene_streams; /* must be made before the first run */
 
-/* The lines that a run writes; asks the run to stop at the line that has `stop_at`. */
+/* The output of a run. When a line contains `stop_at`, the run is asked to stop. */
 struct output {
     char text[1 << 16];
     size_t length;
@@ -20,22 +19,23 @@ struct output {
 struct scene {
     char dir[SCRATCH_MAX];
     struct output output;
-    char message[1024]; /* of a run that failed */
+    char message[1024]; /* message of a failed run */
 };
 
 struct scene *scene_open(void);
 void scene_close(struct scene *s);
 
-/* Two epochs of three batches of 4 images and one of 2. */
+/* Two epochs, each with batches of 4, 4, 4 and 2 images. */
 struct train_config scene_config(void);
 
-/* Trains on "<device><config->devices>", in the scene's folder "run". */
+/* Trains on "<device><config->devices>", into the scene's folder "run". */
 enum status scene_run(struct scene *s, const struct train_config *config, const char *device);
 
 void scene_expect(enum status st, enum status want, const struct scene *s);
 struct run *scene_load(const struct scene *s);
 
-/* The same losses, accuracies and scales; and the same bytes of checkpoints as well. */
+/* Check that losses, accuracies and loss scales are equal; that a file is equal byte by byte; both.
+ */
 void scene_same_records(const struct scene *a, const struct scene *b);
 void scene_same_file(const struct scene *a, const struct scene *b, const char *name);
 void scene_same_run(const struct scene *a, const struct scene *b);

@@ -1,5 +1,5 @@
-/* Training on an asynchronous device, compared with training on the reference, whose bits
- * it must have: records, weights, checkpoints, messages. The thread sanitizer sees all of it. */
+/* Compares training on an asynchronous device bit by bit with the reference: records, weights,
+ * checkpoints, messages. The thread sanitizer checks all of it. */
 #include "scene.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* On the reference and on streams. */
+/* Trains on the reference and on the asynchronous device, and compares. */
 static void same_on_streams(const struct train_config *c)
 {
     struct scene *want = scene_open(), *got = scene_open();
@@ -51,7 +51,7 @@ static void with_overflows(void **state)
     same_on_streams(&c);
 }
 
-/* 4 batches make a step of 3 and one of 1. */
+/* the epoch of 4 batches has a step of 3 micro-batches and a step of 1 */
 static void with_accumulation(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void with_accumulation(void **state)
     same_on_streams(&c);
 }
 
-/* `devices` of a run is put after the device's name. */
+/* The device string is the device's name followed by `devices`: "stream:2". */
 static void with_two_devices(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void with_two_devices(void **state)
     same_on_streams(&c);
 }
 
-/* Whether the run's record says that it uses "wgrad_stream" or "pdl". */
+/* Whether the run's record says that the run used `what`: "wgrad_stream" or "pdl". */
 static bool uses(const struct scene *s, const char *way)
 {
     struct run *r = scene_load(s);
@@ -120,8 +120,9 @@ static void with_weight_gradients_beside(void **state)
     scene_close(s);
 }
 
-/* A run of 32 steps chooses for itself. A capture that fails as it tries a second stream or early
- * launches leaves it without these and with graphs; any other one leaves it without graphs. */
+/* A run of 32 steps chooses these settings by measuring. If a capture fails while a second stream
+ * or early launches are tried, the run continues without that one, and with graphs. If another
+ * capture fails, the run continues without graphs. */
 static void with_a_choice(void **state)
 {
     (void)state;
@@ -130,8 +131,8 @@ static void with_a_choice(void **state)
     c.epochs = 8;
     struct scene *want = scene_open();
     scene_expect(scene_run(want, &c, "ref"), STATUS_OK, want);
-    /* Captures: the last of the rehearsal, the second stream's, the first and the last of the
-     * early launches. */
+    /* Numbers of captures: the last one of the rehearsal, the one of the second stream, the first
+     * and the last one of early launches. */
     static const int number[] = {13, 14, 15, 19};
     for (int i = 0; i < 4; i++) {
         int n = number[i];
@@ -155,7 +156,7 @@ static void with_a_choice(void **state)
     scene_close(want);
 }
 
-/* A checkpoint is written after the steps before it, and before the steps after it. */
+/* A checkpoint must have the results of all steps before it, and of none after it. */
 static void with_checkpoints(void **state)
 {
     (void)state;
@@ -163,7 +164,7 @@ static void with_checkpoints(void **state)
     c.precision = "amp";
     c.inject_overflow = 3;
     c.checkpoint_steps = 2;
-    c.steps = 7; /* leaves the epoch before it is over */
+    c.steps = 7; /* ends in the middle of an epoch */
     struct scene *want = scene_open(), *got = scene_open();
     scene_expect(scene_run(want, &c, "ref"), STATUS_OK, want);
     scene_expect(scene_run(got, &c, "stream"), STATUS_OK, got);
@@ -173,7 +174,8 @@ static void with_checkpoints(void **state)
     scene_close(got);
 }
 
-/* A run that ended early and one that was stopped continue as if they had not. */
+/* A run that ended early and a run that was stopped are resumed, and end like an uninterrupted run.
+ */
 static void resumed(void **state)
 {
     (void)state;
@@ -190,7 +192,7 @@ static void resumed(void **state)
     scene_expect(scene_run(got, &c, "stream"), STATUS_INTERRUPTED, got);
     assert_non_null(strstr(got->message, "stopped by SIGTERM"));
     struct run *r = scene_load(got);
-    assert_in_range(r->n_steps, 6, 8); /* what was begun was ended */
+    assert_in_range(r->n_steps, 6, 8); /* the steps that had begun were completed */
     run_free(r);
     scene_expect(scene_run(got, &c, "stream"), STATUS_OK, got);
     scene_same_records(want, got);
@@ -200,7 +202,7 @@ static void resumed(void **state)
     scene_close(got);
 }
 
-/* Both runs end at the same step, with the same message. */
+/* Both runs fail at the same step, with the same message. */
 static void end_alike(const struct train_config *c)
 {
     struct scene *want = scene_open(), *got = scene_open();
@@ -245,7 +247,7 @@ static void evaluated(void **state)
     assert_non_null(accuracy);
     assert_non_null(other);
     size_t line = strcspn(accuracy, "\n");
-    assert_int_equal(strcspn(other, "\n"), line); /* the next line has the time elapsed */
+    assert_int_equal(strcspn(other, "\n"), line); /* the next line has the elapsed time */
     assert_memory_equal(accuracy, other, line);
     scene_close(want);
     scene_close(got);

@@ -1,5 +1,5 @@
-/* A batch goes back to its loader, which fills it anew, when the engine has read it and not before:
- * batches_in_use.c between an engine and a loader that only write down what is asked of them. */
+/* Tests that a batch is returned to its loader only when the engine has read it. The engine and the
+ * loader are fakes that record the calls of batches_in_use.c. */
 #include "runners/batches_in_use.h"
 
 #include <setjmp.h>
@@ -13,14 +13,14 @@
 
 enum { BATCHES = ENGINE_HOLDS + 3 };
 
-/* What was asked for, in order: "read 2" waits for the batch that was given 2 calls before the
- * last, "back 0" returns batch 0. */
+/* The recorded calls, in order: "read 2" waits for the batch that was added 2 calls before the last
+ * one, "back 0" returns batch 0. */
 struct log {
     char text[512];
     int lag;
     enum status reads; /* the result of waiting */
 };
-static struct log calls; /* the wrapped functions have nowhere else to find it */
+static struct log calls; /* global, because the wrapped functions have no context */
 static struct batch batch[BATCHES];
 
 int __wrap_engine_lag(const struct engine *e);
@@ -89,7 +89,7 @@ static void test_device_that_is_waited_for(void **state)
     assert_string_equal(calls.text, "read 0, back 4, ");
 }
 
-/* A batch that may still be read stays. */
+/* If waiting fails, the batch is not returned, because the device may still read it. */
 static void test_failed_wait(void **state)
 {
     struct batches_in_use h = {0};

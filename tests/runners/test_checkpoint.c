@@ -1,5 +1,5 @@
-/* Checkpoints: all of it comes back bit for bit, nothing damaged is taken, and a checkpoint of
- * another run is refused with the name of the difference. */
+/* Tests checkpoints. All of a checkpoint is restored bit for bit, damaged files are refused, and a
+ * checkpoint of another run is refused with a message that names the difference. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "model/safetensors.h"
@@ -35,7 +35,7 @@ static const struct train_identity identity = {.arch = ARCH,
                                                .data = UINT64_C(0x0123456789abcdef),
                                                .precision = "amp"};
 
-/* Values that decimal text or a float would not bring back. */
+/* Values that would change if they were stored as decimal text or as float. */
 static const struct train_state state_saved = {
     .epoch = 89,
     .batch = 5003,
@@ -54,7 +54,7 @@ static void open_net(struct net_rig *r, const char *device)
     net_rig_open(r, device, ARCH, CLASSES, SIZE, &training, 1);
 }
 
-/* Any bits that are no NaN: these need not survive a reorder. */
+/* Sets random bits, but no NaN, which may change in a reorder. */
 static void set_random(struct net_rig *r, enum param_value v, int i, struct rng *rng)
 {
     int64_t n = param_count(&r->graph->param[i]);
@@ -80,7 +80,7 @@ static void set_all_random(struct net_rig *r)
     }
 }
 
-/* The same bits in both networks. */
+/* Checks that both networks have the same bits. */
 static void assert_same_values(const struct net_rig *a, const struct net_rig *b, enum param_value v)
 {
     for (int i = 0; i < a->graph->n_params; i++) {
@@ -108,7 +108,8 @@ static bool all_zero(const struct net_rig *r, enum param_value v)
     return zero;
 }
 
-/* A test runs in a folder of its own, which holds a checkpoint and the weights of one network. */
+/* Each test runs in a folder of its own, which has a checkpoint and a weights file of one network.
+ */
 struct fixture {
     char dir[SCRATCH_MAX];
     struct net_rig saved;
@@ -138,7 +139,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The other device keeps its weights in other layouts. */
+/* The other device stores its weights in other layouts. */
 static void all_of_it_comes_back(void **state)
 {
     struct fixture *f = *state;
@@ -172,7 +173,7 @@ static void equal_runs_write_equal_bytes(void **state)
     struct train_state s;
     open_net(&r, "ref");
     assert_ok(checkpoint_load("c", r.net, r.graph, &identity, &s));
-    sleep(1); /* a time stamp would show */
+    sleep(1); /* finds a time stamp in the file */
     assert_ok(checkpoint_save("c2", r.net, r.graph, &identity, &s));
     assert_ok(weights_save("w2", r.net, r.graph, 1234));
     assert_same_files("c", "c2");
@@ -180,7 +181,8 @@ static void equal_runs_write_equal_bytes(void **state)
     net_rig_close(&r);
 }
 
-/* A weight, a running statistic or momentum that is not finite: the file stays as it was. */
+/* If a weight, a running statistic or a momentum is not finite, saving fails, and the file does not
+ * change. */
 static void what_is_not_finite_is_not_saved(void **state)
 {
     struct fixture *f = *state;
@@ -221,7 +223,7 @@ static void what_is_not_finite_is_not_saved(void **state)
     }
 }
 
-/* Momentum stays as it is. */
+/* Loading weights does not change the momentum. */
 static void weights_alone(void **state)
 {
     struct fixture *f = *state;
@@ -236,7 +238,8 @@ static void weights_alone(void **state)
     }
 }
 
-/* PyTorch's names, its own counter of batches, and momentum under names that it does not know. */
+/* The names are PyTorch's, with a counter of batches for each batch norm. Momentum has names that
+ * PyTorch ignores. */
 static void names_are_those_of_a_state_dict(void **state)
 {
     struct fixture *f = *state;
@@ -261,7 +264,7 @@ static void names_are_those_of_a_state_dict(void **state)
     safetensors_close(file);
 }
 
-/* Writes the tensors of "w" with `prefix` before their names, `skip` left out. */
+/* Writes the tensors of "w", except `skip`, with `prefix` before their names. */
 static void copy_weights(const char *path, const char *prefix, const char *skip)
 {
     struct safetensors *file;
@@ -317,7 +320,7 @@ static void weights_that_do_not_fit(void **state)
     net_rig_close(&other);
 }
 
-/* Refuses a checkpoint of another identity, and loads nothing of it. */
+/* A checkpoint of another identity is refused, and nothing is loaded. */
 static void assert_other_run(struct fixture *f, struct train_identity id, const char *word)
 {
     struct train_state s = {.step = 7};
@@ -351,7 +354,8 @@ static void another_runs_checkpoint_is_refused(void **state)
     assert_other_run(f, id, "other data");
 }
 
-/* Ranks have seen batch * ranks batches of an epoch; other ranks resume at or before that place. */
+/* Within an epoch, batch * ranks batches have been used. With another number of ranks, the run
+ * resumes at this position or shortly before it. */
 static void positions_follow_the_ranks(void **state)
 {
     static const struct {
@@ -373,7 +377,7 @@ static void positions_follow_the_ranks(void **state)
     }
 }
 
-/* A file with a sound checksum whose numbers make no sense is as good as a damaged one. */
+/* A file with a correct checksum but impossible values is refused like a damaged one. */
 static void states_that_make_no_sense(void **state)
 {
     struct fixture *f = *state;
@@ -417,7 +421,8 @@ static void files_that_are_no_checkpoint(void **state)
                 "'empty'");
 }
 
-/* A file that another tool rewrote has no checksum: damage would go unnoticed. */
+/* A file that another tool has rewritten has no checksum. Damage would not be found, so it is
+ * refused. */
 static void a_checkpoint_without_checksum_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -434,7 +439,7 @@ static void a_checkpoint_without_checksum_is_refused(void **state)
     assert_ok(weights_load("unchecked", f->saved.net, f->saved.graph));
 }
 
-/* The damaged bytes are refused as damaged, and the state stays as it was. */
+/* The file must be refused as damaged, and the state must not change. */
 static void assert_damaged(struct fixture *f, const char *bytes, size_t size, const char *what,
                            size_t at)
 {
@@ -454,7 +459,8 @@ static void one_bit_is_enough(void **state)
     size_t header = (size_t)(unsigned char)bytes[0] | (size_t)(unsigned char)bytes[1] << 8 |
                     (size_t)(unsigned char)bytes[2] << 16;
     assert_in_range(header, 1000, size / 2);
-    /* The length, the header's strings, the metadata's end of it, tensors, the last byte. */
+    /* Damages in turn the length, the header, the metadata at its end, the tensors, and the last
+     * bytes. */
     const size_t begin[] = {0, 8, 8 + header - 64, 8 + header, size - 8};
     const size_t end[] = {8, 8 + header, 8 + header, size, size};
     struct rng rng = rng_at(2, RNG_TEST, 0, 0);
@@ -481,7 +487,7 @@ static void cut_and_overwritten_files(void **state)
         size_t cut = i < 10 ? (size_t)i : rng_below(&rng, (uint32_t)size);
         assert_damaged(f, bytes, cut, "cut", cut);
     }
-    for (int i = 0; i < 50; i++) { /* a block of zeros, as a crashed file system leaves */
+    for (int i = 0; i < 50; i++) { /* a block of zeros, as after a crash of a file system */
         size_t at = rng_below(&rng, (uint32_t)(size - 4096)), length = 4096;
         char before[4096];
         memcpy(before, bytes + at, length);

@@ -1,5 +1,5 @@
-/* Training configurations: the learning rate against PyTorch's schedulers, what is refused, and
- * what a record says. */
+/* Tests training configurations: learning rates compared with PyTorch's schedulers, refused values,
+ * and the record of a configuration. */
 #include "runners/settings.h"
 
 #include <math.h>
@@ -9,14 +9,14 @@
 
 #include <cmocka.h>
 
-/* Both sides compute in double, PyTorch partly by recursion. */
+/* Both sides compute in double, but PyTorch computes some rates recursively. */
 static void assert_near(double got, double want)
 {
     if (!(fabs(got - want) <= 1e-13 * fabs(want)))
         fail_msg("%.17g is not %.17g", got, want);
 }
 
-/* The rates of steps 0, 1 ... are those wanted. */
+/* Checks that the rates of steps 0, 1, ... are `want`. */
 static void assert_rates(const struct train_config *c, int64_t steps_per_epoch, const double *want,
                          int n)
 {
@@ -76,7 +76,7 @@ static void milestones_follow_torch(void **state)
     }
 }
 
-/* PyTorch's own values; torch_schedules.py, which printed them with PyTorch 2.15, explains them. */
+/* PyTorch's values. torch_schedules.py printed them with PyTorch 2.15, and explains them. */
 static void rates_are_those_of_pytorch(void **state)
 {
     (void)state;
@@ -111,8 +111,8 @@ static void rates_are_those_of_pytorch(void **state)
     }
 }
 
-/* Apex's imagenet example: lr * batch * world / 256, a warm-up of 5 epochs, and a tenth at 30, 60
- * and 80 (adjust_learning_rate of examples/imagenet/main_amp.py). */
+/* The schedule of Apex's imagenet example (adjust_learning_rate of examples/imagenet/main_amp.py):
+ * lr * batch * world / 256, a warm-up of 5 epochs, and a factor of 0.1 at epochs 30, 60 and 80. */
 static void apex_schedule(void **state)
 {
     (void)state;
@@ -135,7 +135,8 @@ static void apex_schedule(void **state)
         }
 }
 
-/* PolynomialLR(total_iters=10, power=2), stepped once a step, and MLPerf's, which ends at 1e-4. */
+/* PolynomialLR(total_iters=10, power=2), stepped once a step; and MLPerf's variant, which ends at
+ * 1e-4. */
 static void polynomial_follows_torch(void **state)
 {
     (void)state;
@@ -157,7 +158,8 @@ static void polynomial_follows_torch(void **state)
     }
 }
 
-/* The defaults are pytorch/examples' imagenet: 0.1, a tenth of it every 30 epochs. */
+/* The defaults are those of pytorch/examples' imagenet: 0.1, and a factor of 0.1 every 30 epochs.
+ */
 static void defaults_are_those_of_the_example(void **state)
 {
     (void)state;
@@ -187,8 +189,8 @@ static void cosine_follows_torch(void **state)
     assert_rates(&c, 2, want, 10);
 }
 
-/* SequentialLR(LinearLR(1/6, 1, 5), CosineAnnealingLR(14)) with the change at step 6: 10 epochs of
- * 2 steps, the first 3 of them warm-up. */
+/* SequentialLR(LinearLR(1/6, 1, 5), CosineAnnealingLR(14)) with the change at step 6. There are 10
+ * epochs of 2 steps; the first 3 epochs are warm-up. */
 static void warmup_leads_into_cosine(void **state)
 {
     (void)state;
@@ -236,7 +238,8 @@ static void warmup_leads_into_the_other_schedules(void **state)
     assert_near(train_config_lr(&c, 2, 2), 0.2);
 }
 
-/* Warm-up to the very end, and steps past it, leave cosine nothing to divide by. */
+/* If warm-up lasts to the end, or for steps after the end, the cosine schedule must not divide by
+ * 0. */
 static void rates_stay_finite(void **state)
 {
     (void)state;
@@ -307,7 +310,7 @@ static void contradictions_are_refused(void **state)
     assert_refused(&c, "--clip-grad-norm");
 }
 
-/* Every setting reaches the record with its name and value. */
+/* The record has every setting with its name and value. */
 static void the_record_holds_every_setting(void **state)
 {
     (void)state;
@@ -316,7 +319,7 @@ static void the_record_holds_every_setting(void **state)
     c.arch = "vgg11";
     c.val_batch = 0;
     c.batch = 48;
-    c.seed = 9007199254740992; /* the largest that --seed takes */
+    c.seed = 9007199254740992; /* the largest value that --seed accepts */
     c.label_smoothing = 0.1;
     c.schedule = SCHEDULE_COSINE;
     c.accumulate = 3;
@@ -357,8 +360,7 @@ static void the_record_holds_every_setting(void **state)
     json_decref(j);
 }
 
-/* Each default is a value that its row takes; no flag, letter or key of the record is there twice.
- */
+/* Each default is a valid value of its setting. No flag, letter or key occurs twice. */
 static void rows_of_the_table_are_sound(void **state)
 {
     (void)state;
@@ -389,7 +391,7 @@ static void rows_of_the_table_are_sound(void **state)
     }
 }
 
-/* Settings in which ranks may differ, and settings that change no bit. */
+/* Settings that may differ between ranks, and settings that do not affect the results. */
 static void traits_leave_settings_out(void **state)
 {
     (void)state;
@@ -407,7 +409,8 @@ static void traits_leave_settings_out(void **state)
     assert_false(train_key_is_neutral("lr"));
 }
 
-/* The images of a step, over ranks and micro-batches, against 256. */
+/* The learning rate scales with the images of a step, over all ranks and micro-batches, divided by
+ * 256. */
 static void rates_grow_with_the_step(void **state)
 {
     (void)state;

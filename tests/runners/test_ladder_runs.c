@@ -1,6 +1,6 @@
-/* Training on a device of which one call fails: every call that graphs, fused operations and steps
- * make, once or from then on. A run that ends has the bits of one that began on the rung it fell
- * to, and its record says which rung that is. */
+/* Trains on a device on which a call fails, once or repeatedly: each call of graphs, fused
+ * operations and steps in turn. The run falls back to a lower rung of the ladder. Its results must
+ * equal those of a run that began on that rung, and its record must name the rung. */
 #include "base/file.h"
 #include "engine/ladder.h"
 #include "scene.h"
@@ -17,7 +17,7 @@
 
 enum { PROCESSES_MAX = 6 };
 
-/* One epoch, in which every phase of every program is launched. */
+/* One epoch. It launches every phase of every program. */
 static struct train_config short_run(void)
 {
     struct train_config c = scene_config();
@@ -25,8 +25,8 @@ static struct train_config short_run(void)
     return c;
 }
 
-/* Runs as the program does: where the device is lost, again in another process, with the falls so
- * far. Each process meets the fault. Returns the number of processes. */
+/* Runs the trainer as the program does. If the device is lost, starts again in another process with
+ * the falls so far. The fault occurs in each process. Returns the number of processes. */
 static int run_processes(struct scene *s, const struct train_config *config,
                          const struct stream_fault *fault, enum status *st)
 {
@@ -45,7 +45,7 @@ static int run_processes(struct scene *s, const struct train_config *config,
     return n;
 }
 
-/* What the ladder of run.json, or of summary.json, says. */
+/* Checks the ladder in run.json or summary.json. */
 static void is_recorded(const json_t *of, const char *rung, int falls)
 {
     const json_t *l = json_object_get(of, "ladder");
@@ -57,7 +57,7 @@ static void is_recorded(const json_t *of, const char *rung, int falls)
     assert_int_equal(json_array_size(json_object_get(l, "falls")), falls);
 }
 
-/* A whole run that began on that rung. */
+/* A complete run that begins on the given rung. */
 static struct scene *run_from_start(const struct train_config *config, const char *rung)
 {
     struct train_config c = *config;
@@ -69,7 +69,7 @@ static struct scene *run_from_start(const struct train_config *config, const cha
     return s;
 }
 
-/* The run ends on `rung` after `falls` falls, in `processes` processes. */
+/* Checks that the run ends on `rung` after `falls` falls, in `processes` processes. */
 static void ends_on(const struct train_config *c, const struct stream_fault *fault,
                     const char *rung, int falls, int processes)
 {
@@ -81,14 +81,14 @@ static void ends_on(const struct train_config *c, const struct stream_fault *fau
     struct run *r = scene_load(got);
     is_recorded(r->info, rung, falls);
     is_recorded(r->summary, rung, falls);
-    assert_int_equal(r->resumes, 0); /* no record was begun before the one that ended */
+    assert_int_equal(r->resumes, 0); /* earlier attempts left no record */
     run_free(r);
     assert_int_equal(strstr(got->output.text, "since 'auto' failed") != NULL, falls > 0);
     scene_close(want);
     scene_close(got);
 }
 
-/* The run fails with one line that has `text`, and leaves no folder. */
+/* Checks that the run fails with one line that contains `text`, and leaves no folder. */
 static void fails(const struct train_config *c, const struct stream_fault *fault, const char *text,
                   int processes)
 {
@@ -106,7 +106,7 @@ static void fails(const struct train_config *c, const struct stream_fault *fault
     scene_close(got);
 }
 
-/* Without this the comparisons below would hold whatever the rung. */
+/* Two rungs give different bits. Otherwise the comparisons below would prove nothing. */
 static void rungs_differ(void **state)
 {
     (void)state;
@@ -142,8 +142,8 @@ static void without_graphs(void **state)
     ends_on(&c, &(struct stream_fault){.call = STREAM_CALL_LAUNCH, .number = 5}, "no graph", 1, 1);
 }
 
-/* The first 13 launches precede the run. After its first step nothing begins again: the same bits
- * without graphs from there on. */
+/* The first 13 launches take place before the run. If a launch fails after the run's first step,
+ * the run does not begin again. It continues without graphs, and has the same bits. */
 static void late(void **state)
 {
     (void)state;
@@ -162,8 +162,8 @@ static void late(void **state)
     scene_close(got);
 }
 
-/* A form that fails as it is tried counts as one that the device lacks; one that fails as it is
- * planned takes the run down a rung. */
+/* If a fused form fails while it is measured, it counts as unsupported. If it fails while the
+ * network is planned, the run falls back by one rung. */
 static void without_fusion(void **state)
 {
     (void)state;
@@ -214,7 +214,8 @@ static void down_to_the_last(void **state)
     fails(&c, &once, "as configured", 1);
 }
 
-/* A run that fell continues as it was: with the bits of one that never fused, although it could. */
+/* A run that has fallen back is resumed on the same rung, although fusion would work now. It has
+ * the bits of a run that never fused. */
 static void resumed(void **state)
 {
     (void)state;
@@ -232,14 +233,14 @@ static void resumed(void **state)
     scene_same_run(want, got);
     struct run *r = scene_load(got);
     is_recorded(r->info, "fuse none", 1);
-    is_recorded(r->summary, "fuse none", 0); /* of the attempt that ended it */
+    is_recorded(r->summary, "fuse none", 0); /* falls of the last attempt only */
     run_free(r);
     scene_close(want);
     scene_close(got);
 }
 
-/* Where fused operations that a run was trained with fail, the run ends: it does not leave them out
- * unasked. */
+/* If a run was trained with fused operations, and they fail when it is resumed, the run fails. It
+ * does not turn fusion off unless asked. */
 static void resumed_where_it_fails(void **state)
 {
     (void)state;
@@ -262,7 +263,7 @@ static void resumed_where_it_fails(void **state)
     scene_close(got);
 }
 
-/* A reference has one way to compute, and no record of it. */
+/* The reference has only one rung, and its records have no ladder. */
 static void one_way(void **state)
 {
     (void)state;

@@ -1,8 +1,7 @@
-/* A training step allocates nothing: neither computing, nor loading, nor recording it.
- *
- * This program's malloc counts its calls while it is armed. Calls from our own code must not happen
- * at all. A library's are its own affair as long as they are small and freed again: oneDNN
- * makes a table of arguments for each primitive that it runs, and drops it again. */
+/* Checks that a training step allocates no memory: in computing, loading and recording. This test
+ * replaces malloc by a version that counts its calls. The project's own code must not call it.
+ * Libraries may, if the blocks are small and freed again: oneDNN allocates a table of arguments for
+ * each primitive that it executes. */
 #include "input/loader.h"
 #include "input/synth.h"
 #include "results/record.h"
@@ -30,14 +29,15 @@ int main(void)
 #include <errno.h>
 #include <stdatomic.h>
 
-/* A larger block of a library would be a buffer, and not a table. */
+/* a larger block would be a buffer instead of a table */
 enum { LIBRARY_BLOCK_MAX = 1024, WARM_UP = 3, STEPS = 3, SIZE = 64 };
 
-/* Any thread counts: workers and OpenMP's are part of the step. */
+/* Counts in all threads, because worker and OpenMP threads are part of a step. */
 static struct {
     atomic_bool armed;
     atomic_long ours, library, library_large, freed;
-    const void *base; /* where this program is loaded: no other code has this base */
+    const void
+        *base; /* load address of this program, which distinguishes its code from libraries */
 } counter;
 
 static void count(size_t size, const void *caller)
@@ -59,7 +59,7 @@ void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 void __libc_free(void *mem);
 
-/* Not inlined: the return address would be another. */
+/* Not inlined, because the return address must be that of the caller. */
 #define KEPT __attribute__((noinline))
 
 KEPT void *malloc(size_t size)
@@ -108,7 +108,7 @@ static void arm(void)
     counter.armed = true;
 }
 
-/* The counter sees what it should. */
+/* Tests the counter itself. */
 static void the_counter_counts(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void steps_with_dropout(void **state)
     steps_of("alexnet");
 }
 
-/* A loop as the trainer's. */
+/* A training loop like the trainer's. */
 struct loop {
     char dir[SCRATCH_MAX];
     struct net_rig rig;
@@ -249,7 +249,8 @@ static void loop_epoch(struct loop *l, int64_t epoch)
     }
 }
 
-/* Our calls during `epochs` epochs, after as many to warm up. */
+/* Runs `epochs` epochs to warm up and as many again, and returns the number of our allocations in
+ * the second half. */
 static long count_epochs(bool dummy, int epochs)
 {
     struct loop l = {0};
@@ -271,7 +272,7 @@ static void epochs_of_dummy_images(void **state)
     assert_int_equal(count_epochs(true, 3), 0);
 }
 
-/* A worker's buffers grow with the largest crop so far, less and less often. */
+/* A worker's buffers grow when it meets a larger crop, which becomes rare. */
 static void epochs_of_jpegs(void **state)
 {
     (void)state;

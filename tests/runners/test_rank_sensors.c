@@ -1,4 +1,4 @@
-/* Sensors of several ranks, which are threads here: what they say comes together on the first. */
+/* Tests the sensors of several ranks, which are threads here. Rank 0 gathers their summaries. */
 #include "runners/rank_sensors.h"
 
 #include <pthread.h>
@@ -27,8 +27,8 @@ static void *gather(void *arg)
     return NULL;
 }
 
-/* Gathers from ranks, of which all from `dumb` on have no sensor. Returns rank 0's summary after
- * that; before, it was `first`. */
+/* Gathers from ranks of which all ranks >= `dumb` have no sensor. Returns rank 0's summary after
+ * gathering; its own summary is `first`. */
 static json_t *gather_all(const char *first, int dumb)
 {
     struct comm *comm[RANKS];
@@ -81,7 +81,7 @@ static void test_all(void **state)
     json_decref(summary);
 }
 
-/* A rank that measured nothing adds nothing; where no rank measured, the summary is empty. */
+/* A rank that measured nothing adds nothing. If no rank measured, the summary is empty. */
 static void test_dumb(void **state)
 {
     (void)state;

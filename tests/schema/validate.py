@@ -23,7 +23,7 @@ except ImportError:
 
 SHOWN = 5  # violations of a file
 
-# Patterns of paths, the first that matches.
+# Patterns of paths; the first match counts.
 NAMES = [
     (r"(^|/)(run|outcome|plan|analysis|dataset|trend|predict|fleet|pair)\.json$", r"\2"),
     (r"(^|/)(steps|epochs|ranks|telemetry|history|results-summary)\.jsonl$", r"\2"),
@@ -34,7 +34,7 @@ NAMES = [
     (r"\.failed$", "study-failed"),
 ]
 
-# Output of commands: keys that only one of them prints.
+# Output of commands, each recognised by a key that only this command prints.
 CONTENTS = [
     ("compiler", "info"),
     ("policy", "info-policy"),

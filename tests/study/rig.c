@@ -1,4 +1,4 @@
-/* A small study and made-up results. */
+/* A small study with invented results. */
 #include "rig.h"
 
 #include <math.h>

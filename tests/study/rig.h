@@ -1,9 +1,10 @@
-/* A small study and made-up results, for tests. A failure fails the test. */
+/* A small study with invented results, for tests. A failure fails the test. */
 #pragma once
 
 #include "study/study_analyse.h"
 
-/* One device, two as dp and two as ddp; on tensors and on images; weak at 32, strong at 64. */
+/* The modes are nd with one device, and dp and ddp with two; the data are tensors and images; weak
+ * scaling has a batch of 32, strong scaling 64. */
 extern const char rig_study[];
 
 struct rig {
@@ -13,16 +14,16 @@ struct rig {
     struct analysis analysis;    /* after rig_analyse */
 };
 
-/* cmocka's set-up and tear-down: *state is a struct rig whose cells have no result. */
+/* Set-up and tear-down for cmocka; *state is a struct rig whose cells have no results. */
 int rig_begin(void **state);
 int rig_end(void **state);
 
 int64_t rig_cell(const struct rig *r, const char *name);
 
-/* Gives a cell three runs of 0.99, 1 and 1.01 times the images per second, whose steps compute all
- * the time but for the shares of data and communication. */
+/* Gives a cell three runs with 0.99, 1 and 1.01 times `images_per_s`. In their steps, `data` and
+ * `comm` are the shares of waiting for data and of communication; the rest is computation. */
 void rig_run(struct rig *r, const char *cell, double images_per_s, double data, double comm);
 
-/* Analyses, and returns a cell of the result. */
+/* rig_analyse analyses the results; rig_result then returns a cell of the analysis. */
 void rig_analyse(struct rig *r);
 const struct analysis_cell *rig_result(const struct rig *r, const char *cell);

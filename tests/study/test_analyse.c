@@ -1,4 +1,4 @@
-/* Medians, intervals, series and verdicts of results whose truth is known. */
+/* Checks medians, intervals, series and verdicts of invented results whose verdicts are known. */
 #include "rig.h"
 
 #include <math.h>
@@ -48,8 +48,8 @@ static void test_numbers(void **state)
     assert_true(rig_result(r, ND64)->speedup == 1);
 }
 
-/* Two modes, two kinds of scaling, two data sets; each begins with the single device of its batch.
- */
+/* Two modes, two kinds of scaling, two data sets. Each series begins with the cell of a single
+ * device with the same batch. */
 static void test_series(void **state)
 {
     struct rig *r = *state;
@@ -118,7 +118,7 @@ static void test_loader_bound(void **state)
     expect_verdict(r, JPEG32, "loader-bound", "the loader delays steps by 40.0 %");
 }
 
-/* Decoding that keeps up, on cores that computing would have used. */
+/* The loader keeps up, but its threads take cores from training. */
 static void test_loader_takes_cores(void **state)
 {
     struct rig *r = *state;
@@ -128,7 +128,7 @@ static void test_loader_takes_cores(void **state)
     expect_verdict(r, JPEG32, "loader-bound", "takes cores from training");
 }
 
-/* A difference that lies within the spread of the repeats is no loss. */
+/* A difference within the spread of the repeats is not reported as a loss. */
 static void test_loss_within_spread(void **state)
 {
     struct rig *r = *state;
@@ -199,7 +199,7 @@ static void test_slow_rank(void **state)
     assert_int_equal(rig_result(r, WEAK)->slowest_rank, 1);
 }
 
-/* A rank that is the slowest in one run of three is not slow. */
+/* A rank that is slowest in one run of three is no straggler. */
 static void test_no_slow_rank(void **state)
 {
     struct rig *r = *state;

@@ -1,4 +1,5 @@
-/* Studies read and refused, cells, the order of runs, and their commands. */
+/* Tests studies: valid ones are read, invalid ones refused; their cells, the order of runs, and the
+ * commands. */
 #include "base/rng.h"
 #include "rig.h"
 
@@ -10,7 +11,8 @@
 
 #include <cmocka.h>
 
-/* The study with its first `from` replaced is refused, and the message says `says`. */
+/* Replaces the first `from` in the study, and checks that it is refused with a message that
+ * contains `says`. */
 static void refused(const char *from, const char *to, const char *says)
 {
     struct study_spec spec;
@@ -53,7 +55,7 @@ static void test_refused(void **state)
     refused("\"--lr\", \"0.05\"", "0.05", "'train' must be a list of strings");
 }
 
-/* Damaged bytes: they are a study or none, and no memory is touched that should not be. */
+/* A damaged study is read or refused, without an invalid memory access. */
 static void test_mutated(void **state)
 {
     (void)state;
@@ -103,7 +105,8 @@ static void test_presets(void **state)
 static void test_cells(void **state)
 {
     struct rig *r = *state;
-    /* For each data set: one device with 32 and with 64 images, two modes twice. */
+    /* For each data set: one device with 32 and with 64 images, and two modes with weak and strong
+     * scaling. */
     assert_int_equal(r->plan.n_cells, 2 * (2 + 4));
     const struct study_cell *c = &r->plan.cell[rig_cell(r, "ddp-fp32-resnet8-jpeg-strong-2x32")];
     assert_true(c->devices == 2 && c->ranks == 2 && c->batch == 64);
@@ -111,7 +114,8 @@ static void test_cells(void **state)
     assert_true(c->devices == 2 && c->ranks == 1 && c->batch == 64);
 }
 
-/* Each round has every cell once, and rounds differ; the same seed gives the same order. */
+/* Each round has every cell once, and the order differs between rounds. The same seed gives the
+ * same order. */
 static void test_order(void **state)
 {
     struct rig *r = *state;

@@ -1,4 +1,5 @@
-/* The driver's library as far as telemetry asks it: CUDA's device 0 is the second on the bus. */
+/* A stand-in for the CUDA driver, with the functions that telemetry calls. CUDA's device 0 is the
+ * second GPU on the bus. */
 #include <stdio.h>
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* found by name */

@@ -1,11 +1,11 @@
-/* See fake_nvml.h. The declarations are those of nvml.h, whose names and types these must be. */
+/* See fake_nvml.h. The declarations repeat the names and types of nvml.h. */
 #include "fake_nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A library's functions need no prototypes of ours: they are found by name. */
+/* The functions have no prototypes, because callers find them by name. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 struct fake_nvml fake_nvml = {.gpu = {{.bus = "0000:01:00.0"}, {.bus = "0000:02:00.0"}}};
@@ -42,7 +42,7 @@ int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts)
     return gpu_of(gpu)->code;
 }
 
-/* The name that drivers before 535 know. */
+/* The function's name in drivers before 535. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *reasons)
 {
     *reasons = gpu_of(gpu)->throttle;
@@ -120,7 +120,7 @@ int nvmlDeviceGetEnforcedPowerLimit(void *gpu, unsigned *milliwatts)
     return gpu_of(gpu)->code;
 }
 
-/* Not supported, as on some cards. */
+/* Not supported, as on some GPUs. */
 int nvmlDeviceGetCurrPcieLinkGeneration(void *gpu, unsigned *generation)
 {
     (void)gpu;

@@ -1,4 +1,4 @@
-/* The processors' sensors, in trees like /sys. */
+/* Tests the sensors of processors, in trees like /sys. */
 #include "../results/scratch.h"
 #include "base/file.h"
 #include "telemetry/meter.h"
@@ -41,8 +41,8 @@ static void test_energy(void **state)
     const char *root = *state;
     put_package(root, "class/powercap/intel-rapl:0", "package-0\n", "262143000000\n");
     put_package(root, "class/powercap/intel-rapl:1", "package-1\n", "1000000\n");
-    /* Sensors of a part of a package and of the whole machine: their energy must not be counted as
-     * well. */
+    /* The sensors of a part of a package and of the whole machine are ignored; their energy would
+     * be counted twice. */
     put_package(root, "class/powercap/intel-rapl:0:0", "core\n", "1000000\n");
     put_package(root, "class/powercap/intel-rapl:2", "psys\n", "1000000\n");
     put(root, "class/powercap/intel-rapl", "enabled", "1\n");
@@ -82,7 +82,7 @@ static void test_temperature_and_clock(void **state)
     m->close(m);
 }
 
-/* Files that are not what they should be are as good as absent. */
+/* Invalid files are ignored like absent ones. */
 static void test_nonsense(void **state)
 {
     struct meter *m;

@@ -1,4 +1,4 @@
-/* A host's load, in trees like /proc. */
+/* Tests the load of a host, in trees like /proc. */
 #include "../results/scratch.h"
 #include "telemetry/load.h"
 
@@ -21,7 +21,7 @@ static bool near(double a, double b)
     return fabs(a - b) < 1e-9;
 }
 
-/* Processors 0 and 2 count, 1 does not. */
+/* The process may use processors 0 and 2, but not 1. */
 static struct load_meter meter_of(const char *root)
 {
     struct load_meter m;
@@ -48,7 +48,8 @@ static void test_counts(void **state)
         "intr 12345\n");
     struct load a = load_read(&m);
     assert_true(near(a.average, 0.25));
-    assert_true(near(a.busy_s, 335 * tick_s)); /* 100 + 10 + 20 + 3 + 2, and 200 */
+    assert_true(near(
+        a.busy_s, 335 * tick_s)); /* 100 + 10 + 20 + 3 + 2 on processor 0, and 200 on processor 2 */
     assert_true(near(a.steal_s, 40 * tick_s));
     assert_true(near(a.all_s, (335 + 40 + 1005) * tick_s));
     put(root, "loadavg", "3.5 0.50 0.75 1/234 5678\n");
@@ -56,7 +57,8 @@ static void test_counts(void **state)
         "cpu0 140 10 20 1030 5 3 2 50 7 0\n"
         "cpu2 210 0 0 10 0 0 0 0 0 0\n");
     struct load b = load_read(&m);
-    /* 100 ticks more: 50 busy, 10 stolen, 40 idle; this process used 20 of them. */
+    /* Of 100 new ticks, 50 are busy, 10 stolen and 40 idle. This process used 20 of the busy ones.
+     */
     a.own_s = 1;
     b.own_s = 1 + 20 * tick_s;
     a.wall_s = 5;
@@ -67,7 +69,7 @@ static void test_counts(void **state)
     assert_true(near(n.seconds, 10) && near(n.load_start, 0.25) && near(n.load_end, 3.5));
     assert_true(near(n.steal, 0.1) && near(n.others, 0.3) && near(n.preempted_per_s, 2));
     assert_true(isnan(load_between(&a, &b, false).others)); /* other ranks would count */
-    b.own_s = 1 + 60 * tick_s; /* more than the ticks that were counted */
+    b.own_s = 1 + 60 * tick_s;                              /* more than the 50 busy ticks */
     assert_true(load_between(&a, &b, true).others == 0);
 }
 
@@ -84,7 +86,7 @@ static void test_nothing_is_known(void **state)
     assert_true(isnan(a.average) && a.all_s == 0);
 }
 
-/* On this host, whatever it is: the clock moves forward and the process has used time. */
+/* On the real host, the clock advances and the process has used time. */
 static void test_this_host(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* GPUs' sensors, through management libraries made for the test. Argument: which one
- * LD_LIBRARY_PATH leads to: full, old, or none. */
+/* Tests the sensors of GPUs with stand-ins for NVML. The argument names the stand-in that
+ * LD_LIBRARY_PATH has: full, old, or none. */
 #include "fake_nvml.h"
 #include "telemetry/meter.h"
 #include "telemetry/telemetry.h"
@@ -46,7 +46,7 @@ static void test_sensors(void **state)
     assert_int_equal(nvml_meter_open(index, 1, &m), STATUS_OK);
     fake->gpu[0].millijoules += 2500;
     struct telemetry_record r = sample(m, 0);
-    /* CUDA's device 1 is the first on the bus. */
+    /* CUDA's device 1 is the first GPU on the bus. */
     assert_true(r.clock_mhz == 1500);
     assert_true(r.memory_clock_mhz == 3000);
     assert_true(fabs(r.power_w - 650.5) < 1e-9);
@@ -73,8 +73,9 @@ static void test_facts(void **state)
     assert_non_null(strstr(text, "\"driver\": \"580.1\""));
     assert_non_null(strstr(text, "\"power_limit_w\": 700.0"));
     assert_non_null(strstr(text, "\"source\": \"nvml\""));
-    assert_null(strstr(text, "secret"));          /* identities only as hashes */
-    assert_null(strstr(text, "pcie_generation")); /* what the card does not say is left out */
+    assert_null(strstr(text, "secret")); /* identities only as hashes */
+    assert_null(
+        strstr(text, "pcie_generation")); /* properties that the GPU does not report are left out */
     const json_t *devices = json_object_get(o, "devices");
     const char *a = json_string_value(json_object_get(json_array_get(devices, 0), "uuid_hash"));
     const char *b = json_string_value(json_object_get(json_array_get(devices, 1), "uuid_hash"));
@@ -99,7 +100,7 @@ static void test_a_sensor_fails(void **state)
     m->close(m);
 }
 
-/* Rows that a telemetry hands over. */
+/* Rows that telemetry passes to the test. */
 struct taken {
     struct telemetry_record row[64][FAKE_GPUS];
     int n;
@@ -114,7 +115,7 @@ static enum status take(void *context, struct telemetry_record *row, int n)
         return status_fail(STATUS_IO, "no room for sample %d", t->n);
     memcpy(t->row[t->n], row, sizeof t->row[0]);
     t->n++;
-    if (t->n == 1) /* the first GPU on the bus goes away, with its last numbers */
+    if (t->n == 1) /* from now on, the first GPU on the bus is lost */
         fake->gpu[0].code = 15;
     return STATUS_OK;
 }
@@ -143,13 +144,13 @@ static void test_a_gpu_vanishes(void **state)
     assert_true(taken.row[1][0].device == 0 && taken.row[1][1].device == 1);
     assert_true(isnan(taken.row[1][1].clock_mhz) && isnan(taken.row[1][1].energy_j));
     assert_string_equal(telemetry_lost(t), "GPU 1 stopped answering: GPU is lost");
-    assert_true(isnan(telemetry_joules(t))); /* the sum over all is not known */
+    assert_true(isnan(telemetry_joules(t))); /* the sum over all devices is unknown */
     int calls = fake->calls;
     fake->gpu[1].code = 15;
     assert_true(isnan(telemetry_joules(t)));
     int calls_of_one = fake->calls - calls;
     assert_true(isnan(telemetry_joules(t)));
-    assert_int_equal(fake->calls - calls, calls_of_one); /* what is lost is not asked again */
+    assert_int_equal(fake->calls - calls, calls_of_one); /* a lost GPU is not queried again */
     telemetry_close(t);
 }
 
@@ -164,7 +165,7 @@ static void test_nobody_takes(void **state)
     telemetry_close(t);
 }
 
-/* The facts say what is missing, and nothing is sampled. */
+/* Checks that the facts name what is missing, and that nothing is sampled. */
 static void expect_missing(const char *why)
 {
     static const int index[] = {0, 1, 5};
@@ -217,7 +218,7 @@ static void test_old_library(void **state)
     json_t *o = m->facts(m, 0);
     assert_int_equal(json_object_size(o), 1); /* its index */
     json_decref(o);
-    fake->gpu[0].code = 15; /* and no text for it either */
+    fake->gpu[0].code = 15; /* this old library has no text for the code */
     r = sample(m, 0);
     assert_true(isnan(r.power_w));
     assert_string_equal(m->lost, "GPU 0 stopped answering: unknown error");

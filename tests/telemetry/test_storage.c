@@ -1,4 +1,4 @@
-/* Counts of storage, in trees like /proc. */
+/* Tests the counters of storage, in trees like /proc. */
 #include "../results/scratch.h"
 #include "base/file.h"
 #include "telemetry/storage.h"
@@ -21,8 +21,8 @@ static void put(const char *root, const char *file, const char *text)
     scratch_write(root, file, text, strlen(text));
 }
 
-/* A line of /proc/diskstats for the device of `root`, after so many others that they fill more than
- * one read. */
+/* Writes a line of /proc/diskstats for the device of `root`, after so many others that they fill
+ * more than one read. */
 static void put_device(const char *root, int others, unsigned long long sectors)
 {
     static char text[64 << 10];
@@ -57,7 +57,8 @@ static void test_counts(void **state)
     assert_true(isnan(spent.process) && isnan(spent.device));
 }
 
-/* No data, a folder on no block device, no /proc: nothing is known. */
+/* Without a data folder, with a folder on no block device, or without /proc, nothing is measured.
+ */
 static void test_unknown(void **state)
 {
     const char *root = *state;

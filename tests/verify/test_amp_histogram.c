@@ -1,4 +1,5 @@
-/* Counting what fp16 makes of gradients, and the advice that follows, on values chosen by hand. */
+/* Tests the counts of gradients that fp16 loses, and the resulting advice, with values chosen by
+ * hand. */
 #include "base/half.h"
 #include "base/rng.h"
 #include "verify/amp_parts.h"
@@ -31,14 +32,14 @@ static void check_fate(const struct fp16_fate *f, int64_t underflow, int64_t sub
     assert_int_equal(f->overflow, overflow);
 }
 
-/* Both sides of every limit. */
+/* Values on both sides of every limit. */
 static const float limits_of_fp16[] = {
     0,
     -0.0f,
     0x1p-149f,
-    -0x1p-25f,       /* a tie: zero is even */
+    -0x1p-25f,       /* a tie, rounded to the even value 0 */
     0x1.000002p-25f, /* the smallest subnormal */
-    -0x1.ffcp-15f,   /* 2^-14 - 2^-25, a tie: 2^-14 is even */
+    -0x1.ffcp-15f,   /* 2^-14 - 2^-25, a tie, rounded to the even value 2^-14 */
     0x1.ffbffep-15f, /* subnormal still */
     0x1p-14f,        /* normal */
     1,               /* normal */
@@ -68,7 +69,8 @@ static void test_limits(void **state)
     assert_int_equal(c.power[15 - HISTOGRAM_LOW], 0);
 }
 
-/* The same set, moved by a scale that is a power of two: the same fates at that scale. */
+/* Multiplying the values by a power of two and dividing the scale by it gives the same counts at
+ * that scale. */
 static void test_limits_move_with_the_scale(void **state)
 {
     (void)state;
@@ -76,13 +78,14 @@ static void test_limits_move_with_the_scale(void **state)
     for (int64_t i = 0; i < COUNT_OF(moved); i++)
         moved[i] = limits_of_fp16[i] * 0x1p-17f;
     struct histogram c = count(moved, COUNT_OF(moved), 0x1p17);
-    assert_int_equal(c.nonzero, 9); /* 2^-149 is none any more */
+    assert_int_equal(c.nonzero, 9); /* 2^-149 has become 0 */
     check_fate(&c.fate[SCALE_CURRENT], 1, 2, 1);
     assert_int_equal(c.fate[SCALE_ONE].overflow, 0);
     assert_true(histogram_headroom(&c, 0x1p17) < 0);
 }
 
-/* A scale that is no power of two: 3 * 21840 = 65520 is a tie, and so on. */
+/* A scale that is no power of two: 3 * 21840 = 65520 is a tie, and the other values are near
+ * further limits. */
 static void test_odd_scale(void **state)
 {
     (void)state;
@@ -95,7 +98,7 @@ static void test_odd_scale(void **state)
     }
 }
 
-/* Against the rounding of base/half.h, which is tested on its own. */
+/* Compares with the rounding of base/half.h, which has its own test. */
 static void test_against_rounding(void **state)
 {
     (void)state;
@@ -110,7 +113,7 @@ static void test_against_rounding(void **state)
     }
 }
 
-/* The histogram's counts for a scale are those of counting at that scale. */
+/* The counts that the histogram derives for a scale equal the counts at that scale. */
 static void test_underflow_of_any_power(void **state)
 {
     (void)state;
@@ -142,7 +145,7 @@ static void test_look_counts_nothing(void **state)
     assert_int_equal(sum.not_finite, 2);
 }
 
-/* One layer's activations x[0..n), judged. */
+/* Returns the finding for one layer with the activations x[0..n). */
 static struct amp_finding judge(const float *x, int64_t n, double scale, struct amp_layer *layer)
 {
     *layer = (struct amp_layer){.name = "conv1", .histogram = {count(x, n, scale)}};
@@ -150,7 +153,7 @@ static struct amp_finding judge(const float *x, int64_t n, double scale, struct 
     return amp_judge(&m);
 }
 
-/* `many` values, of which the first is `largest` and `tiny` are lost without scaling. */
+/* Returns `many` values. The first is `largest`, and `tiny` others are lost without scaling. */
 static float *values(int64_t many, int64_t tiny, float largest)
 {
     float *x = malloc((size_t)many * sizeof *x);
@@ -169,7 +172,7 @@ static void test_recommended_scale(void **state)
         bool capped;
     } cases[] = {
         {1, 13, false},               /* 65504 / 4 = 16376 >= 2^13 */
-        {16376.0f / 8192, 13, false}, /* two bits to the last */
+        {16376.0f / 8192, 13, false}, /* the largest value with two bits of headroom */
         {0x1.ffe002p0f, 12, false},   /* a little more */
         {60000, -2, false},           /* no room at all */
         {0x1p-9f, 22, false},
@@ -206,7 +209,8 @@ static void test_capped_scale(void **state)
     assert_non_null(strstr(text, "50.0 % would still be lost"));
 }
 
-/* A share matters from a thousandth of all, or from a hundredth of a layer. */
+/* A loss counts from a thousandth of all values on, or from a hundredth of the values of one layer.
+ */
 static void test_need(void **state)
 {
     (void)state;

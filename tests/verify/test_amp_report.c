@@ -1,4 +1,4 @@
-/* AMP reports end to end: of a network by name, of runs, and of folders that are no such thing. */
+/* Tests AMP reports end to end: of a network by name, of runs, and of folders without a run. */
 #include "base/file.h"
 #include "runners/trainer.h"
 #include "tests/model/net_rig.h"
@@ -89,7 +89,8 @@ static json_t *report(const struct fixture *f, const struct amp_report_config *c
     return read_record(f);
 }
 
-/* A number by its path, "total/all/nonzero"; an array's elements go by their number. */
+/* Returns a number by its path, "total/all/nonzero". An element of an array is named by its index.
+ */
 static double number(const json_t *o, const char *path)
 {
     char copy[256], *rest = copy, *part;
@@ -112,7 +113,7 @@ static const json_t *layer(const json_t *record, const char *name)
     return NULL;
 }
 
-/* Every tensor once, and only its logical elements: shapes are resnet8's. */
+/* Each tensor is counted once, with its logical elements. The shapes are those of resnet8. */
 static void test_every_gradient_once(void **state)
 {
     const struct fixture *f = *state;
@@ -126,15 +127,18 @@ static void test_every_gradient_once(void **state)
         {"fc", "activations", BATCH * 64},
         {"fc", "weights", 64 * CLASSES + CLASSES},
         {"avgpool", "activations", BATCH * 64 * 8 * 8},
-        {"layer3.0.bn2", "activations", BATCH * 64 * 8 * 8}, /* the fork's half is handed on */
+        {"layer3.0.bn2", "activations",
+         BATCH * 64 * 8 *
+             8}, /* the other branch has the same gradient, which is not counted again */
         {"layer3.0.conv2", "activations", BATCH * 64 * 8 * 8},
         {"layer3.0.conv2", "weights", 64 * 64 * 9},
         {"layer3.0.conv1", "activations", BATCH * 32 * 16 * 16},
         {"layer3.0.downsample.0", "activations", BATCH * 32 * 16 * 16},
-        {"layer2.0.bn2", "activations", 2 * BATCH * 32 * 16 * 16}, /* two meet: a sum, new values */
+        {"layer2.0.bn2", "activations",
+         2 * BATCH * 32 * 16 * 16}, /* two gradients are added: the sum is counted as new values */
         {"layer1.0.bn2", "activations", 2 * BATCH * 16 * 32 * 32},
         {"bn1", "activations", BATCH * 16 * 32 * 32},
-        {"conv1", "weights", 16 * 3 * 9}, /* three channels, whatever the layout pads */
+        {"conv1", "weights", 16 * 3 * 9}, /* three channels; padding of the layout is not counted */
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         const json_t *kind = json_object_get(layer(r, expected[i].layer), expected[i].kind);
@@ -147,7 +151,7 @@ static void test_every_gradient_once(void **state)
     json_decref(r);
 }
 
-/* Total, layers, histogram and finding say the same. */
+/* The numbers of the total, the layers, the histogram and the finding agree. */
 static void test_sums_agree(void **state)
 {
     const struct fixture *f = *state;
@@ -179,7 +183,7 @@ static void test_sums_agree(void **state)
     assert_true(scale * number(r, "total/all/largest") <= 65504.0 / 4 || scale == 1);
     json_decref(r);
 
-    /* At the recommended scale exactly as many values are lost as predicted. */
+    /* At the recommended scale, as many values are lost as predicted. */
     r = report(f, &c);
     double predicted = number(r, "finding/underflow");
     c.loss_scale = number(r, "finding/recommended_scale");
@@ -204,7 +208,7 @@ static void test_same_again(void **state)
     free(again);
 }
 
-/* What is printed: a table, or with json the record itself. */
+/* Prints a table or, with `json`, the record itself. */
 static void test_print(void **state)
 {
     const struct fixture *f = *state;
@@ -228,7 +232,8 @@ static void test_print(void **state)
     json_decref(record);
 }
 
-/* "run.json" of a run of noise with `config` in place of what is usual, or with it added. */
+/* Writes run.json of a run on noise. Members of `config` are added to the usual ones, or replace
+ * them. */
 static void write_run(const struct fixture *f, const char *config)
 {
     static const char usual[] = "{\"arch\":\"resnet8\",\"image_size\":32,\"batch_size\":4,"
@@ -286,7 +291,7 @@ static void test_the_scale_of_a_run(void **state)
     check_scale(f, "{\"precision\":\"bf16\"}", 65536, "default");
 }
 
-/* The weights are those of the checkpoint, or of the one before it where that is damaged. */
+/* The weights are those of the checkpoint or, if it is damaged, of the previous checkpoint. */
 static void test_checkpoints(void **state)
 {
     const struct fixture *f = *state;

@@ -1,6 +1,5 @@
-/* Repeated steps: the check passes on devices that compute the same, and a bit that
- * flips in any weight or
- * gradient, in any step and repeat, is seen and named. */
+/* Tests repeated steps. The check passes on deterministic devices. It finds and names a flipped bit
+ * in any weight or gradient, in any step and repeat. */
 #include "verify/determinism.h"
 
 #include "base/rng.h"
@@ -53,7 +52,8 @@ static void every_precision_holds(void **state)
     }
 }
 
-/* The bits are those of the reference, of which such a device is made. */
+/* The asynchronous device gives the bits of the reference, because it executes the reference's
+ * operations. */
 static void an_asynchronous_device_holds(void **state)
 {
     struct stream_backend streams;
@@ -73,7 +73,7 @@ static void an_asynchronous_device_holds(void **state)
     device_close(ref);
 }
 
-/* Any bit of any element of a trained parameter, in any step and repeat. */
+/* Chooses a bit of an element of a trained parameter, a step, and a repeat. */
 static struct determinism_fault any_fault(const struct graph *g, struct rng *rng)
 {
     struct determinism_fault f = {.step = (int)rng_below(rng, STEPS),
@@ -93,7 +93,8 @@ static void see(struct device *dev, const struct graph *g, struct determinism_ca
     struct determinism_result r;
     c.fault = f;
     enum status st = determinism_check(dev, &c, &r);
-    /* A gradient's flip in the first repeat shows at the second repeat, which has no such flip. */
+    /* A flip in a gradient of the first repeat is found in the second repeat, which lacks the flip.
+     */
     int seen_in = f->value == VALUE_GRADIENT && f->repeat == 0 ? 1 : f->repeat;
     snprintf(named, sizeof named, "step %d, repeat %d: the %s of '%s' differs", f->step, seen_in,
              f->value == VALUE_WEIGHT ? "weight" : "gradient", g->param[f->param].name);

@@ -1,5 +1,5 @@
-/* The judge of known values: it passes what holds, fails each kind of value that does not, and
- * refuses files that do not say enough. The values come from the reference device. */
+/* Tests the comparison with known values. Correct values pass, each kind of wrong value fails, and
+ * incomplete files are refused. The known values come from the reference device. */
 #include "tests/model/net_rig.h"
 #include "tests/results/scratch.h"
 #include "verify/oracle.h"
@@ -20,7 +20,7 @@ static const char settings[] =
     " \"lr\": 0.01, \"momentum\": 0.9, \"weight_decay\": 1e-4, \"precision\": \"fp64\","
     " \"mode\": \"train\", \"step\": [{\"loss\": 0}, {\"loss\": 0}]}";
 
-/* The case with its true values; computed once. */
+/* The case with correct values; computed once. */
 static json_t *truth;
 
 static int compute_truth(void **state)
@@ -47,13 +47,13 @@ static int drop_truth(void **state)
     return 0;
 }
 
-/* The results of a run of the selftest. */
+/* The outcome of a selftest. */
 struct result {
     enum status st;
     char *text;
 };
 
-/* Runs the bytes of an oracle file. */
+/* Runs the selftest on the bytes of an oracle file. */
 static struct result run_bytes(const char *bytes, size_t size, bool json)
 {
     char dir[SCRATCH_MAX], path[SCRATCH_MAX + 16];
@@ -72,7 +72,7 @@ static struct result run_bytes(const char *bytes, size_t size, bool json)
     return r;
 }
 
-/* Runs a list of cases, which it takes over. */
+/* Runs the selftest on a list of cases; takes ownership of the list. */
 static struct result run_cases(json_t *cases, bool json)
 {
     char *text = json_dumps(cases, JSON_REAL_PRECISION(17));
@@ -83,7 +83,7 @@ static struct result run_cases(json_t *cases, bool json)
     return r;
 }
 
-/* A list of one copy of the true case, to be changed; *one is the copy. */
+/* Returns a list with a copy of the correct case, which the test may change through *one. */
 static json_t *one_case(json_t **one)
 {
     json_t *list = json_array();
@@ -103,7 +103,7 @@ static void true_values_hold(void **state)
     free(r.text);
 }
 
-/* The number at a path such as "step/0/grad_norms/fc.weight". */
+/* Returns the number at a path such as "step/0/grad_norms/fc.weight". */
 static json_t *number_at(json_t *from, const char *path)
 {
     char part[128];
@@ -127,7 +127,7 @@ static void scale(json_t *number, double factor)
         json_real_set(number, json_number_value(number) * factor);
 }
 
-/* One value 1 % off, or one more where it is a count: its family fails, and only it. */
+/* Changes one value by 1 %, or a count by 1. Only the family of this value must fail. */
 static void every_false_value_is_found(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void every_false_value_is_found(void **state)
     }
 }
 
-/* A value of the file that ours lacks fails. */
+/* A value in the file that the program does not compute fails the case. */
 static void unknown_values_fail(void **state)
 {
     (void)state;
@@ -171,15 +171,16 @@ static void unknown_values_fail(void **state)
     free(r.text);
 }
 
-/* Runs the true case and its twin in fp32. One value of ours has the relative error `got`, and the
- * twin's has `off`, which stands for PyTorch's own rounding. */
+/* Runs the correct case together with a copy in fp32, as PyTorch would compute it. One value
+ * computed by the program has the relative error `got`; the copy's value has the error `off`, which
+ * stands for PyTorch's rounding. */
 static void check_with_twin(const char *value, double off, double got, enum status want)
 {
     json_t *one, *cases = one_case(&one), *twin = json_deep_copy(truth);
     json_object_set_new(twin, "precision", json_string("fp32"));
     json_array_append_new(cases, twin);
-    /* Our value stays; the true value of the file moves away from it, and the twin's value from the
-     * true one. */
+    /* The program's value cannot be changed. Instead, the case's value is changed so that the
+     * program's has the error `got`, and the copy's value so that it has the error `off`. */
     scale(number_at(one, value), 1 / (1 + got));
     scale(number_at(twin, value), (1 + off) / (1 + got));
     struct result r = run_cases(cases, false);
@@ -190,8 +191,8 @@ static void check_with_twin(const char *value, double off, double got, enum stat
     free(r.text);
 }
 
-/* Three times PyTorch's own error is allowed, ten times for the norm of the gradient, whose drift
- * is the losses' too. The twin is no case of its own. */
+/* The tolerance is three times PyTorch's own error. It is ten times for the gradient norm, which
+ * depends on the drift of earlier steps. The fp32 copy is not counted as a case. */
 static void fp32_errors_widen_the_tolerance(void **state)
 {
     (void)state;
@@ -203,7 +204,7 @@ static void fp32_errors_widen_the_tolerance(void **state)
     check_with_twin("step/0/grad_norm", 1e-2, 11e-2, STATUS_MISMATCH);
 }
 
-/* Without fp64 values, a thousandth is allowed. */
+/* Without fp64 values, the tolerance is a thousandth. */
 static void fp32_values_alone(void **state)
 {
     (void)state;

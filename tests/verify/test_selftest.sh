@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The built-in known values hold on this machine, and the exit code says when others do not.
+# Checks that the built-in known values hold on this machine, and that the exit code reports a wrong
+# value.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 
-# The built-in cases check numbers. A build with sanitizers skips them, because it gives the same
-# numbers.
+# Sanitizers do not check numbers, so the built-in cases are skipped in a build with sanitizers.
 holds() {
     expect 0 selftest --quick
     [[ $(wc -l <"$scratch/out") == 1 && $(<"$scratch/out") =~ ^([0-9]+)\ of\ ([0-9]+)\ cases\ hold ]] &&
@@ -18,7 +18,7 @@ holds() {
 }
 sanitized || holds
 
-# A case whose loss is wrong.
+# A case with a wrong loss.
 oracle='[{"arch": "resnet8", "classes": 10, "size": 16, "batch": 4, "steps": 1, "lr": 0.1, "momentum": 0,
  "weight_decay": 0, "precision": "fp64", "mode": "eval", "params": 78042, "step": [{"loss": 1000}]}]'
 echo "$oracle" >"$scratch/false.json"

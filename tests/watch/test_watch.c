@@ -1,4 +1,4 @@
-/* What is shown of runs and studies of known content. */
+/* Checks the output of watch for runs and studies with known content. */
 #include "watch/watch.h"
 
 #include "../export/made_run.h"
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* Makes a folder, and in it a run. */
+/* Makes the folder <dir>/<name> with a run in it. */
 static void make_run(const char *dir, const char *name)
 {
     char path[1024];
@@ -34,7 +34,7 @@ static void remove_file(const char *dir, const char *file)
     assert_int_equal(remove(path), 0);
 }
 
-/* What is shown; the caller frees. */
+/* Returns the current output; the caller frees it. */
 static char *shown(struct watch *w, int width, int height, bool ascii)
 {
     char *text;
@@ -48,7 +48,7 @@ static char *shown(struct watch *w, int width, int height, bool ascii)
     return text;
 }
 
-/* Opens <dir>/<name>, and returns what is shown. */
+/* Opens <dir>/<name>, and returns its first output. */
 static char *first_sight(const char *dir, const char *name)
 {
     char path[512];
@@ -88,7 +88,8 @@ static void test_run(void **state)
     free(text);
 }
 
-/* Half of the second epoch: one of two steps of half a second, and a second of validation. */
+/* The run is in its second epoch, after one of two steps of half a second. An epoch ends with a
+ * second of validation. */
 static void test_time_left(void **state)
 {
     char path[512], *text, *end;
@@ -97,7 +98,7 @@ static void test_time_left(void **state)
     snprintf(path, sizeof path, "%s/first", (char *)*state);
     remove_file(path, "summary.json");
     text = scratch_read(path, "steps.jsonl", &size);
-    end = strrchr(text, '{'); /* half of the last line stays */
+    end = strrchr(text, '{'); /* leaves half of the last line */
     scratch_write(path, "steps.jsonl", text, (size_t)(end - text) + 20);
     free(text);
     text = scratch_read(path, "epochs.jsonl", &size);
@@ -132,8 +133,8 @@ static void test_quiet(void **state)
     free(text);
 }
 
-/* A run with a given number of steps, in the first epoch of which nothing is known but
- * its length; and the sensors of two devices. */
+/* A run with a limited number of steps, in its first epoch, with only the epoch's length known; and
+ * sensors of two devices. */
 static void test_steps_and_sensors(void **state)
 {
     static const char info[] =
@@ -157,7 +158,7 @@ static void test_steps_and_sensors(void **state)
     free(text);
 }
 
-/* A run at its birth, and one whose settings are absurd. */
+/* A run that has just begun, and a run with impossible settings. */
 static void test_hostile(void **state)
 {
     static const char *const infos[] = {
@@ -184,7 +185,7 @@ static void test_hostile(void **state)
     }
 }
 
-/* No line is longer than the window is wide, nor are there more than it has rows. */
+/* The output fits into a window: no line is too long, and there are not too many. */
 static void test_window(void **state)
 {
     char path[512], *text;
