@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck shell=bash To be sourced by a shell test that has set `program`. See sanitized.h for
+# To be sourced by a shell test that has set `program`. See sanitized.h for
 # tests in C.
 
 # sanitized: whether the program is built with sanitizers. They check memory and threads, and not

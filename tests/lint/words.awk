@@ -1,6 +1,7 @@
 # Finds words that words.list bans. Reads words.list first, then the texts. Prints for each find
-# FILE:LINE: words -> term and exits with 1 if there is a find. With list=1, prints only the file
-# name of each find, and exits with 0.
+#     FILE:LINE: words -> term
+# and exits with 1 if there is a find. With list=1, prints only the file name of each find, and
+# exits with 0.
 
 function words_of(text) {
     text = tolower(text)

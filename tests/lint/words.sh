@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Finds words that docs/words.md bans in code, messages, documents, scripts and tests.      words.sh
-# [--count] [COMPONENT ...]  Prints FILE:LINE: words -> term for each find, and exits with 1 if
-# there is one. A component is a top-level folder (base, docs, ...), docs/man, a folder of tests
-# (tests/base), or 'top' for the files at the top level. Without a component, all are checked.
-# --count prints the number of finds in each component instead.
+# Finds words that docs/words.md bans in code, messages, documents, scripts and tests.
+#
+#     words.sh [--count] [COMPONENT ...]
+#
+# Prints FILE:LINE: words -> term for each find, and exits with 1 if there is one. A component is a
+# top-level folder (base, docs, ...), docs/man, a folder of tests (tests/base), or 'top' for the
+# files at the top level. Without a component, all are checked. --count prints the number of finds
+# in each component instead.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."

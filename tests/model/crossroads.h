@@ -1,7 +1,8 @@
-/* A network for tests of lowering. It has structures that no architecture has: a value with three
- * users, an add that no batch norm absorbs, a ReLU alone, a shortcut in another layout than the
- * main path, dropout before a linear layer, pooling with padding, a convolution with bias and ReLU.
- */
+/* A network for tests of lowering. It has structures that no architecture has:
+ *
+ * A value with three users, an add that no batch norm absorbs, a ReLU alone, a shortcut in another
+ * layout than the main path, dropout before a linear layer, pooling with padding, a convolution
+ * with bias and ReLU. */
 #pragma once
 
 #include "model/graph.h"

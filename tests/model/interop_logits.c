@@ -1,8 +1,11 @@
 /* Writes a network's weights and its logits of known images, for a comparison with torchvision.
- * interop_logits checkpoint ARCH SIZE FILE IMAGES trains two steps and saves a checkpoint
- * interop_logits weights ARCH SIZE FILE IMAGES trains two steps and saves only the weights
- * interop_logits load ARCH SIZE FILE IMAGES loads weights from FILE Each then writes the images to
- * IMAGES (fp32, NCHW), and prints a JSON list with a list of logits for each image. */
+ *
+ *     interop_logits checkpoint ARCH SIZE FILE IMAGES   trains two steps, saves a checkpoint
+ *     interop_logits weights ARCH SIZE FILE IMAGES      trains two steps, saves only the weights
+ *     interop_logits load ARCH SIZE FILE IMAGES         loads weights from FILE
+ *
+ * Each then writes the images to IMAGES (fp32, NCHW), and prints a JSON list with a list of logits
+ * for each image. */
 #include "model/network.h"
 #include "model/oracle_fill.h"
 #include "tests/runners/checkpoint_save.h"

@@ -1,6 +1,9 @@
 /* Tests half-precision copies of weights, which the optimizer writes for the forward and backward
- * passes. test_copies [DEVICE] Without a device, runs on a reference whose backend claims hardware
- * support for 16-bit types. */
+ * passes.
+ *
+ *     test_copies [DEVICE]
+ *
+ * Without a device, runs on a reference whose backend claims hardware support for 16-bit types. */
 #include "model/exchange.h"
 #include "planned.h"
 #include "step_tensor.h"

@@ -50,8 +50,8 @@ static void check_announced(const char *device, const char *arch)
     assert_non_null(w.seen);
     assert_ok(program_backward(p, completed, &w));
     assert_int_equal(w.end * (int64_t)sizeof(float), bytes);
-    assert_memory_equal(w.seen, flat,
-                        bytes); /* nothing was written to a range after it was announced */
+    /* nothing was written to a range after it was announced */
+    assert_memory_equal(w.seen, flat, bytes);
 
     /* Running the phase without announcing gives the same gradients. */
     run_until(p, PHASE_LOSS);

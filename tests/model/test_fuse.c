@@ -1,6 +1,9 @@
 /* Tests fusion: which operations of convolution and batch norm are fused, where and on what
- * condition, and that a fused network trains like an unfused one. test_fuse [DEVICE] With a device,
- * tests only the training, on that device and in the types that it supports. */
+ * condition, and that a fused network trains like an unfused one.
+ *
+ *     test_fuse [DEVICE]
+ *
+ * With a device, tests only the training, on that device and in the types that it supports. */
 #include "planned.h"
 #include "tests/sanitized.h"
 
@@ -104,8 +107,8 @@ static void levels_add_up(void **state)
     assert_int_equal(all.joined_shortcuts, SHORTCUTS);
     assert_int_equal(all.outputs, BLOCKS - 1);
     assert_int_equal(all.n[OP_BN_APPLY], apply.n[OP_BN_APPLY] - (BLOCKS - 1));
-    assert_int_equal(all.n[OP_ADD_STRIDED],
-                     0); /* a fused operation reads the strided gradient directly */
+    /* a fused operation reads the strided gradient directly */
+    assert_int_equal(all.n[OP_ADD_STRIDED], 0);
 }
 
 /* TF32 multiplies rounded values, so they have to be stored. */
@@ -263,8 +266,8 @@ static void the_clock_decides(void **state)
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
     price[OP_BN_BWD_APPLY] = 0.9;
     c = priced_counts();
-    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN],
-                     16 - 1); /* all blocks but the last, which pooling follows */
+    /* all blocks but the last, which pooling follows */
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 16 - 1);
 
     price[OP_BN_FINALIZE] = 0.1;
     price[OP_BN_APPLY] = 0.5;
@@ -500,8 +503,8 @@ static void devices_train_the_same(void **state)
     struct plan_counts c = plan_counts_of(r.net->program[0]);
     assert_true(c.n[OP_CONV_STATS_FWD] > 0 && c.n[OP_CONV_APPLY_BWD_WEIGHTS] > 0);
     assert_true(c.n[OP_CONV_BWD_DATA_BN] > c.n[OP_CONV_APPLY_BWD_WEIGHTS] && c.masks > 0);
-    assert_int_equal(c.shortcuts,
-                     2 * 2); /* one of them in a data gradient; pooling follows the last block */
+    /* one of them in a data gradient; pooling follows the last block */
+    assert_int_equal(c.shortcuts, 2 * 2);
     assert_true(c.joined_shortcuts > 0 && c.outputs == 2);
     net_rig_close(&r);
 }

@@ -1,7 +1,9 @@
 /* Tests gradients that stay in half precision until the optimizer reads them. Training gives the
  * same bits as with gradients that are converted to fp32, also in a step that overflows.
- * test_half_gradients [DEVICE] Without a device, runs on a reference whose backend claims hardware
- * support for 16-bit types. */
+ *
+ *     test_half_gradients [DEVICE]
+ *
+ * Without a device, runs on a reference whose backend claims hardware support for 16-bit types. */
 #include "model/exchange.h"
 #include "model/program.h"
 #include "net_rig.h"

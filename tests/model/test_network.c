@@ -1,9 +1,11 @@
 /* Compares one training step of whole networks on the CPU backend with the reference, gradient by
- * gradient. Tolerance: if all ReLU inputs have the same sign on both backends, the gradients of
- * these networks agree to 2e-5 of their norm. A rounding difference can change the sign of a ReLU
- * input close to zero; neither backend is wrong then. It changes all gradients of earlier layers by
- * up to about 1 / sqrt(units of its layer): 2 % for these layers. A wrong operation changes them by
- * about 100 %. */
+ * gradient.
+ *
+ * The tolerance: if all ReLU inputs have the same sign on both backends, the gradients of these
+ * networks agree to 2e-5 of their norm. A rounding difference can change the sign of a ReLU input
+ * close to zero; neither backend is wrong then. It changes all gradients of earlier layers by up to
+ * about 1 / sqrt(units of its layer): 2 % for these layers. A wrong operation changes them by about
+ * 100 %. */
 #include "net_rig.h"
 #include "tests/sanitized.h"
 

@@ -1,13 +1,17 @@
 /* Compares one training step of a whole network on `cpu` with the reference, under the same
  * precision policy. The reference emulates narrow types. cpu either emulates them or uses those of
- * the processor; both are compared with the reference. The two results cannot be equal: the order
- * of sums differs, so last bits differ. If such a difference crosses a rounding boundary of the
- * narrow type, the results differ by a unit in the last place, and from then on the two runs drift
- * apart. There are two comparisons, each with its own bound. In step: before each operation, cpu's
- * inputs are replaced by the reference's. Only the error of the operation itself is left. It is so
- * small that a missing, additional or misplaced rounding is found. See own_error(). Apart: both
- * backends run the whole step independently, from the same weights and batch, and the gradients of
- * parameters are compared. See drift() for how far they may be apart. */
+ * the processor; both are compared with the reference.
+ *
+ * The two results cannot be equal: the order of sums differs, so last bits differ. If such a
+ * difference crosses a rounding boundary of the narrow type, the results differ by a unit in the
+ * last place. From then on the two runs drift apart. There are two comparisons, each with its own
+ * bound:
+ *
+ *     In step    Before each operation, cpu's inputs are replaced by the reference's. Only the
+ *                error of the operation itself is left. It is so small that a missing, additional
+ *                or misplaced rounding is found. See own_error().
+ *     Apart      Both backends run the whole step independently, from the same weights and batch.
+ *                The gradients of parameters are compared. See drift() for the bound. */
 #include "crossroads.h"
 #include "model/program.h"
 #include "net_rig.h"
@@ -171,19 +175,25 @@ static double reduction_length(const struct op_desc *d, int role)
 }
 
 /* Bound on the norm of the difference between cpu's and the reference's result of an operation on
- * the same inputs. The reference sums in double. A sum of K terms in fp32 has up to K roundings of
- * partial sums, in any order, each with an error of at most half an ulp, h = 2^-24. These errors
- * are independent, so their sum is about e = sqrt(K) h |r|, where |r| is the norm of the results
- * and the terms do not cancel. If they cancel, the size of the terms replaces |r|: it is then at
- * least sqrt(K) times the norm of a set of terms that is as large as the set of results. An example
- * is the bias before a batch norm, whose gradient is 0. Then the result is rounded to a type with a
- * relative half ulp u. A value that is off by d crosses a rounding boundary with the probability d
- * / ulp. It is then off by one ulp, which is at most 2 u |r_i|. The expected square of the
- * difference is therefore sum d_i ulp_i <= e (2 u |r| + sqrt(n) 2^-24), where the second term is
- * fp16's smallest ulp for n values. The bound is 3 sqrt(e^2 + e (2 u |r| + sqrt(n) 2^-24)). The
- * factor 3 is for batch norm, which computes several sums, and for tensors with few elements. For K
- * = 1000 the bound is 1.3e-4 |r| in fp16 and 3.6e-4 |r| in bf16. A missing, additional or misplaced
- * rounding changes every element by 0.4 u on average: 2e-4 |r| in fp16 and 1.6e-3 |r| in bf16. */
+ * the same inputs.
+ *
+ * The reference sums in double. A sum of K terms in fp32 has up to K roundings of partial sums, in
+ * any order, each with an error of at most half an ulp, h = 2^-24. These errors are independent, so
+ * their sum is about
+ *     e = sqrt(K) h |r|                            |r|: the norm of the results
+ * if the terms do not cancel. If they cancel, |r| is replaced by sqrt(K) times the norm of as many
+ * terms as there are results. An example is the bias before a batch norm, whose gradient is 0.
+ *
+ * Then the result is rounded to a type with a relative half ulp u. A value that is off by d crosses
+ * a rounding boundary with the probability d / ulp. It is then off by one ulp, which is at most
+ * 2u|r_i|. The expected square of the difference is therefore
+ *     sum d_i ulp_i <= e (2u |r| + sqrt(n) 2^-24)
+ * where the second term is fp16's smallest ulp for n values. The bound on the norm is
+ *     3 sqrt(e^2 + e (2u |r| + sqrt(n) 2^-24))
+ * The factor 3 is for batch norm, which computes several sums, and for tensors with few elements.
+ * For K = 1000 the bound is 1.3e-4 |r| in fp16 and 3.6e-4 |r| in bf16. A missing, additional or
+ * misplaced rounding changes the elements by 0.4u on average: 2e-4 |r| in fp16 and 1.6e-3 |r| in
+ * bf16. */
 static double own_error(enum dtype type, double n, double length, double norm, double terms)
 {
     double e = sqrt(length) * half_ulp(DTYPE_F32) * fmax(norm, sqrt(length * n) * terms);
@@ -345,8 +355,8 @@ static void update_together(const struct pair *t)
 static void check_in_step(const char *arch, int image_size, const struct precision *precision)
 {
     struct pair t;
-    pair_open(&t, arch, image_size, precision,
-              FUSE_NONE); /* both backends then have the same operations */
+    /* both backends then have the same operations */
+    pair_open(&t, arch, image_size, precision, FUSE_NONE);
     /* The input phase also converts the new weights to the types in which the passes read them. */
     assert_ok(program_run(network_program(t.ref.net, 0), PHASE_INPUT));
     assert_ok(program_run(network_program(t.cpu.net, 0), PHASE_INPUT));
@@ -367,17 +377,21 @@ static void check_in_step(const char *arch, int image_size, const struct precisi
 
 /* ---- apart ---- */
 
-/* Bound on the relative difference of gradients between two independent runs under one policy. The
- * input of the l-th ReLU is the result of about 2l roundings, because convolution and batch norm
- * store their outputs. The roundings are independent once the runs differ by an ulp, so the
- * relative error of this input is u sqrt(2l). For an input error of d standard deviations, the two
- * runs pass different elements at about 0.8 d * 0.4 of all positions, where 0.8 d is the mean of
- * |d|, and 0.4 is the normal density at 0. Half of the elements pass, so the share of wrong
- * elements among these is 0.64 d. A wrong element has an error of 100 %. Each ReLU therefore
- * increases the square of the gradient's relative error by 0.64 u sqrt(2l). The sum over R ReLUs is
- * 0.6 u R^1.5, which is much larger than u. Sums of K terms add nothing: the errors of terms
- * average out, and fp32 sums are accurate to 2^-24 sqrt(K). The factor 2 is for max pooling, which
- * also selects elements, and for small tensors, whose few elements do not average out. */
+/* Bound on the relative difference of gradients between two independent runs under one policy.
+ *
+ * The input of the l-th ReLU is the result of about 2l roundings, because convolution and batch
+ * norm store their outputs. These roundings are independent once the runs differ by an ulp, so the
+ * relative error of the input is u sqrt(2l). For an input error of d standard deviations, the two
+ * runs pass different elements at about 0.8 d * 0.4 of all positions; 0.8 d is the mean of |d|, and
+ * 0.4 is the normal density at 0. Half of the elements pass, so 0.64 d of these are wrong, each
+ * with an error of 100 %. Each ReLU therefore increases the square of the gradient's relative error
+ * by
+ *     0.64 u sqrt(2l)
+ * The sum over R ReLUs is
+ *     0.6 u R^1.5
+ * which is much larger than u. Sums of K terms add nothing: the errors of terms average out, and
+ * fp32 sums are accurate to 2^-24 sqrt(K). The factor 2 is for max pooling, which also selects
+ * elements, and for small tensors, whose few elements do not average out. */
 static double drift(const struct graph *g, const struct policy *p)
 {
     double u = fmax(half_ulp(p->operand), half_ulp(p->activation)), relus = 0;

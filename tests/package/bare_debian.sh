@@ -3,8 +3,10 @@
 # .deb and trains. Unpacks the .tar.gz where nothing is installed, and trains. Carries out the steps
 # of docs/launch/Containerfile (target cpu) by chroot; the resulting image trains alone, in two
 # ranks over MPI, and over ssh. This takes minutes and downloads packages from the Debian mirror, so
-# it has the label nightly.  AMPSCALE_TEST_ROOT: a root that debootstrap made, to start from;
-# AMPSCALE_TEST_PARTS: some of "deb tar image".
+# it has the label nightly.
+#
+# AMPSCALE_TEST_ROOT: a root that debootstrap made, to start from; AMPSCALE_TEST_PARTS: some of "deb
+# tar image".
 . "$(dirname "$0")/../cli/common.sh" "$@"
 parts=${AMPSCALE_TEST_PARTS:-deb tar image}
 if sanitized; then
@@ -114,7 +116,6 @@ if [[ $parts == *image* ]] && image "$source_dir/docs/launch/Containerfile"; the
     check "the image: 2 ranks over MPI" in_root "$image_root" "${as_user[@]}" \
         ampscale launch --nproc 2 -- "${train[@]}" --out /tmp/ranks
     # As in the pods of an MPIJob: a key pair in ~/.ssh, and an ssh server that runs without root.
-    # shellcheck disable=SC2016 # they are the image's
     # shellcheck disable=SC2016 # they are the image's
     check "the image: ssh to a worker" in_root "$image_root" "${as_user[@]}" sh -c '
         mkdir -m 700 ~/.ssh && ssh-keygen -q -t ecdsa -N "" -f ~/.ssh/id_rsa && cp ~/.ssh/id_rsa.pub ~/.ssh/authorized_keys

@@ -1,11 +1,15 @@
-/* Calls oneDNN directly, for bench_peers.py. usage: onednn_direct THREADS ROUNDS, with a line for
- * each operation on standard input: gemm M N K A_T B_T dnnl_sgemm on plain matrices product M N K
- * A_T B_T the same as an inner product, with weights in any layout conv PASS N C H W O KH KW STRIDE
- * PAD GROUPS PASS 0 forward, 1 data, 2 weights; any layouts Sizes of products are column-major, as
- * in `ampscale bench gemm`. Each operation has its own memory. Runs all operations once to warm up.
- * Then runs ROUNDS rounds, each with all operations. Prints a line for each operation: its median
- * seconds, and the implementation that oneDNN chose, or "none -" if it has no such primitive.
- * Everything is fp32. */
+/* Calls oneDNN directly, for bench_peers.py.
+ *
+ * usage: onednn_direct THREADS ROUNDS, with a line for each operation on standard input:
+ *
+ *     gemm M N K A_T B_T                        dnnl_sgemm on plain matrices
+ *     product M N K A_T B_T                     the same as an inner product, weights in any layout
+ *     conv PASS N C H W O KH KW STRIDE PAD GROUPS    PASS 0 forward, 1 data, 2 weights; any layouts
+ *
+ * Sizes of products are column-major, as in `ampscale bench gemm`. Each operation has its own
+ * memory. Runs all operations once to warm up. Then runs ROUNDS rounds, each with all operations.
+ * Prints a line for each operation: its median seconds, and the implementation that oneDNN chose,
+ * or "none -" if it has no such primitive. Everything is fp32. */
 #include "base/clock.h"
 #include "kernels/cpu/onednn_compat.h"
 

@@ -2,8 +2,9 @@
 # Runs a Python script with the first interpreter that has the required modules. If there is none,
 # says so and exits with 77, which ctest reports as skipped. `scripts/setup --peers` installs the
 # first of the three interpreters. If AMPSCALE_PEERS is set, only bin/python3 in that folder is
-# tried.  usage: run.sh MODULES SCRIPT [ARGS...]     MODULES as in an import statement: "torch,
-# numpy"
+# tried.
+#
+# usage: run.sh MODULES SCRIPT [ARGS...]     MODULES as in an import statement: "torch, numpy"
 set -euo pipefail
 
 modules=$1

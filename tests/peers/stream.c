@@ -1,4 +1,7 @@
-/* STREAM's four loops, compiled as by a user, for bench_peers.py. usage: stream MIB TIMES THREADS
+/* STREAM's four loops, compiled as by a user, for bench_peers.py.
+ *
+ * usage: stream MIB TIMES THREADS
+ *
  * Each array has MIB mebibytes. Runs TIMES passes of copy, scale, add and triad; the first pass is
  * a warm-up. Prints a line for each loop: its name, and its bytes per second in the fastest pass.
  * The loops, their order and the counted bytes are those of McCalpin's definition. */

@@ -251,8 +251,8 @@ static void test_forecast(void **state)
     expect_text(dir, "forecast.svg", ">a&lt;b<");
     expect_text(dir, "forecast.svg", ">Efficiency (%)<");
     expect_text(dir, "forecast.svg", ">measured, held out<");
-    expect_no_text(dir, "forecast.svg",
-                   ">beyond what was measured<"); /* 1 to 4 ranks were measured */
+    /* 1 to 4 ranks were measured */
+    expect_no_text(dir, "forecast.svg", ">beyond what was measured<");
     /* With points of one kind, the legend names only this kind, and the range beyond the points is
      * shaded. */
     assert_int_equal(draw_record(dir, RECORD(FORECAST("2", "100"), MEASURED("1", "50", "false"))),

@@ -142,8 +142,8 @@ static void test_buckets_of_a_network(void **state)
     assert_close(w.forward + w.backward, 1, 1e-12);
     assert_true(w.forward > 0.338 &&
                 w.forward < 0.345); /* the first layer computes no gradient of its input */
-    assert_close(w.bucket[0].bytes, 2 * 513000.0,
-                 1e-12); /* the gradients of fc alone exceed 1 MiB */
+    /* the gradients of fc alone exceed 1 MiB */
+    assert_close(w.bucket[0].bytes, 2 * 513000.0, 1e-12);
     assert_true(w.n == 6 && w.bucket[w.n - 1].ready == 1);
     for (int i = 1; i < w.n; i++)
         assert_true(w.bucket[i].ready > w.bucket[i - 1].ready);

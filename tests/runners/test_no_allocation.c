@@ -1,7 +1,8 @@
-/* Checks that a training step allocates no memory: in computing, loading and recording. This test
- * replaces malloc by a version that counts its calls. The project's own code must not call it.
- * Libraries may, if the blocks are small and freed again: oneDNN allocates a table of arguments for
- * each primitive that it executes. */
+/* Checks that a training step allocates no memory: in computing, loading and recording.
+ *
+ * This test replaces malloc by a version that counts its calls. The project's own code must not
+ * call it. Libraries may, if the blocks are small and freed again: oneDNN allocates a table of
+ * arguments for each primitive that it executes. */
 #include "input/loader.h"
 #include "input/synth.h"
 #include "results/record.h"

@@ -134,8 +134,8 @@ static void test_every_gradient_once(void **state)
         {"layer3.0.conv2", "weights", 64 * 64 * 9},
         {"layer3.0.conv1", "activations", BATCH * 32 * 16 * 16},
         {"layer3.0.downsample.0", "activations", BATCH * 32 * 16 * 16},
-        {"layer2.0.bn2", "activations",
-         2 * BATCH * 32 * 16 * 16}, /* two gradients are added: the sum is counted as new values */
+        /* two gradients are added: the sum is counted as new values */
+        {"layer2.0.bn2", "activations", 2 * BATCH * 32 * 16 * 16},
         {"layer1.0.bn2", "activations", 2 * BATCH * 16 * 32 * 32},
         {"bn1", "activations", BATCH * 16 * 32 * 32},
         {"conv1", "weights", 16 * 3 * 9}, /* three channels; padding of the layout is not counted */
