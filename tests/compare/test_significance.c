@@ -70,8 +70,8 @@ static double dealt(const double *x, int n, const double *y, int m)
     return (double)as_far / ways;
 }
 
-/* Ties leave p exact; no division into {5, 5, 5, 5, 6} and {5, 5, 5, 6, 6} has a U nearer to the
- * middle. */
+/* Ties do not make p approximate: no division into {5, 5, 5, 5, 6} and {5, 5, 5, 6, 6} has a U
+ * nearer to the middle. */
 static void test_ties(void **state)
 {
     (void)state;
@@ -134,8 +134,9 @@ static void test_bootstrap(void **state)
     expect_near(low, 0.8, 1e-15);
     expect_near(high, 0.8, 1e-15);
 
-    /* Medians of nine draws from 1..9 lie at 3 or below, as at 7 or above, with a probability of
-     * 0.145, and at 2 or below with 0.034: the interval holds 3 and 7, and not 1 and 9. */
+    /* The medians of nine draws from 1..9 are at most 3 with a probability of 0.145, and at most 2
+     * with 0.034; the same holds for at least 7 and 8. The interval therefore contains 3 and 7, and
+     * neither 1 nor 9. */
     for (int i = 0; i < 9; i++)
         twice[i] = 2 * wide[i];
     assert_int_equal(ratio_interval(x, 5, wide, 9, 0.95, 4000, 1, &low, &high), STATUS_OK);

@@ -72,7 +72,7 @@ static void test_no_partners(void **state)
     compare_report_free(&r);
 }
 
-/* The p of six pairs cannot be below alpha, but that of six runs a side can. */
+/* With six pairs, p cannot be below alpha. With six runs per side it can. */
 static void test_few_pairs(void **state)
 {
     struct fixture *f = *state;
@@ -109,8 +109,8 @@ static void test_roles(void **state)
     compare_report_free(&r);
 }
 
-/* By Holm's method the smallest of three p counts threefold, and the largest once. One metric alone
- * would reach this alpha, but one of three cannot. */
+/* By Holm's method, the smallest of three p is multiplied by 3, and the largest by 1. A single
+ * metric would be below this alpha, but the smallest of three is not. */
 static void test_holm(void **state)
 {
     struct fixture *f = *state;

@@ -45,7 +45,8 @@ static enum status take_one(struct turn *t, int64_t slice)
         return wait_for(t, 0);
     while (nanosleep(&left, &left) < 0 && errno == EINTR)
         ;
-    kill(t->pid, SIGSTOP); /* if it has ended it stays a zombie and keeps its number */
+    /* a process that has ended stays a zombie, so its number is not reused */
+    kill(t->pid, SIGSTOP);
     return wait_for(t, WUNTRACED);
 }
 

@@ -168,7 +168,7 @@ static void ddp2(void **state)
 
 /* --- asynchronous devices --- */
 
-/* The bits of the reference, in every mode. */
+/* The engine has the bits of the reference in every mode. */
 static void bits_are_the_same(int ranks, int devices, struct engine_case c)
 {
     char name[2][16];

@@ -31,7 +31,7 @@ static void a_row_is_paired_with_the_one_before_it(void **state)
     pairs_are(label, 1, (const int32_t[]){0});
 }
 
-/* No image is mixed with a bad image: the next image is mixed with the one before the bad one. */
+/* A bad image is not mixed with any other. The image after it is mixed with the image before it. */
 static void bad_images_are_nobodys_partner(void **state)
 {
     (void)state;

@@ -79,7 +79,7 @@ static void test_repeated_overflow_to_the_floor(void **state)
         assert_state(&s, (double)(65536 >> i), 0, i);
     }
     assert_int_equal(scaler_update(&c, &s, true), STATUS_DIVERGED);
-    assert_state(&s, 1, 0, 17); /* the step was skipped nevertheless */
+    assert_state(&s, 1, 0, 17); /* the step that ends the run counts as skipped */
     assert_non_null(strstr(status_message(), "the loss scale has collapsed"));
     assert_non_null(strstr(status_message(), "even at the scale 1,"));
     assert_non_null(strstr(status_message(), "17 steps were skipped"));
@@ -105,7 +105,7 @@ static void test_cap(void **state)
     repeat(&c, &s, 8 * 2000, false);
     assert_state(&s, 16777216, 0, 0);
     repeat(&c, &s, 2000, false);
-    assert_state(&s, 16777216, 0, 0); /* the count starts again nevertheless */
+    assert_state(&s, 16777216, 0, 0); /* at the cap, the count restarts too */
     repeat(&c, &s, 3, false);
     repeat(&c, &s, 1, true);
     assert_state(&s, 8388608, 0, 1);

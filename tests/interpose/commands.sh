@@ -1,14 +1,15 @@
 # shellcheck shell=bash disable=SC2034 # its variables are used by sweep.sh
-# The commands of which sweep.sh makes calls fail. For each there are
+# The commands in which sweep.sh makes calls fail. For each command there are four functions:
 #
-#     NAME_prepare   makes the folder "reference", by a run without a fault, and what runs read
-#     NAME_run       one attempt, to the folder "victim"; fills `code`, and the files out and err
-#     NAME_again     what a user does after a failure; fills `code`
-#     NAME_same WHAT that "victim" says what "reference" says
+#     NAME_prepare   runs without a fault, makes the folder "reference" and the inputs of the runs
+#     NAME_run       one attempt, into the folder "victim"; sets `code`, and writes out and err
+#     NAME_again     what a user would do after a failure; sets `code`
+#     NAME_same WHAT checks that "victim" has the same results as "reference"
 #
-# and these variables: NAME_only, the first argument of the processes whose calls fail, and NAME_done,
-# the exit code without a fault. They are called in a folder of their own, in which `shared` names the
-# one of NAME_prepare. `fault` is the environment of an attempt.
+# and two variables. NAME_only is the first argument of the processes whose calls fail, and
+# NAME_done the exit code without a fault. The functions are called in a folder of their own.
+# `shared` is the folder in which NAME_prepare was called, and `fault` is the environment of an
+# attempt.
 export OMP_WAIT_POLICY=passive
 unset RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPSCALE_SECRET AMPSCALE_JOB
 tiny=(-a resnet8 --image-size 32 -b 8 --val-batch-size 2 --threads 1 -j 1 -p 1 --lr 0.05 --epochs 2)
@@ -43,7 +44,7 @@ same_record() {
         fail "$what: the records differ: $(diff "$reference.values" values | head -n 4)"
 }
 
-# nothing_left WHAT DIR: checks that no temporary file remains.
+# nothing_left WHAT DIR: checks that no temporary file is left.
 nothing_left() {
     local left
     left=$(find "$2" -name '*.tmp*')
@@ -185,7 +186,7 @@ ranks_same() {
     train_same "$@"
 }
 
-# Two cells of one run each; the study makes the pictures of one of them.
+# Two cells with one run each. The study draws figures for one of them.
 study_only=study study_done=0
 study_prepare() {
     cat >study.json <<END

@@ -1,22 +1,23 @@
-/* Makes a call of a program under test fail: to be named in LD_PRELOAD.
+/* Makes calls of a program under test fail. LD_PRELOAD must name this library.
  *
  *     AMPSCALE_INTERPOSE=KIND:ERROR:FIRST[-[LAST]][:PATH]
  *
- * KIND is a name of kind_name below; interpose_calls.c says which functions it has. ERROR is the
- * name of an errno, or "delayN" for a call that takes N ms longer, "SHORT" for one that reads or
- * writes half of what was asked, "KILL" for one before which the process is killed. Call number
- * FIRST of the kind, from 1, fails, or those up to LAST, or all from FIRST on where LAST is empty.
- * With PATH only calls count whose file's name contains it. A write that fails, or whose process is
- * killed, has written half of its bytes.
+ * KIND is a name of kind_name below; interpose_calls.c lists the functions of each kind. ERROR is
+ * the name of an errno, or one of three others: "delayN" makes the call take N ms longer, "SHORT"
+ * makes it read or write half of the bytes, and "KILL" kills the process before the call. Calls are
+ * counted from 1. Call FIRST fails, or all calls from FIRST to LAST, or with an empty LAST all
+ * calls from FIRST on. With PATH, only calls on files whose name contains PATH are counted. A write
+ * that fails, or whose process is killed, writes half of its bytes first.
  *
  *     AMPSCALE_INTERPOSE_COUNT=FILE   appends a line "KIND CALLS" for each kind at exit
- *     AMPSCALE_INTERPOSE_SYNCS=FILE   appends "file PATH", "folder PATH" and "rename FROM TO" in
- * turn AMPSCALE_INTERPOSE_STATE=FILE   processes that name the same file count together
+ *     AMPSCALE_INTERPOSE_SYNCS=FILE   appends "file PATH", "folder PATH" and "rename FROM TO",
+ *                                     in the order of the calls
+ *     AMPSCALE_INTERPOSE_STATE=FILE   processes with the same file share their counts
  *     AMPSCALE_INTERPOSE_ONLY=WORD    only processes whose first argument is WORD
  *
- * Calls count where the program's own code makes them, not a library: a library's are its own
- * affair, and their number differs between machines. "malloc-library" has the allocations of
- * libjansson and libjpeg, which report to the program what they could not allocate. */
+ * Only calls made by the program's own code are counted. Calls made inside libraries are not,
+ * because their number differs between machines. The exception is "malloc-library", for allocations
+ * of libjansson and libjpeg, which report a failure to the program. */
 #include "interpose.h"
 
 #include <errno.h>

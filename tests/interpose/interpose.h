@@ -39,13 +39,13 @@ enum kind {
     KINDS
 };
 
-/* Whether this call of a function, from the code at `caller`, fails; if so, sets errno. `path` may
- * be NULL, and `fd` may be -1. Unless `half` is NULL, sets *half to whether the call does half of
- * its work instead. */
+/* Whether this call of a function fails; if so, sets errno. `caller` is the address of the calling
+ * code. `path` may be NULL, and `fd` may be -1. If the call does half of its work instead of
+ * failing, sets *half, unless `half` is NULL. */
 bool interpose_fails(enum kind k, const void *caller, const char *path, int fd, bool *half);
 
-/* KIND_WRITE; if fd is standard output KIND_PRINT; and for standard error KINDS, which never fails.
- */
+/* Returns KIND_WRITE. If fd is standard output, returns KIND_PRINT; for standard error returns
+ * KINDS, a kind that never fails. */
 enum kind interpose_write_kind(int fd);
 
 /* KIND_MALLOC, or KIND_MALLOC_LIBRARY if a library calls. */

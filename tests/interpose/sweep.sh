@@ -3,11 +3,12 @@
 #
 #     sweep.sh PROGRAM SOURCE_DIR BUILD_DIR COMMAND [MOST [KIND:ERROR ...]]
 #
-# COMMAND is train, resume, ddp or ddp1 (calls of rank 0, of rank 1), launch (of the launcher), ranks
-# (of what it launched), study, studied (of its runs), accept or accepted. Each outcome must be the
-# bytes of a run without a fault, or one line, a documented exit code and a folder from which the
-# same command completes with these bytes. MOST calls of a kind are taken at the most, evenly spread
-# (0, the default: all). JOBS processes work at once (2). Prints rows of the table of
+# COMMAND is train, resume, ddp or ddp1 (calls of rank 0 or rank 1), launch (calls of the launcher),
+# ranks (calls of the ranks that it starts), study, studied (calls of its runs), accept or accepted.
+# Each attempt must end in one of two ways. It may give the same bytes as a run without a fault. Or
+# it prints one line, exits with a documented code, and leaves a folder in which the same command
+# then completes with these bytes. At most MOST calls of a kind are tried, evenly spread (default 0:
+# all). JOBS processes work at the same time (default 2). Prints rows of the table of
 # docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/interpose/interpose.sh"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Prints which files and folders short runs bring to the disk, one line for each kind of file:
+# Lists which files and folders short runs sync to disk, with one line for each kind of file:
 #
 #     syncs.sh PROGRAM SOURCE_DIR BUILD_DIR
 #
 #     COMMAND FILE synced N, put in place N (N unsynced), N of them before a sync of the folder
 #
-# A file that is put in place before its bytes are synced, or whose folder is not synced afterwards,
-# may be empty or the old one after a power cut. How often an epoch is the best one depends on the
-# processor's rounding, so best.safetensors has "each time" in place of numbers where every time is whole.
+# A power cut may leave an empty file or the old file, if the new file is renamed before its bytes
+# are synced or if its folder is not synced afterwards. How often an epoch is the best so far
+# depends on the processor's rounding. For best.safetensors, "each time" therefore replaces numbers
+# that are equal.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/interpose/interpose.sh"
 . "$source_dir/tests/interpose/commands.sh"

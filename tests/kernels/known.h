@@ -1,4 +1,4 @@
-/* Setting and expecting written-out values, for cmocka tests. */
+/* Sets operands to known values, and compares results with known values, for cmocka tests. */
 #pragma once
 
 #include "verify/rig.h"

@@ -1,4 +1,4 @@
-/* Events, graphs and plans over streams that are threads. */
+/* Events, graphs and plans of an asynchronous device whose streams are threads. */
 #include "tests/kernels/stream_queue.h"
 
 #include "kernels/device_list.h"
@@ -88,8 +88,8 @@ static enum status event_record(struct event *e, struct stream *s)
                             .kind = RECORD, .mark = e->mark, .number = last_record(e->mark, true)});
 }
 
-/* As CUDA does: a stream that waits for an event of a capture belongs to the capture, and a
- * captured stream cannot wait for anything else. */
+/* As in CUDA, a stream that waits for an event of a capture joins the capture. A captured stream
+ * cannot wait for other events. */
 static enum status stream_wait(struct stream *stream, const struct event *e)
 {
     struct queue_stream *s = stream_of(stream);
@@ -144,7 +144,7 @@ static enum status capture_begin(struct stream *stream)
     return STATUS_OK;
 }
 
-/* Puts the commands of the graph on their streams again, the origin's on `s`. */
+/* Launches a graph: puts its commands on their streams again, and those of the origin on `s`. */
 static enum status capture_launch(struct graph_exec *g, struct stream *s)
 {
     TRY(queue_call(s->device, STREAM_CALL_LAUNCH));
@@ -200,7 +200,7 @@ static bool calls_the_host(const struct op_desc *d)
     return (d->kind == OP_BN_FWD_TRAIN || d->kind == OP_BN_BWD) && d->attr.bn.sync;
 }
 
-/* Sums over ranks are called from the thread that executes the plan (struct bn_sync). */
+/* Sums over ranks are requested by the thread that executes the plan (struct bn_sync). */
 static enum status execute(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     if (calls_the_host(&plan->desc)) {

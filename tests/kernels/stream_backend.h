@@ -1,20 +1,21 @@
 /* An asynchronous device, made of the reference, for tests of code that runs on such a device.
+ * Every stream is a thread with a queue. It executes commands in their order, and delays some.
+ * Events are marks in the queue, for which threads can wait. A recorded graph stores the commands
+ * of a stream; launching the graph executes them again.
  *
- * Every stream is a thread with a queue, which carries out commands in their order and delays some;
- * events are marks that threads wait for; recording keeps a stream's commands and launching plays
- * them again. The results are the reference's bits if the caller makes every necessary wait. A
- * missing wait makes a test fail:
+ * If the caller makes every necessary wait, the results have the reference's bits. A missing wait
+ * makes a test fail:
  *
- * - host memory is read and written when a copy is carried out, not when it is called;
- * - in programs under the thread sanitizer any access without an order between them is reported.
+ *     - host memory is read and written when a copy is executed, not when it is called;
+ *     - the thread sanitizer reports accesses that are not ordered.
  *
- * After a command fails, its stream only passes events; waiting for the stream or for any event
- * of the device returns the failure. */
+ * After a command fails, its stream only passes marks. Waiting for the stream or for any event of
+ * the device returns the failure. */
 #pragma once
 
 #include "kernels/backend.h"
 
-/* Calls that can be made to fail. */
+/* Calls that can fail on request. */
 enum stream_call {
     STREAM_CALL_NONE,
     STREAM_CALL_PLAN_FUSED, /* planning of an operation that fuses convolution and batch norm */
@@ -29,7 +30,7 @@ struct stream_fault {
     int number;  /* which call fails, from 1, counted over all devices */
     bool sticky; /* every later call fails too, on every device, as in a process whose CUDA context
                     is lost */
-    enum status status; /* the status of the failure; 0: STATUS_LIBRARY */
+    enum status status; /* status of the failure; 0: STATUS_LIBRARY */
 };
 
 struct stream_backend {
@@ -41,13 +42,13 @@ struct stream_backend {
     bool lost; /* a sticky fault has happened */
 };
 
-/* Fills in a backend named "stream"; it must stay as long as its devices. */
+/* Initialises a backend named "stream". It must exist as long as its devices. */
 void stream_backend_make(struct stream_backend *b);
 
-/* From now on the backend fails as configured, as a new process would. */
+/* Resets the counts of calls, as in a new process, and configures the failure. */
 void stream_backend_fail(struct stream_backend *b, const struct stream_fault *fault);
 
-/* Numbers of graphs recorded and launched on a device since it was opened. */
+/* Numbers of graphs that a device has recorded and launched since it was opened. */
 struct stream_counts {
     int recorded, launched;
 };

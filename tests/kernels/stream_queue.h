@@ -40,7 +40,7 @@ struct graph_exec {
     struct queue_stream *origin; /* the stream that captures */
     struct queue_stream *branch; /* a stream that is captured too, because it waits for an event of
                                     the capture; NULL: none */
-    bool open;                   /* the branch has commands that the origin does not wait for */
+    bool open;                   /* the branch has commands that the origin has not waited for */
 };
 
 struct queue_stream {
@@ -80,16 +80,16 @@ static inline struct queue_stream *stream_of(struct stream *s)
  */
 enum status queue_call(const struct device *dev, enum stream_call call);
 
-/* The failure of the first command of the device that failed. */
+/* Returns the failure of the device's first command that failed. */
 enum status queue_failure(struct queue_device *d);
 
 enum status queue_open(struct device *dev, struct stream **out);
-void queue_close(struct stream *stream); /* after all commands are carried out */
+void queue_close(struct stream *stream); /* after all commands are executed */
 
 /* Puts a copy of a command on the stream, or into the graph that is being recorded. */
 enum status queue_put(struct stream *stream, const struct command *what);
 
-/* Waits until all commands are carried out. */
+/* Waits until all commands are executed. */
 enum status queue_sync(struct stream *stream);
 
 /* Waits until a stream has reached record `number` of the mark. */

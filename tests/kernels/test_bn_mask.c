@@ -1,4 +1,4 @@
-/* Batch norm with a mask on the CPU: its results have the same bits as without one. */
+/* Tests batch norm with a mask on the CPU: its results have the same bits as without a mask. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 
@@ -45,7 +45,7 @@ static void set_activations(struct op_desc *d, enum layout layout, enum dtype ty
         d->t[ROLE_MASK].layout = LAYOUT_ANY;
 }
 
-/* `scale` multiplies gamma, beta and Z, from which the results are made. */
+/* Fills a tensor. gamma, beta and Z are multiplied by `scale`, and so are the results. */
 static void fill(const struct tensor_desc *t, void *mem, enum role role, double scale)
 {
     struct rng r = rng_at(3, RNG_INIT, (uint64_t)role, 0);
@@ -94,8 +94,8 @@ struct storage {
     double scale; /* 0: 1 */
 };
 
-/* Executes the forward operation with and without a mask, then the backward operation on the mask
- * and on Y. */
+/* Compares the forward operation with and without a mask, and the backward operation with the mask
+ * and with Y. */
 static void check(struct device *dev, const int *s, enum layout layout, struct storage of,
                   uint64_t forward, uint64_t backward)
 {
@@ -134,22 +134,22 @@ static void a_mask_changes_no_bit(void **state)
                                            {DTYPE_F32, DTYPE_F16},
                                            {DTYPE_BF16, DTYPE_F32},
                                            {DTYPE_F16, DTYPE_F32},
-                                           /* Results so small that half of them round to 0 as they
-                                            * are stored. */
+                                           /* Results are so small that half of them are rounded to
+                                            * 0. */
                                            {DTYPE_F32, DTYPE_BF16, 0x1p-134},
                                            {DTYPE_F32, DTYPE_F16, 0x1p-25},
                                            {DTYPE_BF16, DTYPE_F32, 0x1p-134},
                                            {DTYPE_F16, DTYPE_F32, 0x1p-25}};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (int l = 0; l < 4; l++) {
-            /* Blocks of eight channels and planes need an even number of lines. */
+            /* Masks need an even number of lines in blocked and plain layouts. */
             const int *s = shapes[l < 2 ? t % 3 : 1];
             check(*state, s, layouts[l], types[t], 0, 0);
             check(*state, s, layouts[l], types[t], WITH(Z), WITH(DZ) | WITH(DY2));
         }
 }
 
-/* There is no mask where a line of sixteen elements would have several rows of it. */
+/* There is no mask if a line of sixteen elements would contain several rows of the mask. */
 static void other_shapes_have_no_mask(void **state)
 {
     struct op_desc d = describe_bn(OP_BN_FWD_TRAIN, 2, 24, 7, 9, true, WITH(MASK));
@@ -159,7 +159,7 @@ static void other_shapes_have_no_mask(void **state)
         set_activations(&d, layouts[l], DTYPE_F32, DTYPE_F32);
         assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
     }
-    /* In the order that ops.h defines, there is none in any shape. */
+    /* In the order of ops.h, no shape has a mask. */
     d = describe_bn(OP_BN_FWD_TRAIN, 2, 16, 4, 4, true, WITH(MASK));
     assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
 }

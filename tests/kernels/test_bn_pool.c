@@ -1,5 +1,5 @@
-/* Batch norm, ReLU and max pooling in one operation, against the operations that it stands for and
- * against finite differences, on the reference and on the fake GPU. */
+/* Compares batch norm, ReLU and max pooling as one operation with three separate operations and
+ * with finite differences, on the reference and on the fake GPU. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
@@ -21,13 +21,13 @@ static const int sides[][2] = {{8, 8}, {7, 6}, {19, 37}};
 static const struct pool_attr windows[] = {{{3, 3}, {2, 2}, {1, 1}}, {{2, 2}, {2, 2}, {0, 0}}};
 static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
 
-/* The operations on one problem: the fused ones, then their parts. */
+/* The operations on one problem: the fused ones, then the separate ones. */
 enum { STATISTICS, FWD, BWD, APPLY, POOL, POOL_BWD, BN_BWD, COUNT };
 
 struct set {
-    struct op_desc d[COUNT]; /* fp32 that rounds to the type */
+    struct op_desc d[COUNT]; /* fp32 tensors that are rounded to the type */
     struct operands o[COUNT];
-    bool stored; /* executed on tensors of the type itself */
+    bool stored; /* tensors have the type itself */
 };
 
 static void set_new(struct set *s, const int side[2], const struct pool_attr *p, enum dtype type,
@@ -123,7 +123,7 @@ static void check_forward(const struct set *s)
 static void run_backward(struct device *dev, struct set *s)
 {
     static const enum role same[] = {ROLE_GAMMA, ROLE_MEAN, ROLE_INVSTD};
-    operand_f32(&s->o[FWD], ROLE_X)[3] = 0; /* a NaN would be in all gradients of its channel */
+    operand_f32(&s->o[FWD], ROLE_X)[3] = 0; /* a NaN would make all gradients of its channel NaN */
     give(s, APPLY, ROLE_X, FWD, ROLE_X);
     run(dev, s, FWD);
     run(dev, s, APPLY);
@@ -150,7 +150,7 @@ static void run_backward(struct device *dev, struct set *s)
     run(dev, s, BN_BWD);
 }
 
-/* `tolerance` is a part of the largest gradient. */
+/* `tolerance` is a fraction of the largest gradient. */
 static void check_backward(const struct set *s, double tolerance)
 {
     static const enum role results[] = {ROLE_DX, ROLE_DGAMMA, ROLE_DBETA};
@@ -191,7 +191,7 @@ static void check_all(struct device *dev, bool stored, bool exact)
             }
 }
 
-/* Bit for bit, in fp32 and in fp32 that rounds. */
+/* On the reference the results are equal bit for bit, in fp32 and in fp32 that is rounded. */
 static void the_reference_is_its_parts(void **state)
 {
     struct device *ref;
@@ -202,7 +202,7 @@ static void the_reference_is_its_parts(void **state)
     device_close(ref);
 }
 
-/* The forward pass has the bits of the parts; the backward pass sums in another order. */
+/* On the GPU the forward pass has the same bits; the backward pass adds in another order. */
 static void the_gpu_is_its_parts(void **state)
 {
     struct device *gpu;
@@ -247,8 +247,8 @@ static void check_difference(struct device *ref, struct set *s, int of, enum rol
                  sum / (12 * step));
 }
 
-/* X is a shuffled ladder of four steps to each side of the differences, so that no maximum changes,
- * and no value is near the ReLU's kink. */
+/* The values of a plane of X differ by at least four times the step of the differences. No maximum
+ * changes, and no value is near the ReLU's kink. */
 static void gradients_are_those_of_the_forward_pass(void **state)
 {
     struct device *ref;

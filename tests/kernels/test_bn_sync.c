@@ -1,7 +1,6 @@
-/* Batch norm over several ranks, each with part of a batch, against one rank that has all of it.
- *
- * The ranks take turns: a first execution of each hands in its sums, a second one gets the total,
- * as if all had waited for each other. */
+/* Compares batch norm over several ranks, each with a part of a batch, with batch norm of the whole
+ * batch on one rank. The ranks are executed one after the other, twice. The first executions add up
+ * their sums; the second ones receive the totals, as if all ranks had waited for each other. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
@@ -42,7 +41,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- ranks that take turns ---- */
+/* ---- ranks, one after the other ---- */
 
 struct exchange {
     double total[SUMS];
@@ -73,7 +72,8 @@ static bool per_channel(enum role role)
            role == ROLE_RMEAN || role == ROLE_RVAR || role == ROLE_DGAMMA || role == ROLE_DBETA;
 }
 
-/* `rows` images of the operands of `d`, from image `first` on; of channels, all. */
+/* Copies `rows` images of the operands of `d`, beginning with image `first`; operands per channel
+ * are copied whole. */
 static struct operands cut(const struct op_desc *d, const struct operands *whole,
                            const struct op_desc *part, int first)
 {
@@ -89,7 +89,7 @@ static struct operands cut(const struct op_desc *d, const struct operands *whole
     return o;
 }
 
-/* Compares relative to the largest value of `want`, from which rounding errors come. */
+/* The tolerance is relative to the largest value of `want`, whose rounding causes the error. */
 static void assert_all_close(enum role role, const float *got, const float *want, int64_t n,
                              double tolerance)
 {
@@ -102,8 +102,9 @@ static void assert_all_close(enum role role, const float *got, const float *want
                      (double)want[i]);
 }
 
-/* Results by image lie in `whole` from image `first` on. Statistics are those of the whole. The
- * parameters' gradients add up over the parts; they are only added to `sum` here. */
+/* Results with images are compared with those in `whole`, beginning with image `first`. Statistics
+ * must equal those of the whole batch. The gradients of parameters are sums over the parts, and are
+ * only added to `sum` here. */
 static void check_part(const struct op_desc *part, const struct operands *got,
                        const struct operands *whole, int first, double tolerance,
                        double sum[2][CHANNELS])
@@ -144,7 +145,7 @@ static struct op_desc trial_desc(const struct trial *t, int images)
     return describe_bn(t->kind, images, CHANNELS, t->height, t->width, t->relu, t->with);
 }
 
-/* Executes every part twice, the second time on fresh operands. */
+/* Executes every part twice, each time on new operands. */
 static void run_parts(struct device *dev, const struct trial *t, const struct split *s,
                       const struct op_desc *d, const struct operands *in,
                       const struct operands *want)
@@ -212,7 +213,7 @@ static void forward_is_that_of_the_whole_batch(void **state)
     check_in_layouts(*state, t);
     t.height = t.width = 1; /* some ranks have one value per channel */
     check_in_layouts(*state, t);
-    /* With so large a mean, fp32 has three digits left for the spread. */
+    /* With so large a mean, fp32 keeps three digits of the deviations. */
     t = (struct trial){.kind = OP_BN_FWD_TRAIN,
                        .height = 5,
                        .width = 7,

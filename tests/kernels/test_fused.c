@@ -1,5 +1,5 @@
-/* The fused forms of convolution and batch norm against the plain operations that they stand for,
- * both of the reference: in fp32, and in fp32 that rounds to fp16 or bf16. */
+/* Compares the fused forms of convolution and batch norm with the separate operations, both on the
+ * reference, in fp32 and in fp32 that is rounded to fp16 or bf16. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
 #include "verify/describe.h"
@@ -32,7 +32,7 @@ static double unit_of(enum dtype precision)
     return precision == DTYPE_F16 ? 0x1p-11 : precision == DTYPE_BF16 ? 0x1p-8 : 0x1p-24;
 }
 
-/* What the precision is of; the rest of an operation's tensors is fp32. */
+/* Sets the precision of activations. All other tensors are fp32. */
 static void round_activations(struct op_desc *d, enum dtype precision)
 {
     static const enum role narrow[] = {ROLE_X,  ROLE_Y,  ROLE_Z,   ROLE_DX,
@@ -42,7 +42,7 @@ static void round_activations(struct op_desc *d, enum dtype precision)
             d->t[narrow[i]].rounds = precision;
 }
 
-/* Copies `from`'s tensor to `to`'s, which has as many elements. */
+/* Copies the tensor of `from` to that of `to`, which has the same number of elements. */
 static void hand_over(struct operands *to, enum role to_role, const struct operands *from,
                       enum role from_role, const struct op_desc *from_desc)
 {
@@ -67,7 +67,7 @@ static void assert_same(const char *what, const struct op_desc *d, enum role rol
     assert_near(what, operand_f32(got, role), operand_f32(want, in), operand_count(d, role), 0);
 }
 
-/* --- sums with the convolution --- */
+/* --- convolution with sums --- */
 
 static void fill_conv(const struct op_desc *d, struct operands *o)
 {
@@ -182,7 +182,7 @@ static void convolutions_apply_as_they_read(void **state)
     for_all(*state, check_applied);
 }
 
-/* --- batch norm in parts --- */
+/* --- batch norm in separate operations --- */
 
 struct bn_shape {
     int n, c, h, w;
@@ -233,7 +233,8 @@ static void check_affine(const struct op_desc *d, const struct operands *o, enum
     }
 }
 
-/* Compares one whole batch norm with the same in parts; under `sync`, if it is not NULL. */
+/* Compares batch norm as one operation with its separate operations; with `sync` unless it is NULL.
+ */
 static void check_parts(struct device *ref, enum dtype precision, const struct bn_sync *sync)
 {
     static const struct bn_shape s = {3, 17, 5, 4};
@@ -280,9 +281,9 @@ static void batch_norm_is_its_parts(void **state)
         check_parts(*state, precisions[k], NULL);
 }
 
-/* The largest error of X*scale + shift over all channels, as a share of OP_BN_FINALIZE's bound.
- * Each channel's mean is `ratio` standard deviations; X is the mean, and the mean plus and minus
- * four deviations. */
+/* The largest error of X*scale + shift over all channels, as a fraction of OP_BN_FINALIZE's bound.
+ * Each channel's mean is `ratio` standard deviations. X is the mean, and the mean plus and minus
+ * four standard deviations. */
 static double affine_error(struct device *ref, enum dtype precision, double ratio)
 {
     enum { CHANNELS = 512 };
@@ -293,7 +294,7 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
     OK(operands_new(&d, &o));
     put_random(&o, &d, ROLE_GAMMA, 0.5, 1.5);
     put_random(&o, &d, ROLE_BETA, -1, 1);
-    put_random(&o, &d, ROLE_INVSTD, 0.5, 1.5); /* standard deviations, until they are overwritten */
+    put_random(&o, &d, ROLE_INVSTD, 0.5, 1.5); /* standard deviations; overwritten later */
     for (int c = 0; c < CHANNELS; c++) {
         double std = (double)operand_f32(&o, ROLE_INVSTD)[c], mean = ratio * std;
         operand_f32(&o, ROLE_SUMS)[c] = (float)(count * mean);
@@ -317,7 +318,8 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
     return worst;
 }
 
-/* A shift computed from the unrounded scale would reach twice the bound at large means. */
+/* If the shift were computed from the unrounded scale, the error at large means would be twice the
+ * bound. */
 static void the_shift_makes_up_for_the_scale(void **state)
 {
     static const double ratios[] = {0, 1, 16, 256};
@@ -330,7 +332,7 @@ static void the_shift_makes_up_for_the_scale(void **state)
         }
 }
 
-/* As if another rank had the same values twice over. */
+/* Stands for a sum over three ranks that have the same values. */
 static enum status thrice(void *context, double *values, int64_t n)
 {
     ++*(int *)context;
@@ -389,9 +391,9 @@ static void a_mask_stands_for_the_result(void **state)
     }
 }
 
-/* --- the data gradient with batch norm's sums --- */
+/* --- data gradient with the sums of batch norm --- */
 
-/* The plain operations' view of one fused case. */
+/* A fused case and the separate operations for it. */
 struct data_bn {
     struct op_desc fused, rest, data, forward, backward;
     struct operands f, r, d, fwd, b;
@@ -410,7 +412,7 @@ static void data_bn_fill(struct data_bn *t)
             put_random(&t->f, &t->fused, (enum role)role, -1, 1);
 }
 
-/* Data gradient, batch norm's forward for its Y, batch norm's backward. */
+/* Runs the data gradient, batch norm's forward pass (for its Y), and batch norm's backward pass. */
 static void data_bn_run_plain(struct device *ref, struct data_bn *t)
 {
     static const enum role from[] = {ROLE_X, ROLE_MEAN, ROLE_INVSTD, ROLE_BN_GAMMA};
@@ -441,7 +443,7 @@ static void data_bn_compare(struct device *ref, struct data_bn *t, enum dtype pr
     int64_t channels = t->fused.t[ROLE_X].dim[1], n = operand_count(&t->fused, ROLE_DX);
     double unit = unit_of(precision);
     OK(run_once(ref, &t->fused, &t->f));
-    /* The residual's gradient is what passed the ReLU, rounded alike. */
+    /* The gradient of the residual is the gradient after the ReLU, with the same rounding. */
     assert_same("DX", &t->fused, ROLE_DX, &t->f, &t->b, ROLE_DZ);
     assert_near("DGAMMA", operand_f32(&t->f, ROLE_DGAMMA), operand_f32(&t->b, ROLE_DGAMMA),
                 channels, 2 * unit + 1e-6);

@@ -1,23 +1,24 @@
-/* Every gradient of the reference against central differences of its forward pass.
+/* Compares every gradient of the reference with central differences of its forward pass.
  *
- * The function that is differentiated is f = sum(R * Y) for fixed random R, whose gradient by
- * definition is what the backward pass computes from DY = R. With a step h
+ * The differentiated function is f = sum(R * Y) with fixed random R. Its gradient is what the
+ * backward pass computes from DY = R. With a step h
  *
  *     f' ~ (8 (f(+h) - f(-h)) - (f(+2h) - f(-2h))) / 12h        error h^4 f'''''/30
  *
- * f is summed in double, but each Y has been rounded to fp32, an error of 2^-24 |Y| each, which
- * the quotient divides by h. So there are two kinds of cases:
+ * f is summed in double, but each Y is rounded to fp32, with an error of 2^-24 |Y|, which is
+ * divided by h. There are two kinds of cases.
  *
- * exact    Operations linear in each operand. Operands are small multiples of 2^-4 and the step is
- *          a power of two, so that every Y, f and quotient is exact and the gradient must be equal
- *          to the last bit. Values lie further than 2h from the kinks of ReLU and from ties of
- *          maxima. Where a window or a dropout scale is not a power of two the tolerance is 2^-20,
- *          some roundings of Y.
- * smooth   Batch norm: with h = 2^-4, sums of some 50 terms of order 1 have an error near
- *          sqrt(50) * 2^-24 * 2^4 ~ 7e-6 from rounding, and h^4/30 ~ 5e-7 times a fifth derivative
- *          of order 1. The tolerance is 5e-5, where a wrong term costs 1e-2 and more. Inputs lie
- *          in two clusters about +1 and -1, so that no normalised value is near the kink.
- *          Cross entropy gives its sum in double, so h = 2^-6 and 1e-6 do. */
+ * Exact: operations that are linear in each operand. Operands are small multiples of 2^-4, and the
+ * step is a power of two. Every Y, f and quotient is then exact, and the gradient must be equal to
+ * the last bit. Values are more than 2h away from the kinks of ReLU and from ties of maxima. If the
+ * size of a window or the scale of dropout is not a power of two, the tolerance is 2^-20, some
+ * roundings of Y.
+ *
+ * Smooth: batch norm. With h = 2^-4, sums of about 50 terms of order 1 have a rounding error of
+ * about sqrt(50) * 2^-24 * 2^4 ~ 7e-6, and an error of h^4/30 ~ 5e-7 times a fifth derivative of
+ * order 1. The tolerance is 5e-5; a wrong term causes an error of 1e-2 or more. Inputs are close to
+ * +1 and -1, so no normalised value is near the kink. Cross entropy returns its sum in double, so h
+ * = 2^-6 and a tolerance of 1e-6 are enough. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
@@ -35,12 +36,12 @@
 struct gradient {
     struct device *ref;
     struct op_desc forward, backward;
-    struct operands in;  /* of the forward pass; its outputs are left here */
+    struct operands in;  /* of the forward pass, with its outputs */
     struct operands out; /* of the backward pass */
     double step, tolerance;
 };
 
-/* f of the operands in `rig`, from the outputs left in `o`. */
+/* Computes f from the operands of `rig` and the outputs in `o`. */
 static double projection(const struct gradient *g, const struct operands *o)
 {
     if (g->forward.kind == OP_SOFTMAX_XENT)
@@ -90,7 +91,7 @@ static void check_role(const struct gradient *g, struct rig *rig, enum role role
     operands_free(&moved);
 }
 
-/* Fills the backward pass's operands: R, and what the forward pass has read and left. */
+/* Fills the operands of the backward pass: R, and the forward pass's inputs and outputs. */
 static void fill_backward(struct gradient *g)
 {
     struct rng r = rng_at(2, RNG_TEST, 0, 0);
@@ -105,7 +106,7 @@ static void fill_backward(struct gradient *g)
     }
 }
 
-/* Checks each gradient that `backward` gives. The forward operands are in g->in. */
+/* Checks each gradient that `backward` computes. The forward operands are in g->in. */
 static void check_gradient(struct gradient *g)
 {
     static const enum role pair[][2] = {
@@ -127,7 +128,7 @@ static void check_gradient(struct gradient *g)
     operands_free(&g->out);
 }
 
-/* Begins a check of `backward` against `forward`, with grid values for everything read. */
+/* Begins a check of `backward` against `forward`. All inputs get values on the grid. */
 static struct gradient begin(void **state, struct op_desc forward, struct op_desc backward,
                              double step, double tolerance)
 {
@@ -187,7 +188,7 @@ static void test_linear(void **state)
     check_exact(state, forward, describe_linear(OP_LINEAR_BWD_WEIGHTS, 3, 7, 5, 0));
 }
 
-/* Values about +1 and -1, at most a quarter away, as many of each. */
+/* Half of the values are near +1, the others near -1, at most a quarter away. */
 static void fill_two_clusters(float *x, int64_t n)
 {
     struct rng r = rng_at(5, RNG_TEST, 0, 0);
@@ -205,7 +206,7 @@ static void check_bn(void **state, bool relu, uint64_t with_forward, uint64_t wi
     fill_two_clusters(g.in.p[ROLE_X], operand_count(&g.forward, ROLE_X));
     fill_uniform(&r, g.in.p[ROLE_GAMMA], 3, 0.75, 1.25);
     fill_uniform(&r, g.in.p[ROLE_BETA], 3, -0.1, 0.1);
-    if (with_forward & WITH(Z)) /* of X's signs, so that the sum stays off the kink as well */
+    if (with_forward & WITH(Z)) /* Z has the signs of X, so the sum is not near the kink either */
         fill_two_clusters(g.in.p[ROLE_Z], operand_count(&g.forward, ROLE_Z));
     end(&g);
 }
@@ -220,7 +221,7 @@ static void test_bn(void **state)
     check_bn(state, true, WITH(Z), WITH(DZ) | WITH(DY2));
 }
 
-/* A shuffled ladder: values 1/2 apart, so that a step of 1/16 changes no order. */
+/* Shuffled values with distances of 1/2. A step of 1/16 does not change their order. */
 static void fill_ladder(float *x, int64_t n)
 {
     struct rng r = rng_at(8, RNG_TEST, 0, 0);
@@ -302,8 +303,8 @@ static void test_xent(void **state)
     }
 }
 
-/* Two rows mixed with each other, a row mixed with itself, and one with a bad row, which is left
- * out like the bad row itself. */
+/* Two rows are mixed with each other, and one with itself. The fifth row is mixed with a bad row,
+ * so it is ignored like the bad row. */
 static void test_xent_mixed(void **state)
 {
     static const float smoothing[] = {0, 0.1f, 1};

@@ -1,5 +1,5 @@
-/* The layers of the reference against values that PyTorch 1.13 computed in fp64, and against rules
- * that no difference quotient sees: running statistics, ties, windows, NaN. */
+/* Compares the layers of the reference with values that PyTorch 1.13 computed in fp64. Also checks
+ * properties that finite differences do not show: running statistics, ties, windows, NaN. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
 #include "verify/describe.h"
@@ -8,7 +8,7 @@
 
 /* --- convolution and linear --- */
 
-/* Small whole numbers without a pattern in common with any stride; PyTorch was given the same. */
+/* Small whole numbers in a sequence that no stride repeats. PyTorch was given the same numbers. */
 static void set_numbers(const struct op_desc *d, struct operands *o, enum role role, int factor,
                         int modulus)
 {
@@ -27,8 +27,7 @@ static struct operands run_layer(struct device *ref, const struct op_desc *d)
     return o;
 }
 
-/* Height and width differ in every attribute. The gradients are checked by differences
- * elsewhere. */
+/* Height and width differ in every attribute. test_gradients.c checks the gradients. */
 static void test_conv(void **state)
 {
     static const struct conv_shape shape[] = {{1, 2, 5, 4, 2, {3, 2}, {2, 1}, {1, 0}, 1},
@@ -53,7 +52,7 @@ static void test_linear(void **state)
     operands_free(&o);
 }
 
-/* A ReLU within an operation is the operation followed by a ReLU. */
+/* A fused ReLU gives the same result as a separate one. */
 static void test_fused_relu(void **state)
 {
     struct conv_shape shape = {2, 3, 5, 4, 4, {3, 3}, {1, 1}, {1, 1}, 1};
@@ -137,7 +136,7 @@ static void test_bn_eval(void **state)
     operands_free(&o);
 }
 
-/* Two values are the fewest: there the unbiased variance is twice the biased one. */
+/* Two values are the minimum. Their unbiased variance is twice the biased one. */
 static void test_bn_two_values(void **state)
 {
     struct op_desc d = describe_bn(OP_BN_FWD_TRAIN, 2, 1, 1, 1, false, 0);
@@ -179,7 +178,8 @@ static void test_maxpool_ties(void **state)
     operands_free(&o);
 }
 
-/* Padding is not even the maximum of a window of -inf, whose gradient would be lost. */
+/* Padding is not the maximum even if all values of a window are -inf; the gradient would be lost.
+ */
 static void test_maxpool_of_nothing(void **state)
 {
     struct pool_attr three = {{3, 3}, {2, 2}, {1, 1}};
@@ -195,7 +195,7 @@ static void test_maxpool_of_nothing(void **state)
     operands_free(&o);
 }
 
-/* The means of i^2 over the windows that PyTorch takes. */
+/* The means of i^2 over PyTorch's windows. */
 static void test_adaptive_windows(void **state)
 {
     static const struct {
@@ -250,8 +250,8 @@ static void test_normalize(void **state)
     operands_free(&o);
 }
 
-/* torchvision's RandomMixup of three images of one pixel: each is mixed with the one before it, as
- * batch.roll(1, 0) pairs them. Without mean and deviation, a pixel of 255 is 1. */
+/* torchvision's RandomMixup of three images of one pixel. Each image is mixed with the one before
+ * it, as by batch.roll(1, 0). Without mean and deviation, a pixel of 255 is 1. */
 static void test_normalize_mixes(void **state)
 {
     struct op_desc d = describe_normalize(3, 1, 1, WITH(PARTNER));

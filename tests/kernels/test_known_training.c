@@ -1,5 +1,5 @@
-/* The loss, SGD and dropout of the reference against values that PyTorch 1.13 computed in fp64, and
- * against rules of their own: labels to be left out, ties, masks, NaN. */
+/* Compares the loss, SGD and dropout of the reference with values that PyTorch 1.13 computed in
+ * fp64. Also checks rules of this project: ignored labels, ties, masks, NaN. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
 #include "verify/describe.h"
@@ -102,7 +102,7 @@ static struct loss_metrics mixed_xent(struct device *ref, float mix, const doubl
 }
 
 /* The soft labels of mixup, by PyTorch 2.15 in fp64: cross_entropy(x, m * one_hot(y) + (1 - m) *
- * one_hot(y.roll(1)), label_smoothing=0.1). Top-k counts by the label of the larger weight. */
+ * one_hot(y.roll(1)), label_smoothing=0.1). Top-k uses the label with the larger weight. */
 static void test_xent_mixed(void **state)
 {
     static const double dx[] = {0.127893635,   0.433565034,  0.0269660457,  -0.588424715,
@@ -116,7 +116,7 @@ static void test_xent_mixed(void **state)
     assert_int_equal(mixed_xent(*state, 0.3125f, NULL).top1, 3);
 }
 
-/* A label of weight 0 adds nothing, even where its logit is -infinity. */
+/* A label with weight 0 does not affect the loss, even if its logit is -infinity. */
 static void test_xent_mixed_by_nothing(void **state)
 {
     static const int32_t label[] = {0, 1}, other[] = {1, 0};
@@ -187,7 +187,7 @@ static void test_xent_not_finite(void **state)
 
 struct sgd_table {
     struct sgd_attr attr;
-    double w[3][5], v[5]; /* after each step; momentum after the last */
+    double w[3][5], v[5]; /* weights after each step; momentum after the last step */
 };
 
 static void check_sgd(struct device *ref, const struct sgd_table *t)
@@ -200,7 +200,7 @@ static void check_sgd(struct device *ref, const struct sgd_table *t)
     OK(operands_new(&d, &o));
     SET(&o, ROLE_W, 1, -2, 0.5f, 3, -0.25f);
     for (int step = 0; step < 3; step++) {
-        /* gradients come scaled, as a loss scale would leave them */
+        /* gradients are multiplied by a loss scale */
         for (int i = 0; i < 5; i++)
             operand_f32(&o, ROLE_DW)[i] = 64 * gradient[step][i];
         *operand_state(&o) = (struct step_state){.lr = lr[step], .grad_scale = 1.0f / 64};
@@ -226,7 +226,7 @@ static void test_sgd(void **state)
          {{0.949, -2.098, 0.5995, 2.8, -0.275},
           {0.973051, -2.145902, 0.5989005, 2.9, -0.375},
           {0.922564475, -2.09482905, 0.49860105, 2.875, -0.35}},
-         /* without momentum V is the last gradient with its decay */
+         /* without momentum, V is the last gradient with weight decay */
          {1.00973051, -1.02145902, 2.005989005, 0.5, -0.5}},
         {{0.9f, false, 2, segment},
          {{0.949, -2.098, 0.5995, 2.8, -0.275},
@@ -243,9 +243,9 @@ static void test_sgd(void **state)
         check_sgd(*state, &table[i]);
 }
 
-/* By hand. First |W| = 5 and |g| = 1, so that local = 0.1 * 5 / (1 + 0.01 * 5) = 10/21 and
- * local * (0.6 + 0.01 * 3) = 0.3; then |W| = 4.95. Three segments more: weights of zero, a gradient
- * of zero, and one without LARS step as SGD does. */
+/* Computed by hand. In the first step |W| = 5 and |g| = 1, so local = 0.1 * 5 / (1 + 0.01 * 5) =
+ * 10/21, and local * (0.6 + 0.01 * 3) = 0.3. In the second step |W| = 4.95. Three more segments are
+ * updated as by SGD: weights of zero, a gradient of zero, and a segment without LARS. */
 static void test_lars(void **state)
 {
     static const struct sgd_segment segment[] = {
@@ -298,7 +298,7 @@ static void test_dropout_mask(void **state)
     operands_free(&o);
 }
 
-/* The last two rows of a batch, as a device of their own would see them. */
+/* The last two rows of a batch, computed as if they were on a device of their own. */
 static void test_dropout_split(void **state)
 {
     struct op_desc whole = describe_like(OP_DROPOUT_FWD, plain_4d(6, 2, 3, 5), 0);

@@ -1,5 +1,5 @@
-/* What may be planned: broken descriptions are refused before any backend sees them, and the
- * reference resolves layouts and declines what it lacks as its header says. */
+/* Tests which operations can be planned. Invalid descriptions are refused before a backend sees
+ * them. The reference resolves layouts, and declines what its header excludes. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/rig.h"
@@ -17,7 +17,7 @@ static const struct sgd_segment whole[] = {{0, 10, 0}};
 
 static const struct pool_attr pool = {{3, 3}, {2, 2}, {1, 1}};
 
-/* Sound descriptions of what is neither convolution nor batch norm. */
+/* Valid descriptions of operations other than convolution and batch norm. */
 static struct op_desc sound_rest(enum op_kind kind)
 {
     struct tensor_desc like = plain_4d(2, 4, 3, 3);
@@ -62,7 +62,7 @@ static struct op_desc sound_rest(enum op_kind kind)
     }
 }
 
-/* A sound description of every kind. */
+/* A valid description of every kind. */
 static struct op_desc sound(enum op_kind kind)
 {
     static const struct conv_shape conv = {2, 4, 8, 8, 6, {3, 3}, {2, 2}, {1, 1}, 2};
@@ -137,7 +137,7 @@ static void test_missing_tensors(void **state)
     assert_refused(&d, "ReLU without Y");
 }
 
-/* The residual's batch norm comes with all of its tensors, or with none of them. */
+/* The batch norm of the residual has either all of its tensors or none. */
 static void test_parts_of_the_residual(void **state)
 {
     static const enum op_kind kinds[] = {OP_CONV_BWD_DATA_BN, OP_BN_BWD, OP_BN_BWD_APPLY};
@@ -162,7 +162,7 @@ static void test_parts_of_the_residual(void **state)
     assert_refused(&d, "no DZ");
 }
 
-/* Changes each dimension of each tensor, except where nothing else fixes its size. */
+/* Changes each dimension of each tensor whose size another tensor determines. */
 static void test_shapes_that_disagree(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void test_tensors_that_are_none(void **state)
         }
 }
 
-/* Attributes out of range, one by one. */
+/* Attributes out of range, one at a time. */
 #define REFUSE(kind_, change)                                                                      \
     do {                                                                                           \
         struct op_desc d = sound(kind_);                                                           \
@@ -332,8 +332,8 @@ static void test_precisions(void **state)
     static const struct sgd_segment odd[] = {{0, 10, 0, DTYPE_F32, DTYPE_I32, DTYPE_F32}};
     REFUSE(OP_SGD, d.attr.sgd.segment = odd);
     REFUSE(OP_CHECK_FINITE, d.attr.sgd.segment = odd);
-    REFUSE(OP_SGD, d.t[ROLE_W].rounds = DTYPE_F16); /* rounding is given by segments, not by
-                                                     * tensors */
+    /* rounding is given by segments, not by tensors */
+    REFUSE(OP_SGD, d.t[ROLE_W].rounds = DTYPE_F16);
     REFUSE(OP_CHECK_FINITE, d.t[ROLE_DW].rounds = DTYPE_BF16);
 }
 
@@ -366,7 +366,7 @@ static void test_unknown_kinds(void **state)
     assert_int_equal(op_check(&d), STATUS_INVALID);
 }
 
-/* op_plan checks first, and leaves no plan behind a failure. */
+/* op_plan checks the description first. After a failure the plan is NULL. */
 static void test_plan_refuses(void **state)
 {
     struct op_desc d = sound(OP_CONV_FWD);
@@ -385,7 +385,7 @@ static enum status refuse(struct device *dev, const struct op_desc *desc, struct
     return status_fail(STATUS_UNSUPPORTED, "a library is not there");
 }
 
-/* The reason why nothing covers an operation may be a library's message alone. */
+/* If no record covers an operation, the message may contain only the library's reason. */
 static void test_plan_says_why(void **state)
 {
     const struct device *ref = *state;
@@ -406,7 +406,7 @@ static void test_plan_says_why(void **state)
     assert_null(strstr(status_message(), "a library is not there"));
 }
 
-/* --- the reference's own contract --- */
+/* --- properties of the reference --- */
 
 static void test_ref_declines(void **state)
 {
@@ -433,7 +433,7 @@ static void test_ref_declines(void **state)
     }
 }
 
-/* A tensor that is read may be raw or not; a tensor that is written is never raw. */
+/* A tensor that is read may be raw or not. A tensor that is written is never raw. */
 static void test_ref_rounds(void **state)
 {
     static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};
@@ -456,7 +456,8 @@ static void test_ref_rounds(void **state)
         }
 }
 
-/* An optimizer's step that is skipped leaves its outputs unchanged; a check writes one flag. */
+/* A skipped optimizer step leaves its outputs unchanged, so they count as inputs too. A check
+ * writes one flag. */
 static void test_partial_writes_are_reads(void **state)
 {
     (void)state;

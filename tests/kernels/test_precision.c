@@ -1,6 +1,7 @@
-/* Emulated precision against values written out: where numbers overflow, tie and vanish, that sums
- * are kept in fp32 and rounded once, and what the optimizer and its check make of each precision.
- * Each test runs on the reference and on the CPU backend; what the latter lacks is skipped. */
+/* Compares emulated precision with known values: overflow, ties and underflow; sums that are kept
+ * in fp32 and rounded once; the results of the optimizer and of its check in each precision. Each
+ * test runs on the reference and on the CPU backend. A test that the CPU backend does not support
+ * is skipped there. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
 #include "verify/describe.h"
@@ -36,7 +37,7 @@ static int close_device(void **state)
     return 0;
 }
 
-/* Runs `d`; a device that cannot skips the test. */
+/* Runs `d`. If the device does not support it, the test is skipped. */
 static void run_or_skip(struct device *dev, const struct op_desc *d, struct operands *o)
 {
     enum status st = run_once(dev, d, o);
@@ -77,7 +78,7 @@ static const struct rounding roundings[] = {
     {65520, INFINITY, 65536, 65536},
     {-65520, -INFINITY, -65536, -65536},
     {1e6f, INFINITY, 999424, 999936},
-    /* its subnormals, and what is below them */
+    /* its subnormals, and smaller values */
     {0x1p-24f, 0x1p-24f, 0x1p-24f, 0x1p-24f},
     {0x1.8p-24f, 0x1p-23f, 0x1.8p-24f, 0x1.8p-24f},
     {0x1p-25f, 0, 0x1p-25f, 0x1p-25f},
@@ -95,7 +96,7 @@ static const struct rounding roundings[] = {
 };
 enum { ROUNDINGS = sizeof roundings / sizeof *roundings };
 
-/* Repeated, so that vectors and their remainders both meet every value. */
+/* Repeated, so that each value is processed in a vector and in the remainder. */
 enum { REPEATED = 3 * ROUNDINGS };
 
 static float rounded_to(const struct rounding *r, enum dtype type)
@@ -121,7 +122,7 @@ static void test_round(void **state)
     }
 }
 
-/* A tensor in a library's own order is rounded like any other. */
+/* A tensor in a layout of the library is rounded like any other. */
 static void test_round_opaque(void **state)
 {
     static const struct conv_shape shape = {2, 24, 9, 9, 40, {3, 3}, {1, 1}, {1, 1}, 1};
@@ -149,8 +150,8 @@ static void test_round_opaque(void **state)
     operands_free(&o);
 }
 
-/* A ReLU of raw values rounds what it reads, and a gradient passes where the rounded value is
- * above zero: 2^-25 is not, in fp16. */
+/* A ReLU with unrounded inputs rounds them. A gradient passes if the rounded value is above zero:
+ * in fp16, 2^-25 is not. */
 static void test_raw_inputs(void **state)
 {
     struct op_desc d = describe_like(OP_RELU_BWD, tensor_1d(DTYPE_F32, 5), 0);
@@ -167,8 +168,8 @@ static void test_raw_inputs(void **state)
     operands_free(&o);
 }
 
-/* A sum is kept in fp32 and rounds once: 2048 + 1 + 1 + 1 is 2051, half-way between 2050 and 2052,
- * and goes to the latter. In fp16 throughout it would have stayed 2048. */
+/* A sum is kept in fp32 and rounded once: 2048 + 1 + 1 + 1 is 2051, half-way between 2050 and 2052,
+ * and is rounded to 2052. If each partial sum were rounded to fp16, the result would be 2048. */
 static void test_sums_round_once(void **state)
 {
     struct op_desc d = describe_linear(OP_LINEAR_FWD, 1, 4, 2, WITH(B));
@@ -182,14 +183,14 @@ static void test_sums_round_once(void **state)
     SET(&o, ROLE_B, 1, 60000);
     run_or_skip(*state, &d, &o);
     float y[2] = {operand_f32(&o, ROLE_Y)[0], operand_f32(&o, ROLE_Y)[1]};
-    /* A library leaves its results raw; the operation that reads them rounds them. */
+    /* A library leaves its results unrounded; the operation that reads them rounds them. */
     assert_same_float(round_f16(y[0]), 2052);
     assert_same_float(round_f16(y[1]), 62048);
     operands_free(&o);
 }
 
-/* Tensors of a narrow type: sums of two values that tie, overflow or are not numbers, each with its
- * expected result. u is one unit in the last place of 1. */
+/* Sums of two values in a narrow type, with expected results: ties, overflow, NaN. u is one unit in
+ * the last place of 1. */
 static void check_narrow_sums(struct device *dev, enum dtype type, float u)
 {
     const float largest = type == DTYPE_F16 ? 65504 : 0x1.fep127f;
@@ -233,8 +234,9 @@ static void test_narrow_tensors(void **state)
 
 /* --- the optimizer --- */
 
-/* One step from V = 0 at rate 1/4 without decay. Gradients are 1.0001 (1 in fp16 and bf16), 2^-25
- * (0 in fp16) and 1/16 of a unit in fp16's last place: in narrow weights it is lost. */
+/* One step from V = 0 with a learning rate of 1/4, without weight decay. The gradients are 1.0001
+ * (1 in fp16 and bf16), 2^-25 (0 in fp16), and 2^-14. The third update, a quarter of it, is lost in
+ * fp16 weights. */
 static void check_step(struct device *dev, struct sgd_segment segment, const float w[3],
                        const float v[3], const float copy[3])
 {
@@ -259,7 +261,7 @@ static void check_step(struct device *dev, struct sgd_segment segment, const flo
 
 static void test_sgd_precisions(void **state)
 {
-    static const float rest = 1 - 0x1p-16f; /* 1 less a quarter of the third gradient */
+    static const float rest = 1 - 0x1p-16f; /* 1 minus a quarter of the third gradient */
     /* O1: fp32 weights, cast. */
     check_step(*state, (struct sgd_segment){0, 0, 0, DTYPE_F16, DTYPE_F32, DTYPE_F16},
                (const float[]){0.75f, 0.5f, rest}, (const float[]){1, 0, 0x1p-14f},
@@ -268,7 +270,7 @@ static void test_sgd_precisions(void **state)
     check_step(*state, (struct sgd_segment){0, 0, 0, DTYPE_F16, DTYPE_F16, DTYPE_F16},
                (const float[]){0.75f, 0.5f, 1}, (const float[]){1, 0, 0x1p-14f},
                (const float[]){0.75f, 0.5f, 1});
-    /* bf16: 2^-25 is within its range. */
+    /* In bf16, 2^-25 is not rounded to 0. */
     check_step(*state, (struct sgd_segment){0, 0, 0, DTYPE_BF16, DTYPE_F32, DTYPE_BF16},
                (const float[]){0.75f, 0.5f, rest}, (const float[]){1, 0x1p-25f, 0x1p-14f},
                (const float[]){0.75f, 0.5f, 1});
@@ -304,8 +306,8 @@ static void test_skipped_step(void **state)
 
 enum { CHECKED = 1000 };
 
-/* Returns found_inf after a check of ones with `value` at `place`. Each third of the buffer is a
- * segment. The flag is `before` when the check begins. */
+/* Runs a check of ones with `value` at `place`, and returns found_inf. Each third of the buffer is
+ * a segment. found_inf is `before` when the check begins. */
 static int found(struct device *dev, float value, int place, enum dtype gradient, int before)
 {
     struct sgd_segment third[3] = {{0, 333, 0}, {333, 666, 0, gradient}, {666, CHECKED, 0}};
@@ -354,7 +356,7 @@ static void test_check_finite(void **state)
         assert_int_equal(found(*state, table[i].value, 332, DTYPE_F16, 0), table[i].f32);
         assert_int_equal(found(*state, table[i].value, 666, DTYPE_F16, 0), table[i].f32);
     }
-    /* The value is found wherever it is, and whatever the last check had found. */
+    /* The value is found at every place, whatever the previous check has found. */
     static const int place[] = {0, 1, 15, 16, 331, 333, 500, 665, 997, 998, 999};
     for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
         assert_int_equal(found(*state, NAN, place[i], DTYPE_F16, 0), 1);
@@ -365,8 +367,7 @@ static void test_check_finite(void **state)
 
 /* --- labels --- */
 
-/* A rule of both backends that does not depend on precision: nothing is written for a label that is
- * no class. */
+/* Both backends refuse a label that is not a class, in any precision, and write nothing. */
 static void test_label_that_is_no_class(void **state)
 {
     static const int32_t labels[][2] = {{3, 0}, {0, 3}, {2, INT32_MAX}};

@@ -1,4 +1,4 @@
-/* The loss scaler as operations of a device, against the state machine itself. */
+/* Compares the loss scaler's operations on a device with the state machine. */
 #include "kernels/backend.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #define OK(call) assert_int_equal((call), STATUS_OK)
 
-/* Device memory of ref and cpu is the host's. */
+/* The memory of the devices ref and cpu is host memory. */
 struct rig {
     struct device *dev;
     struct stream *stream;
@@ -64,7 +64,7 @@ static void assert_state(const struct step_state *got, const struct step_state *
     assert_int_equal(got->found_inf, want->found_inf);
 }
 
-/* Scales that are no power of two, and a share and a divisor that are not 1. */
+/* Loss scales that are not powers of two, and gradient factors other than 1. */
 static void check_set(struct rig *r)
 {
     static const double scales[] = {65536, 3, 1e-3, 1.0 / 3, 16777217};
@@ -90,7 +90,7 @@ static void check_set(struct rig *r)
     }
 }
 
-/* X: an overflow. Grows to its maximum, falls to its floor and below, and stays there. */
+/* X is an overflow. The scale grows to its maximum, falls to its minimum, and then stays there. */
 static void check_update(struct rig *r, const struct scaler_rule *rule)
 {
     struct scaler_state want = {.scale = 8};

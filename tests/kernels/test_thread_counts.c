@@ -1,5 +1,5 @@
-/* The CPU backend's own kernels give the same bits whatever the number of threads. (oneDNN cuts
- * some of its sums by threads; convolution and linear are not among these cases.) */
+/* The CPU backend's own kernels give the same bits with any number of threads. Convolution and
+ * linear are not tested, because oneDNN divides some of its sums by threads. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-/* One that divides the work, some that do not, and more than there are channel blocks. */
+/* Numbers of threads that divide the work, that do not, and that exceed the number of channel
+ * blocks. */
 static const int thread_counts[] = {1, 2, 3, 7};
 enum { DEVICES = sizeof thread_counts / sizeof *thread_counts };
 
@@ -76,7 +77,7 @@ static void check_once(struct devices *devices, const struct op_desc *d, const s
     operands_free(&first);
 }
 
-/* `d` with its activations in `layout`; false where their channels do not fit it. */
+/* Sets the layout of the activations of `d`. Returns false if their channels do not fit it. */
 static bool set_layout(struct op_desc *d, enum layout layout)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
@@ -88,8 +89,8 @@ static bool set_layout(struct op_desc *d, enum layout layout)
     return true;
 }
 
-/* Checks `d`, a description in plain layout, in every layout that it can have, in fp32 and with
- * tensors that round. */
+/* Checks `d`, a description in plain layout, in all possible layouts, in fp32 and with rounded
+ * tensors. */
 static void check(struct devices *devices, struct op_desc d)
 {
     static const enum layout layouts[] = {LAYOUT_PLAIN, LAYOUT_NHWC, LAYOUT_NCHW8C, LAYOUT_NCHW16C};

@@ -1,5 +1,5 @@
-/* Two batch norms whose results are added, as one operation, against the operations that it stands
- * for, both of the reference: in fp32, and in fp32 that rounds to fp16 or bf16. */
+/* Compares the sum of two batch norms as one operation with separate operations, both on the
+ * reference, in fp32 and in fp32 that is rounded to fp16 or bf16. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
 #include "verify/describe.h"
@@ -27,7 +27,7 @@ static double unit_of(enum dtype precision)
     return precision == DTYPE_F16 ? 0x1p-11 : precision == DTYPE_BF16 ? 0x1p-8 : 0x1p-24;
 }
 
-/* What is stored in the precision: the tensors of four dimensions, except weights. */
+/* Sets the precision of all four-dimensional tensors except weights. */
 static struct op_desc rounded(struct op_desc d, enum dtype precision)
 {
     for (int r = 0; r < ROLE_COUNT; r++)
@@ -75,7 +75,7 @@ static void assert_near(const char *what, const struct run *got, enum role role,
 
 /* --- forward --- */
 
-/* Batch norm of the residual, from given statistics; its result is rounded as it is stored. */
+/* Computes the batch norm of the residual from given statistics. Its result is stored rounded. */
 static void plain_residual(struct device *ref, const struct run *fused, struct run *z,
                            enum dtype precision)
 {
@@ -88,7 +88,7 @@ static void plain_residual(struct device *ref, const struct run *fused, struct r
     OK(run_once(ref, &z->d, &z->o));
 }
 
-/* Scale and shift of that batch norm. */
+/* Computes the scale and shift of that batch norm. */
 static void put_affine(struct run *fused, const struct run *z)
 {
     float *affine = operand_f32(&fused->o, ROLE_Z_AFFINE);
@@ -116,7 +116,7 @@ static void check_forward(struct device *ref, enum op_kind kind, enum dtype prec
     hand_over(&plain, ROLE_Z, &z, ROLE_Y);
     OK(run_once(ref, &fused.d, &fused.o));
     OK(run_once(ref, &plain.d, &plain.o));
-    /* The plain form rounds the residual too. */
+    /* Separate operations also round the residual. */
     assert_near("Y", &fused, ROLE_Y, &plain, ROLE_Y, 2 * unit_of(precision) + 1e-6);
     const float *y = operand_f32(&fused.o, ROLE_Y);
     const uint8_t *mask = fused.o.p[ROLE_MASK];
@@ -157,8 +157,8 @@ static void put_backward(struct run *fused)
             ((uint8_t *)fused->o.p[ROLE_MASK])[i] = (uint8_t)rng_below(&r, 256);
 }
 
-/* Runs the backward pass of the block's batch norm with a stored residual, then that of the
- * residual's. */
+/* Runs the backward pass of the block's batch norm with a stored residual, and then that of the
+ * residual's batch norm. */
 static void run_plain(struct device *ref, const struct run *fused, struct run *main_path,
                       struct run *z)
 {
@@ -224,8 +224,8 @@ static void put_data(struct run *fused)
         put_random(&fused->o, &fused->d, ROLE_DY2, -1, 1);
 }
 
-/* The same gradient where the residual is stored: Z is then the result of its batch norm, which is
- * not rounded, so that the same values pass the ReLU. */
+/* Computes the same gradient with a stored residual. Z is the unrounded result of the residual's
+ * batch norm, so the same values pass the ReLU. */
 static void put_stored(struct run *stored, const struct run *fused)
 {
     static const enum role shared[] = {ROLE_X,       ROLE_W,        ROLE_DY,   ROLE_DY2,
@@ -244,7 +244,7 @@ static void put_stored(struct run *stored, const struct run *fused)
     }
 }
 
-/* Compares both multiply-adds of the fused result with the plain backward pass of each batch norm.
+/* Compares both multiply-adds of the fused result with the backward passes of the two batch norms.
  */
 static void check_lines(struct device *ref, const struct run *fused, enum dtype precision)
 {
@@ -305,7 +305,7 @@ static void a_data_gradient_sums_for_both(void **state)
     }
 }
 
-/* --- a block's end in the next convolution --- */
+/* --- the end of a block in the next convolution --- */
 
 static void check_end(struct device *ref, bool two, enum dtype precision)
 {

@@ -1,5 +1,5 @@
-/* The launcher's pure parts: lists of hosts, lines of streams, reports of ranks, shares of cores,
- * and a rank's command. tests/cli drives the rest. */
+/* Tests those parts of the launcher that start no process: lists of hosts, lines of output, reports
+ * of ranks, shares of cores, and the command of a rank. tests/cli tests the rest. */
 #include "launch/child.h"
 #include "launch/command.h"
 #include "launch/cores.h"
@@ -114,7 +114,7 @@ static void test_hosts_are_counted(void **state)
 
 /* ---- lines ---- */
 
-/* What was handed on, each piece in brackets. */
+/* The lines that were passed on, each in brackets. */
 struct pieces {
     char text[4 * OUTPUT_LINE_MAX];
     size_t n;
@@ -130,8 +130,7 @@ static void take(void *self, const char *line, size_t n)
     p->text[p->n] = '\0';
 }
 
-/* Feeds `in` whole, and byte by byte: what is handed on of a stream that is not live does not
- * depend on how it arrives. */
+/* Feeds `in` as a whole and byte by byte. If lines.live is false, both must give the same lines. */
 static void assert_lines(const char *in, const char *want)
 {
     for (int bytewise = 0; bytewise < 2; bytewise++) {
@@ -288,8 +287,8 @@ static void test_shares(void **state)
     }
 }
 
-/* Ranks that fit have CPUs of their own, as many as each other; more ranks than that use the CPUs
- * by turns. */
+/* If there are enough CPUs, each rank gets CPUs of its own, all ranks the same number. Otherwise
+ * ranks share CPUs. */
 static void test_bound_ranks_share_cpus(void **state)
 {
     enum { CPUS = 12 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A failing rank's reason reaches whoever started the job, though the rank does not reach its exit
-# before mpirun ends it. Runs with every MPI that is installed; each rank is a script.
+# The launcher reports the reason of a failing rank, even if mpirun ends the rank before it exits.
+# Runs with every installed MPI; each rank is a script.
 set -uo pipefail
 
 job=$(realpath "$1")

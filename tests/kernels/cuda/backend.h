@@ -1,8 +1,8 @@
-/* What tests of single kernels share, and a backend of batch norm whose ReLU leaves and reads a
- * mask, which no operation does yet: the table of cases (verify/cases.h) compares it with
- * the reference. Forward batch norm with a ReLU fails with STATUS_MISMATCH where the mask disagrees
- * with the result; backward batch norm reads a mask in place of Y. All of it on the CPU, through
- * the shim, in NHWC and stored types. */
+/* Functions that tests of single kernels share, and a backend of batch norm whose ReLU writes and
+ * reads a mask. The table of cases (verify/cases.h) compares it with the reference. Forward batch
+ * norm with a ReLU fails with STATUS_MISMATCH if the mask disagrees with the result. Backward batch
+ * norm reads a mask instead of Y. Everything runs on the CPU through the shim, on NHWC tensors of
+ * stored types. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -11,10 +11,11 @@
 /* Closed by device_close(). */
 MUST_CHECK enum status shim_device_open(struct device **dev);
 
-/* Launches of the shim: it has few multiprocessors, so that loops repeat. */
+/* Queue for launches in the shim. It has few multiprocessors, so a kernel's loops run more than
+ * once. */
 struct cu_queue shim_queue(void);
 
-/* Segments, with their chunks, in host memory, which the shim's kernels can read. */
+/* Segments of the optimizer with their chunks, in host memory that the shim's kernels can read. */
 struct shim_segments {
     struct cu_segments s;
     struct cu_chunk *chunk;

@@ -1,5 +1,5 @@
-/* The kernels of batch norm that remain around fused convolutions, run through the shim and
- * compared with the reference's operations. */
+/* Compares the kernels of batch norm that run next to fused convolutions, through the shim, with
+ * the reference's operations. */
 #include "tests/kernels/cuda/backend.h"
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
@@ -47,7 +47,7 @@ static float loaded(enum dtype type, const void *p, int64_t i)
                                 : ((const float *)p)[i];
 }
 
-/* The largest step between two values of a type, for values near `v`. */
+/* The largest step between two values of a type near `v`. */
 static double step_at(enum dtype type, double v)
 {
     double unit = type == DTYPE_F16 ? 0x1p-10 : type == DTYPE_BF16 ? 0x1p-7 : 0x1p-21;
@@ -126,7 +126,7 @@ static void check_line(struct device *ref, const int s[4], enum dtype type, bool
     put_random(&o, &d, ROLE_DY, -1, 1);
     put_random(&o, &d, ROLE_EQ, -2, 2);
     OK(run_once(ref, &d, &o));
-    /* The rig keeps logical order; the kernel sees rows of channels. */
+    /* The rig's tensors are in logical order; the kernel reads rows of channels. */
     int64_t plane = (int64_t)s[2] * s[3];
     float *turned[3],
         *plain[] = {operand_f32(&o, ROLE_X), operand_f32(&o, ROLE_DY), operand_f32(&o, ROLE_DX)};

@@ -106,8 +106,8 @@ static void results(void **state)
     case_list_free(&list);
 }
 
-/* Declined: numbers of channels that do not fit, Z or DY2 alone, statistics over ranks, emulated
- * rounding, and an older GPU. */
+/* The GPU declines unsuitable numbers of channels, Z or DY2 alone, statistics over ranks, emulated
+ * rounding, and these forms on an older GPU. */
 static void the_rest_is_declined(void **state)
 {
     static const struct bn_sync sync = {(enum status(*)(void *, double *, int64_t))1, NULL};

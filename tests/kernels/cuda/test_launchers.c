@@ -1,5 +1,5 @@
-/* Parts of the kernels that the table of cases does not reach: types that only a GPU's tensors
- * have, the loss scaler's state machine, labels that are not a class. */
+/* Tests parts of the kernels that the table of cases does not reach: types that only a GPU's
+ * tensors have, the loss scaler's state machine, and labels that are not the index of a class. */
 #include "tests/kernels/cuda/backend.h"
 #include "tests/kernels/group.h"
 #include "verify/rig.h"
@@ -36,7 +36,7 @@ static float stored_value(enum dtype type, const void *p, int64_t i)
     return ((const float *)p)[i];
 }
 
-/* A unit in the last place of values below 4: contracted multiply-adds may differ by that much. */
+/* A unit in the last place of values below 4. Multiply-adds of the compiler may differ by this. */
 static float mixed_error(enum dtype type)
 {
     return type == DTYPE_F32 ? 0x1p-21f : type == DTYPE_F16 ? 0x1p-9f : 0x1p-6f;
@@ -105,7 +105,7 @@ static void normalize_refuses_other_channels(void **state)
     assert_int_equal(cu_relu_fwd(&q, DTYPE_I32, 1, NULL, NULL), STATUS_UNSUPPORTED);
 }
 
-/* --- labels that are no class --- */
+/* --- invalid labels --- */
 
 static void bad_label_leaves_everything(void **state)
 {
@@ -149,7 +149,7 @@ static void bad_label_leaves_everything(void **state)
     free(work);
 }
 
-/* Without smoothing, another class's logit of -infinity costs nothing. */
+/* Without smoothing, a logit of -infinity of another class does not affect the loss. */
 static void infinite_logit_of_another_class(void **state)
 {
     (void)state;
@@ -243,8 +243,8 @@ static void sgd_of_stored_gradients(void **state)
     shim_segments_free(&s);
 }
 
-/* The same step with one segment's gradient in the buffer of half precision: each buffer is read in
- * its own segments alone. */
+/* The same step with one segment's gradient in the half-precision buffer. Each segment must read
+ * its own buffer. */
 static void sgd_of_two_gradient_buffers(void **state)
 {
     (void)state;
@@ -368,7 +368,8 @@ static void scaler_is_the_hosts(void **state)
 
 /* --- statistics over ranks --- */
 
-/* The sums of two halves of a batch, added up, must give the statistics of the whole. */
+/* The sums of two halves of a batch, added together, must give the statistics of the whole batch.
+ */
 static void sums_of_ranks_add_up(void **state)
 {
     (void)state;

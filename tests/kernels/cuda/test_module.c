@@ -1,6 +1,6 @@
-/* Properties of the CUDA backend besides the values of operations: order, waiting, captured steps,
- * and faults that a later wait reports. Runs on the fake GPU, which carries out all work as late as
- * it may. */
+/* Tests the CUDA backend apart from the values of operations: order, waiting, captured steps, and
+ * faults that a later wait reports. Runs on the fake GPU, which executes all work as late as
+ * allowed. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/rig.h"
@@ -80,7 +80,7 @@ static void memory_is_zero_and_aligned(void **state)
     assert_null(mem);
 }
 
-/* An event puts two streams in order, whichever of them the host waits for. */
+/* An event orders two streams, whichever of them the host waits for. */
 static void events_order_streams(void **state)
 {
     struct bench *k = *state;
@@ -123,7 +123,7 @@ static void captured_steps_replay(void **state)
     OK(k->b->capture_end(k->s, &g));
     OK(k->b->download(k->s, back, k->y, sizeof back));
     OK(k->b->stream_sync(k->s));
-    assert_true(back[1] == 0); /* captured, and not carried out */
+    assert_true(back[1] == 0); /* captured, but not executed */
     for (int step = 1; step <= 3; step++) {
         for (int i = 0; i < N; i++)
             k->host[i] = (float)(i * step);

@@ -1,5 +1,5 @@
-/* The fake GPU's tensor cores (fake/products.h): known properties of the hardware's sums, and the
- * error of long sums of one sign, which verify/bounds.h allows for. */
+/* Tests the fake GPU's tensor cores (fake/products.h): known properties of the hardware's sums, and
+ * the error of long sums of positive terms, for which verify/bounds.h allows. */
 #include "base/half.h"
 #include "base/rng.h"
 #include "fake/products.h"
@@ -39,7 +39,7 @@ static void small_terms_are_cut_off(void **state)
     assert_true(one_and(90, 8, 0x1p-26f) == 1);
     assert_true(one_and(80, 4, 0x1p-25f) == 1); /* one bit more */
     assert_true(one_and(80, 2, 0x1p-24f) == 1 + 0x1p-23);
-    assert_true(one_and(90, 3, 0x1p-25f) == 1);            /* the result is cut off too */
+    assert_true(one_and(90, 3, 0x1p-25f) == 1);            /* the result is truncated too */
     assert_true(one_and(90, 1, -0x1p-24f) == 1 - 0x1p-24); /* towards zero */
     assert_true(one_and(90, 1, -0x1p-26f) == 1);
 }
@@ -51,7 +51,8 @@ static void blocks_differ_by_generation(void **state)
           b[17] = {[0] = 1, [15] = 0x1p-13f, [16] = 1};
     struct product_unit hopper = unit(90, DTYPE_F16), ampere = unit(80, DTYPE_F16);
     (void)state;
-    assert_true(product_sum(&hopper, 17, a, b) == 0); /* 2^-25 is kept in the block, not after it */
+    /* 2^-25 is kept within the block, but not after it */
+    assert_true(product_sum(&hopper, 17, a, b) == 0);
     a[1] = -1, b[1] = 1, a[16] = 0;
     assert_true(product_sum(&hopper, 17, a, b) == 0x1p-25f);
     assert_true(product_sum(&ampere, 17, a, b) == 0x1p-25f); /* 0 after the first eight */
@@ -67,7 +68,7 @@ static void special_values_pass_through(void **state)
     float v[2] = {1 + 0x1p-11f, NAN};
     u.operand = DTYPE_TF32;
     product_operands(&u, 2, v);
-    assert_true(v[0] == 1); /* cut off, not rounded up */
+    assert_true(v[0] == 1); /* truncated, not rounded up */
     assert_true(isnan(v[1]));
 }
 

@@ -1,4 +1,4 @@
-/* The kernel that crops, resamples and flips decoded pictures, against the CPU's resizer: many
+/* Compares the kernel that crops, resamples and flips decoded pictures with the CPU's resizer: many
  * sizes, crops and flips, pictures wider than the kernel's shared memory, and missing pictures. */
 #include "base/rng.h"
 #include "input/augment.h"
@@ -26,7 +26,7 @@ struct kase {
     int32_t written;
 };
 
-/* Noise, the hardest case; bytes between the rows are not part of the picture. */
+/* Noise, the hardest case. The bytes between rows are not part of the picture. */
 static void make_picture(struct kase *k, struct rng *rng)
 {
     k->pitch = (size_t)k->width * COLOURS + rng_below(rng, 40);
@@ -59,7 +59,8 @@ static void describe(struct kase *k, int side, struct cu_picture *p)
                              .written = &k->written};
 }
 
-/* Compares the outputs with the CPU's: to one grey level, and nearly all of them exactly. */
+/* Compares the outputs with the CPU's. All must agree to one grey level, and nearly all must be
+ * equal. */
 static void check_out(const struct kase *k, int side)
 {
     static struct resizer cpu;

@@ -1,6 +1,6 @@
-/* The table of launches (kernels/cuda/traffic.c) against launches: operations are executed on the
- * fake GPU, whose profiler lists each kernel of the suite's own and each call of a library. Large
- * operations are launched there but not computed (AMPSCALE_FAKE_DELAYS). */
+/* Compares the table of launches (kernels/cuda/traffic.c) with real launches. Operations are
+ * executed on the fake GPU, whose profiler lists each kernel of this project and each call of a
+ * library. Large operations are launched there, but not computed (AMPSCALE_FAKE_DELAYS). */
 #include "kernels/traffic.h"
 #include "model/network.h"
 #include "tests/kernels/group.h"

@@ -1,4 +1,4 @@
-/* Elements of the fake's libraries, as floats. */
+/* Reads and writes elements of arrays as floats, for the fake libraries. */
 #pragma once
 
 #include "base/half.h"

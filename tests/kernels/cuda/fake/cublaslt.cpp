@@ -1,9 +1,9 @@
-/* The fake cuBLASLt: products of matrices whose columns run in memory, C = op(A) * op(B).
+/* The fake cuBLASLt: products of column-major matrices, C = op(A) * op(B).
  *
- * There are algorithms that form a sum in one go, and others that split it and keep the parts in
- * fp32 or in the result's type: which may be named, the preference's mask of reduction schemes
- * says. Of these the heuristics name one by the problem, so that all are executed; where the result
- * is narrow, first the one that keeps narrow parts. */
+ * Some algorithms compute a sum in one piece. Others split it, and store the partial sums in fp32
+ * or in the type of the result. The preference's mask of reduction schemes limits the choice. The
+ * heuristics name an algorithm that depends on the problem, so that all are executed. If the result
+ * is of a narrow type, they first name the algorithm with partial sums in this type. */
 #include "cublasLt.h"
 
 #include "arrays.h"
@@ -101,7 +101,8 @@ product_unit unit_of(const execution &e)
             .backwards = false};
 }
 
-/* The rows of op(A), or the columns of op(B), one after another, of `length` numbers each. */
+/* Copies the rows of op(A) or the columns of op(B), one after another, with `length` numbers each.
+ */
 std::vector<float> vectors(const product_unit &u, const cublasLtMatrixLayoutOpaque &l, bool columns,
                            const void *mem)
 {
@@ -263,7 +264,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     if ((first ? a->cols : a->rows) != c->rows || (second ? b->rows : b->cols) != c->cols ||
         (second ? b->cols : b->rows) != k || a->type != b->type || wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
-    for (uint32_t alignment : preference->alignment) /* the arguments are aligned to no more */
+    for (uint32_t alignment : preference->alignment) /* the arguments have no larger alignment */
         if (alignment > 16)
             return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint32_t schemes[] = {CUBLASLT_REDUCTION_SCHEME_NONE,

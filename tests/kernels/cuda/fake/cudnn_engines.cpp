@@ -1,13 +1,13 @@
-/* The engines of the fake cuDNN, and what its heuristics say.
+/* The engines of the fake cuDNN, and the results of its heuristics.
  *
- * Each graph has several, so that choosing, refusing and timing have something to do: some split
- * their sums and want workspace for the parts, one adds the parts in any order, one keeps them in
- * the result's type, one wants more workspace than there is, one is named by the heuristics and
- * turns out not to support the graph, one must be compiled first. Which is named first depends on
- * the problem, so that all of them are executed where nobody times them.
+ * Each graph has several engines, to test choosing, refusing and timing. Some split their sums and
+ * need workspace for the partial sums. One adds the partial sums in any order, and one stores them
+ * in the type of the result. One needs more workspace than a device has. One is named by the
+ * heuristics, but does not support the graph. One must be compiled first. Which one is named first
+ * depends on the problem, so without timing all are executed.
  *
- * Fused forms are there on Ampere and later alone, so that the way around them is taken too; in
- * bf16, as cuDNN has it, none that applies or differentiates a batch norm. A bias is added by an
+ * Only Ampere and later have fused forms, so the code for GPUs without them is tested too. In bf16,
+ * as in the real cuDNN, no fused form applies or differentiates a batch norm. A bias is added by an
  * engine that is compiled at run time. */
 #include "cudnn_nodes.h"
 

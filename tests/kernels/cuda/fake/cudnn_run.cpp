@@ -59,10 +59,10 @@ struct execution {
 
 /* --- convolution --- */
 
-/* The three convolutions as products of matrices: each element of the result is the sum over a row
- * of A times a row of B, both of `length`, of one group. Rows of A are those of the tensor that is
- * not the weights' (FWD: X around a pixel of Y; BWD_DATA: DY around one of X), or a channel of DY.
- */
+/* The three convolutions as products of matrices. Each element of the result is the product of a
+ * row of A and a row of B, both of `length`, within one group. The rows of A are patches of X
+ * around a pixel of Y (FWD), patches of DY around a pixel of X (BWD_DATA), or the channels of DY
+ * (BWD_WEIGHTS). */
 struct shape {
     int64_t n, c, h, w, k, r, s, p, q, groups, cg, kg;
     int64_t stride[2], pad[2];
@@ -113,7 +113,7 @@ floats convolve_forward(const execution &e, const shape &s, const floats &x, con
     return y;
 }
 
-/* The weights as the gradient of data reads them: (C, R, S, K / groups). */
+/* The weights in the order in which the data gradient reads them: (C, R, S, K / groups). */
 floats turned_weights(const shape &s, const floats &w)
 {
     floats t(w.size());

@@ -102,7 +102,8 @@ void fill(void *dst, int value, size_t bytes)
         memset(dst, value, bytes);
 }
 
-/* The pages of an allocation, whose last byte is at most 255 bytes before their end. */
+/* The pages of an allocation. At most 255 bytes lie between its last byte and the end of the last
+ * page. */
 char *first_page(void *mem)
 {
     auto m = mapped.upper_bound((char *)mem);

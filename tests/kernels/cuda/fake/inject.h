@@ -1,15 +1,15 @@
-/* Failures on request, and counts of the calls that can fail.
+/* Makes calls fail on request, and counts the calls that can fail.
  *
- * AMPSCALE_FAKE_FAIL, "CALL:N" or "CALL@capture:N": the N-th call of that name in the process
- * fails, or the N-th while the calling thread captures, which then also ends the capture, as a call
- * does that CUDA does not allow there. The names are those of the API ("cudaMalloc",
- * "cudnnBackendFinalize", "cublasLtMatmul"); a launch of a kernel is "cudaLaunchKernel", and one
- * with the attribute of a programmatic dependent launch also "cudaLaunchDependent". With
- * ":sticky" behind it the device has met an illegal address: what it still had to do is lost, and
- * every later call that needs the device fails as well.
+ * AMPSCALE_FAKE_FAIL is "CALL:N" or "CALL@capture:N". With "CALL:N", the N-th call of that name in
+ * the process fails. With "CALL@capture:N", the N-th call during a capture of the calling thread
+ * fails and ends the capture, like a call that CUDA does not allow there. The names are those of
+ * the API ("cudaMalloc", "cudnnBackendFinalize", "cublasLtMatmul"). A launch of a kernel is
+ * "cudaLaunchKernel"; a programmatic dependent launch is also "cudaLaunchDependent". With ":sticky"
+ * at the end, the failure is an illegal address: the device's pending work is lost, and every later
+ * call that needs the device fails too.
  *
- * AMPSCALE_FAKE_COUNT names a file to which a process adds, as it ends, a line for each call that
- * it made: "CALL OUTSIDE INSIDE", the numbers outside and inside of captures. */
+ * AMPSCALE_FAKE_COUNT names a file. At its end, a process appends a line "CALL OUTSIDE INSIDE" for
+ * each call that it made, with the numbers of calls outside and inside of captures. */
 #pragma once
 
 #include "cuda_runtime_api.h"

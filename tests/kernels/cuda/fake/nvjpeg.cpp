@@ -1,8 +1,7 @@
-/* nvJPEG's hardware engines: libjpeg decodes when the stream's turn comes, into device memory. What
- * engines do not decode is refused, and calls out of order fail.
- *
- * AMPSCALE_FAKE_NVJPEG=absent: the library is not there; no-engines: the GPU has none; skips: every
- * third picture of a batch is left out, and nothing reports it. */
+/* nvJPEG's hardware engines. libjpeg decodes into device memory when the stream executes the call.
+ * Files that the engines cannot decode are refused, and calls in a wrong order fail.
+ * AMPSCALE_FAKE_NVJPEG=absent: the library is missing; no-engines: the GPU has no engines; skips:
+ * every third picture of a batch is not decoded, without an error. */
 #include "delays.h"
 #include "engine/nvjpeg/library.h"
 #include "fake.h"

@@ -1,20 +1,22 @@
-/* Sums of products, as the units of a GPU form them.
+/* Sums of products, as the units of a GPU compute them.
  *
- * Tensor cores add a block of products and the sum so far at once: each product is exact, all are
- * aligned to the largest exponent among them (a product's being the sum of its factors'), cut off
- * there towards zero after some fractional bits, and added exactly; the result is cut off towards
- * zero to fp32. Blocks and bits, which models that agree with the hardware in every bit have found:
+ * Tensor cores add a block of products and the sum so far in one operation. Each product is exact.
+ * All terms are aligned to the largest exponent among them, where the exponent of a product is the
+ * sum of its factors' exponents. They are truncated towards zero after some fractional bits, and
+ * added exactly. The result is truncated towards zero to fp32. Sizes of blocks and numbers of bits,
+ * from models that agree with the hardware in every bit:
  *
- *     sm_75           8 products of fp16,  24 bits
- *     sm_80, sm_89    8 of fp16 or bf16, 4 of TF32,  24 bits
- *     sm_90          16 of fp16 or bf16, 8 of TF32,  25 bits
+ *     sm_75           8 products of fp16, 24 bits
+ *     sm_80, sm_89    8 of fp16 or bf16, 4 of TF32, 24 bits
+ *     sm_90           16 of fp16 or bf16, 8 of TF32, 25 bits
  *
  * Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv:2512.07004 (H100: blocks of
  * 16, two extra bits, rounding towards zero); Xie et al., "MMA-Sim", arXiv:2511.10909 (the bits of
- * each generation, and that fp32 operands are cut off to TF32); Fasi, Higham, Mikaitis and Pranesh,
- * "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021 (that nothing is
- * rounded to nearest). Outside of tensor cores products are added in fp32, here in double and
- * rounded once. */
+ * each generation; fp32 operands are truncated to TF32); Fasi, Higham, Mikaitis and Pranesh,
+ * "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021 (nothing is
+ * rounded to nearest).
+ *
+ * Outside of tensor cores products are added in fp32, here in double and rounded once. */
 #pragma once
 
 #include "kernels/tensor.h"

@@ -1,6 +1,6 @@
-/* What a profiler would see. Where AMPSCALE_FAKE_PROFILE names a file, launches between
- * cudaProfilerStart and cudaProfilerStop are appended to it, a line each: "kernel GX GY GZ BX BY
- * BZ" for one of the suite's own, "library" for one of cuDNN or cuBLASLt. */
+/* Stands for a profiler. AMPSCALE_FAKE_PROFILE names a file, to which each launch between
+ * cudaProfilerStart and cudaProfilerStop is appended as a line: "kernel GX GY GZ BX BY BZ" for a
+ * kernel of this project, "library" for a launch of cuDNN or cuBLASLt. */
 #include "fake.h"
 
 #include "cuda_profiler_api.h"

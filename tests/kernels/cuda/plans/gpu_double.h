@@ -1,7 +1,7 @@
-/* A GPU and a library that are not there, for kernels/cuda/conv_exec.c and op_timer.c: memory,
- * streams and events, cuDNN and what is made of it, as far as work is timed and executed with them.
- * The time of the host and that of the device are kept apart, as they are where a stream is
- * asynchronous. Memory is counted, and the host's is used only for what is looked at. */
+/* Fakes of a GPU and of cuDNN, for kernels/cuda/conv_exec.c and op_timer.c: memory, streams and
+ * events, and the functions that execute and time work. As with a real asynchronous stream, the
+ * time of the host and the time of the device are separate. Memory is counted; real host memory is
+ * used only for the part that is read. */
 #pragma once
 
 #include "kernels/cuda/device.h"

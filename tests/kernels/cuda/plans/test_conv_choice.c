@@ -1,5 +1,6 @@
-/* From a description to the one plan that is kept: accepted engines, engines left to other kernels,
- * the decision by time, and the use of the cache. The clock is a fake. */
+/* Tests the choice of one plan for a described convolution: accepted engines, engines for shapes
+ * that other kernels compute, the decision by time, and the use of the cache. The clock is a fake.
+ */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
@@ -175,14 +176,14 @@ static void test_fastest_is_kept(void **state)
     struct plan_choice kept = plan.plan.choice;
     conv_plan_close(&plan);
 
-    /* The next time nothing is timed for this shape, */
+    /* The second time, no plan is timed for this shape. */
     assert_int_equal(conv_plan_open(&r.dev, &r.problem, &limits, &timer, r.cache, &plan),
                      STATUS_OK);
     assert_int_equal(c.calls, PLANS_MAX);
     assert_true(plan.cached && plan_choice_same(&plan.plan.choice, &kept));
     conv_plan_close(&plan);
 
-    /* but another shape is timed, and so is the same shape under another rule. */
+    /* Another shape is timed, and so is the same shape under another rule. */
     struct plan_limits strict = limits;
     strict.deterministic = true;
     assert_int_equal(conv_plan_open(&r.dev, &r.problem, &strict, &timer, r.cache, &plan),

@@ -285,15 +285,15 @@ static void a_lack_is_asked_for_once(void **state)
     struct conv_problem fused = problem;
     (void)state;
     fused.form = CONV_APPLY_FWD_STATS;
-    gpu.only_compiled = true; /* forms of batch norm are not worth compiling */
+    gpu.only_compiled = true; /* fused forms of batch norm are not compiled at run time */
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
     assert_int_equal(gpu.lists, 1);
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
     assert_true(says("no plan for 'NVIDIA H200 sm90 cudnn91900 apply+fwd+stats "));
     assert_int_equal(gpu.lists, 1);
     close_gpu(&dev);
-    assert_int_equal(refused(&dev, &fused),
-                     STATUS_UNSUPPORTED); /* the next run does not ask either */
+    /* the next run does not ask the library again */
+    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
     assert_true(says("no plan for 'NVIDIA H200 sm90 cudnn91900 apply+fwd+stats "));
     assert_int_equal(gpu.lists, 1);
     struct conv_exec *exec = opened(&dev, &problem);

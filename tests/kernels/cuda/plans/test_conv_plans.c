@@ -1,6 +1,6 @@
-/* Every convolution of resnet18, resnet50 and vgg16 has a plan on the GPU that the argument names:
- * forward and both gradients, in those of fp16, bf16, tf32 and fp32 that the GPU has, at two batch
- * sizes. Needs no GPU. */
+/* Every convolution of resnet18, resnet50 and vgg16 has a plan on the GPU that the argument names.
+ * Checks the forward pass and both gradients at two batch sizes, in those of fp16, bf16, tf32 and
+ * fp32 that the GPU supports. Needs no GPU. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
@@ -103,7 +103,7 @@ static void check_layer(const struct cudnn_device *dev, const struct graph *g,
         for (int k = 0; k < 3; k++)
             for (int p = 0; p < N_PRECISIONS && !(first && kinds[k] == OP_CONV_BWD_DATA); p++) {
                 if (dev->sm < 80 && (p == PRECISION_BF16 || p == PRECISION_TF32))
-                    continue; /* such a GPU has neither type */
+                    continue; /* such a GPU supports neither type */
                 struct op_desc d = conv_op(g, node, kinds[k], (enum precision)p, batches[b]);
                 check_op(dev, &d, s);
             }

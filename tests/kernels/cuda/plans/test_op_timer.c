@@ -1,5 +1,5 @@
-/* Conditions of a timing: the device is kept busy, its caches are cold, and operands are random.
- * The GPU is a fake (gpu_double.h). */
+/* Tests the conditions of a timing: the device is busy before it, its caches are cold, and operands
+ * are random. The GPU is a fake (gpu_double.h). */
 #include "base/half.h"
 #include "gpu_double.h"
 #include "kernels/cuda/op_timer.h"
@@ -129,7 +129,7 @@ static void long_work_is_timed_a_few_times(void **state)
     assert_int_equal(w.runs, 6);
     w.runs = 0;
     assert_true(fabs(seconds_of(t, &w, 5e-3) - 7e-3) < 1e-9);
-    assert_int_equal(w.runs, 2); /* it is not the fastest */
+    assert_int_equal(w.runs, 2); /* it is not the fastest so far, so it runs less often */
     close_all(&dev, t);
 }
 

@@ -1,12 +1,12 @@
-/* As much of CUDA C++ as the kernels of kernels/cuda use, for a host compiler: the same sources run
- * on the CPU, so that tests compare them with the reference where there is no GPU.
+/* The part of CUDA C++ that the kernels of kernels/cuda use, for a host compiler. The same sources
+ * run on the CPU, so tests without a GPU can compare them with the reference.
  *
  * The blocks of a grid run one after another. The threads of a block are fibres of one host thread,
- * so that barriers and shuffles work: a fibre that waits hands over to the next. A barrier that
- * not all threads of its block (or warp) reach ends the process with a message. Shared memory is
- * static, and keeps what the block before has left in it, as on a device. One launch is carried out
- * at a time. The definition of shim_launch decides when: at once (shim/direct.cpp), or when the
- * stream's turn comes (tests/kernels/cuda/fake). */
+ * so barriers and shuffles work: a fibre that waits lets the next one run. If some threads of a
+ * block (or warp) do not reach a barrier, the process ends with a message. Shared memory is static.
+ * As on a device, a block finds in it what the previous block wrote. One launch runs at a time. The
+ * definition of shim_launch determines when: at once (shim/direct.cpp), or when the stream executes
+ * it (tests/kernels/cuda/fake). */
 #pragma once
 
 #include "cuda_runtime_api.h"

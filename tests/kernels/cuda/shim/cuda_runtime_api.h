@@ -1,5 +1,5 @@
-/* As much of CUDA's runtime as kernels/cuda uses, for a host compiler. What a device of the shim
- * does is written in tests/kernels/cuda/fake; kernels alone need no more than the types. */
+/* The part of CUDA's runtime that kernels/cuda uses, for a host compiler. tests/kernels/cuda/fake
+ * implements a device; single kernels need only the types. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* As much of cuDNN 9 as kernels/cuda uses, for a build without it: the fake GPU (../fake) has these
- * functions. Numbers and types are those of the library's own headers; where these are installed
- * the build compares the numbers (../CMakeLists.txt). */
+/* The part of cuDNN 9 that kernels/cuda uses, for a build without the library. The fake GPU
+ * (../fake) implements these functions. Numbers and types are those of the library's own headers.
+ * If these are installed, the build compares the numbers (../CMakeLists.txt). */
 #pragma once
 
 #include "cuda_runtime_api.h"

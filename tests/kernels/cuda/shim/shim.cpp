@@ -1,10 +1,8 @@
-/* The threads of one block as fibres.
- *
- * A fibre takes threads of the block one after another and runs each to its end; only when a thread
- * waits does another fibre take the next. So kernels without barriers need a single fibre, and as
- * many fibres exist as the largest block of threads that waited. They are kept for the next launch.
- * The last thread to reach a barrier makes the others ready and continues itself; a thread that waits
- * hands over to one that is ready. */
+/* The threads of one block as fibres. A fibre executes threads of the block one after another, each
+ * to its end. Only when a thread waits does another fibre execute the next thread. Kernels without
+ * barriers therefore need a single fibre. The number of fibres is that of the largest block whose
+ * threads waited; they are kept for the next launch. The last thread that reaches a barrier marks
+ * the others as ready and continues. A thread that waits lets a ready one run. */
 #include "cuda_runtime.h"
 
 #include <stdio.h>
@@ -38,7 +36,7 @@ struct fibre {
     unsigned thread = 0; /* number of the thread that it runs, unless idle */
 };
 
-/* Threads that a barrier has gathered so far. */
+/* Counts the threads that have reached a barrier. */
 struct barrier {
     unsigned first, size, arrived;
 };
@@ -128,9 +126,9 @@ void fibre_add()
     fibres.push_back(f);
 }
 
-/* The fibre to run next: an idle one while there are threads to start, else a ready one. Always the
- * first from one end, so that some threads run as far ahead of others as barriers let them, which
- * shows where a barrier is missing. */
+/* Returns the fibre to run next: an idle one while there are threads to start, else a ready one. It
+ * is always the first from one end, so that some threads run as far ahead of others as barriers
+ * allow. A missing barrier is found in this way. */
 fibre *fibre_next()
 {
     bool start = now.next < now.threads;
@@ -224,8 +222,8 @@ void shim_sync_block()
     wait_at(&now.all);
 }
 
-/* Each thread writes to two places in turn, so that it does not overwrite a value that other
- * threads of its warp have yet to read: they reach the barrier in between only after that read. */
+/* Each thread alternates between two places. A value is therefore not overwritten before the other
+ * threads of the warp have read it: they reach the barrier in between only after their reads. */
 void shim_exchange(void *value, size_t size, unsigned lane_mask)
 {
     unsigned me = current->thread;
