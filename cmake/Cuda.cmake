@@ -1,5 +1,5 @@
-# CUDA and cuDNN, both optional: AMPSCALE_CUDNN says whether plans of cuDNN can be built here, and
-# AMPSCALE_CUDNN_REASON why not. No GPU and no driver is needed for that.
+# CUDA and cuDNN, both optional. AMPSCALE_CUDNN says whether plans of cuDNN can be built here, and
+# AMPSCALE_CUDNN_REASON why not. Building them needs neither a GPU nor a driver.
 set(AMPSCALE_CUDNN OFF)
 set(cudnn_oldest 9.0)
 set(AMPSCALE_CUDNN_PLANS OFF) # tests can plan for GPUs that are not there
@@ -40,14 +40,15 @@ if(NOT AMPSCALE_CUDNN)
 endif()
 
 # The CUDA backend as a module. AMPSCALE_CUDA_MODULE says whether it can be built here, and
-# AMPSCALE_CUDA_MODULE_REASON why not; no GPU and no driver is needed for that either.
+# AMPSCALE_CUDA_MODULE_REASON why not. Building it needs neither a GPU nor a driver.
 set(AMPSCALE_CUDA_MODULE OFF)
 set(AMPSCALE_CUDA_MODULE_REASON ${AMPSCALE_CUDNN_REASON})
 if(AMPSCALE_CUDNN)
   include(CheckLanguage)
-  # Tensor cores from Volta on, for which CUDA 13 has no code: code for each generation that this nvcc knows, and in the newest's
-  # intermediate form for those that are still to come. Sanitizers look at the host's code alone:
-  # there, the oldest's intermediate form serves every generation, and takes a fraction of the time.
+  # Machine code for each GPU generation with tensor cores that this nvcc knows (CUDA 13 has none
+  # for Volta), and intermediate code of the newest one for later GPUs. Sanitizers check only host
+  # code, so their builds have just the intermediate code of the oldest generation, which compiles
+  # much faster.
   execute_process(COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} --list-gpu-code OUTPUT_VARIABLE known
                   ERROR_QUIET)
   set(generations "")
@@ -66,8 +67,8 @@ if(AMPSCALE_CUDNN)
     list(TRANSFORM generations APPEND -real OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
     list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest}-virtual)
   endif()
-  # check_language() tests whether the compiler works, unless CMAKE_CUDA_COMPILER is set: that
-  # one is taken as it is, and ends the configuration if it does not work.
+  # check_language() tests whether the compiler works. It does not test a compiler given in
+  # CMAKE_CUDA_COMPILER: if that one does not work, the configuration fails.
   if(NOT CMAKE_CUDA_COMPILER)
     unset(CMAKE_CUDA_COMPILER CACHE) # what did not work before may have been mended
     set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE}) # the one whose libraries will be linked
@@ -90,8 +91,8 @@ else()
   message(STATUS "No CUDA module is built: ${AMPSCALE_CUDA_MODULE_REASON}")
 endif()
 
-# What the backend is made of, whatever carries it out: the module links CUDA's libraries, a test
-# (tests/kernels/cuda/fake) puts others in their place.
+# Sources of the backend. The module links them with CUDA's libraries, and a test
+# (tests/kernels/cuda/fake) links them with fake ones.
 set(AMPSCALE_CUDA_SOURCES "")
 foreach(name backend conv_problem described device matmul memory op_bn op_bn_fused op_bn_pool op_conv
         op_conv_fused

@@ -1,12 +1,12 @@
-# Modules that the program loads at run time: where they lie, what both sides must agree on, and what
-# a program that loads one must be linked with.
+# Modules that the program loads at run time: their folder, the version of the interface, and the
+# libraries of a program that loads modules.
 
 # Installed modules, from the folder of installed programs.
 file(RELATIVE_PATH AMPSCALE_MODULE_DIR ${CMAKE_INSTALL_FULL_BINDIR}
      ${CMAKE_INSTALL_FULL_LIBDIR}/ampscale)
 
-# A module that was built with other structures must not be used: both sides hold a hash of the
-# headers that declare them.
+# A module must have been built with the same structures as the program. Both contain a hash of the
+# headers that declare these structures.
 set(shared_headers base/status.h kernels/tensor.h kernels/scaler.h kernels/ops.h kernels/traffic.h
     kernels/gpu_description.h kernels/backend.h
     comm/comm.h comm/nccl_port.h comm/gloo_port.h input/resize.h input/device_decoder.h)
@@ -20,16 +20,16 @@ endforeach()
 string(SHA256 sum "${sum}")
 string(SUBSTRING ${sum} 0 8 AMPSCALE_MODULE_ABI)
 
-# A module uses the functions of base and of the core of kernels from the program, so that messages
-# of failures are the program's: all of them are linked in, and exported.
+# A module uses functions of base and of the core of kernels from the program, so that both share
+# the message of the last failure. The program therefore links and exports all of these functions.
 add_library(ampscale_module_host INTERFACE)
 target_link_options(ampscale_module_host INTERFACE -rdynamic
   LINKER:--whole-archive $<TARGET_FILE:ampscale_base> $<TARGET_FILE:ampscale_kernels_core>
   LINKER:--no-whole-archive)
 add_dependencies(ampscale_module_host ampscale_base ampscale_kernels_core)
 
-# A module `target` of the CUDA backend: C as everywhere else, no "lib" before its name, and no
-# function that others can see but those by which it hands over what it has.
+# A module `target` of the CUDA backend. It is compiled like all other C code, its name has no "lib"
+# before it, and it exports only the functions by which the program gets its parts.
 function(ampscale_cuda_module target)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS)

@@ -1,6 +1,6 @@
-# Packages of what `cmake --install` installs: `cpack --config BUILD/CPackConfig.cmake` makes a .deb,
-# which depends on Debian's libraries, and a .tar.gz, which has its libraries within and runs from any
-# folder. And the target `uninstall`, which removes what `cmake --install` has installed.
+# Packages of the files that `cmake --install` installs. `cpack --config BUILD/CPackConfig.cmake`
+# makes a .deb, which depends on Debian's libraries, and a .tar.gz, which contains its libraries and
+# runs from any folder. The target `uninstall` removes the installed files.
 
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_VENDOR ampscale)
@@ -26,7 +26,7 @@ set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 training, judges hardware and draws figures. It is one program without Python.")
 include(CPack)
 
-# Install's own manifest is overwritten by cpack's staging.
+# cpack overwrites the manifest of the installation.
 install(CODE "if(NOT CMAKE_INSTALL_PREFIX MATCHES _CPack_Packages)
   list(JOIN CMAKE_INSTALL_MANIFEST_FILES \"\\n\" installed)
   file(WRITE \"${CMAKE_BINARY_DIR}/installed.txt\" \"\${installed}\\n\")

@@ -1,5 +1,5 @@
-# Run by cpack before it packs the staged files: puts libraries into the .tar.gz, and zsh's completion
-# where Debian's zsh looks for those of packages into the .deb.
+# cpack runs this before it packs the staged files. Adds libraries to the .tar.gz. In the .deb,
+# moves zsh's completion to the folder in which Debian's zsh looks for completions of packages.
 set(root ${CPACK_TEMPORARY_INSTALL_DIRECTORY})
 if(CPACK_GENERATOR STREQUAL DEB)
   set(share ${root}${CPACK_PACKAGING_INSTALL_PREFIX}/share)
@@ -7,8 +7,9 @@ if(CPACK_GENERATOR STREQUAL DEB)
   return()
 endif()
 
-# The program's libraries, except the C library, which fits the machine's kernel and loader, and those
-# of NVIDIA's driver and toolkit, which the CUDA module finds where they are installed.
+# The program's libraries, with two exceptions. The C library must fit the machine's kernel and
+# loader. The CUDA module finds the libraries of NVIDIA's driver and toolkit where they are
+# installed.
 set(folder ${root}/${CPACK_AMPSCALE_LIBRARY_FOLDER})
 file(GLOB modules ${folder}/*.so)
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${root}/bin/ampscale MODULES ${modules}
@@ -24,13 +25,14 @@ foreach(library ${libraries})
   get_filename_component(name ${library} NAME)
   configure_file(${file} ${folder}/${name} COPYONLY)
   execute_process(COMMAND strip --strip-unneeded ${folder}/${name})
-  # Open MPI's libraries look for each other in the folder of their own installation.
+  # Open MPI's libraries have the folder of their installation as search path, which is replaced by
+  # their new folder.
   unset(runpath)
   file(READ_ELF ${folder}/${name} RUNPATH runpath)
   if(runpath)
     file(RPATH_CHANGE FILE ${folder}/${name} OLD_RPATH "${runpath}" NEW_RPATH "\$ORIGIN")
   endif()
-  # The licence of a library that a package of Debian's has installed is packed too.
+  # If a package of Debian has installed the library, its licence is packed too.
   string(REGEX REPLACE "^.*/([^/]+/[^/]+)$" "*/\\1" installed ${file})
   execute_process(COMMAND dpkg-query -S ${installed} OUTPUT_VARIABLE owner ERROR_QUIET)
   string(REGEX REPLACE "[:,].*" "" owner "${owner}")

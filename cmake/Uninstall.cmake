@@ -1,5 +1,5 @@
-# Removes the files in ${MANIFEST}, those of the last `cmake --install`, and folders of the program that are
-# empty then.
+# Removes the files in ${MANIFEST}, which the last `cmake --install` wrote, and the program's
+# folders that are empty then.
 if(NOT EXISTS ${MANIFEST})
   message(FATAL_ERROR "nothing was installed from this build tree: there is no '${MANIFEST}'")
 endif()

@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# Shared by the scripts: the repository's root as working folder, stages with a log each, and failures
-# that name stage and log. Sourced, never run.
+# Shared by the scripts. Makes the repository's root the working folder. Runs stages, each with a
+# log, and names stage and log after a failure. To be sourced, not run.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 log_dir=build/log
 
-# say TEXT...: one line for the user.
+# say TEXT...: prints one line for the user.
 say() {
     printf '%s\n' "$*"
 }
 
-# die CODE TEXT...: one line on stderr, then exits with CODE.
+# die CODE TEXT...: prints one line on stderr, and exits with CODE.
 die() {
     local code=$1
     shift
@@ -19,18 +19,19 @@ die() {
     exit "$code"
 }
 
-# jobs_default: cores that this process may use.
+# jobs_default: prints the number of cores that this process may use.
 jobs_default() {
     nproc 2>/dev/null || echo 2
 }
 
-# need_number FLAG VALUE: a whole number from 1, or a usage error.
+# need_number FLAG VALUE: exits with a usage error unless VALUE is a whole number from 1.
 need_number() {
     [[ $2 =~ ^[1-9][0-9]*$ ]] || die 2 "$1 '$2': give a whole number from 1"
 }
 
-# stage NAME COMMAND...: runs the command with its output in a log, and reports result and seconds in
-# one line. A failure shows the log's tail, names the log, and exits with the command's exit code.
+# stage NAME COMMAND...: runs the command with its output in a log, and prints the result and the
+# seconds in one line. After a failure, prints the end of the log and its name, and exits with the
+# command's exit code.
 stage() {
     local name=$1 log start=$SECONDS code=0
     shift
@@ -47,7 +48,7 @@ stage() {
     die "$code" "stage '$name' failed; all of its output is in $log"
 }
 
-# stage_shown NAME COMMAND...: the same for a command whose output is shown to the user.
+# stage_shown NAME COMMAND...: the same, but shows the command's output to the user.
 stage_shown() {
     local name=$1 code=0
     shift

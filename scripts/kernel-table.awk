@@ -1,5 +1,5 @@
-# Rows of the table of scripts/kernel-table, a kernel each, by mangled name. Reads what cuobjdump
-# says of resource usage for three architectures, then its disassembly for sm_90.
+# Prints rows of the table of scripts/kernel-table, one per kernel, by mangled name. Reads
+# cuobjdump's resource usage for three architectures, and then its disassembly for sm_90.
 
 function hex(digits, i, v) {
     for (i = 1; i <= length(digits); i++)
@@ -9,16 +9,16 @@ function hex(digits, i, v) {
 
 function min(a, b) { return a < b ? a : b }
 
-# Blocks resident on a multiprocessor of sm_90: four parts of 16384 registers, which a warp takes in
-# units of 256; 228 KiB of shared memory, of which a block takes 1 KiB more than it asks for; 64
-# warps, 32 blocks.
+# Number of blocks that are resident on a multiprocessor of sm_90. It has four parts of 16384
+# registers, allocated to a warp in units of 256; 228 KiB of shared memory, of which each block uses
+# 1 KiB more than it requests; and at most 64 warps and 32 blocks.
 function blocks_of(regs, bytes, warps, most) {
     most = int(4 * int(16384 / (int((regs * 32 + 255) / 256) * 256)) / warps)
     most = min(most, min(int(64 / warps), 32))
     return min(most, int(233472 / (int((bytes + 127) / 128) * 128 + 1024)))
 }
 
-# The function's own name in a mangled one: _Z12bn_bwd_applyI...
+# Returns the name of the function in a mangled name: _Z12bn_bwd_applyI...
 function plain_name(mangled, digits) {
     sub(/^_Z/, "", mangled)
     match(mangled, /^[0-9]+/)
@@ -30,7 +30,7 @@ function width_of(load) {
     return load ~ /\.128/ ? 16 : load ~ /\.64/ ? 8 : load ~ /\.[US]16/ ? 2 : load ~ /\.[US]8/ ? 1 : 4
 }
 
-# A register was read or written: a load into it is in flight no longer.
+# A register was read or written, so a load into it is complete.
 function settle(reg, base) {
     for (base in flying)
         if (reg >= base + 0 && reg < base + flying[base] / 4) {
@@ -41,8 +41,9 @@ function settle(reg, base) {
         }
 }
 
-# Sets most_bytes and most_wide, the most bytes and the most 16-byte loads that are in flight at the
-# same time in instructions [from, to]. After a jump that is always taken, none counts as in flight.
+# Sets most_bytes and most_wide to the maximum number of bytes, and of 16-byte loads, that are in
+# flight at the same time in instructions [from, to]. An unconditional jump ends all loads in
+# flight.
 function scan(from, to, i, text) {
     most_bytes = most_wide = bytes = wide = 0
     split("", flying)
@@ -76,7 +77,7 @@ function add_loop(resident_threads) {
     kib = kib (kib == "" ? "" : ", ") sprintf("%.0f", most_bytes * resident_threads / 1024)
 }
 
-# A row of the kernel whose instructions have been read.
+# Prints the row of the kernel whose instructions have been read.
 function print_row(i, name, alone, size, warps, blocks, begin, last) {
     name = plain_name(kernel)
     alone = index(single, " " name "=")

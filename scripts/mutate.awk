@@ -1,9 +1,9 @@
 # Reads tests/mutate/mutants.list for scripts/mutate. -v mode:
-#   names   a line "name TAB area TAB file TAB tests TAB targets" for each mutant
-#   apply   prints -v target's file with the mutant -v only in it; the file is the second argument.
-#           Exit code 3 where its old lines do not occur exactly once.
-# Old and new lines are compared and written without their indentation, so that the list need not
-# follow it; the first new line gets that of the first old one.
+#     names   prints a line "name TAB area TAB file TAB tests TAB targets" for each mutant
+#     apply   prints -v target's file, the second argument, with the mutant -v only. The exit code
+#             is 3 if the mutant's old lines do not occur exactly once.
+# Old and new lines are compared and written without indentation, so the list need not follow the
+# indentation of the files. The first new line gets the indentation of the first old line.
 
 function trimmed(text)
 {

@@ -1,8 +1,8 @@
-# Reads ctest's JUnit reports; lists what was skipped and why, then counts in one line:
+# Reads ctest's JUnit reports. Lists the skipped tests with reasons, then prints one line:
 #     N passed, N failed, N skipped
-# A test is what ctest ran. One that ctest could not start failed. A cmocka program that left cases
-# out counts by its own result, and each such case counts as skipped besides. Exits 1 when a test
-# failed or none ran.
+# A test is one that ctest ran. A test that ctest could not start has failed. A cmocka program with
+# skipped cases counts by its own result, and each skipped case also counts as skipped. Exits with 1
+# if a test failed or no test ran.
 
 function attribute(name) {
     return match($0, " " name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4) : ""
@@ -49,8 +49,8 @@ function skip(name, why) {
     next
 }
 
-# What follows is a test's output. A case's reason is what it said between its own RUN and SKIPPED
-# lines; the summary at the end of a cmocka program names the skipped cases once more.
+# The following lines are the output of a test. The reason of a skipped case is its output between
+# its RUN and SKIPPED lines. The summary of a cmocka program repeats the names of the skipped cases.
 {
     sub(/^[ \t]*<system-out>/, "")
     sub(/<\/system-out>$/, "")

@@ -1,7 +1,7 @@
-/* What each rank of an MPI job does in the test of a second look:
- *   pair_ranks SUSPECT fine | slow-rank RANK | slow-link RANK RANK
- * The limits are wide, and the faults large: what is slow otherwise, as ranks that share cores are,
- * does not matter. Rank 0 prints the findings. */
+/* The ranks of an MPI job that retests nodes:
+ *     pair_ranks SUSPECT fine | slow-rank RANK | slow-link RANK RANK
+ * The limits are wide and the faults large, because ranks that share cores are slow at times. Rank
+ * 0 prints the findings. */
 #include "accept/pair_run.h"
 #include "comm/internal.h"
 
@@ -16,9 +16,9 @@ enum { RANKS_MAX = 16, DELAY_NS = 400000000 };
 struct slow {
     struct comm base;
     struct comm *inner;
-    int a, b;  /* in the whole; -1: none */
-    int place; /* of this rank in the whole */
-    bool now;  /* these two are among themselves */
+    int a, b;  /* ranks of the two, in the whole communicator; -1: none */
+    int place; /* this rank, in the whole communicator */
+    bool now;  /* the communicator contains only these two ranks */
     struct comm_op op[COMM_MAX_STARTED];
 };
 

@@ -1,4 +1,4 @@
-/* Nodes of made fleets, compared with each other. */
+/* Tests the comparison of nodes, with invented fleets. */
 #include "../results/scratch.h"
 #include "accept/fleet_report.h"
 #include "base/file.h"
@@ -17,7 +17,7 @@
 
 static const struct fleet_config usual = {.bounds = {.warn = 0.05, .fail = 0.10}};
 
-/* A node with one rate; NAN: it has none. */
+/* Adds a node with one rate; NAN: the node has no rate. */
 static void add_rate(struct nodes *nodes, const char *name, const char *hardware, double rate)
 {
     json_t *o =
@@ -28,7 +28,7 @@ static void add_rate(struct nodes *nodes, const char *name, const char *hardware
     json_decref(o);
 }
 
-/* Nodes n0, n1 ... of one hardware. */
+/* Judges nodes n0, n1, ... of the same hardware. */
 static void judge_rates(const double *rate, int n, struct fleet *fleet)
 {
     struct nodes nodes = {0};
@@ -97,7 +97,7 @@ static void test_warnings(void **state)
     judge_rates(outlier, 8, &fleet);
     expect(&fleet, "PPWPPPPP");
     fleet_free(&fleet);
-    judge_rates(outlier, 5, &fleet); /* too few to know what is usual */
+    judge_rates(outlier, 5, &fleet); /* too few nodes for a narrow limit */
     expect(&fleet, "PPPPP");
     fleet_free(&fleet);
     judge_rates(faster, 5, &fleet);
@@ -106,7 +106,8 @@ static void test_warnings(void **state)
     fleet_free(&fleet);
 }
 
-/* Half of a fleet is slow: the median lies between the two groups, and no node is far from it. */
+/* Half of the fleet is slow. The median lies between the two groups and close to every node, so the
+ * groups must be found. */
 static void test_two_groups(void **state)
 {
     (void)state;
@@ -123,7 +124,7 @@ static void test_two_groups(void **state)
     fleet_free(&fleet);
 }
 
-/* A fleet that scatters widely widens its limits, but not beyond twice. */
+/* If the rates vary much, the limits become wider, but at most twice as wide. */
 static void test_spread(void **state)
 {
     (void)state;
@@ -133,7 +134,7 @@ static void test_spread(void **state)
     const struct fleet_sample *s = &fleet.metric[0].sample;
     assert_false(s->split);
     assert_true(fabs(s->bounds.fail - 0.20) < 1e-12);
-    assert_int_equal(fleet.node[7].verdict, VERDICT_WARN); /* 84, which 10 % would fail */
+    assert_int_equal(fleet.node[7].verdict, VERDICT_WARN); /* 84 would fail by a limit of 10 % */
     assert_int_equal(fleet.node[9].verdict, VERDICT_FAIL);
     fleet_free(&fleet);
 }
@@ -206,7 +207,8 @@ static void test_codes(void **state)
     nodes_free(&nodes);
 }
 
-/* What the spec bounds must be there, up to the level; the rest is not compared with others. */
+/* Metrics with a limit in the spec must be measured, up to the level. Other metrics are not
+ * compared. */
 static void test_spec(void **state)
 {
     (void)state;
@@ -236,7 +238,8 @@ static void test_spec(void **state)
         json_decref(o);
     }
     assert_int_equal(fleet_judge(&nodes, &config, &fleet), STATUS_OK);
-    expect(&fleet, "MMM"); /* "add" of a is missing, and two are too few */
+    /* "add" is missing on a, and the other two nodes are too few to compare */
+    expect(&fleet, "MMM");
     assert_int_equal(fleet.n_metrics, 2);
     assert_int_equal(fleet.node[2].count[VERDICT_PASS], 1);
     fleet_free(&fleet);
@@ -265,15 +268,15 @@ static void test_directions(void **state)
     assert_true(fabs(loss - 0.3) < 1e-12);
     assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 7, &loss), VERDICT_WARN);
     assert_int_equal(fleet_verdict(&s, ACCEPT_EVEN, 7, &loss), VERDICT_FAIL);
-    /* Nothing is a share of nothing. */
+    /* With a median of 0, any other value is out of bounds. */
     static const double none[] = {0, 0, 0, 2};
     assert_int_equal(fleet_sample_of(none, 4, ACCEPT_LOWER, usual.bounds, &s), STATUS_OK);
     assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 0, &loss), VERDICT_PASS);
     assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 2, &loss), VERDICT_FAIL);
 }
 
-/* The spread moves the bounds to 3.5 standard deviations, 1.4826 times the median distance each:
- * down to warn where nodes are alike, up to fail where they are not. */
+/* The spread sets the bounds to 3.5 standard deviations of 1.4826 median distances: less than
+ * `warn` if nodes are alike, up to twice `fail` if they are not. */
 static void test_bounds_of_the_spread(void **state)
 {
     static const double off[] = {-2, -1, -1, 0, 0, 0, 1, 1, 2}; /* median distance 1 */
@@ -293,7 +296,7 @@ static void test_bounds_of_the_spread(void **state)
     }
 }
 
-/* Names of hardware that would end an attribute or a cell. */
+/* Hardware names with characters that would end an attribute or a table cell. */
 static void test_reports(void **state)
 {
     struct nodes nodes = {0};

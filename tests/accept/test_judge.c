@@ -1,4 +1,4 @@
-/* Verdicts, exit codes, and results as JSON and back. */
+/* Tests verdicts and exit codes, and writes and reads results as JSON. */
 #include "../results/scratch.h"
 #include "accept/accept_judge.h"
 #include "accept/accept_report.h"
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* A spec of one check of two repeats, whose metric "x" has this limit. */
+/* Makes a spec with one check of two repeats, whose metric "x" has the given limit. */
 static void make_spec(const char *limit, struct accept_spec *s)
 {
     char text[1024];
@@ -31,7 +31,7 @@ static void take(enum status st)
         fail_msg("%s", status_message());
 }
 
-/* The verdict of "x", measured in n repeats, and of its check, which must be the same. */
+/* Returns the verdict of "x", measured in n repeats. The verdict of its check must be the same. */
 static enum verdict judge_n(const char *limit, enum accept_better better, const double *x, int n)
 {
     struct accept_spec s;
@@ -97,7 +97,7 @@ static void test_missing(void **state)
     assert_int_equal(judge_n("\"x\": {\"min\": 10, \"absent\": \"skip\"}", ACCEPT_HIGHER, once, 0),
                      VERDICT_SKIP);
     assert_int_equal(judge("\"x\": {\"min\": 10}", ACCEPT_HIGHER, 15), VERDICT_PASS);
-    /* A number is no text. */
+    /* A number does not match a limit for text. */
     assert_int_equal(judge("\"x\": {\"matches\": \"*\"}", ACCEPT_HIGHER, 15), VERDICT_MISSING);
     assert_int_equal(judge("\"x\": {\"same\": true, \"matches\": \"*\"}", ACCEPT_HIGHER, 15),
                      VERDICT_MISSING);
@@ -141,8 +141,8 @@ static void test_text(void **state)
     assert_int_equal(judge_text("\"x\": {\"same\": true, \"min\": 1}", "1", "1"), VERDICT_MISSING);
 }
 
-/* A metric that an earlier repeat left on disk may be of the other sort, and its name is read as it
- * was shown. */
+/* A metric cannot have numbers and texts, also if an earlier repeat wrote it to disk. Its name is
+ * stored cleaned for display, and found by the cleaned name. */
 static void test_not_alike(void **state)
 {
     (void)state;
@@ -158,7 +158,8 @@ static void test_not_alike(void **state)
     accept_result_free(&r);
 }
 
-/* What is wrong is said with the place of the worst repeat, which outlives the file. */
+/* The reason names the place of the worst repeat. The place is still there after writing and
+ * reading the result. */
 static void test_place(void **state)
 {
     (void)state;
@@ -186,7 +187,7 @@ static void test_place(void **state)
     accept_spec_free(&s);
 }
 
-/* A check that burns in continues until its seconds are over. */
+/* A burn-in runs until its time is over, so a negative time is refused. */
 static void test_seconds(void **state)
 {
     (void)state;
@@ -201,7 +202,7 @@ static void test_seconds(void **state)
     json_decref(o);
 }
 
-/* A report of checks that ended so, each with its metric. */
+/* Makes a report of checks that ended in the given ways, each with two metrics. */
 static void make_report(const enum verdict *ended, int n, struct accept_report *r)
 {
     *r = (struct accept_report){.spec = "made",
@@ -244,7 +245,7 @@ static void test_exit_codes(void **state)
     expect_exit(VERDICT_PASS, VERDICT_FAIL, 4, 4);
 }
 
-/* What the spec asks for and the report lacks is missing. */
+/* A check of the spec that the report lacks is missing. */
 static void test_not_run(void **state)
 {
     (void)state;

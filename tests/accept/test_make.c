@@ -1,4 +1,4 @@
-/* Limits from results: values that do not belong to the rest, few values, and whole folders. */
+/* Tests limits made from results: outliers, few values, and whole folders. */
 #include "../results/scratch.h"
 #include "accept/accept_judge.h"
 #include "accept/accept_make.h"
@@ -56,7 +56,7 @@ static void test_dropped(void **state)
     assert_int_equal(m.n, 5);
     assert_int_equal(m.dropped, 2);
     assert_true(m.baseline == 100);
-    /* What is better than the rest does not make the rest worse. */
+    /* A value that is better than the rest is not dropped. */
     m = make(x, 7, ACCEPT_LOWER);
     assert_int_equal(m.dropped, 0);
     m = make(x, 7, ACCEPT_EVEN);
@@ -71,7 +71,7 @@ static const char spec_text[] =
     "\"seconds\": 1, \"limit_s\": 9, \"limits\": {\"c*\": {\"fleet_within\": 5}, \"wrong\": "
     "{\"max\": 0}, \"bits\": {\"same\": true}}}]}";
 
-/* The results of a node whose "copy" is this. */
+/* Writes the results of a node whose "copy" has this value. */
 static void make_folder(const char *dir, int i, double copy)
 {
     char path[SCRATCH_MAX + 16];
@@ -136,7 +136,7 @@ static void test_folders(void **state)
     free(text);
     json_decref(json);
 
-    /* Of other specs, and of none. */
+    /* Folders with results of different specs, and a folder without results. */
     scratch_write(path[1], "spec.json", "{}", 2);
     assert_int_equal(accept_make_spec(paths, NODES, NULL, &json), STATUS_DATA);
     scratch_remove(path[1]);

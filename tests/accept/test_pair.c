@@ -1,4 +1,5 @@
-/* The plan of meetings between suspect and good ranks, and the findings made of their results. */
+/* Tests the plan of pair tests between suspect and good ranks, and the findings from their results.
+ */
 #include "accept/pair.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@
 
 enum { RANKS_MAX = 20, MEETINGS_MAX = 400 };
 
-/* Everyone once a round, each suspect with as many different good partners as were asked for. */
+/* Checks that each rank is in at most one pair test per round, and that each suspect has the
+ * requested number of different good partners. */
 static void check_plan(const bool *suspect, int ranks, int partners, const struct pair_plan *p)
 {
     int good = 0, met[RANKS_MAX] = {0};
@@ -84,7 +86,7 @@ static void test_no_plan(void **state)
     assert_int_equal(pair_plan_make(all, 3, 2, 1, &p), STATUS_DATA);
 }
 
-/* Six nodes, of which the first, "a", has failed; it meets three. */
+/* Six nodes, of which the first, "a", has failed. It has three partners. */
 struct second_look {
     bool suspect[6];
     double step[6];
@@ -106,7 +108,7 @@ static void begin(struct second_look *s)
         s->link[i] = (struct pair_link){.busbw = 10, .latency = 4e-6};
 }
 
-/* The k-th meeting of the suspect. */
+/* Returns the k-th pair test of the suspect. */
 static struct pair_link *meeting_of_a(struct second_look *s, int k)
 {
     for (int i = 0; i < s->plan.n; i++)
@@ -172,7 +174,7 @@ static void test_verdicts(void **state)
     end(&s, PAIR_UNKNOWN, "not everything", 5);
 }
 
-/* With only two nodes there is no other meeting that shows how fast theirs should be. */
+/* With only two nodes, no other pair test shows the normal speed. */
 static void test_two_nodes(void **state)
 {
     (void)state;
@@ -206,7 +208,7 @@ static void test_two_nodes(void **state)
     pair_plan_free(&plan);
 }
 
-/* Good ones that fail with each other are reported too. */
+/* Good nodes that fail with each other are reported too. */
 static void test_references(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A second look between four ranks of this machine, one of which failed before. Argument: the
-# program, and mpi_ranks of tests/comm, which knows the MPI of this build.
+# Retests four ranks on this machine, one of which has failed before. Arguments: the program, and
+# mpi_ranks of tests/comm, which prints the MPI of this build.
 set -uo pipefail
 program=$1
 scratch=$(mktemp -d)
-# Open MPI keeps its sessions there, and jobs of several tests would meet in one folder.
+# Open MPI stores its sessions there, and jobs of several tests would share one folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
@@ -13,8 +13,8 @@ failures=0
 . "$(dirname "${BASH_SOURCE[0]}")/../comm/mpi.sh"
 mpi_find "$("$2" version)"
 
-# look CODE LINE ARGS...: ends with CODE, and one finding, which matches LINE. A busy machine is slow
-# where it likes: one look of three must give that.
+# look CODE LINE ARGS...: checks that a retest exits with CODE and has one finding, which matches
+# LINE. On a busy machine ranks are slow at times, so one of three attempts must succeed.
 look() {
     local want=$1 line=$2 turn
     shift 2
@@ -31,7 +31,7 @@ look() {
 look 0 'n2: failure not reproduced: .* the retest passes with n[0-9] .*, n[0-9] ' 2 fine
 mapfile -t partners < <(awk '$1 > 1 && $2 == "n2" { print substr($3, 2) }' "$scratch/out")
 look 4 'n2: the node itself: its training step takes ' 2 slow-rank 2
-# Of those whom n2 meets by the plan: one of the links is slow, and it has another partner too.
+# The link between n2 and its first partner is slow. n2 has another partner too.
 ((${#partners[@]} == 2)) || { echo "FAILED: n2 met ${#partners[@]} others" && failures=1; }
 a=2 b=${partners[0]}
 ((a < b)) || { a=$b b=2; }

@@ -1,4 +1,4 @@
-/* What is read of a training run: above all, that sensors which say nothing have not passed. */
+/* Tests the metrics that are read from a training run. Missing sensors must not count as passed. */
 #include "../results/scratch.h"
 #include "accept/accept_judge.h"
 #include "accept/accept_kind.h"
@@ -22,7 +22,8 @@ static void take(enum status st)
         fail_msg("%s", status_message());
 }
 
-/* A run of 20 steps on so many devices, of which the last may lack its sensors. */
+/* Writes a run of 20 steps on `devices` devices. If last_is_dumb, the last device lacks some
+ * sensors. */
 static void make_run(const char *dir, int devices, bool last_is_dumb, double last_loss)
 {
     static const char info[] = "{\"schema\": 1, \"config\": {\"arch\": \"resnet18\"}}";
@@ -51,7 +52,7 @@ static void make_run(const char *dir, int devices, bool last_is_dumb, double las
     }
 }
 
-/* Reads the run as that of `devices` devices. */
+/* Reads the run as a run of `devices` devices. */
 static struct accept_result read_run(const char *dir, int devices)
 {
     struct accept_result r = {.name = "a", .repeats = 1};
@@ -83,7 +84,7 @@ static void test_sensors(void **state)
     accept_result_free(&r);
 }
 
-/* One device that says nothing makes nothing of all of them. */
+/* If one device lacks a sensor, the metric of all devices is missing. */
 static void test_dumb(void **state)
 {
     make_run(*state, 2, true, 0.5);
@@ -105,7 +106,7 @@ static void test_few(void **state)
     accept_result_free(&r);
 }
 
-/* Of two ranks, whose hosts and numbers of devices the run's summary has. */
+/* Writes a run of two ranks. Its summary has the host and the index of each device. */
 static void make_ranks(const char *dir, const char *second)
 {
     static const char info[] =
@@ -136,11 +137,12 @@ static void test_ranks(void **state)
     assert_true(value(&r, "throttled_heat") == 50);
     assert_string_equal(accept_metric_find(&r, "throttled_heat")->where, "b cuda:3");
     assert_string_equal(accept_metric_find(&r, "throttled_power_brake")->where, "");
-    assert_null(accept_metric_find(&r, "ecc_uncorrected")); /* which only samples on disk have */
+    /* only samples on disk have this number */
+    assert_null(accept_metric_find(&r, "ecc_uncorrected"));
     accept_result_free(&r);
 }
 
-/* A rank that says nothing of its device makes nothing of all of them. */
+/* If one rank has no sensors, the metrics of all ranks are missing. */
 static void test_dumb_rank(void **state)
 {
     make_ranks(*state, "");
@@ -149,7 +151,7 @@ static void test_dumb_rank(void **state)
     accept_result_free(&r);
 }
 
-/* The last bit of one loss shows. */
+/* A difference in the last bit of one loss changes loss_bits. */
 static void test_loss_bits(void **state)
 {
     make_run(*state, 1, false, 0.5);
@@ -163,7 +165,7 @@ static void test_loss_bits(void **state)
     accept_result_free(&b);
 }
 
-/* A run that is incomplete, and none at all. */
+/* A run that is incomplete, and a folder without a run. */
 static void test_unfinished(void **state)
 {
     char path[SCRATCH_MAX + 32];
@@ -178,7 +180,7 @@ static void test_unfinished(void **state)
     accept_result_free(&r);
 }
 
-/* What a kind's reader makes of this output, which is as a benchmark prints it. */
+/* Reads text that has the form of a benchmark's output. */
 static struct accept_result read_output(const char *kind, const char *text)
 {
     struct accept_result r = {.name = "a", .repeats = 1};
@@ -207,7 +209,7 @@ static void test_peers(void **state)
     accept_result_free(&r);
 }
 
-/* A row without `on_gpu` is of a machine without engines: the number is then not measured. */
+/* A row without `on_gpu` comes from a machine without JPEG engines. The metric is then missing. */
 static void test_gpu_input(void **state)
 {
     (void)state;
@@ -243,7 +245,8 @@ static void test_overhead(void **state)
     accept_result_free(&r);
 }
 
-/* Operations of a kind are summed; one without a bound counts by its time. */
+/* The times of operations of a kind are added. An operation without a bound counts with its time.
+ */
 static void test_step(void **state)
 {
     (void)state;
@@ -258,7 +261,7 @@ static void test_step(void **state)
     accept_result_free(&r);
 }
 
-/* Reads a text as the output of a check of this kind and args. */
+/* Reads a text as the output of a check of the given kind and arguments. */
 static struct accept_result read_text(const char *kind, const char *args, const char *text)
 {
     struct accept_result r = {.name = "a", .repeats = 1};
@@ -318,7 +321,8 @@ static void test_accuracy(void **state)
     accept_result_free(&r);
 }
 
-/* Names bear who, precision and batch, and the way where several were asked for. */
+/* The names of metrics contain the trainer, the precision and the batch. They also contain the
+ * launch mode if several were requested. */
 static void test_throughput(void **state)
 {
     (void)state;
@@ -364,7 +368,7 @@ static void test_profile(void **state)
     accept_result_free(&r);
 }
 
-/* Output of every kind that is not what it should be, and each kind's name is its own. */
+/* Invalid output of every kind of check. The names of kinds differ from each other. */
 static void test_other_output(void **state)
 {
     static const char *const texts[] = {

@@ -1,4 +1,4 @@
-/* Specs: what is read from them, and what is refused. */
+/* Reads valid specs, and refuses invalid ones. */
 #include "accept/accept_judge.h"
 #include "accept/accept_kind.h"
 #include "accept/accept_plan.h"
@@ -24,7 +24,7 @@ static enum status parse(const char *text, struct accept_spec *s)
     return accept_spec_parse(text, strlen(text), "made", 0, s);
 }
 
-/* A spec of one check with these limits. */
+/* Makes a spec with one check, which has the given limits. */
 static enum status parse_limits(const char *limits, struct accept_spec *s)
 {
     char text[2048];
@@ -147,7 +147,7 @@ static void test_devices(void **state)
     accept_spec_free(&s);
 }
 
-/* One GPU of several, in place of the spec's. */
+/* One of several GPUs, instead of the spec's devices. */
 static void test_one_device(void **state)
 {
     (void)state;
@@ -170,7 +170,7 @@ static void test_one_device(void **state)
     refuses(accept_spec_load("cpu", "gpu", 0, &s), "must be cpu, ref, cuda or one GPU");
 }
 
-/* The names of the checks requested, with a blank behind each. */
+/* Returns the names of the selected checks, each followed by a blank. */
 static void asked(const struct accept_spec *s, const char *want)
 {
     char got[512] = "";
@@ -204,7 +204,7 @@ static void test_select(void **state)
     accept_spec_free(&s);
 }
 
-/* Lists are words, and a check's output is read where there is one. */
+/* A list consists of words. An argument may name another check, whose output is read. */
 static void test_args(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void test_args(void **state)
     accept_spec_free(&s);
 }
 
-/* Every spec that ships can be read, and says where each number comes from. */
+/* Every built-in spec can be read, and gives the source of each number. */
 static void test_presets(void **state)
 {
     (void)state;
@@ -259,12 +259,12 @@ static void test_patterns(void **state)
     assert_false(accept_matches("a", "ab"));
     assert_false(accept_matches("", "a"));
     assert_false(accept_matches("a?", "a"));
-    /* What makes a naive matcher hang. */
+    /* A simple recursive matcher would take years for this pattern. */
     assert_false(accept_matches("*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b",
                                 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
 }
 
-/* Bytes that are not what they were: a spec or none, and nothing is touched that should not be. */
+/* A damaged spec is read or refused, without an invalid memory access. */
 static void test_mutated(void **state)
 {
     (void)state;

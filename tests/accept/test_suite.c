@@ -1,5 +1,5 @@
-/* Test suites of a made-up program: checks that end well, crash, hang, lie; and resuming one
- * that was stopped. */
+/* Runs test suites with a fake program, whose checks pass, crash, hang or print wrong results. Also
+ * resumes a suite that was stopped. */
 #include "../results/scratch.h"
 #include "accept/accept_judge.h"
 #include "accept/accept_suite.h"
@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-/* Counts its calls in "calls", and does what each kind of check is to do. */
+/* The fake program. It records its calls in "calls", and behaves differently for each kind of
+ * check. */
 static const char program[] =
     "#!/bin/sh\n"
     "echo $1 $2 >>\"${0%/*}/calls\"\n"
@@ -74,7 +75,7 @@ static int end(void **state)
     return 0;
 }
 
-/* Runs a spec for a device of this name, of one check for each kind. */
+/* Runs a spec for a device of this name, with one check of each kind. */
 static enum status run(const struct rig *r, const char *hardware, const char *const *kinds,
                        bool resume, struct accept_report *report)
 {
@@ -127,7 +128,7 @@ static void test_endings(void **state)
     accept_report_free(&r);
 }
 
-/* Hardware that the spec is not for is not measured any further. */
+/* On hardware that does not match the spec, no further check is run. */
 static void test_other_hardware(void **state)
 {
     struct rig *rig = *state;
@@ -151,7 +152,7 @@ static int count(const char *text, const char *word)
     return n;
 }
 
-/* A test suite that lost a check, and half of another, runs these again and nothing else. */
+/* One check's results and half of another's are removed. Resuming runs only these again. */
 static void test_resume(void **state)
 {
     struct rig *rig = *state;
@@ -167,7 +168,7 @@ static void test_resume(void **state)
     assert_int_equal(run(rig, "made*", others, true, &r), STATUS_USAGE);
     assert_non_null(strstr(status_message(), "differs from"));
 
-    /* As a kill between the two repeats of "memory" leaves it. */
+    /* The files are as after a kill between the two repeats of "memory". */
     char *whole = scratch_read(rig->dir, "out/checks/memory.json", &size);
     json_t *o = json_loads(whole, 0, NULL);
     free(whole);
@@ -193,14 +194,14 @@ static void test_resume(void **state)
     assert_int_equal(count(calls, "info"), 1);
     free(calls);
 
-    /* A damaged file is as good as none. */
+    /* A damaged file is treated like a missing one. */
     scratch_write(rig->dir, "out/checks/selftest.json", "{\"name\": 1}", 11);
     assert_int_equal(run(rig, "made*", kinds, true, &r), STATUS_OK);
     ended(&r.check[2], VERDICT_FAIL, 1, "it does not hold");
     accept_report_free(&r);
 }
 
-/* A folder where the device has a number in place of a description. */
+/* In this folder, the device has a number instead of a description. */
 static void test_strange_device(void **state)
 {
     struct rig *rig = *state;
@@ -221,7 +222,7 @@ static void test_strange_device(void **state)
     accept_report_free(&r);
 }
 
-/* What a repeat measured is kept before the next one begins. */
+/* The measurements of a repeat are stored before the next repeat begins. */
 static void test_part(void **state)
 {
     struct rig *rig = *state;
@@ -236,8 +237,8 @@ static void test_part(void **state)
     free(part);
 }
 
-/* Runs a spec of checks on "memory", "input" (which takes longer than any budget) and "memory" with
- * a budget; those named `only` (NULL: all). */
+/* Runs a spec with a budget. Its checks are "memory", "input" (which exceeds any budget) and
+ * "memory". `only` selects checks by name; NULL: all. */
 static struct accept_report run_budget(const struct rig *r, int64_t budget, const char *only)
 {
     static const char text[] =
@@ -259,8 +260,8 @@ static struct accept_report run_budget(const struct rig *r, int64_t budget, cons
     return report;
 }
 
-/* A budget leaves the later checks their time; what was measured when it was used up counts, the
- * rest is missing, and is run when there is time again. */
+/* A budget reserves the time of later checks. When it is used up, measured metrics count, and the
+ * others are missing. With more time, the missing checks are run. */
 static void test_budget(void **state)
 {
     struct rig *rig = *state;
@@ -287,7 +288,7 @@ static void test_budget(void **state)
     free(calls);
 }
 
-/* What is not asked for is neither run nor missing, and what an earlier call measured stays. */
+/* A check that is not selected is neither run nor missing. Results of earlier calls are kept. */
 static void test_only(void **state)
 {
     struct rig *rig = *state;
@@ -308,7 +309,7 @@ static void test_only(void **state)
     accept_report_free(&r);
 }
 
-/* A check that burns in continues for its time, and no longer. */
+/* A burn-in runs for its time, and no longer. */
 static void test_burn(void **state)
 {
     struct rig *rig = *state;
@@ -330,7 +331,7 @@ static void test_burn(void **state)
     accept_spec_free(&s);
 }
 
-/* Burns on two GPUs in checks of a kind. */
+/* Runs a burn-in of the given kind on two GPUs. */
 static enum status burn_two(const struct rig *rig, const char *kind, double hours,
                             struct accept_report *report)
 {
@@ -352,8 +353,8 @@ static enum status burn_two(const struct rig *rig, const char *kind, double hour
     return st;
 }
 
-/* All devices burn at the same time, each in its own folder. If one ends early, the other continues
- * for its full time. */
+/* All devices run the burn-in at the same time, each in its own folder. If one ends early, the
+ * others continue for their full time. */
 static void test_together(void **state)
 {
     struct rig *rig = *state;
@@ -374,7 +375,7 @@ static void test_together(void **state)
     }
 }
 
-/* An interrupt ends the checks of all devices, and no result is written. */
+/* An interrupt ends the checks of all devices. No result is written. */
 static void test_together_interrupted(void **state)
 {
     struct rig *rig = *state;

@@ -1,16 +1,15 @@
-/* Commands of ampscale on files that were damaged at random, in this process's children:
+/* Runs commands of ampscale on randomly damaged files, in child processes:
  *
  *     hostile CASES SEED FOLDER SCRATCH FILES COMMAND ARG...
  *
- * CASES times: copies FOLDER to SCRATCH/case, damages FILES of its files (those whose names begin
- * with one of the words of the variable HOSTILE_NAMES, or all), runs "ampscale COMMAND ARG..."
- * there and looks at its end. A child that crashes, hangs, is stopped by a sanitizer, exits with a
- * code that is not documented, fails without a word, or prints control characters is a finding: its
- * folder is kept as SCRATCH/finding-N. Prints "CASES FILES FINDINGS" and the number of children for
- * each exit code.
+ * Repeats CASES times: copies FOLDER to SCRATCH/case, damages FILES of the files, runs "ampscale
+ * COMMAND ARG..." there, and checks how it ends. The variable HOSTILE_NAMES limits the damage to
+ * files whose names begin with one of its words. A child is a finding if it crashes, hangs, is
+ * stopped by a sanitizer, exits with an undocumented code, fails without a message, or prints
+ * control characters. Its folder is kept as SCRATCH/finding-N. Prints "CASES FILES FINDINGS" and
+ * the number of children for each exit code.
  *
- * The children are forked: a program with sanitizers takes longer to start than to read its files.
- */
+ * Children are forked without exec, because a program with sanitizers starts slowly. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -30,11 +29,11 @@ enum {
     LIMIT_S = 120,
     CODES = 6,
     PATHS_MAX = 4096,
-    GROWTH = 4096, /* bytes by which damage lengthens a file at most */
+    GROWTH = 4096, /* maximum number of bytes that damage adds to a file */
     SAID_MAX = 1 << 16,
 };
 
-static char *path[PATHS_MAX]; /* of the files that may be damaged */
+static char *path[PATHS_MAX]; /* paths of the files that may be damaged */
 static int n_paths;
 static uint64_t state;
 
@@ -173,7 +172,7 @@ static void put(struct text *t, size_t at, const char *bytes, size_t n)
     t->n += n;
 }
 
-/* A number or a quoted string from `at` on becomes another: the file stays well-formed. */
+/* Replaces the number or the quoted string at `at` by another. The file stays well-formed. */
 static void replace_value(struct text *t, size_t at)
 {
     static const char *const number[] = {"0",
@@ -219,7 +218,8 @@ static void replace_value(struct text *t, size_t at)
         end = quote ? (size_t)(quote + 1 - t->bytes) : at + 1;
         while (end < t->n && t->bytes[end] == ' ')
             end++;
-        if (end < t->n && t->bytes[end] == ':' && draw(8) > 0) { /* a key: its value instead */
+        /* it is a key: replaces its value instead */
+        if (end < t->n && t->bytes[end] == ':' && draw(8) > 0) {
             replace_value(t, end);
             return;
         }
@@ -235,7 +235,7 @@ static void damage_once(struct text *t, bool gently)
     size_t at = draw((uint32_t)t->n), n = 1 + draw(64), from = draw((uint32_t)t->n);
     const char *word = token[draw(sizeof token / sizeof *token)];
     char copy[64];
-    if (draw(3) == 0 && at > 512) /* headers are where it matters */
+    if (draw(3) == 0 && at > 512) /* damages headers more often */
         at %= 512;
     if (n > t->n - at)
         n = t->n - at;
@@ -297,7 +297,8 @@ static void child(const char *dir, int argc, char **argv)
     exit(ampscale_main(argc, argv));
 }
 
-/* Runs the command; its wait status. A child that hangs is killed with all that it started. */
+/* Runs the command, and returns its wait status. Kills a child that hangs, with all processes that
+ * it started. */
 static int run(const char *dir, int argc, char **argv)
 {
     int status = 0;
@@ -334,7 +335,7 @@ static bool has_control(const char *said, size_t n)
     return false;
 }
 
-/* What is wrong with a child's end; NULL: nothing. */
+/* Returns what is wrong with the end of a child; NULL: nothing. */
 static const char *judge(int status, const char *scratch)
 {
     static char out[SAID_MAX], err[SAID_MAX], file[4096];

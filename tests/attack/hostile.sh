@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Ten thousand files that were damaged at random, read by the commands that read such files:
+# Ten thousand randomly damaged files, read by the commands that read such files:
 #
 #     hostile.sh PROGRAM SOURCE_DIR BUILD_DIR [PERCENT]
 #
-# With PERCENT only so many of them. SEED=N damages others. In a build with sanitizers (preset
-# asan-nightly) none may report anything. hostile.c says what a finding is; findings are kept in the
-# folder that KEEP names. Prints the table of docs/reliability.md.
+# PERCENT reduces the number of files. SEED=N changes the damage. In a build with sanitizers (preset
+# asan-nightly), no sanitizer may report an error. hostile.c defines a finding; findings are stored
+# in the folder KEEP. Prints the table of docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
 percent=${4:-100} seed=${SEED:-1}
 driver=$build_dir/tests/attack/hostile
-# Memory that a hostile size asks for is refused, as it is without a sanitizer.
+# A request for too much memory is refused, as it is without a sanitizer.
 export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0
 export LSAN_OPTIONS=suppressions=$source_dir/tests/lsan.supp:print_suppressions=0
 
-# made WHAT ARGS...: the program makes what the files are damaged copies of; 5 is the verdict on a
-# study or comparison that is too small.
+# made WHAT ARGS...: runs the program to make the files that will be damaged. Exit code 5 is
+# accepted: it is the verdict on a study or comparison that is too small.
 made() {
     local what=$1
     shift

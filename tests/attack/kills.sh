@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs in every mode that are killed at random moments and resumed:
+# Kills runs of every mode at random moments, and resumes them:
 #
 #     kills.sh PROGRAM SOURCE_DIR BUILD_DIR [KILLS [MODE ...]]
 #
-# Each mode's run is killed KILLS times (10), any of its processes by SIGKILL: whole jobs end in time,
-# no recorded epoch is lost, and the run, completed, has the bytes of one that nobody disturbed.
-# SEED=N chooses other moments. Prints the table of docs/reliability.md.
+# The run of each mode is killed KILLS times (10): SIGKILL ends any one of its processes. The whole
+# job must end in time, and no recorded epoch may be lost. The completed run must have the bytes of
+# an undisturbed run. SEED=N changes the moments. Prints the table of docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/cli/modes.sh"
@@ -19,7 +19,7 @@ jpeg=(data) dummy=(--dummy --classes 3 --dummy-train 36 --dummy-val 12)
 ((${#modes[@]} > 0)) || modes=(nd-fp32-jpeg nd-O1-jpeg nd-O2-dummy dp-fp32-jpeg dp-O2-dummy mpi-fp32-jpeg
     mpi-O1-dummy launch-O1-jpeg tcp-fp32-dummy tcp-O2-jpeg ddp2-fp32-jpeg ddp2-O1-dummy)
 
-# processes [WORD]: those of this program, or of its command WORD.
+# processes [WORD]: prints the processes of this program, or only those of its command WORD.
 processes() {
     local exe pid
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
@@ -68,12 +68,12 @@ mode_job() {
     jobs+=($!)
 }
 
-# running: whether the job or one of its processes is there.
+# running: whether the job or one of its processes still runs.
 running() {
     kill -0 "${jobs[@]}" 2>/dev/null || [[ -n $(processes) ]]
 }
 
-# gone SECONDS: waits until the job has ended, no longer than that.
+# gone SECONDS: waits at most SECONDS until the job has ended.
 gone() {
     local i
     for ((i = 0; i < 10 * $1; i++)); do
@@ -83,7 +83,8 @@ gone() {
     return 1
 }
 
-# completed MODE ARGS...: a run that ends; another process may have taken the port of a rendezvous.
+# completed MODE ARGS...: runs the mode to its end. Tries again if another process has taken the
+# port of a rendezvous.
 completed() {
     local try
     for ((try = 0; try < 5; try++)); do
@@ -94,13 +95,14 @@ completed() {
     done
 }
 
-# attempt MODE: starts the run, and kills one of its processes at some moment.
+# attempt MODE: starts the run, and kills one of its processes at a random moment.
 attempt() {
     local mode=$1 i pids moments=("" steps.jsonl epochs.jsonl) until
     until=${moments[RANDOM % 3]}
     touch before
     mode_start "$mode" --epochs 100000 --out "$mode" --resume auto
-    # A third of the moments are in the start of a job, one when it has trained, one after an epoch.
+    # A third of the moments are during the start of a job, a third after a step, and a third after
+    # an epoch.
     for ((i = 0; i < 600; i++)); do
         [[ -n $until && ! $mode/$until -nt before ]] || break
         sleep 0.05

@@ -1,5 +1,5 @@
-/* The generator against its authors' known answers, hashes, files that survive a failure, and the
- * first of several failures. */
+/* Tests random numbers with known answers, hashes, files that survive a failure, and the first of
+ * several failures. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/status.h"
@@ -96,8 +96,8 @@ static double one_three_cdf(double x)
     return 1 - pow(1 - x, 3);
 }
 
-/* Distributions with a closed form: the Kolmogorov-Smirnov distance times sqrt(N) is above 2 once
- * in 1500 samples; the sample is fixed by its seed. */
+/* Distributions with a closed form. The Kolmogorov-Smirnov distance times sqrt(N) exceeds 2 in one
+ * of 1500 samples. The seed fixes the sample. */
 static void test_beta_distribution(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void test_beta_distribution(void **state)
     }
 }
 
-/* Var(Beta(a, a)) is 1 / (4 (2a + 1)). Variates of the smallest a are 0, 1 and little between. */
+/* Var(Beta(a, a)) is 1 / (4 (2a + 1)). For the smallest a, nearly all variates are 0 or 1. */
 static void test_beta_moments(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void test_hashes(void **state)
     assert_true(hash_splitmix64(0) == 0xe220a8397b1dcdafu);
 }
 
-/* Every bit counts, and so do the length and where the hash continues from. */
+/* The hash depends on every bit, on the length, and on the hash of the preceding memory. */
 static void test_hash_of_memory(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static void test_atomic_file(void **state)
     assert_int_equal(rmdir(dir), 0); /* nothing temporary stayed behind */
 }
 
-/* What a dead process left is removed, and nothing that only resembles it. */
+/* Files of a dead process are removed. Files with similar names stay. */
 static void test_sweep(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void test_left_over(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* What a name brings into a message is fit for a terminal. */
+/* A name in a message is escaped for the terminal. */
 static void test_hostile_message(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void test_temporary_dir(void **state)
     assert_int_equal(dir_remove(dir), STATUS_OK);
 }
 
-/* A folder goes with all that it holds, but what a link in it leads to stays. */
+/* Removing a folder removes all its contents, but not the target of a symbolic link in it. */
 static void test_dir_remove(void **state)
 {
     (void)state;

@@ -41,7 +41,7 @@ grep -qE '^O2 .* right' out || fail "right beside wrong: $(<out)"
 sed -i 's/"resnet8"/"resnet18"/' first/runs/accuracy-fp32/run.json
 expect_error 5 "is a run with another network, image size, batch size or number of epochs" "${quick[@]}" --recorded first/runs
 
-# Without time or without a device, the output names what is missing and gives the reason.
+# If there is no time or no device, the output names the missing results and the reason.
 expect 5 bench accuracy --precisions fp32,bf16 --threads 1 --budget 2
 grep -qE '^fp32 +n/a .* (not done within 1 s|no time was left)$' out || fail "no time: $(<out)"
 [[ $(<err) == 'ampscale: precisions without a result: fp32, bf16' ]] || fail "stderr: $(<err)"

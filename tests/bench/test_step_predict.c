@@ -94,8 +94,9 @@ static void count_products(const struct block *b, bool strides, double e[PARTS])
         e[DATA] += b->c3 + b->in;
 }
 
-/* Each batch norm alone. `masks`: ReLUs write masks, and convolutions compute the forward sums;
- * else the backward pass reads the ReLU's result, and the batch norm reads its input twice. */
+/* Batch norm as an operation of its own. With `masks`, ReLUs write masks and convolutions compute
+ * the forward sums. Without, the backward pass reads the ReLU's result, and batch norm reads its
+ * input twice. */
 static void count_plain(const struct block *b, bool masks, double e[PARTS])
 {
     double inner = b->c1 + b->c2, projected = b->projects ? b->c3 : 0, relu = masks ? BIT : 1;

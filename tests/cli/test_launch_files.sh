@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The files of docs/launch work: manifests are valid, and the command lines of their pods form jobs
-# on CPUs with small settings; the batch script requeues jobs that can continue, and no others; a
-# spot instance's interruption becomes an orderly stop.
+# Checks the files of docs/launch. The manifests are valid. The command lines of their pods form
+# jobs on CPUs with small settings. The batch script requeues only jobs that can continue. An
+# interruption of a spot instance becomes an orderly stop.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The same two ranks started by every installed launcher: the runs have the same bits. The sum of
-# two numbers does not depend on their order, so that this holds for every transport. torchrun is
-# PyTorch's own; it also restarts a job whose rank was killed.
+# Starts the same two ranks by every installed launcher. The runs have the same bits with every
+# transport, because the sum of two numbers does not depend on their order. torchrun is PyTorch's
+# own; it also restarts a job whose rank was killed.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 # shellcheck source=tests/comm/mpi.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Flags that mean the same in every command: the table of docs/commands.md, one help text, only JSON
-# on stdout and nothing on stderr, the same JSON in a file; a progress bar on a terminal only.
+# Tests flags that have the same meaning in every command: the table of docs/commands.md, one help
+# text, only JSON on stdout and nothing on stderr, the same JSON in a file. A progress bar is shown
+# only on a terminal.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/made_runs.sh"
 export OMP_WAIT_POLICY=passive

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/interpose/syncs.txt lists the files and folders that short runs sync to disk: before a power
-# failure, nothing else shows that a sync is missing.
+# Compares the files and folders that short runs sync to disk with the list
+# tests/interpose/syncs.txt. Without a power failure, no other test finds a missing sync.
 table=$(bash "$2/tests/interpose/syncs.sh" "$@")
 code=$?
 ((code == 0)) || { printf '%s\n' "$table" && exit "$code"; }

@@ -11,9 +11,10 @@ cd "$scratch" || exit 1
 noise=(--dummy --dummy-train 480 --dummy-val 8 --classes 3 --threads 1 -j 1 --checkpoint-steps 7)
 endless=("${noise[@]}" --epochs 1000 --comm-timeout 3)
 
-# lost NAME LAUNCHER RANKS SIGNAL RANK CODE LINE: after the first epoch the rank gets the signal;
-# the job ends with the exit code (- for any but 0) and the line. The record has every epoch, and
-# every step until a second before the signal; two more steps resume from the checkpoint.
+# lost NAME LAUNCHER RANKS SIGNAL RANK CODE LINE: sends the signal to the rank after the first
+# epoch. The job must exit with the code (- for any but 0), and print the line. The record must have
+# every epoch, and every step until a second before the signal. The run is then resumed from the
+# checkpoint for two more steps.
 lost() {
     local name=$1 rank=$5 epochs steps last
     touch before

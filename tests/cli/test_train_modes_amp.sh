@@ -62,7 +62,7 @@ for reduce in central all; do
     skips "skip-ddp2-$reduce"
 done
 
-# 3 batches per step: of 20 batches, as of 5, the last step has 2, and uses their mean.
+# With 3 batches per step, the last step has 2 of 20 batches, or of 5, and uses their mean.
 last=$((steps / 3))
 nd three --accumulate 3
 ddp three-ddp 2 --accumulate 3 --sync-bn

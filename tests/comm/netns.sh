@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154,SC2016
-# Two hosts on one machine, for tests of jobs that cross a network: network namespaces with a cable
-# (a veth pair) between them, each with its own address and host name. Sourced after mpi.sh and
-# mpi_find; $scratch is a folder of the test's.
+# Two hosts on one machine, for tests of jobs that cross a network. A host is a network namespace
+# with its own address and host name, and a veth pair connects the two. Source this file after
+# mpi.sh and mpi_find. $scratch is a folder of the test.
 #
 #     netns_open            or the test ends as skipped
 #     trap netns_close EXIT
@@ -26,7 +26,7 @@ netns_on() {
         sh -c 'hostname "$0" && exec "$@"' "${netns_host[i]}" "$@"
 }
 
-# Replaces ssh as the launcher's way to another host: called with an address and a command line.
+# Replaces ssh as the launcher's way to another host. Called with an address and a command line.
 netns_write_agent() {
     cat >"$scratch/agent" <<AGENT
 #!/bin/sh

@@ -301,7 +301,7 @@ static void test_no_id(void **state)
     ends_with(&process[1], STATUS_LIBRARY, "rank 0 could not create a group of GPUs");
 }
 
-/* Rank 1 hears the invitation and does not follow. */
+/* Rank 1 receives the request to join, and does not join. */
 static void open_but_rank_1(struct process *p)
 {
     unsigned char invitation[4 + NCCL_PORT_ID_BYTES];
@@ -363,7 +363,8 @@ static void test_library_of_another_kind(void **state)
                         "install a newer libnccl2, or use --comm host");
 }
 
-/* Where the real library is installed it says itself that it finds no GPU; with one it opens. */
+/* If the real library is installed, it reports that it finds no GPU. On a machine with a GPU it
+ * opens. */
 static void test_real_library(void **state)
 {
     (void)state;

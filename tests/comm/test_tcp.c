@@ -183,8 +183,8 @@ static void start_rank(struct tcp_rank *r)
     assert_int_equal(pthread_create(&r->thread, NULL, tcp_rank_run, r), 0);
 }
 
-/* There are more of them than a rank's time limit has seconds, so that rank 0 must serve them at
- * the same time. */
+/* There are more such connections than the time limit has seconds, so rank 0 must serve them at the
+ * same time. */
 static void test_silent_clients_keep_no_rank_out(void **state)
 {
     enum { SILENT = 90, SLOW = 10, LIMIT_S = 30 };

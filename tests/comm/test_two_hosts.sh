@@ -66,9 +66,9 @@ mpi_run 30 2 "$program" kill 2
 ((code != 0 && code != 124)) || fail "'kill' exited with $code"
 says 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not (reach|answer after) operation [56].*|or the network may be lost: on rank 0 the MPI library has not returned from a call since operation 6 \(barrier\))'
 
-# The network fails during a long series of operations, once a megabyte was sent, which is more than
-# the start of a job needs: both ranks detect the failure and end, and one of them reports it where
-# the launcher receives the message.
+# The network fails during a long series of operations, after a megabyte was sent. The start of a
+# job sends less. Both ranks must detect the failure and end, and one of them must report it to the
+# launcher.
 netns_lose mpi_ranks netns_has_received $(($(netns_received) + 1000000)) >"$scratch/ranks" &
 mpi_run 60 2 "$program" endless 2
 wait $!

@@ -1,19 +1,18 @@
-/* How good the verdicts of `ampscale compare` are, measured: how often it raises a false alarm,
- * finds a slowdown, or is inconclusive.
+/* Measures the error rates of `ampscale compare`: how often it raises a false alarm, finds a
+ * slowdown, or is inconclusive.
  *
  *     build/tests/compare/compare_experiment --program build/cli/ampscale --out FILE
  *
- * In each round runs of one and the same program train in turns, in an order that is drawn anew
- * (workload.h): one for the base, one that is unchanged, and one for each slowdown, which
- * `--inject` causes. A trial compares the runs of some rounds with the base, as a user does after
- * scripts/interleave, with compare's defaults. A regression between the base and unchanged runs, in
- * either direction, is a false alarm. What the same runs result in without pairs is noted too.
+ * In each round, runs of the same program train in turns, in a random order (workload.h): one for
+ * the base, one that is unchanged, and one for each slowdown, which `--inject` causes. A trial
+ * compares the runs of some rounds with the base, with compare's defaults, as a user does after
+ * scripts/interleave. A regression between the base and unchanged runs, in either direction, is a
+ * false alarm. The verdict on the same runs without pairs is recorded too.
  *
- * "nd" trains the rounds of each trial. Others train a pool of rounds, and a trial draws some of
- * them, none twice.
- *
- * Trials that are done stand in FILE.partial; a second call continues there. FILE, whole or absent,
- * is the record that `ampscale report` shows. */
+ * "nd" trains new rounds for each trial. The other workloads train a pool of rounds, from which
+ * each trial draws without repetition. FILE.partial has the completed trials, and a second call
+ * continues there. FILE, which is complete or absent, is the record that `ampscale report` shows.
+ */
 #include "tests/compare/experiment.h"
 #include "base/clock.h"
 #include "base/lines.h"

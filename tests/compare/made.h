@@ -12,10 +12,10 @@ enum { STEPS = 30, REPEATS = 9 };
 
 /* A run of STEPS steps; a member that is 0 is as in the base. */
 struct made {
-    double slower;    /* share by which steps take longer than in the base */
-    bool uneven;      /* every third repeat is faster by that share instead */
+    double slower;    /* fraction by which steps take longer than in the base */
+    bool uneven;      /* every third repeat is faster by this fraction instead */
     double top1;      /* less accuracy */
-    const char *more; /* further members of run.json's configuration, ", ..." */
+    const char *more; /* more members of run.json's configuration, ", ..." */
     const char *device;
     const char *by;   /* the reason for the end of the run; "": the run has not ended */
     double joules;    /* per image; 0: not measured */
@@ -23,7 +23,7 @@ struct made {
     double forward_s; /* seconds of a step, in place of a third of its time */
     double first_s;   /* start time of the first repeat, which the others follow a minute apart; 0:
                          not recorded */
-    double drift;     /* factor by which each repeat takes longer than the one before; 0: 1 */
+    double drift;     /* factor by which each repeat takes longer than the previous one; 0: 1 */
 };
 
 struct fixture {
@@ -54,5 +54,5 @@ struct compare_report made(struct fixture *f, const struct made *m, int n);
 /* The first cell's result of a metric; NULL: there is none. */
 const struct compare_result *result(const struct compare_report *r, enum metric_id id);
 
-/* Fails unless the metric has that verdict. */
+/* Fails unless the metric has the given verdict. */
 void expect(const struct compare_report *r, enum metric_id id, enum compare_verdict verdict);

@@ -63,7 +63,8 @@ static void test_threshold(void **state)
     compare_report_free(&r);
 }
 
-/* A difference above the threshold that chance explains: four of six are slower, two are faster. */
+/* A difference above the threshold that chance explains: four of six runs are slower, and two are
+ * faster. */
 static void test_chance(void **state)
 {
     struct compare_report r = made(*state, &(struct made){.slower = 0.1, .uneven = true}, REPEATS);
@@ -93,7 +94,7 @@ static void test_not_worse(void **state)
     compare_report_free(&r);
 }
 
-/* Half of the interval is 8 %, and the limit is 3 % away: (2.8 / 1.96 * 8 / 3)^2 times as many runs
+/* Half of the interval is 8 %, and the limit is 3 % away. (2.8 / 1.96 * 8 / 3)^2 times as many runs
  * are needed. */
 static void test_deciding_runs(void **state)
 {
@@ -156,7 +157,7 @@ static void test_enough_repeats(void **state)
     assert_int_equal(compare_enough_repeats(&pairs), 8);
 }
 
-/* An alpha below the p of every outcome of so few repeats. */
+/* No outcome of so few repeats has a p below this alpha. */
 static void test_alpha_out_of_reach(void **state)
 {
     struct fixture *f = *state;
