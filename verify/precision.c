@@ -20,7 +20,7 @@ float precision_read(const struct op_desc *d, enum role role, int64_t i, float v
 {
     if (op_in(d->kind, OPS_SGD))
         return is_gradient(role) ? dtype_round(segment_of(d, i)->gradient, v) : v;
-    if (d->kind == OP_REORDER) /* moves values as they are */
+    if (d->kind == OP_REORDER) /* a reorder does not round */
         return v;
     return dtype_round(d->t[role].rounds, v);
 }
@@ -36,8 +36,7 @@ enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i)
 
 float precision_written(const struct op_desc *d, enum role role, int64_t i, float v)
 {
-    if (op_in(d->kind, OPS_SGD) && role == ROLE_WCOPY) /* W is rounded first, and WCOPY is a
-                                                        * copy of the result */
+    if (op_in(d->kind, OPS_SGD) && role == ROLE_WCOPY) /* WCOPY is a copy of the rounded W */
         v = precision_written(d, ROLE_W, i, v);
     return dtype_round(precision_of(d, role, i), v);
 }
@@ -58,7 +57,7 @@ void precision_none(const struct op_desc *d, struct precision_none *none)
     }
 }
 
-/* Sets the precision to which the values of the fp32 tensors in `roles` are rounded. */
+/* Makes the fp32 tensors in `roles` round to `precision`. */
 static void set_rounds(struct op_desc *d, uint64_t roles, enum dtype precision)
 {
     for (int r = 0; r < ROLE_COUNT; r++)

@@ -1,23 +1,24 @@
-/* The effect of narrow precision on values, for tests and independent of any backend. A tensor of a
- * narrow type and an fp32 tensor that rounds to this type hold the same values. precision_read,
- * precision_written and precision_of need fp32 tensors that round. For an operation with tensors of
- * a narrow type, pass its emulated_form. */
+/* The effect of narrow precision on values, for tests and independent of any backend. An fp32
+ * tensor whose values are rounded to a narrow type has the same values as a tensor of this type.
+ * precision_read, precision_written and precision_of accept only operations with fp32 tensors. If
+ * an operation has tensors of a narrow type, pass the result of emulated_form instead. */
 #pragma once
 
 #include "kernels/ops.h"
 
-/* The value that the operation reads if element `i` of the tensor holds `v`. */
+/* The value that the operation reads if element `i` of the tensor is `v`. */
 float precision_read(const struct op_desc *d, enum role role, int64_t i, float v);
 
-/* The value that the operation writes to element `i` if its fp32 result is `v`; `v` itself where
- * the tensor is raw. Monotonic in `v`. */
+/* The value that the operation writes to element `i` if its fp32 result is `v`. Returns `v` if the
+ * tensor is raw (kernels/ops.h). The function is monotonic in `v`. */
 float precision_written(const struct op_desc *d, enum role role, int64_t i, float v);
 
-/* The type to which element `i` is rounded when written; F32 where the tensor is raw. */
+/* The type to which element `i` is rounded when written; F32 if the tensor is raw. */
 enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i);
 
-/* A copy of an operation in which no tensor rounds, except an output from which other outputs are
- * computed (batch norm's DZ). This struct must not be copied: `desc` points to `segment`. */
+/* A copy of an operation in which tensors are not rounded. Only batch norm's DZ is still rounded,
+ * because the operation computes other outputs from the stored DZ. Do not copy this struct: `desc`
+ * points to `segment`. */
 enum { PRECISION_SEGMENTS = 8 };
 struct precision_none {
     struct op_desc desc;
@@ -25,24 +26,26 @@ struct precision_none {
 };
 void precision_none(const struct op_desc *d, struct precision_none *none);
 
-/* A copy of `d` in which the fp32 tensors that a policy stores in a 16-bit type round to
- * `precision`: activations, gradients of activations, and weights, but not batch norm's tensors per
- * channel. For TF32, which is not a storage type, only inputs round. `raw`: the rounded inputs are
- * raw. */
+/* Returns a copy of `d` in which fp32 tensors are rounded to `precision`: those that a policy would
+ * store in a 16-bit type. These are activations, gradients of activations, and weights, but not
+ * batch norm's tensors per channel. If `precision` is TF32, only inputs are rounded, because TF32
+ * is not a storage type. If `raw` is true, the rounded inputs are marked as raw. */
 struct op_desc with_precision(const struct op_desc *d, enum dtype precision, bool raw);
 
-/* As with_precision, but batch norm's parameters, their gradients and its statistics round too. */
+/* The same as with_precision(), but batch norm's parameters, their gradients and its statistics are
+ * rounded too. */
 struct op_desc with_narrow_batch_norm(const struct op_desc *d, enum dtype precision);
 
-/* As with_precision, but the tensors have type `type`; weight gradients stay fp32 and round. */
+/* The same as with_precision(), but these tensors have type `type`. Only the gradients of weights
+ * and biases stay fp32 and are rounded. */
 struct op_desc with_type(const struct op_desc *d, enum dtype type);
 
-/* A copy of `d` with each tensor of a narrow type replaced by an fp32 tensor that rounds to this
- * type. */
+/* Returns a copy of `d` in which each tensor of a narrow type is replaced by an fp32 tensor whose
+ * values are rounded to this type. */
 struct op_desc emulated_form(const struct op_desc *d);
 
 /* Whether a tensor of `d` has a narrow type. */
 bool precision_is_stored(const struct op_desc *d);
 
-/* Whether a tensor or a segment of `d` rounds. */
+/* Whether `d` has a tensor or a segment that is rounded. */
 bool precision_is_emulated(const struct op_desc *d);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 256, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF /* a NaN in every float type */ };
+enum { GUARD = 256, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF /* 0xFF...: NaN in every float type */ };
 
 /* --- operands --- */
 
@@ -238,8 +238,8 @@ const char *rig_impl(const struct rig *rig)
     return rig->plan->impl;
 }
 
-/* Copies between plain order and a known layout, in either direction. It does not use OP_REORDER,
- * because an error in the device's reorder could hide an error in the operation. */
+/* Copies a tensor from plain order to its layout or back. It does not use OP_REORDER, because an
+ * error in the device's reorder could hide an error in the operation. */
 static void permute(const struct tensor_desc *t, char *plain, char *packed, bool pack)
 {
     size_t size = dtype_size(t->type);
@@ -308,8 +308,8 @@ enum status rig_get_all(struct rig *rig, struct operands *o)
     return STATUS_OK;
 }
 
-/* Whether the operation may write the memory of `role`, because `role` or an in-place output lies
- * there. */
+/* Whether the operation may write the memory of `role`, because `role` is an output, or because an
+ * in-place output uses the same memory. */
 static bool is_written(const struct rig *rig, int role)
 {
     for (int r = 0; r < ROLE_COUNT; r++)

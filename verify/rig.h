@@ -1,9 +1,9 @@
 /* A rig runs one operation on one device and checks its memory accesses.
  *
  * Every tensor lies between guard bytes. Before each run, outputs and workspace are filled with
- * NaN; after it, guards and inputs must be unchanged. This finds a kernel that writes outside its
- * tensors, leaves part of an output unwritten, reads its workspace before writing it, or changes
- * an input. */
+ * NaN. After each run, guards and inputs must be unchanged. This finds a kernel that writes outside
+ * its tensors, leaves part of an output unwritten, reads its workspace before writing it, or
+ * changes an input. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -18,8 +18,9 @@ struct operands {
 MUST_CHECK enum status operands_new(const struct op_desc *d, struct operands *o);
 void operands_free(struct operands *o);
 
-/* operands_narrow converts `from`, operands of the emulated form of `d`, to new operands of `d`.
- * operands_widen converts `from`, operands of `d`, to existing operands of the emulated form. */
+/* operands_narrow makes new operands of `d` from `from`, the operands of emulated_form(d).
+ * operands_widen does the reverse: it converts `from`, the operands of `d`, and writes to the
+ * arrays of `to`, which must exist. */
 MUST_CHECK enum status operands_narrow(const struct op_desc *d, const struct operands *from,
                                        struct operands *to);
 void operands_widen(const struct op_desc *d, const struct operands *from, struct operands *to);
@@ -55,14 +56,15 @@ struct in_place {
 
 struct rig;
 
-/* Plans `d` on `dev` (borrowed). With `share`, an output uses an input's memory.
- * STATUS_UNSUPPORTED: input and output have different layouts in the plan, or the device does not
- * support `d`. */
+/* Plans `d` on `dev` (borrowed). If `share` is not NULL, the output share->out uses the memory of
+ * the input share->in. STATUS_UNSUPPORTED if the device does not support `d`, or if these two
+ * tensors have different layouts in the plan. */
 MUST_CHECK enum status rig_open(struct device *dev, const struct op_desc *d,
                                 const struct in_place *share, struct rig **rig);
 void rig_close(struct rig *rig); /* NULL is fine */
 
-/* The plan's description, with every ANY resolved, and the name of its implementation. */
+/* The plan's description, in which each layout ANY is replaced by the layout that the plan chose,
+ * and the name of the plan's implementation. */
 const struct op_desc *rig_desc(const struct rig *rig);
 const char *rig_impl(const struct rig *rig);
 

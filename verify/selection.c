@@ -1,4 +1,4 @@
-/* Selects cases of the table. */
+/* Selects cases from the table of test cases (cases.h). */
 #include "verify/selection.h"
 
 #include "verify/precision.h"
@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Whether the operation's CPU kernel has a version for each instruction set. A library's kernel
- * does not have such versions. */
+/* Whether the operation's CPU kernel has a version for each instruction set. False for operations
+ * that a library computes. */
 static bool depends_on_isa(const struct op_desc *d)
 {
     if (op_in(d->kind, OPS_CONV | OPS_LINEAR | OP_SET(REORDER)))
@@ -25,8 +25,8 @@ bool selection_has(const struct selection *s, int number, const struct op_case *
             return false;
     if (s->number >= 0)
         return s->number == number;
-    /* Problems are assigned to parts by a hash, because kinds, types and fills repeat periodically
-     * in the table. */
+    /* A hash assigns problems to parts. Without a hash, a part would get only some kinds, types and
+     * fills, because they repeat periodically in the table. */
     int share = (int)(hash_splitmix64((uint64_t)c->problem) % (uint64_t)s->every);
     return share == s->share && (!s->depends_on_isa || depends_on_isa(&c->desc)) &&
            (!s->only || strstr(c->name, s->only)) &&

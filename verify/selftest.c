@@ -13,8 +13,9 @@
 extern const unsigned char oracles_json[];
 extern const size_t oracles_json_size;
 
-/* Tolerances of a family of values; the largest one applies. PyTorch's own error is the distance of
- * its fp32 results from its fp64 results, and the drift is that distance as a relative error. */
+/* Tolerances of a family of values (selftest.h). The largest one applies. PyTorch's own error is
+ * the distance of its fp32 results from its fp64 results. The drift is this error relative to the
+ * fp64 results. */
 #define RELATIVE_FP64    1e-4 /* times the fp64 value */
 #define TIMES_FP32_ERROR 3.0  /* times PyTorch's own fp32 error or drift */
 #define TIMES_FP32_DRIFT 10.0 /* times PyTorch's own fp32 drift, for the gradient norm */
@@ -32,7 +33,7 @@ struct family {
     char name[48];
     size_t n;
     struct triple *value;
-    enum status status; /* first failure to add a value */
+    enum status status; /* the first failure of family_add */
 };
 
 /* The comparison of one case. */
@@ -155,7 +156,8 @@ static void gather_series(struct family *f, const char *key, size_t first, size_
     }
 }
 
-/* The relative drift of PyTorch's gradient norms in fp32 from those in fp64; 0: unknown. */
+/* Returns the relative difference between PyTorch's gradient norms in fp32 and in fp64; 0: unknown.
+ */
 static double gradient_drift(const json_t *want, const json_t *fp32)
 {
     struct family f = {0};
@@ -171,7 +173,7 @@ static void compare_steps(struct verdict *v, const json_t *want, const json_t *f
 {
     static const struct {
         const char *key;
-        bool counts;        /* values are counts: judged exactly, and only at the first step */
+        bool counts; /* the values are counts: compared only at the first step, and must be equal */
         double times_drift; /* allowed error as a multiple of PyTorch's fp32 drift */
     } series[] = {
         {"top1", true, 0},
@@ -306,8 +308,9 @@ static enum status load_oracles(const struct selftest_config *config, json_t **c
     return status_fail(STATUS_DATA, "'%s' is not an oracle file: it has no list of cases", name);
 }
 
-/* Finds the fp32 form of the fp64 case i; NULL: none. Sets *redundant if case i is itself the fp32
- * form of an fp64 case, and so need not be run alone. */
+/* Sets *fp32 to the fp32 form of case i, which is an fp64 case, or to NULL if there is none. Sets
+ * *redundant if case i is itself the fp32 form of an fp64 case. A redundant case is not run alone.
+ */
 static enum status find_twin(const json_t *cases, size_t i, const struct oracle_case *c,
                              const json_t **fp32, bool *redundant)
 {
@@ -396,7 +399,7 @@ enum status suite_run(const struct selftest_config *config, suite_cases *run, vo
         fflush(s.lines);
         fprintf(config->out, "%d of %d cases %s on %s\n%s", s.ran - s.failed, s.ran, verdict, about,
                 lines);
-        fflush(config->out); /* before the verdict on stderr */
+        fflush(config->out); /* so that this text comes before the verdict on stderr */
     }
     if (s.failed)
         st = status_fail(

@@ -9,16 +9,15 @@
  *     |got - want| <= max(1e-4 |want|, 3 |fp32 - want|)      (Euclidean norms)
  * where `want` are PyTorch's fp64 values and `fp32` the values of its fp32 run. If a case has no
  * fp64 form, a family passes when |got - want| <= 1e-3 |want|. Single members of a family may
- * differ by more, also in PyTorch's fp32 run: if rounding flips the sign of one ReLU's input, some
- * gradients change a lot and others not at all.
+ * differ by more. They do so in PyTorch's fp32 run, too: if rounding changes the sign of a ReLU's
+ * input, some gradients change a lot and others do not change.
  *
  * Training amplifies rounding from step to step. The drift of PyTorch's fp32 run from its fp64 run
- * is visible in the gradient norm before it is visible in the loss. Therefore the losses of a case
- * may have a relative error of three times the larger of two drifts, that of the loss and that of
- * the gradient norm. The norms of the whole gradient may have an error of ten times the gradient
- * norm's drift, because PyTorch's fp32 runs of one case differ by that much between processors of
- * different instruction sets. Parameter count and the first step's top-1 and top-5 must be
- * equal. */
+ * is visible in the gradient norm before it is visible in the loss. Each of the two has its own
+ * drift. Therefore the relative error of a case's losses may be three times the larger of these two
+ * drifts. The error of the whole gradient's norms may be ten times the drift of the gradient norm:
+ * PyTorch's fp32 runs of one case differ by that much between processors with different instruction
+ * sets. Parameter count and the first step's top-1 and top-5 must be equal. */
 #pragma once
 
 #include "base/bar.h"
@@ -37,7 +36,7 @@ struct selftest_config {
     bool quick;   /* skip cases larger than 64 pixels; in determinism.h, run only the smallest
                    * network */
     bool json;    /* print one JSON object instead of lines */
-    bool verbose; /* after the summary print every case and value, not only what failed */
+    bool verbose; /* after the summary, print all cases and values, not only the failures */
     FILE *out;
     struct bar *bar; /* shows how many cases have been run; NULL: none */
 };
@@ -55,7 +54,7 @@ struct suite {
     int ran, failed;
 };
 
-/* Runs, counts and reports all cases. */
+/* A function that runs, counts and reports all cases of a suite. */
 typedef enum status suite_cases(struct suite *s, void *context);
 
 /* Opens the device, calls `run`, and prints how many cases passed. Then prints the failures or, if

@@ -1,4 +1,4 @@
-/* Runs a selection of the table in this process. */
+/* Runs the selected test cases in this process. */
 #include "verify/worker.h"
 
 #include "kernels/cpu/internal.h"
@@ -12,7 +12,8 @@
 
 enum { ERRORS_MAX = 3 }; /* consecutive errors after which the device counts as broken */
 
-/* Makes the device use the kernels of `isa`, which its own instruction set must include. */
+/* Makes the device use the kernels for instruction set `isa`. STATUS_DATA if the processor does not
+ * support `isa`. */
 static enum status use_isa(struct device *dev, const char *isa)
 {
     static const struct cpu_kernels *const table[] = {

@@ -1,4 +1,5 @@
-/* Compares a device with the reference in this process, on a selection of the table. */
+/* Runs selected test cases (cases.h) on a device in this process, and compares the results with
+ * those of the reference backend. */
 #pragma once
 
 #include "verify/comparison.h"
@@ -18,8 +19,8 @@ struct worker_config {
  * c->isa is set and the device is not a CPU. */
 MUST_CHECK enum status worker_open(const struct worker_config *c, struct device **dev);
 
-/* Runs the selection, and prints to stdout a line when a case begins and a line for the result of
- * each of its forms (comparison.h). cuDNN plans are cached in `dir`, not in the user's cache,
- * because they were timed while other processes ran. STATUS_MISMATCH when a case failed,
- * STATUS_LIBRARY after several errors in a row. */
+/* Runs the selected cases. Prints to stdout a line when a case begins, and a line with the result
+ * of each form of the case (comparison.h). cuDNN plans are cached in `dir` and not in the user's
+ * cache: their timings are unreliable, because other processes run at the same time.
+ * STATUS_MISMATCH when a case failed, STATUS_LIBRARY after several errors in a row. */
 MUST_CHECK enum status worker_run(const struct worker_config *c, const char *dir);
