@@ -5,9 +5,9 @@
  * repeated with slower settings after a failure (train_child.h). The reference is the validation
  * top-1 after the last epoch of runs with the same settings and several seeds
  * (accuracy_reference.h). A result is right if it is at most ACCURACY_MARGIN percentage points
- * outside the range of the reference values. The margin allows for sampling: one standard deviation
- * is 0.44 points at an accuracy of 99 % over 500 images, so the margin of 1 point is more than two
- * of them. */
+ * outside the range of the reference values. The margin allows for the sampling error. At an
+ * accuracy of 99 % over 500 images, one standard deviation is 0.44 percentage points; the margin of
+ * 1 point is more than two standard deviations. */
 #pragma once
 
 #include "bench/accuracy_reference.h"

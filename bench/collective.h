@@ -30,8 +30,8 @@ enum {
 };
 
 struct collective_config {
-    struct bench_options options; /* .devices: named as in `train`, with one thread per device in
-                                   * every process; NULL: host memory is measured */
+    struct bench_options options; /* .devices: the devices, named as in `train`, each with its own
+                                   * thread in every process; NULL: host memory is measured */
     enum comm_kind kind;          /* any kind but the barrier */
     int root;                     /* for kinds with a root */
     enum comm_reduction reduction;
@@ -39,17 +39,18 @@ struct collective_config {
     int64_t first, last; /* bytes */
     int64_t step;        /* bytes from one size to the next; 0: multiply by `factor` */
     int factor;          /* at least 2 */
-    int aggregated;      /* number of operations of a sample, each with buffers of its own; all
-                          * start before the rank waits for the first of them; the time is the
-                          * average per operation */
+    int aggregated;      /* number of operations of a sample. A rank starts all of them before it
+                          * waits for the first. Each operation has its own buffers. The sample is
+                          * their average time */
     int gpus;            /* number of GPUs of each process; the first GPU of a process has the index
                           * `gpus` times the local rank; 0: the GPUs that options.devices names */
     int checks;          /* number of checks of each result, each with new values */
     int ranks;           /* number of threads that act as ranks; 0: the ranks are the processes of
                           * the job, or 2 threads if there is no job */
     enum comm_via via;   /* how devices communicate */
-    const int64_t *list; /* (listed) sizes in bytes, ascending, used instead of step and factor;
-                          * `first` and `last` are its first and last size; NULL: no list */
+    const int64_t *list; /* (listed) the sizes in bytes, ascending; `first` and `last` are then
+                          * equal to the first and last size, and step and factor are not used.
+                          * NULL: no list */
     int listed;
 };
 
@@ -108,9 +109,9 @@ int64_t collective_wrong(const struct collective_config *c, const void *mem, int
 
 /* --- measuring one size on a communicator (collective_form.c) --- */
 
-/* Buffers of one rank, and its communicator for control messages. After a failed operation, a
- * slower rank of the same process may still use the buffers until all ranks of the process have
- * closed their communicators. */
+/* Buffers of one rank, and its communicator for control messages. Close the communicators of all
+ * ranks of the process before you free the buffers: after a failed operation, a slower rank may
+ * still use them. */
 struct collective_buffers {
     size_t bytes;                 /* size of send, and of recv, for one operation */
     int turns;                    /* number of operations that start together */
@@ -164,8 +165,8 @@ MUST_CHECK enum status collective_report_end(struct collective_report *r);
 /* Returns a new object with every setting of the measurement, or NULL if memory ran out. */
 json_t *collective_config_json(const struct collective_config *c);
 
-/* Writes a number `width` (6 or 7) characters wide: with two decimals, one, none, or an exponent,
- * whichever fits first. `out` has width + 1 bytes. */
+/* Writes a number in `width` (6 or 7) characters, in the first of these formats that fits: two
+ * decimals, one decimal, no decimals, an exponent. `out` has width + 1 bytes. */
 void collective_number(double value, int width, char *out);
 
 /* --- the benchmark --- */
@@ -173,7 +174,7 @@ void collective_number(double value, int width, char *out);
 /* The ranks of this process, one thread each. */
 struct collective_ranks {
     int members;
-    struct comm *const *comm;  /* (members); collective_run closes these, but not the world's
+    struct comm *const *comm;  /* (members); collective_run closes them, except the world's
                                 * communicator */
     struct comm *const *words; /* (members) see collective_buffers_open */
     const char *why;           /* see collective_report */
@@ -189,7 +190,7 @@ MUST_CHECK enum status collective_run(const struct collective_config *c, struct 
 /* The devices of this process, and their communicators. */
 struct collective_devices {
     struct device_list list;
-    char flag[96]; /* the flag that names them */
+    char flag[96]; /* the flag that named the devices */
     int n;
     struct device *device[DEVICES_MAX];
     struct nccl_port *port;

@@ -23,7 +23,8 @@ double collective_value(int64_t i, int rank, int ranks, int round)
     int most = SUM_MAX / ranks;
     if (most > VALUE_MAX)
         most = VALUE_MAX;
-    if (most < 1) /* with 256 ranks, the value is 0 on rank 0 and 1 on all others */
+    if (most < 1) /* with 256 ranks, the value is 0 on rank 0 and 1 on the other ranks, so that the
+                   * sum is 255 */
         return rank > 0;
     return mixed(i, rank, round) % (uint32_t)(most + 1);
 }

@@ -9,8 +9,9 @@
 
 enum { ALIGNMENT = 4096 };
 
-/* One of the operations that start together, out of place or in place. A turn includes a copy
- * before or after the operation if communicators support only the other of the two forms. */
+/* One of the operations that start together, out of place or in place. If communicators lack the
+ * out-of-place form or the in-place form of an operation, the turn emulates it with a copy before
+ * or after the operation. */
 struct collective_turn {
     struct comm_op op;
     void *input; /* this rank's input values; NULL: the rank has no input */

@@ -209,7 +209,7 @@ enum status bench_collective(const struct collective_config *c)
             STATUS_USAGE, "%s cannot reduce bytes; -d uint8 is for collectives that only move data",
             comm_kind_str(c->kind));
     enum status st = collective_job(c, &w, &d);
-    fflush(c->options.out); /* comm_fail may end the process */
+    fflush(c->options.out); /* comm_fail may end the process before the output is flushed */
     if (st != STATUS_OK && w.size > 1)
         comm_fail(w.comm, st, status_message());
     collective_devices_close(&d);

@@ -36,7 +36,8 @@ struct op_desc conv_deepbench_desc(const struct deepbench_conv *c, enum dtype ty
     return d;
 }
 
-/* Returns the size in MiB of the operation's tensors and of their fp32 copies for the check. */
+/* Returns the total size in MiB of the operation's tensors and of their fp32 copies, which the
+ * check uses. */
 static double needed_mib(const struct op_desc *d)
 {
     double bytes = 0;

@@ -32,7 +32,7 @@ struct op_desc conv_pass(const struct op_desc *fwd, int pass)
     return d;
 }
 
-/* A tensor on the host, in logical order; x is NULL where the pass lacks the tensor. */
+/* A tensor on the host, in logical order; x is NULL if the pass has no such tensor. */
 struct plain {
     const struct tensor_desc *desc;
     float *x;

@@ -1,6 +1,6 @@
 /* DeepBench's training problems: its convolutions and its all-reduces.
  *
- * The numbers are those of baidu-research/DeepBench at commit da81ba78 (Apache License 2.0):
+ * The numbers are from baidu-research/DeepBench at commit da81ba78 (Apache License 2.0):
  * `training_set` of code/kernels/conv_problems.h, and code/kernels/all_reduce_problems.h. */
 #pragma once
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 /* The largest number of multiply-adds that the reference computes to check one row of the report.
- * This many take some tens of milliseconds. */
+ * They take some tens of milliseconds. */
 #define CHECK_BUDGET ((int64_t)1 << 24)
 
-/* --- as an operation --- */
+/* --- describing a product as an operation --- */
 
 /* The operation that computes a product, and the roles of A, B and C in it. */
 struct gemm_roles {
@@ -104,8 +104,8 @@ static int64_t place(int64_t i, int64_t count, int64_t of)
     return count > 1 ? i * (of - 1) / (count - 1) : 0;
 }
 
-/* Copies `some` of the `all` rows of a matrix; if `rows` is false, copies `some` of its `all`
- * columns. Each row, or column, has k elements. */
+/* Copies `some` of the `all` rows of a matrix, spread evenly. If `rows` is false, copies columns
+ * instead. A row or a column has k elements. */
 static void pick(const float *from, int all, int k, bool rows, int some, float *to)
 {
     for (int64_t i = 0; i < some; i++) {
@@ -195,9 +195,9 @@ done:
 
 /* --- measurement --- */
 
-/* Whether the host has memory for the matrices and their copies for the check. Always true for an
- * asynchronous device, because it has memory of its own: if the matrices do not fit, the allocation
- * fails. */
+/* Whether the host has memory for the matrices and for the copies that the check uses. Always true
+ * for an asynchronous device, because it has its own memory. If the matrices do not fit there,
+ * their allocation fails. */
 static bool has_memory(struct device *dev, const struct gemm_size *s)
 {
     double elements = (double)s->m * s->k + (double)s->k * s->n + (double)s->m * s->n;

@@ -10,17 +10,18 @@
  *     backward weights  m = I, n = O, k = N, B transposed    "NT"
  *
  * Products of two transposed matrices ("TT") are not supported, because no pass of a layer computes
- * one. A convolution with a kernel of KH x KW is treated as a linear layer (im2col): its rows are
- * the N*OH*OW pixels of the result, and it maps I/groups * KH * KW features to O/groups, once for
- * each group. So its cost is that of these matrix products.
+ * one. A convolution with a kernel of KH x KW is treated as a linear layer (im2col): each of the
+ * N*OH*OW pixels of the result is a row, with I/groups * KH * KW input features and O/groups output
+ * features, and each group is a product of its own. The convolution costs as much as these
+ * products.
  *
  * Activations have the layout that the size gives. Weights (A of TN and NN, C of NT) have the
  * layout that the library prefers, as in training; packing them is not timed.
  *
  * After the samples of a row, the same plan runs on small whole numbers, whose sums are exact in
  * every type and in any order of addition. The result is compared with that of the reference
- * backend. All elements of a small result are compared; of a large result, only some rows and
- * columns, including the first and the last. */
+ * backend. If the result is small, all its elements are compared. If it is large, only some rows
+ * and columns are compared, including the first and the last. */
 #pragma once
 
 #include "bench/micro.h"

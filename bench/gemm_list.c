@@ -1,4 +1,4 @@
-/* Makes lists of sizes: those of a network, those of DeepBench, or a single size. */
+/* Makes lists of matrix sizes: the sizes of a network, the sizes of DeepBench, or a single size. */
 #include "bench/gemm.h"
 
 #include "base/array.h"

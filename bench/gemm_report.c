@@ -9,8 +9,8 @@ static void gemm_columns(struct bench_table *t, const void *row)
     const struct gemm_case *c = w->what;
     const struct gemm_report *r = t->context;
     double flops = gemm_flops(&c->size);
-    /* `share` is the throughput divided by the device's peak in the type in which it multiplies; 0:
-     * the peak was not measured. */
+    /* `share` is the throughput divided by the device's peak in the type in which the device
+     * multiplies; 0: the peak was not measured. */
     double peak = r->micro->peaks.flops_per_s[w->emulated ? DTYPE_F32 : w->type];
     double share = peak > 0 ? w->flops_per_s / peak : 0;
     char type[32];

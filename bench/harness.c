@@ -10,8 +10,8 @@
 
 bool harness_interval(const double *sorted, int64_t n, double *low, double *high)
 {
-    /* P is the binomial distribution (n, 1/2). `likely` is log P(k), because P(0) = 2^-n may
-     * underflow. `tail` is P(<= k). */
+    /* P is the binomial distribution (n, 1/2). `likely` is log P(k): the logarithm cannot
+     * underflow, but P(0) = 2^-n can. `tail` is P(<= k). */
     int64_t k = 0;
     double likely = -(double)n * M_LN2, tail = exp(likely);
     while (tail <= 0.025) {

@@ -18,8 +18,8 @@ enum {
 
 /* --- printing --- */
 
-/* Returns the speed relative to the first row of the same stage, which was measured with the first
- * of the requested numbers of threads. */
+/* Returns the speed relative to the first row of the same stage. The first row has the first of the
+ * requested numbers of threads. */
 static double speedup(const struct input_report *r, const struct input_row *w)
 {
     for (int i = 0; i < r->rows; i++)

@@ -1,6 +1,5 @@
 /* Measures the throughput of the input pipeline for several numbers of threads. Reading, decoding
- * and augmenting images are measured each by itself; the loader, which does all three, is measured
- * too.
+ * and resampling are each measured alone. The loader, which does all three, is measured too.
  *
  *     read      the file into memory, from the page cache (warm) or not (cold)
  *     decode    a file in memory: only the crop that training chooses, and only at the resolution
@@ -11,14 +10,14 @@
  *
  * A sample is the time of a pass over all images of the set, the same images at every stage. After
  * the samples of a row, the results of one more pass are checked by checksums. The bytes must equal
- * those of the files, read by another function. The pixels must equal those that one thread decodes
- * by sample_read; a GPU interpolates colours in another way, so the mean difference over one of its
- * images may be a few grey levels. The images of the loader must come in the order of the epoch,
- * each of them once.
+ * the bytes that another function reads from the files. The pixels must equal those that one thread
+ * decodes by sample_read. For images that a GPU decoded, a mean difference of a few grey levels is
+ * accepted, because a GPU interpolates colours in another way. The images of the loader must come
+ * in the order of the epoch, each of them once.
  *
  * Cold means not in the page cache: before each pass, the files are synced and dropped from the
- * page cache (posix_fadvise). If the system keeps more than a small share of them, there are no
- * cold rows. Caches of the disk or of a network file system are not dropped. */
+ * page cache (posix_fadvise). If more than a small share of the files stays in the page cache,
+ * there are no cold rows. Caches of the disk or of a network file system are not dropped. */
 #pragma once
 
 #include "base/file.h"

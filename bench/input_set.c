@@ -50,7 +50,8 @@ static enum status make_set(const struct input_config *c, struct input_set *set)
 
 /* --- expected results of an image --- */
 
-/* Reads the image's file, by functions that the loader does not use. */
+/* Reads the image's file, with functions that the loader does not use, so that the check is
+ * independent of the loader. */
 static enum status keep_bytes(const struct input_set *set, int64_t i, struct input_image *image)
 {
     char path[8192], *bytes;
@@ -124,7 +125,7 @@ static enum status input_set_learn(struct input_set *set)
     return st;
 }
 
-/* Opens the GPU and its decoder, if there is one. */
+/* Opens the GPU if one is given, and its decoder if it has one. */
 static enum status open_decoder(const char *device, struct input_set *set)
 {
     if (!device)

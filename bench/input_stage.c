@@ -91,7 +91,8 @@ static enum status take_part(void *context, int member)
 
 /* --- the loader --- */
 
-/* After a signal, the message is not the loader's, which says how to resume a run. */
+/* Gets the next batch. After a signal, replaces the loader's message, because that message explains
+ * how to resume a run. */
 static enum status next_batch(struct passes *p, struct batch **b)
 {
     TRY(stop_check());

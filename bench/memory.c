@@ -10,8 +10,8 @@
 enum {
     CACHE_LEVEL_MAX = 3,
     CPUS_MAX = 8192,
-    ARRAY_MIB_LEAST = 64, /* smallest size of the host's arrays by default, for hosts with small
-                           * caches */
+    ARRAY_MIB_LEAST = 64, /* minimum of the default size of the host's arrays; it applies if the
+                           * caches are small */
 };
 
 double memory_best(const struct memory_row *row)
@@ -37,7 +37,7 @@ static bool read_number(const char *path, long *value, char *unit)
 }
 
 /* Returns the size in bytes of the last-level cache of processor `cpu`, or 0 if a processor with a
- * lower number shares that cache. */
+ * lower number shares that cache, so that each cache is counted once. */
 static size_t cache_of(const char *root, int cpu)
 {
     for (int level = CACHE_LEVEL_MAX; level > 0; level--) {

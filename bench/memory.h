@@ -13,12 +13,12 @@
  * counted. Before the measurement, every thread writes its own part of each array, so that the
  * pages of this part are placed in memory near the thread.
  *
- * A device with asynchronous streams is measured by copies between pinned host memory and its own
- * memory, and by copies within its own memory. A copy within its memory counts both the bytes read
- * and the bytes written.
+ * On a device with asynchronous streams, copies between pinned host memory and the device's memory
+ * are measured, and copies within the device's memory. A copy within that memory counts both the
+ * bytes read and the bytes written.
  *
- * Between several devices, each device's memory is copied to that of each other device, one pair at
- * a time, on a stream of the source device (memory_peers.c).
+ * If several devices are given, data is copied from each device's memory to the memory of each
+ * other device, one pair at a time, on a stream of the source device (memory_peers.c).
  *
  * After the samples of a kernel or copy, every element that it wrote is checked. */
 #pragma once
@@ -65,8 +65,8 @@ double memory_median(const struct memory_row *row);
 
 struct memory_pair {
     bool measured; /* false if source and target are the same device */
-    bool direct;   /* whether the source accesses the target's memory; if not, copies go through the
-                    * host */
+    bool direct;   /* whether the source device can access the target's memory; if not, copies go
+                    * through the host */
     struct harness_result time;
     int64_t wrong; /* number of wrong bytes */
 };
@@ -91,7 +91,7 @@ MUST_CHECK enum status bench_memory_peers(const struct bench_options *o);
 
 /* --- the benchmark --- */
 
-/* Measures and prints. Each array has o->max_mib MiB. If o->max_mib is 0, an array is as large as
- * STREAM requires on the host, and 256 MiB on a device. Several devices are measured by
- * bench_memory_peers. Afterwards returns STATUS_MISMATCH if a result was wrong. */
+/* Measures and prints. Each array has o->max_mib MiB. If o->max_mib is 0, an array of the host is
+ * as large as STREAM requires, and an array of a device has 256 MiB. Several devices are measured
+ * by bench_memory_peers. Afterwards returns STATUS_MISMATCH if a result was wrong. */
 MUST_CHECK enum status bench_memory(const struct bench_options *o);

@@ -13,7 +13,7 @@ static enum status find_update(const struct bench_options *o, const struct micro
 {
     struct program_config config = {.batch = 1,
                                     .train = true,
-                                    .half_gradients = true, /* as on one device of one rank */
+                                    .half_gradients = true, /* as with one rank and one device */
                                     .fuse = FUSE_NONE,
                                     .emulate = o->emulate,
                                     .momentum = 0.5f,
@@ -23,7 +23,8 @@ static enum status find_update(const struct bench_options *o, const struct micro
     TRY(policy_find(precision, -1, &config.policy));
     enum dtype operand = config.policy.operand;
     *emulated = operand != DTYPE_F32 && (o->emulate || !device_native(m->dev, operand));
-    /* Chooses plans of convolutions, which are not executed, without timing them. */
+    /* A deterministic device plans convolutions without timing them. Timing would waste time,
+     * because the convolutions are not executed. */
     bool deterministic = m->dev->deterministic;
     m->dev->deterministic = true;
     enum status st = network_open(m->dev, g, &config, 1, net);

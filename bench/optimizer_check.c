@@ -30,8 +30,8 @@ static void buffers_free(struct buffers *b)
 }
 
 /* Draws whole numbers from -8 to 8 for elements begin .. begin + n - 1. Sets the half-precision
- * copy to 1e6, which cannot be a result, and gradients to 100 in the buffer that their segment of
- * `sgd` does not use. */
+ * copy to 1e6, which cannot be a result. Each segment of `sgd` uses one of two gradient buffers;
+ * gradients in the other buffer are set to 100. */
 static void draw(const struct sgd_attr *sgd, int64_t begin, int64_t n, struct buffers *b)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -121,8 +121,8 @@ enum status optimizer_check(struct timed_op *t, struct stream *ref, int64_t *wro
         struct op_desc part = part_of(d, begin, n, segment);
         draw(&part.attr.sgd, begin, n, &want);
         CHECK(sgd_reference(&part, ref, &want));
-        /* Segments without a copy of their own have one in the buffer's type, which no pass reads.
-         */
+        /* A segment that needs no half-precision copy still gets one, in the buffer's type. No pass
+         * reads it. */
         for (int64_t i = 0; has(t, COPY) && i < n; i++)
             want.x[COPY][i] = dtype_round(d->t[ROLE_WCOPY].type, want.x[COPY][i]);
         for (int b = 0; b < BUFFERS; b++)

@@ -1,4 +1,4 @@
-/* Options that benchmarks share. A benchmark uses only those for which it has flags
+/* Options that benchmarks share. A benchmark uses only the options for which it has flags
  * (cli/bench_options.h). If it has further settings, its own struct begins with these options. */
 #pragma once
 
@@ -11,7 +11,7 @@ struct bench_options {
     const char *devices; /* names as in `train` */
     int threads;         /* threads of the host; 0: all cores that this process may use */
     enum bench_format format;
-    FILE *out;                    /* stream of the table or the record */
+    FILE *out;                    /* output stream of the table or the record */
     struct harness_config timing; /* number of calls, warm-up and time limit for one row */
     bool quiet;                   /* show no progress on stderr */
     bool timed;                   /* whether a flag has set a member of `timing` */

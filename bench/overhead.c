@@ -142,7 +142,7 @@ enum status bench_overhead(const struct bench_options *o)
         return status_fail(STATUS_USAGE, "-n and -w: give at most %d for bench overhead",
                            OVERHEAD_ITERS_MAX);
     enum status st = overhead_run(o, &w);
-    fflush(o->out); /* comm_fail may end the process */
+    fflush(o->out); /* comm_fail may end the process before the output is flushed */
     if (st != STATUS_OK && w.size > 1)
         comm_fail(w.comm, st, status_message());
     world_close(&w);

@@ -8,10 +8,10 @@
  *              time of the slowest rank
  *
  * Times are per call. A row is valid if its check passes. launch: every launch has incremented the
- * numbers. event: the time from the first event to the last is above 0 and at most the time that
- * the host waited. step: the momentum in the last layer has the value that follows from the number
- * of steps (with momentum 0.9, this distinguishes numbers up to about 40). record: the file has as
- * many lines as were written. allreduce: the sums are right. */
+ * numbers. event: the time between the first and the last event is above 0 and is not larger than
+ * the time that the host waited. step: the momentum in the last layer has the value that follows
+ * from the number of steps (with a momentum of 0.9, the value is distinct for up to about 40
+ * steps). record: the file has as many lines as were written. allreduce: the sums are right. */
 #pragma once
 
 #include "bench/micro.h"
@@ -23,7 +23,7 @@ struct overhead_row {
     const char *name;
     struct harness_result time; /* seconds per call */
     int64_t done;               /* number of calls, warm-up included */
-    bool valid;                 /* whether the number of calls and their results are right */
+    bool valid; /* whether the number of calls and the results of the calls are right */
 };
 
 /* Each function measures one row. An invalid row is not a failure here. */

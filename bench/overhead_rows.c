@@ -169,7 +169,7 @@ enum status overhead_step(const struct harness_config *timing, const struct micr
 {
     const struct bench_options config = {.batch = 1, .image_size = 1};
     struct graph *g = NULL;
-    struct steps s = {.done = 1}; /* the step that noise_step_open runs */
+    struct steps s = {.done = 1}; /* the warm-up step, which noise_step_open runs */
     enum status st;
     *row = (struct overhead_row){.name = "step", .valid = true};
     CHECK(draw_graph(&g));
@@ -241,7 +241,8 @@ enum status overhead_record(const struct harness_config *timing, struct overhead
     *row = (struct overhead_row){.name = "record"};
     stop_install(); /* so that a signal does not leave the folder behind */
     TRY(temporary_dir_make(&scratch, "/tmp", "ampscale-overhead"));
-    CHECK(path_format(run, sizeof run, "%s/run", scratch.path)); /* the record locks its folder */
+    /* The record locks its folder, so it gets a subfolder. */
+    CHECK(path_format(run, sizeof run, "%s/run", scratch.path));
     CHECK(write_lines(timing, run, &l, row));
     CHECK(count_lines(run, &row->done));
     row->valid = row->done == l.done;

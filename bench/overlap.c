@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* Runs one training step, in which the gradients are reduced before the update. Sets `part` to the
- * times of its parts on this rank. */
+ * times of the step's parts on this rank. */
 static enum status step_run(struct overlap *o, struct variant *v, double part[PART_MEASURED])
 {
     struct program *p = network_program(o->net, 0);

@@ -11,11 +11,11 @@
  *   busy       time during which at least one bucket was being reduced
  *   exposed    the part of busy that is after the end of the backward pass
  *   late       the part of exposed that is spent waiting for slower ranks: exposed minus the
- *              smallest exposed time of any rank. The slowest rank has that smallest time, because
- *              it waits for no other rank
+ *              smallest exposed time of any rank. The slowest rank has the smallest exposed time,
+ *              because it waits for no other rank
  *   hidden     1 - exposed / busy
- *   even       the value of `hidden` if all ranks were equally fast: as `hidden`, but with late
- *              subtracted from both exposed and busy
+ *   even       an estimate of `hidden` for equally fast ranks:
+ *              1 - (exposed - late) / (busy - late)
  *   cost       gradients minus the backward pass of the same round without communication; includes
  *              the slow-down of computation by communication, and the wait for slower ranks
  *   step       the whole step, with forward and update */

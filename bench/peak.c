@@ -12,7 +12,7 @@
 enum {
     COPY_MIB_FIRST = 4,
     COPY_MIB_LAST = 1024,     /* larger than any cache */
-    COPY_MIB_LAST_HOST = 256, /* on a device that uses host memory */
+    COPY_MIB_LAST_HOST = 256, /* used instead of COPY_MIB_LAST if the device uses host memory */
     LINEAR_FIRST = 256,
     LINEAR_LAST = 8192,
     CONV_IMAGES_LAST = 256,
@@ -118,8 +118,8 @@ static bool is_measured(struct device *dev, enum dtype type)
     return type == DTYPE_F32 || device_native(dev, type);
 }
 
-/* The number of rates that peak_measure measures: copies of each size, and two kinds of products of
- * each type. */
+/* Returns the number of measurements of peak_measure: one for each size of the copies, and two for
+ * each type (linear layers and convolutions). */
 static int count_rates(struct device *dev, int last)
 {
     int n = 0;

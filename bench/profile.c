@@ -1,5 +1,5 @@
-/* Profiles a step: runs a process under ncu, and reads the list of operations from the process and
- * the list of kernels from ncu. */
+/* Profiles a step: runs a process under ncu. The process prints the list of operations, and ncu the
+ * list of kernels; both lists are read here. */
 #include "bench/profile.h"
 
 #include "base/file.h"

@@ -13,7 +13,7 @@ double roofline_bytes(const struct op_desc *d)
 {
     struct op_roles roles = op_roles(d->kind);
     double sum = 0;
-    if (d->kind == OP_ADD_STRIDED) /* it accesses only as many pixels of Y as X has */
+    if (d->kind == OP_ADD_STRIDED) /* only as many pixels of Y are accessed as X has */
         return 3 * (double)d->t[ROLE_X].bytes;
     if (d->kind == OP_SGD) /* the update reads the half-precision copy only in a skipped step */
         roles.reads &= ~ROLE_SET(WCOPY);

@@ -29,8 +29,8 @@ struct peaks {
  * read, and once more if it is written. */
 double roofline_bytes(const struct op_desc *d);
 
-/* Returns the type in which an operation multiplies. It is the type of its tensors, or TF32 if fp32
- * operands are rounded to TF32 and `p` has a rate for TF32. */
+/* Returns the type in which an operation multiplies. Usually this is the type of the operation's
+ * tensors. If fp32 operands are rounded to TF32, and `p` has a rate for TF32, the type is TF32. */
 enum dtype roofline_type(const struct peaks *p, const struct op_desc *d);
 
 /* Returns the highest rate measured with copies of at least `bytes`. Larger copies are included: if

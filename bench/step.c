@@ -17,8 +17,8 @@ struct step_bench {
     struct graph *graph;
     struct network *net;
     int n;               /* number of operations */
-    struct event **mark; /* (n + 1): before each operation, and after the last */
-    double *seconds;     /* (n, rounds); NULL if nothing is timed */
+    struct event **mark; /* (n + 1) events: before each operation, and after the last one */
+    double *seconds;     /* (n, rounds) times of the operations; NULL if nothing is timed */
 };
 
 /* Times a step without waiting between operations. So, on an asynchronous device, the launch of an
@@ -136,7 +136,7 @@ static void step_columns(struct bench_table *t, const void *line)
     column_text(t, "impl", "implementation", 0, plan->impl);
 }
 
-/* --- sums by kind of operation, a table that only the text report has --- */
+/* --- sums by kind of operation (only in the text report) --- */
 
 static void step_kind_columns(struct bench_table *t, const void *line)
 {
@@ -248,7 +248,7 @@ done:
     return st;
 }
 
-/* Adds the flag that disables fusion to the message of a failure `st` of a library. */
+/* A library failed with status `st`. Adds to its message how to disable fusion. */
 static enum status without_fusion(enum status st)
 {
     char why[STATUS_MESSAGE_MAX];

@@ -8,8 +8,8 @@
  * time in which this device can move these bytes and compute these FLOPs (roofline.h). With
  * FUSE_AUTO it also prints the chosen fusions, and the measured times that led to each choice
  * (struct fusion). The printed percentage is the bound divided by the measured time. It can exceed
- * 100 if an operation reads data that the previous one left in a cache, or if a library uses an
- * algorithm of fewer FLOPs (Winograd). */
+ * 100 for two reasons: an operation may read data that the previous operation left in a cache, and
+ * a library may use an algorithm with fewer FLOPs (Winograd). */
 MUST_CHECK enum status bench_step(const struct bench_options *o);
 
 /* Prints the fusions that FUSE_AUTO chose for a program, and the times that led to each choice.

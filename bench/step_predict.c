@@ -49,8 +49,8 @@ static enum status predict_operation(struct step_prediction *p, int i, struct gp
     return STATUS_OK;
 }
 
-/* Predicts two steps and keeps the second, because a step in training finds in the cache the data
- * that the step before it left there. */
+/* Predicts two steps and keeps the second one: in training, each step finds data of the previous
+ * step in the cache. */
 static enum status predict_steps(struct step_prediction *p)
 {
     struct gpu_cache cache = {.n = 0};

@@ -14,8 +14,8 @@ struct predicted_kernel {
     struct step_info info;      /* operation of the kernel; unused in a sum */
     const char *name;           /* name of the sum; unused for a kernel */
     struct traffic_kernel what; /* description of the kernel; unused in a sum */
-    int operations, kernels;    /* for one kernel, `kernels` is 1, and `operations` is 1 if it is
-                                 * the first kernel of its operation, else 0 */
+    int operations, kernels;    /* in a single kernel, `kernels` is 1, and `operations` is 1 for the
+                                 * first kernel of an operation, else 0 */
     double read, written;       /* bytes */
     double flops;
     struct gpu_time time;
@@ -33,9 +33,9 @@ struct step_prediction {
     struct predicted_kernel all;     /* the sums */
 };
 
-/* `gpu` is a name or a file (gpu_description_open). Uses of the options: net, batch, image_size,
- * precision, fuse and emulate. step_prediction_close accepts a zeroed struct and a prediction that
- * failed to open. */
+/* `gpu` is a name or a file (gpu_description_open). Of the options, only net, batch, image_size,
+ * precision, fuse and emulate are used. step_prediction_close also accepts a zeroed struct, and a
+ * prediction whose opening failed. */
 MUST_CHECK enum status step_prediction_open(const struct bench_options *o, const char *gpu,
                                             struct step_prediction *p);
 void step_prediction_close(struct step_prediction *p);

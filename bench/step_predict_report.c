@@ -26,7 +26,7 @@ static void predict_columns(struct bench_table *t, const void *row)
     column_text(t, "kernel", "kernel", 0, k->what.name);
 }
 
-/* --- sums by kind of operation, a table that only the text report has --- */
+/* --- sums by kind of operation (only in the text report) --- */
 
 static void predict_kind_columns(struct bench_table *t, const void *row)
 {

@@ -87,8 +87,8 @@ static void print_cell(struct bench_table *t, const char *title, int width, cons
     t->cells++;
 }
 
-/* Prints a cell as CSV. Numbers are not printed by text_print_csv, because it would mark a number
- * such as `-1` as a formula. */
+/* Prints a cell as CSV. Does not print numbers with text_print_csv, which would mark a number such
+ * as `-1` as a formula. */
 static void print_csv(struct bench_table *t, const char *name, const char *value, bool is_text)
 {
     if (t->cells++ > 0)

@@ -59,7 +59,8 @@ void bench_table_rows(struct bench_table *t, const void *rows, int n, size_t siz
 /* Gives the caller the JSON array of kept rows. STATUS_OOM if memory ran out for a row. */
 MUST_CHECK enum status bench_table_take(struct bench_table *t, json_t **rows);
 
-/* Frees the kept rows. The table may be zeroed, and its rows may have been taken. */
+/* Frees the kept rows. Also accepts a zeroed table, and a table whose rows were taken by
+ * bench_table_take. */
 void bench_table_close(struct bench_table *t);
 
 /* --- cells, for columns() --- */

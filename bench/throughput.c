@@ -10,8 +10,8 @@
 
 enum { LIMIT_SECONDS = 600 };
 
-/* Makes the rows. If the user requested combinations of settings, ladder.fixed is set: a run that
- * fails does not fall to a lower rung of its ladder. */
+/* Makes the rows. If the user requested combinations of settings, ladder.fixed is set: a failed run
+ * is then not repeated on a lower rung of its ladder. */
 static enum status open_rows(struct throughput *t)
 {
     const struct throughput_config *c = t->config;
@@ -38,7 +38,8 @@ static enum status take_turns(struct throughput *t)
         TRY(train_child_interrupted(process_signals_received(&t->work.signals)));
         t->work.budget.after = t->plan.n_turns - 1 - i;
         TRY(throughput_take(t, &t->plan.turn[i]));
-        /* Writes the record so far, in case the process is killed. */
+        /* Writes the record after each turn, so that a killed process leaves the results of the
+         * finished turns. */
         json_t *record;
         TRY(throughput_json(t, &record));
         TRY(train_work_keep(&t->work, "throughput.json", record));

@@ -4,9 +4,9 @@
  * Each turn is a training run of a few steps on synthetic images in its own process, or a request
  * to the peer (throughput_peer.h). Its result is the median over the steps after warm-up. A row has
  * the median, lowest and highest of its turns. Rows take turns in rounds (throughput_plan.h). If
- * combinations of fusion and graphs are requested, each of them is a row, and its runs use that
- * combination or fail. Otherwise a failed run is repeated on a lower rung (train_child.h), and the
- * row names the rung of its results.
+ * combinations of fusion and graphs are requested, each combination is a row, and the runs of the
+ * row use this combination or fail. Otherwise a failed run is repeated on a lower rung
+ * (train_child.h), and the row names the rung of its results.
  *
  * The measurement ends within its budget, or at a signal, and prints the rows that it has. With
  * options.dir, the record is replaced after each turn. */

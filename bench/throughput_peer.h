@@ -20,8 +20,9 @@ enum peer_state {
 
 struct peer {
     /* Set by the caller. */
-    const char *script; /* a .py file is run by the run.sh in its folder, which finds a Python with
-                         * PyTorch, or else by python3; any other file is executed directly */
+    const char *script; /* a .py file is run by the script run.sh of its folder, which finds a
+                         * Python with PyTorch; without run.sh, by python3. Any other file is
+                         * executed directly */
     const char *device, *net;
     int image_size;
     int threads;     /* 0: the peer's default */

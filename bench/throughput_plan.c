@@ -25,7 +25,8 @@ static void add_slots(const struct throughput_shape *s, int key, struct throughp
         add_slot(p, key, THROUGHPUT_COMPILE, 0);
 }
 
-/* Whether the row is one of the compared rows, whose order reverses from round to round. */
+/* Whether the row is a compared row. The order of the compared rows reverses from round to round.
+ */
 static bool is_compared(enum throughput_who who)
 {
     return who == THROUGHPUT_OURS || who == THROUGHPUT_EAGER;

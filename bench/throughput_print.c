@@ -39,7 +39,7 @@ void throughput_row_name(const struct throughput *t, const struct throughput_row
              named ? ", " : "", how);
 }
 
-/* Why a row has no result. */
+/* Returns the reason why a row has no result. */
 static const char *why_of(const struct throughput_row *row)
 {
     return *row->why ? row->why : "its turn did not begin in time";

@@ -92,7 +92,8 @@ enum status throughput_take(struct throughput *t, const struct throughput_turn *
 {
     struct throughput_row *row = &t->row[turn->slot];
     double rate = NAN;
-    /* A turn that cannot end in time would give no result and take time from other rows. */
+    /* Skips a turn that cannot end in time: it would give no result, and would take time from other
+     * rows. */
     if (time_budget_left(&t->work.budget) <= row->seconds)
         return STATUS_OK;
     uint64_t begun = clock_ns();

@@ -92,8 +92,8 @@ static void add_fall(struct train_ladder *l, int rung, const char *why)
 }
 
 /* Reads from the summary on which rung `train` ran. All runs of a row use the same rung: the
- * requested one, or that of the first successful run. A later run that fell to a lower rung has no
- * result. */
+ * requested one, or that of the first successful run. A later run that continued on a lower rung
+ * gives no result. */
 static void take_ladder(const struct run *run, struct train_ladder *l)
 {
     const json_t *said = json_object_get(run->summary, "ladder"), *fall;
@@ -285,7 +285,7 @@ enum status train_child_run(struct train_work *w, const struct words *args, cons
         explain_end(&end, limit_s, l->why);
         if (l->proven)
             return STATUS_OK;
-        /* Wrong arguments and missing data fail on every rung. */
+        /* Wrong arguments and missing data fail on every rung, so no lower rung is tried. */
         if (l->fixed || !has_rungs(w) || end.code == status_exit_code(STATUS_USAGE) ||
             end.code == status_exit_code(STATUS_DATA)) {
             l->rung = RUNG_COUNT;

@@ -1,9 +1,9 @@
 /* Runs trainings as child processes, within a time budget.
  *
  * A crash or a hang of a run ends only that run. If a run on a GPU fails, crashes or exceeds its
- * limit, it is repeated on the next lower rung of engine/ladder.h, whose flags disable fusion or
- * graphs. `train` itself continues on a lower rung after a failure that it detects; the rung of
- * such a run, and its falls (moves to a lower rung), are read from its summary.json. */
+ * limit, it is repeated on the next lower rung (engine/ladder.h), that is, with flags that disable
+ * fusion or graphs. `train` itself continues on a lower rung after a failure that it detects; the
+ * rung of such a run, and its falls (moves to a lower rung), are read from its summary.json. */
 #pragma once
 
 #include "base/file.h"
@@ -42,7 +42,7 @@ struct train_fall {
 };
 
 /* The ladder of a row's runs. The caller initialises the struct with {0}, and sets `fixed` if the
- * arguments choose fusion and graphs, because no other rung may replace that choice. */
+ * arguments choose fusion and graphs: the runs then stay on this choice. */
 struct train_ladder {
     bool fixed;
     bool proven; /* whether a run has succeeded on `rung`; later runs then use only that rung */
@@ -56,8 +56,8 @@ struct train_ladder {
 };
 
 /* train_falls_json returns a new array of {"rung", "why"}, or NULL if memory ran out.
- * train_falls_print prints a line for each fall, except a fall whose reason is `printed`, because
- * the caller has already printed this text. */
+ * train_falls_print prints a line for each fall, but skips a fall whose reason equals `printed`, a
+ * text that the caller has already printed. */
 json_t *train_falls_json(const struct train_ladder *l);
 void train_falls_print(const struct train_ladder *l, const char *printed, FILE *out);
 
@@ -85,8 +85,8 @@ struct train_work {
                                      * before that run */
 };
 
-/* Begins the budget, blocks signals, and makes the folders: o->dir, and a temporary one in TMPDIR
- * (else /var/tmp). */
+/* Starts the time budget, blocks signals, and makes the folders: o->dir, and a temporary one in
+ * TMPDIR (else /var/tmp). */
 MUST_CHECK enum status train_work_open(struct train_work *w, const struct bench_options *o);
 
 /* Removes the temporary folder. Returns `st` or, if that is STATUS_OK, the status of the
@@ -109,7 +109,7 @@ const char *train_work_rung(const struct train_work *w, const struct train_ladde
 /* Runs `ampscale train ARGS`. The run replaces the folder `dir`, and its output is in "<dir>.log".
  * Sets *run to the record of the run, without weights, which the caller frees. If there is no
  * record, sets *run to NULL and ladder->why to the reason. STATUS_INTERRUPTED after a signal. Any
- * other failure is one of this process, not of the run. */
+ * other failure status means that this process failed, not the run. */
 MUST_CHECK enum status train_child_run(struct train_work *w, const struct words *args,
                                        const char *dir, struct train_ladder *ladder,
                                        struct run **run);
