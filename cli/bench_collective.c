@@ -53,7 +53,7 @@ static enum status take_nthreads(const struct setting *s, const char *arg, void 
         return STATUS_OK;
     return status_fail(
         STATUS_USAGE,
-        "--%s '%s': a thread serves each GPU; leave the flag out and give -g with all "
+        "--%s '%s': each GPU has one thread; leave the flag out and give -g with all "
         "GPUs of a process, or --ranks for threads in the host's memory",
         s->flag, arg);
 }

@@ -1,8 +1,8 @@
 /* Inside cli/: the benchmarks, each in its own file, and the tables of flags that they share.
  *
  * The configuration of a benchmark begins with a struct bench_options (bench/options.h), which
- * these tables fill in. So these tables have the offset 0 in the benchmark's struct cli_command.
- * The command `bench` sets .out. */
+ * these tables fill in. So the offset of these tables in struct cli_command is 0. The command
+ * `bench` sets .out. */
 #pragma once
 
 #include "bench/options.h"
@@ -14,7 +14,8 @@ extern const struct cli_command cmd_bench_accuracy, cmd_bench_collective, cmd_be
 
 extern const struct setting bench_device_settings[]; /* --devices, --threads, --json, --quiet */
 extern const struct setting bench_timing_settings[]; /* -n, -w, --csv, --markdown: for rows that are
-                                                      * timed until their median is known */
+                                                      * timed until the interval of their median is
+                                                      * narrow */
 extern const struct setting bench_network_settings[]; /* --net, -b, --image-size, --rounds,
                                                        * --precision, --emulate: training steps */
 extern const struct setting bench_peak_settings[];    /* --peak */

@@ -9,7 +9,7 @@
 
 struct bench_options;
 
-/* A command, whose flags and arguments are described by tables, or a family of commands. */
+/* A command or a family of commands. Tables describe the flags and the arguments of a command. */
 enum { CLI_PARTS_MAX = 5 };
 struct cli_command {
     const char *name;
@@ -22,8 +22,8 @@ struct cli_command {
         const struct setting *table;
         size_t offset; /* offset of the table's structure in the configuration */
     } part[CLI_PARTS_MAX];
-    void *config; /* configuration; members whose rows have no default must already have their
-                   * initial values */
+    void *config; /* configuration; a member whose row has no default must be initialised before the
+                   * command line is read */
     bool prints;  /* whether the command prints results on stdout; --output FILE then writes them to
                    * a file instead */
     /* A command has exactly one of the following members: */
@@ -44,9 +44,9 @@ extern const struct cli_command *const cli_commands[];
  * stderr; the caller then returns *exit_code. */
 MUST_CHECK bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code);
 
-/* Runs a command. For a family, runs the command that argv[1] names, or prints the help of the
- * family, or reports an unknown command on one line. Returns the exit code. argv[0] is the full
- * name of the command. */
+/* Runs a command. For a family, runs the command that argv[1] names, prints the help of the family,
+ * or reports an unknown command in one line. Returns the exit code. argv[0] is the full name of the
+ * command. */
 int cli_run(const struct cli_command *c, int argc, char **argv);
 
 /* Rows of flags that have the same meaning in every command. */
@@ -85,23 +85,24 @@ struct argp_option;
  * page. */
 MUST_CHECK enum status manual_print(const struct argp_option *options, FILE *out);
 
-/* Restarts the program with a shorter spin time for the threads of GNU's OpenMP, which spin for
- * milliseconds when idle before they sleep. Their spinning takes processor time from the workers of
- * the loader. On a shared machine, every barrier costs a time slice: beside another busy process,
- * training of small networks was measured to be three times slower. A restart is necessary, because
- * the library reads the environment when it is loaded, before main(). Returns if the restart fails,
- * or if it is not needed because the user or an earlier restart has set the spin time or the wait
- * policy in the environment. */
+/* Restarts the program with a shorter spin time for the threads of GNU's OpenMP. An idle thread
+ * spins for milliseconds before it sleeps, and takes processor time from the workers of the loader.
+ * If another process is busy on the same machine, every barrier costs a time slice: training of
+ * small networks was measured to be three times slower. A restart is necessary, because the library
+ * reads the environment when it is loaded, before main(). Returns if the restart fails, or if the
+ * environment already sets the spin time or the wait policy: by the user's choice, or from an
+ * earlier restart. */
 void spin_limit(char **argv);
 
 struct ladder;
 
-/* If this process was restarted by restart_process, loads the falls that happened before the
- * restart. Otherwise sets *l to a ladder without falls. */
+/* If this process was restarted by restart_process, loads the falls (moves to a lower rung,
+ * engine/ladder.h) that happened before the restart. Otherwise sets *l to a ladder without falls.
+ */
 void restart_load(struct ladder *l);
 
-/* Replaces this process, which has lost its device, by a new process image that runs the same
- * command and loads the falls of `l`. Returns if that is not possible. */
+/* This process has lost its device. Replaces it by a new process image, which runs the same command
+ * and loads the falls of `l`. Returns if that is not possible. */
 void restart_process(const struct ladder *l);
 
 extern const struct cli_command cmd_accept, cmd_amp_report, cmd_bench, cmd_compare, cmd_data,

@@ -1,4 +1,4 @@
-/* ampscale compare: whether new runs are as good as those of a base. */
+/* ampscale compare: compares new runs with the runs of a base. */
 #include "cli/cli.h"
 
 #include "base/json.h"
@@ -19,7 +19,7 @@ struct compare_args {
     int n_base, n_new;
     const char *history, *record; /* NULL: none */
     int64_t last;
-    const char *confirm, *confirm_out; /* the command, or NULL; the folder of its runs */
+    const char *confirm, *confirm_out; /* the command (NULL: none); folder of the runs it makes */
     struct compare_config config;
     double general; /* threshold of metrics that have no threshold of their own */
     bool chosen;    /* --metric was given */
@@ -84,7 +84,7 @@ static const struct setting compare_settings[] = {
      AS_CHOICE(config.pairing)},
     {"history", 0, "DIR", NULL,
      "Compare with the last accepted runs of this history that have the same configuration and "
-     "hardware, instead of BASE; new runs that it already has are left out",
+     "hardware, instead of BASE; new runs that the history already has are skipped",
      AS_TEXT(history)},
     {"last", 0, "N", "30", "Number of runs to take from the history",
      AS_INTEGER(last, COMPARE_LEAST_REPEATS, 1000)},
@@ -145,8 +145,8 @@ static enum status check(struct compare_args *a)
     return STATUS_OK;
 }
 
-/* Fails. The message names the first inconclusive result and the number of runs that would decide
- * it. */
+/* Fails. The message names the first inconclusive result and the number of runs that would make it
+ * conclusive. */
 static enum status inconclusive(const struct compare_report *report,
                                 const struct compare_cell *cell, const struct compare_result *r)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Beginnings of a clause of a message. Each names the program that has the flag. */
+/* Beginnings of explanations. Each names the program from which the flag is known. */
 #define PYTORCH     "of PyTorch's programs; here "
 #define HOROVOD     "Horovod's; here "
 #define LIGHTNING   "Lightning's; here "
@@ -22,7 +22,7 @@ static const struct foreign of_train[] = {
     {"accumulate-grad-batches", LIGHTNING "--accumulate"},
     {"base-lr", HOROVOD "--lr"},
     {"batches-per-allreduce", HOROVOD "--accumulate"},
-    {"benchmark", "plans are timed and kept; only --deterministic chooses them without timing"},
+    {"benchmark", "plans are timed and cached; only --deterministic chooses plans without timing"},
     {"check-val-every-n-epoch", LIGHTNING "--val-every"},
     {"checkpoint-format", HOROVOD "--out names the folder of the run"},
     {"clip-grad", TIMM "--clip-grad-norm"},
@@ -51,7 +51,7 @@ static const struct foreign of_train[] = {
     {"milestones", PYTORCH "--lr-milestones"},
     {"mixup-alpha", TORCHVISION "--mixup"},
     {"model", TORCHVISION "--arch"},
-    {"model-ema", "an average of the weights is not kept"},
+    {"model-ema", "averaged weights (EMA) are not supported"},
     {"nproc-per-node", LAUNCHES "--nproc-per-node 4 train ...'"},
     {"nnodes", LAUNCHES "--nnodes 2 train ...'"},
     {"node-rank", LAUNCHES "--node-rank 0 train ...'"},

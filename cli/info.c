@@ -68,7 +68,8 @@ static bool has_gpus(void)
     return device_line("cuda:1023", line, sizeof line) == STATUS_USAGE;
 }
 
-/* Shows all GPUs; their indices have no gaps. If GPUs cannot be counted, shows the reason. */
+/* Shows GPU 0, GPU 1 and so on, up to the first index that does not exist. If GPUs cannot be
+ * counted, shows the reason. */
 static void show_gpus(const struct info_config *c, json_t *devices)
 {
     char spec[16], line[512];

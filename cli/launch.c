@@ -69,7 +69,8 @@ static const struct setting launch_settings[] = {
      "(default: all nodes)",
      AS_INTEGER(config.min_nodes, 1, HOST_SLOTS_MAX)},
     {"join-timeout", 0, "S", "60",
-     "Without MPI, with --restarts or --min-nodes: seconds that nodes have to join at each start",
+     "Without MPI, with --restarts or --min-nodes: time limit for nodes to join at each start, in "
+     "seconds",
      AS_INTEGER(config.join_timeout, 1, 86400)},
     {"node-rank", 0, "N", "0", "Number of this node, with --nnodes",
      AS_INTEGER(config.node, 0, HOST_SLOTS_MAX)},
@@ -78,9 +79,8 @@ static const struct setting launch_settings[] = {
      "mpirun: a free port of loopback)",
      AS_TEXT(config.rendezvous)},
     {"comm", 0, "auto|nccl|host|mpi|gloo|local", NULL,
-     "--comm of the command; mpi starts the ranks with mpirun, gloo and local without MPI "
-     "(default: "
-     "the command's own)",
+     "--comm of the command; mpi starts the ranks with mpirun; gloo and local start them without "
+     "MPI (default: the command's own)",
      AS_TEXT(config.comm)},
     {"master-addr", 0, "HOST", NULL, "HOST of --rendezvous", AS_TEXT(master_addr)},
     {"master-port", 0, "PORT", "29500", "PORT of --rendezvous", AS_INTEGER(master_port, 1, 65535)},
@@ -105,7 +105,7 @@ static const struct setting launch_settings[] = {
      "Seconds between the signal that asks ranks to stop and the one that kills them",
      AS_INTEGER(config.grace, 0, 86400)},
     {"start-timeout", 0, "S", "120",
-     "On this host: seconds that all ranks have to start; 0: no limit",
+     "Time limit for the start of all ranks on this host, in seconds; 0: no limit",
      AS_INTEGER(config.start_timeout, 0, 86400)},
     {"restarts", 0, "N", "0", "Restart a failed job up to N times, from the run's checkpoint",
      AS_INTEGER(config.restarts, 0, 1000), .aliases = {"max-restarts"}},
@@ -267,7 +267,7 @@ static void say_how_on(const struct launch_config *c, int argc, char **argv)
     CHECK(words_shell(&judge, &other));
     fprintf(stderr,
             "ampscale: the results are in %s: '%s' runs the missing checks, and 'ampscale accept "
-            "--node-list %s' judges the present ones\n",
+            "--node-list %s' judges the existing results\n",
             other, line, other);
 done:
     free(line);

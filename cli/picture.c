@@ -1,4 +1,4 @@
-/* The flags of every command that draws. */
+/* The flags of every command that draws figures. */
 #include "cli/picture.h"
 
 #include "plots/plot.h"

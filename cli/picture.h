@@ -1,4 +1,4 @@
-/* Inside cli/: the flags of every command that draws. */
+/* Inside cli/: the flags of every command that draws figures. */
 #pragma once
 
 #include "base/setting.h"

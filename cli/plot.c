@@ -48,7 +48,7 @@ const struct cli_command cmd_plot = {
     .doc = "Draws figures of runs: accuracy, loss, learning rate, loss scale, throughput, storage, "
            "the parts of a step, and those of each rank. RUN is the folder of 'ampscale train "
            "--out', or of a study, whose figures show throughput, time, efficiency and accuracy by "
-           "number of devices; of more than six series, the runs of each precision and data "
+           "number of devices; if it has more than six series, the runs of each precision and data "
            "are drawn in a folder of their own, DIR/PRECISION-DATA. FILE is an analysis.json, a "
            "published table "
            "(CSV, as results/published/hal_v100.csv), or a record of 'ampscale bench overlap "

@@ -1,5 +1,5 @@
-/* ampscale selftest: compares this installation's results with PyTorch's, repeats with each other
- * bit by bit, and operations with the reference. */
+/* ampscale selftest: compares this installation's results with those of PyTorch; or compares
+ * repeated training steps bit by bit; or compares operations with the reference backend. */
 #include "verify/selftest.h"
 #include "cli/cli.h"
 #include "verify/determinism.h"
@@ -64,7 +64,7 @@ static const struct setting selftest_settings[] = {
     JSON_ROW(config.json),
     QUIET_ROW(quiet),
     {"verbose", 'v', NULL, NULL,
-     "After the summary print every case and value, not only what failed",
+     "After the summary, print all cases and values, not only the failures",
      AS_SWITCH(config.verbose)},
     {0},
 };
@@ -86,7 +86,7 @@ static const struct setting operations_settings[] = {
      AS_INTEGER(operations.worker.selection.number, 0, NUMBER_MAX), GIVEN(for_operations)},
     {"list", 0, NULL, NULL, "List the cases and run none", AS_SWITCH(list), GIVEN(for_operations)},
     {"isa", 0, "generic|avx2|avx512", NULL,
-     "Own CPU kernels for this instruction set (default: the best one of the processor)",
+     "Use ampscale's CPU kernels for this instruction set (default: the best one of the processor)",
      AS_TEXT(operations.worker.isa), GIVEN(for_operations)},
     {"jobs", 0, "N", NULL, "Processes at a time, at most 12 (default: number of cores)",
      AS_INTEGER(operations.jobs, 1, OPERATIONS_JOBS_MAX), GIVEN(for_operations)},
@@ -94,7 +94,8 @@ static const struct setting operations_settings[] = {
      "Seconds for all kinds; unfinished kinds are reported as late (default: no limit)",
      AS_INTEGER(operations.limit_s, 1, 1 << 30), GIVEN(for_operations)},
     {"sanitizer", 0, "memcheck|racecheck|synccheck", NULL,
-     "Run the processes under this tool of compute-sanitizer, own kernels only",
+     "Run the processes under this tool of compute-sanitizer; only cases of ampscale's own kernels "
+     "are run",
      AS_WORD(operations.sanitizer), GIVEN(for_operations)},
     {"worker", 0, "DIR", NULL, "Run the cases in this process, and keep plans in DIR",
      AS_TEXT(worker), GIVEN(for_operations), .traits = SETTING_HIDDEN},

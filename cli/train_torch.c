@@ -262,8 +262,8 @@ static enum status add_launch(const struct torch_flags *f, int ranks, struct wor
     return words_add_all(w, "--", "train", NULL);
 }
 
-/* Counts the GPUs of this machine up to the last usable GPU. Tries the highest number first,
- * because opening a GPU that does not exist fails before anything is loaded onto other GPUs. */
+/* Counts the GPUs of this machine up to the last usable GPU. Tries the highest number first:
+ * opening a GPU that does not exist fails at once, and loads nothing onto the other GPUs. */
 static enum status count_gpus(int *n)
 {
     char spec[24];

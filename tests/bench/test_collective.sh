@@ -67,7 +67,7 @@ expect 0 bench collective all_reduce -b 1K -e 1K -n 1 --warmup_iters 2 --agg_ite
 grep -q ' warmup iters: 2 iters: 1 agg iters: 4 validation: 1 ' out || fail "the heading: $(<out)"
 
 # Flags that are refused, and flags whose message names the equivalent.
-expect_error 2 "--nthreads '2': a thread serves each GPU" bench collective allreduce -t 2
+expect_error 2 "--nthreads '2': each GPU has one thread" bench collective allreduce -t 2
 expect_error 2 "--root 2: there are 2 ranks, from 0 to 1" bench collective broadcast -r 2
 expect_error 2 "--root '-1'" bench collective broadcast -r -1
 expect_error 2 "--agg-iters '65'" bench collective allreduce -m 65

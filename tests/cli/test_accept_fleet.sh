@@ -170,7 +170,7 @@ kill -KILL "$(ps -o ppid= -p "$(suite_of_lost)" | tr -d ' ')"
 code=0
 wait "$launch" || code=$?
 ((code == 137)) || fail "a rank was killed: exit code $code: $(cat err)"
-[[ $(tail -n 1 err) == "ampscale: the results are in $scratch/lost: 'ampscale launch --mpirun ${mpi_launch[0]} --nproc 3 -- accept "*" --resume' runs the missing checks, and 'ampscale accept --node-list $scratch/lost' judges the present ones" ]] ||
+[[ $(tail -n 1 err) == "ampscale: the results are in $scratch/lost: 'ampscale launch --mpirun ${mpi_launch[0]} --nproc 3 -- accept "*" --resume' runs the missing checks, and 'ampscale accept --node-list $scratch/lost' judges the existing results" ]] ||
     fail "the last line: $(tail -n 1 err)"
 expect 5 accept --node-list "$scratch/lost"
 ended 5
