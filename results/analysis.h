@@ -31,7 +31,7 @@ enum {
 struct analysis_measure {
     double median;                       /* NAN where n is 0 */
     double low, high;                    /* 95 % bootstrap interval of the median; NAN if n < 2 */
-    int64_t n;                           /* number of repeats in which the number is known */
+    int64_t n;                           /* number of repeats that have a value */
     double values[ANALYSIS_MAX_REPEATS]; /* (n) in the order of the repeats */
 };
 
@@ -67,7 +67,7 @@ struct analysis_io {
     double bytes_per_s, files_per_s; /* read by the loaders */
     double storage_bytes_per_s;      /* fetched from storage by the run's processes */
     double device_bytes_per_s;       /* read from the data's block device by all processes */
-    double cached_percent;           /* percentage of the loaders' bytes that page caches served */
+    double cached_percent; /* percentage of the loaders' bytes that came from page caches */
 };
 
 struct analysis_cell {
@@ -94,19 +94,19 @@ struct analysis_cell {
                                          * 1 is perfect */
     double split[ANALYSIS_PARTS];       /* seconds per step */
     double comm_busy_s;                 /* seconds of communication per step, exposed or hidden */
-    int64_t slowest_rank;               /* the rank with the longest own time, which is its time
-                                         * without communication; -1: not known, or one rank */
-    double behind;    /* the slowest rank's own time divided by the median own time of the other
-                       * ranks, minus 1 */
+    int64_t slowest_rank; /* the rank whose own time (time per step without communication) is the
+                           * longest; -1: not known, or only one rank */
+    double behind;    /* relative excess of the slowest rank's own time over the median of the other
+                       * ranks: 0.2 means 20 % longer */
     char verdict[64]; /* "compute-bound", "loader-bound", ...; "" for a missing cell */
     int n_evidence;
     char evidence[ANALYSIS_MAX_EVIDENCE][ANALYSIS_TEXT_SIZE]; /* a sentence each, with numbers */
     char missing[ANALYSIS_TEXT_SIZE]; /* why the cell has no result; "": it has a result */
 };
 
-/* The cells of a line, in ascending order of their numbers of devices. The last cell has the mode,
- * precision and scaling of the series. The first cell, which has one device, may belong to several
- * series. */
+/* The cells of one line of a figure, in ascending order of their numbers of devices. The mode,
+ * precision and scaling of the series are those of its last cell, because the first cell (one
+ * device) may belong to several series. */
 struct analysis_series {
     int64_t n;
     int64_t *cell; /* (n) indices in struct analysis's cells */
@@ -128,15 +128,15 @@ struct analysis {
 /* Returns a cell without results: every number is NAN, and there is no slowest rank. */
 struct analysis_cell analysis_cell_unknown(void);
 
-/* Reads "<path>/analysis.json" if `path` is a folder, else the file `path`. The file may have any
- * origin: STATUS_DATA if it is not an analysis. On success the caller frees *a with
+/* Reads "<path>/analysis.json" if `path` is a folder, else the file `path`. The file may be
+ * untrusted: STATUS_DATA if it is not an analysis. On success the caller frees *a with
  * analysis_free. */
 MUST_CHECK enum status analysis_read(const char *path, struct analysis *a);
 
 /* Writes the file `path` atomically; the same analysis gives the same bytes. */
 MUST_CHECK enum status analysis_write(const struct analysis *a, const char *path);
 
-void analysis_free(struct analysis *a); /* zeroed: no effect */
+void analysis_free(struct analysis *a); /* no effect on a zeroed struct */
 
 /* analysis_scaling_str returns "weak" or "strong". analysis_part_str returns the name of a part in
  * a cell's "split", such as "data_s". */

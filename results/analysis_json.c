@@ -26,8 +26,8 @@ enum { ANALYSIS_MAX_BYTES = 64 << 20 };
 #define COUNT(s, m) MEMBER(s, #m, m, FIELD_COUNT, false, COUNT_MAX)
 #define SYSTEM(m)   MEMBER(analysis_cell, #m, system.m, FIELD_COUNT, true, COUNT_MAX)
 
-/* Every measured number is at least 0. `behind` is too, because the slowest rank is never faster
- * than the median. */
+/* The value of a measured number is at least 0. This holds for `behind`, too: the slowest rank is
+ * never faster than the median. */
 #define REAL(s, m) MEMBER(s, #m, m, FIELD_REAL, false, DBL_MAX)
 
 #define IO(key, m) MEMBER(analysis_cell, key, io.m, FIELD_SENSOR, true, DBL_MAX)
@@ -84,7 +84,7 @@ static const struct schema cell_schema = SCHEMA(cell_fields);
 static const struct schema measure_schema = SCHEMA(measure_fields);
 static const struct schema head_schema = SCHEMA(head_fields);
 
-/* The measures of a cell. */
+/* The members of a cell that are statistics over its repeats. */
 static const struct {
     const char *name;
     size_t offset;
@@ -280,7 +280,8 @@ static enum status one_series_parse(const json_t *names, const struct analysis *
         if (at < 0)
             return status_fail(STATUS_DATA, "a series names an unknown cell");
         if (s->n > 0 && a->cell[at].devices <= a->cell[s->cell[s->n - 1]].devices)
-            return status_fail(STATUS_DATA, "the cells of a series do not ascend by devices");
+            return status_fail(STATUS_DATA,
+                               "the cells of a series are not in ascending order of devices");
         s->cell[s->n] = at;
     }
     return STATUS_OK;

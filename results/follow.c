@@ -21,7 +21,7 @@ struct sight {
     dev_t device;
     ino_t inode;
     struct timespec written;
-    int64_t size; /* -1: there was no file */
+    int64_t size; /* -1: no file at the path */
 };
 
 struct follow {
@@ -31,8 +31,8 @@ struct follow {
     struct lines lines[ROWS_FILES];
     bool open[ROWS_FILES];
     struct sight info, summary, outcome, file[ROWS_FILES];
-    uint64_t heard_ns;   /* when a new record was last read */
-    double quiet_before; /* seconds from the last record's writing to the time heard_ns */
+    uint64_t heard_ns;   /* time at which a new record was last read */
+    double quiet_before; /* seconds between the writing of the last record and heard_ns */
 };
 
 static enum status look(const struct follow *f, const char *file, struct sight *out)

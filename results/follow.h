@@ -27,8 +27,8 @@ MUST_CHECK enum status follow_poll(struct follow *f);
 const struct run *follow_run(const struct follow *f);
 
 /* Returns the seconds since the last new record. The time of a record that the first call of
- * follow_poll read is the modification time of its file. The time of a later record is that of its
- * reading, by this process's clock. */
+ * follow_poll read is the modification time of its file. The time of a later record is the time at
+ * which this process read it. */
 double follow_quiet(const struct follow *f);
 
 void follow_close(struct follow *f); /* NULL is fine */

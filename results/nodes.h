@@ -37,12 +37,12 @@ struct nodes {
 };
 
 /* Returns whether a node's name has only letters, digits, '.', '-' and '_', and begins with a
- * letter or a digit, so that it can be part of a scheduler's list and of a path. */
+ * letter or a digit. Such a name can be a part of a path and of a scheduler's list. */
 bool node_name_ok(const char *name);
 
-/* Adds the nodes of a file. STATUS_DATA, with the line's number, for a value that is not a number,
- * an invalid name, a node that `nodes` already has, a partial line, a file without nodes, or more
- * nodes, metrics or bytes than the limits above. */
+/* Adds the nodes of a file. STATUS_DATA, with the line's number in the message, if the file is not
+ * valid: a value is not a number, a name is invalid, `nodes` already has the node, the last line is
+ * partial, there is no node, or a limit above is exceeded. */
 MUST_CHECK enum status nodes_read(const char *path, struct nodes *nodes);
 
 /* Adds one node from its JSON object. STATUS_DATA as for nodes_read, without a line's number. */

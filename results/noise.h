@@ -12,9 +12,9 @@
  *   others     the share of the host's processor time that other processes used. The bound is
  *              NOISE_OTHERS, as for a straggler.
  *
- * The load averages and the preemptions are recorded but not judged, since both count the run's own
- * threads. Short runs are not judged either: the kernel counts time in ticks of 10 ms, and one far
- * step among a few would already exceed the bound. */
+ * The load averages and the preemptions are recorded but not judged, because both include the run's
+ * own threads. Short runs are not judged either. The kernel counts time in ticks of 10 ms, which is
+ * too coarse for them, and if a run has only a few steps, one far step exceeds the bound. */
 #pragma once
 
 #include "results/run.h"
@@ -29,7 +29,7 @@
 /* Runs with fewer steps or fewer seconds than these are not judged. */
 enum { NOISE_STEPS_MIN = 20, NOISE_SECONDS_MIN = 5 };
 
-/* What the kernel counted on a host between two readings; NaN: not known. */
+/* Values computed from two readings of a host's kernel counters; NaN: not known. */
 struct host_noise {
     double seconds;              /* between the readings */
     double load_start, load_end; /* load averages over a minute */
@@ -40,8 +40,8 @@ struct host_noise {
 struct noise {
     struct host_noise host;
     int64_t steps;    /* steps after warm-up */
-    double far_share; /* share of the steps after warm-up that are far; NaN: there are no such
-                       * steps */
+    double far_share; /* share of far steps among the steps after warm-up; NaN: no steps after
+                       * warm-up */
 };
 
 /* Computes the share of far steps among the steps of a run after warm-up. Sets noise->steps and

@@ -32,7 +32,7 @@ const char *run_state_str(enum run_state state);
 MUST_CHECK enum status outcome_write(const char *dir, int64_t attempt, enum status st,
                                      const char *message);
 
-/* Describes this process for run.json by its number, its start time and its system, which
+/* Describes this process for run.json: its number, its start time and its system. Together they
  * distinguish it from another process with the same number. */
 MUST_CHECK enum status outcome_process(json_t **out);
 

@@ -22,7 +22,8 @@ enum cell { CELL_TEXT, CELL_COUNT, CELL_REAL };
 struct column {
     const char *name;
     enum cell cell;
-    size_t offset; /* offset in struct published_series; numbers of the row belong in point[0] */
+    size_t offset; /* offset in struct published_series; for the numbers of a row, the offset of the
+                    * member in point[0] */
     double max;
     bool required; /* the column is in every file, and its cells are never empty */
 };
@@ -163,7 +164,8 @@ static enum status row_add(struct published *p, const struct published_series *r
     if (!same_system(s, row))
         return status_fail(STATUS_DATA, "series '%s' has rows of two systems", s->name);
     if (row->point[0].gpus <= s->point[s->n - 1].gpus)
-        return status_fail(STATUS_DATA, "the rows of series '%s' do not ascend in gpus", s->name);
+        return status_fail(STATUS_DATA,
+                           "the rows of series '%s' are not in ascending order of gpus", s->name);
     if (s->n == PUBLISHED_POINTS_MAX)
         return status_fail(STATUS_DATA, "series '%s' has more than %d rows", s->name,
                            PUBLISHED_POINTS_MAX);

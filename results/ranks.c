@@ -139,8 +139,8 @@ static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
     return STATUS_OK;
 }
 
-/* Sets *median to the median over all ranks but the slowest. It is the median of the typical times
- * of `part` or, if `part` is RANK_OWN_PARTS, of own_s. `x` is working memory for r->n elements. */
+/* Sets *median to a median over all ranks except the slowest: of the typical time of `part` or, if
+ * `part` is RANK_OWN_PARTS, of own_s. `x` is working memory for r->n elements. */
 static enum status median_of_others(const struct ranks *r, int part, double *x, double *median)
 {
     struct stats t;
@@ -153,7 +153,8 @@ static enum status median_of_others(const struct ranks *r, int part, double *x, 
     return STATUS_OK;
 }
 
-/* Takes the largest standard error of the other ranks as the standard error of their median. */
+/* Returns four standard errors of `behind`. Uses the largest standard error of the other ranks in
+ * place of the standard error of their median. */
 static double noise_of(const struct ranks *r)
 {
     double others = 0;

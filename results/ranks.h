@@ -2,15 +2,15 @@
  *
  * Ranks that average gradients end every step together: in communication, the fast ranks wait for
  * the slow one. So ranks are compared by their own time per step, without communication: data, h2d,
- * forward, backward, optimizer. (With --sync-bn, ranks also communicate in forward and backward, so
- * their own times include waiting and differ less than their work.)
+ * forward, backward, optimizer. (With --sync-bn, ranks also communicate in forward and backward.
+ * Their own times then include waiting, so a straggler is less visible.)
  *
- * The slowest rank is compared with the median of the other ranks: if it takes 20 % more time,
- * `behind` is 0.2. Some rank is always the slowest, if only by chance. The slowest rank is a
- * straggler if `behind` is at least RANKS_BEHIND and at least four standard errors of the
+ * The slowest rank is compared with the median of the other ranks: if its own time
+ * is 20 % longer, `behind` is 0.2. Some rank is always the slowest, if only by chance. The slowest
+ * rank is a straggler if `behind` is at least RANKS_BEHIND and at least four standard errors of the
  * difference of the two medians. (A median over steps has the standard error 1.2533 sigma /
- * sqrt(steps); sigma is 1.4826 times the median absolute deviation.) So noise in a few steps does
- * not make a rank a straggler. */
+ * sqrt(steps); sigma is 1.4826 times the median absolute deviation.) Because of this limit, noise
+ * in a few steps does not make a rank a straggler. */
 #pragma once
 
 #include "results/run.h"
@@ -47,18 +47,19 @@ struct rank_step {
  * over the epochs that all of these ranks completed. Earlier attempts may have had other ranks on
  * other hosts. */
 struct ranks {
-    int64_t n;              /* 0: there is no such attempt, and the rest is zero */
+    int64_t n;              /* 0: there is no such attempt, and all other members are 0 */
     struct rank_step *rank; /* (n) */
     int64_t slowest;        /* the rank whose own time is the longest */
     double median_own_s;    /* median of the other ranks' own times */
-    double behind;          /* the slowest rank's own time divided by that median, minus 1 */
-    double noise;           /* four standard errors of `behind` */
-    bool slow;              /* the slowest rank is a straggler: `behind` is at least `noise` and at
-                             * least RANKS_BEHIND */
-    enum rank_part part;    /* the part of the step in which the slowest rank exceeds the median of
-                             * the others the most */
-    double part_s;          /* by how much the slowest rank exceeds that median, in seconds per
-                             * step */
+    double behind; /* relative excess of the slowest rank's own time over that median: 0.2 means 20
+                    * % longer */
+    double noise;  /* four standard errors of `behind` */
+    bool slow;     /* the slowest rank is a straggler: `behind` is at least `noise` and at
+                    * least RANKS_BEHIND */
+    enum rank_part part; /* the part of the step in which the slowest rank exceeds the median of
+                          * the others the most */
+    double part_s; /* difference between the slowest rank and that median in this part, seconds per
+                    * step */
 };
 
 #define RANKS_BEHIND 0.10

@@ -6,11 +6,11 @@
  *     CHECK(record_finish(record, summary));        only at an orderly end
  *     st = record_close(record);                    always
  *
- * The folder belongs to one process at a time, which locks it. Steps reach the operating system at
- * least once a second and the disk at every epoch's end: a kill loses at most a second of records,
- * a power failure at most an epoch. A run without summary.json is incomplete. Only one thread at a
- * time may call these functions; but until record_finish or record_close, one other thread may call
- * record_telemetry at the same time. */
+ * The folder belongs to one process at a time, which locks it. Steps are passed to the operating
+ * system at least once a second, so a kill loses at most one second of records. They are on disk at
+ * every epoch's end, so a power failure loses at most one epoch. A run without summary.json is
+ * incomplete. Only one thread at a time may call these functions. Exception: until record_finish or
+ * record_close is called, one other thread may call record_telemetry at the same time. */
 #pragma once
 
 #include "base/status.h"
@@ -34,7 +34,7 @@ struct record_observer {
     /* Receives the last sample of `n` devices, one row per device. Called before the next call of
      * step, epoch or close. NULL: not called. */
     void (*telemetry)(void *state, const struct telemetry_record *row, int n);
-    void (*close)(void *state, bool finished); /* finished: the run is complete */
+    void (*close)(void *state, bool finished); /* `finished`: whether the run is complete */
 };
 
 /* The caller's part of run.json; this component adds the rest (schema, program version and commit,
@@ -56,7 +56,7 @@ struct run_info {
 
 /* Begins the record of a new run in `dir`, which is created if missing. STATUS_USAGE if the folder
  * already has a run, STATUS_IO if another process writes to it. Call it after the configuration and
- * the data have been checked, so that a run that cannot start leaves no folder. */
+ * the data have been checked, because a run that cannot start must not leave a folder. */
 MUST_CHECK enum status record_create(const char *dir, const struct run_info *info,
                                      struct record **record);
 
@@ -64,7 +64,7 @@ MUST_CHECK enum status record_create(const char *dir, const struct run_info *inf
  * line and appends an event line; readers then ignore earlier attempts' records from that step and
  * epoch on. run.json is unchanged; the event line has the content that run.json would have for this
  * attempt. A summary.json is renamed to summary-<step>.json, because the run is no longer complete.
- * In a folder without a run, begins one. */
+ * If the folder has no run, begins one. */
 MUST_CHECK enum status record_resume(const char *dir, const struct run_info *info, int64_t step,
                                      int64_t epoch, struct record **record);
 
@@ -73,9 +73,10 @@ MUST_CHECK enum status record_resume(const char *dir, const struct run_info *inf
 MUST_CHECK enum status record_step(struct record *record, const struct step_record *step);
 MUST_CHECK enum status record_epoch(struct record *record, const struct epoch_record *epoch);
 
-/* Appends one rank's record of an epoch. Call it for rank 0 first. The epoch is the one that is
- * recorded next, or the one in which the run ends. Readers ignore an epoch in which a rank is
- * missing. STATUS_INVALID for a rank that run_info's `ranks` does not list. */
+/* Appends one rank's record of an epoch. Call it for rank 0 first. The record belongs to the epoch
+ * that record_epoch records next, or to the unfinished epoch in which the run ends. Readers ignore
+ * an epoch in which a rank is missing. STATUS_INVALID for a rank that run_info's `ranks` does not
+ * list. */
 MUST_CHECK enum status record_rank(struct record *record, const struct rank_record *rank);
 
 /* Appends one sample of the devices and writes it to the operating system: `n` rows, ascending by
@@ -95,12 +96,13 @@ MUST_CHECK enum status record_event(struct record *record, json_t *event);
  * system. */
 int64_t record_flushes(const struct record *record);
 
-/* Records that a checkpoint after `step` steps is in the folder, so that a resumed run can report
- * if the checkpoint is missing. */
+/* Records that a checkpoint after `step` steps is in the folder, so that a resumed run can report a
+ * missing checkpoint. */
 MUST_CHECK enum status record_checkpoint(struct record *record, int64_t step);
 
-/* Once all else is on disk, writes summary.json (`summary` with "schema", "finished" and "elapsed"
- * added) and the outcome (results/outcome.h), whose message is the summary's "ended_by". */
+/* Waits until all other files are on disk. Then writes summary.json: `summary` with "schema",
+ * "finished" and "elapsed" added. Then writes the outcome (results/outcome.h), with the summary's
+ * "ended_by" as its message. */
 MUST_CHECK enum status record_finish(struct record *record, const json_t *summary);
 
 /* Writes the outcome of an attempt that ends with failure `st`; ignores a failure to write it. */

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit of the size of run.json and summary.json: far above their sizes, far below the machine's
- * memory. */
+/* Largest accepted size of run.json and summary.json. It is far above their usual sizes and far
+ * below the memory of a machine. */
 enum { DOCUMENT_MAX_BYTES = 16 << 20 };
 
 /* ---- records into arrays ---- */
@@ -25,7 +25,7 @@ static int64_t value_at(const char *row, size_t offset)
     return *(const int64_t *)(row + offset);
 }
 
-/* Drops the records whose keys are (key, minor) or greater. Earlier attempts wrote them. */
+/* Drops the records from key (key, minor) on, which earlier attempts wrote. */
 static void rows_cut(struct rows *r, int64_t key, int64_t minor)
 {
     for (; r->n > 0; r->n--) {
@@ -83,8 +83,8 @@ static enum status check_rank(const struct run *run, const struct rank_record *r
 static enum status row_append(struct rows *r, const json_t *object, struct run *run)
 {
     TRY(array_reserve_sized(&r->row, r->n, r->size, r->file));
-    /* The row is parsed into the place after the last row. It is moved later, because rows_cut may
-     * drop rows before it. */
+    /* Parses the row into the place after the last row, and moves it afterwards, because rows_cut
+     * may drop rows before it. */
     char *parsed = r->row + (size_t)r->n * r->size;
     TRY(schema_parse(r->schema, object, parsed));
     if (r->schema == &rank_schema)

@@ -126,7 +126,7 @@ static void test_refused(void **state)
     refused(*state, good, "\"median\": 100.0", "\"median\": null", "contradict each other");
     refused(*state, good, "\"n\": 3", "\"n\": 65", "contradict each other");
     refused(*state, good, "\"devices\": 1", "\"devices\": 0", "'devices', 'ranks' or 'batch' is 0");
-    refused(*state, good, "\"devices\": 1", "\"devices\": 2", "do not ascend");
+    refused(*state, good, "\"devices\": 1", "\"devices\": 2", "not in ascending order");
     refused(*state, good, "\"hosts\": 1", "\"hosts\": 2", "more hosts than ranks");
     refused(*state, good, "\"ranks_per_host\": 1", "\"ranks_per_host\": 4611686018427387904",
             "'ranks_per_host'");
