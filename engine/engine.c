@@ -19,7 +19,7 @@ static void program_configs(const struct engine *e, struct program_config config
     base.check_finite = c->scaled;
     base.scaler = e->keeps_scale ? &e->config.scaler : NULL;
     base.graphs = engine_replays_graphs(e);
-    base.wgrad_stream = c->devices->backend->asynchronous && c->wgrad_stream != WAY_OFF;
+    base.wgrad_stream = c->devices->backend->asynchronous && c->wgrad_stream != OPTION_OFF;
     base.reduced = e->n > 1 || engine_ranks(e) > 1 || c->accumulate > 1;
     base.half_gradients = !base.reduced;
     config[USE_TRAIN] = config[USE_TAIL] = config[USE_VAL] = base;
@@ -224,8 +224,8 @@ enum status engine_open(const struct engine_config *config, struct engine **out)
         engine_close(e);
         return st;
     }
-    engine_set_wgrad_stream(e, config->wgrad_stream == WAY_ON);
-    engine_set_pdl(e, config->pdl == WAY_ON);
+    engine_set_wgrad_stream(e, config->wgrad_stream == OPTION_ON);
+    engine_set_pdl(e, config->pdl == OPTION_ON);
     *out = e;
     return STATUS_OK;
 }

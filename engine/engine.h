@@ -44,11 +44,12 @@ struct engine_config {
     bool sync_bn;        /* batch norm computes its statistics over all devices and ranks */
     bool deterministic;  /* plan only operations that give the same bits in every run */
     bool no_graph;       /* launch operations one by one instead of as graphs */
-    enum way wgrad_stream; /* weight gradients on a stream of their own, on asynchronous devices */
-    enum way pdl;          /* programmatic dependent launch (struct stream in kernels/backend.h) */
-    struct comm *ranks;    /* all processes; not owned */
-    double comm_timeout;   /* seconds to wait for another rank; 0: no limit */
-    enum comm_via via;     /* transport between GPUs */
+    enum option
+        wgrad_stream;    /* weight gradients on a stream of their own, on asynchronous devices */
+    enum option pdl;     /* programmatic dependent launch (struct stream in kernels/backend.h) */
+    struct comm *ranks;  /* all processes; not owned */
+    double comm_timeout; /* seconds to wait for another rank; 0: no limit */
+    enum comm_via via;   /* transport between GPUs */
     enum dp_reduce dp_reduce;
     double bucket_mb;            /* size of a gradient bucket in MiB */
     enum dtype grad_compress;    /* type in which gradients are sent: F32, F16 or BF16 */

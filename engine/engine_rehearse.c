@@ -10,8 +10,8 @@
  * then launched. */
 enum { REHEARSALS = 2 };
 
-enum { ROUNDS = 5 };               /* timed steps with a way, and as many without */
-static const double MARGIN = 0.01; /* share of a step's time that a way must save to be chosen */
+enum { ROUNDS = 5 };               /* timed steps with an option, and as many without */
+static const double MARGIN = 0.01; /* fraction of a step's time that an option must save */
 
 static enum status rehearse_step(struct engine *e, enum program_use use, const struct batch *b)
 {
@@ -40,9 +40,9 @@ static enum status rehearse_use(struct engine *e, enum program_use use, const st
     return STATUS_OK;
 }
 
-/* Times steps with and without a way, and chooses. All ranks execute the same steps; each chooses
- * for itself, because the results have the same bits. If graphs cannot be recorded with it, they
- * are used without it. */
+/* Times steps with and without an option, and turns it on if it saves time. All ranks execute the
+ * same steps. Each rank chooses for itself, because the option does not change the results' bits.
+ * If recording graphs with the option fails, graphs are used without it. */
 static enum status choose(struct engine *e, const struct batch *b,
                           void (*set)(struct engine *e, bool use))
 {
@@ -66,18 +66,18 @@ static enum status choose(struct engine *e, const struct batch *b,
     return STATUS_OK;
 }
 
-/* Makes the choices that the user leaves open. A run that has fallen to a lower rung of the ladder
- * takes the simpler ways. Ranks may have GPUs of different generations: they all rehearse early
- * launches, as soon as one of them might have these, since the steps contain sums over ranks. */
-static enum status choose_ways(struct engine *e, const struct batch *b)
+/* Chooses the options that the user has left to the program. A run that has fallen to a lower rung
+ * of the ladder leaves both off. Ranks may have GPUs of different generations. If any rank might
+ * support early launches, all ranks rehearse with them, because steps contain sums over ranks. */
+static enum status choose_options(struct engine *e, const struct batch *b)
 {
     const struct engine_config *c = &e->config;
     bool pdl = engine_ranks(e) > 1 ? c->devices->backend->pdl != NULL : engine_has_pdl(e);
     if (!engine_trains(e) || (c->ladder && c->ladder->n_falls > 0))
         return STATUS_OK;
-    if (c->wgrad_stream == WAY_AUTO && network_has_wgrad_stream(e->replica[0].net))
+    if (c->wgrad_stream == OPTION_AUTO && network_has_wgrad_stream(e->replica[0].net))
         TRY(choose(e, b, engine_set_wgrad_stream));
-    return c->pdl == WAY_AUTO && pdl ? choose(e, b, engine_set_pdl) : STATUS_OK;
+    return c->pdl == OPTION_AUTO && pdl ? choose(e, b, engine_set_pdl) : STATUS_OK;
 }
 
 /* Makes a batch of zeros with the largest number of rows, in host memory allocated by device 0,
@@ -122,7 +122,7 @@ enum status engine_rehearse(struct engine *e)
             CHECK(rehearse_use(e, (enum program_use)u, &b));
     }
     b.count = e->config.rows[USE_TRAIN];
-    CHECK(choose_ways(e, &b));
+    CHECK(choose_options(e, &b));
 done:
     engine_idle(e);
     close_batch(e, &b);

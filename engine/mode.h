@@ -4,9 +4,9 @@
 #include "base/status.h"
 #include "kernels/device_list.h"
 
-/* Whether steps use a way to compute that does not change the results' bits, if the devices have
- * it. AUTO: if engine_rehearse finds that steps take less time then; not without a rehearsal. */
-enum way { WAY_AUTO, WAY_OFF, WAY_ON };
+/* An option of a step that does not change the results' bits, if the devices support it. AUTO:
+ * engine_rehearse turns it on if steps then take less time; without a rehearsal it is off. */
+enum option { OPTION_AUTO, OPTION_OFF, OPTION_ON };
 
 /* MODE_AUTO: train_mode_settle chooses the mode from the number of devices and the launcher. */
 enum train_mode { MODE_AUTO, MODE_ND, MODE_DP, MODE_DDP, MODE_DDP2, MODE_COUNT };

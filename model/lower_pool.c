@@ -9,8 +9,9 @@ struct tensor_desc lower_index_desc(struct tensor_desc y)
     return y;
 }
 
-/* Adds batch norm and pooling, forward and backward. The parts use a mask as they would without
- * this form. The statistics are not compared: both have the same. */
+/* Adds batch norm and pooling, forward and backward. The unfused operations use a mask, as they
+ * would if pooling were never fused. If the unfused forward operation computes the statistics, the
+ * fused form needs an operation of its own for them. */
 static enum status add_pooled(struct trial *t, const struct chain *c, bool fused)
 {
     const struct lowering *l = t->l;

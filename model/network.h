@@ -136,15 +136,15 @@ void network_drop_graphs(struct network *net, const char *why);
 /* Forgets why graphs are no longer used: the next phases are recorded again. */
 void network_restore_graphs(struct network *net);
 
-/* Weight gradients can be computed on a stream of their own, beside the other operations of the
- * backward phase, if a program was planned for it; the results have the same bits. At first they
- * are not. Call network_use_wgrad_stream between steps. */
+/* Computes weight gradients on a stream of their own, concurrently with the other operations of the
+ * backward phase. The results have the same bits. Requires a program that was planned for it; off
+ * by default. Call network_use_wgrad_stream between steps. */
 bool network_has_wgrad_stream(const struct network *net);
 void network_use_wgrad_stream(struct network *net, bool use);
 
-/* Own kernels of a device can be launched early (struct stream in kernels/backend.h), if the device
- * can; the results have the same bits. At first they are not. Call network_use_pdl between steps.
- */
+/* Launches a device's own kernels early (struct stream in kernels/backend.h), if the device
+ * supports this. The results have the same bits. Off by default. Call network_use_pdl between
+ * steps. */
 bool network_has_pdl(const struct network *net);
 void network_use_pdl(struct network *net, bool use);
 

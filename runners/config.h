@@ -48,8 +48,8 @@ struct train_config {
     double bucket_mb;            /* size of a gradient bucket in MiB */
     enum dtype grad_compress;    /* type in which gradients are sent: F32, F16 or BF16 */
     bool no_graph;               /* launch operations one by one instead of as graphs */
-    enum way wgrad_stream;       /* weight gradients on a second stream of a GPU */
-    enum way pdl;                /* programmatic dependent launch of a GPU's kernels */
+    enum option wgrad_stream;    /* weight gradients on a second stream of a GPU */
+    enum option pdl;             /* programmatic dependent launch of a GPU's kernels */
     bool deterministic;          /* plan only operations that give the same bits in every run */
     int accumulate;              /* micro-batches per optimizer step */
     bool sync_bn;                /* batch norm computes its statistics over all devices and ranks */

@@ -109,12 +109,12 @@ static enum status open_loaders(struct session *s)
 
 /* Timing whether steps are faster with a setting takes as long as about a dozen steps. A short run
  * would gain less time than that. */
-static enum way settle_way(const struct session *s, enum way way)
+static enum option settle_option(const struct session *s, enum option option)
 {
     enum { STEPS_MIN = 32 };
     const struct train_config *c = s->config;
     int64_t steps = c->steps > 0 ? c->steps : c->epochs * s->train_steps;
-    return way == WAY_AUTO && steps < STEPS_MIN ? WAY_OFF : way;
+    return option == OPTION_AUTO && steps < STEPS_MIN ? OPTION_OFF : option;
 }
 
 /* Opens the engine for full training batches, an epoch's smaller last batch, and validation. */
@@ -142,8 +142,8 @@ static enum status open_engine(struct session *s)
                               .sync_bn = c->sync_bn,
                               .deterministic = c->deterministic,
                               .no_graph = c->no_graph,
-                              .wgrad_stream = settle_way(s, c->wgrad_stream),
-                              .pdl = settle_way(s, c->pdl),
+                              .wgrad_stream = settle_option(s, c->wgrad_stream),
+                              .pdl = settle_option(s, c->pdl),
                               .ranks = s->world.comm,
                               .comm_timeout = c->comm_timeout,
                               .via = c->comm,

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* Sets of tensors. A row may name tensors that a description lacks; those count nothing. */
+/* Sets of tensors. A row may name tensors that a description lacks; these are not counted. */
 #define R(role) (UINT64_C(1) << ROLE_##role)
 /* The activation or the weights as the library gets them: the operation's own copy in the workspace
  * if it makes one, else the tensor itself. */
@@ -114,7 +114,7 @@ static bool unmasked_again(const struct op_plan *p)
     return one_unmasked(p) && !keeps_dz(p);
 }
 
-/* Pooling, normalize and reorder keep one copy of the activation in the workspace, or none. */
+/* If pooling, normalize and reorder need a workspace, it holds a copy of the activation. */
 static bool copies(const struct op_plan *p)
 {
     return p->workspace > 0;
@@ -342,7 +342,7 @@ static double role_bytes(const struct op_desc *d, enum role role)
     double bytes = t->ndim ? (double)t->bytes : 0;
     if (t->ndim && op_in(d->kind, OPS_SGD) && (role == ROLE_DW || role == ROLE_DW_HALF))
         return op_gradient_bytes(d, role);
-    if (d->kind == OP_ADD_STRIDED) /* of Y only as many pixels as X has */
+    if (d->kind == OP_ADD_STRIDED) /* reads and writes as many pixels of Y as X has */
         return (double)d->t[ROLE_X].bytes;
     if (role == ROLE_X && skips_pixels(d))
         return bytes * (double)(y->dim[2] * y->dim[3]) / (double)(t->dim[2] * t->dim[3]);

@@ -99,8 +99,8 @@ static void with_weight_gradients_beside(void **state)
 {
     (void)state;
     struct train_config c = scene_config();
-    c.wgrad_stream = WAY_ON;
-    c.pdl = WAY_ON;
+    c.wgrad_stream = OPTION_ON;
+    c.pdl = OPTION_ON;
     same_on_streams(&c);
     c.epochs = 1;
     c.no_graph = true;

@@ -190,7 +190,7 @@ static __device__ void sum_tiles(const struct cu_pool &p, const struct tiles &al
         if (sizeof(T) < sizeof(float))
             load_tile<T, W>(p, t, c, a.x, x);
         gather<T, W>(p, a, index, two, t, c, d);
-        if (sizeof(T) == sizeof(float)) /* there are no registers for more at a time */
+        if (sizeof(T) == sizeof(float)) /* loaded late, to save registers */
             load_tile<T, W>(p, t, c, a.x, x);
 #pragma unroll
         for (int h = 0; h < W::STRIDE; h++)
@@ -247,7 +247,7 @@ static __device__ void apply_tiles(const struct cu_pool &p, const struct tiles &
         if (sizeof(T) < sizeof(float))
             load_tile<T, W>(p, t, c, a.x, x);
         gather<T, W>(p, a, index, two, t, c, d);
-        if (sizeof(T) == sizeof(float)) /* there are no registers for more at a time */
+        if (sizeof(T) == sizeof(float)) /* loaded late, to save registers */
             load_tile<T, W>(p, t, c, a.x, x);
 #pragma unroll
         for (int h = 0; h < W::STRIDE; h++)
