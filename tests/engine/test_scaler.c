@@ -113,7 +113,8 @@ static void test_cap(void **state)
 
 /* --- other constants --- */
 
-/* Steps are written . for a clean one and X for an overflow; the last one returns `st`. */
+/* `steps` has one character for each step: . for a clean step, X for an overflow. The last step
+ * returns `st`. */
 struct sequence {
     double init, growth, backoff;
     int64_t interval;
@@ -164,9 +165,9 @@ static void test_sequences(void **state)
 
 /* --- torch.cuda.amp.GradScaler --- */
 
-/* PyTorch's rule, step by step: on overflow scale *= backoff_factor and the tracker is 0; else the
- * tracker counts up, and at growth_interval scale *= growth_factor and the tracker is 0 again.
- * PyTorch's scaler has no cap and no floor, and these sequences reach none. */
+/* PyTorch's rule: after an overflow, scale *= backoff_factor and the tracker is 0. After a clean
+ * step the tracker grows by 1; when it reaches growth_interval, scale *= growth_factor and the
+ * tracker is 0. PyTorch's scaler has no cap and no floor, and these sequences stay within ours. */
 struct peer_step {
     bool found_inf;
     double scale;    /* get_scale() after update() */
@@ -232,8 +233,8 @@ static void test_resume(void **state)
     }
 }
 
-/* More clean steps than the interval are enough, for example after a resume with a shorter
- * interval. */
+/* After a resume with a shorter interval, the state can have more clean steps than the interval.
+ * The next clean step then increases the scale. */
 static void test_resume_with_a_shorter_interval(void **state)
 {
     (void)state;
