@@ -20,7 +20,7 @@ for name in "steps", "epochs", "ranks", "telemetry":
         assert table.at[i, "run"] == run.name, (name, i)
         for key, value in record.items():
             got = table.at[i, key]
-            # A value that the record omits or has as null is not finite, and is empty in the table.
+            # The record has null for a value that is not finite. Its cell in the table is empty.
             same = pandas.isna(got) if value is None else abs(float(got) - value) <= 1e-9 * abs(value)
             assert same, (name, i, key, got, value)
     numbers = table.drop(columns="run").dtypes

@@ -1,4 +1,4 @@
-/* made_run_write as a program, for shell tests. Argument: the folder, which must exist. */
+/* Lets shell tests call made_run_write. Argument: the folder, which must exist. */
 #include "made_run.h"
 
 #include <stdio.h>

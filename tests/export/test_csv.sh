@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pandas reads every value of every record in the tables of a run.
+# pandas reads the exported tables of a run, and finds every value of the run's records.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 

@@ -19,7 +19,7 @@
 
 struct fixture {
     char dir[SCRATCH_MAX];
-    char run[SCRATCH_MAX + 32]; /* its name has what CSV and labels must quote */
+    char run[SCRATCH_MAX + 32]; /* its name has characters that CSV and labels must quote */
     FILE *written;
 };
 
@@ -240,7 +240,8 @@ static void test_telemetry(void **state)
     free(events);
 }
 
-/* No value is known yet, and numbers are not finite. */
+/* Writes a run before its first step, and again after a step whose loss is not finite. Neither
+ * writes a nan or an inf. */
 static void test_prometheus_of_nothing(void **state)
 {
     (void)state;
@@ -286,7 +287,8 @@ static void test_mlperf(void **state)
     free(text);
 }
 
-/* The rules of the closed division, each of which the made run breaks in turn. */
+/* Each case changes one setting of the made run. The new setting breaks a rule of the closed
+ * division, or meets it if `line` is NULL. */
 static void test_mlperf_rules(void **state)
 {
     const struct {
@@ -314,7 +316,8 @@ static void test_mlperf_rules(void **state)
         int lines = 0;
         for (const char *at = text; (at = strchr(at, '\n')); at++)
             lines++;
-        /* The network is not resnet50; unless it is synthetic, the data set is not ImageNet. */
+        /* Without synthetic data, two lines are in every case: the network is not resnet50, and the
+         * data set is not ImageNet. With synthetic data, the case's line replaces the second. */
         bool synthetic = strcmp(cases[i].key, "dummy") == 0;
         assert_int_equal(lines, 2 + (cases[i].line && !synthetic));
         if (cases[i].line && !strstr(text, cases[i].line))
@@ -351,7 +354,8 @@ static void test_superbench(void **state)
     free(text);
 }
 
-/* A run that was killed at once, whose settings are absent or invalid. */
+/* Runs whose settings are absent or invalid, and then a run that was killed before its first
+ * record. */
 static void test_hostile_runs(void **state)
 {
     struct fixture *f = *state;
@@ -401,8 +405,8 @@ static enum status stop(void)
     return status_fail(STATUS_INTERRUPTED, "interrupted");
 }
 
-/* The callback that is asked before a file is renamed refuses: neither the file nor a part of it
- * remains. */
+/* `proceed`, which export_runs calls before it puts a file in place, fails. Neither the file nor a
+ * part of it remains. */
 static void test_interrupted(void **state)
 {
     struct fixture *f = *state;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The JUnit files of a comparison and of an acceptance are valid by tests/accept/junit.xsd, and
-# passed cases have their values.
+# The JUnit files of `compare` and `accept` are valid against tests/accept/junit.xsd, and their
+# passed cases contain the measured values.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
@@ -19,7 +19,7 @@ expect 4 accept --spec ./spec.json --out accept
 cp accept/accept.xml .
 ((failures == 0)) || finish
 
-# passed FILE TEXT: checks that a passed case of the file has the text.
+# passed FILE TEXT: checks that a test case that passed in FILE contains TEXT.
 passed() {
     awk -v text="$2" '
         /<testcase/ { of = ""; bad = 0 }

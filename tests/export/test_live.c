@@ -1,4 +1,4 @@
-/* The files that a record's observer writes, and what it does if it cannot write. */
+/* The files that the live export writes during a run, and its warnings if it cannot write them. */
 #include "../results/scratch.h"
 #include "base/file.h"
 #include "export/live.h"
@@ -105,7 +105,7 @@ static void test_files(void **state)
     train(f, 3, 2);
     assert_int_equal(warnings_of(f), 0);
     snprintf(path, sizeof path, "%s/first", f->tensorboard);
-    int files = files_in(path); /* one instead of two if both began within the same second */
+    int files = files_in(path); /* one file, not two, if both runs began in the same second */
     assert_true(files == 1 || files == 2);
     char *text = scratch_read(f->dir, "x.prom", &size);
     assert_non_null(strstr(text, "ampscale_steps_total{run=\"first\"} 5\n"));
@@ -122,7 +122,7 @@ static void test_files(void **state)
 static void test_nowhere_to_write(void **state)
 {
     struct fixture *f = *state;
-    scratch_write(f->dir, "tb", "", 0); /* a file has the name of the folder */
+    scratch_write(f->dir, "tb", "", 0); /* a file already has the folder's name */
     snprintf(f->prometheus, sizeof f->prometheus, "%s/no/x.prom", f->dir);
     train(f, 0, 5);
     assert_int_equal(warnings_of(f), 2);
@@ -130,7 +130,8 @@ static void test_nowhere_to_write(void **state)
     assert_non_null(strstr(f->warnings, "x.prom"));
 }
 
-/* A full disk, except for the record: files may not grow above a size. */
+/* A limit on the size of files stands for a full disk. The test calls the observer directly,
+ * because the limit would also stop a record. */
 static void test_full_disk(void **state)
 {
     struct fixture *f = *state;

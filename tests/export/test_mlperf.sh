@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The compliance checker of MLPerf's logs accepts the log of a full run in the open division, and
-# logs of runs that keep the closed division's rules, by ruleset 4.0.0. If the checker finds an
-# error, the export has warned.
+# The compliance checker of MLPerf's logs, with ruleset 4.0.0, accepts the log of a full run in the
+# open division, and logs of runs that keep the rules of the closed division. If it rejects the log
+# of a run, the export has warned of the rule.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
 peers=$source_dir/tests/peers/run.sh
 cd "$scratch" || exit 1
 
-# warned TEXT: checks that the last export warned, on stderr and in the log $1.
+# warned LOG DIVISION TEXT: checks that the last export warned of TEXT, on stderr and in the log.
 warned() {
     grep -qF "does not meet MLPerf Training 4.0.0 ($2 division): $3" err || fail "no warning '$3': $(<err)"
     grep -qF "# Not met: $3" "$1" || fail "$1 does not say '$3': $(grep '^#' "$1")"
@@ -40,7 +40,7 @@ warned late.log closed "its validation top-1 is "
 
 bash "$peers" mlperf_logging -c '' || exit
 
-# checks LOG: prints the checker's result for the log.
+# checks LOG: runs the checker on the log, and writes its output to the file `checked`.
 checks() {
     bash "$peers" mlperf_logging -m mlperf_logging.compliance_checker --usage training \
         --ruleset 4.0.0 --werror "$1" >"$scratch/checked" 2>&1

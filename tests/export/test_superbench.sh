@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# SuperBench's analyzer reads the rows of two runs of a network, under the suite's own name.
+# SuperBench's analyzer reads the exported rows of two runs. It groups their metrics under
+# SuperBench's own name, model-benchmarks.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 
 cd "$scratch" || exit 1

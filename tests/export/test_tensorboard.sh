@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# TensorBoard reads what training wrote, resumed or not, and what is exported from the record.
+# TensorBoard reads the files that a run wrote before and after a resume, and the files that were
+# exported from records.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
