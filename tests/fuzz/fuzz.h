@@ -1,6 +1,7 @@
-/* A fuzz target: one file here, fuzz_NAME.c, with LLVMFuzzerTestOneInput. The preset `fuzz` links
- * it with libFuzzer, which generates inputs; every other preset links it with replay.c, which
- * passes the inputs in corpus/NAME. A target fails only by a crash or a sanitizer's report. */
+/* A fuzz target is a file fuzz_NAME.c of this folder that defines LLVMFuzzerTestOneInput. The
+ * preset `fuzz` links it with libFuzzer, which generates inputs. Every other preset links it with
+ * replay.c, which passes it the inputs in corpus/NAME. A target fails only by a crash or a
+ * sanitizer's report. */
 #pragma once
 
 #include "base/status.h"
@@ -10,17 +11,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A folder of this process, empty at first and removed at exit; readers that take paths get paths
- * in this folder. */
+/* Returns a folder of this process, empty at first and removed at exit. Targets write here the
+ * files that a reader opens by path. */
 const char *fuzz_dir(void);
 
 /* Writes "<fuzz_dir>/<name>" and returns its path, valid until the next call. */
 const char *fuzz_file(const char *name, const void *bytes, size_t size);
 
-/* Replaces the contents of fuzz_dir by the files of one input: a line "@name" begins the file of
- * that name, if it is one of `names`, which ends with NULL; any other line belongs to the file
- * before it. Returns a bit for each name that occurred; the bit of the first name is 1. */
+/* Splits one input into files in fuzz_dir, and removes those of the previous input. A line "@name"
+ * begins a file if `names`, a list that ends with NULL, has that name. All other lines belong to
+ * the file that began last. Returns a bit mask of the files that began; bit 0 is for the first
+ * name. */
 unsigned fuzz_files(const uint8_t *data, size_t size, const char *const *names);
 
-/* Checks that an error has a message; the error itself is not a finding. */
+/* Aborts if `st` is an error without a message. An error with a message is a correct result. */
 void fuzz_refused(enum status st);

@@ -1,7 +1,7 @@
-/* The rendezvous: bytes that a stranger sends to rank 0, and bytes that a stranger sends in rank
- * 0's place. The protocol is included, not linked, because its messages can only be received from a
- * socket. Constants replace random numbers, so that an input can contain valid proofs, as the
- * corpus does. */
+/* The rendezvous. The input is what an unknown process sends to rank 0, or what it sends to rank 2
+ * in place of rank 0. The functions that read messages are static, so this file includes their
+ * source. Nonces are constant, not random: an input can then contain a valid proof, and inputs in
+ * the corpus do. */
 #include "tests/fuzz/fuzz.h"
 
 #include "comm/secret.h"
@@ -24,7 +24,7 @@ static const struct secret secret = {.size = 20, .bytes = "a secret of the fuzz"
 static const struct rendezvous_config base = {
     .address = "127.0.0.1:1", .size = 3, .timeout_s = 1, .job = "fuzz", .secret = &secret};
 
-/* A socket from which the input can be read, followed by the end of the connection. */
+/* Returns a socket from which the input can be read, followed by the end of the connection. */
 static int stranger(const uint8_t *data, size_t size, int *other)
 {
     int fd[2];
@@ -36,7 +36,7 @@ static int stranger(const uint8_t *data, size_t size, int *other)
     return fd[0];
 }
 
-/* Rank 0, to which rank 1 is connected. */
+/* Rank 0 reads the input. Rank 1 has already connected. */
 static void first(const uint8_t *data, size_t size)
 {
     static struct gathering g;
@@ -53,7 +53,7 @@ static void first(const uint8_t *data, size_t size)
     close(other);
 }
 
-/* Rank 2, which connects to a process in rank 0's place. */
+/* Rank 2 reads the input from a process that pretends to be rank 0. */
 static void second(const uint8_t *data, size_t size)
 {
     struct rendezvous_config c = base;
@@ -67,7 +67,7 @@ static void second(const uint8_t *data, size_t size)
     close(other);
 }
 
-/* The first byte decides whose place the stranger takes. */
+/* The first byte selects the rank that reads the rest: rank 0 if it is 'r', else rank 2. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0 || size > 1 << 12)

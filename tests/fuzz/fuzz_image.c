@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct image_info info;
     if (!r && (sample_reader_open(&r) != STATUS_OK || decoder_open(&d) != STATUS_OK))
         abort();
-    /* Bounds the time of an input: a header of a few bytes may claim 178 million pixels. */
+    /* Skips large pictures, to bound the time of an input: a header of a few bytes may claim 178
+     * million pixels. */
     enum status st = decoder_begin(d, data, size, &info);
     fuzz_refused(st);
     if (st != STATUS_OK || (int64_t)info.width * info.height > 1 << 20)

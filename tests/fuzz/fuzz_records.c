@@ -1,4 +1,5 @@
-/* Records of other commands: of acceptances, studies, histories, peaks, synthetic data sets. */
+/* Records of commands other than train: acceptances, analyses, histories, peaks, synthetic data
+ * sets, and plans of studies. */
 #include "accept/accept_result.h"
 #include "bench/roofline.h"
 #include "compare/history.h"

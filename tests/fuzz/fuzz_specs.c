@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Printing every command of thousands of runs takes longer than an input may. */
+/* Commands of larger plans are not printed: thousands of them take longer than one input may. */
 enum { RUNS_PRINTED_MAX = 200 };
 
 static void study(const char *text, size_t size)

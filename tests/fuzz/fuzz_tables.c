@@ -55,7 +55,7 @@ static void published(void)
     published_free(&p);
 }
 
-/* ncu's output is text in memory that ends with the NUL that file_read adds. */
+/* ncu_parse expects a text that ends with NUL, as file_read returns it. */
 static void ncu(const uint8_t *data, size_t size)
 {
     struct ncu_kernel *kernel;

@@ -1,4 +1,4 @@
-/* A data set in a tar archive: the headers of its members, and the reading of its images. */
+/* Data sets in a tar archive: reads the headers of the members, and finds the images. */
 #include "input/image_files.h"
 #include "tests/fuzz/fuzz.h"
 

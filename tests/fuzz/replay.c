@@ -1,5 +1,5 @@
-/* Passes files to a fuzz target, in builds without libFuzzer: fuzz_NAME FILE|DIR... Fails if a file
- * cannot be read, or if there is none; the target itself fails by a crash. */
+/* Passes files to a fuzz target, in builds without libFuzzer: fuzz_NAME FILE|DIR... Fails if it
+ * cannot read a file, or if there is no file. A finding of the target crashes the program. */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/file.h"
@@ -13,7 +13,7 @@ enum { INPUT_MAX = 1 << 24 };
 
 static int replayed;
 
-/* In memory of exactly the input's size, so that a sanitizer detects a read past its end. */
+/* Copies the input to memory of exactly its size: a sanitizer then detects a read past its end. */
 static enum status replay_file(const char *path)
 {
     char *bytes;
