@@ -10,7 +10,7 @@ enum jpeg_kind { JPEG_COLOR, JPEG_GRAY, JPEG_CMYK, JPEG_YCCK, JPEG_RAW_RGB, JPEG
 struct jpeg_spec {
     int width, height;
     enum jpeg_kind kind;
-    int h_samp, v_samp; /* factors of the first component; 0: 1 */
+    int h_samp, v_samp; /* sampling factors of the first component; 0 means 1 */
     bool progressive;
     bool arithmetic;
     bool plain_cmyk; /* CMYK without Adobe's marker; inks are not inverted */
@@ -23,8 +23,7 @@ struct jpeg_spec {
 /* The file's bytes, malloc'ed. */
 uint8_t *jpeg_make(const struct jpeg_spec *spec, size_t *size);
 
-/* The offset of the first scan's data, and the offset of marker 0xff `code`; 0 if the file has
- * none. */
+/* Returns the offset of the file's first marker 0xff `code`, or 0 if there is none. */
 size_t jpeg_find(const uint8_t *bytes, size_t size, uint8_t code);
 
 void file_write(const char *path, const void *bytes, size_t size);

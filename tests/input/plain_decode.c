@@ -47,7 +47,8 @@ static void read_all(struct plain *p, const uint8_t *bytes, size_t size, int shr
     }
 }
 
-/* setjmp is called only here, so that no local variable is live across it. */
+/* Only this function calls setjmp: it has no local variable that longjmp could make indeterminate.
+ */
 static bool guarded(struct plain *p, const uint8_t *bytes, size_t size, int shrink)
 {
     if (setjmp(p->escape) != 0)

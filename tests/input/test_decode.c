@@ -49,7 +49,7 @@ static void test_tiny_images(void **state)
                 &(struct jpeg_spec){.width = w, .height = h, .h_samp = 2, .v_samp = 2});
 }
 
-/* The colour of a flat image of a kind. */
+/* Checks the colour of a flat image. */
 static void check_flat(struct jpeg_spec spec, int r, int g, int b)
 {
     size_t size;
@@ -72,7 +72,8 @@ static void test_colours(void **state)
     check_flat((struct jpeg_spec){.kind = JPEG_GRAY, .flat = 91}, 90, 90, 90);
     check_flat((struct jpeg_spec){.kind = JPEG_COLOR, .flat = 91}, 90, 90, 90);
     check_flat((struct jpeg_spec){.kind = JPEG_RAW_RGB, .flat = 91}, 90, 90, 90);
-    /* Adobe stores 255 - ink: 200 means little ink. (255-55)*(255-55)/255 = 157. */
+    /* The samples are 200. Adobe stores 255 - ink, so the ink is 55: (255-55)*(255-55)/255 = 157.
+     */
     check_flat((struct jpeg_spec){.kind = JPEG_CMYK, .flat = 201}, 157, 157, 157);
     check_flat((struct jpeg_spec){.kind = JPEG_YCCK, .flat = 201}, 157, 157, 157);
     /* (255-200)*(255-200)/255 = 12 */
@@ -94,7 +95,7 @@ static void test_info(void **state)
         uint8_t *bytes = jpeg_make(&specs[i], &size);
         struct image_info info;
         assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
-        assert_int_equal(info.width, 30); /* EXIF's orientation 6 would swap width and height */
+        assert_int_equal(info.width, 30); /* EXIF orientation 6, which swaps sides, is ignored */
         assert_int_equal(info.height, 20);
         assert_int_equal(info.gray, specs[i].kind == JPEG_GRAY);
         assert_int_equal(info.cmyk, specs[i].kind == JPEG_YCCK);
@@ -153,7 +154,7 @@ static void test_truncated(void **state)
     }
 }
 
-/* Half of the data is removed from the middle: the end marker exists, but the pixels do not. */
+/* Removes half of the data from the middle. The file has an end marker, but not all pixels. */
 static void test_hole(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static void test_hole(void **state)
     free(bytes);
 }
 
-/* A header that claims more pixels than memory allows, before a few bytes of data. */
+/* The header claims more pixels than the limit. Only a few bytes of data follow it. */
 static void test_bomb(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void test_bomb(void **state)
     assert_int_equal(decoder_open(&fresh), STATUS_OK);
     assert_int_equal(decoder_begin(fresh, bytes, size, &info), STATUS_DATA);
     decoder_close(fresh);
-    bytes[sof + 6] = 0xff; /* 65535 rows: more than the library's own limit */
+    bytes[sof + 6] = 0xff; /* 65535 rows: more than libjpeg's own limit */
     bytes[sof + 5] = 0xff;
     refuse(bytes, size, "");
     free(bytes);
@@ -261,8 +262,9 @@ static void test_pixels_are_libjpegs(void **state)
         }
 }
 
-/* Damaged entropy-coded data: every file that libjpeg refuses is refused, and a file that both
- * accept has the same pixels. libjpeg may accept a code that does not exist. */
+/* Damages entropy-coded data. Our decoder refuses every file that libjpeg refuses. If both accept a
+ * file, they decode the same pixels. Only our decoder always refuses a Huffman code that does not
+ * exist. */
 static void test_damage_is_libjpegs(void **state)
 {
     (void)state;
@@ -315,8 +317,7 @@ static void test_fuzz(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         size_t size;
         uint8_t *bytes = jpeg_make(&specs[i % 4], &size);
-        uint32_t header =
-            1 + rng_below(&rng, 2); /* every second mutation changes only the header */
+        uint32_t header = 1 + rng_below(&rng, 2); /* 2: only the header is mutated */
         for (uint32_t n = 1 + rng_below(&rng, 8); n > 0; n--)
             bytes[rng_below(&rng, (uint32_t)(header == 1 ? size : 400))] = (uint8_t)rng_u32(&rng);
         if (rng_below(&rng, 4) == 0)

@@ -1,5 +1,6 @@
-/* A loader whose files a device decodes: the same images in the same order as on the CPU, whatever
- * the device refuses, omits or fails to decode. libjpeg stands for the device. */
+/* A loader that decodes on a device returns the same images in the same order as a loader that
+ * decodes on the CPU. This includes files that the device refuses, omits or fails to decode. The
+ * device is simulated with the CPU's decoder. */
 #include "base/array.h"
 #include "base/file.h"
 #include "input/loader.h"
@@ -15,8 +16,7 @@
 
 #include <cmocka.h>
 
-/* Pictures are smaller than twice the output, so that the CPU does not reduce them as it decodes.
- */
+/* Pictures are smaller than twice the output. The CPU then does not reduce them as it decodes. */
 enum { N = 40, SIZE = 32, BATCH = 8, IMAGE_BYTES = SIZE * SIZE * 3, DAMAGED = 7, TRUNCATED = 11 };
 
 static char dir[64];
@@ -118,8 +118,8 @@ static enum status device_decode(struct device_queue *q, struct device_picture *
     }
     for (int i = device.skips; i < n; i++) {
         atomic_fetch_add(&device.pictures, 1);
-        TRY(decode_one(q,
-                       &p[i])); /* a damaged picture fails, and the rest of the call is omitted */
+        /* A damaged picture ends the call: the pictures after it are not decoded. */
+        TRY(decode_one(q, &p[i]));
     }
     return STATUS_OK;
 }
@@ -221,7 +221,8 @@ static void collect(const struct loader_config *c, int64_t first, struct epoch *
     assert_int_equal(device.bytes_held, 0);
 }
 
-/* Rows of two epochs, of which the second begins `from` rows later. */
+/* Compares the rows of `a` from row `from` on with the rows of `b`. Values may differ by one level.
+ */
 static void assert_same(const struct epoch *a, int from, const struct epoch *b)
 {
     assert_int_equal(a->rows - from, b->rows);
@@ -255,11 +256,11 @@ static void test_same_as_cpu(void **state)
             assert_int_equal(got.bad, 2);
             assert_int_equal(got.files, want.files);
             assert_int_equal(got.seen, want.seen);
-            /* The CPU decodes the pictures after a damaged one in the same call; their number
+            /* The CPU decodes the pictures that follow a damaged one in its call. Their number
              * depends on the order in which threads run. */
             assert_true(got.on_device > 0 && got.on_device < N - N / 5);
             assert_true(workers > 1 || device.calls < device.pictures);
-            collect(&c, 2, &got); /* the second begins in the middle, like a resumed run */
+            collect(&c, 2, &got); /* begins at batch 2, like a resumed run */
             assert_same(&want, 2 * BATCH, &got);
         }
 }
@@ -282,12 +283,13 @@ static void test_what_the_device_leaves(void **state)
     assert_int_equal(device.calls, 0);
 }
 
-/* The CPU decodes all pictures; after some failures the device is not used any more. */
+/* Every call of the device fails. The CPU decodes all pictures, and after eight failures the loader
+ * does not call the device again. */
 static void test_broken_device(void **state)
 {
     (void)state;
     struct loader_config cpu = config(false, 2, false), c = config(false, 1, true);
-    c.batch = cpu.batch = 1; /* one call for each picture, or for two */
+    c.batch = cpu.batch = 1; /* a call has one or two pictures */
     collect(&cpu, 0, &want);
     reset();
     device.fails = true;

@@ -11,7 +11,7 @@
 
 enum { BYTES = 3000, CASES = 300 };
 
-/* A code of random lengths in which, as in every JPEG file, no code is all ones. */
+/* A Huffman code with random lengths. No code word is all ones, as in every JPEG file. */
 struct code {
     uint8_t count[HUFFMAN_LENGTHS], symbol[HUFFMAN_SYMBOLS];
 };
@@ -121,9 +121,9 @@ static void random_data(struct rng *rng, struct data *d)
     }
 }
 
-/* Decodes until the data ends or has a code that does not exist. With `skim`, only every fourth
- * block is decoded; after the skipped blocks the position and the first coefficient must be the
- * same. */
+/* Decodes until the data ends or has a code that does not exist. With `skim`, huffman_decode
+ * returns coefficients only of every fourth block. The first coefficient of the other blocks, and
+ * the position after them, must still be right. */
 static int compare(const struct data *d, const struct code *dc, const struct code *ac, bool skim)
 {
     static struct huffman_table tables[2];
@@ -171,7 +171,8 @@ static void test_random_bits(void **state)
     assert_true(blocks > 40 * CASES);
 }
 
-/* The data ends at a marker, also after fill bytes, and the bytes after it are not read. */
+/* The data ends at a marker, which fill bytes may precede. The bytes after the marker are not read.
+ */
 static void test_marker_ends_data(void **state)
 {
     (void)state;
@@ -182,12 +183,14 @@ static void test_marker_ends_data(void **state)
     int last = 0;
     assert_true(huffman_build(&t, c.count, c.symbol, true));
     huffman_begin(&b, bytes, bytes + sizeof bytes);
-    /* A zero bit means a difference of zero and the end of the block: 2 bits in total. */
+    /* In both tables, bit 0 is symbol 0: first a DC difference of zero, then the end of the block.
+     * A block of zeros therefore has 2 bits. */
     struct huffman_part part[] = {{.dc = &t, .ac = &t, .last = &last},
                                   {.dc = &t, .ac = &t, .last = &last}};
     for (int i = 0; i < 2; i++)
         assert_true(huffman_decode(&b, 2, part) && !huffman_overrun(&b));
-    /* Eight ones mean a difference of one (2 bits), 3 values (6 bits), and an incomplete block. */
+    /* Eight ones are a DC difference of 1 (2 bits) and three AC values (2 bits each). The end of
+     * this block is missing. */
     assert_true(huffman_decode(&b, 1, part) && huffman_overrun(&b));
     assert_int_equal(b.at - bytes, 4); /* at the marker */
 }
@@ -201,7 +204,7 @@ static void test_bad_tables(void **state)
     assert_false(huffman_build(&t, (uint8_t[HUFFMAN_LENGTHS]){0, 2, 1}, symbol, false));
     uint8_t many[HUFFMAN_LENGTHS] = {[15] = 255, [16] = 255};
     assert_false(huffman_build(&t, many, symbol, false));
-    symbol[0] = 16; /* a difference has at most 15 bits */
+    symbol[0] = 16; /* a DC difference has at most 15 bits */
     assert_false(huffman_build(&t, (uint8_t[HUFFMAN_LENGTHS]){0, 1}, symbol, true));
     assert_true(huffman_build(&t, (uint8_t[HUFFMAN_LENGTHS]){0, 1}, symbol, false));
 }

@@ -1,5 +1,5 @@
-/* Batches: in order, the same with any number of threads, within memory bounds, and with limited
- * tolerance of bad files. */
+/* The loader's batches: they come in order, are the same with any number of threads, and use
+ * bounded memory. A limited number of bad files is tolerated. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "input/loader_ring.h"
@@ -147,8 +147,8 @@ static void test_entering_in_mid_epoch(void **state)
     collect(l, 7, 0, &want);
     for (int first = 0; first <= 7; first++) {
         struct batch *b;
-        /* The epoch is aborted half-way, while the test has one batch and others are in progress.
-         */
+        /* The next start aborts this epoch. The test may still use its first batch, and other
+         * batches are in progress. */
         assert_int_equal(loader_start(l, 1, 0), STATUS_OK);
         for (int i = 0; i < first % 4; i++) {
             assert_int_equal(loader_next(l, &b), STATUS_OK);
@@ -278,7 +278,7 @@ static void test_last_batch(void **state)
     loader_release(l, b);
     assert_int_equal(loader_next(l, &b), STATUS_OK);
     assert_null(b);
-    assert_int_equal(loader_next(l, &b), STATUS_OK); /* and stays at the end */
+    assert_int_equal(loader_next(l, &b), STATUS_OK); /* further calls return no batch either */
     assert_null(b);
     loader_close(l);
 
@@ -420,7 +420,8 @@ static void test_bad_rows_are_covered(void **state)
     loader_close(l);
 }
 
-/* A file that cannot be read is not a bad image: after some attempts it ends the pass. */
+/* A file that cannot be read is not a bad image. After several attempts the loader ends the epoch
+ * with an error. */
 static void test_unreadable(void **state)
 {
     (void)state;
@@ -488,7 +489,7 @@ static void test_dummy_images(void **state)
     dataset_free(dummy);
 }
 
-/* The sum of a hash of each image over the batches from `first` on. */
+/* Sums the hashes of all images in the batches from `first` on. */
 static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
 {
     struct batch *b;
@@ -501,8 +502,8 @@ static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
     return sum;
 }
 
-/* The sum over an epoch shows whether each image came exactly once, on every number of ranks and
- * from any batch on; an image lost in one epoch is missing only there. */
+/* The sum over an epoch shows whether each image came exactly once, from any batch on and over all
+ * ranks. If the loader loses an image of epoch 1, only the sum of epoch 1 is wrong. */
 static void test_lost_images_are_missed(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-enum { LOSSY = 2 }; /* largest difference of a lossy picture, as for JPEG in tests/peers */
+enum { LOSSY = 2 }; /* largest allowed difference of a lossy picture, as for JPEG in tests/peers */
 
 static const struct picture {
     const char *name;
@@ -65,7 +65,8 @@ static bool is_png(const struct picture *p)
     return strstr(p->name, ".png") != NULL;
 }
 
-/* Returns false if this build lacks the library, after a check of the error message. */
+/* Returns whether this build has the library of the picture's format. If not, checks the decoder's
+ * error message. */
 static bool can_read(const struct picture *p, const uint8_t *bytes, size_t size)
 {
     enum image_format format = is_png(p) ? IMAGE_PNG : IMAGE_WEBP;
@@ -121,7 +122,8 @@ static void test_pixels_are_pils(void **state)
     }
 }
 
-/* This is checked before anything is decoded, because a crop may not need the missing part. */
+/* The decoder checks for missing data before it decodes, because a crop may not need the missing
+ * part. */
 static void test_truncated(void **state)
 {
     struct image_info info;
@@ -158,7 +160,7 @@ static void mend_checksums(uint8_t *bytes, size_t size)
     }
 }
 
-/* Headers that claim more pixels than memory allows, before a few bytes of data. */
+/* The headers claim more pixels than the limit. Only a few bytes of data follow them. */
 static void test_bombs(void **state)
 {
     (void)state;
@@ -178,14 +180,14 @@ static void test_bombs(void **state)
     free(bytes);
     bytes = read_picture(webp.name, &size);
     if (can_read(&webp, bytes, size)) {
-        memset(bytes + 21, 0xff, 3); /* 14 bits each: 16384 x 16384 */
+        memset(bytes + 21, 0xff, 3); /* width and height have 14 bits each: 16384 x 16384 */
         bytes[24] |= 0x0f;
         decode_refused(decoder, bytes, size, "16384x16384 pixels are more than the limit");
     }
     free(bytes);
     bytes = read_picture(animated.name, &size);
     if (can_read(&animated, bytes, size)) {
-        bytes[24]++; /* the canvas may be wider than its frame, but not lower */
+        bytes[24]++; /* a canvas may be wider than its frame, but not lower */
         free(decode_all(decoder, bytes, size, 1).pixels);
         bytes[27]--;
         decode_refused(decoder, bytes, size, "a frame that does not fit its animation");
@@ -213,7 +215,8 @@ static void test_damage(void **state)
             mend_checksums(bytes, size);
         if (rng_below(&rng, 8) == 0)
             size = rng_below(&rng, (uint32_t)size);
-        /* In memory of exactly the file's size, so that a sanitizer detects a read past its end. */
+        /* A copy in memory of exactly the file's size: a sanitizer then detects a read past its
+         * end. */
         uint8_t *exact = malloc(size ? size : 1);
         assert_non_null(exact);
         memcpy(exact, bytes, size);

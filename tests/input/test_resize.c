@@ -52,8 +52,8 @@ static double slow_pixel(const struct picture *p, const struct resize_axis *x,
 static uint8_t *resize(const struct picture *p, const struct resize_axis *x,
                        const struct resize_axis *y, bool flip)
 {
-    static struct resizer
-        r; /* one resizer for all cases: the tables of one case must not affect the next */
+    /* One resizer for all cases: the tables of one case must not affect the next. */
+    static struct resizer r;
     struct rect at;
     int right, bottom;
     resize_axis_span(x, &at.x, &right);
@@ -72,7 +72,7 @@ static uint8_t *resize(const struct picture *p, const struct resize_axis *x,
     uint8_t *plain = malloc((size_t)x->count * (size_t)y->count * 3);
     assert_non_null(plain);
     assert_int_equal(resizer_run(&r, x, y, flip, &region, out), STATUS_OK);
-    r.plain = true; /* the loops for any processor give the same bits */
+    r.plain = true; /* the portable loops must give the same bits */
     assert_int_equal(resizer_run(&r, x, y, flip, &region, plain), STATUS_OK);
     assert_memory_equal(out, plain, (size_t)x->count * (size_t)y->count * 3);
     resizer_free(&r);
@@ -117,7 +117,8 @@ static void test_sizes(void **state)
     }
 }
 
-/* Windows of the output, boxes within the source, and boxes with fractional coordinates. */
+/* Resizes random boxes of the source, whose coordinates may be fractional. Computes only a window
+ * of the output. */
 static void test_windows(void **state)
 {
     (void)state;
@@ -201,9 +202,9 @@ static void test_central_fallback(void **state)
     assert_int_equal(c.y, 390);
 }
 
-/* Means over many draws. An attempt on a square image fits if area <= exp(-|log ratio|); with
- * uniform area and ratio, the mean area of those that fit is 0.478. Half of the crops are flipped.
- */
+/* Means over many draws. On a square image, a drawn crop fits if area <= exp(-|log ratio|). If area
+ * and log ratio are uniform, the mean area of the crops that fit is 0.478. Half of the crops are
+ * flipped. */
 static void test_crop_distribution(void **state)
 {
     (void)state;
@@ -230,7 +231,7 @@ static void test_validation_view(void **state)
     struct view v = view_val(224, 256, 500, 375);
     assert_true(v.y.scale == 375.0 / 256 && v.x.scale == 500.0 / 341); /* int(256*500/375) */
     assert_int_equal(v.y.first, 16);
-    assert_int_equal(v.x.first, 58); /* round(58.5), half to even as in Python */
+    assert_int_equal(v.x.first, 58); /* round(58.5) rounds half to even, as in Python */
     assert_int_equal(v.x.count, 224);
     assert_false(v.flip);
     v = view_val(224, 257, 300, 300);

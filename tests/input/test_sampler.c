@@ -1,4 +1,5 @@
-/* The split of an epoch over ranks, compared with written results of torch's DistributedSampler. */
+/* The split of an epoch over ranks, compared with recorded results of torch's DistributedSampler.
+ */
 #include "input/sampler.h"
 
 #include <setjmp.h>
@@ -9,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* DistributedSampler(range(n), num_replicas=world, rank, shuffle=False), as torch 1.13 lists it. */
+/* DistributedSampler(range(n), num_replicas=world, rank, shuffle=False) in torch 1.13. */
 static const struct {
     int n, world, rank, count, want[8];
 } table[] = {

@@ -244,7 +244,7 @@ static void test_long_names(void **state)
     memcpy(header + 345, "a/prefix", 8);
     set_sum(header);
     header = member('0', "a/zz.jpg", "old", 3);
-    memset(header + 257, 0, 8); /* the magic is missing from the first archive */
+    memset(header + 257, 0, 8); /* without the magic, the prefix field is not used */
     memcpy(header + 345, "junk", 4);
     set_sum(header);
     const char *path = finish("long.tar");
@@ -257,7 +257,7 @@ static void test_long_names(void **state)
         (const char *const[]){want[0], want[1], "a a/zz.jpg old", "a a/prefix/z.jpg ustar", NULL});
     pax("size", "3");
     header = member('0', "a/big.jpg", "big", 3);
-    memset(header + 124, '7', 11); /* the pax header overrides the member's own header */
+    memset(header + 124, '7', 11); /* the size in the pax header overrides this size */
     set_sum(header);
     header = member('0', "a/binary.jpg", "bin", 3);
     memset(header + 124, 0, 12);
@@ -349,7 +349,7 @@ static void test_truncated(void **state)
     refuse(other, "train", "not a regular file");
 }
 
-/* More archives than the process may open. */
+/* The data set has more archives than the process may open. image_files_open raises the limit. */
 static void test_limit(void **state)
 {
     (void)state;

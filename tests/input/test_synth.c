@@ -76,8 +76,8 @@ static void test_same_bytes(void **state)
     assert_true(train != hash_split(b, "train"));
 }
 
-/* Hashes of the pictures before encoding. A change here makes recorded results incomparable, so
- * that the manifest's format number must rise with it. */
+/* Hashes pictures before encoding. If the hash changes, new results are not comparable with
+ * recorded results: increase the manifest's format number then. */
 static void test_known_pictures(void **state)
 {
     (void)state;
@@ -101,8 +101,8 @@ static void test_class_names_sort(void **state)
     for (int label = 0; label < SYNTH_MAX_CLASSES; label++) {
         synth_class_name(label, name, sizeof name);
         assert_true(strcmp(before, name) < 0);
-        for (int other = 0; other < label;
-             other += 5) { /* the text after the number differs, too */
+        /* The text after the number differs, too. */
+        for (int other = 0; other < label; other += 5) {
             char earlier[64];
             synth_class_name(other, earlier, sizeof earlier);
             assert_string_not_equal(earlier + 5, name + 5);
@@ -120,8 +120,8 @@ static void test_interrupted_and_made_again(void **state)
     assert_int_equal(synth_check_complete(out), STATUS_OK);
     uint64_t hash = hash_split(out, "train");
 
-    /* The state after a kill: an incomplete manifest, some files missing, and one file incomplete.
-     */
+    /* Makes the state after a kill: the manifest says that the set is not complete, and one image
+     * is only an incomplete file. */
     char *text, *place;
     size_t size;
     snprintf(path, sizeof path, "%s/dataset.json", out);

@@ -1,7 +1,7 @@
-/* Prints data with which a peer is compared (tests/peers/torchvision_input.py): `views pixels
- * FOLDER SPLIT SIZE` writes each validation image, SIZE x SIZE x 3 bytes; `views decoded FILE
- * SHRINK` writes a full decode, "W H\n" and W x H x 3 bytes; `views crops WIDTH HEIGHT N` prints N
- * training crops, "x y w h flip" a line. */
+/* Prints data for the comparison with a peer (tests/peers/torchvision_input.py):
+ *     views pixels FOLDER SPLIT SIZE   each validation image, SIZE x SIZE x 3 bytes
+ *     views decoded FILE SHRINK        a full decode: a line "W H", then W x H x 3 bytes
+ *     views crops WIDTH HEIGHT N       N training crops, a line "x y w h flip" each */
 #include "base/file.h"
 #include "input/augment.h"
 #include "input/loader.h"
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "crops") == 0 && argc == 5)
         crops(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
     else
-        st = status_fail(STATUS_USAGE, "views: see its source for how it is called");
+        st = status_fail(STATUS_USAGE, "unknown arguments; tests/input/views.c lists the commands");
     if (st != STATUS_OK)
         fprintf(stderr, "views: %s\n", status_message());
     return status_exit_code(st);
