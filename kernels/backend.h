@@ -109,9 +109,9 @@ struct backend {
      * when its stream has executed it, and events order the streams of a device. False: the calling
      * thread does the work, which is complete when the call returns. */
     bool asynchronous;
-    /* Makes all later work of `s` wait until the event, as last recorded, is complete. */
+    /* Makes all later work of `s` wait until the most recent record of the event is complete. */
     enum status (*stream_wait)(struct stream *s, const struct event *e);
-    /* Waits until the event, as last recorded, is complete. */
+    /* Waits until the most recent record of the event is complete. */
     enum status (*event_wait)(const struct event *e);
 
     /* Optional (NULL if a graph would save no time): the work of the calls between begin and end is
@@ -121,8 +121,9 @@ struct backend {
     enum status (*capture_launch)(struct graph_exec *g, struct stream *s);
     void (*capture_free)(struct graph_exec *g);
 
-    /* True: memory saved is worth a pass over it. Lowering then does not keep the result of a batch
-     * norm that only one convolution reads, and the backward pass computes it again. */
+    /* True: saving memory is worth an additional pass over it. Lowering then does not store the
+     * result of a batch norm that only one convolution reads, and the backward pass computes the
+     * result again. */
     bool recomputes;
 
     /* Optional (NULL if no profiler records the device's kernels): see enum profile_call. */
@@ -156,7 +157,7 @@ struct stream {
 /* Every backend's plan begins with this struct. */
 struct op_plan {
     struct device *device;
-    struct op_desc desc; /* as given, but with every ANY resolved and `bytes` filled in */
+    struct op_desc desc; /* as given, but ANY is resolved and `bytes` is filled in */
     size_t workspace;    /* bytes needed at ROLE_WORKSPACE; 0: none */
     const char *impl;    /* the implementation: "jit:avx512_core", "own:avx512", "ref" */
     /* See op_seconds; optional. */

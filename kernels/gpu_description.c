@@ -63,8 +63,8 @@ static enum status take(const json_t *text, const char *name, const char *key, d
                        name, key, most);
 }
 
-/* Dense operations of a multiprocessor in a clock: of its tensor cores in half precision, and of
- * its other cores in fp32. */
+/* Dense operations of one multiprocessor in one clock. tensor_width: by its tensor cores, in half
+ * precision. core_width: by its other cores, in fp32. */
 static double tensor_width(int sm)
 {
     return sm >= 120 ? 512 : sm >= 100 ? 8192 : sm == 90 ? 4096 : sm == 80 ? 2048 : 1024;
@@ -107,7 +107,7 @@ static enum status take_rates(const json_t *text, const char *name, struct gpu_d
     return STATUS_OK;
 }
 
-/* Stores the text for cuDNN, which is the text without the rates. */
+/* Stores the text for cuDNN: the given text without its member "rates". */
 static enum status take_properties(json_t *text, const char *name, struct gpu_description *g)
 {
     if (json_object_del(text, "rates") != 0) { /* there were none */

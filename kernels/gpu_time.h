@@ -9,9 +9,9 @@
  *   kernels of a library
  * - f: the share of a large product's rate, 0.70 for windows of one pixel and for linear layers,
  *   0.75 for larger windows, 0.30 for a window over an image's 4 channels
- * - 1e-6: the gap between two kernels of a CUDA graph, seconds. Programmatic dependent launch
- *   (struct stream in backend.h) can hide part of it before each own kernel, and no more than that;
- *   the model does not have it
+ * - 1e-6: the gap between two kernels of a CUDA graph, in seconds. The model ignores programmatic
+ *   dependent launch (struct stream in backend.h), which can hide a part of the gap before each own
+ *   kernel
  *
  * If an earlier kernel has left a tensor in the L2 cache, only 0.35 of the tensor's bytes are
  * counted as read from memory. The cache keeps the most recently used tensors, as many as fit in
@@ -47,7 +47,7 @@ struct gpu_time {
 };
 
 /* The time of one kernel of the operation `d`. `arg` has the addresses of the operation's tensors;
- * the kernel's tensors are then in the cache. With `cache` NULL nothing is in the cache. */
+ * the kernel's tensors are then in the cache. If `cache` is NULL, no tensor is in the cache. */
 struct gpu_time gpu_time_of(const struct gpu_description *gpu, const struct op_desc *d,
                             const struct traffic_kernel *k, struct gpu_cache *cache,
                             void *const arg[ROLE_COUNT]);

@@ -58,7 +58,7 @@ enum op_kind {
      * With Z_AFFINE, which is F32 in these operations, the residual is the result of a batch norm
      * that is not stored, and Z is that batch norm's input: Y += Z*scale[c] + shift[c] in place of
      * Y += Z, with scale and shift from Z_AFFINE (2C: all scales, then all shifts; OP_BN_FINALIZE).
-     * The residual is added in fp32. (Where it is stored, it is first rounded to Z's type.) */
+     * The residual is added in fp32. (A residual that is stored is first rounded to Z's type.) */
     OP_BN_FWD_TRAIN,
     /* Batch norm with RMEAN and RVAR in place of the batch's statistics. Writes no statistics and
      * sums nothing over ranks. */
@@ -73,7 +73,7 @@ enum op_kind {
      * other gradients. DX or DZ, but not both, may share the memory of DY or of DY2.
      *
      * With Z, Z_GAMMA, Z_MEAN and Z_INVSTD the residual was a batch norm of Z (Z_AFFINE above). DZ
-     * must be present, attr.bn.sync is NULL, and from d as rounded to DZ's precision:
+     * must be present, and attr.bn.sync NULL. After d is rounded to DZ's precision:
      *   Z_DBETA = sum(d); Z_DGAMMA = sum(d * (Z-Z_MEAN)*Z_INVSTD)
      *   DZ = Z_GAMMA*Z_INVSTD * (d - Z_DBETA/M - (Z-Z_MEAN)*Z_INVSTD*Z_DGAMMA/M)
      * Both gradients may be computed as multiply-adds of d (EQ of OP_CONV_BWD_DATA_BN). */
@@ -133,8 +133,9 @@ enum op_kind {
      * c with a, b, c from Z_EQ. DX or DZ, but not both, may be the memory of DY. */
     OP_BN_BWD_APPLY,
 
-    /* Training batch norm, ReLU and max pooling without the tensors between them: a network's first
-     * layers write the largest ones. Not available with attr.bn.sync.
+    /* Training batch norm, ReLU and max pooling in one operation, which does not store the tensors
+     * between them. In a network's first layers these tensors are the largest. Not available with
+     * attr.bn.sync.
      *
      * MEAN, INVSTD, RMEAN and RVAR from X, as in OP_BN_FWD_TRAIN. */
     OP_BN_STATISTICS,
@@ -144,9 +145,9 @@ enum op_kind {
      * OP_MAXPOOL_FWD, with one exception: INDEX is POOL_NO_INDEX where Y is not above 0 (or is a
      * NaN), because the ReLU passes no gradient there. A window has at most 255 elements. */
     OP_BN_POOL_FWD,
-    /* Batch norm's gradient, from the gradients of the pooled tensor. The d of a pixel is 0 plus DY
-     * [+ DY2] of each window whose INDEX refers to that pixel. The sum has the row order of the
-     * windows, and is rounded to DX's precision:
+    /* Batch norm's gradient, from the gradients of the pooled tensor. The d of a pixel begins as
+     * 0. DY [+ DY2] of each window whose INDEX refers to the pixel is added to d, in the row order
+     * of the windows. Then d is rounded to DX's precision:
      *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
      *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W of X
      * OP_MAXPOOL_BWD and OP_BN_BWD would store d; here it is computed twice and not stored. */
@@ -251,7 +252,7 @@ enum op_kind {
 
     /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. With
      * PARTNER, Y[n] = m * Xn[n] + (1-m) * Xn[PARTNER[n]] for the normalised images Xn and m =
-     * state.mix; the result is rounded once. STATE is read only then. */
+     * state.mix; the result is rounded once. Without PARTNER, STATE is not read. */
     OP_NORMALIZE,
 
     /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. A plan may
@@ -461,7 +462,7 @@ struct op_desc {
 struct op_roles {
     uint64_t reads;
     uint64_t writes;
-    uint64_t optional; /* those that may be absent */
+    uint64_t optional; /* the tensors that may be absent */
 };
 
 struct op_roles op_roles(enum op_kind kind);
@@ -469,8 +470,8 @@ struct op_roles op_roles(enum op_kind kind);
 const char *op_str(enum op_kind kind);
 const char *role_str(enum role role); /* "X", "DW" ...; batch norm's GAMMA is "W" */
 
-/* For OP_SGD and OP_CHECK_FINITE: bytes of `role`, ROLE_DW or ROLE_DW_HALF, that the segments read
- * once. */
+/* For OP_SGD and OP_CHECK_FINITE: number of bytes of `role` (ROLE_DW or ROLE_DW_HALF) in one pass
+ * over the segments. */
 double op_gradient_bytes(const struct op_desc *desc, enum role role);
 
 /* Floating-point operations, two per multiply-add; 0 for kinds other than convolution and

@@ -7,11 +7,11 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/pool.h"
 
-/* Number of planes processed together, so that they share the cost of finding a window. */
+/* Number of planes processed together. The window is computed once for all of them. */
 enum { PLANES = 16 };
 
-/* For a row or column of one tensor: the range of the other tensor's rows or columns that it
- * covers, and the factor by which the values of this row or column are multiplied. */
+/* A row or column of one tensor covers a range of rows or columns of the other tensor. `scale` is
+ * the factor for the values of this row or column. */
 struct cover {
     int64_t begin, end;
     double scale;
@@ -21,7 +21,7 @@ struct avgpool_plan {
     struct op_plan base;
     struct pool_units units;
     enum role from, to;
-    /* The covers of rows and columns; they point into `cover`. */
+    /* A struct cover for each row and column; the pointers point into `cover`. */
     const struct cover *from_row, *from_col, *to_row, *to_col;
     struct cover cover[];
 };
@@ -109,8 +109,8 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
     return STATUS_OK;
 }
 
-/* Fills in the covers of the n rows (or columns) of one tensor, if the other tensor has m rows (or
- * columns). The factor is 1 / the length of the range if `averages` is set, otherwise 1. */
+/* Fills in n struct covers: the rows (or columns) of one tensor, if the other tensor has m rows (or
+ * columns). If `averages` is true, the factor is 1 / the length of the range, otherwise 1. */
 static struct cover *cover_fill(struct cover *c, int64_t n, int64_t m, bool averages)
 {
     for (int64_t i = 0; i < n; i++, c++) {

@@ -96,8 +96,8 @@ static void forward_gather(const struct bn_run *r, int64_t panel)
     }
 }
 
-/* The mean, and the sum of squared differences from it, over the values of this rank or of all
- * ranks. */
+/* The mean of the values, and the sum of the squared differences from this mean. The values are
+ * those of this rank, or of all ranks. */
 struct bn_moments {
     double mean, squares, count;
 };
@@ -138,7 +138,7 @@ static void forward_finish(const struct bn_run *r, int64_t panel)
         channel_put(r, ROLE_RMEAN, c, (1.0 - m) * channel_get(r, ROLE_RMEAN, c) + m * k.mean);
         channel_put(r, ROLE_RVAR, c,
                     (1.0 - m) * channel_get(r, ROLE_RVAR, c) + m * k.squares / (k.count - 1.0));
-        /* Uses the values as stored, so that OP_BN_APPLY computes the same coefficients. */
+        /* Uses the stored mean and invstd, so that OP_BN_APPLY computes the same coefficients. */
         set_affine(r, c, mean_out[c], invstd_out[c]);
     }
 }

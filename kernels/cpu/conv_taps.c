@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The matrix products were faster if the output has at most PIXELS_MAX pixels per image and at
- * least ROWS_MIN pixels in all images. */
+/* Measurements show that the matrix products are faster than oneDNN's kernel if the output has at
+ * most PIXELS_MAX pixels per image and at least ROWS_MIN pixels in all images together. */
 enum { PIXELS_MAX = 49, ROWS_MIN = 64 };
 
 /* The pixels of each image that belong to a tap, by height and width: `count` pixels, beginning

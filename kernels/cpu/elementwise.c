@@ -3,13 +3,13 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 
-/* The kernels for the element kind of a tensor of the plan. */
+/* Returns the kernels for the kind of element that the tensor has. */
 static const struct flat_kernels *flat_of(const struct op_plan *plan, enum role role)
 {
     return cpu_device_of(plan->device)->kernels->flat[element_of(&plan->desc.t[role])];
 }
 
-/* The calling thread's part of a tensor; NULL if the plan has no such tensor. */
+/* The address of the calling thread's part of a tensor; NULL if the plan has no such tensor. */
 static void *share_of(const struct op_plan *p, void *const arg[ROLE_COUNT], enum role role,
                       struct cpu_share at)
 {

@@ -94,7 +94,8 @@ typedef uint16_t bn_signs;
 struct bn_grad {
     const void *dy;
     const void *dy2; /* may be NULL */
-    /* If a ReLU follows, one of y and its signs is given; else both are NULL. */
+    /* If a ReLU follows the batch norm, either y or its signs is given, otherwise neither (NULL).
+     */
     const void *y;
     const bn_signs *signs;
 };
@@ -124,8 +125,9 @@ struct flat_kernels {
     void (*add)(const void *a, const void *b, void *y, int64_t n);
     /* Computes d = dy [+ dy2] without rounding; dy2 may be NULL. */
     void (*incoming)(const void *dy, const void *dy2, float *d, int64_t n);
-    /* get converts elements to floats, rounded if the kind of element rounds. put converts floats
-     * to elements, rounded to nearest. y may be the memory of x if elements have 4 bytes. */
+    /* `get` converts elements to floats, and also rounds them if the kind of element emulates a
+     * type. `put` converts floats to elements and rounds to nearest. y may be the memory of x if
+     * elements have 4 bytes. */
     void (*get)(const void *x, float *y, int64_t n);
     void (*put)(const float *x, void *y, int64_t n);
 };

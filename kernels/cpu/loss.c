@@ -48,7 +48,7 @@ static struct row_result row_loss(const float *x, int64_t n, const struct target
 {
     double loss = 0;
     for (int i = 0; i < 2; i++)
-        if (t->weight[i] > 0) /* for a logit of -infinity, 0 * -infinity would be NaN */
+        if (t->weight[i] > 0) /* if the logit is -infinity, 0 * -infinity would be NaN */
             loss -= (1.0 - smoothing) * t->weight[i] * (x[t->label[i]] - norm);
     /* Skipped if smoothing is 0, because 0 * -infinity would be NaN if the logit of another class
      * is -infinity. */

@@ -177,7 +177,8 @@ enum status cpu_plan_maxpool(struct device *dev, const struct op_desc *desc, str
     const struct pool_attr *a = &d.attr.pool;
     const struct cpu_kernels *kernels = cpu_device_of(dev)->kernels;
     p->element = element_of(x);
-    /* Floats that are already rounded need no rounding, since the maximum is one of them. */
+    /* If the floats are already rounded, the plan uses the kernels without rounding: a maximum
+     * equals one of the inputs. */
     bool floats = !element_is_narrow(p->element) && !x->raw;
     p->kernels = kernels->maxpool[floats ? ELEMENT_F32 : p->element];
     p->flat = kernels->flat[p->element];

@@ -96,7 +96,7 @@ enum status cpu_plan_normalize(struct device *dev, const struct op_desc *desc,
     struct normalize_plan *p = (struct normalize_plan *)*plan;
     const struct normalize_attr *a = &d.attr.normalize;
     enum element element = element_of(&d.t[ROLE_Y]);
-    bool mixes = d.t[ROLE_PARTNER].ndim > 0; /* if true, the table is not rounded */
+    bool mixes = d.t[ROLE_PARTNER].ndim > 0; /* if true, the table's values are not rounded */
     for (int c = 0; c < 3; c++) {
         float value[256];
         for (int i = 0; i < 256; i++)

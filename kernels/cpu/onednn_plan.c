@@ -207,8 +207,8 @@ static enum status onednn_plan_execute(struct op_plan *base, void *const arg[ROL
 {
     (void)s;
     struct onednn_plan *p = (struct onednn_plan *)base;
-    omp_set_num_threads(base->device->threads); /* the library uses this setting of the calling
-                                                 * thread */
+    /* OpenMP has a number of threads for each calling thread. */
+    omp_set_num_threads(base->device->threads);
     TRY(bind_pointers(p, arg));
     for (int i = 0; i < p->n; i++)
         if (p->binding[i].reorder && !p->binding[i].output)
@@ -253,7 +253,7 @@ enum status onednn_plan_new(struct device *dev, const struct op_desc *desc,
     p->base.impl = p->impl;
     p->base.free = onednn_plan_free;
     p->stream = onednn_engine_of(dev)->stream;
-    omp_set_num_threads(dev->threads); /* the library plans for this number of threads */
+    omp_set_num_threads(dev->threads); /* oneDNN makes plans for this number of threads */
     return STATUS_OK;
 }
 
@@ -295,7 +295,7 @@ enum status onednn_plan_finish(struct onednn_plan *p, const_dnnl_primitive_desc_
             (dnnl_exec_arg_t){p->binding[p->n_exec].arg, p->binding[p->n_exec].wanted};
     size_t need = cpu_align(md_bytes(&scratch));
     if (need) {
-        /* The scratchpad is first in the workspace, so the offsets of the other pieces grow. */
+        /* The scratchpad is first in the workspace, so all other pieces move up by its size. */
         CHECK(memory_make(&p->scratchpad, &scratch, engine));
         p->exec[p->n_exec++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, p->scratchpad};
         for (int i = 0; i < p->n; i++)

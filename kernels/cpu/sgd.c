@@ -29,7 +29,7 @@ struct sgd_chunk {
 
 struct sgd_plan {
     struct op_plan base;
-    int64_t n_chunks; /* 0: neither LARS nor a limit */
+    int64_t n_chunks; /* 0: the step needs no norms */
     struct sgd_chunk *chunk;
     struct sgd_segment segment[]; /* the plan's description points to this copy */
 };

@@ -140,8 +140,7 @@ struct candidates {
     char why[256]; /* message of the last plan that failed; empty: none */
 };
 
-/* Returns an operand for timing. It is large enough for the tensor that any form has at this
- * port. */
+/* Returns an operand for timing. It is large enough for the tensor at this port in every form. */
 static struct timed_operand port_operand(const struct conv_problem *a, int port)
 {
     size_t size = dtype_size(a->type);
@@ -332,8 +331,8 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
         TRY(open_known(l, problem, limits, &known, plan));
         if (plan->cached)
             return STATUS_OK;
-        conv_plan_close(plan); /* the known plan can no longer be made, so candidates are timed
-                                * again */
+        /* cuDNN can no longer make the cached plan, so candidates are timed again. */
+        conv_plan_close(plan);
     }
     enum status st = open_trial(dev, problem, &all.trial);
     if (st == STATUS_OOM) {
@@ -349,8 +348,8 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
     return st;
 }
 
-/* Whether the library may compile engines for a form. It may not for forms with batch norm, because
- * separate operations can replace such a form. */
+/* Whether the library may compile engines for a form. Compiling is not allowed for forms with batch
+ * norm, because separate operations can replace such a form. */
 static bool may_compile(enum conv_form form)
 {
     return form <= CONV_FWD_BIAS_RELU;

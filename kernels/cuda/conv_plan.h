@@ -23,12 +23,12 @@ struct conv_plan {
     struct cudnn_graph *graph;
     struct cudnn_plan plan; /* execute it with the ports of the problem's form */
     double seconds;         /* measured now, or when the choice was cached; 0: not timed */
-    bool cached;            /* the choice came from the cache */
+    bool cached;            /* whether the choice came from the cache */
 };
 
-/* Lists the candidate plans for a graph that conv_form_graph made, starting with the best by the
- * heuristics. Like plan_list_make, but limits->full_fp32 follows from the problem, and messages
- * name the problem. */
+/* Lists the candidate plans for a graph that conv_form_graph made, best first by the heuristics.
+ * The function works like plan_list_make with two differences: the problem determines
+ * limits->full_fp32, and messages name the problem. */
 MUST_CHECK enum status conv_plan_candidates(const struct cudnn_device *dev,
                                             const struct conv_problem *problem,
                                             const struct cudnn_graph *g,

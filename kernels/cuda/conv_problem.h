@@ -38,8 +38,8 @@ enum cg_port {
     CG_EQ_DY, /* the gradient of CG_BN_X is EQ_DY * DX + EQ_X * BN_X + EQ_BIAS */
     CG_EQ_X,
     CG_EQ_BIAS,
-    /* The shortcut's batch norm: its input, then its tensors with a value per channel, in the order
-     * of those above. */
+    /* The batch norm of the shortcut: its input, then a tensor with a value per channel for each
+     * name, in the order of the tensors above. */
     CG_Z,
     CG_Z_MEAN,
     CG_Z_INVSTD,
@@ -50,17 +50,17 @@ enum cg_port {
     CG_Z_EQ_DY,
     CG_Z_EQ_X,
     CG_Z_EQ_BIAS,
-    /* Tensors for the end of a residual block, which the next convolution computes as it reads its
-     * input. */
+    /* Tensors for the end of a residual block. The next convolution computes the end of the block
+     * as it reads its input. */
     CG_Z_SCALE,
     CG_Z_SHIFT,
     CG_APPLIED,
     CG_PORT_COUNT,
 };
 
-/* Each comment lists a form's ports: a plan reads those before the arrow, and writes those after
- * it. "apply" is relu(x * PRO_SCALE + PRO_SHIFT): the preceding batch norm and its ReLU, whose
- * result is never stored. */
+/* Each comment lists the ports of a form: its plan reads the ports before the arrow, and writes the
+ * ports after the arrow. "apply" is relu(x * PRO_SCALE + PRO_SHIFT), the result of the preceding
+ * batch norm and its ReLU. This result is never stored. */
 enum conv_form {
     CONV_FWD,         /* X W -> Y */
     CONV_BWD_DATA,    /* DY W -> DX */
@@ -76,9 +76,9 @@ enum conv_form {
      * Y: the end of a residual block, and the next convolution. X PRO_SCALE PRO_SHIFT SHORTCUT W ->
      * APPLIED Y SUM SQSUM */
     CONV_END_FWD_STATS,
-    /* The same with Z * Z_SCALE + Z_SHIFT in place of SHORTCUT. */
+    /* The same as CONV_END_FWD_STATS, with Z * Z_SCALE + Z_SHIFT in place of SHORTCUT. */
     CONV_END_TWO_FWD_STATS,
-    /* DW from apply(X).  X PRO_SCALE PRO_SHIFT DY -> DW */
+    /* DW = gradient of the weights, with apply(X) as input.  X PRO_SCALE PRO_SHIFT DY -> DW */
     CONV_APPLY_BWD_WEIGHTS,
     /* DX = conv_transpose(DY, W) * (bn(BN_X) > 0), and the sums of DX for the backward pass of the
      * batch norm bn. DY W BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */

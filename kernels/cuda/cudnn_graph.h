@@ -30,9 +30,10 @@ struct cudnn_device;
 struct cudnn_graph;
 
 MUST_CHECK enum status cg_open(struct cudnn_graph **g);
-/* Call it before planning for a GPU that is present. It has no effect for a described GPU. */
+/* Sets the GPU. Call it before planning for a GPU that is present. It has no effect for a described
+ * GPU. */
 void cg_device(struct cudnn_graph *g, const struct cudnn_device *dev);
-void cg_close(struct cudnn_graph *g); /* NULL is fine; close plans built for it first */
+void cg_close(struct cudnn_graph *g); /* `g` may be NULL; close plans built for it first */
 
 /* Types are F32, F16 and BF16. */
 void cg_tensor(struct cudnn_graph *g, enum cg_port port, enum dtype type, const int64_t dim[4]);

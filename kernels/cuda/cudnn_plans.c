@@ -88,7 +88,8 @@ static enum status choice_read(const struct cudnn_desc *config, const struct eng
         CHECK(DESC_CREATE(&knob[i], KNOB_CHOICE));
         raw[i] = knob[i].raw;
     }
-    /* Requests the knobs too: if only their number is requested, the library returns 0. */
+    /* Requests the knobs as well as their number: if only the number is requested, the library
+     * returns 0. */
     CHECK(DESC_GET(config, ENGINECFG_KNOB_CHOICES, BACKEND_DESCRIPTOR, PLAN_KNOBS_MAX, &n, raw));
     if (n > PLAN_KNOBS_MAX) {
         st = status_fail(STATUS_UNSUPPORTED, "cuDNN's engine %lld has too many knobs: %lld",

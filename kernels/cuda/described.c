@@ -18,7 +18,7 @@ struct described {
     struct cuda_device cuda;
     struct backend backend; /* CUDA's backend with the functions below */
     struct gpu_description gpu;
-    uintptr_t end; /* the first address that no memory has */
+    uintptr_t end; /* the first address after all memory allocated so far */
 };
 
 /* --- the functions of struct backend --- */

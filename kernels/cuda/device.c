@@ -50,7 +50,7 @@ static void version_text(int version, char out[16])
     snprintf(out, 16, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
-/* Counts GPUs; the message explains driver problems that the driver itself cannot report. */
+/* Counts GPUs. If the driver is missing or too old, the message says so, and what to install. */
 static enum status count_gpus(int *n)
 {
     int driver = 0, runtime = 0;
@@ -111,8 +111,8 @@ static enum status read_properties(struct cuda_device *dev)
     return cuda_check_capability(dev);
 }
 
-/* Code that a newer driver compiles from the intermediate form of an older generation does not wait
- * for the previous kernel, so it must not be launched early. */
+/* A driver can compile the intermediate form of an older generation for a newer GPU. Such code does
+ * not wait for the previous kernel, so it must not be launched early. */
 static enum status find_pdl(struct cuda_device *dev)
 {
     int driver = 0, runtime = 0, code = 0;

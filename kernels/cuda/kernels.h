@@ -41,8 +41,8 @@ struct cu_bn_shape {
     int channels;
 };
 
-/* The mask has a bit per element of Y, which says whether Y > 0. A row of the mask has (channels +
- * 7) / 8 bytes. The bit of channel c is bit c % 8 of byte c / 8; bits beyond the last channel are
+/* The mask has a bit for each element of Y. The bit is 1 if Y > 0. A row of the mask has (channels
+ * + 7) / 8 bytes. The bit of channel c is bit c % 8 of byte c / 8; bits beyond the last channel are
  * 0. */
 
 /* Bytes of workspace for the sums below. */
@@ -79,7 +79,7 @@ struct cu_bn_apply {
     const float *gamma, *beta;
     bool relu;
     void *y;
-    uint8_t *mask; /* of y; NULL: not wanted */
+    uint8_t *mask; /* the mask of y; NULL: not needed */
 };
 MUST_CHECK enum status cu_bn_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                                    const struct cu_bn_apply *a);
@@ -94,7 +94,7 @@ struct cu_bn_bwd {
     float *dgamma, *dbeta;
     void *dx;
     void *dz;             /* NULL: no residual. One of dx and dz may be dy or dy2. */
-    enum dtype dz_rounds; /* the precision to which an f32 dz is rounded */
+    enum dtype dz_rounds; /* if dz is f32: the precision to which it is rounded */
 };
 
 /* Computes dgamma, dbeta, dz, and the sums for cu_bn_bwd_apply. `sums` has 2C + 1 doubles: C sums
@@ -119,14 +119,15 @@ struct cu_bn_bwd_z {
 /* Bytes of workspace for the sums below. */
 size_t cu_bn_workspace_two(const struct cu_bn_shape *s);
 
-/* Computes dz of `a`, which is d as in cu_bn_bwd_sums, and dgamma and dbeta of both batch norms.
- * a->dx is not used. eq (2, 3C) becomes ROLE_EQ of x, then ROLE_EQ of z; cu_bn_bwd_lines computes
- * the gradients from these and d. */
+/* Computes dgamma and dbeta of both batch norms, and dz of `a`: the gradient d of cu_bn_bwd_sums.
+ * a->dx is not used. eq (2, 3C) is set to ROLE_EQ of x, followed by ROLE_EQ of z. cu_bn_bwd_lines
+ * computes the gradients of x and z from d and eq. */
 MUST_CHECK enum status cu_bn_bwd_sums_two(const struct cu_queue *q, const struct cu_bn_shape *s,
                                           const struct cu_bn_bwd *a, const struct cu_bn_bwd_z *z,
                                           float *eq, void *workspace);
 
-/* OP_BN_BWD_APPLY of two batch norms: eq and z_eq are (3C). dx or dz, but not both, may be dy. */
+/* OP_BN_BWD_APPLY of two batch norms. eq and z_eq have the shape (3C). Either dx or dz may be the
+ * memory of dy, but not both. */
 struct cu_bn_lines {
     const void *dy, *x, *z;
     const float *eq, *z_eq;
@@ -146,11 +147,11 @@ struct cu_bn_from_sums {
     void *affine; /* (2C): scales, then shifts; NULL: not wanted, and gamma and beta are not read */
 };
 
-/* OP_BN_FINALIZE without sums over ranks. */
+/* OP_BN_FINALIZE for the sums of this rank alone. */
 MUST_CHECK enum status cu_bn_from_sums(const struct cu_queue *q, const struct cu_bn_from_sums *a,
                                        const struct cu_bn_statistics *statistics);
 
-/* OP_BN_BWD_APPLY: eq is (3C). dx may be dy. */
+/* OP_BN_BWD_APPLY. eq has the shape (3C). dx may be the memory of dy. */
 MUST_CHECK enum status cu_bn_bwd_line(const struct cu_queue *q, const struct cu_bn_shape *s,
                                       const void *dy, const void *x, const float *eq, void *dx);
 
@@ -187,14 +188,14 @@ MUST_CHECK enum status cu_add_strided(const struct cu_queue *q, const struct cu_
  * STATUS_UNSUPPORTED. */
 bool cu_bn_pool_has(const struct cu_pool *p);
 
-/* OP_BN_POOL_FWD. Uses only the members x, mean, invstd, gamma, beta and y of `a`. `rounds`: the
- * precision to which an f32 y is rounded. */
+/* OP_BN_POOL_FWD. Uses only the members x, mean, invstd, gamma, beta and y of `a`. If y is f32, its
+ * values are rounded to the precision `rounds`. */
 MUST_CHECK enum status cu_bn_pool_fwd(const struct cu_queue *q, const struct cu_pool *p,
                                       const struct cu_bn_apply *a, enum dtype rounds,
                                       uint8_t *index);
 
-/* OP_BN_POOL_BWD. Does not use the members y, mask and dz of `a`; dz_rounds is the precision to
- * which d is rounded if dx is f32. */
+/* OP_BN_POOL_BWD. Does not use the members y, mask and dz of `a`. If dx is f32, d is rounded to the
+ * precision a->dz_rounds. */
 size_t cu_bn_pool_workspace(const struct cu_pool *p);
 MUST_CHECK enum status cu_bn_pool_bwd(const struct cu_queue *q, const struct cu_pool *p,
                                       const struct cu_bn_bwd *a, const uint8_t *index,
@@ -296,7 +297,7 @@ struct cu_chunk {
  * is NULL, only counts them. */
 int64_t cu_chunks_cut(const struct sgd_attr *attr, struct cu_chunk *chunk);
 
-/* The segments in device memory, uploaded by the plan. */
+/* The segments, in device memory. The plan uploads them. */
 struct cu_segments {
     int n_segments;
     int64_t n_chunks;
@@ -311,19 +312,19 @@ struct cu_sgd {
     float clip; /* limit of the gradient's norm; 0: no limit */
     const struct step_state *state;
     enum dtype gradient, half, copy; /* storage types of dw, dw_half and wcopy */
-    const void *dw, *dw_half; /* dw_half: of the segments with `half`; NULL: there are none */
+    const void *dw, *dw_half; /* dw_half: gradients of the segments with `half`; NULL: none */
     float *w, *v;
     void *wcopy; /* NULL: not wanted */
 };
 
-/* Bytes of workspace, which LARS and the limit of the gradient's norm need; 0 if neither is
- * used. */
+/* Size of the workspace in bytes. Only LARS and the limit of the gradient's norm need a workspace;
+ * 0: neither is used. */
 size_t cu_sgd_workspace(const struct cu_sgd *a, const struct cu_segments *s);
 
 MUST_CHECK enum status cu_sgd(const struct cu_queue *q, const struct cu_sgd *a,
                               const struct cu_segments *s, void *workspace);
 
-/* Reads the gradients of `a`, and writes `state`. */
+/* Sets state->found_inf to whether any gradient of `a` is infinite or NaN. */
 MUST_CHECK enum status cu_check_finite(const struct cu_queue *q, const struct cu_sgd *a,
                                        const struct cu_segments *s, struct step_state *state);
 

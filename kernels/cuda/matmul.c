@@ -19,7 +19,7 @@ struct matmul_library {
 struct blas_matmul {
     struct matmul base;
     cublasLtMatmulDesc_t product;
-    cublasLtMatrixLayout_t a, b, c; /* of the problem's A, B and C */
+    cublasLtMatrixLayout_t a, b, c; /* layouts of A, B and C */
     cublasLtMatmulAlgo_t algorithm;
 };
 

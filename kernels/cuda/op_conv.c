@@ -27,7 +27,7 @@ static void *place(void *const arg[ROLE_COUNT], size_t at)
     return (char *)arg[ROLE_WORKSPACE] + at;
 }
 
-/* Number of pixels of X or DX. Each pixel's channels are padded or cut. */
+/* Number of pixels of X or DX, for the copies that add or remove channels of padding. */
 static int64_t image_rows(const struct conv_problem *p)
 {
     return p->n * p->h * p->w;
@@ -178,8 +178,8 @@ struct cuda_copies cuda_conv_copies(const struct op_plan *plan)
     return (struct cuda_copies){p->image_bytes, p->weights_bytes, p->rest};
 }
 
-/* Prefers a plan that adds the bias itself, though the library may have to compile it: own kernels
- * would add the bias to values that are already rounded. */
+/* Prefers a plan that adds the bias itself, even if the library must compile this plan. The
+ * backend's own kernels would add the bias to values that are already rounded. */
 static enum status open_exec(struct cuda_device *dev, const struct conv_problem *plain,
                              unsigned *rest, struct conv_exec **exec)
 {

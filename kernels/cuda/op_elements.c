@@ -1,5 +1,5 @@
-/* Elementwise operations. Tensors may have any order in memory if all of them have the same order;
- * dropout is an exception, because its masks depend on rows. */
+/* Elementwise operations. All tensors of an operation must have the same order in memory, which may
+ * be any order. Dropout requires the plain layout, because its masks depend on rows. */
 #include "kernels/cuda/plan.h"
 
 static enum status elements_run(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)

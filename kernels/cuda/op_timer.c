@@ -28,7 +28,7 @@ struct op_timer {
     struct event *begin, *end;
     void *pattern[DTYPE_COUNT]; /* device memory with random numbers of each type; NULL until
                                  * needed */
-    size_t cache;               /* bytes accessed between two uses of the same set of operands */
+    size_t cache;               /* bytes accessed before a set of operands is used again */
     int head;                   /* number of times that memory is overwritten before a train */
 };
 

@@ -9,14 +9,18 @@
  * Operands. Operands contain random numbers in [-1, 1): with zeros or a constant, tensor cores draw
  * less power and clock higher than in training.
  *
- * Caches are cold: before a train, memory of at least twice L2's size is overwritten. Executions
- * use up to 8 sets of operands in turn, which together have that size; larger operands have one
- * set. In a step an operation reads the result of the operation before it (from L2 if it is small
- * enough) and data written long ago: weights, and in the backward pass activations. Cold caches are
- * the same for all candidates, and the usual case in training with batches that fill a GPU:
- * ResNet-50's activations at batch 256 in fp16 have 13 to 411 MB, an H200's L2 has 50 MB. If
- * tensors are smaller than L2, the parts of a fused form are timed with reads from memory that
- * would be cache hits in a step. This favours the fused form; whole steps (ampscale bench
+ * Caches. Caches are cold: before a train, the timer overwrites memory of at least twice L2's size.
+ * Executions use several sets of operands in turn: as many as have this size together, but at most
+ * 8. If one set of operands has this size, there is only one set.
+ *
+ * In a step, an operation reads the result of the operation before it, which is in L2 if it is
+ * small enough. It also reads data written long ago: weights, and in the backward pass activations.
+ * Cold caches are the same for all candidates. They are also the usual case in training with
+ * batches that fill a GPU: ResNet-50's activations at batch 256 in fp16 have 13 to 411 MB, and an
+ * H200's L2 has 50 MB.
+ *
+ * If tensors are smaller than L2, the parts of a fused form are timed with reads from memory that
+ * would be cache hits in a step. This favours the fused form. Whole steps (ampscale bench
  * throughput --fuse) measure the total effect. */
 #pragma once
 

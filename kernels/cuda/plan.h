@@ -17,8 +17,8 @@ bool cuda_lies(const struct tensor_desc *t, enum layout layout);
 /* Number of channels that a 4-d tensor has in memory. */
 int64_t cuda_channels(const struct tensor_desc *t);
 
-/* Sets the number of channels that `t` has in memory: `t` becomes OPAQUE, or NHWC if `channels` is
- * its own number of channels. */
+/* Sets the number of channels that `t` has in memory. `t` becomes NHWC if this is its own number of
+ * channels, otherwise OPAQUE. */
 void cuda_set_channels(struct tensor_desc *t, int64_t channels);
 
 /* Gives tensors of layout ANY the layout `led` (if 4-d) or PLAIN, fills in the bytes of all
@@ -27,14 +27,15 @@ void cuda_set_channels(struct tensor_desc *t, int64_t channels);
  * DW, have different types. */
 MUST_CHECK enum status cuda_resolve(struct op_desc *desc, enum layout led);
 
-/* cuda_resolve for convolution and linear, whose inputs may be raw if their `rounds` is TF32:
- * tensor cores read only the bits of TF32 (Hopper truncates the others). */
+/* Does the same as cuda_resolve for convolution and linear. Their inputs may be raw if `rounds` is
+ * TF32, because tensor cores read only the bits of TF32 (Hopper truncates the others). */
 MUST_CHECK enum status cuda_resolve_operands(struct op_desc *desc, enum layout led);
 
 /* STATUS_UNSUPPORTED unless every 4-d tensor of `desc` has the order `led`. */
 MUST_CHECK enum status cuda_all_lie(const struct op_desc *desc, enum layout led);
 
-/* op_plan_new for own kernels, with cuda_op_seconds as `seconds`. */
+/* Does the same as op_plan_new for own kernels, and sets the plan's `seconds` to cuda_op_seconds.
+ */
 MUST_CHECK enum status cuda_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
                                      op_executor *execute, struct op_plan **plan);
 

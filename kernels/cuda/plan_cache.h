@@ -36,7 +36,7 @@ enum plan_fact {
 };
 
 /* A fact about an operation: its fastest plan (an engine of the library and the settings of its
- * knobs), or that it has no plan, or the time that it takes. */
+ * knobs), the fact that it has no plan, or the time that it takes. */
 struct plan_choice {
     enum plan_fact fact;
     int64_t engine;      /* index among the library's engines for the graph's pattern */

@@ -1,6 +1,6 @@
 /* The kernels of each operation, in one table: a row is a launch, with the tensors that it reads
  * and writes. tests/kernels/cuda/test_traffic.c executes operations and compares the launches with
- * the table. An operation that is added, or launches another kernel, needs its row here. */
+ * the table. Add a row here for a new operation, and for a new launch in an operation. */
 #include "kernels/cuda/traffic.h"
 
 #include "kernels/cuda/conv_problem.h"
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* Sets of tensors. A row may name tensors that a description lacks; these are not counted. */
+/* Sets of tensors. A row may name tensors that a description lacks; they have no bytes. */
 #define R(role) (UINT64_C(1) << ROLE_##role)
 /* The activation or the weights as the library gets them: the operation's own copy in the workspace
  * if it makes one, else the tensor itself. */
@@ -68,7 +68,7 @@ static bool masked(const struct op_plan *p)
     return p->desc.attr.bn.relu && p->desc.t[ROLE_MASK].ndim;
 }
 
-/* The gradient of the residual passes its own batch norm, too. */
+/* Whether the plan has a second batch norm: that of the residual. */
 static bool two(const struct op_plan *p)
 {
     return p->desc.t[ROLE_Z_GAMMA].ndim || p->desc.t[ROLE_Z_EQ].ndim;
@@ -114,7 +114,8 @@ static bool unmasked_again(const struct op_plan *p)
     return one_unmasked(p) && !keeps_dz(p);
 }
 
-/* If pooling, normalize and reorder need a workspace, it holds a copy of the activation. */
+/* Whether the plan of a pooling, normalize or reorder operation copies the activation to its
+ * workspace. */
 static bool copies(const struct op_plan *p)
 {
     return p->workspace > 0;
@@ -185,7 +186,7 @@ static bool clips(const struct op_plan *p)
 
 static const struct row {
     uint64_t kinds;
-    const char *kernel; /* the name that launch() has; LIBRARY: a call of cuDNN or cuBLASLt */
+    const char *kernel; /* the kernel's name in launch(); LIBRARY: a call of cuDNN or cuBLASLt */
     uint64_t reads, writes;
     condition *when; /* NULL: always */
 } rows[] = {
@@ -288,14 +289,14 @@ static const struct row {
     {OP_SET(SCALE_UPDATE), "scale_update", R(STATE), R(SCALER), NULL},
 };
 
-/* The operations that end with cuda_round_written. */
+/* The operations that call cuda_round_written at their end. */
 #define ROUNDED                                                                                    \
     (BIAS_W | BN_ALL | OP_SET(BN_BWD) | OP_SET(BN_FINALIZE) | OP_SET(CONV_BWD_DATA_BN) |           \
      OP_SET(BN_STATISTICS) | OP_SET(BN_POOL_BWD))
 
 /* --- one plan --- */
 
-/* The tensor that a bit of a row's set stands for. */
+/* Returns the role that a bit of a row's set stands for. */
 static enum role role_of(const struct op_plan *p, int bit)
 {
     const struct op_desc *d = &p->desc;
@@ -342,7 +343,7 @@ static double role_bytes(const struct op_desc *d, enum role role)
     double bytes = t->ndim ? (double)t->bytes : 0;
     if (t->ndim && op_in(d->kind, OPS_SGD) && (role == ROLE_DW || role == ROLE_DW_HALF))
         return op_gradient_bytes(d, role);
-    if (d->kind == OP_ADD_STRIDED) /* reads and writes as many pixels of Y as X has */
+    if (d->kind == OP_ADD_STRIDED) /* each access is to as many pixels as X has */
         return (double)d->t[ROLE_X].bytes;
     if (role == ROLE_X && skips_pixels(d))
         return bytes * (double)(y->dim[2] * y->dim[3]) / (double)(t->dim[2] * t->dim[3]);

@@ -215,7 +215,7 @@ void ref_bn_bwd(const struct ref_args *a)
     }
 }
 
-/* Computes `dx` from DY, `x` and `eq`, which are X and EQ or Z and Z_EQ. */
+/* Computes `dx` from DY, `x` and `eq`. The last two are X and EQ, or Z and Z_EQ. */
 static void multiply_add(const struct ref_args *a, const double *x, const double *eq, double *dx)
 {
     int64_t channels = a->d->t[ROLE_X].dim[1];

@@ -52,8 +52,8 @@ static void scatter(const struct ref_args *a)
     }
 }
 
-/* First adds the gradients of the windows to DX. Then DX is the DY of a batch norm without a ReLU,
- * and the function computes the gradient of that batch norm. */
+/* Adds the gradients of the windows to DX. The sums in DX are the gradient DY of a batch norm
+ * without a ReLU. Then replaces DX by the gradient of that batch norm's input. */
 void ref_bn_pool_bwd(const struct ref_args *a)
 {
     struct op_desc d = *a->d;

@@ -11,7 +11,7 @@ typedef CPU_STORED stored;
 
 #define ELEMENT ISA_PASTE(ELEMENT, CPU_ELEMENT)
 
-/* The precision that fp32 elements round to. */
+/* The precision that elements stored as fp32 are rounded to. */
 #define ROUNDING                                                                                   \
     (ELEMENT == ELEMENT_ROUNDS_F16    ? ROUND_F16                                                  \
      : ELEMENT == ELEMENT_ROUNDS_BF16 ? ROUND_BF16                                                 \
@@ -98,8 +98,9 @@ static inline void element_stream(void *p, struct line a)
         line_stream(p, line_round(a, ROUNDING));
 }
 
-/* The largest value that rounds to 0. For 16-bit types it is half of the smallest subnormal. For
- * TF32 half of the smallest subnormal rounds up, and the largest value is the float below it. */
+/* The largest float that rounds to 0. For F16 and BF16 it is half of the smallest subnormal value.
+ * TF32 rounds half of its smallest subnormal value up, so here the result is the next smaller
+ * float. */
 #define ZERO_AS_F16  0x1p-25f
 #define ZERO_AS_BF16 0x1p-134f
 #define ZERO_AS_TF32 0x1.ffep-138f
@@ -109,7 +110,7 @@ static inline void element_stream(void *p, struct line a)
      : ROUNDING == ROUND_TF32 ? ZERO_AS_TF32                                                       \
                               : 0.0f)
 
-/* The signs of a line as it is stored. */
+/* A bit for each lane: 1 if the value is above 0 after it has been stored. */
 static inline uint16_t element_signs(struct line a)
 {
     return line_signs(a, ELEMENT == ELEMENT_F16    ? ZERO_AS_F16

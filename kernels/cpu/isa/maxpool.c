@@ -129,7 +129,8 @@ static void fill_tile(const struct maxpool_row *p, struct tile *t, const stored 
     }
 }
 
-/* Stores the maxima without rounding, because each of them is the value of an element. */
+/* Stores the maxima. They need no rounding, because each maximum equals one of the input elements.
+ */
 static void put_tile(const struct maxpool_row *p, const struct tile *t, stored *y, uint8_t *index)
 {
     int64_t n = (t->end - t->begin) * p->lanes;

@@ -20,7 +20,7 @@ static inline vec_bits vec_drop(vec_bits u, int drop)
     return (u + ((1u << (drop - 1)) - 1) + (u >> drop & 1)) & -(1u << drop);
 }
 
-/* The bits of x, of which the upper half is x rounded to bfloat16. */
+/* Rounds x to bfloat16. The upper half of the returned bits is the result. */
 static inline vec_bits vec_above_bf16(vec x)
 {
     vec_bits u = (vec_bits)x, rounded = u + 0x7fff + (u >> 16 & 1);
@@ -64,7 +64,7 @@ static inline vec vec_round_f16(vec x)
     vec_bits u = (vec_bits)x, magnitude = u & 0x7fffffff, sign = u ^ magnitude;
     vec_bits normal = vec_drop(magnitude, 13);
     /* Subnormal binary16 values are multiples of 2^-24. Floats in [0.5, 1) are multiples of 2^-24
-     * too, so the addition of 0.5 rounds to such a multiple. */
+     * too, so adding 0.5 rounds the value to such a multiple. */
     vec_bits subnormal = (vec_bits)((vec)magnitude + 0.5f - 0.5f);
     vec r = vec_choose((vec_bits)((vec)magnitude < 0x1p-14f), subnormal, normal);
     const vec_bits infinity = (vec_bits){0} + 0x7f800000;

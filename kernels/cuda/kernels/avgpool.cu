@@ -1,7 +1,7 @@
 /* Average pooling to a given size; OP_AVGPOOL_FWD defines which inputs each output covers. */
 #include "kernels/cuda/kernels/pool.h"
 
-/* The first input of output i. 32 bits suffice for the product of two sides below 65536. */
+/* The first input of output i. 32 bits suffice, because i and `in` are below 65536. */
 static __device__ int window_begin(int i, int in, int out)
 {
     return (int)((unsigned)i * (unsigned)in / (unsigned)out);

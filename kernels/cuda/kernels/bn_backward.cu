@@ -13,7 +13,7 @@ static __device__ void add_row(const struct unit &d, const struct unit &x, const
     }
 }
 
-/* TWO: there is a DY2. */
+/* TWO: whether there is a DY2. */
 template <typename T, bool ALIGNED, bool TWO>
 static __device__ void sum_rows(const struct columns &m, const struct column_place &p,
                                 const struct cu_bn_bwd &a, struct unit *sum, struct unit *centred)
@@ -116,7 +116,7 @@ static __device__ struct unit bn_line_at(const struct bn_line &l, const struct u
     return x;
 }
 
-/* `two`: there is a DY2. */
+/* `two`: whether there is a DY2. */
 template <typename T, int AHEAD>
 static __device__ void apply_rows(const struct columns &m, const struct column_place &p,
                                   const struct cu_bn_bwd &a, const struct bn_line &l, bool two)
@@ -134,9 +134,9 @@ static __device__ void apply_rows(const struct columns &m, const struct column_p
     }
 }
 
-/* struct bn_line alone takes 32 registers, so a thread loads two rows (of 16-bit types) at a time
- * only if it reads nothing but DY, X and perhaps a mask. Each case has its own loop, without
- * branches between the loads. */
+/* Loads as many rows at a time as the registers allow: struct bn_line alone takes 32 registers. Two
+ * rows (of 16-bit types) fit only if the thread reads nothing but DY, X and perhaps a mask. Each
+ * case has its own loop, without branches between the loads. */
 template <typename T, bool ALIGNED>
 COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *sums)
 {
@@ -150,7 +150,7 @@ COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *s
         apply_rows<T, 1>(m, p, a, l, a.dy2 != NULL);
         return;
     }
-    a.y = NULL; /* lets the compiler see that a.y is no longer used */
+    a.y = NULL; /* shows the compiler that a.y is no longer used */
     if (a.mask) {
         apply_rows<T, AHEAD>(m, p, a, l, false);
         return;

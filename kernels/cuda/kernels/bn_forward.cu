@@ -11,8 +11,8 @@ size_t cu_bn_workspace(const struct cu_bn_shape *s)
     return ((size_t)m.slices * 2 + 1) * (size_t)s->channels * sizeof(float);
 }
 
-/* The pivots: the values of the first row, or 0 for a value that is not finite, since such a pivot
- * would turn infinite sums into NaNs. */
+/* Returns the pivots: the values of the first row. A pivot that is not finite would turn infinite
+ * sums into NaNs, so it is replaced by 0. */
 template <typename T>
 static __device__ struct unit pivot_of(const T *x, const struct column_place &p)
 {
@@ -145,8 +145,8 @@ enum status cu_bn_finalize(const struct cu_queue *q, int channels, const double 
     return launch("bn_finalize", config, bn_finalize, channels, sums, *statistics);
 }
 
-/* Rounds the values to the type in which they are stored, so that the mask agrees with the stored
- * values; returns the mask's bits. */
+/* Rounds the values to the type in which they are stored, and returns the mask's bits for the
+ * rounded values. */
 template <typename T> static __device__ unsigned positive_bits(struct unit *y, int count)
 {
     unsigned bits = 0;
@@ -192,7 +192,7 @@ static __device__ void bn_affine_of_z(const struct columns &m, const struct cu_b
         f->beta.v[i] += shift.v[i];
 }
 
-/* Y of a row, and its mask. */
+/* Computes Y of a row, and the row's mask. */
 template <typename T, enum bn_residual KIND>
 static __device__ void bn_apply_row(const struct columns &m, const struct column_place &p,
                                     const struct cu_bn_apply &a, const struct bn_affine &f,

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/kernels/columns.h"
 
-/* The values of a row that the first and the second pass both read. */
+/* The values of a row that both passes read. */
 template <typename T> struct bn_bwd_row {
     packed<T> dy, dy2, x;
     unsigned passed; /* a bit per element: 1 if the ReLU passes the element's gradient */
@@ -26,9 +26,9 @@ static __device__ inline unsigned passed_of(const struct columns &m, const struc
     return bits;
 }
 
-/* Loads a row. `two`: there is a DY2. If `row` is beyond the last row, loads the thread's first row
- * again; the caller does not use these values. A branch around the loads would make nvcc's code
- * wait for them before it issues the loads of the next row. */
+/* Loads a row. `two`: whether there is a DY2. If `row` is beyond the last row, the function loads
+ * the thread's first row again, and the caller ignores these values. With a branch around the
+ * loads, nvcc's code would wait for the loads before it issues the loads of the next row. */
 template <typename T>
 static __device__ inline bn_bwd_row<T> bn_bwd_load(const struct columns &m,
                                                    const struct column_place &p,

@@ -12,7 +12,7 @@ template <int KERNEL_, int STRIDE_, int PAD_> struct windows {
         KERNEL = KERNEL_,
         STRIDE = STRIDE_,
         PAD = PAD_,
-        SHARED = KERNEL - STRIDE, /* rows that a window has in common with the one above it */
+        SHARED = KERNEL - STRIDE, /* rows that a window shares with the window above it */
         /* The windows i + FIRST to i + LAST cover tile i, which begins at pixel i * STRIDE. */
         FIRST = -((KERNEL - 1 - PAD) / STRIDE),
         LAST = (STRIDE - 1 + PAD) / STRIDE,

@@ -6,7 +6,7 @@
 /* The tiles of all images, cut into slices of neighbouring tiles. Windows that overlap two rows of
  * tiles are then still in the cache when the second row is processed. */
 struct tiles {
-    struct columns m; /* m.rows is the number of pixels, over which the sums run */
+    struct columns m; /* m.rows: pixels in each sum */
     int rows, cols;   /* tiles of an image */
     int64_t count, per_slice;
     bool back; /* true: from the last tile to the first */
@@ -26,13 +26,15 @@ static struct tiles tiles_cut(const struct cu_pool *p, int blocks, bool back)
     return t;
 }
 
-/* The shape alone determines the slices of sums, as in columns.h. */
+/* Only the shape determines how the tiles are cut into slices, so sums have the same order on every
+ * device (see columns.h). */
 static struct tiles tiles_to_sum(const struct cu_pool *p)
 {
     return tiles_cut(p, COLUMN_SUM_BLOCKS / COLUMN_RESIDENT * COLUMN_RESIDENT_WIDE, false);
 }
 
-/* A tile, and the number of tiles up to the end of the slice; 0 or less beyond it. */
+/* A tile. `left` is the number of tiles up to the end of the slice; 0 or less if the tile is beyond
+ * the end. */
 struct tile {
     int n, h, w;
     int64_t left;
@@ -74,14 +76,14 @@ static __device__ struct tile tile_of(const struct cu_pool &p, const struct tile
     return at;
 }
 
-/* The gradient of a window, and the places of its maxima. */
+/* The gradient of a window, and the position of the maximum in the window, for each channel. */
 template <typename T> struct window_gradient {
     packed<T> dy, dy2;
     uint2 index;
 };
 
-/* `two`: there is a DY2. If the window does not exist (h or w is outside Y), `index` matches no
- * place. */
+/* Loads a window. `two`: whether there is a DY2. If the window does not exist (h or w is outside
+ * Y), `index` is set to a value that equals no position. */
 template <typename T>
 static __device__ window_gradient<T> load_window(const struct cu_pool &p, const struct cu_bn_bwd &a,
                                                  const uint8_t *index, bool two,
@@ -190,7 +192,7 @@ static __device__ void sum_tiles(const struct cu_pool &p, const struct tiles &al
         if (sizeof(T) < sizeof(float))
             load_tile<T, W>(p, t, c, a.x, x);
         gather<T, W>(p, a, index, two, t, c, d);
-        if (sizeof(T) == sizeof(float)) /* loaded late, to save registers */
+        if (sizeof(T) == sizeof(float)) /* fp32: too few registers to load x earlier */
             load_tile<T, W>(p, t, c, a.x, x);
 #pragma unroll
         for (int h = 0; h < W::STRIDE; h++)
@@ -247,7 +249,7 @@ static __device__ void apply_tiles(const struct cu_pool &p, const struct tiles &
         if (sizeof(T) < sizeof(float))
             load_tile<T, W>(p, t, c, a.x, x);
         gather<T, W>(p, a, index, two, t, c, d);
-        if (sizeof(T) == sizeof(float)) /* loaded late, to save registers */
+        if (sizeof(T) == sizeof(float)) /* fp32: too few registers to load x earlier */
             load_tile<T, W>(p, t, c, a.x, x);
 #pragma unroll
         for (int h = 0; h < W::STRIDE; h++)

@@ -1,5 +1,5 @@
-/* Batch norm, ReLU and maximum pooling. A thread computes windows that lie one below the other, and
- * keeps the row that two of them share. */
+/* Batch norm, ReLU and maximum pooling. A thread computes several windows, one below the other.
+ * Neighbouring windows share a row, which the thread computes once. */
 #include "kernels/cuda/kernels/bn_pool.h"
 
 enum { STRIP = 8 }; /* windows that a thread computes one below the other */
@@ -32,7 +32,7 @@ static __device__ struct affine affine_of(const struct cu_bn_apply &a, int c)
     return f;
 }
 
-/* The largest values so far, and their places. */
+/* The largest values so far, and their positions in the window. */
 struct maxima {
     struct unit value;
     int place[UNIT];
@@ -62,8 +62,9 @@ static __device__ struct strip strip_of(const struct cu_pool &p, int64_t item)
     return s;
 }
 
-/* Adds `offset` to a place from `from` when it replaces a place in `to`. Among equal values the
- * first stays; a NaN always replaces the maximum. */
+/* Replaces each maximum in `to` by the value in `from` if that is larger. The new position is the
+ * position in `from` plus `offset`. Among equal values the first stays; a NaN always replaces the
+ * maximum. */
 static __device__ void take_larger(const struct maxima &from, int offset, struct maxima *to)
 {
 #pragma unroll
@@ -85,8 +86,8 @@ static __device__ struct maxima no_maxima(void)
     return m;
 }
 
-/* Loads the pixels of row `h` in the strip's windows. A pixel of the padding is loaded as its
- * neighbour in the image; row_maxima leaves it out. */
+/* Loads the pixels of row `h` in the strip's windows. For a pixel of the padding, loads the nearest
+ * pixel of the image, which row_maxima ignores. */
 template <typename T, typename W>
 static __device__ void load_row(const struct cu_pool &p, const struct strip &s, const void *x,
                                 int h, packed<T> (&row)[W::KERNEL])
@@ -99,7 +100,8 @@ static __device__ void load_row(const struct cu_pool &p, const struct strip &s, 
     }
 }
 
-/* The maxima of a row before the ReLU. The result is the same if the ReLU follows the maximum. */
+/* Computes the maxima of a row before the ReLU. Applying the ReLU after the maximum gives the same
+ * result. */
 template <typename T, typename W>
 static __device__ struct maxima row_maxima(const struct cu_pool &p, const struct strip &s,
                                            const struct affine &f, enum dtype rounds, int h,

@@ -4,7 +4,7 @@
  * the gradients, and replaces d in DZ by the gradient of Z. */
 #include "kernels/cuda/kernels/bn_gradient.h"
 
-enum { SUMS = 3 }; /* d; d * (x - mean); d * (z - mean of z) */
+enum { SUMS = 3 }; /* sums of d, d * (x - mean of x) and d * (z - mean of z) */
 
 size_t cu_bn_workspace_two(const struct cu_bn_shape *s)
 {
@@ -36,7 +36,7 @@ static __device__ void add_row(const struct unit &d, const struct unit &x, const
     }
 }
 
-/* TWO: there is a DY2. */
+/* TWO: whether there is a DY2. */
 template <typename T, bool ALIGNED, bool TWO>
 static __device__ void sum_rows(const struct columns &m, const struct column_place &p,
                                 const struct cu_bn_bwd &a, const struct cu_bn_bwd_z &b,

@@ -40,7 +40,7 @@ static enum status launch_resize_to(const struct cu_queue *q, enum dtype to_type
 enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type, enum dtype to_type,
                            int64_t rows, int64_t from, int64_t to, const void *x, void *y)
 {
-    if (from == to) /* only a conversion of types, as from a convolution's DW to fp32 */
+    if (from == to) /* only the type changes, as from a convolution's DW to fp32 */
         return cu_cast(q, from_type, to_type, rows * to, x, y);
     return LAUNCH_TYPED(from_type, launch_resize_to, q, to_type, rows, from, to, x, y);
 }
@@ -86,7 +86,7 @@ static __global__ void take_sums(int width, const double *sums, float *sum)
         sum[c] = (float)sums[c];
 }
 
-/* Size of cu_bn_sums's result, whose first doubles are the column sums. */
+/* Size in bytes of the result of cu_bn_sums. It begins with the column sums. */
 static size_t doubles_bytes(const struct cu_bn_shape *s)
 {
     return ((2 * (size_t)s->channels + 1) * sizeof(double) + 63) & ~(size_t)63;

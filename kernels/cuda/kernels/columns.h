@@ -21,15 +21,15 @@ enum {
     COLUMN_ROWS = 8, /* minimum number of rows per thread, if there are enough rows */
 };
 
-/* Declares a kernel over columns. Each kernel has two forms; in the form ALIGNED the width is a
- * multiple of UNIT. COLUMN_KERNEL_WIDE is for kernels over more tensors: a thread may use more
- * registers, so fewer blocks are resident. */
+/* Declares a kernel over columns. Each kernel is compiled in two forms: for a width that is a
+ * multiple of UNIT (ALIGNED), and for any width. COLUMN_KERNEL_WIDE is for kernels that read or
+ * write more tensors: a thread may use more registers, so fewer blocks are resident. */
 #define COLUMN_KERNEL      static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
 #define COLUMN_KERNEL_WIDE static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT_WIDE)
 
-/* Number of rows that a thread loads before it computes. `bytes` is the size of these rows in each
- * tensor; the registers of a thread limit it. If the rows are not aligned, the result is 1: the
- * work per element is then so large that more loads save no time. */
+/* Number of rows that a thread loads before it computes. `bytes` is the size of these rows' units
+ * in one tensor; the number of registers limits it. If the rows are not aligned, the result is 1,
+ * because the computation per element then takes so long that more loads save no time. */
 template <typename T, bool ALIGNED> static constexpr __host__ __device__ int column_ahead(int bytes)
 {
     int rows = bytes / (UNIT * (int)sizeof(T));
@@ -122,7 +122,7 @@ static __device__ inline struct column_place column_place_of(const struct column
     return p;
 }
 
-/* Whether the row exists. A thread's loop, in either direction, ends at the first row that does not
+/* Whether the row exists. A thread's loop goes up or down, and ends at the first row that does not
  * exist. */
 static __device__ inline bool column_has_row(const struct columns &m, int64_t row)
 {
@@ -176,9 +176,10 @@ static __device__ inline void columns_reduce(const struct columns &m, const stru
                     sum[i][me];
 }
 
-/* The second step of a sum over rows: sums the partial sums of all slices, in double. A block
+/* The second step of a sum over rows: adds the partial sums of all slices, in double. A block
  * processes COMBINE_LANES channels, and COMBINE_ROWS slices at a time. 8 channels are one 32-byte
- * sector of memory. They are so few that even a tensor of 64 channels gives several blocks. */
+ * sector of memory. With so few channels per block, even a tensor of 64 channels has several
+ * blocks. */
 enum { COMBINE_LANES = 8, COMBINE_ROWS = 32 };
 
 static inline cudaLaunchConfig_t launch_combine(const struct cu_queue *q, int width)

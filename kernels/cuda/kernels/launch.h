@@ -43,14 +43,14 @@ static inline cudaLaunchConfig_t launch_config(const struct cu_queue *q, dim3 gr
 }
 
 /* The first statement of every kernel. If the kernel was launched as a dependent of the previous
- * kernel of its stream (cu_queue.pdl), waits until that kernel is complete and what it wrote is
- * visible; else returns at once.
+ * kernel of its stream (cu_queue.pdl), waits until the previous kernel is complete and its writes
+ * are visible. Otherwise returns at once.
  *
- * Every block must wait, even one that has no work. A kernel's blocks start when all blocks of the
- * previous kernel have exited, and wait for that kernel alone; it is their wait that orders the
- * kernel after all earlier ones. The wait comes before any access to memory, writes included:
- * earlier kernels may still read what this one overwrites. tests/kernels/cuda/test_nvcc.sh checks
- * the machine code. No kernel lets its dependents start before its blocks exit. */
+ * Every block must wait, even a block without work. A block waits for the previous kernel only. A
+ * kernel runs after all earlier kernels only because every block of every kernel waits. Wait before
+ * any read or write of memory: an earlier kernel may still read the memory that this kernel
+ * overwrites. tests/kernels/cuda/test_nvcc.sh checks the machine code. No kernel lets its
+ * dependents start before its blocks exit. */
 static __device__ inline void await_previous()
 {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -77,7 +77,8 @@ static __device__ inline int64_t loop_step(void)
     return (int64_t)gridDim.x * blockDim.x;
 }
 
-/* Number of elements in the unit that begins at `at`, out of `n`; 0 or less beyond the end. */
+/* Number of elements in the unit that begins at element `at` of `n` elements. The result is 0 or
+ * less if `at` is beyond the end. */
 static __device__ inline int unit_count(int64_t n, int64_t at)
 {
     return n - at < UNIT ? (int)(n - at) : (int)UNIT;

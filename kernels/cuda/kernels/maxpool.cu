@@ -8,7 +8,7 @@ struct pool_span {
     int begin, end;
 };
 
-/* The inputs that the window of output i covers; at least one. */
+/* The inputs that the window of output i covers: one or more. */
 static __device__ struct pool_span inputs_of(int i, int kernel, int stride, int pad, int in)
 {
     int begin = i * stride - pad, end = begin + kernel;
@@ -39,7 +39,7 @@ static __global__ void maxpool_fwd(struct cu_pool p, const T *x, T *y, uint8_t *
     {
         struct pool_span rows = inputs_of(o.h, a.kernel[0], a.stride[0], a.pad[0], p.in[0]);
         struct pool_span cols = inputs_of(o.w, a.kernel[1], a.stride[1], a.pad[1], p.in[1]);
-        /* The window index that input (0, 0) would have; it may lie outside the window. */
+        /* The window index of input (0, 0), which may be outside the window. */
         int origin = (a.pad[0] - o.h * a.stride[0]) * a.kernel[1] + a.pad[1] - o.w * a.stride[1];
         struct unit max;
         uint8_t place[UNIT];

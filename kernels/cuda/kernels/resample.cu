@@ -9,8 +9,8 @@
 
 enum { COLOURS = 3, WEIGHT_BITS = 14 };
 
-/* Number of neighbouring outputs whose source pixels fit in `line`. Their distance in the source is
- * at most (taps - 1) / 2. */
+/* Number of neighbouring outputs whose source pixels fit in `line`. In the source, the centres of
+ * neighbouring outputs are at most (taps - 1) / 2 apart. */
 static __device__ int tile_of(int taps)
 {
     return (CU_RESAMPLE_SPAN - taps - 1) / ((taps - 1) / 2) + 1;

@@ -166,8 +166,8 @@ static __device__ inline void bytes_load(const uint8_t *p, int count, bool align
         b[i] = i < count ? p[i] : 0;
 }
 
-/* Loads elements [at, at + count) of a tensor whose type is known only at run time; `at` must be a
- * multiple of eight if `count` is. */
+/* Loads elements [at, at + count) of a tensor whose type is known only at run time. If `count` is a
+ * multiple of eight, `at` must be one too. */
 static __device__ inline struct unit unit_load_as(enum dtype type, const void *p, int64_t at,
                                                   int count)
 {
