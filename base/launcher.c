@@ -15,8 +15,7 @@
 static const struct launcher {
     const char *rank, *size;
     const char *local_rank, *local_size;
-    const char *required; /* another variable that this launcher sets; if it is not set, the
-                             variables come from another launcher */
+    const char *required; /* always set by this launcher too; NULL: none */
     bool mpi;
 } launchers[] = {
     /* Open MPI */
@@ -31,7 +30,7 @@ static const struct launcher {
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK", false},
     /* srun. In a batch script SLURM_PROCID is set too, but SLURM_STEP_NUM_TASKS is not. */
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, NULL, false},
-    /* another launcher that uses PMIx */
+    /* any other launcher that uses PMIx */
     {"PMIX_RANK", NULL, NULL, NULL, NULL, true},
     /* a Kubernetes scheduler that starts one process per pod */
     {"RANK", "WORLD_SIZE", NULL, NULL, NULL, false},

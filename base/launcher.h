@@ -1,8 +1,7 @@
-/* Variables that the launcher of this process (mpirun, srun, torchrun ...) has set.
- *
- * Only launcher.c finds the rank and the job of a process. (results/environment.c records the
- * variables, and `launch` takes MASTER_ADDR and MASTER_PORT as defaults.) Launchers may be nested,
- * such as mpirun within a Slurm job; the innermost launcher counts. */
+/* Variables that the launcher of this process (mpirun, srun, torchrun ...) has set. Only launcher.c
+ * finds the rank and the job of a process. (results/environment.c records the variables, and
+ * `launch` takes MASTER_ADDR and MASTER_PORT as defaults.) Launchers may be nested, such as mpirun
+ * within a Slurm job; the variables of the innermost launcher are used. */
 #pragma once
 
 #include "base/status.h"

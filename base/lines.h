@@ -30,8 +30,8 @@ MUST_CHECK enum status lines_open(struct lines *l, const char *path);
  * contain another NUL. */
 MUST_CHECK enum status lines_next(struct lines *l, char **line, size_t *size);
 
-/* For a file that has grown: lines_next then continues after the last line that has a newline, and
- * reads an incomplete line again. */
+/* Call it for a file that may have grown. lines_next then continues after the last line that has a
+ * newline, and reads an incomplete line again. */
 MUST_CHECK enum status lines_refresh(struct lines *l);
 
 /* Calls `take` for each line of a file. After a failure the message names the file and the line. If

@@ -86,7 +86,7 @@ MUST_CHECK enum status process_start(const struct process_config *c, struct proc
 MUST_CHECK enum status process_wait(const struct process_signals *signals, struct process *child,
                                     int n, int *which);
 
-/* Does any of n children run? */
+/* Whether any of the n children is running. */
 bool process_any(const struct process *child, int n);
 
 /* Kills the running children among n, with their process groups. */

@@ -66,7 +66,7 @@ uint32_t rng_below(struct rng *r, uint32_t n)
 
 double rng_normal(struct rng *r)
 {
-    double u = 1.0 - rng_double(r); /* (0, 1]: the logarithm is finite */
+    double u = 1.0 - rng_double(r); /* in (0, 1], so that the logarithm is finite */
     double v = rng_double(r);
     return sqrt(-2.0 * log(u)) * cos(2.0 * 3.14159265358979323846 * v);
 }

@@ -66,9 +66,9 @@ double rng_beta(struct rng *r, double a, double b);
 uint64_t hash_fnv1a64(const char *s);
 uint64_t hash_splitmix64(uint64_t x);
 
-/* Hashes memory in words of eight bytes, starting from the hash `h`. Each word changes the hash
- * through a bijection, so that a change of one word, such as a flipped bit, always changes the
- * result. If several words change, the result stays the same with a probability of 2^-64. */
+/* Hashes memory in words of eight bytes, starting from the hash `h`. Two inputs that differ in one
+ * word, for example by one flipped bit, always have different hashes, because each step is a
+ * bijection. If several words differ, the hashes are equal with a probability of 2^-64. */
 uint64_t hash_bytes(uint64_t h, const void *mem, size_t bytes);
 
 #ifdef __cplusplus
