@@ -14,7 +14,7 @@ enum { NEAREST_MAX = 48 }; /* bytes of a word that are compared */
 struct nearest {
     char text[NEAREST_MAX];
     char best[NEAREST_MAX]; /* "": none is near */
-    int edits; /* number of edits from `text` to `best`; a word replaces `best` if it needs fewer */
+    int edits;              /* number of edits from `text` to `best` */
 };
 
 /* Begins a search. Ignores leading dashes, the text from "=" on, and case; '_' counts as '-'. */
