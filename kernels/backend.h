@@ -14,8 +14,8 @@
  *
  * - ref: plain C for any layout except OPAQUE; sums in double. Tests compare other backends with it
  * - cpu: oneDNN for convolution and linear, own kernels for operations limited by memory bandwidth
- * - cuda: a module (ampscale_cuda.so) that is loaded at run time, only if a run uses it, so that
- *   the same build runs on machines with and without a GPU */
+ * - cuda: a module (ampscale_cuda.so). The program loads it only if a run uses a GPU, so the same
+ *   build also runs on machines without a GPU */
 #pragma once
 
 #include "base/status.h"
@@ -29,8 +29,9 @@ struct op_plan;
 struct graph_exec;
 
 /* Calls for a profiler that runs this process. The profiler records only the kernels between BEGIN
- * and END; both wait for the stream, and do nothing else if there is no profiler. MARK launches the
- * empty kernel PROFILE_MARK_KERNEL: the kernels after it belong to the next operation. */
+ * and END. BEGIN and END wait for the stream; without a profiler they do nothing else. MARK
+ * launches the empty kernel PROFILE_MARK_KERNEL: the kernels after it belong to the next operation.
+ */
 enum profile_call { PROFILE_BEGIN, PROFILE_MARK, PROFILE_END };
 #define PROFILE_MARK_KERNEL "profile_mark"
 
@@ -65,10 +66,10 @@ struct backend {
 
     /* See device_native. */
     bool (*native)(struct device *dev, enum dtype type);
-    /* Optional (NULL: no device can): whether the device can launch kernels early; see struct
-     * stream. */
+    /* Whether the device can launch kernels early; see struct stream. NULL: no device of the
+     * backend can. */
     bool (*pdl)(struct device *dev);
-    /* See device_admit; NULL: all types. */
+    /* See device_admit. NULL: every type is allowed. */
     enum status (*admit)(struct device *dev, enum dtype type);
 
     /* Allocates zeroed memory, aligned to 64 bytes (256 on a GPU). free, free_host, stream_close
@@ -114,8 +115,8 @@ struct backend {
     /* Waits until the most recent record of the event is complete. */
     enum status (*event_wait)(const struct event *e);
 
-    /* Optional (NULL if a graph would save no time): the work of the calls between begin and end is
-     * recorded as a graph, which launch replays. */
+    /* capture_begin starts to record the work of this stream's calls as a graph, and capture_end
+     * stops. capture_launch executes the graph. All are NULL if a graph would save no time. */
     enum status (*capture_begin)(struct stream *s);
     enum status (*capture_end)(struct stream *s, struct graph_exec **g);
     enum status (*capture_launch)(struct graph_exec *g, struct stream *s);
@@ -149,8 +150,8 @@ struct stream {
     struct device *device;
     /* Programmatic dependent launch: the backend's own kernels are launched before the previous
      * kernel of the stream is complete, and wait for it on the device. The results have the same
-     * bits. The caller may change it between calls; only for a device whose backend's pdl() is
-     * true. */
+     * bits. The caller may change this between calls, but may set it only if the backend's pdl()
+     * returns true for the device. */
     bool pdl;
 };
 

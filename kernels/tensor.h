@@ -46,11 +46,10 @@ struct tensor_desc {
     int32_t opaque;               /* LAYOUT_OPAQUE: the number that the device gave the layout */
     size_t bytes;                 /* size of the whole tensor, padding included; 0 while the layout
                                    * is ANY */
-    /* Emulated precision, for devices that lack the type. An fp32 tensor replaces a tensor that a
-     * GPU would store (F16, BF16) or read (TF32) in the type `rounds`; all values of the fp32
-     * tensor are representable in that type. F32: any value. `raw`: the values in memory have not
-     * been rounded yet, so the operation that reads them must round them (the library that wrote
-     * them cannot round). */
+    /* Emulated precision, for devices that lack the type `rounds`. The tensor is fp32, but all its
+     * values are representable in `rounds`. On a GPU with the type, the tensor would be stored in
+     * it (F16, BF16) or rounded to it when read (TF32). F32: no emulation. `raw`: the library that
+     * wrote the values could not round them, so the operation that reads them must round them. */
     enum dtype rounds;
     bool raw;
 };

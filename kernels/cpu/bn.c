@@ -67,8 +67,8 @@ static void run_shared_results(const struct bn_run *r)
         steps->write(r, i % panels, i / panels);
 }
 
-/* Executes a run whose statistics cover several ranks: both halves, and between them the sum over
- * the ranks. */
+/* Executes a batch norm with statistics over several ranks: the steps up to the sums, the sum over
+ * ranks, then the other steps. */
 static enum status run_with_others(const struct bn_run *r)
 {
     const struct op_plan *base = &r->plan->base;

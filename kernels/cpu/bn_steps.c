@@ -7,7 +7,7 @@
 /* A channel's shift is the mean of at most this many values. */
 enum { SHIFT_PIXELS = 1024 };
 
-/* Element `offset` of an activation; NULL where there is none. */
+/* The address of element `offset` of an activation; NULL if the activation is absent. */
 static void *activation_at(const struct bn_run *r, enum role role, int64_t offset)
 {
     bool present = r->plan->base.desc.t[role].ndim != 0;

@@ -9,7 +9,7 @@ struct bn_plan {
     const struct bn_kernels *kernels;
     const struct bn_steps *steps;
     struct bn_shape shape;
-    bool stream;           /* write results past the caches */
+    bool stream;           /* stores of results bypass the caches */
     enum element element;  /* of activations */
     bool panel_per_thread; /* false: all threads share each step */
 };

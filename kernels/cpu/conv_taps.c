@@ -19,8 +19,8 @@
  * most PIXELS_MAX pixels per image and at least ROWS_MIN pixels in all images together. */
 enum { PIXELS_MAX = 49, ROWS_MIN = 64 };
 
-/* The pixels of each image that belong to a tap, by height and width: `count` pixels, beginning
- * with `first` and `step` apart. */
+/* The pixels of an image that a tap uses, in each direction (height, width): `count` pixels, from
+ * pixel `first` on, at a distance of `step` pixels. */
 struct window {
     int64_t first[2], step[2], count[2];
 };

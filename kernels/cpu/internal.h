@@ -11,8 +11,9 @@ struct cpu_device {
     struct device base;
     const struct cpu_kernels *kernels; /* inner loops for this machine's instruction set */
     struct onednn_engine *onednn;
-    size_t stream_bytes; /* results of this size or more bypass the caches, which would evict them
-                          * before they are used */
+    /* Stores of results of this size or more bypass the caches: before their next use, such results
+     * would no longer be in a cache. */
+    size_t stream_bytes;
 };
 
 static inline struct cpu_device *cpu_device_of(struct device *dev)

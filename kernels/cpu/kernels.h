@@ -140,7 +140,7 @@ struct sgd_step {
     float momentum;
     bool nesterov;
     enum rounding gradient, master, copy;
-    bool stream; /* stores to the copy bypass the caches if it is aligned for that */
+    bool stream; /* if the copy is aligned, stores to it bypass the caches */
 };
 
 /* Elementwise operations on n floats, with the rounding precision as an argument. */

@@ -1,6 +1,6 @@
 /* Max pooling. Forward calls the instruction set's inner loops for each row. Backward adds the
- * gradient of each output to its input (a scatter), in fp32: in DX if DX is fp32, else in the
- * workspace, where each thread has the sums of one unit of channels. */
+ * gradient of each output to the input that was the maximum (a scatter). The sums are fp32. They
+ * are in DX if DX is fp32; otherwise each thread sums one unit of channels in the workspace. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/pool.h"
 

@@ -59,7 +59,7 @@ static enum status conv_plan_choose(struct plan_list *list, const struct plan_ti
 }
 
 /* Makes the plan of the cached choice, if there is a choice and its plan can still be made. Sets
- * plan->cached to whether the plan was made. If not, returns STATUS_OK, except that it returns
+ * plan->cached to whether the plan was made. Returns STATUS_OK even if the plan was not made, but
  * STATUS_OOM if memory is short. */
 static enum status open_cached(const struct cudnn_device *dev, const struct plan_limits *limits,
                                const struct plan_cache *cache, const char *key,

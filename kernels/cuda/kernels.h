@@ -234,7 +234,7 @@ MUST_CHECK enum status cu_dropout(const struct cu_queue *q, enum dtype type, int
 struct cu_mix {
     const int32_t *partner;
     const struct step_state *state;
-    int64_t plane; /* pixels of a row: an image */
+    int64_t plane; /* pixels of an image; a row is an image */
 };
 
 /* OP_NORMALIZE of x (pixels, 3) to y (pixels, channels), NHWC of `type`. `channels` is 3 or 4; a

@@ -18,8 +18,8 @@ enum status cuda_alloc(struct device *base, size_t bytes, void **mem)
             base->index, (double)bytes / 1048576.0, (double)dev->memory / 1073741824.0);
     }
     TRY(cuda_check(e, "allocate memory of GPU %d", base->index));
-    /* Zeroes the memory on the default stream, and waits for that, since other streams do not wait
-     * for the default stream. */
+    /* Zeroes the memory on the default stream and waits until it is zeroed, because other streams
+     * do not wait for the default stream. */
     e = cudaMemset(*mem, 0, bytes);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(NULL);

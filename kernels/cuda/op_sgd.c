@@ -58,9 +58,9 @@ static void sgd_free(struct op_plan *plan)
     free(p);
 }
 
-/* Copies `bytes` to new device memory, of a GPU that is present, and waits for the copy: a copy
- * from pageable memory may continue after cudaMemcpy returns, and the streams of plans do not wait
- * for the default stream. */
+/* Copies `bytes` to new device memory of a GPU that is present. Waits until the copy is complete: a
+ * copy from pageable memory may continue after cudaMemcpy returns, and the streams of plans do not
+ * wait for the default stream. */
 static enum status send(struct device *dev, const void *host, size_t bytes, const void **out)
 {
     void *mem;

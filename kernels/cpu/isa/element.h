@@ -64,7 +64,7 @@ static inline void element_put_exact(stored *p, struct line a, int n)
         p[i] = lane[i];
 }
 
-/* element_get_exact and element_put_exact with rounding to ROUNDING. */
+/* The same as element_get_exact and element_put_exact, but with rounding to ROUNDING. */
 static inline struct line element_get(const stored *p, int n)
 {
     return line_round(element_get_exact(p, n), ROUNDING);

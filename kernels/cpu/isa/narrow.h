@@ -12,7 +12,8 @@ typedef uint16_t narrow_in_memory
 
 #if defined(__AVX512F__)
 #define NARROW_STREAM(p, v) _mm256_stream_si256((__m256i *)(p), (__m256i)(v))
-/* Conversions of whole vectors; GCC makes several instructions of __builtin_convertvector. */
+/* Convert whole vectors by intrinsics, because GCC compiles __builtin_convertvector to several
+ * instructions here. */
 #define VEC_NARROW(u) ((vec_narrow)_mm512_cvtepi32_epi16((__m512i)(u)))
 #define VEC_WIDEN(n)  ((vec_bits)_mm512_cvtepu16_epi32((__m256i)(n)))
 #elif defined(__AVX__)

@@ -161,8 +161,8 @@ template <typename T> static __device__ unsigned positive_bits(struct unit *y, i
 /* How the residual is added. */
 enum bn_residual { NO_RESIDUAL, RESIDUAL, RESIDUAL_SCALED };
 
-/* Coefficients per channel of Y = (x - mean) * slope + beta [+ z] [then ReLU]. For
- * RESIDUAL_SCALED, z is multiplied by `of_z`, and beta includes its shift. */
+/* Coefficients per channel of Y = (x - mean) * slope + beta [+ z] [then ReLU]. For RESIDUAL_SCALED,
+ * z is multiplied by `of_z`, and beta includes the shift of z. */
 struct bn_affine {
     struct unit mean, slope, beta, of_z;
 };

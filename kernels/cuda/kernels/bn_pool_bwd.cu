@@ -149,7 +149,8 @@ static __device__ void gather(const struct cu_pool &p, const struct cu_bn_bwd &a
                 d[h][w].v[k] = held<T>(d[h][w].v[k], a.dz_rounds);
 }
 
-/* Loads the pixels of a tile; a pixel outside the image is loaded as its neighbour. */
+/* Loads the pixels of a tile. For a pixel outside the image, loads the nearest pixel of the image.
+ */
 template <typename T, typename W>
 static __device__ void load_tile(const struct cu_pool &p, const struct tile &t, int c,
                                  const void *x, packed<T> (&pixel)[W::STRIDE][W::STRIDE])
