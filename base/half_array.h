@@ -1,6 +1,5 @@
 /* Converts arrays between fp32 and the types of half.h, with vector instructions if the processor
- * has them. Results have the same bits as those of half.h, except that payloads of NaNs may
- * differ. */
+ * has them. Results have the same bits as in half.h; only the payloads of NaNs may differ. */
 #pragma once
 
 #include <stdbool.h>

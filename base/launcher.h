@@ -30,9 +30,9 @@ bool launcher_address(char address[LAUNCHER_ADDRESS_MAX]);
 /* Whether this process was started for one device of its host: RANK and LOCAL_RANK are set. */
 bool launcher_is_local_rank(void);
 
-/* Sets torchrun's variables and removes those of other launchers. A child process that is started
- * afterwards reads two things from torchrun's variables: its rank, `place`, and the address,
- * HOST:PORT, at which the ranks of its job connect. */
+/* Sets torchrun's variables and removes those of other launchers. Child processes that are started
+ * afterwards read their rank, `place`, and the address HOST:PORT at which the ranks of their job
+ * connect. */
 MUST_CHECK enum status launcher_export(const struct launcher_place *place, const char *address);
 
 /* Writes a text that differs between jobs on the same machines: the value of AMPSCALE_JOB, or the
