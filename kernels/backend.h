@@ -198,8 +198,9 @@ MUST_CHECK enum status op_plan(struct device *dev, const struct op_desc *desc,
 void op_plan_free(struct op_plan *plan); /* NULL is fine */
 
 /* For backends: allocates a plan of `size` bytes. The plan begins with a struct op_plan, which
- * contains a copy of `desc`; the bytes after that struct are 0. op_plan_free frees the plan with
- * free(), unless the backend sets the plan's member `free`, as for a plan that owns more memory. */
+ * contains a copy of `desc`. The bytes after that struct are 0. op_plan_free calls the plan's
+ * member `free`; if the backend has not set it, op_plan_free calls free(). A plan that owns more
+ * memory needs its own `free`. */
 MUST_CHECK enum status op_plan_new(struct device *dev, const struct op_desc *desc, size_t size,
                                    const char *impl, op_executor *execute, struct op_plan **plan);
 
@@ -222,7 +223,8 @@ MUST_CHECK static inline enum status op_seconds(struct op_plan *plan, double *se
 }
 
 /* Copies between `plain`, a host array in logical order, and a device tensor of any layout. Each
- * call makes a plan, which is too slow during steps; use it for set-up, checkpoints and tests. */
+ * call makes a plan and is therefore too slow for steps. Use it for set-up, checkpoints and tests.
+ */
 MUST_CHECK enum status tensor_upload(struct stream *s, const struct tensor_desc *desc, void *dst,
                                      const void *plain);
 MUST_CHECK enum status tensor_download(struct stream *s, const struct tensor_desc *desc,

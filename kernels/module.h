@@ -1,9 +1,9 @@
-/* The CUDA backend as a module. The program loads it when it first needs a CUDA device, so the same
- * build runs on machines with and without a GPU, and a run on a CPU never loads the module.
+/* The CUDA backend as a module. The program loads the module when it first needs a CUDA device, so
+ * a run on a CPU never loads it, and the same build runs on machines with and without a GPU.
  *
- * The module is a shared object that exports `cuda_module_entry`, and may export more. It calls
- * functions of the program that loads it (status messages, checks of descriptions), so that program
- * must export them (CMake: link ampscale_module_host). */
+ * The module is a shared object that exports `cuda_module_entry`, and may export more functions.
+ * The module calls functions of the program (status messages, checks of descriptions), so the
+ * program must export them (CMake: link ampscale_module_host). */
 #pragma once
 
 #include "kernels/backend.h"

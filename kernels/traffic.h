@@ -1,8 +1,9 @@
-/* The kernels that one execution of a plan launches, and the memory that each reads and writes.
+/* The kernels that one execution of a plan launches, and the memory that each kernel reads and
+ * writes. A backend that can list them has the function `traffic` (backend.h).
  *
- * A backend that knows them has the function `traffic` (backend.h). Bytes are counted as if each
- * value that a kernel reads or writes crosses the memory bus once; a cache may save some of the
- * reads. Partial sums that the blocks of a kernel leave for the next kernel are not counted. */
+ * Bytes are counted as if each value that a kernel reads or writes crosses the memory bus once. A
+ * cache may save some of the reads. The partial sums that the blocks of a kernel write for the next
+ * kernel are not counted. */
 #pragma once
 
 #include "kernels/ops.h"

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Returns the best inner loops that this machine can run and whose vectors are not wider than those
- * of oneDNN, so that ONEDNN_MAX_CPU_ISA limits both. */
+/* Returns the best inner loops that this machine can run. Their vectors are not wider than
+ * oneDNN's, so that ONEDNN_MAX_CPU_ISA limits both. */
 static const struct cpu_kernels *best_kernels(void)
 {
 #if defined(__x86_64__)

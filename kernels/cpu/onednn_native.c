@@ -1,5 +1,5 @@
-/* Finds the 16-bit types in which the library computes. To do so, it tries small primitives like
- * those of a network, once, when a device is opened. */
+/* Finds the 16-bit types in which oneDNN computes. When a device is opened, tries small primitives
+ * like those of a network. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
  * Layouts. A tensor of layout ANY gets the library's preferred layout. A tensor with a given layout
  * keeps that layout if the library is fast with it; if not, the plan reorders the tensor in its
  * workspace. Weights are nearly always ANY in the forward pass. The optimizer then stores them in
- * the library's blocked order too, and only the backward-data pass, which prefers another order,
- * reorders them. */
+ * the library's blocked order too. Only the backward-data pass prefers another order and reorders
+ * them. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <stdio.h>

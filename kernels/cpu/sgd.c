@@ -20,8 +20,8 @@ enum { CHECK_RUN = 1 << 14 };
 /* Maximum number of values of a chunk. One thread sums the squares of a chunk. */
 enum { NORM_RUN = 1 << 14 };
 
-/* A part of a segment whose norm is needed. If the gradient's norm is limited, the norms of all
- * segments are needed; if not, only those of segments with LARS. */
+/* A part of a segment whose norm is needed. If the gradient's norm is limited, every segment's norm
+ * is needed; otherwise only the norms of segments with LARS. */
 struct sgd_chunk {
     int segment;
     int64_t begin, end;

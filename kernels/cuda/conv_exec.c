@@ -288,8 +288,8 @@ done:
     return st;
 }
 
-/* Stores the fastest plan's choice; if another GPU of the process has stored another choice
- * meanwhile, uses that choice, so that all GPUs run the same plan. */
+/* Stores the choice of the fastest plan. If another GPU of the process has meanwhile stored its
+ * choice, uses that choice instead: all GPUs then run the same plan. */
 static enum status keep_choice(struct conv_library *l, const struct conv_problem *problem,
                                const struct plan_limits *limits, bool stale, struct conv_plan *plan)
 {

@@ -35,10 +35,10 @@ MUST_CHECK enum status conv_plan_candidates(const struct cudnn_device *dev,
                                             const struct plan_limits *limits,
                                             struct plan_list *list);
 
-/* Plans the problem: makes the plan of the cached choice if that is still possible within the
- * limits, else chooses the fastest candidate and adds it to the cache. `cache` may be NULL. Without
- * a timer chooses the first candidate and does not cache it. Ignores limits->full_fp32, which
- * follows from the problem. */
+/* Plans the problem. Makes the plan of the cached choice if the limits still allow it. Otherwise
+ * chooses the fastest candidate and adds it to the cache. `cache` may be NULL. Without a timer, the
+ * function chooses the first candidate and does not cache it. Ignores limits->full_fp32, because
+ * the problem determines it. */
 MUST_CHECK enum status conv_plan_open(const struct cudnn_device *dev,
                                       const struct conv_problem *problem,
                                       const struct plan_limits *limits,

@@ -1,8 +1,8 @@
 /* Plans and executes matrix products through cuBLASLt.
  *
- * The library's matrices are column-major and those of struct matmul_problem are row-major, so the
- * library sees each matrix transposed. The library computes C^T (n, m) = B^T * A^T: its first
- * operand is B, and its bias per row is the bias per column of C. */
+ * The library's matrices are column-major, and the matrices of struct matmul_problem are row-major.
+ * So the library sees each matrix transposed. The library computes C^T (n, m) = B^T * A^T: its
+ * first operand is B, and its bias per row is the bias per column of C. */
 #include "kernels/cuda/matmul.h"
 
 #include "base/array.h"

@@ -66,8 +66,8 @@ void ref_dropout_bwd(const struct ref_args *a)
     dropout(a, ROLE_DY, ROLE_DX);
 }
 
-/* Mixes each row of Y with its partner row of Y. First copies Y to the memory of X, which is no
- * longer needed, so that both rows are read unmixed. */
+/* Mixes each row of Y with its partner row. Both rows must be read unmixed, so the function first
+ * copies Y to the memory of X, which is no longer needed. */
 static void mix_rows(const struct ref_args *a, int64_t per_row)
 {
     double mix = (double)a->state->mix, *x = a->t[ROLE_X], *y = a->t[ROLE_Y];

@@ -4,12 +4,13 @@
 #include "kernels/backend.h"
 #include "kernels/ref/formulas.h"
 
-/* Makes a plan of `desc` that executes `formula`. For weights, layout ANY becomes PLAIN. For
- * activations, it becomes the first layout of X, DY, Y and DX that is not ANY. It becomes PLAIN if
- * there is no such layout, if the number of channels does not suit that layout, or for NORMALIZE.
+/* Makes a plan of `desc` that executes `formula`. Weights of layout ANY become PLAIN. Activations
+ * of layout ANY get the first layout of X, DY, Y and DX that is not ANY. They become PLAIN if there
+ * is no such layout, if the number of channels does not suit it, or for NORMALIZE.
+ *
  * Operations that support fp32 also support fp16 and bf16. STATUS_UNSUPPORTED for other types and
  * for opaque layouts. Every value is rounded as its tensor's description says, both when it is read
- * and when it is written, so inputs may be raw, but results are never raw. The workspace contains
+ * and when it is written. So inputs may be raw, but results are never raw. The workspace contains
  * every tensor as doubles. */
 MUST_CHECK enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
                                         void (*formula)(const struct ref_args *),

@@ -1,11 +1,12 @@
-/* Loops over the columns of a matrix (rows, width), which are batch norm's channels.
+/* Loops over the columns of a matrix (rows, width). The columns are batch norm's channels. A thread
+ * processes the same unit of columns in many rows, so that the values per column (coefficients or
+ * sums) stay in registers. It loads several rows before it computes, because memory latency is long
+ * and bandwidth grows with the number of loads in flight.
  *
- * A thread processes the same unit of columns in many rows, so that the values per column
- * (coefficients or sums) stay in registers. It loads several rows before it computes with the first
- * of them, because memory latency is long and bandwidth grows with the number of loads in flight. A
- * block has (lanes, rows) threads: 32 lanes, or fewer if fewer cover the width. The grid cuts the
- * rows into slices, and the number of slices is such that all blocks run at the same time. A few
- * more blocks would run after the others, as a second wave that takes as long as the first. */
+ * A block has (lanes, rows) threads. It has 32 lanes, or fewer if fewer lanes cover the width. The
+ * grid cuts the rows into slices. The number of slices is such that all blocks run at the same
+ * time. A few more blocks would run after the others, as a second wave that takes as long as the
+ * first. */
 #pragma once
 
 #include "kernels/cuda/kernels/launch.h"
