@@ -325,7 +325,8 @@ static enum status check_round(const struct op_desc *d)
     return check_reorder(d);
 }
 
-/* The checks of each kind, which op_check makes after the checks for every kind; NULL: none. */
+/* The additional checks of each kind of operation. op_check makes them after the checks that apply
+ * to every kind. NULL: none. */
 static enum status (*const checks[OP_KIND_COUNT])(const struct op_desc *d) = {
     [OP_CONV_FWD] = check_conv,
     [OP_CONV_BWD_DATA] = check_conv,

@@ -232,8 +232,9 @@ enum op_kind {
      * segment may have trust > 0. */
     OP_SGD,
 
-    /* state.found_inf = 1 when a value of DW or DW_HALF (flat, segments as OP_SGD), rounded to its
-     * segment's gradient type, is infinite or NaN; else 0. The rest of STATE does not change. */
+    /* state.found_inf = 1 if any value of DW or DW_HALF, rounded to the gradient type of its
+     * segment, is infinite or NaN; else 0. The segments are those of OP_SGD. The rest of STATE does
+     * not change. */
     OP_CHECK_FINITE,
 
     /* Loss scaling with the scale in device memory (SCALER). Before a batch:
@@ -348,8 +349,7 @@ struct step_state {
     double divisor;   /* for OP_SCALE_SET: the number by which summed gradients are divided */
     float share;      /* for OP_SCALE_SET: fraction of the loss's rows that this device computes */
     float lr;
-    float mix;         /* weight of a row's own image and label where rows are mixed
-                        * (ROLE_PARTNER), 0 to 1 */
+    float mix; /* if rows are mixed (ROLE_PARTNER): weight of a row's own image and label, 0 to 1 */
     float loss_scale;  /* multiplies the loss's gradient; 1 without scaling */
     float grad_scale;  /* multiplies gradients before use: 1 / (loss_scale * divisor) */
     int32_t found_inf; /* not 0: the optimizer changes nothing */

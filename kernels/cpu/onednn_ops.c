@@ -66,8 +66,8 @@ static int slot_groups(const struct planning *p, enum slot s)
     return s == SLOT_WEIGHTS ? p->groups : 1;
 }
 
-/* Whether the gradients of a linear layer are computed with plain weights. In fp32 they are,
- * because the library's general matrix product reads plain weights and is no slower than the
+/* Whether the gradients of a linear layer are computed with plain weights. This is the case in
+ * fp32: the library's general matrix product reads plain weights, and is no slower than the
  * library's kernels for packed weights. There are two exceptions. Weights that already have a
  * layout of the library keep it. Weights of layout ANY are not made plain if the size of a row is a
  * multiple of 8 KiB, because a column then maps to few cache sets. In measurements, plain weights

@@ -378,9 +378,10 @@ static const struct conv_plan *find_kept(const struct conv_library *l, const cha
     return NULL;
 }
 
-/* Whether it is already known that the library has no plan for the problem. The heuristics would
- * need a long time to detect that. The plan file stores this only for forms with batch norm: a
- * plain convolution may lack a plan because of a faulty installation, which will be repaired. */
+/* Whether an earlier search has shown that the library has no plan for the problem. The heuristics
+ * would need a long time to detect that again. The plan file stores this only for forms with batch
+ * norm: a plain convolution may lack a plan because of a faulty installation, which will be
+ * repaired. */
 static bool is_lacking(const struct conv_library *l, enum conv_form form, const char *key)
 {
     struct plan_choice known;

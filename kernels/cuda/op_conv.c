@@ -1,9 +1,10 @@
 /* Convolutions. A plan runs the library's plan. Before and after that, it runs own kernels for the
  * parts that the library does not compute (CONV_REST_* of conv_problem.h).
  *
- * If the library needs X with padded channels, an X of layout ANY becomes OPAQUE (plan.h), and an
- * NHWC X is copied with padding to the workspace, as weights always are. The library computes DW in
- * the type of X; if DW has another type, the workspace holds the library's result. */
+ * If the library needs X with padded channels, an X of layout ANY becomes OPAQUE (plan.h). An X of
+ * layout NHWC is copied with padding to the workspace. Weights that need padding are always copied.
+ * The library computes DW in the type of X. If DW has another type, the workspace contains the
+ * library's result. */
 #include "kernels/cuda/conv_exec.h"
 #include "kernels/cuda/plan.h"
 

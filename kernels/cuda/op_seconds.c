@@ -95,8 +95,9 @@ static enum status time_own_plan(struct op_plan *plan, double *seconds)
     return st;
 }
 
-/* Times the operation without attr.bn.sync. The sums over ranks take the same time in fused and
- * plain forms, and to time them, all ranks would have to call attr.bn.sync at the same time. */
+/* Times the operation without attr.bn.sync, for two reasons. The sums over ranks take the same time
+ * in fused and plain forms. To time them, all ranks would have to call attr.bn.sync at the same
+ * time. */
 static enum status time_alone(struct op_plan *plan, double *seconds)
 {
     struct op_desc alone = plan->desc;

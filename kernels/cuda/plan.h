@@ -21,10 +21,10 @@ int64_t cuda_channels(const struct tensor_desc *t);
  * channels, otherwise OPAQUE. */
 void cuda_set_channels(struct tensor_desc *t, int64_t channels);
 
-/* Gives tensors of layout ANY the layout `led` (if 4-d) or PLAIN, fills in the bytes of all
- * tensors, and marks results whose `rounds` is not F32 as raw. STATUS_UNSUPPORTED if an input is
- * raw (except for ROUND and REORDER), or if the floating tensors of 2 or more dimensions, except
- * DW, have different types. */
+/* Gives 4-d tensors of layout ANY the layout `led`, and other tensors of layout ANY the layout
+ * PLAIN. Fills in the bytes of all tensors. Marks results whose `rounds` is not F32 as raw.
+ * STATUS_UNSUPPORTED if an input is raw (except for ROUND and REORDER), or if the floating tensors
+ * of 2 or more dimensions, except DW, have different types. */
 MUST_CHECK enum status cuda_resolve(struct op_desc *desc, enum layout led);
 
 /* Does the same as cuda_resolve for convolution and linear. Their inputs may be raw if `rounds` is

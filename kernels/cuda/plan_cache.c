@@ -254,7 +254,7 @@ static enum status read_lines(struct plan_cache *cache, char *line, const char *
         line[-1] = '\0';
         struct plan_choice choice = {0};
         if (!take_choice(&p, &choice) || !key_valid(p) || !choice_valid(&choice))
-            return plan_cache_damaged(path, "a line is not a valid plan, none or time line");
+            return plan_cache_damaged(path, "a line is not a valid 'plan', 'none' or 'time' line");
         TRY(plan_cache_put(cache, p, &choice));
     }
     return STATUS_OK;

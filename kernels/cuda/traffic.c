@@ -326,9 +326,9 @@ static double copy_bytes(const struct op_plan *p, int bit)
     return (double)tensor_count(&d->t[ROLE_DW]) * (double)dtype_size(d->t[ROLE_X].type);
 }
 
-/* Whether a convolution with a stride has a window of one pixel: it then reads only the pixels of X
- * that have a result. A pixel's channels are contiguous, so that the other pixels need not be
- * transferred. */
+/* Whether a convolution has a stride and a window of one pixel. It then reads only some of X's
+ * pixels: one for each result. The channels of a pixel are contiguous, so the other pixels need not
+ * be transferred. */
 static bool skips_pixels(const struct op_desc *d)
 {
     const struct tensor_desc *w = &d->t[d->t[ROLE_W].ndim ? ROLE_W : ROLE_DW];

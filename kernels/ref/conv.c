@@ -1,8 +1,7 @@
-/* Convolution and its two gradients.
- *
- * All three sum the same terms: weight (o, i, kh, kw) connects output (n, o, oh, ow) with input (n,
- * c, oh*stride + kh - pad, ow*stride + kw - pad), c being the i-th channel of o's group. Forward
- * adds w*x into y, backward-data adds w*dy into dx, and backward-weights adds x*dy into dw. */
+/* Convolution and its two gradients. All three sum the same terms: weight (o, i, kh, kw) connects
+ * output (n, o, oh, ow) with input (n, c, oh*stride + kh - pad, ow*stride + kw - pad), where c is
+ * the i-th input channel of o's group. Forward adds w*x into y, backward-data adds w*dy into dx,
+ * and backward-weights adds x*dy into dw. */
 #include "kernels/ref/formulas.h"
 
 /* Adds the terms of one weight for n adjacent outputs of a row: the weight connects y[j] with

@@ -44,7 +44,7 @@ void ref_conv_apply_bwd_weights(const struct ref_args *a)
     ref_conv_bwd_weights(a);
 }
 
-/* The tensors of a batch norm around a ReLU: those that its backward pass reads and writes. */
+/* The tensors of a batch norm with a ReLU: the tensors that its backward pass reads and writes. */
 struct bn_tensors {
     const double *x, *mean, *invstd, *gamma, *beta;
     double *dgamma, *dbeta, *eq;

@@ -55,7 +55,7 @@ static void row_gradient(const double *x, int64_t classes, const struct target *
     }
 }
 
-/* Number of logits that rank above the label's logit: those that are larger, or equal at a lower
+/* Number of logits that rank above the label's logit: larger logits, and equal logits at a lower
  * index. */
 static int64_t row_rank(const double *x, int64_t classes, int64_t label, double own)
 {
