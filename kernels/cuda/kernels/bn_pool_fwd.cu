@@ -1,5 +1,5 @@
-/* Batch norm, ReLU and maximum pooling. A thread computes several windows, one below the other.
- * Neighbouring windows share a row, which the thread computes once. */
+/* Batch norm, ReLU and maximum pooling. A thread computes several windows, one below the other. If
+ * neighbouring windows overlap, the thread computes their common row once. */
 #include "kernels/cuda/kernels/bn_pool.h"
 
 enum { STRIP = 8 }; /* windows that a thread computes one below the other */
