@@ -1,9 +1,10 @@
 /* Loads a run's folder. Every plot, comparison and report uses this.
  *
- * The folder may be of any origin, damaged, or still being written. A partial last line and unknown
- * keys are ignored; any other difference from schema.h is STATUS_DATA, with the file and the line.
- * A run that was killed and resumed from an earlier checkpoint may record a step, an epoch or a
- * rank's epoch several times: the last record counts. */
+ * The folder may be of any origin, damaged, or still being written. The loader ignores a partial
+ * last line and unknown keys. If a file differs from schema.h in any other way, loading fails with
+ * STATUS_DATA, and the message names the file and the line. If a killed run was resumed from an
+ * earlier checkpoint, the files may contain several records of one step, one epoch, or one rank's
+ * epoch. The loader uses the last of them. */
 #pragma once
 
 #include "base/status.h"
@@ -14,24 +15,25 @@
 
 struct run {
     char *dir;       /* the folder, as the caller gave it */
-    char *name;      /* the folder's own name, cleaned for display */
+    char *name;      /* last part of the folder's path, cleaned for display */
     json_t *info;    /* run.json, an object */
     json_t *summary; /* summary.json, an object; NULL: the run is not complete */
-    json_t *outcome; /* outcome.json, of any attempt (results/outcome.h); NULL: there is none */
+    json_t *outcome; /* outcome.json; NULL: there is none. It may be of an earlier attempt
+                      * (results/outcome.h) */
     json_t *process; /* "process" of the last attempt; NULL: not recorded */
     int64_t n_steps;
     struct step_record *step; /* ascending by .step */
     int64_t n_epochs;
     struct epoch_record *epoch; /* ascending by .epoch */
-    int64_t n_ranks;            /* records of ranks; 0: no epoch with several ranks */
-    struct rank_record *rank;   /* (n_ranks) ascending by .epoch and .rank; .rank is a rank of the
-                                 * record's attempt. The last epoch may lack ranks */
+    int64_t n_ranks;            /* number of rank records; 0: no epoch ran on several ranks */
+    struct rank_record *rank;   /* (n_ranks) ascending by .epoch and .rank; .rank is numbered within
+                                 * the record's attempt. The last epoch may lack records of some
+                                 * ranks */
     int64_t n_telemetry;
     struct telemetry_record *telemetry; /* ascending by .sample and .device */
-    json_t *attempts;    /* array with an element per attempt: its list of ranks, or null for one
-                          * rank */
-    json_t *commands;    /* array with an element per attempt: {"argv", "step": number of
-                          * steps before it; 0 for the first attempt} */
+    json_t *attempts;    /* array: for each attempt its list of ranks, or null if it had one rank */
+    json_t *commands;    /* array: for each attempt {"argv", "step"}; "step" is the number of steps
+                          * before the attempt, 0 for the first one */
     int64_t resumes;     /* attempts after the first */
     int64_t checkpoints; /* number of checkpoints written over all attempts, as far as recorded */
     double elapsed;      /* elapsed seconds over all attempts, up to the last recorded line */
@@ -45,12 +47,12 @@ bool run_exists(const char *dir);
 MUST_CHECK enum status run_load(const char *dir, struct run **run);
 void run_free(struct run *run); /* NULL is fine */
 
-/* Removes the weights from a run's folder: they are large, and its record does not need them. */
+/* Removes the weights from a run's folder. They are large, and run_load does not need them. */
 MUST_CHECK enum status run_drop_weights(const char *dir);
 
-/* run_attempt_ranks returns the number of ranks of an attempt (numbered from 0), or 0 if the
- * attempt had one rank or does not exist. run_rank_host returns the recorded host of a rank; clean
- * the text before printing it. */
+/* run_attempt_ranks returns the number of ranks of an attempt, or 0 if the attempt had one rank or
+ * does not exist. Attempts are numbered from 0. run_rank_host returns the recorded host of a rank;
+ * clean the text before printing it. */
 int64_t run_attempt_ranks(const struct run *run, int64_t attempt);
 const char *run_rank_host(const struct run *run, int64_t attempt, int64_t rank);
 
@@ -63,7 +65,7 @@ MUST_CHECK enum status run_hosts(const struct run *run, int64_t attempt, int64_t
                                  int64_t *ranks_per_host);
 
 /* Returns the number of images left out of training and validation because they could not be
- * decoded. An image counts again in each epoch. */
+ * decoded. An image is counted once for each epoch in which it was left out. */
 int64_t run_left_out(const struct run *run);
 
 /* Returns the first epoch whose validation reached --desired-acc, or NULL if there is no such epoch

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define COUNT_MAX 9007199254740992.0 /* 2^53: above it JSON readers disagree on the number */
+#define COUNT_MAX 9007199254740992.0 /* 2^53: some JSON readers round larger integers */
 
 #define FIELD(s, m, t, opt, low, high)                                                             \
     {                                                                                              \
@@ -158,8 +158,8 @@ const struct schema epoch_schema = {COUNT_OF(epoch_fields), epoch_fields};
 const struct schema rank_schema = {COUNT_OF(rank_fields), rank_fields};
 const struct schema telemetry_schema = {COUNT_OF(telemetry_fields), telemetry_fields};
 
-/* A column is "name":number, with quotes, colon and comma: a name has up to 20 characters, a number
- * 24. */
+/* A column is written as "name":number and a comma. The name has at most 20 characters and the
+ * number at most 24, so a column has at most 48. */
 _Static_assert(sizeof epoch_fields / sizeof *epoch_fields * 48 < SCHEMA_LINE_MAX, "line too short");
 _Static_assert(sizeof step_fields / sizeof *step_fields * 48 < SCHEMA_LINE_MAX, "line too short");
 _Static_assert(sizeof rank_fields / sizeof *rank_fields * 48 < SCHEMA_LINE_MAX, "line too short");

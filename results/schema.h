@@ -1,6 +1,6 @@
 /* The files of a run folder, as structs and as one table of columns per file.
  *
- *   run.json      the run's configuration, versions, hardware: written once, never changed
+ *   run.json      the run's configuration, versions and hardware; written once, never changed
  *   steps.jsonl   one object for each training step (struct step_record)
  *   epochs.jsonl  one object for each epoch (struct epoch_record)
  *   ranks.jsonl   one object for each epoch and rank (struct rank_record); only for several ranks
@@ -9,11 +9,13 @@
  *   summary.json  written when the run is complete, and only then
  *
  * A column has the name of its struct member; the writer and the reader use the same table. Numbers
- * keep nine significant digits, enough for a float. A double that is not finite is written as null,
- * except a sensor's, whose column is left out. A line with an "event" key is not a record:
- * {"event": "resume", "step": 400, "epoch": 3, ...} means that the run resumed there. Records that
- * earlier attempts wrote from that step and epoch on no longer count. {"event": "checkpoint",
- * "step": 400} in steps.jsonl means that a checkpoint after that many steps was in the folder. */
+ * keep nine significant digits, enough for a float. A double that is not finite is written as null;
+ * a sensor that is not finite has no column.
+ *
+ * A line with an "event" key is not a record. {"event": "resume", "step": 400, "epoch": 3, ...}
+ * means that the run resumed at that step and epoch. Readers ignore the records that earlier
+ * attempts wrote for this step and epoch and for later ones. {"event": "checkpoint", "step": 400}
+ * in steps.jsonl means that the folder contained a checkpoint made after 400 steps. */
 #pragma once
 
 #include "base/status.h"
@@ -29,12 +31,13 @@
 #define CHECKPOINT_PREV_NAME "checkpoint-prev.safetensors"
 #define BEST_NAME            "best.safetensors"
 
-/* Increased when a reader of the previous version would misread the files. */
+/* Increase this number if a reader of the previous version would misread the files. */
 enum { RUN_SCHEMA = 1 };
 
-/* Times are wall-clock seconds on the training thread; 0: there is no such time. For an
- * asynchronous device, times are measured on the device: data_s is the part of the host's wait for
- * the loader in which the device was idle, and h2d_s the device's wait for the batch. */
+/* Times are wall-clock seconds, measured on the training thread; 0: the step has no such part. For
+ * an asynchronous device, times are measured on the device. There, data_s is the time for which the
+ * device was idle because the host waited for the loader, and h2d_s is the time for which the
+ * device waited for the batch. */
 struct step_record {
     int64_t epoch;      /* from 0 */
     int64_t step;       /* number over the whole run, from 0 */
@@ -46,23 +49,23 @@ struct step_record {
     double data_s;      /* waiting for the loader */
     double h2d_s;       /* copying the batch to the device */
     double forward_s;   /* forward and loss */
-    double backward_s;  /* backward pass, without the communication below */
+    double backward_s;  /* backward pass, without comm_s */
     double comm_s;      /* exposed communication */
-    double comm_busy_s; /* all communication of gradients, hidden or not; 0: none */
+    double comm_busy_s; /* all communication of gradients, exposed or overlapped; 0: none */
     double optimizer_s; /* unscale and update */
-    double total_s;     /* from the end of the previous step to the end of this one; >= the sum of
-                         * the parts */
+    double total_s; /* from the end of the previous step to the end of this one; at least the sum of
+                     * the parts */
     int64_t bytes_read; /* bytes read from storage for this batch */
     int64_t files_read;
     double decode_s;    /* decoding and augmenting this batch, summed over the workers */
     int64_t workers;    /* decode workers; 0: synthetic tensors */
     int64_t bad_images; /* bad images in this batch, which are left out of loss and accuracy */
     double loss_scale;  /* loss scale used in this step; 0: no loss scaling, and no such column */
-    int64_t clean;      /* number of steps without overflow since the loss scale last changed, not
-                         * counting this step; determines when the scale grows. No column when 0 */
-    int64_t skipped;    /* 1: gradients overflowed, the weights are unchanged; no column when 0 */
-    double elapsed;     /* seconds since the run began, over all its attempts; record_step fills it
-                         * in */
+    int64_t clean;   /* number of steps without overflow since the loss scale last changed, without
+                      * this step; determines when the scale grows. No column when 0 */
+    int64_t skipped; /* 1: gradients overflowed, the weights are unchanged; no column when 0 */
+    double elapsed;  /* seconds since the run began, over all its attempts; record_step fills it
+                      * in */
 };
 
 struct epoch_record {
@@ -71,7 +74,7 @@ struct epoch_record {
     double lr;     /* learning rate of the epoch's last step */
     int64_t train_images;
     double train_loss, train_top1, train_top5; /* means over the epoch's training images */
-    int64_t val_images;                        /* 0: not validated, and the next three are null */
+    int64_t val_images; /* 0: no validation; val_loss, val_top1 and val_top5 are then null */
     double val_loss, val_top1, val_top5;
     double best_top1;                         /* maximum of val_top1 so far */
     double images_per_s;                      /* median over the steps */
@@ -88,8 +91,8 @@ struct epoch_record {
                                                * 0 */
     double energy_j; /* energy of all devices while training, in this attempt only; 0: not measured,
                       * and no column */
-    double joules_per_image; /* energy_j divided by the number of images trained in the same
-                              * time; no column when 0 */
+    double joules_per_image; /* energy_j divided by the number of images trained while it was
+                              * measured; no column when 0 */
     /* The reads from storage while training, in this attempt only. NaN: not known, no column. */
     double storage_bytes;  /* bytes fetched by the processes of all ranks (/proc/self/io) */
     double device_bytes;   /* bytes read from the data's block device on rank 0's host, by all
@@ -99,13 +102,13 @@ struct epoch_record {
 };
 
 /* One rank's part in one epoch. The values are sums over the epoch's steps in one attempt: the
- * attempt that completed the epoch, or in which the run ended. Times are parts of a step as in
- * struct step_record, by the rank's own clock. */
+ * attempt that completed the epoch or, for an incomplete epoch, the last attempt. Times are parts
+ * of a step as in struct step_record, by the rank's own clock. */
 struct rank_record {
     int64_t epoch;   /* from 0 */
     int64_t rank;    /* from 0 */
-    int64_t attempt; /* index of the attempt, to find ranks and hosts: 0 is the attempt in run.json,
-                      * 1 the first resume; record_rank fills it in. No column when 0 */
+    int64_t attempt; /* index of the attempt, which run_rank_host takes: 0 is the attempt in
+                      * run.json, 1 the first resume; record_rank fills it in. No column when 0 */
     int64_t steps;
     int64_t images; /* images of this rank's batches */
     double data_s, h2d_s, forward_s, backward_s;
@@ -113,11 +116,11 @@ struct rank_record {
     double optimizer_s;
     double total_s;
     double energy_j;      /* energy of the rank's own devices; 0: not measured, and no column */
-    double storage_bytes; /* bytes as in struct epoch_record, of the rank's own process */
-    /* The time of a step without communication: the median over the steps, and the median absolute
-     * deviation from it. No columns when 0. */
+    double storage_bytes; /* as in struct epoch_record, but only of this rank's process */
+    /* The time of a step without communication: its median over the steps, and its median absolute
+     * deviation. No columns when 0. */
     double own_median_s, own_mad_s;
-    /* The medians of the parts of a step without communication. No column when 0. */
+    /* The median over the steps of each part other than communication. No column when 0. */
     double data_median_s, h2d_median_s, forward_median_s, backward_median_s, optimizer_median_s;
 };
 
@@ -146,7 +149,7 @@ struct telemetry_record {
     double elapsed; /* seconds since the run began; record_telemetry fills it in */
 };
 
-/* Maximum number of devices of a process; a higher device number is an error. */
+/* Maximum number of devices of a process. A record fails if its device number is not below it. */
 enum { TELEMETRY_DEVICES_MAX = 64 };
 
 /* The bits of telemetry_record.throttle, with NVML's values. */
@@ -154,7 +157,7 @@ enum throttle {
     THROTTLE_IDLE = 1,
     THROTTLE_CLOCKS_SETTING = 2, /* the user or the system has set lower clocks */
     THROTTLE_POWER_CAP = 4,
-    THROTTLE_HARDWARE = 8, /* the hardware has reduced the clock because of heat
+    THROTTLE_HARDWARE = 8, /* the hardware has reduced the clock; the reason is heat
                             * (THROTTLE_HARDWARE_HEAT) or power (THROTTLE_POWER_BRAKE) */
     THROTTLE_SYNC_BOOST = 16,
     THROTTLE_HEAT = 32,
@@ -166,8 +169,9 @@ enum throttle {
 /* A row without measurements: every sensor is NaN, all other members are 0. */
 extern const struct telemetry_record telemetry_nothing;
 
-/* FIELD_SENSOR is a real number; for NaN the column is left out, and a missing column reads as NaN.
- * FIELD_TEXT and FIELD_FLAG are for objects only: a line of a record has numbers. */
+/* FIELD_SENSOR is a real number. If it is NaN, its column is left out, and a missing column reads
+ * as NaN. FIELD_TEXT and FIELD_FLAG occur only in objects (schema_put, schema_parse); a line of a
+ * record file contains only numbers. */
 enum field_type { FIELD_COUNT, FIELD_REAL, FIELD_SENSOR, FIELD_TEXT, FIELD_FLAG };
 
 /* One column. Counts are whole numbers from 0 to 2^53 and never null. */
@@ -175,8 +179,8 @@ struct field {
     const char *name;
     enum field_type type;
     bool optional; /* left out when 0; a missing column reads as 0 */
-    size_t offset; /* offset of the struct member, whose type depends on `type`: int64_t, double,
-                    * double, char[] or bool, in the order of enum field_type */
+    size_t offset; /* offset of the struct member. For the types of enum field_type, in their order,
+                    * the member is an int64_t, double, double, char[] or bool */
     double min, max;
     size_t size; /* bytes of a text member */
 };

@@ -55,14 +55,14 @@ static const struct telemetry_record *next_row(const struct run *run, int64_t de
     return NULL;
 }
 
-/* A position in the steps, which are in order of time. */
+/* Iterates over a run's steps, which are sorted by time. */
 struct coverage {
     const struct run *run;
     int64_t step;
 };
 
-/* Returns how many seconds of [from, to] lie within steps, and adds the images trained in these
- * seconds to *images. Successive calls must have ascending times. */
+/* Returns the seconds of [from, to] that were spent in steps, and adds the number of images trained
+ * in that time to *images. Successive calls must have ascending times. */
 static double cover(struct coverage *c, double from, double to, double *images)
 {
     double seconds = 0;
@@ -108,8 +108,8 @@ static bool has_ranks(const struct run *run)
     return false;
 }
 
-/* Returns the energy of the epochs whose records contain one. joules_per_image is NaN if no record
- * contains an energy. */
+/* Returns the sum of the energy over the epochs whose records contain an energy. joules_per_image
+ * is NaN if no record contains one. */
 static struct energy epochs_energy(const struct run *run)
 {
     struct energy sum = {0};
@@ -161,7 +161,7 @@ static const struct sensor sensors[] = {
     SENSOR(ecc_corrected, DIGEST_RISE), SENSOR(ecc_uncorrected, DIGEST_RISE),
 };
 
-/* Adds the number for one sensor of one device. `x` is working memory for all samples. */
+/* Adds one sensor of one device, reduced to one number. `x` is working memory for all samples. */
 static enum status add_sensor(const struct run *run, int64_t device, const struct sensor *s,
                               double *x, json_t *into)
 {

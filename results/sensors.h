@@ -13,15 +13,15 @@ const char *throttle_word(uint32_t bit);
 
 struct energy {
     double joules_per_image; /* NaN: not measured */
-    double joules;           /* joules used in the periods of training that have samples */
-    double images;           /* images trained in the same periods */
+    double joules;           /* energy used in those parts of the training that have samples */
+    double images;           /* images trained in these parts */
 };
 
-/* Returns the energy of all devices during training. Power is taken as constant between two samples
- * of an energy counter. Only the time within steps counts, not the time of validation, checkpoints
- * and pauses. Only the devices of rank 0 have samples. The energy of several ranks is therefore
- * taken from the epochs' records, which sum the counters of all ranks. NaN if a device's energy was
- * not measured. */
+/* Returns the energy that all devices used within steps, without the time of validation,
+ * checkpoints and pauses. Between two samples of an energy counter, the power is assumed to be
+ * constant. Only the devices of rank 0 have samples. The energy of several ranks is therefore taken
+ * from the epochs' records, which contain the energy of all ranks. joules_per_image is NaN if a
+ * device's energy was not measured. */
 struct energy energy_of(const struct run *run);
 
 /* Appends an object to `list` for each device of run->telemetry, as in sensors_add's "telemetry";
@@ -33,7 +33,7 @@ MUST_CHECK enum status sensors_devices(const struct run *run, json_t *list);
  *   telemetry  an object for each device: {device, samples, clock_mhz, memory_clock_mhz,
  *              power_w: medians, temperature_c, memory_bytes: maxima, ecc_corrected,
  *              ecc_uncorrected: increase during the run, throttled: {name: share of the samples}}
- * Of several ranks, only rank 0's samples are on disk. The summary.json that the run itself wrote
- * has the devices of all ranks under "telemetry", each with its rank, host and index (its number on
- * the host); the values of ranks other than 0 cover the last attempt only. */
+ * If there are several ranks, only rank 0 stores its samples. The summary.json that the run itself
+ * wrote has the devices of all ranks under "telemetry", each with its rank, its host and its number
+ * on the host ("index"). The values of ranks other than 0 cover only the last attempt. */
 MUST_CHECK enum status sensors_add(const struct run *run, json_t *into);

@@ -6,27 +6,29 @@
 /* Adds to `into`, computed from the steps and epochs of `run`:
  *   images_per_s       {median, p5, p95, max, mad, steps}: per step, without warm-up (run_warmup)
  *   images_left_out    images that could not be decoded, see run_left_out
- *   images_per_s_wall  training images / the whole elapsed time, with validation, checkpoints and
- *                      waiting
+ *   images_per_s_wall  training images / the whole elapsed time, which includes validation,
+ *                      checkpoints and waiting
  *   step_s             {data, h2d, forward, backward, comm, comm_busy, optimizer, total}: medians;
  *                      if there was communication, also "comm_hidden": the share of the
  *                      communication that overlapped with the backward pass, 1 - comm / comm_busy
  *                      clipped to 0..1, median over the steps that communicated
  *   io                 {bytes_per_s, files_per_s, decode_ms}: of the loaders, over the training
- *                      time; and storage_bytes_per_s, device_bytes_per_s, cached_percent as in
- *                      struct epoch_record, if known (the run adds them where no
- *                      epoch was recorded)
+ *                      time; if known, also storage_bytes_per_s, device_bytes_per_s and
+ *                      cached_percent, from struct epoch_record. If no epoch was recorded, the run
+ *                      itself adds these three
  *   time_to_accuracy   with --desired-acc: {top1, epoch, seconds}; the last two are null if the
  *                      accuracy was not reached
  *   ranks              if there are several: {count, slowest, host, behind, noise, slow, own_s,
- *                      median_own_s, part, part_s, images_per_s}. own_s is the slowest rank's step
- *                      without communication, median_own_s the median of the other ranks' steps,
- *                      host the slowest rank's host; "behind" is own_s / median_own_s - 1, "noise"
- *                      four standard errors of it; "slow": the rank is a straggler; "part": the
- *                      part of the step in which it exceeds the others most, by part_s seconds per
- *                      step; images_per_s: its throughput without waiting (ranks.h)
- *   energy, telemetry  see sensors.h, if measured; if there are several ranks, rank 0's only,
- *                      because the others store no samples
- *   last, best         {epoch, train_top1, train_top5, val_top1, val_top5, ...} of that epoch
+ *                      median_own_s, part, part_s, images_per_s}. slowest, host: the slowest rank
+ *                      and its host. own_s: its time of a step without communication.
+ *                      median_own_s: the median of the other ranks' times. behind:
+ *                      own_s / median_own_s - 1. noise: four standard errors of `behind`. slow:
+ *                      whether the slowest rank is a straggler. part: the part of the step in which
+ *                      this rank exceeds the others most. part_s: by how many seconds per step.
+ *                      images_per_s: its throughput without waiting (ranks.h)
+ *   energy, telemetry  if measured, see sensors.h. If there are several ranks, `telemetry` has only
+ *                      rank 0's devices, because the others store no samples
+ *   last, best         {epoch, train_top1, train_top5, val_top1, val_top5, ...} of the last epoch
+ *                      and of the best one
  * Parts without records are left out. */
 MUST_CHECK enum status summary_add(const struct run *run, json_t *into);

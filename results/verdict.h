@@ -1,4 +1,5 @@
-/* Verdicts of acceptances and comparisons, and their form for CI servers and as exit codes. */
+/* Verdicts of acceptances and comparisons: their names, their exit codes, and their XML for CI
+ * servers. */
 #pragma once
 
 #include "base/text_new.h"
@@ -6,7 +7,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Ascending in precedence: the highest of several is the overall verdict. */
+/* In ascending order: the highest verdict of several checks is the overall verdict. */
 enum verdict { VERDICT_PASS, VERDICT_SKIP, VERDICT_WARN, VERDICT_MISSING, VERDICT_FAIL };
 enum { VERDICTS = VERDICT_FAIL + 1 };
 
@@ -34,8 +35,9 @@ struct junit_property {
     const char *name, *text;
 };
 
-/* A case. `type` (NULL: the verdict) and `message` describe a case that did not pass. The message
- * is also written as the output of every case, so that a case that passed shows its numbers too. */
+/* A case of a suite. If the case did not pass, `type` and `message` describe why; NULL as `type`
+ * stands for the name of the verdict. The message is also written as the case's output. A case that
+ * passed therefore shows its numbers too. */
 struct junit_case {
     const char *class, *name;
     enum verdict verdict;

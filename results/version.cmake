@@ -1,9 +1,9 @@
-# Writes ${OUT}, a header that names the version and the commit of the source tree ${SOURCE}. Run at
-# every build; the file is touched only when one of them has changed.
+# Writes ${OUT}, a header that names the version and the commit of the source tree ${SOURCE}. Every
+# build runs this script; it writes the file only if the version or the commit has changed.
 #
 # The file VERSION holds the number of the tree's release, such as 0.1.0. The version is
 #
-#   0.1.0                   at the release's tag v0.1.0 if no file has changed, and in a tarball
+#   0.1.0                   in a tarball, and at the release's tag v0.1.0 if no file has changed
 #   0.1.0+5.g1a2b3c4d5e6f   five commits after the tag
 #   0.1.0-dev+g1a2b3c4d5e6f before the tag
 #
