@@ -1,10 +1,11 @@
 /* The host's processors, from /sys.
  *
- * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver). Each is a
- * counter in microjoules, which wraps around at the value in max_energy_range_uj. The counters
- * count the energy of all processes. On most systems only root can read them. Temperature: the
- * maximum over the coretemp, k10temp and zenpower devices; the first sensor of each device measures
- * a package. Clock: the mean over the processors that cpufreq knows. */
+ * Energy: powercap's domains "package-N" (Intel's RAPL, and AMD's under the same driver). Each
+ * domain has a counter in microjoules, which wraps around at the value in max_energy_range_uj. The
+ * counters include the energy of all processes. On most systems only root can read them.
+ * Temperature: the maximum over the coretemp, k10temp and zenpower devices; the first sensor of
+ * each device measures a package.
+ * Clock: the mean over the processors for which cpufreq reports a clock. */
 #include "telemetry/meter.h"
 
 #include "base/array.h"
@@ -35,7 +36,7 @@ struct host_meter {
     uint64_t then_ns;   /* time of the previous sample; 0: there was none */
 };
 
-/* Reads a whole number, at least 0; NaN if the file has none. */
+/* Returns the whole number >= 0 that the file contains; NaN if it contains no such number. */
 static double read_number(const char *path)
 {
     char text[TEXT_MAX], *end;
@@ -94,7 +95,8 @@ static void look_package(struct host_meter *m, const char *name_path, void *cont
     m->n_packages += isfinite(p->last_uj);
 }
 
-/* Sets the temperature to the maximum over the sensors of processors. */
+/* *context is the highest temperature so far. Raises it to the temperature of this device, if the
+ * device measures processors. */
 static void look_temperature(struct host_meter *m, const char *name_path, void *context)
 {
     static const char *const known[] = {"coretemp", "k10temp", "zenpower"};
@@ -138,8 +140,9 @@ static double clock_mhz(struct host_meter *m)
     return mean.n ? mean.sum / mean.n : NAN;
 }
 
-/* Returns the joules of the package since the meter was opened. A counter that decreased has
- * wrapped around exactly once, because a wrap takes at least a minute. */
+/* Returns the joules of the package since the meter was opened. If the counter has decreased,
+ * assumes that it wrapped around once since the previous reading. A counter
+ * needs at least a minute to wrap around. */
 static double package_joules(struct package *p)
 {
     double now = read_number(p->path);
@@ -176,7 +179,7 @@ static void host_sample(struct meter *base, int i, struct telemetry_record *row)
     m->then_ns = now;
 }
 
-/* The facts leave out the model of the processor, which "cpu" in run.json describes. */
+/* The model of the processor is not among the facts, because run.json has it under "cpu". */
 static json_t *host_facts(struct meter *base, int i)
 {
     const struct host_meter *m = (const struct host_meter *)base;

@@ -1,6 +1,7 @@
 /* The kernel's counters of a host's load: load average and processor time (/proc/loadavg,
- * /proc/stat), and this process's own (getrusage). Only the processors that this process may use
- * are counted. Work on other processors, for example of another container, hardly disturbs it. */
+ * /proc/stat), and this process's own counters (getrusage). Only the processors that this process
+ * may use are counted. Work on other processors, for example in another container, hardly disturbs
+ * this process. */
 #pragma once
 
 #include "results/noise.h"
@@ -12,14 +13,14 @@ struct load_meter {
     cpu_set_t cpus;   /* processors that are counted */
 };
 
-/* The host's counters since it started, and this process's counters since it began. NaN: not
- * known. */
+/* The host's counters since the host started, and this process's counters since the process began.
+ * NaN: not known. */
 struct load {
-    double wall_s;        /* a clock that only moves forward */
+    double wall_s;        /* time of a monotonic clock */
     double average;       /* load average over a minute */
     double all_s, busy_s; /* total time of the processors; the part of it spent in processes and the
                            * kernel */
-    double steal_s;       /* time in which other guests ran on the processors */
+    double steal_s;       /* time in which the hypervisor ran other guests on the processors */
     double own_s;         /* processor time of this process and its finished children */
     double preempted;     /* involuntary context switches of this process */
 };
@@ -30,6 +31,7 @@ void load_open(struct load_meter *m, const char *proc, const cpu_set_t *cpus);
 
 struct load load_read(const struct load_meter *m);
 
-/* What happened between two readings. `alone`: no other process of the job was on this host. If it
- * is false, `others` is NaN, because the job's other processes would count as others. */
+/* Returns what the counters show between two readings. `alone`: no other process of the job was on
+ * this host. If `alone` is false, `others` is NaN, because the counters do not separate the job's
+ * other processes from foreign ones. */
 struct host_noise load_between(const struct load *begin, const struct load *end, bool alone);

@@ -1,7 +1,7 @@
 /* GPUs, through NVIDIA's management library (NVML).
  *
- * The library is part of the driver, so it exists on every machine that can compute on a GPU; it is
- * loaded by name. This file declares the two structs and the functions that it uses; their
+ * The library is part of the driver, so every machine that can compute on a GPU has it. dlopen
+ * loads it by its name. This file declares the two structs and the functions that it uses; their
  * signatures (nvml.h of the CUDA toolkit) have not changed since NVML 11. If the driver lacks a
  * function, or the GPU does not support it, the sensor is not measured. */
 #include "telemetry/meter.h"
@@ -25,7 +25,7 @@ enum {
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
 enum { NVML_TEMPERATURE_GPU = 0 };
 enum { NVML_MEMORY_ERROR_CORRECTED = 0, NVML_MEMORY_ERROR_UNCORRECTED = 1 };
-enum { NVML_VOLATILE_ECC = 0 }; /* since the driver was loaded */
+enum { NVML_VOLATILE_ECC = 0 }; /* errors since the driver was loaded */
 enum { NVML_PCIE_TX_BYTES = 0, NVML_PCIE_RX_BYTES = 1 };
 enum { NVML_TEXT_MAX = 96 };
 
@@ -116,15 +116,16 @@ static const char *error_text(const struct nvml *n, int code)
     return text ? text : "unknown error";
 }
 
-/* Finds the PCI address of CUDA device `index`. NVML's numbers differ from CUDA's, since
- * CUDA_VISIBLE_DEVICES may hide and reorder devices. Calls the driver library, which a process that
- * computes on a GPU has already loaded and initialised. Returns false if the library is missing. */
+/* Finds the PCI address of CUDA device `index`. NVML numbers all GPUs of the host, but
+ * CUDA_VISIBLE_DEVICES may hide and reorder the devices that CUDA numbers. Calls the driver
+ * library; a process that computes on a GPU has already loaded and initialised it. Returns false if
+ * the library is missing. */
 static bool cuda_bus(int index, char bus[32])
 {
     int (*init)(unsigned), (*get)(int *, int), (*bus_id)(char *, int, int);
     int device;
-    /* An initialised driver library has threads of its own: NODELETE keeps dlclose from unloading
-     * it. */
+    /* After cuInit, the driver library has threads of its own. NODELETE keeps dlclose from
+     * unloading the library while they run. */
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!cuda)
         return false;
@@ -171,7 +172,8 @@ static enum status load(struct nvml_meter *m)
     return STATUS_OK;
 }
 
-/* Whether a call succeeded. Marks a lost GPU, which is then not called again. */
+/* Returns whether a call succeeded. If the GPU is lost, marks it as lost; a lost GPU is not called
+ * again. */
 static bool good(struct nvml_meter *m, struct gpu *g, int code)
 {
     if (code == NVML_SUCCESS)
@@ -266,7 +268,7 @@ static enum status put_facts(json_t *o, struct nvml_meter *m, struct gpu *g)
     if (n->driver && n->driver(text, sizeof text) == NVML_SUCCESS)
         TRY(put_text(o, "driver", text));
     if (n->uuid && good(m, g, n->uuid(g->handle, text, sizeof text))) {
-        /* A hash of the UUID identifies runs on the same card, but does not reveal the UUID. */
+        /* The hash shows whether two runs used the same card. It does not reveal the UUID. */
         text[NVML_TEXT_MAX - 1] = '\0';
         uint64_t hash = hash_splitmix64(hash_fnv1a64(text));
         TRY(json_put(o, "uuid_hash", json_sprintf("%016" PRIx64, hash)));

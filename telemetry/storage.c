@@ -13,8 +13,8 @@
 /* The longest line of /proc/diskstats and mountinfo that is read. */
 enum { LINE_MAX_BYTES = 4096, SECTOR_BYTES = 512 };
 
-/* A file of /proc that is read line by line. base/lines.h is not used because storage_read also
- * runs after a failure, whose message must not be replaced. */
+/* A file of /proc that is read line by line. storage_read also runs after a failure, and must not
+ * replace the failure's message. base/lines.h would replace it, and is therefore not used. */
 struct proc_lines {
     int fd;
     size_t n; /* bytes in `text` */
@@ -30,8 +30,8 @@ static bool proc_lines_open(struct proc_lines *l, const char *proc, const char *
     return l->fd >= 0;
 }
 
-/* Reads the next line, cut if it is too long. At the end of the file closes it and returns
- * false. */
+/* Reads the next line; a line that is too long is cut. At the end of the file, closes the file and
+ * returns false. */
 static bool proc_lines_next(struct proc_lines *l, char line[LINE_MAX_BYTES])
 {
     char *end;
@@ -75,8 +75,8 @@ static bool device_find(const char *proc, unsigned major, unsigned minor, char n
     return found;
 }
 
-/* Finds the block device that is mounted as the file system with the number `device`. Needed for
- * file systems such as Btrfs, whose device numbers are not those of their block devices. */
+/* Finds the block device behind the mounted file system with the device number `device`. Btrfs,
+ * for example, needs this: its device number differs from the number of its block device. */
 static bool source_of(const char *proc, dev_t device, struct stat *source)
 {
     struct proc_lines l;

@@ -30,7 +30,7 @@ struct storage_bytes storage_read(const struct storage_meter *m);
 /* The bytes that were read between two calls. */
 struct storage_bytes storage_since(const struct storage_meter *m, struct storage_bytes before);
 
-/* The percentage of `read` bytes that the page cache served, if a process fetched `fetched` bytes
- * from storage for them; 0 if read-ahead fetched more than was read. NaN: `fetched` is not known,
+/* Returns the percentage of `read` bytes that the page cache served, if `fetched` bytes came from
+ * storage. Returns 0 if `fetched` exceeds `read`, as after read-ahead. NaN: `fetched` is not known,
  * or nothing was read. */
 double storage_cached_percent(double fetched, double read);

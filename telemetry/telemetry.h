@@ -2,7 +2,7 @@
  * memory errors, memory, load.
  *
  *     TRY(telemetry_open(&config, &t));
- *     json_t *facts = telemetry_facts(t);          for the record, before it begins
+ *     json_t *facts = telemetry_facts(t);          for run.json, before the record begins
  *     TRY(telemetry_start(t, take, context));      a thread samples; take() gets every sample
  *     ... double j = telemetry_joules(t);          at any time
  *     telemetry_stop(t);                           one last sample; take() is not called after it
@@ -29,9 +29,9 @@ struct telemetry_config {
     const char *sysfs; /* root of the tree to read; NULL: /sys */
 };
 
-/* Receives one sample: a row for each device, with `device` filled in; attempt, sample and elapsed
- * are 0. Called from the sampling thread, and once from the thread that calls telemetry_stop. A
- * failure ends the sampling and is returned by telemetry_stop. */
+/* Receives one sample: a row for each device. In each row, `device` and the sensors are filled in;
+ * attempt, sample and elapsed are 0. The sampling thread calls this function; telemetry_stop calls
+ * it once more, in its caller's thread. A failure ends the sampling; telemetry_stop returns it. */
 typedef enum status telemetry_take(void *context, struct telemetry_record *row, int n);
 
 /* Opens the sensors. If nothing can be measured, the telemetry has no devices and takes no samples;
@@ -46,8 +46,8 @@ MUST_CHECK enum status telemetry_stop(struct telemetry *t);
 
 void telemetry_close(struct telemetry *t); /* call it after telemetry_stop; NULL is fine */
 
-/* Joules that all devices have used since telemetry_open. NaN if one device cannot be measured, and
- * if `t` is NULL. Any thread may call it. */
+/* Joules that all devices have used since telemetry_open. NaN if `t` is NULL or a device cannot be
+ * measured. Any thread may call this function. */
 double telemetry_joules(struct telemetry *t);
 
 /* A new object for run.json's "host": {"telemetry": {"source", "seconds"}, "devices": [{...}]}, or
