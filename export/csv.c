@@ -5,13 +5,12 @@
 
 #include <string.h>
 
-/* A record file, and the place in struct run where its rows are. */
+/* An output file, and the members of struct run that contain its rows. */
 struct table {
     const char *file;
     const struct schema *schema;
     size_t size;        /* size of a row, bytes */
-    size_t rows, count; /* offsets of the member with the rows and of the member with their
-                         * number */
+    size_t rows, count; /* offsets in struct run: of the pointer to the rows, and of their number */
 };
 
 #define TABLE(file, name, n)                                                                       \

@@ -65,8 +65,8 @@ static double time_at(double started, double elapsed)
     return isfinite(elapsed) ? started + elapsed : started;
 }
 
-/* Writes the samples that were taken until `elapsed`, the time of `step`. *at is the number of
- * samples written so far. */
+/* Writes the samples taken up to the time `elapsed`, as events of step `step`. *at is the number of
+ * rows written so far. */
 static void put_telemetry(FILE *out, const struct run *run, int64_t *at, double started,
                           double elapsed, int64_t step)
 {

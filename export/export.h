@@ -2,14 +2,15 @@
  *
  *   tensorboard  OUT/<run>/events.out.tfevents.*: see tensorboard.h
  *   csv          OUT/steps.csv, epochs.csv, ranks.csv, telemetry.csv (RFC 4180): a column with the
- *                run's name, then the columns of results/schema.h; a number that is not finite is
- *                empty
+ *                run's name, then the columns of results/schema.h; the cell of a number that is
+ *                not finite is empty
  *   prometheus   OUT: a file for node_exporter's textfile collector, see prometheus.h
  *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c, mlperf_rules.h
  *   superbench   OUT: SuperBench's results-summary.jsonl: see superbench.c
  *
- * The same records give the same bytes: a time is the start of the run plus the recorded elapsed
- * time, so pauses between the attempts of a run do not count. Files are written atomically. */
+ * The same records always give the same bytes. Every time in a file is the start of the run plus
+ * the recorded elapsed time, which does not include pauses between attempts. Files are written
+ * atomically. */
 #pragma once
 
 #include "base/status.h"

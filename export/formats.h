@@ -17,7 +17,8 @@ bool walk_next(struct walk *w, const struct step_record **step, const struct epo
 /* Writes the name of a completed file to o->written. */
 void export_wrote(const struct export_options *o, const char *path);
 
-/* Puts the file in place and writes its name to o->written. After a failure, removes the file. */
+/* Moves the file to its final name and writes this name to o->written. After a failure, removes the
+ * file. */
 MUST_CHECK enum status export_put(const struct export_options *o, struct atomic_file *f);
 
 MUST_CHECK enum status export_tensorboard(const struct run *const *run, int n,

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The intervals between writes. TensorBoard reads every few seconds, Prometheus every fifteen
- * seconds. */
+/* The intervals between writes. TensorBoard reads a file every few seconds, Prometheus every
+ * fifteen seconds. */
 #define TENSORBOARD_NS UINT64_C(1000000000)
 #define PROMETHEUS_NS  UINT64_C(5000000000)
 
@@ -33,8 +33,8 @@ struct live {
 static void warn(const struct live *l)
 {
     fprintf(l->config.warnings,
-            "ampscale: warning: %s; the run's own record continues: make the file from it with "
-            "'ampscale export'\n",
+            "ampscale: warning: %s; the run's own record is not affected: after the run, make the "
+            "file from the record with 'ampscale export'\n",
             status_message());
 }
 
@@ -63,7 +63,8 @@ static enum status tensorboard_open(struct live *l, const json_t *config, int64_
     return tensorboard_hparams(l->events, time, config);
 }
 
-/* Flushes the event file to the operating system: at once if `due`, else at intervals. */
+/* Passes the buffered events to the operating system. Unless `due` is true, does so at most once in
+ * TENSORBOARD_NS. */
 static void tensorboard_flush(struct live *l, bool due)
 {
     uint64_t at = clock_ns();

@@ -21,8 +21,8 @@ struct live_config {
 
 struct live;
 
-/* Makes an observer, which writes nothing before the record begins. The caller frees it with
- * live_free after the record has been closed. */
+/* Makes an observer. The observer writes nothing before the record begins. The caller frees it with
+ * live_free after closing the record. */
 MUST_CHECK enum status live_create(const struct live_config *c, struct live **out);
 const struct record_observer *live_observer(const struct live *l);
 void live_free(struct live *l); /* NULL is fine */

@@ -1,13 +1,13 @@
 /* MLPerf's ":::MLLOG" lines of a run: the keys of training ruleset 4.0.0 for ResNet, as the
  * compliance checker of mlcommons/logging reads them.
  *
- * The log describes a run in a known form. It is not an MLPerf result, so its status is "research".
- * Where this suite differs from the rules, the values say so. For example, no cache is cleared,
- * so cache_clear is false. If the learning rate does not decay by a polynomial, the polynomial's
- * power is null, and the end value is the learning rate of the last epoch. Comments at the head of
- * the log, and a warning, name the ruleset and the rules that the run does not meet. Times come
- * from the records; "file" and "lineno" of the metadata name the record from which a line was
- * made. */
+ * The log has MLPerf's form, but it is not an MLPerf result, so its status is "research". Where the
+ * run differs from the rules, the values in the log show it. For example, no cache is cleared, so
+ * cache_clear is false. If the learning rate does not decay by a polynomial, the polynomial's power
+ * is null, and the end value is the learning rate of the last epoch. Comments at the head of the
+ * log, and a warning, name the ruleset and the rules that the run does not meet. Times come from
+ * the records. In the metadata of a line, "file" and "lineno" name the record from which the line
+ * was made. */
 #include "base/file.h"
 #include "base/json.h"
 #include "export/formats.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A time far in the future. A record with a later time is wrong. */
+/* A time far in the future. A record with a later time is wrong, and its time is ignored. */
 #define TIME_MAX_MS 1e15
 
 /* The log being written. */
@@ -143,7 +143,8 @@ static void put_epoch(struct log *log, const struct epoch_record *e)
     put_of_epoch(log, STOP, eval_stop, "eval_stop", NULL, e);
 }
 
-/* Whether the run reached the target. In the open division, a run may have a target of its own. */
+/* Returns whether the run is complete and has reached its target. In the open division,
+ * --desired-acc sets the target; otherwise the target is MLPerf's. */
 static bool reached_target(const struct run *run, bool closed)
 {
     double target = closed ? 0 : json_number_value(run_config(run, "desired_acc"));

@@ -1,8 +1,8 @@
 /* SuperBench's results-summary.jsonl: a flat object for each node, with the metrics' names as keys.
  *
  * A run becomes the benchmark model-benchmarks:<family>/ampscale-<network>. SuperBench's own model
- * benchmark has the name .../pytorch-<network>. The names differ so that the rules and baselines of
- * that benchmark, which runs another program, are not applied to these numbers. The metrics are:
+ * benchmark has the name .../pytorch-<network>. That benchmark runs another program, and its rules
+ * and baselines must not be applied to these numbers; therefore the names differ. The metrics are:
  *
  *   <precision>_train_throughput   images/s of one device, median over the steps
  *   <precision>_train_step_time    milliseconds, median over the steps

@@ -24,8 +24,8 @@ struct scalars {
 
 uint32_t tensorboard_crc(const void *bytes, size_t size)
 {
-    /* crc32_iscsi only reads `bytes`, although its parameter is not const. It does not invert the
-     * CRC. */
+    /* crc32_iscsi only reads `bytes`, although its parameter is not const. CRC-32C begins and ends
+     * with an inversion; crc32_iscsi leaves both to its caller. */
     uint32_t crc = ~crc32_iscsi((unsigned char *)bytes, (int)size, 0xffffffffu);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
@@ -101,7 +101,7 @@ void tensorboard_begin(FILE *out, double wall_time, int64_t step)
     put_event(out, &event);
 }
 
-/* Adds a scalar. `tag` must remain valid until the event is written. It is cast because the
+/* Adds a scalar. `tag` must remain valid until the event is written. The cast is needed because the
  * message's member is not const. */
 static void add(struct scalars *s, const char *tag, double value)
 {

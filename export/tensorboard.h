@@ -16,7 +16,7 @@
  *
  * The settings of a run are its hyper-parameters in the HParams dashboard (tensorboard_hparams.c).
  *
- * The caller checks the stream's error flag. Scalars allocate nothing. */
+ * The caller checks the stream's error flag. Writing scalars allocates no memory. */
 #pragma once
 
 #include "base/status.h"

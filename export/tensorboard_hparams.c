@@ -68,7 +68,8 @@ static int hparam_type(const char *name, const json_t *value)
                                     : 0;
 }
 
-/* Adds a hyper-parameter to both messages. `name` and the text of `value` must outlive them. */
+/* Adds a hyper-parameter to both messages. `name` and the text of `value` must outlive the
+ * messages. */
 static void hparams_add(struct hparams *h, const char *name, const json_t *value, int type)
 {
     HpValue *v = &h->value[h->n];
