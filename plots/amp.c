@@ -10,7 +10,8 @@ extern const unsigned char plot_amp[];
 
 enum { CURVES = 2, ROWS_MAX = 512, EXPONENT_MAX = 512 };
 
-/* The x axis spans the exponents at which a curve has at least this percentage of its sum. */
+/* The x axis begins and ends at the first and the last exponent at which a curve has at least this
+ * percentage of its sum. */
 #define SHARE_SEEN 0.005
 
 struct histogram {
@@ -66,8 +67,8 @@ static enum status curve_table(const struct drawing *d, const struct figure *f, 
     return atomic_file_commit(&table);
 }
 
-/* Sets *out to the percentage of the nonzero gradients that underflow, at loss scale 1 ("at_one")
- * or at the current loss scale ("at_scale"). */
+/* Sets *out to the percentage of the nonzero gradients that underflow. `at` is "at_one" for loss
+ * scale 1, or "at_scale" for the current loss scale. */
 static enum status lost_percent(const json_t *report, const char *at, double *out)
 {
     const json_t *all = json_object_get(json_object_get(report, "total"), "all");

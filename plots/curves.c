@@ -34,14 +34,14 @@ static int64_t most_epochs(const struct drawing *d)
     return most;
 }
 
-/* Maxima of the values in a figure's tables, and the curves that have values. */
+/* What a figure's tables contain: which curves have values, and the maxima of the values. */
 struct seen {
     bool train[PLOT_MAX_RUNS], val[PLOT_MAX_RUNS], *any;
     double x_max, y_max, train_max;
 };
 
-/* Extends `max` and the axis to the value `y` of curve i, and records in has[] that the curve has a
- * value. */
+/* If curve i has a value `y`, records this in has[], and raises `max` and the end of the y axis to
+ * `y`. */
 static void see(struct seen *s, bool has[], double *max, int i, double y)
 {
     if (!isfinite(y))
@@ -56,8 +56,8 @@ static void see_train(struct seen *s, int i, double y)
     see(s, s->train, &s->train_max, i, y);
 }
 
-/* Writes rows "x train val", one for each epoch; x is the number of completed epochs, or of
- * steps. */
+/* Writes rows "x train val", one for each epoch; x is the number of completed epochs or, if
+ * `by_step`, of completed steps. */
 static enum status epochs_table(const struct drawing *d, const struct figure *f, int i,
                                 bool by_step, struct seen *s)
 {
@@ -113,7 +113,8 @@ static enum status steps_table(const struct drawing *d, const struct figure *f, 
         s->x_max = fmax(s->x_max, x);
     }
     CHECK(atomic_file_commit(&table));
-    /* The axis includes the 99.5 % quantile of the steps; single steps may lie beyond its end. */
+    /* The axis reaches the 99.5 % quantile of the steps' values. A few steps may be above its end.
+     */
     double high;
     CHECK(series_quantile(y, n, 0.995, &high));
     see_train(s, i, high);
@@ -144,7 +145,8 @@ enum status figure_curves(const struct drawing *d, const struct figure *f, FILE 
     }
     bool percent = strcmp(f->unit, "%") == 0;
     figure_set(vars, "by_step", by_step);
-    figure_set(vars, "x_max", s.x_max > 0 ? s.x_max : 1); /* 0: validated before any step */
+    figure_set(vars, "x_max", s.x_max > 0 ? s.x_max : 1); /* 0: the run was validated before its
+                                                           * first step, and has no other value */
     figure_set(vars, "y_max", y_end(&s, percent));
     figure_set(vars, "cut_off", s.y_max > y_end(&s, percent));
     figure_set_runs(vars, "train_runs", s.train, d->n);

@@ -168,7 +168,7 @@ enum status figure_remove(const struct figure *f, const char *out)
     return STATUS_OK;
 }
 
-/* Renames a complete picture to its final name; removes an incomplete one. */
+/* If the picture is complete, renames it to its final name; otherwise removes it. */
 static enum status finish_picture(const struct drawing *d, const struct figure *f, const char *out,
                                   const char *format, enum status st)
 {

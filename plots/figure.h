@@ -1,5 +1,5 @@
-/* Internal to plots/: the data that all figures of a drawing share (the runs and their labels), and
- * functions that write the tables and the settings for a figure's gnuplot script. */
+/* Internal to plots/: the data that all figures of a drawing share (such as the runs and their
+ * labels), and functions that write a figure's tables, and the settings for its gnuplot script. */
 #pragma once
 
 #include "base/file.h"
@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Maximum number of rows of a table (a reader cannot distinguish more points in a figure), and
- * maximum size of a label in bytes. */
+/* FIGURE_MAX_ROWS: maximum number of rows of a table; a reader cannot distinguish more points in a
+ * figure. FIGURE_LABEL_MAX: maximum size of a label in bytes. */
 enum { FIGURE_MAX_ROWS = 1000, FIGURE_LABEL_MAX = PALETTE_NAME_SIZE };
 
-/* A part of a step that never exceeds this fraction of the step is too small to see, and gets no
+/* If a part of a step never exceeds this fraction of the step, it is too small to see, and gets no
  * entry in the legend. */
 #define FIGURE_VISIBLE_SHARE 0.001
 
@@ -28,7 +28,8 @@ struct drawing {
     const char *title;               /* precedes each figure's own title; NULL: none */
     char data[4096];                 /* the folder of scripts and tables */
     char (*label)[FIGURE_LABEL_MAX]; /* (n) all different */
-    int look[FIGURE_BARS_MAX];       /* (n) colour and shape of each label (palette.h) */
+    int look[FIGURE_BARS_MAX];       /* (n) colour and shape of each label, as one number
+                                      * (palette.h) */
     int nth[FIGURE_BARS_MAX];        /* (n) number of earlier labels that have the same colour; such
                                       * labels differ in shape */
     double gap_s[PLOT_MAX_RUNS];     /* shortest pause between steps that is drawn, seconds */
@@ -44,7 +45,8 @@ typedef enum status figure_prepare(const struct drawing *d, const struct figure 
 struct figure {
     const char *name; /* base name of its files */
     const char *title;
-    const unsigned char *script; /* gnuplot, run after the settings of `prepare` and style.gp */
+    const unsigned char *script; /* gnuplot commands that run after style.gp and after the settings
+                                  * of `prepare` */
     figure_prepare *prepare;
     size_t train, val; /* curves: offsets in struct epoch_record; 0: no such curve */
     size_t step;       /* curves: offset in struct step_record */
@@ -55,8 +57,8 @@ struct figure {
 figure_prepare figure_curves, figure_lr, figure_throughput, figure_io, figure_split, figure_ranks,
     figure_loss_scale, figure_telemetry, figure_time_to_accuracy;
 
-/* Sets label[i] to "resnet50 bf16 b32 · folder" from the configuration of run i, cut to fit; equal
- * labels get a number at the end. (labels.c) */
+/* Sets label[i] to "resnet50 bf16 b32 · folder" from the configuration and the folder of run i, cut
+ * to fit. If labels are equal, all but the first get a number at the end. (labels.c) */
 void labels_make(const struct run *const *run, int n, char (*label)[FIGURE_LABEL_MAX]);
 
 /* Set the colour and the shape of each label from the palette of the options. labels_look looks up
@@ -70,7 +72,8 @@ struct bars {
     double longest_ms;
 };
 
-/* Writes bar i, whose parts are in seconds. If their sum is 0, the bar has no table. (split.c) */
+/* Writes the table of bar i, whose parts are in seconds. If their sum is 0, writes no table and
+ * sets *has to false. (split.c) */
 MUST_CHECK enum status bar_write(const struct drawing *d, const struct figure *f, int i,
                                  const double part[FIGURE_PARTS], FILE *vars, bool *has,
                                  struct bars *b);
@@ -94,18 +97,18 @@ MUST_CHECK enum status figure_draw(const struct drawing *d, const struct figure 
 MUST_CHECK enum status figure_table(const struct drawing *d, const struct figure *f, int i,
                                     struct atomic_file *table);
 
-/* figure_set_text writes a setting for the script, name = 'text', with quotes doubled; figure_set
- * writes name = number, or NaN. */
+/* figure_set_text writes a setting for the script: name = 'text'. It doubles the quotes in `text`.
+ * figure_set writes name = number, or name = NaN. */
 void figure_set_text(FILE *vars, const char *name, const char *text);
 void figure_set(FILE *vars, const char *name, double value);
 
 /* Writes a space and a value of a table, or " nan" if the value is not finite. */
 void figure_number(FILE *table, double x);
 
-/* Writes name = '1 3', the numbers of the runs for which `has` is true. Run i has the number i + 1,
- * because gnuplot counts from 1. */
+/* Writes name = '1 3': the numbers of those runs for which `has` is true. The number of
+ * run i is i + 1, because gnuplot counts from 1. */
 void figure_set_runs(FILE *vars, const char *name, const bool has[], int n);
 
-/* Chooses the unit of time by the longest run, and writes the setting time_label. Returns the
+/* Chooses a unit of time that suits the longest run, and writes the setting time_label. Returns the
  * length of the unit in seconds. */
 double figure_set_time(FILE *vars, const struct drawing *d);

@@ -57,8 +57,8 @@ static void axes_take(struct axes *a, double ranks, double rate)
     a->rate_high = fmax(a->rate_high, rate);
 }
 
-/* Writes a row: ranks, images/s, efficiency, the images/s of slow and of fast steps, and for each
- * part of a step (compute, stragglers, exposed, input) the upper end of its bar in percent. */
+/* Writes a row: ranks, images/s, efficiency, images/s at the percentiles 95 and 5 of the step time,
+ * and for each part of a step the upper end of its bar in percent. */
 static enum status forecast_row(const json_t *o, FILE *table, struct axes *axes)
 {
     static const char *const parts[PARTS] = {"compute_s", "straggler_s", "exposed_s", "input_s"};
@@ -132,8 +132,8 @@ static enum status ideal_set(const json_t *measured, FILE *vars)
     return STATUS_OK;
 }
 
-/* Returns whether the band between p5 and p95 is higher than 4 units, so that the line in it does
- * not hide it. The axis is 490 units high. */
+/* Returns whether the band between p5 and p95 is high enough to be seen behind the line: more than
+ * 4 units. The axis is 490 units high. */
 static bool spread_is_visible(const struct axes *a)
 {
     double decades = log10(a->rate_high * 2) - log10(a->rate_low / 1.5);

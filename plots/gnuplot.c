@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Reads the last line of the file `log` that is not blank. In this line gnuplot reports an
- * error. */
+/* Reads the last line of the file `log` that is not blank; gnuplot writes an error's message there.
+ */
 static void last_line(int log, char *out, size_t size)
 {
     char text[2048];

@@ -1,11 +1,11 @@
-/* Draws how fast files are read and how long their decoding takes, both against time. */
+/* Draws against time how fast files are read, and how long it takes to decode an image. */
 #include "plots/figure.h"
 #include "plots/series.h"
 
 #include <math.h>
 
-/* Largest number of groups of a run. The steps of a group are summed, because single steps vary
- * with the prefetching of the loader. */
+/* Maximum number of groups of a run's steps. Each group is drawn as one point, because the values
+ * of single steps vary with the loader's prefetching. */
 enum { MAX_GROUPS = 200 };
 
 struct group {

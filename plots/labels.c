@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Longest name of a folder in a legend. A longer name is cut in its middle, because names tend to
- * differ at their beginning and end. */
+/* Longest name of a folder in a legend. A longer name is cut in its middle, because names usually
+ * differ at the beginning or the end. */
 enum { NAME_BYTES = 32, NAME_HEAD = 12 };
 
 static void shorten(char out[NAME_BYTES + 4], const char *name)
@@ -58,8 +58,8 @@ void labels_look(struct drawing *d)
     palette_take(d->options->palette, d->n, (const char(*)[FIGURE_LABEL_MAX])d->label, d->look);
 }
 
-/* Returns the first run of the series of run i. The runs of a series differ only in their seeds,
- * and no two of them have the same seed. */
+/* Returns the first run of the series of run i. Runs that differ only in their seeds are a series.
+ * If an earlier run of the series has the seed of run i, returns i. */
 static int series_of(const char (*key)[RUN_KEY_SIZE], const int64_t *seed, int i)
 {
     int first = i;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Number of marks on a run's line. */
+/* Number of point symbols on a run's curve. */
 enum { MARKS = 10 };
 
 struct scale_range {
@@ -31,9 +31,9 @@ static bool has_scale(const struct run *run)
     return false;
 }
 
-/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped, else NaN. The
- * steps are thinned. All skipped steps and the steps before and after each change remain, unless a
- * figure cannot show so many. */
+/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped, else NaN. Of
+ * the other steps, only some are written. All skipped steps are written, and the steps before and
+ * after each change of the scale, unless they are more than a figure can show. */
 static enum status scale_table(const struct drawing *d, const struct figure *f, int i,
                                struct scale_range *range)
 {

@@ -4,12 +4,13 @@
 
 #include <math.h>
 
-/* A schedule with more jumps than this is drawn as a smooth curve. */
+/* A schedule with more jumps than this is drawn like a smooth curve: the table need not contain
+ * both sides of each jump. */
 enum { MAX_JUMPS = 200 };
 
-/* The axis is logarithmic if the ratio of the highest to the lowest rate is in this range. Below
- * this range a linear axis shows the low rates too; above it the low rates would take most of a
- * logarithmic axis. */
+/* The axis is logarithmic if the ratio of the highest rate to the lowest is in this range. At a
+ * smaller ratio, a linear axis shows the low rates too. At a larger ratio, the low rates would take
+ * most of a logarithmic axis. */
 #define LOG_RATIO_MIN 20.0
 #define LOG_RATIO_MAX 1e4
 
@@ -31,8 +32,8 @@ struct range {
     double low, high, x_max;
 };
 
-/* Writes rows "x lr". The steps are thinned, but both sides of a jump remain, so that the jump is
- * vertical. */
+/* Writes rows "x lr", for some of the steps. Up to MAX_JUMPS jumps, the steps on both sides of each
+ * jump are among them, because a jump is drawn as a vertical line. */
 static enum status lr_table(const struct drawing *d, const struct figure *f, int i, bool by_step,
                             struct range *range)
 {

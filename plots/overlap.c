@@ -1,4 +1,4 @@
-/* Draws times and hidden communication against the bucket size. */
+/* Draws times, and the share of hidden communication, against the bucket size. */
 #include "base/json.h"
 #include "plots/record.h"
 
@@ -67,9 +67,9 @@ static enum status sizes_read(const json_t *report, struct size size[SIZES_MAX],
     return STATUS_OK;
 }
 
-/* Sets *place to the position, on the axis of bucket sizes, of one bucket for all gradients. It is
- * 3 times the largest bucket size or 3 times the size of the gradients, whichever is larger, so
- * that it is to the right of both. */
+/* Sets *place to the position of "one bucket for all gradients" on the axis of bucket sizes. The
+ * position is 3 times the larger of two sizes: the largest bucket and the gradients. It is
+ * therefore to the right of both. */
 static enum status place_of_one(const json_t *report, const struct size *size, int n, double *place)
 {
     double largest;
@@ -83,8 +83,8 @@ static enum status place_of_one(const json_t *report, const struct size *size, i
 
 /* Writes a row for each size: its position; the median, p5 and p95 of `gradients` and the median of
  * `backward`, in ms; `hidden` and `hidden_even`, in percent; 1 if the size has the lowest time,
- * else 0. A blank line precedes the row of one bucket for all gradients. The blank line ends the
- * curves, because the values of that row are drawn separately. */
+ * else 0. The row of one bucket for all gradients follows a blank line, which ends the curves: the
+ * values of this row are drawn separately. */
 static enum status table_write(const struct drawing *d, const struct figure *f,
                                const struct size *size, int n, double one)
 {

@@ -13,11 +13,10 @@ static int find(const struct palette *p, const char *name)
     return i < p->n ? p->look[i] : -1;
 }
 
-/* The looks (pairs of a colour and a shape) and the colours that names of the palette or of one
- * figure use. */
+/* The looks and the colours that are in use. A look is a pair of a colour and a shape. */
 struct used {
     bool look[PALETTE_LOOKS], colour[PALETTE_COLOURS]; /* used by any name */
-    bool here[PALETTE_COLOURS];                        /* used by a name of the figure */
+    bool here[PALETTE_COLOURS];                        /* used by a name of the current figure */
 };
 
 static void use(struct used *u, int look, bool here)

@@ -1,11 +1,12 @@
-/* Colours and shapes of series: a name has the same colour and shape in all figures of a report,
- * and no two names share both. Up to PALETTE_COLOURS names differ in their colours. */
+/* Colours and shapes of series. A name has the same colour and shape in all figures of a report.
+ * The first PALETTE_COLOURS names have different colours. The first PALETTE_LOOKS names have
+ * different pairs of colour and shape. */
 #pragma once
 
 enum {
     PALETTE_COLOURS = 10, /* number of colours in style.gp */
-    PALETTE_SHAPES = 7,   /* has no common factor with PALETTE_COLOURS, so that every pair of a
-                           * colour and a shape occurs once */
+    PALETTE_SHAPES = 7,   /* has no common factor with PALETTE_COLOURS: therefore each pair of a
+                           * colour and a shape occurs in one look */
     PALETTE_LOOKS = PALETTE_COLOURS * PALETTE_SHAPES,
     PALETTE_MAX = 256,       /* maximum number of names in a palette */
     PALETTE_NAME_SIZE = 128, /* bytes of a name, including its final NUL */
@@ -18,8 +19,10 @@ struct palette {
 };
 
 /* Sets look[i], from 0 to PALETTE_LOOKS - 1, for each of the n names of one figure. look %
- * PALETTE_COLOURS is the colour, look % PALETTE_SHAPES the shape. A known name keeps its look. A
- * new name gets the first colour that no name has. If all colours are taken, it gets a look that no
- * name has, if possible with a colour that this figure does not use. If `palette` is NULL, looks
- * are numbered from 0, and equal names have the same look. */
+ * PALETTE_COLOURS is the colour, look % PALETTE_SHAPES the shape.
+ *
+ * A name that is in the palette keeps its look. Another name gets the first colour that no name
+ * has. If all colours are in use, it gets a look that no name has, if possible in a colour that
+ * this figure does not use. If `palette` is NULL, looks are numbered from 0, and equal names have
+ * the same look. */
 void palette_take(struct palette *p, int n, const char (*name)[PALETTE_NAME_SIZE], int look[]);

@@ -31,22 +31,22 @@
  *   overlap    (bench overlap) against the bucket size: the time until all gradients are reduced,
  *              with its spread, and the share of communication that is hidden
  *   forecast   (predict) against ranks: throughput with its spread, efficiency, and the parts of a
- *              step; measured points on the same axes, held-out ones with their own mark;
- *              ranks below and above all measured ones are shaded
+ *              step; measured points on the same axes; held-out points have their own mark; the
+ *              ranges below and above all measured numbers of ranks are shaded
  *   trend      (trend) a panel for each series: its points in the order of recording, the level
  *              between steps, and the places of the steps; dates and commits on the axis
  *   amp        (amp-report) share of the gradients per power of two, one curve for activations and
  *              one for weights; the ranges of fp16 at loss scale 1 and at the current scale
  *
- * Each figure is drawn by gnuplot from a script and tables that stay in "<out>/data", so that it
- * can be changed by hand and drawn again. Colours of series are those of Okabe and Ito, "Color
- * universal design", 2008, and two of Tol's "muted"; dashes and point shapes distinguish curves
- * even without colours. The parts of a step have other colours, those of Tol, "Colour schemes",
+ * gnuplot draws each figure from a script and tables. They stay in "<out>/data"; a user can change
+ * them and draw the figure again. The colours of series are those of Okabe and Ito, "Color
+ * universal design", 2008, and two of Tol's "muted". Dashes and point shapes distinguish curves
+ * even without colours. The parts of a step have other colours: those of Tol, "Colour schemes",
  * 2021, "light". So a colour has one meaning in all figures that share a palette (palette.h).
  *
  * Every function creates the folder `out` if it is missing, and replaces the figures of an earlier
- * call. STATUS_DATA when no figure has data; STATUS_UNSUPPORTED when gnuplot is not installed: then
- * only the scripts and tables are written. */
+ * call. STATUS_DATA if no figure has data. STATUS_UNSUPPORTED if gnuplot is not installed; in this
+ * case, only the scripts and tables are written. */
 #pragma once
 
 #include "base/status.h"
@@ -59,15 +59,16 @@
 
 enum { PLOT_MAX_RUNS = 16 };
 
-/* The size of PNG and PDF pictures. Everything in a picture scales with this size. An SVG has no
- * size. */
+/* The size of PNG and PDF pictures. Everything in a picture scales with this size. SVG pictures
+ * ignore it. */
 struct plot_size {
     double width_in; /* inches; 0: PLOT_WIDTH_IN */
     int dpi;         /* pixels of a PNG per inch; 0: PLOT_DPI */
 };
 
-/* The defaults, and the greatest width of a PNG in pixels. The tallest figures are five times as
- * high as wide, and Cairo draws at most 32767 pixels in one direction. */
+/* The defaults, and the greatest width of a PNG in pixels. This width is limited because the
+ * tallest figures are five times as high as wide, and Cairo draws at most 32767 pixels in one
+ * direction. */
 enum { PLOT_WIDTH_IN = 16, PLOT_DPI = 100, PLOT_MAX_PIXELS = 6400 };
 
 struct palette; /* palette.h */
@@ -76,15 +77,16 @@ struct plot_options {
     bool png, svg, pdf; /* at least one */
     struct plot_size size;
     const char *title;         /* precedes each figure's own title; NULL: none */
-    double ema;                /* weight of earlier values in the moving average of curves against
-                                * epochs, 0 (none) <= ema < 1 */
+    double ema;                /* weight of the earlier values in the moving average of the curves
+                                * against epochs, 0 <= ema < 1; 0: no average */
     const char *const *names;  /* (runs) names in legends; NULL: configuration and folder */
-    const char *const *series; /* (runs) names of the runs' series, which determine their colours;
-                                * NULL: runs that differ only in their seeds are a series; but if
-                                * there is only one series, each run has its own colour */
+    const char *const *series; /* (runs) names of the runs' series. Runs of a series have the same
+                                * colour. NULL: runs that differ only in their seeds are a series.
+                                * If there is only one series, each run has its own colour */
     struct palette *palette;   /* colours that several drawings share; NULL: none */
     FILE *written;             /* gets a line for each picture; NULL: none */
-    FILE *left_out;            /* gets lines about figures, series and cells left out; NULL: none */
+    FILE *left_out;            /* gets lines that say which figures, and how many series and
+                                * cells, are left out; NULL: none */
 };
 
 /* Returns STATUS_USAGE if a PNG of this size is wider than PLOT_MAX_PIXELS. */
@@ -97,17 +99,17 @@ MUST_CHECK enum status plot_runs(const struct run *const *runs, int n, const cha
 /* Removes the figures of runs that an earlier call drew into `out`. */
 MUST_CHECK enum status plot_runs_remove(const char *out);
 
-/* Draws a study (NULL: none) and `n` published series in common figures. Skips series and cells
- * that do not fit into a figure, and reports each on a line of options->left_out. */
+/* Draws a study (NULL: none) and `n` published series in common figures. If there are too many
+ * series or cells for a figure, leaves some out and writes their number to options->left_out. */
 MUST_CHECK enum status plot_study(const struct analysis *a,
                                   const struct published_series *const *published, int n,
                                   const char *out, const struct plot_options *options);
 
-/* Draws the series of a published table in figures of their own; `path` is the file. */
+/* Draws the series of the published table in the file `path`. */
 MUST_CHECK enum status plot_published(const char *path, const char *out,
                                       const struct plot_options *options);
 
-/* Draws the single record in the file `path`. The record names its kind. STATUS_DATA for an unknown
- * kind, and for a damaged record. */
+/* Draws the single record in the file `path`. A member of the record says of which kind it is.
+ * STATUS_DATA if the kind is not known or the record is damaged. */
 MUST_CHECK enum status plot_record(const char *path, const char *out,
                                    const struct plot_options *options);
