@@ -21,12 +21,12 @@ static void host_clean(char out[HOST_MAX], const char *host)
         out[n] = plain ? c : '?';
     }
     if (n == 0)
-        out[n++] = '?'; /* an empty name would not count as a column */
+        out[n++] = '?'; /* gnuplot would not read an empty name as a column */
     out[n] = '\0';
 }
 
-/* Writes a row for each rank: its number, 0, and the upper end of each part in ms. Ranks are
- * thinned to FIGURE_MAX_ROWS; the slowest rank always has a row. */
+/* Writes a row for each rank: its number, 0, and the upper end of each part in ms. If there are
+ * more than FIGURE_MAX_ROWS ranks, leaves some out, but never the slowest one. */
 static void write_bars(const struct ranks *r, FILE *out, bool used[RANK_PARTS], double *top)
 {
     int64_t stride = series_stride(r->n, FIGURE_MAX_ROWS);
@@ -65,12 +65,12 @@ static enum status ranks_table(const struct drawing *d, const struct figure *f, 
     struct atomic_file table;
     TRY(figure_table(d, f, i, &table));
     write_bars(r, table.stream, used, top);
-    fputs("\n\n", table.stream); /* gnuplot selects the next block by `index 1` */
+    fputs("\n\n", table.stream); /* gnuplot: the part after two blank lines is `index 1` */
     write_hosts(r, table.stream);
     return atomic_file_commit(&table);
 }
 
-/* Writes the value of element `i` (from 0) of a gnuplot array, which figure_ranks declares. */
+/* Sets element `i` (from 0) of a gnuplot array. figure_ranks declares the array. */
 static void set_element(FILE *vars, const char *array, int i, double value)
 {
     char name[32];

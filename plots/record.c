@@ -1,4 +1,4 @@
-/* Reads single records, and draws each by its kind. */
+/* Reads single records, and draws each with the figure for its kind. */
 #include "plots/record.h"
 
 #include "base/json.h"
@@ -27,7 +27,7 @@ static enum status record_draw(const struct record_figure *f, const char *path, 
 {
     bool some;
     TRY(f->describe(d));
-    if (d->n > 1) /* in a figure with one curve, the label is a line below the title */
+    if (d->n > 1) /* a figure with one curve has no legend; the label is a line below its title */
         labels_look(d);
     TRY(path_format(d->data, sizeof d->data, "%s/data", out));
     TRY(dir_make(d->data));

@@ -4,14 +4,15 @@
 
 #include "plots/figure.h"
 
-/* Maximum number of curves of a trend. The record is sorted by configuration, and its first curves
- * are drawn. */
+/* Maximum number of curves of a trend. The series of the record are sorted by configuration; the
+ * first ones are drawn. */
 enum { RECORD_CURVES_MAX = 6 };
 
 struct record_figure {
     struct figure figure;
-    const char *key, *kind; /* the record's member `key` must be `kind` */
-    /* Sets d->n and the labels of the curves, at most RECORD_CURVES_MAX, and may set d->title. */
+    const char *key, *kind; /* the figure is for records whose member `key` is `kind` */
+    /* Sets the labels of the curves and their number d->n, at most RECORD_CURVES_MAX. May also set
+     * d->title. */
     enum status (*describe)(struct drawing *d);
 };
 

@@ -20,8 +20,8 @@ extern const unsigned char plot_curves[], plot_lr[], plot_throughput[], plot_io[
         .val = offsetof(struct epoch_record, val_##n), .step = offsetof(struct step_record, n)     \
     }
 
-/* A figure with the curves of training (train) or of validation (val) only, so that the curves of
- * many runs can be distinguished. */
+/* A figure with the curves of training only (pass is `train`) or of validation only (`val`). With
+ * both, the curves of many runs could not be distinguished. */
 #define CURVE(n, pass, title_text)                                                                 \
     {                                                                                              \
         .name = #n "_" #pass, .title = title_text, .unit = "%", .script = plot_curves,             \
@@ -51,8 +51,8 @@ static const struct figure figures[] = {
 };
 enum { N_FIGURES = sizeof figures / sizeof *figures };
 
-/* Sets *gap_s to the duration of the shortest pause that is drawn: two median steps, but at least
- * 0.5 % of the run. */
+/* Sets *gap_s to the duration of the shortest pause that a figure shows: two median steps, but at
+ * least 0.5 % of the run. */
 static enum status pause_that_shows(const struct run *run, double *gap_s)
 {
     double median;
@@ -66,7 +66,8 @@ static enum status pause_that_shows(const struct run *run, double *gap_s)
     return st;
 }
 
-/* Writes one line that names all figures without data: most runs lack some data. */
+/* Writes one line with the names of all figures without data. Most runs lack some data, so there is
+ * not a line for each figure. */
 static void say_left_out(const bool some[], FILE *out)
 {
     const char *before = "Skipped, no data: ";

@@ -76,7 +76,7 @@ static const struct analysis_cell *cell_of(const struct analysis *a, int64_t ser
     return NULL;
 }
 
-/* Runs of a study, with the cell of each run. */
+/* Runs of a study, and the cell that each run belongs to. */
 struct cell_runs {
     int n;
     struct run *run[PLOT_MAX_RUNS];
@@ -119,8 +119,8 @@ static enum status draw_runs_like(const struct cell_runs *r, const struct analys
     return plot_runs(run, n, out, &o);
 }
 
-/* Draws the runs of each precision and data in a folder of their own: PRECISION-DATA in `out`, with
- * '_' for characters that a folder's name should not have. */
+/* Draws the runs in groups with the same precision and data, each group in a folder of its own:
+ * PRECISION-DATA in `out`. In the folder's name, '_' replaces special characters. */
 static enum status draw_groups(const struct cell_runs *r, const char *out,
                                const struct plot_options *o)
 {
@@ -143,9 +143,9 @@ static enum status draw_groups(const struct cell_runs *r, const char *out,
     return STATUS_OK;
 }
 
-/* Draws the curves of runs of a study, in the colours of their series. From each series, draws the
- * first repeat of the cell that represents the series, if the study's folder has that run. More
- * than STUDY_PANEL_LINES runs are divided by precision and data. */
+/* Draws the curves of some runs of a study, in the colours of their series. For each series, it
+ * draws the first repeat of the cell that represents the series, if the study's folder has that
+ * run. If there are more than STUDY_PANEL_LINES runs, they are divided by precision and data. */
 static enum status draw_cells(const struct plot_sources *c, const struct analysis *a,
                               const char entry[][FIGURE_LABEL_MAX], const char *out)
 {
@@ -213,9 +213,9 @@ done:
     return st;
 }
 
-/* Sets `out` to the folder of the figures: --out, if it is given. For a published table NAME.csv,
- * the default is NAME-plots in the current folder, because the table's folder may be read-only.
- * Otherwise it is "plots" in dir[0]. */
+/* Sets `out` to the folder for the figures: --out if given. Otherwise, for a published table
+ * NAME.csv, NAME-plots in the current folder, because the table's folder may be read-only.
+ * Otherwise "plots" in dir[0]. */
 static enum status choose_out(const struct plot_sources *c, char out[4096])
 {
     const char *slash = strrchr(c->dir[0], '/'), *name = slash ? slash + 1 : c->dir[0];

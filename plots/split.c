@@ -8,8 +8,8 @@
 
 enum { PARTS = FIGURE_PARTS };
 
-/* Sets the parts of a step in seconds, in the order of the bar; the last part is the rest of the
- * total. */
+/* Sets the parts of a step in seconds, in the order of the bar. The last part is the part of the
+ * total that belongs to no other. */
 static void parts_of(const struct step_record *s, double part[PARTS])
 {
     const double named[PARTS - 1] = {s->data_s,     s->h2d_s,  s->forward_s,
@@ -29,9 +29,9 @@ static bool is_whole(const struct step_record *s)
            s->total_s > 0;
 }
 
-/* Sets the parts of a typical step: the mean of each part over the steps whose total lies between
- * the quartiles. Thus the parts add up to the mean total, and very slow and very fast steps are
- * excluded. If there are no steps, leaves the parts unchanged. */
+/* Sets the parts of a typical step: the mean of each part over the steps whose total time is
+ * between the quartiles. These parts add up to the mean total time of the same steps; very slow and
+ * very fast steps are excluded. If there are no steps, leaves the parts unchanged. */
 static enum status median_step(const struct run *run, double part[PARTS])
 {
     int64_t skip = run_warmup(run), n = 0, used = 0;

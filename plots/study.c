@@ -15,21 +15,22 @@ _Static_assert((int)ANALYSIS_PARTS == (int)FIGURE_PARTS, "a bar has the parts of
 
 enum lines_of { LINES_ALL, LINES_WEAK, LINES_STRONG };
 
-/* A figure of lines; `prepare` receives a pointer to its first member. */
+/* A figure of lines. `prepare` receives a pointer to its member `figure` and casts it back. */
 struct study_figure {
     struct figure figure;
     enum lines_of lines;
-    bool is_side_by_side; /* points are drawn side by side, because values often coincide */
-    bool is_sloped;       /* the ideal varies with the number of devices, so points are not moved
-                           * sideways, where they could cross the ideal */
+    bool is_side_by_side; /* points of different lines are drawn side by side, because their values
+                           * often coincide */
+    bool is_sloped;       /* the ideal varies with the number of devices. Points are not moved
+                           * sideways, because they could cross the line of the ideal */
     struct axis axis[AXES];
 };
 
-/* A drawing and its data; figures receive a pointer to its first member. */
+/* A drawing and its data. Figures receive a pointer to its member `drawing` and cast it back. */
 struct study_drawing {
     struct drawing drawing;
     const struct study_lines *lines;
-    const bool *drawn; /* (lines) whether this figure draws the line */
+    const bool *drawn; /* (lines) whether this figure has the line */
     const struct study_panels *panels;
     const struct analysis *analysis; /* NULL: none */
 };
@@ -65,8 +66,8 @@ static enum status line_table(const struct study_drawing *d, const struct study_
     return atomic_file_commit(&table);
 }
 
-/* Writes panel_title[p], panel_lines[p] and panel_ideals[p] for each panel. panel_ideals[p] lists
- * the lines whose ideals are drawn. */
+/* Writes panel_title[p], panel_lines[p] and panel_ideals[p] for each panel. panel_ideals[p] are the
+ * numbers of those lines whose ideal is drawn too. */
 static void panels_set(FILE *vars, const struct study_drawing *d, const struct study_figure *f)
 {
     const struct study_panels *p = d->panels;
@@ -90,9 +91,9 @@ static void panels_set(FILE *vars, const struct study_drawing *d, const struct s
     }
 }
 
-/* Sets has[] for the entries of the legend that are in use. Writes two lists with a value for each
- * line: `entries`, the line's entry in the legend, and `places`, the index of that entry among the
- * entries in use. */
+/* Sets has[] to true for the entries of the legend that this figure uses. Writes two lists with a
+ * number for each line: `entries`, the line's entry in the whole legend, and `places`, its place
+ * among the entries in use. */
 static void entries_set(FILE *vars, const struct study_drawing *d, bool has[])
 {
     int place[STUDY_LINES_MAX], n = 0;
@@ -204,9 +205,9 @@ static void panels_of_all(const struct study_lines *l, struct study_panels *p)
     study_panels_choose(l, all, STUDY_ARCH, p);
 }
 
-/* Divides all lines of the study into panels, so that a colour has one meaning in all figures of
- * the study. Then removes the lines that this figure does not draw, and the panels that this leaves
- * empty. */
+/* Divides all lines of the study into panels. The division is the same for all figures of the
+ * study, so a colour has the same meaning in all of them. Then removes the lines that this figure
+ * does not draw, and panels without a line. */
 static void panels_make(const struct study_lines *l, const bool drawn[], struct study_panels *p)
 {
     bool used[STUDY_LINES_MAX] = {false};

@@ -40,7 +40,7 @@ struct ladder {
 
 enum { POWERS_OF_2, FIRST_DECIMAL, FEW_TICKS = 3 };
 
-/* The sets of ticks, from coarse to fine. The last set is an exception: it is the coarsest, for
+/* The sets of ticks, from coarse to fine. Only the last one is coarser than all others: it is for
  * axes on which FIRST_DECIMAL has too many ticks. */
 static const struct ladder ladders[] = {
     [POWERS_OF_2] = {2, 1, {1}},
@@ -78,7 +78,7 @@ int axis_log_ticks(double low, double high, bool powers_of_2, double tick[AXIS_T
     return n;
 }
 
-/* Computes ticks at multiples of 1, 2 or 5 times a power of 10. There are only a few, because
+/* Computes ticks at multiples of 1, 2 or 5 times a power of 10. There are at most 7 ticks, because
  * panels are not tall. */
 static int linear_ticks(double low, double high, double tick[AXIS_TICKS_MAX])
 {
@@ -96,8 +96,8 @@ static int linear_ticks(double low, double high, double tick[AXIS_TICKS_MAX])
     return n;
 }
 
-/* The smallest range of a percent axis, in percentage points. Smaller differences need no finer
- * scale. */
+/* The smallest range of a percent axis, in percentage points. A finer scale would only enlarge
+ * differences that do not matter. */
 #define PERCENT_LEAST 5.0
 
 /* Returns the range of the axis: the range of the values and a margin. */
@@ -146,7 +146,7 @@ enum status axis_devices_set(FILE *vars, const struct study_lines *l, const bool
             x[n++] = l->line[i].point[k].devices;
     stats_sort(x, n);
     double low = n > 0 ? x[0] / 1.25 : 1, high = n > 0 ? x[n - 1] * 1.25 : 2;
-    /* The numbers of two ticks overlap if the ratio of the ticks is below this factor. */
+    /* If the ratio of two ticks is below this factor, their numbers overlap. */
     double distance = pow(high / low, narrow ? 0.075 : 0.035);
     fputs("ticks = \"", vars);
     for (int i = 0; i < n; i++) {

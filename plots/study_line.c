@@ -40,8 +40,9 @@ static struct study_point *point_add(struct study_line *l, double devices)
     return p;
 }
 
-/* Computes ideals, throughput per device, speed-up and the bounds of efficiency from throughput and
- * efficiency. `first` is the first point of the line. */
+/* Computes further quantities from throughput and efficiency: the ideals, the throughput per
+ * device, the speed-up, and the error bar of the efficiency. `first` is the first point of the
+ * line. */
 static void rates_complete(struct study_point *p, const struct study_point *first)
 {
     struct study_value *v = p->value, *rate = &v[QUANTITY_RATE];
@@ -88,7 +89,7 @@ static const struct analysis_cell *last_of(const struct analysis *a, int64_t ser
     return &a->cell[s->cell[s->n - 1]];
 }
 
-/* Sets all keys but the batch, which is set later if the label needs it. */
+/* Sets all keys except the batch. study_labels_make sets the batch if a label needs it. */
 static void keys_set(struct study_line *l, const struct analysis_cell *c)
 {
     const char *const text[STUDY_KEYS] = {
@@ -117,13 +118,13 @@ void study_line_name(const struct study_line *l, const bool shown[STUDY_KEYS], c
     for (int k = 0; k < STUDY_BATCH; k++)
         if (shown[k] && l->key[k][0])
             text_join(text, sizeof text, between, "%s", l->key[k]);
-    text_clean(name, FIGURE_LABEL_MAX - 24, text); /* leaves space for the batch */
+    text_clean(name, FIGURE_LABEL_MAX - 24, text); /* the rest of the space is for the batch */
     if (shown[STUDY_BATCH] && l->key[STUDY_BATCH][0])
         text_join(name, FIGURE_LABEL_MAX, between, "%s", l->key[STUDY_BATCH]);
 }
 
-/* Makes the labels from mode and precision, then from the other keys that differ between lines. If
- * two labels are still equal, their lines differ in the batch, which is then appended to both. */
+/* Makes the labels. A label contains the mode, the precision, and the other keys in which the lines
+ * differ. If the labels of two lines are still equal, the batch is appended to both. */
 static void study_labels_make(const struct analysis *a, struct study_lines *l)
 {
     bool shown[STUDY_KEYS], is_double[STUDY_LINES_MAX] = {false};

@@ -1,4 +1,4 @@
-/* The lines of the figures of scaling, which show quantities against the number of devices. A line
+/* The lines in the figures of scaling. They show quantities against the number of devices. A line
  * is from a study or from a published table. Internal to plots/. */
 #pragma once
 
@@ -19,10 +19,10 @@ enum quantity {
     QUANTITIES
 };
 
-/* NaN is "not known" throughout. */
+/* A value of a quantity at a point of a line. NaN means "not known" in all members. */
 struct study_value {
     double mid, low, high;
-    double ideal; /* value if scaling were perfect from the line's first point on */
+    double ideal; /* the value with perfect scaling, computed from the line's first point */
 };
 
 struct study_point {
@@ -30,14 +30,15 @@ struct study_point {
     struct study_value value[QUANTITIES];
 };
 
-/* The keys by which the lines of a study differ, in the order of their labels. */
+/* The properties in which the lines of a study may differ, in the order in which a label contains
+ * them. */
 enum study_key {
     STUDY_MODE,
     STUDY_PRECISION,
     STUDY_ARCH,
     STUDY_DATA,
     STUDY_SCALING,
-    STUDY_BATCH, /* "b64"; "" unless two lines differ in the batch alone */
+    STUDY_BATCH, /* "b64", if two lines differ only in the batch; else "" */
     STUDY_KEYS
 };
 
@@ -46,10 +47,11 @@ enum { STUDY_KEY_MAX = 64, STUDY_LINES_MAX = 24 };
 struct study_line {
     char label[FIGURE_LABEL_MAX];
     char key[STUDY_KEYS][STUDY_KEY_MAX]; /* cleaned for display */
-    bool is_published;                   /* from a published table: only the keys for network,
-                                          * precision and data are set; "": not known */
+    bool is_published;                   /* whether the line is from a published table. Then only
+                                          * the keys for network, precision and data are set; "":
+                                          * not known */
     bool is_strong;                      /* strong scaling: the batch over all devices is fixed */
-    bool is_weak; /* weak scaling: the batch per device is fixed; a published line is neither strong
+    bool is_weak; /* weak scaling: the batch per device is fixed. A published line is neither strong
                    * nor weak */
     int n;
     struct study_point *point; /* (n) ascending by devices */
@@ -60,15 +62,15 @@ struct study_lines {
     struct study_line line[STUDY_LINES_MAX];
 };
 
-/* study_lines_add adds the series of a study, as many as fit; study_lines_add_published adds a
- * published series. All labels are different. The caller frees with study_lines_free, also after a
- * failure. */
+/* study_lines_add adds the series of a study, but no more than STUDY_LINES_MAX lines.
+ * study_lines_add_published adds a published series. No two labels are equal. The caller frees with
+ * study_lines_free, also after a failure. */
 MUST_CHECK enum status study_lines_add(struct study_lines *l, const struct analysis *a);
 MUST_CHECK enum status study_lines_add_published(struct study_lines *l,
                                                  const struct published_series *s);
 
-/* Sets varies[key], for each key, to whether the key has several values among the lines that
- * `which` marks (one entry per line; NULL: all lines). */
+/* Sets varies[key] for each key: whether the lines that `which` marks have different values of the
+ * key. `which` has an entry for each line; NULL: all lines. Published lines are ignored. */
 void study_lines_vary(const struct study_lines *l, const bool *which, bool varies[STUDY_KEYS]);
 
 /* Writes the values of the keys in `shown`, joined by `between`, such as "ddp amp". */

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Keys by which figures are divided, in order of preference. The batch is not a key here, because
- * some lines differ in it alone. */
+/* Keys by which figures may be divided, the preferred ones first. The batch is not among them: a
+ * line has this key only if it differs from another line in nothing else. */
 static const enum study_key cut_keys[] = {STUDY_ARCH, STUDY_DATA, STUDY_PRECISION, STUDY_SCALING,
                                           STUDY_MODE};
 enum { N_KEYS = sizeof cut_keys / sizeof *cut_keys, N_CUTS = N_KEYS * (N_KEYS + 1) / 2 };
@@ -37,8 +37,8 @@ static bool has_keys(const struct study_lines *l, const bool drawn[], int i)
     return drawn[i] && !l->line[i].is_published;
 }
 
-/* Returns the index of the first line that has the same value of `key` as line i. The index
- * represents the value, so that values are in the order of the study. */
+/* Returns a number that stands for line i's value of `key`: the index of the first line with the
+ * same value. Such numbers put values in the order of the study. */
 static int value_of(const struct study_lines *l, const bool drawn[], int i, enum study_key key)
 {
     for (int k = 0; k < i; k++)
@@ -55,7 +55,7 @@ static int values_of(const struct study_lines *l, const bool drawn[], enum study
     return n;
 }
 
-/* Sets p->panel and p->n; panels are in the order of the values of cut->a, then of cut->b. */
+/* Sets p->panel and p->n. Panels are sorted by the value of cut->a, then by the value of cut->b. */
 static void assign(const struct study_lines *l, const bool drawn[], const struct cut *cut,
                    struct study_panels *p)
 {
@@ -81,7 +81,7 @@ static void assign(const struct study_lines *l, const bool drawn[], const struct
     }
 }
 
-/* Returns the number of lines in the fullest panel. */
+/* Returns the largest number of lines in a panel. */
 static int fullest(const struct study_lines *l, const struct study_panels *p)
 {
     int count[STUDY_LINES_MAX] = {0}, most = 0;
@@ -91,8 +91,8 @@ static int fullest(const struct study_lines *l, const struct study_panels *p)
     return most;
 }
 
-/* Makes one panel. All lines are in the legend, so that a line looks the same in all figures with
- * one panel. */
+/* Makes one panel. The legend contains all lines, also those that this figure does not draw. A line
+ * therefore looks the same in all figures with one panel. */
 static void whole(const struct study_lines *l, const bool drawn[], struct study_panels *p)
 {
     bool some = false; /* lines of the study */
@@ -108,7 +108,8 @@ static void whole(const struct study_lines *l, const bool drawn[], struct study_
     }
 }
 
-/* Makes the panels' titles from the keys that divide the figure, and the legend from other keys. */
+/* Makes the titles of the panels from the keys by which the figure is divided, and the entries of
+ * the legend from the other keys. */
 static void name(const struct study_lines *l, const bool drawn[], const struct cut *cut,
                  struct study_panels *p)
 {
@@ -186,7 +187,8 @@ void study_panels_choose(const struct study_lines *l, const bool drawn[], enum s
     for (int c = 0; fewest > STUDY_PANEL_LINES && c < N_CUTS; c++) {
         assign(l, drawn, &cut[c], p);
         int lines = fullest(l, p);
-        if (lines >= 2 && lines < fewest) { /* a panel with one line compares nothing */
+        if (lines >= 2 && lines < fewest) { /* a division is useless if every panel has only one
+                                             * line */
             best = cut[c];
             fewest = lines;
         }
@@ -194,8 +196,8 @@ void study_panels_choose(const struct study_lines *l, const bool drawn[], enum s
     if (best.a == STUDY_KEYS) {
         whole(l, drawn, p);
     } else {
-        /* Each row has two panels, for different values of the second key. If one key has exactly
-         * two values, it therefore becomes the second key. */
+        /* The figure shows two panels in each row, with different values of the second key. If only
+         * one key has exactly two values, it becomes the second key. */
         if (values_of(l, drawn, best.a) == 2 && values_of(l, drawn, best.b) > 2)
             best = (struct cut){best.b, best.a};
         assign(l, drawn, &best, p);
@@ -204,8 +206,8 @@ void study_panels_choose(const struct study_lines *l, const bool drawn[], enum s
     place_published(l, drawn, p);
 }
 
-/* Returns whether every point of line i's ideal coincides with a point of line k's ideal, as far as
- * can be seen. */
+/* Returns whether the line of line i's ideal cannot be distinguished from the line of line k's
+ * ideal where i has points. */
 static bool lies_on(const struct study_line *i, const struct study_line *k, enum quantity q)
 {
     for (int a = 0; a < i->n; a++) {
@@ -227,7 +229,7 @@ bool study_panels_ideal(const struct study_panels *p, const struct study_lines *
         if (k == i || p->panel[k] != p->panel[i] || !lies_on(&l->line[i], &l->line[k], q))
             continue;
         if (k < i || !lies_on(&l->line[k], &l->line[i], q))
-            return false; /* if two ideals are equal, the first is drawn */
+            return false; /* of two equal ideals, the first one is drawn */
     }
     return true;
 }

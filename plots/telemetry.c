@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Every reason that NVML reports counts as throttling, except that the GPU is idle. */
+/* Each reason that NVML reports counts as throttling, with one exception: the GPU is idle. */
 static const uint32_t throttled_bits = ~(uint32_t)THROTTLE_IDLE;
 
 struct sensor_range {
@@ -20,7 +20,8 @@ struct moment {
     bool throttled;
 };
 
-/* Combines the rows of one sample from row *k on; *k becomes the next sample's first row. */
+/* Combines the rows of the sample that begins at row *k. Sets *k to the first row of the next
+ * sample. */
 static struct moment moment_of(const struct run *run, int64_t *k)
 {
     const struct telemetry_record *first = &run->telemetry[*k];
@@ -29,7 +30,7 @@ static struct moment moment_of(const struct run *run, int64_t *k)
     for (; *k < run->n_telemetry && run->telemetry[*k].sample == first->sample; ++*k) {
         const struct telemetry_record *r = &run->telemetry[*k];
         m.power += r->power_w;
-        m.celsius = fmax(m.celsius, r->temperature_c); /* fmax and fmin leave out a NaN */
+        m.celsius = fmax(m.celsius, r->temperature_c); /* fmax and fmin ignore a NaN */
         m.clock = fmin(m.clock, r->clock_mhz);
         if (isfinite(r->throttle))
             m.throttled = m.throttled || ((uint32_t)r->throttle & throttled_bits);
@@ -37,7 +38,8 @@ static struct moment moment_of(const struct run *run, int64_t *k)
     return m;
 }
 
-/* Writes a row "time W degrees MHz MHz". The last value is NaN unless the clock was throttled. */
+/* Writes a row "time W degrees MHz MHz". The last column is the clock if it was throttled, else
+ * NaN. */
 static void moment_write(const struct moment *m, double unit, FILE *out, struct sensor_range *range)
 {
     fprintf(out, "%.9g %.9g %.9g %.9g %.9g\n", m->elapsed / unit, m->power, m->celsius, m->clock,
@@ -58,8 +60,8 @@ static int64_t count_samples(const struct run *run)
     return n;
 }
 
-/* Writes a row for every `stride`-th sample. The row counts as throttled if any sample since the
- * previous row was throttled. */
+/* Writes a row for every `stride`-th sample. A row shows throttling if this sample, or a sample
+ * since the previous row, was throttled. */
 static enum status sensor_table(const struct drawing *d, const struct figure *f, int i, double unit,
                                 struct sensor_range *range)
 {

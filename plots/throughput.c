@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The running median spans a hundredth of the run, but at least HALF_MIN and at most HALF_MAX steps
- * on each side. */
+/* Minimum and maximum number of steps on each side of a step in the running median. Between these
+ * limits, the median spans a hundredth of the run. */
 enum { HALF_MIN = 3, HALF_MAX = 250 };
 
 struct rates {

@@ -9,8 +9,8 @@ struct reach {
     double x_max, y_max;
 };
 
-/* Writes rows "time top-1 reached target": `reached` is top-1 in the epoch that reached the
- * target. */
+/* Writes rows "time top-1 reached target". In the row of the epoch that reached the target,
+ * `reached` is its top-1; in other rows NaN. */
 static enum status reach_table(const struct drawing *d, const struct figure *f, int i, double unit,
                                bool *has, struct reach *r)
 {

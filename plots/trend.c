@@ -1,4 +1,5 @@
-/* Draws the series of a history, and the steps in the level of each series. */
+/* Draws the series of a history, and the steps in each series: the points at which its level
+ * changes. */
 #include "base/array.h"
 #include "base/json.h"
 #include "base/stats.h"
@@ -16,8 +17,8 @@ extern const unsigned char plot_trend[];
 
 enum { POINTS_MAX = 100000, MARKS_MAX = 8, COMMIT_MAX = 10, WHEN_MAX = 32 };
 
-/* Sets `when` to the date and the commit of a point or a step, as far as they are known, separated
- * by `between`. A commit is cut to COMMIT_MAX letters and digits. */
+/* Sets `when` to the date and the commit of a point or a step, with `between` between them. Leaves
+ * out what is not known. Of the commit, only the first COMMIT_MAX letters and digits are used. */
 static void when_of(const json_t *point, const char *between, char when[WHEN_MAX])
 {
     const char *commit = json_text_at(point, "commit");
@@ -38,8 +39,9 @@ static void when_of(const json_t *point, const char *between, char when[WHEN_MAX
     when[n] = '\0';
 }
 
-/* Writes point_marks[i+1] = '"DATE\nCOMMIT" 1, ...': the ticks of a series, from the first point to
- * the last at equal distances. A point with neither date nor commit is marked with its number. */
+/* Writes point_marks[i+1] = '"DATE
+ * COMMIT" 1, ...': the ticks of a series. Ticks are at equal distances from the first point to the
+ * last. If a point has neither date nor commit, its number is the mark. */
 static void marks_set(FILE *vars, int i, const json_t *points)
 {
     int64_t n = (int64_t)json_array_size(points), marks = n < MARKS_MAX ? n : MARKS_MAX;
@@ -55,8 +57,9 @@ static void marks_set(FILE *vars, int i, const json_t *points)
     fputs("'\n", vars);
 }
 
-/* Reads a step. *at is the step's place among n points, which must be after `before`, the place of
- * the previous step. *ratio is infinite if the level before the step is 0. */
+/* Reads a step. Sets *at to the index of the step's first point among n points. This index must
+ * be above `before`, the index for the previous step. Sets *ratio to INFINITY if the level before
+ * the step is 0. */
 static enum status step_read(const json_t *step, int64_t before, int64_t n, int64_t *at,
                              double *ratio)
 {
@@ -69,8 +72,8 @@ static enum status step_read(const json_t *step, int64_t before, int64_t n, int6
                                 : record_number(step, "ratio", -DBL_MAX, DBL_MAX, ratio);
 }
 
-/* Writes the data that follow the points' rows "place value accepted". First comes a block for each
- * level, with the two ends of its line. Then comes a row "place value change" for each step. */
+/* Writes the data that follow the points' rows "place value accepted": first a block for each
+ * level, with the two ends of its line; then a row "place value change" for each step. */
 static enum status write_levels(FILE *out, const json_t *steps, const double *x, double *sorted,
                                 int64_t n)
 {
