@@ -49,8 +49,8 @@ double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
     }
 }
 
-/* Returns the table with the most ranks among the tables measured on several nodes, or among those
- * measured on one node if `several` is false. NULL: there is none. */
+/* If `several` is true, returns the largest table (by ranks) among those measured on several nodes;
+ * otherwise the largest among those measured on one node. NULL: there is no such table. */
 static const struct nccl_table *largest(const struct network_cost *c, bool several)
 {
     const struct nccl_table *best = NULL;
@@ -70,8 +70,10 @@ enum status cost_from_tables(struct network_cost *c)
         double n = (double)within->ranks;
         nccl_table_fit(within, &latency, &s_per_byte);
         if (!(s_per_byte > 0))
-            return status_fail(STATUS_DATA,
-                               "no bandwidth within a node: larger messages did not take longer");
+            return status_fail(
+                STATUS_DATA,
+                "the bandwidth within a node is not known: larger messages did not take "
+                "longer");
         c->intra = (struct link){.latency_s = latency / (2 * (n - 1)),
                                  .bytes_per_s = 2 * (n - 1) / n / s_per_byte};
         c->ranks_per_node = within->ranks;
@@ -80,8 +82,10 @@ enum status cost_from_tables(struct network_cost *c)
         double n = (double)between->ranks, m = (double)between->nodes;
         nccl_table_fit(between, &latency, &s_per_byte);
         if (!(s_per_byte > 0))
-            return status_fail(STATUS_DATA,
-                               "no bandwidth between nodes: larger messages did not take longer");
+            return status_fail(
+                STATUS_DATA,
+                "the bandwidth between nodes is not known: larger messages did not take "
+                "longer");
         if (!within) /* a hop within a node cannot take longer than the mean of all hops */
             c->intra.latency_s = fmin(c->intra.latency_s, latency / (2 * (n - 1)));
         latency -= 2 * (n - m) * c->intra.latency_s;

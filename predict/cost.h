@@ -34,15 +34,15 @@ struct network_cost {
     int n_tables;
 };
 
-/* Seconds until every rank has the sum of all ranks' buffers, of `bytes` bytes each; 0 for a single
- * rank. */
+/* Returns the seconds until every rank has the sum of all ranks' buffers. Each buffer has `bytes`
+ * bytes. 0 for a single rank. */
 double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes);
 
-/* Sets c's links and ranks per node from the tables with the most ranks: the link within nodes from
- * a table of one node, the link between nodes from one of several nodes. Other values do not
- * change, with one exception: without a table of one node, the latency within nodes is limited to
- * the mean latency of a hop in the table of several nodes. STATUS_DATA if times do not grow with
- * size. */
+/* Sets c's links and ranks per node. The link within a node comes from the largest table (by ranks)
+ * measured on one node; the link between nodes comes from the largest table measured on several
+ * nodes. A link without such a table keeps its values. There is one exception: if there are only
+ * tables of several nodes, the latency within a node is limited to the mean latency of a hop in the
+ * largest one. STATUS_DATA if times do not grow with size. */
 MUST_CHECK enum status cost_from_tables(struct network_cost *c);
 
 /* "ring", "tree", "auto" */

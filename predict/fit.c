@@ -11,8 +11,8 @@
 enum { PARAMETERS_MAX = 5, ROUNDS = 4, MOVES = 400 };
 
 #define MEASURED_SPREAD 0.015 /* of ln(images/s) */
-#define FURTHEST        8.0 /* largest distance of a parameter from its typical value, in spreads */
-#define FIRST_STEP      0.3 /* size of the first simplex, in units of the spreads */
+#define FURTHEST        8.0   /* greatest distance from a parameter's typical value, in spreads */
+#define FIRST_STEP      0.3   /* size of the first simplex, in units of the spreads */
 
 struct parameter {
     size_t offset; /* offset of the parameter, a double, in struct system */
@@ -71,7 +71,7 @@ static int vertex_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The vertex at from + t (to - from), with its cost. */
+/* Returns the vertex at from + t (to - from), and computes its cost. */
 static struct vertex along(const struct problem *p, const struct vertex *from,
                            const struct vertex *to, double t)
 {
@@ -82,7 +82,8 @@ static struct vertex along(const struct problem *p, const struct vertex *from,
     return v;
 }
 
-/* Moves the worst vertex (the last of p->n + 1); if no move improves it, moves all but the best. */
+/* Moves the worst vertex, which is the last of p->n + 1. If no move improves it, moves all vertices
+ * except the best. */
 static void move(const struct problem *p, struct vertex *v)
 {
     struct vertex centre = {.cost = 0}, *worst = &v[p->n];

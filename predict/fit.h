@@ -25,8 +25,8 @@ struct measured {
     double images_per_s;  /* of all ranks together */
 };
 
-/* Which parameters are known. The fit leaves the values of known parameters in struct system
- * unchanged. */
+/* Which parameters are known. The fit does not change a known parameter; its value is in struct
+ * system. */
 struct fit_known {
     bool intra, inter, sigma;
 };

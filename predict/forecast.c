@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* A part that takes less than this fraction of a step does not count as the limit of throughput. */
+/* If all other parts take less than this fraction of a step, compute is the limit of throughput. */
 #define LIMIT_SHARE 0.05
 
-/* Seconds of communication after the backward pass of the slowest rank, whose own time is `own`
- * seconds. `cost`: seconds to communicate each bucket. */
+/* Returns the seconds of communication after the slowest rank's backward pass. `own`: this rank's
+ * own time in seconds. `cost`: seconds to communicate each bucket. */
 static double exposed(const struct workload *w, const double *cost, double own)
 {
     double end = 0;
@@ -26,7 +26,7 @@ static double costs(const struct workload *w, const struct network_cost *net, in
     return sum;
 }
 
-/* Whether more than half of the exposed communication is due to latency. */
+/* Returns whether more than half of the exposed communication is due to latency. */
 static bool is_latency(const struct system *s, int64_t ranks, double own, double exposed_s)
 {
     struct network_cost net = s->net;
@@ -76,12 +76,14 @@ void forecast_step(const struct system *s, int64_t ranks, int64_t batch,
     out->limit = limit_of(s, out);
 }
 
-/* Finds image_s by bisection. That works because a larger image_s never makes a step shorter. */
+/* Finds image_s by bisection. This is correct because the time of a step never falls when image_s
+ * grows. */
 enum status forecast_calibrate(struct system *s, int64_t ranks, int64_t batch, double images_per_s)
 {
     struct straggler late;
     struct forecast f;
-    double low = 0, high = (double)ranks / images_per_s; /* high: the whole step is compute */
+    double low = 0, high = (double)ranks / images_per_s; /* the highest value: the whole step is
+                                                          * compute */
     straggler_of(ranks, &late);
     for (int i = 0; i < 60; i++) {
         s->image_s = (low + high) / 2;

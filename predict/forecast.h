@@ -1,10 +1,10 @@
 /* Forecasting a training step on many ranks.
  *
- * All ranks begin a step together. Buckets of gradients are sent in order, one at a time: a bucket
- * starts once the slowest rank has computed it and the previous bucket has been sent. Communication
- * after the slowest rank's backward pass is exposed. The reading of images may be limited by a rate
- * for all ranks together. Reading overlaps with the step, which takes the longer of the two
- * times. */
+ * All ranks begin a step together. They send the buckets of gradients in order, one at a time. A
+ * bucket is sent when two conditions are fulfilled: the slowest rank has computed it, and the
+ * previous bucket has been sent. Communication after the slowest rank's backward pass is exposed.
+ * The rate at which all ranks together read images may be limited. Reading overlaps with computing
+ * and communicating, and a step takes the longer of the two times. */
 #pragma once
 
 #include "predict/cost.h"
@@ -12,7 +12,7 @@
 #include "predict/workload.h"
 
 enum limit {
-    LIMIT_COMPUTE, /* computing; every other part takes less than 5 % of the step */
+    LIMIT_COMPUTE, /* compute; every other part takes less than 5 % of the step */
     LIMIT_STRAGGLERS,
     LIMIT_LATENCY,   /* exposed communication, mostly due to latency */
     LIMIT_BANDWIDTH, /* exposed communication, mostly due to bandwidth */

@@ -12,12 +12,13 @@
 
 enum { HOSTS_MAX = 1024, HOST_SIZE = 64, WORDS_MAX = 16 };
 
-/* A row: size, count, type, redop, root; then time in us, algbw, busbw and #wrong of the operation
- * out of place; then the same four of the operation in place. */
+/* The words of a row: size, count, type, redop, root; four words of the operation out of place:
+ * time in us, algbw, busbw, #wrong; and the same four words of the operation in place. */
 enum { WORD_SIZE = 0, WORD_IN = 9, WORDS = 13, WORD_ALGBW = 1, WORD_BUSBW = 2 };
 enum { WORD_WRONG = 3 };
 
-/* Largest error of the ratio of two bandwidths if both are printed with at least two digits. */
+/* The ratio of two bandwidths has at most this relative error, if both are printed with at least
+ * two digits. */
 #define RATIO_TOLERANCE 0.03
 
 #define BYTES_MAX   1e15
@@ -27,13 +28,13 @@ struct reading {
     struct nccl_table *out;
     int n_hosts;
     char (*host)[HOST_SIZE];
-    double ratio; /* bus bandwidth / algorithm bandwidth, in the row where both have the most
-                   * digits */
+    double ratio; /* bus bandwidth / algorithm bandwidth, from the row with the largest algorithm
+                   * bandwidth: there the two numbers have the most digits */
     double algbw; /* algorithm bandwidth in that row */
 };
 
-/* Reads a line such as "# Rank 3 Group 0 Pid 411 on node1 device 3 [0x07] NVIDIA ...": counts the
- * rank, and adds its host if that is new. */
+/* Reads a line such as "# Rank 3 Group 0 Pid 411 on node1 device 3 [0x07] NVIDIA ...". Counts the
+ * rank. Adds its host if no earlier line names this host. */
 static enum status rank_read(struct reading *r, const char *line)
 {
     char host[HOST_SIZE];
@@ -102,7 +103,7 @@ static enum status line_read(void *context, char *line, size_t size)
          w = strtok_r(NULL, " \t\r", &rest))
         word[n++] = w;
     if (n != WORDS || word[0][strspn(word[0], "0123456789")] != '\0')
-        return STATUS_OK; /* another line of the job's output */
+        return STATUS_OK; /* a line of other output of the job */
     return row_read(r, word);
 }
 
@@ -149,8 +150,8 @@ double nccl_table_at(const struct nccl_table *t, double bytes)
     return fmax(row[i - 1].seconds + slope * (bytes - row[i - 1].bytes), row[0].seconds);
 }
 
-/* Minimises the sum of squares of (latency + bytes * s_per_byte) / seconds - 1, by the normal
- * equations. If latency or s_per_byte is negative, fits the other alone. */
+/* Minimises the sum over the rows of ((latency + bytes * s_per_byte) / seconds - 1)^2, by the
+ * normal equations. If a parameter would be negative, sets it to 0 and fits only the other. */
 void nccl_table_fit(const struct nccl_table *t, double *latency_s, double *s_per_byte)
 {
     double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;

@@ -9,7 +9,7 @@ enum { NCCL_ROWS_MAX = 128 };
 
 struct nccl_row {
     double bytes;
-    double seconds; /* of an all-reduce in place */
+    double seconds; /* time of an all-reduce in place */
 };
 
 struct nccl_table {
@@ -19,14 +19,15 @@ struct nccl_table {
 };
 
 /* Reads the whole output, including the lines that list the ranks and their hosts. STATUS_DATA if
- * the output is damaged, or if its ratio of bus to algorithm bandwidth shows that it is of another
- * collective; STATUS_MISMATCH if the output reports wrong results. */
+ * the output is damaged, or if it is from another collective, as its ratio of bus to algorithm
+ * bandwidth shows. STATUS_MISMATCH if the output reports wrong results. */
 MUST_CHECK enum status nccl_table_load(const char *path, struct nccl_table *out);
 
-/* Seconds for `bytes`: interpolated linearly between rows; below the first row's bytes, the first
- * row's time; above the last row's bytes, extrapolated from the last two rows. */
+/* Returns the seconds of an all-reduce of `bytes` bytes. Interpolates linearly between rows. Below
+ * the first row's bytes, the result is the first row's time. Above the last row's bytes,
+ * extrapolates from the last two rows. */
 double nccl_table_at(const struct nccl_table *t, double bytes);
 
-/* Fits the line seconds = latency + bytes * s_per_byte with the least squared relative error over
- * the rows; neither latency nor s_per_byte is below 0. */
+/* Fits the line seconds = latency + bytes * s_per_byte: minimises the sum of the squared relative
+ * errors over the rows. latency and s_per_byte are at least 0. */
 void nccl_table_fit(const struct nccl_table *t, double *latency_s, double *s_per_byte);

@@ -19,8 +19,8 @@ static enum status learn(const struct prediction_config *c, struct prediction *p
         p->fitted++;
     if (p->fitted < 2)
         return status_fail(STATUS_USAGE,
-                           "%d measured point%s are too few: a fit needs at least two, of "
-                           "different numbers of ranks",
+                           "%d measured point%s are too few: a fit needs at least two, "
+                           "with different numbers of ranks",
                            p->fitted, p->fitted == 1 ? "" : "s");
     return fit_system(&p->system, &c->known, source->point, p->fitted);
 }

@@ -1,5 +1,5 @@
-/* A prediction: the known and the fitted parameters of a machine, forecasts for many ranks, and
- * their errors at the measured points. */
+/* A prediction: the known and the fitted parameters of a machine, forecasts for many ranks, and the
+ * errors of forecasts for the measured points. */
 #pragma once
 
 #include "predict/prediction_source.h"
@@ -11,10 +11,10 @@ enum { PREDICTION_RANKS_MAX = 256, PREDICTION_SCHEMA = 1 };
 
 struct prediction_config {
     const struct source *source;
-    struct system system; /* the known values; prediction_make sets `work` from the source, and fits
-                           * image_s */
-    bool fit;             /* fit the unknown values to the points of at most fit_up_to ranks; false:
-                           * calibrate only image_s, to the first point */
+    struct system system; /* the known values. prediction_make sets `work` from the source, and fits
+                           * or calibrates image_s */
+    bool fit;             /* true: fit the unknown values to the points with at most fit_up_to
+                           * ranks; false: only calibrate image_s to the first point */
     int64_t fit_up_to;    /* 0: all points */
     struct fit_known known;
     int64_t batch; /* images per rank; 0: the batch of the point with the most ranks */
@@ -25,8 +25,8 @@ struct prediction_config {
 struct prediction {
     const struct source *source; /* not owned */
     struct system system;
-    int fitted; /* number of fitted points: the first `fitted` points of the source; 0: only image_s
-                 * was calibrated, to the first point */
+    int fitted; /* number of points to which the values were fitted: the first ones of the source;
+                 * 0: only image_s was calibrated, to the first point */
     int n;
     struct forecast forecast[PREDICTION_RANKS_MAX]; /* (n) */
     struct forecast at[SOURCE_POINTS_MAX];          /* (source->n) forecasts for the measured
@@ -38,8 +38,9 @@ MUST_CHECK enum status prediction_make(const struct prediction_config *c, struct
 /* Throughput per rank, in percent of the first measured point's throughput per rank. */
 double prediction_efficiency(const struct prediction *p, int64_t ranks, double images_per_s);
 
-/* prediction_error: the error of the forecast at measured point i, in percentage points of
- * efficiency. prediction_is_held_out: whether neither fit nor calibration used the point. */
+/* prediction_error returns the forecast's error at measured point i, in percentage points of
+ * efficiency. prediction_is_held_out returns true if neither the fit nor the calibration used point
+ * i. */
 double prediction_error(const struct prediction *p, int i);
 bool prediction_is_held_out(const struct prediction *p, int i);
 

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* Forecasts have been validated up to this multiple of the largest measured number of ranks. */
+/* Forecasts have been validated up to REACH times the largest measured number of ranks. */
 enum { REACH = 4 };
 
 static void print_system(const struct prediction *p, FILE *out)
@@ -47,7 +47,7 @@ void prediction_print(const struct prediction *p, FILE *out)
     if (p->n > 0 && p->forecast[p->n - 1].ranks > REACH * largest)
         fprintf(out,
                 "Beyond %" PRId64
-                " ranks: extrapolated to more than %d times the measured number.\n",
+                " ranks: extrapolated to more than %d times the largest measured number.\n",
                 REACH * largest, REACH);
     fprintf(out, "\n%7s %12s %6s %12s %6s\n", "ranks", "measured", "eff. %", "forecast", "points");
     for (int i = 0; i < p->source->n; i++) {

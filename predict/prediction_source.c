@@ -19,10 +19,10 @@ enum { SIGMA_STEPS = 20, COUNT_MAX = 1 << 20 };
 
 #define BUCKET_BYTES_DEFAULT (25.0 * (1 << 20))
 
-/* Sums over the steps after warm-up, not medians: the medians of the parts would not add up to the
- * median of the step. */
+/* Sums over the steps after warm-up. Sums are used because the medians of the parts would not add
+ * up to the median of the step. */
 struct totals {
-    double before_s; /* own time before the backward pass */
+    double before_s; /* time before the backward pass, without communication */
     double backward_s;
     double own_s; /* all but communication */
     double step_s;
@@ -58,12 +58,12 @@ static void point_add(struct source *s, int64_t ranks, int64_t batch, double ima
 static void shares_set(struct workload *w, double before_s, double backward_s, double own_s)
 {
     if (!(own_s > 0 && backward_s > 0))
-        return; /* w keeps its fractions, which were computed from FLOPs */
+        return; /* w keeps the fractions that were computed from FLOPs */
     w->forward = before_s / own_s;
     w->backward = backward_s / own_s;
 }
 
-/* A step's own time, without communication; NaN if it is not known. */
+/* Returns a step's own time: the time without communication. NaN: it is not known. */
 static double own_of(const struct step_record *s)
 {
     double own = s->data_s + s->h2d_s + s->forward_s + s->backward_s + s->optimizer_s;
@@ -89,8 +89,8 @@ static enum status totals_of(const struct run *run, struct totals *out)
                            : status_fail(STATUS_DATA, "no step of '%s' has a duration", run->dir);
 }
 
-/* Estimates the standard deviation of ln(own time) over the steps. The estimate is robust: single
- * stalls do not affect it. With too few steps, *sigma is 0. */
+/* Estimates the standard deviation of ln(own time) over the steps, from the median absolute
+ * deviation: single stalls hardly affect it. With too few steps, *sigma is 0. */
 static enum status sigma_of(const struct run *run, double *sigma)
 {
     enum status st = STATUS_OK;
@@ -112,7 +112,7 @@ static enum status sigma_of(const struct run *run, double *sigma)
     return st;
 }
 
-/* A whole number from run.json, or `otherwise` if it is out of range. */
+/* Returns a whole number of run.json's "config", or `otherwise` if it is out of range. */
 static int64_t config_count(const struct run *run, const char *key, int64_t otherwise)
 {
     int64_t count = run_config_count(run, key, otherwise);
@@ -209,7 +209,8 @@ static void cell_add(const struct analysis_cell *c, struct source *out)
     point_add(out, c->devices, c->batch / c->devices, c->images_per_s.median);
 }
 
-/* `value`, or `otherwise` if `value` is out of range: records of earlier versions have 0. */
+/* Returns `value`, or `otherwise` if `value` is out of range. In records of earlier versions it is
+ * 0. */
 static int or_else(int64_t value, int otherwise)
 {
     return value >= 1 && value <= COUNT_MAX ? (int)value : otherwise;

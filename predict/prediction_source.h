@@ -12,20 +12,21 @@ struct source {
     char label[SOURCE_LABEL_MAX]; /* one line */
     struct workload work;
     int64_t ranks_per_node; /* 1 if not known */
-    double image_bytes;     /* mean size of an image on disk; if not known, ImageNet's mean */
-    double sigma;           /* sigma of one rank's step times (straggler.h); 0: not known */
+    double image_bytes;     /* mean size of an image on disk; if it is not known, the mean over
+                             * ImageNet */
+    double sigma;           /* sigma of the step times of one rank (straggler.h); 0: not known */
     int n;
     struct measured point[SOURCE_POINTS_MAX]; /* (n >= 1) ascending by ranks, all different */
 };
 
-/* Takes the points from one run, or from several runs with different numbers of ranks; each device
- * counts as a rank. The fractions of a step are those of the first run; sigma is from rank 0 of
- * that run. STATUS_DATA for a run without a step, different networks, or two equal numbers of
- * ranks. */
+/* Takes the points from one run, or from several runs with different numbers of ranks. Each device
+ * counts as a rank. The fractions of a step are those of the first run; sigma is from rank 0 of the
+ * first run. STATUS_DATA if a run has no step, if the networks differ, or if two runs have the same
+ * number of ranks. */
 MUST_CHECK enum status source_of_runs(const struct run *const *run, int n, struct source *out);
 
-/* Takes those points of a published series that have a throughput and a batch. */
+/* Takes those points of a published series that have both a throughput and a batch. */
 MUST_CHECK enum status source_of_published(const struct published_series *s, struct source *out);
 
-/* Takes the points from series i (from 0) of a study: from each of its cells that has a result. */
+/* Takes the points from the cells of series i (from 0) of a study that have a result. */
 MUST_CHECK enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out);

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* If Phi(z)^n = u, a normal number exceeds z with probability 1 - u^(1/n). expm1 computes this
- * probability without loss of digits if n is large. */
+/* If Phi(z)^n = u, a normal number is above z with probability 1 - u^(1/n). If n is large, u^(1/n)
+ * is close to 1, and the difference would lose digits; expm1 keeps them. */
 void straggler_of(int64_t ranks, struct straggler *s)
 {
     for (int k = 0; k < STRAGGLER_QUANTILES; k++) {

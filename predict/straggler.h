@@ -1,9 +1,10 @@
 /* The slowest of many ranks.
  *
- * A rank's own time of a step is a typical time multiplied by exp(sigma z), where z is standard
- * normal (a lognormal distribution), and all ranks wait for the slowest one. The largest z of n
- * ranks has the distribution function Phi(z)^n. STRAGGLER_QUANTILES equally likely quantiles
- * represent this distribution, and means are taken over them. No random numbers are used. */
+ * A rank's own time of a step is a typical time multiplied by exp(sigma z), where z is a standard
+ * normal number. (The time has a lognormal distribution.) All ranks wait for the slowest one. The
+ * largest z of n ranks has the distribution function Phi(z)^n. This distribution is represented by
+ * STRAGGLER_QUANTILES quantiles of equal probability; means are taken over them. No random numbers
+ * are used. */
 #pragma once
 
 #include <stdint.h>

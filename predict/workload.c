@@ -17,8 +17,8 @@ static double params_of(const struct graph *g, int node)
     return count;
 }
 
-/* Floating-point operations of a node's backward pass: the gradient of its weights and of its
- * input. */
+/* Floating-point operations of a node's backward pass, which computes the gradients of the weights
+ * and of the input. */
 static double backward_flops(const struct graph *g, int i)
 {
     bool is_first = g->node[i].in[0] >= 0 && g->node[g->node[i].in[0]].kind == NODE_INPUT;

@@ -1,11 +1,11 @@
 /* The computation and communication of a step: the fractions of its time that the forward and
  * backward passes take, and the times at which gradients are ready.
  *
- * Gradients are sent in buckets as in training (engine/reducer.h): layer by layer from the last to
- * the first, 1 MiB of fp32 gradients in the first bucket, `bucket_bytes` in the others. A layer's
- * fraction of the backward pass is its fraction of the floating-point operations. A layer's
- * backward pass has twice the operations of its forward pass, or as many if the layer's input needs
- * no gradient. */
+ * Gradients are sent in buckets as in training (engine/reducer.h), layer by layer from the last to
+ * the first. The first bucket has 1 MiB of fp32 gradients, the others have `bucket_bytes`. A
+ * layer's fraction of the backward pass is its fraction of the pass's floating-point operations. A
+ * layer's backward pass has twice as many operations as its forward pass. If the layer's input
+ * needs no gradient, both have the same number. */
 #pragma once
 
 #include "base/status.h"
@@ -15,13 +15,13 @@
 enum { WORKLOAD_BUCKETS_MAX = 512 };
 
 struct bucket {
-    double ready; /* fraction of the backward pass after which the bucket is complete; ascending */
+    double ready; /* the bucket is complete after this fraction of the backward pass; ascending */
     double bytes; /* bytes sent */
 };
 
 struct workload {
-    double forward, backward; /* fractions of a rank's time without communication; the rest is spent
-                               * after the backward pass */
+    double forward, backward; /* fractions of a rank's own time (without communication); the rest
+                               * follows the backward pass */
     int n;
     struct bucket bucket[WORKLOAD_BUCKETS_MAX]; /* (n >= 1) in the order of sending */
 };
@@ -34,8 +34,8 @@ struct workload_config {
     bool overlap;          /* false: all gradients are sent together after the backward pass */
 };
 
-/* Makes a workload whose fractions come from the numbers of floating-point operations: one third
- * forward, almost two thirds backward. */
+/* Makes a workload whose fractions are computed from the numbers of floating-point operations: one
+ * third forward, almost two thirds backward. */
 MUST_CHECK enum status workload_of(const struct workload_config *c, struct workload *w);
 
 /* The sum of the bytes of all buckets. */
