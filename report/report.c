@@ -58,8 +58,8 @@ void runs_free(struct runs *runs)
 
 /* ---- writing ---- */
 
-/* Returns the link to a file: relative to the document's folder if the file is in that folder or
- * below it, else `path`. */
+/* Returns the link from a document to the file `path`. The link is relative if the file is in the
+ * document's folder or below it; otherwise it is `path`. */
 static const char *link_from(const char *document, const char *path)
 {
     const char *slash = strrchr(document, '/');
@@ -87,8 +87,8 @@ static enum status write_figures(struct writer *w, const struct item *item)
     return st;
 }
 
-/* Before the first record of a folder, writes the folder's heading and its machine. `place` is the
- * folder; NULL before later records. */
+/* Writes the heading of a folder and its machine, before the folder's first record. `place` is the
+ * folder; before later records it is NULL, and nothing is written. */
 static void begin_place(struct writer *w, const char *place, const json_t *machine)
 {
     if (!place)
@@ -145,7 +145,8 @@ static enum status write_record(struct writer *w, const struct item *item, const
     return st;
 }
 
-/* Writes a record. Sets *written to whether the record is undamaged and of a known kind. */
+/* Writes a record. Sets *written to true if the record is undamaged and of a known kind, else to
+ * false. */
 static enum status write_item(struct writer *w, const struct item *item, const char *place,
                               struct table *left_out, bool *written)
 {
@@ -181,8 +182,8 @@ static void write_left_out(struct writer *w, struct table *left_out)
     writer_list(w, left_out);
 }
 
-/* Writes all records. Adds the error of each damaged record to the list `left_out`, which is empty
- * at first. */
+/* Writes all records. For each damaged record, adds its error to the list `left_out`, which the
+ * caller has made empty. */
 static void write_items(struct writer *w, const struct items *items, struct table *left_out)
 {
     const char *place = "";
@@ -213,10 +214,11 @@ static enum status write_document(const struct items *items, const struct format
     return writer_end(&w);
 }
 
-/* Draws all figures. Without gnuplot, or for a record without a figure, only tables are written. */
+/* Draws all figures. If gnuplot is missing, or a record has no figure, only tables are written. */
 static enum status draw_all(const struct items *items, const struct plot_size *size, FILE *said)
 {
-    struct palette palette = {.n = 0}; /* a series looks alike in all figures of the report */
+    struct palette palette = {.n = 0}; /* a series has the same colour and shape in all figures of
+                                        * the report */
     for (int i = 0; i < items->n; i++) {
         enum status st = item_draw(&items->v[i], size, &palette);
         if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)

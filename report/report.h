@@ -1,6 +1,6 @@
 /* Reports of records: RESULTS.md and an HTML page.
  *
- * All numbers and findings come from the records; the same records give the same bytes. */
+ * All numbers and findings come from the records. The same records always give the same bytes. */
 #pragma once
 
 #include "base/status.h"
@@ -11,18 +11,19 @@
 
 struct report_config {
     int n;
-    const char *const *dir; /* (n) folders with records. The document's links to files below its own
-                             * folder are relative to that folder; other links begin with `dir` as
+    const char *const *dir; /* (n) folders with records. Links to files in the document's folder or
+                             * below it are relative to this folder; other links begin with `dir` as
                              * given */
     const char *markdown;   /* file to write; NULL: none */
-    const char *html;       /* file to write, with the pictures in it; NULL: none */
-    bool draw;              /* first draw the figures of each record as PNG, SVG and PDF, into a
-                             * folder next to the record */
+    const char *html;       /* file to write, which contains the pictures; NULL: none */
+    bool draw;              /* before writing, draw the figures of each record as PNG, SVG and PDF,
+                             * into a folder next to the record */
     struct plot_size size;  /* size of the figures that `draw` requests */
-    FILE *said; /* stream for a line per failed figure and per damaged record; NULL: none */
+    FILE *said; /* gets a line for each record whose figures were not drawn, and for each damaged
+                 * record; NULL: none */
 };
 
-/* Writes each document completely or not at all. STATUS_DATA if the folders have no record. Also
- * STATUS_DATA if some records are damaged: the documents then list the damaged records, and contain
- * all other records. */
+/* Writes each document completely or not at all. STATUS_DATA if the folders contain no record.
+ * STATUS_DATA also if some records are damaged; the documents then list the damaged records, and
+ * contain all others. */
 MUST_CHECK enum status report_make(const struct report_config *c);

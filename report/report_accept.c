@@ -78,7 +78,7 @@ static void add_work(struct table *t, const char *work)
     table_add(t, "%s", rest ? rest : "");
 }
 
-/* Returns the upper bound on images/s that follows from the measured peaks, at the precision and
+/* Returns the highest throughput in images/s that the measured peaks allow, at the precision and
  * batch of `work`; NAN if no check timed the step's operations. */
 static double bound_of(const json_t *checks, const char *work)
 {
@@ -95,8 +95,8 @@ static double bound_of(const json_t *checks, const char *work)
     return NAN;
 }
 
-/* Adds the rung (fallback level) on which the run succeeded, and why, as in "no graph (auto: the
- * capture failed)". Without a value, adds the reason why there is none. */
+/* Adds the rung (fallback level) on which the run succeeded, and the reason for it, such as "no
+ * graph (auto: the capture failed)". If nothing was measured, adds only the reason for that. */
 static void add_rung(struct table *t, const json_t *check, const char *of)
 {
     char text[TEXT_SIZE];
@@ -242,7 +242,8 @@ static void add_metric(struct table *t, const json_t *check, const json_t *metri
     table_add(t, "%s", *json_text_at(metric, "limit") ? json_text_at(metric, "verdict") : "");
 }
 
-/* Adds a check's metrics: all if the check has no table of its own, else those with a limit. */
+/* Adds metrics of a check to the last table. If the check has a table of its own, adds only the
+ * metrics with a limit; else all. */
 static void add_metrics(struct table *t, const json_t *check)
 {
     const json_t *list = json_object_get(check, "metrics");
