@@ -1,4 +1,4 @@
-/* Decides which lines of a figure share a panel, and labels the lines there. */
+/* Chooses which lines of a figure share a panel, and labels the lines there. */
 #include "plots/study_panels.h"
 
 #include "base/text.h"
