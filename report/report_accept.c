@@ -136,8 +136,7 @@ static void throughput(struct writer *w, const json_t *checks, const json_t *che
         w,
         "Training %s on images of %.0f px: images per second, medians of the rounds%s%s. The ratio "
         "to PyTorch compares with PyTorch's faster mode at the same precision and batch. The bound "
-        "is the "
-        "shortest time for the step's operations at the measured peaks.",
+        "is the throughput that the step's operations could reach at the measured peaks.",
         text_of(check, "net", ""), number_of(check, "image_size", ""),
         *peer ? ", in turns with " : "", peer);
     writer_table(w, &t);
