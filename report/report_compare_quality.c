@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Returns the median, over the trials, of the arm's ratio to the base; NAN if no trial has the
- * arm. */
+/* Returns the median, over the trials, of the ratio of this arm's throughput to the base's; NAN if
+ * no trial has the arm. */
 static double median_ratio(const json_t *trials, const char *arm)
 {
     enum { MOST = 10000 };
@@ -23,8 +23,8 @@ static double median_ratio(const json_t *trials, const char *arm)
     return n > 0 ? stats_median(x, n) : NAN;
 }
 
-/* Returns the number of trials with this verdict. `counts` is {"REGRESSION": 3, ...}, without the
- * verdicts that no trial gave. */
+/* Returns the number of trials with this verdict. `counts` is {"REGRESSION": 3, ...}; a verdict
+ * that no trial gave is absent. */
 static double verdict_count(const json_t *counts, const char *verdict)
 {
     return json_object_get(counts, verdict) ? json_number_at(counts, verdict) : 0;
@@ -59,7 +59,8 @@ static void arm_row(struct table *t, const json_t *workload, const json_t *arm)
     table_add(t, "%.0f", verdict_count(sides, "inconclusive"));
 }
 
-/* Describes a workload, and the source of its runs. */
+/* Describes a workload: its number of steps, how its runs took turns, and which runs its trials
+ * compare. */
 static void add_workload(struct table *items, const json_t *workload)
 {
     double slice = json_number_at(workload, "slice_ms");
@@ -84,14 +85,12 @@ void section_gate_quality(struct writer *w, const char *name, const json_t *reco
         w,
         "Each trial compares %.0f runs a side by 'ampscale compare' with its defaults: alpha %g, "
         "threshold %g %%. All runs are of one program: runs of the base, unchanged runs, and runs "
-        "that "
-        "'--inject' slows down. They trained in turns, as with 'scripts/interleave', in a new "
-        "random order for each round. For unchanged runs, 'regression' is a false alarm, in either "
-        "direction; for slower runs, it is a slowdown that was found. Counts have the 95 %% "
-        "interval of their rate. Trials of a pool share runs, so that their interval is too "
-        "narrow. "
-        "'Sides': without pairs ('--pair never'). 'Ratio': the median over the trials of the "
-        "throughput's ratio to the base.",
+        "that '--inject' slows down. They trained in turns, as with 'scripts/interleave', in a new "
+        "random order for each round. For unchanged runs, 'regression' counts false alarms in "
+        "either direction; for slower runs, it counts slowdowns that were found. Each count has "
+        "the 95 %% interval of its rate. Trials that draw from one pool share runs: their true "
+        "interval is wider. 'Sides': verdicts without pairs ('--pair never'). 'Ratio': throughput "
+        "divided by the base's, as the median over the trials.",
         json_number_at(record, "rounds"), json_number_at(record, "alpha"),
         100 * json_number_at(record, "threshold"));
     writer_code(w,

@@ -20,8 +20,8 @@ bool figure_is_shown(enum item_kind kind, const char *figure)
     return kind != ITEM_RUNS;
 }
 
-/* Returns the position of a picture among the pictures that are shown first. All other pictures get
- * the position after these. */
+/* Returns the index of a picture in the list of pictures that a report shows first. For any other
+ * picture, returns the length of that list. */
 static int place_of(const char *figure)
 {
     static const char *const first[] = {"training_throughput.svg", "training_time.svg",
@@ -58,7 +58,7 @@ static enum status remove_picture(const struct item *item, const char *svg)
     return STATUS_OK;
 }
 
-/* Removes the pictures that are drawn but not shown. */
+/* Removes the pictures that plot_runs drew and that the report does not show. */
 static enum status remove_rest(const struct item *item)
 {
     struct words names = {0};

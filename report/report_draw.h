@@ -5,23 +5,24 @@
 #include "report/report_scan.h"
 
 /* Draws the figures of an item, with the colours of `palette`, into the item's folder of figures.
- * STATUS_UNSUPPORTED without gnuplot; STATUS_DATA for a record without a figure. */
+ * Returns STATUS_UNSUPPORTED if gnuplot is missing, and STATUS_DATA if the record has no figure. */
 MUST_CHECK enum status item_draw(const struct item *item, const struct plot_size *size,
                                  struct palette *palette);
 
-/* Returns whether a report shows the picture `figure` ("loss.svg") of an item of this kind. Of an
- * item of kind ITEM_RUNS, a report shows only learning curves, because studies compare times. */
+/* Returns whether a report shows the picture `figure` ("loss.svg") of an item of this kind. For a
+ * folder of runs (ITEM_RUNS), a report shows only the learning curves: studies are the place to
+ * compare times. */
 bool figure_is_shown(enum item_kind kind, const char *figure);
 
-/* Sorts names of pictures as a report shows them: first a study's main results, then the others,
- * sorted by name. */
+/* Sorts names of pictures in the order in which a report shows them: first the main results of a
+ * study, then the others by name. */
 void figures_order(char **figures, int n);
 
 /* The runs of an item, sorted by name; at most REPORT_MAX_RUNS. */
 struct runs {
     int n;
     struct run *v[REPORT_MAX_RUNS]; /* (n) */
-    struct table damaged;           /* list of the errors of damaged runs, which are not in `v` */
+    struct table damaged;           /* errors of the damaged runs; `v` lacks these runs */
 };
 MUST_CHECK enum status runs_load(const struct item *item, struct runs *runs);
 void runs_free(struct runs *runs);

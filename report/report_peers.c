@@ -80,12 +80,10 @@ void section_peer_pairs(struct writer *w, const char *name, const json_t *record
     add_programs(w, record);
     writer_paragraph(
         w,
-        "Sides of a pair do the same work in turns. A ratio is the median over the turns of "
-        "ampscale's value divided by the side's, with its 95 %% interval by order statistics, "
-        "which "
-        "needs six turns. A turn is thrown away if other processes or the hypervisor took more "
-        "than "
-        "%.0f %% of the machine's time.",
+        "The sides of a pair take turns at the same work. A ratio is ampscale's value divided by "
+        "the side's: the median over the turns, with its 95 %% interval by order statistics. This "
+        "interval needs six turns. A turn is thrown away if other processes or the hypervisor took "
+        "more than %.0f %% of the machine's time.",
         100 * json_number_at(record, "limit"));
     writer_code(w, json_is_true(json_object_get(record, "quick")) ? "scripts/peers --quick -o FILE"
                                                                   : "scripts/peers -o FILE");

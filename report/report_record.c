@@ -114,17 +114,17 @@ static void peak(struct writer *w, const char *name, const json_t *record)
     section_rows(w, record, "flops");
 }
 
-/* The names of the two programs of a benchmark that alternates with a reference program. */
+/* The names, in a report, of a benchmark and of its reference program. */
 static const struct peer_sides {
     const char *bench, *ours, *theirs;
 } peer_sides[] = {
-    {"memory", "'bench memory'", "STREAM's loops in a program of their own"},
+    {"memory", "'bench memory'", "a separate program with STREAM's loops"},
     {"conv", "'bench conv'", "oneDNN called directly in its fastest way"},
     {"gemm", "'bench gemm'", "oneDNN called directly in its fastest way"},
 };
 
-/* Writes the section of a benchmark that runs in turns with a library or program that does the same
- * work. */
+/* Writes the section of a benchmark that took turns with a reference: a library or a program that
+ * does the same work. */
 static void peers(struct writer *w, const char *name, const json_t *record)
 {
     const char *bench = json_text_at(record, "bench"), *peer = json_text_at(record, "peer");
@@ -149,7 +149,7 @@ static void peers(struct writer *w, const char *name, const json_t *record)
 }
 
 static const struct {
-    const char *key, *value; /* a member by which a record of the kind is recognised */
+    const char *key, *value; /* records of this kind have this member */
     void (*write)(struct writer *w, const char *name, const json_t *record);
 } kinds[] = {
     {"bench", "overlap", overlap},

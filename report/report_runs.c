@@ -123,7 +123,7 @@ static void add_cost(struct table *t, const struct run *run)
     table_add_number(t, json_number_at(io, "cached_percent"), 1);
 }
 
-/* Writes the time, the throughput and the input of each run. */
+/* Writes the time, the throughput and the input rates of each run. */
 static void each_cost(struct writer *w, struct run *const *runs, int n)
 {
     struct table t = table_begin("run|>training s|>images/s|>by wall clock|time to accuracy|>read "
@@ -131,9 +131,10 @@ static void each_cost(struct writer *w, struct run *const *runs, int n)
     for (int i = 0; i < n; i++)
         add_cost(&t, runs[i]);
     writer_paragraph(
-        w, "Time of the whole training and throughput (median step, and by wall clock); "
-           "data read by the loaders and fetched from storage by the processes; the share "
-           "of the bytes that page caches served.");
+        w, "'training s': the whole training. 'images/s': the median step. 'by wall clock': images "
+           "per second of the whole training. 'read' and 'files': what the loaders read. 'from "
+           "storage': what the processes fetched from storage. 'page cache': the share of the read "
+           "bytes that came from page caches.");
     writer_table(w, &t);
 }
 
@@ -161,10 +162,11 @@ static void each_run(struct writer *w, struct run *const *runs, int n)
     writer_list(w, &items);
 }
 
-/* Prints a command line. Unless `out` is set, leaves out --out, which only a resumed run needs. */
+/* Prints a command line. Leaves out --out if `out` is false, because only a resumed run needs it.
+ */
 static void print_command(FILE *to, const json_t *argv, bool out)
 {
-    static const char name[] = "ampscale train"; /* argv[0] in the record is this one word */
+    static const char name[] = "ampscale train"; /* the record's argv[0] is this whole string */
     for (size_t i = 0; i < json_array_size(argv); i++) {
         const char *value = json_string_value(json_array_get(argv, i));
         const char *word = value ? value : "?";
@@ -210,7 +212,7 @@ static void say_difference(struct table *items, const struct group *first, const
         return;
     double a = stats_stddev(first->top1, first->n), b = stats_stddev(g->top1, g->n);
     double chance = 2 * sqrt(a * a / first->n + b * b / g->n);
-    bool more = fabs(difference) > chance * (1 + 1e-6); /* more than rounding errors explain */
+    bool more = fabs(difference) > chance * (1 + 1e-6); /* the factor allows for rounding errors */
     table_add(items,
               "%s ends %.2f points %s %s, %s the difference that seeds alone explain (%.2f).",
               g->precision, fabs(difference), difference < 0 ? "below" : "above", first->precision,

@@ -72,14 +72,14 @@ static enum status scan(struct items *items, const char *place, const char *dir,
         return add(items, ITEM_STUDY, place, dir);
     if (run_exists(dir))
         return add(items, ITEM_RUN, place, dir);
-    if (holds(dir, ACCEPT_FILE)) { /* the other files in `dir` are parts of the acceptance */
+    if (holds(dir, ACCEPT_FILE)) { /* the other files in `dir` belong to the acceptance */
         TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
         return add(items, ITEM_RECORD, place, path);
     }
     CHECK(dir_list(dir, "", &names));
     struct contents inside = look_inside(dir, &names);
-    /* If a folder directly contains both runs and other records, it is the `place` of all of
-     * them. */
+    /* If a folder directly contains both runs and other records, all of them get this folder as
+     * their `place`. */
     if (inside.runs)
         CHECK(add(items, ITEM_RUNS, inside.records ? dir : place, dir));
     if ((inside.runs && !inside.records) || depth == DEPTH_MAX)

@@ -7,21 +7,22 @@
 
 enum { REPORT_MAX_RUNS = 256, REPORT_PATH_SIZE = 4096 };
 
-/* Describes the machine of a run. `machine` is the member of that name in struct analysis, or the
- * whole run.json. */
+/* Describes the machine of a run. The argument is either the field `machine` of struct analysis or
+ * the whole run.json. */
 void section_machine(struct writer *w, const json_t *machine);
 
 /* Writes a study: its runs, tables, findings and missing cells. */
 void section_study(struct writer *w, const struct analysis *a);
 
-/* Writes the runs that were trained to be compared. */
+/* Writes the section on runs that are compared with each other: a table of the runs, and means over
+ * the seeds. */
 MUST_CHECK enum status section_runs(struct writer *w, struct run *const *runs, int n);
 
 /* Writes the error rates of `ampscale compare`, which tests/compare/experiment.c measures. */
 void section_gate_quality(struct writer *w, const char *name, const json_t *record);
 
-/* Write the records of scripts/peers: speed and cost beside other programs, and accuracy beside
- * PyTorch's. */
+/* Write the records of scripts/peers. The first compares speed and cost with other programs; the
+ * second compares accuracy with PyTorch's. */
 void section_peer_pairs(struct writer *w, const char *name, const json_t *record);
 void section_peer_accuracy(struct writer *w, const char *name, const json_t *record);
 

@@ -101,9 +101,10 @@ static void input(struct writer *w, const struct analysis *a)
         return;
     }
     writer_heading(w, 4, "Input");
-    writer_paragraph(w, "Read by the loaders; fetched from storage by the processes; read from the "
-                        "block device of the data by all processes of its host; the share of the "
-                        "loaders' bytes that page caches served.");
+    writer_paragraph(w, "'read' and 'files': what the loaders read. 'from storage': what the "
+                        "processes fetched from storage. 'device': what all processes of the host "
+                        "read from the block device of the data. 'page cache': the share of the "
+                        "loaders' bytes that came from page caches.");
     writer_table(w, &t);
 }
 
@@ -162,7 +163,8 @@ static void say_precision(struct table *items, const struct analysis *a,
               bound && gain < 1.05 ? ", so a faster precision gains nothing" : "");
 }
 
-/* Reports the number of cells whose repeats vary widely, as on a machine with other load. */
+/* Reports the number of cells whose repeats differ widely in speed. Other load on the machine is a
+ * possible cause. */
 static void say_noise(struct table *items, const struct analysis *a)
 {
     double limit = json_number_value(json_object_get(a->thresholds, "noise"));
@@ -175,8 +177,8 @@ static void say_noise(struct table *items, const struct analysis *a)
     if (noisy > 0)
         table_add(items,
                   "In %" PRId64 " of %" PRId64
-                  " cells the runs spread over at least %.0f %% of their median: their speeds are "
-                  "known to no better than that.",
+                  " cells the interval of images/s is at least %.0f %% of the median: smaller "
+                  "differences may be noise.",
                   noisy, several, 100 * limit);
 }
 
