@@ -21,8 +21,8 @@ const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
                                                   .compute_share = 0.50,
                                                   .noise = 0.20};
 
-/* For each sample that has the number at `offset`, copies the number to `values`. Returns how many
- * numbers were copied. */
+/* Copies to `values` the finite numbers among the samples' members at `offset` in the struct.
+ * Returns how many it copied. */
 static int64_t collect(const struct study_result *r, size_t offset,
                        double values[ANALYSIS_MAX_REPEATS])
 {
@@ -58,7 +58,8 @@ static double median(const struct study_result *r, size_t offset)
     return n > 0 ? stats_median(values, n) : NAN;
 }
 
-/* Sets the mean of each part of a step. Means of the parts, unlike medians, add up to the step. */
+/* Sets the mean time of each part of a step. Medians of the parts would not add up to a step; means
+ * do. */
 static void split(const struct study_result *r, struct analysis_cell *c)
 {
     for (int p = 0; p < ANALYSIS_PARTS; p++) {
@@ -144,8 +145,8 @@ static bool ends_series(const struct analysis *a, int64_t i)
     return c->devices > 1;
 }
 
-/* Adds the series that ends with cell `last`. In the plan the cells of a mode are sorted by number
- * of devices, and cells of one device come first. */
+/* Adds the series whose last cell is `last`. In the plan, cells of one device come first, and the
+ * cells of a mode are sorted by number of devices. */
 static enum status add_series(struct analysis *a, int64_t last)
 {
     struct analysis_series *s = &a->series[a->n_series];

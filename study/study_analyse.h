@@ -26,8 +26,8 @@ struct study_thresholds {
                            * times */
     double compute_share; /* fraction of a step spent in forward pass, backward pass and
                            * optimizer */
-    double noise; /* width of the interval of images/s, divided by the median; a cell that reaches
-                   * this threshold gets a warning in its evidence, and keeps its verdict */
+    double noise; /* width of the interval of images/s, divided by the median. From this threshold
+                     on, the evidence of a cell has a warning; the verdict does not change */
 };
 extern const struct study_thresholds study_thresholds;
 
@@ -36,7 +36,7 @@ extern const struct study_thresholds study_thresholds;
 MUST_CHECK enum status study_analyse(const struct study_plan *plan,
                                      const struct study_result *result, struct analysis *a);
 
-/* Inside study/: fills in the verdict and evidence of every cell, whose numbers the caller has
- * set. */
+/* Inside study/: fills in the verdict and the evidence of every cell. The caller has set the
+ * numbers of the cells. */
 void study_judge(const struct study_result *result, const struct study_thresholds *t,
                  struct analysis *a);

@@ -32,7 +32,7 @@ static enum status check_data(const struct run *record, const struct study_data 
     if (*d->folder)
         return check_text(record, "data", d->folder);
     if (!tensors)
-        return STATUS_OK; /* not compared: the path depends on where the study's folder was */
+        return STATUS_OK; /* not compared: the path depends on the location of the study's folder */
     TRY(check_count(record, "classes", d->classes));
     TRY(check_count(record, "dummy_train", d->train));
     return check_count(record, "dummy_val", d->val);

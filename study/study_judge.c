@@ -1,10 +1,10 @@
 /* The bottleneck of a cell.
  *
- * The verdict is the first of the following that is true: more threads than cores; a straggler;
+ * The verdict is the first of these that applies: more threads than cores; a straggler;
  * loader-bound (slower than the same cell on synthetic tensors); communication-bound (slower per
- * device than a single device); compute-bound (computing takes most of a step). If the cell to
- * compare with has no result, and the judged cell's own numbers do not exclude the cause, the
- * verdict is "not enough to say". */
+ * device than a single device); compute-bound (computing takes most of a step). The loader-bound
+ * and communication-bound verdicts need another cell to compare with. If that cell has no result
+ * and the judged cell waits longer than the threshold, the verdict is "not enough to say". */
 #include "study/study_analyse.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 #define NOT_ENOUGH "not enough to say"
 
-/* The cell that is judged. */
+/* A cell to judge, and the data that its verdict depends on. */
 struct trial {
     const struct analysis *all;
     const struct study_thresholds *t;
@@ -74,8 +74,8 @@ static const struct analysis_cell *single_partner(const struct trial *tr)
     return NULL;
 }
 
-/* The fraction by which the median of `low`, divided by low_by, is below the median of `high`; 0 if
- * the intervals overlap. */
+/* The fraction of throughput that is lost: 1 - (median of `low` / low_by) / (median of `high`). It
+ * is 0 if that is negative or the intervals overlap. */
 static double loss(const struct analysis_measure *low, double low_by,
                    const struct analysis_measure *high)
 {
@@ -114,7 +114,7 @@ static bool slow_rank(struct trial *tr)
 {
     struct analysis_cell *c = tr->cell;
     int64_t times = 0;
-    double noise = 0; /* the least noise of the runs whose slowest rank is c->slowest_rank */
+    double noise = 0; /* lowest `noise` among the runs in which c->slowest_rank is the slowest */
     const struct study_sample *last = NULL;
     for (int64_t i = 0; i < tr->result->n; i++)
         if (tr->result->sample[i].slowest_rank == c->slowest_rank) {

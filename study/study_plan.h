@@ -17,8 +17,8 @@ struct study_cell {
     enum study_mode mode;
     const char *precision, *arch; /* point into the spec */
     const struct study_data *data;
-    enum analysis_scaling scaling; /* with one device, the scaling for which the cell was added
-                                    * first; series of both scalings may begin with this cell */
+    enum analysis_scaling scaling; /* for a cell with one device: the first scaling that added it.
+                                      Series of both scalings may begin with it */
     int64_t devices, ranks;
     int64_t batch; /* images per step, over all devices */
 };

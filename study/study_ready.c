@@ -24,8 +24,8 @@ enum {
 
 /* The resources that the wanted runs need. */
 struct needs {
-    int64_t ranks;   /* most ranks of a run */
-    int64_t devices; /* most devices of a process */
+    int64_t ranks;   /* largest number of ranks in a run */
+    int64_t devices; /* largest number of devices in a process */
     bool data[STUDY_MAX_LIST];
 };
 
@@ -34,7 +34,7 @@ struct check {
     const char *program;
     const struct process_signals *signals;
     struct needs needs;
-    struct text_stream missing; /* list of missing things, with "; " between its entries */
+    struct text_stream missing; /* the missing things, separated by "; " */
 };
 
 static void find_needs(struct check *c, const bool *wanted)

@@ -18,8 +18,8 @@ struct work {
     const struct study_options *options;
     struct process_signals signals;
     struct study_progress progress;
-    bool *wanted;              /* (n_runs) this call runs it */
-    bool made[STUDY_MAX_LIST]; /* data sets that are complete */
+    bool *wanted;              /* (n_runs) whether this call executes the run */
+    bool made[STUDY_MAX_LIST]; /* whether the data set is complete */
 };
 
 /* Whether --only matches the run, or is not given. */
@@ -53,8 +53,8 @@ static enum status is_wanted(const struct work *w, const struct study_run *run, 
     enum study_state state;
     char why[PROCESS_MESSAGE_SIZE];
     TRY(study_store_state(w->store, run, &state, why));
-    /* A study that was killed may have left the run's checkpoint, which study_store_complete
-     * removes. */
+    /* If an earlier call was killed, a complete run may still have its checkpoint.
+     * study_store_complete removes it. */
     if (state == STUDY_COMPLETE)
         TRY(study_store_complete(w->store, run));
     *wanted = (state == STUDY_PENDING || (state == STUDY_FAILED && w->options->retry)) &&
@@ -71,7 +71,7 @@ static enum status choose(struct work *w)
     return study_progress_begin(&w->progress, plan, w->wanted, w->options->progress);
 }
 
-/* The message for a command that wrote no message to its log, with the likely reason. */
+/* Returns the message for a command whose log has no message, with the likely reason. */
 static const char *silence(const char *log)
 {
     struct statvfs disk;
@@ -79,7 +79,7 @@ static const char *silence(const char *log)
     return full ? "no message: no space is left for its log" : "no message";
 }
 
-/* Runs a command, and replaces an empty or unclear message by a helpful one. */
+/* Runs a command. If it exceeds its time limit, or its log has no message, sets end->message. */
 static enum status run_command(struct work *w, char *const *argv, const char *log, int64_t limit_s,
                                struct process_end *end)
 {
@@ -101,7 +101,8 @@ static enum status run_command(struct work *w, char *const *argv, const char *lo
     return STATUS_OK;
 }
 
-/* Generates the images of a data set, once in a study; a complete data set is only checked. */
+/* Runs the command that generates a data set, once per call. If the data set is complete, the
+ * command only checks it. */
 static enum status make_data(struct work *w, const struct study_data *data)
 {
     char log[STUDY_PATH_SIZE], made_in[STUDY_PATH_SIZE];
@@ -122,8 +123,8 @@ static enum status make_data(struct work *w, const struct study_data *data)
         goto done;
     }
     CHECK(path_format(made_in, sizeof made_in, "%s/data/%s", w->store->dir, data->name));
-    atomic_file_sweep(made_in); /* removes files of killed commands; safe because the study is
-                                 * locked */
+    atomic_file_sweep(
+        made_in); /* removes files of killed commands; the study's lock makes this safe */
     *made = true;
 done:
     words_free(&command);

@@ -94,7 +94,7 @@ static enum status take_system(const struct run *run, struct analysis_system *s)
 static void take_threads(const struct run *run, struct study_sample *s)
 {
     const json_t *cpu = json_object_get(json_object_get(run->info, "host"), "cpu");
-    int64_t together = run_host_cores(run, run->resumes); /* of all ranks on rank 0's host */
+    int64_t together = run_host_cores(run, run->resumes); /* cores of all ranks on rank 0's host */
     double usable = together ? (double)together : json_number_value(json_object_get(cpu, "usable"));
     const json_t *quota = json_object_get(cpu, "quota");
     int64_t threads = run_config_count(run, "threads", 0);

@@ -12,8 +12,8 @@ struct study_sample {
     double top1, top5;            /* accuracy of the last validation, percent */
     double split[ANALYSIS_PARTS]; /* mean seconds of each part of a step after warm-up */
     double comm_busy_s;
-    int64_t slowest_rank; /* the rank with the longest own time, which is its time without
-                           * communication; -1: there is only one rank */
+    int64_t slowest_rank; /* the rank with the longest own time (step time without communication);
+                             -1: there is only one rank */
     double behind;        /* own time of the slowest rank divided by the median own time of the
                            * other ranks, minus 1 */
     double noise;         /* largest `behind` that noise alone may cause */
@@ -21,8 +21,8 @@ struct study_sample {
     bool disturbed;       /* other work disturbed the run (results/noise.h) */
     bool injected;        /* faults were injected into the run */
     char host[64];        /* host of the slowest rank */
-    double threads; /* compute threads on the busiest host; NAN if the run used the default, or
-                     * does not compute on a CPU */
+    double threads; /* compute threads on the busiest host; NAN: the run used the default, or its
+                       devices are not CPUs */
     double cores;   /* usable cores of one host */
     struct analysis_system system;
     struct analysis_io io;
