@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 struct view_options {
-    int width;      /* number of columns, which no line exceeds; at least VIEW_MIN_WIDTH */
+    int width;      /* maximum number of columns of a line; at least VIEW_MIN_WIDTH */
     bool ascii;     /* use only ASCII characters, except in names */
     double quiet_s; /* seconds since the last record */
 };
@@ -22,7 +22,7 @@ void draw_line(FILE *out, const struct view_options *o, const char *fmt, ...) PR
 /* Writes text as draw_line does, but over as many lines as it needs; lines break at spaces. */
 void draw_lines(FILE *out, const struct view_options *o, const char *text);
 
-/* Size of a text for a line. */
+/* Size in bytes of a buffer for the text of a line. */
 enum { DRAW_MAX = 1024 };
 
 /* Draws n values in order, with a block for each; a higher value has a taller block. If n is above

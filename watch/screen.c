@@ -1,4 +1,5 @@
-/* Redraws a terminal by escape sequences of ECMA-48, and by xterm's for the alternate screen. */
+/* Redraws a terminal with the escape sequences of ECMA-48, and with xterm's for the alternate
+ * screen. */
 #include "watch/screen.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ void screen_show(struct screen *s, const char *text)
     fflush(s->out);
 }
 
-/* Stops the process, as SIGTSTP would if it were not blocked; SIGCONT continues it here. */
+/* Stops the process, as an unblocked SIGTSTP would. After SIGCONT, the process continues here. */
 static void suspend(struct screen *s)
 {
     say(s, LEAVE);

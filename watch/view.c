@@ -21,9 +21,9 @@ enum { RECENT_STEPS = 50 };
  * the sample. */
 enum { RANKS_SHOWN = 8, DEVICES_SHOWN = 8 };
 
-/* A run is reported as quiet if the time since its last record exceeds all of these: QUIET_S;
- * QUIET_STEPS times the run's slowest recent step; and twice the duration of its last validation
- * and checkpoint, during which it writes no step records. */
+/* A run is reported as quiet if its last record is older than all of these times: QUIET_S;
+ * QUIET_STEPS times the run's slowest recent step; twice the duration of its last validation and
+ * checkpoint. During validation and checkpoint, a run writes no step records. */
 #define QUIET_S     10.0
 #define QUIET_STEPS 5.0
 
@@ -42,7 +42,8 @@ struct sight {
     int64_t done;                          /* steps since the run began */
 };
 
-/* Number of steps of an epoch: from the run's configuration, or as many as the last epoch had. */
+/* Number of steps of an epoch, from the run's configuration. If the configuration lacks it, the
+ * number of steps of the last epoch. */
 static int64_t epoch_steps(const struct run *run)
 {
     int64_t said = run_config_count(run, "epoch_steps", 0);
@@ -105,8 +106,9 @@ static double run_steps(const struct sight *s)
     return limit > 0 && (limit < steps || steps <= 0) ? limit : steps;
 }
 
-/* Seconds until the run's end; NAN: not known, because no step is recorded, or because the command
- * that resumed the run gave it more steps than the recorded configuration says. */
+/* Seconds until the run's end; NAN if they are not known. They are not known if no step is
+ * recorded, or if the command that resumed the run gave it more steps than the recorded
+ * configuration. */
 static double run_left(const struct sight *s)
 {
     double steps = run_steps(s), left = steps - (double)s->done;
@@ -152,7 +154,7 @@ static void put_progress(FILE *out, const struct sight *s, const struct view_opt
     }
     double share = (double)in_epoch / (double)s->epoch_steps;
     draw_bar(bar, share, o->width >= 78 ? 24 : 8);
-    if (s->run->summary) { /* the run is complete, even if its last epoch is partial */
+    if (s->run->summary) { /* complete, even if its last epoch was cut short */
         draw_line(out, o, "%s %s %3.0f %%", head, bar, fmin(share, 1) * 100);
         return;
     }
