@@ -10,8 +10,8 @@ MUST_CHECK enum status item_draw(const struct item *item, const struct plot_size
                                  struct palette *palette);
 
 /* Returns whether a report shows the picture `figure` ("loss.svg") of an item of this kind. For a
- * folder of runs (ITEM_RUNS), a report shows only the learning curves: studies are the place to
- * compare times. */
+ * folder of runs (ITEM_RUNS), a report shows only the learning curves, because times are compared
+ * by studies. */
 bool figure_is_shown(enum item_kind kind, const char *figure);
 
 /* Sorts names of pictures in the order in which a report shows them: first the main results of a

@@ -132,9 +132,9 @@ static void each_cost(struct writer *w, struct run *const *runs, int n)
         add_cost(&t, runs[i]);
     writer_paragraph(
         w, "'training s': the whole training. 'images/s': the median step. 'by wall clock': images "
-           "per second of the whole training. 'read' and 'files': what the loaders read. 'from "
-           "storage': what the processes fetched from storage. 'page cache': the share of the read "
-           "bytes that came from page caches.");
+           "per second of the whole training. 'read' and 'files': data that the loaders read. "
+           "'from storage': data that the processes fetched from storage. 'page cache': the share "
+           "of the read bytes that came from page caches.");
     writer_table(w, &t);
 }
 

@@ -101,10 +101,10 @@ static void input(struct writer *w, const struct analysis *a)
         return;
     }
     writer_heading(w, 4, "Input");
-    writer_paragraph(w, "'read' and 'files': what the loaders read. 'from storage': what the "
-                        "processes fetched from storage. 'device': what all processes of the host "
-                        "read from the block device of the data. 'page cache': the share of the "
-                        "loaders' bytes that came from page caches.");
+    writer_paragraph(w, "'read' and 'files': data that the loaders read. 'from storage': data that "
+                        "the processes fetched from storage. 'device': data that all processes of "
+                        "the host read from the data's block device. 'page cache': the share of "
+                        "the loaders' bytes that came from page caches.");
     writer_table(w, &t);
 }
 
