@@ -27,7 +27,7 @@ struct study_thresholds {
     double compute_share; /* fraction of a step spent in forward pass, backward pass and
                            * optimizer */
     double noise; /* width of the interval of images/s, divided by the median. From this threshold
-                     on, the evidence of a cell has a warning; the verdict does not change */
+                   * on, the evidence of a cell has a warning; the verdict does not change */
 };
 extern const struct study_thresholds study_thresholds;
 

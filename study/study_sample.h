@@ -13,7 +13,7 @@ struct study_sample {
     double split[ANALYSIS_PARTS]; /* mean seconds of each part of a step after warm-up */
     double comm_busy_s;
     int64_t slowest_rank; /* the rank with the longest own time (step time without communication);
-                             -1: there is only one rank */
+                           * -1: there is only one rank */
     double behind;        /* own time of the slowest rank divided by the median own time of the
                            * other ranks, minus 1 */
     double noise;         /* largest `behind` that noise alone may cause */
@@ -22,7 +22,7 @@ struct study_sample {
     bool injected;        /* faults were injected into the run */
     char host[64];        /* host of the slowest rank */
     double threads; /* compute threads on the busiest host; NAN: the run used the default, or its
-                       devices are not CPUs */
+                     * devices are not CPUs */
     double cores;   /* usable cores of one host */
     struct analysis_system system;
     struct analysis_io io;
