@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of recent steps whose parts are averaged, so that the view is steady. */
+/* The view shows means over this many recent steps, because single steps vary too much. */
 enum { RECENT_STEPS = 50 };
 
 /* Maximum numbers of ranks and devices that are shown: the slowest ranks, and the last devices of
