@@ -1,7 +1,8 @@
-/* A terminal that is redrawn repeatedly. The view uses the terminal's alternate screen: at the end
- * of the view, the terminal shows its previous content again. SIGINT, SIGTERM and SIGHUP request
- * the end. SIGTSTP restores the terminal before the process stops. A change of the window's size
- * ends a wait early. */
+/* A terminal that is redrawn repeatedly.
+ *
+ * The view uses the terminal's alternate screen: at the end of the view, the terminal shows its
+ * previous content again. SIGINT, SIGTERM and SIGHUP request the end. SIGTSTP restores the terminal
+ * before the process stops. A change of the window's size ends a wait early. */
 #pragma once
 
 #include "base/status.h"

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The view shows means over this many recent steps, because single steps vary too much. */
+/* The view shows means and medians over this many recent steps, because single steps vary too much.
+ */
 enum { RECENT_STEPS = 50 };
 
 /* Maximum numbers of ranks and devices that are shown: the slowest ranks, and the last devices of
