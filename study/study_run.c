@@ -123,8 +123,8 @@ static enum status make_data(struct work *w, const struct study_data *data)
         goto done;
     }
     CHECK(path_format(made_in, sizeof made_in, "%s/data/%s", w->store->dir, data->name));
-    atomic_file_sweep(
-        made_in); /* removes files of killed commands; the study's lock makes this safe */
+    /* removes files of killed commands; the study's lock makes this safe */
+    atomic_file_sweep(made_in);
     *made = true;
 done:
     words_free(&command);
