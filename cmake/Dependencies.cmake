@@ -14,8 +14,8 @@ if(NOT JPEG_FOUND)
   message(FATAL_ERROR "libjpeg-turbo was not found: apt-get install libjpeg-dev")
 endif()
 
-# The header of libjpeg's internals, which Debian and Ubuntu install: with it, entropy-coded data is
-# decoded by own code (input/jpeg_scan.h), else by libjpeg.
+# With the header of libjpeg's internals, the project's own code decodes entropy-coded data
+# (input/jpeg_scan.h). Without it, libjpeg does. Debian and Ubuntu install the header.
 include(CheckIncludeFiles)
 set(CMAKE_REQUIRED_INCLUDES ${JPEG_INCLUDE_DIRS})
 check_include_files("stdio.h;jpeglib.h;jpegint.h" JPEGINT_FOUND)
@@ -62,7 +62,7 @@ if(NOT ISAL_FOUND)
   message(FATAL_ERROR "ISA-L was not found: apt-get install libisal-dev")
 endif()
 
-# Any MPI will do; another than the default is chosen with -DMPI_C_COMPILER=mpicc.mpich.
+# Any MPI works. -DMPI_C_COMPILER=mpicc.mpich chooses an MPI other than the default.
 find_package(MPI COMPONENTS C)
 if(NOT MPI_C_FOUND)
   message(STATUS "MPI was not found, so that ranks connect over TCP or by Gloo: "

@@ -1,7 +1,7 @@
 # Modules that the program loads at run time: their folder, the version of the interface, and the
 # libraries of a program that loads modules.
 
-# Installed modules, from the folder of installed programs.
+# The path from the folder of installed programs to the folder of installed modules.
 file(RELATIVE_PATH AMPSCALE_MODULE_DIR ${CMAKE_INSTALL_FULL_BINDIR}
      ${CMAKE_INSTALL_FULL_LIBDIR}/ampscale)
 
@@ -28,8 +28,8 @@ target_link_options(ampscale_module_host INTERFACE -rdynamic
   LINKER:--no-whole-archive)
 add_dependencies(ampscale_module_host ampscale_base ampscale_kernels_core)
 
-# A module `target` of the CUDA backend. It is compiled like all other C code, its name has no "lib"
-# before it, and it exports only the functions by which the program gets its parts.
+# A module `target` of the CUDA backend. It is compiled like all other C code. Its name has no "lib"
+# before it. It exports only the functions that the program looks up.
 function(ampscale_cuda_module target)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS)

@@ -7,9 +7,9 @@ if(CPACK_GENERATOR STREQUAL DEB)
   return()
 endif()
 
-# The program's libraries, with two exceptions. The C library must fit the machine's kernel and
-# loader. The CUDA module finds the libraries of NVIDIA's driver and toolkit where they are
-# installed.
+# Packs the program's libraries, except the C library and NVIDIA's libraries. The C library must fit
+# the machine's kernel and loader. The CUDA module finds the libraries of NVIDIA's driver and
+# toolkit where they are installed.
 set(folder ${root}/${CPACK_AMPSCALE_LIBRARY_FOLDER})
 file(GLOB modules ${folder}/*.so)
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${root}/bin/ampscale MODULES ${modules}
@@ -25,8 +25,8 @@ foreach(library ${libraries})
   get_filename_component(name ${library} NAME)
   configure_file(${file} ${folder}/${name} COPYONLY)
   execute_process(COMMAND strip --strip-unneeded ${folder}/${name})
-  # Open MPI's libraries have the folder of their installation as search path, which is replaced by
-  # their new folder.
+  # The search path in Open MPI's libraries is the folder in which they were installed. It is
+  # replaced by their folder in the package.
   unset(runpath)
   file(READ_ELF ${folder}/${name} RUNPATH runpath)
   if(runpath)
