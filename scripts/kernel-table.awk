@@ -9,9 +9,9 @@ function hex(digits, i, v) {
 
 function min(a, b) { return a < b ? a : b }
 
-# Number of blocks that are resident on a multiprocessor of sm_90. It has four parts of 16384
-# registers, allocated to a warp in units of 256; 228 KiB of shared memory, of which each block uses
-# 1 KiB more than it requests; and at most 64 warps and 32 blocks.
+# Number of blocks that are resident on a multiprocessor of sm_90. A multiprocessor has four parts
+# of 16384 registers, which are allocated to a warp in units of 256. It has 228 KiB of shared
+# memory, and each block uses 1 KiB more than it requests. It runs at most 64 warps and 32 blocks.
 function blocks_of(regs, bytes, warps, most) {
     most = int(4 * int(16384 / (int((regs * 32 + 255) / 256) * 256)) / warps)
     most = min(most, min(int(64 / warps), 32))
