@@ -12,13 +12,13 @@
 
 enum { RANKS_MAX = 16, DELAY_NS = 400000000 };
 
-/* A communicator around `inner`, in which the link between two ranks is slow. */
+/* A communicator that uses `inner`, but delays data between two ranks, as a slow link would. */
 struct slow {
     struct comm base;
     struct comm *inner;
-    int a, b;  /* ranks of the two, in the whole communicator; -1: none */
-    int place; /* this rank, in the whole communicator */
-    bool now;  /* the communicator contains only these two ranks */
+    int a, b;  /* the link's two ranks in the whole communicator; -1: no link is slow */
+    int place; /* the rank of this process in the whole communicator */
+    bool now;  /* the current communicator contains only the ranks a and b */
     struct comm_op op[COMM_MAX_STARTED];
 };
 

@@ -97,7 +97,7 @@ static void test_warnings(void **state)
     judge_rates(outlier, 8, &fleet);
     expect(&fleet, "PPWPPPPP");
     fleet_free(&fleet);
-    judge_rates(outlier, 5, &fleet); /* too few nodes for a narrow limit */
+    judge_rates(outlier, 5, &fleet); /* too few nodes: the spread changes no limit */
     expect(&fleet, "PPPPP");
     fleet_free(&fleet);
     judge_rates(faster, 5, &fleet);
@@ -106,8 +106,8 @@ static void test_warnings(void **state)
     fleet_free(&fleet);
 }
 
-/* Half of the fleet is slow. The median lies between the two groups and close to every node, so the
- * groups must be found. */
+/* If half of the fleet is slow, the median of all nodes lies between the two groups and close to
+ * every node. The reference must therefore be the better group. */
 static void test_two_groups(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_spread(void **state)
     const struct fleet_sample *s = &fleet.metric[0].sample;
     assert_false(s->split);
     assert_true(fabs(s->bounds.fail - 0.20) < 1e-12);
-    assert_int_equal(fleet.node[7].verdict, VERDICT_WARN); /* 84 would fail by a limit of 10 % */
+    assert_int_equal(fleet.node[7].verdict, VERDICT_WARN); /* with a limit of 10 %, 84 would fail */
     assert_int_equal(fleet.node[9].verdict, VERDICT_FAIL);
     fleet_free(&fleet);
 }
@@ -207,8 +207,8 @@ static void test_codes(void **state)
     nodes_free(&nodes);
 }
 
-/* Metrics with a limit in the spec must be measured, up to the level. Other metrics are not
- * compared. */
+/* Up to the chosen level, every metric with a limit in the spec must be measured. Metrics without a
+ * limit are not compared. */
 static void test_spec(void **state)
 {
     (void)state;
@@ -275,8 +275,8 @@ static void test_directions(void **state)
     assert_int_equal(fleet_verdict(&s, ACCEPT_LOWER, 2, &loss), VERDICT_FAIL);
 }
 
-/* The spread sets the bounds to 3.5 standard deviations of 1.4826 median distances: less than
- * `warn` if nodes are alike, up to twice `fail` if they are not. */
+/* The bounds follow from the spread by the formulas of accept/fleet.h. The bound of WARN is at most
+ * `warn`, and the bound of FAIL is between `fail` and 2 `fail`. */
 static void test_bounds_of_the_spread(void **state)
 {
     static const double off[] = {-2, -1, -1, 0, 0, 0, 1, 1, 2}; /* median distance 1 */

@@ -141,8 +141,8 @@ static void test_text(void **state)
     assert_int_equal(judge_text("\"x\": {\"same\": true, \"min\": 1}", "1", "1"), VERDICT_MISSING);
 }
 
-/* A metric cannot have numbers and texts, also if an earlier repeat wrote it to disk. Its name is
- * stored cleaned for display, and found by the cleaned name. */
+/* A metric has either numbers or texts. Control characters in its name are replaced when it is
+ * stored, and the stored name finds it. */
 static void test_not_alike(void **state)
 {
     (void)state;

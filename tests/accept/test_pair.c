@@ -86,7 +86,7 @@ static void test_no_plan(void **state)
     assert_int_equal(pair_plan_make(all, 3, 2, 1, &p), STATUS_DATA);
 }
 
-/* Six nodes, of which the first, "a", has failed. It has three partners. */
+/* Six nodes. The first, "a", has failed before, and is tested with three partners. */
 struct second_look {
     bool suspect[6];
     double step[6];

@@ -4,7 +4,7 @@
 set -uo pipefail
 program=$1
 scratch=$(mktemp -d)
-# Open MPI stores its sessions there, and jobs of several tests would share one folder.
+# Open MPI stores session files in TMPDIR. Jobs of several tests must not share this folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT

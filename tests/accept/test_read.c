@@ -245,8 +245,8 @@ static void test_overhead(void **state)
     accept_result_free(&r);
 }
 
-/* The times of operations of a kind are added. An operation without a bound counts with its time.
- */
+/* The times of operations of a kind are added. `of_peak` is the sum of the bounds divided by the
+ * sum of the times. An operation without a bound adds only its time. */
 static void test_step(void **state)
 {
     (void)state;

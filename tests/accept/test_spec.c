@@ -147,7 +147,7 @@ static void test_devices(void **state)
     accept_spec_free(&s);
 }
 
-/* One of several GPUs, instead of the spec's devices. */
+/* A single GPU, cuda:5, replaces the devices of the spec. */
 static void test_one_device(void **state)
 {
     (void)state;

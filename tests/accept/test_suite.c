@@ -26,7 +26,7 @@ static const char program[] =
     " \"wrong\": 0}]}' ;;\n"
     "'bench peak') kill -SEGV $$ ;;\n"
     "'bench conv') sleep 60 ;;\n"
-    /* Has half of its rows when it is asked to end. */
+    /* Prints half of its rows when it gets SIGTERM. */
     "'bench input') trap 'echo \"{\\\"rows\\\": [{\\\"stage\\\": \\\"read\\\", \\\"from\\\": "
     "\\\"memory\\\","
     " \\\"threads\\\": 1, \\\"images_per_s\\\": 7}]}\"; exit 5' TERM\n"
@@ -37,14 +37,14 @@ static const char program[] =
     "'bench collective') echo 'ampscale: no such network' >&2; exit 5 ;;\n"
     "'selftest --json') echo '{\"cases\": [{\"ok\": true}, {\"ok\": false}]}';"
     " echo 'ampscale: it does not hold' >&2; exit 4 ;;\n"
-    /* Device 0 is well, once it has seen that the other one is at work; that one dies. */
+    /* Each device waits until both have started. Then device 1 dies, and device 0 passes. */
     "'bench overhead') for device; do :; done; cd \"${0%/*}\"; echo >\"at $device\"; n=0\n"
     " until [ -e 'at cuda:0' ] && [ -e 'at cuda:1' ]; do\n"
     "  n=$((n + 1)); [ $n -lt 200 ] || exit 5; sleep 0.05\n"
     " done\n"
     " [ $device = cuda:0 ] || kill -KILL $$\n"
     " echo '{\"rows\": [{\"what\": \"step\", \"valid\": true, \"seconds\": {\"median\": 1}}]}' ;;\n"
-    /* Device 1 asks for the end of all. */
+    /* Device 1 sends SIGTERM to the process that runs the suite. */
     "'bench step') for device; do :; done; [ $device = cuda:0 ] || kill -TERM $PPID; sleep 60 ;;\n"
     "*) exit 1 ;;\n"
     "esac\n";
@@ -152,7 +152,7 @@ static int count(const char *text, const char *word)
     return n;
 }
 
-/* One check's results and half of another's are removed. Resuming runs only these again. */
+/* One of the two repeats of "memory" is removed. Resuming measures only this repeat again. */
 static void test_resume(void **state)
 {
     struct rig *rig = *state;
@@ -201,7 +201,7 @@ static void test_resume(void **state)
     accept_report_free(&r);
 }
 
-/* In this folder, the device has a number instead of a description. */
+/* The stored result of the hardware check has a number instead of the device's description. */
 static void test_strange_device(void **state)
 {
     struct rig *rig = *state;
@@ -260,8 +260,9 @@ static struct accept_report run_budget(const struct rig *r, int64_t budget, cons
     return report;
 }
 
-/* A budget reserves the time of later checks. When it is used up, measured metrics count, and the
- * others are missing. With more time, the missing checks are run. */
+/* A budget reserves the time of later checks. If the budget stops a check, the metrics measured so
+ * far get verdicts, and its other metrics are missing. A later call runs the stopped check again.
+ */
 static void test_budget(void **state)
 {
     struct rig *rig = *state;
