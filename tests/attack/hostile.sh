@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ten thousand randomly damaged files, read by the commands that read such files:
+# Damages ten thousand files at random, and runs the commands that read such files:
 #
 #     hostile.sh PROGRAM SOURCE_DIR BUILD_DIR [PERCENT]
 #
@@ -11,7 +11,7 @@
 cd "$scratch" || exit 1
 percent=${4:-100} seed=${SEED:-1}
 driver=$build_dir/tests/attack/hostile
-# A request for too much memory is refused, as it is without a sanitizer.
+# With this option, the sanitizer refuses a request for too much memory, as the C library does.
 export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0
 export LSAN_OPTIONS=suppressions=$source_dir/tests/lsan.supp:print_suppressions=0
 
