@@ -10,15 +10,15 @@ export program source_dir build_dir
 # shellcheck source=tests/sanitized.sh
 . "$source_dir/tests/sanitized.sh"
 scratch=$(mktemp -d)
-# Open MPI stores its sessions there, and jobs of several tests would share one folder.
+# Open MPI stores session files in TMPDIR. Jobs of several tests must not share this folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
 # "${limited[@]}" COMMAND &: runs a command to which the test sends signals, for at most 100 s.
-# Without --foreground, `timeout` follows a signal with SIGCONT, which cancels the SIGSTOP by which
-# the leak sanitizer attaches to a process that ends; then neither of the two ends.
+# Without --foreground, `timeout` sends SIGCONT after each signal. The leak sanitizer attaches to an
+# ending process with SIGSTOP. SIGCONT cancels the SIGSTOP, and then neither process ends.
 # shellcheck disable=SC2034 # for tests
 limited=(timeout --foreground -k 10 100)
 

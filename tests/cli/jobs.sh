@@ -5,8 +5,8 @@
 cp "$program" "$scratch/ampscale"
 program=$scratch/ampscale
 
-# job_may_lose: ends the test as skipped for an MPI whose job, after the loss of a rank, may end
-# with exit code 0 and without a message.
+# job_may_lose: skips the test if the launcher of MPI may exit with code 0 and print no message
+# after the loss of a rank.
 job_may_lose() {
     if [[ $("${mpi_launch[0]}" --version) == *HYDRA* ]]; then
         echo "skipped: MPICH's launcher may end with 0 when a rank was killed; comm_mpi_kill and cli_launch_ranks see to that"
@@ -34,7 +34,8 @@ job_ranks() {
     done 2>/dev/null
 }
 
-# job_until FILE: waits until the file exists, or is newer than $scratch/before.
+# job_until FILE: waits until the file exists and is newer than $scratch/before, if there is such a
+# file.
 job_until() {
     local i
     for ((i = 0; i < 600; i++)); do
@@ -44,7 +45,7 @@ job_until() {
     fail "there is no '$1' after 30 s: $(cat "$scratch/err")"
 }
 
-# job_kill SIGNAL RANK: sends the signal to the rank, and prints its process.
+# job_kill SIGNAL RANK: sends the signal to the rank, and prints the rank's process ID.
 job_kill() {
     local pid
     pid=$(job_ranks | sed -n "s/^$2 //p")
@@ -84,8 +85,9 @@ job_says() {
     grep -qxE -- "ampscale: $1" <<<"$said" || fail "no line says '$1': $(cat "$scratch/err")"
 }
 
-# job_says_lost LAUNCHER SIGNAL RANK PID WHAT: job_says "rank RANK (host ..., pid PID) WHAT" about
-# the rank that got the signal. If mpirun reports the signal, its message names the process.
+# job_says_lost LAUNCHER SIGNAL RANK PID WHAT: checks with job_says that ampscale reports "rank RANK
+# (host ..., pid PID) WHAT" about the rank that got the signal. If mpirun reports the signal itself,
+# only checks that its message names the process.
 job_says_lost() {
     if [[ $1 == mpirun && $2 == KILL && -n $mpi_reports ]]; then
         grep -qaE "PID $4 " "$scratch/err" || fail "nobody names process $4: $(cat "$scratch/err")"

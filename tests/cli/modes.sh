@@ -47,14 +47,14 @@ follows() {
     [[ $n == "$count" ]] || fail "$1: $n losses, not $count"
 }
 
-# same_training: enters $scratch and makes the data of the trainings below: 20 steps of 32 images, 5
-# under sanitizers, and one validation.
+# same_training: enters $scratch and makes the data of the trainings below: 20 steps of 32 images (5
+# steps under sanitizers) and one validation.
 #
-# Training carries every rounding error on, and a ReLU or a maximum that changes its branch
-# multiplies the error. At ten times this learning rate, the losses of one device with one thread
-# and with two differ by 1e-3 after 20 steps. At this rate they differ by less than 2e-5, which
-# test_train_modes checks; the tolerance up to 1e-4 is for sums in another order. Gradients that are
-# 1 % too large would change the losses by 7e-4. With 0.05 MiB, this network has several buckets.
+# Training amplifies rounding errors, above all if an error changes the branch of a ReLU or a
+# maximum. At ten times this learning rate, the losses of one device with one thread and with two
+# threads differ by 1e-3 after 20 steps. At this rate they differ by less than 2e-5, which
+# test_train_modes checks. Tests that add in another order allow up to 1e-4. Gradients that are 1 %
+# too large would change the losses by 7e-4. Buckets of 0.05 MiB give this network several buckets.
 same_training() {
     cd "$scratch" || exit 1
     steps=20

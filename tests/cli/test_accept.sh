@@ -36,8 +36,8 @@ grep -q "about 1[67]\.[0-9] h" out || fail "the plan takes no 16 hours: $(tail -
 expect 0 accept --spec h200 --dry-run --gpus 2 --level 1
 ! grep -q "cuda:2" out || fail "two GPUs are three: $(cat out)"
 
-# Half an hour on a GPU, in three calls of less than nine minutes, which can be planned for any
-# device.
+# On a GPU, bring-up takes half an hour, in three passes of less than nine minutes. The passes can
+# be planned for any device.
 for pass in 1 2 3; do
     expect 0 accept --spec bring-up --pass $pass --dry-run --device cpu
     sum=$(sed -nE '$s/^[0-9]+ checks, about ([0-9]+) s$/\1/p' out)
@@ -85,17 +85,18 @@ expect 0 accept --spec ./skip.json --out skip
 grep -q '^accepted: checks: .* 0 skipped, .*limit: .* 2 skipped, 0 missing$' out || fail "the two are not counted: $(tail -n 1 out)"
 grep -qx '1 metric needs a fleet baseline and was not judged here' out || fail "no word on what a fleet would judge: $(cat out)"
 grep -q '"note": "1 metric needs a fleet' skip/accept.json || fail "the record has no note"
-# If only a fleet's results can judge speed, the message limits what has passed.
+# If only a fleet's results can judge speed, the message says that speed was not judged.
 spec "$(memory a '"wrong": {"max": 0}, "*": {"fleet_within": 5}')" >alone.json
 expect 0 accept --spec ./alone.json --out alone
 grep -q '^4 metrics need a fleet .* correctness and reproducibility only, no speed$' out || fail "it sounds as if speed had passed: $(cat out)"
 grep -q 'reproducibility only, no speed' alone/accept.md || fail "the report sounds as if speed had passed"
 
-# The time of a step outside the computation.
+# The overhead check measures the time of a step outside the computation.
 spec '{"name": "calls", "kind": "overhead", "level": 1, "seconds": 1, "limit_s": 60, "args": {"iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0}, "step_us": {"min": 0.001}, "allreduce_us": {"min": 0.001}}}' >overhead.json
 expect 0 accept --spec ./overhead.json --out overhead
 
-# Absent hardware was not measured, and may be present the next time.
+# If the device is absent, the checks are missing, and --resume runs them if the device is present
+# later.
 spec "$(memory a "$right")" | sed 's/"device": "cpu"/"device": "cuda:63"/' >absent.json
 expect 5 accept --spec ./absent.json --out absent
 grep -q "^MISSING hardware.*: no device 'cuda:63': " out || fail "no word on the device: $(cat out)"
@@ -103,7 +104,8 @@ grep -q '^MISSING a: not run' out || fail "something was run: $(cat out)"
 expect 5 accept --spec ./absent.json --out absent --resume
 expect_error 2 "are of a spec that differs from" accept --spec ./absent.json --device cpu --out absent --resume
 
-# A part of the checks now, the rest later; checks beyond the budget also run later.
+# The first call runs one check, and the next call the others. A check that exceeds the budget is
+# missing.
 spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" | sed 's/"level": 2/"level": 1/' >parts.json
 expect 0 accept --spec ./parts.json --out parts --only b
 grep -qx 'SKIP    not selected: a, long' out || fail "what is not asked for is no SKIP: $(cat out)"
@@ -112,16 +114,16 @@ grep -qE '^MISSING long.*: stopped after [1-4] s, the rest of the budget|^MISSIN
 [[ $(grep -c '^PASS ' out) == 3 ]] || fail "the others have not passed: $(cat out)"
 grep -q '"note"' parts/accept.json || fail "no record"
 
-# The wrong hardware and a limit that is too high both fail; after the wrong hardware no further
-# check runs.
+# If the hardware does not match the spec, the test suite fails and no further check runs. A check's
+# name must not have special characters.
 spec "$(memory a "$right")" "*no such processor*" >other.json
 expect 4 accept --spec ./other.json --out other
 grep -q 'MISSING *a: not run' out || fail "other hardware is measured: $(cat out)"
 spec "$(memory 'a<b' "$right")" >name.json
 expect_error 2 "letters, digits" accept --spec ./name.json --out x
 
-# A run that takes too long fails, and the next checks are measured. The losses of the other runs
-# have the same bits each time.
+# A run that takes too long fails, and so does a metric below its limit. The later checks are
+# measured nevertheless. The losses of repeated runs have the same bits.
 spec "$(memory a '"copy": {"min": 1e9}'),$(train long 100000000 1 1 ''),$(train bits 4 60 2 '"loss_bits": {"same": true}, "images_per_s": {"min": 0.001}, "temperature_c": {"max": 1000, "absent": "skip"}')" >fail.json
 expect 4 accept --spec ./fail.json --out fail --level 2
 grep -q 'FAIL *long, .*not done within the limit of 1 s' out || fail "it hangs and passes: $(cat out)"
@@ -152,7 +154,7 @@ expect 0 accept --spec ./killed.json --out killed --level 2 --resume
 [[ $(stat -c %i killed/checks/a.json) == "$kept" ]] || fail "what was measured is measured again"
 [[ -e killed/checks/b.json && -e killed/accept.json ]] || fail "what was missing is not run"
 
-# A test suite that gets SIGTERM says so, and can be resumed as well.
+# A test suite that gets SIGTERM prints that it was interrupted, and can be resumed.
 spec "$(memory a "$right"),$(train long 100000000 60 1 '')" >asked.json
 "$program" accept --spec ./asked.json --out asked --level 2 >out 2>err </dev/null &
 suite=$!
@@ -169,7 +171,7 @@ grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || f
 sed -i 's/"steps": 100000000/"steps": 4/' asked.json asked/spec.json
 expect 0 accept --spec ./asked.json --out asked --level 2 --resume
 
-# A spec made from the results of good hardware, which that hardware passes.
+# Good hardware passes a spec that was made from its own results.
 expect 0 accept --make-spec good
 grep -q 'a.copy: .*twice as wide' err || fail "one node is enough: $(cat err)"
 cp out made.json

@@ -146,8 +146,8 @@ for ((i = 0; i < 300; i++)); do # the processes that the launcher ended are gone
     sleep 0.1
 done
 
-# Two nodes never join, and their folders are on other machines: the launcher knows their names. A
-# single node cannot be compared.
+# Two nodes never join, and their folders are on other machines. The launcher's list of hosts gives
+# their names. A single node cannot be compared.
 # shellcheck disable=SC2016 # a rank's own shell looks at its number
 AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
     '[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} == 0 ]] && exec "$@"; sleep 30' \
@@ -156,8 +156,8 @@ AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
 grep -qx "ampscale: cannot join the MPI job: .*; no results from: $node-1, far-away" err || fail "nobody is named: $(cat err)"
 cmp -s apart/missing.txt <(printf '%s\n' "$node" "$node-1" far-away) || fail "missing: $(cat apart/missing.txt)"
 
-# A rank is killed, which ends the job: the last line says how to resume, and the resumed job gives
-# verdicts.
+# A killed rank ends the job. The last line says how to resume the job and how to judge the existing
+# results.
 lose
 "$program" launch --mpirun "${mpi_launch[0]}" --nproc 3 -- \
     accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume >out 2>err </dev/null &
@@ -175,8 +175,8 @@ wait "$launch" || code=$?
 expect 5 accept --node-list "$scratch/lost"
 ended 5
 
-# again CODE LINE COMMAND ARGS...: checks that one of three attempts ends with CODE and prints LINE;
-# a busy machine may disturb the others.
+# again CODE LINE COMMAND ARGS...: checks that one of three attempts ends with CODE and prints LINE.
+# On a busy machine, an attempt may be disturbed.
 again() {
     local want=$1 line=$2 turn
     shift 2

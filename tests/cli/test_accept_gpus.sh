@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `ampscale accept` on a node with two fake GPUs and fake sensors: a burn-in of both GPUs at the
-# same time, copies between them, and the sensors of one process each.
+# same time, copies between them, and a training with one process for each GPU, whose sensors are
+# read.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu
@@ -28,7 +29,7 @@ for gpu in 0 1; do
     [[ -e gpus/checks/burn.$gpu/r1/run/summary.json ]] || fail "GPU $gpu has not burned"
 done
 
-# A collective needs at least two GPUs.
+# Copies between GPUs need at least two GPUs.
 expect 0 accept --spec ./gpus.json --gpus 1 --out single --level 1
 ! grep -q peers out || fail "one GPU has peers: $(<out)"
 

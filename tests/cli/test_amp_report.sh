@@ -18,15 +18,15 @@ if command -v gnuplot >/dev/null; then
     done
 fi
 
-# The data has moved. Later, gradients overflow at an absurd scale.
+# The data set was moved. Then a loss scale of 1e9 makes gradients overflow.
 mv data elsewhere
 expect_error 5 "data of 'run'" amp-report run --batches 1
 expect 0 amp-report run elsewhere --batches 1 --loss-scale 1e9 --out moved
 grep -q 'makes [0-9]* gradients overflow' out || fail "overflow goes unnoticed: $(tail -n 5 out)"
 [[ -s moved/amp-report.json ]] || fail "--out was not taken"
 
-# Many images share a loss, and 1000 classes share a gradient: without scaling, fp16 loses many
-# gradients. With dynamic scaling it loses almost none.
+# The loss is a mean over 256 images with 1000 classes, so its gradients are small. Without scaling,
+# fp16 loses many of them. With dynamic scaling, it loses almost none.
 small=(--dummy --dummy-train 512 --dummy-val 2 --classes 1000 -b 256 --steps 1 --precision amp)
 expect_train 0 "${small[@]}" --loss-scale 1 --out unscaled
 expect_train 0 "${small[@]}" --loss-scale dynamic --out scaled

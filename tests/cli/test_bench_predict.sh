@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bench step --predict: a step on a GPU that is only described. First usage errors; then, with the
-# CUDA module and a cuDNN that plans from descriptions, the table, CSV and the record.
+# Tests `bench step --predict`, which predicts a step on a GPU from a description of the GPU. First
+# tests usage errors. Then, with the CUDA module and a cuDNN that plans from descriptions, tests the
+# table, the CSV and the record.
 . "$(dirname "$0")/common.sh" "$@"
 
 cd "$scratch" || exit 1
@@ -28,7 +29,7 @@ grep -qF -- "--predict=$(cd "$gpus" && printf '%s|' *.json | sed 's/\.json//g')F
 # Without the module nothing can be planned.
 AMPSCALE_CUDA_MODULE=$scratch/absent.so expect_error 1 "does not exist" bench step --predict h200
 
-# cuDNN unloads the compiler that it has loaded, and the leak sanitizer then reports the compiler's
+# cuDNN unloads a compiler that it has loaded. The leak sanitizer would report the compiler's
 # memory.
 ! sanitized || export LSAN_OPTIONS=detect_leaks=0
 small=(bench step --predict h200 --net resnet18 -b 16 --precision amp)
@@ -48,7 +49,7 @@ grep -q '^Predicted, not measured: resnet18, 224 px, batch 16, amp, fuse auto on
 grep -qE '^Predicted: [0-9]+ kernels a step, [0-9.]+ MB an image' out || fail "the sums: $(tail -n 1 out)"
 grep -qE 'bn_pool_fwd|maxpool_fwd' out || fail "no row of the pooling"
 
-# A copy of a built-in description is read like any file; the cache of plans stays empty.
+# A copy of a built-in description gives the same prediction. No file of plans is written.
 cp "$gpus/h200.json" mine.json
 cp out named
 XDG_CACHE_HOME=$scratch/cache expect 0 bench step --predict mine.json "${small[@]:4}"
@@ -74,8 +75,8 @@ assert near(total("share"), 1)
 assert near((total("read_bytes") + total("written_bytes")) / 16, sums["bytes_per_image"])
 assert near(total("flops") / 16, sums["flops_per_image"])
 assert near(16 / sums["predicted_step_s"], sums["predicted_images_per_s"])
-# ResNet-18: 1.814e9 multiply-adds per image and pass, times three passes, without the image's
-# gradient in conv1.
+# ResNet-18 has 1.814e9 multiply-adds per image and pass, and three passes. The gradient of the
+# image in conv1 is not computed, so it is subtracted.
 assert near(sums["flops_per_image"], 2 * (3 * 1814073344 - 118013952)), sums["flops_per_image"]
 assert all(k["dram_bytes"] <= k["read_bytes"] + k["written_bytes"] for k in kernels)
 assert record["rates"]["bytes_per_s"] == 4.3e12

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The services of docs/ci can read their workflows, and this program accepts every ampscale command
-# in them; two builds run in turns form pairs.
+# The workflows in docs/ci are valid, and this program accepts every ampscale command in them. Runs
+# of two builds in turns form pairs.
 . "$(dirname "$0")/common.sh" "$@"
 
 # commands FILE: prints the ampscale commands in the file, one a line, from the command's name on.
-# Quoted programs are arguments of scripts, and are left out.
+# Leaves out quoted programs, because they are arguments of scripts.
 commands() {
     sed -nE 's/^.*[a-z]\/ampscale ([a-z]+ .*)$/\1/p' "$1" | sed -E 's/ *\|.*//'
 }
@@ -18,7 +18,7 @@ for file in "$source_dir"/docs/ci/*.yml; do
         for word in "${words[@]:1}"; do
             [[ $word != -* ]] || grep -qx -e "${word%%=*}" <<<"$flags" || fail "$file: '${words[0]}' takes no '$word'"
         done
-        # Only the folders do not exist, so that the error is missing data.
+        # The command is valid and only its folders do not exist, so the error is missing data.
         (cd "$scratch" && expect 5 "${words[@]}" && ((failures == 0))) || fail "$file: '$line' is refused"
     done < <(commands "$file")
     if python3 -c 'import yaml' 2>/dev/null; then

@@ -70,7 +70,8 @@ grep -q '"disturbed":{"base":0,"new":2}' < <(tr -d '\n ' <noisy.json) || fail "t
 expect 0 report noisy -o noisy-report.md --no-figures
 [[ $(grep -c 'complete, disturbed: 9.0 % of the steps' noisy-report.md) == 2 ]] || fail "the report does not mark disturbed runs: $(cat noisy-report.md)"
 
-# Runs in turns form pairs; runs of one side after all runs of the other do not.
+# If runs of both sides take turns, they form pairs. If one side ran after the other, there are no
+# pairs.
 make_runs before 0
 make_runs between 0
 make_runs behind 0
@@ -84,7 +85,7 @@ grep -q 'without pairs, by --pair never' out || fail "--pair never does not say 
 expect 0 compare before behind
 grep -q 'did not take turns' out || fail "nothing is said of runs that took no turns: $(cat out)"
 
-# Spread hides a slowdown of 10 %: the verdict is not that the sides are the same, and the message
+# The runs vary too much to show a slowdown of 10 %. The verdict is inconclusive, and the message
 # says what to do.
 for i in 1 2 3 4 5 6 7 8 9; do
     make_run "uneven/r$i" "$(awk -v i=$i 'BEGIN { print i % 3 ? 0.11 : 0.09 }')"
@@ -99,8 +100,8 @@ expect 5 compare base/r* -- slow/r[1-4]
 grep -q '4 repeats of NEW; at least 5 are needed' out || fail "too few are not counted: $(cat out)"
 grep -q 'give at least 5 complete runs' err || fail "no way out of too few: $(cat err)"
 
-# A damaged record is named and left out; the others are still compared, but the comparison does not
-# pass.
+# A damaged record is named, and its run is left out. The other runs are still compared, but the
+# comparison does not pass.
 cp -r same torn
 cp -r torn/r1 torn/r10
 echo 'x' >>torn/r3/steps.jsonl

@@ -56,8 +56,8 @@ offers "$(complete_words train --)" launch --nproc 2 -- train --
 offers "dynamic" launch -- train --loss-scale ""
 offers $'cores\nnone' launch --bind ""
 
-# zsh and fish, if installed, offer the same words. The leak sanitizer is off, because in a pipeline
-# of zsh it sometimes does not end; it has checked the same commands above.
+# zsh and fish, if installed, offer the same words. The leak sanitizer is off, because it sometimes
+# hangs in a pipeline of zsh. It has checked the same commands above.
 export PATH=${program%/*}:$PATH
 sanitized && export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 words_of() {
@@ -68,7 +68,8 @@ offered_by_fish() {
     fish --no-config -c 'source $argv[1]; complete -C "ampscale "(string join " " -- $argv[2..])' \
         "$source_dir/completions/ampscale.fish" "$@"
 }
-# zsh completes only on a terminal: printing functions replace those of its completion.
+# zsh completes only on a terminal. Here, functions that print replace zsh's own completion
+# functions.
 # shellcheck disable=SC2016,SC2329 # it is zsh that expands, and words_of that calls
 offered_by_zsh() {
     zsh -f -c '

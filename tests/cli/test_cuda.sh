@@ -7,8 +7,9 @@ export XDG_CACHE_HOME=$scratch/cache
 fake=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
 here=$program
 
-# says CODE TEXT DEVICE: checks the error of each command for a device that cannot be used; under
-# sanitizers only of the first command, since all open devices in the same way.
+# says CODE TEXT DEVICE: checks the error of each command for a device that cannot be used. Under
+# sanitizers, only the first call tests other commands than train, because all commands open devices
+# with the same code.
 asked=
 says() {
     local text=$2 device=$3
@@ -28,7 +29,7 @@ not_available() {
     grep -qE -- "^  cuda:0 +not available: .*$1" "$scratch/out" || fail "info does not say '$1': $(cat "$scratch/out")"
 }
 
-# Without a module: a copy of the program has no module beside it.
+# A copy of the program has no module next to it.
 cp "$program" "$scratch/ampscale" && program=$scratch/ampscale
 says 1 "needs the CUDA module 'ampscale_cuda.so', which this build does not have" cuda
 not_available "needs the CUDA module"

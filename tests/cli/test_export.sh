@@ -22,8 +22,8 @@ expect 0 export a/first --format csv -o tables
 [[ $(cat "$scratch/out") == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv\ntables/telemetry.csv' ]] || fail "export printed: $(cat "$scratch/out")"
 [[ $(wc -l <tables/steps.csv) == 3 && $(wc -l <tables/epochs.csv) == 2 ]] || fail "the tables have other lines than the records"
 
-# The name of a run is not written as a formula of a spreadsheet or as a command for a report's
-# reader.
+# An exported run name must not be a formula of a spreadsheet. A report quotes the command of a run,
+# so that a reader's shell executes nothing in it.
 cp -r a/first "=cmd()"
 sed -i 's/"ampscale train"/"$(touch pwned) train"/' "=cmd()/run.json"
 expect 0 export "=cmd()" --format csv -o formula
@@ -31,7 +31,7 @@ grep -qv "^'=cmd(),[0-9]" < <(sed 1d formula/steps.csv) && fail "a formula: $(se
 expect 0 report "=cmd()" -o report.md
 grep -qF "'\$(touch pwned) train'" report.md || fail "a report's command is not quoted: $(grep -F touch report.md)"
 
-# The files that training kept up to date agree with the record, except for the clock and the number
+# The text file that training updates agrees with the exported one, except for times and the number
 # of digits.
 expect 0 export a/first --format prometheus -o exported.prom
 for file in live exported; do
@@ -52,9 +52,9 @@ catches() {
     [[ -n $mask ]] && ((0x$mask >> 14 & 1))
 }
 
-# The weights of the newest checkpoint, for PyTorch. After the best epoch they equal
-# best.safetensors, which has the names of a state_dict (tests/model/interop_peer.py). Nothing else
-# is taken from the checkpoint.
+# Exports the weights of the newest checkpoint for PyTorch. Here the newest epoch is the best, so
+# the weights equal best.safetensors, which has the names of a state_dict
+# (tests/model/interop_peer.py). The export contains nothing else from the checkpoint.
 expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights/run
 [[ -e weights/run/best.safetensors ]] || fail "no image was classified: choose another seed"
 expect 0 export weights/run --format torch-weights -o weights/out.safetensors
@@ -71,8 +71,8 @@ head -c 1000 weights/run/best.safetensors >weights/run/checkpoint.safetensors
 expect_error 5 "checkpoint.safetensors" export weights/run --format torch-weights -o x
 [[ ! -e x ]] || fail "a refused export of weights left a file"
 
-# An export that a signal ends leaves no file. If it ends before the signal, the test starts it
-# again.
+# A signal ends an export, which then leaves no file. If the export ends before the signal arrives,
+# the test starts it again.
 tail -n 1 a/first/steps.jsonl | awk '{ for (i = 2; i < 20000; i++) { sub(/"step": *[0-9]+/, "\"step\": " i); print } }' >more
 cat more >>a/first/steps.jsonl
 for turn in 1 2 3 4 5; do

@@ -25,13 +25,12 @@ verdicts() {
     done
 }
 
-# There is no such GPU: one line names everything that is missing. (No machine has a GPU of this
-# number.)
+# No machine has the GPU cuda:63. One line names everything that is missing.
 check 5 --device cuda:63 --pass 1
 [[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "not one line: $(cat "$scratch/out" "$scratch/err")"
 grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the line: $(<"$scratch/err")"
 
-# The CPU as the device. OUT has few files, and the next pass reads the records there.
+# The device is the CPU. OUT gets only a few files, and the next pass reads the records from OUT.
 export OUT=$scratch/pass1
 check 0 --device cpu --pass 1
 verdicts PASS facts operations selftest accuracy fusion
@@ -85,7 +84,8 @@ if ! sanitized; then
     "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack: $(<"$scratch/out")"
     grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack said: $(<"$scratch/out")"
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "packs into a folder that is not empty"
-    # A module of another build is refused here, and not first on the machine with the GPU.
+    # gpu-check refuses to pack a module of another build. Otherwise only the machine with the GPU
+    # would refuse it.
     mkdir -p "$scratch/mixed/bin"
     printf '#!/bin/sh\necho "cuda:0 the CUDA module was built for another version of this program"\n' >"$scratch/mixed/bin/ampscale"
     chmod +x "$scratch/mixed/bin/ampscale"

@@ -47,7 +47,7 @@ passes() {
     done
 }
 
-# On this device the self-test would train for minutes; cli_cuda runs it.
+# Leaves out the self-test: on the fake GPU it would train for minutes, and cli_cuda runs it.
 check 0 --only facts,operations,accuracy,fusion
 passes facts operations accuracy fusion
 check 0 --pass 2
@@ -58,7 +58,7 @@ tar -C "$scratch" -xzf "$OUT/records.tar.gz"
 [[ -s $scratch/cache/ampscale/plans ]] || fail "no plans were handed on: $(find "$scratch/cache")"
 (($(find "$OUT" -type f | wc -l) <= 8)) || fail "OUT has $(ls "$OUT")"
 
-# Every number of a training run names the rung on which it was measured.
+# Every result of a training run has the rung of the ladder on which it was measured.
 for name in rung_amp_4 rung_files_amp_4 rung_fp32_4; do
     grep -q '"auto"' < <(grep -h -A4 "\"name\": \"$name\"" "$scratch"/checks/{throughput,files}.json) || fail "no rung at $name"
 done

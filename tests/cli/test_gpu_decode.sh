@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# train --decode gpu on the fake GPU, whose JPEG engines are libjpeg: the images are the same as
-# with the CPU, also where the engines refuse, omit or fail on files; one line if the engines are
-# missing; and resuming.
+# Tests `train --decode gpu` on the fake GPU, whose JPEG engines use libjpeg. The images are the
+# same as with the CPU, even if the engines refuse or omit files or fail on them. If the engines are
+# missing, one line reports it. Runs can be resumed.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu input_device_loader
 export OMP_NUM_THREADS=1
 cd "$scratch"
 
-# The pictures' sides are less than twice the network's, so that the CPU does not reduce them while
-# it decodes. One picture is damaged and one is truncated.
+# The sides of the pictures are less than twice those of the network's images, so the CPU decodes
+# the pictures at full size. One picture is damaged and one is truncated.
 expect 0 data synth --out set --classes 3 --train 9 --val 2 --size 32 -j 2
 mapfile -t images < <(find set/train -type f | sort)
 truncate -s -200 "${images[3]}"
@@ -50,7 +50,7 @@ warned() {
     [[ $(grep -cE "$3" "$1.err") == "$2" ]] || fail "$1: not $2 lines '$3': $(cat "$1.err")"
 }
 
-# member NAME FILE prints a member of a record; decodes RUN prints which device decoded, by the
+# member NAME FILE: prints a member of a record. decodes RUN: prints which device decoded, from the
 # run's record.
 member() {
     python3 -c 'import json, sys; print(json.load(open(sys.argv[2])).get(sys.argv[1]))' "$@"

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Each call of CUDA, cuDNN and cuBLASLt that a training run makes fails in turn, on the fake GPU: at
-# its first, a middle and its last occurrence, once and with all that follow, outside and inside of
-# captures. A run must end whole, on a lower rung of the ladder after a warning, or with one line
-# and a documented exit code: no crash, no hang, no silence. Then each call fails in each process of
-# a GPU's check: its record must have every check with a verdict, and a reason where it has no
-# numbers. Prints how many ended in which way.
+# Makes each call of CUDA, cuDNN and cuBLASLt in a training run fail on the fake GPU: the first, a
+# middle and the last call of each function, inside and outside of captures. Either this one call
+# fails, or also all later calls of the function. The run must end in one of three ways: complete;
+# complete on a lower rung of the ladder, after a warning; or with one line and a documented exit
+# code. It must not crash, hang or fail silently.
 #
-# Runs a sample, without the check of accuracy, which takes a minute; AMPSCALE_ALL_FAILURES=1 in the
-# environment runs all, and AMPSCALE_ONLY_FAILURES=PATTERN those whose "CONFIGURATION CALL:N" the
-# pattern matches.
+# Then makes the calls in the processes of a GPU's check fail. The check's record must have a
+# verdict for every check, and a reason where numbers are missing. Prints how many runs ended in
+# each way.
+#
+# By default, runs a sample, and leaves out the check of accuracy, which takes a minute.
+# AMPSCALE_ALL_FAILURES=1 in the environment runs all failures. AMPSCALE_ONLY_FAILURES=PATTERN runs
+# those whose "CONFIGURATION CALL:N" matches the pattern.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu runners_ladder_runs
@@ -19,19 +22,20 @@ configs='fp32 amp timed speed rest'
 [[ -z ${AMPSCALE_ALL_FAILURES-}${AMPSCALE_ONLY_FAILURES-} ]] || configs+=' accuracy'
 only=${AMPSCALE_ONLY_FAILURES-}
 
-# A run takes a second, so that one that takes this long hangs, however busy the machine is.
+# In seconds. A run takes one second, so a run that reaches this limit hangs, even on a busy
+# machine.
 limit=300
 
 steps=3
 train=(train --dummy -a resnet8 --image-size 8 -b 2 --classes 10 --steps $steps -p 1 --threads 1
        --devices cuda:0)
-# The runs. Plans that are timed need more memory than the fake GPU usually has.
+# The flags of each run. Timing plans needs more memory than the fake GPU usually has.
 declare -A options=([fp32]="--precision fp32" [amp]="--precision O1 --pdl on"
                     [timed]="--precision O1 --fuse all --steps 1")
 declare -A memory=([fp32]=1 [amp]=1 [timed]=4 [speed]=1 [rest]=1 [accuracy]=1)
 
-# A GPU's check in three parts, with fakes of NVIDIA's tools: peaks, rows of training with their
-# ladder, a step by its operations and its profile; numbers and the sanitizer; accuracy.
+# A GPU's check has three parts. "speed" measures peaks, training and a step with its profile.
+# "rest" runs operations and the sanitizer. "accuracy" trains. Fakes replace NVIDIA's tools.
 declare -A checks=([speed]='peak throughput step profile' [rest]='operations memcheck'
                    [accuracy]='accuracy')
 declare -A specs=([speed]=$scratch/speed.json [rest]=$scratch/rest.json [accuracy]=$scratch/rest.json)
@@ -86,8 +90,8 @@ attempt() {
     XDG_CACHE_HOME=$folder/cache AMPSCALE_FAKE_FAIL=${3-} AMPSCALE_FAKE_MEMORY=${memory[$config]} \
         timeout -k 5 $limit "$program" "${command[@]}" ${options[$config]-} --out "$folder/run" \
         >"$folder/out" 2>"$folder/err" </dev/null || code=$?
-    # The address sanitizer warns about fibres, which the fake GPU's kernels are. The program does
-    # not print that warning, so that it is removed.
+    # AddressSanitizer warns about fibres, on which the fake GPU's kernels run. The program does not
+    # print this warning, so it is removed here.
     sed -i -e '/WARNING: ASan doesn.t fully support makecontext/d' \
         -e '/^False positive error reports may follow/d' \
         -e '/^For details see .*sanitizers/d' "$folder/err"
@@ -100,8 +104,8 @@ is_whole() {
         grep -q '"ended_by": "steps"' "$1/run/summary.json" && grep -q '"schema"' "$1/run/run.json"
 }
 
-# check_outcome PART FOLDER CODE: prints the outcome of a GPU's check. The check of the hardware
-# reports a device that cannot be opened, and no further check is run.
+# check_outcome PART FOLDER CODE: prints the outcome of a GPU's check. If the device cannot be
+# opened, the check of the hardware reports it, and no further check is run.
 check_outcome() {
     local names=${checks[$1]} name record=$2/run/accept.json rung
     shift
@@ -130,8 +134,8 @@ check_outcome() {
     esac
 }
 
-# outcome CONFIGURATION FOLDER CODE: prints the outcome; one that is not allowed begins with "bad"
-# and has a reason.
+# outcome CONFIGURATION FOLDER CODE: prints the outcome. If the outcome is not allowed, the text
+# begins with "bad" and gives the reason.
 outcome() {
     local lines falls wanted=$steps rung
     [[ -z ${checks[$1]-} ]] || { check_outcome "$@" && return; }
@@ -182,7 +186,8 @@ count_calls() {
 }
 
 # failures_of CONFIGURATION: prints the possible failures, one a line, from the counted calls. For a
-# check, whose processes each count their own calls, it prints the first call of each function.
+# check, prints only the first call of each function, because each process of a check counts its own
+# calls.
 failures_of() {
     local call outside inside n
     if [[ -n ${checks[$1]-} ]]; then

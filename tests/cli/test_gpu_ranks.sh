@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gradients of several ranks and devices on the fake GPU (tests/kernels/cuda/fake), which has no
-# NCCL, so that the gradients go through host memory; and errors of --comm.
+# Tests gradients of several ranks and devices on the fake GPU (tests/kernels/cuda/fake). The fake
+# GPU has no NCCL, so the gradients go through host memory. Also tests errors of --comm.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
@@ -35,7 +35,7 @@ grep -qx 'gradients between devices: joint, staged through host memory' out ||
 ! grep -q 'ampscale:' err || fail "a run that was asked to use the host complains: $(cat err)"
 by ddp2 "joint, staged through host memory"
 
-# Two steps and one validation, with the losses of the reference.
+# The losses of two steps and one validation agree with those of the reference.
 expect_ranks 0 2 -b 4 --devices ref --out ref
 follows "the fake GPU and the reference" ref ddp 1e-4 3
 
@@ -49,8 +49,8 @@ expect_ranks 1 2 -b 4 --devices cuda:0 --comm nccl --out nccl
 [[ $(grep -c '^ampscale: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||
     fail "--comm nccl does not end in one line: $(cat err)"
 
-# A rank uses the GPU with its local rank as number. Here the variables of torchrun give the local
-# rank, and rank 0 is not the first.
+# A rank uses the GPU whose number is its local rank. Here variables of torchrun or Slurm give the
+# local ranks, and rank 0 does not have local rank 0.
 unset OMPI_COMM_WORLD_RANK PMI_RANK
 
 # pair NAME ENV0 ENV1: two ranks that connect at an address, each with its own variables; fills
@@ -90,8 +90,8 @@ took host sm_90
 pair narrowed "LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=2" "LOCAL_RANK=0 CUDA_VISIBLE_DEVICES=0"
 took narrowed sm_75
 
-# If one rank cannot replay graphs, no rank does; a step that fails on one of several ranks ends the
-# job.
+# If one rank cannot replay graphs, all ranks run without graphs. If a step fails on one of several
+# ranks, the job ends.
 pair graphs "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaGraphLaunch:2"
 took graphs sm_90
 grep -q '"rung": "no graph"' graphs/summary.json && grep -q "another rank cannot replay graphs; the run continues on rung 'no graph'" err0 ||
@@ -102,8 +102,8 @@ pair step "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1"
     fail "a step that fails on rank 1: $code: $(cat err0 err1)"
 
 only_first=1
-# A GPU number that does not exist, and a GPU that cannot be used: the rank ends, and does not use
-# another GPU instead.
+# The GPU of a rank does not exist or cannot be used. The rank ends, and does not use another GPU
+# instead.
 pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
 ((code == 2)) && grep -q "rank 0 has local rank 4, but its host has fewer GPUs" err0 err1 ||
     fail "a rank without a GPU exited with $code: $(cat err0 err1)"

@@ -23,7 +23,7 @@ expect 0 compare --history history --record history same
 expect 3 compare --history history --record history slow
 [[ $(lines true) == 18 && $(lines false) == 9 ]] || fail "runs that did not pass are accepted"
 
-# Results that were not accepted, and old results, are not part of the base.
+# The base contains only accepted results, and with --last only the newest of them.
 expect 3 compare --history history slow
 grep -q '18 and 9 runs' out || fail "the base is not all that was accepted: $(cat out)"
 expect 3 compare --history history --last 7 slow
@@ -31,12 +31,13 @@ grep -q '7 and 9 runs' out || fail "the base is not the last 7: $(cat out)"
 expect 5 compare --history history other
 grep -q "none of 27 runs in 'history' was accepted and has the same configuration" out || fail "another configuration is a base: $(cat out)"
 
-# BASE and NEW are given as usual, and recorded with the verdict.
+# If NEW is worse than BASE, its runs are recorded as not accepted.
 expect 3 compare --record both first slow
 [[ $(grep -c '"accepted":false' both/history.jsonl) == 9 ]] || fail "a regression is accepted"
 
 
-# One command line serves a pipeline from its first day on.
+# A pipeline can use the same command line for its first run, which has no history, and for later
+# runs.
 expect 0 compare --history begun --record begun first
 grep -q "'begun' had no history yet: these runs are its first" out || fail "a beginning is not said: $(cat out)"
 expect 3 compare --history begun --record begun slow
