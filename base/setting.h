@@ -38,26 +38,27 @@ enum setting_type {
                         * value */
     SETTING_ARGUMENTS, /* char **, which points into argv, and an int at `count`: all positional
                         * arguments */
-    SETTING_JSON,      /* json_t * for the record, which no flag sets; NULL: the record leaves it
-                        * out */
+    SETTING_JSON,      /* json_t * that appears only in the record and has no flag; NULL: the record
+                          omits it */
 };
 
 /* Traits of a setting. A table may define further traits, as bits from SETTING_TRAIT up. */
 enum {
     SETTING_HIDDEN = 1,     /* neither --help nor the manual shows it */
     SETTING_RECORD_SET = 2, /* the record leaves the setting out if its value is 0 */
-    SETTING_REST = 4,       /* for SETTING_ARGUMENTS: all words from the first positional argument
-                             * on, flags too */
+    SETTING_REST = 4, /* for SETTING_ARGUMENTS: takes all words from the first positional argument
+                         on, even flags */
     SETTING_TRAIT = 8,
 };
 
 enum { SETTING_ALIASES = 3 };
 
 struct setting {
-    const char *flag;  /* the long flag, without dashes; NULL: an argument, or only a `key` */
+    const char *flag;  /* long flag, without dashes; NULL: a positional argument, or a setting with
+                          only a `key` */
     char letter;       /* the short flag; 0: none */
-    const char *value; /* name of the value in help, "FILE"; the words of a choice, "a|b", or of a
-                        * set, "a|b,..." */
+    const char *value; /* the value in --help: its name, "FILE"; the words of a choice, "a|b", or of
+                          a set, "a|b,..." */
     const char *fallback; /* the default, as a value of the flag; NULL: none, or `help` states it */
     const char *help;     /* a noun phrase; a row that has only `help` is the heading of `group` */
     enum setting_type type;

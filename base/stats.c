@@ -87,8 +87,8 @@ enum status stats_of(const double *x, int64_t n, struct stats *out)
     return STATUS_OK;
 }
 
-/* The median of n draws with replacement. Counts in count[i] how often sorted[i] is drawn, which
- * avoids a sort; `count` has n elements. */
+/* The median of n values drawn from `sorted` with replacement. count[i] (n elements) becomes the
+ * number of times that sorted[i] was drawn. The drawn values therefore need no sorting. */
 static double resampled_median(const double *sorted, int64_t n, struct rng *rng, uint32_t *count)
 {
     memset(count, 0, (size_t)n * sizeof *count);
@@ -130,7 +130,7 @@ done:
     return st;
 }
 
-/* Computes z by bisection, which is fast enough. */
+/* Bisection: the probability of exceeding z falls as z grows. */
 double stats_normal_above(double p)
 {
     double low = -10, high = 10;
@@ -157,8 +157,8 @@ static double binomial_below(int64_t k, int64_t n, double p)
     return sum;
 }
 
-/* The p for which binomial_below(k, n, p) equals `tail`, by bisection: the function falls as p
- * grows. */
+/* Finds by bisection the p for which binomial_below(k, n, p) equals `tail`. binomial_below falls as
+ * p grows. */
 static double binomial_limit(int64_t k, int64_t n, double tail)
 {
     double low = 0, high = 1;

@@ -11,7 +11,8 @@ struct stats {
     double min, p5, median, p95, max;
     double mean;
     double stddev; /* the sum of squares is divided by n - 1; 0 when n is 1 */
-    double mad;    /* median absolute deviation; a normal distribution's stddev is 1.4826 mad */
+    double mad;    /* median absolute deviation; the stddev of a normal distribution is 1.4826 times
+                      its mad */
 };
 
 /* Statistics of x[0..n), which stays unchanged. STATUS_INVALID: n < 1, or a value is not finite. */
@@ -50,6 +51,6 @@ MUST_CHECK enum status stats_proportion_interval(int64_t k, int64_t n, double le
 /* The z that a standard normal variable exceeds with probability p. */
 double stats_normal_above(double p);
 
-/* The number of first steps to exclude as warm-up: `wanted`, but at most half of the n steps, so
- * that a short run still has a result. n >= 0. */
+/* The number of first steps to exclude as warm-up: `wanted`, but at most half of the n steps. A
+ * short run thus still has a result. n >= 0. */
 int64_t stats_warmup(int64_t n, int64_t wanted);

@@ -15,5 +15,5 @@ void stop_install(void);
 /* The name of the signal that arrived, or NULL. */
 const char *stop_requested(void);
 
-/* STATUS_INTERRUPTED, with the signal's name, after a signal has arrived. */
+/* Returns STATUS_INTERRUPTED if a signal has arrived; the message names the signal. */
 MUST_CHECK enum status stop_check(void);

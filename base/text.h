@@ -16,8 +16,8 @@ void text_clean(char *out, size_t size, const char *in);
 enum { TEXT_LINE_MAX = 8192 };
 void text_print(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a field of a CSV file (RFC 4180). The text is cleaned, and is quoted if it contains a
- * quote or a comma. An apostrophe precedes text that a spreadsheet would read as a formula. */
+/* Prints a field of a CSV file (RFC 4180). Cleans the text, and quotes it if it contains a quote or
+ * a comma. Puts an apostrophe before text that a spreadsheet would read as a formula. */
 void text_print_csv(FILE *out, const char *text);
 
 /* Appends to the text in `out`, a buffer of `size` bytes. Text that does not fit is cut between

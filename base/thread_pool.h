@@ -5,8 +5,8 @@
 
 struct thread_pool;
 
-/* Opens a pool of `members` >= 1. Member 0 is the thread that calls thread_pool_run, so that only
- * members - 1 threads are started. */
+/* Opens a pool of `members` >= 1. Member 0 is the thread that calls thread_pool_run; the pool
+ * starts the other members - 1 threads. */
 MUST_CHECK enum status thread_pool_open(int members, struct thread_pool **pool);
 void thread_pool_close(struct thread_pool *pool); /* NULL is fine */
 
