@@ -1,5 +1,5 @@
-/* Finds the JPEG decoder of a GPU in the CUDA module, and gives a loader what it uses of a device.
- */
+/* Finds the JPEG decoder of a GPU in the CUDA module, and makes a loader use a device's host memory
+ * and decoder. */
 #include "engine/device_input.h"
 
 #include "config.h"

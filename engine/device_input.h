@@ -1,5 +1,6 @@
-/* What a loader uses of a device: host memory that the device can copy from, and the JPEG decoder
- * of a GPU (input/device_decoder.h), which the CUDA module makes from nvJPEG. */
+/* Connects a loader to a device: to host memory from which the device can copy, and to the JPEG
+ * decoder of a GPU (input/device_decoder.h). The CUDA module implements this decoder with nvJPEG.
+ */
 #pragma once
 
 #include "input/device_decoder.h"
@@ -18,7 +19,7 @@ typedef enum status nvjpeg_module_entry(unsigned abi, struct device *dev,
 MUST_CHECK enum status gpu_decoder_open(struct device *dev, struct device_decoder **decoder);
 void gpu_decoder_drop(struct device_decoder *decoder); /* NULL is fine */
 
-/* Makes a loader take the memory of its batches from `dev`, and decode by `decoder` unless that is
- * NULL. Both must outlive the loader. */
+/* Makes a loader allocate its batches with `dev`, and decode with `decoder` unless that is NULL.
+ * Both must outlive the loader. */
 void device_input_set(struct loader_config *loader, struct device *dev,
                       struct device_decoder *decoder);

@@ -168,8 +168,8 @@ static enum status open_reducers(struct engine *e)
     return STATUS_OK;
 }
 
-/* Refuses a batch size that leaves a replica without rows, because sums over the replicas would
- * lack that replica's part. */
+/* Refuses a batch size that leaves a replica without rows: a replica without rows could not take
+ * part in the sums over the replicas. */
 static enum status check_parts(const struct engine *e)
 {
     static const char *const batch[USE_COUNT] = {"a batch", "an epoch's last batch",

@@ -64,8 +64,8 @@ struct engine_config {
     const struct nccl_port *nccl;
 };
 
-/* Seconds of the parts of one step: by the clock of device 0 if it is asynchronous, otherwise by
- * the host's clock. */
+/* Times of the parts of one step in seconds, measured by the clock of device 0 if it is
+ * asynchronous, else by the host's clock. */
 struct step_times {
     double input_s;   /* copying pixels to the devices */
     double forward_s; /* includes the loss */
@@ -118,7 +118,8 @@ enum { ENGINE_LAG_MAX = 2 };
 int engine_lag(const struct engine *e);
 
 /* Returns whether devices of this backend can record phases as graphs and the flags allow it.
- * Synchronised batch norm sums over ranks in calls on the host, which a graph cannot contain. */
+ * Synchronised batch norm calls the host to sum over ranks, and a graph cannot contain such calls.
+ */
 bool engine_may_replay(const struct backend *b, bool no_graph, bool sync_bn);
 
 /* Returns whether phases are recorded as graphs and replayed. */

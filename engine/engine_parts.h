@@ -42,7 +42,7 @@ struct in_flight {
 };
 
 /* Maximum number of steps in memory: the steps whose results are not read yet, and the step before
- * them, whose end mark is the start of the next step. */
+ * them. The end mark of that step is the start time of the step after it. */
 enum { IN_FLIGHT_MAX = ENGINE_LAG_MAX + 2 };
 
 struct engine {
@@ -123,8 +123,8 @@ MUST_CHECK enum status engine_comm_open_devices(struct engine *e);
 void engine_comm_close_devices(struct engine *e);
 void engine_comm_close(struct engine *e);
 
-/* Two communicators of replica i: for its gradients, and for sums of host memory during a step.
- * NULL: none. */
+/* engine_gradient_comm returns the communicator for the gradients of replica i; engine_sum_comm
+ * returns its communicator for sums of host memory during a step. NULL: none. */
 struct comm *engine_gradient_comm(const struct engine *e, int i);
 struct comm *engine_sum_comm(const struct engine *e, int i);
 
@@ -132,7 +132,8 @@ struct comm *engine_sum_comm(const struct engine *e, int i);
  * if `use` is false. */
 void engine_set_wgrad_stream(struct engine *e, bool use);
 
-/* Whether the device of a replica can launch kernels early; makes all that can do so, or none. */
+/* engine_has_pdl returns whether any replica's device can launch kernels early. engine_set_pdl
+ * turns early launches on for all devices that can do so, or off for all devices. */
 bool engine_has_pdl(const struct engine *e);
 void engine_set_pdl(struct engine *e, bool use);
 

@@ -20,8 +20,8 @@ enum status engine_flips(struct engine *e, int i, enum param_value v)
                         e->replica[i].net);
 }
 
-/* Waits until `end_ns`. A sleep may end late, by more time than a whole short delay, so the last
- * AWAKE_NS are busy-waited. */
+/* Waits until `end_ns`. A sleep may end too late, and the error may exceed a short delay. The last
+ * AWAKE_NS are therefore busy-waited. */
 static void wait_until(uint64_t end_ns)
 {
     enum { AWAKE_NS = 300000 };
@@ -36,7 +36,7 @@ static void wait_until(uint64_t end_ns)
         ;
 }
 
-/* Waits for the device first, so an asynchronous device is idle during the delay. */
+/* Waits for the device first; an asynchronous device is therefore idle during the delay. */
 enum status engine_delay(struct engine *e)
 {
     struct in_flight *f = engine_in_flight(e, e->begun);
@@ -105,8 +105,8 @@ enum status engine_run(struct engine *e, enum status (*work)(struct engine *e, i
     return thread_pool_run(e->pool, run_guarded, e);
 }
 
-/* Returns b->state with grad_scale set, and with the values from which grad_scale is computed. The
- * optimizer multiplies the gradients by grad_scale. */
+/* Returns a copy of b->state in which divisor, share and grad_scale are set. The optimizer
+ * multiplies the gradients by grad_scale. */
 struct step_state engine_state(const struct engine *e, const struct micro_batch *b)
 {
     struct step_state s = *b->state;

@@ -7,13 +7,13 @@
 
 struct flat_op {
     struct op_plan *plan;
-    void *workspace; /* NULL where the plan needs none */
+    void *workspace; /* NULL if the plan needs no workspace */
 };
 
 /* Plans y = x + z for `count` fp32 elements; y may be x or z. If an open function of this header
  * fails, the caller may call the close function but need not. */
 MUST_CHECK enum status flat_sum_open(struct device *dev, int64_t count, struct flat_op *o);
-/* Puts its work on `stream`, as all functions below with a stream argument do. */
+/* Enqueues its work on `stream`, as all functions below with a stream argument do. */
 MUST_CHECK enum status flat_sum_run(const struct flat_op *o, struct stream *stream, float *x,
                                     float *z, float *y);
 

@@ -49,8 +49,8 @@ struct ladder {
     int rung;
     int n_falls;
     struct ladder_fall fall[RUNG_COUNT - 1];
-    /* may_restart: the run can start again in another process. restart: it must start again there,
-     * because a device no longer works in this process. */
+    /* may_restart: the run can start again in another process. restart: the run must start again in
+     * another process, because a device no longer works in this one. */
     bool may_restart, restart;
 };
 

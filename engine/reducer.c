@@ -268,8 +268,8 @@ static struct span span_of(const struct reducer *r, int i, int ago)
                          (int64_t)(seconds(origin, b->over[k]) * 1e9)};
 }
 
-/* Returns the time in seconds during which at least one bucket was being reduced. Counts only the
- * time after `covered` (ns). Reductions begin in the order of the buckets. */
+/* Returns for how many seconds after the time `covered` (ns) at least one bucket was being reduced.
+ * Reductions begin in the order of the buckets. */
 static double busy_after(const struct reducer *r, int ago, int64_t covered)
 {
     int64_t busy = 0;

@@ -4,9 +4,9 @@
  * The engines decode whole pictures into device memory. This memory is first filled with
  * CU_UNWRITTEN, because an engine may skip a damaged picture and report success. A kernel resamples
  * the pictures and reports for which of them the last row was written. The outputs are copied to
- * host memory, where a batch may have rows from the GPU and from the CPU, and the rest of the
- * program need not distinguish them. An output of 224 x 224 pixels has 0.15 MB, which are copied to
- * the host and, with the batch, back to the GPU. */
+ * host memory. There a batch may have rows from the GPU and from the CPU, and the rest of the
+ * program need not distinguish them. An output of 224 x 224 pixels has 0.15 MB. It is copied to the
+ * host and then, with its batch, back to the GPU. */
 #include "base/array.h"
 #include "config.h"
 #include "engine/device_input.h"

@@ -36,7 +36,8 @@ struct nvjpeg_image {
 };
 
 struct nvjpeg_library {
-    /* nvjpegGetProperty: 0: major, 1: minor, 2: patch level. */
+    /* nvjpegGetProperty: property 0 is the major version, 1 the minor version, 2 the patch level.
+     */
     int (*get_property)(int property, int *value);
     /* nvjpegCreateEx; for an allocator that is NULL, the library uses CUDA's. */
     int (*create)(int backend, void *device_allocator, void *pinned_allocator, unsigned flags,
