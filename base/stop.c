@@ -2,10 +2,13 @@
 #include "base/stop.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
-static volatile sig_atomic_t arrived; /* global, because a signal handler has no argument for
-                                       * state */
+/* The last signal, or 0. It is global, because a signal handler has no argument for state, and
+ * atomic, because threads of comm/ read it. */
+static atomic_int arrived;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler needs a lock-free flag");
 
 static void on_signal(int signo)
 {
@@ -21,6 +24,7 @@ void stop_install(void)
 {
     struct sigaction a, hangup;
     memset(&a, 0, sizeof a);
+    arrived = 0;
     sigemptyset(&a.sa_mask);
     a.sa_handler = on_signal;
     a.sa_flags = SA_RESTART;
@@ -31,7 +35,6 @@ void stop_install(void)
         sigaction(SIGHUP, &a, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    arrived = 0;
 }
 
 const char *stop_requested(void)
