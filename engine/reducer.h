@@ -24,7 +24,8 @@
 
 struct reducer_config {
     struct network *net;
-    /* NULL: no other ranks; not owned. On an asynchronous device: a device communicator. */
+    /* Not owned. NULL: there are no other ranks. If the network is on an asynchronous device, this
+     * must be a communicator for device memory. */
     struct comm *comm;
     bool rounded;        /* the caller has rounded the gradients already */
     bool accumulate;     /* a step has several micro-batches */
@@ -51,8 +52,8 @@ MUST_CHECK enum status reducer_complete(void *context, int64_t begin, int64_t en
  * reduced gradients. */
 MUST_CHECK enum status reducer_finish(struct reducer *r);
 
-/* The divisor that turns sums over the ranks into means. It is 1 for compressed gradients, because
- * each rank divides these before it sends them. */
+/* Returns the number by which the sums over the ranks must be divided to get means. This is 1 if
+ * gradients are compressed: each rank divides them before it sends them. */
 double reducer_divisor(const struct reducer *r);
 
 int reducer_buckets(const struct reducer *r);

@@ -4,7 +4,8 @@
 #include "comm/comm.h"
 #include "model/network.h"
 
-/* The programs of a run, in the order in which they are planned. */
+/* The programs of a run in the order of planning: for training batches, for a last training batch
+ * that is not full, and for validation. */
 enum program_use { USE_TRAIN, USE_TAIL, USE_VAL, USE_COUNT };
 
 /* Rows [first, first + count) of a batch. */
@@ -21,7 +22,8 @@ struct replica {
     struct device *dev;
     bool lent; /* replica_close does not close the device */
     struct network *net;
-    struct program *program[USE_COUNT]; /* NULL: the replica has no rows for that use */
+    struct program
+        *program[USE_COUNT]; /* NULL: not planned, or the replica has no rows of such a batch */
     struct part part[USE_COUNT];
     /* For synchronised batch norm. */
     struct bn_sync sync;
@@ -35,14 +37,15 @@ static inline int replica_rows(const struct replica *r)
     return full > tail ? full : tail;
 }
 
-/* base[use] is the configuration of a program without its batch size. rows[use] is the batch size
- * over all replicas; if it is 0, replica_open makes no program for that use. If sync_comm is not
- * NULL, batch norm computes its statistics over the ranks of sync_comm. */
+/* base[use] is the configuration of each program, without its batch size. rows[use] is the number
+ * of rows of the whole batch, which all replicas share; if it is 0, replica_open makes no program
+ * for that use. If sync_comm is not NULL, batch norm computes its statistics over all ranks of
+ * sync_comm. */
 MUST_CHECK enum status replica_open(struct replica *r, int number, int replicas, struct device *dev,
                                     const struct graph *g,
                                     const struct program_config base[USE_COUNT],
                                     const int rows[USE_COUNT], struct comm *sync_comm);
-void replica_close(struct replica *r); /* closes the device too, unless lent */
+void replica_close(struct replica *r); /* also closes the device, unless it is lent */
 
 /* Copies weights and running statistics from another replica, as DataParallel does before each
  * forward pass. If `momentum` is set, also copies the optimizer's state. */

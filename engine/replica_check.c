@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-/* Kinds of buffers, ordered so that a cause comes before its effects. */
+/* Kinds of buffers. A fault in one kind spreads to later kinds, so the first kind that differs is
+ * reported. */
 enum kind { GRADIENTS, WEIGHTS, MOMENTUM, STATISTICS, KINDS };
 
 static const char *const kind_name[KINDS] = {"gradients", "weights", "momentum",
@@ -15,7 +16,8 @@ static const char *const kind_name[KINDS] = {"gradients", "weights", "momentum",
 static const enum param_value kind_value[KINDS] = {VALUE_GRADIENT, VALUE_WEIGHT, VALUE_MOMENTUM,
                                                    VALUE_WEIGHT};
 
-/* All replicas that keep weights: `per_rank` on each rank, in rank order. */
+/* All replicas whose weights are compared: `per_rank` on each rank, `n` in all, in the order of
+ * ranks. */
 struct crowd {
     int per_rank, n;
 };

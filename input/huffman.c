@@ -11,7 +11,8 @@
 enum {
     WINDOW = 64,
     FULL = 56,  /* bits that a refill guarantees */
-    USUAL = 18, /* maximum bits of a code in `first` and of the value after it */
+    USUAL = 18, /* A code is in `first` if it and its value together have at most this number of
+                   bits. */
     USUAL_PER_REFILL = FULL / USUAL,
     SKIMS_PER_REFILL = FULL / HUFFMAN_SKIM,
     CODE_MAX = 16,
@@ -24,9 +25,9 @@ enum {
     SIZE_AT = 16,
     COVER_AT = 24,
 
-    /* An entry of `skim`, which stands for several codes. Bits 0-3: length of all codes and values;
-     * 4-9: number of coefficients that all codes but the last cover; 10-15: number that the last
-     * code covers (END for the end of a block). */
+    /* An entry of `skim`, which stands for several codes. Bits 0-3: length of all codes with their
+     * values; 4-9: number of coefficients that these codes cover, without the last code; 10-15:
+     * number of coefficients that the last code covers (END for the end of a block). */
     SKIM_BEFORE_AT = 4,
     SKIM_LAST_AT = 10,
     END = 63,
@@ -60,8 +61,8 @@ INLINE int entry_cover(uint32_t e)
     return (int)(e >> COVER_AT);
 }
 
-/* Returns the entry of `skim` for all codes that lie, with their values, within a window of
- * HUFFMAN_SKIM bits. */
+/* Returns the entry of `skim` for a window of HUFFMAN_SKIM bits: for all codes that the window
+ * contains with their values. */
 static uint16_t skim_of(const struct huffman_table *t, uint32_t window)
 {
     int used = 0, before = 0, last = 0;
@@ -81,8 +82,8 @@ static uint16_t skim_of(const struct huffman_table *t, uint32_t window)
     return (uint16_t)(used | before << SKIM_BEFORE_AT | last << SKIM_LAST_AT);
 }
 
-/* Assigns the codes to the symbols (T.81, annex C), and stores the short codes in `first`: those of
- * at most HUFFMAN_LOOK bits that have at most USUAL bits with their value. */
+/* Assigns the codes to the symbols (T.81, annex C), and stores the short codes in `first`. A code
+ * is short if it has at most HUFFMAN_LOOK bits, and at most USUAL bits together with its value. */
 static bool number_codes(struct huffman_table *t, bool dc)
 {
     uint32_t code = 0;
@@ -129,8 +130,9 @@ bool huffman_overrun(const struct huffman_bits *b)
     return b->added > b->held;
 }
 
-/* Adds bytes one by one. One or more bytes 0xff and then 0 stand for one byte 0xff. If any other
- * byte follows 0xff, this is a marker, which ends the data; zeros are added from there on. */
+/* Adds bytes one by one. In the data, a byte 0xff is written as 0xff 0; more bytes 0xff may precede
+ * the 0. If another byte follows 0xff, the two are a marker, which ends the data. Zeros are added
+ * from there on. */
 INLINE struct huffman_bits refill_slowly(struct huffman_bits b)
 {
     while (b.held < FULL) {
@@ -149,9 +151,9 @@ INLINE struct huffman_bits refill_slowly(struct huffman_bits b)
     return b;
 }
 
-/* Makes `held` at least FULL. If the next eight bytes contain no 0xff, adds as many of them at once
- * as fit. The first bits of the next byte may be added too; the next refill then writes the same
- * bits to the same place. */
+/* Makes `held` at least FULL. If the next eight bytes contain no 0xff, adds as many whole bytes as
+ * fit. The first bits of the next byte may then be in the window already; the next refill writes
+ * the same bits to the same place. */
 INLINE void refill(struct huffman_bits *b)
 {
     uint64_t next;

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { OTHER_FILES = 256 }; /* open files that the rest of the process may need */
+enum { OTHER_FILES = 256 }; /* number of files that the rest of the process may open */
 
 /* Raises the process's soft limit of open files if it is below the sum of the files open now, `n`
  * archives and OTHER_FILES. The files that are open now are counted, because they may belong to the
@@ -18,7 +18,8 @@ enum { OTHER_FILES = 256 }; /* open files that the rest of the process may need 
 static enum status make_space(int n)
 {
     struct rlimit limit;
-    int lowest = dup(0); /* the lowest free descriptor: about as many files are open now */
+    int lowest =
+        dup(0); /* the lowest free descriptor, which is close to the number of open files */
     rlim_t want = (rlim_t)n + OTHER_FILES + (rlim_t)(lowest > 0 ? lowest : 0);
     if (lowest >= 0)
         close(lowest);

@@ -2,7 +2,8 @@
 
 #include <jerror.h>
 
-/* The member for the side, in pixels, of the square to which a block is transformed. */
+/* libjpeg's member with the side of a block's pixels after the transform, which version 7 renamed.
+ */
 #if JPEG_LIB_VERSION >= 70
 #define SCALED_SIZE DCT_h_scaled_size
 #else

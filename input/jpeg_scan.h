@@ -15,7 +15,7 @@ struct jpeg_scan {
     struct huffman_bits bits;
     struct huffman_part part[D_MAX_BLOCKS_IN_MCU];
     int last[MAX_COMPS_IN_SCAN]; /* first coefficient of the component's last block */
-    JDIMENSION column;           /* of the next unit (MCU) */
+    JDIMENSION column;           /* index of the next unit (MCU) in its row */
     JDIMENSION begin, end;       /* columns whose coefficients are needed */
     unsigned left;               /* units before the next restart marker */
     unsigned restarts;

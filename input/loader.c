@@ -132,7 +132,7 @@ void loader_close(struct loader *l)
     if (!l)
         return;
     if (!loader_workers_stop(l, !stop_requested()))
-        return; /* a thread may still use the memory; the process is about to exit */
+        return; /* a worker still runs and may use the memory */
     for (int i = 0; l->slot && i < l->slots; i++) {
         free_pixels(&l->config, l->slot[i].batch.pixels);
         free_pixels(&l->config, l->slot[i].batch.label);

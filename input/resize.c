@@ -30,8 +30,8 @@ static void footprint(const struct resize_axis *a, int o, double *centre, int *b
     *centre = a->origin + (o + 0.5) * a->scale;
     *begin = (int)fmax(floor(*centre - support + 0.5), a->lo);
     *end = (int)fmin(floor(*centre + support + 0.5), a->hi);
-    if (*begin >= a->hi) /* rounding made the reduced source end before these pixels: use its last
-                          * pixel */
+    if (*begin >=
+        a->hi) /* the reduced source ends before these pixels because its size was rounded */
         *begin = a->hi - 1;
     if (*end <= *begin)
         *end = *begin + 1;
@@ -150,8 +150,7 @@ static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight,
 enum { LANES = RESIZE_LANES };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-/* Copies each column weight to all lanes, scaled so that the fixed-point factors of both passes
- * cancel. */
+/* Copies each column weight to all lanes, divided by the fixed-point factors of both passes. */
 static enum status spread_weights(struct resizer *r, int outputs)
 {
     size_t taps = (size_t)r->x.taps;
@@ -187,8 +186,9 @@ static void blend_columns(const struct resizer *r, int left, int count,
         }
 }
 
-/* Makes room for RESIZE_ROWS lines. The memory after the `used` values of a line is zero, because
- * it is read too: by the fourth lane of the last pixel, and by taps with zero weight. */
+/* Makes room for RESIZE_ROWS lines of `used` values each. A line is followed by zeros, because two
+ * kinds of reads go past its values: the fourth lane of the last pixel, and taps with zero weight.
+ */
 static enum status reserve_line(struct resizer *r, size_t used)
 {
     r->line_stride = used + (size_t)r->x.taps * CHANNELS + LANES;

@@ -6,9 +6,9 @@
 
 enum {
     RESIZE_CHANNELS = 3,
-    RESIZE_ROWS = 4,  /* output rows computed at a time */
-    RESIZE_LANES = 4, /* the values of a pixel, and the first value of the next pixel, whose result
-                         is discarded */
+    RESIZE_ROWS = 4, /* output rows computed at a time */
+    RESIZE_LANES =
+        4, /* the three values of a pixel; the fourth lane computes a value that is discarded */
 };
 
 struct resize_loops {

@@ -104,9 +104,9 @@ static enum status read_shards(struct shard *shard, const struct words *paths)
 /* ---- the split ---- */
 
 struct item {
-    const char *name;  /* path within the archive */
-    const char *path;  /* the name without the folders that all images share, and without the folder
-                          that names the split */
+    const char *name; /* path within the archive */
+    const char
+        *path; /* the name without the split's folder and without folders that all images share */
     const char *group; /* name of its class, `length` bytes; NULL if the class has a number */
     size_t length;
     const struct entry *entry;
