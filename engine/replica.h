@@ -22,8 +22,7 @@ struct replica {
     struct device *dev;
     bool lent; /* replica_close does not close the device */
     struct network *net;
-    struct program
-        *program[USE_COUNT]; /* NULL: not planned, or the replica has no rows of such a batch */
+    struct program *program[USE_COUNT]; /* NULL: the replica has no rows for that use */
     struct part part[USE_COUNT];
     /* For synchronised batch norm. */
     struct bn_sync sync;

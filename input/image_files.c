@@ -18,8 +18,8 @@ enum { OTHER_FILES = 256 }; /* number of files that the rest of the process may 
 static enum status make_space(int n)
 {
     struct rlimit limit;
-    int lowest =
-        dup(0); /* the lowest free descriptor, which is close to the number of open files */
+    /* the lowest free descriptor, which is close to the number of open files */
+    int lowest = dup(0);
     rlim_t want = (rlim_t)n + OTHER_FILES + (rlim_t)(lowest > 0 ? lowest : 0);
     if (lowest >= 0)
         close(lowest);

@@ -30,8 +30,8 @@ static void footprint(const struct resize_axis *a, int o, double *centre, int *b
     *centre = a->origin + (o + 0.5) * a->scale;
     *begin = (int)fmax(floor(*centre - support + 0.5), a->lo);
     *end = (int)fmin(floor(*centre + support + 0.5), a->hi);
-    if (*begin >=
-        a->hi) /* the reduced source ends before these pixels because its size was rounded */
+    /* the reduced source ends before these pixels because its size was rounded */
+    if (*begin >= a->hi)
         *begin = a->hi - 1;
     if (*end <= *begin)
         *end = *begin + 1;

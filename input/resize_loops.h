@@ -7,8 +7,8 @@
 enum {
     RESIZE_CHANNELS = 3,
     RESIZE_ROWS = 4, /* output rows computed at a time */
-    RESIZE_LANES =
-        4, /* the three values of a pixel; the fourth lane computes a value that is discarded */
+    /* the three values of a pixel; the fourth lane computes a value that is discarded */
+    RESIZE_LANES = 4,
 };
 
 struct resize_loops {

@@ -7,10 +7,10 @@
 #include <stdio.h>
 
 struct resnet {
-    int expansion;  /* output channels of a block divided by its width: 1 for a basic block, 4 for a
-                     * bottleneck */
-    int width;      /* channels of the stem, and width of the first stage; the width doubles with
-                     * each stage */
+    int expansion; /* output channels of a block divided by its width: 1 for a basic block, 4 for a
+                    * bottleneck */
+    int width; /* channels of the stem; also the width of the first stage, which doubles with each
+                  stage */
     int blocks[4];  /* blocks per stage; the first 0 ends the list */
     int groups;     /* groups of a bottleneck's 3x3 convolution; 0 means 1 */
     int base_width; /* channels per group of a bottleneck at width 64; 0 means 64 */

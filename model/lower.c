@@ -22,7 +22,7 @@ int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
     if (array_reserve(&p->value, p->n_values) != STATUS_OK)
         return -1;
     int v = p->n_values++;
-    desc.raw = false; /* the plan of the operation that writes the value may set it */
+    desc.raw = false; /* an operation's plan may later make the value raw */
     p->value[v] = (struct value){
         .desc = desc, .storage = storage < 0 ? v : p->value[storage].storage, .first = -1};
     return v;

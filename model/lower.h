@@ -36,20 +36,19 @@ struct layer {
      * X and AFFINE instead of Y. MASK belongs to a batch norm's ReLU. The fused data gradient
      * writes EQ. */
     int value[ROLE_COUNT];
-    const struct node *pool; /* batch norm: the max pooling fused with it, whose result is Y; NULL:
-                              * none */
+    const struct node *pool; /* batch norm: the fused max pooling, which writes Y; NULL: none */
     int dropout;             /* number of the dropout layer */
     bool relu;
     bool joined; /* batch norm: the operation that computes Y's last data gradient also computes the
                   * backward sums */
-    bool added;  /* batch norm: Y is not stored; the batch norm whose residual is Y applies this
-                    batch norm too, with AFFINE */
-    /* Batch norm: if the residual is the result of a batch norm that is `added`, the node of that
-     * batch norm. Z is then its input, and Z_AFFINE, Z_MEAN and Z_INVSTD are its values. NULL: Z
-     * itself is the residual. */
+    bool added;  /* batch norm of a shortcut: Y is not stored; the block's last batch norm applies
+                    this one too, with its AFFINE */
+    /* Batch norm at the end of a block: the node of the shortcut's batch norm, if that one is
+     * `added`. Z is then the input of the shortcut's batch norm, and Z_AFFINE, Z_MEAN and Z_INVSTD
+     * are its values. NULL: Z is the residual itself. */
     const struct node *z_bn;
-    const struct node *ender; /* batch norm: the convolution that applies it, as the end of a block,
-                               * and stores Y; NULL: none */
+    const struct node *ender; /* batch norm at the end of a block: the convolution that applies it
+                                 and stores Y; NULL: none */
     int users;                /* batch norm: number of users of Y */
     bool recomputed;          /* batch norm: the backward pass of Y's sole user, a convolution,
                                * computes Y again */

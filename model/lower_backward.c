@@ -68,8 +68,8 @@ static enum status backward_relu(struct lowering *l, const struct layer *layer, 
     return lower_emit(l, PHASE_BACKWARD, layer->node->name, &d, -1);
 }
 
-/* The batch norm whose backward sums are computed together with the data gradient of `layer`,
- * because that gradient is the last of the gradients of the batch norm's result. NULL: none. */
+/* Returns the batch norm whose backward sums are computed together with the data gradient of
+ * `layer`; NULL: none. No data gradient of the batch norm's result may follow this one. */
 static struct layer *joined_bn(const struct lowering *l, const struct layer *layer)
 {
     struct layer *bn = layer->kind == LAYER_CONV ? lower_producer(l, layer->x) : NULL;

@@ -98,13 +98,13 @@ void draft_end(struct lowering *l, struct draft *d, const struct layer *layer)
 
 /* A block's end with its shortcut's batch norm. */
 struct ends {
-    struct chain chain;           /* its `bn` is the block's last batch norm */
+    struct chain chain;           /* its member `bn` is the block's last batch norm */
     const struct layer *shortcut; /* the shortcut's batch norm */
     bool joins;                   /* the next data gradient may compute the backward sums */
 };
 
-/* Adds all operations of the two batch norms from the shortcut's statistics up to the gradients,
- * and the data gradient whose result they read. */
+/* Adds the operations of both batch norms to the trial, from the statistics of the shortcut to the
+ * gradients. Also adds the operation that computes the data gradient which they read. */
 static enum status add_ends(struct trial *t, const struct ends *e, bool fused, bool joined)
 {
     const struct lowering *l = t->l;

@@ -100,7 +100,8 @@ static enum status conv_input(struct lowering *l, int i, struct layer *layer, bo
 {
     const struct layer *before = lower_producer(l, layer->x);
     bool bn = before && before->kind == LAYER_BN;
-    *stats = bn && before->ender == layer->node; /* its X is the result that it stores */
+    *stats = bn && before->ender ==
+                       layer->node; /* its X is the batch norm's result, which it also stores */
     if (*stats)
         return STATUS_OK;
     *stats = bn && before->value[ROLE_AFFINE] >= 0 && !before->ender;

@@ -148,8 +148,8 @@ static void *ref_resolve(const struct program *p, struct ref r)
     return NULL;
 }
 
-/* Lets each range begin where the one before ends. A range thus includes gradients that an earlier
- * operation has completed, together with those of a later layer. */
+/* Makes each range begin where the previous range ends. Gradients between the two were completed by
+ * an earlier operation. */
 static void join_ranges(struct program *p)
 {
     int64_t end = 0;

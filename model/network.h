@@ -61,10 +61,11 @@ struct program_config {
      * fp32. The check and the optimizer then do not round them again. Must be the same in all
      * programs of a network. */
     bool reduced;
-    /* No one but the network's own check and optimizer reads the flat buffer of gradients. On a
-     * device whose optimizer reads half precision, gradients of convolutions' weights that the
-     * policy has in half precision are then not widened into that buffer. The results have the same
-     * bits. Not together with `reduced`; must be the same in all programs of a network. */
+    /* Only the network's own check and optimizer read the flat buffer of gradients. If the device's
+     * optimizer reads half precision, gradients of convolutions' weights then stay in the half
+     * precision that the policy gives them, and are not converted into that buffer. The results
+     * have the same bits. Not together with `reduced`; must be the same in all programs of a
+     * network. */
     bool half_gradients;
     /* The device keeps the loss scale (network_set_scaler) and updates it after each step; needs
      * check_finite. NULL: the caller sets the scale with program_state. */

@@ -36,8 +36,8 @@ struct ref {
 struct value {
     struct tensor_desc desc;
     int storage; /* index of the value that owns the memory: this value or another one */
-    int first; /* first and last operation that use the value or, if the value owns its memory, any
-                  value in that memory */
+    int first;   /* the first and the last operation that use the value; if it owns its memory, that
+                    use any value in it */
     int last;
     size_t offset; /* offset in the arena of the value that owns the memory */
 };
@@ -61,8 +61,8 @@ struct graph_segment {
     int64_t grad_begin, grad_end; /* range of gradients that are complete after the segment; begin =
                                    * end: none */
     bool warm;                    /* has been executed once without a graph */
-    struct graph_exec *graph[2][2]; /* without and with early launches; without and with the stream
-                                     * of weight gradients; NULL: not recorded */
+    struct graph_exec *graph[2][2]; /* [with early launches][with the stream of weight gradients];
+                                       NULL: not recorded */
 };
 
 struct program {

@@ -180,7 +180,7 @@ static void check_read(const struct rig *r, const struct step *s, enum role role
     free(read);
 }
 
-/* Checks the copies at the beginning of a pass of each program. */
+/* Checks every copy that a step of the programs reads, after the input phase. */
 static void check_fresh(struct rig *r)
 {
     for (int k = 0; k < 2; k++) {

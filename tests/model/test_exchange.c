@@ -17,7 +17,7 @@
 
 struct watch {
     struct network *net;
-    float *seen; /* copy of each range at the time when it was announced */
+    float *seen; /* copy of each range, made when the range was announced */
     int64_t end;
     int calls, stop_after;
 };
@@ -250,8 +250,8 @@ static void ranges_are_rounded_to_their_types(void **state)
     }
 }
 
-/* 1 + 2^-13 is no fp16 number: if gradients are rounded, its update is 1. A gradient beyond fp16's
- * range is finite if gradients are not rounded. */
+/* 1 + 2^-13 is not an fp16 number: if gradients are rounded, the update is 1. A gradient beyond
+ * fp16's range stays finite only if gradients are not rounded. */
 static void averages_are_not_rounded_again(void **state)
 {
     (void)state;

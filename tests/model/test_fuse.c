@@ -464,7 +464,7 @@ static void training_is_the_same_in_narrow_types(void **state)
     compare("resnet8", 16, training("tf32"), FUSE_STATS, &tf32);
 }
 
-/* Stands for a sum over two ranks that have the same images. */
+/* Sums over two ranks that have the same images: doubles each value. */
 static enum status twice(void *context, double *values, int64_t n)
 {
     ++*(int *)context;

@@ -65,8 +65,8 @@ static void check_step_memory(const struct program *p, const struct step *s)
     assert_in_range(in_place, 0, 1);
 }
 
-/* Values whose memory still has what was last written to them, while the steps run in order. A
- * value that no step writes is a view of its storage in another shape. */
+/* Which values still have in memory what was last written to them, while the steps run in order. A
+ * value that no step writes is a view: it has the memory of another value, in another shape. */
 struct contents {
     bool *written; /* written by some step of the program */
     bool *valid;

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-/* The description under which each value was last written, while the steps run in order. Values
- * that share memory share this description. */
+/* Sets held[v], the description with which the memory of value v was last written, while the steps
+ * run in order. Values that share memory get the same description. */
 static void held_write(struct tensor_desc *held, const struct program *p, int v,
                        const struct tensor_desc *as)
 {
@@ -19,8 +19,8 @@ static void held_write(struct tensor_desc *held, const struct program *p, int v,
             held[u] = *as;
 }
 
-/* A step that reads unrounded values must be marked for this. All other steps read values that are
- * rounded to the type they expect. No result is rounded later, except for gradients, which the
+/* If a step reads unrounded values, its description must say so. All other steps read values that
+ * are rounded to the type they expect. No result is rounded later, except for gradients, which the
  * optimizer rounds. */
 static void check_rounding(const struct program *p)
 {
@@ -106,8 +106,8 @@ static enum dtype precision_of(const struct program *p, const struct step *s, in
     }
 }
 
-/* Roundings and reorders connect two operations. Their tensors have the types of these operations.
- */
+/* An operation that only rounds or reorders lies between two others. Its tensors have the types of
+ * these two operations. */
 static void check_policy(const struct program *p)
 {
     for (int i = 0; i < p->n_steps; i++) {

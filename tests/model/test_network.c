@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-/* Fraction of the gradient's norm. In addition, a thousandth of the norm of all gradients is
- * allowed. */
+/* The allowed difference of a gradient, as a fraction of its norm. A thousandth of the norm of all
+ * gradients is added. */
 #define GRADIENT_TOLERANCE  2e-2
 #define LOSS_TOLERANCE      1e-5
 #define STATISTIC_TOLERANCE 1e-4
@@ -34,8 +34,8 @@ struct outcome {
     float **value;
 };
 
-/* Reduces the scale of residual branches, which zero-init-residual starts at 0. At full scale,
- * rounding errors grow by 1e5 over the 50 layers of the grouped network. */
+/* Reduces the scale of residual branches. (With zero-init-residual, this scale is 0 when training
+ * begins.) At full scale, rounding errors grow by 1e5 over the 50 layers of the grouped network. */
 static void soften_branches(struct net_rig *r)
 {
     for (int i = 0; i < r->graph->n_params; i++) {

@@ -188,9 +188,9 @@ static bool overlaps(const struct program *p, struct ref a, struct ref b)
     return v->offset < w->offset + w->desc.bytes && w->offset < v->offset + v->desc.bytes;
 }
 
-/* Between the start of a step on the second stream and its join, no step of the main stream writes
- * memory that it uses, or uses memory that it writes. Returns the number of steps on the second
- * stream. */
+/* Checks that no step of the main stream writes memory that a step on the second stream uses, or
+ * uses memory that it writes, from the start of that step to its join. Returns the number of steps
+ * on the second stream. */
 static int check_memory(const struct program *p)
 {
     int n = 0;

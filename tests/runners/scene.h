@@ -34,8 +34,8 @@ enum status scene_run(struct scene *s, const struct train_config *config, const 
 void scene_expect(enum status st, enum status want, const struct scene *s);
 struct run *scene_load(const struct scene *s);
 
-/* Check that losses, accuracies and loss scales are equal; that a file is equal byte by byte; both.
- */
+/* scene_same_records checks that losses, accuracies and loss scales are equal, and scene_same_file
+ * that a file is equal byte by byte. scene_same_run checks both. */
 void scene_same_records(const struct scene *a, const struct scene *b);
 void scene_same_file(const struct scene *a, const struct scene *b, const char *name);
 void scene_same_run(const struct scene *a, const struct scene *b);

@@ -354,7 +354,7 @@ static void another_runs_checkpoint_is_refused(void **state)
     assert_other_run(f, id, "other data");
 }
 
-/* Within an epoch, batch * ranks batches have been used. With another number of ranks, the run
+/* A checkpoint within an epoch follows batch * ranks batches. With another number of ranks, the run
  * resumes at this position or shortly before it. */
 static void positions_follow_the_ranks(void **state)
 {

@@ -25,8 +25,8 @@ static struct train_config short_run(void)
     return c;
 }
 
-/* Runs the trainer as the program does. If the device is lost, starts again in another process with
- * the falls so far. The fault occurs in each process. Returns the number of processes. */
+/* Runs the trainer as the program does: if the device is lost, trains again in a new process, which
+ * gets the falls so far. The fault occurs in every process. Returns the number of processes. */
 static int run_processes(struct scene *s, const struct train_config *config,
                          const struct stream_fault *fault, enum status *st)
 {
@@ -142,8 +142,8 @@ static void without_graphs(void **state)
     ends_on(&c, &(struct stream_fault){.call = STREAM_CALL_LAUNCH, .number = 5}, "no graph", 1, 1);
 }
 
-/* The first 13 launches take place before the run. If a launch fails after the run's first step,
- * the run does not begin again. It continues without graphs, and has the same bits. */
+/* A launch fails after the run's first step. (The first 13 launches take place before the run.) The
+ * run does not begin again: it continues without graphs, and has the same bits. */
 static void late(void **state)
 {
     (void)state;

@@ -273,7 +273,7 @@ static void epochs_of_dummy_images(void **state)
     assert_int_equal(count_epochs(true, 3), 0);
 }
 
-/* A worker's buffers grow when it meets a larger crop, which becomes rare. */
+/* A worker's buffers grow at each crop that is larger than all crops before, which becomes rare. */
 static void epochs_of_jpegs(void **state)
 {
     (void)state;
