@@ -47,7 +47,7 @@ static void random_patterns(void **state)
     struct rng r = rng_at(7, 0, 0, 0);
     for (int i = 0; i < RANDOM; i++) {
         uint32_t u = rng_u32(&r);
-        if (i % 2) /* half of them are within the range of fp16 */
+        if (i % 2) /* the numbers with odd i are within the range of fp16 */
             u = (u & 0x8fffffff) | 0x30000000;
         memcpy(&wide[i], &u, sizeof u);
     }

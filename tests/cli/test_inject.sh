@@ -5,8 +5,8 @@
 cd "$scratch" || exit 1
 small=(--dummy --dummy-train 80 --dummy-val 8 --classes 3 --threads 1 -j 1 --telemetry 0 -p 100)
 
-# An invalid fault, and a fault in a part that the run does not have: one line, and no folder
-# remains.
+# An invalid fault, or a fault in a part that the run does not have, gives one line and leaves no
+# folder.
 for fault in '' x slow-rank=1 slow-rank=0:20 throttle=0% throttle=x% bitflip=x bitflip=1:momentum lost-image=; do
     expect_error 2 "--inject '$fault'" train "${net[@]}" "${small[@]}" --out bad --inject "$fault"
 done
@@ -16,8 +16,8 @@ expect_error 2 "has no trained parameter 'fc'" train "${net[@]}" "${small[@]}" -
 run train --help
 ! grep -q -e --inject out || fail "--help names --inject"
 
-# A flipped bit changes the later values and no earlier one; the record names it, and `compare`
-# refuses the run.
+# A flipped bit changes later values, and no earlier value. The record names the flipped bit, and
+# `compare` refuses the run.
 expect_train 0 "${small[@]}" --epochs 1 --out good
 ! grep -q '"inject"' good/run.json || fail "a good run's record speaks of faults"
 expect_train 0 "${small[@]}" --epochs 1 --out flipped --inject bitflip=4:gradient:fc.weight:22
@@ -33,7 +33,8 @@ expect_train 0 "${small[@]}" --epochs 1 --out weight --inject bitflip=4:weight:f
 diff <(run_values good) <(run_values weight) >diff
 [[ $(grep -m 1 '^< ' diff) == '< step 4 '* ]] || fail "step 4's weight changed $(head -n 2 diff)"
 
-# A lost image ends the run after its epoch; a run that ends earlier never meets it.
+# A lost image ends the run after the epoch in which it is lost. A run that ends before that epoch
+# is not affected.
 expect_train 4 "${small[@]}" --epochs 3 --out lost --inject lost-image=1
 grep -q "training of epoch 1, rank 0: an image was lost or read twice" err || fail "$(<err)"
 [[ $(wc -l <lost/epochs.jsonl) == 1 ]] || fail "the epoch with the lost image was recorded"
@@ -46,8 +47,9 @@ grep -q "training of epoch 0, rank 0" err || fail "$(<err)"
 expect_train 0 "${small[@]}" --epochs 1 --out slow --inject throttle=300%
 diff <(run_values good) <(run_values slow) >diff || fail "sleeping changes bits: $(head -n 4 diff)"
 
-# A run has the losses and the final state of an equal run, whatever its loader and folder; a
-# flipped bit changes the next loss or, after the last loss, the state.
+# Two equal runs have the same losses and the same final state, even with other loaders and folders.
+# A flipped bit changes the next loss. If it is flipped after the last loss, it changes the final
+# state.
 same=("${small[@]}" --epochs 1)
 expect_train 0 "${same[@]}" --out same -j 2 --expect good
 grep -q "^all losses and the final state are bitwise equal to those of 'good'$" out || fail "$(<out)"

@@ -12,8 +12,8 @@ says() {
     [[ $(grep -c '^ampscale: ' err) == 1 ]] || fail "not one line: $(<err)"
 }
 
-# The lowest bit of a gradient vanishes in the update, and that of a weight stays. Of three ranks,
-# the message names the one that differs.
+# In one of three ranks, the lowest bit of a gradient is flipped, then the lowest bit of a weight.
+# The update removes the first and keeps the second; the message names the rank in both cases.
 expect_ranks 4 3 "${small[@]}" --out a --check-replicas 1 --inject bitflip=2@1:gradient:fc.weight:64
 says "the gradients of rank 1, device 0 differ from those of rank 0, device 0 and of most other devices in 'fc.weight'"
 [[ $(run_values a | grep -c '^step') == 3 ]] || fail "not stopped after step 2"
@@ -45,7 +45,7 @@ none_is_slow() {
 }
 sanitized || none_is_slow
 
-# A study names the rank too, from runs that end within an epoch, and says that faults were
+# A study also names the slow rank, although its runs end within an epoch, and says that faults were
 # injected.
 study_names_it() {
     cat >study.json <<END

@@ -22,15 +22,15 @@ if [[ -e $build_dir/cli/ampscale_cuda.so ]]; then
     ! grep -q "which this build does not have" "$scratch/out" || fail "the installed program does not find its CUDA module"
 fi
 
-# After `uninstall` only files that were not installed remain.
+# `uninstall` removes the installed files, and leaves a file that was not installed.
 touch "$prefix/bin/other"
 cmake --build "$build_dir" --target uninstall >"$scratch/log" 2>&1 || fail "uninstall: $(tail -n 5 "$scratch/log")"
 left=$(find "$prefix" ! -type d -o -name ampscale)
 [[ $left == "$prefix/bin/other" ]] || fail "after uninstall there is: $left"
 
-# The archive works where it is unpacked, and needs no libraries of the machine except those of the
-# C library. cpack gets the generator Ninja, which has no target `preinstall`: that target would
-# rebuild the tested program.
+# The program works in the folder where the archive is unpacked. Of the machine's libraries it needs
+# only those of the C library. The archive is made with Ninja, whose target `preinstall` does not
+# exist: that target would rebuild the tested program.
 if [[ ! $sanitizers ]]; then
     cpack --config "$build_dir/CPackConfig.cmake" -D CPACK_CMAKE_GENERATOR=Ninja -G TGZ -B "$scratch/packages" >"$scratch/log" 2>&1 ||
         fail "cpack: $(tail -n 5 "$scratch/log")"

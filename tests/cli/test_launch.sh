@@ -76,9 +76,9 @@ dry_run "./mpich -n 3 -hosts a:2,b:2 -genv X 1 $keep /l --threads 1 -- info" \
     --mpi-arg -genv --mpi-arg X --mpi-arg 1 -- info
 [[ ! -e ompi.args && ! -e mpich.args && ! -e r && ! -e runs ]] || fail "--dry-run did something: $(ls)"
 
-# started CODE BODY ARGS...: launches with a script in place of mpirun that executes BODY; checks
-# the exit code and the first line of stderr, which says where the logs are. The other lines of
-# stderr are in $scratch/said.
+# started CODE BODY ARGS...: launches with a script that executes BODY in place of mpirun. Checks
+# the exit code, and that the first line of stderr says where the logs are. Stores the other lines
+# of stderr in $scratch/said.
 started() {
     local want=$1
     play body "mpirun (Open MPI) 4.1.4" "$2"

@@ -20,8 +20,7 @@ program=$scratch/ampscale
 library=$build_dir/cli/ampscale_loopback.so
 [[ ! -e $library ]] || cp "$library" .
 
-# Two ranks that compute until the test ends them, which on any machine is long before their own
-# end.
+# A command for two ranks that would run for a long time; the tests end it.
 endless=(bench step --net resnet34 --image-size 64 -b 64 --rounds 64)
 
 # start NAME N ARGS...: launches N ranks in the background, or the ranks of --hosts if N is 0, with

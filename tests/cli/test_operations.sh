@@ -101,7 +101,7 @@ AMPSCALE_FAKE_FAIL=cudaLaunchKernel:3:sticky expect 4 "${operations[@]}" --devic
 says 'cannot launch the kernel'
 says 'stopped after 3 errors in a row'
 
-# A kind that the device has, but of which no case can run, has not passed.
+# If the device has a kind of operation, but no case of it can run, the kind has not passed.
 expect 5 "${operations[@]}" --verbose --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2
 grep -qE '^  bn_fwd_train +0 passed +[0-9]+ skipped .* no case could run$' "$scratch/out" || fail "a kind that was not tested: $(cat "$scratch/out")"
 grep -qE '^  relu_fwd +[1-9].* completed$' "$scratch/out" || fail "a kind that was tested: $(cat "$scratch/out")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How a run ended: outcome.json after each kind of ending, and how watch, report, plot and
-# amp-report describe an incomplete run.
+# Checks outcome.json after each kind of ending of a run, and how watch, report, plot and amp-report
+# describe an incomplete run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
@@ -23,7 +23,8 @@ ended done done 0 epochs
 expect_train 0 "${few[@]}" --epochs 9 --desired-acc 1 --out accurate
 ended accurate "desired accuracy" 0 "desired accuracy"
 
-# Stopped by a signal, and resumed: the first outcome does not count for the second attempt.
+# A run is stopped by a signal and then resumed. The outcome of the first attempt does not count for
+# the second.
 train_signalled TERM 7 "${few[@]}" --epochs 400 --out stopped
 ended stopped signal 143 'stopped by SIGTERM at epoch'
 watched stopped 'ended after [0-9]+ steps in .*signal, exit code 143: stopped by SIGTERM'
@@ -36,7 +37,7 @@ grep -q '^| stopped .* incomplete |$' report.md || fail "report depends on proce
 expect_train 0 "${few[@]}" --epochs 400 --steps 60 --resume auto --out stopped
 ended stopped done 0 steps
 
-# Diverged: values that are not finite are printed as such.
+# A run diverges. Values that are not finite are printed as such.
 diverge=(train "${few[@]}" --dummy-train 96 -a resnet18 --image-size 32 -b 4 --threads 1 -j 1 -p 1 --lr 1e6)
 if ! sanitized; then
     expect 1 "${diverge[@]}" --out diverged
@@ -60,7 +61,7 @@ expect_train 0 "${few[@]}" --precision O1 --epochs 1 --inject-overflow 1 --loss-
 diff <(sed -n '/"loss_scaler"/,/}/p' scaled/summary.json | tr -d ' \n') \
     <(printf '%s' '"loss_scaler":{"scale":8.0,"growths":1,"skipped":1},') || fail "the summary's scaler"
 
-# An error after the record has begun: the disk has no space for the weights.
+# The disk has no space for the weights: an error after the record has begun.
 (ulimit -f 64 && exec "$program" train "${net[@]}" "${few[@]}" --epochs 1 --out full >out 2>err </dev/null)
 ended full error 1 "cannot write 'full/"
 watched full "error, exit code 1: cannot write 'full/"

@@ -21,7 +21,7 @@ for tool in basename bash cat cp cut date dirname du env find gunzip gzip grep h
     cp -L "$file" "$root/bin/"
     ldd "$file" 2>/dev/null | grep -oE '/[^ ]+' >>"$scratch/needed" || true
 done
-# The other libraries of the C library.
+# The C library consists of several libraries; these are the others.
 for name in libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libresolv.so.2 libmvec.so.1; do
     ldconfig -p 2>/dev/null | sed -nE "s|^\s*$name .*=> (.*)|\1|p" | head -n 1 >>"$scratch/needed"
 done

@@ -57,8 +57,8 @@ if command -v gnuplot >/dev/null; then
             grep -qxF "legend[2] = 'dp strong'" "q/plots/data/$name.gp" ||
             fail "other panels or colours in $name than in the other figures"
     done
-    # A run has the colour and line of its series; a report draws its runs of two folders
-    # differently.
+    # In every figure, a run has the colour and line of its series. A report draws runs of two
+    # folders with two colours.
     for script in q/plots/data/training_throughput.gp q/plots/{fp32-jpeg,O1-synthetic}/data/loss.gp; do
         grep -qx 'look\[2\] = 2' "$script" || fail "another colour of 'dp strong' in $script"
     done

@@ -6,7 +6,8 @@
 cd "$scratch" || exit 1
 hal=$source_dir/results/published/hal_v100.csv
 
-# The fit leaves out the largest point, which is forecast; every measured point has a row.
+# The fit uses the points up to 32 ranks. The largest point is left out of the fit and forecast. The
+# output has a row for every measured point.
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128
 grep -q 'fitted *to 5 points, up to 32 ranks' out || fail "no word on the fit: $(head -n 6 out)"
 [[ $(grep -c ' fitted$' out) == 5 ]] || fail "not 5 fitted points"
@@ -29,7 +30,7 @@ if command -v gnuplot >/dev/null; then
     cmp -s first.svg again/forecast.svg || fail "another picture from the same record"
 fi
 
-# Storage that delivers half of the images that 64 GPUs need.
+# The storage delivers only half of the images that 64 GPUs need.
 expect 0 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
 awk '$1 == 64 && $2 == "18750.0" && $NF == "input" { found = 1 } END { exit !found }' out ||
     fail "18750 images/s of 115 kB are not the bound: $(grep '^ *64' out)"

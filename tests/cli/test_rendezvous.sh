@@ -15,7 +15,7 @@ expect_error 2 "no launcher names the rank of this process" train "${net[@]}" --
 RANK=1 WORLD_SIZE=2 expect_error 2 "--rendezvous '127.0.0.1': give HOST:PORT" train "${net[@]}" --rendezvous 127.0.0.1 --out none
 RANK=2 WORLD_SIZE=2 expect_error 2 "RANK=2 and WORLD_SIZE=2" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
 
-# A launcher of one process, such as srun with PMIx for a job's only task, allows every mode.
+# A launcher that starts one process, such as srun with PMIx, allows every mode.
 for mode in nd dp; do
     devices=(--devices ref)
     [[ $mode == nd ]] || devices=(--devices ref:2)
@@ -27,7 +27,7 @@ grep -q 'MPI: none' info.out || # without MPI, the tasks are no ranks of one job
     PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 "a launcher started several" \
         train "${net[@]}" --mode nd --out none
 
-# One of several ranks that cannot connect does not train alone, unless --mode says so.
+# A rank that cannot connect to the other ranks does not train alone, unless --mode requests it.
 lost="a launcher started 4 processes that cannot find each other"
 for mode in "" "--mode ddp"; do
     # shellcheck disable=SC2086 # nothing, or a flag and its value
@@ -101,8 +101,8 @@ grep -q "^ddp: 2 ranks of 1 device, .* over $way\$" out0 || fail "rank 0 does no
 grep -qF "\"comm\": \"$way\"" run/run.json || fail "the record does not say how gradients travelled"
 ! grep -q '"MPI"' run/run.json || fail "the record names an MPI that took no part"
 
-# Two ranks have the same bits by every transport. Without its module, Gloo is refused, or left out
-# with a line.
+# Two ranks have the same bits with every transport. If Gloo's module is missing, --comm gloo is
+# refused, and otherwise a line says that Gloo is not used.
 pair by-rank-0 --comm local
 ((code == 2)) || fail "one rank with --comm local exited with $code: $(cat err0 err1)"
 grep -q "rank 1 has another --comm than rank 0" err0 || fail "$(cat err0)"
@@ -160,8 +160,8 @@ pair differs --seed 1
 [[ $(cat err0 err1 | grep -c '^ampscale: ') == 1 ]] && grep -q "rank 1 .* has seed = 1, but rank 0" err0 ||
     fail "not one line says how ranks differ: $(cat err0 err1)"
 
-# Variables of torchrun and of pods alone, and PyTorch's flags. together DIR ARGS...: starts two
-# processes; RANK in ARGS becomes the rank's number.
+# Ranks are started by the variables of torchrun or of pods alone, with PyTorch's flags. together
+# DIR ARGS...: starts two processes, and replaces RANK in ARGS by the rank's number.
 together() {
     local dir=$1 rank
     shift

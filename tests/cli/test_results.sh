@@ -16,7 +16,7 @@ row() {
     flags=$(help_flags $1)
     line="| \`$1\` |"
     for flag in --json --csv -o -q -v; do
-        # This command's -o is the reduction.
+        # In `bench collective`, -o selects the reduction.
         [[ $flag != -o || $1 != "bench collective" ]] || flag=--output
         grep -qx -e "$flag" <<<"$flags" && line+=" \`$flag\` |" || line+=" |"
     done

@@ -32,7 +32,8 @@ grep -qx "ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out s/$cell
 expect 0 study quick --print
 cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
 
-# Killed in the middle: the child ends too, and its incomplete run does not count.
+# The study is killed while a run trains. The run's process ends too, and the incomplete run does
+# not count.
 "$program" study study.json --no-report --out s >log 2>&1 </dev/null &
 study=$!
 for ((i = 0; i < 600; i++)); do
@@ -50,7 +51,7 @@ summaries s >before
 # A temporary file that a killed child left in a data set is removed when the data set is completed.
 touch s/data/jpeg/dataset.json.tmp.1
 
-# Interrupted: an orderly stop, and the message says how to resume.
+# The study is interrupted. The message says how to resume.
 if (($(wc -l <before) < 7)); then
     "$program" study study.json --no-report --out s >out 2>err </dev/null &
     study=$!
@@ -73,7 +74,7 @@ summaries s >after
 [[ $(grep -c -e -bound -e 'no single bound' -e 'not enough' -e oversubscribed out) == 4 ]] ||
     fail "not a verdict for each of 4 cells: $(cat out)"
 
-# No run is repeated, and the same runs give the same analysis.
+# A complete study repeats no run, and gives the same analysis again.
 cp s/analysis.json analysis.before
 expect 0 study study.json --no-report --out s
 [[ ! -s $scratch/err ]] || fail "a study that was complete ran again: $(cat err)"
@@ -81,7 +82,7 @@ expect 0 study study.json --out s --analyse
 cmp s/analysis.json analysis.before || fail "the same runs gave another analysis"
 cmp -s <(summaries s) after || fail "runs were run again"
 
-# A run belongs to its cell; the analysis names a run whose record contradicts the cell.
+# The analysis names a run whose record does not match its cell.
 cp -r s wrong
 for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": "resnet18"/' 's/"mode": "nd"/"mode": "dp"/' \
     's/"precision": "fp32"/"precision": "bf16"/' 's/"dummy_train": 64/"dummy_train": 32/' 's/"seed": ./"seed": 7/' \
@@ -101,7 +102,7 @@ if command -v gnuplot >/dev/null; then
     [[ -s s/figures/efficiency.svg ]] || fail "a figure is not drawn"
 fi
 
-# Nothing runs if data, hosts or devices are missing, and one line names all of them. A script
+# If data, hosts or devices are missing, nothing runs, and one line names all of them. A script
 # replaces ssh.
 mkdir bin
 cat >bin/ssh <<'END'
@@ -128,7 +129,7 @@ fi
 sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
 expect_error 2 "its own 'launcher'" study "$scratch/own.json" --out h --hosts a
 
-# Another study in the same folder.
+# The folder belongs to another study.
 sed -i 's/"measured_steps": 3/"measured_steps": 4/' study.json
 expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study study.json --out s
 

@@ -30,8 +30,8 @@ near() {
         fail "train $*: losses $(paste -sd' ' "$scratch/got") instead of $(paste -sd' ' "$scratch/want")"
 }
 
-# whole TOLERANCE ARGS...: as near. Under sanitizers does nothing, because other runs execute the same
-# code.
+# whole TOLERANCE ARGS...: does the same as `near`. Under sanitizers it does nothing, because other
+# runs execute the same code.
 whole() {
     sanitized || near "$@"
 }
@@ -55,7 +55,7 @@ near 2e-3 --deterministic --devices cuda:0,1 --sync-bn --precision O1
 losses --devices cpu:2 --dp-reduce all >"$scratch/want"
 near 2e-4 --deterministic --devices cuda:0,1 --dp-reduce all
 
-# Mixup: a replayed graph reads each step's weight and pairs from device memory.
+# With mixup, a replayed graph reads the weight and the pairs of each step from device memory.
 losses --mixup 0.4 >"$scratch/want"
 whole 2e-4 "${plain[@]}" --mixup 0.4
 near 2e-3 "${plain[@]}" --mixup 0.4 --precision O1 --fuse all

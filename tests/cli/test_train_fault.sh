@@ -7,7 +7,7 @@
 
 need_fake_gpu
 cd "$scratch" || exit 1
-# Ten steps, or six, which suffice for a fault after the second checkpoint.
+# The number of steps. Six suffice for a fault after the second checkpoint.
 images=40 size=16
 ! sanitized || images=24 size=8
 net=(--dummy --dummy-train "$images" --dummy-val 4 --classes 5 -a resnet8 --image-size "$size" -b 4 --epochs 1

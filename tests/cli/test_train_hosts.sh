@@ -10,7 +10,7 @@ cd "$scratch" || exit 1
 make_data data
 go=("$scratch/data" --threads 1 -j 1 --epochs 3 --bucket-mb 0.05)
 
-# apart NAME RANKS ARGS...: trains on ranks of both hosts.
+# apart NAME RANKS ARGS...: trains on RANKS ranks, which both hosts share.
 apart() {
     local name=$1 ranks=$2
     shift 2

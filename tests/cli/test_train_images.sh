@@ -47,7 +47,7 @@ expect_train 0 "$scratch/hostile" --epochs 1 --out "$scratch/hostile-run"
 grep -q "bad image '$scratch/hostile/train/c?]0;x?/" "$scratch/err" || fail "a hostile name: $(cat "$scratch/err")"
 ! grep -q $'\033' "$scratch/err" || fail "an escape of a file's name is on stderr"
 
-# A bad image does not change a resumed run.
+# A run on bad images has the same bits when it was stopped and resumed.
 train_signalled TERM 3 "$data" --epochs 2 --out "$scratch/resumed"
 expect_train 0 "$data" --epochs 2 --out "$scratch/resumed" --resume auto
 same_run "resumed over bad images" "$scratch/run" "$scratch/resumed"
@@ -65,7 +65,7 @@ for most in 0 3; do
 done
 expect_train 0 "$data" --epochs 1 --out "$scratch/allowed" --max-bad-images 4
 
-# No image for validation is left.
+# No image of the validation set can be decoded.
 for image in "$data"/val/*/*; do
     echo "this is no picture" >"$image"
 done

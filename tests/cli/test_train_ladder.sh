@@ -24,7 +24,8 @@ field() {
     sed -nE "s/^ *\"$2\": (.*[^,]),?\$/\1/p" "$1"
 }
 
-# ran RUN RUNG FALLS: checks the rung and the falls in the record, the warnings and the last line.
+# ran RUN RUNG FALLS: checks the rung and the falls in the record, the warnings, and the run's last
+# line.
 ran() {
     local run=$1 rung=$2 falls=$3 file
     for file in run.json summary.json; do
@@ -46,7 +47,7 @@ bits() {
         fail "$1 has other bits than $2"
 }
 
-# The first run fills the cache of plans, so that later runs time none.
+# The first run stores its plans in the cache, so that later runs do not time any.
 fails 0 "" auto
 ran auto auto 0
 fails 0 "" unfused --fuse none

@@ -78,7 +78,7 @@ few=("${few[@]:0:${#few[@]}-2}")
 cp "$program" twin && echo >>twin
 disagree "$(has "program file" "$any" "$any")" ./twin "${few[@]}"
 
-# Images of the same number and names, with other bytes.
+# Two folders whose images have equal numbers and names, but different bytes.
 make_data data
 cp -r data data-2
 few=(train "${net[@]}" --threads 1 -j 1 --epochs 1 data)

@@ -87,9 +87,9 @@ nd lars "${lars[@]}"
 ddp lars-ddp 2 "${lars[@]}"
 follows "LARS" lars lars-ddp 1e-4
 
-# Dropout. Two devices of one process drop the elements that one device drops; ranks have masks of
-# their own. Sanitizers check it in one network (tests/model). A network with dropout is large, so
-# that the run has two steps and one checkpoint.
+# Dropout. The devices of one process together drop the elements that one device drops. Each rank
+# drops other elements. Sanitizers check dropout in one network (tests/model). A network with
+# dropout is large, so the run has two steps and one checkpoint.
 drop=(-a alexnet --image-size 64 --dummy --dummy-train 12 --classes 4 --lr 0.01 --steps 2)
 drop+=(--bucket-mb 25 "${same[@]:2}")
 drops() {

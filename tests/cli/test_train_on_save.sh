@@ -27,7 +27,8 @@ diff -r "a run" copy >log || fail "the last save differs from the run: $(cat log
 [[ ! -s $scratch/err ]] || fail "warnings without a failure: $(cat "$scratch/err")"
 grep -q '"failures": 0' "a run/summary.json" || fail "the summary has no 0 failures"
 
-# A command that hangs delays no step. Once it ends, few runs of it serve the other saves.
+# A command that hangs delays no step. When it ends, few further runs of it suffice for the other
+# saves.
 : >blocked
 "$program" "${tiny[@]}" --epochs 6 --out busy --on-save 'echo >>runs; while [ -e blocked ]; do sleep 0.1; done' >out 2>err &
 pid=$!
@@ -55,7 +56,8 @@ grep -q 'warning: --on-save failed after step 4: ' "$scratch/err" || fail "no wa
 nothing_runs() { ! pgrep -f "$1" >/dev/null; }
 wait_until nothing_runs "sleep $mark"
 
-# A run that is stopped is saved with its outcome; if the run is killed, the helper ends.
+# If a run is stopped, the command also gets the outcome. If a run is killed, its helper process and
+# the command end.
 "$program" "${tiny[@]}" --epochs 100000 --out stopped --on-save 'rm -rf copy2; cp -r {} copy2' >out 2>err &
 pid=$!
 wait_until lines 1 stopped/epochs.jsonl

@@ -5,7 +5,8 @@
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
-# Random images; 8 steps per epoch. At this scale nothing overflows without a fault.
+# Random images, in 8 steps per epoch. With this loss scale, gradients overflow only if the test
+# injects a fault.
 noise=(--dummy --dummy-train 64 --dummy-val 8 --classes 10 --epochs 2)
 scale=(--loss-scale-init 1024)
 
@@ -54,8 +55,8 @@ skips_one() {
     grep -qx "scaler scale $after clean 0 skipped 1" < <(checkpoint_of "$name-3") || fail "$name: $(checkpoint_of "$name-3" | tail -n 1)"
 }
 
-# Precision policies that differ only in types execute the same code. Under sanitizers the test runs
-# one of each kind.
+# Precision policies that differ only in types execute the same code. Under sanitizers, the test
+# runs one policy of each kind.
 scaled=(amp O1 O2) others=(fp32 tf32 bf16 O3)
 ! sanitized || scaled=(amp) others=(fp32 O3)
 for precision in "${scaled[@]}"; do
@@ -66,14 +67,15 @@ for precision in "${others[@]}"; do
 done
 skips_one static 1024 --precision amp --loss-scale 1024
 
-# Without the overflow, the same step changes the weights; in both cases its forward pass changes
-# the running statistics.
+# The same step without the overflow changes the weights. With and without the overflow, its forward
+# pass changes the running statistics.
 noise_run 0 clean --precision amp "${scale[@]}" --steps 3
 [[ -z $(skipped_steps clean) ]] || fail "'$(skipped_steps clean)' skipped without reason"
 ! diff -q <(learnt amp-2) <(learnt clean) >/dev/null || fail "a step that is not skipped learns nothing"
 [[ $(checkpoint_of amp-3 | grep running_) == $(checkpoint_of clean | grep running_) ]] || fail "a skipped step's batch is not in the running statistics"
 
-# A growth, an overflow, and a stop between two growths: the same bytes as without the stop.
+# The scale grows, a step overflows, and the run is stopped between two growths. The resumed run has
+# the bytes of a run without the stop.
 counting=(--precision amp "${scale[@]}" --loss-scale-interval 3 --inject-overflow 5)
 noise_run 0 whole "${counting[@]}" --steps 12
 grep -q '^step 11 .* scale 2048 clean 2 skipped 0 ' < <(run_values "$scratch/whole") || fail "the scaler counts otherwise: $(run_values "$scratch/whole")"
@@ -110,8 +112,9 @@ diverged() {
     [[ -z $(find "$scratch/$name" -name '*.safetensors*') ]] || fail "$name: has a checkpoint"
 }
 
-# A deep network entirely in fp16; then weights that overflow in the last step, which the checkpoint
-# detects, with validation before it or without; then a case that no scale can help.
+# First, a deep network entirely in fp16 diverges. Then the weights overflow in the last step, which
+# writing the checkpoint detects, with and without a validation before it. Last, gradients overflow
+# at every scale.
 not_finite='(not a number|infinite)'
 sanitized || diverged deep O3 "the loss of epoch 0, step [0-9]+, at learning rate 100, is $not_finite" ", or use --precision amp" \
     -a resnet101 --opt-level O3 --lr 100

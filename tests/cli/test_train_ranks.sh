@@ -40,8 +40,8 @@ for last in 0 $((${#allowed[@]} > 1)); do
         fail "not $((last + 1)) cores ($code): $(grep -o '"host_cores[^,}]*' "cores-$last/run.json") $(<err)"
 done
 
-# Ranks that the library does not see, such as those that srun starts with the PMI of another
-# library.
+# The MPI library does not see the ranks, for example because srun started them with the PMI of
+# another library.
 PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 \
     "the launcher started 2 ranks, but they cannot find each other" \
     train "${net[@]}" odd "${one[@]}" -b 4 --epochs 1 --out unseen

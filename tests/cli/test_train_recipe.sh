@@ -84,7 +84,7 @@ expect_train 0 "$data" --epochs 2 --clip-grad-norm 1e9 --out unclipped
 [[ $(steps_of unclipped) == "$(steps_of plain | head -n 10)" ]] || fail "a limit above the norm changed the steps"
 
 # Mixup is recorded if it is on, and changes nothing if it is off. Two devices, which compute one
-# loss for both halves of a batch, take the steps of one device that accumulates the halves.
+# loss for both halves of a batch, give the same steps as one device that accumulates the halves.
 ! grep -q '"mixup"' plain/run.json || fail "run.json has a mixup that was not asked for"
 grep -q '"mixup": *0.4' run--mixup-0-4---label-smoothing-0-1/run.json || fail "run.json lacks --mixup"
 expect_train 0 "$data" --epochs 2 --mixup 0 --out unmixed

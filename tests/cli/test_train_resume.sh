@@ -50,7 +50,7 @@ sanitized || killed_again_and_again kill-amp-1 10 --checkpoint-steps 1 "${amp[@]
 killed_again_and_again kill-amp-3 12 --checkpoint-steps 3 "${amp[@]}"
 reference=$fp32_reference
 
-# Killed before the first checkpoint, and during validation (batches 6 to 11).
+# The run is killed before its first checkpoint, and during validation (batches 6 to 11).
 for after in 1 7 9; do
     train_signalled KILL "$after" "$data" --epochs 3 --out "$scratch/kill-after-$after"
     ((code == 137)) || fail "killed after batch $after: exit code $code"
@@ -92,7 +92,7 @@ grep -q "Resuming at epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n
 # Resuming a complete run changes nothing.
 finish_run longer
 
-# From a file in another folder: the same weights, and a new record.
+# The run resumes from a checkpoint in another folder: it has the same weights and a new record.
 train_signalled TERM 9 "$data" --epochs 3 --out "$scratch/elsewhere"
 expect_train 0 "$data" --epochs 3 --out "$scratch/onward" --resume "$scratch/elsewhere/checkpoint.safetensors"
 same_files "another folder" "$reference" "$scratch/onward" checkpoint.safetensors

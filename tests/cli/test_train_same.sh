@@ -34,7 +34,7 @@ run_to smoothed --label-smoothing 0.1
 ! cmp -s "$scratch/first/checkpoint.safetensors" "$scratch/smoothed/checkpoint.safetensors" ||
     fail "another loss gives the same weights"
 
-# Not every library guarantees this, so that it is printed and not checked.
+# Not every library guarantees this. The test therefore only prints whether it holds.
 run_to one-thread --threads 1
 if cmp -s "$scratch/first/best.safetensors" "$scratch/one-thread/best.safetensors"; then
     echo "one thread and two compute the same bits here"

@@ -15,7 +15,8 @@ enum { TYPES = sizeof types / sizeof *types, UNTOUCHED = 0x5a, MOST_REPORTED = 5
 
 /* --- values --- */
 
-/* Element i of the rank's data: sums over 16 ranks are exact in every type. */
+/* Element i of the rank's data. Values are so small that sums over 16 ranks are exact in every
+ * type. */
 static int value_of(int rank, int64_t i)
 {
     return (int)((rank * 7 + i * 13) % 13) - (rank % 2 ? 6 : 2);
@@ -84,7 +85,7 @@ static double expected(const struct comm *c, const struct comm_op *op, int64_t i
 
 /* --- device memory --- */
 
-/* A stream of the caller, with its position in the order of streams. */
+/* A stream of the caller, and the events of an operation on it. */
 struct lane {
     const struct backend *backend;
     struct device *device;
@@ -376,7 +377,7 @@ int exercise_factor(struct comm *c)
     return failures;
 }
 
-/* One operation of a round, on memory that begins at `data`. */
+/* Operation number k of a round, on memory that begins at `data`. */
 static struct comm_op nth_op(const struct comm *c, int k, int64_t count, float *data)
 {
     return (struct comm_op){k % 5 == 4 ? COMM_BROADCAST : COMM_ALLREDUCE,

@@ -10,8 +10,8 @@
  * are small whole numbers, so that sums are exact in any order. */
 int exercise_kinds(struct comm *c, int64_t largest);
 
-/* Sums of arbitrary values, with NaNs and infinities, of 1 byte to `max_bytes`: the same bits on
- * every rank, and again when repeated. */
+/* Sums of arbitrary values, with NaNs and infinities, of 1 byte to `max_bytes`. Every rank must
+ * have the same bits, and a repeated sum must have them again. */
 int exercise_same_bits(struct comm *c, int64_t max_bytes);
 
 /* Sums of values that the communicator halves before it adds them, on device communicators. */

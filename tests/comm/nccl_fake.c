@@ -150,14 +150,15 @@ static ncclResult_t comm_finalize(ncclComm_t c)
 
 struct call {
     ncclComm_t comm;
-    struct comm_op op; /* used for groups without messages */
+    struct comm_op op; /* the operation, if the group has no messages */
     int messages;
     struct mail message[MAILBOX_MESSAGES];
     float factor;
     bool hangs, breaks;
 };
 
-/* Reductions that multiply first have numbers from here on, one for each factor. */
+/* Reductions that first multiply by a factor: their numbers begin here, with one number for each
+ * factor. */
 enum { FIRST_SCALED = 16 };
 static const float factors[] = {0.5f, 0.25f, 1.0f / 3};
 

@@ -5,11 +5,12 @@
 
 #include "comm/nccl/port.h"
 
-/* The fault that occurs from now on, or a rank of -1 for none. Operations count from 1. */
+/* The fault that occurs from now on. A rank of -1 means that this fault does not occur. Operations
+ * count from 1. */
 struct nccl_fake_plan {
     int hang_rank, hang_op;       /* never starts an operation */
     int broken_rank, broken_op;   /* gets the error of a lost partner during an operation */
-    int refused_rank, refused_op; /* is refused the call */
+    int refused_rank, refused_op; /* the call returns an error */
     bool no_id;
 };
 

@@ -9,7 +9,7 @@
 struct rank {
     struct comm *c;
     struct comm *host;  /* NULL if `c` uses host memory */
-    struct device *dev; /* NULL there */
+    struct device *dev; /* NULL if `c` uses host memory */
     void (*body)(struct rank *r);
     int failures;
     enum status st;

@@ -27,7 +27,7 @@ void *tcp_rank_run(void *arg);
 /* A port of this machine at which no process listens. */
 void tcp_free_address(char *out, size_t size);
 
-/* Executes ranks [0, present) of `size`. */
+/* Starts only the ranks [0, present) of a job of `size` ranks. */
 void tcp_ranks_run(struct tcp_rank *rank, int present, int size, double timeout_s,
                    const struct gloo_port *gloo, void (*body)(struct tcp_rank *));
 

@@ -170,8 +170,8 @@ static void test_many_started(void **state)
 
 /* --- ends --- */
 
-/* A step of work between streams, repeated until it fails; a thread that waits for the stream must
- * return. */
+/* Repeats a step, whose work orders several streams, until the step fails. A thread that waits for
+ * a stream must then return. */
 static void sum_endlessly(struct process *p)
 {
     enum { N = 1000, TURNS = 1000 };
@@ -199,8 +199,9 @@ static void sum_endlessly(struct process *p)
     }
     snprintf(p->message, sizeof p->message, "%s", status_message());
     struct comm_op more = {COMM_BARRIER};
-    p->failures += comm_run(p->c[0], &more) == STATUS_OK ||
-                   strcmp(p->message, status_message()) != 0; /* so does each later operation */
+    p->failures +=
+        comm_run(p->c[0], &more) == STATUS_OK ||
+        strcmp(p->message, status_message()) != 0; /* each later operation fails in the same way */
     close_all(p);
     b->stream_close(s);
     b->event_close(ready);

@@ -107,9 +107,9 @@ static void test_definition(void **state)
     free(out);
 }
 
-/* Every short length leaves the following elements unchanged, and gives the values that the long
- * vector has there: a value does not depend on the loop that computes it. The same holds if the
- * result replaces an operand. */
+/* Checks every short length. The result must equal the beginning of a long vector's result, so that
+ * a value does not depend on the loop that computes it, and the elements after the end must stay
+ * unchanged. The same holds if the result replaces an operand. */
 static void check_lengths(enum dtype type, enum comm_reduction reduction)
 {
     enum { LENGTHS = 40 };

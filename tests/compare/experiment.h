@@ -9,7 +9,7 @@
 #include <sched.h>
 
 enum { ROUNDS_MAX = 100, PATH_SIZE = 4096, ARMS_MAX = 8 };
-enum { BASE, UNCHANGED, SLOWED }; /* arms; from SLOWED on one for each slowdown */
+enum { BASE, UNCHANGED, SLOWED }; /* arms of the experiment; SLOWED is the first of the slowdowns */
 
 struct experiment {
     const char *program, *out, *only;
@@ -21,7 +21,7 @@ struct experiment {
     cpu_set_t cores; /* the cores that this process may use */
     struct temporary_dir scratch;
     char partial[PATH_SIZE];
-    json_t *settings; /* the settings that all trials of a record share */
+    json_t *settings; /* settings; a call that continues the record must have the same */
     json_t *lines;    /* array: the lines of the partial record after the first */
     json_t *machine;  /* the description of the machine in the first run's run.json */
     struct journal journal;

@@ -10,10 +10,10 @@
 
 enum { STEPS = 30, REPEATS = 9 };
 
-/* A run of STEPS steps; a member that is 0 is as in the base. */
+/* A run of STEPS steps. A member with the value 0 makes this property equal to the base's. */
 struct made {
     double slower;    /* fraction by which steps take longer than in the base */
-    bool uneven;      /* every third repeat is faster by this fraction instead */
+    bool uneven;      /* every third repeat is faster by this fraction, instead of slower */
     double top1;      /* less accuracy */
     const char *more; /* more members of run.json's configuration, ", ..." */
     const char *device;

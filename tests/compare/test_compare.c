@@ -81,8 +81,8 @@ static void test_chance(void **state)
     compare_report_free(&r);
 }
 
-/* A gain within the threshold, whose interval reaches beyond it: a regression is excluded
- * nevertheless. */
+/* A gain within the threshold. The interval exceeds the threshold, but only on the better side: a
+ * regression is excluded. */
 static void test_not_worse(void **state)
 {
     struct fixture *f = *state;
@@ -94,8 +94,8 @@ static void test_not_worse(void **state)
     compare_report_free(&r);
 }
 
-/* Half of the interval is 8 %, and the limit is 3 % away. (2.8 / 1.96 * 8 / 3)^2 times as many runs
- * are needed. */
+/* The interval reaches 8 % from the ratio, and the threshold is 3 % from it: (2.8 / 1.96 * 8 / 3)^2
+ * times as many runs are needed. */
 static void test_deciding_runs(void **state)
 {
     (void)state;

@@ -3,8 +3,8 @@
 #include "base/file.h"
 #include "base/process.h"
 
-/* Turns of some milliseconds stop one process, but a launcher starts the ranks as processes of its
- * own. */
+/* Only a run of one process can take turns of milliseconds: a launcher's ranks are processes that
+ * turns do not stop. */
 const struct workload workloads[] = {
     {.name = "nd",
      .about = "one device, synthetic tensors, FP32",
