@@ -1,4 +1,4 @@
-/* The cpu backend with one kind of operation that computes its last element wrong, or computes
+/* The cpu backend with a fault: one kind of operation computes a wrong last element, or computes
  * nothing. */
 #pragma once
 
@@ -7,13 +7,13 @@
 struct broken {
     struct backend base;
     enum op_kind kind;
-    enum role role; /* the kind whose last element is 1 too large; fp32 */
-    bool idle;      /* that kind computes nothing instead */
+    enum role role; /* fp32 tensor of `kind` whose last element is 1 too large */
+    bool idle;      /* `kind` computes nothing instead */
     /* What it replaces. */
     enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
     enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);
     struct op_record record[2 * OP_KIND_COUNT];
 };
 
-/* Opens such a device. `b` must live as long as the device. */
+/* Opens a device with this fault. `b` must live as long as the device. */
 struct device *broken_open(struct broken *b, enum op_kind kind, enum role role);

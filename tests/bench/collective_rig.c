@@ -1,4 +1,4 @@
-/* Measures collectives in memory that the host cannot access. */
+/* Measures collectives between devices whose memory the host cannot access. */
 #include "collective_rig.h"
 
 #include "../comm/async_device.h"

@@ -3,8 +3,7 @@
 
 #include "comm/comm.h"
 
-/* Makes c[], the device communicators of two ranks. host[] are the host communicators of these
- * ranks. */
+/* Opens c[], the device communicators of two ranks. host[] are the ranks' host communicators. */
 typedef enum status collective_rig_open(struct device *const *device, struct comm *const *host,
                                         struct comm **c);
 

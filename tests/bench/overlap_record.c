@@ -1,8 +1,8 @@
-/* Reads the record of `ampscale bench overlap --json` from standard input, and checks that its
- * members agree with each other, whatever the times are.
+/* Reads the record of `ampscale bench overlap --json` from standard input. Checks that its members
+ * agree with each other, whatever the times are.
  *
- *     overlap_record SIZES [< record]    SIZES: the expected number of bucket sizes, which ascend
- *                                        and end with 0
+ *     overlap_record SIZES [< record]    SIZES: the expected number of bucket sizes. They must
+ *                                        ascend and end with 0.
  *     overlap_record version             prints the MPI of this build */
 #include "comm/comm.h"
 
@@ -14,13 +14,14 @@
 
 enum { RANKS = 2 };
 
-/* The record has numbers of nine significant digits. */
+/* The tolerance allows for numbers that the record rounds to nine significant digits. */
 static bool near(double a, double b)
 {
     return fabs(a - b) <= 1e-7 * (fabs(a) + fabs(b)) + 1e-9;
 }
 
-/* The tolerance of 1 - part / all, if both are differences of numbers up to `busy`. */
+/* Compares `share` with 1 - part / all. `part` and `all` are differences of numbers up to `busy`,
+ * whose rounding errors set the tolerance. */
 static bool near_share(double share, double part, double all, double busy)
 {
     return fabs(share - (1 - part / all)) <= 1e-8 * (1 + busy / all);

@@ -4,7 +4,7 @@
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
 
-# The built-in reference has the values of the records.
+# The built-in reference must equal the recorded runs.
 expect 0 bench accuracy --print-reference
 cp out built-in
 (cd "$source_dir" && "$program" bench accuracy --print-reference \
@@ -30,7 +30,8 @@ for name in "out", "first/accuracy.json":
 CHECK
 fi
 
-# Compares right and wrong losses with runs of the same training.
+# Compares accuracies with earlier runs of the same training. An equal accuracy is right. An
+# accuracy outside the range of the earlier runs is wrong.
 expect 0 "${quick[@]}" --precisions fp32,O0 --recorded first/runs
 [[ $(grep -cE '^(fp32|O0) .* 1 right ' out) == 2 ]] || fail "compared: $(<out)"
 sed -i -E 's/("val_top1": )[0-9.]+/\1300.0/' first/runs/accuracy-fp32/summary.json
@@ -41,7 +42,8 @@ grep -qE '^O2 .* right' out || fail "right beside wrong: $(<out)"
 sed -i 's/"resnet8"/"resnet18"/' first/runs/accuracy-fp32/run.json
 expect_error 5 "is a run with another network, image size, batch size or number of epochs" "${quick[@]}" --recorded first/runs
 
-# If there is no time or no device, the output names the missing results and the reason.
+# If the budget is used up or there is no device, the output lists the missing results with their
+# reason.
 expect 5 bench accuracy --precisions fp32,bf16 --threads 1 --budget 2
 grep -qE '^fp32 +n/a .* (not done within 1 s|no time was left)$' out || fail "no time: $(<out)"
 [[ $(<err) == 'ampscale: precisions without a result: fp32, bf16' ]] || fail "stderr: $(<err)"

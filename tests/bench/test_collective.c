@@ -1,5 +1,5 @@
-/* Sizes and bandwidths like those of nccl-tests, detection of wrong results, and the text of the
- * table. */
+/* Tests `bench collective`: its sizes and bandwidths, which are those of nccl-tests, the detection
+ * of wrong results, and the text of the table. */
 #include "bench/collective.h"
 #include "collective_rig.h"
 #include "comm/internal.h"
@@ -13,14 +13,14 @@
 
 #include <cmocka.h>
 
-/* --- a communicator of one rank that executes another operation than the one requested --- */
+/* --- a communicator of one rank whose results can be wrong --- */
 
 enum fault { NONE, FLIPS_LAST, LEAVES_ALONE, SHIFTS };
 
 struct broken {
     struct comm base;
     enum fault fault;
-    int operations; /* fp32 operations so far; messages between ranks have another type */
+    int operations; /* fp32 operations so far; messages between ranks have other types */
 };
 
 static enum status broken_start(struct comm *c, struct comm_slot *slot)
@@ -85,7 +85,7 @@ static void test_wrong_is_seen(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         measure_broken(kinds[i], NONE, &row);
         assert_true(row.place[COLLECTIVE_OUT].wrong == 0 && row.place[COLLECTIVE_IN].wrong == 0);
-        measure_broken(kinds[i], FLIPS_LAST, &row); /* one wrong element in each of two checks */
+        measure_broken(kinds[i], FLIPS_LAST, &row); /* two checks with one wrong element each */
         assert_true(row.place[COLLECTIVE_OUT].wrong == 2 && row.place[COLLECTIVE_IN].wrong == 2);
         measure_broken(kinds[i], LEAVES_ALONE, &row);
         assert_int_equal(row.place[COLLECTIVE_OUT].wrong, 2 * row.count);
@@ -121,7 +121,7 @@ static void test_wrong_fails(void **state)
     assert_string_equal(status_message(), "4 elements of the results of allreduce are wrong");
 }
 
-/* A rank that fails ends the other ranks, and its own reason is reported. */
+/* If a rank fails, the other ranks stop, and the failed rank's reason is reported. */
 static void test_failed_rank(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void test_expectations(void **state)
         collective_fill(DTYPE_F32, all + rank * N, N, rank, RANKS, 1);
     assert_int_equal(collective_wrong(&c, all, N, 1, RANKS, 1), 0);
     assert_true(collective_wrong(&c, all, N, 1, RANKS, 2) > RANKS * N / 2);
-    memcpy(sum, all, N * sizeof *all); /* rank 0's data in the place of rank 2's */
+    memcpy(sum, all, N * sizeof *all); /* exchanges the data of ranks 0 and 2 */
     memcpy(all, all + 2 * N, N * sizeof *all);
     memcpy(all + 2 * N, sum, N * sizeof *all);
     assert_true(collective_wrong(&c, all, N, 1, RANKS, 1) > N);
@@ -172,7 +172,7 @@ static void test_expectations(void **state)
     assert_int_equal(collective_wrong(&c, sum, N, 1, RANKS, 1), 0);
 }
 
-/* Sums stay whole numbers that bfloat16 represents, in any order of addition. */
+/* Sums are whole numbers that bfloat16 represents exactly, in any order of addition. */
 static void test_sums_are_exact(void **state)
 {
     (void)state;
@@ -280,7 +280,7 @@ static void report(enum bench_format format, int64_t wrong, char **text)
     fclose(out);
 }
 
-/* The exact text of nccl-tests' lines with these numbers. */
+/* The exact text that nccl-tests would print for these numbers. */
 static void test_table(void **state)
 {
     (void)state;

@@ -11,7 +11,8 @@ export OMP_WAIT_POLICY=passive
 quick=(-n 1 -w 0 --csv)
 kinds=(allreduce broadcast reduce allgather reduce-scatter alltoall gather scatter sendrecv)
 
-# rows_are KIND ROWS ROOT: the CSV in `out` has ROWS rows of this kind and root without a wrong element.
+# rows_are KIND ROWS ROOT: checks that the CSV in `out` has ROWS rows of this kind and root, without
+# wrong elements.
 rows_are() {
     awk -F, -v kind="$1" -v rows="$2" -v root="$3" '
         NR > 1 { n++ }
@@ -19,8 +20,8 @@ rows_are() {
         END { exit bad || n != rows }' out || fail "$1 with root $3, $2 rows: $(cat out err)"
 }
 
-# busbw_is KIND RANKS FACTOR [FLAGS]: the bus bandwidth is FACTOR times the algorithm bandwidth, as
-# in nccl-tests.
+# busbw_is KIND RANKS FACTOR [FLAGS]: checks that the bus bandwidth is FACTOR times the algorithm
+# bandwidth, as in nccl-tests.
 busbw_is() {
     local kind=$1 ranks=$2 factor=$3
     expect 0 bench collective "$kind" --ranks "$ranks" -b 48K -e 48K "${quick[@]}" "${@:4}"
@@ -31,7 +32,7 @@ busbw_is() {
     } END { exit bad || NR != 3 }' out || fail "$kind between $ranks: not busbw = $factor algbw of 49152 B: $(<out)"
 }
 
-# The names of nccl-tests' programs.
+# The command accepts the program names of nccl-tests.
 for name in all_reduce all_reduce_perf all_gather all_gather_perf reduce_scatter reduce_scatter_perf \
     alltoall_perf broadcast_perf reduce_perf gather_perf scatter_perf sendrecv_perf; do
     kind=${name%_perf}
@@ -42,14 +43,15 @@ done
 expect_error 2 "bench collective 'all_reduce_perf_perf': give allreduce, " bench collective all_reduce_perf_perf
 expect_error 2 "bench collective 'hypercube': give allreduce, " bench collective hypercube
 
-# The factors of nccl-tests for three ranks.
+# The bus bandwidth factors of nccl-tests for three ranks.
 busbw_is allreduce 3 1.3333333333
 busbw_is alltoall 3 0.6666666667
 busbw_is gather 3 0.6666666667 -r 1
 busbw_is scatter 3 0.6666666667 -r 2
 busbw_is sendrecv 3 1
 
-# Threads: sizes with empty parts, sizes below and above a piece, and several operations at a time.
+# Ranks are threads of one process. Some sizes leave parts empty; others are below or above the size
+# of a piece. Several operations run at a time.
 for kind in "${kinds[@]}"; do
     root=-1
     case $kind in broadcast | reduce | gather | scatter) root=2 ;; esac
@@ -66,7 +68,7 @@ done
 expect 0 bench collective all_reduce -b 1K -e 1K -n 1 --warmup_iters 2 --agg_iters 4
 grep -q ' warmup iters: 2 iters: 1 agg iters: 4 validation: 1 ' out || fail "the heading: $(<out)"
 
-# Flags that are refused, and flags whose message names the equivalent.
+# Refused flags.
 expect_error 2 "--nthreads '2': each GPU has one thread" bench collective allreduce -t 2
 expect_error 2 "--root 2: there are 2 ranks, from 0 to 1" bench collective broadcast -r 2
 expect_error 2 "--root '-1'" bench collective broadcast -r -1
@@ -92,7 +94,7 @@ for way in "${ways[@]}"; do
     rows_are allreduce 2 -1
 done
 
-# GPUs: two of one process, through host memory.
+# One process with two GPUs that communicate through host memory.
 if fake_gpu; then
     for kind in "${kinds[@]}"; do
         expect 0 bench collective "$kind" -g 2 -b 1K -e 64K -f 64 "${quick[@]}" -m 2

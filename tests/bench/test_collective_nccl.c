@@ -19,7 +19,7 @@ static struct nccl_port *port;
 static enum status open_nccl(struct device *const *device, struct comm *const *host,
                              struct comm **c)
 {
-    (void)host; /* one process has both devices and is the only rank */
+    (void)host; /* the only process has both devices */
     struct comm *alone;
     TRY(comm_open_solo(&alone));
     const struct comm_nccl_config config = {.port = port, .host = alone, .timeout_s = 20};
@@ -36,7 +36,7 @@ static void test_nccl(void **state)
     port->drop(port);
 }
 
-/* Two processes with two GPUs each; threads stand for the processes. */
+/* Two processes with two GPUs each. Each process is a thread of this test. */
 enum { PROCESSES = 2, EACH = 2 };
 
 struct process {

@@ -41,7 +41,7 @@ static struct conv_deepbench_config quick(const char *devices)
         .type = DTYPE_F32};
 }
 
-/* The sum of all their operations, computed from DeepBench's own file. */
+/* The FLOPs of all shapes total a number that was computed from DeepBench's own file. */
 static void test_problems(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void test_values(void **state)
     }
 }
 
-/* First only the last element is wrong, then all elements are. */
+/* First the last element is wrong, then all elements are. */
 static void test_wrong_is_seen(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void test_wrong_is_seen(void **state)
     device_close(dev);
 }
 
-/* Four input channels in two groups to six output channels, with a bias. */
+/* A convolution with 4 input channels, 6 output channels, 2 groups and a bias. */
 static struct op_desc grouped(int pass)
 {
     struct op_desc fwd = {.kind = OP_CONV_FWD,
@@ -153,7 +153,7 @@ static void test_groups_and_bias(void **state)
         assert_int_equal(timed_op_warm(&t), STATUS_OK);
         assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
         assert_int_equal(wrong, 0);
-        if (k / 2 == 2) { /* the gradient of a bias has one layout on every device */
+        if (k / 2 == 2) { /* a bias gradient has the same layout on every device */
             ((float *)t.arg[ROLE_DB])[5] += 1;
             assert_int_equal(conv_pass_check(&t, &wrong), STATUS_OK);
             assert_true(wrong >= 1);
@@ -178,8 +178,7 @@ static char *print(struct conv_deepbench_config c, struct conv_deepbench_row *ro
     return text;
 }
 
-/* 2e9 operations in a millisecond are a quarter of the peak of 8e12 per second; one pass was left
- * out. */
+/* 2e9 FLOPs in 1 ms are a quarter of the peak of 8e12 FLOP/s. The third pass was left out. */
 static void test_report(void **state)
 {
     (void)state;

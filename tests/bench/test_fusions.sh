@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The decisions of `--fuse auto` on the fake GPU (tests/kernels/cuda/fake), whose driver reports no
-# clock rates. The record explains each decision, a second run reads the decisions and times
-# nothing, and a run that needs no comparison times nothing.
+# Tests which fusions `--fuse auto` chooses on the fake GPU (tests/kernels/cuda/fake), whose driver
+# reports no clock rates. The record explains each choice. A second run reads the stored choices and
+# times nothing. A run with `--fuse all` times nothing either.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu

@@ -1,5 +1,5 @@
-/* Shapes of matrix products, from DeepBench and from a network; their passes; and a wrong product.
- */
+/* Tests the shapes of matrix products from DeepBench and from a network, the passes of each
+ * product, and the detection of a wrong product. */
 #include "bench/gemm.h"
 #include "broken.h"
 
@@ -36,8 +36,8 @@ static bool same_size(const struct gemm_size *a, const struct gemm_size *b)
     return a->m == b->m && a->n == b->n && a->k == b->k && a->a_t == b->a_t && a->b_t == b->b_t;
 }
 
-/* ResNet-50 has 53 convolutions and a linear layer, which need 4089184256 multiply-adds per image.
- */
+/* ResNet-50 has 53 convolutions and a linear layer. Together they need 4089184256 multiply-adds per
+ * image. */
 static void test_resnet50(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void test_resnet50(void **state)
     graph_free(g);
 }
 
-/* Each group of a convolution is a product of its own. */
+/* A grouped convolution has one matrix product per group. */
 static void test_groups(void **state)
 {
     (void)state;
@@ -176,7 +176,8 @@ static void test_right(void **state)
     }
 }
 
-/* Of a large product only some elements are checked, among them the last. */
+/* If a product is large, only a sample of its elements is checked. The last element is always in
+ * the sample. */
 static void test_wrong(void **state)
 {
     (void)state;

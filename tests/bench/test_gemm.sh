@@ -71,7 +71,7 @@ for row in r["rows"]:
 CHECK
 fi
 
-# The same on the fake GPU, which takes long under sanitizers.
+# The same commands on the fake GPU. They are too slow under sanitizers.
 if fake_gpu && ! sanitized; then
     gpu=(--devices cuda:0 --peak peak.json)
     for op in "" --a-t --b-t; do
@@ -79,7 +79,7 @@ if fake_gpu && ! sanitized; then
         expect 0 bench gemm -m 24 -n 16 -k 40 $op --precision all "${gpu[@]}" --iters 2
         [[ $(grep -cE ' (fp32|tf32|fp16|bf16) .* 384 +0  ' out) == 4 ]] || fail "gemm $op on a GPU: $(<out)"
     done
-    # In amp the gradients of convolutions' weights are in fp16.
+    # With amp, the weight gradients of convolutions are in fp16.
     for precision in fp32 amp; do
         expect 0 bench optimizer --net resnet8 --precision $precision "${gpu[@]}" -n 2
         grep -qE "^$precision .* 0  own:cuda\$" out || fail "the optimizer on a GPU: $(<out)"

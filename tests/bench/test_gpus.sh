@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Benchmarks between GPUs, on the fake GPU (tests/kernels/cuda/fake): collectives of threads and of
-# a job, copies. The fourth argument prints the version of MPI.
+# Benchmarks of several GPUs, on the fake GPU (tests/kernels/cuda/fake): collectives in one process,
+# collectives in an MPI job, and copies. The fourth argument prints the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
@@ -15,7 +15,7 @@ expect_error 2 "--deepbench supports only allreduce" bench collective broadcast 
 need_fake_gpu
 quick=(-b 1K -e 64K -f 64 -n 2 -w 1)
 
-# Threads; the fake GPU has no NCCL.
+# Each GPU belongs to a thread of one process. The fake GPU has no NCCL.
 expect 0 bench collective allreduce --devices cuda:0,1 "${quick[@]}"
 [[ $(grep -c '\[device\] memory, local, staged through host memory$' out) == 2 ]] || fail "ranks: $(<out)"
 grep -q '^#  through host memory: rank 0 (host .*) has no NCCL$' out || fail "it does not say why: $(<out)"
@@ -27,7 +27,7 @@ expect_error 2 "a collective needs at least two ranks" bench collective allreduc
 expect_error 1 "built without NCCL" bench collective allreduce --devices cuda:0,1 --comm nccl
 AMPSCALE_FAKE_GPU=no-driver expect_error 1 "there is no NVIDIA driver" bench collective allreduce --devices cuda:0,1
 
-# Copies between GPUs: 0 and 1 have peer access to each other, and none to 2.
+# Copies between GPUs: 0 and 1 have peer access to each other; GPU 2 has none.
 expect 0 bench memory --devices cuda:0,1,2 --max-mib 4 -n 2 -w 1
 grep -qE '^ +0 +n/a +[0-9.]+  +[0-9.]+\*$' out || fail "no matrix: $(<out)"
 grep -qE '^ +2 +[0-9.]+\* +[0-9.]+\* +n/a *$' out || fail "no matrix: $(<out)"
@@ -38,14 +38,14 @@ expect 0 bench memory --devices cuda:1,2 --max-mib 4 -n 2 -w 1 --json
 [[ $(grep -c '"direct": false' out) == 2 ]] || fail "JSON: $(<out)"
 expect_error 2 "is not a list of devices" bench memory --devices cpu:0,1
 
-# Processes of a job with one GPU each.
+# An MPI job in which each process has one GPU.
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"
 mpi_leaks on
 mpi_run 60 2 "$program" bench collective allgather --devices cuda "${quick[@]}"
 [[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, mpi, staged' out) == 2 ]] || fail "under MPI: $(<out)"
-# Two GPUs in each of two processes: only sums go through host memory.
+# Two processes with two GPUs each support only all-reduce, through host memory.
 mpi_run 60 2 "$program" bench collective allreduce --devices cuda:0,1 "${quick[@]}"
 [[ $code == 0 ]] || fail "two GPUs in each of two processes: exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, joint, staged' out) == 4 ]] || fail "not four ranks: $(<out)"

@@ -1,4 +1,4 @@
-/* When the harness stops, and the statistics that it computes from the samples. */
+/* Tests when the harness stops, and the statistics that it computes from the samples. */
 #include "bench/harness.h"
 
 #include <math.h>
@@ -33,7 +33,8 @@ static void test_interval(void **state)
     assert_true(low == 1 && high == 1);
     assert_false(harness_interval(x, 5, &low, &high));
     assert_true(low == 1 && high == 5);
-    /* The published table: ranks of the 95 % interval of a median. */
+    /* A published table: for n samples, the ranks of the ends of the 95 % interval of the median.
+     */
     static const struct {
         int n, low, high;
     } known[] = {{6, 1, 6},   {8, 1, 8},   {9, 2, 8},    {10, 2, 9},   {15, 4, 12},
@@ -42,7 +43,7 @@ static void test_interval(void **state)
         assert_true(harness_interval(x, known[i].n, &low, &high));
         assert_true(low == known[i].low && high == known[i].high);
     }
-    /* The normal approximation gives 500 - 0.98 sqrt(1000). */
+    /* By the normal approximation, the lower end is 500 - 0.98 sqrt(1000). */
     assert_true(harness_interval(x, 1000, &low, &high));
     assert_true(fabs(low - 469) <= 1 && high == 1001 - low);
 }
@@ -85,7 +86,7 @@ static void test_time(void **state)
     struct harness_result r;
     assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);
     assert_int_equal(s.taken, 3);
-    /* Without a bound on the width, the harness does not stop early. */
+    /* If the width of the interval has no limit, the harness does not stop early. */
     s = (struct script){x, 10, 0};
     c = (struct harness_config){.most = 10};
     assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);

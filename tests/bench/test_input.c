@@ -1,4 +1,5 @@
-/* Stages of input: detection of a wrong image in each stage, and the printed lines. */
+/* Tests the stages of the input pipeline: the detection of a wrong image in each stage, and the
+ * printed lines. */
 #include "base/file.h"
 #include "bench/input.h"
 
@@ -14,7 +15,7 @@ static struct input_config small(void)
     return (struct input_config){.options = {.image_size = 32,
                                              .batch = 6, /* the last batch is not full */
                                              .timing = {.most = 1}},
-                                 .images = 20, /* of the 24 images of the set */
+                                 .images = 20, /* of the 24 images of the generated set */
                                  .size = 40};
 }
 
@@ -28,7 +29,7 @@ static int64_t wrong_of(const struct input_config *c, const struct input_set *se
     return row.wrong;
 }
 
-/* The number of wrong images at each stage. */
+/* Checks the number of wrong images at each stage. */
 static void assert_wrong(const struct input_config *c, const struct input_set *set, int64_t read,
                          int64_t decode, int64_t resample, int64_t loader)
 {
@@ -67,7 +68,7 @@ static void test_stages(void **state)
     memset(set.image[7].pixels, 9, n);
     assert_wrong(&c, &set, 0, 0, 1, 0);
 
-    /* One image replaces another on disk. */
+    /* The file of image 9 gets the bytes of image 0. */
     char path[8192];
     path_of(&set, 9, path);
     assert_int_equal(file_replace(path, set.image[0].bytes, set.image[0].size), STATUS_OK);
@@ -77,7 +78,8 @@ static void test_stages(void **state)
     assert_false(path_exists(made));
 }
 
-/* The file system decides how many pages leave the cache; the reported number must be a share. */
+/* The file system chooses which pages leave the cache, so the test expects only a share between 0
+ * and 1. */
 static void test_cache(void **state)
 {
     (void)state;
@@ -154,7 +156,7 @@ static char *print(struct input_config c, bool cold)
     return text;
 }
 
-/* On two cores, four threads count as two. */
+/* If four threads run on two cores, the throughput per core is half of the total. */
 static void test_report(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Bytes of STREAM's kernels and of a device's copies, a wrong copy, and sizes of caches. */
+/* Tests the number of bytes that STREAM's kernels and device copies move, the detection of a wrong
+ * copy, and the sizes of caches. */
 #include "../kernels/stream_backend.h"
 #include "../results/scratch.h"
 #include "bench/memory.h"
@@ -75,7 +76,7 @@ static void test_device(void **state)
     assert_int_equal(r.row[2].wrong, 1);
 }
 
-/* Three devices; later every copy omits one byte. */
+/* Copies between three devices. First all copies are right; later every copy omits one byte. */
 static void test_peers(void **state)
 {
     (void)state;
@@ -106,8 +107,8 @@ static void test_peers(void **state)
     free(p);
 }
 
-/* Processor `cpu` has a cache of `size` at `level`, which the processors of the list `shared`
- * share. */
+/* Writes the sysfs files of a cache of processor `cpu`. `shared` lists the processors that share
+ * the cache. */
 static void make_cache(const char *root, int cpu, int level, const char *size, const char *shared)
 {
     char path[SCRATCH_MAX + 128];

@@ -10,7 +10,8 @@ export OMP_WAIT_POLICY=passive
 # superbench: parses a table of nccl-tests as SuperBench does, and prints "size time algbw busbw" of
 # the in-place columns, one row per line. The table is between the last line with 'out-of-place' and
 # the line with 'Out of bounds values'. Rows begin with a digit. The words of the heading give the
-# columns, which are counted from the end except for the size.
+# position of each column. The position of the size is counted from the left, the others from the
+# right.
 superbench() {
     awk '
         { line[NR] = $0 }
@@ -34,8 +35,8 @@ superbench() {
         }' "$1"
 }
 
-# busbw_is FACTOR: in all rows of the table in `out` the bus bandwidth is FACTOR times the algorithm
-# bandwidth, up to rounding.
+# busbw_is FACTOR: checks the table in `out`. In every row the bus bandwidth must be FACTOR times
+# the algorithm bandwidth, up to rounding.
 busbw_is() {
     superbench out | awk -v factor="$1" '
         { d = $4 - factor * $3; if (d * d > (0.006 * (1 + factor)) ^ 2) bad = 1 }
@@ -109,7 +110,7 @@ expect_error 2 "--ranks '257'" bench collective allreduce --ranks 257
 expect_error 2 "--json and --csv" bench collective allreduce --json --csv
 expect_error 2 "give a smaller --max-mib" bench memory --max-mib 65536 --threads 1
 
-# Processes of a job; rank 0 prints their only table.
+# An MPI job prints one table, by rank 0.
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"
 mpi_leaks on

@@ -1,5 +1,5 @@
-/* The optimizer's update: bytes of memory traffic, correct results at all precisions, and a wrong
- * result. */
+/* Tests the benchmark of the optimizer's update: its bytes of memory traffic, correct results at
+ * all precisions, and the detection of a wrong result. */
 #include "bench/optimizer.h"
 #include "broken.h"
 

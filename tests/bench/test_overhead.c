@@ -1,4 +1,4 @@
-/* Overheads are measured, and work that did not happen is detected. */
+/* Tests that overheads are measured, and that the benchmark detects work that was not executed. */
 #include "bench/overhead.h"
 #include "broken.h"
 #include "comm/world.h"
@@ -70,7 +70,7 @@ static void test_wrong(void **state)
     device_close(m.dev);
 }
 
-/* A step whose optimizer does nothing. */
+/* The optimizer of this step does nothing, which the benchmark must detect. */
 static void test_wrong_step(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ ended() {
     done
     ((code == 128 + $(kill -l "$1"))) && [[ $(<err) == "ampscale: interrupted by SIG$1" ]] || fail "$1: exited with $code: $(<err)"
 }
-# The next benchmark removes the folder of a killed one.
+# A killed benchmark leaves its record folder. The next benchmark removes it.
 mkdir "$TMPDIR/ampscale-overhead-killed" && touch "$TMPDIR/ampscale-overhead-killed/steps.jsonl"
 expect 0 bench overhead "${quick[@]}"
 [[ -z $(ls "$TMPDIR") ]] || fail "of one that was killed: $(ls "$TMPDIR")"

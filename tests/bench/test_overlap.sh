@@ -42,20 +42,20 @@ overlap 0 --bucket-mb 0.05,0 --json --precision amp
 "$record_check" 2 <out || fail "the record with amp: $(head -c 3000 out)"
 grep -q '"precision": "amp"' out || fail "amp is not in the record"
 
-# Two ranks print only one table.
+# A job of two ranks prints one table.
 overlap 0 --bucket-mb 0.01,0
 [[ $(grep -c '^bucket ' out) == 1 && $(grep -cE '^(0.01 MiB|all in one) ' out) == 2 ]] || fail "the table: $(<out)"
 [[ $(grep -c ' lowest$' out) == 1 ]] || fail "the lowest is not marked: $(<out)"
 overlap 2 --net nonesuch
 [[ $(grep -c '^ampscale:' err) == 1 ]] || fail "an unknown network: $(<err)"
 
-# Ranks with different arguments are refused.
+# Ranks must have the same arguments.
 # shellcheck disable=SC2016
 mpi_run 60 2 bash -c '"$0" "$@" -b "$((1 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}))"' "$program" bench overlap "${net[@]}"
 [[ $code == 2 ]] || fail "two batch sizes: exit code $code: $(<err)"
 grep -q 'rank 1 .*has batch_size = 2, but rank 0 .* has 1' err || fail "two batch sizes: $(<err)"
 
-# Started by the launcher, which sets the number of threads.
+# `ampscale launch` starts the ranks and sets the number of threads.
 expect 0 launch --nproc 2 --threads 1 --mpirun "${mpi_launch[0]}" --log-dir logs -- bench overlap --net resnet8 --image-size 32 -b 2 --rounds 1 --bucket-mb 0.05,0 --json
 "$record_check" 2 <out || fail "the record of a launch: $(head -c 3000 out)"
 grep -q '"threads": 1,' out || fail "--threads of the launcher was not taken"

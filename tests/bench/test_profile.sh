@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# `ampscale bench profile`: steps of the fake GPU under a fake ncu, whose numbers follow from the
-# order of launches; ncu's messages where it cannot profile; usage errors.
+# `ampscale bench profile` on the fake GPU, with a fake ncu. The fake ncu derives its numbers from
+# the order of launches. Also tests ncu's messages if it cannot profile, and usage errors.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu bench_profile_csv
 net=(--net resnet8 --image-size 32 -b 2 --peak peak.json --devices cuda:0)
 
-# Round numbers with known bounds: 1 GB/s, 1 GFLOP/s.
+# Round peaks make bounds easy to check: 1 GB/s, 1 GFLOP/s.
 cat >peak.json <<'PEAK'
 {"schema": 1, "bench": "peak", "device": "made", "copy": [{"bytes": 1e6, "bytes_per_s": 1e9}],
  "flops": [{"type": "fp32", "flops_per_s": 1e9}, {"type": "fp16", "flops_per_s": 1e9}]}
 PEAK
 
-# holds PYTHON: checks an expression over the record `r` in the file out, and over `s`, the sum over
-# its operations.
+# holds PYTHON: checks an expression over `r`, the record in the file out, and `s`, the sums over
+# the record's operations.
 holds() {
     command -v python3 >/dev/null || return 0
     python3 -c "import json, math, sys
@@ -36,7 +36,7 @@ holds "all(k['dram_share'] == 0.25 and k['registers'] == 80 for k in r['kernels'
 holds "all(near(k['tensor_share'], 0.625 if 'cudnn' in k['name'] else 0) for k in r['kernels'])"
 holds "all(near(k['time_us'], k['count'] * (12.345 if 'cudnn' in k['name'] else 1)) for k in r['kernels'])"
 holds "{k['phase'] for k in r['kernels']} >= {'forward', 'backward', 'update'}"
-# The kernels of the operations are all kernels of the step, in its order.
+# Together, the operations have all kernels of the step.
 holds "s['kernels'] == r['totals']['count'] == sum(k['count'] for k in r['kernels'])"
 holds "near(s['time_us'], r['totals']['time_us']) and near(r['totals']['dram_bytes'], 4096 * s['kernels'])"
 holds "near(s['bound_us'], r['totals']['bound_us']) and s['flops'] > 0"
@@ -56,7 +56,7 @@ holds "r['attributed']"
 FAKE_NCU=marks expect 0 bench profile "${net[@]}" --json
 holds "not r['attributed'] and r['operations'] == [] and {k['phase'] for k in r['kernels']} == {'-'}"
 
-# On a fake GPU, measured times would choose fusions at random.
+# Times measured on a fake GPU are random, so --fuse auto would choose fusions at random.
 expect 0 bench profile "${net[@]}" --fuse none
 grep -qE '^own<__half, \(bool\)1> +[0-9]+ +[0-9]+\.0 +[0-9.]+ +[0-9.]+ +4\.1 +0\.00 +0\.25 backward +80$' out || fail "the kernels: $(<out)"
 grep -qE '^conv_fwd, forward +[0-9]+ .* 0\.6[0-9] +0\.25 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$' out || fail "the operations: $(<out)"

@@ -1,4 +1,4 @@
-/* Reads ncu's CSV in the forms of its versions, and refuses damaged bytes. */
+/* Tests the reader of ncu's CSV: the formats of several versions of ncu, and damaged bytes. */
 #include "bench/profile_ncu.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ static void test_forms(void **state)
     free(k);
 }
 
-/* Without the row of units, no value is read. */
+/* If the row of units is missing, no value is read. */
 static void test_units(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Bytes and bounds of operations; peaks that are written, read and refused. */
+/* Tests the bytes and bounds of operations, and peaks that are written, read and refused. */
 #include "../results/scratch.h"
 #include "bench/roofline.h"
 
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-/* A device with round numbers: its cache has 1000 bytes and ten times the bandwidth of its memory.
- */
+/* The peaks of a device, in round numbers. Its cache has 1000 bytes and ten times the bandwidth of
+ * its memory. */
 static const struct peaks round_peaks = {
     .device = "a device",
     .n_copies = 4,
@@ -20,7 +20,7 @@ static const struct peaks round_peaks = {
     .flops_per_s = {[DTYPE_F32] = 50, [DTYPE_F16] = 800},
 };
 
-/* 2 images, 3 to 5 channels, 4 x 4 pixels, kernel 3 x 3. */
+/* 2 images, 3 input and 5 output channels, 4 x 4 pixels, kernel 3 x 3. */
 static struct op_desc conv(enum op_kind kind, enum dtype type)
 {
     struct op_desc d = {.kind = kind, .attr.conv = {{1, 1}, {1, 1}, 1, false}};
@@ -46,14 +46,15 @@ static void test_bytes(void **state)
     strided.t[ROLE_X] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 3, 3);
     strided.t[ROLE_Y] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 6, 6);
     assert_true(roofline_bytes(&strided) == 3 * 2.0 * (2 * 8 * 9));
-    /* Bytes read and bytes written count. */
+    /* Bytes read and bytes written are added. */
     struct sgd_segment segment[] = {{.end = 60}, {.begin = 60, .end = 100}};
     struct op_desc sgd = {.kind = OP_SGD, .attr.sgd = {.n_segments = 2, .segment = segment}};
     sgd.t[ROLE_W] = sgd.t[ROLE_DW] = sgd.t[ROLE_MOMENTUM] = tensor_1d(DTYPE_F32, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4));
     sgd.t[ROLE_WCOPY] = tensor_1d(DTYPE_F16, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4 + 2));
-    /* A gradient buffer counts only the bytes of segments that have their gradients there. */
+    /* Each segment has its gradients in one of two buffers. Only the bytes in that buffer are
+     * counted. */
     segment[1].half = true;
     sgd.t[ROLE_DW_HALF] = tensor_1d(DTYPE_F16, 100);
     assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 2) + 60 * 4 + 40 * 2);
@@ -63,7 +64,7 @@ static void test_bandwidth(void **state)
 {
     (void)state;
     const struct peaks *p = &round_peaks;
-    /* Copies of small sets take long to start, which is not a bound of bandwidth. */
+    /* The time of a small copy is mostly launch time, so its bandwidth is not a bound. */
     assert_true(roofline_bandwidth(p, 1) == 100);
     assert_true(roofline_bandwidth(p, 1000) == 100);
     assert_true(roofline_bandwidth(p, 1001) == 12);
@@ -79,11 +80,11 @@ static void test_types(void **state)
     assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
     d.t[ROLE_X].rounds = DTYPE_F16; /* emulated: computed in fp32 */
     assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
-    d.t[ROLE_X].rounds = DTYPE_TF32; /* only if the device has this type */
+    d.t[ROLE_X].rounds = DTYPE_TF32; /* computed in TF32 only if the device has a TF32 peak */
     assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
     p.flops_per_s[DTYPE_TF32] = 400;
     assert_int_equal(roofline_type(&p, &d), DTYPE_TF32);
-    d = conv(OP_CONV_BWD_WEIGHTS, DTYPE_F16); /* the gradient is fp32, and the product fp16 */
+    d = conv(OP_CONV_BWD_WEIGHTS, DTYPE_F16); /* stored in fp32, computed in fp16 */
     assert_int_equal(roofline_type(&p, &d), DTYPE_F16);
 }
 
@@ -96,14 +97,14 @@ static void test_bounds(void **state)
     assert_true(b.compute && b.seconds == b.compute_s);
     assert_true(fabs(b.compute_s - flops / 50) < 1e-9);
     assert_true(fabs(b.memory_s - bytes / 12) < 1e-9);
-    d = conv(OP_CONV_FWD, DTYPE_F16); /* less than 1000 bytes: the set fits the cache */
+    d = conv(OP_CONV_FWD, DTYPE_F16); /* fewer than 1000 bytes: all tensors fit in the cache */
     b = roofline_bound(&round_peaks, &d);
     assert_true(fabs(b.memory_s - roofline_bytes(&d) / 100) < 1e-9);
     struct op_desc add = {.kind = OP_ADD};
     add.t[ROLE_X] = add.t[ROLE_Z] = add.t[ROLE_Y] = tensor_4d(DTYPE_F32, LAYOUT_NHWC, 9, 8, 8, 8);
     b = roofline_bound(&round_peaks, &add);
     assert_true(!b.compute && b.compute_s == 0 && b.seconds == b.memory_s);
-    d = conv(OP_CONV_FWD, DTYPE_BF16); /* a type that was not measured */
+    d = conv(OP_CONV_FWD, DTYPE_BF16); /* a type without a measured peak */
     assert_true(isnan(roofline_bound(&round_peaks, &d).seconds));
     const struct peaks nothing = {0};
     assert_true(isnan(roofline_bound(&nothing, &add).seconds));
@@ -131,7 +132,7 @@ static void test_round_trip(void **state)
     json_decref(o);
 }
 
-/* A record may have a name that is too long and contains a bell character. */
+/* Reads a record whose device name is too long and contains a bell character. */
 static void test_strange_name(void **state)
 {
     char text[1024] = "{\"schema\":1,\"bench\":\"peak\",\"copy\":[{\"bytes\":1,\"bytes_per_s\":9}],"

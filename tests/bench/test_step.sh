@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `ampscale bench peak` and `bench step`: their records, and that the second reads the record of the
-# first.
+# `ampscale bench peak` and `bench step`: their records. `bench step` reads the record of `bench
+# peak`.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive
@@ -20,7 +20,8 @@ cp out peak.json
 expect 0 bench step "${net[@]}" --peak peak.json --json
 cp out step.json
 
-# Every operation has bytes and a share of its bound; operations that compute have FLOPs.
+# Every operation has its bytes and the share of its bound that it reaches. Operations that compute
+# also have FLOPs.
 if command -v python3 >/dev/null; then
     python3 - <<'CHECK' || fail "the records: see above"
 import json

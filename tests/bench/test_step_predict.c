@@ -1,7 +1,8 @@
-/* A predicted step of ResNet-50 compared with an independent count: the bytes of the tensors that
- * each form reads and writes, summed over the network's blocks, without the program's graph,
- * lowering or table of launches. Also checks that every fused shape has a plan on an H200's
- * description. Needs the CUDA module and a cuDNN that plans from descriptions, and no GPU. */
+/* Compares a predicted step of ResNet-50 with an independent count of bytes. The count adds up the
+ * tensors that each form reads and writes in the network's blocks. It does not use the program's
+ * graph, lowering or table of launches. Also checks that every fused shape has a plan on the
+ * description of an H200. Needs the CUDA module and a cuDNN that plans from descriptions, but no
+ * GPU. */
 #include "bench/step_predict.h"
 #include "tests/kernels/cuda/plans/driver.h"
 #include "tests/kernels/group.h"
@@ -20,12 +21,12 @@ enum { BATCH = 256, BLOCKS = 16 };
 
 /* --- the count --- */
 
-/* Elements of one image's tensors in a block. */
+/* Elements per image of the tensors in a residual block. */
 struct block {
     double in, c1, c2, c3; /* the block's input, and the outputs of its convolutions */
-    double read;           /* pixels of the input that the projection on the shortcut reads */
+    double read;           /* elements of the input that the shortcut's projection reads */
     bool projects, strided;
-    bool joins; /* the next block has no projection: its data gradient can compute this end */
+    bool joins; /* no projection in the next block, so its data gradient can fuse this end */
     bool last;
 };
 
@@ -34,12 +35,12 @@ static const char *const part_name[PARTS] = {"convolutions", "batch norms and po
                                              "data gradients", "backward batch norms and pooling",
                                              "gradients of weights"};
 
-/* The fused forms of a plan; the count is made with and without each. */
+/* The fused forms in a plan. count_step() handles plans with and without each form. */
 struct forms {
     enum fuse fuse;
     bool stem;     /* batch norm, ReLU and pooling in one kernel */
-    bool shortcut; /* the addition at the block's end applies the batch norm of a projection */
-    bool dual;     /* and a data gradient may compute its backward sums */
+    bool shortcut; /* the addition at a block's end also applies the projection's batch norm */
+    bool dual;     /* a data gradient also computes the backward sums of that batch norm */
     bool output;   /* the first convolution of the next block writes the output of this block */
 };
 
@@ -49,7 +50,7 @@ struct count {
     int kernels;
 };
 
-/* A mask stores one bit for each element of 16 bits. */
+/* A mask has one bit per element. The count is in elements of 16 bits. */
 static const double BIT = 1.0 / 16;
 
 /* Returns the number of parameters of the convolutions. */
@@ -78,7 +79,8 @@ static double make_blocks(struct block b[BLOCKS])
     return parameters;
 }
 
-/* A forward convolution and the gradient of its weights read and write the same activations. */
+/* A weight gradient reads X and DY. These are as large as X and Y, which the forward convolution
+ * reads and writes. */
 static void count_products(const struct block *b, bool strides, double e[PARTS])
 {
     double read = b->in + b->c1 + b->c2 + (b->projects ? b->read : 0);
@@ -86,22 +88,22 @@ static void count_products(const struct block *b, bool strides, double e[PARTS])
     e[CONV] += read + written;
     e[WEIGHTS] += read + written;
     e[DATA] += b->in + 2 * b->c1 + 2 * b->c2 + b->c3;
-    /* With strides, the gradient of the pixels that the projection reads is computed first, and
-     * then added to the gradient of all pixels. */
+    /* With strides, a convolution first computes the projection's gradient for the pixels that the
+     * projection reads. Another operation then adds it to the gradient of all pixels. */
     if (b->projects && b->strided && strides)
         e[DATA] += b->c3 + b->read + 3 * b->read;
     else if (b->projects)
         e[DATA] += b->c3 + b->in;
 }
 
-/* Batch norm as an operation of its own. With `masks`, ReLUs write masks and convolutions compute
- * the forward sums. Without, the backward pass reads the ReLU's result, and batch norm reads its
- * input twice. */
+/* Batch norm as a separate operation. With `masks`, ReLUs write masks, and convolutions compute the
+ * sums for batch norm's statistics. Without `masks`, the backward pass reads the ReLU's result, and
+ * forward batch norm reads its input twice. */
 static void count_plain(const struct block *b, bool masks, double e[PARTS])
 {
     double inner = b->c1 + b->c2, projected = b->projects ? b->c3 : 0, relu = masks ? BIT : 1;
-    /* Two gradients are added at a block's end, unless the projection of the next block adds its
-     * own in place. */
+    /* At a block's end the backward pass adds two gradients. It reads only one at the last block,
+     * or if the data gradient of the next block's projection has added its own in place. */
     double gradients = b->last || (masks && !b->joins) ? 1 : 2;
     e[NORM_FORWARD] += (masks ? 2 : 3) * (inner + projected) + (masks ? 3 : 4) * b->c3;
     e[NORM_FORWARD] += masks ? BIT * (inner + b->c3) : 0;
@@ -116,12 +118,13 @@ static bool joined(const struct block *b, const struct forms *f)
     return b->joins && f->fuse == FUSE_ALL && (f->dual || !f->shortcut || !b->projects);
 }
 
-/* Each convolution applies the inner batch norm that it reads, and data gradients compute the
- * backward sums. At some ends they also compute those of the last batch norm. */
+/* Each convolution applies the batch norm before it inside the block. Data gradients compute the
+ * backward sums of these batch norms. At some blocks' ends (joined()), they also compute the
+ * backward sums of the last batch norm. */
 static void count_fused(const struct block *b, const struct forms *f, double e[PARTS])
 {
     double inner = b->c1 + b->c2, mask = joined(b, f) ? 0 : BIT, gradients = b->joins ? 2 : 1;
-    bool both = b->projects && f->shortcut; /* one operation applies both batch norms of the end */
+    bool both = b->projects && f->shortcut; /* one operation applies both batch norms */
     if (joined(b, f) && f->output)
         e[CONV] += 2 * b->c3;
     else
@@ -162,7 +165,8 @@ static void count_stem(const struct forms *f, double e[PARTS])
 static struct count count_step(const struct forms *f)
 {
     struct block b[BLOCKS];
-    /* The stem's convolution, its batch norm and pooling, and the rest. */
+    /* Kernels: 4 for the stem's convolution, 6 or 8 for its batch norm and pooling, and 16 outside
+     * the stem and the blocks. */
     struct count n = {.kernels = 4 + (f->stem ? 6 : 8) + 16};
     double e[PARTS] = {0}, parameters = make_blocks(b), classifier = 2048 * 1000;
     count_stem(f, e);
@@ -176,8 +180,8 @@ static struct count count_step(const struct forms *f)
     }
     for (int i = 0; i < PARTS; i++)
         n.part[i] = 2 * e[i];
-    /* Weights are read twice. Their gradient is written once, and read in the type in which it was
-     * written. */
+    /* The forward convolution and the data gradient read the weights, and the weight gradient
+     * writes its result, all with 2 bytes per parameter. */
     n.part[CONV] += 2 * parameters / BATCH;
     n.part[DATA] += 2 * parameters / BATCH;
     n.part[WEIGHTS] += 2 * parameters / BATCH;
@@ -186,8 +190,8 @@ static struct count count_step(const struct forms *f)
     n.all += 3 * 224 * 224 + 2 * 4 * 224 * 224; /* pixels to an image */
     n.all += 2 * 2 * 2048 * 50;                 /* average pooling */
     n.all += (2 + 2 + 4) * classifier / BATCH;  /* linear layer */
-    /* The check of overflow reads the gradient; the optimizer also reads and writes two fp32
-     * buffers, and writes the copy. */
+    /* The overflow check and the optimizer each read the gradient. The optimizer also reads and
+     * writes two fp32 buffers, and writes the half-precision copy. */
     n.all += (2 * 2 + 2 * 4 + 2 * 4 + 2) * parameters / BATCH;
     n.all += (2 * 4 + 2 * 4 + 2 * 4 + 2) * classifier / BATCH;
     return n;
@@ -241,7 +245,7 @@ static void compare(const char *fuse, const char *what, double predicted, double
     print_message("%-6s %-34s %7.2f MB an image, counted %7.2f\n", fuse, what, predicted * 1e-6,
                   counted * 1e-6);
     if (fabs(predicted / counted - 1) > 0.01)
-        fail_msg("--fuse %s, %s: %.2f MB an image, and %.2f by the count", fuse, what,
+        fail_msg("--fuse %s, %s: predicted %.2f MB an image, counted %.2f", fuse, what,
                  predicted * 1e-6, counted * 1e-6);
 }
 
@@ -276,8 +280,9 @@ static int count_kind(const struct step_prediction *p, enum op_kind kind)
     return n;
 }
 
-/* A shape without a plan is planned as separate operations, of which there would be more. Only the
- * stem, the ends of stages and the projections may have separate operations. */
+/* A shape without a fused plan is planned as separate operations, and their number would exceed
+ * these limits. Only the stem, the ends of stages and the projections may have separate operations.
+ */
 static void test_every_shape_is_fused(void **state)
 {
     static const int batches[] = {64, 128, 256, 512};
@@ -315,8 +320,8 @@ static void test_rates(void **state)
     }
 }
 
-/* Computed by hand for a GPU with 1e12 bytes/s, 1e14 FLOP/s and a cache of which 64 bytes are used.
- */
+/* The expected times are computed by hand. The GPU has 1e12 bytes/s, 1e14 FLOP/s and a cache of
+ * which 64 bytes are used. */
 static void test_times(void **state)
 {
     const struct gpu_description g = {
@@ -335,7 +340,7 @@ static void test_times(void **state)
     assert_true(fabs(t.seconds - (60 / 0.85e12 + 1e-6)) < 1e-18);
     t = gpu_time_of(&g, &d, &k, &cache, arg); /* X and Y are in the cache */
     assert_true(fabs(t.dram_bytes - (0.35 * 40 + 20)) < 1e-9);
-    k.access[1].bytes = 30; /* the two no longer fit together: Y displaces X */
+    k.access[1].bytes = 30; /* X and Y no longer fit together: Y displaces X */
     t = gpu_time_of(&g, &d, &k, &cache, arg);
     t = gpu_time_of(&g, &d, &k, &cache, arg);
     assert_true(t.dram_bytes == 70);

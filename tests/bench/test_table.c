@@ -1,4 +1,5 @@
-/* A table in each of its formats: the same cells everywhere, and cells without a value. */
+/* Tests a table in each of its formats. All formats have the same cells, including cells without a
+ * value. */
 #include "bench/table.h"
 
 #include <math.h>
@@ -64,8 +65,8 @@ static void test_csv(void **state)
                               "\"a,\"\"b\"\"\",1,,,\n");
 }
 
-/* Names from a file or a tool: a formula, an escape sequence, and a character that reorders a line.
- */
+/* Names from a file or a tool may contain a formula, an escape sequence, or a character that
+ * reorders a line. */
 static const struct item hostile = {"=1+1\033[31m,\xe2\x80\xae", -1, 0, -2, true};
 
 static void test_hostile(void **state)
@@ -118,7 +119,7 @@ static void test_json(void **state)
     bench_table_close(&t);
 }
 
-/* A table without rows is an empty array; a value for which there is no memory fails the table. */
+/* A table without rows is an empty array. If there is no memory for a value, the table fails. */
 static void null_columns(struct bench_table *t, const void *row)
 {
     (void)row;

@@ -1,5 +1,6 @@
-/* The order of turns of bench throughput, the rungs to which runs fall, and the protocol of a peer.
- * Programs are shell scripts that fail on purpose. */
+/* Tests the order of turns of bench throughput, the fallback of a failed run to another rung
+ * (configuration), and the protocol of a peer. The programs are shell scripts that fail on purpose.
+ */
 #include "bench/throughput_peer.h"
 #include "bench/throughput_plan.h"
 
@@ -41,7 +42,7 @@ static void test_plan(void **state)
         assert_int_equal(count_turns(&p, key, THROUGHPUT_FILES), key == 0 ? 4 : 0);
         assert_int_equal(count_turns(&p, key, THROUGHPUT_COMPILE), key == 0 ? 1 : 0);
     }
-    /* All turns of the first key come first; afterwards each round measures the other keys. */
+    /* All turns of the first key come first. Each later round measures the other keys. */
     int first = 4 + 4 + 4 + 1;
     for (int i = 0; i < p.n_turns; i++) {
         const struct throughput_slot *s = &p.slot[p.turn[i].slot];
@@ -51,7 +52,7 @@ static void test_plan(void **state)
     }
     assert_int_equal(p.slot[p.turn[0].slot].who, THROUGHPUT_OURS);
     assert_int_equal(p.slot[p.turn[1].slot].who, THROUGHPUT_EAGER);
-    /* The second round begins with the peer, which begins every second round. */
+    /* The peer takes the first turn of every second round, beginning with the second. */
     assert_int_equal(p.turn[3].round, 1);
     assert_int_equal(p.slot[p.turn[3].slot].who, THROUGHPUT_EAGER);
     assert_int_equal(p.slot[p.turn[4].slot].who, THROUGHPUT_OURS);
@@ -74,7 +75,7 @@ static void test_plan_combinations(void **state)
 
 /* --- runs --- */
 
-/* The state of a test, from rig_open to rig_close, which every test calls first and last. */
+/* The state of a test. Every test calls rig_open first and rig_close last. */
 struct rig {
     char dir[SCRATCH_MAX], program[SCRATCH_MAX + 32], run[SCRATCH_MAX + 32];
     struct train_work work;
@@ -91,8 +92,8 @@ static void write_script(const struct rig *r, const char *file, const char *text
     assert_int_equal(chmod(path, 0755), 0);
 }
 
-/* A program that stands for ampscale: "train ... --out DIR" writes a summary that depends on the
- * rung. */
+/* Opens the rig. A script replaces ampscale: its "train ... --out DIR" writes a summary that
+ * depends on the rung. */
 static void rig_open(struct rig *r, const char *train)
 {
     static const char head[] = "#!/bin/sh\n"
@@ -170,12 +171,13 @@ static void test_ladder(void **state)
     assert_string_equal(l->fall[1].why, "exit code 1: cannot plan");
     assert_true(l->reported && !l->graphs);
     assert_string_equal(l->fuse, "auto");
-    /* The next run of the row starts on the rung on which this run ended. */
+    /* The row's next run starts on the rung on which this run ended. */
     assert_true(rig_train(r, l));
     assert_int_equal(l->n_falls, 2);
 }
 
-/* Rungs that train itself reports are adopted, and later runs start on the last of them. */
+/* `train` itself may fall back to other rungs and report them. Later runs start on the last
+ * reported rung. */
 static void test_ladder_of_train(void **state)
 {
     struct rig *r = *state;
@@ -192,8 +194,8 @@ static void test_ladder_of_train(void **state)
     assert_int_equal(l->n_falls, 1);
 }
 
-/* A row that has been measured rejects runs of another rung. So does a row whose configuration
- * names its fusion or graphs. */
+/* If a row already has a measurement, a run that falls to another rung is rejected. It is also
+ * rejected if the row's configuration names its fusion or graphs. */
 static void test_fell(void **state)
 {
     struct rig *r = *state;
@@ -211,8 +213,9 @@ static void test_fell(void **state)
     assert_string_equal(fixed.why, "fell to 'no graph': no capture");
 }
 
-/* A row that has been measured stays on its rung, and a row that names its fusion or graphs has no
- * other rung. Wrong arguments and a CPU fail on every rung. */
+/* If a row already has a measurement, a failed run does not change its rung. A row that names its
+ * fusion or graphs has no other rung. Wrong arguments, and errors on a CPU, would recur on every
+ * rung. */
 static void test_no_fall(void **state)
 {
     struct rig *r = *state;
@@ -238,7 +241,7 @@ static void test_no_fall(void **state)
     assert_string_equal(wrong.why, "exit code 2: broken");
 }
 
-/* If no rung completes a run, the row has the reason of each rung, also of a rung that hung. */
+/* If no rung completes a run, the row lists the reason of each rung, including a rung that hung. */
 static void test_no_rung(void **state)
 {
     struct rig *r = *state;
@@ -303,7 +306,7 @@ static struct rig *peer_open(void **state, const char *script)
     return r;
 }
 
-/* A request for 8 images at a precision gets the answer 8.5, or fails for this reason. */
+/* Requests 8 images at a precision. The peer must answer 8.5, or fail with `reason`. */
 static void assert_answer(struct rig *r, const char *precision, const char *reason)
 {
     char why[TRAIN_WHY_SIZE] = "";
@@ -325,7 +328,7 @@ static void test_peer(void **state)
     assert_int_equal(r->peer.starts, 1);
 }
 
-/* The peer is replaced once; after that there is no peer. */
+/* A peer that dies is replaced once. If the new peer dies too, there is no peer. */
 static void test_peer_dies(void **state)
 {
     struct rig *r = peer_open(state, answers);
@@ -340,13 +343,13 @@ static void test_peer_hangs(void **state)
 {
     struct rig *r = peer_open(state, answers);
     assert_answer(r, "fp32", NULL);
-    r->work.budget = time_budget_begin(3); /* the test waits one second for answers */
+    r->work.budget = time_budget_begin(3); /* the peer has one second to answer */
     assert_answer(r, "hang", "no answer to 'eager hang 8'");
     r->work.budget = time_budget_begin(0);
     assert_answer(r, "fp32", NULL);
 }
 
-/* A peer that cannot start gives its reason, and is not started again. */
+/* If a peer cannot start, its reason is reported, and it is not started again. */
 static void test_no_peer(void **state)
 {
     struct rig *r = peer_open(state, "#!/bin/sh\necho 'no Python has torch'\nexit 77\n");

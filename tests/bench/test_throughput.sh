@@ -6,8 +6,8 @@ cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
 tiny=(-a resnet8 --image-size 32 --threads 1 --steps 4)
 
-# holds FILE PYTHON: checks an expression over the record `r` and over `w`, its rows by precision
-# and measured program.
+# holds FILE PYTHON: checks an expression over the record `r` in FILE and over `w`, the record's
+# rows by precision and measured program.
 holds() {
     command -v python3 >/dev/null || return 0
     python3 -c "import json, sys
@@ -39,7 +39,8 @@ grep -qx 'peer: Peer 1.0 on cpu with resnet8 at 32' out || fail "the peer: $(<ou
 grep -qE '^O1:2: [0-9.]+ times PyTorch$' out || fail "no ratio: $(<out)"
 [[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
 
-# A peer that dies is replaced, and its row is missing; the record has the printed values.
+# A peer that dies is replaced, and the row that it measured has no result. The record has the
+# printed values.
 expect 5 bench throughput "${tiny[@]}" --rows fp32:4,bf16:4 --rounds 2 --peer ./peer --out kept --json
 [[ $(<err) == 'ampscale: 1 of 5 rows have no result: bf16:4 PyTorch eager' ]] || fail "stderr: $(<err)"
 holds out "r['schema'] == 1 and r['turns'] == {'planned': 9, 'taken': 9}"
@@ -50,7 +51,7 @@ holds kept/throughput.json "r['rows'][0]['images_per_s']['median'] > 0 and r['de
 [[ -s kept/runs/bf16-4-ampscale-r2/summary.json && -z $(find kept -name '*.safetensors') ]] ||
     fail "the runs: $(find kept)"
 
-# At the end of the budget the table is printed, however long a turn would take.
+# When the budget ends, the table is printed, even if a turn is not complete.
 expect 5 bench throughput "${tiny[@]}" --rows fp32:4,bf16:4 --steps 100000 --budget 4
 grep -qE '^fp32:4 ampscale +n/a .* 0  not done within 1 s$' out || fail "the budget: $(<out)"
 
@@ -68,14 +69,14 @@ wait "$pid" || code=$?
 grep -qE '^fp32:4 ampscale +[0-9.]+ ' out || fail "SIGTERM: $(<out)"
 [[ -z $(ls "$TMPDIR") ]] || fail "SIGTERM: something is left: $(ls "$TMPDIR")"
 
-# The fake GPU: rungs, and fusion chosen by the time of whole steps.
+# The fake GPU: fallback to other rungs, and the choice of fusion by the time of whole steps.
 if fake_gpu && ! sanitized; then
     fake=(-a resnet8 --image-size 16 --threads 1 --steps 2 --devices cuda:0 --rows amp:2)
     expect 0 bench throughput "${fake[@]}" --rounds 1 --json
     holds out "w['amp', 'ampscale']['rung'] == 'auto' and w['amp', 'ampscale']['falls'] == []"
     expect 0 bench throughput "${fake[@]}" --rounds 1 --fuse auto,none --graphs on
     grep -qE '^amp:2 fastest: fuse (auto|none), graphs on, ' out || fail "the fastest: $(<out)"
-    # The next round of a row starts on the rung to which train itself has fallen; a row that names
+    # If `train` falls to another rung, the row's next round starts on that rung. A row that names
     # its fusion or graphs has no other rung.
     AMPSCALE_FAKE_FAIL=cudaGraphLaunch:1 expect 0 bench throughput "${fake[@]}" --rounds 2 --json
     holds out "w['amp', 'ampscale']['rung'] == 'no graph' and w['amp', 'ampscale']['rounds'] == 2"
@@ -84,7 +85,7 @@ if fake_gpu && ! sanitized; then
     AMPSCALE_FAKE_FAIL=cudaGraphLaunch:1 expect 5 bench throughput "${fake[@]}" --rounds 1 --graphs on,off
     grep -q '^amp:2 ampscale, fuse auto, graphs on  *n/a .* 0  fell to' out || fail "no graphs: $(<out)"
     grep -qE '^amp:2 ampscale, fuse auto, graphs off +[0-9.]+ ' out || fail "without graphs: $(<out)"
-    # A fault that breaks the device in each process: no rung is left, and each rung has its reason.
+    # A fault breaks the device in every process. Every rung fails and has its reason.
     AMPSCALE_FAKE_FAIL=cudaLaunchKernel:1:sticky expect 5 bench throughput "${fake[@]}" --rounds 1 --json
     holds out "len(w['amp', 'ampscale']['falls']) == 4 and w['amp', 'ampscale']['why']"
     expect 5 bench throughput "${fake[@]}" --rounds 1 --devices cuda:63

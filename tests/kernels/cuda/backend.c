@@ -56,7 +56,7 @@ static struct cu_bn_shape bn_shape(const struct op_desc *d)
     return (struct cu_bn_shape){x->type, tensor_count(x) / x->dim[1], (int)x->dim[1]};
 }
 
-/* The parts of batch norm's workspace: the sums begin at 0, then the mask, then the kernels' own
+/* Batch norm's workspace has three parts, in this order: the sums, the mask, and the kernels' own
  * workspace. */
 static size_t bn_mask_at(const struct cu_bn_shape *s)
 {
@@ -94,12 +94,12 @@ static bool is_positive(enum dtype type, const void *y, int64_t i)
 {
     if (type == DTYPE_F32)
         return ((const float *)y)[i] > 0;
-    /* Both narrow types: sign, then magnitude, of which NaNs are the largest. */
+    /* fp16 and bf16 consist of a sign bit and a magnitude. NaNs have the largest magnitudes. */
     uint16_t bits = ((const uint16_t *)y)[i], infinity = type == DTYPE_F16 ? 0x7c00 : 0x7f80;
     return bits > 0 && bits <= infinity;
 }
 
-/* The expected mask of Y. */
+/* Computes the mask that belongs to Y. */
 static void mask_from(const struct cu_bn_shape *s, const void *y, uint8_t *mask)
 {
     memset(mask, 0, (size_t)(s->rows * mask_stride(s->channels)));
@@ -118,7 +118,7 @@ static enum status check_mask(const struct cu_bn_shape *s, const void *y, const 
     mask_from(s, y, wanted);
     enum status st = STATUS_OK;
     if (memcmp(wanted, mask, bytes) != 0)
-        st = status_fail(STATUS_MISMATCH, "the mask is not that of Y");
+        st = status_fail(STATUS_MISMATCH, "the mask does not match Y");
     free(wanted);
     return st;
 }

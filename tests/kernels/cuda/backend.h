@@ -1,8 +1,8 @@
-/* Functions that tests of single kernels share, and a backend of batch norm whose ReLU writes and
- * reads a mask. The table of cases (verify/cases.h) compares it with the reference. Forward batch
- * norm with a ReLU fails with STATUS_MISMATCH if the mask disagrees with the result. Backward batch
- * norm reads a mask instead of Y. Everything runs on the CPU through the shim, on NHWC tensors of
- * stored types. */
+/* Functions that tests of single kernels share, and a batch norm backend whose ReLU writes and
+ * reads a mask. Tests compare this backend with the reference on the table of cases
+ * (verify/cases.h). Forward batch norm with a ReLU fails with STATUS_MISMATCH if the mask disagrees
+ * with the result. Backward batch norm reads a mask instead of Y. Everything runs on the CPU
+ * through the shim, on NHWC tensors of stored types. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -11,8 +11,8 @@
 /* Closed by device_close(). */
 MUST_CHECK enum status shim_device_open(struct device **dev);
 
-/* Queue for launches in the shim. It has few multiprocessors, so a kernel's loops run more than
- * once. */
+/* Returns a queue for launches in the shim. Its device has few multiprocessors, so a kernel's loops
+ * run more than once. */
 struct cu_queue shim_queue(void);
 
 /* Segments of the optimizer with their chunks, in host memory that the shim's kernels can read. */

@@ -1,9 +1,9 @@
 /* The fake cuBLASLt: products of column-major matrices, C = op(A) * op(B).
  *
  * Some algorithms compute a sum in one piece. Others split it, and store the partial sums in fp32
- * or in the type of the result. The preference's mask of reduction schemes limits the choice. The
- * heuristics name an algorithm that depends on the problem, so that all are executed. If the result
- * is of a narrow type, they first name the algorithm with partial sums in this type. */
+ * or in the type of the result. The caller's mask of reduction schemes limits the choice. The
+ * heuristics choose an algorithm by the sizes of the problem, so the tests execute all algorithms.
+ * If the result is of a narrow type, the heuristics prefer partial sums in this type. */
 #include "cublasLt.h"
 
 #include "arrays.h"
@@ -36,7 +36,7 @@ struct cublasLtMatrixLayoutOpaque {
 struct cublasLtMatmulPreferenceOpaque {
     uint64_t workspace;
     uint32_t schemes;
-    uint32_t alignment[4]; /* of A, B, C, D */
+    uint32_t alignment[4]; /* alignment of A, B, C and D in bytes */
 };
 
 namespace
@@ -101,7 +101,7 @@ product_unit unit_of(const execution &e)
             .backwards = false};
 }
 
-/* Copies the rows of op(A) or the columns of op(B), one after another, with `length` numbers each.
+/* Copies the rows of op(A) or the columns of op(B), one after another. Each has `length` numbers.
  */
 std::vector<float> vectors(const product_unit &u, const cublasLtMatrixLayoutOpaque &l, bool columns,
                            const void *mem)
@@ -221,7 +221,8 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
     return destroy(layout, __func__);
 }
 
-/* All schemes, no workspace and a wide alignment, unless the caller sets others. */
+/* By default, the preference allows all schemes, no workspace and only arguments aligned to 256
+ * bytes. */
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
 {
     if (fake_fails("cublasLtMatmulPreferenceCreate"))
@@ -264,7 +265,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     if ((first ? a->cols : a->rows) != c->rows || (second ? b->rows : b->cols) != c->cols ||
         (second ? b->cols : b->rows) != k || a->type != b->type || wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
-    for (uint32_t alignment : preference->alignment) /* the arguments have no larger alignment */
+    for (uint32_t alignment : preference->alignment) /* arguments are aligned to 16 bytes */
         if (alignment > 16)
             return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint32_t schemes[] = {CUBLASLT_REDUCTION_SCHEME_NONE,
@@ -277,7 +278,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     algorithm algo = {scheme, scheme ? 3u : 1u, SMALL};
     if (scheme)
         algo.workspace = algo.splits * (uint64_t)(c->rows * c->cols) * sizeof(float);
-    if (algo.workspace > preference->workspace) /* one algorithm always needs no workspace */
+    if (algo.workspace > preference->workspace) /* without split sums, no workspace is needed */
         algo = {CUBLASLT_REDUCTION_SCHEME_NONE, 1, SMALL};
     results[0] = cublasLtMatmulHeuristicResult_t{};
     memcpy(&results[0].algo, &algo, sizeof algo);

@@ -15,8 +15,8 @@ namespace
 
 const size_t VERSION = 91900;
 
-/* A descriptor is a pointer to a node: heuristics store nodes in descriptors that the caller made
- * before. */
+/* A descriptor refers to its node by a pointer. Heuristics can therefore replace the nodes of
+ * descriptors that the caller has already created. */
 struct descriptor {
     node_ptr node;
 };
@@ -93,14 +93,14 @@ void finalize(cudnn_node &n)
         cudnn_finalize_plan(n);
         break;
     case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
-        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the fake plans for devices it has"};
-    default: /* callers of these functions read their attributes */
+        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the fake plans only for its own devices"};
+    default: /* the functions that use other nodes check their attributes */
         break;
     }
     n.finalized = true;
 }
 
-/* Nodes that are read replace those in the caller's descriptors. */
+/* Puts `nodes` into the caller's descriptors. */
 void hand_over(const std::vector<node_ptr> &nodes, int64_t wanted, int64_t *count, void *elements)
 {
     cudnnBackendDescriptor_t *raw = (cudnnBackendDescriptor_t *)elements;
