@@ -155,7 +155,7 @@ void get(const cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttr
         memcpy(elements, a.bytes.data(), (size_t)given * size_of(type));
 }
 
-/* The first execution of an engine takes longer, since its kernels are loaded. */
+/* The first execution of an engine takes longer, because its kernels must be loaded. */
 void load_kernels(int64_t engine)
 {
     static std::set<int64_t> loaded;
@@ -164,7 +164,7 @@ void load_kernels(int64_t engine)
         fake_host_takes(LOAD);
 }
 
-/* Split sums cost more time than they save here, so that engines differ. */
+/* An engine that splits its sums takes longer, so the engines have different times. */
 double seconds_of(const cudnn_graph_read &g, const cudnn_config &c, const cudnn_cost &cost)
 {
     enum fake_rate rate = !c.engine.tensor_cores         ? RATE_F32

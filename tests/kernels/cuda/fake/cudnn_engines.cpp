@@ -1,14 +1,15 @@
 /* The engines of the fake cuDNN, and the results of its heuristics.
  *
- * Each graph has several engines, to test choosing, refusing and timing. Some split their sums and
- * need workspace for the partial sums. One adds the partial sums in any order, and one stores them
- * in the type of the result. One needs more workspace than a device has. One is named by the
- * heuristics, but does not support the graph. One must be compiled first. Which one is named first
- * depends on the problem, so without timing all are executed.
+ * Each graph has several engines, so that tests cover how an engine is chosen, refused and timed.
+ * Some engines split their sums and need workspace for the partial sums. One engine adds the
+ * partial sums in any order, and one stores them in the type of the result. One engine needs more
+ * workspace than a device has. One engine is in the results of the heuristics, but does not support
+ * the graph. One engine must be compiled first. The sizes of the problem determine the first
+ * result, so all engines are executed even without timing.
  *
- * Only Ampere and later have fused forms, so the code for GPUs without them is tested too. In bf16,
- * as in the real cuDNN, no fused form applies or differentiates a batch norm. A bias is added by an
- * engine that is compiled at run time. */
+ * Only Ampere and later GPUs have fused forms, so tests also run the code for GPUs without them. In
+ * bf16, as in the real cuDNN, no fused form applies or differentiates a batch norm. An engine that
+ * adds a bias is compiled at run time. */
 #include "cudnn_nodes.h"
 
 #include "delays.h"
@@ -34,7 +35,7 @@ const cudnn_engine compiled = {
 const cudnn_engine large = {
     .index = 8, .tensor_cores = true, .deterministic = true, .large = true, .splits = 1};
 
-/* The engines of a graph, the best first. */
+/* The engines of a graph. The heuristics return them in this order, rotated by turn_of() places. */
 std::vector<cudnn_engine> engines_of(const cudnn_graph_read &g)
 {
     const graph_operation *c = g.convolution();
@@ -59,7 +60,7 @@ std::vector<cudnn_engine> engines_of(const cudnn_graph_read &g)
     return all;
 }
 
-/* The engine that the heuristics name first. */
+/* The number of places by which the heuristics rotate their results. */
 size_t turn_of(const cudnn_graph_read &g)
 {
     uint64_t sum = 0;
@@ -123,7 +124,7 @@ node_ptr new_config(const std::shared_ptr<cudnn_graph_read> &g, const cudnn_engi
     return n;
 }
 
-/* Whether the graph has more than a convolution. */
+/* Whether the graph has more operations than a convolution. */
 bool is_fused(const cudnn_graph_read &g)
 {
     return g.operation.size() > 1;

@@ -1,8 +1,7 @@
-/* Inside the fake cuDNN: what descriptors hold, and the operation graphs that are read from them.
- *
- * The library is made of four parts: descriptors and their attributes (cudnn_api.cpp), graphs read
- * from descriptors (cudnn_read.cpp), the engines that it has for a graph (cudnn_engines.cpp), and
- * what an engine does on the device (cudnn_run.cpp). */
+/* Inside the fake cuDNN: the contents of descriptors, and the operation graphs that are read from
+ * them. The library has four parts: descriptors and their attributes (cudnn_api.cpp), graphs read
+ * from descriptors (cudnn_read.cpp), the engines for a graph (cudnn_engines.cpp), and the execution
+ * of an engine on the device (cudnn_run.cpp). */
 #pragma once
 
 #include "cudnn.h"
@@ -15,7 +14,8 @@
 #include <string>
 #include <vector>
 
-/* Thrown if the library is to return a status; what() is the text of its last error. */
+/* Thrown if a function of the library must return a status. `text` is the library's last error
+ * message. */
 struct cudnn_failure {
     cudnnStatus_t status;
     std::string text;
@@ -58,7 +58,7 @@ enum graph_kind {
     GRAPH_BN_BWD_WEIGHTS, /* DY X MEAN INVSTD GAMMA, DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
 };
 
-/* One operation; the kind determines the order of its tensors. */
+/* One operation. `kind` determines the order of the tensors in `uid`. */
 struct graph_operation {
     graph_kind kind;
     cudnnPointwiseMode_t mode;
@@ -79,14 +79,14 @@ struct cudnn_graph_read {
 
 /* --- engines --- */
 
-/* A way to execute a graph. */
+/* An implementation of a graph. */
 struct cudnn_engine {
     int64_t index;
     bool tensor_cores, deterministic, runtime_compiled;
-    bool narrows;   /* its partial sums have the result's type */
+    bool narrows;   /* stores partial sums in the result's type */
     bool large;     /* needs more workspace than any device has */
-    bool lacking;   /* the heuristics name it, but it has no plan */
-    int64_t splits; /* parts into which sums are split; 0: the value of the knob */
+    bool lacking;   /* in the results of the heuristics, but has no plan */
+    int64_t splits; /* parts into which sums are split; 0: a knob sets the number */
 };
 
 struct cudnn_config {
@@ -111,8 +111,7 @@ struct cudnn_node {
         return attribute.count(name) != 0;
     }
 
-    /* Checks that an attribute has `count` elements (-1: any number) of a type; throws if it does
-     * not. */
+    /* Returns an attribute. Throws unless it has `count` elements (-1: any number) of this type. */
     const cudnn_attribute &get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                int64_t count = 1) const;
 
@@ -165,7 +164,7 @@ struct cudnnContext {
     cudaStream_t stream; /* NULL: none was set */
 };
 
-/* Finalizes a descriptor of each type; throws the errors that the library would return. */
+/* Each finalizes a type of descriptor. They throw the errors that the library would return. */
 void cudnn_finalize_graph(cudnn_node &n);
 void cudnn_finalize_engine(cudnn_node &n);
 void cudnn_finalize_config(cudnn_node &n);
@@ -174,13 +173,13 @@ void cudnn_finalize_plan(cudnn_node &n);
 
 size_t cudnn_workspace(const cudnn_graph_read &g, const cudnn_config &c);
 
-/* Bytes of the tensors in memory, and operations of the convolution. */
+/* Bytes of the tensors in memory, and FLOPs of the convolution. */
 struct cudnn_cost {
     double bytes, flops;
 };
 cudnn_cost cudnn_cost_of(const cudnn_graph_read &g);
 
-/* Executes a plan, with access to device memory. */
+/* Executes a plan. The caller must have opened device memory. */
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
                const std::map<int64_t, void *> &port, void *workspace);
 

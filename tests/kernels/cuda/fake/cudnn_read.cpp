@@ -1,4 +1,4 @@
-/* Operation graphs, read from the descriptors that kernels/cuda/cudnn_graph.c makes. */
+/* Reads operation graphs from the descriptors that kernels/cuda/cudnn_graph.c makes. */
 #include "cudnn_nodes.h"
 
 namespace
@@ -11,7 +11,8 @@ cudnn_failure unsupported(const std::string &what)
     return {CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, what};
 }
 
-/* The tensors that an operation reads and writes, in the order of graph_operation.uid. */
+/* The attributes of the tensors that an operation reads and writes, in the order of
+ * graph_operation.uid. */
 struct conv_names {
     cudnnBackendDescriptorType_t type;
     graph_kind kind;
@@ -60,7 +61,7 @@ const names BN_BWD = {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC,
                       CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
                       CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
 
-/* Accepts only the layouts of the module: NHWC, aligned to 16 bytes. */
+/* Accepts only the layout and alignment that the module uses: NHWC, aligned to 16 bytes. */
 graph_tensor read_tensor(const cudnn_node &n)
 {
     graph_tensor t;
@@ -114,7 +115,7 @@ const names &read_pointwise(const cudnn_node &n, graph_operation *o)
     return o->mode == CUDNN_POINTWISE_RELU_BWD ? BACKWARD : BINARY;
 }
 
-/* Reads the attributes of an operation's tensors. */
+/* Reads an operation. Returns the names of its tensors' attributes. */
 const names &read_kind(const cudnn_node &n, graph_operation *o)
 {
     for (const conv_names &of : CONVOLUTIONS)
@@ -135,7 +136,7 @@ const names &read_kind(const cudnn_node &n, graph_operation *o)
     case CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR:
         o->kind = GRAPH_BN_BWD_WEIGHTS;
         return BN_BWD;
-    default: /* also BN_FINALIZE_STATISTICS: an own kernel computes it */
+    default: /* also BN_FINALIZE_STATISTICS: the module computes it with its own kernel */
         throw unsupported("no engine has this operation");
     }
 }
@@ -169,7 +170,7 @@ bool cudnn_graph_read::has(graph_kind kind) const
     return false;
 }
 
-/* W's type, or DY's for the gradient of the weights. */
+/* The type of W, or the type of DY for a weight gradient. */
 cudnnDataType_t cudnn_graph_read::type() const
 {
     const graph_operation *c = convolution();

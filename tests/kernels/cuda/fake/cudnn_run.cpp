@@ -1,5 +1,5 @@
-/* Executes an engine of the fake cuDNN: the operations of a graph one after another; each tensor is
- * rounded to its type as soon as it is computed. */
+/* Executes an engine of the fake cuDNN. The operations of a graph run one after another. Each
+ * tensor is rounded to its type as soon as it is computed. */
 #include "cudnn_nodes.h"
 
 #include "arrays.h"
@@ -21,7 +21,7 @@ enum dtype dtype_of(cudnnDataType_t type)
                                          : DTYPE_F32;
 }
 
-/* The values of one execution, by the tensors' numbers. */
+/* The values of an execution, by the unique ids of tensors. */
 struct execution {
     const cudnn_graph_read *graph;
     const std::map<int64_t, void *> *port;
@@ -59,8 +59,8 @@ struct execution {
 
 /* --- convolution --- */
 
-/* The three convolutions as products of matrices. Each element of the result is the product of a
- * row of A and a row of B, both of `length`, within one group. The rows of A are patches of X
+/* The three convolutions as matrix products. Each element of the result is the product of a row of
+ * A and a row of B in one group. Both rows have `length` elements. The rows of A are patches of X
  * around a pixel of Y (FWD), patches of DY around a pixel of X (BWD_DATA), or the channels of DY
  * (BWD_WEIGHTS). */
 struct shape {
@@ -113,7 +113,7 @@ floats convolve_forward(const execution &e, const shape &s, const floats &x, con
     return y;
 }
 
-/* The weights in the order in which the data gradient reads them: (C, R, S, K / groups). */
+/* Returns the weights in the order in which the data gradient reads them: (C, R, S, K / groups). */
 floats turned_weights(const shape &s, const floats &w)
 {
     floats t(w.size());
@@ -154,7 +154,7 @@ floats convolve_weights(const execution &e, const shape &s, const floats &x, con
 {
     int64_t pixels = s.n * s.p * s.q;
     floats dw((size_t)(s.k * s.r * s.s * s.cg)), column((size_t)pixels);
-    floats turned((size_t)(s.k * pixels)); /* DY as (K, N, P, Q) */
+    floats turned((size_t)(s.k * pixels)); /* DY in the order (K, N, P, Q) */
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t k = 0; k < s.k; k++)
             turned[(size_t)(k * pixels + i)] = dy[(size_t)(i * s.k + k)];
@@ -175,7 +175,7 @@ floats convolve_weights(const execution &e, const shape &s, const floats &x, con
     return dw;
 }
 
-/* The operands that the tensor cores multiply: values rounded to the operands' type. */
+/* Returns a tensor as operands of tensor cores: its values are rounded to the operands' type. */
 floats operand(execution &e, int64_t uid)
 {
     floats v = e.read(uid);
@@ -216,12 +216,12 @@ float pointwise(cudnnPointwiseMode_t mode, float a, float b)
         return a * b;
     case CUDNN_POINTWISE_RELU_FWD:
         return a < 0 ? 0 : a; /* a NaN stays one */
-    default:                  /* RELU_BWD: a is the gradient, and b the input */
+    default:                  /* RELU_BWD: a is the gradient, b the ReLU's input */
         return b > 0 ? a : 0;
     }
 }
 
-/* A second operand may have one value per channel. */
+/* The second operand has as many values as the first, or one value per channel. */
 void run_pointwise(execution &e, const graph_operation &o)
 {
     const floats &a = e.read(o.uid[0]);
@@ -236,7 +236,7 @@ void run_pointwise(execution &e, const graph_operation &o)
     e.write(o.uid.back(), std::move(y));
 }
 
-/* Computes the sums of the stored values. */
+/* Computes the sums of values and of squares per channel, from the stored values. */
 void run_stats(execution &e, const graph_operation &o)
 {
     const floats &x = e.read(o.uid[0]);
@@ -304,7 +304,7 @@ void cudnn_clear(const cudnn_graph_read &g, const std::map<int64_t, void *> &por
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
                const std::map<int64_t, void *> &port, void *workspace)
 {
-    static bool odd; /* the second execution of two adds its parts in the other order */
+    static bool odd; /* every second execution adds the parts in reverse order */
     execution e = {&g, &port, {}, {}};
     enum dtype type = dtype_of(g.type());
     odd = !odd;
@@ -314,7 +314,7 @@ void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
               .partial = c.engine.narrows ? type : DTYPE_F32,
               .splits = c.splits,
               .backwards = !c.engine.deterministic && odd};
-    if (!fake_delayed()) /* no code may rely on zeros */
+    if (!fake_delayed()) /* callers must not rely on zeros */
         memset(workspace, 0xFF, cudnn_workspace(g, c));
     for (const graph_operation &o : g.operation)
         switch (o.kind) {

@@ -1,4 +1,4 @@
-/* Makes the fake GPU take time. */
+/* Injects the delays of a real GPU into the fake GPU. */
 #include "delays.h"
 
 #include <chrono>
@@ -17,17 +17,17 @@ namespace
 const double BANDWIDTH = 4.3e12, HOST_BANDWIDTH = 55e9, LAUNCH = 3e-6;
 const double FLOPS[] = {790e12, 395e12, 60e12};
 const double LARGE_BYTES = 32e6, LARGE_FLOPS = 60e6;
-const double MEANT_BYTES = 128e3; /* copies of fewer bytes are made even beside a large problem */
-/* CPU seconds that a kernel may compute; fewer after a larger problem was left out. A small problem
- * takes less time, even under a sanitizer. */
+const double MEANT_BYTES = 128e3; /* smaller copies are always executed */
+/* CPU seconds that a kernel may compute. MOMENT is the limit after a larger operation was skipped,
+ * else LONG_MOMENT. A small problem takes less than LONG_MOMENT, even under a sanitizer. */
 #ifdef __SANITIZE_ADDRESS__
 const double LONG_MOMENT = 8, MOMENT = 20e-6;
 #else
 const double LONG_MOMENT = 0.4, MOMENT = 20e-6;
 #endif
 
-std::map<const void *, size_t> known; /* guarded by the lock of the fake */
-bool left_out;                        /* a convolution or product was left out */
+std::map<const void *, size_t> known; /* sizes of tensors; guarded by fake_hold */
+bool left_out;                        /* a large convolution or product was skipped */
 double begun;
 
 double scale()
@@ -37,7 +37,7 @@ double scale()
     return factor;
 }
 
-/* CPU time of this thread: other work on the machine does not count. */
+/* CPU time of this thread, which other work on the machine does not change. */
 double thread_seconds()
 {
     struct timespec t;
@@ -113,7 +113,7 @@ void fake_clear(void *mem, size_t bytes)
         abort();
 }
 
-/* Addresses are stored in the arguments at multiples of eight bytes. */
+/* The arguments contain addresses at multiples of eight bytes. */
 double fake_kernel_bytes(const void *arguments, size_t size)
 {
     double bytes = 0;

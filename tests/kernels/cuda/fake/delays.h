@@ -1,50 +1,50 @@
 /* A device that spends time instead of computing: AMPSCALE_FAKE_DELAYS=SCALE.
  *
- * The fake then has the memory of an H200; the host provides only the part that is written or read.
- * A large convolution, product or copy is not executed. A kernel is executed for a short time only,
- * which is shorter still if something large was not executed before. Small problems are therefore
- * computed. Each operation occupies its stream for the time that its bytes and operations take on
- * an H200, times SCALE. A thread that waits for it sleeps until then. For a kernel, only the bytes
- * of those arguments count that cuDNN or cuBLASLt have used at the same address. Streams do not
- * slow each other down. The results of operations that are not executed are zeros. They keep losses
- * finite, but have no meaning.
+ * The fake then has the memory of an H200. The host provides only the part that is written or read.
+ * A large convolution, product or copy is not executed. A kernel is executed only for a short time,
+ * which becomes shorter after the fake has skipped a large operation. Small problems are therefore
+ * computed. Each operation occupies its stream for the time that its bytes and FLOPs take on an
+ * H200, times SCALE. A thread that waits for the operation sleeps until then. The bytes of a kernel
+ * are those of the arguments that cuDNN or cuBLASLt have used at the same address. Streams do not
+ * slow each other down. The results of operations that are not executed are zeros. Zeros keep
+ * losses finite, but have no meaning.
  *
- * Rates of an H200, as measured by others: 4.3 TB/s; 790 TFLOP/s in fp16 and bf16, half of it in
- * TF32, 60 in fp32; 3 us per launch; 55 GB/s from and to the host. The host's time for cuDNN is
- * that of version 9.19 on a CPU for plans of 3x3 convolutions on an H200 (kernels/gpus). The
- * heuristics of a plain convolution take 1.5 ms, and its 20 plans next to nothing. The heuristics
- * of a form with batch norm take 28 ms, and each of its plans 2.5 ms. The very first plan takes 137
- * ms. The first execution of an engine takes 30 ms, because its kernels must be loaded; this number
- * is an assumption. */
+ * Rates of an H200, as measured by others: 4.3 TB/s; 790 TFLOP/s in fp16 and bf16, half of that in
+ * TF32, 60 TFLOP/s in fp32; 3 us per launch; 55 GB/s from and to the host. The host's time for
+ * cuDNN was measured with version 9.19 on a CPU, for plans of 3x3 convolutions on the description
+ * of an H200 (kernels/gpus). The heuristics of a plain convolution take 1.5 ms, and its 20 plans
+ * almost no time. The heuristics of a form with batch norm take 28 ms, and each of its plans 2.5
+ * ms. The very first plan takes 137 ms. The first execution of an engine takes 30 ms, because its
+ * kernels must be loaded; this number is an assumption. */
 #pragma once
 
 #include <stddef.h>
 
 bool fake_delayed();
 
-/* The host is busy for that time. */
+/* Keeps the host busy for `seconds` * SCALE. */
 void fake_host_takes(double seconds);
 
-/* The operations per second of an arithmetic. */
+/* The arithmetic of an operation, which determines its FLOP/s. */
 enum fake_rate { RATE_NARROW, RATE_TF32, RATE_F32 };
 
-/* The time of a launch on its stream; 0 without delays. */
+/* The seconds that a launch or a copy takes on its stream; 0 without delays. */
 double fake_takes(double bytes, double flops, enum fake_rate rate);
 double fake_copy_takes(double bytes, bool from_or_to_host);
 
-/* Whether work is too large to be executed. */
+/* Returns whether an operation is too large to be executed. */
 bool fake_too_large(double bytes, double flops);
 
-/* Stores the size of a tensor until its memory is freed; adds up the sizes of a kernel's arguments.
- */
+/* Stores the size of a tensor until its memory is freed. fake_kernel_bytes() adds up the sizes of a
+ * kernel's arguments. */
 void fake_know(const void *mem, size_t bytes);
 void fake_forget(const void *mem, size_t bytes);
 
-/* Sets a result to zeros, by releasing whole pages, because its operation is not executed. */
+/* Sets the result of a skipped operation to zeros, by releasing whole pages. */
 void fake_clear(void *mem, size_t bytes);
 double fake_kernel_bytes(const void *arguments, size_t size);
 
-/* Called between the blocks of a kernel that fake_kernel_begins() has announced: whether to leave
- * out the remaining blocks. */
+/* A kernel calls fake_kernel_begins(), and fake_kernel_enough() between its blocks. The latter
+ * returns whether to skip the remaining blocks. */
 void fake_kernel_begins();
 bool fake_kernel_enough();

@@ -1,4 +1,4 @@
-/* The devices of the fake, and their memory. */
+/* The devices of the fake GPU, and their memory. */
 #include "delays.h"
 #include "fake.h"
 #include "inject.h"
@@ -24,11 +24,11 @@ const model models[] = {{9, 0}, {9, 0}, {7, 5}, {6, 1}};
 const int N_DEVICES = sizeof models / sizeof *models;
 const int L2_CACHE = 16 << 10;
 const int VERSION = 12090;             /* CUDA 12.9 */
-const size_t FILLED = (size_t)4 << 20; /* bytes of an allocation that get non-zero values */
+const size_t FILLED = (size_t)4 << 20; /* bytes at the start of an allocation set to 0xCD */
 
 std::recursive_mutex lock;
 struct pages {
-    size_t size; /* bytes of its pages, to which access is opened and closed */
+    size_t size; /* bytes of the pages whose protection changes */
     int device;
     uint64_t number; /* in the order of allocation */
 };
@@ -55,7 +55,7 @@ int visible(int *gpu)
     return n;
 }
 
-/* False if the process sees no GPU of that number. */
+/* Returns false if the process sees no GPU with this number. */
 bool find_model(int index, model *m)
 {
     int gpu[N_DEVICES];
@@ -102,7 +102,7 @@ void fill(void *dst, int value, size_t bytes)
         memset(dst, value, bytes);
 }
 
-/* The pages of an allocation. At most 255 bytes lie between its last byte and the end of the last
+/* Returns the first page of an allocation. `mem` is less than 256 bytes from the end of its last
  * page. */
 char *first_page(void *mem)
 {
@@ -130,7 +130,7 @@ bool fake_lost(int gpu)
     return gpu == lost_gpu;
 }
 
-/* Flips a bit of a mantissa in the middle of a GPU's first large allocation. */
+/* Flips a mantissa bit in the middle of a GPU's first large allocation. */
 static void flip(int gpu)
 {
     char *first = NULL;
@@ -293,7 +293,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
     prop->totalGlobalMem = memory();
     prop->major = m.major;
     prop->minor = m.minor;
-    prop->multiProcessorCount = fake_delayed() ? 132 : 1; /* few, so that loops repeat */
+    prop->multiProcessorCount = fake_delayed() ? 132 : 1; /* 1: loops of kernels repeat */
     return cudaSuccess;
 }
 
@@ -303,7 +303,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     model m;
     if (!find_model(index, &m))
         return fake_error(cudaErrorInvalidDevice);
-    *value = attribute == cudaDevAttrL2CacheSize ? L2_CACHE : 0; /* drivers need not know clocks */
+    *value = attribute == cudaDevAttrL2CacheSize ? L2_CACHE : 0; /* clock rates are unknown */
     return cudaSuccess;
 }
 
@@ -348,7 +348,7 @@ cudaError_t cudaMalloc(void **mem, size_t bytes)
         mmap(NULL, pages + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED || mprotect(at, pages, PROT_READ | PROT_WRITE) != 0)
         return fake_error(cudaErrorMemoryAllocation);
-    if (!fake_delayed()) /* no code may rely on zeros */
+    if (!fake_delayed()) /* callers must not rely on zeros */
         memset(at, 0xCD, pages < FILLED ? pages : FILLED);
     if (mprotect(at, pages, protection) != 0)
         abort();

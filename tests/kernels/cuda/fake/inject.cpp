@@ -43,7 +43,7 @@ struct count {
     long outside = 0, inside = 0;
 };
 
-/* The calls of this process; written at its end. */
+/* Counts the calls of this process. Appends the counts to a file when the process ends. */
 struct tally {
     std::mutex lock;
     std::map<std::string, count> calls;
@@ -64,7 +64,7 @@ tally counted;
 bool broken;
 thread_local cudaError_t last;
 
-/* A plausible error of each call; other calls return an unknown error. */
+/* A plausible error for each call. Calls that are not listed return an unknown error. */
 const struct {
     const char *call;
     cudaError_t error;
@@ -132,7 +132,7 @@ cudaError_t fake_enter(const char *call, bool device)
     return device && broken ? fake_error(cudaErrorIllegalAddress) : cudaSuccess;
 }
 
-/* Errors of a broken device are reported by every later call. */
+/* If a device is broken, every later call reports the error. */
 cudaError_t cudaGetLastError(void)
 {
     cudaError_t e = broken ? cudaErrorIllegalAddress : last;

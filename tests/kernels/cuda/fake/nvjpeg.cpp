@@ -1,7 +1,7 @@
-/* nvJPEG's hardware engines. libjpeg decodes into device memory when the stream executes the call.
- * Files that the engines cannot decode are refused, and calls in a wrong order fail.
- * AMPSCALE_FAKE_NVJPEG=absent: the library is missing; no-engines: the GPU has no engines; skips:
- * every third picture of a batch is not decoded, without an error. */
+/* The fake nvJPEG with hardware engines. libjpeg decodes into device memory when the stream
+ * executes the call. Files that the engines cannot decode are refused, and calls in a wrong order
+ * fail. AMPSCALE_FAKE_NVJPEG=absent: the library is missing; no-engines: the GPU has no engines;
+ * skips: every third picture of a batch is not decoded, without an error. */
 #include "delays.h"
 #include "engine/nvjpeg/library.h"
 #include "fake.h"
@@ -57,8 +57,8 @@ void on_message(j_common_ptr c, int level)
     c->err->num_warnings += level < 0;
 }
 
-/* Reads the header and, with `rgb`, the picture, without the part after damage. Returns false if
- * the header is damaged. */
+/* Reads the header and, if `rgb` is given, the picture up to the first damaged part. Returns false
+ * if the header is damaged. */
 bool read_jpeg(const unsigned char *bytes, size_t size, bool *hardware, unsigned char *rgb,
                size_t pitch)
 {

@@ -16,8 +16,7 @@ uint32_t bits_of(float x)
     return u;
 }
 
-/* The exponent of a normal number; below `lowest` numbers share the exponent of the type's smallest
- * normal number. */
+/* Returns the exponent of x. Subnormal numbers of the operand's type have the exponent `lowest`. */
 int exponent_of(float x, int lowest)
 {
     int e = (int)(bits_of(x) >> 23 & 0xff) - 127;
@@ -83,8 +82,8 @@ float in_order(int64_t n, const float *a, const float *b)
 
 } // namespace
 
-/* Values of fp16 and bf16 are rounded when they are stored; tensor cores truncate fp32 when they
- * load it, unless an operand has been rounded before. */
+/* A value of fp16 or bf16 was rounded when it was stored. Tensor cores truncate an fp32 value to
+ * TF32 when they load it. */
 void product_operands(const product_unit *u, int64_t n, float *v)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -1,10 +1,10 @@
 /* Sums of products, as the units of a GPU compute them.
  *
  * Tensor cores add a block of products and the sum so far in one operation. Each product is exact.
- * All terms are aligned to the largest exponent among them, where the exponent of a product is the
- * sum of its factors' exponents. They are truncated towards zero after some fractional bits, and
- * added exactly. The result is truncated towards zero to fp32. Sizes of blocks and numbers of bits,
- * from models that agree with the hardware in every bit:
+ * All terms are aligned to the largest exponent among them; the exponent of a product is the sum of
+ * its factors' exponents. The terms are truncated towards zero after a number of bits, and added
+ * exactly. The result is truncated towards zero to fp32. The sizes of blocks and numbers of bits
+ * are from models that agree with the hardware in every bit:
  *
  *     sm_75           8 products of fp16, 24 bits
  *     sm_80, sm_89    8 of fp16 or bf16, 4 of TF32, 24 bits
@@ -16,7 +16,7 @@
  * "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021 (nothing is
  * rounded to nearest).
  *
- * Outside of tensor cores products are added in fp32, here in double and rounded once. */
+ * Other units add products in fp32. The fake adds them in double and rounds the sum once. */
 #pragma once
 
 #include "kernels/tensor.h"
@@ -32,10 +32,10 @@ struct product_unit {
     bool tensor_cores;
     int sm; /* of the device: 90 */
     enum dtype
-        operand; /* F16, BF16, TF32 or F32: the type of the values that product_operands leaves */
-    enum dtype partial; /* type in which the parts of a sum are stored: F32, or the result's type */
-    int64_t splits;     /* number of parts, which are added in fp32 */
-    bool backwards;     /* the parts are added from the last to the first */
+        operand; /* type of the operands after product_operands(): F16, BF16, TF32 or F32 */
+    enum dtype partial; /* type of the stored partial sums: F32, or the result's type */
+    int64_t splits;     /* number of partial sums, which are added in fp32 */
+    bool backwards;     /* adds the partial sums from the last to the first */
 };
 
 /* Rounds values to operands, in place. */

@@ -1,6 +1,6 @@
-/* Stands for a profiler. AMPSCALE_FAKE_PROFILE names a file, to which each launch between
- * cudaProfilerStart and cudaProfilerStop is appended as a line: "kernel GX GY GZ BX BY BZ" for a
- * kernel of this project, "library" for a launch of cuDNN or cuBLASLt. */
+/* A fake profiler. AMPSCALE_FAKE_PROFILE names a file. For each launch between cudaProfilerStart
+ * and cudaProfilerStop, a line is appended to the file: "kernel GX GY GZ BX BY BZ" for a kernel of
+ * this project, "library" for a launch of cuDNN or cuBLASLt. */
 #include "fake.h"
 
 #include "cuda_profiler_api.h"

@@ -1,4 +1,4 @@
-/* Streams, events and graphs of the fake: lists of calls that are executed later. */
+/* Streams, events and graphs of the fake GPU: lists of calls that are executed later. */
 #include "delays.h"
 #include "fake.h"
 #include "inject.h"
@@ -18,7 +18,7 @@ namespace
 
 typedef std::chrono::steady_clock steady;
 
-/* Work of a stream, and its time on the device in seconds (delays.h). */
+/* Executes work of a stream, and returns its time on the device in seconds (delays.h). */
 typedef std::function<double()> call;
 
 struct entry {
@@ -26,7 +26,7 @@ struct entry {
     call work;
 };
 
-/* The work of a stream; lives longer than the stream if an event refers to it. */
+/* The work of a stream. If an event refers to the work, it lives longer than the stream. */
 struct queue {
     std::deque<entry> calls;
     uint64_t given = 0, done = 0;
@@ -69,13 +69,13 @@ struct CUgraphExec_st {
 struct CUstream_st {
     int device;
     std::shared_ptr<queue> work = std::make_shared<queue>();
-    CUgraph_st *captured = NULL; /* by its own capture, or that of a stream it waits for */
+    CUgraph_st *captured = NULL; /* capture of this stream, or of a stream that it waits for */
 };
 
 struct CUevent_st {
     int device;
     std::shared_ptr<queue> work; /* NULL: never recorded */
-    uint64_t at = 0;             /* number of the stream's calls up to the event */
+    uint64_t at = 0;             /* number of calls of the stream before the event */
     uint64_t captured = 0;       /* the capture in which it was recorded; 0: none */
     std::shared_ptr<steady::time_point> when = std::make_shared<steady::time_point>();
     bool passed = false;
@@ -88,7 +88,7 @@ std::set<cudaStream_t> streams;
 uint64_t captures; /* begun so far */
 thread_local CUgraph_st *capturing;
 
-/* The list to which a stream appends calls: the graph while it captures. */
+/* Appends a call to the stream, or to the graph if the stream is captured. */
 cudaError_t submit(cudaStream_t s, call c)
 {
     if (s->device != fake_device())
@@ -109,7 +109,8 @@ void run_until(queue *q, uint64_t n)
     fake_with_memory([=] { q->run(n); });
 }
 
-/* On destruction, after the lock is released, sleeps until the device has completed its work. */
+/* The destructor sleeps until the device has completed the work. It runs after the lock is
+ * released. */
 struct sleeper {
     steady::time_point until;
 
@@ -120,7 +121,7 @@ struct sleeper {
     }
 };
 
-/* The capture in which an event was recorded, as long as the capture lasts. */
+/* Returns the capture in which an event was recorded, or NULL if the capture has ended. */
 CUgraph_st *capture_of(cudaEvent_t e)
 {
     for (cudaStream_t s : streams)
@@ -129,7 +130,7 @@ CUgraph_st *capture_of(cudaEvent_t e)
     return NULL;
 }
 
-/* A wait of the host is not allowed in a captured step, and invalidates the capture. */
+/* A thread must not wait for a captured stream. The wait invalidates the capture. */
 cudaError_t refuse_capture(CUgraph_st *g)
 {
     g->broken = true;
@@ -165,7 +166,7 @@ void fake_finish_all()
         run_until(s->work.get(), s->work->given);
 }
 
-/* Whether a launch may begin before the previous kernel of its stream is complete. */
+/* Returns whether a launch may begin before the previous kernel of its stream is complete. */
 static bool is_dependent(const cudaLaunchConfig_t *config)
 {
     for (unsigned i = 0; i < config->numAttrs; i++)
@@ -175,8 +176,8 @@ static bool is_dependent(const cudaLaunchConfig_t *config)
     return false;
 }
 
-/* A kernel that is launched early runs without device memory until it waits for the previous
- * kernel: the first access before that ends the process. */
+/* A kernel that is launched early runs with device memory protected until it waits for the previous
+ * kernel. An earlier access ends the process. */
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),
                         const void *context, size_t size)
 {
@@ -247,8 +248,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     return result;
 }
 
-/* The wait has failed, so that the caller does not know which calls were executed, but none is in
- * progress. */
+/* Executes the work even if the wait is to fail. The caller of a failed wait does not know which
+ * calls were executed, but no call is in progress. */
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     cudaError_t result = fake_enter("cudaStreamSynchronize", true);
@@ -324,8 +325,9 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     return error;
 }
 
-/* A stream that waits for an event of a captured stream is captured too, until the capture ends.
- * The graph keeps the order of the calls, which the events allow. */
+/* If a stream waits for an event of a captured stream, the capture includes it until the capture
+ * ends. The graph executes calls in the order in which they were made. This order satisfies all
+ * events. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
     FAKE_ENTER(cudaStreamWaitEvent);
@@ -341,7 +343,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
     }
     if (!e->work)
         return cudaSuccess;
-    if (s->captured) /* this call is outside of the graph */
+    if (s->captured) /* the event's work is not part of the graph */
         return refuse_capture(s->captured);
     std::shared_ptr<queue> work = e->work;
     uint64_t at = e->at;
@@ -373,7 +375,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     return result;
 }
 
-/* Work is postponed until a thread waits for it. */
+/* Returns "not ready" until a thread waits for the event, because all work is postponed until then.
+ */
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
     FAKE_ENTER(cudaEventQuery);
@@ -405,7 +408,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
     return cudaSuccess;
 }
 
-/* The capture ends, also if it fails. */
+/* Ends the capture even if the call fails. */
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 {
     cudaError_t result = fake_enter("cudaStreamEndCapture", true);

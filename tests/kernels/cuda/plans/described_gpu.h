@@ -1,4 +1,4 @@
-/* GPUs that need not be present: cuDNN plans for the description of one, a JSON text of
+/* GPUs that need not be present. cuDNN plans for the description of a GPU, a JSON text in
  * kernels/gpus. */
 #pragma once
 

@@ -84,7 +84,7 @@ enum status cuda_copy(struct stream *s, void *dst, const void *src, size_t bytes
     return STATUS_OK;
 }
 
-/* A byte takes a nanosecond. */
+/* Takes one nanosecond per byte. */
 enum status cuda_zero(struct stream *s, void *dst, size_t bytes)
 {
     (void)s, (void)dst;

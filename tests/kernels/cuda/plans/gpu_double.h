@@ -14,7 +14,8 @@ struct CUevent_st {
     double at;
 };
 
-/* For every problem, the library names engines 0 to GPU_ENGINES - 1, in this order. */
+/* For every problem, the library's heuristics return engines 0 to GPU_ENGINES - 1, in this order.
+ */
 struct gpu_double {
     double host, device; /* ms: the current time, and the time at which the device will have
                             completed its work */
@@ -23,16 +24,17 @@ struct gpu_double {
     bool fails[GPU_ENGINES];  /* its execution fails, and the GPU still works */
     bool breaks[GPU_ENGINES]; /* its execution breaks the GPU */
     bool broken;
-    size_t memory, used; /* bytes: the limit, and those in use */
+    size_t memory, used; /* bytes: the limit, and the bytes in use */
     size_t most;         /* largest number of bytes in use */
     int l2;              /* bytes of cache */
     size_t overwritten;  /* bytes overwritten since the last work on a stream */
-    bool nothing;        /* the library names no engine */
+    bool nothing;        /* the heuristics return no engine */
     bool only_compiled;  /* all engines must be compiled at run time */
     int lists, again, executions,
-        packs; /* numbers of calls; `again`: plans made again from stored choices */
+        packs; /* numbers of calls; `again` counts plans made from stored choices */
 };
 extern struct gpu_double gpu;
 
-/* Resets the state: engine 2 is the fastest, and slower than the host. */
+/* Resets the state. Engine 2 is the fastest engine. Its execution takes longer than its preparation
+ * on the host. */
 struct cuda_device gpu_new(void);

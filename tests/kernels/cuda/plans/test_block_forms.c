@@ -1,6 +1,7 @@
-/* Checks on the H200's description that the fused forms of a residual block's end have plans. The
- * convolutions are those of ResNet-50 with stride 1 that read the result of a block, at batch 64 to
- * 512. With cuDNN 9.19 each plan is precompiled and deterministic. Needs no GPU. */
+/* Checks that the fused forms at the end of a residual block have plans for the description of an
+ * H200. The convolutions are those convolutions of ResNet-50 that have stride 1 and read the result
+ * of a block, at batch 64 to 512. With cuDNN 9.19 each plan must be precompiled and deterministic.
+ * Needs no GPU. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
@@ -24,7 +25,7 @@ enum { N_FORMS = sizeof forms / sizeof *forms };
 
 static const int64_t batches[BATCHES] = {64, 128, 256, 512};
 
-/* Whether the convolution reads the result of a block with stride 1. */
+/* Whether the convolution has stride 1 and reads the result of a block. */
 static bool reads_block(const struct graph *g, const struct node *n)
 {
     if (n->kind != NODE_CONV || n->kernel != 1 || n->stride != 1)

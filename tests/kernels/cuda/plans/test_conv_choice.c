@@ -1,6 +1,6 @@
-/* Tests the choice of one plan for a described convolution: accepted engines, engines for shapes
- * that other kernels compute, the decision by time, and the use of the cache. The clock is a fake.
- */
+/* Tests the choice of one plan for a described convolution: the accepted engines, shapes for which
+ * the heuristics return other engines, the choice by time, and the use of the cache. The clock is a
+ * fake. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
@@ -57,13 +57,13 @@ static void test_problem(void **state)
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(rest, CONV_REST_DB);
     assert_int_equal(p.form, CONV_BWD_WEIGHTS);
-    d.t[ROLE_DW].type = DTYPE_F32; /* the type in kernels/ops.h; the problem has X's type */
+    d.t[ROLE_DW].type = DTYPE_F32; /* fp32, as kernels/ops.h requires; the problem has X's type */
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(p.type, DTYPE_BF16);
 }
 
-/* 32 groups of 2 channels: weights have the channels of one group, no channel is padded, and the
- * heuristics name other engines than without groups. */
+/* 32 groups of 2 channels. The weights have the channels of one group, and no channel is padded.
+ * The heuristics return other engines than without groups. */
 static void test_groups(void **state)
 {
     struct cudnn_device dev;
@@ -113,8 +113,7 @@ static void test_refused(void **state)
 
 struct clock_double {
     int calls;
-    int fastest; /* number of the call whose plan takes the least time; -1: no plan can be executed
-                  */
+    int fastest; /* number of the call that measures the least time; -1: no plan can be executed */
     int broken;  /* number of the call at which the clock fails; -1: none */
     int64_t engine; /* of the fastest */
     size_t knobs;
@@ -176,14 +175,14 @@ static void test_fastest_is_kept(void **state)
     struct plan_choice kept = plan.plan.choice;
     conv_plan_close(&plan);
 
-    /* The second time, no plan is timed for this shape. */
+    /* The cache has a choice for this shape, so no plan is timed again. */
     assert_int_equal(conv_plan_open(&r.dev, &r.problem, &limits, &timer, r.cache, &plan),
                      STATUS_OK);
     assert_int_equal(c.calls, PLANS_MAX);
     assert_true(plan.cached && plan_choice_same(&plan.plan.choice, &kept));
     conv_plan_close(&plan);
 
-    /* Another shape is timed, and so is the same shape under another rule. */
+    /* Under another rule (deterministic plans only), the same shape is timed again. */
     struct plan_limits strict = limits;
     strict.deterministic = true;
     assert_int_equal(conv_plan_open(&r.dev, &r.problem, &strict, &timer, r.cache, &plan),
@@ -232,7 +231,8 @@ static void test_clock_fails(void **state)
                      STATUS_LIBRARY);
     assert_int_equal(plan_cache_count(r.cache), 0);
 
-    /* Without a clock the heuristics decide, and the cache does not store the decision. */
+    /* Without a clock the first plan of the heuristics is used, and the cache does not store this
+     * choice. */
     assert_int_equal(conv_plan_open(&r.dev, &r.problem, &limits, NULL, r.cache, &plan), STATUS_OK);
     assert_non_null(plan.plan.desc.raw);
     assert_int_equal(plan_cache_count(r.cache), 0);

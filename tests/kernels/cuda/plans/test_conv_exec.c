@@ -1,5 +1,5 @@
-/* How a convolution gets its plan on a GPU: timing, sharing, storing and refusing of plans. The GPU
- * and the library are fakes (gpu_double.h). */
+/* Tests how a convolution gets its plan on a GPU: plans are timed, shared, stored and refused. The
+ * GPU and the library are fakes (gpu_double.h). */
 #include "base/file.h"
 #include "gpu_double.h"
 #include "kernels/cuda/conv_exec.h"
@@ -117,10 +117,10 @@ static void the_fastest_is_taken(void **state)
     assert_string_equal(exec->impl, "cudnn:fwd engine 2");
     assert_int_equal(exec->workspace, 512);
     assert_int_equal(gpu.executions,
-                     3 * (1 + 5) + 2); /* engine 3 was used until it was found to be slow */
+                     3 * (1 + 5) + 2); /* engine 3 runs only twice, because it is slow */
     conv_exec_close(exec);
     close_gpu(&dev);
-    assert_int_equal(kept_nanoseconds(), 3000000); /* without the 2 ms of the host */
+    assert_int_equal(kept_nanoseconds(), 3000000); /* the host's 2 ms are not included */
 }
 
 static void what_fails_is_left_out(void **state)
@@ -162,7 +162,7 @@ static void without_memory_nothing_is_timed(void **state)
     assert_false(path_exists(file));
 }
 
-/* A plan that needs more workspace than the limit does not prevent the timing of the others. */
+/* A plan that needs more workspace than the limit is skipped. The other plans are still timed. */
 static void a_plan_without_memory_is_left_out(void **state)
 {
     struct cuda_device dev = new_gpu();
@@ -171,8 +171,8 @@ static void a_plan_without_memory_is_left_out(void **state)
     close_gpu(&dev);
     size_t all = gpu.most;
     dev = new_gpu();
-    gpu.memory = all - 512; /* engine 3 needs 768 bytes, which do not fit; engine 2 needs 512, and
-                               engine 1 is slower */
+    /* Only the 256 bytes of engine 1 fit. Engine 2 needs 512 bytes, and engine 3 needs 768. */
+    gpu.memory = all - 512;
     gpu.engine_ms[3] = 1;
     struct conv_exec *exec = opened(&dev, &problem);
     assert_string_equal(exec->impl, "cudnn:fwd engine 1");
@@ -230,8 +230,9 @@ static void a_choice_is_kept_in_a_file(void **state)
     close_gpu(&dev);
 }
 
-/* If a process is killed while it plans, the next one continues with the stored choices; if it is
- * killed after its first step, the next one makes the same choices. */
+/* Choices are written early. If a process is killed while it plans, the next process continues with
+ * the stored choices. If it is killed after its first step, the next process makes the same
+ * choices. */
 static void a_choice_is_written_before_the_end(void **state)
 {
     struct cuda_device dev = new_gpu();
@@ -241,7 +242,7 @@ static void a_choice_is_written_before_the_end(void **state)
     conv_exec_close(exec);
     struct conv_problem other = problem;
     other.n = 4;
-    exec = opened(&dev, &other); /* too soon after the last write */
+    exec = opened(&dev, &other); /* too soon after the last write, so it is not yet stored */
     assert_int_equal(kept_choices(), 1);
     void *port[CG_PORT_COUNT] = {[CG_X] = &dev, [CG_W] = &dev, [CG_Y] = &dev};
     assert_int_equal(conv_exec_run(exec, port, NULL, NULL), STATUS_OK);
@@ -250,7 +251,8 @@ static void a_choice_is_written_before_the_end(void **state)
     close_gpu(&dev);
 }
 
-/* An entry of the file for `problem` neither ends a run nor counts as a plan if it is invalid. */
+/* An invalid entry for `problem` in the file is ignored: the run does not fail, and plans are
+ * timed. */
 static void check_timed_again(const struct plan_choice *gone)
 {
     struct cuda_device dev = new_gpu();
@@ -266,7 +268,7 @@ static void check_timed_again(const struct plan_choice *gone)
     assert_true(gpu.executions > 0);
     conv_exec_close(exec);
     close_gpu(&dev);
-    assert_true(kept_nanoseconds() > 1); /* the next run does not time it again */
+    assert_true(kept_nanoseconds() > 1); /* the new time is stored, so the next run does not time */
 }
 
 static void a_choice_that_cannot_be_made_is_timed_again(void **state)
@@ -285,7 +287,8 @@ static void a_lack_is_asked_for_once(void **state)
     struct conv_problem fused = problem;
     (void)state;
     fused.form = CONV_APPLY_FWD_STATS;
-    gpu.only_compiled = true; /* fused forms of batch norm are not compiled at run time */
+    /* No engine is precompiled, and forms with batch norm must not be compiled at run time. */
+    gpu.only_compiled = true;
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
     assert_int_equal(gpu.lists, 1);
     assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);

@@ -1,6 +1,6 @@
-/* Which fused forms of convolution have a plan on which GPU, in which type: the choice of fusion
- * depends on this table. P: precompiled, and made here; R: cuDNN offers only engines that are
- * compiled at run time; -: none. The test prints what it finds and compares it with the results of
+/* Tests which fused forms of convolution have a plan, by GPU and type. The choice of fusion depends
+ * on this table. P: a precompiled plan, which the test makes; R: cuDNN offers only engines that are
+ * compiled at run time; -: no engine. The test prints its results and compares them with those of
  * cuDNN 9.19. */
 #include "described_gpu.h"
 #include "driver.h"
@@ -27,8 +27,8 @@ static const struct layer {
 enum { N_LAYERS = sizeof layers / sizeof *layers, N_TYPES = 3, BATCH = 256 };
 
 static const char *const gpus[] = {"t4", "a10", "a100", "l40", "h200", "b200", "rtx5090"};
-/* Under sanitizers only the first two GPUs: one of them has no fused forms, and together they
- * execute the same code as all. */
+/* Under sanitizers only the first two GPUs are tested. The first has no fused forms. Together, the
+ * two execute the same code as all GPUs. */
 enum { N_GPUS = SANITIZED ? 2 : sizeof gpus / sizeof *gpus };
 
 static struct conv_problem problem_of(const struct layer *l, enum conv_form form, int type)
@@ -65,7 +65,7 @@ static char probe(const struct cudnn_device *dev, const struct conv_problem *pro
     return found;
 }
 
-/* What was found, for each GPU above in fp16, bf16 and tf32. */
+/* The expected results: for each GPU above, one character for each of fp16, bf16 and tf32. */
 static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
     {
         [CONV_FWD] = "P-P PPP PPP PPP PPP PPP PPP",
@@ -117,7 +117,7 @@ static const char *const expected[N_LAYERS][CONV_FORM_COUNT] = {
     },
 };
 
-/* Finds the table's line for one form on one layer, for the tested GPUs. */
+/* Finds the results for one form on one layer: a row of the table. */
 static void find_row(const struct cudnn_device dev[N_GPUS], const struct layer *l,
                      enum conv_form form, char row[N_GPUS * (N_TYPES + 1)])
 {
@@ -139,7 +139,8 @@ static bool row_is(const char *found, const char *wanted, bool driver)
     return N_GPUS < sizeof gpus / sizeof *gpus || *wanted == '\0';
 }
 
-/* Forms that this project needs must have a plan in every version of the library. */
+/* Returns whether the project needs a form. These forms must have a plan in every version of cuDNN.
+ */
 static bool must_exist(enum conv_form form, int gpu, int type)
 {
     return form <= CONV_BWD_WEIGHTS && (gpu > 0 || type == 0);

@@ -1,6 +1,6 @@
-/* Every convolution of resnet18, resnet50 and vgg16 has a plan on the GPU that the argument names.
- * Checks the forward pass and both gradients at two batch sizes, in those of fp16, bf16, tf32 and
- * fp32 that the GPU supports. Needs no GPU. */
+/* Checks that every convolution of resnet18, resnet50 and vgg16 has a plan on the GPU that the
+ * argument names. The checks cover the forward pass and both gradients, two batch sizes, and those
+ * of fp16, bf16, tf32 and fp32 that the GPU supports. Needs no GPU. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/conv_plan.h"
@@ -21,11 +21,11 @@ enum { IMAGE = 224, SEEN_MAX = 2048 };
 
 enum precision { PRECISION_F16, PRECISION_BF16, PRECISION_TF32, PRECISION_F32, N_PRECISIONS };
 
-/* Problems that have been planned: networks repeat their shapes. */
+/* Problems that already have been planned. Networks have the same shapes several times. */
 struct seen {
     int n;
     char text[SEEN_MAX][CONV_TEXT_MAX];
-    size_t workspace; /* largest workspace of a first plan, in bytes */
+    size_t workspace; /* largest workspace of the problems' first plans, in bytes */
     char hungriest[CONV_TEXT_MAX];
     int missing;
 };
@@ -50,7 +50,7 @@ static struct tensor_desc tensor_of(enum precision precision, const int64_t dim[
     return t;
 }
 
-/* One of the three operations of a layer's convolution, at a batch size. */
+/* Returns the operation `kind` (forward or a gradient) of a layer's convolution. */
 static struct op_desc conv_op(const struct graph *g, const struct node *node, enum op_kind kind,
                               enum precision precision, int64_t batch)
 {
@@ -98,12 +98,12 @@ static void check_layer(const struct cudnn_device *dev, const struct graph *g,
 {
     static const int64_t batches[] = {64, 256};
     static const enum op_kind kinds[] = {OP_CONV_FWD, OP_CONV_BWD_DATA, OP_CONV_BWD_WEIGHTS};
-    bool first = g->node[node->in[0]].kind == NODE_INPUT; /* an image has no gradient */
+    bool first = g->node[node->in[0]].kind == NODE_INPUT; /* the network's input has no gradient */
     for (int b = 0; b < 2; b++)
         for (int k = 0; k < 3; k++)
             for (int p = 0; p < N_PRECISIONS && !(first && kinds[k] == OP_CONV_BWD_DATA); p++) {
                 if (dev->sm < 80 && (p == PRECISION_BF16 || p == PRECISION_TF32))
-                    continue; /* such a GPU supports neither type */
+                    continue; /* GPUs before Ampere support neither type */
                 struct op_desc d = conv_op(g, node, kinds[k], (enum precision)p, batches[b]);
                 check_op(dev, &d, s);
             }

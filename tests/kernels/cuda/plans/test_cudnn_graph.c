@@ -1,5 +1,5 @@
-/* Devices described by text, error messages of misused graph builders, and plans made again from
- * their choices. */
+/* Tests devices that are described by text, the error messages of graph builders that are used
+ * wrongly, and plans that are made again from stored choices. */
 #include "described_gpu.h"
 #include "driver.h"
 #include "kernels/cuda/cudnn_plans.h"
@@ -67,7 +67,7 @@ static void test_misuse(void **state)
     cg_tensor(g, CG_X, DTYPE_F16, x);
     cg_tensor(g, CG_W, DTYPE_F16, w);
     cg_conv_fwd(g, CG_X, CG_W, CG_Y, &conv3x3); /* Y was forgotten */
-    cg_relu(g, CG_DY, CG_DX);                   /* must not replace the first message */
+    cg_relu(g, CG_DY, CG_DX);                   /* this error must not replace the first one */
     assert_int_equal(cg_finish(g), STATUS_INVALID);
     assert_true(says("'CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y' was not declared"));
     cg_close(g);
@@ -78,7 +78,7 @@ static void test_misuse(void **state)
     assert_true(says("a tensor cannot have the type uint8"));
     cg_close(g);
 
-    g = graph_open(); /* the library's own message, with descriptor and attribute */
+    g = graph_open(); /* the library's message names the descriptor */
     cg_tensor(g, CG_X, DTYPE_F16, (int64_t[]){8, -1, 28, 28});
     assert_int_not_equal(cg_finish(g), STATUS_OK);
     assert_true(says("CUDNN_BACKEND_TENSOR_DESCRIPTOR"));

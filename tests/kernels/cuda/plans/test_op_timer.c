@@ -21,7 +21,7 @@ struct work {
     enum status fails;
     int runs;
     void *x[KEPT];
-    bool cold[KEPT]; /* memory has been overwritten just before */
+    bool cold[KEPT]; /* whether memory was overwritten just before */
 };
 
 static enum status run(void *context, void *const operand[], void *workspace, struct cuda_stream *s)
@@ -64,7 +64,7 @@ static void close_all(struct cuda_device *dev, struct op_trial *t)
     assert_int_equal(gpu.used, 0);
 }
 
-/* A measured time contains no time of the host, even if the host is much slower than the device. */
+/* A measured time does not include host time, even if the host is much slower than the device. */
 static void the_hosts_time_is_in_none(void **state)
 {
     static const double host_ms[] = {0.001, 0.05, 1, 20};
@@ -78,8 +78,8 @@ static void the_hosts_time_is_in_none(void **state)
     }
 }
 
-/* Whether at least twice the cache's size was used or overwritten since the last use of the same
- * memory. */
+/* Returns whether execution i found cold caches: since the last use of its memory, at least twice
+ * the size of the cache was used or overwritten. */
 static bool is_cold(const struct work *w, int i, size_t bytes)
 {
     for (int k = i; k >= 0 && !w->cold[k]; k--)
@@ -129,7 +129,7 @@ static void long_work_is_timed_a_few_times(void **state)
     assert_int_equal(w.runs, 6);
     w.runs = 0;
     assert_true(fabs(seconds_of(t, &w, 5e-3) - 7e-3) < 1e-9);
-    assert_int_equal(w.runs, 2); /* it is not the fastest so far, so it runs less often */
+    assert_int_equal(w.runs, 2); /* slower than the fastest plan so far, so it runs less often */
     close_all(&dev, t);
 }
 
@@ -169,7 +169,7 @@ static enum status look(void *context, void *const operand[], void *workspace,
             sum += v;
             squares += v * v;
         }
-        if (n > 0) { /* uniform in [-1, 1): mean 0, variance 1/3, within five deviations */
+        if (n > 0) { /* uniform in [-1, 1): mean 0, variance 1/3; tolerance: 5 sigma */
             assert_true(fabs(sum / (double)n) < 5 * sqrt(1.0 / 3 / (double)n));
             assert_true(fabs(squares / (double)n - 1.0 / 3) < 5 * 0.3 / sqrt((double)n));
         }

@@ -81,7 +81,7 @@ static void test_round_trip(void **state)
     assert_int_equal(plan_cache_count(again), N_KEYS);
     assert_int_equal(plan_cache_find(again, keys[0])->engine, 99);
     assert_int_equal(plan_cache_load(again, path),
-                     STATUS_OK); /* the file's choices replace those of the cache */
+                     STATUS_OK); /* the file's choice for a key replaces the cache's */
     check_filled(again);
     plan_cache_close(again);
     plan_cache_close(c);
@@ -100,7 +100,7 @@ static void test_absent_and_empty(void **state)
     plan_cache_close(c);
 }
 
-/* A cache with one choice of its own; a damaged file must not add to it. */
+/* Checks that a damaged file is refused, and does not change a cache that has a choice. */
 static void check_refused(const void *bytes, size_t size)
 {
     struct plan_cache *c;
@@ -135,7 +135,7 @@ static void test_damage(void **state)
     free(bytes);
 }
 
-/* Checks that a file with invalid lines and a right checksum is refused. */
+/* Checks that a file with invalid lines is refused, even if its checksum is right. */
 static void check_forged(const char *lines)
 {
     char text[4096];
@@ -172,7 +172,7 @@ static void test_forgery(void **state)
     check_forged("none \n");
     check_forged("none key\nnone\n");
     check_forged("nonekey\n");
-    check_forged("time 0 key\n"); /* 0 stands for an unknown time */
+    check_forged("time 0 key\n"); /* 0 would mean an unknown time */
     check_forged("time -7 key\n");
     check_forged("time 7\n");
     check_forged("time key\n");

@@ -1,12 +1,14 @@
 /* The part of CUDA C++ that the kernels of kernels/cuda use, for a host compiler. The same sources
  * run on the CPU, so tests without a GPU can compare them with the reference.
  *
- * The blocks of a grid run one after another. The threads of a block are fibres of one host thread,
- * so barriers and shuffles work: a fibre that waits lets the next one run. If some threads of a
+ * The blocks of a grid run one after another. The threads of a block are fibres of one host thread.
+ * Barriers and shuffles work, because a waiting fibre lets the next fibre run. If some threads of a
  * block (or warp) do not reach a barrier, the process ends with a message. Shared memory is static.
- * As on a device, a block finds in it what the previous block wrote. One launch runs at a time. The
- * definition of shim_launch determines when: at once (shim/direct.cpp), or when the stream executes
- * it (tests/kernels/cuda/fake). */
+ * As on a device, a block finds in shared memory what the previous block has written.
+ *
+ * One launch runs at a time. Each program has one of two definitions of shim_launch: one executes a
+ * kernel at once (shim/direct.cpp), the other when the stream executes it
+ * (tests/kernels/cuda/fake). */
 #pragma once
 
 #include "cuda_runtime_api.h"
@@ -73,23 +75,23 @@ static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*
 bool shim_grid_valid(dim3 grid, dim3 block);
 
 /* Calls body(context) once per thread of a valid grid. After each block, calls `enough` (may be
- * NULL); if the result is true, leaves out the other blocks. Ends the process with a message if a
- * thread has not called cudaGridDependencySynchronize() once. The first call of that function calls
- * `previous_done` (may be NULL). */
+ * NULL), and skips the remaining blocks if the result is true. Every thread must call
+ * cudaGridDependencySynchronize() once, else the process ends with a message. The first such call
+ * calls `previous_done` (may be NULL). */
 void shim_run(dim3 grid, dim3 block, void (*body)(const void *), const void *context,
               bool (*enough)() = NULL, void (*previous_done)() = NULL);
 
 void cudaGridDependencySynchronize();
 
-/* Runs a grid in the order of its stream. Copies the `size` bytes of `context`. */
+/* Executes a grid in the order of its stream. Copies the `size` bytes of `context`. */
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),
                         const void *context, size_t size);
 
 /* Waits for all threads of the block. */
 void shim_sync_block();
 
-/* Gives a value of at most eight bytes to the thread of the same warp whose number differs by
- * `lane_mask`, and receives that thread's value. Every thread of the warp must call it. */
+/* Exchanges a value of at most eight bytes with the thread of the same warp whose number differs by
+ * `lane_mask` (XOR). Every thread of the warp must call it. */
 void shim_exchange(void *value, size_t size, unsigned lane_mask);
 
 template <typename Body> static void shim_call(const void *body)
@@ -111,7 +113,7 @@ static inline void __syncthreads()
     shim_sync_block();
 }
 
-/* Only for whole warps: `mask` must name all threads of the warp. */
+/* `mask` must name all threads of the warp. */
 template <typename T> static T __shfl_xor_sync(unsigned mask, T v, int lane_mask)
 {
     (void)mask;

@@ -1,5 +1,5 @@
 /* The part of CUDA's runtime that kernels/cuda uses, for a host compiler. tests/kernels/cuda/fake
- * implements a device; single kernels need only the types. */
+ * implements it for a fake device. Tests of single kernels need only the types. */
 #pragma once
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* A shim_launch that executes each kernel before it returns, and ignores streams. */
+/* A definition of shim_launch that executes each kernel before it returns, and ignores streams. */
 #include "cuda_runtime.h"
 
 cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const void *),

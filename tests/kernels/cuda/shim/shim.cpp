@@ -1,8 +1,8 @@
-/* The threads of one block as fibres. A fibre executes threads of the block one after another, each
- * to its end. Only when a thread waits does another fibre execute the next thread. Kernels without
- * barriers therefore need a single fibre. The number of fibres is that of the largest block whose
- * threads waited; they are kept for the next launch. The last thread that reaches a barrier marks
- * the others as ready and continues. A thread that waits lets a ready one run. */
+/* Runs the threads of one block as fibres. A fibre executes threads of the block one after another,
+ * each to its end. Only if a thread waits does another fibre execute the next thread, so a kernel
+ * without barriers needs a single fibre. A block whose threads wait needs a fibre per thread.
+ * Fibres are reused by later blocks and launches. The last thread that reaches a barrier marks the
+ * others as ready and continues. A thread that waits lets a ready fibre run. */
 #include "cuda_runtime.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ const size_t STACK = 64 << 10;
 
 struct context {
     ucontext_t machine;
-    const void *stack; /* bottom and size, for the address sanitizer */
+    const void *stack; /* bottom of the stack, for the address sanitizer */
     size_t size;
     void *fake_stack;
 };
@@ -33,10 +33,10 @@ struct fibre {
     context where;
     enum { IDLE, READY, WAITING } state = IDLE;
     unsigned number;     /* among the fibres */
-    unsigned thread = 0; /* number of the thread that it runs, unless idle */
+    unsigned thread = 0; /* number of the thread that the fibre runs, unless it is idle */
 };
 
-/* Counts the threads that have reached a barrier. */
+/* The number of threads that have reached a barrier. */
 struct barrier {
     unsigned first, size, arrived;
 };
@@ -44,13 +44,13 @@ struct barrier {
 struct block {
     void (*body)(const void *);
     const void *argument;
-    unsigned threads, next, left; /* in total; the next to start; not yet ended */
+    unsigned threads, next, left; /* threads: in total; to start next; not yet complete */
     unsigned waits;               /* for the previous kernel */
     void (*previous_done)();      /* NULL: the previous kernel was complete before the launch */
     barrier all, warp[MAX_THREADS / WARP];
-    fibre *runs[MAX_THREADS]; /* the fibre of each started thread */
+    fibre *runs[MAX_THREADS]; /* the fibre of each thread that has started */
     bool backwards;           /* fibres are chosen from the end; alternates between launches */
-    bool odd[MAX_THREADS];    /* whether the thread's next shuffle is its second, fourth ... */
+    bool odd[MAX_THREADS];    /* whether the number of the thread's past shuffles is odd */
     alignas(8) unsigned char lane[2][MAX_THREADS][8];
 };
 
@@ -65,7 +65,7 @@ void die(const char *why)
     abort();
 }
 
-/* The address sanitizer must know which stack is in use. */
+/* Switches to another fibre, and reports the new stack to the address sanitizer. */
 void switch_to(context *from, context *to)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -88,7 +88,7 @@ fibre *fibre_next();
 void fibre_main()
 {
 #if defined(__SANITIZE_ADDRESS__)
-    if (current->number == 0) /* the scheduler switches to other fibres only through this one */
+    if (current->number == 0) /* the scheduler switches only to this fibre */
         __sanitizer_finish_switch_fiber(NULL, &scheduler.stack, &scheduler.size);
     else
         __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
@@ -126,9 +126,9 @@ void fibre_add()
     fibres.push_back(f);
 }
 
-/* Returns the fibre to run next: an idle one while there are threads to start, else a ready one. It
- * is always the first from one end, so that some threads run as far ahead of others as barriers
- * allow. A missing barrier is found in this way. */
+/* Returns the fibre to run next: an idle one if there are threads to start, else a ready one. The
+ * search always begins at the same end, so some threads run as far ahead of others as barriers
+ * allow. This reveals missing barriers. */
 fibre *fibre_next()
 {
     bool start = now.next < now.threads;
