@@ -1,5 +1,5 @@
-/* Shared by cmocka tests of operations: the reference device as the state of a group, and a check
- * that a call succeeds. */
+/* Shared by cmocka tests of operations: a reference device that all tests of a group use, and a
+ * check that a call succeeds. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -12,7 +12,7 @@
             fail_msg("%s: %s", status_str(ok_status_), status_message());                          \
     } while (0)
 
-/* Opens the reference device as the group's state; closes it. */
+/* Opens the reference device as the state of the group's tests; rig_group_teardown() closes it. */
 static inline int rig_group_setup(void **state)
 {
     struct device *dev;

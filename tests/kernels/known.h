@@ -18,7 +18,7 @@ static inline void assert_near(double got, double want, double tolerance)
         fail_msg("%.12g instead of %.12g", got, want);
 }
 
-/* The values were written with nine digits and pass through fp32: the tolerance is six times fp32's
+/* The expected values have nine digits and are rounded to fp32. The tolerance is six times fp32's
  * rounding error. */
 static inline void assert_all_near(const float *got, const double *want, int n)
 {
@@ -33,7 +33,7 @@ static inline void assert_all_near(const float *got, const double *want, int n)
         memcpy((o)->p[role], values_, sizeof values_);                                             \
     } while (0)
 
-/* Expects the first elements of an fp32 operand. */
+/* Compares the first elements of an fp32 operand with expected values. */
 #define WANT(o, role, ...)                                                                         \
     do {                                                                                           \
         static const double values_[] = {__VA_ARGS__};                                             \

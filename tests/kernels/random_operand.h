@@ -5,8 +5,8 @@
 #include "verify/fill.h"
 #include "verify/rig.h"
 
-/* Fills the tensor of that role with values between `low` and `high`, rounded as the description
- * says. Operations of one kind get the same values. */
+/* Fills the tensor of `role` with values between `low` and `high`, rounded as `d` says. Operations
+ * of one kind get the same values. */
 static inline void put_random(struct operands *o, const struct op_desc *d, enum role role,
                               double low, double high)
 {

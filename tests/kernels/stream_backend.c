@@ -1,4 +1,4 @@
-/* Events, graphs and plans of an asynchronous device whose streams are threads. */
+/* Events, graphs and plans of an asynchronous device. Its streams are threads. */
 #include "tests/kernels/stream_queue.h"
 
 #include "kernels/device_list.h"
@@ -111,7 +111,7 @@ static enum status stream_wait(struct stream *stream, const struct event *e)
 
 static enum status event_wait(const struct event *e)
 {
-    TRY(queue_call(&e->dev->base, STREAM_CALL_NONE)); /* its record may have failed */
+    TRY(queue_call(&e->dev->base, STREAM_CALL_NONE)); /* the record may have failed */
     mark_await(e->mark, last_record(e->mark, false));
     return queue_failure(e->dev);
 }
@@ -144,7 +144,8 @@ static enum status capture_begin(struct stream *stream)
     return STATUS_OK;
 }
 
-/* Launches a graph: puts its commands on their streams again, and those of the origin on `s`. */
+/* Launches a graph: puts its commands on the streams that recorded them. Commands of the graph's
+ * origin go to `s` instead. */
 static enum status capture_launch(struct graph_exec *g, struct stream *s)
 {
     TRY(queue_call(s->device, STREAM_CALL_LAUNCH));
@@ -200,7 +201,8 @@ static bool calls_the_host(const struct op_desc *d)
     return (d->kind == OP_BN_FWD_TRAIN || d->kind == OP_BN_BWD) && d->attr.bn.sync;
 }
 
-/* Sums over ranks are requested by the thread that executes the plan (struct bn_sync). */
+/* An operation with sums over ranks is executed by the calling thread, which must request the sums
+ * (struct bn_sync). */
 static enum status execute(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     if (calls_the_host(&plan->desc)) {
@@ -226,7 +228,8 @@ static bool is_fused(enum op_kind kind)
            kind == OP_CONV_BWD_DATA_BN;
 }
 
-/* Reports a shorter time for a fused operation than for any plain operation that it replaces. */
+/* Reports a shorter time for a fused operation than for any plain operation that the fused one
+ * replaces. */
 static enum status seconds(struct op_plan *plan, double *seconds)
 {
     enum op_kind kind = plan->desc.kind;

@@ -1,16 +1,16 @@
-/* An asynchronous device, made of the reference, for tests of code that runs on such a device.
- * Every stream is a thread with a queue. It executes commands in their order, and delays some.
- * Events are marks in the queue, for which threads can wait. A recorded graph stores the commands
- * of a stream; launching the graph executes them again.
+/* An asynchronous device for tests. It executes operations with the reference. Every stream is a
+ * thread with a queue. The thread executes commands in their order, and delays some of them. Events
+ * are marks in the queue, and threads can wait for them. A recorded graph stores the commands of a
+ * stream; launching the graph executes them again.
  *
- * If the caller makes every necessary wait, the results have the reference's bits. A missing wait
- * makes a test fail:
+ * If the caller makes every necessary wait, the results equal the reference's bit for bit. A
+ * missing wait makes a test fail:
  *
  *     - host memory is read and written when a copy is executed, not when it is called;
  *     - the thread sanitizer reports accesses that are not ordered.
  *
- * After a command fails, its stream only passes marks. Waiting for the stream or for any event of
- * the device returns the failure. */
+ * After a command fails, its stream executes no other command, but still passes marks. Waiting for
+ * the stream or for any event of the device returns the failure. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -27,7 +27,7 @@ enum stream_call {
 
 struct stream_fault {
     enum stream_call call;
-    int number;  /* which call fails, from 1, counted over all devices */
+    int number;  /* which of the calls fails, from 1; calls of all devices are counted */
     bool sticky; /* every later call fails too, on every device, as in a process whose CUDA context
                     is lost */
     enum status status; /* status of the failure; 0: STATUS_LIBRARY */
@@ -36,7 +36,7 @@ struct stream_fault {
 struct stream_backend {
     struct backend base;
     struct op_record record[OP_KIND_COUNT];
-    bool fusion_pays; /* plans have times, which are shorter for fused operations */
+    bool fusion_pays; /* whether plans have times; fused operations then have shorter times */
     struct stream_fault fault;
     int calls; /* number of calls of fault.call so far */
     bool lost; /* a sticky fault has happened */
@@ -45,7 +45,7 @@ struct stream_backend {
 /* Initialises a backend named "stream". It must exist as long as its devices. */
 void stream_backend_make(struct stream_backend *b);
 
-/* Resets the counts of calls, as in a new process, and configures the failure. */
+/* Resets the counts of calls, as in a new process, and configures which call fails. */
 void stream_backend_fail(struct stream_backend *b, const struct stream_fault *fault);
 
 /* Numbers of graphs that a device has recorded and launched since it was opened. */

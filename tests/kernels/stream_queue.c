@@ -65,7 +65,7 @@ static void pass(struct mark *m, uint64_t number)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Delays every copy from or to the host, and one in sixteen of the other commands, by up to 0.2 ms.
+/* Delays each copy from or to the host, and one in sixteen of the other commands, by up to 0.2 ms.
  */
 static void take_time(struct queue_stream *s, const struct command *c)
 {

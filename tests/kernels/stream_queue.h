@@ -10,7 +10,7 @@ struct queue_device {
     struct device base;
     struct device *ref;
     pthread_mutex_t lock;
-    enum status failed; /* status of the first command that failed */
+    enum status failed; /* status of the first command that failed on any stream */
     char message[512];
     struct stream_counts counts;
 };
@@ -26,7 +26,7 @@ struct command {
     const void *src;
     size_t bytes;
     struct mark *mark;
-    uint64_t number;             /* number of the mark's record */
+    uint64_t number;             /* number of the record to make or wait for */
     struct queue_stream *stream; /* in a graph: the stream that recorded it */
 };
 
@@ -50,7 +50,7 @@ struct queue_stream {
     pthread_cond_t more, idle;
     struct list list;
     bool busy, closing;
-    struct graph_exec *recording; /* NULL: commands are carried out, not recorded */
+    struct graph_exec *recording; /* NULL: commands are executed, not recorded */
     struct rng delays;            /* the thread's */
 };
 
@@ -59,9 +59,9 @@ struct mark {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t recorded;                 /* by the host */
-    uint64_t passed;                   /* number of the last record that a stream has reached */
+    uint64_t passed;                   /* number of the last record that a stream has executed */
     uint64_t ns;                       /* when */
-    const struct graph_exec *captured; /* the capture that recorded it last; NULL: none */
+    const struct graph_exec *captured; /* the capture in which it was last recorded; NULL: none */
     const struct queue_stream *by;     /* the stream that recorded it last */
 };
 
@@ -75,9 +75,8 @@ static inline struct queue_stream *stream_of(struct stream *s)
     return (struct queue_stream *)s;
 }
 
-/* Counts a call of a device, and fails if this call is configured to fail. STREAM_CALL_NONE fails
- * only on a lost device.
- */
+/* Counts a call of a device. Returns a failure if this call is configured to fail, or if a sticky
+ * failure has happened. STREAM_CALL_NONE fails only after a sticky failure. */
 enum status queue_call(const struct device *dev, enum stream_call call);
 
 /* Returns the failure of the device's first command that failed. */
@@ -92,5 +91,5 @@ enum status queue_put(struct stream *stream, const struct command *what);
 /* Waits until all commands are executed. */
 enum status queue_sync(struct stream *stream);
 
-/* Waits until a stream has reached record `number` of the mark. */
+/* Waits until a stream has executed record `number` of the mark. */
 void mark_await(struct mark *m, uint64_t number);

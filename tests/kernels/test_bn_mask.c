@@ -1,4 +1,5 @@
-/* Tests batch norm with a mask on the CPU: its results have the same bits as without a mask. */
+/* Tests batch norm with a mask on the CPU: its results must have the same bits as without a mask.
+ */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 
@@ -45,7 +46,8 @@ static void set_activations(struct op_desc *d, enum layout layout, enum dtype ty
         d->t[ROLE_MASK].layout = LAYOUT_ANY;
 }
 
-/* Fills a tensor. gamma, beta and Z are multiplied by `scale`, and so are the results. */
+/* Fills a tensor with random values. gamma, beta and Z are multiplied by `scale`, which scales the
+ * results by the same factor. */
 static void fill(const struct tensor_desc *t, void *mem, enum role role, double scale)
 {
     struct rng r = rng_at(3, RNG_INIT, (uint64_t)role, 0);
@@ -94,8 +96,8 @@ struct storage {
     double scale; /* 0: 1 */
 };
 
-/* Compares the forward operation with and without a mask, and the backward operation with the mask
- * and with Y. */
+/* Compares the forward operation with and without a mask. Compares the backward operation that
+ * reads the mask with the one that reads Y. */
 static void check(struct device *dev, const int *s, enum layout layout, struct storage of,
                   uint64_t forward, uint64_t backward)
 {
@@ -142,14 +144,16 @@ static void a_mask_changes_no_bit(void **state)
                                            {DTYPE_F16, DTYPE_F32, 0x1p-25}};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (int l = 0; l < 4; l++) {
-            /* Masks need an even number of lines in blocked and plain layouts. */
+            /* In the layouts NCHW8C and plain, a mask needs an even number of lines, as in
+             * shapes[1]. */
             const int *s = shapes[l < 2 ? t % 3 : 1];
             check(*state, s, layouts[l], types[t], 0, 0);
             check(*state, s, layouts[l], types[t], WITH(Z), WITH(DZ) | WITH(DY2));
         }
 }
 
-/* There is no mask if a line of sixteen elements would contain several rows of the mask. */
+/* The backend refuses a mask if a line of sixteen elements would contain several rows of the mask.
+ */
 static void other_shapes_have_no_mask(void **state)
 {
     struct op_desc d = describe_bn(OP_BN_FWD_TRAIN, 2, 24, 7, 9, true, WITH(MASK));
@@ -159,7 +163,7 @@ static void other_shapes_have_no_mask(void **state)
         set_activations(&d, layouts[l], DTYPE_F32, DTYPE_F32);
         assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
     }
-    /* In the order of ops.h, no shape has a mask. */
+    /* In the default layout (ops.h), no shape can have a mask. */
     d = describe_bn(OP_BN_FWD_TRAIN, 2, 16, 4, 4, true, WITH(MASK));
     assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
 }

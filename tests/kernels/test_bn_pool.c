@@ -1,5 +1,5 @@
-/* Compares batch norm, ReLU and max pooling as one operation with three separate operations and
- * with finite differences, on the reference and on the fake GPU. */
+/* Compares fused batch norm, ReLU and max pooling with three separate operations and with finite
+ * differences, on the reference and on the fake GPU. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
@@ -21,13 +21,13 @@ static const int sides[][2] = {{8, 8}, {7, 6}, {19, 37}};
 static const struct pool_attr windows[] = {{{3, 3}, {2, 2}, {1, 1}}, {{2, 2}, {2, 2}, {0, 0}}};
 static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
 
-/* The operations on one problem: the fused ones, then the separate ones. */
+/* The operations of one test: first the fused ones, then the separate ones. */
 enum { STATISTICS, FWD, BWD, APPLY, POOL, POOL_BWD, BN_BWD, COUNT };
 
 struct set {
-    struct op_desc d[COUNT]; /* fp32 tensors that are rounded to the type */
+    struct op_desc d[COUNT]; /* tensors are fp32; values are rounded to the type */
     struct operands o[COUNT];
-    bool stored; /* tensors have the type itself */
+    bool stored; /* tensors are stored in the type */
 };
 
 static void set_new(struct set *s, const int side[2], const struct pool_attr *p, enum dtype type,
@@ -93,7 +93,7 @@ static void run_forward(struct device *dev, struct set *s)
     put(s, STATISTICS, ROLE_RMEAN, -1, 1);
     put(s, STATISTICS, ROLE_RVAR, 0.5, 1.5);
     run(dev, s, STATISTICS);
-    put(s, FWD, ROLE_GAMMA, -1, 1); /* a negative gamma reverses a channel's order */
+    put(s, FWD, ROLE_GAMMA, -1, 1); /* a negative gamma reverses the order of a channel's values */
     put(s, FWD, ROLE_BETA, -0.5, 0.5);
     give(s, FWD, ROLE_X, STATISTICS, ROLE_X);
     give(s, FWD, ROLE_MEAN, STATISTICS, ROLE_MEAN);
@@ -191,7 +191,7 @@ static void check_all(struct device *dev, bool stored, bool exact)
             }
 }
 
-/* On the reference the results are equal bit for bit, in fp32 and in fp32 that is rounded. */
+/* On the reference the results have the same bits, in fp32 and with rounding to fp16 or bf16. */
 static void the_reference_is_its_parts(void **state)
 {
     struct device *ref;
@@ -202,7 +202,7 @@ static void the_reference_is_its_parts(void **state)
     device_close(ref);
 }
 
-/* On the GPU the forward pass has the same bits; the backward pass adds in another order. */
+/* On the GPU the forward pass has the same bits. The backward pass adds in another order. */
 static void the_gpu_is_its_parts(void **state)
 {
     struct device *gpu;
@@ -247,8 +247,8 @@ static void check_difference(struct device *ref, struct set *s, int of, enum rol
                  sum / (12 * step));
 }
 
-/* The values of a plane of X differ by at least four times the step of the differences. No maximum
- * changes, and no value is near the ReLU's kink. */
+/* Values in a plane of X differ by at least four steps of the finite differences. A step therefore
+ * changes no maximum, and no value is near the ReLU's kink. */
 static void gradients_are_those_of_the_forward_pass(void **state)
 {
     struct device *ref;

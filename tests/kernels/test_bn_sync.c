@@ -1,6 +1,7 @@
 /* Compares batch norm over several ranks, each with a part of a batch, with batch norm of the whole
- * batch on one rank. The ranks are executed one after the other, twice. The first executions add up
- * their sums; the second ones receive the totals, as if all ranks had waited for each other. */
+ * batch on one rank. The test executes the ranks one after the other, twice. The first executions
+ * only add up their sums. The second executions receive the totals, as if all ranks had waited for
+ * each other. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
@@ -72,8 +73,8 @@ static bool per_channel(enum role role)
            role == ROLE_RMEAN || role == ROLE_RVAR || role == ROLE_DGAMMA || role == ROLE_DBETA;
 }
 
-/* Copies `rows` images of the operands of `d`, beginning with image `first`; operands per channel
- * are copied whole. */
+/* Copies `rows` images of the operands of `d`, beginning with image `first`. Operands with one
+ * value per channel are copied whole. */
 static struct operands cut(const struct op_desc *d, const struct operands *whole,
                            const struct op_desc *part, int first)
 {
@@ -89,7 +90,8 @@ static struct operands cut(const struct op_desc *d, const struct operands *whole
     return o;
 }
 
-/* The tolerance is relative to the largest value of `want`, whose rounding causes the error. */
+/* The tolerance is relative to the largest value of `want`: rounding of the largest values causes
+ * most of the error. */
 static void assert_all_close(enum role role, const float *got, const float *want, int64_t n,
                              double tolerance)
 {
@@ -102,9 +104,10 @@ static void assert_all_close(enum role role, const float *got, const float *want
                      (double)want[i]);
 }
 
-/* Results with images are compared with those in `whole`, beginning with image `first`. Statistics
- * must equal those of the whole batch. The gradients of parameters are sums over the parts, and are
- * only added to `sum` here. */
+/* Compares the results of one rank with the whole batch. Tensors of images are compared with those
+ * in `whole`, beginning with image `first`. Statistics must equal those of the whole batch.
+ * Parameter gradients are only added to `sum` here, because the whole gradient is the sum over all
+ * ranks. */
 static void check_part(const struct op_desc *part, const struct operands *got,
                        const struct operands *whole, int first, double tolerance,
                        double sum[2][CHANNELS])
@@ -145,7 +148,7 @@ static struct op_desc trial_desc(const struct trial *t, int images)
     return describe_bn(t->kind, images, CHANNELS, t->height, t->width, t->relu, t->with);
 }
 
-/* Executes every part twice, each time on new operands. */
+/* Executes every rank's part twice, each time on new operands. */
 static void run_parts(struct device *dev, const struct trial *t, const struct split *s,
                       const struct op_desc *d, const struct operands *in,
                       const struct operands *want)
@@ -213,7 +216,7 @@ static void forward_is_that_of_the_whole_batch(void **state)
     check_in_layouts(*state, t);
     t.height = t.width = 1; /* some ranks have one value per channel */
     check_in_layouts(*state, t);
-    /* With so large a mean, fp32 keeps three digits of the deviations. */
+    /* With such a large mean, fp32 keeps only three digits of the deviations from the mean. */
     t = (struct trial){.kind = OP_BN_FWD_TRAIN,
                        .height = 5,
                        .width = 7,

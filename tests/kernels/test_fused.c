@@ -1,4 +1,4 @@
-/* Compares the fused forms of convolution and batch norm with the separate operations, both on the
+/* Compares the fused forms of convolution and batch norm with separate operations. Both run on the
  * reference, in fp32 and in fp32 that is rounded to fp16 or bf16. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
@@ -42,7 +42,7 @@ static void round_activations(struct op_desc *d, enum dtype precision)
             d->t[narrow[i]].rounds = precision;
 }
 
-/* Copies the tensor of `from` to that of `to`, which has the same number of elements. */
+/* Copies a tensor of `from` to a tensor of `to` with the same number of elements. */
 static void hand_over(struct operands *to, enum role to_role, const struct operands *from,
                       enum role from_role, const struct op_desc *from_desc)
 {
@@ -233,7 +233,7 @@ static void check_affine(const struct op_desc *d, const struct operands *o, enum
     }
 }
 
-/* Compares batch norm as one operation with its separate operations; with `sync` unless it is NULL.
+/* Compares batch norm as one operation with batch norm as separate operations. `sync` may be NULL.
  */
 static void check_parts(struct device *ref, enum dtype precision, const struct bn_sync *sync)
 {
@@ -282,8 +282,8 @@ static void batch_norm_is_its_parts(void **state)
 }
 
 /* The largest error of X*scale + shift over all channels, as a fraction of OP_BN_FINALIZE's bound.
- * Each channel's mean is `ratio` standard deviations. X is the mean, and the mean plus and minus
- * four standard deviations. */
+ * The mean of each channel is `ratio` standard deviations. Three values of X are tested: the mean,
+ * and the mean plus and minus four standard deviations. */
 static double affine_error(struct device *ref, enum dtype precision, double ratio)
 {
     enum { CHANNELS = 512 };
@@ -318,8 +318,8 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
     return worst;
 }
 
-/* If the shift were computed from the unrounded scale, the error at large means would be twice the
- * bound. */
+/* The shift is computed from the rounded scale. With the unrounded scale, the error at large means
+ * would be twice the bound. */
 static void the_shift_makes_up_for_the_scale(void **state)
 {
     static const double ratios[] = {0, 1, 16, 256};
@@ -332,7 +332,7 @@ static void the_shift_makes_up_for_the_scale(void **state)
         }
 }
 
-/* Stands for a sum over three ranks that have the same values. */
+/* Simulates a sum over three ranks that have the same values. */
 static enum status thrice(void *context, double *values, int64_t n)
 {
     ++*(int *)context;
@@ -393,7 +393,7 @@ static void a_mask_stands_for_the_result(void **state)
 
 /* --- data gradient with the sums of batch norm --- */
 
-/* A fused case and the separate operations for it. */
+/* A fused case and the separate operations with the same result. */
 struct data_bn {
     struct op_desc fused, rest, data, forward, backward;
     struct operands f, r, d, fwd, b;
@@ -412,7 +412,8 @@ static void data_bn_fill(struct data_bn *t)
             put_random(&t->f, &t->fused, (enum role)role, -1, 1);
 }
 
-/* Runs the data gradient, batch norm's forward pass (for its Y), and batch norm's backward pass. */
+/* Runs the data gradient, batch norm's forward pass (its Y is an input of the next operation), and
+ * batch norm's backward pass. */
 static void data_bn_run_plain(struct device *ref, struct data_bn *t)
 {
     static const enum role from[] = {ROLE_X, ROLE_MEAN, ROLE_INVSTD, ROLE_BN_GAMMA};
@@ -443,7 +444,8 @@ static void data_bn_compare(struct device *ref, struct data_bn *t, enum dtype pr
     int64_t channels = t->fused.t[ROLE_X].dim[1], n = operand_count(&t->fused, ROLE_DX);
     double unit = unit_of(precision);
     OK(run_once(ref, &t->fused, &t->f));
-    /* The gradient of the residual is the gradient after the ReLU, with the same rounding. */
+    /* The fused DX is the gradient after the ReLU. Separate batch norm returns it as DZ, with the
+     * same rounding. */
     assert_same("DX", &t->fused, ROLE_DX, &t->f, &t->b, ROLE_DZ);
     assert_near("DGAMMA", operand_f32(&t->f, ROLE_DGAMMA), operand_f32(&t->b, ROLE_DGAMMA),
                 channels, 2 * unit + 1e-6);

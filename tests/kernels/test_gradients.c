@@ -1,24 +1,25 @@
 /* Compares every gradient of the reference with central differences of its forward pass.
  *
- * The differentiated function is f = sum(R * Y) with fixed random R. Its gradient is what the
- * backward pass computes from DY = R. With a step h
+ * The differentiated function is f = sum(R * Y) with fixed random R. The backward pass computes its
+ * gradient from DY = R. With a step h, the difference is
  *
  *     f' ~ (8 (f(+h) - f(-h)) - (f(+2h) - f(-2h))) / 12h        error h^4 f'''''/30
  *
- * f is summed in double, but each Y is rounded to fp32, with an error of 2^-24 |Y|, which is
- * divided by h. There are two kinds of cases.
+ * f is summed in double. Each Y is rounded to fp32 with an error of 2^-24 |Y|, and the difference
+ * divides this error by h. There are two kinds of cases.
  *
  * Exact: operations that are linear in each operand. Operands are small multiples of 2^-4, and the
- * step is a power of two. Every Y, f and quotient is then exact, and the gradient must be equal to
- * the last bit. Values are more than 2h away from the kinks of ReLU and from ties of maxima. If the
- * size of a window or the scale of dropout is not a power of two, the tolerance is 2^-20, some
- * roundings of Y.
+ * step is a power of two. Every Y, f and quotient is then exact, so the gradients must be equal.
+ * Values are more than 2h away from the kinks of ReLU and from ties of maxima. If the size of a
+ * window or the scale of dropout is not a power of two, results are rounded. The tolerance is then
+ * 2^-20, a few rounding errors of Y.
  *
- * Smooth: batch norm. With h = 2^-4, sums of about 50 terms of order 1 have a rounding error of
- * about sqrt(50) * 2^-24 * 2^4 ~ 7e-6, and an error of h^4/30 ~ 5e-7 times a fifth derivative of
- * order 1. The tolerance is 5e-5; a wrong term causes an error of 1e-2 or more. Inputs are close to
- * +1 and -1, so no normalised value is near the kink. Cross entropy returns its sum in double, so h
- * = 2^-6 and a tolerance of 1e-6 are enough. */
+ * Smooth: batch norm and cross entropy. For batch norm, h = 2^-4. Sums of about 50 terms of order 1
+ * have a rounding error of about sqrt(50) * 2^-24 * 2^4 ~ 7e-6. The error of the difference is
+ * h^4/30 ~ 5e-7 times a fifth derivative of order 1. The tolerance is 5e-5; a wrong term causes an
+ * error of 1e-2 or more. Inputs are close to +1 and -1, so no normalised value is near the kink of
+ * a ReLU. Cross entropy returns its sum in double, so h = 2^-6 and a tolerance of 1e-6 are enough.
+ */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
@@ -36,12 +37,12 @@
 struct gradient {
     struct device *ref;
     struct op_desc forward, backward;
-    struct operands in;  /* of the forward pass, with its outputs */
+    struct operands in;  /* operands of the forward pass, with its outputs */
     struct operands out; /* of the backward pass */
     double step, tolerance;
 };
 
-/* Computes f from the operands of `rig` and the outputs in `o`. */
+/* Computes f from the forward pass's outputs in `o`. */
 static double projection(const struct gradient *g, const struct operands *o)
 {
     if (g->forward.kind == OP_SOFTMAX_XENT)
@@ -91,7 +92,7 @@ static void check_role(const struct gradient *g, struct rig *rig, enum role role
     operands_free(&moved);
 }
 
-/* Fills the operands of the backward pass: R, and the forward pass's inputs and outputs. */
+/* Fills the inputs of the backward pass: R, and inputs and outputs of the forward pass. */
 static void fill_backward(struct gradient *g)
 {
     struct rng r = rng_at(2, RNG_TEST, 0, 0);
@@ -128,7 +129,8 @@ static void check_gradient(struct gradient *g)
     operands_free(&g->out);
 }
 
-/* Begins a check of `backward` against `forward`. All inputs get values on the grid. */
+/* Begins a check of `backward` against `forward`. All inputs get small multiples of a power of two.
+ */
 static struct gradient begin(void **state, struct op_desc forward, struct op_desc backward,
                              double step, double tolerance)
 {
@@ -188,7 +190,7 @@ static void test_linear(void **state)
     check_exact(state, forward, describe_linear(OP_LINEAR_BWD_WEIGHTS, 3, 7, 5, 0));
 }
 
-/* Half of the values are near +1, the others near -1, at most a quarter away. */
+/* Half of the values are near +1, the others near -1. The distance is at most 1/4. */
 static void fill_two_clusters(float *x, int64_t n)
 {
     struct rng r = rng_at(5, RNG_TEST, 0, 0);
@@ -221,7 +223,7 @@ static void test_bn(void **state)
     check_bn(state, true, WITH(Z), WITH(DZ) | WITH(DY2));
 }
 
-/* Shuffled values with distances of 1/2. A step of 1/16 does not change their order. */
+/* Shuffled values at distances of 1/2. A step of 1/16 does not change their order. */
 static void fill_ladder(float *x, int64_t n)
 {
     struct rng r = rng_at(8, RNG_TEST, 0, 0);
@@ -272,7 +274,7 @@ static void test_relu(void **state)
         fill_two_clusters(g.in.p[ROLE_X], operand_count(&g.forward, ROLE_X));
         for (int64_t i = 0; i < operand_count(&g.forward, ROLE_X); i++) {
             float *x = &operand_f32(&g.in, ROLE_X)[i];
-            *x = 0.125f * rintf(8 * *x); /* on the grid, so that sums are exact */
+            *x = 0.125f * rintf(8 * *x); /* a multiple of 1/8, so sums are exact */
         }
         end(&g);
     }
@@ -303,8 +305,8 @@ static void test_xent(void **state)
     }
 }
 
-/* Two rows are mixed with each other, and one with itself. The fifth row is mixed with a bad row,
- * so it is ignored like the bad row. */
+/* Rows 0 and 1 are mixed with each other, and row 3 with itself. Row 2 has a negative label, so it
+ * is ignored. Row 4 is mixed with row 2, so it is ignored too. */
 static void test_xent_mixed(void **state)
 {
     static const float smoothing[] = {0, 0.1f, 1};

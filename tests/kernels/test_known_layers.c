@@ -1,5 +1,6 @@
 /* Compares the layers of the reference with values that PyTorch 1.13 computed in fp64. Also checks
- * properties that finite differences do not show: running statistics, ties, windows, NaN. */
+ * properties that the finite differences of test_gradients.c do not show: running statistics, ties,
+ * windows, NaN. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
 #include "verify/describe.h"
@@ -8,7 +9,8 @@
 
 /* --- convolution and linear --- */
 
-/* Small whole numbers in a sequence that no stride repeats. PyTorch was given the same numbers. */
+/* Small whole numbers whose sequence no stride repeats. PyTorch computed its values from the same
+ * numbers. */
 static void set_numbers(const struct op_desc *d, struct operands *o, enum role role, int factor,
                         int modulus)
 {
@@ -136,7 +138,8 @@ static void test_bn_eval(void **state)
     operands_free(&o);
 }
 
-/* Two values are the minimum. Their unbiased variance is twice the biased one. */
+/* Two values are the minimum for batch norm. Their unbiased variance is twice the biased variance.
+ */
 static void test_bn_two_values(void **state)
 {
     struct op_desc d = describe_bn(OP_BN_FWD_TRAIN, 2, 1, 1, 1, false, 0);
@@ -178,8 +181,8 @@ static void test_maxpool_ties(void **state)
     operands_free(&o);
 }
 
-/* Padding is not the maximum even if all values of a window are -inf; the gradient would be lost.
- */
+/* Padding must not be the maximum, even if all values of a window are -inf. Otherwise the gradient
+ * would be lost. */
 static void test_maxpool_of_nothing(void **state)
 {
     struct pool_attr three = {{3, 3}, {2, 2}, {1, 1}};
@@ -195,7 +198,7 @@ static void test_maxpool_of_nothing(void **state)
     operands_free(&o);
 }
 
-/* The means of i^2 over PyTorch's windows. */
+/* The input is i^2 at position i. The expected values are its means over PyTorch's windows. */
 static void test_adaptive_windows(void **state)
 {
     static const struct {
@@ -250,8 +253,8 @@ static void test_normalize(void **state)
     operands_free(&o);
 }
 
-/* torchvision's RandomMixup of three images of one pixel. Each image is mixed with the one before
- * it, as by batch.roll(1, 0). Without mean and deviation, a pixel of 255 is 1. */
+/* RandomMixup of torchvision on three images of one pixel. Each image is mixed with the previous
+ * one, as by batch.roll(1, 0). The mean is 0 and the deviation 1, so a pixel of 255 becomes 1. */
 static void test_normalize_mixes(void **state)
 {
     struct op_desc d = describe_normalize(3, 1, 1, WITH(PARTNER));

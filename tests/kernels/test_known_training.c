@@ -1,5 +1,5 @@
 /* Compares the loss, SGD and dropout of the reference with values that PyTorch 1.13 computed in
- * fp64. Also checks rules of this project: ignored labels, ties, masks, NaN. */
+ * fp64. Also checks this project's rules for ignored labels, ties, masks and NaN. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
 #include "verify/describe.h"
@@ -101,8 +101,9 @@ static struct loss_metrics mixed_xent(struct device *ref, float mix, const doubl
     return m;
 }
 
-/* The soft labels of mixup, by PyTorch 2.15 in fp64: cross_entropy(x, m * one_hot(y) + (1 - m) *
- * one_hot(y.roll(1)), label_smoothing=0.1). Top-k uses the label with the larger weight. */
+/* The expected values of mixup's soft labels are from PyTorch 2.15 in fp64: cross_entropy(x, m *
+ * one_hot(y) + (1 - m) * one_hot(y.roll(1)), label_smoothing=0.1). Top-k uses the label with the
+ * larger weight. */
 static void test_xent_mixed(void **state)
 {
     static const double dx[] = {0.127893635,   0.433565034,  0.0269660457,  -0.588424715,
@@ -200,7 +201,7 @@ static void check_sgd(struct device *ref, const struct sgd_table *t)
     OK(operands_new(&d, &o));
     SET(&o, ROLE_W, 1, -2, 0.5f, 3, -0.25f);
     for (int step = 0; step < 3; step++) {
-        /* gradients are multiplied by a loss scale */
+        /* the gradients include a loss scale of 64 */
         for (int i = 0; i < 5; i++)
             operand_f32(&o, ROLE_DW)[i] = 64 * gradient[step][i];
         *operand_state(&o) = (struct step_state){.lr = lr[step], .grad_scale = 1.0f / 64};
@@ -226,7 +227,7 @@ static void test_sgd(void **state)
          {{0.949, -2.098, 0.5995, 2.8, -0.275},
           {0.973051, -2.145902, 0.5989005, 2.9, -0.375},
           {0.922564475, -2.09482905, 0.49860105, 2.875, -0.35}},
-         /* without momentum, V is the last gradient with weight decay */
+         /* without momentum, V is the last gradient plus weight decay */
          {1.00973051, -1.02145902, 2.005989005, 0.5, -0.5}},
         {{0.9f, false, 2, segment},
          {{0.949, -2.098, 0.5995, 2.8, -0.275},
@@ -243,9 +244,10 @@ static void test_sgd(void **state)
         check_sgd(*state, &table[i]);
 }
 
-/* Computed by hand. In the first step |W| = 5 and |g| = 1, so local = 0.1 * 5 / (1 + 0.01 * 5) =
- * 10/21, and local * (0.6 + 0.01 * 3) = 0.3. In the second step |W| = 4.95. Three more segments are
- * updated as by SGD: weights of zero, a gradient of zero, and a segment without LARS. */
+/* The expected values are computed by hand. In the first step |W| = 5 and |g| = 1, so local = 0.1 *
+ * 5 / (1 + 0.01 * 5) = 10/21, and V[0] = local * (0.6 + 0.01 * 3) = 0.3. In the second step |W| =
+ * 4.95. Three more segments are updated as by plain SGD: one has weights of zero, one a gradient of
+ * zero, and one does not use LARS. */
 static void test_lars(void **state)
 {
     static const struct sgd_segment segment[] = {
@@ -293,12 +295,13 @@ static void test_dropout_mask(void **state)
             mean += (double)y / (ROWS * PER_ROW);
         }
     }
-    /* 5 standard deviations of the mean of 30000 draws of variance p / (1-p) */
+    /* The tolerance is 5 standard deviations of the mean of 30000 values with variance p / (1-p).
+     */
     assert_near(mean, 1, 5 * sqrt(0.3 / 0.7 / (ROWS * PER_ROW)));
     operands_free(&o);
 }
 
-/* The last two rows of a batch, computed as if they were on a device of their own. */
+/* If another device computes the last two rows of a batch, the rows must be the same. */
 static void test_dropout_split(void **state)
 {
     struct op_desc whole = describe_like(OP_DROPOUT_FWD, plain_4d(6, 2, 3, 5), 0);

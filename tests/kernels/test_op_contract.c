@@ -1,5 +1,5 @@
-/* Tests which operations can be planned. Invalid descriptions are refused before a backend sees
- * them. The reference resolves layouts, and declines what its header excludes. */
+/* Tests which operations can be planned. Invalid descriptions are refused before a backend gets
+ * them. The reference chooses layouts that are left open, and refuses what its header excludes. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/rig.h"
@@ -137,7 +137,7 @@ static void test_missing_tensors(void **state)
     assert_refused(&d, "ReLU without Y");
 }
 
-/* The batch norm of the residual has either all of its tensors or none. */
+/* The tensors of the residual's batch norm must be given all together, or none of them. */
 static void test_parts_of_the_residual(void **state)
 {
     static const enum op_kind kinds[] = {OP_CONV_BWD_DATA_BN, OP_BN_BWD, OP_BN_BWD_APPLY};
@@ -162,7 +162,7 @@ static void test_parts_of_the_residual(void **state)
     assert_refused(&d, "no DZ");
 }
 
-/* Changes each dimension of each tensor whose size another tensor determines. */
+/* The size of some tensors follows from another tensor. Changes each dimension of these tensors. */
 static void test_shapes_that_disagree(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void test_tensors_that_are_none(void **state)
         }
 }
 
-/* Attributes out of range, one at a time. */
+/* Sets one attribute at a time to a value out of range. */
 #define REFUSE(kind_, change)                                                                      \
     do {                                                                                           \
         struct op_desc d = sound(kind_);                                                           \
@@ -332,7 +332,7 @@ static void test_precisions(void **state)
     static const struct sgd_segment odd[] = {{0, 10, 0, DTYPE_F32, DTYPE_I32, DTYPE_F32}};
     REFUSE(OP_SGD, d.attr.sgd.segment = odd);
     REFUSE(OP_CHECK_FINITE, d.attr.sgd.segment = odd);
-    /* rounding is given by segments, not by tensors */
+    /* segments give the rounding, tensors must not */
     REFUSE(OP_SGD, d.t[ROLE_W].rounds = DTYPE_F16);
     REFUSE(OP_CHECK_FINITE, d.t[ROLE_DW].rounds = DTYPE_BF16);
 }
@@ -385,7 +385,7 @@ static enum status refuse(struct device *dev, const struct op_desc *desc, struct
     return status_fail(STATUS_UNSUPPORTED, "a library is not there");
 }
 
-/* If no record covers an operation, the message may contain only the library's reason. */
+/* If no implementation covers an operation, the message may contain only the library's reason. */
 static void test_plan_says_why(void **state)
 {
     const struct device *ref = *state;
@@ -433,7 +433,8 @@ static void test_ref_declines(void **state)
     }
 }
 
-/* A tensor that is read may be raw or not. A tensor that is written is never raw. */
+/* An input tensor may be raw (not yet rounded). An output tensor is never raw, even if the
+ * description says so. */
 static void test_ref_rounds(void **state)
 {
     static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};
@@ -456,8 +457,8 @@ static void test_ref_rounds(void **state)
         }
 }
 
-/* A skipped optimizer step leaves its outputs unchanged, so they count as inputs too. A check
- * writes one flag. */
+/* A skipped optimizer step leaves its outputs unchanged, so the outputs count as inputs too. A
+ * finite check writes only one flag. */
 static void test_partial_writes_are_reads(void **state)
 {
     (void)state;
@@ -491,7 +492,7 @@ static void test_ref_resolves_layouts(void **state)
     assert_int_equal(chosen(*state, &d, ROLE_W), LAYOUT_PLAIN);
     d.t[ROLE_X].layout = LAYOUT_NCHW16C;
     assert_int_equal(chosen(*state, &d, ROLE_X), LAYOUT_NCHW16C);
-    assert_int_equal(chosen(*state, &d, ROLE_Y), LAYOUT_PLAIN); /* 12 channels do not fit */
+    assert_int_equal(chosen(*state, &d, ROLE_Y), LAYOUT_PLAIN); /* 12 channels do not fit NCHW16C */
 
     d = describe_normalize(1, 2, 2, 0);
     d.t[ROLE_Y].layout = LAYOUT_ANY;

@@ -1,7 +1,7 @@
-/* Compares emulated precision with known values: overflow, ties and underflow; sums that are kept
- * in fp32 and rounded once; the results of the optimizer and of its check in each precision. Each
- * test runs on the reference and on the CPU backend. A test that the CPU backend does not support
- * is skipped there. */
+/* Compares emulated precision with known values: overflow, ties and underflow; sums that are
+ * computed in fp32 and rounded once; the optimizer and the finite check in each precision. Each
+ * test runs on the reference and on the CPU backend. If the CPU backend does not support an
+ * operation, the test is skipped there. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/known.h"
 #include "verify/describe.h"
@@ -78,7 +78,7 @@ static const struct rounding roundings[] = {
     {65520, INFINITY, 65536, 65536},
     {-65520, -INFINITY, -65536, -65536},
     {1e6f, INFINITY, 999424, 999936},
-    /* its subnormals, and smaller values */
+    /* subnormals of fp16, and smaller values */
     {0x1p-24f, 0x1p-24f, 0x1p-24f, 0x1p-24f},
     {0x1.8p-24f, 0x1p-23f, 0x1.8p-24f, 0x1.8p-24f},
     {0x1p-25f, 0, 0x1p-25f, 0x1p-25f},
@@ -96,7 +96,7 @@ static const struct rounding roundings[] = {
 };
 enum { ROUNDINGS = sizeof roundings / sizeof *roundings };
 
-/* Repeated, so that each value is processed in a vector and in the remainder. */
+/* The values are repeated, so each one is processed both in a vector and in the remainder. */
 enum { REPEATED = 3 * ROUNDINGS };
 
 static float rounded_to(const struct rounding *r, enum dtype type)
@@ -122,7 +122,7 @@ static void test_round(void **state)
     }
 }
 
-/* A tensor in a layout of the library is rounded like any other. */
+/* A tensor in an opaque layout of the library is rounded like any other tensor. */
 static void test_round_opaque(void **state)
 {
     static const struct conv_shape shape = {2, 24, 9, 9, 40, {3, 3}, {1, 1}, {1, 1}, 1};
@@ -136,7 +136,7 @@ static void test_round_opaque(void **state)
     d.t[ROLE_X] = d.t[ROLE_Y] = plan->desc.t[ROLE_W];
     op_plan_free(plan);
     if (d.t[ROLE_X].layout != LAYOUT_OPAQUE) {
-        print_message("this library has no order of its own for these weights\n");
+        print_message("the library uses no opaque layout for these weights\n");
         skip();
     }
     d.t[ROLE_Y].rounds = DTYPE_F16;
@@ -150,8 +150,8 @@ static void test_round_opaque(void **state)
     operands_free(&o);
 }
 
-/* A ReLU with unrounded inputs rounds them. A gradient passes if the rounded value is above zero:
- * in fp16, 2^-25 is not. */
+/* A ReLU rounds inputs that are marked as raw. A gradient passes if the rounded Y is above zero. In
+ * fp16, 2^-25 is rounded to zero. */
 static void test_raw_inputs(void **state)
 {
     struct op_desc d = describe_like(OP_RELU_BWD, tensor_1d(DTYPE_F32, 5), 0);
@@ -183,7 +183,7 @@ static void test_sums_round_once(void **state)
     SET(&o, ROLE_B, 1, 60000);
     run_or_skip(*state, &d, &o);
     float y[2] = {operand_f32(&o, ROLE_Y)[0], operand_f32(&o, ROLE_Y)[1]};
-    /* A library leaves its results unrounded; the operation that reads them rounds them. */
+    /* A library may leave its results unrounded. The next operation rounds them. */
     assert_same_float(round_f16(y[0]), 2052);
     assert_same_float(round_f16(y[1]), 62048);
     operands_free(&o);
@@ -235,8 +235,8 @@ static void test_narrow_tensors(void **state)
 /* --- the optimizer --- */
 
 /* One step from V = 0 with a learning rate of 1/4, without weight decay. The gradients are 1.0001
- * (1 in fp16 and bf16), 2^-25 (0 in fp16), and 2^-14. The third update, a quarter of it, is lost in
- * fp16 weights. */
+ * (rounded to 1 in fp16 and bf16), 2^-25 (rounded to 0 in fp16), and 2^-14. The third weight
+ * changes by 2^-16, which fp16 weights lose. */
 static void check_step(struct device *dev, struct sgd_segment segment, const float w[3],
                        const float v[3], const float copy[3])
 {
@@ -261,7 +261,7 @@ static void check_step(struct device *dev, struct sgd_segment segment, const flo
 
 static void test_sgd_precisions(void **state)
 {
-    static const float rest = 1 - 0x1p-16f; /* 1 minus a quarter of the third gradient */
+    static const float rest = 1 - 0x1p-16f; /* 1 - 2^-14 / 4 */
     /* O1: fp32 weights, cast. */
     check_step(*state, (struct sgd_segment){0, 0, 0, DTYPE_F16, DTYPE_F32, DTYPE_F16},
                (const float[]){0.75f, 0.5f, rest}, (const float[]){1, 0, 0x1p-14f},
@@ -306,8 +306,9 @@ static void test_skipped_step(void **state)
 
 enum { CHECKED = 1000 };
 
-/* Runs a check of ones with `value` at `place`, and returns found_inf. Each third of the buffer is
- * a segment. found_inf is `before` when the check begins. */
+/* Runs the finite check on a buffer of ones with `value` at `place`, and returns found_inf. Each
+ * third of the buffer is a segment; the middle one has the type `gradient`. found_inf is `before`
+ * when the check begins. */
 static int found(struct device *dev, float value, int place, enum dtype gradient, int before)
 {
     struct sgd_segment third[3] = {{0, 333, 0}, {333, 666, 0, gradient}, {666, CHECKED, 0}};
@@ -352,11 +353,11 @@ static void test_check_finite(void **state)
         assert_int_equal(found(*state, table[i].value, 400, DTYPE_F32, 0), table[i].f32);
         assert_int_equal(found(*state, table[i].value, 400, DTYPE_F16, 0), table[i].f16);
         assert_int_equal(found(*state, table[i].value, 400, DTYPE_BF16, 0), table[i].bf16);
-        /* the segments on both sides are fp32 */
+        /* the segments before and after are fp32 */
         assert_int_equal(found(*state, table[i].value, 332, DTYPE_F16, 0), table[i].f32);
         assert_int_equal(found(*state, table[i].value, 666, DTYPE_F16, 0), table[i].f32);
     }
-    /* The value is found at every place, whatever the previous check has found. */
+    /* The value must be found at every place, whatever the previous result was. */
     static const int place[] = {0, 1, 15, 16, 331, 333, 500, 665, 997, 998, 999};
     for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
         assert_int_equal(found(*state, NAN, place[i], DTYPE_F16, 0), 1);
@@ -367,7 +368,8 @@ static void test_check_finite(void **state)
 
 /* --- labels --- */
 
-/* Both backends refuse a label that is not a class, in any precision, and write nothing. */
+/* Both backends must refuse a label that is not the index of a class, in any precision, and write
+ * nothing. */
 static void test_label_that_is_no_class(void **state)
 {
     static const int32_t labels[][2] = {{3, 0}, {0, 3}, {2, INT32_MAX}};

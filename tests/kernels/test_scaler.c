@@ -1,4 +1,4 @@
-/* Compares the loss scaler's operations on a device with the state machine. */
+/* Compares the loss scaler's operations on a device with the host's state machine. */
 #include "kernels/backend.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #define OK(call) assert_int_equal((call), STATUS_OK)
 
-/* The memory of the devices ref and cpu is host memory. */
+/* The test accesses the devices' memory: for ref and cpu, it is host memory. */
 struct rig {
     struct device *dev;
     struct stream *stream;
@@ -64,7 +64,7 @@ static void assert_state(const struct step_state *got, const struct step_state *
     assert_int_equal(got->found_inf, want->found_inf);
 }
 
-/* Loss scales that are not powers of two, and gradient factors other than 1. */
+/* Tests loss scales that are not powers of two, and gradient factors other than 1. */
 static void check_set(struct rig *r)
 {
     static const double scales[] = {65536, 3, 1e-3, 1.0 / 3, 16777217};
@@ -90,7 +90,8 @@ static void check_set(struct rig *r)
     }
 }
 
-/* X is an overflow. The scale grows to its maximum, falls to its minimum, and then stays there. */
+/* In the string, X is an overflow. The scale grows to its maximum, falls to its minimum, and stays
+ * there. */
 static void check_update(struct rig *r, const struct scaler_rule *rule)
 {
     struct scaler_state want = {.scale = 8};

@@ -1,5 +1,6 @@
-/* The CPU backend's own kernels give the same bits with any number of threads. Convolution and
- * linear are not tested, because oneDNN divides some of its sums by threads. */
+/* Checks that the CPU backend's own kernels give the same bits with any number of threads.
+ * Convolution and linear are not tested, because oneDNN splits some of its sums among the threads.
+ */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/fill.h"
@@ -13,8 +14,8 @@
 
 #include <cmocka.h>
 
-/* Numbers of threads that divide the work, that do not, and that exceed the number of channel
- * blocks. */
+/* Some of these numbers of threads divide the work evenly. Others do not, or exceed the number of
+ * channel blocks. */
 static const int thread_counts[] = {1, 2, 3, 7};
 enum { DEVICES = sizeof thread_counts / sizeof *thread_counts };
 
@@ -52,7 +53,7 @@ static void assert_same_bits(const struct op_desc *d, const struct operands *a,
     for (int r = 0; r < ROLE_COUNT; r++)
         if (op_roles(d->kind).writes >> r & 1 && a->p[r] &&
             memcmp(a->p[r], b->p[r], operand_bytes(d, (enum role)r)) != 0)
-            fail_msg("%s in %s: %s has other bits with %d threads than with %d", op_str(d->kind),
+            fail_msg("%s in %s: the bits of %s differ between %d threads and %d", op_str(d->kind),
                      layout_str(d->t[ROLE_X].layout), role_str((enum role)r), threads,
                      thread_counts[0]);
 }
@@ -89,7 +90,7 @@ static bool set_layout(struct op_desc *d, enum layout layout)
     return true;
 }
 
-/* Checks `d`, a description in plain layout, in all possible layouts, in fp32 and with rounded
+/* Checks `d`, a description in plain layout, in all layouts that fit, in fp32 and with rounded
  * tensors. */
 static void check(struct devices *devices, struct op_desc d)
 {
@@ -112,7 +113,8 @@ static void check(struct devices *devices, struct op_desc d)
 
 static void test_batch_norm(void **state)
 {
-    /* Few channels and many pixels, many channels and few pixels, one image, odd channels. */
+    /* The shapes have few channels and many pixels, many channels and few pixels, one image, or a
+     * number of channels that is not a multiple of 8. */
     static const int shape[][4] = {
         {3, 16, 40, 41}, {5, 128, 7, 7}, {1, 64, 12, 12}, {4, 10, 9, 5}, {2, 320, 3, 3},
     };

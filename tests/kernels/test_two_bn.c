@@ -1,4 +1,4 @@
-/* Compares the sum of two batch norms as one operation with separate operations, both on the
+/* Compares the sum of two batch norms as one operation with separate operations. Both run on the
  * reference, in fp32 and in fp32 that is rounded to fp16 or bf16. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
@@ -75,7 +75,7 @@ static void assert_near(const char *what, const struct run *got, enum role role,
 
 /* --- forward --- */
 
-/* Computes the batch norm of the residual from given statistics. Its result is stored rounded. */
+/* Computes the batch norm of the residual from given statistics, and stores its result rounded. */
 static void plain_residual(struct device *ref, const struct run *fused, struct run *z,
                            enum dtype precision)
 {
@@ -88,7 +88,7 @@ static void plain_residual(struct device *ref, const struct run *fused, struct r
     OK(run_once(ref, &z->d, &z->o));
 }
 
-/* Computes the scale and shift of that batch norm. */
+/* Computes the scale and shift of the residual's batch norm. */
 static void put_affine(struct run *fused, const struct run *z)
 {
     float *affine = operand_f32(&fused->o, ROLE_Z_AFFINE);
@@ -116,7 +116,7 @@ static void check_forward(struct device *ref, enum op_kind kind, enum dtype prec
     hand_over(&plain, ROLE_Z, &z, ROLE_Y);
     OK(run_once(ref, &fused.d, &fused.o));
     OK(run_once(ref, &plain.d, &plain.o));
-    /* Separate operations also round the residual. */
+    /* the separate operations also round the residual */
     assert_near("Y", &fused, ROLE_Y, &plain, ROLE_Y, 2 * unit_of(precision) + 1e-6);
     const float *y = operand_f32(&fused.o, ROLE_Y);
     const uint8_t *mask = fused.o.p[ROLE_MASK];
@@ -157,8 +157,8 @@ static void put_backward(struct run *fused)
             ((uint8_t *)fused->o.p[ROLE_MASK])[i] = (uint8_t)rng_below(&r, 256);
 }
 
-/* Runs the backward pass of the block's batch norm with a stored residual, and then that of the
- * residual's batch norm. */
+/* Runs the backward pass of the block's batch norm, which reads a stored residual. Then runs the
+ * backward pass of the residual's batch norm. */
 static void run_plain(struct device *ref, const struct run *fused, struct run *main_path,
                       struct run *z)
 {
@@ -224,8 +224,8 @@ static void put_data(struct run *fused)
         put_random(&fused->o, &fused->d, ROLE_DY2, -1, 1);
 }
 
-/* Computes the same gradient with a stored residual. Z is the unrounded result of the residual's
- * batch norm, so the same values pass the ReLU. */
+/* Prepares an operation that computes the same gradient from a stored residual. Z is the unrounded
+ * result of the residual's batch norm, so the same values pass the ReLU. */
 static void put_stored(struct run *stored, const struct run *fused)
 {
     static const enum role shared[] = {ROLE_X,       ROLE_W,        ROLE_DY,   ROLE_DY2,
@@ -244,8 +244,8 @@ static void put_stored(struct run *stored, const struct run *fused)
     }
 }
 
-/* Compares both multiply-adds of the fused result with the backward passes of the two batch norms.
- */
+/* The fused result has a multiply-add for each of the two batch norms. Compares both with the
+ * backward passes of the batch norms. */
 static void check_lines(struct device *ref, const struct run *fused, enum dtype precision)
 {
     static const enum role from[2][5] = {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the symbols of modules. A module exports to the program its backend, its described GPUs,
-# the JPEG decoder and, if it has NCCL, its communicators. It uses only those symbols of the program
-# that the program exports. Arguments: the program, then modules. Skipped (77) without nm.
+# Checks the symbols of modules. A module exports its backend, its described GPUs, the JPEG decoder
+# and, if it has NCCL, its communicators. Of the program's symbols, it uses only those that the
+# program exports. Arguments: the program, then modules. Skipped (77) without nm.
 set -euo pipefail
 program=$1
 shift

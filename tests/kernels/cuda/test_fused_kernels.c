@@ -1,5 +1,5 @@
-/* Compares the kernels of batch norm that run next to fused convolutions, through the shim, with
- * the reference's operations. */
+/* Compares kernels with the reference, through the shim: the batch norm kernels that run before or
+ * after fused convolutions. */
 #include "tests/kernels/cuda/backend.h"
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-/* n, c, h, w: whole and partial units, more rows than a block takes at a time, and more than a
- * thread loads ahead */
+/* n, c, h, w. The shapes have whole and partial units of channels, more rows than a block processes
+ * at a time, and more rows than a thread loads ahead. */
 static const int shapes[][4] = {
     {2, 64, 5, 5}, {3, 17, 4, 3}, {1, 3, 40, 41}, {2, 8, 40, 41}, {2, 520, 3, 2}};
 enum { N_TYPES = 3, N_SHAPES = sizeof shapes / sizeof *shapes };
@@ -47,7 +47,8 @@ static float loaded(enum dtype type, const void *p, int64_t i)
                                 : ((const float *)p)[i];
 }
 
-/* The largest step between two values of a type near `v`. */
+/* The tolerance for a stored value: at least the distance between two values of the type near `v`.
+ */
 static double step_at(enum dtype type, double v)
 {
     double unit = type == DTYPE_F16 ? 0x1p-10 : type == DTYPE_BF16 ? 0x1p-7 : 0x1p-21;
@@ -81,7 +82,7 @@ static void check_from_sums(struct device *ref, const int s[4], enum dtype type)
     put_random(&o, &d, ROLE_RMEAN, -1, 1);
     put_random(&o, &d, ROLE_RVAR, 0.5, 1.5);
     put_random(&o, &d, ROLE_SUMS, -10, 10);
-    for (int c = s[1]; c < 2 * s[1]; c++) /* sums of squares; the first is too small for its sum */
+    for (int c = s[1]; c < 2 * s[1]; c++) /* sums of squares; the first is too small */
         operand_f32(&o, ROLE_SUMS)[c] = c == s[1] ? 0 : 200 + (float)c;
     for (int i = 0; i < N_ROLES; i++)
         v[channel_wise[i]] =
@@ -126,7 +127,7 @@ static void check_line(struct device *ref, const int s[4], enum dtype type, bool
     put_random(&o, &d, ROLE_DY, -1, 1);
     put_random(&o, &d, ROLE_EQ, -2, 2);
     OK(run_once(ref, &d, &o));
-    /* The rig's tensors are in logical order; the kernel reads rows of channels. */
+    /* The operands are in the order of ops.h (NCHW); the kernel reads rows of channels (NHWC). */
     int64_t plane = (int64_t)s[2] * s[3];
     float *turned[3],
         *plain[] = {operand_f32(&o, ROLE_X), operand_f32(&o, ROLE_DY), operand_f32(&o, ROLE_DX)};

@@ -1,6 +1,7 @@
-/* The fused forms of convolution and batch norm on the CUDA backend, on the fake GPU: which forms
- * the backend has, in which types, and that their results agree with the reference's.
- * tests/kernels/test_fused.c compares the reference's fused forms with plain operations. */
+/* Tests the fused forms of convolution and batch norm of the CUDA backend, on the fake GPU. The
+ * test checks which forms the backend has in which types, and compares their results with the
+ * reference. tests/kernels/test_fused.c compares the reference's fused forms with plain operations.
+ */
 #include "tests/kernels/group.h"
 #include "verify/comparison.h"
 #include "verify/describe.h"
@@ -42,7 +43,7 @@ static void convolutions(void **state)
     static const struct {
         enum op_kind kind;
         uint64_t with;
-        bool bf16; /* cuDNN has it in bf16 too */
+        bool bf16; /* whether cuDNN also has the form in bf16 */
     } forms[] = {{OP_CONV_STATS_FWD, 0, true},
                  {OP_CONV_STATS_FWD, WITH(AFFINE), false},
                  {OP_CONV_STATS_FWD, WITH_END, false},
@@ -90,7 +91,7 @@ static void batch_norms(void **state)
         }
 }
 
-/* Compares fused operations with the reference on every case of the table. */
+/* Compares every fused case of the table with the reference. */
 static void results(void **state)
 {
     struct devices *t = *state;
@@ -106,8 +107,8 @@ static void results(void **state)
     case_list_free(&list);
 }
 
-/* The GPU declines unsuitable numbers of channels, Z or DY2 alone, statistics over ranks, emulated
- * rounding, and these forms on an older GPU. */
+/* The GPU declines unsuitable numbers of channels, Z without DY2 and DY2 without Z, statistics over
+ * ranks, and emulated rounding. An older GPU declines all fused forms. */
 static void the_rest_is_declined(void **state)
 {
     static const struct bn_sync sync = {(enum status(*)(void *, double *, int64_t))1, NULL};

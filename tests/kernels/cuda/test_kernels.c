@@ -19,7 +19,7 @@ struct options {
     bool masks;
     const char *device;
     const char *only;    /* NULL: any name */
-    const char *without; /* NULL: nothing is left out */
+    const char *without; /* NULL: no case is left out */
     int every;
     int only_case; /* -1: all */
 };
@@ -32,9 +32,10 @@ static bool is_covered(struct device *dev, const struct op_case *c)
     return covered;
 }
 
-/* Whether every kind in the device's table had cases. The scaler's cases are in
- * tests/kernels/test_scaler.c. Older GPUs lack some fused forms of convolution; test_fused_ops.c
- * checks which forms a GPU must have. */
+/* Prints the number of cases of each kind of operation, and returns whether every kind in the
+ * device's table had a case. Some kinds need none here: tests/kernels/test_scaler.c tests the
+ * scaler, and test_fused_ops.c tests the fused forms of convolution, some of which older GPUs lack.
+ */
 static bool report_kinds(struct device *dev, const struct options *o, const int *cases)
 {
     const uint64_t elsewhere =
@@ -79,10 +80,10 @@ static int run_cases(struct comparison *h, const struct options *o, const struct
     h->command = command;
     for (int i = 0; i < list->n; i++) {
         const struct op_case *c = &list->item[i];
-        bool has_mask = c->desc.t[ROLE_MASK].ndim; /* the backend with masks makes its own mask */
+        bool has_mask = c->desc.t[ROLE_MASK].ndim; /* the backend with masks adds a mask itself */
         if (!is_wanted(o, i, c) || (o->masks && has_mask) || !is_covered(h->dev, c))
             continue;
-        if (covered[c->desc.kind]++ % o->every != 0) /* per kind, so that each has a case */
+        if (covered[c->desc.kind]++ % o->every != 0) /* counted per kind, so each has a case */
             continue;
         cases[c->desc.kind]++;
         comparison_run(h, i, c);

@@ -1,5 +1,5 @@
-/* Tests parts of the kernels that the table of cases does not reach: types that only a GPU's
- * tensors have, the loss scaler's state machine, and labels that are not the index of a class. */
+/* Tests parts of the kernels that the table of cases does not reach: types that tensors have only
+ * on a GPU, the loss scaler's state machine, and labels that are not the index of a class. */
 #include "tests/kernels/cuda/backend.h"
 #include "tests/kernels/group.h"
 #include "verify/rig.h"
@@ -36,13 +36,14 @@ static float stored_value(enum dtype type, const void *p, int64_t i)
     return ((const float *)p)[i];
 }
 
-/* A unit in the last place of values below 4. Multiply-adds of the compiler may differ by this. */
+/* One unit in the last place of values below 4. The compiler may fuse multiplications and
+ * additions, which changes results by up to this amount. */
 static float mixed_error(enum dtype type)
 {
     return type == DTYPE_F32 ? 0x1p-21f : type == DTYPE_F16 ? 0x1p-9f : 0x1p-6f;
 }
 
-/* Mixed: each of `rows` images is mixed with the next one. */
+/* If `rows` is above 1, each image is mixed with the next one. */
 static void check_normalize4(enum dtype type, int64_t pixels, int rows)
 {
     static const struct normalize_attr attr = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
@@ -82,8 +83,8 @@ static void normalize_pads_to_four_channels(void **state)
             check_normalize4(type[t], pixels[k], 1);
 }
 
-/* Images of a multiple of eight pixels, and images of other sizes, where a unit of eight pixels may
- * belong to two images. */
+/* The number of pixels of an image is a multiple of eight in the first case only. In the other
+ * cases, a unit of eight pixels may belong to two images. */
 static void normalize_mixes_rows(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void bad_label_leaves_everything(void **state)
     free(work);
 }
 
-/* Without smoothing, a logit of -infinity of another class does not affect the loss. */
+/* Without label smoothing, a logit of -infinity of another class does not affect the loss. */
 static void infinite_logit_of_another_class(void **state)
 {
     (void)state;
@@ -165,14 +166,14 @@ static void infinite_logit_of_another_class(void **state)
     *label = 2;
     OK(cu_softmax_xent(&q, &a, work));
     assert_true(fabs(metrics.loss_sum - log(2)) < 1e-6);
-    assert_int_equal(metrics.top1, 0); /* the tie goes to the lower index */
+    assert_int_equal(metrics.top1, 0); /* the lower index wins a tie */
     assert_int_equal(metrics.top5, 1);
     free(x);
     free(label);
     free(work);
 }
 
-/* --- gradients and copies as a GPU stores them --- */
+/* --- half-precision gradients and weights --- */
 
 static const struct sgd_segment segments[] = {
     {0, 5, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0},
@@ -183,8 +184,8 @@ static const struct sgd_attr attr_f16 = {
     .momentum = 0.9f, .nesterov = true, .n_segments = 3, .segment = segments};
 enum { PARAMETERS = 9001 };
 
-/* One step with dw and wcopy stored as fp16, and one with the same values in fp32, must agree in
- * every bit. */
+/* Two steps with the same values must give the same bits: one with dw and wcopy stored as fp16, one
+ * in fp32. */
 static void sgd_of_stored_gradients(void **state)
 {
     (void)state;
@@ -243,8 +244,8 @@ static void sgd_of_stored_gradients(void **state)
     shim_segments_free(&s);
 }
 
-/* The same step with one segment's gradient in the half-precision buffer. Each segment must read
- * its own buffer. */
+/* The gradient of one segment is in the half-precision buffer. Each segment must read its own
+ * buffer, so the step must have the same result. */
 static void sgd_of_two_gradient_buffers(void **state)
 {
     (void)state;
@@ -300,7 +301,8 @@ static void sgd_of_two_gradient_buffers(void **state)
     free(half);
 }
 
-/* Every place of a stored infinity or NaN is found, and nothing else of the state changes. */
+/* An infinity or NaN must be found at every place. The check must not change any other part of the
+ * state. */
 static void finite_check_of_stored_gradients(void **state)
 {
     (void)state;
@@ -332,7 +334,8 @@ static void finite_check_of_stored_gradients(void **state)
 
 /* --- the scaler --- */
 
-/* Compares the device's state machine with the host's, step by step, until the scale collapses. */
+/* Compares the device's state machine with the host's after each step, until the scale collapses.
+ */
 static void run_scalers(const struct scaler_rule *c, uint64_t seed, double overflows)
 {
     struct cu_queue q = shim_queue();

@@ -1,6 +1,6 @@
-/* Tests the CUDA backend apart from the values of operations: order, waiting, captured steps, and
- * faults that a later wait reports. Runs on the fake GPU, which executes all work as late as
- * allowed. */
+/* Tests the CUDA backend except for the values of operations: the order of work, waits, captured
+ * steps, and faults that a later wait reports. Runs on the fake GPU, which executes all work as
+ * late as CUDA allows. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/rig.h"
@@ -80,7 +80,7 @@ static void memory_is_zero_and_aligned(void **state)
     assert_null(mem);
 }
 
-/* An event orders two streams, whichever of them the host waits for. */
+/* An event orders two streams. The order is the same whichever stream the host waits for. */
 static void events_order_streams(void **state)
 {
     struct bench *k = *state;
@@ -149,7 +149,8 @@ static void waiting_spoils_a_capture(void **state)
     OK(k->b->stream_sync(k->s));
 }
 
-/* Only the first wait after the operation reports the bad label; nothing was written. */
+/* The first wait after the operation reports the bad label, and later waits do not. The operation
+ * writes nothing. */
 static void bad_labels_surface_at_the_next_wait(void **state)
 {
     struct bench *k = *state;
@@ -182,7 +183,7 @@ static void bad_labels_surface_at_the_next_wait(void **state)
     op_plan_free(plan);
 }
 
-/* Architectures: fp16 from Turing on, bf16 and TF32 from Ampere on. */
+/* Turing and later GPUs have fp16; Ampere and later GPUs also have bf16 and TF32. */
 static void types_are_those_of_the_generation(void **state)
 {
     struct bench *k = *state;
@@ -199,7 +200,7 @@ static void types_are_those_of_the_generation(void **state)
     assert_int_equal(device_open("cuda:3", 1, &turing), STATUS_UNSUPPORTED);
 }
 
-/* Pooling counts positions along a side in 16 bits. */
+/* Pooling counts positions along a side in 16 bits, so longer sides are refused. */
 static void long_sides_are_not_pooled(void **state)
 {
     struct bench *k = *state;

@@ -38,8 +38,9 @@ for arch in "$@"; do
     grep -qx "arch = sm_${arch%-real}" "$out/usage" || fail "there is no code for sm_${arch%-real}"
 done
 
-# cuobjdump prints two lines for a kernel: its name, and the resources that it uses. CUDA 12 spills a few
-# bytes where the width is no multiple of eight (kernels/cuda/CMakeLists.txt).
+# For each kernel, cuobjdump prints a line with its name and a line with its resources. CUDA 12
+# spills a few bytes if the width is not a multiple of eight (kernels/cuda/CMakeLists.txt), so only
+# later versions are checked for spills.
 wide=$(grep -oh 'COLUMN_KERNEL_WIDE [a-z_0-9]*' "$source"/kernels/cuda/kernels/*.cu | cut -d' ' -f2)
 [[ -n $wide ]] || fail "no kernel is declared with COLUMN_KERNEL_WIDE"
 awk -v budget="$budget" -v budget_wide="$budget_wide" -v wide="${wide//$'\n'/|}" -v spills="${version%%.*}" '
@@ -55,8 +56,8 @@ awk -v budget="$budget" -v budget_wide="$budget_wide" -v wide="${wide//$'\n'/|}"
     END { if (!n) print "cuobjdump says nothing of registers" }' "$out/usage" >"$out/beyond"
 [[ ! -s $out/beyond ]] || fail "$(head -5 "$out/beyond")"
 
-# The sources do not depend on the architecture: an instruction that is absent from the code for one
-# architecture is absent from the code for all.
+# The sources do not depend on the architecture. The code for one architecture is therefore enough
+# to show that no kernel uses the tensor cores.
 "$source/scripts/kernel-table" "$module" "$version" "$out/sass" >"$out/table"
 if ! grep -q EXIT "$out/sass"; then
     fail "cuobjdump shows no instructions"
@@ -64,11 +65,11 @@ elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$ou
     fail "a kernel uses the tensor cores: $(head -3 <<<"$matrix")"
 fi
 
-# A kernel that is launched early (await_previous in kernels/cuda/kernels/launch.h) waits for the
-# previous kernel by ACQBULK. The wait must not have a predicate, and must come before every
-# instruction that jumps, exits, or uses memory other than constants. No kernel may contain PREEXIT,
-# which starts the next kernel before this one ends. late_waits prints each kernel that breaks a
-# rule.
+# A kernel may start before the previous kernel has ended (await_previous in
+# kernels/cuda/kernels/launch.h). It waits for the previous kernel with the instruction ACQBULK.
+# ACQBULK must not have a predicate. It must come before every instruction that jumps, exits, or
+# uses memory other than constants. No kernel may contain PREEXIT, which starts the next kernel
+# before this one ends. late_waits prints each kernel that breaks a rule.
 memory='LD|ST|ATOM|RED|SU|TEX|TLD|UBLK|UT|CCTL|FENCE|MEMBAR'
 control='BAR|BRA|BRX|J|CALL|RET|EXIT|KILL|BSSY|BSYNC|WARPSYNC'
 late_waits() {
@@ -103,7 +104,8 @@ for arch in "$@"; do
     cuobjdump -sass -arch "$sm" "$module" >"$out/$sm"
     late=$(late_waits <"$out/$sm")
     [[ -z $late ]] || fail "$sm: kernels that do not wait for the previous one first: $(head -5 <<<"$late")"
-    # The check finds one kernel whose wait is removed, put under a predicate, or preceded by a load.
+    # Tests late_waits: it must report one kernel after that kernel's ACQBULK is removed, put under
+    # a predicate, or preceded by a load.
     for change in 's/ACQBULK/NOP/' 's/ACQBULK/@P0 ACQBULK/' \
         's/^\(.*\)ACQBULK/\1LDG.E R0, desc[UR4][R2.64] ;\n&/'; do
         found=$(sed "0,/ACQBULK/{$change}" "$out/$sm" | late_waits | wc -l)
@@ -111,8 +113,8 @@ for arch in "$@"; do
     done
 done
 
-# Each kernel of batch norm has a form for widths of whole units. Its loads have 128 bits, and a
-# thread has at least two of them in flight.
+# Each kernel of batch norm has a form for widths that are a multiple of the unit. In this form
+# loads have 128 bits, and each thread has at least two loads in flight.
 narrow=$(awk -F ' *[|] *' '$2 ~ /^bn_.*, true>$/ { n++; if ($10 + 0 < 2) print $2 }
     END { if (!n) print "none" }' "$out/table")
 [[ -z $narrow ]] || fail "kernels of batch norm without 128-bit loads: $narrow"

@@ -1,5 +1,6 @@
-/* Tests the fake GPU's tensor cores (fake/products.h): known properties of the hardware's sums, and
- * the error of long sums of positive terms, for which verify/bounds.h allows. */
+/* Tests the fake GPU's tensor cores (fake/products.h): known properties of the sums of real tensor
+ * cores, and the error of long sums of positive terms, which must be within the tolerance of
+ * verify/bounds.h. */
 #include "base/half.h"
 #include "base/rng.h"
 #include "fake/products.h"
@@ -20,7 +21,7 @@ static struct product_unit unit(int sm, enum dtype operand)
         .tensor_cores = true, .sm = sm, .operand = operand, .partial = DTYPE_F32, .splits = 1};
 }
 
-/* The unit's sum of 1 and n times `small`, in one block. */
+/* Returns the unit's sum of 1 and n terms `small`, all in one block. */
 static double one_and(int sm, int n, float small)
 {
     float a[16] = {1}, b[16] = {1};
@@ -35,7 +36,7 @@ static double one_and(int sm, int n, float small)
 static void small_terms_are_cut_off(void **state)
 {
     (void)state;
-    assert_true(one_and(90, 4, 0x1p-25f) == 1 + 0x1p-23); /* two bits more than fp32 */
+    assert_true(one_and(90, 4, 0x1p-25f) == 1 + 0x1p-23); /* sm_90 keeps two more bits than fp32 */
     assert_true(one_and(90, 8, 0x1p-26f) == 1);
     assert_true(one_and(80, 4, 0x1p-25f) == 1); /* one bit more */
     assert_true(one_and(80, 2, 0x1p-24f) == 1 + 0x1p-23);
@@ -44,18 +45,18 @@ static void small_terms_are_cut_off(void **state)
     assert_true(one_and(90, 1, -0x1p-26f) == 1);
 }
 
-/* The next block begins with the sum so far, as fp32. */
+/* A block begins with the sum of the earlier blocks, rounded to fp32. */
 static void blocks_differ_by_generation(void **state)
 {
     float a[17] = {[0] = 1, [15] = 0x1p-12f, [16] = -1},
           b[17] = {[0] = 1, [15] = 0x1p-13f, [16] = 1};
     struct product_unit hopper = unit(90, DTYPE_F16), ampere = unit(80, DTYPE_F16);
     (void)state;
-    /* 2^-25 is kept within the block, but not after it */
+    /* A block keeps the term 2^-25, but its fp32 sum loses the term. */
     assert_true(product_sum(&hopper, 17, a, b) == 0);
     a[1] = -1, b[1] = 1, a[16] = 0;
     assert_true(product_sum(&hopper, 17, a, b) == 0x1p-25f);
-    assert_true(product_sum(&ampere, 17, a, b) == 0x1p-25f); /* 0 after the first eight */
+    assert_true(product_sum(&ampere, 17, a, b) == 0x1p-25f); /* the first eight sum to 0 */
 }
 
 static void special_values_pass_through(void **state)
@@ -72,7 +73,7 @@ static void special_values_pass_through(void **state)
     assert_true(isnan(v[1]));
 }
 
-/* The worst error of some sums of positive products, in units of 2^-24 of the sum. */
+/* The largest error of several sums of positive products, in units of 2^-24 of the sum. */
 static double worst_error(int sm, enum dtype type)
 {
     float a[LENGTH], b[LENGTH];
@@ -88,8 +89,8 @@ static double worst_error(int sm, enum dtype type)
         }
         worst = fmax(worst, fabs((double)product_sum(&u, LENGTH, a, b) - exact) / exact * 0x1p24);
     }
-    printf("sm_%d, %s: a sum of %d errs by up to %.0f * 2^-24\n", sm, dtype_str(type), LENGTH,
-           worst);
+    printf("sm_%d, %s: the error of a sum of %d is up to %.0f * 2^-24\n", sm, dtype_str(type),
+           LENGTH, worst);
     return worst;
 }
 

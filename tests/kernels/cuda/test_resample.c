@@ -1,5 +1,6 @@
-/* Compares the kernel that crops, resamples and flips decoded pictures with the CPU's resizer: many
- * sizes, crops and flips, pictures wider than the kernel's shared memory, and missing pictures. */
+/* Compares the kernel that crops, resamples and flips decoded pictures with the CPU's resizer. The
+ * cases are many sizes, crops and flips, pictures that are wider than the kernel's shared memory,
+ * and missing pictures. */
 #include "base/rng.h"
 #include "input/augment.h"
 #include "kernels/cuda/resample.h"
@@ -26,7 +27,8 @@ struct kase {
     int32_t written;
 };
 
-/* Noise, the hardest case. The bytes between rows are not part of the picture. */
+/* Fills a picture with noise, which is the hardest case. The bytes between rows are not part of the
+ * picture. */
 static void make_picture(struct kase *k, struct rng *rng)
 {
     k->pitch = (size_t)k->width * COLOURS + rng_below(rng, 40);
@@ -59,8 +61,8 @@ static void describe(struct kase *k, int side, struct cu_picture *p)
                              .written = &k->written};
 }
 
-/* Compares the outputs with the CPU's. All must agree to one grey level, and nearly all must be
- * equal. */
+/* Compares the kernel's output with the CPU's. All values must agree to one grey level, and nearly
+ * all must be equal. */
 static void check_out(const struct kase *k, int side)
 {
     static struct resizer cpu;
@@ -127,7 +129,7 @@ static void test_crops_and_flips(void **state)
     assert_true(flips > 10);
 }
 
-/* Wider than CU_RESAMPLE_SPAN: a row is computed in several tiles. */
+/* Each row is wider than CU_RESAMPLE_SPAN, so the kernel computes it in several tiles. */
 static void test_wide_pictures(void **state)
 {
     (void)state;
@@ -146,7 +148,7 @@ static void test_wide_pictures(void **state)
     }
 }
 
-/* One byte of the last row is enough to show that a picture was decoded. */
+/* A picture counts as decoded if one byte of its last row is set. */
 static void test_pictures_left_out(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Compares the table of launches (kernels/cuda/traffic.c) with real launches. Operations are
- * executed on the fake GPU, whose profiler lists each kernel of this project and each call of a
- * library. Large operations are launched there, but not computed (AMPSCALE_FAKE_DELAYS). */
+/* Compares the table of launches (kernels/cuda/traffic.c) with the launches of executed operations.
+ * The fake GPU executes the operations, and its profiler lists each kernel of this project and each
+ * call of a library. Large operations are launched, but not computed (AMPSCALE_FAKE_DELAYS). */
 #include "kernels/traffic.h"
 #include "model/network.h"
 #include "tests/kernels/group.h"
@@ -82,7 +82,8 @@ static struct launches listed(const struct traffic *t)
     return n;
 }
 
-/* Each tensor of several dimensions must be read or written as the operation's definition says. */
+/* Checks that the table reads and writes each tensor of two or more dimensions as the operation's
+ * definition says. */
 static void check_roles(const struct op_plan *plan, const struct traffic *t, const char *name)
 {
     const struct op_desc *d = &plan->desc;
@@ -109,7 +110,7 @@ static void compare(const struct bench *k, const struct op_plan *plan, struct la
     k->b->traffic(plan, &t);
     struct launches in_table = listed(&t);
     if (in_table.own != seen.own || in_table.library != seen.library)
-        fail_msg("%s (%s): the table has %d own kernels and %d calls of libraries, and %d and %d "
+        fail_msg("%s (%s): the table has %d own kernels and %d calls of libraries, but %d and %d "
                  "were launched; see kernels/cuda/traffic.c",
                  name, op_str(plan->desc.kind), in_table.own, in_table.library, seen.own,
                  seen.library);
@@ -135,7 +136,7 @@ static void check_case(const struct bench *k, struct op_plan *plan, const char *
         k->b->free(k->dev, arg[r]);
 }
 
-/* One in `every` cases of each kind that the backend covers. */
+/* Of each kind that the backend covers, tests one in `every` cases. */
 static void test_cases(void **state)
 {
     const int every = SANITIZED ? 20 : 4;

@@ -30,9 +30,8 @@ extern "C" {
 
 struct product_unit {
     bool tensor_cores;
-    int sm; /* of the device: 90 */
-    enum dtype
-        operand; /* type of the operands after product_operands(): F16, BF16, TF32 or F32 */
+    int sm;             /* of the device: 90 */
+    enum dtype operand; /* type of the operands after product_operands(): F16, BF16, TF32 or F32 */
     enum dtype partial; /* type of the stored partial sums: F32, or the result's type */
     int64_t splits;     /* number of partial sums, which are added in fp32 */
     bool backwards;     /* adds the partial sums from the last to the first */

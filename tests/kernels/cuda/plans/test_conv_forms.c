@@ -156,7 +156,7 @@ static void test_table(void **state)
     for (int g = 0; g < N_GPUS; g++)
         described_gpu_open(gpus[g], &dev[g]);
     printf("cuDNN %zu%s; fp16, bf16 and tf32 on", cudnnGetVersion(),
-           driver ? "" : " without a driver library, so that no R can be seen");
+           driver ? "" : " without a driver library, so R cannot be found");
     for (int g = 0; g < N_GPUS; g++)
         printf(" %s", gpus[g]);
     printf("\n");

@@ -222,8 +222,9 @@ void shim_sync_block()
     wait_at(&now.all);
 }
 
-/* Each thread alternates between two places. A value is therefore not overwritten before the other
- * threads of the warp have read it: they reach the barrier in between only after their reads. */
+/* Consecutive shuffles of a thread use two places in turn. A value is not overwritten before the
+ * other threads of the warp have read it, because they reach the barrier of the next shuffle only
+ * after their reads. */
 void shim_exchange(void *value, size_t size, unsigned lane_mask)
 {
     unsigned me = current->thread;
