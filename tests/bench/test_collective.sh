@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `ampscale bench collective` with the program names and flags of nccl-tests. Measures every kind of
-# collective over every transport between ranks, and checks each element. The fourth argument prints
-# the version of MPI.
+# collective over every transport between ranks, and checks each element. The fourth argument is a
+# program that prints the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Benchmarks of several GPUs, on the fake GPU (tests/kernels/cuda/fake): collectives in one process,
-# collectives in an MPI job, and copies. The fourth argument prints the version of MPI.
+# collectives in an MPI job, and copies. The fourth argument is a program that prints the version of
+# MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `ampscale bench collective` and `bench memory`: their tables, records, error messages and exit
-# codes. The fourth argument prints the version of MPI.
+# codes. The fourth argument is a program that prints the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `ampscale bench overhead`: its table and records, alone and as a job. The fourth argument prints the
-# version of MPI.
+# `ampscale bench overhead`: its table and records, in one process and in an MPI job. The fourth
+# argument is a program that prints the version of MPI.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
