@@ -80,8 +80,8 @@ static void test_round_trip(void **state)
     assert_int_equal(plan_cache_put(again, keys[0], &other), STATUS_OK);
     assert_int_equal(plan_cache_count(again), N_KEYS);
     assert_int_equal(plan_cache_find(again, keys[0])->engine, 99);
-    assert_int_equal(plan_cache_load(again, path),
-                     STATUS_OK); /* the file's choice for a key replaces the cache's */
+    /* the file's choice for a key replaces the cache's */
+    assert_int_equal(plan_cache_load(again, path), STATUS_OK);
     check_filled(again);
     plan_cache_close(again);
     plan_cache_close(c);
