@@ -1,5 +1,5 @@
-/* Compares costs, stragglers and schedules with hand-computed values, and fits a system to points
- * that a known system made. */
+/* Compares costs, stragglers and schedules with hand-computed values, and fits the model to points
+ * computed from a known system. */
 #include "predict/prediction.h"
 
 #include <math.h>
@@ -21,9 +21,10 @@ static const struct network_cost cluster = {.intra = {.latency_s = 1e-6, .bytes_
                                             .inter = {.latency_s = 1e-4, .bytes_per_s = 10e9},
                                             .ranks_per_node = 4};
 
-/* 4 ranks on one node: 6 latencies, and 1.5 times the bytes. 16 ranks on 4 nodes: the ring has 3
- * hops between nodes and 12 within nodes, passes each twice, and sends 30/16 of the bytes over the
- * slowest link. */
+/* 4 ranks on one node: 6 latencies, and 1.5 times the bytes are sent.
+ *
+ * 16 ranks on 4 nodes: the ring has 3 hops between nodes and 12 hops within nodes. The data pass
+ * each hop twice, and 30/16 of the bytes cross the slowest link. */
 static void test_ring(void **state)
 {
     (void)state;
@@ -32,8 +33,8 @@ static void test_ring(void **state)
     assert_close(cost_allreduce(&cluster, 16, 40e6), 6e-4 + 24e-6 + 7.5e-3, 1e-12);
 }
 
-/* 16 ranks on 4 nodes: two levels of the tree between nodes and three hops within a node, each
- * passed twice, and twice the bytes. */
+/* 16 ranks on 4 nodes: the tree has two levels between nodes and three hops within a node. The data
+ * pass each of them twice, and twice the bytes are sent. */
 static void test_tree(void **state)
 {
     (void)state;

@@ -62,9 +62,10 @@ static void test_reading(void **state)
     assert_close(s_per_byte, 1e-9);
 }
 
-/* Two ranks on a node take 1 us plus 1 ns per byte: two hops of 1 us, and all bytes at 10 GB/s.
- * Four ranks on two nodes have a latency of 20 us: four of these are within the nodes, and the rest
- * are two hops between nodes. They send 1.5 times the bytes. */
+/* Two ranks on a node take 2 us (two hops of 1 us) plus 0.1 ns per byte (10 GB/s). Four ranks on
+ * two nodes take 20 us: four hops of 1 us within the nodes, and two hops of 8 us between the nodes.
+ * They take 1 ns per byte and send 1.5 times the bytes, so the bandwidth between nodes is 1.5 GB/s.
+ */
 static void test_network(void **state)
 {
     static struct nccl_table t[2];
@@ -81,8 +82,8 @@ static void test_network(void **state)
     assert_close(cost_allreduce(&net, 8, 1e6), 2 * 3 * 8e-6 + 2 * 4 * 1e-6 + 1.75e6 / 1.5e9);
 }
 
-/* Without a table of one node, the assumed latency within a node is replaced: six equal hops share
- * the 20 us. */
+/* Without a table of one node, the latency within a node is not measured. The fit divides the 20 us
+ * equally among the six hops. */
 static void test_network_between_alone(void **state)
 {
     static struct nccl_table t;
@@ -115,7 +116,7 @@ static void test_refusals(void **state)
          STATUS_DATA},
         {TWO_HOSTS HEAD ROW("1000", "1e99", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
          STATUS_DATA},
-        /* of another collective: its bus bandwidth is 0.75 times the algorithm bandwidth */
+        /* of another collective, for which bus bandwidth = 0.75 * algorithm bandwidth */
         {TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.04") ROW("10000", "30", "0.33", "0.25"),
          STATUS_DATA},
         {TWO_HOSTS HEAD "  1000  1  float  sum  -1  9  9.0  9.0  0  9  1.0  1.5  7\n",

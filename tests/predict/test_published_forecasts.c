@@ -52,7 +52,8 @@ static double held_out_error(const struct source *source, const char *name, int6
         double error = measured * (f.images_per_s / m->images_per_s - 1);
         print_message("  %4" PRId64 " ranks: %.1f %%, forecast %+.1f", m->ranks, measured, error);
         if (i >= n)
-            print_message(" (held out; %+.1f were efficiency as at the last fitted)",
+            print_message(" (not fitted; error %+.1f if efficiency stays as at the last "
+                          "fitted point)",
                           efficiency(source, n - 1) - measured);
         print_message("\n");
         if (i >= n)
