@@ -16,10 +16,11 @@
 
 enum { PAIRS_MAX = 24, PAIR_TEXT = 64 };
 
-/* Limit of epochs and images: no run reaches it, and sums of such counts cannot overflow. */
+/* An upper bound for numbers of epochs and images. No run reaches it, and sums of such numbers
+ * cannot overflow. */
 #define COUNT_MAX ((int64_t)1 << 40)
 
-/* What is written to one file. The lists have 3 * the graph's parameters as their length. */
+/* The contents of one file. Each list has space for 3 entries per parameter of the graph. */
 struct gathered {
     struct network *net;
     const struct graph *graph;
@@ -29,8 +30,8 @@ struct gathered {
     struct {
         enum param_value value;
         int param;
-    } * of;           /* which value of which parameter an entry without data has */
-    int64_t bn_steps; /* value of num_batches_tracked for every batch norm */
+    } * of;           /* for an entry without data: its kind of value and its parameter */
+    int64_t bn_steps; /* num_batches_tracked of every batch norm */
     size_t n_pairs;
     struct safetensors_pair pair[PAIRS_MAX];
     char text[PAIRS_MAX][PAIR_TEXT];
@@ -51,8 +52,8 @@ static void gathered_close(struct gathered *a)
     free(a->name);
 }
 
-/* Copies the values of entry `i` to `out`. Refuses values that are not finite: no run could resume
- * from this checkpoint, and it would replace a good one. */
+/* Copies the values of entry `i` to `out`. Fails if a value is not finite: no run could resume from
+ * such a checkpoint, and it would replace a good one. */
 static enum status gathered_get(void *context, size_t i, void *out)
 {
     const struct gathered *a = context;
@@ -101,8 +102,8 @@ static void add_value(struct gathered *a, enum param_value v, int i)
     a->n++;
 }
 
-/* Adds a batch norm's counter of steps. PyTorch's batch norm has this counter, and
- * load_state_dict(strict=True) requires its key. */
+/* Adds a batch norm's entry num_batches_tracked. PyTorch's load_state_dict(strict=True) requires
+ * it. */
 static void add_bn_counter(struct gathered *a, const struct param *mean)
 {
     char *name = a->name[a->n];
@@ -187,8 +188,8 @@ done:
     return st;
 }
 
-/* Returns the entry of a parameter, whose name in the file may have DDP's prefix; NULL if there is
- * none. */
+/* Returns the entry of a parameter, or NULL if there is none. The name in the file may begin with
+ * DDP's prefix. */
 static const struct safetensors_entry *find_value(const struct safetensors *f, const char *prefix,
                                                   const struct param *p)
 {
@@ -227,8 +228,8 @@ static enum status load_value(const char *path, const struct safetensors *f, str
     return st;
 }
 
-/* Returns the file's number of classes if parameter i belongs to the last layer and its tensor in
- * the file differs only in the number of classes; else returns 0. */
+/* If parameter i belongs to the last layer, and its tensor in the file differs only in the number
+ * of classes, returns the file's number of classes. Otherwise returns 0. */
 static int64_t other_classes(const struct safetensors *f, const struct graph *g, int i)
 {
     const struct param *p = &g->param[i];
@@ -268,8 +269,8 @@ enum status weights_load(const char *path, struct network *net, const struct gra
     return st;
 }
 
-/* Fails with STATUS_DATA, because the metadata have an invalid value `text` for `key` or, if `text`
- * is NULL, do not have `key`. */
+/* Fails with STATUS_DATA because the metadata value `text` of `key` is invalid. If `text` is NULL,
+ * the metadata lack `key`. */
 static enum status unreadable(const char *path, const char *key, const char *text)
 {
     return status_fail(STATUS_DATA, "'%s' is not a checkpoint of a run: its '%s' is %s", path, key,
@@ -369,9 +370,9 @@ static enum status read_batch(const char *path, const struct safetensors *f,
     TRY(read_position(path, f, "world_size", &then));
     if (then < 1 || then > 1 << 20)
         return no_sense(path, "world_size");
-    /* In the run that wrote the checkpoint, a rank may have had one batch more than the full
-     * batches of its share of the images: padding adds images, and without --drop-last the last
-     * batch may be partly full. */
+    /* The position may be a little after this run's last batch. In the run that wrote the
+     * checkpoint, a rank may have had one batch more than its full batches: padding adds images,
+     * and without --drop-last the last batch may be partly full. */
     int64_t spare = then == id->ranks ? 1 : 2 + 2 * (then / id->ranks);
     if (s->batch > INT64_MAX / (1 << 21))
         return no_sense(path, "batch");

@@ -12,12 +12,11 @@
 
 #define MOMENTUM_PREFIX "momentum/"
 
-/* The position and the sums of a run. The sampler's position is (epoch, batch); random numbers have
- * no state. */
+/* The position and the sums of a run. Epoch and batch define the sampler's position. Random numbers
+ * need no saved state. */
 struct train_state {
     int64_t epoch; /* the current epoch, from 0 */
-    int64_t batch; /* next batch of each rank in that epoch; after the last batch, validation is
-                    * next */
+    int64_t batch; /* next batch of each rank; after the last batch: validation */
     int64_t step;  /* optimizer steps so far */
     double best_top1;
     struct scaler_state scaler;
@@ -51,18 +50,20 @@ MUST_CHECK enum status checkpoint_prepare(const char *path, struct network *net,
                                           const struct graph *g, const struct train_identity *id,
                                           const struct train_state *state, struct atomic_file *f);
 
-/* Loads a whole checkpoint. If a run with another number of ranks wrote it, state->batch is the
- * last batch of this run that begins no later than the checkpoint's position, so that the epoch
- * misses no image and may repeat a few. STATUS_DATA when the file is damaged, has no checksum or
- * does not exist; STATUS_USAGE when the file belongs to another run; the message names the
- * difference. On failure *state stays unchanged; the network may contain part of the file. */
+/* Loads a whole checkpoint. A run with another number of ranks may have written it. In that case
+ * state->batch is the last batch of this run that begins no later than the checkpoint's position.
+ * The epoch then misses no image, but may repeat a few.
+ *
+ * STATUS_DATA: the file is damaged, has no checksum or does not exist. STATUS_USAGE: the file
+ * belongs to another run; the message names the difference. On failure *state stays unchanged, but
+ * the network may contain part of the file. */
 MUST_CHECK enum status checkpoint_load(const char *path, struct network *net, const struct graph *g,
                                        const struct train_identity *id, struct train_state *state);
 
 /* Reads a checkpoint's state, but not its tensors. STATUS_DATA as for checkpoint_load. */
 MUST_CHECK enum status checkpoint_state(const char *path, struct train_state *state);
 
-/* Reads the fusion with which a checkpoint's run was trained. *fuse stays unchanged where the file
+/* Reads the fusion that the checkpoint's run was trained with. *fuse stays unchanged if the file
  * does not name the fusion, is damaged or does not exist. */
 MUST_CHECK enum status checkpoint_fuse(const char *path, enum fuse *fuse);
 
@@ -78,9 +79,9 @@ MUST_CHECK enum status weights_load(const char *path, struct network *net, const
 MUST_CHECK enum status weights_load_body(const char *path, struct network *net,
                                          const struct graph *g, int64_t *classes);
 
-/* Copies the weights and statistics of the checkpoint `from` to a new file `to`, which has exactly
- * the names of torchvision's state_dict (state_dict.c). `proceed` is called before the file gets
- * its name. If `proceed` fails, no file is written. NULL: not called. STATUS_DATA when `from` is
- * damaged, does not exist or names no network. */
+/* Copies the weights and statistics of the checkpoint `from` to a new file `to`. The names in the
+ * file are exactly those of torchvision's state_dict (state_dict.c). `proceed`, unless NULL, is
+ * called before the temporary file is renamed to `to`. If `proceed` fails, no file is written.
+ * STATUS_DATA when `from` is damaged, does not exist or names no network. */
 MUST_CHECK enum status checkpoint_export_weights(const char *from, const char *to,
                                                  enum status (*proceed)(void));

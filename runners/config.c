@@ -36,7 +36,7 @@ bool train_config_scaled(const struct train_config *c, const struct policy *p)
     return c->scaling < 0 ? p->scaled : c->scaling != 0;
 }
 
-/* Checks the milestones, and sets *passed to the number of milestones up to `epoch`. */
+/* Checks the milestones, and sets *passed to the number of milestones that are at most `epoch`. */
 static enum status read_milestones(const char *text, int64_t epoch, int *passed)
 {
     long before = 0;
@@ -56,7 +56,7 @@ static enum status read_milestones(const char *text, int64_t epoch, int *passed)
     return STATUS_OK;
 }
 
-/* Fails if two settings of validation, or two settings of checkpoints, exclude each other. */
+/* Fails if settings of validation contradict each other, or if settings of checkpoints do. */
 static enum status check_outputs(const struct train_config *c)
 {
     if (c->training_only && (c->evaluate || c->desired_acc > 0 || c->val_every > 0))
@@ -151,7 +151,7 @@ double train_config_lr(const struct train_config *c, int64_t step, int64_t steps
     double total = (double)c->epochs * (double)steps_per_epoch;
     if ((double)step + 1 < warmup)
         return c->lr * ((double)step + 1) / warmup;
-    /* If warm-up lasts the whole run, the quotient is 0/0, which fmax turns into 0. */
+    /* If warm-up lasts the whole run, the quotient is 0/0 = NaN, and fmax(NaN, 0) is 0. */
     double t = fmin(fmax(((double)step - warmup) / (total - warmup), 0), 1);
     switch (c->schedule) {
     case SCHEDULE_STEP:

@@ -17,22 +17,22 @@
 
 enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_POLY };
 
-/* The reaction to a training loss that is not finite, if loss scaling does not skip the step. The
- * run stops, or it continues and writes no checkpoint while the weights are not finite. */
+/* The action after a training loss that is not finite, unless loss scaling skips the step. The run
+ * stops, or it continues and writes no checkpoint while the weights are not finite. */
 enum on_nan { ON_NAN_STOP, ON_NAN_CONTINUE };
 
 /* The factor by which the learning rate is multiplied: 1, images / 256, or sqrt(images / 256),
  * where `images` is the number of images of a step, over all devices and ranks. */
 enum lr_scale { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT };
 
-/* Strings belong to the caller and must outlive the run. Settings that pytorch/examples' imagenet
- * also has take their defaults from that program. */
+/* Strings belong to the caller and must outlive the run. If pytorch/examples' imagenet has the same
+ * setting, its default is used here too. */
 struct train_config {
     const char *data; /* folder with train/ and val/; NULL if `dummy` is set */
     const char *arch;
-    const char *out;     /* folder of the run; NULL: the first free runs/<arch>-NNN. If this folder
-                          * already has a run and `evaluate` is set: the first free
-                          * <out>/evaluation-NNN */
+    /* Folder of the run. NULL: the first free runs/<arch>-NNN. If `evaluate` is set and `out`
+     * already has a run, the folder is the first free <out>/evaluation-NNN. */
+    const char *out;
     const char *resume;  /* NULL, "auto", or a checkpoint */
     const char *init;    /* safetensors with weights to start from, or NULL */
     const char *devices; /* "cpu", "cpu:2"; see device_list.h */
@@ -125,9 +125,9 @@ struct train_config {
     int64_t checkpoint_steps;   /* interval of checkpoints in steps, in addition to those at epoch
                                  * ends; 0: only at epoch ends */
     const struct record_observer *observer; /* observer of the run's record; NULL: none */
-    /* The ladder with the rungs that failed in an earlier process of this run. A failing run sets
-     * `restart` if it can start again in another process with this ladder. NULL: the run cannot
-     * start again. */
+    /* The ladder (engine/ladder.h), with the rungs that failed in earlier processes of this run. If
+     * the run fails but can start again in a new process with this ladder, it sets `restart`. NULL:
+     * the run cannot start again. */
     struct ladder *ladder;
 };
 
@@ -152,14 +152,13 @@ struct train_setting {
     int devices; /* devices of each rank */
     int classes;
     int64_t epoch_steps; /* optimizer steps of an epoch */
-    enum fuse fuse;      /* fusion of convolution and batch norm with which the run began */
+    enum fuse fuse;      /* fusion of convolution and batch norm at the start of the run */
     bool graphs;         /* the device replays recorded graphs of operations */
     bool wgrad_stream;   /* weight gradients are computed on a stream of their own */
     bool pdl;            /* GPUs launch kernels early */
     bool emulated;       /* the device rounds to 16-bit types instead of computing in them */
     const char *comm;    /* transport of gradients; NULL: none */
-    const struct inject *inject; /* the faults, completed by inject_settle; NULL: no fault is
-                                  * injected */
+    const struct inject *inject; /* faults to inject, after inject_settle; NULL: none */
 };
 
 /* Returns the number of images of an optimizer step, over all ranks. */

@@ -36,8 +36,8 @@ static bool same(const json_t *a, const json_t *b)
     return fabs(x - y) <= 1e-12 * fmax(fabs(x), fabs(y));
 }
 
-/* Checks that `recorded` has every member of `own` with an equal value, except neutral settings.
- * `swapped`: the caller has exchanged `own` and `recorded`. */
+/* Checks that every member of `own` has an equal value in `recorded`. Settings that change no bit
+ * of the results may differ. `swapped`: the caller has exchanged `own` and `recorded`. */
 static enum status compare(const struct run *run, json_t *own, const json_t *recorded, bool swapped)
 {
     const char *key;

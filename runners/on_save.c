@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A save of records without a checkpoint sends a request only if this time, in nanoseconds, has
- * passed since the last request. */
+/* The shortest time, in nanoseconds, between the last request and a request that follows a save of
+ * records without a checkpoint. */
 #define RECORDS_NS UINT64_C(10000000000)
 
 struct on_save {
@@ -77,8 +77,8 @@ enum status on_save_open(const struct on_save_config *c, struct on_save **out)
 
 static void send_request(struct on_save *o, const struct on_save_asked *asked)
 {
-    /* If the socket is full, the helper has not yet read earlier requests, and these also cover
-     * this save. If the helper has ended, read_reports detects it. */
+    /* If the socket is full, the helper has not yet read earlier requests. The command that it runs
+     * for them covers this save too. If the helper has ended, read_reports detects it. */
     ssize_t ignored = send(o->fd, asked, sizeof *asked, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)ignored;
     o->asked_ns = clock_ns();
@@ -109,8 +109,8 @@ static enum status helper_lost(struct on_save *o, struct record *record, int64_t
     return take_failure(o, record, step, -1);
 }
 
-/* Reads reports of the helper until none is left or the helper has reported that it ends. In the
- * latter case sets *last. */
+/* Reads the helper's reports until no more are available or a report says that the helper ends. In
+ * the second case sets *last. */
 static enum status read_reports(struct on_save *o, struct record *record, int64_t step, bool *last)
 {
     struct on_save_done done;

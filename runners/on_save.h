@@ -1,12 +1,11 @@
 /* Runs a command of the user's (--on-save) each time rank 0 has saved something: a checkpoint, the
  * record of an epoch, or records of steps that have reached the operating system.
  *
- * A helper process, started once, runs the command, so that no step waits or forks. Only
- * one run of the command is active at a time. After its end, one more run serves all saves that
- * happened meanwhile. A command that fails or exceeds its time limit is repeated, after growing
- * pauses. Failures never fail the training run: they are warnings, events in steps.jsonl, and
- * "on_save" in summary.json.
- */
+ * A helper process, started once, runs the command, so no step waits or forks. Only one run of the
+ * command is active at a time. If rank 0 saves more during that run, the helper runs the command
+ * once more afterwards for all of these saves. The helper repeats a command that fails or exceeds
+ * its time limit, after growing pauses. Failures never fail the training run: they are warnings,
+ * events in steps.jsonl, and "on_save" in summary.json. */
 #pragma once
 
 #include "base/status.h"
@@ -28,14 +27,15 @@ struct on_save_config {
 /* Starts the helper. All strings must outlive it. */
 MUST_CHECK enum status on_save_open(const struct on_save_config *c, struct on_save **out);
 
-/* Asks for a run of the command. `checkpoint`: a checkpoint was written; otherwise only records
- * were written, and the command runs at most every 10 seconds unless `now`. Does not wait. Also
- * writes the events of commands that have failed since the last call. NULL: no effect. */
+/* Asks for a run of the command, and does not wait for it. `checkpoint`: a checkpoint was written.
+ * Otherwise only records were written, and the command runs at most every 10 seconds unless `now`.
+ * Also records as events which commands have failed since the last call. If `o` is NULL, does
+ * nothing. */
 MUST_CHECK enum status on_save_request(struct on_save *o, struct record *record, int64_t step,
                                        bool checkpoint, bool now);
 
-/* Asks for a last run of the command, waits for its end, but at most `wait_s` seconds, and ends the
- * helper. A second call has no effect. NULL: no effect. */
+/* Asks for a last run of the command, waits at most `wait_s` seconds for its end, and ends the
+ * helper. A second call does nothing. If `o` is NULL, does nothing. */
 MUST_CHECK enum status on_save_end(struct on_save *o, struct record *record, int64_t step,
                                    double wait_s);
 

@@ -14,8 +14,7 @@ struct on_save_asked {
     int32_t last;       /* no further message follows */
 };
 
-/* A report from the helper: for this save, the command has succeeded, or has failed in every
- * try. */
+/* The helper's report on a save: the command has succeeded, or it has failed in every try. */
 struct on_save_done {
     int64_t step;
     int32_t code; /* exit code of the last try; 0: success */

@@ -80,9 +80,10 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
     while (!stop_requested()) {
         double since = v.n ? step_now() : v.end;
         enum status st = loader_next(s->val_loader, &b);
+        /* One rank just stops. With several ranks, this rank must fail: the others would wait for
+         * it. */
         if (st == STATUS_INTERRUPTED && s->world.size == 1)
-            break; /* a single rank just stops; with several ranks, this rank must fail, because the
-                    * others would wait for it */
+            break;
         TRY(st);
         if (!b)
             break;
@@ -99,8 +100,8 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
     return pass_account(s, s->val_loader, "validation", seen, 0, n);
 }
 
-/* Checks the validation loss. A loss that is not finite ends an evaluation. In training it only
- * causes a warning, because the weights may still be finite; checkpoint_prepare checks them. */
+/* Checks the validation loss. If it is not finite, an evaluation fails. Training only prints a
+ * warning, because the weights may still be finite. checkpoint_prepare checks the weights. */
 static enum status check_loss(const struct session *s, double loss)
 {
     enum status st = divergence_check_loss(loss, "the validation loss");

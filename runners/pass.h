@@ -6,13 +6,14 @@
 struct pass_result {
     double loss_sum;
     int64_t count, top1, top5;
-    int64_t images; /* images trained on or validated, without bad ones */
+    int64_t images; /* trained on or validated; excludes images that cannot be decoded */
     int64_t bad_images;
     double seconds;
     double joules; /* energy used by the devices; NaN: not measured */
     struct io_stats io;
-    struct storage_bytes storage; /* bytes that this process fetched in a training pass; rank 0 then
-                                   * sets .process to the sum over all ranks */
+    /* Bytes that this process fetched from storage in a training pass. On rank 0, .process is later
+     * set to the sum over all ranks. */
+    struct storage_bytes storage;
 };
 
 /* Returns STATUS_MISMATCH unless batches [first, end) of a pass contained exactly the expected

@@ -89,7 +89,7 @@ void progress_batch(struct progress *p, int64_t i, const struct progress_values 
     meter_add(&p->top5, v->top5, v->weight);
     meter_add(&p->rate, (double)v->images / v->time_s, v->time_s > 0);
     if (v->skipped)
-        p->loss.value = isnan(v->loss) ? NAN : v->loss; /* shown, but not added to a mean */
+        p->loss.value = isnan(v->loss) ? NAN : v->loss; /* shown, but not averaged */
     if (p->terminal)
         draw_bar(p, i);
     else if (p->print_freq > 0 && i % p->print_freq == 0)

@@ -43,7 +43,8 @@ static void name_devices(const struct world *w, const struct device_list *device
     }
 }
 
-/* Makes the message of this rank, a list of its devices; the message of rank 0 is empty. */
+/* Makes the message of this rank: a list of its devices. Rank 0's message is empty, because its
+ * devices are already in the summary. */
 static enum status own_text(const struct world *w, const struct device_list *devices,
                             const struct rank_samples *own, char **text)
 {

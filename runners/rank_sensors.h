@@ -14,14 +14,13 @@ struct rank_samples {
     int64_t n;
 };
 
-/* Appends the rows to `context`, a struct rank_samples. The function has the type
- * telemetry_take. */
+/* A telemetry_take function that appends the rows to `context`, a struct rank_samples. */
 enum status rank_samples_take(void *context, struct telemetry_record *row, int n);
 void rank_samples_free(struct rank_samples *samples); /* zeroed: no effect */
 
 /* Gathers the sensor values of all ranks. Every rank calls it after sampling. With several ranks,
  * rank 0 adds "rank", "host" and "index" to its devices in the summary's "telemetry", and appends
- * the other ranks' devices. A rank that measured nothing adds nothing. STATUS_DATA for an
- * unreadable message. */
+ * the devices of the other ranks that measured something. STATUS_DATA if a rank's message is
+ * unreadable. */
 MUST_CHECK enum status rank_sensors_gather(struct world *w, const struct device_list *devices,
                                            const struct rank_samples *own, json_t *summary);

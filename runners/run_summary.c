@@ -187,8 +187,8 @@ static enum status write_summary(struct session *s, json_t *summary)
     return record_finish(s->record, summary);
 }
 
-/* Adds the name of the block device to "io". If no epoch has been recorded, since the run ended
- * within its first epoch, also adds the rates at which this attempt read from storage. */
+/* Adds the name of the block device to "io". If the run ended within its first epoch, no epoch was
+ * recorded. In that case also adds the rates at which this attempt read from storage. */
 static enum status add_storage(const struct session *s, json_t *io)
 {
     const struct session_reads *r = &s->reads;

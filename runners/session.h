@@ -34,7 +34,7 @@ struct session {
     int64_t train_steps;            /* optimizer steps of an epoch */
     struct graph *graph;
     struct nccl_port *nccl; /* NCCL, which connects GPUs; NULL: missing or not used */
-    struct ladder ladder;   /* the rung that the run is on */
+    struct ladder ladder;   /* current rung (engine/ladder.h) */
     struct engine *engine;
     struct inject inject; /* faults to inject, after inject_settle */
     struct policy policy;
@@ -43,16 +43,15 @@ struct session {
     struct train_identity identity;
     struct train_state state;
     bool resumed;
-    bool stopping;           /* a rank was asked to stop, and all ranks have been informed */
-    bool not_finite;         /* in this epoch, the loss of a step was not finite, and the step was
-                              * not skipped */
-    bool agreed;             /* a failure that occurs now occurs on all ranks, so only rank 0
-                              * reports it */
+    bool stopping; /* a rank was asked to stop, and all ranks have been informed */
+    /* In this epoch, the loss of a step was not finite, and the step was not skipped. */
+    bool not_finite;
+    bool agreed;             /* a failure now is the same on all ranks; rank 0 reports it */
     struct record *record;   /* only on rank 0 */
     struct on_save *on_save; /* --on-save; only on rank 0; NULL: none */
     int64_t flushes;         /* record_flushes at the last on_save_request */
-    /* Equal to `record` while the communication thread may end the job and record the reason; else
-     * NULL. */
+    /* The record in which the communication thread writes why it ends the job. NULL while that
+     * thread must not end the job. */
     _Atomic(struct record *) ending;
     struct expected *expected;    /* only on rank 0; NULL: no comparison (--expect) */
     struct telemetry *telemetry;  /* NULL: off */
@@ -97,9 +96,9 @@ MUST_CHECK enum status session_open(struct session *s, const struct train_config
  * empty message. */
 MUST_CHECK enum status session_fail(struct session *s, enum status st);
 
-/* Closes everything and returns the result of the run. If `st` is a failure, the result is `st`
- * with its message; else it is the first failure while closing. If record_finish was not called,
- * readers of the record see an incomplete run. */
+/* Closes everything and returns the result of the run: `st` with its message if `st` is a failure,
+ * else the first failure while closing. If record_finish was not called, readers of the record see
+ * an incomplete run. */
 MUST_CHECK enum status session_close(struct session *s, enum status st);
 
 #define RUNS_DIR "runs" /* parent of the folders of runs without --out */
@@ -111,8 +110,8 @@ MUST_CHECK enum status session_choose_dir(struct session *s);
 
 /* --- The rungs of a run (engine/ladder.h) (session_ladder.c) --- */
 
-/* Chooses the first rung as configured, or with the fusion of the checkpoint from which the run
- * resumes. All ranks call it. */
+/* Chooses the first rung: as configured or, if the run resumes, with the fusion of its checkpoint.
+ * All ranks call it. */
 MUST_CHECK enum status session_settle_ladder(struct session *s);
 
 /* Handles failure `st` of the engine's rehearsal. STATUS_OK: the engine is closed, and the caller
@@ -147,9 +146,9 @@ MUST_CHECK enum status session_checkpoint_prepare(struct session *s,
 MUST_CHECK enum status session_checkpoint_commit(struct session *s, struct atomic_file *f);
 MUST_CHECK enum status session_checkpoint(struct session *s);
 
-/* Keeps the latest checkpoint, written at the end of `epoch`, under a name with that epoch (a hard
- * link). Then removes the checkpoints kept so far, except the newest ones, whose number
- * --keep-checkpoints gives. Without that flag, does nothing. */
+/* Adds a hard link to the latest checkpoint, written at the end of `epoch`, under a name with that
+ * epoch. Then removes all but the newest checkpoints with such names; --keep-checkpoints gives
+ * their number. Without that flag, does nothing. */
 MUST_CHECK enum status session_keep_checkpoint(struct session *s, int64_t epoch);
 
 /* With --on-save, asks for a run of the command if records have been written to the operating

@@ -215,7 +215,8 @@ static int64_t kept_epoch(const char *name)
     return kept && name[used] == '\0' && used > 0 ? epoch : -1;
 }
 
-/* Of the kept checkpoints up to `epoch`, removes all but the newest --keep-checkpoints. */
+/* Removes the kept checkpoints up to `epoch`, except the newest ones, whose number is
+ * --keep-checkpoints. */
 static enum status remove_kept(const struct session *s, int64_t epoch)
 {
     struct words names = {0};
@@ -252,7 +253,7 @@ enum status session_keep_checkpoint(struct session *s, int64_t epoch)
         return status_fail(STATUS_IO, "--keep-checkpoints: cannot write '%s': %s", kept,
                            strerror(error));
     }
-    unlink(temp); /* if both names are links to one file, rename removes neither */
+    unlink(temp); /* rename leaves both names if they link to the same file */
     return remove_kept(s, epoch);
 }
 
@@ -264,8 +265,8 @@ enum status session_saved_records(struct session *s, bool now)
     return on_save_request(s->on_save, s->record, s->state.step, false, now);
 }
 
-/* The other ranks wait until rank 0 has finished this function. Rank 0 waits at most half of
- * comm_timeout for the command, so that the other ranks do not take rank 0 for lost. */
+/* The other ranks wait while rank 0 runs this function. Rank 0 waits at most half of comm_timeout
+ * for the command; otherwise the other ranks could time out and report rank 0 as lost. */
 enum status session_end_saves(struct session *s)
 {
     double wait_s = s->config->on_save_timeout, patience_s = s->config->comm_timeout / 2;

@@ -6,10 +6,9 @@
 
 #include <string.h>
 
-/* Finds the fusion with which the resumed run was trained, since another fusion would give results
- * with other bits. Sets *fuse to FUSE_COUNT if the fusion is not known. Reads it from the
- * checkpoint that will be loaded or, with --resume auto, from the newest checkpoint that names a
- * fusion. */
+/* Finds the fusion with which the resumed run was trained, because another fusion would change bits
+ * of the results. Reads it from the checkpoint that will be loaded or, with --resume auto, from the
+ * newest checkpoint that names a fusion. Sets *fuse to FUSE_COUNT if the fusion is not known. */
 static enum status recorded_fuse(const struct session *s, enum fuse *fuse)
 {
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};

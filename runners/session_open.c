@@ -48,8 +48,8 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
         .lose_image = train && c->inject.lose_image,
         .lose_epoch = c->inject.lose_epoch,
         /* Seconds to wait for images after a request to stop. A single rank can stop after any
-         * step; several ranks would lose the steps since the last checkpoint, so they wait
-         * longer. */
+         * step. If several ranks stopped without these images, they would lose the steps since the
+         * last checkpoint, so they wait longer. */
         .stop_wait_s = s->world.size > 1 ? 10 : 1,
     };
     device_input_set(&l, s->device, s->decoder);
@@ -107,8 +107,8 @@ static enum status open_loaders(struct session *s)
     return STATUS_OK;
 }
 
-/* Timing whether steps are faster with a setting takes as long as about a dozen steps. A short run
- * would gain less time than that. */
+/* Measuring whether a setting makes steps faster takes as long as about a dozen steps. A short run
+ * would not gain that much time. */
 static enum option settle_option(const struct session *s, enum option option)
 {
     enum { STEPS_MIN = 32 };
@@ -158,8 +158,8 @@ static enum status open_engine(struct session *s)
     memcpy(e.program.std, train_image_std, sizeof e.program.std);
     if (!c->evaluate)
         e.rows[USE_TRAIN] = c->batch;
-    /* A new run that ends within its first epoch needs no programs for the epoch's smaller last
-     * batch and for validation. Not planning them saves time. */
+    /* A new run that ends within its first epoch uses no programs for the epoch's smaller last
+     * batch and for validation. Time is saved by not planning these programs. */
     if (c->steps > 0 && c->steps < s->train_steps && !c->resume && c->start_epoch <= 0)
         return engine_open(&e, &s->engine);
     if (!c->evaluate && !c->drop_last)
@@ -326,7 +326,7 @@ enum status session_close(struct session *s, enum status st)
                              * device, the wait ends early */
     loader_close(s->train_loader);
     loader_close(s->val_loader);
-    if (!stop_requested()) /* else a worker may still use it */
+    if (!stop_requested()) /* after a stop, a worker may still use it */
         gpu_decoder_drop(s->decoder);
     engine_close(s->engine);
     comm_nccl_drop(s->nccl);

@@ -338,7 +338,7 @@ struct train_config train_config_default(void)
     };
     if (settings_default(train_settings, &c) != STATUS_OK ||
         settings_default(train_unrecorded, &c) != STATUS_OK)
-        return (struct train_config){0}; /* not reached unless a default in the table is invalid */
+        return (struct train_config){0}; /* only if a default in the table is invalid */
     return c;
 }
 

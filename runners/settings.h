@@ -8,8 +8,8 @@
 #include "base/setting.h"
 #include "runners/config.h"
 
-/* The source of a recorded configuration: the requested settings, and the settings that result from
- * them. */
+/* What run.json's configuration is made from: the requested settings, and the settings that result
+ * from them. */
 struct train_record {
     struct train_config config; /* must be first: rows with a flag also fill a train_config */
     struct train_setting resolved;
@@ -36,21 +36,22 @@ enum {
 /* The rows have the order of run.json's keys; --help lists the rows that have a flag, by group. */
 extern const struct setting train_settings[];
 
-/* Flags that run.json omits, or for which it records the resulting setting. */
+/* Flags whose values run.json omits, or replaces by the resulting settings. */
 extern const struct setting train_unrecorded[];
 
 struct train_config train_config_default(void);
 
-/* Sets *out to a new object with the settings for run.json, without those that have a trait in
- * `without`. *out is NULL on failure. */
+/* Sets *out to a new object with the settings for run.json, except settings with a trait in
+ * `without`. On failure *out is NULL. */
 MUST_CHECK enum status train_config_json(const struct train_config *c,
                                          const struct train_setting *resolved, unsigned without,
                                          json_t **out);
 
-/* Returns whether run.json's setting `key` affects no bit of the results (TRAIN_NEUTRAL). */
+/* Returns whether run.json's setting `key` leaves all bits of the results unchanged
+ * (TRAIN_NEUTRAL). */
 bool train_key_is_neutral(const char *key);
 
-/* Values of training's flags that flags of other commands share. */
+/* Lists of values that training's flags share with flags of other commands. */
 #define TRAIN_FUSE_WORDS      "auto|none|stats|apply|all"
 #define TRAIN_DECODE_WORDS    "cpu|gpu"
 #define TRAIN_PRECISION_WORDS "fp32|tf32|amp|bf16"

@@ -118,8 +118,8 @@ void step_queue_begin(struct step_queue *q, const struct session *s)
 enum status step_begin(struct session *s, struct step_queue *q, double since)
 {
     int64_t left = s->train_batches - q->batch;
-    /* The learning rate depends on the position in epochs and not on s->state.step, because
-     * s->state.step also depends on the number of ranks in earlier attempts. */
+    /* The learning rate depends on the position in epochs. s->state.step would be wrong here: it
+     * includes steps of earlier attempts, which may have had another number of ranks. */
     int64_t position = s->state.epoch * s->train_steps + q->batch / s->config->accumulate;
     double lr = s->lr_factor * train_config_lr(s->config, position, s->train_steps);
     struct step_state state = device_state(s, q->step, lr);

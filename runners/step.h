@@ -49,8 +49,9 @@ struct step_queue {
     int64_t batch, step; /* position of the next step to begin, as in the session's state */
     int n;
     struct pending_step pending[ENGINE_LAG_MAX + 1]; /* the oldest first */
-    bool steady; /* the device began the oldest step directly after the step before it, and that
-                  * earlier step has ended */
+    /* The step before the oldest one has ended, and the device began the oldest step directly after
+     * it. */
+    bool steady;
 };
 
 /* Starts an empty queue at the position of the session's state. */
@@ -61,8 +62,9 @@ void step_queue_begin(struct step_queue *q, const struct session *s);
  * step. */
 MUST_CHECK enum status step_begin(struct session *s, struct step_queue *q, double since);
 
-/* Waits for the oldest step, advances the session's state and describes the step. If only the
- * caller knows when the previous step ended, leaves rec->total_s 0 for the caller to fill in. */
+/* Waits for the oldest step, advances the session's state and describes the step in *rec. Sets
+ * rec->total_s to 0 if only the caller knows when the previous step ended; the caller then fills it
+ * in. */
 MUST_CHECK enum status step_end(struct session *s, struct step_queue *q, struct step_record *rec);
 
 /* step_percent returns part / of in percent, or 0 if `of` is 0. step_mean returns sum / count, or

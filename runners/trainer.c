@@ -62,7 +62,7 @@ static double *member(void *record, size_t offset)
     return (double *)((char *)record + offset);
 }
 
-/* Adds a step to this rank's times, and keeps the times of the parts without communication. */
+/* Adds a step to this rank's times, and stores the times of its parts without communication. */
 static void count_times(struct session *s, int64_t index, struct step_record *rec)
 {
     s->spent.steps++;
@@ -136,8 +136,8 @@ static bool reached_accuracy(const struct session *s)
     return s->config->desired_acc > 0 && s->state.best_top1 >= s->config->desired_acc;
 }
 
-/* Returns whether an action is due at the end of this epoch, if its interval is `every` epochs (0:
- * every epoch). The action is always due after the last epoch. */
+/* Returns whether an action with an interval of `every` epochs (0: every epoch) is due at the end
+ * of this epoch. After the last epoch, every action is due. */
 static bool is_due(const struct session *s, int every)
 {
     const struct train_config *c = s->config;
@@ -289,10 +289,10 @@ static enum status judge_epoch(struct session *s, struct pass_result *val)
     return pass_validate(s, val);
 }
 
-/* Validates, keeps the best weights, writes the checkpoint for the next epoch's start, and records
- * the epoch. The record is written after the checkpoint's temporary file, so that the record
- * includes the time to write that file. The record is also written before the temporary file
- * replaces the old checkpoint, so that no epoch is lost. */
+/* Validates, saves the best weights, writes the checkpoint for the next epoch's start, and records
+ * the epoch. The checkpoint's temporary file is written first, because the record includes the time
+ * to write it. The record is written before that file replaces the old checkpoint: otherwise a
+ * failure between the two could lose the epoch's record. */
 static enum status finish_epoch(struct session *s, struct pass_result *train,
                                 const struct stats *rate)
 {
