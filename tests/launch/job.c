@@ -1,7 +1,7 @@
 /* A launcher whose ranks run a program that the test chooses.
  *
  *     job MPIRUN LOG_DIR PROGRAM    two ranks, which run PROGRAM
- *     job launch --as-rank ...      a rank supervisor, as launch_run has mpirun start it */
+ *     job launch --as-rank ...      a rank supervisor; mpirun starts it */
 #include "launch/launch.h"
 
 #include <stdio.h>

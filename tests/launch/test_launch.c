@@ -114,7 +114,7 @@ static void test_hosts_are_counted(void **state)
 
 /* ---- lines ---- */
 
-/* The lines that were passed on, each in brackets. */
+/* The lines that were passed to take(), each in brackets. */
 struct pieces {
     char text[4 * OUTPUT_LINE_MAX];
     size_t n;
@@ -287,8 +287,8 @@ static void test_shares(void **state)
     }
 }
 
-/* If there are enough CPUs, each rank gets CPUs of its own, all ranks the same number. Otherwise
- * ranks share CPUs. */
+/* If there are enough CPUs, all ranks get the same number of CPUs, and no two ranks share one.
+ * Otherwise ranks share CPUs. */
 static void test_bound_ranks_share_cpus(void **state)
 {
     enum { CPUS = 12 };

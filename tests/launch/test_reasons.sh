@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The launcher reports the reason of a failing rank, even if mpirun ends the rank before it exits.
+# The launcher reports why a rank failed, even if mpirun kills the rank before it exits by itself.
 # Runs with every installed MPI; each rank is a script.
 set -uo pipefail
 
 job=$(realpath "$1")
 scratch=$(mktemp -d)
-# Open MPI keeps its session folders in TMPDIR. With the default, jobs of parallel tests would share
-# one.
+# Open MPI keeps its session folders in TMPDIR. Jobs of parallel tests would share the default
+# folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
@@ -22,8 +22,8 @@ done
 
 # fails WANT FIRST SECOND: runs a job whose rank 0 executes FIRST and whose rank 1 executes SECOND,
 # and checks that the exit code is WANT. The scripts can call `say` to print a reason, `rest N` to
-# wait N tenths of a second, and `hang` to ignore SIGTERM for 20 seconds. `rest` waits many times
-# for a short time, because a shell may handle a signal only when its current wait ends.
+# wait N tenths of a second, and `hang` to ignore SIGTERM for 20 seconds. `rest` consists of many
+# short waits, because a shell may handle a signal only after its current wait.
 fails() {
     rm -rf logs
     cat >rank <<END
