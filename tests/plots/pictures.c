@@ -1,4 +1,4 @@
-/* Checks that several tests of figures use. */
+/* Assertions that several tests of figures share. */
 #include "pictures.h"
 
 #include "scratch.h"

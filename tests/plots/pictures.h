@@ -1,9 +1,9 @@
-/* Checks that several tests of figures use. A failure fails the test. */
+/* Assertions that several tests of figures share. A failure fails the test. */
 #pragma once
 
 #include <stdbool.h>
 
-/* If gnuplot is not installed, prints so and skips the test. */
+/* Skips the test with a message if gnuplot is not installed. */
 void skip_without_gnuplot(void);
 
 /* Whether tags are nested and closed, attributes are quoted, and text has no unescaped '<' or '&'.

@@ -145,7 +145,7 @@ static void write_ranks(const struct sample *s, int64_t epoch, struct rng *rng, 
     }
 }
 
-/* One sample per second from each device. One sample has no power. */
+/* One sample per second from each device. One of the samples has no power value. */
 static void write_sensors(const struct sample *s, double elapsed, FILE *out)
 {
     char line[SCHEMA_LINE_MAX];

@@ -8,7 +8,7 @@ struct sample {
     int batch;
     int epochs, steps_per_epoch;
     int steps;           /* if not 0: total number of steps; the last epoch may be incomplete */
-    double images_per_s; /* in a step without waiting for data */
+    double images_per_s; /* throughput of a step without waiting for data */
     double final_top1;   /* percent, validation */
     double val_s;        /* seconds of validation after each epoch; 0: no validation */
     bool dummy;          /* no files read */
@@ -17,7 +17,7 @@ struct sample {
     int ranks;           /* if not 0: number of ranks with their own records, two on each host */
     const char *host;    /* beginning of the hosts' names, as a JSON string; NULL: "node" */
     int slow_rank;       /* this rank waits for data; 0: none */
-    double slow_data;    /* the fraction of a step for which it waits; 0: 0.12 */
+    double slow_data;    /* the fraction of a step that rank waits; 0 means 0.12 */
     int nan_from_step;   /* first step with a NaN loss; 0: none */
     int sensors; /* number of devices with telemetry; the last one is throttled in the second half
                   */

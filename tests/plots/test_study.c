@@ -114,8 +114,8 @@ static void test_tables(void **state)
     expect_text(dir, "data/IO-02.dat", "1 1 nan nan nan 0.5 nan nan nan\n4 4 nan nan nan 0.5");
     expect_text(dir, "data/scaling_weak-01.dat", "\n2 75 67.5 82.5 100 nan");
     expect_text(dir, "data/scaling_strong-02.dat", "\n4 3 2.7 3.3 4 nan");
-    /* If the ideal line is sloped, each point is drawn exactly at its number of devices, and not
-     * beside other points. */
+    /* If the ideal line is sloped, each point is drawn exactly at its number of devices. Points are
+     * not moved sideways to avoid overlap. */
     expect_text(dir, "data/training_throughput.gp", "\nis_side_by_side = 0\n");
     expect_text(dir, "data/training_time.gp", "\nis_side_by_side = 0\n");
     expect_text(dir, "data/scaling_strong.gp", "\nis_side_by_side = 0\n");

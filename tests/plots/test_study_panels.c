@@ -73,8 +73,8 @@ static void expect_legend(const struct fixture *f, const char *const label[], in
         assert_string_equal(f->panels.label[k], label[k]);
 }
 
-/* Each panel has each legend entry once, and each line is in the panel and entry that its keys
- * demand. */
+/* Checks that each panel has each legend entry once, and that each line is in the panel and the
+ * legend entry of its keys' values. */
 static void expect_whole(const struct fixture *f)
 {
     const struct study_panels *p = &f->panels;
@@ -106,8 +106,8 @@ static void test_four_keys(void **state)
     assert_int_equal(f.panels.entry[11], 3);
 }
 
-/* If a key is given as the first one, its values are in separate panels, independently of other
- * keys. */
+/* If a key is given as the first one, each of its values has its own panels, whatever the other
+ * keys are. */
 static void test_key_that_comes_first(void **state)
 {
     static const char *const titles[] = {"synthetic, weak", "jpeg, weak", "synthetic, strong",
