@@ -71,8 +71,8 @@ for line in '### Quality of the gate: gate' \
     grep -qxF -- "$line" gate.md || fail "the report lacks '$line': $(cat gate.md)"
 done
 
-# Peaks and runs in one folder are of the same machine. A benchmark without a section of its own is
-# left out.
+# The report takes peaks and runs in one folder as values of the same machine. It leaves out a
+# benchmark without a section of its own.
 mkdir -p gpu/card/runs
 cp -r rec/here/precision/fp32-seed0 gpu/card/runs/accuracy-fp32
 echo '{"bench": "something"}' >gpu/card/a.json
@@ -159,7 +159,8 @@ mkdir -p ruin/bad && echo '{' >ruin/bad/run.json
 expect 5 report --no-figures ruin -o ruin.md
 grep -qx '## Skipped records' ruin.md || fail "a report of a damaged run alone: $(cat ruin.md err)"
 
-# A benchmark that alternates with a library, and a benchmark that the report does not know.
+# A benchmark whose runs alternate with those of a library, and a benchmark that the report does not
+# know.
 mkdir -p peers/here
 cat >peers/here/peers-gemm.json <<'END'
 {"kind": "peers", "schema": 1, "bench": "gemm", "device": "a processor", "peer": "oneDNN 9", "threads": 2, "rounds": 6,
