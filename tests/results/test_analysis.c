@@ -96,8 +96,8 @@ static void test_round_trip(void **state)
     free(second);
 }
 
-/* Replaces the first `from` in a valid file by another text, and checks that the refusal says
- * `says`. */
+/* Replaces the first `from` in a valid file by another text, and checks that the file is refused
+ * with a message that contains `says`. */
 static void refused(const char *dir, const char *good, const char *from, const char *to,
                     const char *says)
 {

@@ -180,7 +180,8 @@ static void test_damaged(void **state)
     assert_int_equal(follow_open("/nonexistent", &follow), STATUS_DATA);
 }
 
-/* Only the end of a long file is read, but all of its events. Unread lines may be invalid. */
+/* Of a long file, only the steps at its end are read, but all events. Steps that are not read may
+ * be invalid. */
 static void test_long_file(void **state)
 {
     enum { FIRST = 10, STEPS = 20000, TAIL_BYTES = 4 << 20 };
@@ -200,7 +201,7 @@ static void test_long_file(void **state)
     fclose(out);
     scratch_write(f->dir, "steps.jsonl", text, size);
     free(text);
-    assert_true(size - junk > TAIL_BYTES); /* otherwise the file would not count as long */
+    assert_true(size - junk > TAIL_BYTES); /* else the whole file would be read */
     struct follow *follow = open_follow(f);
     expect_steps(follow_run(follow), STEPS - FOLLOW_KEEP, STEPS);
     assert_int_equal(follow_run(follow)->resumes, 1);

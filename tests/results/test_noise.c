@@ -1,4 +1,4 @@
-/* Tests from invented steps and counters whether a run counts as disturbed. */
+/* Tests the detection of disturbed runs with invented steps and counters. */
 #include "results/noise.h"
 
 #include <math.h>
