@@ -79,8 +79,8 @@ static void test_wrong_calls(void **state)
     json_decref(list);
 }
 
-/* Four ranks are killed while they record epoch 2. Two ranks resume at the beginning of epoch 2,
- * then one rank, then three. */
+/* Four ranks are killed while they record epoch 2. Then the run is resumed at the beginning of
+ * epoch 2, first with two ranks, later with one rank, and at last with three ranks. */
 static void test_resume_with_other_ranks(void **state)
 {
     struct rank_run *f = *state;
@@ -230,7 +230,8 @@ static void test_bad_rank_lists(void **state)
     expect_data_error(f->dir, "steps.jsonl' line 1: 'ranks' is not a list of ranks");
 }
 
-/* A repeated record of a rank or an epoch replaces the earlier one and all that follow it. */
+/* A second record of the same rank and epoch replaces the first one, and all records between the
+ * two are dropped. */
 static void test_last_one_wins(void **state)
 {
     struct rank_run *f = *state;
@@ -253,7 +254,8 @@ static void test_last_one_wins(void **state)
     run_free(run);
 }
 
-/* Random damage is found or harmless, also in the summary. Sanitizers find invalid accesses. */
+/* Files with random damage are refused or read, also for the summary. Sanitizers find invalid
+ * accesses. */
 static void test_damage(void **state)
 {
     struct rank_run *f = *state;

@@ -280,7 +280,7 @@ static void test_folder_is_a_file(void **state)
 }
 
 /* The first attempt was killed while it wrote step 25, after a checkpoint at step 17 of epoch 1.
- * From step 17 and epoch 1 on, the records of the second attempt count. */
+ * From step 17 and epoch 1 on, only the records of the second attempt are read. */
 static void test_resume_after_kill(void **state)
 {
     struct fixture *f = *state;

@@ -168,7 +168,8 @@ static void test_not_a_file(void **state)
     expect_data_error(*state, "not a regular file");
 }
 
-/* Later lines replace earlier ones; the numbers of steps do not matter. */
+/* A line with the step number of an earlier line replaces that line, and all lines between the two
+ * are dropped. Step numbers may have gaps. */
 static void test_last_one_wins(void **state)
 {
     static const int order[] = {0, 1, 2, 3, 1, 2, 2, 5};
@@ -203,7 +204,7 @@ static void test_unknown_events_are_fine(void **state)
     run_free(run);
 }
 
-/* Random damage is found or harmless. Sanitizers find invalid accesses. */
+/* Files with random damage are refused or read. Sanitizers find invalid accesses. */
 static void test_damage(void **state)
 {
     const char *const files[] = {"run.json", "steps.jsonl"};

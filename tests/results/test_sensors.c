@@ -88,8 +88,8 @@ static void test_energy_between_samples(void **state)
     add_sample(*state, row_of(0, 0, 1.5, 0));
     add_sample(*state, row_of(1, 0, 5.5, 400));
     struct energy e = energy(*state);
-    assert_true(fabs(e.joules - 150) <
-                1e-9); /* half of the first step, and the whole second step */
+    /* Half of the first step, and the whole second step. */
+    assert_true(fabs(e.joules - 150) < 1e-9);
     assert_true(fabs(e.images - 15) < 1e-9);
 }
 
@@ -114,8 +114,8 @@ static void test_energy_unknown(void **state)
     assert_true(isnan(energy(*state).joules_per_image));
 }
 
-/* The energy of a job is the sum over the epochs that were measured, and not that of rank 0's
- * samples. */
+/* With several ranks, the energy of a job is the sum over the epochs whose energy was measured.
+ * Rank 0's own samples are not used, because they lack the other ranks. */
 static void test_energy_of_several_ranks(void **state)
 {
     static const char text[] = "{\"schema\":1,\"ranks\":[{\"rank\":0,\"host\":\"a\",\"pid\":1},"

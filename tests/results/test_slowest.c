@@ -65,8 +65,9 @@ static void test_slowest(void **state)
     run_free(run);
 }
 
-/* Records one epoch of `n` ranks with medians. The last rank is slower by the fraction `late` of 10
- * ms. Returns whether it counts as a straggler. */
+/* Records one epoch of `n` ranks with the medians of their step times. The last rank's median is
+ * longer than 10 ms by the fraction `late`. Returns whether the last rank is reported as a
+ * straggler. */
 static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t steps,
                     double *noise)
 {
@@ -77,8 +78,7 @@ static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t 
         rank.steps = steps;
         rank.own_median_s = 0.01 * (1 + (i == n - 1 ? late : 0));
         rank.own_mad_s = mad * rank.own_median_s;
-        rank.data_s = 1e3 * (n - i); /* data waits of a few steps do not affect the verdict, which
-                                        is based on medians */
+        rank.data_s = 1e3 * (n - i); /* changes sums only; verdicts use medians */
         assert_int_equal(record_rank(r, &rank), STATUS_OK);
     }
     assert_int_equal(record_epoch(r, &(struct epoch_record){0}), STATUS_OK);
@@ -113,8 +113,8 @@ static void test_slow_or_chance(void **state)
     }
 }
 
-/* The last of three ranks is slow in its forward passes. Its sums, however, are dominated by a few
- * steps that waited for data. */
+/* The last of three ranks is slow in its forward passes. The sums of its times are dominated by a
+ * few steps in which it waited for data. */
 static void test_part_by_medians(void **state)
 {
     struct rank_run *f = *state;
@@ -142,7 +142,8 @@ static void test_part_by_medians(void **state)
     run_free(run);
 }
 
-/* For each epoch, the latest attempt that recorded it counts, with its own hosts. */
+/* If several attempts recorded an epoch, the record of the latest one is used, with the hosts of
+ * that attempt. */
 static void test_slowest_of_the_latest_attempt(void **state)
 {
     struct rank_run *f = *state;
@@ -206,8 +207,8 @@ static void test_summary(void **state)
 {
     struct rank_run *f = *state;
     struct record *r = rank_run_open(f, 4, "node\x1b", 0);
-    /* The last five of ten steps count. The hidden shares are 0.75, 0, 0 (both clipped), 0.5; one
-     * step did not communicate. */
+    /* The summary uses the last five of ten steps. The hidden fractions of communication are 0.75,
+     * 0 and 0 (both clipped), and 0.5. One step did not communicate. */
     static const double exposed[] = {9, 9, 9, 9, 9, 0.25, 3, 3, 0.5, 0};
     static const double busy[] = {9, 9, 9, 9, 9, 1, 2, 2, 1, 0};
     for (int i = 0; i < 10; i++) {
