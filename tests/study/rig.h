@@ -3,8 +3,8 @@
 
 #include "study/study_analyse.h"
 
-/* The modes are nd with one device, and dp and ddp with two; the data are tensors and images; weak
- * scaling has a batch of 32, strong scaling 64. */
+/* A study in JSON. Modes: nd with one device, dp and ddp with two. Data: synthetic tensors and
+ * images. Batch: 32 for weak scaling, 64 for strong scaling. */
 extern const char rig_study[];
 
 struct rig {
@@ -20,8 +20,9 @@ int rig_end(void **state);
 
 int64_t rig_cell(const struct rig *r, const char *name);
 
-/* Gives a cell three runs with 0.99, 1 and 1.01 times `images_per_s`. In their steps, `data` and
- * `comm` are the shares of waiting for data and of communication; the rest is computation. */
+/* Gives a cell three runs with throughputs of 0.99, 1 and 1.01 times `images_per_s`. `data` and
+ * `comm` are the fractions of each step spent in waiting for data and in communication. The rest of
+ * the step is computation. */
 void rig_run(struct rig *r, const char *cell, double images_per_s, double data, double comm);
 
 /* rig_analyse analyses the results; rig_result then returns a cell of the analysis. */

@@ -1,4 +1,4 @@
-/* Checks medians, intervals, series and verdicts of invented results whose verdicts are known. */
+/* Checks medians, intervals, series and verdicts for invented results with known answers. */
 #include "rig.h"
 
 #include <math.h>
@@ -25,7 +25,8 @@ static void expect_verdict(const struct rig *r, const char *cell, const char *ve
     for (int i = 0; i < c->n_evidence; i++)
         said = said || strstr(c->evidence[i], because);
     if (!said)
-        fail_msg("'%s' is not said because of '%s', but '%s'", verdict, because, c->evidence[0]);
+        fail_msg("verdict '%s' lacks the evidence '%s'; its first evidence: '%s'", verdict, because,
+                 c->evidence[0]);
 }
 
 static void test_numbers(void **state)

@@ -1,5 +1,5 @@
-/* Tests studies: valid ones are read, invalid ones refused; their cells, the order of runs, and the
- * commands. */
+/* Tests studies: valid studies are read and invalid ones refused. Also tests their cells, the order
+ * of runs, and the commands. */
 #include "base/rng.h"
 #include "rig.h"
 

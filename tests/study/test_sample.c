@@ -1,5 +1,5 @@
-/* Tests the results of a run's record: warm-up is left out, the parts of a step add up, and the
- * last validation counts. */
+/* Tests the values that a study computes from the record of a run. Warm-up is left out, the parts
+ * of a step add up, and top-1 is that of the last validation. */
 #include "results/record.h"
 #include "scratch.h"
 #include "study/study_sample.h"
@@ -18,7 +18,7 @@ struct recorded {
 };
 
 /* Two ranks on one host, with three threads each. Two slow warm-up steps are followed by four steps
- * of 64 images in 0.5 s. Rank 1 needs twice as long for its own work. */
+ * of 64 images in 0.5 s. Rank 1 needs twice as long as rank 0 for its own work. */
 static int setup(void **state)
 {
     struct recorded *f = calloc(1, sizeof *f);
@@ -99,7 +99,7 @@ static void test_sample(void **state)
     assert_string_equal(s.part, "backward");
     assert_string_equal(s.host, "node");
     const json_t *cpu = json_object_get(json_object_get(f->run->info, "host"), "cpu");
-    const json_t *quota = json_object_get(cpu, "quota"); /* of the machine that runs the test */
+    const json_t *quota = json_object_get(cpu, "quota"); /* CPU quota of the host */
     assert_true(s.threads == 6);
     assert_true(near(s.cores, json_is_number(quota) ? fmin(4, json_number_value(quota)) : 4));
     assert_true(s.system.hosts == 1 && s.system.ranks_per_host == 2);
@@ -107,7 +107,7 @@ static void test_sample(void **state)
     assert_int_equal(s.system.gradient_bytes, 2);
 }
 
-/* If the warm-up is longer than the run, half of the steps count. */
+/* If the warm-up is longer than the run, only the second half of the steps is used. */
 static void test_short_run(void **state)
 {
     const struct recorded *f = *state;
