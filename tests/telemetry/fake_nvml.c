@@ -42,7 +42,7 @@ int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts)
     return gpu_of(gpu)->code;
 }
 
-/* The function's name in drivers before 535. */
+/* nvmlDeviceGetCurrentClocksEventReasons has this name in drivers before 535. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *reasons)
 {
     *reasons = gpu_of(gpu)->throttle;

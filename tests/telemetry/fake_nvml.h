@@ -1,14 +1,14 @@
-/* A stand-in for NVML with two GPUs whose sensors a test sets. It is compiled as libnvidia-ml.so.1,
- * and with FAKE_NVML_OLD as an old version with few functions. For programs that cannot set the
- * sensors, the environment variable FAKE_NVML_MILLIJOULES is added to the energy counters at each
- * reading. */
+/* A stand-in for NVML with two GPUs whose sensors a test sets. It is compiled as libnvidia-ml.so.1.
+ * With FAKE_NVML_OLD, it is an old version with few functions. If the environment variable
+ * FAKE_NVML_MILLIJOULES is set, each reading adds its value to the energy counters; programs that
+ * cannot set the sensors use it. */
 #pragma once
 
 enum { FAKE_GPUS = 2 };
 
 struct fake_gpu {
-    int code;        /* NVML's code that every call returns; 0: success */
-    int energy_code; /* code that reading the energy counter returns */
+    int code;        /* NVML code that every call for this GPU returns; 0: success */
+    int energy_code; /* NVML code that reading the energy counter returns */
     unsigned clock, memory_clock, milliwatts, celsius;
     unsigned long long millijoules, throttle, corrected, uncorrected;
     const char *bus;

@@ -41,8 +41,8 @@ static void test_energy(void **state)
     const char *root = *state;
     put_package(root, "class/powercap/intel-rapl:0", "package-0\n", "262143000000\n");
     put_package(root, "class/powercap/intel-rapl:1", "package-1\n", "1000000\n");
-    /* The sensors of a part of a package and of the whole machine are ignored; their energy would
-     * be counted twice. */
+    /* The sensors of a part of a package and of the whole machine are ignored. Otherwise energy
+     * would be counted twice. */
     put_package(root, "class/powercap/intel-rapl:0:0", "core\n", "1000000\n");
     put_package(root, "class/powercap/intel-rapl:2", "psys\n", "1000000\n");
     put(root, "class/powercap/intel-rapl", "enabled", "1\n");
@@ -82,7 +82,7 @@ static void test_temperature_and_clock(void **state)
     m->close(m);
 }
 
-/* Invalid files are ignored like absent ones. */
+/* Invalid files are ignored, as if they were missing. */
 static void test_nonsense(void **state)
 {
     struct meter *m;

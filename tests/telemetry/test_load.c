@@ -48,8 +48,8 @@ static void test_counts(void **state)
         "intr 12345\n");
     struct load a = load_read(&m);
     assert_true(near(a.average, 0.25));
-    assert_true(near(
-        a.busy_s, 335 * tick_s)); /* 100 + 10 + 20 + 3 + 2 on processor 0, and 200 on processor 2 */
+    /* Busy ticks: 100 + 10 + 20 + 3 + 2 on processor 0, and 200 on processor 2. */
+    assert_true(near(a.busy_s, 335 * tick_s));
     assert_true(near(a.steal_s, 40 * tick_s));
     assert_true(near(a.all_s, (335 + 40 + 1005) * tick_s));
     put(root, "loadavg", "3.5 0.50 0.75 1/234 5678\n");
@@ -69,7 +69,7 @@ static void test_counts(void **state)
     assert_true(near(n.seconds, 10) && near(n.load_start, 0.25) && near(n.load_end, 3.5));
     assert_true(near(n.steal, 0.1) && near(n.others, 0.3) && near(n.preempted_per_s, 2));
     assert_true(isnan(load_between(&a, &b, false).others)); /* other ranks would count */
-    b.own_s = 1 + 60 * tick_s;                              /* more than the 50 busy ticks */
+    b.own_s = 1 + 60 * tick_s; /* this process used more than the 50 busy ticks */
     assert_true(load_between(&a, &b, true).others == 0);
 }
 

@@ -1,5 +1,5 @@
-/* Tests the sensors of GPUs with stand-ins for NVML. The argument names the stand-in that
- * LD_LIBRARY_PATH has: full, old, or none. */
+/* Tests the sensors of GPUs with stand-ins for NVML. The argument says which stand-in is in
+ * LD_LIBRARY_PATH: full, old, or none. */
 #include "fake_nvml.h"
 #include "telemetry/meter.h"
 #include "telemetry/telemetry.h"
@@ -74,8 +74,8 @@ static void test_facts(void **state)
     assert_non_null(strstr(text, "\"power_limit_w\": 700.0"));
     assert_non_null(strstr(text, "\"source\": \"nvml\""));
     assert_null(strstr(text, "secret")); /* identities only as hashes */
-    assert_null(
-        strstr(text, "pcie_generation")); /* properties that the GPU does not report are left out */
+    /* Properties that the GPU does not report are left out. */
+    assert_null(strstr(text, "pcie_generation"));
     const json_t *devices = json_object_get(o, "devices");
     const char *a = json_string_value(json_object_get(json_array_get(devices, 0), "uuid_hash"));
     const char *b = json_string_value(json_object_get(json_array_get(devices, 1), "uuid_hash"));
@@ -165,7 +165,7 @@ static void test_nobody_takes(void **state)
     telemetry_close(t);
 }
 
-/* Checks that the facts name what is missing, and that nothing is sampled. */
+/* Checks that the facts about missing sensors contain `why`, and that nothing is sampled. */
 static void expect_missing(const char *why)
 {
     static const int index[] = {0, 1, 5};
