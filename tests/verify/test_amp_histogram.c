@@ -32,7 +32,7 @@ static void check_fate(const struct fp16_fate *f, int64_t underflow, int64_t sub
     assert_int_equal(f->overflow, overflow);
 }
 
-/* Values on both sides of every limit. */
+/* Values on both sides of every limit of fp16. */
 static const float limits_of_fp16[] = {
     0,
     -0.0f,
@@ -44,7 +44,7 @@ static const float limits_of_fp16[] = {
     0x1p-14f,        /* normal */
     1,               /* normal */
     65504,           /* the largest */
-    0x1.ffdffep15f,  /* rounds to it */
+    0x1.ffdffep15f,  /* rounds to 65504 */
     -65520,          /* a tie: infinity */
     INFINITY,
     -NAN,
@@ -69,8 +69,8 @@ static void test_limits(void **state)
     assert_int_equal(c.power[15 - HISTOGRAM_LOW], 0);
 }
 
-/* Multiplying the values by a power of two and dividing the scale by it gives the same counts at
- * that scale. */
+/* If values are multiplied by a power of two, and the scale is divided by the same power, the
+ * counts at the scale stay the same. */
 static void test_limits_move_with_the_scale(void **state)
 {
     (void)state;
@@ -84,8 +84,9 @@ static void test_limits_move_with_the_scale(void **state)
     assert_true(histogram_headroom(&c, 0x1p17) < 0);
 }
 
-/* A scale that is no power of two: 3 * 21840 = 65520 is a tie, and the other values are near
- * further limits. */
+/* A scale that is not a power of two. 3 * 21840 = 65520 is a tie that rounds to infinity; the
+ * second value is just below it. The last two values are near the largest value that rounds to 0.
+ */
 static void test_odd_scale(void **state)
 {
     (void)state;
@@ -113,7 +114,8 @@ static void test_against_rounding(void **state)
     }
 }
 
-/* The counts that the histogram derives for a scale equal the counts at that scale. */
+/* The histogram derives counts for any scale. They equal the counts of a histogram made with that
+ * scale. */
 static void test_underflow_of_any_power(void **state)
 {
     (void)state;
@@ -153,7 +155,8 @@ static struct amp_finding judge(const float *x, int64_t n, double scale, struct 
     return amp_judge(&m);
 }
 
-/* Returns `many` values. The first is `largest`, and `tiny` others are lost without scaling. */
+/* Returns `many` values. The first is `largest`. The next `tiny` values round to 0 in fp16 without
+ * scaling. */
 static float *values(int64_t many, int64_t tiny, float largest)
 {
     float *x = malloc((size_t)many * sizeof *x);
@@ -209,8 +212,8 @@ static void test_capped_scale(void **state)
     assert_non_null(strstr(text, "50.0 % would still be lost"));
 }
 
-/* A loss counts from a thousandth of all values on, or from a hundredth of the values of one layer.
- */
+/* A loss scaler is needed if at least a thousandth of all values are lost, or at least a hundredth
+ * of the values of one layer. */
 static void test_need(void **state)
 {
     (void)state;

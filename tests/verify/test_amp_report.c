@@ -89,8 +89,8 @@ static json_t *report(const struct fixture *f, const struct amp_report_config *c
     return read_record(f);
 }
 
-/* Returns a number by its path, "total/all/nonzero". An element of an array is named by its index.
- */
+/* Returns the number at a path such as "total/all/nonzero". In a path, an element of an array is
+ * its index. */
 static double number(const json_t *o, const char *path)
 {
     char copy[256], *rest = copy, *part;
@@ -113,7 +113,7 @@ static const json_t *layer(const json_t *record, const char *name)
     return NULL;
 }
 
-/* Each tensor is counted once, with its logical elements. The shapes are those of resnet8. */
+/* Each tensor is counted once, and padding is not counted. The shapes are those of resnet8. */
 static void test_every_gradient_once(void **state)
 {
     const struct fixture *f = *state;
@@ -127,9 +127,8 @@ static void test_every_gradient_once(void **state)
         {"fc", "activations", BATCH * 64},
         {"fc", "weights", 64 * CLASSES + CLASSES},
         {"avgpool", "activations", BATCH * 64 * 8 * 8},
-        {"layer3.0.bn2", "activations",
-         BATCH * 64 * 8 *
-             8}, /* the other branch has the same gradient, which is not counted again */
+        /* The other branch has the same gradient, which is not counted again. */
+        {"layer3.0.bn2", "activations", BATCH * 64 * 8 * 8},
         {"layer3.0.conv2", "activations", BATCH * 64 * 8 * 8},
         {"layer3.0.conv2", "weights", 64 * 64 * 9},
         {"layer3.0.conv1", "activations", BATCH * 32 * 16 * 16},
@@ -151,7 +150,7 @@ static void test_every_gradient_once(void **state)
     json_decref(r);
 }
 
-/* The numbers of the total, the layers, the histogram and the finding agree. */
+/* The numbers in the total, the layers, the histogram and the finding agree with each other. */
 static void test_sums_agree(void **state)
 {
     const struct fixture *f = *state;

@@ -52,8 +52,8 @@ static void every_precision_holds(void **state)
     }
 }
 
-/* The asynchronous device gives the bits of the reference, because it executes the reference's
- * operations. */
+/* The asynchronous device computes the same bits as the reference device, because it executes the
+ * reference's operations. */
 static void an_asynchronous_device_holds(void **state)
 {
     struct stream_backend streams;
@@ -93,8 +93,8 @@ static void see(struct device *dev, const struct graph *g, struct determinism_ca
     struct determinism_result r;
     c.fault = f;
     enum status st = determinism_check(dev, &c, &r);
-    /* A flip in a gradient of the first repeat is found in the second repeat, which lacks the flip.
-     */
+    /* A flip in a gradient of repeat 0 is reported for repeat 1, the first one that is compared
+     * with repeat 0. */
     int seen_in = f->value == VALUE_GRADIENT && f->repeat == 0 ? 1 : f->repeat;
     snprintf(named, sizeof named, "step %d, repeat %d: the %s of '%s' differs", f->step, seen_in,
              f->value == VALUE_WEIGHT ? "weight" : "gradient", g->param[f->param].name);

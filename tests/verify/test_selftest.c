@@ -160,7 +160,7 @@ static void every_false_value_is_found(void **state)
     }
 }
 
-/* A value in the file that the program does not compute fails the case. */
+/* A case fails if the file has a value that the program does not compute. */
 static void unknown_values_fail(void **state)
 {
     (void)state;
@@ -171,16 +171,16 @@ static void unknown_values_fail(void **state)
     free(r.text);
 }
 
-/* Runs the correct case together with a copy in fp32, as PyTorch would compute it. One value
- * computed by the program has the relative error `got`; the copy's value has the error `off`, which
- * stands for PyTorch's rounding. */
+/* Runs the correct case together with a copy in fp32. The copy stands for results that PyTorch
+ * computes in fp32. For one value, the program has the relative error `got` and the copy has the
+ * relative error `off`. */
 static void check_with_twin(const char *value, double off, double got, enum status want)
 {
     json_t *one, *cases = one_case(&one), *twin = json_deep_copy(truth);
     json_object_set_new(twin, "precision", json_string("fp32"));
     json_array_append_new(cases, twin);
-    /* The program's value cannot be changed. Instead, the case's value is changed so that the
-     * program's has the error `got`, and the copy's value so that it has the error `off`. */
+    /* The test cannot change the program's value. It changes the case's value so that the program's
+     * value has the error `got`, and the copy's value so that it has the error `off`. */
     scale(number_at(one, value), 1 / (1 + got));
     scale(number_at(twin, value), (1 + off) / (1 + got));
     struct result r = run_cases(cases, false);
@@ -191,8 +191,9 @@ static void check_with_twin(const char *value, double off, double got, enum stat
     free(r.text);
 }
 
-/* The tolerance is three times PyTorch's own error. It is ten times for the gradient norm, which
- * depends on the drift of earlier steps. The fp32 copy is not counted as a case. */
+/* The tolerance is three times PyTorch's own error. For the gradient norm it is ten times that
+ * error, because the norm depends on the drift of earlier steps. The fp32 copy does not count as a
+ * case. */
 static void fp32_errors_widen_the_tolerance(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void fp32_errors_widen_the_tolerance(void **state)
     check_with_twin("step/0/grad_norm", 1e-2, 11e-2, STATUS_MISMATCH);
 }
 
-/* Without fp64 values, the tolerance is a thousandth. */
+/* Without fp64 values, the relative tolerance is 0.001. */
 static void fp32_values_alone(void **state)
 {
     (void)state;
