@@ -88,8 +88,8 @@ static void test_run(void **state)
     free(text);
 }
 
-/* The run is in its second epoch, after one of two steps of half a second. An epoch ends with a
- * second of validation. */
+/* The run is in its second epoch, after the first of two steps. A step takes half a second, and the
+ * validation after an epoch takes one second. */
 static void test_time_left(void **state)
 {
     char path[512], *text, *end;
@@ -133,8 +133,8 @@ static void test_quiet(void **state)
     free(text);
 }
 
-/* A run with a limited number of steps, in its first epoch, with only the epoch's length known; and
- * sensors of two devices. */
+/* A run in its first epoch with a limited number of steps, where only the epoch's length is known.
+ * Also shows the sensors of two devices. */
 static void test_steps_and_sensors(void **state)
 {
     static const char info[] =
@@ -185,7 +185,7 @@ static void test_hostile(void **state)
     }
 }
 
-/* The output fits into a window: no line is too long, and there are not too many. */
+/* The output fits into a window: no line is too long, and there are not too many lines. */
 static void test_window(void **state)
 {
     char path[512], *text;
