@@ -121,7 +121,7 @@ enum status train_config_check(const struct train_config *c)
     if (c->dp_reduce == DP_ALL && (c->mode == MODE_ND || c->mode == MODE_DDP))
         return status_fail(
             STATUS_USAGE,
-            "--dp-reduce needs several devices in a process, which --mode %s does not use",
+            "--dp-reduce needs several devices in a process, but --mode %s uses only one",
             train_mode_str(c->mode));
     TRY(check_outputs(c));
     TRY(check_schedule(c));

@@ -104,9 +104,9 @@ struct train_config {
     int64_t dummy_train, dummy_val; /* number of synthetic images */
     bool drop_last;
     int64_t max_bad_images;
-    double telemetry;     /* seconds between samples of the devices' sensors; 0: none */
-    int64_t warmup_steps; /* number of steps at the beginning that the statistics of throughput
-                           * leave out; 0: the default (run_warmup) */
+    double telemetry; /* seconds between samples of the devices' sensors; 0: none */
+    /* Number of first steps that throughput statistics leave out; 0: the default (run_warmup). */
+    int64_t warmup_steps;
     int val_every;        /* interval of validations in epochs, 0 means 1; the last epoch is always
                            * validated */
     bool training_only;   /* no validation, and no validation images are needed */

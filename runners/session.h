@@ -115,9 +115,9 @@ MUST_CHECK enum status session_choose_dir(struct session *s);
 MUST_CHECK enum status session_settle_ladder(struct session *s);
 
 /* Handles failure `st` of the engine's rehearsal. STATUS_OK: the engine is closed, and the caller
- * opens it on the next rung. With several ranks, returns the failure, with a way out in its
- * message: the ranks cannot change the rung together, because some may be waiting in an
- * all-reduce. */
+ * opens it on the next rung. Several ranks cannot change the rung together, because some may be
+ * waiting in an all-reduce. With several ranks, returns the failure, with advice to the user in its
+ * message. */
 MUST_CHECK enum status session_leave_rung(struct session *s, enum status st);
 
 /* If a device of any rank has stopped using graphs, makes all ranks stop using graphs, so that all

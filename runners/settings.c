@@ -207,13 +207,13 @@ const struct setting train_unrecorded[] = {
      "Weight decay of batch norm's parameters and of biases; 0 is usual (default: as --wd)",
      AS_REAL(config.norm_weight_decay, 0, 1e6), IN(OPTIMIZER)},
     {"decode", 0, TRAIN_DECODE_WORDS, "cpu",
-     "What decodes, crops and resamples JPEG images; gpu: nvJPEG on a GPU with JPEG engines, and "
-     "the CPU for files that these do not decode",
+     "Where JPEG images are decoded, cropped and resampled; gpu: nvJPEG on a GPU with JPEG "
+     "engines, and the CPU for files that these cannot decode",
      AS_CHOICE(config.decode), IN(DATA)},
     {"classes", 0, "N", "1000", "Classes of synthetic images",
      AS_INTEGER(config.classes, 1, TRAIN_CLASSES_MAX), IN(DATA)},
     {"start-epoch", 0, "N", NULL,
-     "Number of the first epoch (default: continue after the resumed one)",
+     "Number of the first epoch (default: the checkpoint's epoch, or 0 without a checkpoint)",
      AS_INTEGER(config.start_epoch, 0, 1000000), IN(OPTIMIZER)},
     {"opt-level", 0, "O0|O1|O2|O3", NULL, "Apex's optimization level, instead of --precision",
      AS_TEXT(config.precision), IN(PRECISION)},

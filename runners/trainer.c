@@ -77,8 +77,8 @@ static void count_times(struct session *s, int64_t index, struct step_record *re
     }
 }
 
-/* Sets the median of the times without communication of this rank's steps. Only the steps of the
- * epoch that this process ran are counted: those from step `first` on. */
+/* Sets the median time without communication of this rank's steps. Only the steps of the epoch that
+ * this process ran are counted: step `first` and later ones. */
 static enum status typical_time(struct session *s, int64_t first)
 {
     struct rank_record *spent = &s->spent;
@@ -95,8 +95,8 @@ static enum status typical_time(struct session *s, int64_t first)
     return STATUS_OK;
 }
 
-/* Ends the oldest step and records it. *end is the time at which the previous step ended; it
- * becomes the time at which this step ended. */
+/* Ends the oldest step and records it. Replaces *end, the time at which the previous step ended, by
+ * the time at which this step ended. */
 static enum status end_step(struct session *s, struct step_queue *q, struct progress *p,
                             double *end, struct pass_result *r)
 {
