@@ -62,7 +62,8 @@ one='rank 1 \(host [^ ]+, pid [0-9]+\)'
 : >rank && chmod +x rank && mkfifo nothing
 
 for mpirun in "${starters[@]}"; do
-    # Rank 0 fails first and blames rank 1. Rank 1 has already printed a reason, and hangs.
+    # Rank 0 fails first, and its message names rank 1. Rank 1 has already printed a reason, and
+    # hangs.
     fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
     says "rank 1 did not answer" "(rank 1|$one was ended, having failed): the disk is gone"
 
