@@ -122,8 +122,8 @@ static void test_key_that_comes_first(void **state)
     expect_whole(&f);
 }
 
-/* If one key is enough to divide the lines, panels are divided by it alone. The legend omits keys
- * that do not vary. */
+/* If one key is enough to divide the lines, panels are divided by that key alone. The legend omits
+ * keys that do not vary. */
 static void test_lines_of_one_scaling(void **state)
 {
     static const char *const titles[] = {"synthetic", "jpeg"};

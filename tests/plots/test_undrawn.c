@@ -60,7 +60,7 @@ static void test_gnuplot_fails(void **state)
     assert_false(path_exists(path));
 }
 
-/* The table of ranks is thinned, but has the slowest rank. The table of hosts is not thinned. */
+/* The table of ranks omits some ranks, but not the slowest one. The table of hosts is complete. */
 static void test_table_of_ranks(void **state)
 {
     struct fixture *f = *state;
