@@ -87,7 +87,7 @@ static void test_growing(void **state)
     add_steps(f, 0, 3);
     expect_steps(polled(follow), 0, 3);
     assert_true(follow_quiet(follow) < 60);
-    /* Appends a line in three parts. It counts only when it is complete. */
+    /* Appends a line in three parts. The line is read only when it is complete. */
     size_t size = step_line(3, line);
     scratch_append(f->dir, "steps.jsonl", line, 20);
     expect_steps(polled(follow), 0, 3);
