@@ -127,7 +127,7 @@ static void scale(json_t *number, double factor)
         json_real_set(number, json_number_value(number) * factor);
 }
 
-/* Changes one value by 1 %, or a count by 1. Only the family of this value must fail. */
+/* Changes one value by 1 %, or a count by 1. Only the entry of this kind of value must fail. */
 static void every_false_value_is_found(void **state)
 {
     (void)state;
