@@ -1,4 +1,4 @@
-/* Streams as threads, over memory that the host cannot access. */
+/* A fake device whose streams are threads, and whose memory the host cannot access. */
 #include "async_device.h"
 
 #include "base/clock.h"
@@ -12,12 +12,12 @@
 
 enum {
     ALIGN = 256,
-    LATE_NS = 200000, /* time that a stream sleeps before some of its work */
+    LATE_NS = 200000, /* A stream sleeps for this time before some of its work. */
     LATE_ONE_IN = 64
 };
 
-/* The device's addresses are those of the first half of a reservation, which no code may access;
- * the second half has the data. */
+/* Device addresses are those of the first half of a reservation. No code may access this half: the
+ * data is in the second half. */
 static const size_t HALF = (size_t)1 << 30;
 
 struct async_device {
@@ -30,8 +30,9 @@ struct async_device {
 
 struct event {
     struct async_device *device;
-    int64_t wanted, passed; /* times recorded by the host, and by the stream */
-    uint64_t ns;            /* when it passed last */
+    /* How often the host has recorded the event, and how often the stream has reached it. */
+    int64_t wanted, passed;
+    uint64_t ns; /* when the stream reached it last */
 };
 
 enum work_kind { WORK_COPY, WORK_RECORD, WORK_WAIT, WORK_CALL };
@@ -256,7 +257,7 @@ static double event_seconds(const struct event *from, const struct event *to)
     return ((double)to->ns - (double)from->ns) * 1e-9;
 }
 
-/* --- memory; freed memory is not used again --- */
+/* --- memory; freed addresses are not used again --- */
 
 static enum status device_alloc(struct device *dev, size_t bytes, void **mem)
 {

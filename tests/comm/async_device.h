@@ -1,6 +1,6 @@
-/* An asynchronous device for tests: memory, streams and events only. Each stream is a thread that
- * executes its work, sometimes late. The host cannot access device memory: a read or write ends the
- * test. */
+/* An asynchronous device for tests, which has only memory, streams and events. Each stream is a
+ * thread that executes its work, sometimes late. The host cannot access device memory: if it reads
+ * or writes that memory, the test ends. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -8,12 +8,12 @@
 /* Closed with device_close. */
 MUST_CHECK enum status async_device_open(struct device **dev);
 
-/* Enqueues a call of a function of the test. */
+/* Puts a call of a test's function on the stream. */
 MUST_CHECK enum status async_device_call(struct stream *s, void (*call)(void *arg), void *arg);
 
-/* Whether the event has completed since it was last recorded. */
+/* Returns whether the event has completed since it was last recorded. */
 bool async_device_passed(const struct event *e);
 
-/* The host address at which the test may access device memory while no work is in progress there.
- */
+/* Returns the host address of device memory. The test may access it only while no work uses that
+ * memory. */
 void *async_device_inside(struct device *dev, const void *mem);

@@ -59,7 +59,7 @@ static double reduced(const struct comm *c, enum comm_reduction reduction, int64
     return reduction == COMM_AVG ? (double)result / comm_size(c) : result;
 }
 
-/* Element i of recv after `op`. */
+/* Returns the value that element i of recv must have after `op`. */
 static double expected(const struct comm *c, const struct comm_op *op, int64_t i)
 {
     int rank = comm_rank(c), size = comm_size(c);
@@ -110,8 +110,8 @@ static void lane_close(struct lane *l)
     l->backend->event_close(l->over);
 }
 
-/* Executes `op`, whose memory is the host's, on copies in device memory of `bytes` each. The host
- * does not wait between the first upload and the last download. */
+/* Executes `op` on copies of its host memory in device memory, of `bytes` each. The host does not
+ * wait between the first upload and the last download. */
 static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *op, size_t bytes)
 {
     const struct backend *b = l->backend;
@@ -262,8 +262,8 @@ static int every_type(struct comm *c, struct comm_op op)
 int exercise_kinds(struct comm *c, int64_t largest)
 {
     static const int64_t small[] = {0, 1, 7, 3001};
-    /* Counts at and above the limits of one library call for 1 to 4 ranks, and of one or several
-     * segments, with and without a remainder. */
+    /* Element counts at and above the limit of one library call, for 1 to 4 ranks. The data has one
+     * segment or several, with and without a remainder. */
     static const int64_t large[] = {16384, 16385, 65536, 262144 + 3, 1310720, 1700001};
     enum { SMALL = sizeof small / sizeof *small, LARGE = sizeof large / sizeof *large };
     int failures = 0, size = comm_size(c);
@@ -287,7 +287,8 @@ int exercise_kinds(struct comm *c, int64_t largest)
     return failures;
 }
 
-/* Random bits: one value in 256 of fp32 and one in 32 of fp16 is a NaN or an infinity. */
+/* Draws random bits, in which one value in 256 of fp32 and one in 32 of fp16 is a NaN or an
+ * infinity. */
 static void fill_bits(const struct comm *c, uint8_t *data, int64_t bytes, int64_t seed)
 {
     struct rng r = rng_at((uint64_t)seed, RNG_TEST, (uint64_t)comm_rank(c), 0);
@@ -305,7 +306,7 @@ static uint64_t hash_of(const uint8_t *data, size_t bytes)
     return h;
 }
 
-/* The hash of one sum of `count` elements. */
+/* Returns the hash of the result of one sum of `count` elements. */
 static int sum_bits(struct comm *c, enum dtype type, int64_t count, uint8_t *data, uint64_t *hash)
 {
     size_t bytes = (size_t)count * dtype_size(type);

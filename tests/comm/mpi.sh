@@ -3,10 +3,11 @@
 
 mpi_supp=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lsan.supp")
 
-# mpi_leaks on|off: whether programs built with the address sanitizer look for leaks from here on.
-# To distinguish ampscale's leaks from those of MPI libraries, they store the whole stack of each
-# allocation, which takes longer than the work of a rank in most tests. So a test turns it on only
-# where ranks execute code that no other test covers with it.
+# mpi_leaks on|off: sets whether programs that are built with the address sanitizer search for leaks
+# from here on. For this search, a program stores the whole stack of each allocation, to distinguish
+# ampscale's leaks from those of MPI libraries. In most tests that takes longer than the work of a
+# rank. So a test turns the search on only where ranks execute code that no other test covers with
+# it.
 mpi_leaks() {
     export LSAN_OPTIONS=detect_leaks=0
     [[ $1 == off ]] || LSAN_OPTIONS=suppressions=$mpi_supp:print_suppressions=0:fast_unwind_on_malloc=0

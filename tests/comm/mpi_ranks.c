@@ -1,4 +1,4 @@
-/* The ranks of an MPI job in tests of communicators: mpi_ranks SCENARIO [ARGUMENT]. */
+/* Runs as a rank of an MPI job in tests of communicators: mpi_ranks SCENARIO [ARGUMENT]. */
 #include "async_device.h"
 #include "exercise.h"
 #include "tests/sanitized.h"
@@ -22,7 +22,7 @@ static bool stop_requested(void)
     return stopped != 0;
 }
 
-enum { TURNS = 5 }; /* operations before a rank is lost */
+enum { TURNS = 5 }; /* number of operations before a rank is lost */
 
 _Noreturn static void compute_endlessly(void)
 {
@@ -53,7 +53,7 @@ static int lose_rank_1(struct comm *c, const char *how)
     return 1;
 }
 
-/* Operations of small and large sizes, repeated until the job is ended. */
+/* Executes small and large operations until the job is ended. */
 static int run_endlessly(struct comm *c)
 {
     while (exercise_under_way(c, 1) == 0)
@@ -61,10 +61,10 @@ static int run_endlessly(struct comm *c)
     return 1;
 }
 
-/* Bytes: several pieces in every algorithm of a sum. */
+/* Sizes in bytes. They need several pieces in every algorithm of a sum. */
 enum { MANY = (SANITIZED ? 8 : 64) << 20 };
 
-/* Device memory, through these ranks. */
+/* Tests device memory, which these ranks transfer. */
 static int exercise_staged(struct comm *c)
 {
     struct device *dev;
@@ -78,7 +78,7 @@ static int exercise_staged(struct comm *c)
     return failures > 0;
 }
 
-/* Ranks divided into `groups`: each group computes on its own. */
+/* Divides the ranks into `groups` groups, each of which computes on its own. */
 static int exercise_group(struct comm *c, int groups)
 {
     int rank = comm_rank(c), ranks = comm_size(c), group = rank % groups;

@@ -1,5 +1,5 @@
-/* A group of fake ranks is a local group (comm/local): an operation that NCCL would enqueue on a
- * stream is a call there, which executes the operation among threads. */
+/* A fake NCCL. A group of fake ranks is a local group (comm/local). Where NCCL would put an
+ * operation on a stream, the fake puts a call there, which executes the operation among threads. */
 #include "nccl_fake.h"
 
 #include "async_device.h"
@@ -13,11 +13,11 @@
 
 enum { RANKS_MAX = MAILBOX_RANKS, GROUPS_MAX = 64, LAZY_POLLS = 3 };
 
-/* One rank's end of a group. */
+/* One rank of a group. */
 struct ncclComm {
     struct comm *local;
     int rank, size, group;
-    int lazy; /* number of queries that are still answered "in progress" */
+    int lazy; /* for this number of queries, the answer is still "in progress" */
     int operations, pending;
     bool aborted, destroyed;
     ncclResult_t state;
@@ -29,7 +29,7 @@ struct group {
     struct mailbox mail;
 };
 
-/* NCCL's functions take no context, so that this is global. */
+/* Global, because NCCL's functions have no argument for a context. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t change;

@@ -1,6 +1,6 @@
-/* The functions of NCCL that the suite uses, for tests: ranks are threads of one process, and
- * devices are those of async_device.h. As with NCCL, a rank whose partners do not come hangs until
- * it is aborted. */
+/* The functions of NCCL that the suite uses, implemented for tests. Ranks are threads of one
+ * process, and devices are those of async_device.h. If other ranks do not join an operation, a rank
+ * hangs until it is aborted, as with NCCL. */
 #pragma once
 
 #include "comm/nccl/port.h"
@@ -9,7 +9,7 @@
  * count from 1. */
 struct nccl_fake_plan {
     int hang_rank, hang_op;       /* never starts an operation */
-    int broken_rank, broken_op;   /* gets the error of a lost partner during an operation */
+    int broken_rank, broken_op;   /* the operation fails, because a partner is lost */
     int refused_rank, refused_op; /* the call returns an error */
     bool no_id;
 };
@@ -19,5 +19,5 @@ void nccl_fake_plan(const struct nccl_fake_plan *plan);
 /* The functions of async_device.h that the port needs. */
 const struct nccl_gpu *nccl_fake_gpu(void);
 
-/* Makes a port of the fake, which its drop frees. */
+/* Makes a port whose functions are the fake's. Its `drop` frees it. */
 MUST_CHECK enum status nccl_fake_open(struct nccl_port **port);

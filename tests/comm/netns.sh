@@ -18,7 +18,7 @@ netns_skip() {
     exit 77
 }
 
-# netns_on I COMMAND...: runs the command on host I (0 or 1).
+# netns_on I COMMAND...: runs the command on host number I, 0 or 1.
 netns_on() {
     local i=$1
     shift
@@ -26,7 +26,7 @@ netns_on() {
         sh -c 'hostname "$0" && exec "$@"' "${netns_host[i]}" "$@"
 }
 
-# Replaces ssh as the launcher's way to another host. Called with an address and a command line.
+# The launcher calls this in place of ssh, with an address and a command line.
 netns_write_agent() {
     cat >"$scratch/agent" <<AGENT
 #!/bin/sh

@@ -9,7 +9,7 @@ enum { TCP_RANKS = 3 };
 
 struct tcp_rank {
     struct comm_tcp_config config;
-    const struct gloo_port *gloo; /* NULL: rank 0 transfers the data */
+    const struct gloo_port *gloo; /* NULL: all data passes through rank 0 */
     void (*body)(struct tcp_rank *r);
     struct comm *c;
     int failures;
@@ -31,7 +31,7 @@ void tcp_free_address(char *out, size_t size);
 void tcp_ranks_run(struct tcp_rank *rank, int present, int size, double timeout_s,
                    const struct gloo_port *gloo, void (*body)(struct tcp_rank *));
 
-/* Two barriers; rank 1 executes only the first. */
+/* Executes two barriers. Rank 1 executes only the first. */
 void tcp_rank_leave_1(struct tcp_rank *r);
 
 /* Checks that a failed rank ends all ranks with its message. */

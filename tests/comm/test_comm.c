@@ -1,4 +1,4 @@
-/* Errors and guarantees of every kind of communicator, shown on a group of one rank. */
+/* Tests the errors and guarantees of every kind of communicator, on a group of one rank. */
 #include "exercise.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Ranks without MPI whose data is transferred by Gloo. */
+/* Tests ranks without MPI whose data Gloo transfers. */
 #include "comm/rendezvous.h"
 #include "exercise.h"
 #include "tcp_ranks.h"
@@ -57,8 +57,8 @@ static void hash_sums(struct tcp_rank *r)
                              .send = data,   .recv = data, .count = COUNT};
         for (size_t i = 0; i < COUNT * element; i++) {
             random = random * 1664525 + 1013904223;
-            /* The last byte of an element, which contains its exponent, never makes it infinite or
-             * NaN. */
+            /* Sets the last byte of an element, which contains its exponent, so that the element is
+             * never infinite or NaN. */
             data[i] =
                 (unsigned char)(i % element == element - 1 ? 0x30 + (random >> 30) : random >> 24);
         }
@@ -70,7 +70,7 @@ static void hash_sums(struct tcp_rank *r)
     r->failures = (int)hash;
 }
 
-/* The sum of two ranks' values is the same in any order. */
+/* With two ranks, a sum is the same in any order. */
 static void test_bits_of_two_ranks(void **state)
 {
     (void)state;
@@ -129,7 +129,8 @@ static enum status open_gloo(const struct comm_tcp_config *config, struct comm *
     return comm_open_gloo(gloo, control, config, c);
 }
 
-/* A rank in a process of its own: exits with 0 if its last operation ends as expected. */
+/* Runs a rank in a process of its own. The process exits with 0 if its last operation ends as
+ * expected. */
 static void live_and_lose(const struct loss *l, const char *address, int rank)
 {
     struct comm *c;

@@ -1,4 +1,4 @@
-/* A group of threads: its results, and how it ends if a rank does not take part. */
+/* Tests a group of threads: its results, and its end if a rank does not join an operation. */
 #include "exercise.h"
 #include "ranks.h"
 
@@ -55,7 +55,7 @@ static void test_values(void **state)
         check_values(sizes[i]);
 }
 
-/* In fp32, 1e8 + 1 - 1e8 is 0, and in another order it is 1. */
+/* In fp32, 1e8 + 1 - 1e8 is 0. If 1e8 is subtracted first, the result is 1. */
 static void add_in_order(struct rank *r)
 {
     static const float part[] = {1e8f, 1, -1e8f};

@@ -1,5 +1,5 @@
-/* The communicator of GPUs over a fake NCCL: its results, and its watching thread, which ends an
- * operation that hangs with a message of one line. */
+/* Tests the communicator of GPUs with a fake NCCL: its results, and the thread that watches
+ * operations. If an operation hangs, this thread ends it with a message of one line. */
 #include "async_device.h"
 #include "exercise.h"
 #include "nccl_fake.h"
@@ -19,7 +19,7 @@ enum { PROCESSES = 3, GPUS = 2 };
 static const struct nccl_fake_plan all_well = {
     .hang_rank = -1, .broken_rank = -1, .refused_rank = -1};
 
-/* A thread that stands for a process, and its result. */
+/* A thread that acts as a process, and the thread's result. */
 struct process {
     struct comm *host;
     const struct nccl_port *port;
@@ -135,7 +135,7 @@ static void test_values(void **state)
     values_are_right(2, 2);
 }
 
-/* More operations than the stream's list can hold. */
+/* Starts more operations than the stream's list can hold. */
 static void run_many(struct process *p)
 {
     enum { MANY = 600, N = 100 };
@@ -364,8 +364,8 @@ static void test_library_of_another_kind(void **state)
                         "install a newer libnccl2, or use --comm host");
 }
 
-/* If the real library is installed, it reports that it finds no GPU. On a machine with a GPU it
- * opens. */
+/* If the real library is installed, loading it succeeds, and it reports that there is no GPU. On a
+ * machine with a GPU it opens. */
 static void test_real_library(void **state)
 {
     (void)state;

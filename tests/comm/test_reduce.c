@@ -1,5 +1,5 @@
-/* The arithmetic of reductions against its definition: every type and reduction, at every position
- * in a vector, on arbitrary bits. */
+/* Compares the arithmetic of reductions with its definition, for every type and reduction, at every
+ * position in a vector, on arbitrary bits. */
 #include "comm/internal.h"
 
 #include "base/half.h"
@@ -44,7 +44,7 @@ static double load(enum dtype type, const void *data, int64_t i)
     }
 }
 
-/* `x` rounded to the type. Sums of narrow types are computed in fp32 and then rounded. */
+/* Returns `x` rounded to the type. Sums of narrow types are computed in fp32 and then rounded. */
 static double rounded(enum dtype type, double x)
 {
     switch (type) {

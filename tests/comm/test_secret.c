@@ -1,4 +1,4 @@
-/* The secret of a job: its sources, and proofs made with it. */
+/* Tests the secret of a job: where it comes from, and the proofs that are made with it. */
 #include "comm/secret.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 static const char text[] = "a secret of this test only";
 
-/* Reads a file with these bytes and these permissions. */
+/* Reads the secret from a file with these bytes and these permissions. */
 static enum status read_with(const char *bytes, size_t size, mode_t mode, struct secret *s)
 {
     char path[] = "/tmp/ampscale-secret-XXXXXX";

@@ -1,5 +1,5 @@
-/* Device communicators that copy data through host memory, over threads: their results, their
- * order, and how they end. */
+/* Tests device communicators that copy data through host memory, with threads as ranks: their
+ * results, their order, and their end. */
 #include "async_device.h"
 #include "exercise.h"
 #include "ranks.h"

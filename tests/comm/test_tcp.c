@@ -1,4 +1,4 @@
-/* Ranks that connect at a TCP address, over real sockets; each is a thread here. */
+/* Tests ranks that connect at a TCP address, over real sockets. Each rank is a thread. */
 #include "comm/rendezvous.h"
 #include "comm/socket.h"
 #include "exercise.h"
@@ -183,8 +183,8 @@ static void start_rank(struct tcp_rank *r)
     assert_int_equal(pthread_create(&r->thread, NULL, tcp_rank_run, r), 0);
 }
 
-/* There are more such connections than the time limit has seconds, so rank 0 must serve them at the
- * same time. */
+/* The number of such connections exceeds the seconds of the time limit. Rank 0 must therefore serve
+ * them at the same time. */
 static void test_silent_clients_keep_no_rank_out(void **state)
 {
     enum { SILENT = 90, SLOW = 10, LIMIT_S = 30 };
@@ -344,8 +344,8 @@ static void test_jobs_on_one_port_do_not_mix(void **state)
     visitor_ends(&a[0], STATUS_OK, "");
 }
 
-/* A second process that claims to be rank 1, with the right secret, is refused, and the first
- * stays. */
+/* A second process connects as rank 1, with the right secret. It is refused, and the first process
+ * stays connected. */
 static void test_a_rank_joins_once(void **state)
 {
     enum { VISITORS = 4, AGAIN = 2 };

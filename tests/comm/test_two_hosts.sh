@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Jobs across two hosts that a network joins. Argument: the program mpi_ranks.
+# Tests jobs on two hosts that a network connects. Argument: the program mpi_ranks.
 set -uo pipefail
 program=$1
 scratch=$(mktemp -d)
@@ -50,7 +50,7 @@ mpi_run 30 2 "$program" stop 2
 ((code == 1)) || fail "'stop' exited with $code, not 1"
 says "$who; it may have died or be stuck"
 
-# Under sanitizers nothing more is run here: the code is the same as on one host.
+# Under sanitizers the test ends here, because the remaining code is the same as on one host.
 if ! sanitized; then
     mpi_run 30 2 "$program" absent 2
     ((code == 1)) || fail "'absent' exited with $code, not 1"

@@ -27,7 +27,7 @@ struct rig {
     int32_t label[MICRO_MAX][ROWS_MAX];
 };
 
-/* Every rank has its own images. */
+/* Each rank has different images. */
 static void fill(struct rig *r)
 {
     uint64_t seed = hash_splitmix64((uint64_t)comm_rank(r->ranks) + 1);
@@ -58,7 +58,7 @@ static void rig_close(struct rig *r)
     free(r);
 }
 
-/* All ranks get rank 0's weights; before that, the others have different weights. */
+/* All ranks get rank 0's weights. Until then their weights differ. */
 static enum status open_engine(struct rig *r)
 {
     TRY(engine_open(&r->config, &r->engine));
@@ -136,7 +136,8 @@ static int64_t count_trained(const struct graph *g)
     return n;
 }
 
-/* sum += share * the network's gradients or momentum, in the order of the graph's parameters. */
+/* Adds share * the network's gradients or momentum to `sum`, in the order of the graph's
+ * parameters. */
 static enum status add_values(const struct graph *g, struct network *net, enum param_value value,
                               double share, double *sum)
 {
@@ -157,7 +158,7 @@ done:
     return st;
 }
 
-/* The pairs of 2, 3, 5 or 6 images, the second of which may be a bad image, written by hand. */
+/* The pairs of 2, 3, 5 or 6 images, written by hand. The second image may be bad. */
 static const int32_t *pairs_of(int rows, bool bad)
 {
     static const int32_t pairs[][2][ROWS_MAX] = {{{0}, {0}},
@@ -183,7 +184,7 @@ static enum status run_alone(struct program *p, const uint8_t *pixels, const int
     return program_wait(p);
 }
 
-/* The gradients of one device's part of the batch, in a network of its own. */
+/* Computes the gradients of one device's part of the batch, in a network of its own. */
 static enum status alone(const struct rig *r, int device, double *sum)
 {
     enum status st;
@@ -208,7 +209,7 @@ done:
     return st;
 }
 
-/* The largest distance from the mean that rounding explains, as a share of the norm. */
+/* The largest distance from the mean that rounding can cause, as a fraction of the norm. */
 static double bound(const struct rig *r)
 {
     double unit = r->config.grad_compress == DTYPE_F16    ? 0x1p-11
@@ -236,7 +237,7 @@ static enum status compare(const struct rig *r, const char *what, const double *
     return STATUS_OK;
 }
 
-/* The mean of the gradients that every device of every rank computes alone. */
+/* Computes the mean of the gradients that each device of each rank computes alone. */
 static enum status exact_mean(struct rig *r, double *mean, int64_t n)
 {
     struct comm_op sum = {.kind = COMM_ALLREDUCE,
@@ -333,7 +334,7 @@ enum status exercise_digest(struct comm *ranks, const struct engine_case *c, uin
 
 /* ---- replicas ---- */
 
-/* Flips a bit of a value in the middle. */
+/* Flips a bit of an element in the middle of the value. */
 static void spoil(struct network *net, enum damage what)
 {
     static const enum param_value value[] = {[DAMAGE_WEIGHT] = VALUE_WEIGHT,
@@ -357,8 +358,9 @@ static enum status must_name(enum status st, int rank, int device)
     return status_fail(STATUS_MISMATCH, "damage to rank %d, device %d went unseen", rank, device);
 }
 
-/* The first replica sends statistics to all others from time to time, which repairs them, and each
- * step computes new gradients. The test therefore damages both after that. */
+/* From time to time, the first replica sends its statistics to all others, which repairs damage
+ * there. Each step computes new gradients. The test therefore damages both after these two events.
+ */
 static enum status damage(struct rig *r, int rank, int device, enum damage what)
 {
     bool here = comm_rank(r->ranks) == rank;

@@ -1,6 +1,6 @@
 /* Compares training steps of an engine with gradients computed by single networks, on any
- * communicator. Every rank calls the same functions in the same order. A failure names rank and
- * reason. */
+ * communicator. Every rank calls the same functions in the same order. A failure names the rank and
+ * the reason. */
 #pragma once
 
 #include "comm/comm.h"
@@ -16,17 +16,18 @@ struct engine_case {
     bool mixes;          /* mixup, with a bad image in each batch */
 };
 
-/* Checks that the reduced gradients equal the mean of the gradients that a network of its own
- * computes for every device's part of the batch, to 1e-6 of their norm. If the parts have different
- * sizes, the losses are divided by other numbers and every product is rounded differently: 1e-5. */
+/* Checks the reduced gradients. They must equal the mean of the gradients that separate networks
+ * compute for the parts of the devices, to 1e-6 of their norm. If the parts have different sizes,
+ * the bound is 1e-5, because losses are divided by other numbers and every product is rounded
+ * differently. */
 MUST_CHECK enum status exercise_gradients(struct comm *ranks, const struct engine_case *c);
 
-/* Checks that the momentum after a first step is the mean over the micro-batches of all ranks, not
- * their sum, also with a loss scale; to the same bounds or, if gradients are compressed, to half a
- * unit of the sent type for each rank. */
+/* Checks the momentum after a first step. It must be the mean over the micro-batches of all ranks,
+ * and not their sum, also with a loss scale. The bounds are the same. If gradients are compressed,
+ * the bound is half a unit of the sent type for each rank. */
 MUST_CHECK enum status exercise_average(struct comm *ranks, const struct engine_case *c);
 
-/* Trains two steps, and returns a hash of this rank's weights, which is equal if all bits are. */
+/* Trains two steps, and returns a hash of this rank's weights. Equal bits give equal hashes. */
 MUST_CHECK enum status exercise_digest(struct comm *ranks, const struct engine_case *c,
                                        uint64_t *digest);
 

@@ -1,5 +1,6 @@
-/* Engines of several devices and of several ranks, all in this process: gradients compared with
- * those of single networks, and a damaged replica. The thread sanitizer checks all threads. */
+/* Tests engines of several devices and several ranks, all in this process. Gradients are compared
+ * with those of single networks, and a damaged replica must be found. The thread sanitizer checks
+ * all threads. */
 #include "engine_exercise.h"
 
 #include "tests/kernels/stream_backend.h"
@@ -27,7 +28,7 @@ struct rank {
     bool failed;
 };
 
-/* The program does not know the name of asynchronous devices. */
+/* Asynchronous devices have a name that only this test can find. */
 enum status __real_backend_find(const char *name, const struct backend **b);
 enum status __wrap_backend_find(const char *name, const struct backend **b);
 
@@ -99,8 +100,8 @@ static void damage_is_seen(int ranks, const char *devices, enum dp_reduce reduce
               &(struct rank){.engine = &c, .bad_rank = rank, .bad_device = device, .what = what});
 }
 
-/* The mode and the compression decide what is divided by the number of ranks, micro-batches and the
- * loss scale, and where; the result is the same. */
+/* The mode and the compression determine where gradients are divided by the number of ranks, by the
+ * number of micro-batches and by the loss scale. The result is the same. */
 static void averages_are_exact(void **state)
 {
     static const enum dtype sent[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};

@@ -1,4 +1,4 @@
-/* All ranks decide alike which GPUs can be connected. */
+/* All ranks must reach the same result about which GPUs can be connected. */
 #include "comm/nccl_port.h"
 #include "engine/gpu_group.h"
 #include "kernels/backend.h"
@@ -15,7 +15,7 @@
 
 enum { RANKS = 2, GPUS = 2 };
 
-/* The socket of a device is its number. */
+/* Returns a bus address that contains the device's number. */
 static void bus(struct device *dev, char out[NCCL_PORT_BUS_MAX])
 {
     snprintf(out, NCCL_PORT_BUS_MAX, "0000:%02x:00.0", (unsigned)dev->index);
@@ -45,7 +45,7 @@ static void *decide(void *arg)
     return NULL;
 }
 
-/* Two ranks of `n` GPUs each, on these sockets. */
+/* Connects two ranks of `n` GPUs each, which are on these sockets. */
 static void decide_all(struct rank rank[RANKS], enum comm_via via, int n,
                        const int socket[RANKS][GPUS])
 {

@@ -1,4 +1,4 @@
-/* Faults as the command line gives them, and their effects in a run. */
+/* Tests faults that the command line requests, and their effects in a run. */
 #include "engine/inject.h"
 
 #include <setjmp.h>

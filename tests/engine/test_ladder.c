@@ -1,5 +1,5 @@
-/* The ladder's policy: for every rung, failure and named flag, the rung on which the run continues
- * or the reason for its end. */
+/* Tests the rules of the ladder: for every rung, failure and named flag, the rung on which the run
+ * continues, or the reason for its end. */
 #include "engine/ladder.h"
 
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static void falls_to(struct ladder *l, enum ladder_failure kind, const char *wan
     is_on(l, want);
 }
 
-/* No rung is left: the message keeps the reason and names flags that may help; "": none. */
+/* If no rung is left, the message has the reason and names flags that may help. "": no flags. */
 static void ends(struct ladder *l, enum ladder_failure kind, const char *flags)
 {
     int falls = l->n_falls;
@@ -83,7 +83,7 @@ static void known_failures_stay(void **state)
     falls_to(&l, FAILED_STEP, "fuse none, no graph");
     l = ladder_of(FUSE_AUTO, FUSE_FREE, true);
     falls_to(&l, FAILED_PLAN, "fuse none");
-    ends(&l, FAILED_PLAN, ""); /* graphs do not matter for plans */
+    ends(&l, FAILED_PLAN, ""); /* plans do not depend on graphs */
 }
 
 static void named_choices_stay(void **state)
@@ -143,7 +143,7 @@ static void other_failures_end_the_run(void **state)
     ends(&l, FAILED_STEP, "");
 }
 
-/* Whatever fails, however often: at most three falls, each to a lower rung. */
+/* Any sequence of failures causes at most three falls, each to a lower rung. */
 static void falls_are_bounded(void **state)
 {
     (void)state;

@@ -56,7 +56,7 @@ static void weights_are_a_function_of_seed_and_step(void **state)
     }
     assert_true(first == mixup_weight(0.2, 1, 1000));
     assert_true(fabsf(sum / 1000 - 0.5f) <
-                0.06f); /* 4.5 standard deviations of 0.42 / sqrt(1000) */
+                0.06f); /* the bound is 4.5 standard deviations of 0.42 / sqrt(1000) */
     assert_true(mixup_weight(0, 1, 5) == 1);
 }
 

@@ -1,4 +1,4 @@
-/* The loss scaler compared with written tables: the scale, the count of clean steps and the count
+/* Compares the loss scaler with written tables: the scale, the number of clean steps and the number
  * of skipped steps after each sequence of overflows. */
 #include "engine/scaler.h"
 
@@ -105,7 +105,8 @@ static void test_cap(void **state)
     repeat(&c, &s, 8 * 2000, false);
     assert_state(&s, 16777216, 0, 0);
     repeat(&c, &s, 2000, false);
-    assert_state(&s, 16777216, 0, 0); /* at the cap, the count restarts too */
+    /* at the upper limit, the count of clean steps restarts too */
+    assert_state(&s, 16777216, 0, 0);
     repeat(&c, &s, 3, false);
     repeat(&c, &s, 1, true);
     assert_state(&s, 8388608, 0, 1);
@@ -135,7 +136,7 @@ static void test_sequences(void **state)
         {1024, 2, 0.5, 3, 4096, 1, "..X..X..", {256, 2, 2}, STATUS_OK},
         {1024, 2, 0.5, 3, 4096, 1, "..........", {4096, 1, 0}, STATUS_OK},
         {1024, 2, 0.5, 1, 4096, 1, "..X.X.", {4096, 0, 2}, STATUS_OK},
-        /* the growth ends at the cap */
+        /* the scale grows only up to the upper limit */
         {1000, 3, 0.5, 1, 4096, 1, "..", {4096, 0, 0}, STATUS_OK},
         {1000, 3, 0.5, 1, 4096, 1, "..X", {2048, 0, 1}, STATUS_OK},
         /* growth and backoff have different factors */

@@ -1,4 +1,4 @@
-/* Thread pools, and how a batch is divided among devices. */
+/* Tests thread pools, and how a batch is divided among devices. */
 #include "base/thread_pool.h"
 #include "engine/replica.h"
 
@@ -29,7 +29,7 @@ static enum status work(void *context, int member)
     if (!pthread_equal(t->thread[member], pthread_self()))
         return status_fail(STATUS_MISMATCH, "member %d changed its thread", member);
     t->calls[member]++;
-    pthread_barrier_wait(&t->all); /* passes only if all threads run at the same time */
+    pthread_barrier_wait(&t->all); /* returns only if all threads run at the same time */
     return member == t->fails ? status_fail(STATUS_DATA, "member %d fails", member) : STATUS_OK;
 }
 
@@ -52,8 +52,8 @@ static void members_work_together(void **state)
         assert_string_equal(status_message(), message);
     }
     t.fails = -1;
-    assert_int_equal(thread_pool_run(pool, work, &t),
-                     STATUS_OK); /* a failure does not affect the next call */
+    /* a failure does not affect the next call */
+    assert_int_equal(thread_pool_run(pool, work, &t), STATUS_OK);
     thread_pool_close(pool);
     pthread_barrier_destroy(&t.all);
 }

@@ -1,4 +1,4 @@
-/* Each format compared with known bytes, and damaged records. */
+/* Compares each format with known bytes, and tests the export of damaged records. */
 #include "../results/scratch.h"
 #include "export/export.h"
 #include "export/mlperf_rules.h"
@@ -93,7 +93,8 @@ static void test_crc(void **state)
     assert_int_equal(tensorboard_crc("123456789", 9), 0xc78ab0e5);
 }
 
-/* A file with its beginning and an epoch, byte by byte; the checksums are TensorFlow's. */
+/* Compares a file byte by byte: its beginning, and the events of an epoch. The checksums are
+ * TensorFlow's. */
 static void test_event_bytes(void **state)
 {
     (void)state;
@@ -207,7 +208,7 @@ static void test_prometheus(void **state)
     free(text);
 }
 
-/* Metrics of devices: the last sample of each device, and the sums over the steps. */
+/* For each device, the last sample is exported. Sums cover all steps. */
 static void test_telemetry(void **state)
 {
     size_t size;
@@ -316,8 +317,9 @@ static void test_mlperf_rules(void **state)
         int lines = 0;
         for (const char *at = text; (at = strchr(at, '\n')); at++)
             lines++;
-        /* Without synthetic data, two lines are in every case: the network is not resnet50, and the
-         * data set is not ImageNet. With synthetic data, the case's line replaces the second. */
+        /* Two lines are in every case without synthetic data: the network is not resnet50, and the
+         * data set is not ImageNet. With synthetic data, the case's own line replaces the second of
+         * them. */
         bool synthetic = strcmp(cases[i].key, "dummy") == 0;
         assert_int_equal(lines, 2 + (cases[i].line && !synthetic));
         if (cases[i].line && !strstr(text, cases[i].line))
@@ -354,8 +356,8 @@ static void test_superbench(void **state)
     free(text);
 }
 
-/* Runs whose settings are absent or invalid, and then a run that was killed before its first
- * record. */
+/* Exports runs whose settings are absent or invalid, and then a run that was killed before its
+ * first record. */
 static void test_hostile_runs(void **state)
 {
     struct fixture *f = *state;
@@ -405,8 +407,8 @@ static enum status stop(void)
     return status_fail(STATUS_INTERRUPTED, "interrupted");
 }
 
-/* `proceed`, which export_runs calls before it puts a file in place, fails. Neither the file nor a
- * part of it remains. */
+/* export_runs calls `proceed` before it puts a file in place. Here `proceed` fails: neither the
+ * file nor a part of it may remain. */
 static void test_interrupted(void **state)
 {
     struct fixture *f = *state;

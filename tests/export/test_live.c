@@ -1,4 +1,5 @@
-/* The files that the live export writes during a run, and its warnings if it cannot write them. */
+/* Tests the files that the live export writes during a run, and its warnings if it cannot write
+ * them. */
 #include "../results/scratch.h"
 #include "base/file.h"
 #include "export/live.h"
@@ -47,7 +48,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Records `steps` steps from `first` on, and the end of an epoch. */
+/* Records `steps` steps, beginning with step `first`, and the end of an epoch. */
 static void train(struct fixture *f, int64_t first, int64_t steps)
 {
     struct live *live;
@@ -76,7 +77,7 @@ static void train(struct fixture *f, int64_t first, int64_t steps)
     fflush(f->stream);
 }
 
-/* The number of files in a folder. */
+/* Returns the number of files in a folder. */
 static int files_in(const char *dir)
 {
     int n = 0;
@@ -130,8 +131,8 @@ static void test_nowhere_to_write(void **state)
     assert_non_null(strstr(f->warnings, "x.prom"));
 }
 
-/* A limit on the size of files stands for a full disk. The test calls the observer directly,
- * because the limit would also stop a record. */
+/* A limit on the size of files acts like a full disk. The test calls the observer directly, because
+ * the limit would also stop a record. */
 static void test_full_disk(void **state)
 {
     struct fixture *f = *state;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The compliance checker of MLPerf's logs, with ruleset 4.0.0, accepts the log of a full run in the
-# open division, and logs of runs that keep the rules of the closed division. If it rejects the log
-# of a run, the export has warned of the rule.
+# MLPerf's compliance checker, with ruleset 4.0.0, accepts two kinds of logs: the log of a complete
+# run in the open division, and logs of runs that meet the rules of the closed division. If the
+# checker rejects the log of a run, the export has warned of the rule.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
