@@ -114,7 +114,7 @@ static void judge(struct gloo *g, int r, const struct tcp_message *m, const stru
     }
 }
 
-/* Reads a message of rank `rank` during an inquiry. */
+/* Reads a message that rank `rank` sends during an inquiry. */
 static void take_answer(struct gloo *g, int rank, const struct comm_op *awaited)
 {
     struct tcp_message m;
@@ -190,7 +190,7 @@ static void inquire_for(struct gloo *g, const struct tcp_message *m)
     inquire(g, &awaited);
 }
 
-/* Asks rank 0 to inquire; fails with `st` and the message `fallback` if rank 0 does not answer. */
+/* Asks rank 0 to inquire. If rank 0 does not answer, fails with `st` and the message `fallback`. */
 static void appeal(struct gloo *g, enum status st, const char *fallback)
 {
     if (g->base.rank == 0) {

@@ -22,7 +22,7 @@ static enum status joint_start(struct comm *c, struct comm_slot *slot)
                        comm_kind_str(kind));
 }
 
-/* Carries out one step of the operation `whole`: an operation of `kind` on `c`, or a barrier if
+/* Carries out one step of the operation `whole` on `c`: an operation of `kind`, or a barrier if
  * `whole` is a barrier. */
 static enum status run_part(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
 {

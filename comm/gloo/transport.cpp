@@ -18,7 +18,8 @@ namespace
 
 const int LONGEST_WAIT_MS = 60000;
 
-/* A pair without functions: Gloo's collectives only check that a pair for each rank exists. */
+/* A pair that cannot send or receive. Gloo's collectives only check that a pair exists for each
+ * rank. */
 class NoPair : public gloo::transport::Pair
 {
     [[noreturn]] static void refuse()
