@@ -14,7 +14,8 @@ static inline bool exchange_is(enum comm_kind kind)
            kind == COMM_SENDRECV;
 }
 
-/* Does rank `from` of `size` ranks send a part to rank `to`, which may be itself? */
+/* Returns whether rank `from` of `size` ranks sends a part to rank `to`. The two may be the same
+ * rank. */
 static inline bool exchange_sends(const struct comm_op *op, int size, int from, int to)
 {
     switch (op->kind) {
@@ -34,21 +35,21 @@ static inline size_t exchange_bytes(const struct comm_op *op)
     return (size_t)op->count * dtype_size(op->type);
 }
 
-/* The part of this rank's send that goes to rank `to`. */
+/* Returns the part of send that this rank sends to rank `to`. */
 static inline const char *exchange_sent(const struct comm_op *op, int to)
 {
     bool parts = op->kind == COMM_ALLTOALL || op->kind == COMM_SCATTER;
     return (const char *)op->send + (parts ? (size_t)to * exchange_bytes(op) : 0);
 }
 
-/* The part of this rank's recv that comes from rank `from`. */
+/* Returns the part of recv that this rank receives from rank `from`. */
 static inline char *exchange_received(const struct comm_op *op, int from)
 {
     bool parts = op->kind == COMM_ALLTOALL || op->kind == COMM_GATHER;
     return (char *)op->recv + (parts ? (size_t)from * exchange_bytes(op) : 0);
 }
 
-/* Copies the part that rank `rank` sends to itself, if it sends one. */
+/* Copies the part that rank `rank` sends to itself, if the operation has such a part. */
 static inline void exchange_copy_own(const struct comm_op *op, int size, int rank)
 {
     if (op->count == 0 || !exchange_sends(op, size, rank, rank))

@@ -21,8 +21,8 @@ struct gloo {
                            * slot */
     pthread_cond_t done;  /* an operation is over, or a failure is known */
     int64_t started;      /* number of the last operation to carry out */
-    bool idle;            /* the communication thread waits for descriptors, including `wake` */
-    bool close, fail;     /* requests of the caller's thread */
+    bool idle; /* the communication thread waits until a descriptor, such as `wake`, is readable */
+    bool close, fail; /* requests of the caller's thread */
     enum status fail_status;
     char fail_message[TCP_TEXT_MAX];
     struct first_failure failure;

@@ -63,7 +63,7 @@ static enum status random_word(char word[WORD_HEX + 1])
     return STATUS_OK;
 }
 
-/* Exchanges the places of all ranks. If one rank has failed, fails on all ranks. */
+/* Exchanges the addresses of all ranks. If one rank has failed, fails on all ranks. */
 static enum status exchange(struct comm *control, enum status st, struct place *own,
                             struct place *all)
 {
@@ -80,8 +80,8 @@ static enum status exchange(struct comm *control, enum status st, struct place *
     return STATUS_OK;
 }
 
-/* The configuration of the rendezvous at which the lower ranks connect to rank `first`. There, rank
- * `first` is rank 0, and the lower ranks are ranks 1 to `first`. */
+/* The configuration of the rendezvous at which rank `first` accepts the lower ranks. Ranks are
+ * numbered anew there: rank `first` is rank 0, and the lower ranks are ranks 1 to `first`. */
 static struct rendezvous_config meeting_of(const char *job, int first, const struct secret *secret,
                                            double timeout_s)
 {

@@ -1,13 +1,10 @@
 /* The communicator between threads of one process. Each rank knows the addresses of all ranks'
- * buffers, and reads and writes them directly.
- *
- * Every operation has two internal barriers, called meetings. Before the first meeting, each rank
- * publishes the addresses of its buffers. Between the meetings, each rank computes one slice of the
- * result and writes it to all ranks that receive it. After the second meeting all slices are
- * complete. Only one rank reads and writes a given slice, so that send may equal recv. Every
- * element combines the ranks' values in rank order.
- *
- * One lock guards the group. If one rank fails or is late, the meeting fails on all ranks. */
+ * buffers, and reads and writes them directly. Every operation has two internal barriers, called
+ * meetings. Before the first meeting, each rank publishes the addresses of its buffers. Between the
+ * meetings, each rank computes one slice of the result and writes it to all ranks that receive it.
+ * After the second meeting all slices are complete. send may equal recv, because only one rank
+ * reads and writes a given slice. Every element combines the ranks' values in rank order. One lock
+ * guards the group. If one rank fails or is late, the meeting fails on all ranks. */
 #include "comm/exchange.h"
 #include "comm/internal.h"
 

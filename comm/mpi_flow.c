@@ -137,7 +137,7 @@ static int64_t exchange_steps(const struct mpi *m, const struct comm_op *op, int
     return steps;
 }
 
-/* The rank that item t goes to, or comes from if `back` is 1. */
+/* Returns the rank to which item t is sent or, if `back` is 1, from which it is received. */
 static int peer_of(const struct mpi *m, const struct flow *f, int64_t t, int back)
 {
     int size = m->base.size, step = 1;
@@ -177,7 +177,7 @@ static struct range segment_of(const struct mpi *m, const struct flow *f, int64_
 static struct range range_of(const struct mpi *m, const struct flow *f, int64_t t, int back)
 {
     const struct comm_op *op = &f->slot->op;
-    if (!is_ring(op->kind)) /* a part of an exchange is a vector of its own */
+    if (!is_ring(op->kind)) /* each part of an exchange is cut into segments by itself */
         return segment_of(m, f, 0, exchange_is(op->kind) ? t % f->segments : t);
     int64_t shift = op->kind == COMM_REDUCE_SCATTER ? 1 : 0;
     int64_t part = (m->base.rank - t / f->segments - shift - back) % m->base.size;
@@ -271,14 +271,14 @@ static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t leng
         f->send_items = (op->kind == COMM_ALLREDUCE ? 2 : 1) * (size - 1) * f->segments;
         f->receive_items = f->send_items;
         f->lag = f->segments;
-        if (op->kind == COMM_ALLREDUCE) /* a received result overwrites a part of recv that must
-                                         * have been sent before */
+        if (op->kind == COMM_ALLREDUCE) /* A received result overwrites a part of recv. That part
+                                           must have been sent before. */
             f->hold = (size - 1) * f->segments;
         else if (op->kind == COMM_REDUCE_SCATTER) /* an item stays in scratch until it is sent */
             f->hold = SCRATCH_SEGMENTS - f->segments;
         return;
     }
-    if (exchange_is(op->kind)) { /* no item waits for another */
+    if (exchange_is(op->kind)) { /* items of an exchange do not depend on each other */
         f->lag = UNLIMITED;
         f->send_items = exchange_steps(m, op, 0, &f->first_step[0]) * f->segments;
         f->receive_items = exchange_steps(m, op, 1, &f->first_step[1]) * f->segments;

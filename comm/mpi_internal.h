@@ -22,8 +22,8 @@ struct flow {
     MPI_Request send[FLOW_WINDOW], receive[FLOW_WINDOW];
     int64_t begin, length; /* in each part, the range of elements that is being moved */
     int64_t segments;      /* number of segments of each part */
-    int64_t first_step[2]; /* in an exchange: the first step with items to send, and the first with
-                            * items to receive */
+    int64_t first_step[2]; /* of an exchange: [0] the first step with items to send, [1] the first
+                              step with items to receive */
     int64_t send_items, sent; /* number of items to send to the next rank, and number of items sent
                                * so far */
     int64_t receive_items, received;

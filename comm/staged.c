@@ -58,7 +58,7 @@ struct staged {
 struct cut {
     int64_t down, up; /* number of parts that this rank downloads and uploads */
     int64_t first;    /* index, within a piece, of the first downloaded part */
-    int64_t result;   /* index, within a piece, of the part where the result begins */
+    int64_t result;   /* index, within a piece, of the part with which the result begins */
     int64_t longest;  /* largest number of elements of a part in one piece */
     size_t element;
 };
@@ -80,19 +80,19 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     case COMM_REDUCE:
         cut.up = c->rank == op->root;
         break;
-    case COMM_ALLGATHER: /* `send` is this rank's part of the result */
+    case COMM_ALLGATHER: /* `send` is one part of the result: that of this rank */
         cut.up = parts = c->size;
         cut.first = c->rank;
         break;
-    case COMM_REDUCE_SCATTER: /* the result follows the parts that are sent */
+    case COMM_REDUCE_SCATTER: /* in a piece, the result follows the parts that are sent */
         cut.down = cut.result = c->size;
         parts = c->size + 1;
         break;
     case COMM_ALLTOALL:
     case COMM_GATHER:
     case COMM_SCATTER:
-    case COMM_SENDRECV: /* the result follows the parts that are sent; a piece has the same length
-                         * on all ranks */
+    case COMM_SENDRECV: /* in a piece, the result follows the parts that are sent; a piece has the
+                           same length on all ranks */
         cut.down = parts_of(op, comm_send_bytes(c, op));
         cut.up = parts_of(op, comm_recv_bytes(c, op));
         cut.result = cut.down;

@@ -57,7 +57,7 @@ static enum status find_place(const struct launcher_place *given, struct launche
     return given->size > 0 ? STATUS_OK : launcher_place_find(place);
 }
 
-/* The message that all ranks exchange before they choose how data moves between them. */
+/* The message that all ranks exchange before they choose the transport. */
 struct data_way {
     int32_t via;
     char lacks[160]; /* why this rank has no Gloo; "": it has Gloo */

@@ -106,7 +106,7 @@ template <typename T> void allgather(gloo_link *l, const gloo_op &op)
 }
 
 /* Sends each rank's part as a message between two ranks. Gloo's own functions for these operations
- * are not used, because each would need buffers in a different form. */
+ * are not used, because they expect other layouts of the buffers. */
 void exchange(gloo_link *l, const gloo_op &op)
 {
     const int size = l->config.size, rank = l->config.rank;

@@ -54,9 +54,10 @@ struct Peer {
     int fd = -1;
     std::deque<Piece> sends, receives; /* the first of `sends` is being sent */
     Frame out;
-    size_t sent = 0; /* number of bytes of `out` and the next piece that have been sent */
+    /* number of bytes sent: first of the header `out`, then of the piece that follows it */
+    size_t sent = 0;
     Frame in;
-    size_t received = 0; /* number of bytes of `in` and its piece that have been received */
+    size_t received = 0; /* number of bytes received: first of the header `in`, then of its piece */
     bool placed = false; /* `into` is the transfer to which `in` belongs */
     bool early = false;  /* `in` belongs to a transfer that no collective has requested yet */
     Piece into;
