@@ -104,8 +104,8 @@ static int64_t place(int64_t i, int64_t count, int64_t of)
     return count > 1 ? i * (of - 1) / (count - 1) : 0;
 }
 
-/* Copies `some` of the `all` rows of a matrix, spread evenly. If `rows` is false, copies columns
- * instead. A row or a column has k elements. */
+/* Copies some rows of a matrix, or some columns if `rows` is false. The matrix has `all` of them,
+ * with k elements each; `some` of them, at equal distances, are copied. */
 static void pick(const float *from, int all, int k, bool rows, int some, float *to)
 {
     for (int64_t i = 0; i < some; i++) {

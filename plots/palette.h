@@ -5,8 +5,9 @@
 
 enum {
     PALETTE_COLOURS = 10, /* number of colours in style.gp */
-    PALETTE_SHAPES = 7,   /* has no common factor with PALETTE_COLOURS: therefore each pair of a
-                           * colour and a shape occurs in one look */
+    /* Number of shapes. It has no common factor with PALETTE_COLOURS, so colours and shapes that
+     * are taken in turn form every pair of a colour and a shape. */
+    PALETTE_SHAPES = 7,
     PALETTE_LOOKS = PALETTE_COLOURS * PALETTE_SHAPES,
     PALETTE_MAX = 256,       /* maximum number of names in a palette */
     PALETTE_NAME_SIZE = 128, /* bytes of a name, including its final NUL */

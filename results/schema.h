@@ -157,7 +157,7 @@ enum throttle {
     THROTTLE_IDLE = 1,
     THROTTLE_CLOCKS_SETTING = 2, /* the user or the system has set lower clocks */
     THROTTLE_POWER_CAP = 4,
-    THROTTLE_HARDWARE = 8, /* the hardware has reduced the clock; the reason is heat
+    THROTTLE_HARDWARE = 8, /* the hardware has reduced the clock, because of heat
                             * (THROTTLE_HARDWARE_HEAT) or power (THROTTLE_POWER_BRAKE) */
     THROTTLE_SYNC_BOOST = 16,
     THROTTLE_HEAT = 32,

@@ -84,8 +84,8 @@ if ! sanitized; then
     "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack: $(<"$scratch/out")"
     grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack said: $(<"$scratch/out")"
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "packs into a folder that is not empty"
-    # gpu-check refuses to pack a module of another build. Otherwise only the machine with the GPU
-    # would refuse it.
+    # gpu-check does not pack a module of another build, because the machine with the GPU would
+    # refuse that module.
     mkdir -p "$scratch/mixed/bin"
     printf '#!/bin/sh\necho "cuda:0 the CUDA module was built for another version of this program"\n' >"$scratch/mixed/bin/ampscale"
     chmod +x "$scratch/mixed/bin/ampscale"
