@@ -1,7 +1,7 @@
-/* The rendezvous. The input is what an unknown process sends to rank 0, or what it sends to rank 2
- * in place of rank 0. The functions that read messages are static, so this file includes their
- * source. Nonces are constant, not random: an input can then contain a valid proof, and inputs in
- * the corpus do. */
+/* Fuzzes the rendezvous. The input is what an unknown process sends to rank 0, or what it sends to
+ * rank 2 in place of rank 0. The functions that read messages are static, so this file includes
+ * their source. Nonces are constant, not random: an input can then contain a valid proof, and
+ * inputs in the corpus do. */
 #include "tests/fuzz/fuzz.h"
 
 #include "comm/secret.h"

@@ -1,4 +1,5 @@
-/* Lists of hosts, in files and on the command line, and the reports of ranks' supervisors. */
+/* Fuzzes lists of hosts, in files and on the command line, and the reports of ranks' supervisors.
+ */
 #include "launch/hosts.h"
 #include "launch/report.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,4 +1,5 @@
-/* JPEG, PNG and WebP files, decoded in every way in which training and validation decode them. */
+/* Fuzzes the decoders of JPEG, PNG and WebP files, in every way in which training and validation
+ * call them. */
 #include "input/sample.h"
 #include "tests/fuzz/fuzz.h"
 

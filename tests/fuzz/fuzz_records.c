@@ -1,5 +1,5 @@
-/* Records of commands other than train: acceptances, analyses, histories, peaks, synthetic data
- * sets, and plans of studies. */
+/* Fuzzes the readers of records that other commands than train write: acceptances, analyses,
+ * histories, peaks, synthetic data sets, and plans of studies. */
 #include "accept/accept_result.h"
 #include "bench/roofline.h"
 #include "compare/history.h"

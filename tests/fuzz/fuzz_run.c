@@ -1,4 +1,4 @@
-/* A run's folder, as plots, reports, comparisons and watch read it. */
+/* Fuzzes a run's folder, as plots, reports, comparisons and watch read it. */
 #include "compare/fingerprint.h"
 #include "results/follow.h"
 #include "results/ranks.h"

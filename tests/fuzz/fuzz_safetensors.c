@@ -1,4 +1,4 @@
-/* Safetensors files: weights from any source, and checkpoints. */
+/* Fuzzes the reader of safetensors files: weights from any source, and checkpoints. */
 #include "model/safetensors.h"
 #include "runners/checkpoint.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,11 +1,11 @@
-/* Specs of studies and of acceptances, and the commands planned from them. */
+/* Fuzzes specs of studies and of acceptances, and the commands that are planned from them. */
 #include "accept/accept_plan.h"
 #include "study/study_plan.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
 
-/* Commands of larger plans are not printed: thousands of them take longer than one input may. */
+/* The commands of larger plans are not printed: that would take longer than one input may. */
 enum { RUNS_PRINTED_MAX = 200 };
 
 static void study(const char *text, size_t size)

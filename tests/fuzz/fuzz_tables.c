@@ -1,5 +1,5 @@
-/* Tables of other programs: nccl-tests' output, published results, ncu's CSV, and SuperBench's
- * lines. */
+/* Fuzzes the readers of other programs' tables: nccl-tests' output, published results, ncu's CSV,
+ * and SuperBench's lines. */
 #include "bench/profile_ncu.h"
 #include "predict/nccl_table.h"
 #include "predict/prediction_source.h"

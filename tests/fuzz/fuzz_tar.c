@@ -1,4 +1,4 @@
-/* Data sets in a tar archive: reads the headers of the members, and finds the images. */
+/* Fuzzes data sets in a tar archive: reads the headers of the members, and finds the images. */
 #include "input/image_files.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
-/* Values of flags and variables. Each line of an input is "name=value": the name is a flag of
- * train, or one of the names in other(). */
+/* Fuzzes values of flags and variables. Each line of an input is "name=value": the name is a flag
+ * of train, or one of the names in other(). */
 #include "accept/accept_spec.h"
 #include "base/text.h"
 #include "engine/inject.h"

@@ -1,4 +1,4 @@
-/* JPEG files of many kinds, made in memory through libjpeg. */
+/* Makes JPEG files of many kinds in memory, through libjpeg. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ struct jpeg_spec {
     int restart;     /* rows between restart markers; 0: none */
     int exif;        /* orientation tag, 1..8; 0: no EXIF */
     int quality;     /* 0: 90 */
-    int flat;        /* 1..256: every sample is flat-1; 0: a smooth picture with noise */
+    int flat; /* 1 to 256: every sample has the value flat - 1; 0: a smooth picture with noise */
 };
 
 /* The file's bytes, malloc'ed. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# 'ampscale data': the data sets that it makes, the damage that it reports, and its exit codes.
+# Tests 'ampscale data': the data sets that it makes, the damage that it reports, and its exit
+# codes.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 set="$scratch/set"
 
@@ -28,7 +29,8 @@ grep -q '"reason": "an empty file"' "$scratch/out" || fail "an empty file is not
 expect 0 "${make[@]}" # the same command repairs
 expect 0 data scan "$set"
 
-# A file's contents determine its format, not its name: the PNG and the WebP file are named .JPEG.
+# The contents of a file determine its format; its name does not. The PNG and the WebP file here are
+# named .JPEG.
 cp -r "$set" "$scratch/mixed"
 mapfile -t images < <(find "$scratch/mixed/val" -type f | sort)
 cp "$source_dir/tests/input/pictures/rgb-8.png" "${images[0]}"
@@ -62,7 +64,7 @@ expect_error 2 "a synthetic data set with other settings" data synth --out "$set
 expect_error 2 "not empty" data synth --out "$scratch"
 [[ ! -e $scratch/x ]] || fail "a refused command wrote something"
 
-# A limit on the size of files stands for a full disk.
+# A limit on the size of files acts like a full disk.
 (
     trap '' XFSZ
     ulimit -f 1

@@ -1,4 +1,4 @@
-/* Listing of valid and invalid folders. */
+/* Tests the listing of valid and invalid folders. */
 #include "base/file.h"
 #include "input/dataset.h"
 #include "tests/input/jpegs.h"

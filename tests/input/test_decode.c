@@ -1,4 +1,5 @@
-/* Every kind of JPEG that users have, and files that only look like JPEG. */
+/* Decodes every kind of JPEG file that users have, and refuses files that only look like JPEG
+ * files. */
 #include "base/rng.h"
 #include "tests/input/decoded.h"
 #include "tests/input/jpegs.h"

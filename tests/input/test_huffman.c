@@ -1,4 +1,4 @@
-/* Huffman decoding compared with a decoder that takes one bit at a time. */
+/* Compares the Huffman decoder with a decoder that takes one bit at a time. */
 #include "base/rng.h"
 #include "input/huffman.h"
 
@@ -11,7 +11,8 @@
 
 enum { BYTES = 3000, CASES = 300 };
 
-/* A Huffman code with random lengths. No code word is all ones, as in every JPEG file. */
+/* A Huffman code with random lengths. As in every JPEG file, no code word consists of ones alone.
+ */
 struct code {
     uint8_t count[HUFFMAN_LENGTHS], symbol[HUFFMAN_SYMBOLS];
 };

@@ -1,5 +1,5 @@
-/* The loader's batches: they come in order, are the same with any number of threads, and use
- * bounded memory. A limited number of bad files is tolerated. */
+/* Tests the loader's batches. They come in order, are the same with any number of threads, and use
+ * bounded memory. The loader tolerates a limited number of bad files. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "input/loader_ring.h"
@@ -502,8 +502,8 @@ static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
     return sum;
 }
 
-/* The sum over an epoch shows whether each image came exactly once, from any batch on and over all
- * ranks. If the loader loses an image of epoch 1, only the sum of epoch 1 is wrong. */
+/* The sum over an epoch shows whether each image came exactly once, for a start at any batch and
+ * over all ranks. If the loader loses an image of epoch 1, only the sum of epoch 1 is wrong. */
 static void test_lost_images_are_missed(void **state)
 {
     (void)state;

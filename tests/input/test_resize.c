@@ -1,4 +1,4 @@
-/* Resampling compared with a slow filter in double precision, and the choice of crops. */
+/* Compares resampling with a slow filter in double precision, and tests the choice of crops. */
 #include "base/rng.h"
 #include "input/augment.h"
 #include "input/resize.h"
@@ -202,9 +202,9 @@ static void test_central_fallback(void **state)
     assert_int_equal(c.y, 390);
 }
 
-/* Means over many draws. On a square image, a drawn crop fits if area <= exp(-|log ratio|). If area
- * and log ratio are uniform, the mean area of the crops that fit is 0.478. Half of the crops are
- * flipped. */
+/* Checks means over many draws. On a square image, a drawn crop fits if area <= exp(-|log ratio|).
+ * If area and log ratio are uniform, the mean area of the crops that fit is 0.478. Half of the
+ * crops are flipped. */
 static void test_crop_distribution(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-/* The split of an epoch over ranks, compared with recorded results of torch's DistributedSampler.
- */
+/* Compares the split of an epoch over ranks with recorded results of torch's DistributedSampler. */
 #include "input/sampler.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Data sets in tar archives: classes, order, and hostile archives. */
+/* Tests data sets in tar archives: classes, order, and hostile archives. */
 #include "base/file.h"
 #include "input/image_files.h"
 #include "tests/input/jpegs.h"

@@ -1,4 +1,5 @@
-/* The generated data set: always the same bytes, all valid, and not linearly separable. */
+/* Tests the generated data set: it always has the same bytes, all images are valid, and classes are
+ * not linearly separable. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "input/loader.h"
@@ -120,8 +121,8 @@ static void test_interrupted_and_made_again(void **state)
     assert_int_equal(synth_check_complete(out), STATUS_OK);
     uint64_t hash = hash_split(out, "train");
 
-    /* Makes the state after a kill: the manifest says that the set is not complete, and one image
-     * is only an incomplete file. */
+    /* Makes the state that a kill leaves: the manifest says that the set is not complete, and one
+     * image file is incomplete. */
     char *text, *place;
     size_t size;
     snprintf(path, sizeof path, "%s/dataset.json", out);
@@ -153,7 +154,7 @@ static void test_refuses_other_folders(void **state)
     struct synth_config c = config("set", out);
     assert_int_equal(synth_write(&c), STATUS_OK);
     c.classes++;
-    c.force = true; /* refused even with the flag, because old and new classes would be mixed */
+    c.force = true; /* refused even with --force, because old and new classes would be mixed */
     assert_int_equal(synth_write(&c), STATUS_USAGE);
     assert_non_null(strstr(status_message(),
                            "a synthetic data set with other settings (--classes 13 --train 12"));

@@ -74,7 +74,7 @@ train_same() {
     nothing_left "$1" victim
 }
 
-# A run that was stopped in its second epoch.
+# The run was stopped in its second epoch.
 resume_only=train resume_done=0
 resume_prepare() {
     train_prepare
@@ -92,7 +92,7 @@ resume_same() {
     train_same "$@"
 }
 
-# Two ranks at an address of this machine; the calls of rank $ddp_rank fail.
+# Two ranks connect at an address of this machine. The calls of rank $ddp_rank fail.
 ddp=("${tiny[@]}" -b 4 --mode ddp --comm-timeout 4)
 ddp_only=train ddp_done=0 ddp_rank=0 ports=0
 ddp_pair() {
@@ -149,7 +149,8 @@ ddp1_same() {
     train_same "$@"
 }
 
-# The launcher and its rank supervisors, or (ranks) the ranks that they start.
+# The calls of the launcher and its rank supervisors fail or, in `ranks`, those of the ranks that
+# they start.
 launch_only=launch launch_done=0
 launch_all() {
     local out=$1
@@ -186,7 +187,7 @@ ranks_same() {
     train_same "$@"
 }
 
-# Two cells with one run each. The study draws figures for one of them.
+# The study has two cells with one run each, and draws figures for one of them.
 study_only=study study_done=0
 study_prepare() {
     cat >study.json <<END
@@ -238,7 +239,7 @@ studied_same() {
     study_same "$@"
 }
 
-# A check of memory, and a short training whose bits must be reproduced.
+# The acceptance checks the memory, and runs a short training whose bits must be reproduced.
 accept_only=accept accept_done=0
 accept_prepare() {
     cat >spec.json <<'END'

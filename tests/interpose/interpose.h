@@ -1,5 +1,5 @@
-/* Decides which calls fail (interpose.c); the functions of interpose_calls.c, which replace the C
- * library's, ask it. */
+/* Decides which calls fail (interpose.c). The functions of interpose_calls.c, which replace
+ * functions of the C library, call it. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,9 +39,9 @@ enum kind {
     KINDS
 };
 
-/* Whether this call of a function fails; if so, sets errno. `caller` is the address of the calling
- * code. `path` may be NULL, and `fd` may be -1. If the call does half of its work instead of
- * failing, sets *half, unless `half` is NULL. */
+/* Returns whether this call of a function fails; if so, sets errno. `caller` is the address of the
+ * calling code. `path` may be NULL, and `fd` may be -1. If the call must do half of its work
+ * instead of failing, sets *half, unless `half` is NULL. */
 bool interpose_fails(enum kind k, const void *caller, const char *path, int fd, bool *half);
 
 /* Returns KIND_WRITE. If fd is standard output, returns KIND_PRINT; for standard error returns

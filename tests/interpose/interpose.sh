@@ -5,7 +5,7 @@ sanitized && { echo "skipped: the calls of a program with sanitizers cannot be r
 
 interpose=$build_dir/tests/interpose/libinterpose.so
 
-# interposed SPEC COMMAND...: runs the function or program with the failure SPEC.
+# interposed SPEC COMMAND...: runs the function or program, whose calls fail as SPEC says.
 interposed() {
     local -x LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=$1
     shift

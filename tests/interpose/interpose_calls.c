@@ -1,4 +1,5 @@
-/* Functions that replace the C library's: each asks interpose.c whether its call fails. */
+/* Functions that replace functions of the C library. Each asks interpose.c whether its call fails.
+ */
 #include "interpose.h"
 
 #include <dirent.h>
@@ -59,7 +60,7 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-/* Defines a function of fixed arguments, from its parameters, its arguments, and the file's name
+/* Defines a function with fixed arguments, from its parameters, its arguments, and the file's name
  * and descriptor. */
 #define WRAP(kind, type, bad, name, params, args, path, fd)                                        \
     type name params                                                                               \
@@ -145,7 +146,7 @@ ssize_t write(int fd, const void *bytes, size_t n)
     return -1;
 }
 
-/* fsync of a folder is a kind of its own. */
+/* fsync of a folder is a different kind of call from fsync of a file. */
 static enum kind fsync_kind(int fd, char path[4096])
 {
     char link[64];
@@ -299,7 +300,7 @@ int fflush(FILE *f)
     return f && stream_fails(f, CALLER) ? EOF : real_fflush(f);
 }
 
-/* A file whose close fails is closed nevertheless. */
+/* close() closes the file even if it fails. */
 int close(int fd)
 {
     REAL(close);

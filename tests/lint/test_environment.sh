@@ -4,8 +4,8 @@ cd "$(dirname "$0")/../.." || exit 1
 document=docs/environment.md
 failures=0
 
-# Words in capitals that are not environment variables, such as the placeholders in --help, in files
-# that use the environment.
+# Words in capitals that are not environment variables, although they are in files that use the
+# environment. An example is a placeholder in --help.
 no_variables=' ARG CMD COMMAND DATA DIR FILE HOST MODE PORT MPI HYDRA PRETTY_NAME '
 
 # Lists the program's files that use the environment, and the variables that they name as a whole
@@ -20,8 +20,7 @@ for name in $names; do
         { echo "FAILED: $document does not list '$name', which $(grep -l "\"$name" "${files[@]}" | head -n 1) names" && failures=1; }
 done
 
-# The reverse check: each variable in the document must be in the sources or in a shell command that
-# they build.
+# Each variable in the document must be in the sources, or in a shell command that they build.
 for name in $(grep -oE '`[A-Z][A-Z0-9]+(_[A-Za-z0-9]+)*_?(\*|=[^`]*)?`' "$document" | tr -d '`*' | sed 's/=.*//' | sort -u); do
     grep -qE "\"$name[\"=%]" "${files[@]}" || grep -qE "\"$name=?[\"%]" < <(git grep -hE '"[A-Z_]+=%' -- '*.c' ':!tests') ||
         { echo "FAILED: $document lists '$name', which no source names" && failures=1; }
