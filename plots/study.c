@@ -1,4 +1,5 @@
-/* Draws figures of scaling from quantities and lines, and the bars of cells. */
+/* Draws the figures of a study: curves of a quantity by number of devices, and bars of the parts of
+ * a step. */
 #include "base/text.h"
 #include "plots/study_axis.h"
 #include "plots/study_panels.h"

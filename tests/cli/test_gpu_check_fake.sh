@@ -76,8 +76,8 @@ passes memcheck
 grep -q '^FAIL *racecheck' "$scratch/out" || fail "a finding passes: $(<"$scratch/out")"
 grep -q 'Invalid __global__ write' "$OUT/accept.json" || fail "a finding is not reported: $(<"$OUT/accept.md")"
 
-# A check that is killed together with its processes is run again by the next call; no other check
-# is.
+# The command is killed during a check. The next call runs this check again, and keeps the results
+# of all other checks.
 rm -rf "$OUT" "$scratch/checks"
 "$program" accept --spec bring-up-quick --device cuda:0 --only facts,peak,files --out "$scratch/killed" >/dev/null 2>&1 </dev/null &
 suite=$!

@@ -67,8 +67,8 @@ for mpirun in "${starters[@]}"; do
     fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
     says "rank 1 did not answer" "(rank 1|$one was ended, having failed): the disk is gone"
 
-    # mpirun ends a rank before the supervisor has seen the rank exit. No other rank may be reported
-    # as failed.
+    # A rank fails, and mpirun ends its supervisor before the supervisor has seen the rank exit. The
+    # report must name this rank and no other.
     fails 1 'rest 200' 'say "the disk is gone"; rest 3; kill -TERM $PPID; hang'
     says "$one was ended, having failed: the disk is gone"
 
