@@ -37,7 +37,8 @@ static enum status arch_unknown(const char *name)
     return status_fail(STATUS_USAGE, "unknown network '%.40s'; known: %s", name, known);
 }
 
-/* Builds the graph of `a`. If the image is too small for a layer, `small` is the layer's name. */
+/* Builds the graph of `a`. If the image is too small for a layer, sets `small` to the layer's name.
+ */
 static enum status graph_draw(const struct arch *a, int classes, int image_size, struct graph **g,
                               char small[NAME_MAX_LEN])
 {

@@ -1,5 +1,5 @@
-/* AlexNet in torchvision's form, as in "One weird trick for parallelizing convolutional neural
- * networks" (Krizhevsky, 2014): one column, no local response normalisation. */
+/* AlexNet in torchvision's form. It follows "One weird trick for parallelizing convolutional neural
+ * networks" (Krizhevsky, 2014): a single column of layers, without local response normalisation. */
 #include "model/builder.h"
 
 #include <stddef.h>
@@ -23,8 +23,8 @@ static int linear(struct builder *b, int in, int place, int out)
                           INIT_UNIFORM_FAN_IN);
 }
 
-/* Adds dropout, linear layer and ReLU, which are the classifier's modules from number `place`
- * on. */
+/* Adds a dropout, a linear layer and a ReLU: modules `place`, `place` + 1 and `place` + 2 of the
+ * classifier. */
 static int hidden_layer(struct builder *b, int in, int place)
 {
     int x = builder_dropout(builder_name(b, "classifier.%d", place), in, 0.5f);

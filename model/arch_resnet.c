@@ -1,7 +1,7 @@
-/* Residual networks (He et al., 2015) in torchvision's form: version 1.5, in which a bottleneck
- * block's 3x3 convolution has the stride. With groups the network is a ResNeXt (Xie et al., 2016),
- * with wider bottlenecks a Wide ResNet (Zagoruyko and Komodakis, 2016). resnet8 is a small network
- * for tests and 32-pixel images. */
+/* Residual networks (He et al., 2015) in torchvision's form. They are version 1.5: in a bottleneck
+ * block, the 3x3 convolution has the stride. A network with groups is a ResNeXt (Xie et al., 2016).
+ * A network with wider bottlenecks is a Wide ResNet (Zagoruyko and Komodakis, 2016). resnet8 is a
+ * small network for tests and 32-pixel images. */
 #include "model/builder.h"
 
 #include <stdio.h>
@@ -9,10 +9,9 @@
 struct resnet {
     int expansion; /* output channels of a block divided by its width: 1 for a basic block, 4 for a
                     * bottleneck */
-    int width; /* channels of the stem; also the width of the first stage, which doubles with each
-                  stage */
-    int blocks[4];  /* blocks per stage; the first 0 ends the list */
-    int groups;     /* groups of a bottleneck's 3x3 convolution; 0 means 1 */
+    int width;     /* channels of the stem = width of stage 1; each later stage doubles the width */
+    int blocks[4]; /* blocks per stage; the first 0 ends the list */
+    int groups;    /* groups of a bottleneck's 3x3 convolution; 0 means 1 */
     int base_width; /* channels per group of a bottleneck at width 64; 0 means 64 */
     bool small;     /* the stem is a 3x3 convolution without stride or pooling */
 };
@@ -67,9 +66,9 @@ static int bottleneck_path(struct builder *b, int in, const struct block *k)
     return conv_bn(b, x, k->prefix, 3, conv_spec(k->out, 1, 1));
 }
 
-/* Builds the shortcut first. The main path's last batch norm then directly precedes the addition
- * and the ReLU. One fused kernel can execute the three, because all its inputs are already
- * computed. */
+/* Builds the shortcut before the main path. The main path's last batch norm, the addition and the
+ * ReLU are then adjacent nodes, and all their inputs are already computed. One fused kernel can
+ * therefore execute these three nodes. */
 static int residual_block(struct builder *b, int in, const struct block *k, bool bottleneck)
 {
     int shortcut = in;

@@ -16,8 +16,8 @@ static int linear(struct builder *b, int in, int place, int out)
                           INIT_ZERO);
 }
 
-/* Adds linear layer, ReLU and dropout, which are the classifier's modules from number `place`
- * on. */
+/* Adds a linear layer, a ReLU and a dropout: modules `place`, `place` + 1 and `place` + 2 of the
+ * classifier. */
 static int hidden_layer(struct builder *b, int in, int place)
 {
     int x = linear(b, in, place, 4096);

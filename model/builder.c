@@ -28,7 +28,8 @@ static struct node *node_add(struct builder *b, enum node_kind kind, int in0, in
     return n;
 }
 
-/* The index of the newest node, which every builder call returns. */
+/* Returns the index of the newest node; 0 after a failure. Every builder call returns this index.
+ */
 static int node_last(const struct builder *b)
 {
     return b->st == STATUS_OK ? b->g->n_nodes - 1 : 0;

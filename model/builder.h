@@ -15,7 +15,7 @@ struct builder {
     char small[NAME_MAX_LEN]; /* layer for which the image is too small; "": none */
 };
 
-/* A network and its name; an entry with a NULL name ends each table. */
+/* A network and its name. In each table below, the last entry has the name NULL. */
 struct arch {
     const char *name;
     void (*build)(struct builder *b, const void *variant);

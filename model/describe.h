@@ -1,5 +1,5 @@
 /* Prints the layers of a network and the types that a precision gives them, as text or as one line
- * of JSON. Counts are those of one image's forward pass. */
+ * of JSON. FLOPs and output shapes are for the forward pass of one image. */
 #pragma once
 
 #include "model/graph.h"

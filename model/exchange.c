@@ -30,7 +30,7 @@ enum status network_flip(struct network *net, enum param_value v, int i, int64_t
     TRY(array_new(&plain, n * (int64_t)size));
     enum status st = tensor_download(net->stream, &t, at, plain);
     if (st == STATUS_OK) {
-        size_t in = (size_t)bit % 32 % (8 * size); /* of the element, whose first byte is lowest */
+        size_t in = (size_t)bit % 32 % (8 * size); /* bit within the little-endian element */
         plain[(size_t)(bit / 32) * size + in / 8] ^= (unsigned char)(1u << in % 8);
         st = tensor_upload(net->stream, &t, at, plain);
     }
@@ -67,8 +67,9 @@ static uint64_t hash_number(uint64_t h, uint64_t x)
     return hash_splitmix64(h ^ x);
 }
 
-/* An opaque layout's number is valid on one device only, and two layouts may have the same size. So
- * this function stores a tensor with the values 0, 1, 2 ... in the layout, and hashes its bytes. */
+/* Hashes an opaque layout by the position of each element: stores a tensor with the values 0, 1, 2
+ * ... in the layout, and hashes the stored bytes. The layout's own number is valid on one device
+ * only, and different layouts may have the same size. */
 static enum status hash_opaque(struct network *net, const struct tensor_desc *t, uint64_t *h)
 {
     const struct backend *b = net->dev->backend;
@@ -115,7 +116,7 @@ enum status network_layout_hash(struct network *net, uint64_t *hash)
 
 /* ---- rounding before a reduction ---- */
 
-/* A part of a range of gradients, which all have the same type. */
+/* Adjacent gradients of one type, within the range to be rounded. */
 struct piece {
     int64_t begin, end;
     enum dtype type;
@@ -124,7 +125,7 @@ struct piece {
 
 struct rounding {
     struct network *net;
-    void *workspace; /* a workspace of its own, because a step may be using the network's */
+    void *workspace; /* not the network's workspace, which a step may be using */
     int n_pieces;
     struct piece piece[];
 };

@@ -38,9 +38,9 @@ struct program_loss_ends {
 };
 struct program_loss_ends program_loss_ends(struct program *p);
 
-/* Rounds elements [begin, end) of the flat gradient buffer in place to the types that the policy
- * gives the gradients: the result is what a device with native support of the types stores. Plan
- * once per range; the thread that runs the programs executes the rounding in each step. */
+/* Rounds elements [begin, end) of the flat gradient buffer, in place, to the types that the policy
+ * gives the gradients. A device with native support of these types would store the same values.
+ * Plan once per range. The thread that runs the programs executes the rounding in each step. */
 struct rounding;
 MUST_CHECK enum status network_plan_rounding(struct network *net, int64_t begin, int64_t end,
                                              struct rounding **r);

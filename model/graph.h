@@ -43,8 +43,8 @@ enum param_init {
 
 enum { NAME_MAX_LEN = 64 };
 
-/* The limits of graph_build: they are far above any use, and products of dimensions still fit in 64
- * bits. */
+/* Limits of graph_build. They are far above practical values, and keep products of dimensions
+ * within 64 bits. */
 enum { IMAGE_SIZE_MAX = 8192, CLASSES_MAX = 1000000 };
 
 struct param {

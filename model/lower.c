@@ -39,7 +39,7 @@ int lower_view(struct lowering *l, struct tensor_desc desc, int of)
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value)
 {
     if (value < 0)
-        return; /* lower_value was out of memory: the plan reports the missing tensor */
+        return; /* lower_value was out of memory: planning reports the missing tensor */
     d->desc.t[role] = l->p->value[value].desc;
     d->ref[role] = (struct ref){SPACE_VALUE, value};
 }

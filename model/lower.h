@@ -29,12 +29,14 @@ struct layer {
     const struct node *node;
     int x; /* the layer's input value before it is converted to a TF32 operand */
     /* The values of the layer's operations by role; -1: none. X is the operand: `x` itself or its
-     * TF32 form. W and B are the weight and the bias, cast to a type of the device; -1: the passes
-     * read the stored parameters. The following roles belong to fused convolutions and batch norms
-     * (lower_fuse.c, lower_block.c): SUMS are the sums of a convolution's result. If the Y of a
-     * batch norm is not stored, the batch norm has AFFINE, and so has the convolution, which reads
-     * X and AFFINE instead of Y. MASK belongs to a batch norm's ReLU. The fused data gradient
-     * writes EQ. */
+     * TF32 form. W and B are the weight and the bias, cast to a type of the device. If they are -1,
+     * the passes read the stored parameters.
+     *
+     * The following roles belong to fused convolutions and batch norms (lower_fuse.c,
+     * lower_block.c). SUMS are the sums of a convolution's result. A batch norm that another
+     * operation applies has AFFINE. If its Y is not stored, the convolution after it has AFFINE
+     * too, and reads X and AFFINE instead of Y. MASK belongs to a batch norm's ReLU. A data
+     * gradient that also computes a batch norm's backward sums writes EQ. */
     int value[ROLE_COUNT];
     const struct node *pool; /* batch norm: the fused max pooling, which writes Y; NULL: none */
     int dropout;             /* number of the dropout layer */
@@ -76,8 +78,7 @@ struct lowering {
     int n_casts;
     struct cast *cast; /* casts of weights and biases that are planned at the end */
     int n_dropouts;
-    int n_order; /* number of parameters in `order`: the trained parameters so far, in forward
-                  * order */
+    int n_order; /* elements of `order`: the trained parameters so far, in forward order */
     int *order;
 };
 
@@ -123,15 +124,15 @@ struct tensor_desc lower_result_desc(const struct lowering *l, const struct node
 struct conv_attr lower_conv_attr(const struct node *n);
 struct pool_attr lower_pool_attr(const struct node *n);
 
-/* The description of INDEX for the result `y` of a max pooling. */
+/* Describes the tensor INDEX of a max pooling whose result is `y`. */
 struct tensor_desc lower_index_desc(struct tensor_desc y);
 
 /* The layer whose result is `value`; NULL for the input. */
 struct layer *lower_producer(const struct lowering *l, int value);
 
-/* The following functions decide about fusions of a `layer` that is not emitted yet. Each checks
- * whether the device supports the fused operations; under FUSE_AUTO it also times them and adds a
- * struct fusion to the program.
+/* The functions fuse_* choose fusions for a `layer` whose operations are not emitted yet. Each
+ * checks whether the device supports the fused operations. Under FUSE_AUTO it also times them and
+ * adds a struct fusion to the program.
  *
  * fuse_stats: sets *yes to whether convolution `layer` (node i) also computes the sums of its
  * result. */
@@ -140,24 +141,25 @@ MUST_CHECK enum status fuse_stats(struct lowering *l, int i, const struct layer 
  * batch norm. `last` is the last node fused into the layer. */
 MUST_CHECK enum status fuse_apply(struct lowering *l, int last, const struct layer *layer,
                                   bool *yes);
-/* Sets *yes to whether the operation that computes the last data gradient of this batch norm's
- * result also computes the batch norm's backward sums. */
+/* Sets *yes to whether the operation that computes the last data gradient of the result of batch
+ * norm `layer` also computes the batch norm's backward sums. */
 MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct layer *layer,
                                  bool *yes);
-/* Sets *yes to whether the result of batch norm `layer` (node i), which is a block's shortcut, is
- * not stored: the block's last batch norm then applies both. */
+/* Batch norm `layer` (node i) is on a block's shortcut. Sets *yes to whether its result is not
+ * stored. The block's last batch norm then applies both batch norms. */
 MUST_CHECK enum status fuse_shortcut(struct lowering *l, int i, const struct layer *layer,
                                      bool *yes);
-/* If the max pooling that reads the result of batch norm `layer` is fused with it (lower_pool.c),
- * sets layer->pool, and *y to the description of the pooled tensor. *last is the last node fused
- * into the layer; it then becomes the pooling's node. */
+/* Chooses whether the max pooling that reads the result of batch norm `layer` is fused with it
+ * (lower_pool.c). If it is, sets layer->pool, sets *y to the description of the pooled tensor, and
+ * sets *last (the last node fused into the layer) to the pooling's node. */
 MUST_CHECK enum status fuse_pool(struct lowering *l, struct layer *layer, int *last,
                                  struct tensor_desc *y);
-/* `layer` is the batch norm at the end of a block. If the convolution that reads its result applies
- * the batch norm and stores that result, sets layer->ender to this convolution. */
+/* `layer` is the last batch norm of a block. Chooses whether the convolution that reads its result
+ * applies the batch norm and stores that result. If so, sets layer->ender to this convolution. */
 MUST_CHECK enum status fuse_end(struct lowering *l, int last, struct layer *layer);
-/* If `layer` is such a convolution, adds to its draft the tensors that it reads and writes in this
- * form. */
+/* If convolution `layer` is the `ender` of a batch norm, adds the batch norm's tensors to the
+ * convolution's draft: its inputs, which the convolution reads, and its result, which the
+ * convolution stores. */
 void draft_end(struct lowering *l, struct draft *d, const struct layer *layer);
 /* Sets *yes to whether this batch norm's ReLU writes a mask. */
 MUST_CHECK enum status fuse_mask(struct lowering *l, const struct layer *layer, bool *yes);
@@ -213,9 +215,9 @@ MUST_CHECK enum status lower_scaler(struct lowering *l, enum phase phase, enum o
 MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int *out);
 
-/* Plans the casts, or makes the passes read the copies that the optimizer writes. Call it when all
- * other operations are planned. The network's first program makes this choice for all programs of
- * the network. */
+/* Makes the passes read either casts, which this function plans, or the copies that the optimizer
+ * writes. Call it when all other operations are planned. The network's first program makes this
+ * choice for all programs of the network. */
 MUST_CHECK enum status lower_casts(struct lowering *l);
 
 MUST_CHECK enum status lower_forward(struct lowering *l);

@@ -69,7 +69,8 @@ static enum status backward_relu(struct lowering *l, const struct layer *layer, 
 }
 
 /* Returns the batch norm whose backward sums are computed together with the data gradient of
- * `layer`; NULL: none. No data gradient of the batch norm's result may follow this one. */
+ * `layer`; NULL: none. Only the last data gradient of the batch norm's result can compute these
+ * sums. */
 static struct layer *joined_bn(const struct lowering *l, const struct layer *layer)
 {
     struct layer *bn = layer->kind == LAYER_CONV ? lower_producer(l, layer->x) : NULL;
@@ -78,8 +79,8 @@ static struct layer *joined_bn(const struct lowering *l, const struct layer *lay
 }
 
 /* Emits the data gradient of `layer` and the backward sums of `bn`, whose ReLU writes the layer's
- * input. The emitted gradient replaces all other gradients of that input, and has the ReLU's mask
- * applied. */
+ * input. The emitted gradient is the whole gradient of that input: it includes the other one, if
+ * there is one. The ReLU's mask is applied to it. */
 static enum status emit_data_bn(struct lowering *l, const struct layer *layer, struct draft d,
                                 struct layer *bn)
 {
@@ -135,8 +136,8 @@ static enum status emit_data_gradient(struct lowering *l, const struct layer *la
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
-/* If the input of `layer` was not kept, emits the batch norm that computes it again. Sets *x to the
- * input. */
+/* If the input of `layer` was not stored, emits the batch norm that computes it again. Sets *x to
+ * the input. */
 static enum status input_again(struct lowering *l, const struct layer *layer, int *x)
 {
     const struct layer *bn = lower_producer(l, layer->x);
@@ -188,8 +189,8 @@ static uint64_t without_z(const struct layer *layer)
     return layer->z_bn ? 0 : ROLE_SET(Z);
 }
 
-/* Emits the part of a batch norm's backward pass that follows its sums, which another operation
- * computes. DY already has the ReLU's mask applied, and is therefore also the gradient of the
+/* Emits the rest of a batch norm's backward pass, after a data gradient has computed the backward
+ * sums. The ReLU's mask is already applied to DY, which is therefore also the gradient of the
  * residual. */
 static enum status backward_bn_rest(struct lowering *l, const struct layer *layer)
 {
@@ -210,7 +211,7 @@ static enum status backward_bn_rest(struct lowering *l, const struct layer *laye
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
-/* Emits the backward pass of a batch norm whose result is pooled. */
+/* Emits the backward pass of a batch norm and of the max pooling that is fused with it. */
 static enum status backward_bn_pool(struct lowering *l, const struct layer *layer)
 {
     struct draft d = {.desc = {.kind = OP_BN_POOL_BWD, .attr.bn.eps = BN_EPS}};

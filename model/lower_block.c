@@ -1,5 +1,5 @@
-/* Chooses how the end of a residual block is computed: the batch norm whose result is added to the
- * shortcut, and the shortcut's own batch norm. */
+/* Chooses how to compute the end of a residual block. This end consists of the block's last batch
+ * norm, whose result is added to the shortcut, and the shortcut's own batch norm. */
 #include "model/lower_trial.h"
 
 /* ---- a data gradient that also computes a batch norm's backward sums ---- */
@@ -43,7 +43,7 @@ enum status fuse_join(struct lowering *l, int last, const struct layer *layer, b
     return trial_decide(l, "join", &c, add_joined, yes);
 }
 
-/* ---- a block's end that the next convolution applies ---- */
+/* ---- a block's last batch norm, applied by the next convolution ---- */
 
 static enum status add_end(struct trial *t, const struct chain *c, bool fused)
 {
@@ -94,9 +94,9 @@ void draft_end(struct lowering *l, struct draft *d, const struct layer *layer)
     draft_value(l, d, ROLE_APPLIED, bn->value[ROLE_Y]);
 }
 
-/* ---- the shortcut's batch norm, applied as the block's last batch norm adds it ---- */
+/* ---- the shortcut's batch norm, applied by the block's last batch norm ---- */
 
-/* A block's end with its shortcut's batch norm. */
+/* The last batch norm of a block, and the batch norm of its shortcut. */
 struct ends {
     struct chain chain;           /* its member `bn` is the block's last batch norm */
     const struct layer *shortcut; /* the shortcut's batch norm */
@@ -104,7 +104,7 @@ struct ends {
 };
 
 /* Adds the operations of both batch norms to the trial, from the statistics of the shortcut to the
- * gradients. Also adds the operation that computes the data gradient which they read. */
+ * gradients. Also adds the operation that computes the data gradient for their backward passes. */
 static enum status add_ends(struct trial *t, const struct ends *e, bool fused, bool joined)
 {
     const struct lowering *l = t->l;
@@ -138,8 +138,9 @@ static enum status add_ends(struct trial *t, const struct ends *e, bool fused, b
     return fused ? STATUS_OK : trial_add(t, &rest);
 }
 
-/* Sets *covered to whether the device can plan the block's end. Under FUSE_AUTO sets *seconds to
- * the time of its faster form, with or without the sums in the next data gradient; 0: unknown. */
+/* Sets *covered to whether the device can plan the block's end. Under FUSE_AUTO also sets *seconds
+ * to the time of the block's end; 0: unknown. If e->joins, this is the shorter of two times: the
+ * next data gradient computes the backward sums, or a separate operation does. */
 static enum status time_ends(const struct lowering *l, struct ends *e, bool fused, bool *covered,
                              double *seconds)
 {
@@ -164,8 +165,8 @@ static enum status time_ends(const struct lowering *l, struct ends *e, bool fuse
     return st;
 }
 
-/* If batch norm i is a shortcut's, sets *end to the batch norm to whose result it is added, and
- * *last to the ReLU after the sum. Otherwise returns false. */
+/* If batch norm i is on a shortcut, sets *end to the batch norm of the other input of the addition,
+ * and *last to the ReLU after the addition. Otherwise returns false. */
 static bool find_end(const struct lowering *l, int i, int *end, int *last)
 {
     int add = lower_sole_user(l, i, NODE_ADD);

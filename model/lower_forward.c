@@ -100,8 +100,7 @@ static enum status conv_input(struct lowering *l, int i, struct layer *layer, bo
 {
     const struct layer *before = lower_producer(l, layer->x);
     bool bn = before && before->kind == LAYER_BN;
-    *stats = bn && before->ender ==
-                       layer->node; /* its X is the batch norm's result, which it also stores */
+    *stats = bn && before->ender == layer->node; /* it also stores its X, the batch norm's result */
     if (*stats)
         return STATUS_OK;
     *stats = bn && before->value[ROLE_AFFINE] >= 0 && !before->ender;
@@ -231,7 +230,7 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
     if (sums >= 0)
         TRY(fuse_shortcut(l, last, layer, &layer->added));
     if (layer->added)
-        return STATUS_OK; /* the batch norm that adds it emits BN_FINALIZE */
+        return STATUS_OK; /* BN_FINALIZE is emitted with the block's last batch norm */
     if (sums >= 0)
         TRY(fuse_apply(l, last, layer, &apply));
     layer->users = l->n_users[last];
@@ -256,8 +255,8 @@ static enum status train_bn(struct lowering *l, struct layer *layer, int last)
     return applied ? STATUS_OK : emit_bn(l, layer, OP_BN_APPLY);
 }
 
-/* Sets Z to the residual `value` in the layout of X, or, if that is the result of a batch norm that
- * is not stored, to the batch norm's input. */
+/* Sets Z to the residual `value` in the layout of X. If `value` is the result of a batch norm and
+ * is not stored, sets Z to the batch norm's input instead. */
 static enum status take_residual(struct lowering *l, struct layer *layer, int value)
 {
     struct tensor_desc like = l->p->value[layer->x].desc;
@@ -399,7 +398,7 @@ static enum status forward_node(struct lowering *l, int i)
                        l->g->arch);
 }
 
-/* If the program uses mixup, makes an operation on the batch's rows mix the rows. */
+/* If the program uses mixup, makes the draft's operation mix the rows of the batch. */
 static void draft_mix(const struct lowering *l, struct draft *d)
 {
     const struct program_config *c = &l->p->config;
@@ -422,7 +421,7 @@ static enum status emit_input(struct lowering *l, int value)
         v->bytes = (size_t)tensor_count(v) * dtype_size(v->type);
     }
     if (c->float_input && c->mixes)
-        return status_fail(STATUS_INVALID, "mixed images are pixels, not floats");
+        return status_fail(STATUS_INVALID, "mixup needs images as pixels, not as floats");
     struct draft d = {.desc.kind = c->float_input ? OP_REORDER : OP_NORMALIZE};
     struct tensor_desc in = c->float_input ? tensor_4d(DTYPE_F32, LAYOUT_PLAIN, c->batch, 3, s, s)
                                            : tensor_4d(DTYPE_U8, LAYOUT_NHWC, c->batch, 3, s, s);

@@ -36,9 +36,9 @@ enum status fuse_stats(struct lowering *l, int i, const struct layer *layer, boo
 
 /* ---- a batch norm that the next convolution applies ---- */
 
-/* Adds all operations of the batch norm, from the statistics in the forward pass up to the
- * gradient. The unfused parts store the normalised tensor, but use other fusions: for example, the
- * backward pass reads a mask instead of Y. */
+/* Adds all operations of the batch norm, from the statistics in the forward pass to the gradient of
+ * its input. The unfused chain stores the normalised tensor, but has other fusions. For example,
+ * its backward pass reads a mask instead of Y. */
 static enum status add_applied(struct trial *t, const struct chain *c, bool fused)
 {
     const struct lowering *l = t->l;
@@ -67,8 +67,9 @@ static enum status add_applied(struct trial *t, const struct chain *c, bool fuse
     return trial_add(t, &back);
 }
 
-/* *yes is false for TF32, whose operands are rounded copies of the stored tensor, and for batch
- * norm over all ranks, whose sums the host reduces before they are used. */
+/* Excludes TF32 and batch norm over all ranks. The operands of TF32 are rounded copies of the
+ * stored tensor. In batch norm over all ranks, the host reduces the sums before an operation uses
+ * them. */
 enum status fuse_apply(struct lowering *l, int last, const struct layer *layer, bool *yes)
 {
     int next = lower_sole_user(l, last, NODE_CONV);

@@ -9,9 +9,9 @@ struct tensor_desc lower_index_desc(struct tensor_desc y)
     return y;
 }
 
-/* Adds batch norm and pooling, forward and backward. The unfused operations use a mask, as they
- * would if pooling were never fused. If the unfused forward operation computes the statistics, the
- * fused form needs an operation of its own for them. */
+/* Adds batch norm and pooling, forward and backward. The unfused operations use a mask, as they do
+ * in a program without fused pooling. The fused forward operation does not compute statistics: if
+ * the unfused one does, the fused chain has one more operation. */
 static enum status add_pooled(struct trial *t, const struct chain *c, bool fused)
 {
     const struct lowering *l = t->l;
@@ -41,7 +41,7 @@ static enum status add_pooled(struct trial *t, const struct chain *c, bool fused
     return trial_add(t, &back);
 }
 
-/* The operations have no sums over ranks. */
+/* Excludes batch norm over all ranks, because the fused operations do not sum over ranks. */
 enum status fuse_pool(struct lowering *l, struct layer *layer, int *last, struct tensor_desc *y)
 {
     const struct layer *before = lower_producer(l, layer->x);

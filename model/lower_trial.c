@@ -1,9 +1,9 @@
 /* Plans and times chains of operations.
  *
- * FUSE_AUTO takes a fused chain if it is faster than its parts by more than the run-to-run
- * variation of the timing; otherwise, or if the chain cannot be timed, it takes the parts. The
- * choice therefore depends only on the times. A GPU measures them once and stores them
- * (kernels/cuda/plan_file.h); a CPU estimates them from bytes. */
+ * FUSE_AUTO takes a fused chain if its parts are slower by more than the run-to-run variation of
+ * the timing. If they are not, or if a time is unknown, it takes the parts. The choice depends only
+ * on the times. A GPU measures them once and stores them (kernels/cuda/plan_file.h); a CPU
+ * estimates them from bytes. */
 #include "model/lower_trial.h"
 
 #include "base/array.h"
@@ -18,9 +18,9 @@ void trial_close(struct trial *t)
     t->n = 0;
 }
 
-/* Whether failure `st` only means that the device does not support the operation. (If an unfused
- * part causes an error, that error is reported when the part is planned.) Under FUSE_AUTO the user
- * has not requested a fused form, so a failure of the library counts as missing support too. */
+/* Whether failure `st` only means that the device does not support the operation. (A real error of
+ * an unfused part is reported later, when lowering plans the part.) Under FUSE_AUTO the user has
+ * not requested a fused form, so a library failure also counts as missing support. */
 static bool is_lack(const struct trial *t, enum status st)
 {
     return st == STATUS_UNSUPPORTED || st == STATUS_INVALID ||

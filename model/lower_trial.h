@@ -1,4 +1,4 @@
-/* Trials of chains of operations, with which lowering decides what to fuse. A trial plans
+/* Trials of chains of operations: lowering uses them to choose what to fuse. A trial plans
  * operations on the device from their descriptions and, under FUSE_AUTO, times them. For use inside
  * model/ only. */
 #pragma once
@@ -37,12 +37,13 @@ struct chain {
     enum op_kind forward;        /* the batch norm's forward operation */
 };
 
-/* Decides whether the chain is fused. Its parts are planned only under FUSE_AUTO. */
+/* Sets *yes to whether the chain is fused. Plans the unfused parts only under FUSE_AUTO, to compare
+ * the times. */
 MUST_CHECK enum status
 trial_decide(const struct lowering *l, const char *form, const struct chain *chain,
              enum status (*add)(struct trial *t, const struct chain *c, bool fused), bool *yes);
 
-/* Sets c->taken from its times, and adds the decision to the program's fusions. */
+/* Sets c->taken from the times in `c`, and adds `c` to the program's fusions. */
 MUST_CHECK enum status trial_choose(struct program *p, struct fusion *c);
 
 /* The following functions describe operations. trial_bn describes a batch norm operation of `kind`

@@ -1,8 +1,8 @@
-/* The parameters in types other than the optimizer's fp32: the copies of the weights that the
- * passes read, and gradients in half precision.
+/* Parameters in other types than the optimizer's fp32: the copies of the weights that the passes
+ * read, and gradients in half precision.
  *
  * If the policy's type is emulated, the optimizer also writes a second flat buffer, in fp32 rounded
- * to that type. If the device supports the type, casts produce the copy of each weight when a
+ * to that type. If the device supports the type, a cast produces the copy of each weight when a
  * forward pass first uses the weight. The operations that read a cast choose its layout; the
  * operations that write gradients choose the layout of the flat buffer. If both layouts are equal
  * for all weights, and the device's optimizer can write the type, the second buffer has that type
