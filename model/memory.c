@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* The alignment in bytes of values and of the workspace after them. GPU libraries require this
- * alignment for a workspace; separately allocated memory has it too. */
+ * alignment for a workspace. (Memory from a separate allocation has it too.) */
 enum { ALIGN = 256 };
 
 struct item {
@@ -21,7 +21,7 @@ static int by_size(const void *a, const void *b)
     const struct item *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
-    return x->v < y->v ? -1 : x->v > y->v; /* a fixed order, so that the plan is always the same */
+    return x->v < y->v ? -1 : x->v > y->v; /* a fixed order makes the plan reproducible */
 }
 
 /* The lowest offset for `it` among `n` placed items that are sorted by offset. */

@@ -58,7 +58,7 @@ static size_t program_workspace(const struct program *p)
     return (p->workspace_bytes + 255) / 256 * 256;
 }
 
-/* Allocates all memory whose size follows from the programs. */
+/* Allocates all memory whose size is known once the programs are planned. */
 static enum status network_allocate(struct network *net)
 {
     size_t images = 0, rows = 0;
@@ -148,8 +148,8 @@ static void *ref_resolve(const struct program *p, struct ref r)
     return NULL;
 }
 
-/* Makes each range begin where the previous range ends. Gradients between the two were completed by
- * an earlier operation. */
+/* Makes each range begin where the previous range ends. An earlier operation has already completed
+ * the gradients between the two ranges. */
 static void join_ranges(struct program *p)
 {
     int64_t end = 0;
@@ -162,7 +162,7 @@ static void join_ranges(struct program *p)
     }
 }
 
-/* Sets the pointers and gradient ranges of the operations, after all memory is allocated. */
+/* Sets the addresses and gradient ranges of the operations, after all memory is allocated. */
 static void bind(struct program *p)
 {
     for (int i = 0; i < p->n_steps; i++) {
@@ -232,8 +232,8 @@ done:
     return st;
 }
 
-/* Waits until the device has finished. After an earlier failure this wait fails too, but with a
- * less specific message, so the message of the earlier failure is restored. */
+/* Waits until the device has finished. After an earlier failure, this wait fails too and replaces
+ * the message by a less specific one. The earlier message is therefore restored. */
 void network_idle(struct network *net)
 {
     const struct backend *b = net->dev->backend;

@@ -1,17 +1,17 @@
 /* A network on a device: parameters in device memory, and programs.
  *
  * A program is the static list of planned operations of one kind of step: training or evaluation,
- * at one batch size. All programs of a network share its parameters and one arena for tensors that
- * live only during a step (activations, their gradients, workspace), so that a step allocates
- * nothing.
+ * at one batch size. All programs of a network share its parameters. They also share one arena for
+ * the tensors that exist only during a step (activations, their gradients, workspace). A step
+ * therefore allocates nothing.
  *
- * Trained parameters lie in one flat fp32 buffer, in the order in which the backward pass completes
- * their gradients; gradients and momentum lie in buffers of the same order and layout. A gradient
- * bucket is therefore a range, and the optimizer runs in one pass.
+ * All trained parameters are in one flat fp32 buffer, in the order in which the backward pass
+ * completes their gradients. Gradients and momentum are in buffers of the same order and layout. A
+ * gradient bucket is therefore a range, and the optimizer runs in one pass.
  *
- * With config.half_gradients the gradients of convolutions' weights lie, as they were computed, in
- * a further buffer of half precision, at the same elements. Their elements of the fp32 buffer are
- * not used. */
+ * With config.half_gradients, the gradients of convolutions' weights are in a further flat buffer,
+ * in the half precision in which they were computed. They have the same element numbers there as in
+ * the fp32 buffer, whose elements for them are not used. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -29,15 +29,15 @@ enum phase {
 };
 const char *phase_str(enum phase p);
 
-/* How far convolution and batch norm are fused in training (kernels/ops.h, OP_CONV_STATS_FWD and
- * after): each level from FUSE_NONE on includes the previous ones. Evaluation, and devices that do
- * not support a fused operation, use the unfused operations. */
+/* How many fusions of convolution and batch norm training uses (kernels/ops.h, from
+ * OP_CONV_STATS_FWD on). From FUSE_NONE on, each level includes the previous ones. Evaluation, and
+ * devices that do not support a fused operation, use the unfused operations. */
 enum fuse {
-    FUSE_AUTO, /* as `all`, but fuses only what the device measures as faster (struct fusion) */
+    FUSE_AUTO, /* as FUSE_ALL, but only fusions that are faster on the device (struct fusion) */
     FUSE_NONE,
-    /* The convolution before a batch norm computes the batch norm's sums, ReLUs write one-bit
-     * masks, a strided projection's gradient is computed and added only where it is not 0, and a
-     * max pooling is fused with the batch norm and ReLU before it. */
+    /* The convolution before a batch norm computes the batch norm's sums. ReLUs write one-bit
+     * masks. The gradient of a strided projection is computed and added only at the pixels where it
+     * is not always 0. A max pooling is fused with the batch norm and ReLU before it. */
     FUSE_STATS,
     FUSE_APPLY, /* the result of batch norm and ReLU between two convolutions is not stored, nor
                  * that of a shortcut's batch norm */
@@ -56,16 +56,15 @@ struct program_config {
                         * programs */
     bool check_finite; /* detect gradients that overflowed, and skip their update */
     bool float_input;  /* input is normalised fp32 (batch,3,S,S); false: u8 pixels */
-    /* True: between the backward phase and the check, each rank rounds its gradients
-     * (network_plan_rounding), and then gradients of fp32 master weights are averaged over ranks in
-     * fp32. The check and the optimizer then do not round them again. Must be the same in all
-     * programs of a network. */
+    /* True: the check and the optimizer do not round gradients, because the caller does it: between
+     * the backward phase and the check, each rank rounds its gradients (network_plan_rounding), and
+     * then gradients of fp32 master weights are averaged over ranks in fp32. Must be the same in
+     * all programs of a network. */
     bool reduced;
-    /* Only the network's own check and optimizer read the flat buffer of gradients. If the device's
-     * optimizer reads half precision, gradients of convolutions' weights then stay in the half
-     * precision that the policy gives them, and are not converted into that buffer. The results
-     * have the same bits. Not together with `reduced`; must be the same in all programs of a
-     * network. */
+    /* True: only the network's own check and optimizer read the gradients. Gradients of
+     * convolutions' weights then stay in the half precision that the policy gives them, if the
+     * device's optimizer can read it, and are not converted to fp32. The results have the same
+     * bits. Not together with `reduced`; must be the same in all programs of a network. */
     bool half_gradients;
     /* The device keeps the loss scale (network_set_scaler) and updates it after each step; needs
      * check_finite. NULL: the caller sets the scale with program_state. */
@@ -84,8 +83,7 @@ struct program_config {
     float momentum;
     float weight_decay;
     bool norm_decays;        /* norm_weight_decay is set */
-    float norm_weight_decay; /* weight decay of biases and of batch norm's parameters, in place of
-                              * weight_decay */
+    float norm_weight_decay; /* for biases and batch norm, instead of weight_decay */
     bool nesterov;
     float clip;            /* upper limit of the gradient's norm (OP_SGD); 0: no limit */
     float lars;            /* trust coefficient for conv and linear weights (OP_SGD); 0: none */
@@ -100,19 +98,18 @@ struct step_info {
     enum phase phase;
     const char *layer; /* module path; for operations without a module, their kind ("add", "sgd") */
     const struct op_plan *plan;
-    void *const *arg; /* addresses of its tensors in device memory, by role */
-    /* Flat range of gradients that are complete after this operation; begin = end: none. */
+    void *const *arg; /* addresses of the operation's tensors in device memory, by role */
+    /* Range of the flat gradient buffer that this operation completes; begin = end: none. */
     int64_t grad_begin, grad_end;
 };
 
-/* The decision of FUSE_AUTO on a chain of operations that the device could fuse. */
+/* The choice of FUSE_AUTO for a chain of operations that the device can fuse. */
 struct fusion {
     const char *form; /* "stats", "apply", "shortcut", "join", "output", "strided", "pool" or "mask"
                        * (model/lower.h) */
     const char *layer;   /* the convolution ("stats", "strided") or the batch norm */
-    double fused, parts; /* seconds of the whole chain, fused and as parts; 0: not timed */
-    bool taken;          /* the chain is fused, because that is faster than the parts by more than 2
-                          * percent */
+    double fused, parts; /* seconds of the fused and unfused chain; 0: not timed */
+    bool taken;          /* the chain is fused: unfused it takes over 2 percent longer */
 };
 
 /* Plans `n` programs for `g` on `dev`. The graph must outlive the network. Parameters start as
@@ -122,8 +119,8 @@ MUST_CHECK enum status network_open(struct device *dev, const struct graph *g,
                                     struct network **net);
 void network_close(struct network *net); /* NULL is fine */
 
-/* Waits until the network's streams are idle, even if work on them fails. The memory that this work
- * reads and writes may then be freed. */
+/* Waits until the network's streams are idle, even if work on them fails. After that, the memory
+ * that this work reads and writes may be freed. */
 void network_idle(struct network *net);
 
 /* Returns why a phase could not be recorded or launched as a graph; NULL: no phase failed. After
@@ -134,10 +131,10 @@ const char *network_graphs_lost(const struct network *net);
 /* Makes all programs execute their operations one by one from now on; `why` becomes the reason. */
 void network_drop_graphs(struct network *net, const char *why);
 
-/* Forgets why graphs are no longer used: the next phases are recorded again. */
+/* Removes the reason not to use graphs: the next phases are recorded again. */
 void network_restore_graphs(struct network *net);
 
-/* Computes weight gradients on a stream of their own, concurrently with the other operations of the
+/* Computes weight gradients on a separate stream, concurrently with the other operations of the
  * backward phase. The results have the same bits. Requires a program that was planned for it; off
  * by default. Call network_use_wgrad_stream between steps. */
 bool network_has_wgrad_stream(const struct network *net);
@@ -165,22 +162,22 @@ struct stream *network_input_stream(struct network *net);
 size_t network_param_bytes(const struct network *net);
 size_t network_arena_bytes(const struct network *net);
 
-/* The values that a parameter has. */
+/* The kinds of values that a parameter has. */
 enum param_value { VALUE_WEIGHT, VALUE_GRADIENT, VALUE_MOMENTUM };
 
 /* The flat buffer of all trained parameters, in device memory: fp32 elements in the order in which
- * the backward pass completes gradients, zero where parameters are padded. Gradients kept in half
+ * the backward pass completes gradients, zero where parameters are padded. Gradients stored in half
  * precision (config.half_gradients) are not in it. *bytes is its size.
- * NULL, and 0 bytes, for gradients and momentum of a network that does not train. */
+ * Returns NULL, and sets *bytes to 0, for gradients and momentum of a network without training. */
 void *network_flat(struct network *net, enum param_value v, size_t *bytes);
 
-/* The flat buffer of the gradients kept in half precision, with an element for each of
- * network_flat; NULL, and 0 bytes, if there are none. */
+/* The flat buffer of the gradients stored in half precision. It has as many elements as the buffer
+ * of network_flat. Returns NULL, and sets *bytes to 0, if no gradients are stored so. */
 void *network_flat_half_gradients(struct network *net, size_t *bytes);
 
-/* The address and size of value `v` of parameter i (an index of graph->param), in a flat buffer or
- * the running statistics, in the device's layout and the type that it is kept in; NULL and 0 if the
- * parameter has no such value. */
+/* The address and size of value `v` of parameter i (an index of graph->param). The value is in a
+ * flat buffer or among the running statistics, in the device's layout and in its stored type. NULL
+ * and 0 if the parameter has no such value. */
 void *network_place(struct network *net, enum param_value v, int i, size_t *bytes);
 
 /* Copies parameter i (an index of graph->param) from or to a plain host array of param_count()
@@ -200,23 +197,23 @@ MUST_CHECK enum status program_input(struct program *p, const void *images, cons
 MUST_CHECK enum status network_set_scaler(struct network *net, const struct scaler_state *s);
 
 /* Sets the values that change from step to step (see struct step_state), in stream order: the host
- * memory must stay valid until the stream has executed the copy. If the device keeps the loss
- * scale, it also keeps loss_scale, grad_scale and found_inf, which this function then does not
- * set. */
+ * memory must stay valid until the stream has executed the copy. Does not set loss_scale,
+ * grad_scale and found_inf if the device keeps the loss scale, because the device then updates
+ * them. */
 MUST_CHECK enum status program_state(struct program *p, const struct step_state *state);
 
-/* For a program that mixes images: uploads `partner` (batch), which has for each row the number of
- * the row that is mixed into it, 0..batch-1. It is copied in stream order, as in program_state. */
+/* For a program that mixes images: uploads `partner` (batch). partner[k] is the row, 0..batch-1,
+ * that is mixed into row k. The copy is in stream order, as in program_state. */
 MUST_CHECK enum status program_partners(struct program *p, const int32_t *partner);
 
 /* Runs the operations of one phase, in stream order. */
 MUST_CHECK enum status program_run(struct program *p, enum phase phase);
 
-/* Runs the backward phase and calls `complete` after each operation that completes gradients (NULL:
- * never), with the range [begin, end) of the flat gradient buffer, in elements. The ranges come in
- * ascending order without gaps and cover the buffer. They are complete in stream order: on an
- * asynchronous device a reader on another stream must wait for an event. If `complete` returns
- * other than STATUS_OK, the phase ends with that status. */
+/* Runs the backward phase. Calls `complete` (NULL: no calls) after each operation that completes
+ * gradients, with the range [begin, end) of the flat gradient buffer, in elements. The ranges come
+ * in ascending order without gaps and cover the buffer. They are complete in stream order: on an
+ * asynchronous device a reader on another stream must wait for an event. If `complete` fails, the
+ * phase ends with its status. */
 MUST_CHECK enum status
 program_backward(struct program *p,
                  enum status (*complete)(void *context, int64_t begin, int64_t end), void *context);
@@ -236,7 +233,7 @@ MUST_CHECK enum status program_poison(struct program *p);
 /* Reads the metrics of the loss, after PHASE_LOSS. Synchronous. */
 MUST_CHECK enum status program_metrics(struct program *p, struct loss_metrics *m);
 
-/* program_fetch_metrics copies the metrics of the loss to host memory; program_fetch_outcome copies
+/* program_fetch_metrics copies the metrics of the loss to host memory. program_fetch_outcome copies
  * the state after the update. Both copy in stream order: the host memory must stay valid until the
  * stream has executed the copy. */
 struct step_outcome {

@@ -83,7 +83,7 @@ static enum status download_wide(struct network *net, const struct tensor_desc *
     return st;
 }
 
-/* Sets a gradient that is kept in half precision, rounded to its type. */
+/* Sets a gradient that is stored in half precision to `plain`, rounded to the gradient's type. */
 static enum status set_half_gradient(struct network *net, int i, void *at, const float *plain)
 {
     struct tensor_desc t = network_gradient_desc(net, i);
@@ -97,8 +97,8 @@ static enum status set_half_gradient(struct network *net, int i, void *at, const
     return st;
 }
 
-/* Sets the weights or the momentum of parameter i to `plain`, rounded to `type`, because the
- * optimizer stores both rounded to that type. */
+/* Sets the weights or the momentum of parameter i to `plain`, rounded to `type`. The optimizer also
+ * stores both rounded to that type. */
 static enum status set_rounded(struct network *net, int i, enum dtype type, void *at,
                                const float *plain)
 {

@@ -12,8 +12,9 @@ static float uniform_at(uint64_t name_hash, int64_t i)
     return (float)((double)top * 0x1p-23 - 1.0);
 }
 
-/* Returns base + scale * u, rounded to float after each operation. The casts force these two
- * roundings; a fused multiply-add would round only once. In double both operations are exact. */
+/* Returns base + scale * u, rounded to float after each of the two operations. The casts force both
+ * roundings; a fused multiply-add would round only once. In double, each operation is exact before
+ * its cast. */
 static float affine(float base, float scale, float u)
 {
     float scaled = (float)((double)scale * (double)u);

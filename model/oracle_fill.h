@@ -1,5 +1,5 @@
-/* Weights, images and labels that can be computed from names alone, in any language: the inputs of
- * the golden values of `ampscale selftest`.
+/* Weights, images and labels that a program in any language can compute from names alone. They are
+ * the inputs of the golden values of `ampscale selftest`.
  *
  * All are based on uniform(name): element i is the top 24 bits of splitmix64(fnv1a64(name) + i),
  * scaled to [-1, 1), in float32. */

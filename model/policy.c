@@ -39,7 +39,7 @@ struct param_types policy_param(const struct policy *p, enum param_kind kind)
     switch (kind) {
     case PARAM_CONV_WEIGHT:
     case PARAM_LINEAR_WEIGHT:
-        /* TF32 is a type for multiplication, not for storage: gradients are fp32. */
+        /* TF32 is a type of operands only; gradients are stored in fp32. */
         return (struct param_types){p->master, p->weight, stored(p->weight)};
     case PARAM_BIAS:
         return (struct param_types){p->master, stored(p->weight), stored(p->weight)};

@@ -31,7 +31,7 @@ struct ref {
     int index;
 };
 
-/* A tensor that lives only during a step. Two values may share storage if one operation turns the
+/* A tensor that exists only during a step. Two values may share storage if one operation turns the
  * first into the second in place. */
 struct value {
     struct tensor_desc desc;
@@ -39,7 +39,7 @@ struct value {
     int first;   /* the first and the last operation that use the value; if it owns its memory, that
                     use any value in it */
     int last;
-    size_t offset; /* offset in the arena of the value that owns the memory */
+    size_t offset; /* offset in the arena; valid for the value that owns the memory */
 };
 
 struct step {
@@ -49,8 +49,7 @@ struct step {
     struct ref ref[ROLE_COUNT];
     void *arg[ROLE_COUNT]; /* address of each argument, set when all memory is allocated */
     int64_t grad_begin, grad_end;
-    int join; /* above 0: the step may run on the stream of weight gradients, and must be complete
-               * before step number `join` begins */
+    int join; /* above 0: may run on the weight-gradient stream; step `join` waits for it */
 };
 
 /* Operations [first, end), which run without interruption. */
@@ -88,8 +87,7 @@ struct placement {
     struct tensor_desc desc; /* its layout is ANY until the first plan that uses the parameter has
                               * chosen one */
     struct param_types types;
-    bool cast; /* the passes read the parameter in types.copy, a native type of the device: they
-                * read a cast of it or `copies` */
+    bool cast;          /* the passes read types.copy, a native type: a cast or `copies` */
     bool half_gradient; /* the gradient is in `half_gradients` */
     size_t offset;      /* offset in bytes in the flat buffer or in the statistics */
 };
@@ -99,7 +97,7 @@ struct placement {
 struct input_staging {
     struct stream *stream;
     struct event *arrived; /* the batch has been copied to `images` and `labels` */
-    struct event *taken;   /* the batch has been copied from there to the input buffer */
+    struct event *taken;   /* the batch has been copied from staging memory to the input buffer */
     char *images;
     char *labels;
 };
@@ -132,11 +130,10 @@ struct network {
                            * `weights` */
     enum dtype copy_type; /* type of `copies`; F32 if the policy's type is emulated */
     bool has_copies;
-    bool copies_stale; /* weights were set by the caller after the copies were made */
+    bool copies_stale; /* the caller has set weights since the copies were made */
     int n_segments;    /* ranges of the flat buffer that the optimizer treats alike */
     struct sgd_segment *segment;
-    struct op_plan **refresh; /* for each segment, copies its weights to `copies`; NULL if both are
-                               * equal */
+    struct op_plan **refresh; /* per segment: copies weights to `copies`; NULL: both are equal */
     char *stats;
     char *arena; /* values of the running program, then its workspace */
     size_t arena_bytes;
@@ -152,7 +149,7 @@ struct network {
     char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are no longer used; "": none failed */
 };
 
-/* Bytes of `copies` that correspond to `bytes` of the flat buffer. */
+/* Bytes of `copies` for the elements that have `bytes` bytes in the flat buffer. */
 static inline size_t network_copy_bytes(const struct network *net, size_t bytes)
 {
     return bytes / sizeof(float) * dtype_size(net->copy_type);
@@ -168,12 +165,12 @@ static inline size_t network_half_bytes(const struct network *net)
  * rounded to the type. Always false for TF32, which is not a storage type. */
 bool network_native(const struct network *net, enum dtype type);
 
-/* Decides which gradients are in `half_gradients`. Call it before anything is planned. */
+/* Chooses which gradients are in `half_gradients`. Call it before anything is planned. */
 MUST_CHECK enum status network_choose_half_gradients(struct network *net,
                                                      const struct program_config *config);
 
-/* The gradient of trained parameter i: its description, as the operations write it, and its
- * address. */
+/* The gradient of trained parameter i: network_gradient_desc describes it in the type in which the
+ * operations write it, and network_gradient_at returns its address. */
 struct tensor_desc network_gradient_desc(const struct network *net, int i);
 char *network_gradient_at(const struct network *net, int i);
 
@@ -200,8 +197,8 @@ MUST_CHECK enum status input_staging_open(struct network *net, size_t image_byte
                                           size_t label_bytes);
 void input_staging_close(struct network *net);
 
-/* Decides which steps may run on the stream of weight gradients, and keeps their memory until they
- * are complete. Call it between lowering and program_place. */
+/* Chooses which steps may run on the stream of weight gradients, and reserves their memory until
+ * they are complete. Call it between program_lower and program_place. */
 void program_plan_wgrad_stream(struct program *p);
 
 /* Opens and closes the stream of weight gradients; call close even if open has failed. */

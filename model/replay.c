@@ -1,13 +1,13 @@
 /* Runs a program: operation by operation, or as graphs that were recorded once.
  *
  * A program is cut into segments of operations that run without interruption. Each phase is one
- * segment; the backward phase is also cut where a caller is notified of gradients. A segment is
- * executed without a graph the first time, so that libraries finish their lazy initialisation,
- * recorded the second time, and launched from then on. All values that change from step to step lie
- * in device memory, so that a recorded segment stays valid.
+ * segment. The backward phase is also cut where the program notifies a caller of gradients. The
+ * first time, a segment is executed without a graph, because libraries initialise themselves
+ * lazily. The second time it is recorded, and from then on the graph is launched. A recorded
+ * segment stays valid, because all values that change from step to step are in device memory.
  *
  * If recording or launching fails, none of the segment's operations has been executed. The network
- * then stores the reason, and from then on executes all operations one by one; the results have the
+ * then stores the reason, and from then on executes all operations one by one. The results have the
  * same bits. */
 #include "base/array.h"
 #include "model/program.h"
@@ -60,8 +60,8 @@ static enum status run_steps(struct program *p, const struct graph_segment *segm
     return open < 0 ? STATUS_OK : wgrad_stream_join(p->net);
 }
 
-/* Records a segment as a graph. Returns the first failure, because after it capture_end also fails,
- * with a message that does not give the cause. */
+/* Records a segment as a graph. Returns the first failure: after a failed operation, capture_end
+ * fails too, but its message does not give the cause. */
 static enum status record_steps(struct program *p, struct graph_segment *segment,
                                 struct graph_exec **graph)
 {
@@ -94,8 +94,8 @@ static enum status run_graph_segment(struct program *p, struct graph_segment *se
     if (st == STATUS_OK)
         return STATUS_OK;
     st = status_context(st, "the %s phase as a graph", phase_str(segment->phase));
-    /* A graph can only cause failures of the device or of its libraries, so only such a failure is
-     * a reason to execute the operations without graphs. */
+    /* Recording and launching a graph can only cause failures of the device or its libraries. After
+     * any other failure, executing the operations without a graph does not help. */
     if (st != STATUS_LIBRARY && st != STATUS_UNSUPPORTED && st != STATUS_OOM)
         return st;
     network_drop_graphs(net, status_message());
@@ -148,8 +148,9 @@ enum status program_backward(struct program *p,
     return STATUS_OK;
 }
 
-/* Cuts the program into segments. A segment ends where its phase ends. The backward phase is also
- * cut where the gradients up to end[0] are complete, where those up to end[1] are, and so on. */
+/* Cuts the program into segments. A segment ends where its phase ends. In the backward phase, a
+ * segment also ends at the operation that completes the gradients up to end[0], at the one that
+ * completes those up to end[1], and so on. */
 static void cut(struct program *p, const int64_t *end, int n)
 {
     int64_t announced = 0;
@@ -198,7 +199,7 @@ const char *network_graphs_lost(const struct network *net)
     return *net->graphs_lost ? net->graphs_lost : NULL;
 }
 
-/* Graphs that were launched before may still be running, so they are freed with the program. */
+/* Graphs are freed with the program, not here: those already launched may still be running. */
 void network_drop_graphs(struct network *net, const char *why)
 {
     snprintf(net->graphs_lost, sizeof net->graphs_lost, "%s", why);

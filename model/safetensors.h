@@ -5,13 +5,13 @@
  *     {"__metadata__": {"key": "value"},
  *      "fc.weight": {"dtype": "F32", "shape": [10, 64], "data_offsets": [0, 2560]}}
  *
- * Offsets count from the end of the header; the tensors cover the rest of the file without holes
- * or overlaps, row-major, little-endian. (https://github.com/huggingface/safetensors)
+ * Offsets count from the end of the header. The tensors cover the rest of the file without holes or
+ * overlaps, row-major, little-endian. (https://github.com/huggingface/safetensors)
  *
- * Files written here also have a checksum: the metadata "file_crc32" is the CRC-32 (zlib's) as
- * eight hexadecimal digits. It is computed over the whole file with zeros in place of these digits.
- * safetensors_open checks it if it is present; a tool that rewrites such a file must remove the
- * key. */
+ * Files written here also have a checksum: the metadata "file_crc32" is the CRC-32 (as in zlib) of
+ * the whole file, as eight hexadecimal digits. It is computed with zeros in place of these digits.
+ * safetensors_open checks the checksum if the file has one. A tool that rewrites such a file must
+ * remove the key. */
 #pragma once
 
 #include "base/file.h"
@@ -56,7 +56,7 @@ struct safetensors_pair {
 
 struct safetensors;
 
-/* The name of a type as in the header, "F32", "BF16" ...; and its bytes per element. */
+/* The name of a type as in the header ("F32", "BF16" ...), and the bytes of one element. */
 const char *safetensors_dtype_str(enum safetensors_dtype dtype);
 size_t safetensors_dtype_size(enum safetensors_dtype dtype);
 
@@ -66,8 +66,8 @@ size_t safetensors_dtype_size(enum safetensors_dtype dtype);
 MUST_CHECK enum status safetensors_open(const char *path, struct safetensors **f);
 void safetensors_close(struct safetensors *f); /* NULL is fine */
 
-/* The tensors in the order of their bytes; safetensors_find returns NULL for an unknown name.
- * Entries are valid until safetensors_close. In files that order tensors by element size, as the
+/* The tensors in the order of their bytes. safetensors_find returns NULL for an unknown name.
+ * Entries are valid until safetensors_close. If a file orders its tensors by element size, as the
  * files written here do, the data is aligned to its element size. In other files it may be
  * unaligned, so use memcpy. */
 size_t safetensors_count(const struct safetensors *f);
@@ -86,19 +86,19 @@ struct safetensors_contents {
     size_t n_entries;
     const struct safetensors_pair *pair;
     size_t n_pairs;
-    /* Copies the data of `entry[i]` to `out`; called for entries with bytes whose `data` is NULL.
-     * May be NULL if there are none. A single buffer serves all calls, so that a checkpoint does
-     * not need its size in memory. */
+    /* Copies the data of `entry[i]` to `out`. It is called for each entry that has bytes but whose
+     * `data` is NULL; may be NULL if there is no such entry. All calls use one buffer: a checkpoint
+     * is written without a second copy of all its data in memory. */
     enum status (*get)(void *context, size_t i, void *out);
     void *context;
 };
 
-/* Writes a file atomically. Its bytes are a function of the contents: tensors are ordered by
- * element size, the largest first, and within one size as in the arguments. STATUS_INVALID for a
- * name or key that is given twice, reserved or not UTF-8. A failure of `get` is returned. */
+/* Writes a file atomically. The same contents give the same bytes: tensors are ordered by element
+ * size, the largest first; those of one size are in the order of the arguments. STATUS_INVALID for
+ * a name or key that is given twice, reserved or not UTF-8. A failure of `get` is returned. */
 MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_contents *c);
 
-/* Like safetensors_write, but without the rename: all bytes are on disk in a temporary file beside
- * `path`; atomic_file_commit renames it to `path`. */
+/* Like safetensors_write, but without the rename: all bytes are on disk in a temporary file in the
+ * directory of `path`, and atomic_file_commit renames it to `path`. */
 MUST_CHECK enum status safetensors_prepare(const char *path, const struct safetensors_contents *c,
                                            struct atomic_file *f);

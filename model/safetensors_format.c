@@ -42,8 +42,8 @@ bool safetensors_shape_bytes(const struct safetensors_entry *e, size_t *bytes)
 
 char *safetensors_crc_digits(char *header, size_t length)
 {
-    /* JSON escapes quotes within a string, so this sequence can only be the key and the beginning
-     * of its value. */
+    /* JSON escapes quotes within a string. This sequence can therefore only be the key and the
+     * beginning of its value. */
     static const char mark[] = "\"" SAFETENSORS_CRC_KEY "\":\"";
     size_t mark_length = sizeof mark - 1;
     char *at = memmem(header, length, mark, mark_length);

@@ -1,6 +1,6 @@
-/* Reads safetensors files. Everything in a file is checked before it is used: first whether the
- * header is consistent and fits the file's size, then whether the bytes match the checksum, if
- * there is one. */
+/* Reads safetensors files. Nothing in a file is used before it is checked. The first check is that
+ * the header is consistent and fits the file's size. If the file has a checksum, the second check
+ * is that the bytes match it. */
 #include "base/array.h"
 #include "model/safetensors_format.h"
 
@@ -73,7 +73,7 @@ static enum status damaged(const struct reading *r, const char *fmt, ...)
 
 static enum status file_open(struct reading *r)
 {
-    /* Opens without blocking, because open() must not wait on a pipe. A pipe is refused below. */
+    /* O_NONBLOCK: without it, open() would wait on a pipe. A pipe is refused below. */
     int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     r->in = fd < 0 ? NULL : fdopen(fd, "rb");
     if (!r->in) {
@@ -237,7 +237,7 @@ static int placed_compare(const void *a, const void *b)
     const struct placed *x = a, *y = b;
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
-    /* A tensor without elements comes before the one that begins at the same offset. */
+    /* A tensor without elements comes before another tensor with the same offset. */
     return (x->entry.bytes > y->entry.bytes) - (x->entry.bytes < y->entry.bytes);
 }
 

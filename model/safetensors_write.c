@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    WRITE_PART = 256 * 1024,      /* bytes; a core's cache holds them */
+    WRITE_PART = 256 * 1024,      /* bytes; fits into a core's cache */
     SYNC_PART = 16 * 1024 * 1024, /* bytes between two calls of atomic_file_begin_sync */
 };
 
@@ -19,13 +19,13 @@ struct writing {
     const struct safetensors_contents *contents;
     size_t *order;
     size_t *bytes; /* number of bytes of each entry */
-    void *buffer;  /* for the data of one entry; NULL if every entry has its data */
+    void *buffer;  /* holds the data of one entry; NULL if no entry needs `get` */
     char *header;  /* padded; not a string */
     size_t header_length;
 };
 
-/* Orders the entries by the size of their elements, the largest first, so that each tensor lies at
- * a multiple of its element's size. */
+/* Orders the entries by the size of their elements, the largest first. The offset of each tensor is
+ * then a multiple of its element size. */
 static enum status order_entries(struct writing *w)
 {
     const struct safetensors_entry *entry = w->contents->entry;
@@ -60,7 +60,7 @@ static enum status object_add(json_t *object, const char *key, json_t *value)
                        key);
 }
 
-/* The header's entry for one tensor; NULL when memory is short. */
+/* The header's entry for one tensor; NULL: out of memory. */
 static json_t *entry_json(const struct safetensors_entry *e, size_t begin, size_t bytes)
 {
     json_t *shape = json_array();
@@ -117,8 +117,8 @@ done:
     return st;
 }
 
-/* Writes the tensors, and sets *crc to the file's checksum. Each part is summed just before it is
- * written, so that a core's cache holds it for both. */
+/* Writes the tensors, and sets *crc to the file's checksum. Adds each part to the checksum just
+ * before writing it: the second read then finds the part in the core's cache. */
 static enum status data_write(const struct writing *w, struct atomic_file *f, uint32_t *crc)
 {
     const struct safetensors_contents *c = w->contents;

@@ -1,18 +1,23 @@
-/* Computes weight gradients on a stream of their own, while the network's stream computes data
+/* Computes weight gradients on a separate stream, while the network's stream computes data
  * gradients and batch norms.
  *
  * A weight gradient starts at its place in the backward phase (the fork). It must be complete at
- * the join, which is before the first of these: an operation that uses memory that the weight
- * gradient writes, or writes memory that the weight gradient uses; the next weight gradient; the
- * end of the segment. At most one weight gradient is therefore in progress. Up to the join no other
- * value is placed in the memory that it uses, and it has a workspace of its own. The results
- * therefore have the same bits with and without the second stream. */
+ * the join, which is before the first of these:
+ *     - an operation that uses memory that the weight gradient writes, or that writes memory that
+ *       the weight gradient uses
+ *     - the next weight gradient
+ *     - the end of the segment
+ *
+ * At most one weight gradient is therefore in progress. Until the join, no other value is placed in
+ * the memory that it uses, and it has its own workspace. The results therefore have the same bits
+ * with and without the second stream. */
 #include "model/program.h"
 
 static const uint64_t WEIGHT_GRADIENTS =
     OP_SET(CONV_BWD_WEIGHTS) | OP_SET(CONV_APPLY_BWD_WEIGHTS) | OP_SET(LINEAR_BWD_WEIGHTS);
 
-/* Whether the references are to the same memory. All parts of a flat buffer count as the same. */
+/* Whether both references are to the same memory. All parts of a flat buffer count as the same
+ * memory. */
 static bool same_memory(const struct program *p, struct ref a, struct ref b)
 {
     if (a.space == SPACE_VALUE && b.space == SPACE_VALUE)
@@ -20,8 +25,8 @@ static bool same_memory(const struct program *p, struct ref a, struct ref b)
     return a.space != SPACE_NONE && a.space == b.space && a.index == b.index;
 }
 
-/* Whether step `later` has to wait for step `s`: one of them writes memory that the other uses.
- * Ignores the workspaces, which are separate. */
+/* Whether step `later` has to wait for step `s`, because one of them writes memory that the other
+ * uses. Ignores the workspaces, which are separate. */
 static bool depends(const struct program *p, const struct step *later, const struct step *s)
 {
     const uint64_t written[] = {op_roles(s->plan->desc.kind).writes,
@@ -46,7 +51,7 @@ static int find_join(const struct program *p, int i)
     return join;
 }
 
-/* Extends the lifetime of the values that step `s` uses to the join. */
+/* Makes the values that step `s` uses stay in memory until its join. */
 static void keep_values(struct program *p, const struct step *s)
 {
     for (int r = 0; r < ROLE_COUNT; r++) {
