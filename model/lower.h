@@ -41,19 +41,21 @@ struct layer {
     const struct node *pool; /* batch norm: the fused max pooling, which writes Y; NULL: none */
     int dropout;             /* number of the dropout layer */
     bool relu;
-    bool joined; /* batch norm: the operation that computes Y's last data gradient also computes the
-                  * backward sums */
-    bool added;  /* batch norm of a shortcut: Y is not stored; the block's last batch norm applies
-                    this one too, with its AFFINE */
-    /* Batch norm at the end of a block: the node of the shortcut's batch norm, if that one is
+    /* Batch norm: the operation that computes the last data gradient of Y also computes the
+     * backward sums. */
+    bool joined;
+    /* Batch norm of a shortcut: Y is not stored. The block's last batch norm applies this batch
+     * norm too, and reads its AFFINE. */
+    bool added;
+    /* Last batch norm of a block: the node of the shortcut's batch norm, if that batch norm is
      * `added`. Z is then the input of the shortcut's batch norm, and Z_AFFINE, Z_MEAN and Z_INVSTD
-     * are its values. NULL: Z is the residual itself. */
+     * are the values of that batch norm. NULL: Z is the residual itself. */
     const struct node *z_bn;
-    const struct node *ender; /* batch norm at the end of a block: the convolution that applies it
-                                 and stores Y; NULL: none */
-    int users;                /* batch norm: number of users of Y */
-    bool recomputed;          /* batch norm: the backward pass of Y's sole user, a convolution,
-                               * computes Y again */
+    /* Last batch norm of a block: the convolution that applies it and stores Y; NULL: none. */
+    const struct node *ender;
+    int users; /* batch norm: number of users of Y */
+    /* Batch norm: Y has one user, a convolution, whose backward pass computes Y again. */
+    bool recomputed;
 };
 
 /* The gradients of a value. There are at most two, because a third is immediately added to the

@@ -36,13 +36,16 @@ enum fuse {
     FUSE_AUTO, /* as FUSE_ALL, but only fusions that are faster on the device (struct fusion) */
     FUSE_NONE,
     /* The convolution before a batch norm computes the batch norm's sums. ReLUs write one-bit
-     * masks. The gradient of a strided projection is computed and added only at the pixels where it
-     * is not always 0. A max pooling is fused with the batch norm and ReLU before it. */
+     * masks. The gradient of a strided projection is computed and added only at the pixels that
+     * the projection reads (it is 0 elsewhere). A max pooling is fused with the batch norm and ReLU
+     * before it. */
     FUSE_STATS,
-    FUSE_APPLY, /* the result of batch norm and ReLU between two convolutions is not stored, nor
-                 * that of a shortcut's batch norm */
-    FUSE_ALL, /* data gradients also compute backward sums of the preceding batch norm and ReLU, and
-               * convolutions apply the end of the preceding block */
+    /* Two results are not stored: that of the batch norm and ReLU between two convolutions, and
+     * that of a shortcut's batch norm. */
+    FUSE_APPLY,
+    /* Data gradients also compute the backward sums of the preceding batch norm and ReLU.
+     * Convolutions apply the last batch norm of the preceding block. */
+    FUSE_ALL,
     FUSE_COUNT
 };
 const char *fuse_str(enum fuse f); /* "auto", "none", "stats" ... */
@@ -52,8 +55,8 @@ struct program_config {
     bool train;
     struct policy policy; /* zeroed: fp32 for all tensors. Must be the same in all programs of a
                            * network */
-    bool emulate;      /* round in fp32 although the device has the types; must be the same in all
-                        * programs */
+    /* Round in fp32, even if the device has the types. Must be the same in all programs. */
+    bool emulate;
     bool check_finite; /* detect gradients that overflowed, and skip their update */
     bool float_input;  /* input is normalised fp32 (batch,3,S,S); false: u8 pixels */
     /* True: the check and the optimizer do not round gradients, because the caller does it: between
@@ -109,7 +112,7 @@ struct fusion {
                        * (model/lower.h) */
     const char *layer;   /* the convolution ("stats", "strided") or the batch norm */
     double fused, parts; /* seconds of the fused and unfused chain; 0: not timed */
-    bool taken;          /* the chain is fused: unfused it takes over 2 percent longer */
+    bool taken;          /* the chain is fused: unfused it is over 2 percent slower */
 };
 
 /* Plans `n` programs for `g` on `dev`. The graph must outlive the network. Parameters start as

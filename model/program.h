@@ -36,8 +36,9 @@ struct ref {
 struct value {
     struct tensor_desc desc;
     int storage; /* index of the value that owns the memory: this value or another one */
-    int first;   /* the first and the last operation that use the value; if it owns its memory, that
-                    use any value in it */
+    /* The first and the last operation that use the value. If the value owns its memory: the first
+     * and the last that use any value in this memory. */
+    int first;
     int last;
     size_t offset; /* offset in the arena; valid for the value that owns the memory */
 };
