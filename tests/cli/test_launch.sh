@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# ampscale launch: its command lines, and its behaviour when mpirun ends. Scripts replace mpirun;
-# test_launch_ranks.sh runs real ranks.
+# ampscale launch: the command lines that it runs, and its behaviour when mpirun ends. Scripts
+# replace mpirun; test_launch_ranks.sh runs real ranks.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 unset "${!OMP_@}" "${!KMP_@}" "${!MKL_@}" "${!DNNL_@}" "${!ONEDNN_@}" "${!NCCL_@}" "${!CUDNN_@}" LD_LIBRARY_PATH SLURM_NTASKS
 binary=$(realpath "$program")
 
-# play NAME VERSION BODY: makes a script that replaces mpirun. It stores its arguments, one line for
-# each start.
+# play NAME VERSION BODY: makes a script NAME that replaces mpirun. For each start, the script
+# appends a line with its arguments to NAME.args.
 play() {
     printf '#!/usr/bin/env bash\n[[ $1 != --version ]] || { echo "%s"; exit 0; }\nprintf "%%s " "$@" >>%q\necho >>%q\n%s\n' \
         "$2" "$scratch/$1.args" "$scratch/$1.args" "$3" >"$1"
@@ -90,7 +90,7 @@ started() {
     tail -n +2 "$scratch/err" >"$scratch/said"
 }
 
-# says LINE...: checks that the output has exactly these lines.
+# says LINE...: checks that stderr has exactly these lines after its first line.
 says() {
     [[ $(<"$scratch/said") == "$(printf '%s\n' "$@")" ]] || fail "launch says '$(<"$scratch/said")', not '$*'"
 }
@@ -103,12 +103,12 @@ says
     fail "launch ran '$(<body.args)'"
 [[ $(<logs/mpirun.log) == chatter ]] || fail "mpirun.log: $(<logs/mpirun.log)"
 
-# The first rank that fails determines the exit code and the message; mpirun's other messages stay
-# in its log.
+# The first failure that a rank reports determines the exit code and the message. Other messages
+# stay in mpirun's log.
 one="ampscale: rank 1 (host h, pid 7) exited with code 5: no such thing"
 started 5 "echo '$one' >&2; echo 'ampscale: rank 0 (host h, pid 8) exited with code 1: alone' >&2; echo noise >&2; exit 5" -- info
 says "$one"
-# Open MPI 5 ends its messages with a NUL, and a progress bar on stdout may precede them in the
+# Open MPI 5 ends its messages with a NUL, and a progress bar may precede a message on the same
 # line.
 for before in '\0' '\rEpoch: [0] [=>] 1/30\033[K'; do
     started 5 "printf 'noise\n$before%s\n' '$one' >&2; exit 5" -- info
@@ -130,7 +130,8 @@ says "ampscale: rank 0 (host h, pid 8) exited with code 3"
 started 0 "echo 'ampscale: warning: beware' >&2" -- info
 says "ampscale: warning: beware"
 
-# If mpirun itself fails, its first informative lines are shown, with the path of the rest.
+# If mpirun itself fails, its first informative lines are shown, with the path of the log that has
+# all lines.
 rm -r logs
 started 1 "printf -- '-----\nThere are not enough slots\n\n  info\na\nb\nc\n' >&2; exit 213" -- info
 says "mpirun: There are not enough slots" "mpirun:   info" "mpirun: a" "mpirun: b" \
@@ -143,8 +144,8 @@ says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks
 started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -- info
 [[ $(<"$scratch/out") == mine ]] || fail "Hydra's banner is shown: '$(<"$scratch/out")'"
 
-# restarted TIMES: checks how often mpirun was started, and that each start except the first
-# resumes.
+# restarted TIMES: checks that mpirun was started TIMES times, and that each start except the first
+# resumes the run.
 restarted() {
     (($(wc -l <body.args) == $1)) || fail "mpirun was started $(wc -l <body.args) times, not $1"
     ! grep -q -- --resume < <(head -n 1 body.args) || fail "the first start resumes"
@@ -163,7 +164,7 @@ started 2 "echo 'ampscale: rank 1 (host h, pid 7) exited with code 2: what' >&2;
 restarted 1
 started 1 "$fails" -- train --dummy --out run
 restarted 1
-# The wait for a launcher that starts no rank is limited.
+# launch waits only --start-timeout seconds for a launcher that starts no rank.
 cat >"$scratch/idle" <<'END'
 #!/bin/sh
 case $1 in

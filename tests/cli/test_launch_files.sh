@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the files of docs/launch. The manifests are valid. The command lines of their pods form
-# jobs on CPUs with small settings. The batch script requeues only jobs that can continue. An
-# interruption of a spot instance becomes an orderly stop.
+# Checks the files of docs/launch. The manifests are valid. The command lines of their pods, with
+# small settings on CPUs, start jobs that complete. The batch script requeues a job only if the job
+# can continue. An interruption of a spot instance becomes an orderly stop.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT
@@ -17,7 +17,8 @@ for name in python3 /usr/bin/python3; do
 done
 manifests() { "$python" "$source_dir/tests/package/manifests.py" "$@"; }
 
-# pod_args FILE REPLICA: fills `words` with a pod's arguments, for this machine's CPUs.
+# pod_args FILE REPLICA: fills `words` with the arguments of a pod, changed to use this machine's
+# CPUs.
 pod_args() {
     mapfile -t words < <(manifests args "$files/kubernetes/$1" "$2" | sed -E -e 's#/work/data/imagenet#data#; s#/work/##' \
         -e 's/=resnet50/=resnet8/; s/=cuda$/=cpu/; s/--nproc-per-node=8/--nproc-per-node=1/' -e "s/ampscale-0\.ampscale:[0-9]+/127.0.0.1:$port/")
@@ -79,7 +80,8 @@ mkdir bin && export TEST_SLURM=$scratch/slurm.log
     printf '#!/bin/bash\necho "scontrol $*" >>"$TEST_SLURM"\n' >bin/scontrol
 }
 chmod +x bin/*
-# slurm CODE RESTARTS: runs the batch script with an srun that ends with CODE; prints the calls.
+# slurm CODE RESTARTS RUN: runs the batch script with an srun that exits with CODE; prints the calls
+# of srun and scontrol.
 slurm() {
     : >"$TEST_SLURM"
     TEST_CODE=$1 SLURM_RESTART_COUNT=$2 SLURM_JOB_ID=7 SLURM_JOB_NAME=job SLURM_CPUS_PER_TASK=8 AMPSCALE_RUN=$3 \

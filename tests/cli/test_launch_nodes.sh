@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ampscale launch without MPI on several nodes: hosts reached by ssh, which a script replaces by
-# running the command here; the same command line on each node; restarts after a lost rank or node,
-# also with another world size.
+# ampscale launch without MPI on several nodes: hosts reached by ssh, the same command line on each
+# node, and restarts after a rank or node was lost, also with another world size. A script replaces
+# ssh and runs the commands on this machine.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
@@ -33,7 +33,7 @@ PATH=$scratch/bin:$PATH
 
 new_port() { port=$((20000 + RANDOM % 12000)); }
 
-# no_process: checks that no process of a job remains, a moment later.
+# no_process NAME: checks that all processes of a job end within 20 s.
 no_process() {
     local i left
     for ((i = 0; i < 200; i++)); do
@@ -44,7 +44,7 @@ no_process() {
     fail "$1: left running: $(xargs -n1 dirname <<<"$left" | xargs -I{} sh -c 'tr "\0" " " <{}/cmdline; echo')"
 }
 
-# rank_pid RUN RANK: prints the process of a rank of the run.
+# rank_pid RUN RANK: prints the process id of a rank of the run.
 rank_pid() {
     local exe
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
@@ -94,7 +94,7 @@ grep -q "Connection timed out" logs/mpirun.log || fail "ssh's reason is lost: $(
 rm down-b
 no_process "hosts"
 
-# A signal is an orderly stop on all hosts; the ranks also end if their launcher is killed.
+# A signal is an orderly stop on all hosts. If the launcher is killed, the ranks also end.
 long=("${net[@]}" --dummy-train 480 --epochs 1000)
 for signal in TERM KILL; do
     "$program" launch --rendezvous "127.0.0.1:$port" --hosts a,b train "${long[@]}" --out "on-$signal" >out 2>err </dev/null &
@@ -113,14 +113,14 @@ world_sizes() {
 }
 resumed=("${net[@]}" --dummy-train 1600 --epochs 2 --checkpoint-steps 20)
 
-# kill_host HOST: ends the connection to the host, which stays unreachable.
+# kill_host HOST: ends the connection to the host. Later connections to it fail.
 kill_host() {
     touch "down-$1"
     kill -KILL "$(awk -v host="$1" '$2 == host { pid = $1 } END { print pid }' ssh.log)"
 }
 
-# A rank is killed: both hosts start again, and the run has the bits of an uninterrupted run. Then a
-# host is lost, and the job continues without it.
+# First a rank is killed: both hosts start again, and the result is bitwise equal to that of an
+# uninterrupted run. Then a host is lost, and the job continues without it.
 expect 0 launch --nnodes 1 --nproc 2 train "${resumed[@]}" --out whole
 for way in rank host; do
     new_port
@@ -147,7 +147,8 @@ grep -q "^ddp: 1 rank" out || fail "the job did not continue on one host: $(grep
 [[ $(world_sizes host) == "2 1" ]] || fail "the record has the world sizes $(world_sizes host)"
 [[ -e host/summary.json ]] || fail "the run on one host did not finish"
 
-# The same command line on three nodes; one node is lost for good, and the job continues on two.
+# The same command line on three nodes. One node is lost and does not return; the job continues on
+# two.
 new_port
 for node in 0 1 2; do
     "$program" launch --nproc-per-node 1 --nnodes 2:3 --node-rank $node --rendezvous "127.0.0.1:$port" --restarts 2 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ampscale launch with real ranks, by every installed MPI: logs, exit codes and signals. No process
-# may remain.
+# ampscale launch with real ranks, under every installed MPI: logs, exit codes and signals. After
+# each test, no process may remain.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 cd "$scratch" || exit 1
@@ -20,11 +20,11 @@ program=$scratch/ampscale
 library=$build_dir/cli/ampscale_loopback.so
 [[ ! -e $library ]] || cp "$library" .
 
-# A command for two ranks that would run for a long time; the tests end it.
+# A command for two ranks that would run for a long time. The tests end it themselves.
 endless=(bench step --net resnet34 --image-size 64 -b 64 --rounds 64)
 
-# start NAME N ARGS...: launches N ranks in the background, or the ranks of --hosts if N is 0, with
-# logs in NAME; fills `pid`.
+# start NAME N ARGS...: launches N ranks in the background, with logs in NAME; fills `pid`. If N is
+# 0, ARGS give the hosts with --hosts.
 start() {
     local name=$1 nproc=()
     (($2 == 0)) || nproc=(--nproc "$2")
@@ -33,7 +33,7 @@ start() {
     pid=$!
 }
 
-# ended WANT NAME: waits for the launcher; checks its exit code, and that none of its processes
+# ended WANT NAME: waits for the launcher; checks its exit code, and that no process of the job
 # remains.
 ended() {
     local left
@@ -48,7 +48,7 @@ ended() {
     fail "$mpirun, $2: left running: ${left//$'\n'/ }"
 }
 
-# supervisor NAME RANK: prints the process that supervises a rank.
+# supervisor NAME RANK: prints the process id of the rank's supervisor.
 supervisor() {
     local p
     for p in $(pgrep -f -- "--as-rank --log-dir $scratch/$1"); do
@@ -65,7 +65,7 @@ listeners() {
         "/proc/$1/net/tcp" "/proc/$1/net/tcp6" 2>/dev/null
 }
 
-# tree PID: prints the process and all its descendants.
+# tree PID: prints the process ids of the process and of all its descendants.
 tree() {
     local p
     echo "$1"
@@ -115,8 +115,8 @@ for mpirun in "${starters[@]}"; do
     done
     [[ $(wc -l <err) == 1 ]] || fail "$mpirun: $(<err)"
 
-    # Two hosts as mpirun sees them: a script replaces ssh. Each host has a folder for temporary
-    # files of its own.
+    # Two hosts as mpirun sees them: a script replaces ssh. Each host has its own folder for
+    # temporary files.
     printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nTMPDIR=$(mktemp -d) exec sh -c "$*"\n' >no-ssh
     chmod +x no-ssh
     remote=(--mpi-arg --mca --mpi-arg plm_rsh_agent --mpi-arg "$PWD/no-ssh")
@@ -132,8 +132,8 @@ for mpirun in "${starters[@]}"; do
     kill -KILL "$(pgrep -P "$pid")"
     ended 1 far
 
-    # A rank fails: its exit code and reason are reported. All ranks fail in the same way: one line
-    # reports that.
+    # A rank fails: its exit code and reason are reported. If all ranks fail in the same way, one
+    # line reports it.
     start bad 2 --threads 2 -- data scan "$scratch/nowhere"
     ended 5 bad
     err_says "there is no folder '$scratch/nowhere'"
@@ -142,8 +142,9 @@ for mpirun in "${starters[@]}"; do
     err_says "unknown flag '--nonesuch'"
     grep -q "^# rank 1 .*: ampscale bench --threads 3 step --nonesuch" usage/rank-1.log || fail "$mpirun: $(<usage/rank-1.log)"
 
-    # On one machine no rank listens at a reachable address. Ranks that connect without MPI get a
-    # secret, which 0.0.0.0 requires; no log, record or argument shows it.
+    # On one machine, no rank listens at an address that other machines can reach. Ranks that
+    # connect without MPI get a secret, because the address 0.0.0.0 requires one. The secret appears
+    # in no log, record or argument.
     small=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --devices ref -p 1)
     if [[ $("$mpirun" --version) == *"Open MPI"* ]]; then
         start local 2 -- train "${small[@]}" --mode ddp --epochs 100000 --out "local-run"
@@ -157,8 +158,8 @@ for mpirun in "${starters[@]}"; do
             open=$(listeners "$p")
             [[ -z $open ]] || fail "$mpirun: rank $rank listens at $open"
         done
-        # The folder of the ranks' shared memory stays while they run, also if another job begins,
-        # and is removed after all have been killed.
+        # The folder of the ranks' shared memory stays while they run, even if another job begins.
+        # After all processes of the job were killed, the next job removes it.
         shm=$(tr '\0' '\n' <"/proc/$(pgrep -P "$pid")/environ" | sed -n 's/^OMPI_MCA_btl_vader_backing_directory=//p')
         [[ $shm == /dev/shm/ampscale-mpi-* && -n $(ls -A "$shm") ]] || fail "$mpirun: nothing in '$shm' in /dev/shm"
         "$program" launch --mpirun "$mpirun" --nproc 1 --log-dir beside -- info --list >/dev/null 2>&1 </dev/null
@@ -187,7 +188,8 @@ for mpirun in "${starters[@]}"; do
     ended 143 secret
     ! grep -rqF -- "$secret" secret-run secret out err || fail "$mpirun: the secret is in a record or a log"
 
-    # With few file descriptors, mpirun may wait indefinitely for ranks that it has not started.
+    # With few file descriptors, mpirun may fail to start some ranks and then wait for them
+    # indefinitely.
     (
         ulimit -n 32
         timeout 120 "$program" launch --mpirun "$mpirun" --nproc 2 --start-timeout 5 --log-dir few -- info --list >out 2>err </dev/null
@@ -196,7 +198,8 @@ for mpirun in "${starters[@]}"; do
     ((code == 0)) || { ((code == 1)) && err_says "did not start within 5 s|mpirun failed|cannot"; } ||
         fail "$mpirun, 32 file descriptors: exit code $code: $(<err)"
 
-    # Whichever process is killed, no process remains.
+    # Each of these processes is killed in turn: a rank, a supervisor, mpirun, and the launcher. The
+    # launcher also gets a SIGHUP. No process of the job remains.
     start rank 2 -- "${endless[@]}"
     await rank
     if [[ -e $library ]]; then
@@ -239,7 +242,7 @@ for mpirun in "${starters[@]}"; do
     grep -q "^ampscale: stopped by SIGTERM at epoch 0" err || fail "$mpirun: $(<err)"
     [[ -s orderly-run/checkpoint.safetensors ]] || fail "$mpirun: no checkpoint"
 
-    # Ranks that do not stop get --grace seconds; a second signal ends them at once.
+    # Ranks that do not stop are killed after --grace seconds, or at once after a second signal.
     for grace in 0 3600; do
         start "grace-$grace" 2 --grace "$grace" -- "${endless[@]}"
         await "grace-$grace"
