@@ -27,7 +27,8 @@ expect_line '^fc +linear +10x1x1 +5130 ' info --arch resnet18 --classes 10
 expect_line '^conv1 +conv +64x32x32 ' info -a resnet18 --image-size 64
 expect_line '"arch":"resnet8".*"parameters":78042,' info -a resnet8 --classes 10 --json
 
-# layer KIND KEPT READ GRADIENT COMPUTES STORED: the types of a layer, checked at every precision.
+# Each row has a policy, a kind of layer and five types. `info --policy` must print these types for
+# a layer of that kind.
 for row in \
     'fp32 conv fp32 fp32 fp32 fp32 fp32' 'fp32 bn fp32 fp32 fp32 fp32 fp32' \
     'O0 conv fp32 fp32 fp32 fp32 fp32' 'O0 fc fp32 fp32 fp32 fp32 fp32' \

@@ -5,8 +5,8 @@
 cd "$scratch" || exit 1
 small=(--dummy --dummy-train 80 --dummy-val 8 --classes 3 --threads 1 -j 1 --telemetry 0 -p 100)
 
-# An invalid fault, or a fault in a part that the run does not have, gives one line and leaves no
-# folder.
+# An invalid fault is refused with one line, and so is a fault in a rank or parameter that the run
+# does not have. No folder is left.
 for fault in '' x slow-rank=1 slow-rank=0:20 throttle=0% throttle=x% bitflip=x bitflip=1:momentum lost-image=; do
     expect_error 2 "--inject '$fault'" train "${net[@]}" "${small[@]}" --out bad --inject "$fault"
 done
@@ -16,8 +16,8 @@ expect_error 2 "has no trained parameter 'fc'" train "${net[@]}" "${small[@]}" -
 run train --help
 ! grep -q -e --inject out || fail "--help names --inject"
 
-# A flipped bit changes later values, and no earlier value. The record names the flipped bit, and
-# `compare` refuses the run.
+# A flipped bit changes only values of later steps. The record names the flipped bit, and `compare`
+# refuses the run.
 expect_train 0 "${small[@]}" --epochs 1 --out good
 ! grep -q '"inject"' good/run.json || fail "a good run's record speaks of faults"
 expect_train 0 "${small[@]}" --epochs 1 --out flipped --inject bitflip=4:gradient:fc.weight:22
@@ -28,13 +28,13 @@ diff <(run_values good) <(run_values flipped) >diff && fail "a flipped bit chang
 run compare good flipped
 grep -q "config.inject" out || fail "compare does not refuse: $(<out)"
 
-# The loss of the same step shows the flip of a weight.
+# If a bit of a weight is flipped, the loss of the same step changes.
 expect_train 0 "${small[@]}" --epochs 1 --out weight --inject bitflip=4:weight:fc.weight:22
 diff <(run_values good) <(run_values weight) >diff
 [[ $(grep -m 1 '^< ' diff) == '< step 4 '* ]] || fail "step 4's weight changed $(head -n 2 diff)"
 
-# A lost image ends the run after the epoch in which it is lost. A run that ends before that epoch
-# is not affected.
+# A run that loses an image ends after the epoch in which the image is lost. A run that ends before
+# that epoch is not affected.
 expect_train 4 "${small[@]}" --epochs 3 --out lost --inject lost-image=1
 grep -q "training of epoch 1, rank 0: an image was lost or read twice" err || fail "$(<err)"
 [[ $(wc -l <lost/epochs.jsonl) == 1 ]] || fail "the epoch with the lost image was recorded"
@@ -43,13 +43,13 @@ make_data data
 expect_train 4 data --threads 1 -p 100 --epochs 2 --out lost-file --inject lost-image
 grep -q "training of epoch 0, rank 0" err || fail "$(<err)"
 
-# Throttled steps have the same bits.
+# Throttling does not change the results of a step.
 expect_train 0 "${small[@]}" --epochs 1 --out slow --inject throttle=300%
 diff <(run_values good) <(run_values slow) >diff || fail "sleeping changes bits: $(head -n 4 diff)"
 
-# Two equal runs have the same losses and the same final state, even with other loaders and folders.
-# A flipped bit changes the next loss. If it is flipped after the last loss, it changes the final
-# state.
+# Runs with the same settings have the same losses and the same final state, even with another
+# number of workers (-j) or another output folder. A flipped bit changes the next loss. If it is
+# flipped after the last loss, it changes only the final state.
 same=("${small[@]}" --epochs 1)
 expect_train 0 "${same[@]}" --out same -j 2 --expect good
 grep -q "^all losses and the final state are bitwise equal to those of 'good'$" out || fail "$(<out)"

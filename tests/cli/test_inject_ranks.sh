@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults of one rank of several: flipped bits, and lost images.
+# Faults injected into one of several ranks: flipped bits, and lost images.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -12,8 +12,9 @@ says() {
     [[ $(grep -c '^ampscale: ' err) == 1 ]] || fail "not one line: $(<err)"
 }
 
-# In one of three ranks, the lowest bit of a gradient is flipped, then the lowest bit of a weight.
-# The update removes the first and keeps the second; the message names the rank in both cases.
+# In one of three ranks, a low bit of a gradient is flipped, then a low bit of a weight. The update
+# rounds the gradient's error away, but the weight's error stays. The message names the rank in both
+# cases.
 expect_ranks 4 3 "${small[@]}" --out a --check-replicas 1 --inject bitflip=2@1:gradient:fc.weight:64
 says "the gradients of rank 1, device 0 differ from those of rank 0, device 0 and of most other devices in 'fc.weight'"
 [[ $(run_values a | grep -c '^step') == 3 ]] || fail "not stopped after step 2"
@@ -27,9 +28,9 @@ expect_ranks 4 2 "${small[@]}" --out e --devices cpu:2 --dp-reduce all --check-r
     --inject bitflip=3@0:weight:fc.bias:2
 says "the weights of rank 0, device 1 differ from those of rank 0, device 0 and of most other devices"
 
-# The run, its summary and `watch` name a rank that computes twice as long. They name no rank if all
-# are equally fast; the machine may slow a rank down for a while, but not in three runs. This test
-# runs alone, since other tests would slow a rank down too.
+# One rank computes twice as long as the other: the run, its summary and `watch` name that rank. If
+# both ranks are equally fast, no rank is named. The machine may slow a rank down by chance, so
+# three runs are tried. This test runs alone, since other tests would slow a rank down too.
 many=(--dummy --dummy-train 800 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 1000 --epochs 2)
 expect_ranks 0 2 "${many[@]}" --out slow --inject slow-rank=1:100%
 grep -qE '^Straggler: rank 1 \(.*\), \+' <(tr '\r' '\n' <out) || fail "slow rank 1 is not named: $(tail -n 1 out)"
@@ -45,8 +46,8 @@ none_is_slow() {
 }
 sanitized || none_is_slow
 
-# A study also names the slow rank, although its runs end within an epoch, and says that faults were
-# injected.
+# A study also names the slow rank, although its runs end within an epoch. Its analysis says that
+# faults were injected.
 study_names_it() {
     cat >study.json <<END
 {"schema": 1, "name": "slow", "about": "for a test", "modes": {"ddp": [2]},
@@ -65,7 +66,7 @@ END
 }
 sanitized || study_names_it
 
-# If several ranks lose images in the same epoch, one line reports it.
+# If several ranks lose images in the same epoch, only one line is printed.
 expect_ranks 4 2 "${small[@]}" --out f --inject lost-image
 says "an image was lost or read twice"
 finish

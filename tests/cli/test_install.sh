@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An installation has all files in their places, works there, and can be removed; an archive works
-# in any folder.
+# An installation has all files in the right places, and the installed program works. `uninstall`
+# removes it. An archive works in any folder.
 . "$(dirname "$0")/common.sh" "$@"
 
 sanitizers=
@@ -22,15 +22,15 @@ if [[ -e $build_dir/cli/ampscale_cuda.so ]]; then
     ! grep -q "which this build does not have" "$scratch/out" || fail "the installed program does not find its CUDA module"
 fi
 
-# `uninstall` removes the installed files, and leaves a file that was not installed.
+# `uninstall` removes the installed files. It does not remove a file that was not installed.
 touch "$prefix/bin/other"
 cmake --build "$build_dir" --target uninstall >"$scratch/log" 2>&1 || fail "uninstall: $(tail -n 5 "$scratch/log")"
 left=$(find "$prefix" ! -type d -o -name ampscale)
 [[ $left == "$prefix/bin/other" ]] || fail "after uninstall there is: $left"
 
 # The program works in the folder where the archive is unpacked. Of the machine's libraries it needs
-# only those of the C library. The archive is made with Ninja, whose target `preinstall` does not
-# exist: that target would rebuild the tested program.
+# only those of the C library. The archive is made with the generator Ninja, because with other
+# generators cpack runs the target `preinstall`, which would rebuild the tested program.
 if [[ ! $sanitizers ]]; then
     cpack --config "$build_dir/CPackConfig.cmake" -D CPACK_CMAKE_GENERATOR=Ninja -G TGZ -B "$scratch/packages" >"$scratch/log" 2>&1 ||
         fail "cpack: $(tail -n 5 "$scratch/log")"
