@@ -5,7 +5,7 @@
 export OMP_WAIT_POLICY=passive
 operations=(selftest --operations --jobs 2)
 
-# field NAME: prints a number or text of the JSON object, from the first line that has it.
+# field NAME: prints a number or text from the first line of the JSON object that has it.
 field() {
     sed -nE "0,/^ \"$1\": /s/^ \"$1\": \"?([^\",]*)\"?,?\$/\1/p" "$scratch/out"
 }
@@ -15,7 +15,7 @@ says() {
     grep -qF -- "$1" "$scratch/out" || fail "the output does not say '$1': $(cat "$scratch/out")"
 }
 
-# The list has the cases that a run compares, with the same numbers.
+# The list has as many cases as a run compares, and a case has the same number in both.
 expect 0 "${operations[@]}" --list --only relu_fwd --every 20
 cases=$(wc -l <"$scratch/out")
 ((cases > 1)) || fail "the list has $cases cases"
@@ -42,8 +42,8 @@ done
 expect 0 "${operations[@]}" --list --only relu_fwd
 ((total == $(wc -l <"$scratch/out"))) || fail "three parts have $total cases"
 
-# A wrong result, a crash and a hang are reported for their case, and do not affect other kinds; the
-# printed command reproduces the first of them.
+# A wrong result, a crash or a hang is reported with its case, and the other kinds of operations are
+# still tested. The command that is printed for a wrong result reproduces it.
 kinds=(--without conv --without linear --without bn --without pool --every 40)
 expect 0 "${operations[@]}" --list "${kinds[@]}" --only relu_
 bad=$(awk 'NR == 1 { print $1 }' "$scratch/out")
@@ -65,7 +65,7 @@ expect 5 "${operations[@]}" --only relu_fwd --every 20 --limit 10 --inject hang=
 [[ $(field late) == 1 && $(field crashed) == 0 ]] || fail "a hang: $(cat "$scratch/out")"
 grep -qF "at $name\"" "$scratch/out" || fail "a hang has no place: $(cat "$scratch/out")"
 
-# A signal ends all processes; the results so far are printed, and no folder remains.
+# A signal ends all processes. The results up to then are printed, and no folder remains.
 "$program" "${operations[@]}" --only relu_ --every 20 --inject hang="$number" --json >"$scratch/out" 2>"$scratch/err" &
 until grep -qs "^at *$number " "$TMPDIR"/ampscale-operations-*/*.log; do
     kill -0 $! 2>/dev/null || break
@@ -96,17 +96,20 @@ fake_gpu || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
 (($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"
 
-# A kernel that breaks the device ends only its own process, at its case.
+# If a kernel breaks the device, only the process that launched it stops, at the case of that
+# kernel.
 AMPSCALE_FAKE_FAIL=cudaLaunchKernel:3:sticky expect 4 "${operations[@]}" --devices cuda:0 --only relu_fwd --every 10
 says 'cannot launch the kernel'
 says 'stopped after 3 errors in a row'
 
-# If the device has a kind of operation, but no case of it can run, the kind has not passed.
+# The device supports a kind of operation, but none of the selected cases of that kind can run. That
+# kind does not pass.
 expect 5 "${operations[@]}" --verbose --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2
 grep -qE '^  bn_fwd_train +0 passed +[0-9]+ skipped .* no case could run$' "$scratch/out" || fail "a kind that was not tested: $(cat "$scratch/out")"
 grep -qE '^  relu_fwd +[1-9].* completed$' "$scratch/out" || fail "a kind that was tested: $(cat "$scratch/out")"
 
-# A fake compute-sanitizer: it reports an error in one kind, or does not support the device.
+# A fake compute-sanitizer, which reports an error in one kind of operation, or reports that it does
+# not support the device.
 mkdir "$scratch/tools"
 PATH=$scratch/tools:$PATH
 cat >"$scratch/tools/compute-sanitizer" <<'TOOL'

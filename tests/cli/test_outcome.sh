@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks outcome.json after each kind of ending of a run, and how watch, report, plot and amp-report
-# describe an incomplete run.
+# Checks outcome.json after each way in which a run can end, and how watch, report, plot and
+# amp-report describe an incomplete run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
@@ -12,7 +12,7 @@ ended() {
         grep -qE "\"message\": \"$4" "$1/outcome.json" || fail "$1: $(cat "$1/outcome.json")"
 }
 
-# watched DIR TEXT: checks the last line of `watch --once`.
+# watched DIR TEXT: checks that the output of `watch --once` matches TEXT.
 watched() {
     expect 0 watch "$1" --once --ascii
     grep -qE -- "$2" <<<"$(tr '\n' ' ' <out)" || fail "watch $1: $(tail -n 4 out)"
@@ -23,8 +23,8 @@ ended done done 0 epochs
 expect_train 0 "${few[@]}" --epochs 9 --desired-acc 1 --out accurate
 ended accurate "desired accuracy" 0 "desired accuracy"
 
-# A run is stopped by a signal and then resumed. The outcome of the first attempt does not count for
-# the second.
+# A run is stopped by a signal, resumed, and then killed. The outcome of the first attempt is not
+# reported for the second.
 train_signalled TERM 7 "${few[@]}" --epochs 400 --out stopped
 ended stopped signal 143 'stopped by SIGTERM at epoch'
 watched stopped 'ended after [0-9]+ steps in .*signal, exit code 143: stopped by SIGTERM'
@@ -37,7 +37,7 @@ grep -q '^| stopped .* incomplete |$' report.md || fail "report depends on proce
 expect_train 0 "${few[@]}" --epochs 400 --steps 60 --resume auto --out stopped
 ended stopped done 0 steps
 
-# A run diverges. Values that are not finite are printed as such.
+# A run diverges. The log shows values that are not finite as nan or inf.
 diverge=(train "${few[@]}" --dummy-train 96 -a resnet18 --image-size 32 -b 4 --threads 1 -j 1 -p 1 --lr 1e6)
 if ! sanitized; then
     expect 1 "${diverge[@]}" --out diverged
@@ -56,17 +56,18 @@ if ! sanitized; then
     ended continued done 0 epochs
 fi
 
-# The summary has the final state of the scaler: one step overflowed, and the scale grew twice.
+# The summary has the state of the loss scaler at the end of the run: one step overflowed, and the
+# scale grew twice.
 expect_train 0 "${few[@]}" --precision O1 --epochs 1 --inject-overflow 1 --loss-scale-interval 2 --loss-scale-init 8 --out scaled
 diff <(sed -n '/"loss_scaler"/,/}/p' scaled/summary.json | tr -d ' \n') \
     <(printf '%s' '"loss_scaler":{"scale":8.0,"growths":1,"skipped":1},') || fail "the summary's scaler"
 
-# The disk has no space for the weights: an error after the record has begun.
+# The disk has no space for the weights. The run ends with an error after it has begun its record.
 (ulimit -f 64 && exec "$program" train "${net[@]}" "${few[@]}" --epochs 1 --out full >out 2>err </dev/null)
 ended full error 1 "cannot write 'full/"
 watched full "error, exit code 1: cannot write 'full/"
 
-# A stopped process is not reported as killed.
+# A process that is stopped by SIGSTOP is not reported as killed.
 "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out still >/dev/null 2>&1 </dev/null &
 pid=$!
 for ((i = 0; i < 600; i++)); do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ampscale plot` and `ampscale predict` on a study: its figures, the figures of its runs, and its
+# `ampscale plot` and `ampscale predict` on a study: the figures of the study and of its runs, and a
 # forecast.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
@@ -24,7 +24,8 @@ if command -v gnuplot >/dev/null; then
     for format in png svg pdf; do
         [[ -s s/figures/efficiency.$format ]] || fail "the study has no efficiency.$format: $(ls s/figures)"
     done
-    # Width and height in pixels: of a PNG from its header, of a PDF in points, 72 to the inch.
+    # Width and height of a figure: in pixels in the header of a PNG, in points (1/72 inch) in a
+    # PDF.
     expect 0 plot s --width 3.5 --dpi 200 --out small
     pixels=$(od -An -tu1 -j18 -N2 small/efficiency.png | awk '{print 256 * $1 + $2}')
     [[ $pixels == 700 ]] || fail "3.5 inches at 200 dpi are $pixels pixels, not 700"
@@ -40,7 +41,8 @@ if command -v gnuplot >/dev/null; then
         fail "a published series of another network has no panel of its own"
     grep -q '>dp-fp32-resnet8-dummy' s/plots/split.svg || fail "the cells' runs are not named"
     grep -q '^scaling_strong: skipped' err || fail "nothing is said of strong scaling: $(cat err)"
-    # Sixteen series: each pair of a precision and a kind of data has figures of its own.
+    # Sixteen series in four groups, one for each precision and kind of data. Each group has its own
+    # figures.
     mkdir -p q/cells q/plots
     cp "$source_dir/results/recorded/cpu-avx512-2-threads/study-quick/analysis.json" q/
     : >q/plots/loss.svg
@@ -57,8 +59,8 @@ if command -v gnuplot >/dev/null; then
             grep -qxF "legend[2] = 'dp strong'" "q/plots/data/$name.gp" ||
             fail "other panels or colours in $name than in the other figures"
     done
-    # In every figure, a run has the colour and line of its series. A report draws runs of two
-    # folders with two colours.
+    # A run has the same colour and line as its series in every figure. If a report draws runs of
+    # two folders, each has its own colour.
     for script in q/plots/data/training_throughput.gp q/plots/{fp32-jpeg,O1-synthetic}/data/loss.gp; do
         grep -qx 'look\[2\] = 2' "$script" || fail "another colour of 'dp strong' in $script"
     done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests flags that have the same meaning in every command: the table of docs/commands.md, one help
-# text, only JSON on stdout and nothing on stderr, the same JSON in a file. A progress bar is shown
-# only on a terminal.
+# Flags that have the same meaning in every command. The table in docs/commands.md is right, and the
+# help texts are the same. With --json, stdout has only JSON, stderr is empty, and a file gets the
+# same JSON. A progress bar is shown only on a terminal.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/made_runs.sh"
 export OMP_WAIT_POLICY=passive
@@ -9,14 +9,14 @@ cd "$scratch" || exit 1
 
 has_json() { grep -qx -e --json < <(help_flags "$@"); }
 
-# row COMMAND: prints the command's row of the table.
+# row COMMAND: prints the row that the table in docs/commands.md must have for the command.
 row() {
     local flags flag line
     # shellcheck disable=SC2086 # words
     flags=$(help_flags $1)
     line="| \`$1\` |"
     for flag in --json --csv -o -q -v; do
-        # In `bench collective`, -o selects the reduction.
+        # In `bench collective`, -o selects the reduction, so the file is given by --output.
         [[ $flag != -o || $1 != "bench collective" ]] || flag=--output
         grep -qx -e "$flag" <<<"$flags" && line+=" \`$flag\` |" || line+=" |"
     done
@@ -29,7 +29,8 @@ row() {
 diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/commands.md" | sed '/^$/d') table >differences ||
     fail "docs/commands.md: the table differs: $(cat differences)"
 
-# Each flag has one meaning; a command that prints JSON can write it to a file.
+# The help text of a flag is the same in every command. A command that prints JSON can also write it
+# to a file.
 while read -ra command; do
     "$program" "${command[@]}" --help >help
     for same in '--json  *Print one JSON object' '--csv  *Print CSV' '-q, --quiet  *Print no progress( on stderr)?'; do
@@ -71,8 +72,8 @@ declare -A args=(
 )
 command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON" && ((failures > 0)) || exit 77; }
 
-# json_of COMMAND: checks that the command prints only JSON, and writes the same kind of object with
-# -o.
+# json_of COMMAND: checks that the command prints only JSON, and that --output writes an object with
+# the same keys.
 json_of() {
     local code=0
     # shellcheck disable=SC2086 # words
@@ -106,7 +107,7 @@ expect 0 train $small --out silent --quiet
 ! grep -qE '^(Epoch|Test): ' "$scratch/out" || fail "train --quiet shows progress: $(cat "$scratch/out")"
 grep -q '^Finished ' "$scratch/out" || fail "train --quiet does not sum up: $(cat "$scratch/out")"
 
-# --output: a folder, a link, a pipe, and a command that prints no result.
+# --output to a folder, to a link and to a pipe, and --output of a command that has no result.
 expect_error 2 "'images' is a folder" info --output images
 expect_error 2 "--output ''" info --output ''
 ln -s linked link
@@ -121,7 +122,7 @@ echo before >kept
 expect 2 info --list --arch resnet8 -o kept
 [[ $(<kept) == before ]] || fail "a command that printed nothing replaced its file"
 
-# A bar on a terminal, with the time left; no bar with --quiet.
+# A progress bar on a terminal shows the time left. With --quiet there is no bar.
 if ! command -v script >/dev/null; then
     ((failures == 0)) || finish
     echo "skipped: bars need 'script'; the flags were tested"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The schemas in docs/schema have the keys of the tables in the source, and every JSON file that the
-# program writes is valid. The Python module jsonschema checks this.
+# The schemas in docs/schema have the keys of the tables in the source. Every JSON file that the
+# program writes is valid, as the Python module jsonschema checks.
 . "$(dirname "$0")/common.sh" "$@"
-# Turns off the search for leaks, since MPI libraries have leaks.
+# Turns off leak detection, because MPI libraries leak memory.
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
 export OMP_WAIT_POLICY=passive
@@ -20,12 +20,13 @@ has_keys() {
     done
 }
 
-# columns STRUCT: prints the columns of a record, from its table.
+# columns STRUCT: prints the columns of a record, which are in a table in results/schema.c.
 columns() {
     sed -nE "s/^ +[A-Z_]+\\($1, ([a-z0-9_]+).*/\\1/p" "$source_dir/results/schema.c"
 }
 
-# The names in the table of a run's settings: .key or, without it, the flag.
+# The name of each setting in the record of a run is the setting's .key or, without a .key, its
+# flag.
 mapfile -t keys < <(sed -n '/^const struct setting train_settings/,/{0}/p' "$source_dir/runners/settings.c" |
     tr '\n' ' ' | sed -E 's/\}, *\{/\n{/g' | sed -nE '/\.key = "/{s/.*\.key = "([a-z_0-9]+)".*/\1/p; b}; s/^[^"]*\{"([a-z0-9-]+)".*/\1/p' | tr - _)
 has_keys run "${keys[@]}"
@@ -34,7 +35,7 @@ for record in steps:step epochs:epoch ranks:rank telemetry:telemetry; do
     has_keys "${record%:*}" "${keys[@]}"
 done
 
-# The list of docs/schema/README.md names each benchmark and each schema.
+# Every benchmark has a schema, and docs/schema/README.md lists every schema.
 while read -r name; do
     [[ -e $schemas/bench-$name.schema.json ]] || fail "there is no schema of the benchmark '$name'"
 done < <(grep -rhoE 'bench_head head = \{"[a-z_]+"' "$source_dir/bench" | sed 's/.*"\(.*\)"/\1/; s/_/-/g')
@@ -42,7 +43,8 @@ for file in "$schemas"/*.schema.json; do
     grep -qF "[${file##*/}](${file##*/})" "$schemas/README.md" || fail "docs/schema/README.md does not list ${file##*/}"
 done
 
-# A Python of the peers' environment or of the system, with a module that supports draft 2020-12.
+# Finds a Python whose module jsonschema supports draft 2020-12, in the environment of the peers or
+# in the system.
 peer=(bash "$source_dir/tests/peers/run.sh" jsonschema)
 if ! "${peer[@]}" -c 'from jsonschema import Draft202012Validator' >/dev/null 2>&1; then
     ((failures == 0)) || finish
@@ -68,7 +70,8 @@ mkdir records
 net=(-a resnet8 --image-size 32 -b 8 --classes 4 --threads 1)
 dummy=(--dummy --dummy-train 24 --dummy-val 8)
 
-# Runs: resumed, diverged, with loss scaling, validation only, on images, on several ranks.
+# Runs: resumed, diverged, with loss scaling, with validation only, on image files, and on several
+# ranks.
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 2 --out records/plain --checkpoint-steps 2
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 3 --out records/plain --resume auto
 expect 0 train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/amp --precision amp --desired-acc 0.1 \
@@ -157,8 +160,8 @@ save spec-cpu accept --spec cpu --print
 save study-quick study quick --print
 
 validate 0 records
-# Each schema describes a file made above, except schemas of records that need a GPU, another
-# program or much time.
+# Every schema was used to validate a file made above, except schemas of records that need a GPU,
+# another program or much time.
 for file in "$schemas"/*.schema.json; do
     name=${file##*/} && name=${name%.schema.json}
     case $name in
@@ -172,7 +175,7 @@ done
 validate 0 --older "$source_dir"/results/recorded/*/{study-*,precision,peers-*.json,overlap-*.json}
 validate 0 "$source_dir"/{accept/specs,study/presets}
 
-# The validator finds an unknown key, a wrong type, a missing key, and a file without a schema.
+# The validator refuses an unknown key, a wrong type, a missing key, and a file without a schema.
 mkdir wrong
 sed 's/"seed"/"sead"/' records/plain/run.json >wrong/run.json
 validate 1 wrong/run.json
