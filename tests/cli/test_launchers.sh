@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Starts the same two ranks by every installed launcher. The runs have the same bits with every
-# transport, because the sum of two numbers does not depend on their order. torchrun is PyTorch's
-# own; it also restarts a job whose rank was killed.
+# Starts the same two ranks by every installed launcher. The results are bitwise equal with every
+# transport, because the sum of two numbers does not depend on their order. torchrun comes with
+# PyTorch; it also restarts a job after one of its ranks was killed.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 # shellcheck source=tests/comm/mpi.sh
@@ -41,7 +41,7 @@ by_launch_with_mpi() {
     timeout 100 "$program" launch --mpirun "${mpi_launch[0]}" --nproc 2 --log-dir logs "$@"
 }
 
-# Debian 12 has a torchrun that fails by itself.
+# The torchrun of Debian 12 does not work, so torchrun is first tried with the command "true".
 torchrun_works=
 timeout 60 torchrun --standalone --no_python --nproc_per_node 1 true >/dev/null 2>&1 && torchrun_works=yes
 by_torchrun() {
@@ -71,8 +71,8 @@ for name in launch_without_mpi variables mpirun launch_with_mpi torchrun srun; d
     ((failures > before)) || printf '%-20s %s\n' "$name" "$(sed -n 's/^ddp: .* over /same bits, over /p' "$name.out")"
 done
 
-# torchrun's agent restarts both ranks after one was killed; the run has the bits of an
-# uninterrupted run.
+# After a rank was killed, torchrun's agent restarts both ranks. The result is bitwise equal to that
+# of an uninterrupted run.
 if [[ -n $torchrun_works ]]; then
     long=("${ranks[@]/24/640}" --checkpoint-steps 5)
     timeout 250 torchrun --standalone --no_python --nproc_per_node 2 --max_restarts 2 "$program" "${long[@]}" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A pack on a machine with a C library, a shell and the tools of a minimal Debian, without
-# compilers, CUDA or Python: the program starts, and one line says what is missing.
+# Unpacks a pack on a machine that has only a C library, a shell and the tools of a minimal Debian.
+# Compilers, CUDA and Python are missing. The program starts, and one line says what is missing.
 . "$(dirname "$0")/common.sh" "$@"
 if sanitized; then
     echo "SKIPPED: a build with sanitizers is not packed"
@@ -14,14 +14,16 @@ as_root=(unshare --mount)
 ((EUID == 0)) || as_root+=(--map-root-user)
 mkdir -p "$root"/{bin,lib,lib64,tmp,dev,proc,check}
 
-# Programs of a minimal Debian and the libraries that they need, where they are installed here.
+# Programs of a minimal Debian. The libraries that they need are copied to the same paths as on this
+# machine.
 for tool in basename bash cat cp cut date dirname du env find gunzip gzip grep head kill ls mkdir mktemp nproc rm \
     sed sh sleep sort tail tar tr wc; do
     file=$(type -P $tool) || { echo "SKIPPED: there is no $tool" && exit 77; }
     cp -L "$file" "$root/bin/"
     ldd "$file" 2>/dev/null | grep -oE '/[^ ]+' >>"$scratch/needed" || true
 done
-# The C library consists of several libraries; these are the others.
+# The C library consists of several libraries. The programs above do not need all of them, so the
+# others are added.
 for name in libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libresolv.so.2 libmvec.so.1; do
     ldconfig -p 2>/dev/null | sed -nE "s|^\s*$name .*=> (.*)|\1|p" | head -n 1 >>"$scratch/needed"
 done
@@ -37,7 +39,7 @@ cp -R "$scratch/pack" "$source_dir/scripts" "$root/check/"
 mkdir -p "$root/check/tests/peers"
 cp "$source_dir"/tests/peers/{run.sh,torch_step.py} "$root/check/tests/peers/"
 
-# bare ARGS...: runs scripts/gpu-check in that root.
+# bare ARGS...: runs scripts/gpu-check with $root as the root directory.
 bare() {
     code=0
     # shellcheck disable=SC2016 # they are the inner shell's
@@ -57,7 +59,7 @@ bare --pass 1 --device cuda:0
 [[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "not one line: $(cat "$scratch/out" "$scratch/err")"
 grep -q "^scripts/gpu-check: no device 'cuda:0': .*; also missing: PyTorch, compute-sanitizer, ncu$" "$scratch/err" ||
     fail "the line is: $(<"$scratch/err")"
-# Checks that need no GPU run there.
+# Checks that need no GPU run under that root directory.
 bare --only facts --device cpu --out /tmp/records --quick
 ((code == 0)) && grep -q '^PASS *facts' "$scratch/out" || fail "facts of the processor: $(cat "$scratch/out" "$scratch/err")"
 bare --device cuda:0 --build /nonesuch

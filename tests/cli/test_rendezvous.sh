@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ranks that connect at a TCP address, as torchrun starts them, without MPI.
+# Ranks that are started without MPI, as by torchrun, and connect to each other at a TCP address.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
@@ -15,7 +15,8 @@ expect_error 2 "no launcher names the rank of this process" train "${net[@]}" --
 RANK=1 WORLD_SIZE=2 expect_error 2 "--rendezvous '127.0.0.1': give HOST:PORT" train "${net[@]}" --rendezvous 127.0.0.1 --out none
 RANK=2 WORLD_SIZE=2 expect_error 2 "RANK=2 and WORLD_SIZE=2" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
 
-# A launcher that starts one process, such as srun with PMIx, allows every mode.
+# If a launcher starts only one process, for example srun with PMIx, that process can train in the
+# modes nd and dp.
 for mode in nd dp; do
     devices=(--devices ref)
     [[ $mode == nd ]] || devices=(--devices ref:2)
@@ -27,7 +28,7 @@ grep -q 'MPI: none' info.out || # without MPI, the tasks are no ranks of one job
     PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 "a launcher started several" \
         train "${net[@]}" --mode nd --out none
 
-# A rank that cannot connect to the other ranks does not train alone, unless --mode requests it.
+# A rank that cannot find the other ranks fails. It trains alone only if --mode nd requests that.
 lost="a launcher started 4 processes that cannot find each other"
 for mode in "" "--mode ddp"; do
     # shellcheck disable=SC2086 # nothing, or a flag and its value
@@ -38,8 +39,8 @@ done
 [[ ! -e none ]] || fail "a refused run left a folder"
 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect 0 train "${net[@]}" --mode nd --out alone
 
-# pair DIR ARGS...: starts two ranks, the second with ARGS added; fills `code` with rank 0's exit
-# code. Tries several ports, since another process may take one first.
+# pair DIR ARGS...: starts two ranks; rank 1 also gets ARGS. Fills `code` with rank 0's exit code.
+# Tries several ports, since another process may use one of them.
 pair() {
     local dir=$1 rank port try
     shift
@@ -61,7 +62,7 @@ pair() {
     wait "${pids[1]}" 2>/dev/null
 }
 
-# A rank that waits for another ends on a signal.
+# A rank that waits for the other rank ends when it gets a signal.
 for rank in 0 1; do
     RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" \
         --rendezvous 127.0.0.1:$((20000 + RANDOM % 12000)) --out alone-too >out 2>err </dev/null &
@@ -75,8 +76,8 @@ for rank in 0 1; do
     grep -q "interrupted by SIGTERM" err || fail "rank $rank, asked to stop: $(cat err)"
 done
 
-# A signal to one rank stops all: that rank exits with 128 plus the signal, the others as after
-# SIGTERM.
+# A signal to one rank stops all ranks. The rank that got it exits with 128 plus the signal's
+# number; the others exit as after a SIGTERM.
 stopped_together() {
     local rank port=$((20000 + RANDOM % 12000)) codes=(0 0) i
     for rank in 0 1; do
@@ -101,8 +102,8 @@ grep -q "^ddp: 2 ranks of 1 device, .* over $way\$" out0 || fail "rank 0 does no
 grep -qF "\"comm\": \"$way\"" run/run.json || fail "the record does not say how gradients travelled"
 ! grep -q '"MPI"' run/run.json || fail "the record names an MPI that took no part"
 
-# Two ranks have the same bits with every transport. If Gloo's module is missing, --comm gloo is
-# refused, and otherwise a line says that Gloo is not used.
+# The results of two ranks are bitwise equal with every transport. If Gloo's module is missing,
+# --comm gloo is an error; without --comm gloo, a warning says that all data passes through rank 0.
 pair by-rank-0 --comm local
 ((code == 2)) || fail "one rank with --comm local exited with $code: $(cat err0 err1)"
 grep -q "rank 1 has another --comm than rank 0" err0 || fail "$(cat err0)"
@@ -128,8 +129,8 @@ net=("${all[@]}")
 RANK=0 WORLD_SIZE=2 expect_error 2 "--comm mpi: MPI's launcher did not start this process" \
     train "${net[@]}" --rendezvous 127.0.0.1:1 --comm mpi --out none
 
-# No record has the secret, which comes from the environment or a file; a rank with another secret
-# is refused.
+# The secret comes from the environment or from a file, and appears in no record. A rank with
+# another secret is refused.
 umask 077
 secret=$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
 AMPSCALE_SECRET=$secret pair secured
@@ -160,8 +161,9 @@ pair differs --seed 1
 [[ $(cat err0 err1 | grep -c '^ampscale: ') == 1 ]] && grep -q "rank 1 .* has seed = 1, but rank 0" err0 ||
     fail "not one line says how ranks differ: $(cat err0 err1)"
 
-# Ranks are started by the variables of torchrun or of pods alone, with PyTorch's flags. together
-# DIR ARGS...: starts two processes, and replaces RANK in ARGS by the rank's number.
+# The environment variables or flags of PyTorch alone, as torchrun or Kubernetes pods set them, are
+# enough to connect ranks.
+# together DIR ARGS...: starts two processes, and replaces RANK in ARGS by the rank's number.
 together() {
     local dir=$1 rank
     shift
@@ -202,7 +204,8 @@ expect_error 2 "--gpu-ids: 2 GPUs were given, but this process has local rank 2"
 expect_error 2 "--gpu-ids '0,x'" train --dummy --gpu-ids 0,x --out none
 expect_error 2 "--init FILE" train --dummy --pretrained --out none
 
-# The launcher without MPI: on one node, and as two command lines that stand for two nodes.
+# The launcher without MPI: first on one node, then as two command lines on this machine, each of
+# which acts as one node.
 expect 0 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train "${net[@]}" --out one-node
 same_run "launch without MPI" run one-node
 grep -q "over $way" "$scratch/out" || fail "launch without MPI: $(head -3 "$scratch/out")"
@@ -228,8 +231,7 @@ expect_error 2 "--nproc 3: --nproc-per-node 2 on 2 nodes gives 4 ranks" launch -
 expect_error 2 "--nproc 3: not a multiple of --nnodes 2" launch --nproc 3 --nnodes 2 --rendezvous h:1 info
 expect_error 2 "--master-addr 'h' and --rendezvous" launch --nproc 2 --master-addr h --rendezvous h:1 info
 
-# Unknown flags: the message suggests the nearest flag, or the name of the flag here. Each suggested
-# name is a flag.
+# Unknown flags, commands and values: the message suggests the nearest valid name.
 expect_error 2 "unknown flag '--epocs'; did you mean --epochs?" train --epocs 3
 expect_error 2 "unknown flag '--gradient_clip_val'" train --gradient_clip_val 1
 expect_error 2 "unknown command 'trian'; did you mean train?" trian

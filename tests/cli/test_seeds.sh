@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The command lines of seeds.tsv, as their documents have them, with small settings appended, on
-# CPUs. AMPSCALE_TEST_PART=1/2 runs the first half of the rows, 2/2 the second.
+# Runs the command lines in seeds.tsv, which are quoted from documents, on CPUs with small settings
+# appended. AMPSCALE_TEST_PART=1/2 runs the first half of the rows, 2/2 the second.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 # shellcheck source=tests/comm/mpi.sh
@@ -9,7 +9,8 @@ cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT AMPSCALE_SECRET
 part=${AMPSCALE_TEST_PART:-1/1}
 
-# A job of one node starts with the MPI of the program if its mpirun is installed, else without MPI.
+# A job on one node starts with mpirun if the mpirun of the program's MPI is installed, else without
+# MPI.
 single=(--nnodes 1)
 if (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
     mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
@@ -17,12 +18,12 @@ if (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
 fi
 "$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth: $(cat log)" && finish; }
 
-# The document's function for --remote-transfer-cmd, with a folder in place of the bucket.
+# The function that the document passes to --remote-transfer-cmd. A folder replaces the bucket.
 mkdir bucket
 printf 'import shutil\n\ndef save_to_s3(source_path):\n    shutil.copy(source_path, "bucket")\n' >mysave.py
 
-# translate LINE: prints the line with this program in place of the scripts, and with this test's
-# paths and addresses.
+# translate LINE: prints the line with `ampscale` in place of the scripts, and with the paths and
+# addresses of this test.
 translate() {
     sed -E -e 's/.* => //' \
         -e 's/python -m torch\.distributed\.launch|torchrun/ampscale launch/; s/^horovodrun/ampscale launch/' \
@@ -33,7 +34,7 @@ translate() {
         -e "s/MASTER_IP:MASTER_PORT|hostname1:29400/127.0.0.1:$port/; s/192\.168\.100\.11/127.0.0.1/; s/--master_port=8888/--master_port=$port/" <<<"$1"
 }
 
-# Settings that make a run short; a line keeps its own values of settings that it tests.
+# Settings that make a run short. If a line tests a setting, the value in the line is used.
 small=(-a resnet8 --image-size 16 --val-batch-size 4 --workers 1 -p 100 --telemetry 0 --comm-timeout 100)
 
 # arguments LINE NAME SHOWS: fills `words` with the program's arguments for a line.
@@ -54,15 +55,15 @@ arguments() {
     fi
 }
 
-# start NAME: runs $words in the background; adds its process to `pids`.
+# start NAME: runs $words in the background; adds its process id to `pids`.
 start() {
     timeout -k 5 200 "$program" "${words[@]}" >"$1.out" 2>"$1.err" </dev/null &
     pids+=($!)
     names+=("$1")
 }
 
-# settle SHOWS RUN: waits for the started processes; checks that one shows the text and that all end
-# with 0.
+# settle SHOWS RUN: waits for the started processes. Checks that one of them prints the text SHOWS,
+# and that all exit with code 0.
 settle() {
     local i code shown=
     for i in "${!pids[@]}"; do
@@ -76,7 +77,8 @@ settle() {
     pids=() names=()
 }
 
-# Nodes that wait for the last node of their job.
+# Processes of a job in which each command line starts one node. `nodes` counts the nodes that have
+# been started.
 pids=() names=() nodes=0
 row=0
 mapfile -t rows < <(grep -v '^#' "$source_dir/tests/cli/seeds.tsv")
@@ -103,7 +105,8 @@ for ((row = first; row < last; row++)); do
         start "row$row"
         nodes=$((nodes + 1))
         next=${rows[row + 1]:-}
-        # The job is complete at the next line that has another outcome, rank 0, or another text.
+        # All nodes of the job have started if the next line has another outcome or another text, or
+        # starts a rank 0.
         if [[ $next != *$'\tnode\t'"$shows"$'\t'* || $next =~ (rank[ =]0) ]]; then
             settle "$shows" "$run"
             nodes=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training under a real Slurm that the test starts: its daemons are ordinary processes with ports
-# and files of their own, and do not use a Slurm of the machine.
+# Training under a real Slurm that the test starts. Its daemons are ordinary processes with their
+# own ports and files, and they do not affect a Slurm of the machine.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/comm/mpi.sh"
@@ -25,7 +25,8 @@ esac
 
 # --- the Slurm ---
 
-# slurm_configure PORT: two cores, even if the machine has fewer, and no delays.
+# slurm_configure PORT: configures a node with two cores, even if the machine has fewer, and no
+# delays.
 slurm_configure() {
     local host user
     host=$(uname -n)
@@ -62,8 +63,8 @@ CONF
     export SLURM_CONF=$scratch/slurm.conf
 }
 
-# slurm_ready: waits a few seconds until the node takes jobs. Gives up at once if a daemon has
-# ended, for example because its port is taken.
+# slurm_ready: waits a few seconds until the node accepts jobs. Fails at once if a daemon has
+# exited, for example because another process uses its port.
 slurm_ready() {
     local i
     for ((i = 0; i < 100; i++)); do
@@ -122,7 +123,7 @@ by_srun() {
     ((code == want)) || fail "'srun $*' exited with $code, not $want: $(head -c 600 err)"
 }
 
-# ranks_are N: checks the number of ranks that rank 0 prints.
+# ranks_are N: checks that rank 0 prints N as the number of ranks.
 ranks_are() {
     grep -q "^ddp: $1 ranks of" out || fail "not $1 ranks: $(head -n 3 out)"
 }
@@ -131,21 +132,22 @@ make_data data
 by_srun 0 -n 2 --mpi="$pmi" "$program" train data "${net[@]}" --epochs 1 --out together
 ranks_are 2
 
-# Tasks that cannot find each other fail with a message instead of each doing all the work.
+# If the tasks of a job cannot find each other, they fail with a message. Otherwise each task would
+# train on all data.
 by_srun 2 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out apart
 grep -q "a launcher started 2 processes that cannot find each other" err || fail "srun without PMI: $(<err)"
 [[ ! -e apart ]] || fail "srun without PMI left a run"
 
-# The only task of a job trains in any mode.
+# The only task of a job may train in any mode.
 by_srun 0 -n 1 --mpi="$pmi" "$program" train data "${net[@]}" --mode nd --epochs 1 --out alone
 
-# Without MPI, connected at an address.
+# Tasks without PMI connect to each other at a TCP address.
 by_srun 0 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out address \
     --rendezvous "127.0.0.1:$((32000 + RANDOM % 700))"
 ranks_are 2
 grep -qE '"comm": "(gloo|tcp)"' address/run.json || fail "gradients travelled by MPI"
 
-# In an allocation, launch starts a rank for each task.
+# In a Slurm allocation, `ampscale launch` starts one rank for each task.
 timeout 60 salloc -Q -n 2 "$program" launch --log-dir logs -- info --list >out 2>err </dev/null || fail "salloc and launch: $(<err)"
 cmp out <("$program" info --list) || fail "salloc and launch: $(<err)"
 [[ -e logs/rank-1.log && ! -e logs/rank-2.log ]] || fail "salloc and launch: not two ranks: $(<err)"
