@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Studies of real runs: planned, killed and resumed, with failing cells, and refused.
+# Studies of real runs: the plan, resuming after a kill, cells that fail, and studies that are
+# refused.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 cd "$scratch" || exit 1
 
-# study_file ARCHS: writes a study of four cells of two repeats for each network to study.json.
+# study_file ARCHS: writes study.json, a study of four cells for each network, with two repeats of
+# each cell.
 study_file() {
     cat >study.json <<END
 {"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
@@ -16,7 +18,7 @@ study_file() {
 END
 }
 
-# summaries DIR: prints the complete runs with their end times.
+# summaries DIR: prints the complete runs and the times at which they ended.
 summaries() {
     find "$1" -name summary.json -printf '%P %T@\n' | sort
 }
@@ -32,8 +34,8 @@ grep -qx "ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out s/$cell
 expect 0 study quick --print
 cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
 
-# The study is killed while a run trains. The run's process ends too, and the incomplete run does
-# not count.
+# The study is killed while a run trains. The process of the run ends too, and the study does not
+# count the incomplete run.
 "$program" study study.json --no-report --out s >log 2>&1 </dev/null &
 study=$!
 for ((i = 0; i < 600; i++)); do
@@ -48,7 +50,8 @@ sleep 0.5
 summaries s >before
 (($(wc -l <before) >= 3)) || fail "nothing was complete: $(cat log)"
 
-# A temporary file that a killed child left in a data set is removed when the data set is completed.
+# A process that was killed left a temporary file in a data set. The file is removed when the data
+# set is completed.
 touch s/data/jpeg/dataset.json.tmp.1
 
 # The study is interrupted. The message says how to resume.
@@ -74,7 +77,7 @@ summaries s >after
 [[ $(grep -c -e -bound -e 'no single bound' -e 'not enough' -e oversubscribed out) == 4 ]] ||
     fail "not a verdict for each of 4 cells: $(cat out)"
 
-# A complete study repeats no run, and gives the same analysis again.
+# If a study is complete, the same command repeats no run and writes the same analysis.
 cp s/analysis.json analysis.before
 expect 0 study study.json --no-report --out s
 [[ ! -s $scratch/err ]] || fail "a study that was complete ran again: $(cat err)"
@@ -82,7 +85,7 @@ expect 0 study study.json --out s --analyse
 cmp s/analysis.json analysis.before || fail "the same runs gave another analysis"
 cmp -s <(summaries s) after || fail "runs were run again"
 
-# The analysis names a run whose record does not match its cell.
+# If the record of a run does not match its cell, the analysis names that run.
 cp -r s wrong
 for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": "resnet18"/' 's/"mode": "nd"/"mode": "dp"/' \
     's/"precision": "fp32"/"precision": "bf16"/' 's/"dummy_train": 64/"dummy_train": 32/' 's/"seed": ./"seed": 7/' \
@@ -102,8 +105,8 @@ if command -v gnuplot >/dev/null; then
     [[ -s s/figures/efficiency.svg ]] || fail "a figure is not drawn"
 fi
 
-# If data, hosts or devices are missing, nothing runs, and one line names all of them. A script
-# replaces ssh.
+# If data, hosts or devices are missing, no run is started, and one line names everything that is
+# missing. A script replaces ssh.
 mkdir bin
 cat >bin/ssh <<'END'
 #!/bin/bash
@@ -129,11 +132,12 @@ fi
 sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
 expect_error 2 "its own 'launcher'" study "$scratch/own.json" --out h --hosts a
 
-# The folder belongs to another study.
+# The output folder has the results of another study.
 sed -i 's/"measured_steps": 3/"measured_steps": 4/' study.json
 expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study study.json --out s
 
-# A cell that fails is kept as failed, and the other cells run; --retry runs it again.
+# A cell whose run failed is recorded as failed, and the other cells run. The same command repeats
+# the failed run only with --retry.
 study_file '"resnet8", "resnet9"'
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "no word of it: $(cat err)"
@@ -146,18 +150,18 @@ grep -q "1 run of 'f' failed; the same command with --retry runs it again" err |
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$' --retry
 [[ $(grep -c FAILED err) == 1 ]] || fail "what had failed was not tried again: $(cat err)"
 
-# A long run ends when its study is killed, stops when the study gets SIGTERM, and fails at its time
+# A long run ends when its study is killed, stops when the study gets SIGINT, and fails at its time
 # limit.
 study_file '"resnet8"'
 sed -i 's/"measured_steps": 3/"measured_steps": 1000000/; s/"limit_s": 60/"limit_s": 2/' study.json
 cp "$program" long
 
-# runs_on: whether a process of the program named "long" runs.
+# runs_on: succeeds if a process of the program named "long" is running.
 runs_on() {
     [[ -n $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$scratch/long" 2>/dev/null) ]]
 }
 
-# long_study: starts the study in the background, and returns when its first run has begun.
+# long_study: starts the study in the background, and returns when its first run has started.
 long_study() {
     rm -rf long-out
     ./long study study.json --out long-out --only '^nd-.*dummy.*r1$' >out 2>err </dev/null &
@@ -169,7 +173,7 @@ long_study() {
     fail "the long run does not begin: $(cat err)"
 }
 
-# ended: waits until no process of the study runs.
+# ended: waits until all processes of the study have ended.
 ended() {
     for ((i = 0; i < 300; i++)); do
         runs_on || return 0
@@ -207,7 +211,7 @@ expect_error 2 "--out" study study.json
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
 [[ ! -e b ]] || fail "a study that is none left a folder"
 
-# A full disk stops the study, which can resume once there is space.
+# A full disk stops the study. When the disk has space again, the study can be resumed.
 mkdir disk
 if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
     study_file '"resnet8"'

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Studies with cells of several ranks, started by ampscale launch and by the user's own launcher.
+# Studies with jobs of several ranks, started by ampscale launch or by a launcher that the user
+# names.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
 cd "$scratch" || exit 1
 
-# The study starts "mpirun", which must belong to the MPI library of the program.
+# The study starts "mpirun". Here it must be the mpirun of the MPI library that the program uses.
 mkdir bin
 ln -s "$(command -v "${mpi_launch[0]}")" bin/mpirun
 PATH=$scratch/bin:$PATH
@@ -22,7 +23,7 @@ study_file() {
 END
 }
 
-# running: whether a process of the study runs.
+# running: succeeds if a process of the study is running.
 running() {
     [[ -n $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$scratch/ranked" 2>/dev/null) ]]
 }
@@ -47,7 +48,7 @@ study_file 15 ", \"launcher\": [$words\"-n\", \"{ranks}\"]"
 expect 0 study study.json --no-report --out own
 check_cell own
 
-# Interrupted during a job: its ranks stop too.
+# If a study is interrupted during a job, the ranks of the job stop too.
 study_file 1000000
 ./ranked study study.json --no-report --out long --only '^ddp' >out 2>err </dev/null &
 study=$!
