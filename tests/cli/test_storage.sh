@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Storage that fails during a run: a file that cannot be accessed does not count as absent, records
-# are kept, and a file that cannot be read does not count as damaged.
+# Storage that fails during a run. If the program cannot access a file, it must not treat the file
+# as absent; if it cannot read a file, it must not treat the file as damaged. No record is lost.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$source_dir/tests/interpose/interpose.sh"
@@ -15,8 +15,8 @@ fresh() {
     cp -r reference "$1"
 }
 
-# unchanged WHAT DIR: checks that the folder has the files of the reference, except unused lock
-# files.
+# unchanged WHAT DIR: checks that the folder has the same files as the reference run, with the same
+# bytes.
 unchanged() {
     diff -r reference "$2" >"$scratch/diff" || fail "$1: the folder has changed: $(head -n 4 "$scratch/diff")"
 }
@@ -27,8 +27,8 @@ one_line() {
     grep -qF -- "$2" "$scratch/err" || fail "$1: does not say '$2': $(cat "$scratch/err")"
 }
 
-# A checkpoint that cannot be accessed does not count as absent: the run ends, and resumes when the
-# checkpoint can be accessed.
+# A checkpoint that cannot be accessed is not treated as absent: the run ends with an error. It can
+# be resumed when the checkpoint can be accessed again.
 for error in EIO ESTALE EACCES ENOMEM; do
     fresh blind
     interposed "stat:$error:1-:checkpoint" expect_train 1 "${run[@]}" --epochs 3 --out blind --resume auto
@@ -46,7 +46,8 @@ for file in run.json steps.jsonl epochs.jsonl summary.json; do
     unchanged "$file" blind
 done
 
-# A run folder that has lost its checkpoints is not overwritten.
+# If the checkpoints of a run are missing, --resume auto does not overwrite the other files of the
+# run.
 fresh lost
 rm lost/checkpoint*.safetensors
 cp -r lost before
@@ -54,21 +55,23 @@ expect_train 5 "${run[@]}" --out lost --resume auto
 one_line "no checkpoint" "checkpoint.safetensors is missing; restore it, or start a new run in another --out"
 diff -r before lost || fail "no checkpoint: the folder has changed"
 
-# A run that was killed before its first checkpoint begins again, and says so.
+# A run that was killed before its first checkpoint starts again at step 0, and prints a line that
+# says so.
 train_signalled KILL 2 "${run[@]}" --out young
 ((code == 137)) || fail "young: exit code $code"
 expect_train 0 "${run[@]}" --out young --resume auto
 [[ ! -s err ]] || one_line young "no checkpoint yet: starting again at step 0"
 same_run young reference young
 
-# An incomplete last line of a record is removed, and nothing else is.
+# If the last line of a record is incomplete, only that line is removed.
 fresh torn
 printf '{"step": 1' >>torn/steps.jsonl
 expect_train 0 "${run[@]}" --out torn --resume auto
 cmp -n "$(stat -c %s reference/steps.jsonl)" reference/steps.jsonl torn/steps.jsonl || fail "torn: lines are gone"
 ! grep -q '{"step": 1{' torn/steps.jsonl || fail "torn: the line is still there"
 
-# A checkpoint that cannot be read is an error with its reason, and does not count as damaged.
+# If a checkpoint cannot be read, the error message has the reason, and does not call the checkpoint
+# damaged.
 for call in open stat read; do
     fresh unread
     interposed "$call:EIO:1:checkpoint.safetensors" \
@@ -77,7 +80,7 @@ for call in open stat read; do
     unchanged "checkpoint, $call" unread
 done
 
-# An epoch's record has the time of writing its checkpoint.
+# The record of an epoch includes the time for writing its checkpoint.
 interposed "fsync:delay300:1-:checkpoint.safetensors" expect_train 0 "${run[@]}" --out slow
 python3 - <<'END' || fail "an epoch's record does not count its checkpoint"
 import json
@@ -88,8 +91,9 @@ for line in open("slow/epochs.jsonl"):
     assert abs(e["images_per_s_wall"] * seconds - e["train_images"]) < 0.01 * e["train_images"], e
 END
 
-# If an image cannot be read for a moment, the run tries again and has the bits of an undisturbed
-# run. If it still cannot be read, the run ends, and resumes when the storage works again.
+# If an image cannot be read, the run tries again. If the error is temporary, the result is bitwise
+# equal to that of an undisturbed run. If the error remains, the run ends. It can be resumed when
+# the storage works again.
 for fault in open:EIO:3-5 open:EMFILE:2-4 open:ESTALE:9 read:EIO:20-22; do
     interposed "$fault:.JPEG" expect_train 0 "${run[@]}" --out "again-$fault"
     [[ ! -s err ]] || fail "$fault: $(cat err)"
@@ -102,12 +106,13 @@ for fault in open:EIO:50- read:ENOMEM:50-; do
     same_run "$fault" reference "ended-$fault"
 done
 
-# If the size of a file cannot be read, the run ends, and does not take the data for another set.
+# If the size of a file cannot be read, the run ends. Otherwise the run would treat the data as
+# another data set.
 interposed stat:EIO:9:.JPEG expect_train 1 "${run[@]}" --out unseen
 one_line "a size" "ampscale: cannot read 'data/"
 [[ ! -e unseen ]] || fail "a size: left a folder"
 
-# A data set that vanishes ends the run.
+# If the images are deleted during a run, the run ends.
 cp -r data gone
 "$program" train "${net[@]}" gone --epochs 100000 --out vanished >out 2>err &
 pid=$!
@@ -118,8 +123,9 @@ wait "$pid" || code=$?
 ((code == 1)) || fail "vanished: exit code $code"
 one_line vanished "in every attempt"
 
-# Images that were left out are counted where results are shown, and do not count in throughput.
-# Runs that left out different numbers of images are not compared.
+# Images that could not be decoded are left out. Records and `watch` show their number, and the
+# throughput does not include them. `compare` refuses runs that left out different numbers of
+# images.
 cp -r data worse
 mapfile -t images < <(find worse/train -type f | sort)
 echo "this is no picture" >"${images[5]}"
@@ -141,7 +147,7 @@ grep -q images_left_out out err || fail "compare: does not name what differs: $(
 expect 0 watch --once spoilt/r1
 grep -q "skipped   2 images that could not be decoded" out || fail "watch: $(cat out)"
 
-# A signal to stop does not wait for storage that does not respond.
+# A run stops at a signal even if it is waiting for storage that does not respond.
 for ask in TERM INT; do
     LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=open:delay100000:30-:.JPEG "$program" train "${net[@]}" "${run[@]}" --out "stalled-$ask" >out 2>err &
     pid=$!
@@ -158,7 +164,7 @@ for ask in TERM INT; do
     same_run "stalled, SIG$ask" reference "stalled-$ask"
 done
 
-# A record is not written through a symbolic link, and neither is its temporary file.
+# If a record is a symbolic link, the run ends with an error, and does not write through the link.
 fresh linked
 cp linked/steps.jsonl elsewhere
 ln -sf "$scratch/elsewhere" linked/steps.jsonl

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Training through the CUDA backend on the fake GPU (tests/kernels/cuda/fake), at every precision,
-# fused or not, on one device and on two: the losses of the first steps are those of the CPU, within
-# the error of the precision.
+# with and without fused operations, on one device and on two. The losses of the first steps must
+# equal those of the CPU, within the error of the precision.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu
 cd "$scratch" || exit 1
 
-# Four steps. Under sanitizers two steps on an eighth of the pixels, whose losses vary more.
+# Four steps. Under sanitizers: two steps with an eighth of the pixels, whose losses differ more
+# from those of the CPU.
 steps=4 loose=1 net=(--image-size 32 -b 8)
 if sanitized; then
     steps=2 loose=10 net=(--image-size 16 -b 4 --lr 0.01)
@@ -19,7 +20,7 @@ losses() {
     grep -oE 'Loss [0-9.e+-]+' "$scratch/out" | cut -d' ' -f2
 }
 
-# near TOLERANCE ARGS...: compares the losses on the device in ARGS with those in $scratch/want.
+# near TOLERANCE ARGS...: trains with ARGS, and compares the losses with those in $scratch/want.
 near() {
     local tolerance=$1
     shift
@@ -55,7 +56,8 @@ near 2e-3 --deterministic --devices cuda:0,1 --sync-bn --precision O1
 losses --devices cpu:2 --dp-reduce all >"$scratch/want"
 near 2e-4 --deterministic --devices cuda:0,1 --dp-reduce all
 
-# With mixup, a replayed graph reads the weight and the pairs of each step from device memory.
+# With mixup, each step has another weight and other pairs of images. A replayed graph reads them
+# from device memory.
 losses --mixup 0.4 >"$scratch/want"
 whole 2e-4 "${plain[@]}" --mixup 0.4
 near 2e-3 "${plain[@]}" --mixup 0.4 --precision O1 --fuse all
@@ -65,9 +67,9 @@ near 2e-4 --deterministic --devices cuda:0,1 --mixup 0.4
 if sanitized; then
     finish
 fi
-# With delays, a step of ResNet-50 on the fake GPU takes the time that its arithmetic needs: the
-# rate is below 12,500 images/s, which is above every model of an H200. All data fits the GPU's
-# memory.
+# With delays, a step of ResNet-50 on the fake GPU takes the time that its arithmetic needs. Every
+# model of an H200 predicts less than 12,500 images/s, so the rate must be lower. The buffers of the
+# step must fit in the GPU's memory.
 AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \
     --devices cuda:0 --out "$scratch/delayed"
 rate=$(sed -nE 's/^    "median": ([0-9.]+).*/\1/p' "$scratch/delayed/summary.json")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Options of a step on the fake GPU that change no bit: kernels that are launched early, and weight
-# gradients that stay in half precision.
+# Options that do not change the bits of a step on the fake GPU: programmatic dependent launch
+# (--pdl), and weight gradients in half precision.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu
@@ -18,9 +18,10 @@ losses() {
     grep -oE 'Loss [0-9.e+-]+' "$scratch/out" | cut -d' ' -f2
 }
 
-# Early launches change no bit. On GPUs that support it, every kernel of a captured step is launched
-# early; the fake GPU's kernels cannot access device memory before they wait. If a capture with
-# early launches fails, the run continues with graphs and without early launches.
+# Programmatic dependent launch ("early launch") changes no bit. On GPUs that support it, every
+# kernel of a captured step is launched early. The fake GPU's kernels cannot access device memory
+# before they wait for the previous kernel. If a capture with early launches fails, the run captures
+# without them, and still uses graphs.
 early_launches() { # ARGS...: launches, early ones outside of captures and inside, and of all inside
     rm -f "$scratch/count"
     AMPSCALE_FAKE_COUNT=$scratch/count losses --deterministic --precision O1 --fuse all --wgrad-stream on "$@" >"$scratch/got"
@@ -49,8 +50,8 @@ AMPSCALE_FAKE_FAIL=cudaLaunchDependent@capture:3 expect 0 train --dummy -a resne
 grep -q '"pdl": false' "$scratch/tried/run.json" || fail "early launches that failed are in use"
 grep -q '"rung": "auto"' "$scratch/tried/summary.json" || fail "early launches that failed cost the graphs"
 
-# Gradients in half precision are not in checkpoints. A run that skipped a step and was then resumed
-# has the bits of an uninterrupted run.
+# Checkpoints do not have the gradients in half precision. A run that skips a step and is then
+# resumed must still be bitwise equal to an uninterrupted run.
 narrow=(train --dummy -a resnet8 "${net[@]}" --classes 10 -p 1 --threads 1 --devices cuda:0 --precision O1
     --deterministic --inject-overflow 1)
 expect 0 "${narrow[@]}" --steps 4 --out "$scratch/whole"

@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# The fake GPU (tests/kernels/cuda/fake) fails during a run: the run ends with exit status 4 and one
-# line that names the GPU, the record and the last checkpoint stay, and the run resumes to the same
-# end as an undisturbed run.
+# The fake GPU (tests/kernels/cuda/fake) fails during a run. The run exits with code 4 and one line
+# that names the GPU. The record and the last checkpoint remain. The resumed run ends with the same
+# bytes as an undisturbed run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
 need_fake_gpu
 cd "$scratch" || exit 1
-# The number of steps. Six suffice for a fault after the second checkpoint.
+# 40 images are ten steps. Under sanitizers, 24 images are six steps. The fault comes after the
+# second checkpoint, which is written after step 4.
 images=40 size=16
 ! sanitized || images=24 size=8
 net=(--dummy --dummy-train "$images" --dummy-val 4 --classes 5 -a resnet8 --image-size "$size" -b 4 --epochs 1
     --lr 0.01 --bucket-mb 0.05 -p 1 --threads 1 --checkpoint-steps 2)
 
-# faulty NAME WHOLE KIND GPU LINE ARGS...: trains on a GPU that fails after the second checkpoint;
-# then resumes without the fault, and compares the end with that of the run WHOLE.
+# faulty NAME WHOLE KIND GPU LINE ARGS...: trains on a GPU that fails after the second checkpoint,
+# and checks that the message begins with LINE. Resumes without the fault, and compares the result
+# with the run WHOLE.
 faulty() {
     local name=$1 whole=$2 kind=$3 gpu=$4 line=$5
     shift 5

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Training with the fused forms of a stem (batch norm, ReLU and pooling) on the fake GPU: the losses
-# are those of the CPU, and a run that was killed resumes with the same bits. Other tests train
-# resnet8, which has no pooling.
+# Training on the fake GPU with the fused operations of a stem (batch norm, ReLU and pooling). The
+# losses are those of the CPU, and a run that was killed and resumed is bitwise equal to an
+# uninterrupted run. Other tests train resnet8, which has no pooling.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 need_fake_gpu runners_async

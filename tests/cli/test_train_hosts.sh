@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training across two hosts that a network joins: the same bytes as on one host, and an orderly end
-# if the network fails.
+# Training on two hosts that are connected by a network: the result has the same bytes as on one
+# host, and the job ends in order if the network fails.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -10,7 +10,7 @@ cd "$scratch" || exit 1
 make_data data
 go=("$scratch/data" --threads 1 -j 1 --epochs 3 --bucket-mb 0.05)
 
-# apart NAME RANKS ARGS...: trains on RANKS ranks, which both hosts share.
+# apart NAME RANKS ARGS...: trains on RANKS ranks. After netns_open, the ranks are on two hosts.
 apart() {
     local name=$1 ranks=$2
     shift 2
@@ -29,8 +29,8 @@ for mode in ddp ddp2; do
     same_run "$mode" "one-$mode" "$mode"
 done
 
-# The network fails after an epoch. Rank 0, whose output the launcher receives, says which rank is
-# lost or that the library hangs; the ranks on both hosts end.
+# The network fails after an epoch. The output of rank 0 still reaches the launcher: it says which
+# rank is lost, or that the MPI library does not respond. The ranks on both hosts end.
 netns_lose ampscale test -s cut/epochs.jsonl >ranks &
 mpi_run 60 2 "$program" train "${net[@]}" "${go[@]}" --epochs 100000 --comm-timeout 2 --out "$scratch/cut"
 wait

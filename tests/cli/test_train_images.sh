@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Each damaged image causes a counted warning; training continues, up to --max-bad-images.
+# Damaged images: each causes a warning and is counted. Training continues, as long as there are at
+# most --max-bad-images of them.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -8,7 +9,8 @@ make_data "$data"
 mapfile -t images < <(find "$data/train" -type f | sort)
 ((${#images[@]} == 36)) || fail "the data set has ${#images[@]} training images, not 36"
 
-# start_of_frame FILE: prints the position of the frame header, which holds height and width.
+# start_of_frame FILE: prints the position of the frame header of a JPEG, which has the image's
+# height and width.
 start_of_frame() {
     LC_ALL=C grep -obUaP '\xff[\xc0\xc2]\x00\x11' "$1" | sed -n 1p | cut -d : -f 1
 }
@@ -29,7 +31,8 @@ for i in 0 12 20 30; do
 done
 [[ $(wc -l <"$scratch/err") == 4 ]] || fail "not 4 warnings in two epochs: $(cat "$scratch/err")"
 
-# Bad images are counted in steps and epochs, and are left out of the means.
+# The records of steps and epochs count the bad images. The means of loss and accuracy do not
+# include them.
 run_values "$scratch/run" >"$scratch/values"
 for epoch in 0 1; do
     bad=$(awk -v e="$epoch" '$1 == "step" && $4 == e { n += $NF } END { print n }' "$scratch/values")
@@ -39,7 +42,7 @@ for epoch in 0 1; do
 done
 grep -q "^completed$" "$scratch/values" || fail "no summary"
 
-# The name of a bad image is escaped for the terminal.
+# Control characters in the name of a bad image are replaced before the name is printed.
 cp -r "$data" "$scratch/hostile"
 mv "$scratch/hostile/train/$(ls "$data/train" | head -n 1)" "$scratch/hostile/train/"$'c\033]0;x\007'
 mv "$scratch/hostile/val/$(ls "$data/val" | head -n 1)" "$scratch/hostile/val/"$'c\033]0;x\007'
@@ -47,12 +50,13 @@ expect_train 0 "$scratch/hostile" --epochs 1 --out "$scratch/hostile-run"
 grep -q "bad image '$scratch/hostile/train/c?]0;x?/" "$scratch/err" || fail "a hostile name: $(cat "$scratch/err")"
 ! grep -q $'\033' "$scratch/err" || fail "an escape of a file's name is on stderr"
 
-# A run on bad images has the same bits when it was stopped and resumed.
+# A run on bad images that was stopped and resumed is bitwise equal to an uninterrupted run.
 train_signalled TERM 3 "$data" --epochs 2 --out "$scratch/resumed"
 expect_train 0 "$data" --epochs 2 --out "$scratch/resumed" --resume auto
 same_run "resumed over bad images" "$scratch/run" "$scratch/resumed"
 
-# Above the limit: exit code 5, and after the warnings one line that names the last image.
+# With more bad images than the limit, the run exits with code 5. After the warnings, one line names
+# the last image.
 for most in 0 3; do
     dir=$scratch/stopped-$most
     expect_train 5 "$data" --epochs 2 --out "$dir" --max-bad-images "$most"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Again and again, a rank of a run is killed or stopped at a random moment: the job ends in time, no
-# finished epoch is lost, and the resumed run has the bytes of an uninterrupted one.
+# A rank of a run is killed or stopped at a random moment, several times. Each time, the job must
+# end within a time limit, no finished epoch may be lost, and the resumed run must have the same
+# bytes as an uninterrupted run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"

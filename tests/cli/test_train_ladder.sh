@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Training on a fake GPU on which one call fails (tests/kernels/cuda/fake/inject.h). Either the run
-# falls to a lower rung of the ladder, in a new process if the device is lost, ends with the bits of
-# a run that began on that rung, and records the fall; or it ends with one line that says what may
-# help.
+# Training on a fake GPU on which one call fails (tests/kernels/cuda/fake/inject.h). The run may
+# continue on a lower rung of the ladder, without graphs or fused operations; if the device is lost,
+# it does so in a new process. Its result is then bitwise equal to that of a run that began on that
+# rung, and its record names the change of rung. Otherwise the run ends with one line that suggests
+# a remedy.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu runners_ladder_runs
@@ -10,7 +11,7 @@ cd "$scratch" || exit 1
 settings=(train --dummy --dummy-train 8 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4
     --epochs 1 --precision amp --threads 1 --devices cuda:0 --telemetry 0)
 
-# fails CODE CALL OUT ARGS...: trains with a failure of that call.
+# fails CODE CALL OUT ARGS...: trains while that call fails, and checks the exit code.
 fails() {
     local want=$1 call=$2 out=$3
     shift 3
@@ -19,13 +20,13 @@ fails() {
     unset AMPSCALE_FAKE_FAIL
 }
 
-# field FILE KEY: prints the rest of the line after that key in a record.
+# field FILE KEY: prints the value of the key in a record.
 field() {
     sed -nE "s/^ *\"$2\": (.*[^,]),?\$/\1/p" "$1"
 }
 
-# ran RUN RUNG FALLS: checks the rung and the falls in the record, the warnings, and the run's last
-# line.
+# ran RUN RUNG FALLS: checks the rung and the number of changes to a lower rung in the record, the
+# number of warnings, and the last line of the output.
 ran() {
     local run=$1 rung=$2 falls=$3 file
     for file in run.json summary.json; do
@@ -47,7 +48,7 @@ bits() {
         fail "$1 has other bits than $2"
 }
 
-# The first run stores its plans in the cache, so that later runs do not time any.
+# The first run stores its plans in the cache, so the later runs time no plans.
 fails 0 "" auto
 ran auto auto 0
 fails 0 "" unfused --fuse none
@@ -56,7 +57,7 @@ ran plain "fuse none, no graph" 0
 bits unfused plain
 
 # Graphs that cannot be recorded, instantiated or launched: the run continues without graphs, and
-# keeps the named --fuse.
+# with the --fuse of its command line.
 for call in cudaStreamBeginCapture:1 cudaStreamEndCapture:2 cudaGraphInstantiate:3 cudaGraphLaunch:5 \
     cudaLaunchKernel@capture:4 cudnnBackendExecute@capture:3 cudaGraphLaunch:2:sticky; do
     fails 0 "$call" "$call" --fuse none
@@ -66,7 +67,7 @@ done
 fails 0 cudaGraphLaunch:1 free
 ran free "no graph" 1
 
-# A step fails once: the lower rung does not use the fused operations.
+# A step fails once. The run continues on the lower rung, which has no fused operations.
 fails 0 cudaStreamWaitEvent:1 step
 ran step "fuse none" 1
 bits step unfused
@@ -74,7 +75,8 @@ fails 0 cudaStreamWaitEvent:1 step-plain --no-graph
 ran step-plain "fuse none, no graph" 1
 bits step-plain plain
 
-# A failure on every rung: three falls, each to a new process, and no fourth.
+# A step fails on every rung. The run changes to a lower rung three times, each time in a new
+# process, and then ends.
 fails 1 cudaStreamWaitEvent:1:sticky all
 [[ $(wc -l <err) == 4 && $(grep -c '^ampscale: warning: ' err) == 3 && ! -e all ]] ||
     fail "a step that fails on every rung: $(cat err)"
@@ -100,7 +102,8 @@ fails 0 cudaGraphLaunch:4 two-launch --fuse none
 ran two-launch "fuse none, no graph" 1
 bits two-launch two
 
-# If requested, the parts of a step are timed without the feature that fails.
+# `bench step` fails. Its message names the flag that times the step without the feature that
+# failed.
 echo '{"schema": 1, "bench": "peak", "device": "x", "copy": [{"bytes": 4e6, "bytes_per_s": 1e10}],
       "flops": [{"type": "fp32", "flops_per_s": 1e12}]}' >peak.json
 step=(bench step --devices cuda:0 --net resnet8 -b 2 --image-size 16 --rounds 1 --peak peak.json)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A rank that dies, hangs or disagrees ends the whole job within the time limit, with one line that
-# names the rank; the record is kept, and the run resumes.
+# If a rank dies, hangs, or has other settings or data than the others, the whole job ends within
+# the time limit, with one line that names the rank. The record is complete, and the run can be
+# resumed.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -12,9 +13,9 @@ noise=(--dummy --dummy-train 480 --dummy-val 8 --classes 3 --threads 1 -j 1 --ch
 endless=("${noise[@]}" --epochs 1000 --comm-timeout 3)
 
 # lost NAME LAUNCHER RANKS SIGNAL RANK CODE LINE: sends the signal to the rank after the first
-# epoch. The job must exit with the code (- for any but 0), and print the line. The record must have
-# every epoch, and every step until a second before the signal. The run is then resumed from the
-# checkpoint for two more steps.
+# epoch. The job must print the line and exit with the code ("-": any code except 0). The record
+# must have every epoch and step that was recorded before the signal. The run is then resumed from
+# the checkpoint.
 lost() {
     local name=$1 rank=$5 epochs steps last
     touch before
@@ -45,10 +46,10 @@ lost stop-first mpirun 3 STOP 0 1 "$stuck"
 lost launch-kill launch 2 KILL 1 137 "was killed by signal 9 \(SIGKILL\)"
 lost launch-stop launch 2 STOP 0 1 "$stuck"
 
-# disagree LINE PROGRAM ARGS...: starts rank 2 of 3 with other arguments than ranks 0 and 1. Does
-# not use mpirun's own syntax ("... : -n 1 ..."), with which Open MPI 5.0.7 crashes. Ranks write
-# their messages to files, since a launcher of Open MPI 4 that ends a job may lose the last
-# messages.
+# disagree LINE PROGRAM ARGS...: starts rank 2 of 3 with other arguments than ranks 0 and 1. A
+# script selects the arguments, because Open MPI 5.0.7 crashes with mpirun's own syntax for that
+# ("... : -n 1 ..."). Ranks write their messages to a file, since a launcher of Open MPI 4 may lose
+# the last messages when it ends a job.
 few=(train "${net[@]}" "${noise[@]}" --epochs 1)
 disagree() {
     local line=$1
@@ -78,7 +79,7 @@ few=("${few[@]:0:${#few[@]}-2}")
 cp "$program" twin && echo >>twin
 disagree "$(has "program file" "$any" "$any")" ./twin "${few[@]}"
 
-# Two folders whose images have equal numbers and names, but different bytes.
+# Two folders with the same number of images and the same names. The bytes of the images differ.
 make_data data
 cp -r data data-2
 few=(train "${net[@]}" --threads 1 -j 1 --epochs 1 data)

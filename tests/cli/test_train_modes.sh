@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The same training in every mode: however devices and ranks share the images of a step, the losses
-# are those of one device.
+# The same training in every mode. For any number of devices and ranks, the losses must equal those
+# of one device.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -24,8 +24,8 @@ for reduce in central all; do
     follows "ddp2 of 2 x 2, $reduce" nd "ddp2-$reduce" 1e-4
 done
 
-# --clip-grad-norm limits the norm of the whole gradient, which is the same on all ranks. Batch
-# norm's parameters have another weight decay on every rank.
+# --clip-grad-norm limits the norm of the whole gradient, which is the same on all ranks.
+# --norm-weight-decay sets another weight decay for the parameters of batch norm, on all ranks.
 recipe=(--clip-grad-norm 0.3 --wd 0.05 --norm-weight-decay 0)
 nd recipe "${recipe[@]}"
 ddp recipe-2 2 --sync-bn "${recipe[@]}"
@@ -40,8 +40,9 @@ for left_out in 0 2 4; do # each setting has an effect
     [[ $(losses "recipe-without-$left_out") != "$(losses recipe)" ]] || fail "${recipe[left_out]} has no effect"
 done
 
-# Mixup pairs the images of each device's part of a batch: two halves on two devices, or one after
-# the other on one. All devices and ranks use the same weight.
+# Mixup pairs images only within the part of a batch that one device has. Two devices therefore give
+# the same pairs as one device that processes the two halves one after the other. All devices and
+# ranks use the same mixing weight.
 dp mixed-dp --mixup 0.4
 dp mixed-all --mixup 0.4 --dp-reduce all
 nd mixed -b 16 --accumulate 2 --mixup 0.4
@@ -51,9 +52,10 @@ ddp2 mixed-ddp2 --mixup 0.4 --sync-bn
 ddp2 mixed-ddp2-all --mixup 0.4 --sync-bn --dp-reduce all
 follows "mixup, ddp2 of 2 x 2" mixed-ddp2 mixed-ddp2-all 1e-4
 
-# Each half of a batch has its own statistics: on two devices, or one after the other on one. The
-# running statistics, which validation uses, come from the first half on two devices, and from both
-# halves on one.
+# Without --sync-bn, batch norm computes the statistics of each half of a batch: on two devices, or
+# on one device that processes the halves one after the other. The running statistics differ: two
+# devices keep those of the first half, one device updates them with both halves. Validation uses
+# them, so only the training losses are compared.
 dp dp-own
 nd accumulated -b 16 --accumulate 2
 follows "two batches to a step" dp-own accumulated 1e-4 "$steps"

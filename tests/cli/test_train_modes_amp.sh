@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Narrow types, overflows, compressed gradients, learning rates and dropout in every mode.
+# Mixed precision, overflows, gradient compression, learning rates, LARS and dropout in every mode.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
 same_training
 
-# If a logit of about 1 is rounded in the other direction, its image's loss changes by at most the
-# type's unit roundoff, 2^-11 for fp16 and 2^-8 for bf16.
+# In another mode, sums are added in another order, and a logit may be rounded in the other
+# direction. For a logit of about 1, that changes the loss of the image by at most the unit roundoff
+# of the type: 2^-11 for fp16, 2^-8 for bf16.
 amp=(--precision amp --loss-scale-init 1024 --sync-bn)
 fp16=4.9e-4
 nd amp-nd "${amp[@]}"
@@ -16,10 +17,10 @@ nd bf16-nd --precision bf16 --sync-bn
 ddp bf16-ddp 2 --precision bf16 --sync-bn
 follows "bf16 in ddp" bf16-nd bf16-ddp 3.9e-3
 
-# Two ranks' shares are rounded, and then their sum: gradients have an error of at most twice the
-# unit roundoff. An error of 1 % in all gradients changes the losses by 7e-4; so an error of 2 *
-# 2^-11 changes them by 7e-5, and one of 2 * 2^-8 by 5.5e-4. Sums in another order change them by
-# 2e-5.
+# Each of the two ranks rounds its gradients, and their sum is rounded again. The relative error of
+# the sum is at most twice the unit roundoff u. An error of 1 % in all gradients changes the losses
+# by 7e-4. An error of 2u therefore changes them by 7e-5 for fp16 (u = 2^-11), and by 5.5e-4 for
+# bf16 (u = 2^-8). Adding in another order changes them by 2e-5. The limits are the sums of both.
 nd nd
 ddp fp16-sent 2 --sync-bn --grad-compress fp16
 ddp bf16-sent 2 --sync-bn --grad-compress bf16
@@ -33,9 +34,9 @@ value() {
     run_values "$1" | sed -nE "s/^step $2 .* $3 ([^ ]+).*/\1/p"
 }
 
-# skips NAME: checks that step 3 is skipped and halves the scale, and that the run continues like
-# the run on one device. Only the last device of the last rank overflowed. The check of replicas at
-# the end of the epoch and the losses show that all replicas skipped the step.
+# skips NAME: checks that step 3 is skipped and halves the loss scale, and that the losses follow
+# those of one device. Only the last device of the last rank overflows. The losses, and the check of
+# replicas at the end of the epoch, show that all devices skipped the step.
 skips() {
     local skipped
     skipped=$(run_values "$1" | sed -nE 's/^step ([0-9]+) .* skipped 1 .*/\1/p' | xargs)
@@ -62,14 +63,16 @@ for reduce in central all; do
     skips "skip-ddp2-$reduce"
 done
 
-# With 3 batches per step, the last step has 2 of 20 batches, or of 5, and uses their mean.
+# With --accumulate 3, only 2 batches remain for the last step: there are 20 batches, or 5 under
+# sanitizers. The last step uses the mean of the 2 batches.
 last=$((steps / 3))
 nd three --accumulate 3
 ddp three-ddp 2 --accumulate 3 --sync-bn
 follows "three batches to a step" three three-ddp 1e-4 $((last + 2))
 [[ $(value three-ddp $((last - 1)) images):$(value three-ddp "$last" images) == 96:64 ]] || fail "the last steps' images"
 
-# The rule for the learning rate counts all images of a step: 32 of 256 here, in every mode.
+# --lr-scale uses the number of images in a step over all ranks, divided by 256. Here that is
+# 32/256.
 factors=(none 0.001 linear 0.000125 sqrt 0.00035355339)
 ! sanitized || factors=(linear 0.000125)
 for ((i = 0; i < ${#factors[@]}; i += 2)); do
@@ -87,9 +90,9 @@ nd lars "${lars[@]}"
 ddp lars-ddp 2 "${lars[@]}"
 follows "LARS" lars lars-ddp 1e-4
 
-# Dropout. The devices of one process together drop the elements that one device drops. Each rank
-# drops other elements. Sanitizers check dropout in one network (tests/model). A network with
-# dropout is large, so the run has two steps and one checkpoint.
+# Dropout. Two devices of one process drop the same elements as one device. Another rank drops other
+# elements. This test is skipped under sanitizers, because tests in tests/model check dropout under
+# them. A network with dropout is large, so the run has only two steps.
 drop=(-a alexnet --image-size 64 --dummy --dummy-train 12 --classes 4 --lr 0.01 --steps 2)
 drop+=(--bucket-mb 25 "${same[@]:2}")
 drops() {

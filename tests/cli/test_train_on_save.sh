@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# --on-save: a command runs in the background after files were saved. It delays no step, one run of
-# it serves all saves until it starts, failures are repeated, counted and recorded, and none of its
-# processes outlives the run.
+# --on-save: a command runs in the background after files were saved. It delays no step. If several
+# saves happen before the command starts, it runs once for all of them. A failed command is
+# repeated, and failures are counted and recorded. None of its processes remains after the run.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 tiny=(train --dummy --dummy-train 32 --dummy-val 8 -a resnet8 --image-size 16 --classes 2 -b 8 --threads 1 --telemetry 0 -p 100)
@@ -19,7 +19,8 @@ wait_until() {
 }
 lines() { [[ -e $2 && $(wc -l <"$2") -ge $1 ]]; }
 
-# The last run of the command finds the complete folder; a folder's name may have spaces.
+# When the command runs for the last time, the folder is complete. The name of the folder may have
+# spaces.
 expect 0 "${tiny[@]}" --epochs 2 --out "a run" --on-save 'echo "$AMPSCALE_STEP $AMPSCALE_SAVED" >>saves; rm -rf copy; cp -r {} copy'
 rm -f "a run/on-save.log" copy/on-save.log
 diff -r "a run" copy >log || fail "the last save differs from the run: $(cat log)"
@@ -27,8 +28,8 @@ diff -r "a run" copy >log || fail "the last save differs from the run: $(cat log
 [[ ! -s $scratch/err ]] || fail "warnings without a failure: $(cat "$scratch/err")"
 grep -q '"failures": 0' "a run/summary.json" || fail "the summary has no 0 failures"
 
-# A command that hangs delays no step. When it ends, few further runs of it suffice for the other
-# saves.
+# A command that hangs delays no step. After it has ended, it runs only a few times more for all the
+# other saves.
 : >blocked
 "$program" "${tiny[@]}" --epochs 6 --out busy --on-save 'echo >>runs; while [ -e blocked ]; do sleep 0.1; done' >out 2>err &
 pid=$!
@@ -39,8 +40,8 @@ code=0 && wait $pid || code=$?
 ((code == 0)) || fail "a slow command: exit code $code: $(cat err)"
 lines 2 runs && ! lines 6 runs || fail "the command ran $(wc -l <runs) times for 12 saves"
 
-# Failures are repeated. If the last attempt fails, there is a warning, an event, and an entry in
-# the summary.
+# A failed command is repeated. If the last attempt also fails, there is a warning, an event in the
+# record, and an entry in the summary.
 expect 0 "${tiny[@]}" --epochs 1 --out later --on-save 'echo >>tries; [ $(wc -l <tries) -gt 2 ]'
 [[ ! -s $scratch/err ]] && grep -q '"failures": 0' later/summary.json || fail "two tries in vain are a failure: $(cat "$scratch/err")"
 expect 0 "${tiny[@]}" --epochs 1 --out never --on-save 'echo "no bucket" >&2; exit 3' --on-save-timeout 100
@@ -50,14 +51,15 @@ grep -qE '"failures": [12],' never/summary.json && grep -q '"message": "exit cod
     fail "not in the summary: $(cat never/summary.json)"
 expect 0 export never --format csv -o never.csv
 
-# A time limit, which also limits the wait at the end. No process remains.
+# --on-save-timeout limits the time of the command, and so also the time that the run waits for it
+# at the end. No process remains.
 expect 0 "${tiny[@]}" --epochs 1 --out hung --on-save "sleep $mark; true" --on-save-timeout 1
 grep -q 'warning: --on-save failed after step 4: ' "$scratch/err" || fail "no warning of the time limit: $(cat "$scratch/err")"
 nothing_runs() { ! pgrep -f "$1" >/dev/null; }
 wait_until nothing_runs "sleep $mark"
 
-# If a run is stopped, the command also gets the outcome. If a run is killed, its helper process and
-# the command end.
+# If a run is stopped, the command also runs for the outcome. If a run is killed, its helper process
+# and the command end.
 "$program" "${tiny[@]}" --epochs 100000 --out stopped --on-save 'rm -rf copy2; cp -r {} copy2' >out 2>err &
 pid=$!
 wait_until lines 1 stopped/epochs.jsonl
@@ -73,7 +75,8 @@ kill -9 $pid
 wait_until nothing_runs "sleep $mark"
 wait_until nothing_runs "on-save-helper $scratch/killed"
 
-# Only rank 0 runs the command. Later, a Python function is called with each file.
+# Only rank 0 runs the command. With --remote-transfer-cmd, a Python function is called with the
+# path of each saved file.
 run launch --nproc 2 --nnodes 1 -- "${tiny[@]}" --mode ddp --epochs 1 --out ranks --on-save 'echo $RANK$PPID >>helpers'
 ((code == 0)) && [[ $(sort -u helpers | wc -l) == 1 ]] || fail "several ranks run the command (exit code $code): $(cat helpers "$scratch/err")"
 if command -v python3 >/dev/null; then

@@ -10,7 +10,7 @@ expect_train 0 "$data" --epochs 2 --out "$run"
 cp "$scratch/out" "$scratch/log"
 [[ ! -s $scratch/err ]] || fail "a run in order writes to stderr: $(cat "$scratch/err")"
 
-# The line of pytorch/examples, followed by the throughput.
+# The log line of pytorch/examples, followed by the throughput.
 meter() {
     printf '%s' "$1 $2 \($2\)"
 }
@@ -26,8 +26,9 @@ line="$line$tab$(meter Acc@1 "$percent")$tab$(meter Acc@5 "$percent")${tab}Img/s
 grep -q $'\033' "$scratch/log" && fail "escape sequences where there is no terminal"
 grep -qF "Epoch: [0][1/5]" "$scratch/log" || fail "the first batch is not [1/5]: $(grep -m 1 ^Epoch "$scratch/log")"
 
-# If the data is on a block device, reads from the page cache and from storage are counted. After
-# its pages are dropped, a run reads them from storage again.
+# If the data is on a block device, the record has the bytes that came from storage and the share
+# that came from the page cache. The pages of the data are dropped from the page cache first, so the
+# run reads from storage.
 sync
 find "$data" -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \;
 expect_train 0 "$data" --epochs 1 --out "$scratch/cold"
@@ -52,8 +53,8 @@ expect_train 0 "$data" --epochs 1 -p 3 --out "$scratch/fewer"
 [[ $(grep -oE '^(Epoch: \[0\]|Test: )\[[0-9]+/' "$scratch/out" | grep -oE '[0-9]+/' | tr -d '\n') == 1/4/1/4/ ]] ||
     fail "-p 3 prints $(grep -oE '^(Epoch: |Test: ).{10}' "$scratch/out")"
 
-# The evaluation of the best weights gives the values of that epoch, and writes a record without
-# steps and weights.
+# Evaluation of the best weights gives the accuracy of the epoch that saved them. Its record has no
+# steps, and it writes no weights.
 want=$(awk '/^ \*/ && $3 >= best { best = $3; line = $0 } END { print line }' "$scratch/log")
 for flag in --init --resume; do
     (cd "$scratch" && mkdir -p nowhere && cd nowhere && "$program" train "${net[@]}" "$data" --evaluate "$flag" "$run/best.safetensors") \
@@ -101,8 +102,8 @@ expect_train 0 "$data" --epochs 2 --steps 11 --out "$scratch/steps" --resume aut
 ended epochs "$scratch/steps" 2 10
 same_run "resumed past --steps" "$run" "$scratch/steps"
 
-# A run does not plan programs that it never executes, here a validation batch that needs more
-# memory than training.
+# A run plans only the passes that it executes. Here validation needs more memory than training, so
+# a run without validation needs less.
 needs() {
     sed -nE 's/.* ([0-9.]+) MiB for the buffers of a step$/\1/p' "$scratch/out"
 }
@@ -112,8 +113,7 @@ expect_train 0 "$data" --steps 5 --val-batch-size 200 --out "$scratch/long"
 awk "BEGIN { exit !($short > 0 && 2 * $short < $(needs)) }" ||
     fail "a run without validation needs $short MiB for a step, one with it $(needs)"
 
-# Every accuracy reaches the target: the first epoch has one. The target is given as a percentage
-# and as a share.
+# The target is 1 %, given as a percentage and as a fraction. The first epoch reaches it.
 for desired in 1 0.01; do
     expect_train 0 "$data" --epochs 9 --desired-acc "$desired" --out "$scratch/desired-$desired"
 done
@@ -130,7 +130,7 @@ grep -q '^step 2 epoch 0 batch 2 images 4 .* bytes 0 bad 0$' < <(run_values "$sc
 expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --drop-last --out "$scratch/dropped"
 ended epochs "$scratch/dropped" 1 2
 
-# The first unused folder of runs/.
+# Without --out, the run uses the first unused folder in runs/.
 (cd "$scratch" && "$program" train "${net[@]}" "$data" --steps 1 && "$program" train "${net[@]}" "$data" --steps 1) >"$scratch/out" 2>&1 ||
     fail "without --out: $(tail -n 1 "$scratch/out")"
 [[ -s $scratch/runs/resnet8-001/summary.json && -s $scratch/runs/resnet8-002/summary.json ]] || fail "runs/ holds $(ls "$scratch/runs")"
@@ -155,7 +155,7 @@ widest() {
     tr '\r' '\n' <"$scratch/out" | sed -n $'s/\033\\[K$//p' | awk '{ if (length > n) n = length } END { print n + 0 }'
 }
 
-# On a terminal, a bar is redrawn in place, and a line for the pass follows it.
+# On a terminal, a progress bar is redrawn in place. After each pass, a log line follows it.
 if command -v script >/dev/null; then
     on_terminal 120
     grep -qE $'\rEpoch: \\[0\\] \\[=+>? *\\] [1-5]/5  loss [0-9.]+  acc@1 [0-9.]+  [0-9.]+ img/s  [0-9:]+ left\033\\[K' "$scratch/out" ||

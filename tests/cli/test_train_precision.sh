@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Training in narrow types: a step whose gradients overflow is skipped, and no other step is; a
-# resumed run restores its scaler; the devices agree; and a run that diverges says so, without a NaN
-# in its record.
+# Training in fp16 and other precisions. A step whose gradients overflow is skipped, and no other
+# step is. A resumed run restores its loss scaler. The CPU and the reference device agree. A run
+# that diverges reports it, and its record has no NaN.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
-# Random images, in 8 steps per epoch. With this loss scale, gradients overflow only if the test
-# injects a fault.
+# Random images, 8 steps per epoch. With this loss scale, gradients overflow only if the test
+# injects an overflow.
 noise=(--dummy --dummy-train 64 --dummy-val 8 --classes 10 --epochs 2)
 scale=(--loss-scale-init 1024)
 
@@ -15,13 +15,13 @@ noise_run() {
     expect_train "$1" "${noise[@]}" --out "$scratch/$2" "${@:3}"
 }
 
-# checkpoint_of NAME: prints the tensors of a run's checkpoint, and its scaler.
+# checkpoint_of NAME: prints the tensors and the loss scaler in the checkpoint of a run.
 checkpoint_of() {
     "$build_dir/tests/runners/checkpoint_values" "$scratch/$1/checkpoint.safetensors"
 }
 
-# learnt NAME: prints weights and momentum. Running statistics depend on the batches seen, as in
-# PyTorch: the forward pass of a skipped step counts.
+# learnt NAME: prints weights and momentum in the checkpoint. Running statistics are left out,
+# because the forward pass of a skipped step also changes them, as in PyTorch.
 learnt() {
     checkpoint_of "$1" | grep '^tensor' | grep -v 'running_\|num_batches_tracked'
 }
@@ -36,7 +36,8 @@ scale_at() {
     run_values "$scratch/$1" | sed -nE "s/^step $2 .* scale ([^ ]+) clean.*/\1/p"
 }
 
-# skips_one NAME AFTER ARGS...: checks that step 2 of 5 overflows and leaves the scale AFTER.
+# skips_one NAME AFTER ARGS...: checks that step 2 of 5 overflows and is skipped, and that the loss
+# scale is then AFTER.
 skips_one() {
     local name=$1 after=$2
     local said="Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to $after.0" # Apex's line
@@ -67,15 +68,15 @@ for precision in "${others[@]}"; do
 done
 skips_one static 1024 --precision amp --loss-scale 1024
 
-# The same step without the overflow changes the weights. With and without the overflow, its forward
-# pass changes the running statistics.
+# The same step without the overflow changes the weights. The running statistics are the same with
+# and without the overflow, because the forward pass changes them.
 noise_run 0 clean --precision amp "${scale[@]}" --steps 3
 [[ -z $(skipped_steps clean) ]] || fail "'$(skipped_steps clean)' skipped without reason"
 ! diff -q <(learnt amp-2) <(learnt clean) >/dev/null || fail "a step that is not skipped learns nothing"
 [[ $(checkpoint_of amp-3 | grep running_) == $(checkpoint_of clean | grep running_) ]] || fail "a skipped step's batch is not in the running statistics"
 
-# The scale grows, a step overflows, and the run is stopped between two growths. The resumed run has
-# the bytes of a run without the stop.
+# The loss scale grows, and a step overflows. The run is stopped at several steps. Each time, the
+# resumed run has the same bytes as the run without a stop.
 counting=(--precision amp "${scale[@]}" --loss-scale-interval 3 --inject-overflow 5)
 noise_run 0 whole "${counting[@]}" --steps 12
 grep -q '^step 11 .* scale 2048 clean 2 skipped 0 ' < <(run_values "$scratch/whole") || fail "the scaler counts otherwise: $(run_values "$scratch/whole")"
@@ -85,8 +86,8 @@ for stop in 2 5 6 8; do
     same_run "amp stopped after step $stop" "$scratch/whole" "$scratch/parts-$stop"
 done
 
-# The reference device. Sums in another order change a rounding here and there. That changes the
-# loss of three steps far less than a wrong rounding, scale or layer would.
+# The reference device adds in another order, so a few values are rounded differently. In three
+# steps, that changes the loss far less than a wrong rounding, scale or layer would.
 for device in cpu ref; do
     noise_run 0 "on-$device" --precision amp "${scale[@]}" --steps 3 -b 4 --devices "$device"
     run_values "$scratch/on-$device" | sed -nE 's/^step .* loss ([^ ]+) .*/\1/p' >"$scratch/losses-$device"
@@ -95,9 +96,9 @@ paste "$scratch/losses-cpu" "$scratch/losses-ref" |
     awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.01 * $2) bad = 1 } END { exit bad || NR != 3 }' ||
     fail "cpu and ref differ: $(paste "$scratch/losses-cpu" "$scratch/losses-ref")"
 
-# diverged NAME PRECISION TEXT WAY_OUT ARGS...: checks that the run ends with exit code 1 and one
-# line that names the precision, TEXT and WAY_OUT, that the outcome has this line, and that there is
-# no NaN in the record, no summary and no checkpoint.
+# diverged NAME PRECISION TEXT WAY_OUT ARGS...: checks that the run exits with code 1 and one line
+# with the precision, TEXT and WAY_OUT. The outcome must be "diverged". There must be no NaN in the
+# record, no summary and no checkpoint.
 diverged() {
     local name=$1 precision=$2 text=$3 way_out=$4
     shift 4
@@ -112,9 +113,10 @@ diverged() {
     [[ -z $(find "$scratch/$name" -name '*.safetensors*') ]] || fail "$name: has a checkpoint"
 }
 
-# First, a deep network entirely in fp16 diverges. Then the weights overflow in the last step, which
-# writing the checkpoint detects, with and without a validation before it. Last, gradients overflow
-# at every scale.
+# Runs that diverge: a deep network entirely in fp16; weights that overflow in the last step,
+# without and with a validation after it; a network in fp32; and gradients that overflow at every
+# loss scale. When weights overflow in the last step, the error is found when the checkpoint is
+# written.
 not_finite='(not a number|infinite)'
 sanitized || diverged deep O3 "the loss of epoch 0, step [0-9]+, at learning rate 100, is $not_finite" ", or use --precision amp" \
     -a resnet101 --opt-level O3 --lr 100
@@ -129,7 +131,7 @@ diverged collapse amp "the loss scale has collapsed: .* even at the scale 1, .*"
     -a resnet18 --precision amp --lr 1e6 --dummy-train 400
 grep -q '"loss":null' "$scratch/collapse/steps.jsonl" || fail "no loss of the collapse was infinite: nothing was tested"
 
-# Weights that fp32 can represent and fp16 cannot.
+# Evaluation at precision O3 of weights that fp32 can represent and fp16 cannot.
 noise_run 0 large --lr 1e6 --steps 1
 expect_train 1 "${noise[@]}" --opt-level O3 --evaluate --resume "$scratch/large/checkpoint.safetensors"
 grep -q '^ampscale: at precision O3 these weights give no valid result: the validation loss is' "$scratch/err" ||

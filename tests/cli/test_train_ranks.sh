@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs of several ranks: every image once, the same bytes after a resume, another number of ranks in
-# the middle of an epoch, and orderly stops.
+# Runs of several ranks: each image is read once, a resumed run has the same bytes, the number of
+# ranks may change in the middle of an epoch, and a signal is an orderly stop.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -8,13 +8,15 @@
 cd "$scratch" || exit 1
 one=(--threads 1 -j 1)
 
-# images NAME: prints training images, validation images and top-1 of the last epoch.
+# images NAME: prints the number of training images, the number of validation images, and the top-1
+# of the last epoch.
 images() {
     run_values "$1" | awk '$1 == "epoch" { line = $8 " " $13 " " $15 } END { print line }'
 }
 
-# 40 training and 25 validation images, which 3 ranks cannot divide evenly. Training repeats images
-# up to 42; validation reads each image once, and so does --evaluate on any number of ranks.
+# 40 training and 25 validation images, which 3 ranks cannot divide evenly. In training, images are
+# repeated until there are 42. Validation reads each image once, and so does --evaluate on any
+# number of ranks.
 "$program" data synth --out odd --classes 5 --train 8 --val 5 --size 48 >log 2>&1 || fail "$(<log)"
 mpi_leaks on
 for ranks in 2 3; do
@@ -25,11 +27,12 @@ mpi_leaks off
 [[ $(images odd-3) == "42 25 "* ]] || fail "3 ranks: images $(images odd-3), not 42 and 25"
 [[ $(grep -o '"images": *[0-9]*' odd-3/ranks.jsonl | sort -u | grep -o '[0-9]*$') == 14 ]] ||
     fail "3 ranks: not 14 images each: $(<odd-3/ranks.jsonl)"
-# The line of a rank has, besides the sums, the median of the compute time of its steps.
+# Each line of ranks.jsonl has sums over the steps of a rank, and medians of the compute time of a
+# step.
 [[ $(grep -cE '"own_median_s": *[^,]+,.*"forward_median_s": *[0-9].*"backward_median_s": *[0-9]' odd-3/ranks.jsonl) == 6 ]] ||
     fail "3 ranks: not six lines with medians: $(<odd-3/ranks.jsonl)"
-# The record has the number of cores that the ranks of a host have together: one that they share, or
-# one each.
+# The record has the number of cores that the ranks of a host use together: 1 if both ranks are
+# bound to the same core, 2 if each has its own.
 mapfile -t allowed < <(taskset -cp $$ | sed 's/.*://' | grep -oE '[0-9]+')
 for last in 0 $((${#allowed[@]} > 1)); do
     export core0=${allowed[0]} core1=${allowed[last]}
@@ -40,7 +43,7 @@ for last in 0 $((${#allowed[@]} > 1)); do
         fail "not $((last + 1)) cores ($code): $(grep -o '"host_cores[^,}]*' "cores-$last/run.json") $(<err)"
 done
 
-# The MPI library does not see the ranks, for example because srun started them with the PMI of
+# The MPI library cannot find the other ranks, for example because srun started them with the PMI of
 # another library.
 PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 \
     "the launcher started 2 ranks, but they cannot find each other" \
@@ -61,9 +64,9 @@ for ranks in 2 3; do
     seen "$ranks ranks"
 done
 
-# Interrupted in the middle of an epoch, a run of two ranks ends with the bytes of an uninterrupted
-# run, also in fp16 after an overflow. --steps ends its first part, and a signal its second; the
-# third continues for some steps.
+# A run of two ranks that was interrupted twice ends with the same bytes as an uninterrupted run,
+# also in mixed precision after an overflow. --steps ends the first part in the middle of an epoch.
+# A SIGKILL to rank 1 ends the second part. The third part continues for some steps.
 make_data data
 for precision in fp32 amp; do
     run=(data "${one[@]}" --epochs 100000 --precision "$precision" --checkpoint-steps 2)
@@ -83,8 +86,8 @@ for precision in fp32 amp; do
 done
 [[ $(run_values amp | grep -c '^step 4 .* skipped 1 ') == 1 ]] || fail "amp: no step was skipped"
 
-# From 2 ranks to 1 to 3 in one epoch of 36 images, each of which is read once: the number of bytes
-# read is the size of all files.
+# In one epoch of 36 images, the number of ranks changes from 2 to 1 and then to 3. Each image is
+# read once: the number of bytes read equals the size of all files.
 go=(data "${one[@]}" -b 2 --epochs 1 --out changed)
 expect_ranks 0 2 "${go[@]}" --steps 3
 expect_train 0 "${go[@]}" --resume auto --steps 9
@@ -94,7 +97,8 @@ want="36 $(find data/train -type f -printf '%s\n' | awk '{ n += $1 } END { print
 [[ $count == "$want" ]] || fail "images and bytes of the changed epoch: $count, not $want"
 [[ $(images changed) == "36 12 "* ]] || fail "the changed epoch: $(images changed)"
 
-# Such a run learns as well as a run with a fixed number of ranks: both reach a top-1 of 100 %.
+# A run whose number of ranks changes learns as well as a run with a fixed number of ranks: both
+# reach a top-1 of 100 %.
 learn=(data "${one[@]}" --epochs 100 --lr 0.02 --desired-acc 100)
 learns() {
     expect_ranks 0 2 "${learn[@]}" --out learnt
@@ -121,8 +125,8 @@ at=$(sed -nE 's/.*stopped by .*, step ([0-9]+);.*/\1/p' err)
 expect_ranks 0 2 "${endless[@]}" --out stopped --resume auto --steps $((at + 1))
 grep -q "step $at" <(tr '\r' '\n' <out) || fail "does not resume at step $at: $(<out)"
 
-# mpirun forwards the signal, and kills the ranks a second later. However far they came, nothing
-# hangs, and the run can continue.
+# mpirun forwards the signal to the ranks, and kills them a second later. Whatever the ranks are
+# doing then, nothing hangs, and the run can be resumed.
 touch before
 job_start mpirun 2 "${endless[@]}" --out killed
 job_until killed/epochs.jsonl

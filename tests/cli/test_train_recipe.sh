@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Settings of a recipe: when to validate and save, other weight decay, a limit of the gradient's
-# norm, and a last layer with other classes. With each of them a run resumes bit for bit.
+# Settings of a recipe: how often to validate and to save, weight decay, the limit of the gradient's
+# norm, mixup, and a last layer with another number of classes. With each setting, a resumed run is
+# bitwise equal to an uninterrupted run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 data=$scratch/data
 make_data "$data"
 cd "$scratch" || exit 1
 
-# validated DIR: prints the epochs with a validation, on one line.
+# validated DIR: prints the numbers of the epochs that had a validation, on one line.
 validated() {
     run_values "$1" | awk '$1 == "epoch" && $12 > 0 { printf "%s ", $2 }'
 }
@@ -15,7 +16,7 @@ validated() {
 kept() {
     (cd "$1" && echo *.safetensors)
 }
-# steps_of DIR: prints the values of its steps.
+# steps_of DIR: prints the recorded values of the run's steps.
 steps_of() {
     run_values "$1" | grep '^step '
 }
@@ -32,7 +33,8 @@ done
 cmp sparse/checkpoint-epoch-0005.safetensors sparse/checkpoint.safetensors || fail "the last kept checkpoint is another"
 [[ $(steps_of plain) == "$(steps_of sparse)" ]] || fail "validating and saving less often changed the steps"
 
-# The statistics of throughput leave out the first steps: 3 if set, else 10.
+# The statistics of throughput leave out the first steps: 3 with --warmup-steps 3, and 10 by
+# default.
 for run in sparse:3 plain:10; do
     first=${run#*:} run=${run%:*}
     want=$(sed -nE 's/.*"images":([0-9]+),.*"total_s":([^,]+),.*/\1 \2/p' "$run/steps.jsonl" | tail -n +$((first + 1)) |
@@ -43,7 +45,8 @@ for run in sparse:3 plain:10; do
         fail "$run: the median is ${got% *}, without $first steps ${want% *}"
 done
 
-# Interrupted between two checkpoints, the run resumes from the last one to the same bits.
+# A run killed between two checkpoints resumes from the last one. The result is bitwise equal to
+# that of an uninterrupted run.
 train_signalled KILL 24 "$data" --epochs 5 --val-every 2 --checkpoint-every 2 --keep-checkpoints 2 --out killed
 ((code == 137)) || fail "was not killed: $code"
 expect_train 0 "$data" --epochs 5 --val-every 2 --checkpoint-every 2 --keep-checkpoints 2 --warmup-steps 3 --out killed --resume auto
@@ -63,7 +66,8 @@ train_signalled TERM 3 "$data" --epochs 2 --no-checkpoint --out stopped
 ((code == 143)) && grep -q "no checkpoint to resume from was written" "$scratch/err" || fail "--no-checkpoint, stopped: $code: $(cat "$scratch/err")"
 expect_error 2 "--no-checkpoint writes no checkpoints: leave out --checkpoint-every" train "${net[@]}" "$data" --no-checkpoint --checkpoint-every 2 --out none
 
-# Each setting changes the result, and the run resumes to the same bits.
+# Each setting changes the result. With each, a resumed run is bitwise equal to an uninterrupted
+# run.
 for flags in "--lr-milestones 1,2" "--lr-schedule poly --lr-end 1e-4" "--norm-weight-decay 0 --wd 0.05" "--clip-grad-norm 0.5" \
     "--clip-grad-norm 0.5 --precision amp --loss-scale-init 1024" "--mixup 0.4 --label-smoothing 0.1" \
     "--mixup 0.4 --precision amp --loss-scale-init 1024"; do
@@ -79,12 +83,13 @@ expect_train 0 "$data" --epochs 3 --wd 0.05 --out decays
 ! cmp -s decays/checkpoint.safetensors run--norm-weight-decay-0---wd-0-05/checkpoint.safetensors || fail "--norm-weight-decay 0 has no effect"
 expect_train 0 "$data" --epochs 3 --wd 0.05 --norm-weight-decay 0.05 --out same-decay
 [[ $(steps_of decays) == "$(steps_of same-decay)" ]] || fail "--norm-weight-decay as --wd is not --wd"
-# A limit above every gradient's norm changes nothing.
+# A limit that is larger than the norm of every gradient changes nothing.
 expect_train 0 "$data" --epochs 2 --clip-grad-norm 1e9 --out unclipped
 [[ $(steps_of unclipped) == "$(steps_of plain | head -n 10)" ]] || fail "a limit above the norm changed the steps"
 
-# Mixup is recorded if it is on, and changes nothing if it is off. Two devices, which compute one
-# loss for both halves of a batch, give the same steps as one device that accumulates the halves.
+# Mixup is recorded if it is on, and changes nothing if it is off. Two devices compute one loss from
+# both halves of a batch. Their steps equal those of one device that accumulates the gradients of
+# the two halves.
 ! grep -q '"mixup"' plain/run.json || fail "run.json has a mixup that was not asked for"
 grep -q '"mixup": *0.4' run--mixup-0-4---label-smoothing-0-1/run.json || fail "run.json lacks --mixup"
 expect_train 0 "$data" --epochs 2 --mixup 0 --out unmixed
@@ -94,7 +99,7 @@ for bad in -1 nan inf 1e4 x; do
 done
 expect_error 2 "torchvision's; here --mixup" train "${net[@]}" "$data" --mixup_alpha 0.2 --out none
 
-# Weights for 3 classes initialise a network for 5 classes, whose last layer is new.
+# Weights for 3 classes initialise a network for 5 classes. Its last layer is new.
 "$program" data synth --out five --classes 5 --train 4 --val 2 --size 48 >log 2>&1 || fail "data synth: $(cat log)"
 expect_train 0 five --epochs 1 --init plain/best.safetensors --lr 0 --out transferred
 grep -q "has 3 classes, but the data have 5: training starts with a new last layer" "$scratch/err" || fail "--init: $(cat "$scratch/err")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Invalid training is refused with one line that names the reason, the documented exit code, and no
-# files; a failure during training leaves no record that seems complete.
+# Invalid settings of training are refused with one line that names the reason, and with the
+# documented exit code. No file is written. If training fails later, no record looks complete.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -8,26 +8,27 @@ data=$scratch/data
 make_data "$data"
 out=$scratch/run
 
-# no_trace: checks that the run folder was not made, and that no temporary file remains.
+# no_trace WHAT: checks that the run folder does not exist.
 no_trace() {
     [[ ! -e $out ]] || fail "$1: left '$(ls -d "$out" "$out"/*)'"
     rm -rf "$out"
 }
 
-# refused CODE TEXT ARGS...: one line, and no trace of a run.
+# refused CODE TEXT ARGS...: checks that training exits with CODE and one line that contains TEXT,
+# and writes no file.
 refused() {
     expect_error "$1" "$2" train "${net[@]}" --epochs 1 --out "$out" "${@:3}"
     grep -q '^ampscale: ' "$scratch/err" || fail "'${*:3}': $(cat "$scratch/err")"
     no_trace "${*:3}"
 }
 
-# variant NAME: a copy of the data to damage; prints its folder.
+# variant NAME: copies the data, for a test that damages it; prints the folder of the copy.
 variant() {
     cp -r "$data" "$scratch/$1"
     echo "$scratch/$1"
 }
 
-# first_image DIR: one of its files.
+# first_image DIR: prints the path of one file in the folder.
 first_image() {
     find "$1" -type f | sort | head -n 1
 }
@@ -83,7 +84,7 @@ if command -v flock >/dev/null; then
     exec 9<&-
 fi
 
-# Weights to resume or to start from.
+# Weights that a run cannot resume or start from.
 checkpoint=$scratch/first/checkpoint.safetensors
 refused 5 "'$scratch/nothing.safetensors'" "$data" --resume "$scratch/nothing.safetensors"
 refused 2 "resnet8" "$data" -a resnet18 --resume "$checkpoint"
@@ -100,9 +101,9 @@ refused 5 "'$(first_image "$data")'" "$data" --init "$(first_image "$data")"
 refused 5 "tensor 'conv1.weight'" "$data" -a resnet18 --init "$checkpoint"
 refused 2 "give one" "$data" --init "$checkpoint" --resume "$checkpoint"
 
-# stopped_by_disk WHAT DIR [COPY]: checks for exit code 1, for one line that names a file of the run
-# in DIR, and that the remaining files have no record that looks complete. COPY is a copy of these
-# files for a disk that no longer exists.
+# stopped_by_disk WHAT DIR [COPY]: checks that the run in DIR exited with code 1, that stderr is one
+# line that names DIR, and that the run has neither a summary nor temporary files. If the disk no
+# longer exists, COPY is a copy of the run's files.
 stopped_by_disk() {
     local what=$1 dir=$2 left=${3-$2}
     ((code == 1)) || fail "$what: exit code $code"
@@ -113,7 +114,7 @@ stopped_by_disk() {
     [[ -z $(find "$left" -name '*.tmp*') ]] || fail "$what: left $(find "$left" -name '*.tmp*')"
 }
 
-# A limit on file sizes: the record stays below it, and the checkpoint exceeds it.
+# A limit on the size of files. The checkpoint exceeds it, and the record does not.
 code=0
 (
     ulimit -f 100
@@ -136,7 +137,7 @@ train_on_disk() {
     ' bash "$1" "$scratch/disk" "$2" "$3" "$program" train "${net[@]}" --out "$scratch/disk/run" "${@:4}"
 }
 
-# A full disk: from the start, and from the first checkpoint on.
+# Two disks: one is full from the start, the other when the first checkpoint is written.
 mkdir "$scratch/disk"
 for room in "16k 16k" "200k 0"; do
     read -r size filled <<<"$room"

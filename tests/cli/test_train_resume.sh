@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run that was killed, stopped or damaged and then resumed ends with the same bytes and the same
-# record as an uninterrupted run.
+# A run that was killed or stopped, or whose checkpoint was damaged, is resumed. It must end with
+# the same bytes and the same record as an uninterrupted run.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -11,7 +11,8 @@ reference=$scratch/reference
 expect_train 0 "$data" --epochs 3 --out "$reference"
 [[ -s $reference/summary.json && -s $reference/best.safetensors ]] || { fail "no reference run" && finish; }
 
-# finish_run NAME ARGS...: resumes the run, which must complete, and compares it with the reference.
+# finish_run NAME ARGS...: resumes the run, checks that it completes, and compares it with the
+# reference.
 finish_run() {
     local name=$1
     shift
@@ -19,9 +20,10 @@ finish_run() {
     same_run "$name" "$reference" "$scratch/$name"
 }
 
-# killed_again_and_again NAME MOST ARGS...: kills the run after up to MOST batches and resumes it,
-# until an attempt completes. MOST is above 7, because no checkpoint is written between the last
-# batch of an epoch and the end of its validation.
+# killed_again_and_again NAME MOST ARGS...: kills the run after a random number of batches, at most
+# MOST, and resumes it, until an attempt completes. From the last training batch of an epoch to the
+# end of its validation there are 7 batches and no checkpoint. If MOST were at most 7, no attempt
+# could pass them.
 killed_again_and_again() {
     local name=$1 most=$2 attempt
     shift 2
@@ -40,7 +42,7 @@ killed_again_and_again kill-1 10 --checkpoint-steps 1
 sanitized || killed_again_and_again kill-2 11 --checkpoint-steps 2
 killed_again_and_again kill-3 12 --checkpoint-steps 3
 
-# In fp16, with a scale that grows and an overflow: the resumed run also restores the scaler.
+# In fp16, the loss scale grows and a step overflows. The resumed run also restores the loss scaler.
 fp32_reference=$reference reference=$scratch/amp-reference
 amp=(--precision amp --loss-scale-init 1024 --loss-scale-interval 3 --inject-overflow 7)
 expect_train 0 "$data" --epochs 3 --out "$reference" "${amp[@]}"
@@ -57,8 +59,8 @@ for after in 1 7 9; do
     finish_run "kill-after-$after"
 done
 
-# An orderly stop, in training and in validation: one line, a checkpoint, and exit code 128 plus the
-# signal.
+# An orderly stop in training and in validation: one line, a checkpoint, and exit code 128 plus the
+# number of the signal.
 moments=(2 4 8 13)
 ! sanitized || moments=(4 8)
 for signal in TERM INT USR1 HUP; do
@@ -76,14 +78,14 @@ for signal in TERM INT USR1 HUP; do
     done
 done
 
-# A run begins from the start in a folder without a checkpoint, whether the folder is new or empty.
+# In a folder without a checkpoint, new or empty, a run with --resume auto begins at step 0.
 mkdir "$scratch/empty"
 for name in new empty; do
     finish_run "$name"
     ! grep -q "Resuming at" "$scratch/out" || fail "$name: resumed nothing"
 done
 
-# The second call asks for more epochs than the first.
+# The first call trains 2 epochs, the second 3.
 expect_train 0 "$data" --epochs 2 --out "$scratch/longer"
 finish_run longer
 grep -q "Resuming at epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n 4 "$scratch/out")"
@@ -92,7 +94,8 @@ grep -q "Resuming at epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n
 # Resuming a complete run changes nothing.
 finish_run longer
 
-# The run resumes from a checkpoint in another folder: it has the same weights and a new record.
+# The run resumes from a checkpoint in another folder. It ends with the same weights, and has a
+# record of its own.
 train_signalled TERM 9 "$data" --epochs 3 --out "$scratch/elsewhere"
 expect_train 0 "$data" --epochs 3 --out "$scratch/onward" --resume "$scratch/elsewhere/checkpoint.safetensors"
 same_files "another folder" "$reference" "$scratch/onward" checkpoint.safetensors
@@ -102,7 +105,7 @@ damage() {
     printf 'not these bytes' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none
 }
 
-# The newest checkpoint is damaged: a warning, and the run resumes from the one before it.
+# The newest checkpoint is damaged. A warning says so, and the run resumes from the previous one.
 train_signalled TERM 20 "$data" --epochs 3 --out "$scratch/damaged"
 damage "$scratch/damaged/checkpoint.safetensors"
 finish_run damaged
@@ -110,7 +113,7 @@ finish_run damaged
 grep -q "^ampscale: warning: '$scratch/damaged/checkpoint.safetensors' is damaged" "$scratch/err" ||
     fail "damaged: $(cat "$scratch/err")"
 
-# Both checkpoints are damaged: the run's folder stays as it is.
+# Both checkpoints are damaged. The run fails, and does not change its folder.
 train_signalled TERM 20 "$data" --epochs 3 --out "$scratch/lost"
 damage "$scratch/lost/checkpoint.safetensors"
 damage "$scratch/lost/checkpoint-prev.safetensors"

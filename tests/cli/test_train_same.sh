@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A run depends on its configuration, seed and data, but not on worker threads or on time.
+# The result of a run depends on its configuration, seed and data. It does not depend on the number
+# of worker threads or on time.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -34,7 +35,8 @@ run_to smoothed --label-smoothing 0.1
 ! cmp -s "$scratch/first/checkpoint.safetensors" "$scratch/smoothed/checkpoint.safetensors" ||
     fail "another loss gives the same weights"
 
-# Not every library guarantees this. The test therefore only prints whether it holds.
+# Not every library computes the same bits with another number of threads. The test only prints
+# whether the bits are the same.
 run_to one-thread --threads 1
 if cmp -s "$scratch/first/best.safetensors" "$scratch/one-thread/best.safetensors"; then
     echo "one thread and two compute the same bits here"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training from tar archives, which are read in place, has the bits of training from the packed
-# folder, also after a stop and a resume.
+# Training from tar archives, which are read without unpacking. The result is bitwise equal to that
+# of training from the folder, also after a stop and a resume.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 
@@ -8,10 +8,11 @@ data=$scratch/data
 shards=$scratch/shards
 make_data "$data"
 mapfile -t images < <(find "$data/train" -type f | sort)
-# One image of another format; a build without libpng counts it as bad in both runs.
+# One image is a PNG. A build without libpng counts it as bad, both in the folder and in the
+# archives.
 cp "$source_dir/tests/input/pictures/rgb-8.png" "${images[7]}"
 
-# pack SPLIT N: makes the archives SPLIT-0.tar to SPLIT-<N-1>.tar, whose images are not in order.
+# pack SPLIT N: makes the archives SPLIT-0.tar to SPLIT-<N-1>.tar, with the images in reverse order.
 pack() {
     local k
     for ((k = 0; k < $2; k++)); do
@@ -31,7 +32,7 @@ train_signalled TERM 3 "$shards" --epochs 2 --out "$scratch/resumed"
 expect_train 0 "$shards" --epochs 2 --out "$scratch/resumed" --resume auto
 same_run "resumed from tar archives" "$scratch/tar" "$scratch/resumed"
 
-# One archive with both splits.
+# One archive with the training images and the validation images.
 tar -cf "$scratch/all.tar" -C "$data" train val
 expect 0 data scan "$scratch/all.tar"
 grep -qxF 'all is well' "$scratch/out" || grep -q 'libpng' "$scratch/out" || fail "$(cat "$scratch/out")"
@@ -39,7 +40,7 @@ expect_train 0 "$scratch/all.tar" --epochs 2 --out "$scratch/all"
 diff <(run_values "$scratch/folder") <(run_values "$scratch/all") >"$scratch/diff" 2>&1 ||
     fail "one archive trains otherwise than its folder: $(head -n 6 "$scratch/diff")"
 
-# A changed archive counts as other data.
+# If an archive has changed, the run is not resumed, because its data is not the same.
 pack train 2
 rm "$shards/train-2.tar"
 expect_error 2 "was trained on other data" train "${net[@]}" "$shards" --epochs 3 --out "$scratch/tar" --resume auto

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The record of a run on a GPU with readable sensors. The GPU, its libraries and its sensors are
-# fakes.
+# The record of a run on a GPU whose sensors can be read. GPU, libraries and sensors are fakes.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu
@@ -14,11 +13,11 @@ holds() {
     grep -qF -- "$2" "$1" || fail "$1 does not say '$2': $(head -c 1500 "$1")"
 }
 
-# Without the library: the record says what is missing, nothing is printed, and no file is made. (A
-# machine with a real driver has the library.)
+# Without NVML, the record says which library is missing, no message is printed, and no samples are
+# written. A machine with a real driver has NVML, so this part is skipped there.
 if ! ldconfig -p | grep 'libnvidia-ml\.so\.1' >/dev/null; then
     expect 0 train "${net[@]}" --epochs 1 --out blind
-    # (A sanitizer may print lines of its own.)
+    # Lines that do not begin with "ampscale:" may come from a sanitizer.
     ! grep -q '^ampscale:' err || fail "without NVML: $(<err)"
     [[ ! -e blind/telemetry.jsonl ]] || fail "without NVML: there are samples"
     holds blind/run.json 'cannot load libnvidia-ml.so.1'

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # Functions for tests of `ampscale train`. Sourced after common.sh.
 
-# Two threads per run on a busy machine: waiting threads must not spin.
+# Each run has two threads, and the machine may be busy with other tests: waiting threads must not
+# spin.
 export OMP_WAIT_POLICY=passive
 
-# A network and a data set that train in a moment: 5 steps per epoch, the last of which is not full,
-# and 6 validation batches.
+# A small network and data set. An epoch has 5 steps, the last of which has fewer images, and 6
+# validation batches.
 net=(-a resnet8 --image-size 32 -b 8 --val-batch-size 2 --threads 2 -j 2 -p 1 --lr 0.05)
 
 # make_data DIR: makes 3 classes of 12 training and 4 validation images.
@@ -46,7 +47,7 @@ train_signalled() {
     { wait "$pid"; } 2>/dev/null || code=$?
 }
 
-# run_values DIR: prints the record's values that do not depend on the clock.
+# run_values DIR: prints the values of the record that do not depend on time.
 run_values() {
     "$build_dir/tests/runners/run_values" "$1"
 }
@@ -60,8 +61,8 @@ same_files() {
     done
 }
 
-# same_run WHAT REFERENCE DIR: checks that weights, checkpoint and record agree, and that there is
-# no other file.
+# same_run WHAT REFERENCE DIR: checks that weights, checkpoint and record are the same, and that no
+# temporary file remains.
 same_run() {
     local what=$1 reference=$2 dir=$3 extra
     same_files "$what" "$reference" "$dir" checkpoint.safetensors best.safetensors
