@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compares the files and folders that short runs sync to disk with the list
-# tests/interpose/syncs.txt. Without a power failure, no other test finds a missing sync.
+# tests/interpose/syncs.txt. A missing sync has an effect only after a power failure, so no other
+# test finds it.
 table=$(bash "$2/tests/interpose/syncs.sh" "$@")
 code=$?
 ((code == 0)) || { printf '%s\n' "$table" && exit "$code"; }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# `ampscale trend`: a history of two configurations, one of which became slower.
+# `ampscale trend` on a history of two configurations, one of which became slower.
 . "$(dirname "$0")/common.sh" "$@"
 
 cd "$scratch" || exit 1
 mkdir history
 
-# points BATCH LOSS: makes forty points of three runs each, of which the last fifteen are LOSS
-# percent slower.
+# points BATCH LOSS: makes forty points of three runs each. The last fifteen points are LOSS percent
+# slower.
 points() {
     awk -v batch="$1" -v loss="$2" 'BEGIN {
         for (i = 0; i < 40; i++)
@@ -43,12 +43,12 @@ grep -qE 'ratio 1.1.*worse$' out || fail "the direction of a metric is not minde
 expect 0 trend history --threshold 20
 grep -q 'worse$' out && fail "a step below the threshold is reported"
 
-# A run with an injected fault bears the fault's name, and a run without faults says so; the names
-# of series differ only in what distinguishes them.
+# If some runs have injected faults, the names of series show the fault, or "no inject". Otherwise
+# the names show only the settings in which the series differ.
 sed 's/"config.batch_size":32/&,"config.inject.0":"slow:2"/; s/"config.batch_size":64/"config.batch_size":32/' \
     history/history.jsonl >faulty
 mkdir faults && mv faulty faults/history.jsonl
-# names: prints the names of the series, one after the other.
+# names: prints the names of the series on one line.
 names() {
     expect 0 trend faults
     sed -n 's/, images_per_s: 40 points.*//p' out | sort | paste -sd';'
@@ -58,7 +58,7 @@ sed -n 121,240p history/history.jsonl >>faults/history.jsonl
 [[ $(names) == 'resnet18 (batch_size 64);resnet18 (inject slow:2);resnet18 (no inject, batch_size 32)' ]] ||
     fail "three series are not told apart: $(cat out)"
 
-# A value increases from zero: the relative size of this step is unknown.
+# A metric that is 0 at first and then increases. The relative size of the change is unknown.
 sed -E '121,240d; s/"images_per_s":([0-9.]+)/"val_top1":\1/' history/history.jsonl |
     awk '{ if (NR <= 60) sub(/"val_top1":[0-9.]+/, "\"val_top1\":0"); print }' >rising
 mkdir rise && mv rising rise/history.jsonl

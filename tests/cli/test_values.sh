@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
-# Invalid values for every flag of every command: one line says so at once, whatever the flag, and
-# no command crashes, hangs, or begins to work.
+# Gives invalid values to every flag of every command. Each command must report the value in one
+# line at once. It must not crash, hang, or begin its work.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 
-# Invalid numbers. Flags with text accept almost any word, but not an empty one.
+# Invalid numbers. A flag whose value is text gets only the empty value, because it accepts almost
+# any other.
 values=('' -1 nan 9223372036854775808 5x)
 ! sanitized || values=('' 9223372036854775808)
 numbers=' N H S X P PX F E A W T M G B MIB LR SIZE SIGMA PERCENT SECONDS ' # as helps call them
 
-# valued_flags COMMAND...: prints the flags in its help that take a value, as --name=VALUE, one a
-# line.
+# valued_flags COMMAND...: prints the flags in the command's help that take a value, as
+# --name=VALUE, one per line.
 valued_flags() {
     "$program" "$@" --help | sed -nE 's/^  (-., |    )(--[a-z0-9-]+=[^ ]+).*/\2/p'
 }
 
-# try WANT FLAG VALUE COMMAND...: checks that the value is refused with an exit code that matches
-# the pattern WANT.
+# try WANT FLAG VALUE COMMAND...: checks that the command refuses the value with one line, and that
+# its exit code matches the pattern WANT.
 try() {
     local want=$1 flag=$2 value=$3
     shift 3

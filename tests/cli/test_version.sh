@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The version: the number in VERSION, and the commit if the source tree is a git repository; the
-# same in --version, `info` and records.
+# The version consists of the number in VERSION and, in a git repository, the commit. --version,
+# `info` and records have the same version.
 . "$(dirname "$0")/common.sh" "$@"
 
 number=$(<"$source_dir/VERSION")

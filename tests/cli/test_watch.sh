@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# ampscale watch: a run that has ended, a run whose records grow while it is watched, and a run that
-# trains.
+# ampscale watch on a run that has ended, on a run whose records grow, and on a run that trains.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
@@ -32,7 +31,7 @@ grep -q '^ended: epochs, after 10 steps in ' "$scratch/out" || fail "state: $(ca
 grep -q '[^ -~]' "$scratch/out" && fail "--ascii has other characters: $(cat "$scratch/out")"
 grep -q '[▁▂▃▄▅▆▇█]' < <(LC_ALL=C.UTF-8 "$program" watch done --once) || fail "no blocks in a UTF-8 locale"
 
-# Records grow in pieces that end in the middle of a line.
+# The records grow in pieces, some of which end in the middle of a line.
 mkdir live
 sed 's/"system": ".*"/"system": ""/' done/run.json >live/run.json # that process has ended
 head -n 3 done/steps.jsonl >live/steps.jsonl
@@ -47,7 +46,7 @@ cp done/epochs.jsonl done/summary.json live
 wait "$watcher" || fail "watch ended with $?: $(cat watched)"
 grep -q '^ended: epochs' < <(tail -n 2 watched) || fail "watch did not see the end: $(tail watched)"
 
-# On a terminal, beside a run that trains; Ctrl-C ends watch and restores the terminal.
+# On a terminal, while a run trains. Ctrl-C ends watch, and the terminal is restored.
 if ! command -v script >/dev/null; then
     ((failures == 0)) || finish
     echo "script (util-linux, bsdutils) is not installed"
