@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Training on two hosts that are connected by a network: the result has the same bytes as on one
-# host, and the job ends in order if the network fails.
+# host. If the network fails, all ranks end, and one line says why.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
