@@ -1,4 +1,4 @@
-/* A fake device whose streams are threads, and whose memory the host cannot access. */
+/* A fake device. Its streams are threads, and the host cannot access its memory. */
 #include "async_device.h"
 
 #include "base/clock.h"
@@ -12,12 +12,12 @@
 
 enum {
     ALIGN = 256,
-    LATE_NS = 200000, /* A stream sleeps for this time before some of its work. */
+    LATE_NS = 200000, /* a stream sometimes sleeps this long before it executes work */
     LATE_ONE_IN = 64
 };
 
-/* Device addresses are those of the first half of a reservation. No code may access this half: the
- * data is in the second half. */
+/* Device memory is one reserved range of addresses with two halves. A device address is in the
+ * first half, which no code can access. The data is at the same offset in the second half. */
 static const size_t HALF = (size_t)1 << 30;
 
 struct async_device {
@@ -30,9 +30,9 @@ struct async_device {
 
 struct event {
     struct async_device *device;
-    /* How often the host has recorded the event, and how often the stream has reached it. */
+    /* number of records that the host has requested, and number that the stream has executed */
     int64_t wanted, passed;
-    uint64_t ns; /* when the stream reached it last */
+    uint64_t ns; /* time of the latest executed record */
 };
 
 enum work_kind { WORK_COPY, WORK_RECORD, WORK_WAIT, WORK_CALL };
@@ -257,7 +257,7 @@ static double event_seconds(const struct event *from, const struct event *to)
     return ((double)to->ns - (double)from->ns) * 1e-9;
 }
 
-/* --- memory; freed addresses are not used again --- */
+/* --- memory; a freed address is never allocated again --- */
 
 static enum status device_alloc(struct device *dev, size_t bytes, void **mem)
 {

@@ -15,8 +15,8 @@ enum { TYPES = sizeof types / sizeof *types, UNTOUCHED = 0x5a, MOST_REPORTED = 5
 
 /* --- values --- */
 
-/* Element i of the rank's data. Values are so small that sums over 16 ranks are exact in every
- * type. */
+/* Element i of the data that this rank sends. Values are small: sums over 16 ranks are exact in
+ * every type. */
 static int value_of(int rank, int64_t i)
 {
     return (int)((rank * 7 + i * 13) % 13) - (rank % 2 ? 6 : 2);
@@ -85,7 +85,7 @@ static double expected(const struct comm *c, const struct comm_op *op, int64_t i
 
 /* --- device memory --- */
 
-/* A stream of the caller, and the events of an operation on it. */
+/* A stream for the tests, and the events of an operation that depends on it. */
 struct lane {
     const struct backend *backend;
     struct device *device;
@@ -110,8 +110,9 @@ static void lane_close(struct lane *l)
     l->backend->event_close(l->over);
 }
 
-/* Executes `op` on copies of its host memory in device memory, of `bytes` each. The host does not
- * wait between the first upload and the last download. */
+/* Copies the buffers of `op`, `bytes` each, from host memory to device memory, executes `op` there
+ * and copies the result back. The host does not wait between the first upload and the last
+ * download. */
 static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *op, size_t bytes)
 {
     const struct backend *b = l->backend;
@@ -144,7 +145,8 @@ static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *o
     return STATUS_OK;
 }
 
-/* Executes `op`, in host memory, with a communicator of host or device memory. */
+/* Executes `op` on buffers in host memory. For a device communicator, uses copies in device memory.
+ */
 static enum status run_anywhere(struct comm *c, struct comm_op *op, size_t bytes)
 {
     struct lane l;
@@ -172,8 +174,8 @@ static void fill(const struct comm *c, enum dtype type, void *data, int64_t coun
         put(type, data, i, value_of(comm_rank(c), i));
 }
 
-/* Compares recv with the expected data. Checks that the byte after recv, and all of recv if `op`
- * does not write it, are unchanged. */
+/* Compares recv with the expected data. The byte after recv must be unchanged. If `op` writes no
+ * result on this rank, all of recv must be unchanged. */
 static int check(const struct comm *c, const struct comm_op *op, int64_t received)
 {
     size_t element = dtype_size(op->type);
@@ -199,7 +201,7 @@ static int check(const struct comm *c, const struct comm_op *op, int64_t receive
     return 0;
 }
 
-/* Fills send and recv of `op`, executes it and checks the result. */
+/* Fills the send and receive buffers of `op`, executes `op` and checks the result. */
 static int run_one(struct comm *c, struct comm_op op, bool in_place)
 {
     int64_t size = comm_size(c), most = op.count * size, sent = op.count, received = op.count;
@@ -262,8 +264,9 @@ static int every_type(struct comm *c, struct comm_op op)
 int exercise_kinds(struct comm *c, int64_t largest)
 {
     static const int64_t small[] = {0, 1, 7, 3001};
-    /* Element counts at and above the limit of one library call, for 1 to 4 ranks. The data has one
-     * segment or several, with and without a remainder. */
+    /* Element counts at and above the limit of one MPI call (SMALL_BYTES in comm/mpi_flow.c), for 1
+     * to 4 ranks. MPI transfers larger data in segments: one or several, with and without a shorter
+     * last segment. */
     static const int64_t large[] = {16384, 16385, 65536, 262144 + 3, 1310720, 1700001};
     enum { SMALL = sizeof small / sizeof *small, LARGE = sizeof large / sizeof *large };
     int failures = 0, size = comm_size(c);
@@ -287,8 +290,8 @@ int exercise_kinds(struct comm *c, int64_t largest)
     return failures;
 }
 
-/* Draws random bits, in which one value in 256 of fp32 and one in 32 of fp16 is a NaN or an
- * infinity. */
+/* Fills the data with random bits. About one value in 256 of fp32 and one in 32 of fp16 is a NaN or
+ * an infinity. */
 static void fill_bits(const struct comm *c, uint8_t *data, int64_t bytes, int64_t seed)
 {
     struct rng r = rng_at((uint64_t)seed, RNG_TEST, (uint64_t)comm_rank(c), 0);
@@ -306,7 +309,7 @@ static uint64_t hash_of(const uint8_t *data, size_t bytes)
     return h;
 }
 
-/* Returns the hash of the result of one sum of `count` elements. */
+/* Sums `count` random elements over all ranks, and stores a hash of the sum. */
 static int sum_bits(struct comm *c, enum dtype type, int64_t count, uint8_t *data, uint64_t *hash)
 {
     size_t bytes = (size_t)count * dtype_size(type);
@@ -358,7 +361,7 @@ int exercise_same_bits(struct comm *c, int64_t max_bytes)
 int exercise_factor(struct comm *c)
 {
     static const enum dtype float_types[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
-    enum { COUNT = 3001, VALUE = 49152 }; /* the sum of two of them overflows fp16 */
+    enum { COUNT = 3001, VALUE = 49152 }; /* VALUE + VALUE overflows fp16 */
     double data[COUNT + 1];
     char want[8];
     int failures = 0;
@@ -378,7 +381,7 @@ int exercise_factor(struct comm *c)
     return failures;
 }
 
-/* Operation number k of a round, on memory that begins at `data`. */
+/* Returns operation number k of a round. Its buffer begins at `data`. */
 static struct comm_op nth_op(const struct comm *c, int k, int64_t count, float *data)
 {
     return (struct comm_op){k % 5 == 4 ? COMM_BROADCAST : COMM_ALLREDUCE,
@@ -397,7 +400,7 @@ static int64_t nth_count(int k, int round)
     return (k * 7919 + round * 104729) % LONGEST + 1;
 }
 
-/* Starts all operations of a round and waits for them, each rank in its own order. */
+/* Starts all operations of a round, then waits for them. Each rank waits in a different order. */
 static int run_round(struct comm *c, int round, float *data)
 {
     struct comm_op op[OPS];
@@ -415,7 +418,7 @@ static int run_round(struct comm *c, int round, float *data)
     return failures;
 }
 
-/* Does the same on a copy of `data` in device memory. */
+/* Executes run_round on a copy of `data` in device memory. */
 static int run_round_on_device(struct comm *c, int round, float *data, size_t bytes)
 {
     struct lane l;

@@ -1,22 +1,23 @@
-/* Compares operations of every kind, type and size with a plain computation, on any communicator.
- * Every rank calls the same functions in the same order. Each function prints wrong results and
- * returns their number. */
+/* Compares the results of communication operations of every kind, type and size with a plain
+ * computation, on any communicator. Every rank calls the same functions in the same order. Each
+ * function prints wrong results and returns their number. */
 #pragma once
 
 #include "comm/comm.h"
 
-/* Runs every kind, type and reduction at small counts, and every kind at counts around the internal
- * limits, up to `largest`. send and recv are different buffers, then (where allowed) the same
- * buffer. Values are small whole numbers, so that sums are exact in any order. */
+/* Executes every kind, type and reduction with few elements, and every kind with element counts
+ * around the internal limits, up to `largest`. send and recv are first different buffers, then the
+ * same buffer where that is allowed. Values are small whole numbers: sums are exact in any order.
+ */
 int exercise_kinds(struct comm *c, int64_t largest);
 
-/* Sums arbitrary values, among them NaNs and infinities, of 1 byte to `max_bytes`. Every rank must
- * have the same bits, and a repeated sum must have them again. */
+/* Sums arbitrary values, including NaNs and infinities, in buffers of 1 byte to `max_bytes`. The
+ * sum must have the same bits on every rank, and the same bits if it is repeated. */
 int exercise_same_bits(struct comm *c, int64_t max_bytes);
 
-/* Sums values on device communicators that halve each value before they add it. */
+/* Tests sums on a device communicator that multiplies each value by 0.5 before it adds it. */
 int exercise_factor(struct comm *c);
 
-/* Starts many operations at once. Each rank waits for them in an order that differs from the order
- * of starts. Each of the `rounds` rounds has other values. */
+/* Starts many operations before it waits for any. Each rank waits for them in a different order.
+ * Each of the `rounds` rounds uses other values. */
 int exercise_under_way(struct comm *c, int rounds);

@@ -1,4 +1,4 @@
-/* Implements the messages of a fake group of GPUs. */
+/* Implements send and receive between the ranks of the fake NCCL. */
 #include "mailbox.h"
 
 #include <string.h>

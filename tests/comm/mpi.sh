@@ -1,25 +1,26 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Launching MPI jobs, for tests in a shell. Sourced.
+# Functions that launch MPI jobs, for tests in bash. Source this file.
 
 mpi_supp=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lsan.supp")
 
 # mpi_leaks on|off: sets whether programs that are built with the address sanitizer search for leaks
-# from here on. For this search, a program stores the whole stack of each allocation, to distinguish
-# ampscale's leaks from those of MPI libraries. In most tests that takes longer than the work of a
-# rank. So a test turns the search on only where ranks execute code that no other test covers with
-# it.
+# from here on. The search stores the whole stack of each allocation, to distinguish ampscale's
+# leaks from those of MPI libraries. In most tests, storing the stacks takes longer than the work of
+# a rank. A test therefore turns the search on only if no other test searches the code of its ranks
+# for leaks.
 mpi_leaks() {
     export LSAN_OPTIONS=detect_leaks=0
     [[ $1 == off ]] || LSAN_OPTIONS=suppressions=$mpi_supp:print_suppressions=0:fast_unwind_on_malloc=0
 }
 mpi_leaks off
 
-# mpi_find NAME: fills `mpi_launch` with the launcher that belongs to NAME ("Open MPI 4.1.4", "MPICH
-# 4.0.2": the text of comm_mpi_version), and with the flags that let it start more ranks than there
-# are cores. Ends the test as skipped if there is no such launcher. Launchers of two MPIs may be
-# installed side by side. `mpi_reports` is not empty if the launcher, and not a rank, reports a
-# killed rank: it kills the other ranks before they can report (MPICH's at once, Open MPI 5's a
-# quarter of a second after SIGTERM; Open MPI 4's gives them a second).
+# mpi_find NAME: finds the launcher of the MPI library NAME ("Open MPI 4.1.4", "MPICH 4.0.2": the
+# text of comm_mpi_version). Sets `mpi_launch` to the launcher and the flags with which it starts
+# more ranks than there are cores. Launchers of several MPI libraries may be installed side by side.
+# If there is no launcher of NAME, the test ends as skipped. Sets `mpi_reports` if only the launcher
+# reports a killed rank. Such a launcher ends the other ranks before they can report: MPICH's at
+# once, Open MPI 5's a quarter of a second after SIGTERM. Open MPI 4's gives them a second, and a
+# rank reports.
 mpi_find() {
     local name=$1 launcher kind
     mpi_reports=
@@ -29,8 +30,8 @@ mpi_find() {
         case $name:$kind in
         "Open MPI"*:*"Open MPI"*)
             mpi_launch=("$launcher" --oversubscribe)
-            # Open MPI refuses to run as root without these two variables. As variables they also
-            # reach other hosts.
+            # Open MPI refuses to run as root without these two variables. A flag would have no
+            # effect on other hosts; the variables also reach them.
             export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
             return
             ;;
@@ -45,8 +46,8 @@ mpi_find() {
     exit 77
 }
 
-# mpi_run SECONDS RANKS PROGRAM ARGS...: runs the job; fills `code`, $scratch/out and $scratch/err.
-# A job that still runs after SECONDS is killed, and `code` is 124.
+# mpi_run SECONDS RANKS PROGRAM ARGS...: runs the job. Sets `code`, and writes $scratch/out and
+# $scratch/err. If the job still runs after SECONDS, mpi_run kills it, and `code` is 124.
 mpi_run() {
     local seconds=$1 ranks=$2
     shift 2

@@ -1,4 +1,4 @@
-/* Runs as a rank of an MPI job in tests of communicators: mpi_ranks SCENARIO [ARGUMENT]. */
+/* A rank of an MPI job, for the tests of communicators: mpi_ranks SCENARIO [ARGUMENT]. */
 #include "async_device.h"
 #include "exercise.h"
 #include "tests/sanitized.h"
@@ -30,7 +30,7 @@ _Noreturn static void compute_endlessly(void)
         pause();
 }
 
-/* Rank 1 ends or stops in one of several ways; the others wait for it. */
+/* Rank 1 is killed, stops, fails or no longer communicates. The other ranks wait for it. */
 static int lose_rank_1(struct comm *c, const char *how)
 {
     struct comm_op barrier = {COMM_BARRIER};
@@ -47,13 +47,13 @@ static int lose_rank_1(struct comm *c, const char *how)
         else
             compute_endlessly();
     }
-    /* Some launchers wake a stopped rank when they end a job. */
+    /* Some launchers let a stopped rank continue when they end a job. */
     if (comm_run(c, &barrier) == STATUS_OK && comm_rank(c) != 1)
         printf("FAILED: rank %d continued without rank 1\n", comm_rank(c));
     return 1;
 }
 
-/* Executes small and large operations until the job is ended. */
+/* Executes small and large operations until an operation fails or the job is ended. */
 static int run_endlessly(struct comm *c)
 {
     while (exercise_under_way(c, 1) == 0)
@@ -61,10 +61,10 @@ static int run_endlessly(struct comm *c)
     return 1;
 }
 
-/* Sizes in bytes. They need several pieces in every algorithm of a sum. */
+/* bytes; every algorithm of a sum divides so much data into several pieces */
 enum { MANY = (SANITIZED ? 8 : 64) << 20 };
 
-/* Tests device memory, which these ranks transfer. */
+/* Tests operations on device memory. These ranks transfer the data through host memory. */
 static int exercise_staged(struct comm *c)
 {
     struct device *dev;
@@ -78,7 +78,7 @@ static int exercise_staged(struct comm *c)
     return failures > 0;
 }
 
-/* Divides the ranks into `groups` groups, each of which computes on its own. */
+/* Divides the ranks into `groups` groups. Each group computes its own sum. */
 static int exercise_group(struct comm *c, int groups)
 {
     int rank = comm_rank(c), ranks = comm_size(c), group = rank % groups;
@@ -121,7 +121,7 @@ static int exercise(struct comm *c, const char *scenario)
     return lose_rank_1(c, scenario);
 }
 
-/* Rank 1 never joins the others. */
+/* Returns true on rank 1, late. Rank 1 then exits and never joins the MPI job. */
 static bool stays_away(void)
 {
     enum { LATE_SECONDS = 4 }; /* by then the other ranks have ended */

@@ -1,5 +1,6 @@
-/* A fake NCCL. A group of fake ranks is a local group (comm/local). Where NCCL would put an
- * operation on a stream, the fake puts a call there, which executes the operation among threads. */
+/* A fake NCCL. Its ranks are threads of a local communicator (comm/local). Where NCCL enqueues an
+ * operation on a stream, the fake enqueues a call. The call executes the operation on the local
+ * communicator. */
 #include "nccl_fake.h"
 
 #include "async_device.h"
@@ -13,11 +14,11 @@
 
 enum { RANKS_MAX = MAILBOX_RANKS, GROUPS_MAX = 64, LAZY_POLLS = 3 };
 
-/* One rank of a group. */
+/* One rank of a communicator. */
 struct ncclComm {
     struct comm *local;
     int rank, size, group;
-    int lazy; /* for this number of queries, the answer is still "in progress" */
+    int lazy; /* the next `lazy` queries of the state answer ncclInProgress */
     int operations, pending;
     bool aborted, destroyed;
     ncclResult_t state;
@@ -150,15 +151,15 @@ static ncclResult_t comm_finalize(ncclComm_t c)
 
 struct call {
     ncclComm_t comm;
-    struct comm_op op; /* the operation, if the group has no messages */
+    struct comm_op op; /* not used if `messages` > 0 */
     int messages;
     struct mail message[MAILBOX_MESSAGES];
     float factor;
     bool hangs, breaks;
 };
 
-/* Reductions that first multiply by a factor: their numbers begin here, with one number for each
- * factor. */
+/* Number of the first reduction that multiplies by a factor before it sums. There is one number for
+ * each factor. */
 enum { FIRST_SCALED = 16 };
 static const float factors[] = {0.5f, 0.25f, 1.0f / 3};
 
@@ -312,7 +313,7 @@ static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, n
     return enqueue_call(c, s, &call);
 }
 
-/* The messages between ncclGroupStart and ncclGroupEnd of a thread. */
+/* The sends and receives that this thread has started since ncclGroupStart. */
 static _Thread_local struct {
     struct call call;
     struct stream *stream;

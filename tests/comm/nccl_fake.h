@@ -1,12 +1,12 @@
-/* The functions of NCCL that the suite uses, implemented for tests. Ranks are threads of one
- * process, and devices are those of async_device.h. If other ranks do not join an operation, a rank
- * hangs until it is aborted, as with NCCL. */
+/* A fake of the NCCL functions that ampscale calls, for tests. Ranks are threads of one process,
+ * and devices are those of async_device.h. If another rank does not join an operation, a rank waits
+ * until it is aborted, as with NCCL. */
 #pragma once
 
 #include "comm/nccl/port.h"
 
-/* The fault that occurs from now on. A rank of -1 means that this fault does not occur. Operations
- * count from 1. */
+/* The faults that occur from now on. A rank of -1 means that its fault does not occur. Operations
+ * are numbered from 1. */
 struct nccl_fake_plan {
     int hang_rank, hang_op;       /* never starts an operation */
     int broken_rank, broken_op;   /* the operation fails, because a partner is lost */
@@ -16,8 +16,8 @@ struct nccl_fake_plan {
 
 void nccl_fake_plan(const struct nccl_fake_plan *plan);
 
-/* The functions of async_device.h that the port needs. */
+/* The functions of the fake device (async_device.h) that the NCCL port calls. */
 const struct nccl_gpu *nccl_fake_gpu(void);
 
-/* Makes a port whose functions are the fake's. Its `drop` frees it. */
+/* Makes a port that calls the fake NCCL. The caller frees it with its `drop`. */
 MUST_CHECK enum status nccl_fake_open(struct nccl_port **port);

@@ -18,7 +18,7 @@ netns_skip() {
     exit 77
 }
 
-# netns_on I COMMAND...: runs the command on host number I, 0 or 1.
+# netns_on I COMMAND...: runs the command on host I, which is 0 or 1.
 netns_on() {
     local i=$1
     shift
@@ -26,7 +26,7 @@ netns_on() {
         sh -c 'hostname "$0" && exec "$@"' "${netns_host[i]}" "$@"
 }
 
-# The launcher calls this in place of ssh, with an address and a command line.
+# Writes the script that the launcher calls instead of ssh, with an address and a command line.
 netns_write_agent() {
     cat >"$scratch/agent" <<AGENT
 #!/bin/sh
@@ -71,24 +71,24 @@ netns_cut() {
     ip -n "${netns_name[1]}" link set cable down
 }
 
-# netns_ranks PROGRAM: prints the number of processes of that name on the hosts.
+# netns_ranks PROGRAM: prints how many processes named PROGRAM run on the two hosts.
 netns_ranks() {
     local pids
     pids=$(ip netns pids "${netns_name[0]}" && ip netns pids "${netns_name[1]}")
     ps -o comm= -p "$(xargs <<<"$pids" | tr ' ' ,)" | grep -cx "$1"
 }
 
-# netns_received: prints the number of bytes received over the network.
+# netns_received: prints how many bytes host 1 has received over the network.
 netns_received() {
     ip -n "${netns_name[1]}" -s link show cable | awk '$1 == "RX:" { getline; print $1 }'
 }
 
-# netns_has_received BYTES: whether at least that many bytes were received.
+# netns_has_received BYTES: succeeds if host 1 has received at least BYTES bytes.
 netns_has_received() {
     (($(netns_received) >= $1))
 }
 
-# netns_until SECONDS COMMAND...: waits at most SECONDS until the command succeeds.
+# netns_until SECONDS COMMAND...: repeats the command until it succeeds, for at most SECONDS.
 netns_until() {
     local end=$((SECONDS + $1))
     shift
@@ -98,15 +98,15 @@ netns_until() {
     done
 }
 
-# netns_are_left PROGRAM COUNT: whether that many processes of that name run.
+# netns_are_left PROGRAM COUNT: succeeds if exactly COUNT processes named PROGRAM run.
 netns_are_left() {
     (($(netns_ranks "$1") == $2))
 }
 
-# netns_lose PROGRAM COMMAND...: cuts the network of a running job as soon as the command succeeds.
-# Prints the number of ranks, which are processes of that name, before the cut and again when all
-# have ended, at most 9 seconds later. Once their messages are in $scratch/err, ends the launcher,
-# which may still wait.
+# netns_lose PROGRAM COMMAND...: waits until COMMAND succeeds, then cuts the network of a running
+# job. Ranks are the processes named PROGRAM. Prints their number before the cut, and again when all
+# of them have ended, or after 9 seconds. Waits until a message is in $scratch/err, and then ends
+# the launcher, which may still wait.
 netns_lose() {
     local program=$1
     shift

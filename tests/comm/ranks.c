@@ -1,4 +1,4 @@
-/* Ranks as threads of a test. */
+/* Runs the ranks of a communicator as threads of one test process. */
 #include "ranks.h"
 
 #include <setjmp.h>

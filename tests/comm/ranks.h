@@ -1,11 +1,11 @@
-/* Ranks as threads of a test. */
+/* Runs the ranks of a communicator as threads of one test process. */
 #pragma once
 
 #include "comm/comm.h"
 
 #include <pthread.h>
 
-/* What a rank's thread executes, and its result. */
+/* The function that a rank's thread executes, its arguments and its result. */
 struct rank {
     struct comm *c;
     struct comm *host;  /* NULL if `c` uses host memory */
@@ -17,8 +17,8 @@ struct rank {
     pthread_t thread;
 };
 
-/* Runs the bodies of `size` ranks, each on a thread, and waits for them. */
+/* Runs `size` threads, each of which executes the body of one rank, and waits for them. */
 void ranks_run(struct rank *rank, int size);
 
-/* Stores the result of an operation, with the thread's message if it failed. */
+/* Stores the status of an operation in *r, and the thread's error message if it failed. */
 void rank_keep(struct rank *r, enum status st);

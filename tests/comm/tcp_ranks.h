@@ -1,4 +1,4 @@
-/* Ranks that connect at a TCP address, over real sockets; each is a thread of the test. */
+/* Ranks that connect over real TCP sockets. Each rank is a thread of the test. */
 #pragma once
 
 #include "comm/comm.h"
@@ -20,22 +20,23 @@ struct tcp_rank {
 
 void tcp_rank_keep(struct tcp_rank *r, enum status st);
 
-/* Opens the communicator of `arg`, a struct tcp_rank, executes its body and closes it. Rank 0
- * starts last, so that the first connections of the others are refused. */
+/* Opens the communicator of `arg`, a struct tcp_rank, executes its body and closes the
+ * communicator. Rank 0 starts last: the first connection attempts of the other ranks are refused.
+ */
 void *tcp_rank_run(void *arg);
 
-/* A port of this machine at which no process listens. */
+/* Writes an address of this machine with a port at which no process listens. */
 void tcp_free_address(char *out, size_t size);
 
-/* Starts only the ranks [0, present) of a job of `size` ranks. */
+/* Starts only the ranks 0 to present - 1 of a job of `size` ranks. */
 void tcp_ranks_run(struct tcp_rank *rank, int present, int size, double timeout_s,
                    const struct gloo_port *gloo, void (*body)(struct tcp_rank *));
 
-/* Executes two barriers. Rank 1 executes only the first. */
+/* Executes two barriers, but rank 1 executes only the first. */
 void tcp_rank_leave_1(struct tcp_rank *r);
 
-/* Checks that a failed rank ends all ranks with its message. */
+/* Checks that if one rank fails, every rank ends with the message of that rank. */
 void tcp_ranks_check_failure(const struct gloo_port *gloo);
 
-/* Checks that all ranks refuse a rank that starts another operation. */
+/* Checks that every rank fails if one rank starts a different operation. */
 void tcp_ranks_check_disagreement(const struct gloo_port *gloo);
