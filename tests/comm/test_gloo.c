@@ -1,4 +1,4 @@
-/* Tests ranks without MPI whose data Gloo transfers. */
+/* Tests communicators whose data Gloo transfers, without MPI. */
 #include "comm/rendezvous.h"
 #include "exercise.h"
 #include "tcp_ranks.h"
@@ -44,7 +44,7 @@ static void test_values(void **state)
     }
 }
 
-/* Sums of random values; each rank stores a hash of them in `failures`. */
+/* Sums random values over all ranks. Each rank stores a hash of the sums in `failures`. */
 static void hash_sums(struct tcp_rank *r)
 {
     enum { COUNT = 30001 };
@@ -57,8 +57,8 @@ static void hash_sums(struct tcp_rank *r)
                              .send = data,   .recv = data, .count = COUNT};
         for (size_t i = 0; i < COUNT * element; i++) {
             random = random * 1664525 + 1013904223;
-            /* Sets the last byte of an element, which contains its exponent, so that the element is
-             * never infinite or NaN. */
+            /* Sets the last byte of each element to 0x30 to 0x33. This byte contains most of the
+             * exponent: no element is infinite or NaN. */
             data[i] =
                 (unsigned char)(i % element == element - 1 ? 0x30 + (random >> 30) : random >> 24);
         }
@@ -70,7 +70,8 @@ static void hash_sums(struct tcp_rank *r)
     r->failures = (int)hash;
 }
 
-/* With two ranks, a sum is the same in any order. */
+/* A sum of two values has the same bits in either order. With two ranks, sums by Gloo must
+ * therefore have the same bits as sums by rank 0. */
 static void test_bits_of_two_ranks(void **state)
 {
     (void)state;
@@ -108,17 +109,17 @@ static void test_disagreement_is_refused(void **state)
     tcp_ranks_check_disagreement(gloo);
 }
 
-/* --- lost ranks, in processes --- */
+/* --- lost ranks; each rank is a process --- */
 
 enum { PROCESSES = 3 };
 
-/* How a rank is lost: killed, stopped, or busy. */
+/* How a rank is lost: it is killed, is stopped, or no longer communicates. */
 enum how { KILLED, STOPPED, BUSY };
 
 struct loss {
     int lost;
     enum how how;
-    const char *want; /* part of the message of the other ranks */
+    const char *want; /* text that the messages of the other ranks contain */
     pid_t pid[PROCESSES];
 };
 
@@ -129,8 +130,8 @@ static enum status open_gloo(const struct comm_tcp_config *config, struct comm *
     return comm_open_gloo(gloo, control, config, c);
 }
 
-/* Runs a rank in a process of its own. The process exits with 0 if its last operation ends as
- * expected. */
+/* Runs a rank in the current process. The rank `lost` is lost after its first operation. Every
+ * other rank exits with 0 if its last operation fails with the expected message. */
 static void live_and_lose(const struct loss *l, const char *address, int rank)
 {
     struct comm *c;
@@ -148,8 +149,9 @@ static void live_and_lose(const struct loss *l, const char *address, int rank)
         raise(l->how == KILLED ? SIGKILL : SIGSTOP);
     while (rank == l->lost)
         pause();
-    if (st == STATUS_OK) /* otherwise the other rank was killed before this rank knew that all had
-                            joined */
+    /* If the first barrier failed, the lost rank was killed before this rank knew that all ranks
+     * had joined. The failure of that barrier is then checked. */
+    if (st == STATUS_OK)
         st = comm_run(c, &op);
     if (st != STATUS_LOST_RANK || !strstr(status_message(), l->want)) {
         fprintf(stderr, "rank %d: %d: '%s' does not contain '%s'\n", rank, (int)st,
@@ -205,8 +207,8 @@ static void test_lost_rank(void **state)
 
 /* --- strangers --- */
 
-/* Until *arg is set, connects again and again to every port of loopback at which this process
- * listens, and sends data that no rank would send. */
+/* Connects again and again to every loopback port at which this process listens, and sends data
+ * that no rank would send. Ends when *arg is set. */
 static void *intrude(void *arg)
 {
     static const char words[] = "GET / HTTP/1.0\r\n\r\n";

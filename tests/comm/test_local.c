@@ -1,4 +1,5 @@
-/* Tests a group of threads: its results, and its end if a rank does not join an operation. */
+/* Tests communicators whose ranks are threads: results, and the failure if a rank does not join an
+ * operation. */
 #include "exercise.h"
 #include "ranks.h"
 
@@ -13,7 +14,7 @@
 
 enum { RANKS = 8 };
 
-/* Runs `body` on `size` threads and waits for them. */
+/* Runs `body` on `size` threads, one for each rank, and waits for them. */
 static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body)(struct rank *))
 {
     struct comm *c[RANKS];
@@ -55,7 +56,8 @@ static void test_values(void **state)
         check_values(sizes[i]);
 }
 
-/* In fp32, 1e8 + 1 - 1e8 is 0. If 1e8 is subtracted first, the result is 1. */
+/* Ranks must add in the order of their numbers: in fp32, (1e8 + 1) - 1e8 is 0, but (1e8 - 1e8) + 1
+ * is 1. */
 static void add_in_order(struct rank *r)
 {
     static const float part[] = {1e8f, 1, -1e8f};

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs mpi_ranks as jobs of several ranks. Arguments: the program, and the scenarios to run.
+# Runs the program mpi_ranks as MPI jobs. Arguments: the program, and the scenarios to run.
 set -uo pipefail
 program=$1
 shift
 scratch=$(mktemp -d)
-# Open MPI stores its sessions there, and jobs of several tests would share one folder.
+# Open MPI stores its session files in TMPDIR. Jobs of parallel tests would share the default
+# folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
@@ -30,7 +31,8 @@ values() {
     grep -q "^$2 ranks of" "$scratch/out" || fail "'$1' did not run on $2 ranks"
 }
 
-# killed RANKS: rank 1 is killed, which the launcher or a rank reports.
+# killed RANKS: runs a job whose rank 1 is killed. If the MPI launcher reports this, only checks
+# that the job fails. Otherwise checks the report of a rank.
 killed() {
     if [[ -n $mpi_reports ]]; then
         mpi_run 30 "$1" "$program" kill 1
@@ -40,8 +42,9 @@ killed() {
     fi
 }
 
-# lost HOW RANKS CODE LINE: rank 1 is lost; checks that the job ends with CODE (- for any but 0),
-# and that LINE, a regular expression, matches ampscale's only line.
+# lost HOW RANKS CODE LINE: runs a job that loses rank 1 in the way HOW. Checks that the job ends
+# with CODE (-: any code except 0). Checks that ampscale prints exactly one line, which matches
+# LINE, a regular expression.
 lost() {
     local how=$1 ranks=$2 want=$3 line=$4 said
     mpi_run 30 "$ranks" "$program" "$how" 1
@@ -55,7 +58,8 @@ lost() {
     grep -qxE -- "$line" "$scratch/err" || fail "'$how' on $ranks ranks does not say '$line'"
 }
 
-# late RANKS: rank 1 does not join, and the others wait for a limited time.
+# late RANKS: rank 1 does not join the job. Checks that the other ranks end with an error after a
+# time limit.
 late() {
     mpi_run 60 "$1" "$program" late 1
     ((code != 0 && code != 124)) || fail "'late' on $1 ranks exited with $code"
@@ -64,7 +68,8 @@ late() {
 
 who='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) did not'
 gone='it may have died or be stuck'
-# Four ranks execute the same code as two and three; under sanitizers they take long.
+# Under sanitizers, jobs of four ranks take long, and execute the same code as jobs of two and
+# three.
 sizes=(2 3 4)
 ! sanitized || sizes=(2 3)
 for scenario; do

@@ -1,5 +1,5 @@
-/* Tests the communicator of GPUs with a fake NCCL: its results, and the thread that watches
- * operations. If an operation hangs, this thread ends it with a message of one line. */
+/* Tests the communicator that transfers data between GPUs, with a fake NCCL. Also tests its
+ * watchdog, a thread that ends an operation that hangs, with a message of one line. */
 #include "async_device.h"
 #include "exercise.h"
 #include "nccl_fake.h"
@@ -19,7 +19,7 @@ enum { PROCESSES = 3, GPUS = 2 };
 static const struct nccl_fake_plan all_well = {
     .hang_rank = -1, .broken_rank = -1, .refused_rank = -1};
 
-/* A thread that acts as a process, and the thread's result. */
+/* A thread that acts as a process of a job, and its result. */
 struct process {
     struct comm *host;
     const struct nccl_port *port;
@@ -98,7 +98,7 @@ static void *exercise_gpu(void *arg)
     return NULL;
 }
 
-/* A thread for each GPU. */
+/* Tests every operation, with one thread for each GPU of the process. */
 static void exercise(struct process *p)
 {
     struct gpu gpu[GPUS];
@@ -135,7 +135,7 @@ static void test_values(void **state)
     values_are_right(2, 2);
 }
 
-/* Starts more operations than the stream's list can hold. */
+/* Starts more operations than a communicator can have on its stream at a time. */
 static void run_many(struct process *p)
 {
     enum { MANY = 600, N = 100 };
@@ -170,8 +170,8 @@ static void test_many_started(void **state)
 
 /* --- ends --- */
 
-/* Repeats a step, whose work orders several streams, until the step fails. A thread that waits for
- * a stream must then return. */
+/* Repeats a step, which orders work on several streams by events, until the step fails. When an
+ * operation fails, a thread that waits for a stream must return. */
 static void sum_endlessly(struct process *p)
 {
     enum { N = 1000, TURNS = 1000 };
@@ -201,7 +201,7 @@ static void sum_endlessly(struct process *p)
     struct comm_op more = {COMM_BARRIER};
     p->failures +=
         comm_run(p->c[0], &more) == STATUS_OK ||
-        strcmp(p->message, status_message()) != 0; /* each later operation fails in the same way */
+        strcmp(p->message, status_message()) != 0; /* later operations fail in the same way */
     close_all(p);
     b->stream_close(s);
     b->event_close(ready);
@@ -302,7 +302,8 @@ static void test_no_id(void **state)
     ends_with(&process[1], STATUS_LIBRARY, "rank 0 could not create a group of GPUs");
 }
 
-/* Rank 1 receives the request to join, and does not join. */
+/* All ranks except rank 1 open the communicator. Rank 1 receives the invitation to join and ignores
+ * it. */
 static void open_but_rank_1(struct process *p)
 {
     unsigned char invitation[4 + NCCL_PORT_ID_BYTES];
@@ -364,8 +365,8 @@ static void test_library_of_another_kind(void **state)
                         "install a newer libnccl2, or use --comm host");
 }
 
-/* If the real library is installed, loading it succeeds, and it reports that there is no GPU. On a
- * machine with a GPU it opens. */
+/* If the NCCL library is installed, it must load. Opening a communicator must then fail, because
+ * there is no GPU. On a machine with a GPU, opening succeeds. */
 static void test_real_library(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Compares the arithmetic of reductions with its definition, for every type and reduction, at every
- * position in a vector, on arbitrary bits. */
+/* Compares the results of reductions with a plain computation of their definition. Tests every
+ * type, every reduction and every position in a vector, with random bits. */
 #include "comm/internal.h"
 
 #include "base/half.h"
@@ -44,7 +44,8 @@ static double load(enum dtype type, const void *data, int64_t i)
     }
 }
 
-/* Returns `x` rounded to the type. Sums of narrow types are computed in fp32 and then rounded. */
+/* Returns `x` rounded to the type. comm_reduce adds 16-bit values in fp32 and then rounds the sum.
+ */
 static double rounded(enum dtype type, double x)
 {
     switch (type) {
@@ -107,9 +108,9 @@ static void test_definition(void **state)
     free(out);
 }
 
-/* Checks every short length. The result must equal the beginning of a long vector's result, so that
- * a value does not depend on the loop that computes it, and the elements after the end must stay
- * unchanged. The same holds if the result replaces an operand. */
+/* Checks vectors of every short length. Their results must equal the first results of a long
+ * vector: a result must not depend on which loop computes it. The elements after the end must not
+ * change. The output may replace either operand. */
 static void check_lengths(enum dtype type, enum comm_reduction reduction)
 {
     enum { LENGTHS = 40 };

@@ -1,4 +1,4 @@
-/* Tests the secret of a job: where it comes from, and the proofs that are made with it. */
+/* Tests the secret of a job: its sources, and the proofs computed with it. */
 #include "comm/secret.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 static const char text[] = "a secret of this test only";
 
-/* Reads the secret from a file with these bytes and these permissions. */
+/* Writes these bytes to a file with these permissions, and reads the secret from the file. */
 static enum status read_with(const char *bytes, size_t size, mode_t mode, struct secret *s)
 {
     char path[] = "/tmp/ampscale-secret-XXXXXX";
@@ -83,7 +83,7 @@ static void to_hex(const unsigned char digest[DIGEST_BYTES], char out[2 * DIGEST
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
-/* Values computed with Python's hmac and hashlib. */
+/* Compares proofs with values that Python's hmac and hashlib computed. */
 static void test_proofs(void **state)
 {
     static const struct secret s = {16, "0123456789abcdef"};

@@ -1,5 +1,5 @@
-/* Tests device communicators that copy data through host memory, with threads as ranks: their
- * results, their order, and their end. */
+/* Tests device communicators that copy data through host memory, with threads as ranks: results,
+ * the order of operations, and failures. */
 #include "async_device.h"
 #include "exercise.h"
 #include "ranks.h"
@@ -15,7 +15,7 @@
 
 enum { RANKS = 3 };
 
-/* Runs `body` on `size` threads, each with a device, and waits for them. */
+/* Runs `body` on `size` threads and waits for them. Each thread is a rank with a device. */
 static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body)(struct rank *))
 {
     struct comm *host[RANKS], *c[RANKS];
@@ -39,7 +39,7 @@ static void run_ranks(struct rank *rank, int size, double timeout_s, void (*body
 
 static void exercise(struct rank *r)
 {
-    /* The largest count needs several pieces. */
+    /* data of the largest count is transferred in several pieces */
     int64_t largest = comm_size(r->c) == 2 ? 1310720 : 0;
     r->failures = exercise_kinds(r->c, largest) + exercise_same_bits(r->c, 1 << 12) +
                   exercise_factor(r->c) + exercise_under_way(r->c, 1);
@@ -70,7 +70,8 @@ static void test_name(void **state)
     assert_int_equal(rank[0].failures, 0);
 }
 
-/* Operations on host memory keep their order among gradients in progress. */
+/* Sums values in host memory while a sum in device memory is in progress. Every rank must execute
+ * both sums in the same order. */
 static void mix(struct rank *r)
 {
     enum { N = 2000000 };
@@ -134,7 +135,7 @@ static void come_but_rank_1(struct rank *r)
         return;
     rank_keep(r, comm_run(r->c, &op));
     if (comm_run(r->c, &op) == STATUS_OK || strcmp(r->message, status_message()) != 0)
-        r->failures++; /* every later operation fails in the same way */
+        r->failures++; /* later operations fail in the same way */
 }
 
 static void test_absent_rank_is_named(void **state)

@@ -1,4 +1,4 @@
-/* Tests ranks that connect at a TCP address, over real sockets. Each rank is a thread. */
+/* Tests ranks that connect over real TCP sockets. Each rank is a thread. */
 #include "comm/rendezvous.h"
 #include "comm/socket.h"
 #include "exercise.h"
@@ -112,7 +112,8 @@ static void test_absent_rank_0(void **state)
 
 /* --- strangers --- */
 
-/* Sends messages that no rank would send, until a connection to rank 0 succeeds. */
+/* Connects to rank 0 as soon as it listens, sends an HTTP request, and returns when rank 0 has
+ * closed the connection. */
 static void *intrude(void *arg)
 {
     const char *address = arg;
@@ -183,8 +184,8 @@ static void start_rank(struct tcp_rank *r)
     assert_int_equal(pthread_create(&r->thread, NULL, tcp_rank_run, r), 0);
 }
 
-/* The number of such connections exceeds the seconds of the time limit. Rank 0 must therefore serve
- * them at the same time. */
+/* There are more silent connections than seconds in the time limit. Rank 0 must therefore wait for
+ * all of them at the same time. */
 static void test_silent_clients_keep_no_rank_out(void **state)
 {
     enum { SILENT = 90, SLOW = 10, LIMIT_S = 30 };
@@ -217,7 +218,7 @@ static void test_silent_clients_keep_no_rank_out(void **state)
 static const struct secret own_secret = {16, "0123456789abcdef"};
 static const struct secret other_secret = {16, "0123456789abcdeF"};
 
-/* A single rank, which stores the result of rendezvous_meet. */
+/* One rank, and the result of its call of rendezvous_meet. */
 struct visitor {
     struct rendezvous_config config;
     enum status st;
@@ -281,7 +282,8 @@ static void test_wrong_secrets_are_refused(void **state)
     visitor_ends(&first, STATUS_LIBRARY, "; refused connections: 1 with a wrong secret");
 }
 
-/* Accepts every connection, without the secret. */
+/* Acts as rank 0 but does not have the secret: accepts a connection and answers with an invalid
+ * proof. */
 static void *pretend_rank_0(void *arg)
 {
     struct addrinfo *list;
@@ -332,7 +334,7 @@ static void test_jobs_on_one_port_do_not_mix(void **state)
     start_visitor(&a[1], address, 1, "a", &none, 60);
     visitor_ends(&a[1], STATUS_OK, "");
     visitor_ends(&a[0], STATUS_OK, "");
-    /* A rank of a job with another number of ranks. */
+    /* This visitor belongs to a job with another number of ranks. */
     start_visitor(&a[0], address, 0, "a", &none, 60);
     int peer[3];
     const struct rendezvous_config other = {
@@ -344,8 +346,8 @@ static void test_jobs_on_one_port_do_not_mix(void **state)
     visitor_ends(&a[0], STATUS_OK, "");
 }
 
-/* A second process connects as rank 1, with the right secret. It is refused, and the first process
- * stays connected. */
+/* A second process connects as rank 1, with the right secret. Rank 0 refuses it, and the first
+ * process stays connected. */
 static void test_a_rank_joins_once(void **state)
 {
     enum { VISITORS = 4, AGAIN = 2 };
@@ -371,8 +373,7 @@ static void test_a_rank_joins_once(void **state)
     visitor_ends(&v[0], STATUS_OK, "");
 }
 
-/* Stores the local addresses at which this machine listens at `port`, from /proc/net/tcp or tcp6.
- */
+/* Finds the local addresses on which this machine listens at `port`, in /proc/net/tcp or tcp6. */
 static void find_listeners(const char *file, int port, char *out, size_t size)
 {
     char line[512], address[64];
@@ -441,7 +442,7 @@ static void test_a_secret_is_needed_beyond_loopback(void **state)
                                       .secret = &none};
         assert_int_equal(rendezvous_meet(&c, peer), STATUS_USAGE);
         assert_non_null(strstr(status_message(), "no secret is set"));
-        if (i == 2) /* a connection to such an address may take long to fail */
+        if (i == 2) /* connecting to this address may take long to fail */
             continue;
         c.secret = &own_secret;
         assert_int_equal(rendezvous_meet(&c, peer), STATUS_LIBRARY);

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Tests jobs on two hosts that a network connects. Argument: the program mpi_ranks.
+# Tests MPI jobs whose ranks run on two hosts. Argument: the program mpi_ranks.
 set -uo pipefail
 program=$1
 scratch=$(mktemp -d)
-# Open MPI stores its sessions there, and jobs of several tests would share one folder.
+# Open MPI stores its session files in TMPDIR. Jobs of parallel tests would share the default
+# folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
@@ -25,7 +26,8 @@ fail() {
     failures=$((failures + 1))
 }
 
-# says LINE: checks that ampscale wrote exactly one line, which matches LINE, a regular expression.
+# says LINE: checks that ampscale printed exactly one line, and that the line matches the regular
+# expression LINE.
 says() {
     local said
     said=$(cat "$scratch/out" "$scratch/err" | grep -cE 'ampscale:|FAILED')
@@ -50,7 +52,7 @@ mpi_run 30 2 "$program" stop 2
 ((code == 1)) || fail "'stop' exited with $code, not 1"
 says "$who; it may have died or be stuck"
 
-# Under sanitizers the test ends here, because the remaining code is the same as on one host.
+# Skipped under sanitizers: the remaining scenarios execute the same code as on one host.
 if ! sanitized; then
     mpi_run 30 2 "$program" absent 2
     ((code == 1)) || fail "'absent' exited with $code, not 1"
@@ -61,14 +63,14 @@ mpi_run 30 2 "$program" fail 2
 ((code == 5)) || fail "'fail' exited with $code, not 5"
 says "ampscale: rank 1: cannot read 'x'"
 
-# Open MPI 4 may hang when a TCP connection is lost, before any rank can ask who is lost.
+# When a TCP connection is lost, a call of Open MPI 4 may hang. Rank 0 then reports only that the
+# network may be lost.
 mpi_run 30 2 "$program" kill 2
 ((code != 0 && code != 124)) || fail "'kill' exited with $code"
 says 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not (reach|answer after) operation [56].*|or the network may be lost: on rank 0 the MPI library has not returned from a call since operation 6 \(barrier\))'
 
-# The network fails during a long series of operations, after a megabyte was sent. The start of a
-# job sends less. Both ranks must detect the failure and end, and one of them must report it to the
-# launcher.
+# Cuts the network after a job has sent a megabyte. The start of a job sends less, so the ranks are
+# then executing operations. Both ranks must detect the failure and end. One of them must report it.
 netns_lose mpi_ranks netns_has_received $(($(netns_received) + 1000000)) >"$scratch/ranks" &
 mpi_run 60 2 "$program" endless 2
 wait $!

@@ -1,4 +1,4 @@
-/* Compares an engine with single networks. */
+/* Compares training steps of an engine with gradients that separate networks compute. */
 #include "engine_exercise.h"
 
 #include "engine/engine_parts.h"
@@ -16,7 +16,7 @@ enum { ROWS_MAX = 6, SIDE = 8, CLASSES = 5, MICRO_MAX = 2 };
 
 struct rig {
     int rows;            /* of a batch */
-    bool mixes;          /* with mixup, the second image of every batch is a bad image */
+    bool mixes;          /* mixup is on, and the second image of every batch is bad */
     const char *devices; /* as named */
     struct device_list list;
     struct engine_config config;
@@ -58,7 +58,8 @@ static void rig_close(struct rig *r)
     free(r);
 }
 
-/* All ranks get rank 0's weights. Until then their weights differ. */
+/* Opens the engine and copies the weights of rank 0 to all ranks. Before that, each rank has
+ * different weights. */
 static enum status open_engine(struct rig *r)
 {
     TRY(engine_open(&r->config, &r->engine));
@@ -136,8 +137,8 @@ static int64_t count_trained(const struct graph *g)
     return n;
 }
 
-/* Adds share * the network's gradients or momentum to `sum`, in the order of the graph's
- * parameters. */
+/* Adds share * x to `sum` for every gradient or momentum x of the network, in the order of the
+ * graph's parameters. */
 static enum status add_values(const struct graph *g, struct network *net, enum param_value value,
                               double share, double *sum)
 {
@@ -158,7 +159,8 @@ done:
     return st;
 }
 
-/* The pairs of 2, 3, 5 or 6 images, written by hand. The second image may be bad. */
+/* Returns the partner of each image in mixup, for a batch of 2, 3, 5 or 6 images. The tables are
+ * written by hand. If `bad` is true, the second image is bad. */
 static const int32_t *pairs_of(int rows, bool bad)
 {
     static const int32_t pairs[][2][ROWS_MAX] = {{{0}, {0}},
@@ -184,7 +186,8 @@ static enum status run_alone(struct program *p, const uint8_t *pixels, const int
     return program_wait(p);
 }
 
-/* Computes the gradients of one device's part of the batch, in a network of its own. */
+/* Computes the gradients of one device's part of the batch with a separate network, and adds them
+ * to `sum`. */
 static enum status alone(const struct rig *r, int device, double *sum)
 {
     enum status st;
@@ -209,7 +212,7 @@ done:
     return st;
 }
 
-/* The largest distance from the mean that rounding can cause, as a fraction of the norm. */
+/* The largest error that rounding can cause, as a fraction of the norm of the mean. */
 static double bound(const struct rig *r)
 {
     double unit = r->config.grad_compress == DTYPE_F16    ? 0x1p-11
@@ -237,7 +240,8 @@ static enum status compare(const struct rig *r, const char *what, const double *
     return STATUS_OK;
 }
 
-/* Computes the mean of the gradients that each device of each rank computes alone. */
+/* Computes the gradients of each device of each rank with separate networks, and their mean over
+ * all ranks. */
 static enum status exact_mean(struct rig *r, double *mean, int64_t n)
 {
     struct comm_op sum = {.kind = COMM_ALLREDUCE,
@@ -251,8 +255,8 @@ static enum status exact_mean(struct rig *r, double *mean, int64_t n)
     return comm_run(r->ranks, &sum);
 }
 
-/* Compares the mean with the gradients of a step, or with the momentum that the optimizer computes
- * from them. */
+/* Executes a step. Compares the mean with the reduced gradients, or with the momentum that the
+ * optimizer computes from them. */
 static enum status compare_step(struct rig *r, enum param_value value)
 {
     enum status st;
@@ -265,7 +269,7 @@ static enum status compare_step(struct rig *r, enum param_value value)
         goto done;
     }
     CHECK(exact_mean(r, mean, n));
-    /* The update does not change the gradient buffer, which still has the values that it read. */
+    /* The update only reads the gradient buffer: the gradients are still there after the step. */
     CHECK(gradient ? step(r, 0, 0) : step_scaled(r, 0, 0, 128));
     CHECK(add_values(r->graph, engine_network(r->engine), value, share, got));
     st = compare(r, gradient ? "the sum of gradients" : "the average", mean, got, n);
@@ -334,7 +338,7 @@ enum status exercise_digest(struct comm *ranks, const struct engine_case *c, uin
 
 /* ---- replicas ---- */
 
-/* Flips a bit of an element in the middle of the value. */
+/* Flips one bit in the middle of the network's weights, momentum, gradients or statistics. */
 static void spoil(struct network *net, enum damage what)
 {
     static const enum param_value value[] = {[DAMAGE_WEIGHT] = VALUE_WEIGHT,
@@ -358,9 +362,9 @@ static enum status must_name(enum status st, int rank, int device)
     return status_fail(STATUS_MISMATCH, "damage to rank %d, device %d went unseen", rank, device);
 }
 
-/* From time to time, the first replica sends its statistics to all others, which repairs damage
- * there. Each step computes new gradients. The test therefore damages both after these two events.
- */
+/* A step computes new gradients. engine_share_buffers copies the first replica's statistics to all
+ * other replicas. Both would remove earlier damage: gradients and statistics are therefore damaged
+ * after them. */
 static enum status damage(struct rig *r, int rank, int device, enum damage what)
 {
     bool here = comm_rank(r->ranks) == rank;

@@ -1,6 +1,6 @@
-/* Compares training steps of an engine with gradients computed by single networks, on any
- * communicator. Every rank calls the same functions in the same order. A failure names the rank and
- * the reason. */
+/* Compares training steps of an engine with gradients that separate networks compute, on any
+ * communicator. Every rank calls the same functions in the same order. An error message names the
+ * rank and the reason. */
 #pragma once
 
 #include "comm/comm.h"
@@ -16,23 +16,24 @@ struct engine_case {
     bool mixes;          /* mixup, with a bad image in each batch */
 };
 
-/* Checks the reduced gradients. They must equal the mean of the gradients that separate networks
- * compute for the parts of the devices, to 1e-6 of their norm. If the parts have different sizes,
- * the bound is 1e-5, because losses are divided by other numbers and every product is rounded
- * differently. */
+/* Checks the reduced gradients. For each device's part of the batch, a separate network computes
+ * the gradients. The reduced gradients must equal their mean, to 1e-6 of its norm. If the parts
+ * have different sizes, the bound is 1e-5: the losses are divided by other numbers, and every
+ * product is rounded differently. */
 MUST_CHECK enum status exercise_gradients(struct comm *ranks, const struct engine_case *c);
 
-/* Checks the momentum after a first step. It must be the mean over the micro-batches of all ranks,
- * and not their sum, also with a loss scale. The bounds are the same. If gradients are compressed,
- * the bound is half a unit of the sent type for each rank. */
+/* Checks the momentum after the first step, also with a loss scale. It must be the mean of the
+ * gradients over the micro-batches of all ranks, and not their sum. The bounds are those of
+ * exercise_gradients. If gradients are compressed, the bound is the number of ranks times half a
+ * unit in the last place of the compressed type. */
 MUST_CHECK enum status exercise_average(struct comm *ranks, const struct engine_case *c);
 
 /* Trains two steps, and returns a hash of this rank's weights. Equal bits give equal hashes. */
 MUST_CHECK enum status exercise_digest(struct comm *ranks, const struct engine_case *c,
                                        uint64_t *digest);
 
-/* Checks that replicas have the same bits after a step. Then changes one value of device `device`
- * of rank `rank`, and checks that every rank's comparison after another step names that device. */
+/* Checks that replicas have the same bits after a step. Then flips one bit on device `device` of
+ * rank `rank`. After another step, every rank must detect the difference and name that device. */
 enum damage { DAMAGE_WEIGHT, DAMAGE_MOMENTUM, DAMAGE_STATISTICS, DAMAGE_GRADIENT, DAMAGE_COUNT };
 MUST_CHECK enum status exercise_damage(struct comm *ranks, const struct engine_case *c, int rank,
                                        int device, enum damage what);

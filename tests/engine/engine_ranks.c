@@ -1,4 +1,4 @@
-/* The ranks of an MPI job in the tests of engines: engine_ranks gradients|damage. */
+/* A rank of an MPI job in the tests of engines. Usage: engine_ranks gradients|damage. */
 #include "engine_exercise.h"
 
 #include <stdio.h>

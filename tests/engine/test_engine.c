@@ -1,6 +1,6 @@
-/* Tests engines of several devices and several ranks, all in this process. Gradients are compared
- * with those of single networks, and a damaged replica must be found. The thread sanitizer checks
- * all threads. */
+/* Tests engines of several devices and several ranks, all in this process. Gradients must equal
+ * those of separate networks, and the engine must detect a damaged replica. The thread sanitizer
+ * checks all threads. */
 #include "engine_exercise.h"
 
 #include "tests/kernels/stream_backend.h"
@@ -21,18 +21,18 @@ struct rank {
     pthread_t thread;
     struct comm *comm;
     const struct engine_case *engine;
-    int bad_rank, bad_device; /* the damaged rank and device; -1: the test compares gradients */
+    int bad_rank, bad_device; /* damaged rank and device; -1: no damage */
     enum damage what;
-    uint64_t *digest; /* NULL: this result is not needed */
-    bool average;     /* compare the values that the optimizer reads */
+    uint64_t *digest; /* NULL: do not compute a hash of the weights */
+    bool average;     /* check the momentum instead of the gradients */
     bool failed;
 };
 
-/* Asynchronous devices have a name that only this test can find. */
+/* Engines find devices by name. In this test, the name "stream" finds an asynchronous device. */
 enum status __real_backend_find(const char *name, const struct backend **b);
 enum status __wrap_backend_find(const char *name, const struct backend **b);
 
-static struct stream_backend streams; /* a look-up by name finds the device only here */
+static struct stream_backend streams; /* only __wrap_backend_find returns it */
 
 enum status __wrap_backend_find(const char *name, const struct backend **b)
 {
@@ -59,7 +59,7 @@ static void *run_rank(void *context)
     return NULL;
 }
 
-/* Runs `n` threads as ranks; the first is this one. */
+/* Runs `n` ranks: the calling thread and n - 1 others. */
 static void run_ranks(int n, const struct rank *what)
 {
     struct rank rank[RANKS];
@@ -100,8 +100,9 @@ static void damage_is_seen(int ranks, const char *devices, enum dp_reduce reduce
               &(struct rank){.engine = &c, .bad_rank = rank, .bad_device = device, .what = what});
 }
 
-/* The mode and the compression determine where gradients are divided by the number of ranks, by the
- * number of micro-batches and by the loss scale. The result is the same. */
+/* The mode and the compression determine at which point gradients are divided by the number of
+ * ranks, by the number of micro-batches and by the loss scale. The mean must not depend on that
+ * point. */
 static void averages_are_exact(void **state)
 {
     static const enum dtype sent[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
@@ -169,7 +170,7 @@ static void ddp2(void **state)
 
 /* --- asynchronous devices --- */
 
-/* The engine has the bits of the reference in every mode. */
+/* Asynchronous devices and the reference device must train weights with the same bits. */
 static void bits_are_the_same(int ranks, int devices, struct engine_case c)
 {
     char name[2][16];

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs engine_ranks as jobs of two and three ranks. Arguments: engine_ranks, the program of
-# tests/comm that prints the MPI library's name, and the scenario.
+# Runs engine_ranks as MPI jobs of two and three ranks. Arguments: the program engine_ranks, a
+# program that prints the MPI library's name (mpi_ranks of tests/comm), and the scenario.
 set -uo pipefail
 program=$1
 scenario=$3
 scratch=$(mktemp -d)
-# Open MPI stores its sessions there, and jobs of several tests would share one folder.
+# Open MPI stores its session files in TMPDIR. Jobs of parallel tests would share the default
+# folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT

@@ -1,4 +1,4 @@
-/* All ranks must reach the same result about which GPUs can be connected. */
+/* Tests whether GPUs are connected directly. All ranks must reach the same result. */
 #include "comm/nccl_port.h"
 #include "engine/gpu_group.h"
 #include "kernels/backend.h"
@@ -15,7 +15,7 @@
 
 enum { RANKS = 2, GPUS = 2 };
 
-/* Returns a bus address that contains the device's number. */
+/* Writes a bus address that contains the device's number. */
 static void bus(struct device *dev, char out[NCCL_PORT_BUS_MAX])
 {
     snprintf(out, NCCL_PORT_BUS_MAX, "0000:%02x:00.0", (unsigned)dev->index);
@@ -45,7 +45,8 @@ static void *decide(void *arg)
     return NULL;
 }
 
-/* Connects two ranks of `n` GPUs each, which are on these sockets. */
+/* Runs two ranks of `n` GPUs each, on two threads. Each rank determines whether all GPUs can be
+ * connected. `socket` has the number in each GPU's bus address. */
 static void decide_all(struct rank rank[RANKS], enum comm_via via, int n,
                        const int socket[RANKS][GPUS])
 {

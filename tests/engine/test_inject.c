@@ -1,4 +1,4 @@
-/* Tests faults that the command line requests, and their effects in a run. */
+/* Tests the faults that a user can request on the command line, and their effects on a run. */
 #include "engine/inject.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Tests the rules of the ladder: for every rung, failure and named flag, the rung on which the run
- * continues, or the reason for its end. */
+/* Tests the rules of the ladder: to which lower rung a run falls after each failure, or why the run
+ * ends. The rules depend on the flags that the user has set. */
 #include "engine/ladder.h"
 
 #include <setjmp.h>
@@ -37,7 +37,8 @@ static void falls_to(struct ladder *l, enum ladder_failure kind, const char *wan
     is_on(l, want);
 }
 
-/* If no rung is left, the message has the reason and names flags that may help. "": no flags. */
+/* Checks that the run ends. The message must contain the reason, and the flags that may help
+ * (`flags`; "": none). */
 static void ends(struct ladder *l, enum ladder_failure kind, const char *flags)
 {
     int falls = l->n_falls;
@@ -74,7 +75,7 @@ static void each_failure_has_its_remedy(void **state)
     ends(&l, FAILED_STEP, "");
 }
 
-/* A rung that has failed is not tried again. */
+/* A run does not return to a rung on which it has failed. */
 static void known_failures_stay(void **state)
 {
     (void)state;
@@ -122,7 +123,8 @@ static void resumed_runs_stay(void **state)
     falls_to(&l, FAILED_CAPTURE, "fuse none, no graph");
 }
 
-/* Only failures of devices and libraries count, and only on a device that has several rungs. */
+/* A run falls to a lower rung only if a device or a library fails, and only on a device with
+ * several rungs. Other failures end the run. */
 static void other_failures_end_the_run(void **state)
 {
     (void)state;
@@ -143,7 +145,8 @@ static void other_failures_end_the_run(void **state)
     ends(&l, FAILED_STEP, "");
 }
 
-/* Any sequence of failures causes at most three falls, each to a lower rung. */
+/* After any sequence of failures, a run has fallen at most three times, and always to a lower rung.
+ */
 static void falls_are_bounded(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The weights of mixup, and the pairs of images. */
+/* Tests the weights of mixup, and which images are mixed. */
 #include "engine/mixup.h"
 
 #include <math.h>
@@ -31,7 +31,8 @@ static void a_row_is_paired_with_the_one_before_it(void **state)
     pairs_are(label, 1, (const int32_t[]){0});
 }
 
-/* A bad image is not mixed with any other. The image after it is mixed with the image before it. */
+/* A bad image is not mixed with another image. The image after the bad one is mixed with the image
+ * before it. */
 static void bad_images_are_nobodys_partner(void **state)
 {
     (void)state;
@@ -42,7 +43,7 @@ static void bad_images_are_nobodys_partner(void **state)
     pairs_are(all, 2, (const int32_t[]){0, 1});
 }
 
-/* A weight depends only on seed and step, and not on earlier random numbers. */
+/* A weight depends only on the seed and the step, and not on random numbers drawn before. */
 static void weights_are_a_function_of_seed_and_step(void **state)
 {
     (void)state;

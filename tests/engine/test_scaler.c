@@ -1,5 +1,5 @@
-/* Compares the loss scaler with written tables: the scale, the number of clean steps and the number
- * of skipped steps after each sequence of overflows. */
+/* Compares the loss scaler with tables written by hand. A table lists the scale and the numbers of
+ * clean and of skipped steps after a sequence of overflows. */
 #include "engine/scaler.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static void assert_state(const struct scaler_state *s, double scale, int64_t cle
                  (long long)skipped);
 }
 
-/* Executes `n` equal steps, none of which may end the run. */
+/* Executes `n` steps, all with or all without an overflow. No step may end the run. */
 static void repeat(const struct scaler_rule *c, struct scaler_state *s, int n, bool found_inf)
 {
     for (int i = 0; i < n; i++)
@@ -105,7 +105,7 @@ static void test_cap(void **state)
     repeat(&c, &s, 8 * 2000, false);
     assert_state(&s, 16777216, 0, 0);
     repeat(&c, &s, 2000, false);
-    /* at the upper limit, the count of clean steps restarts too */
+    /* at the upper limit, the number of clean steps still returns to 0 after each interval */
     assert_state(&s, 16777216, 0, 0);
     repeat(&c, &s, 3, false);
     repeat(&c, &s, 1, true);
@@ -136,13 +136,13 @@ static void test_sequences(void **state)
         {1024, 2, 0.5, 3, 4096, 1, "..X..X..", {256, 2, 2}, STATUS_OK},
         {1024, 2, 0.5, 3, 4096, 1, "..........", {4096, 1, 0}, STATUS_OK},
         {1024, 2, 0.5, 1, 4096, 1, "..X.X.", {4096, 0, 2}, STATUS_OK},
-        /* the scale grows only up to the upper limit */
+        /* the scale grows at most to the upper limit */
         {1000, 3, 0.5, 1, 4096, 1, "..", {4096, 0, 0}, STATUS_OK},
         {1000, 3, 0.5, 1, 4096, 1, "..X", {2048, 0, 1}, STATUS_OK},
-        /* growth and backoff have different factors */
+        /* the growth factor is not the inverse of the backoff factor */
         {1024, 1.5, 0.25, 2, 1e9, 1, "....X..", {864, 0, 1}, STATUS_OK},
         {100, 10, 0.1, 2, 1e9, 1, "..X", {100, 0, 1}, STATUS_OK},
-        /* the scale may reach the floor, but not fall below it */
+        /* the scale may equal the lower limit, but not fall below it */
         {1024, 2, 0.5, 3, 4096, 256, "XX", {256, 0, 2}, STATUS_OK},
         {1024, 2, 0.5, 3, 4096, 256, "XXX", {256, 0, 3}, STATUS_DIVERGED},
         {1024, 2, 0.5, 3, 4096, 300, "XX", {512, 0, 2}, STATUS_DIVERGED},
@@ -168,7 +168,8 @@ static void test_sequences(void **state)
 
 /* PyTorch's rule: after an overflow, scale *= backoff_factor and the tracker is 0. After a clean
  * step the tracker grows by 1; when it reaches growth_interval, scale *= growth_factor and the
- * tracker is 0. PyTorch's scaler has no cap and no floor, and these sequences stay within ours. */
+ * tracker is 0. PyTorch's scaler has no limits. In these sequences, the scale never reaches a limit
+ * of ampscale's scaler. */
 struct peer_step {
     bool found_inf;
     double scale;    /* get_scale() after update() */
@@ -212,8 +213,8 @@ static void test_grad_scaler(void **state)
 
 /* --- resuming, and static scales --- */
 
-/* A run resumed from its state, wherever it stopped, continues as if it had not been interrupted.
- */
+/* A run may stop after any step. Resumed from its state, it must continue as if it had not been
+ * interrupted. */
 static void test_resume(void **state)
 {
     (void)state;
@@ -234,8 +235,8 @@ static void test_resume(void **state)
     }
 }
 
-/* After a resume with a shorter interval, the state can have more clean steps than the interval.
- * The next clean step then increases the scale. */
+/* A run is resumed with a shorter interval. The saved number of clean steps may then exceed the
+ * interval, and the next clean step increases the scale. */
 static void test_resume_with_a_shorter_interval(void **state)
 {
     (void)state;
@@ -258,7 +259,7 @@ static void test_static_scale(void **state)
     struct scaler_state s = scaler_begin(&c);
     repeat(&c, &s, 2500, false);
     assert_state(&s, 128, 2500, 0);
-    repeat(&c, &s, 40, true); /* a dynamic scale would have reached its floor */
+    repeat(&c, &s, 40, true); /* a dynamic scale would fall to its lower limit */
     assert_state(&s, 128, 0, 40);
     repeat(&c, &s, 3, false);
     assert_state(&s, 128, 3, 40);

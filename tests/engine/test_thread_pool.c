@@ -1,4 +1,4 @@
-/* Tests thread pools, and how a batch is divided among devices. */
+/* Tests thread pools, and the division of a batch among devices. */
 #include "base/thread_pool.h"
 #include "engine/replica.h"
 
@@ -29,7 +29,7 @@ static enum status work(void *context, int member)
     if (!pthread_equal(t->thread[member], pthread_self()))
         return status_fail(STATUS_MISMATCH, "member %d changed its thread", member);
     t->calls[member]++;
-    pthread_barrier_wait(&t->all); /* returns only if all threads run at the same time */
+    pthread_barrier_wait(&t->all); /* returns only when all threads have reached this line */
     return member == t->fails ? status_fail(STATUS_DATA, "member %d fails", member) : STATUS_OK;
 }
 
@@ -52,7 +52,7 @@ static void members_work_together(void **state)
         assert_string_equal(status_message(), message);
     }
     t.fails = -1;
-    /* a failure does not affect the next call */
+    /* the failure of one call does not affect the next call */
     assert_int_equal(thread_pool_run(pool, work, &t), STATUS_OK);
     thread_pool_close(pool);
     pthread_barrier_destroy(&t.all);
@@ -63,7 +63,7 @@ struct domino {
     pthread_barrier_t all;
 };
 
-/* Thread 2 fails and then makes all others fail. */
+/* Thread 2 stores its failure before any other thread fails. */
 static enum status fall(void *context, int member)
 {
     struct domino *d = context;
