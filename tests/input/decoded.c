@@ -72,7 +72,7 @@ void check_regions(struct decoder *d, const uint8_t *bytes, size_t size)
             int h = 1 + (int)rng_below(&rng, (uint32_t)full.h);
             struct rect want = {(int)rng_below(&rng, (uint32_t)(full.w - w + 1)),
                                 (int)rng_below(&rng, (uint32_t)(full.h - h + 1)), w, h};
-            if (i % 3 == 0) /* the rectangle ends at the last column and row */
+            if (i % 3 == 0) /* the rectangle reaches the right and bottom edges */
                 want = (struct rect){want.x, want.y, full.w - want.x, full.h - want.y};
             assert_int_equal(decoder_begin(d, bytes, size, &info), STATUS_OK);
             assert_int_equal(decoder_read(d, shrink, want, &r), STATUS_OK);
@@ -88,7 +88,7 @@ enum status decode_some(struct decoder *d, const uint8_t *bytes, size_t size, st
     struct region r;
     enum status st = decoder_begin(d, bytes, size, &info);
     int shrink = 1 << rng_below(rng, 4);
-    /* Damage to a header can claim a larger image, which is valid but slow to decode. */
+    /* A damaged header can claim a much larger image. Decoding it would be valid, but slow. */
     if (st == STATUS_OK && (int64_t)info.width * info.height < 1000000) {
         shrink = shrink < info.shrink_max ? shrink : info.shrink_max;
         struct rect want = decoded_size(&info, shrink);
@@ -96,7 +96,7 @@ enum status decode_some(struct decoder *d, const uint8_t *bytes, size_t size, st
         want.w -= want.x;
         want.h = (int)rng_below(rng, (uint32_t)want.h) + 1;
         st = decoder_read(d, shrink, want, &r);
-        for (int y = 0; st == STATUS_OK && y < r.at.h; y++) /* a sanitizer checks these reads */
+        for (int y = 0; st == STATUS_OK && y < r.at.h; y++) /* reads all pixels, for sanitizers */
             (void)memchr(r.pixels + (size_t)y * r.stride, 256, (size_t)r.at.w * 3);
     }
     assert_true(st == STATUS_OK || st == STATUS_DATA);

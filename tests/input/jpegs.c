@@ -1,4 +1,4 @@
-/* Makes JPEG files for the tests of input/. */
+/* Makes JPEG files in memory, for the tests of input/. */
 #include "tests/input/jpegs.h"
 
 #include "base/rng.h"
@@ -22,7 +22,7 @@ static void fill_row(const struct jpeg_spec *s, int y, int channels, uint8_t *ro
         }
 }
 
-/* A TIFF header, one directory with one entry, in Motorola order. */
+/* An EXIF block: a TIFF header in big-endian order, and one directory with one entry. */
 static void write_exif(struct jpeg_compress_struct *jpeg, int orientation)
 {
     uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1,

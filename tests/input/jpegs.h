@@ -13,7 +13,7 @@ struct jpeg_spec {
     int h_samp, v_samp; /* sampling factors of the first component; 0 means 1 */
     bool progressive;
     bool arithmetic;
-    bool plain_cmyk; /* CMYK without Adobe's marker; inks are not inverted */
+    bool plain_cmyk; /* CMYK without Adobe's marker, and inks not inverted */
     int restart;     /* rows between restart markers; 0: none */
     int exif;        /* orientation tag, 1..8; 0: no EXIF */
     int quality;     /* 0: 90 */
@@ -23,10 +23,10 @@ struct jpeg_spec {
 /* The file's bytes, malloc'ed. */
 uint8_t *jpeg_make(const struct jpeg_spec *spec, size_t *size);
 
-/* Returns the offset of the file's first marker 0xff `code`, or 0 if there is none. */
+/* Returns the offset of the first marker with the bytes 0xff `code`, or 0 if the file has none. */
 size_t jpeg_find(const uint8_t *bytes, size_t size, uint8_t code);
 
 void file_write(const char *path, const void *bytes, size_t size);
 
-/* Removes a folder that a test made, with all that it contains. */
+/* Removes a folder of a test and everything in it. */
 void tree_remove(const char *path);

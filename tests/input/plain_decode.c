@@ -47,8 +47,8 @@ static void read_all(struct plain *p, const uint8_t *bytes, size_t size, int shr
     }
 }
 
-/* Only this function calls setjmp: it has no local variable that longjmp could make indeterminate.
- */
+/* Only this function calls setjmp. It has no local variable, because longjmp could make such
+ * variables indeterminate. */
 static bool guarded(struct plain *p, const uint8_t *bytes, size_t size, int shrink)
 {
     if (setjmp(p->escape) != 0)

@@ -29,8 +29,8 @@ grep -q '"reason": "an empty file"' "$scratch/out" || fail "an empty file is not
 expect 0 "${make[@]}" # the same command repairs
 expect 0 data scan "$set"
 
-# The contents of a file determine its format; its name does not. The PNG and the WebP file here are
-# named .JPEG.
+# The decoder determines the format of a file from its contents, not from its name. The PNG and the
+# WebP file here have names that end in .JPEG.
 cp -r "$set" "$scratch/mixed"
 mapfile -t images < <(find "$scratch/mixed/val" -type f | sort)
 cp "$source_dir/tests/input/pictures/rgb-8.png" "${images[0]}"
@@ -64,7 +64,7 @@ expect_error 2 "a synthetic data set with other settings" data synth --out "$set
 expect_error 2 "not empty" data synth --out "$scratch"
 [[ ! -e $scratch/x ]] || fail "a refused command wrote something"
 
-# A limit on the size of files acts like a full disk.
+# A limit on the size of files makes writes fail, as a full disk does.
 (
     trap '' XFSZ
     ulimit -f 1

@@ -28,7 +28,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Makes a file in the test's folder, and the folders of its path. */
+/* Writes a file in the test's folder, and creates the folders of its path. */
 static void put(const char *path, const char *bytes)
 {
     char full[512];
@@ -100,8 +100,8 @@ static void test_links_are_followed(void **state)
     refuse("train", "links form a cycle");
 }
 
-/* A link to a file that does not exist is skipped. Any other link that cannot be followed is an
- * error, because it may be an image. */
+/* A link to a file that does not exist is skipped. Any other link that cannot be resolved is an
+ * error, because its target may be an image. */
 static void test_links_that_lead_nowhere(void **state)
 {
     (void)state;

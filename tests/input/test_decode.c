@@ -1,5 +1,5 @@
-/* Decodes every kind of JPEG file that users have, and refuses files that only look like JPEG
- * files. */
+/* Tests that the decoder decodes every kind of JPEG file that users have, and that it refuses
+ * damaged files and files that are not JPEG. */
 #include "base/rng.h"
 #include "tests/input/decoded.h"
 #include "tests/input/jpegs.h"
@@ -155,7 +155,8 @@ static void test_truncated(void **state)
     }
 }
 
-/* Removes half of the data from the middle. The file has an end marker, but not all pixels. */
+/* Removes half of the file from its middle. The file still has an end marker, but not all pixels.
+ */
 static void test_hole(void **state)
 {
     (void)state;
@@ -167,7 +168,8 @@ static void test_hole(void **state)
     free(bytes);
 }
 
-/* The header claims more pixels than the limit. Only a few bytes of data follow it. */
+/* The header claims more pixels than the decoder's limit. Only a few bytes of data follow the
+ * header. */
 static void test_bomb(void **state)
 {
     (void)state;
@@ -177,12 +179,12 @@ static void test_bomb(void **state)
     static const uint8_t sides[4] = {65500 >> 8, 65500 & 255, 65500 >> 8, 65500 & 255};
     memcpy(bytes + sof + 5, sides, 4);
     refuse(bytes, size, "65500x65500 pixels are more than the limit");
-    struct decoder *fresh; /* a decoder that has refused no file yet */
+    struct decoder *fresh; /* a decoder that has not refused a file before */
     struct image_info info;
     assert_int_equal(decoder_open(&fresh), STATUS_OK);
     assert_int_equal(decoder_begin(fresh, bytes, size, &info), STATUS_DATA);
     decoder_close(fresh);
-    bytes[sof + 6] = 0xff; /* 65535 rows: more than libjpeg's own limit */
+    bytes[sof + 6] = 0xff; /* 65535 rows are more than libjpeg allows */
     bytes[sof + 5] = 0xff;
     refuse(bytes, size, "");
     free(bytes);
@@ -263,9 +265,9 @@ static void test_pixels_are_libjpegs(void **state)
         }
 }
 
-/* Damages entropy-coded data. Our decoder refuses every file that libjpeg refuses. If both accept a
- * file, they decode the same pixels. Only our decoder always refuses a Huffman code that does not
- * exist. */
+/* Damages entropy-coded data, and compares ampscale's decoder with libjpeg. If libjpeg refuses a
+ * file, ampscale refuses it too. If both accept a file, they decode the same pixels. If only
+ * ampscale refuses a file, the data has a Huffman code that does not exist. */
 static void test_damage_is_libjpegs(void **state)
 {
     (void)state;
@@ -318,7 +320,7 @@ static void test_fuzz(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         size_t size;
         uint8_t *bytes = jpeg_make(&specs[i % 4], &size);
-        uint32_t header = 1 + rng_below(&rng, 2); /* 2: only the header is mutated */
+        uint32_t header = 1 + rng_below(&rng, 2); /* 1: any byte may change; 2: only the header */
         for (uint32_t n = 1 + rng_below(&rng, 8); n > 0; n--)
             bytes[rng_below(&rng, (uint32_t)(header == 1 ? size : 400))] = (uint8_t)rng_u32(&rng);
         if (rng_below(&rng, 4) == 0)

@@ -1,6 +1,6 @@
-/* A loader that decodes on a device returns the same images in the same order as a loader that
- * decodes on the CPU. This includes files that the device refuses, omits or fails to decode. The
- * device is simulated with the CPU's decoder. */
+/* Tests a loader that decodes on a device. It must return the same images in the same order as a
+ * loader that decodes on the CPU, also if the device refuses files, skips pictures or fails. The
+ * CPU's decoder simulates the device. */
 #include "base/array.h"
 #include "base/file.h"
 #include "input/loader.h"
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* Pictures are smaller than twice the output. The CPU then does not reduce them as it decodes. */
+/* Pictures are smaller than twice the output. The CPU therefore decodes them at full size. */
 enum { N = 40, SIZE = 32, BATCH = 8, IMAGE_BYTES = SIZE * SIZE * 3, DAMAGED = 7, TRUNCATED = 11 };
 
 static char dir[64];
@@ -25,7 +25,7 @@ static struct dataset *data;
 /* What the device does. */
 static struct {
     bool fails;   /* every call */
-    bool skips;   /* the first picture of each call */
+    bool skips;   /* skips the first picture of each call */
     bool refuses; /* every file */
     bool closed;  /* cannot open a queue */
     atomic_int open, calls, pictures, failed, bytes_held;
@@ -118,7 +118,7 @@ static enum status device_decode(struct device_queue *q, struct device_picture *
     }
     for (int i = device.skips; i < n; i++) {
         atomic_fetch_add(&device.pictures, 1);
-        /* A damaged picture ends the call: the pictures after it are not decoded. */
+        /* The call ends at a damaged picture. The pictures after it are not decoded. */
         TRY(decode_one(q, &p[i]));
     }
     return STATUS_OK;
@@ -221,8 +221,8 @@ static void collect(const struct loader_config *c, int64_t first, struct epoch *
     assert_int_equal(device.bytes_held, 0);
 }
 
-/* Compares the rows of `a` from row `from` on with the rows of `b`. Values may differ by one level.
- */
+/* Compares the rows of `b` with the rows of `a` that begin at row `from`. Pixel values may differ
+ * by 1. */
 static void assert_same(const struct epoch *a, int from, const struct epoch *b)
 {
     assert_int_equal(a->rows - from, b->rows);
@@ -256,11 +256,11 @@ static void test_same_as_cpu(void **state)
             assert_int_equal(got.bad, 2);
             assert_int_equal(got.files, want.files);
             assert_int_equal(got.seen, want.seen);
-            /* The CPU decodes the pictures that follow a damaged one in its call. Their number
-             * depends on the order in which threads run. */
+            /* If a picture is damaged, the CPU decodes the pictures after it in the same call. How
+             * many these are depends on the order in which threads run. */
             assert_true(got.on_device > 0 && got.on_device < N - N / 5);
             assert_true(workers > 1 || device.calls < device.pictures);
-            collect(&c, 2, &got); /* begins at batch 2, like a resumed run */
+            collect(&c, 2, &got); /* starts at batch 2, as a resumed run does */
             assert_same(&want, 2 * BATCH, &got);
         }
 }
@@ -289,7 +289,7 @@ static void test_broken_device(void **state)
 {
     (void)state;
     struct loader_config cpu = config(false, 2, false), c = config(false, 1, true);
-    c.batch = cpu.batch = 1; /* a call has one or two pictures */
+    c.batch = cpu.batch = 1; /* each call has one or two pictures */
     collect(&cpu, 0, &want);
     reset();
     device.fails = true;
@@ -311,7 +311,7 @@ static void test_no_queue(void **state)
     assert_null(l);
 }
 
-/* More damaged files than allowed end the run, as on the CPU. */
+/* If more files are damaged than allowed, the run ends, as with the CPU's decoder. */
 static void test_too_many_bad(void **state)
 {
     (void)state;

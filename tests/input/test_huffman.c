@@ -1,4 +1,4 @@
-/* Compares the Huffman decoder with a decoder that takes one bit at a time. */
+/* Compares the Huffman decoder with a simple decoder that reads one bit at a time. */
 #include "base/rng.h"
 #include "input/huffman.h"
 
@@ -11,8 +11,7 @@
 
 enum { BYTES = 3000, CASES = 300 };
 
-/* A Huffman code with random lengths. As in every JPEG file, no code word consists of ones alone.
- */
+/* A Huffman code with random lengths. As in every JPEG file, no code word has only 1 bits. */
 struct code {
     uint8_t count[HUFFMAN_LENGTHS], symbol[HUFFMAN_SYMBOLS];
 };
@@ -112,7 +111,7 @@ struct data {
 
 static void random_data(struct rng *rng, struct data *d)
 {
-    uint32_t ones = rng_below(rng, 4); /* in some data many bytes are 0xff */
+    uint32_t ones = rng_below(rng, 4); /* some data has many bytes of 0xff */
     d->size = 0;
     for (size_t i = 0; i < BYTES; i++) {
         d->plain[i] = rng_below(rng, 40) < ones ? 0xff : (uint8_t)rng_u32(rng);
@@ -122,16 +121,16 @@ static void random_data(struct rng *rng, struct data *d)
     }
 }
 
-/* Decodes until the data ends or has a code that does not exist. With `skim`, huffman_decode
- * returns coefficients only of every fourth block. The first coefficient of the other blocks, and
- * the position after them, must still be right. */
+/* Decodes until the data ends, or until a code word does not exist. With `skim`, huffman_decode
+ * stores the coefficients of every fourth block only. It must still compute the first coefficient
+ * of the other blocks, and find their end. */
 static int compare(const struct data *d, const struct code *dc, const struct code *ac, bool skim)
 {
     static struct huffman_table tables[2];
     struct slow slow = {d->plain, (size_t)BYTES * 8, 0};
     struct huffman_bits bits;
     int slow_last = 0, last = 0, blocks = 0;
-    uint8_t *end_of_heap = malloc(d->size); /* the sanitizer detects a read past its end */
+    uint8_t *end_of_heap = malloc(d->size); /* a sanitizer detects a read past the end */
     assert_non_null(end_of_heap);
     memcpy(end_of_heap, d->stuffed, d->size);
     assert_true(huffman_build(&tables[0], dc->count, dc->symbol, true));
@@ -172,8 +171,8 @@ static void test_random_bits(void **state)
     assert_true(blocks > 40 * CASES);
 }
 
-/* The data ends at a marker, which fill bytes may precede. The bytes after the marker are not read.
- */
+/* The data ends at a marker. Fill bytes may precede the marker. The decoder does not read the bytes
+ * after it. */
 static void test_marker_ends_data(void **state)
 {
     (void)state;
@@ -184,14 +183,14 @@ static void test_marker_ends_data(void **state)
     int last = 0;
     assert_true(huffman_build(&t, c.count, c.symbol, true));
     huffman_begin(&b, bytes, bytes + sizeof bytes);
-    /* In both tables, bit 0 is symbol 0: first a DC difference of zero, then the end of the block.
-     * A block of zeros therefore has 2 bits. */
+    /* In both tables, the code word 0 is symbol 0. In a block it means a DC difference of zero, and
+     * then the end of the block. A block of zeros therefore has 2 bits. */
     struct huffman_part part[] = {{.dc = &t, .ac = &t, .last = &last},
                                   {.dc = &t, .ac = &t, .last = &last}};
     for (int i = 0; i < 2; i++)
         assert_true(huffman_decode(&b, 2, part) && !huffman_overrun(&b));
-    /* Eight ones are a DC difference of 1 (2 bits) and three AC values (2 bits each). The end of
-     * this block is missing. */
+    /* The eight 1 bits are a DC difference of 1 (2 bits) and three AC values (2 bits each). The
+     * data ends before the end of this block. */
     assert_true(huffman_decode(&b, 1, part) && huffman_overrun(&b));
     assert_int_equal(b.at - bytes, 4); /* at the marker */
 }

@@ -1,5 +1,5 @@
-/* Tests the loader's batches. They come in order, are the same with any number of threads, and use
- * bounded memory. The loader tolerates a limited number of bad files. */
+/* Tests the loader's batches. The loader returns them in order, and they do not depend on the
+ * number of threads. It uses bounded memory, and accepts a limited number of bad files. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "input/loader_ring.h"
@@ -22,7 +22,7 @@ enum { IMAGE_BYTES = SIZE * SIZE * 3 };
 static char dir[64];
 static struct dataset *data;
 
-/* 27 images of many shapes and formats. */
+/* 27 images of various shapes and formats. */
 static int set_up(void **state)
 {
     (void)state;
@@ -78,7 +78,7 @@ static struct loader *open_loader(const struct loader_config *c)
     return l;
 }
 
-/* Checks every image of an epoch, in order. */
+/* Checks the images of an epoch and their order. */
 struct epoch {
     int rows;
     int32_t label[2 * N];
@@ -147,8 +147,8 @@ static void test_entering_in_mid_epoch(void **state)
     collect(l, 7, 0, &want);
     for (int first = 0; first <= 7; first++) {
         struct batch *b;
-        /* The next start aborts this epoch. The test may still use its first batch, and other
-         * batches are in progress. */
+        /* Begins an epoch that the next start aborts. At that time the test still uses its first
+         * batch, and the loader is decoding other batches. */
         assert_int_equal(loader_start(l, 1, 0), STATUS_OK);
         for (int i = 0; i < first % 4; i++) {
             assert_int_equal(loader_next(l, &b), STATUS_OK);
@@ -162,7 +162,7 @@ static void test_entering_in_mid_epoch(void **state)
     loader_close(l);
 }
 
-/* An epoch aborted at any moment does not change the next one. */
+/* An aborted epoch must not change the next epoch, whenever it is aborted. */
 static void test_many_restarts(void **state)
 {
     (void)state;
@@ -182,8 +182,8 @@ static void test_many_restarts(void **state)
     loader_close(l);
 }
 
-/* The order of images follows the sampler, and an image's pixels do not depend on the other images
- * of its batch. */
+/* The loader returns images in the order of the sampler. An image's pixels must not depend on the
+ * other images of its batch. */
 static void test_order_follows_the_sampler(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void test_epochs_and_seeds_differ(void **state)
     loader_close(l);
 }
 
-/* The position of a sample in an epoch's order. */
+/* Returns the position of a sample in the order of an epoch. */
 static int place_of(uint32_t sample, uint64_t seed, int64_t epoch)
 {
     uint32_t order[N];
@@ -239,8 +239,8 @@ static int place_of(uint32_t sample, uint64_t seed, int64_t epoch)
     return place;
 }
 
-/* In training, each epoch draws other crops of an image; in validation the crop is always the same.
- */
+/* In training, the crop of an image differs between epochs. In validation, the crop is always the
+ * same. */
 static void test_views_differ_between_epochs(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static void test_views_differ_between_epochs(void **state)
     struct loader *l = open_loader(&c);
     collect(l, 0, 0, &want);
     collect(l, 1, 0, &got);
-    for (uint32_t i = 0; i < N; i += 6) /* images of more than one colour */
+    for (uint32_t i = 0; i < N; i += 6) /* only images of several colours */
         assert_memory_not_equal(want.pixels[place_of(i, c.seed, 0)],
                                 got.pixels[place_of(i, c.seed, 1)], IMAGE_BYTES);
     loader_close(l);
@@ -278,7 +278,7 @@ static void test_last_batch(void **state)
     loader_release(l, b);
     assert_int_equal(loader_next(l, &b), STATUS_OK);
     assert_null(b);
-    assert_int_equal(loader_next(l, &b), STATUS_OK); /* further calls return no batch either */
+    assert_int_equal(loader_next(l, &b), STATUS_OK); /* further calls also return no batch */
     assert_null(b);
     loader_close(l);
 
@@ -290,7 +290,7 @@ static void test_last_batch(void **state)
     loader_close(l);
 }
 
-/* Allocations are counted, to check that all memory is allocated before the first batch. */
+/* Counts allocations: all memory must be allocated before the first batch. */
 static enum status counting_alloc(void *context, size_t bytes, void **mem)
 {
     ++*(int *)context;
@@ -387,8 +387,8 @@ static void test_bad_images(void **state)
     loader_close(l);
 }
 
-/* In training, another image of the batch replaces a bad image; a batch of only bad images is an
- * error. */
+/* In training, the loader replaces a bad image by another image of the batch. If all images of a
+ * batch are bad, the epoch ends with an error. */
 static void test_bad_rows_are_covered(void **state)
 {
     (void)state;
@@ -420,8 +420,8 @@ static void test_bad_rows_are_covered(void **state)
     loader_close(l);
 }
 
-/* A file that cannot be read is not a bad image. After several attempts the loader ends the epoch
- * with an error. */
+/* A file that cannot be read does not count as a bad image. The loader tries several times and then
+ * ends the epoch with an error. */
 static void test_unreadable(void **state)
 {
     (void)state;
@@ -451,7 +451,7 @@ static void test_wrong_configurations(void **state)
     assert_int_equal(loader_open(&c, &l), STATUS_USAGE);
     assert_null(l);
     assert_non_null(strstr(status_message(), "a batch of 28 is larger than the data set"));
-    c.train = false; /* validation accepts a short batch */
+    c.train = false; /* in validation, a batch may be shorter */
     assert_int_equal(loader_open(&c, &l), STATUS_OK);
     loader_close(l);
     c = config();
@@ -489,7 +489,7 @@ static void test_dummy_images(void **state)
     dataset_free(dummy);
 }
 
-/* Sums the hashes of all images in the batches from `first` on. */
+/* Sums the hashes of all images, from batch `first` to the end of the epoch. */
 static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
 {
     struct batch *b;
@@ -502,8 +502,9 @@ static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
     return sum;
 }
 
-/* The sum over an epoch shows whether each image came exactly once, for a start at any batch and
- * over all ranks. If the loader loses an image of epoch 1, only the sum of epoch 1 is wrong. */
+/* A sum of hashes shows whether the loader returned each image exactly once. It must be right for a
+ * start at any batch, and over all ranks. If the loader loses an image in epoch 1, the sum of epoch
+ * 1 is wrong, and the sum of epoch 0 is right. */
 static void test_lost_images_are_missed(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* PNG and WebP files, valid and damaged, compared with the pixels that PIL decodes
+/* Decodes valid and damaged PNG and WebP files. The pixels must equal those that PIL decodes
  * (tests/input/pictures/make.py). */
 #include "base/file.h"
 #include "base/rng.h"
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-enum { LOSSY = 2 }; /* largest allowed difference of a lossy picture, as for JPEG in tests/peers */
+enum { LOSSY = 2 }; /* allowed difference in lossy pictures; tests/peers allows it for JPEG */
 
 static const struct picture {
     const char *name;
@@ -65,7 +65,7 @@ static bool is_png(const struct picture *p)
     return strstr(p->name, ".png") != NULL;
 }
 
-/* Returns whether this build has the library of the picture's format. If not, checks the decoder's
+/* Returns whether this build can decode the picture's format. If it cannot, checks the decoder's
  * error message. */
 static bool can_read(const struct picture *p, const uint8_t *bytes, size_t size)
 {
@@ -122,8 +122,8 @@ static void test_pixels_are_pils(void **state)
     }
 }
 
-/* The decoder checks for missing data before it decodes, because a crop may not need the missing
- * part. */
+/* decoder_begin must refuse a truncated file. A crop that is decoded later may not need the missing
+ * part, and would not detect the damage. */
 static void test_truncated(void **state)
 {
     struct image_info info;
@@ -146,7 +146,8 @@ static void put_big_endian(uint8_t *p, uint32_t value)
         p[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
-/* Corrects the checksum of each chunk of a PNG, so that the code after the check is reached. */
+/* Recomputes the checksum of each chunk of a PNG. With a wrong checksum, the decoder would refuse
+ * the file before it executes the code under test. */
 static void mend_checksums(uint8_t *bytes, size_t size)
 {
     for (size_t at = 8; at + 12 <= size;) {
@@ -160,7 +161,8 @@ static void mend_checksums(uint8_t *bytes, size_t size)
     }
 }
 
-/* The headers claim more pixels than the limit. Only a few bytes of data follow them. */
+/* The headers claim more pixels than the decoder's limit. Only a few bytes of data follow the
+ * headers. */
 static void test_bombs(void **state)
 {
     (void)state;
@@ -187,7 +189,7 @@ static void test_bombs(void **state)
     free(bytes);
     bytes = read_picture(animated.name, &size);
     if (can_read(&animated, bytes, size)) {
-        bytes[24]++; /* a canvas may be wider than its frame, but not lower */
+        bytes[24]++; /* the canvas may be larger than its frame, but not smaller */
         free(decode_all(decoder, bytes, size, 1).pixels);
         bytes[27]--;
         decode_refused(decoder, bytes, size, "a frame that does not fit its animation");
@@ -208,14 +210,14 @@ static void test_damage(void **state)
         const struct picture *p = &pictures[i % PICTURES_N];
         size_t size;
         uint8_t *bytes = read_picture(p->name, &size);
-        size_t reach = rng_below(&rng, 2) ? size : 60; /* many mutations change only the header */
+        size_t reach = rng_below(&rng, 2) ? size : 60; /* 60: only the header changes */
         for (uint32_t n = 1 + rng_below(&rng, 6); n > 0; n--)
             bytes[8 + rng_below(&rng, (uint32_t)reach - 8)] = (uint8_t)rng_u32(&rng);
         if (is_png(p) && rng_below(&rng, 4) > 0)
             mend_checksums(bytes, size);
         if (rng_below(&rng, 8) == 0)
             size = rng_below(&rng, (uint32_t)size);
-        /* A copy in memory of exactly the file's size: a sanitizer then detects a read past its
+        /* Copies the file to memory of exactly its size. A sanitizer then detects a read past the
          * end. */
         uint8_t *exact = malloc(size ? size : 1);
         assert_non_null(exact);

@@ -1,4 +1,4 @@
-/* Compares resampling with a slow filter in double precision, and tests the choice of crops. */
+/* Compares the resizer with a slow filter in double precision, and tests which crops are drawn. */
 #include "base/rng.h"
 #include "input/augment.h"
 #include "input/resize.h"
@@ -26,7 +26,7 @@ static struct picture picture_make(int w, int h, uint64_t seed)
     return p;
 }
 
-/* The filter by its definition, without rounding and without skipped terms. */
+/* Computes the filter by its definition, without rounding and without skipped terms. */
 static double slow_weight(const struct resize_axis *a, int o, int source)
 {
     double support = fmax(a->scale, 1), centre = a->origin + (o + 0.5) * a->scale;
@@ -48,11 +48,11 @@ static double slow_pixel(const struct picture *p, const struct resize_axis *x,
     return sum / total;
 }
 
-/* Gives the resizer exactly the pixels that it requests. */
+/* Resizes a picture. The resizer gets only the pixels that it has requested. */
 static uint8_t *resize(const struct picture *p, const struct resize_axis *x,
                        const struct resize_axis *y, bool flip)
 {
-    /* One resizer for all cases: the tables of one case must not affect the next. */
+    /* All cases use the same resizer: the tables of one case must not affect the next case. */
     static struct resizer r;
     struct rect at;
     int right, bottom;
@@ -72,7 +72,7 @@ static uint8_t *resize(const struct picture *p, const struct resize_axis *x,
     uint8_t *plain = malloc((size_t)x->count * (size_t)y->count * 3);
     assert_non_null(plain);
     assert_int_equal(resizer_run(&r, x, y, flip, &region, out), STATUS_OK);
-    r.plain = true; /* the portable loops must give the same bits */
+    r.plain = true; /* the portable loops must compute the same bits */
     assert_int_equal(resizer_run(&r, x, y, flip, &region, plain), STATUS_OK);
     assert_memory_equal(out, plain, (size_t)x->count * (size_t)y->count * 3);
     resizer_free(&r);
@@ -117,8 +117,8 @@ static void test_sizes(void **state)
     }
 }
 
-/* Resizes random boxes of the source, whose coordinates may be fractional. Computes only a window
- * of the output. */
+/* Resizes random rectangles of the source, whose coordinates may be fractional. Computes only a
+ * part of the output. */
 static void test_windows(void **state)
 {
     (void)state;
@@ -184,7 +184,8 @@ static void test_crops_lie_within(void **state)
         }
 }
 
-/* If no attempt fits, torchvision takes the centre crop with the nearest allowed ratio. */
+/* If none of its random crops fits, torchvision takes the crop at the centre with the nearest
+ * allowed aspect ratio. */
 static void test_central_fallback(void **state)
 {
     (void)state;
@@ -202,9 +203,9 @@ static void test_central_fallback(void **state)
     assert_int_equal(c.y, 390);
 }
 
-/* Checks means over many draws. On a square image, a drawn crop fits if area <= exp(-|log ratio|).
- * If area and log ratio are uniform, the mean area of the crops that fit is 0.478. Half of the
- * crops are flipped. */
+/* Checks means over many crops. On a square image, a drawn crop fits if area <= exp(-|log ratio|).
+ * With uniform area and log ratio, the mean area of the crops that fit is 0.478. Half of the crops
+ * are flipped. */
 static void test_crop_distribution(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Compares the split of an epoch over ranks with recorded results of torch's DistributedSampler. */
+/* Compares the sampler's division of an epoch among ranks with recorded results of torch's
+ * DistributedSampler. */
 #include "input/sampler.h"
 
 #include <setjmp.h>
@@ -72,7 +73,7 @@ static void test_shuffle(void **state)
     assert_memory_not_equal(a, b, sizeof a);
 }
 
-/* Each of the six orders of three images is equally frequent. */
+/* The six orders of three images must be equally frequent. */
 static void test_shuffle_is_fair(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Tests data sets in tar archives: classes, order, and hostile archives. */
+/* Tests data sets in tar archives: classes, order, and archives that are damaged or made to attack
+ * the reader. */
 #include "base/file.h"
 #include "input/image_files.h"
 #include "tests/input/jpegs.h"
@@ -46,7 +47,7 @@ static void set_sum(char *header)
     snprintf(header + 148, 8, "%06o", sum);
 }
 
-/* Appends a member; returns the position of its header. */
+/* Appends a member to the archive, and returns its header. */
 static char *member(char type, const char *name, const void *bytes, size_t n)
 {
     char *header = archive + size;
@@ -81,7 +82,7 @@ static void pax(const char *key, const char *value)
     member('x', "PaxHeaders/x", record, (size_t)length);
 }
 
-/* Writes the archive with its end marker, and begins the next one. */
+/* Appends the end marker, writes the archive to a file, and begins a new archive. */
 static const char *finish(const char *name)
 {
     static char path[256];
@@ -191,7 +192,7 @@ static void test_class_numbers(void **state)
     }
 }
 
-/* ImageNet's original archives: one for each class, without folders. */
+/* ImageNet's original form: one archive for each class, without folders. */
 static void test_class_archives(void **state)
 {
     (void)state;
@@ -244,7 +245,7 @@ static void test_long_names(void **state)
     memcpy(header + 345, "a/prefix", 8);
     set_sum(header);
     header = member('0', "a/zz.jpg", "old", 3);
-    memset(header + 257, 0, 8); /* without the magic, the prefix field is not used */
+    memset(header + 257, 0, 8); /* without the magic number, a reader ignores the prefix field */
     memcpy(header + 345, "junk", 4);
     set_sum(header);
     const char *path = finish("long.tar");
@@ -257,7 +258,7 @@ static void test_long_names(void **state)
         (const char *const[]){want[0], want[1], "a a/zz.jpg old", "a a/prefix/z.jpg ustar", NULL});
     pax("size", "3");
     header = member('0', "a/big.jpg", "big", 3);
-    memset(header + 124, '7', 11); /* the size in the pax header overrides this size */
+    memset(header + 124, '7', 11); /* the pax header has another size, which overrides this one */
     set_sum(header);
     header = member('0', "a/binary.jpg", "bin", 3);
     memset(header + 124, 0, 12);
@@ -349,7 +350,8 @@ static void test_truncated(void **state)
     refuse(other, "train", "not a regular file");
 }
 
-/* The data set has more archives than the process may open. image_files_open raises the limit. */
+/* Opens a data set with more archives than the process's limit of open files allows.
+ * image_files_open must raise the limit. */
 static void test_limit(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Tests the generated data set: it always has the same bytes, all images are valid, and classes are
- * not linearly separable. */
+/* Tests the generator of synthetic data sets. The files must always have the same bytes, all images
+ * must be valid, and a linear classifier must not be able to learn the classes. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "input/loader.h"
@@ -40,7 +40,7 @@ static struct synth_config config(const char *name, char out[256])
         .out = out, .classes = 13, .train = 12, .val = 4, .size = 48, .seed = 1, .workers = 1};
 }
 
-/* A hash over the names and bytes of a split. */
+/* Returns a hash of the names and bytes of all images of a split. */
 static uint64_t hash_split(const char *out, const char *split)
 {
     struct dataset *d;
@@ -77,8 +77,8 @@ static void test_same_bytes(void **state)
     assert_true(train != hash_split(b, "train"));
 }
 
-/* Hashes pictures before encoding. If the hash changes, new results are not comparable with
- * recorded results: increase the manifest's format number then. */
+/* Hashes pictures before they are encoded. If this hash changes, new results are not comparable
+ * with recorded ones. In that case, increase the format number of the manifest. */
 static void test_known_pictures(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_class_names_sort(void **state)
     for (int label = 0; label < SYNTH_MAX_CLASSES; label++) {
         synth_class_name(label, name, sizeof name);
         assert_true(strcmp(before, name) < 0);
-        /* The text after the number differs, too. */
+        /* The text after the number must differ as well. */
         for (int other = 0; other < label; other += 5) {
             char earlier[64];
             synth_class_name(other, earlier, sizeof earlier);
@@ -121,8 +121,8 @@ static void test_interrupted_and_made_again(void **state)
     assert_int_equal(synth_check_complete(out), STATUS_OK);
     uint64_t hash = hash_split(out, "train");
 
-    /* Makes the state that a kill leaves: the manifest says that the set is not complete, and one
-     * image file is incomplete. */
+    /* Imitates a killed generator: the manifest says that the data set is incomplete, and one image
+     * file is incomplete. */
     char *text, *place;
     size_t size;
     snprintf(path, sizeof path, "%s/dataset.json", out);
@@ -144,7 +144,7 @@ static void test_interrupted_and_made_again(void **state)
     assert_int_equal(synth_write(&c), STATUS_OK);
     assert_int_equal(synth_check_complete(out), STATUS_OK);
     assert_true(hash == hash_split(out, "train"));
-    assert_int_equal(access(path, F_OK), -1); /* the incomplete file was replaced */
+    assert_int_equal(access(path, F_OK), -1); /* the generator has replaced the incomplete file */
 }
 
 static void test_refuses_other_folders(void **state)
@@ -154,7 +154,7 @@ static void test_refuses_other_folders(void **state)
     struct synth_config c = config("set", out);
     assert_int_equal(synth_write(&c), STATUS_OK);
     c.classes++;
-    c.force = true; /* refused even with --force, because old and new classes would be mixed */
+    c.force = true; /* --force is not enough: old and new classes would be mixed */
     assert_int_equal(synth_write(&c), STATUS_USAGE);
     assert_non_null(strstr(status_message(),
                            "a synthetic data set with other settings (--classes 13 --train 12"));
@@ -278,7 +278,7 @@ static void logits(const float *weight, const float *x, float out[KINDS])
     }
 }
 
-/* One step of stochastic gradient descent on the cross entropy of one image. */
+/* One step of stochastic gradient descent with one image and the cross-entropy loss. */
 static void learn(float *weight, const float *x, int label, float rate)
 {
     float z[KINDS], top = -INFINITY, total = 0;
@@ -335,7 +335,7 @@ static void test_linear_classifier_fails(void **state)
     double fit = accuracy(weight, &train);
     print_message("linear classifier: %.1f %% of train, at best %.1f %% of val\n", 100 * fit,
                   100 * best);
-    assert_true(fit > 0.35); /* it fits the training images */
+    assert_true(fit > 0.35); /* it learns the training images, but not the validation images */
     assert_true(best < 0.3);
     free(weight);
     free(train.x);
