@@ -15,13 +15,14 @@ unset RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPSCALE_SECRET AMPSCALE_JOB
 tiny=(-a resnet8 --image-size 32 -b 8 --val-batch-size 2 --threads 1 -j 1 -p 1 --lr 0.05 --epochs 2)
 limit_s=${AMPSCALE_SWEEP_LIMIT:-120}
 
-# attempt PROGRAM-ARGS...: runs one process with the fault.
+# attempt PROGRAM-ARGS...: runs the program once in the environment of `fault`. Sets `code`, and
+# writes out and err.
 attempt() {
     code=0
     { timeout -k 5 "$limit_s" env "${fault[@]}" "$program" "$@" >out 2>err </dev/null || code=$?; } 2>/dev/null
 }
 
-# plainly PROGRAM-ARGS...: runs the same process without a fault.
+# plainly PROGRAM-ARGS...: runs the program as `attempt` does, but without a fault.
 plainly() {
     local fault=()
     attempt "$@"
@@ -32,7 +33,8 @@ record_values() {
     "$build_dir/tests/runners/run_values" "$1"
 }
 
-# same_record WHAT REFERENCE DIR FILE...: checks that the record and the files are equal.
+# same_record WHAT REFERENCE DIR FILE...: checks that the runs in DIR and REFERENCE have the same
+# recorded values, and that each FILE has the same bytes.
 same_record() {
     local what=$1 reference=$2 dir=$3 file
     for file in "${@:4}"; do
@@ -44,14 +46,14 @@ same_record() {
         fail "$what: the records differ: $(diff "$reference.values" values | head -n 4)"
 }
 
-# nothing_left WHAT DIR: checks that no temporary file is left.
+# nothing_left WHAT DIR: checks that DIR has no temporary files.
 nothing_left() {
     local left
     left=$(find "$2" -name '*.tmp*')
     [[ -z $left ]] || fail "$1: '$left' was left behind"
 }
 
-# reference_of ARGS...: makes the folder "reference" by a training run.
+# reference_of ARGS...: trains without a fault, into the folder "reference".
 reference_of() {
     plainly train "$@" --out reference
     ((code == 0)) || fail "the reference: exit code $code: $(<err)"
@@ -74,7 +76,7 @@ train_same() {
     nothing_left "$1" victim
 }
 
-# The run was stopped in its second epoch.
+# Resumes a run that was stopped in its second epoch.
 resume_only=train resume_done=0
 resume_prepare() {
     train_prepare
@@ -92,7 +94,7 @@ resume_same() {
     train_same "$@"
 }
 
-# Two ranks connect at an address of this machine. The calls of rank $ddp_rank fail.
+# Two ranks of this machine connect over TCP. Calls of rank $ddp_rank fail.
 ddp=("${tiny[@]}" -b 4 --mode ddp --comm-timeout 4)
 ddp_only=train ddp_done=0 ddp_rank=0 ports=0
 ddp_pair() {
@@ -149,8 +151,8 @@ ddp1_same() {
     train_same "$@"
 }
 
-# The calls of the launcher and its rank supervisors fail or, in `ranks`, those of the ranks that
-# they start.
+# In `launch`, calls of the launcher and of its rank supervisors fail. In `ranks`, calls of the
+# ranks fail.
 launch_only=launch launch_done=0
 launch_all() {
     local out=$1
@@ -187,7 +189,7 @@ ranks_same() {
     train_same "$@"
 }
 
-# The study has two cells with one run each, and draws figures for one of them.
+# The study has two cells with one run each. For one cell, the study generates image files.
 study_only=study study_done=0
 study_prepare() {
     cat >study.json <<END
@@ -203,7 +205,7 @@ END
     ((code == 0)) || [[ $(find reference -name summary.json | wc -l) == 2 ]] || fail "the reference: exit code $code: $(<err)"
     study_list reference >reference.list
 }
-# study_list DIR: prints its files, without those of a failed run that was repeated.
+# study_list DIR: prints the files of the study in DIR, except lock files.
 study_list() {
     (cd "$1" && find . -type f -not -name '*.lock' | sort)
 }
@@ -239,7 +241,8 @@ studied_same() {
     study_same "$@"
 }
 
-# The acceptance checks the memory, and runs a short training whose bits must be reproduced.
+# The acceptance tests the memory, and trains twice for a few steps. Both losses must have the same
+# bits.
 accept_only=accept accept_done=0
 accept_prepare() {
     cat >spec.json <<'END'
@@ -254,7 +257,7 @@ END
     ((code == 0)) || fail "the reference: exit code $code: $(<err)"
     accept_values reference >reference.values
 }
-# accept_values DIR: prints its files, its verdicts and the bits of the losses.
+# accept_values DIR: prints the names of the files in DIR, the verdicts, and the bits of the losses.
 accept_values() {
     (cd "$1" && find . -type f | sort)
     python3 - "$1/accept.json" <<'END'

@@ -1,23 +1,25 @@
-/* Makes calls of a program under test fail. LD_PRELOAD must name this library.
+/* Makes calls of the program ampscale fail. LD_PRELOAD must name this library.
  *
  *     AMPSCALE_INTERPOSE=KIND:ERROR:FIRST[-[LAST]][:PATH]
  *
- * KIND is a name of kind_name below; interpose_calls.c lists the functions of each kind. ERROR is
- * the name of an errno, or one of three others: "delayN" makes the call take N ms longer, "SHORT"
- * makes it read or write half of the bytes, and "KILL" kills the process before the call. Calls are
- * counted from 1. Call FIRST fails, or all calls from FIRST to LAST, or with an empty LAST all
- * calls from FIRST on. With PATH, only calls on files whose name contains PATH are counted. A write
- * that fails, or whose process is killed, writes half of its bytes first.
+ * KIND is a name in kind_name below; interpose_calls.c lists the functions of each kind. ERROR is
+ * the name of an errno, "delayN", "SHORT" or "KILL". With "delayN" the call takes N ms longer. With
+ * "SHORT" it reads or writes half of the bytes. With "KILL" the process is killed before the call.
+ *
+ * The calls of each kind are numbered from 1. FIRST alone makes one call fail. FIRST-LAST makes all
+ * calls from FIRST to LAST fail, and FIRST- all calls from FIRST on. With PATH, only calls on files
+ * whose name contains PATH have numbers and can fail. A write that fails, or that kills the
+ * process, writes half of its bytes first.
  *
  *     AMPSCALE_INTERPOSE_COUNT=FILE   appends a line "KIND CALLS" for each kind at exit
  *     AMPSCALE_INTERPOSE_SYNCS=FILE   appends "file PATH", "folder PATH" and "rename FROM TO",
  *                                     in the order of the calls
- *     AMPSCALE_INTERPOSE_STATE=FILE   processes with the same file share their counts
+ *     AMPSCALE_INTERPOSE_STATE=FILE   processes with the same file number their calls together
  *     AMPSCALE_INTERPOSE_ONLY=WORD    only processes whose first argument is WORD
  *
- * Only calls made by the program's own code are counted. Calls made inside libraries are not,
- * because their number differs between machines. The exception is "malloc-library", for allocations
- * of libjansson and libjpeg, which report a failure to the program. */
+ * Only calls made by the program's own code are numbered. The number of calls made inside libraries
+ * differs between machines. The exception is "malloc-library": the allocations of libjansson and
+ * libjpeg, which report a failed allocation to the program. */
 #include "interpose.h"
 
 #include <errno.h>
@@ -58,7 +60,7 @@ static bool half_done, killed;
 static long first, last;
 static char failing_path[256];
 static atomic_long calls[KINDS];
-static atomic_long own_turn, *turn = &own_turn; /* the calls that FIRST and LAST count */
+static atomic_long own_turn, *turn = &own_turn; /* number of the last call */
 
 struct code {
     uintptr_t begin, end;
@@ -113,7 +115,8 @@ static void share_turn(const char *file)
     turn = shared;
 }
 
-/* Programs that this one starts, such as mpirun and shells, inherit the variables. */
+/* Returns true if this process is ampscale. Programs that ampscale starts, such as mpirun and
+ * shells, inherit the variables, but their calls must not fail. */
 static bool is_under_test(int argc, char **argv)
 {
     const char *only = getenv("AMPSCALE_INTERPOSE_ONLY");
@@ -159,7 +162,7 @@ __attribute__((constructor)) static void interpose_begin(int argc, char **argv)
     dl_iterate_phdr(find_code, &is_first);
 }
 
-/* Appends with one call, so that processes can share the file. */
+/* Appends a line with a single write: several processes may append to the file. */
 static void append(const char *file, const char *line, int n)
 {
     int fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

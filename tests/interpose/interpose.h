@@ -1,5 +1,5 @@
-/* Decides which calls fail (interpose.c). The functions of interpose_calls.c, which replace
- * functions of the C library, call it. */
+/* Determines which calls fail (interpose.c). The replacements of C library functions in
+ * interpose_calls.c use these functions. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,21 +39,21 @@ enum kind {
     KINDS
 };
 
-/* Returns whether this call of a function fails; if so, sets errno. `caller` is the address of the
- * calling code. `path` may be NULL, and `fd` may be -1. If the call must do half of its work
- * instead of failing, sets *half, unless `half` is NULL. */
+/* Returns whether this call must fail; if so, sets errno. `caller` is the address of the calling
+ * code. `path` may be NULL, and `fd` may be -1. If the call must instead process half of its bytes,
+ * sets *half. `half` may be NULL. */
 bool interpose_fails(enum kind k, const void *caller, const char *path, int fd, bool *half);
 
-/* Returns KIND_WRITE. If fd is standard output, returns KIND_PRINT; for standard error returns
- * KINDS, a kind that never fails. */
+/* Returns the kind of a write to `fd`: KIND_PRINT for standard output, KINDS for standard error,
+ * else KIND_WRITE. Calls of kind KINDS never fail. */
 enum kind interpose_write_kind(int fd);
 
-/* KIND_MALLOC, or KIND_MALLOC_LIBRARY if a library calls. */
+/* Returns KIND_MALLOC_LIBRARY if `caller` is in a library, else KIND_MALLOC. */
 enum kind interpose_malloc_kind(const void *caller);
 
-/* Kills the process if ERROR is KILL. Only a write calls this, because it does half of its work
- * first. */
+/* Kills the process if ERROR is KILL. Writes call this function after they have written half of
+ * their bytes. Other calls are killed in interpose_fails. */
 void interpose_end_if_killed(void);
 
-/* Appends a line to the list of syncs and renames, if the test asks for a list. */
+/* Appends a sync or a rename to the file that AMPSCALE_INTERPOSE_SYNCS names, if it is set. */
 void interpose_log(const char *event, const char *path, const char *to);

@@ -1,5 +1,5 @@
-/* Functions that replace functions of the C library. Each asks interpose.c whether its call fails.
- */
+/* Replaces functions of the C library. Each replacement asks interpose_fails whether its call must
+ * fail. */
 #include "interpose.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@
 
 #define CALLER __builtin_return_address(0)
 
-/* The C library's own function, which is looked up at the first call. */
+/* Finds the C library's own function at the first call. */
 #define REAL(name)                                                                                 \
     static __typeof__(name) *real_##name;                                                          \
     if (!real_##name)                                                                              \
@@ -60,8 +60,8 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-/* Defines a function with fixed arguments, from its parameters, its arguments, and the file's name
- * and descriptor. */
+/* Defines a replacement for a function with a fixed number of arguments. `path` and `fd` are the
+ * name and the descriptor of its file. */
 #define WRAP(kind, type, bad, name, params, args, path, fd)                                        \
     type name params                                                                               \
     {                                                                                              \
@@ -112,7 +112,8 @@ WRAP(KIND_ACCEPT, int, -1, accept, (int fd, struct sockaddr *restrict a, socklen
 WRAP(KIND_ACCEPT, int, -1, accept4, (int fd, struct sockaddr *restrict a, socklen_t *restrict n, int flags), (fd, a, n, flags), NULL, -1)
 WRAP(KIND_POLL, int, -1, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), NULL, -1)
 
-/* Defines a function that may process half of `n` bytes. */
+/* Defines a replacement for a function that transfers `n` bytes. It may transfer only half of them.
+ */
 #define TRANSFER(kind, name, params, args, fd)                                                     \
     ssize_t name params                                                                            \
     {                                                                                              \
@@ -146,7 +147,7 @@ ssize_t write(int fd, const void *bytes, size_t n)
     return -1;
 }
 
-/* fsync of a folder is a different kind of call from fsync of a file. */
+/* fsync on a folder is KIND_FSYNC_FOLDER, and fsync on a file is KIND_FSYNC. */
 static enum kind fsync_kind(int fd, char path[4096])
 {
     char link[64];
@@ -193,11 +194,12 @@ RENAME(rename, (const char *a, const char *b), (a, b), a, b)
 RENAME(link, (const char *a, const char *b), (a, b), a, b)
 RENAME(renameat, (int da, const char *a, int db, const char *b), (da, a, db, b), a, b)
 
-/* glibc's streams read and write without calling the wrappers of read and write. A wrapper
- * therefore marks the stream as failed, as glibc does. */
+/* glibc's stdio does not call the replacements of read and write. The replacements of stdio
+ * functions therefore set the error flag of the stream, as glibc does. */
 enum { STREAM_ERROR = 0x20 };
 
-/* A write of the stream fails after half of its bytes; buffered bytes are lost, as in glibc. */
+/* Makes a write to the stream fail. Writes half of the buffered bytes and drops the others, as
+ * glibc does. */
 static void stream_fail(FILE *f)
 {
     int error = errno;
@@ -212,7 +214,8 @@ static void stream_fail(FILE *f)
     errno = error;
 }
 
-/* Whether a write of the stream fails. Writing to memory does not count. */
+/* Returns whether a write to the stream must fail. A stream without a file descriptor writes to
+ * memory and never fails. */
 static bool stream_fails(FILE *f, const void *caller)
 {
     int fd = fileno(f);
@@ -323,7 +326,7 @@ int fclose(FILE *f)
     return EOF;
 }
 
-/* Does not use dlsym, which allocates. */
+/* The replacements of malloc must not call dlsym, which allocates memory. */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *mem, size_t n);

@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Fails the calls of a command one by one, over short runs (interpose.c, commands.sh):
+# Runs a command many times, and makes another of its calls fail in each run (interpose.c,
+# commands.sh):
 #
 #     sweep.sh PROGRAM SOURCE_DIR BUILD_DIR COMMAND [MOST [KIND:ERROR ...]]
 #
 # COMMAND is train, resume, ddp or ddp1 (calls of rank 0 or rank 1), launch (calls of the launcher),
-# ranks (calls of the ranks that it starts), study, studied (calls of its runs), accept or accepted.
-# Each attempt must end in one of two ways. It may give the same bytes as a run without a fault. Or
-# it prints one line, exits with a documented code, and leaves a folder in which the same command
-# then completes with these bytes. At most MOST calls of a kind are tried, evenly spread (default 0:
-# all). JOBS processes work at the same time (default 2). Prints rows of the table of
-# docs/reliability.md.
+# ranks (calls of the ranks that it starts), study, studied (calls of the study's runs), accept or
+# accepted (calls of the runs that accept starts).
+#
+# Each run must end in one of two ways. Either it writes the same bytes as a run without a fault. Or
+# it prints one line and exits with a documented code. The same command, executed again in that
+# folder, must then write the same bytes as a run without a fault.
+#
+# At most MOST calls of each kind fail, at even distances (default 0: all calls). JOBS processes run
+# at the same time (default 2). Prints rows for the table in docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/interpose/interpose.sh"
 . "$source_dir/tests/interpose/commands.sh"
@@ -24,7 +28,7 @@ mkdir shared
 cd shared || exit 1
 "${command}_prepare"
 ((failures == 0)) || finish
-# Counts the calls of all processes whose calls may fail.
+# Counts the calls that can fail, in all processes of the command.
 mkdir ../count
 cd ../count || exit 1
 shard=0 fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE_ONLY="${!only}" AMPSCALE_INTERPOSE_COUNT="$scratch/count.txt")
@@ -38,7 +42,7 @@ calls() {
     awk -v kind="$1" '$1 == kind { n += $2 } END { print n + 0 }' count.txt
 }
 
-# points: prints "KIND:ERROR N", one a line.
+# points: prints a line "KIND:ERROR N" for each run: call N of this kind must fail with this error.
 points() {
     local f n step i
     for f in "${faults[@]}"; do
@@ -50,7 +54,8 @@ points() {
     done
 }
 
-# one_line WHAT: checks that a failure prints one line. Each of several ranks may print one.
+# one_line WHAT: checks that the failed run has printed one line. In `ddp` and `ddp1`, each rank may
+# print one.
 one_line() {
     local most=1 said
     [[ $command != ddp* ]] || most=2
@@ -62,7 +67,8 @@ one_line() {
         fail "$1: more than one line: $said"
 }
 
-# try FAULT N: runs once with a fault; adds "FAULT same" or "FAULT ended" to the outcomes.
+# try FAULT N: runs the command once with a fault. Appends "FAULT same" or "FAULT ended" to the
+# outcomes. "ended" means that the run failed.
 try() {
     local what="$command, $1:$2" outcome=same
     rm -rf victim victim.log state
@@ -87,7 +93,7 @@ try() {
     echo "$1 $outcome" >>../outcomes-"$shard"
 }
 
-# work SHARD: tries every jobs-th point.
+# work SHARD: tries every jobs-th line of points.txt, beginning with line number SHARD (from 0).
 work() {
     local f n i=0
     shard=$1

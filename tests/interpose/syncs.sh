@@ -5,17 +5,20 @@
 #
 #     COMMAND FILE synced N, put in place N (N unsynced), N of them before a sync of the folder
 #
-# A power cut may leave an empty file or the old file, if the new file is renamed before its bytes
-# are synced or if its folder is not synced afterwards. How often an epoch is the best so far
-# depends on the processor's rounding. For best.safetensors, "each time" therefore replaces numbers
-# that are equal.
+# A new file is put in place by renaming it. If its bytes are not synced before, a power cut may
+# leave an empty file. If the folder is not synced afterwards, a power cut may leave the old file.
+#
+# best.safetensors is written after each epoch that is the best so far. The number of these epochs
+# depends on the processor's rounding. If every new best.safetensors is synced in the same way, its
+# line has "each time" instead of numbers.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/interpose/interpose.sh"
 . "$source_dir/tests/interpose/commands.sh"
 cp "$program" "$scratch/ampscale" # interpose.c looks at this name
 program=$scratch/ampscale shard=0
 
-# syncs_table COMMAND: prints the table of the events on standard input.
+# syncs_table COMMAND: reads the events of a run on standard input and prints its lines of the
+# table.
 syncs_table() {
     awk -v command="$1" '
         function kind(path) { sub(/.*\//, "", path); sub(/\.tmp\..*/, "", path); return path }

@@ -1,5 +1,6 @@
-/* Tests those parts of the launcher that start no process: lists of hosts, lines of output, reports
- * of ranks, shares of cores, and the command of a rank. tests/cli tests the rest. */
+/* Tests the parts of the launcher that start no process: lists of hosts, lines of output, messages
+ * about failed ranks, the division of CPUs among ranks, and the command of a rank. tests/cli tests
+ * the other parts. */
 #include "launch/child.h"
 #include "launch/command.h"
 #include "launch/cores.h"
@@ -114,7 +115,7 @@ static void test_hosts_are_counted(void **state)
 
 /* ---- lines ---- */
 
-/* The lines that were passed to take(), each in brackets. */
+/* Collects the lines that take() receives, each in brackets. */
 struct pieces {
     char text[4 * OUTPUT_LINE_MAX];
     size_t n;
@@ -130,7 +131,8 @@ static void take(void *self, const char *line, size_t n)
     p->text[p->n] = '\0';
 }
 
-/* Feeds `in` as a whole and byte by byte. If lines.live is false, both must give the same lines. */
+/* Passes the output `in` as a whole, and then byte by byte. If lines.live is false, both must
+ * result in the same lines. */
 static void assert_lines(const char *in, const char *want)
 {
     for (int bytewise = 0; bytewise < 2; bytewise++) {
@@ -287,8 +289,8 @@ static void test_shares(void **state)
     }
 }
 
-/* If there are enough CPUs, all ranks get the same number of CPUs, and no two ranks share one.
- * Otherwise ranks share CPUs. */
+/* If there are enough CPUs, each rank gets the same number of CPUs, and no CPU has two ranks. If
+ * there are not enough, ranks share CPUs. */
 static void test_bound_ranks_share_cpus(void **state)
 {
     enum { CPUS = 12 };

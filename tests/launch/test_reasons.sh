@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The launcher reports why a rank failed, even if mpirun kills the rank before it exits by itself.
-# Runs with every installed MPI; each rank is a script.
+# Tests that the launcher reports why a rank failed, also if mpirun kills the rank before it exits.
+# Runs with every installed MPI. Each rank is a script.
 set -uo pipefail
 
 job=$(realpath "$1")
 scratch=$(mktemp -d)
-# Open MPI keeps its session folders in TMPDIR. Jobs of parallel tests would share the default
+# Open MPI stores its session files in TMPDIR. Jobs of parallel tests would share the default
 # folder.
 export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
@@ -20,10 +20,10 @@ for name in mpirun mpirun.openmpi mpiexec.hydra; do
 done
 ((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
 
-# fails WANT FIRST SECOND: runs a job whose rank 0 executes FIRST and whose rank 1 executes SECOND,
-# and checks that the exit code is WANT. The scripts can call `say` to print a reason, `rest N` to
-# wait N tenths of a second, and `hang` to ignore SIGTERM for 20 seconds. `rest` consists of many
-# short waits, because a shell may handle a signal only after its current wait.
+# fails WANT FIRST SECOND: runs a job of two ranks. Rank 0 executes the script FIRST, and rank 1
+# executes SECOND. Checks that the exit code is WANT. The scripts can call `say` to print a reason,
+# `rest N` to wait N tenths of a second, and `hang` to ignore SIGTERM for 20 seconds. `rest`
+# consists of many short waits, because a shell may handle a signal only after its current wait.
 fails() {
     rm -rf logs
     cat >rank <<END
@@ -48,8 +48,8 @@ fail() {
     failures=$((failures + 1))
 }
 
-# says LINE...: checks that stderr, after its first line, consists of lines that match these regular
-# expressions, in any order.
+# says LINE...: each LINE is a regular expression. Checks that stderr has as many lines as there are
+# expressions after its first line, and that each expression matches one of them.
 says() {
     local line
     [[ $(tail -n +2 err | wc -l) == "$#" ]] || fail "$(($(wc -l <err) - 1)) lines, not $#"
@@ -62,13 +62,13 @@ one='rank 1 \(host [^ ]+, pid [0-9]+\)'
 : >rank && chmod +x rank && mkfifo nothing
 
 for mpirun in "${starters[@]}"; do
-    # Rank 0 fails first, and its message names rank 1. Rank 1 has already printed a reason, and
-    # hangs.
+    # Rank 0 fails first, and its message names rank 1. Rank 1 has printed a reason and hangs. The
+    # launcher must report both reasons.
     fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
     says "rank 1 did not answer" "(rank 1|$one was ended, having failed): the disk is gone"
 
-    # A rank fails, and mpirun ends its supervisor before the supervisor has seen the rank exit. The
-    # report must name this rank and no other.
+    # A rank fails. mpirun ends the supervisor of this rank before the supervisor has detected that
+    # the rank exited. The launcher must report only this rank.
     fails 1 'rest 200' 'say "the disk is gone"; rest 3; kill -TERM $PPID; hang'
     says "$one was ended, having failed: the disk is gone"
 
@@ -76,15 +76,18 @@ for mpirun in "${starters[@]}"; do
     fails 5 'rest 200' 'trap "exit 5" TERM; say "the disk is gone"; rest 3; kill -TERM $PPID; rest 200'
     says "$one exited with code 5: the disk is gone"
 
-    # A killed supervisor reports nothing. The reason that its rank printed is read from the log.
+    # A killed supervisor reports nothing. The launcher then finds the reason in the log of the
+    # rank.
     fails 1 'rest 200' 'say "warning: slow"; say "the disk is gone"; rest 3; kill -KILL $PPID; hang'
     grep -qx "ampscale: rank 1: the disk is gone" err || fail "the reason is lost: $(<err)"
 
-    # Progress lines of a rank are not reported as the reason for its failure.
+    # A rank prints only a progress line before it fails. The launcher must not report that line as
+    # the reason.
     fails 4 'echo "[1/2] PASS" >&2; exit 4' 'rest 10'
     says "rank 0 \\(host [^ ]+, pid [0-9]+\\) exited with code 4"
 
-    # Neither a warning nor a line that a rank prints after SIGTERM is reported as a reason.
+    # Rank 1 prints a warning, and another line after SIGTERM. The launcher must report neither as a
+    # reason.
     fails 1 'rest 10; say "no memory"; exit 1' 'trap "say terminated; exit 1" TERM; say "warning: slow"; rest 200'
     says "no memory"
 done
