@@ -20,8 +20,9 @@ MARGIN, LEVEL = 2.0, 0.95
 REFERENCE = "PyTorch fp32"
 ABOUT = "validation top-1 of resnet18 on scikit-learn's digits, in each precision and with 2 ranks"
 
-# Flags of ampscale on each side. With two ranks, each rank has half of the batch. --sync-bn then
-# computes batch norm's statistics over the whole batch, as a single process does.
+# Flags of ampscale for each row of the comparison. With two ranks, each rank has half of the batch.
+# --sync-bn then computes the statistics of batch norms over the whole batch, as a single process
+# does.
 SIDES = {
     "fp32": [],
     "O1": ["--opt-level", "O1"],

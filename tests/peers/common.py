@@ -7,7 +7,8 @@ import time
 
 import machine
 
-# Both sides wait for work in the same way; see spin_limit in cli/cli.h.
+# With this setting, OpenMP threads of both programs spin for the same short time before they sleep;
+# see spin_limit in cli/cli.h.
 ENVIRONMENT = dict(os.environ, GOMP_SPINCOUNT="5000")
 
 

@@ -4,9 +4,9 @@ import os
 import subprocess
 import sys
 
-# Packages to install: pip's name, the module, and the version. PyPI's torch contains CUDA, which
-# needs 6 GB and does not change results on a CPU. If PIP_EXTRA_INDEX_URL names PyTorch's own index,
-# pip installs the version without CUDA.
+# Packages to install: pip's name, the module, and the version. PyPI's torch includes CUDA, which
+# takes 6 GB and does not change results on a CPU. If PIP_EXTRA_INDEX_URL names PyTorch's own index,
+# pip installs torch without CUDA.
 PEERS = [
     ("numpy", "numpy", "1.26.4"),  # Debian's torch, which `scripts/setup --peers` uses, needs 1
     ("pillow", "PIL", "13.0.0"),

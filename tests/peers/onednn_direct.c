@@ -1,4 +1,4 @@
-/* Calls oneDNN directly, for bench_peers.py.
+/* Executes operations with oneDNN directly, for bench_peers.py.
  *
  * usage: onednn_direct THREADS ROUNDS, with a line for each operation on standard input:
  *
@@ -6,10 +6,11 @@
  *     product M N K A_T B_T                     the same as an inner product, weights in any layout
  *     conv PASS N C H W O KH KW STRIDE PAD GROUPS    PASS 0 forward, 1 data, 2 weights; any layouts
  *
- * Sizes of products are column-major, as in `ampscale bench gemm`. Each operation has its own
- * memory. Runs all operations once to warm up. Then runs ROUNDS rounds, each with all operations.
- * Prints a line for each operation: its median seconds, and the implementation that oneDNN chose,
- * or "none -" if it has no such primitive. Everything is fp32. */
+ * The sizes of products are those of column-major matrices, as in `ampscale bench gemm`. Each
+ * operation has its own memory. Executes all operations once to warm up. Then executes ROUNDS
+ * rounds; each round executes every operation once. Prints a line for each operation: its median
+ * time in seconds, and the implementation that oneDNN chose. If oneDNN does not have the operation,
+ * prints "none -". All data is fp32. */
 #include "base/clock.h"
 #include "kernels/cpu/onednn_compat.h"
 
@@ -58,7 +59,7 @@ static void must_ok(enum status st)
         die(status_message());
 }
 
-/* Allocates memory aligned to a page, and fills it with small positive and negative numbers. */
+/* Allocates memory at a page boundary, and fills it with random numbers between -1 and 1. */
 static float *buffer_new(size_t bytes)
 {
     size_t size = (bytes + 4095) / 4096 * 4096;
@@ -83,7 +84,8 @@ static void add_sgemm(struct direct *d)
     d->buffer[2] = buffer_new(sizeof(float) * (size_t)(d->m * d->n));
 }
 
-/* In row-major order, the result is op(B)' op(A)', n x m. */
+/* dnnl_sgemm expects row-major matrices. In row-major order, the column-major product is its
+ * transpose, op(B)' op(A)', of shape n x m. */
 static void run_sgemm(const struct direct *d)
 {
     must(dnnl_sgemm(d->b_t ? 'T' : 'N', d->a_t ? 'T' : 'N', d->n, d->m, d->k, 1, d->buffer[1],
@@ -102,7 +104,7 @@ static void add_arg(struct bench *b, struct direct *d, int arg, const struct md 
     d->arg[d->n_args++] = (dnnl_exec_arg_t){arg, mem};
 }
 
-/* A primitive, and the layouts that it chose for its tensors. */
+/* Creates a primitive, and allocates its tensors in the layouts that the primitive chose. */
 static void add_primitive(struct bench *b, struct direct *d, const struct gemm_like *g)
 {
     static const struct {

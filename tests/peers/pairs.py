@@ -146,7 +146,7 @@ def resume_sides(peers):
 
 
 TORCH = ("torch", "torchvision")
-# Takes a few seconds per command, so it is measured only if it is named.
+# A pair for tests, which takes a few seconds per command. It is measured only if the user names it.
 TRY = step_pair("try", ("resnet18", 32, 2, "fp32"))
 PAIRS = [
     step_pair("resnet50-fp32", ("resnet50", 224, 16, "fp32")),

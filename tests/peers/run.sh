@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a Python script with the first interpreter that has the required modules. If there is none,
-# says so and exits with 77, which ctest reports as skipped. `scripts/setup --peers` installs the
-# first of the three interpreters. If AMPSCALE_PEERS is set, only bin/python3 in that folder is
-# tried.
+# Runs a Python script with the first interpreter that has the required modules. If no interpreter
+# has them, prints a message and exits with 77, which ctest reports as skipped. `scripts/setup
+# --peers` installs the first of the three interpreters. If AMPSCALE_PEERS is set, tries only
+# bin/python3 in that folder.
 #
 # usage: run.sh MODULES SCRIPT [ARGS...]     MODULES as in an import statement: "torch, numpy"
 set -euo pipefail
@@ -12,8 +12,8 @@ shift
 pythons=("$(dirname "$0")/../../build/peers/bin/python3" python3 /usr/bin/python3)
 [[ -z ${AMPSCALE_PEERS-} ]] || pythons=("$AMPSCALE_PEERS/bin/python3")
 for python in "${pythons[@]}"; do
-    # Searches for the modules without importing them. An import takes seconds, and the script
-    # imports the modules anyway.
+    # Finds the modules without importing them. An import takes seconds, and the script imports them
+    # later.
     if "$python" -c 'import sys, importlib.util as u
 sys.exit(any(not u.find_spec(m.strip().split(".")[0]) for m in sys.argv[1].split(",")))' "$modules" 2>/dev/null; then
         exec "$python" "$@"

@@ -1,10 +1,11 @@
-/* STREAM's four loops, compiled as by a user, for bench_peers.py.
+/* The four loops of the STREAM benchmark, compiled as a user would compile them, for
+ * bench_peers.py.
  *
  * usage: stream MIB TIMES THREADS
  *
- * Each array has MIB mebibytes. Runs TIMES passes of copy, scale, add and triad; the first pass is
- * a warm-up. Prints a line for each loop: its name, and its bytes per second in the fastest pass.
- * The loops, their order and the counted bytes are those of McCalpin's definition. */
+ * Each array has MIB mebibytes. Executes copy, scale, add and triad TIMES times; the first time is
+ * a warm-up. Prints a line for each loop: its name, and its bytes per second in the fastest
+ * execution. The loops, their order and the numbers of bytes are those of McCalpin's definition. */
 #include "base/clock.h"
 
 #include <omp.h>

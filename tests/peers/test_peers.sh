@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests scripts/peers: its flags, its statistics, its records in the report and against their
-# schemas. If a Python with PyTorch is installed, also runs one tiny pair.
+# Tests scripts/peers: its flags, its statistics and its report. Also validates the records by their
+# schemas. If a Python with PyTorch is installed, measures one tiny pair.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 peers=$source_dir/scripts/peers
@@ -10,7 +10,7 @@ if ! command -v python3 >/dev/null; then
 fi
 export PYTHONDONTWRITEBYTECODE=1
 
-# Each wrong flag gives one line and exit code 2.
+# A wrong flag must result in one line and exit code 2.
 "$peers" --help >out 2>err || fail "--help exited with $?"
 grep -q '^usage: scripts/peers ' out && [[ ! -s err ]] || fail "--help: $(cat out err)"
 "$peers" --list >out 2>err || fail "--list exited with $?"
@@ -33,8 +33,8 @@ refused "--only 'nothing': there is no such pair" --only input,nothing
 refused "--only accuracy: its record is another" --only accuracy,input
 refused "there is no program '/none/ampscale'" --program /none/ampscale
 
-# Every file is valid Python. Quantiles of Student's t and of the sign test equal those of published
-# tables.
+# Every file must be valid Python. Quantiles of Student's t distribution and of the sign test must
+# equal those in published tables.
 for file in "$peers" "$source_dir"/tests/peers/*.py; do
     python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$file" 2>err || fail "$file: $(tail -n 1 err)"
 done
@@ -54,8 +54,8 @@ assert not s.difference([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], 0.95, 2.0)["equivalent
 assert s.difference([1.0, 1.0], [1.5, 1.5], 0.95, 2.0)["equivalent"]
 END
 
-# A turn disturbed by other programs is discarded. If a peer program fails, it is named; if ampscale
-# fails, the script ends.
+# scripts/peers discards a turn that other programs have disturbed. If a peer program fails, its
+# name is recorded; if ampscale fails, the script ends.
 python3 - "$source_dir/tests/peers" <<'END' || fail "turns are taken wrongly"
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -100,8 +100,8 @@ except PeerError:
     pass
 END
 
-# The accuracy study trains only the runs that a record lacks, and refuses a record of another
-# program.
+# The accuracy study trains only runs that the record lacks. It refuses a record that another
+# program wrote.
 python3 - "$source_dir/tests/peers" <<'END' >out 2>&1 || fail "a study is continued wrongly: $(cat out)"
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -130,7 +130,7 @@ except SystemExit as end:
     assert end.code == 1
 END
 
-# Checks the report of the records, and validates them by their schemas.
+# Checks the report on the records, and validates the records by their schemas.
 expect 0 report --no-figures "$source_dir/tests/peers/records" -o peers.md
 for line in '### Beside other programs: peers' '### Accuracy beside PyTorch: peers-accuracy' \
     'a processor, 2 threads; ampscale 0.1.0 (Release); torch 9.1, nvidia.dali 9.2.' \
@@ -147,7 +147,8 @@ schemas=0
 validate "$source_dir/tests/peers/records" >valid 2>&1 || schemas=$?
 ((schemas == 0 || schemas == 77)) || fail "the records have another schema: $(cat valid)"
 
-# Runs a real pair. In a folder that is no virtual environment, nothing is installed.
+# Measures a real pair. AMPSCALE_PEERS names a folder that is not a virtual environment: the script
+# then installs nothing.
 ((failures == 0)) || finish
 folder=${AMPSCALE_PEERS:-/usr}
 if sanitized || ! AMPSCALE_PEERS=$folder bash "$source_dir/tests/peers/run.sh" 'torch, torchvision' -c pass >/dev/null 2>&1; then

@@ -62,8 +62,8 @@ class Step:
 
     @staticmethod
     def set_tf32(precision):
-        # Uses only these flags. The compiler rejects a mixture of these flags and the newer ones
-        # that replace them.
+        # Sets only the old flags. If a program also sets the new flags that replace them,
+        # torch.compile rejects it.
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         torch.backends.cudnn.benchmark = True

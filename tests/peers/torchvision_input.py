@@ -59,8 +59,8 @@ def compare_validation(root, size):
         difference = np.abs(ours[i].astype(int) - theirs)
         image = Image.open(path)
         width, height = image.size
-        # JPEGs decoded at a reduced size may differ because the filters differ. At full size, only
-        # rounding differs.
+        # If a JPEG is decoded at a reduced size, pixels differ because the filters of PIL and
+        # ampscale differ. At full size, pixels differ only by rounding.
         reduced = image.format == "JPEG" and min(width, height) >= 2 * resize
         name = f"validation {size} px, {width}x{height}{' reduced' if reduced else ''}"
         check(name + ", mean difference", difference.mean(), 4.0 if reduced else 0.25)

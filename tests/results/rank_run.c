@@ -26,7 +26,8 @@ int rank_run_end(void **state)
     return 0;
 }
 
-/* Lists n ranks, two on each of the hosts <name>0, <name>1, ...; none if `name` is NULL. */
+/* Returns a list of n ranks, two on each of the hosts <name>0, <name>1, ... Returns NULL if n is 1.
+ */
 static json_t *rank_list(int n, const char *name)
 {
     if (n == 1)

@@ -1,4 +1,5 @@
-/* A run of several ranks in a scratch folder, for tests. A failure fails the test. */
+/* Writes a run of several ranks to a temporary folder, for tests. The test fails if a function
+ * fails. */
 #pragma once
 
 #include "results/record.h"
@@ -10,18 +11,18 @@ struct rank_run {
     json_t *config;
 };
 
-/* cmocka's set-up and tear-down: *state is a struct rank_run. */
+/* cmocka's set-up and tear-down. *state points to a struct rank_run. */
 int rank_run_begin(void **state);
 int rank_run_end(void **state);
 
-/* Begins a run with n ranks, two on each of the hosts <host>0, <host>1 ... If `from` > 0, resumes
- * it at epoch `from` instead. */
+/* Begins to record a run of n ranks, two on each of the hosts <host>0, <host>1, ... If `from` > 0,
+ * resumes the run at epoch `from` instead. */
 struct record *rank_run_open(const struct rank_run *f, int n, const char *host, int64_t from);
 
-/* A record of 10 steps of 32 images. The parts of its time add up to 3.75 s. */
+/* Returns a record of 10 steps of 32 images. The parts of the time sum to 3.75 s. */
 struct rank_record rank_run_row(int64_t epoch, int64_t rank);
 
-/* Records the epoch: rank_run_row for each of n ranks. */
+/* Records an epoch: the record rank_run_row for each of n ranks. */
 void rank_run_add_epoch(struct record *r, int64_t epoch, int n);
 
 struct run *rank_run_load(const struct rank_run *f);

@@ -1,4 +1,5 @@
-/* Temporary folders for tests, and reading and writing files in them. A failure fails the test. */
+/* Temporary folders for tests, and functions that read and write files in them. If a function
+ * fails, the test fails. */
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +11,7 @@ enum { SCRATCH_MAX = 64 };
 void scratch_make(char dir[SCRATCH_MAX]);
 void scratch_remove(const char *dir);
 
-/* Set-up and tear-down for a test whose *state is the name of such a folder. */
+/* cmocka's set-up and tear-down for a test with such a folder. *state is the name of the folder. */
 int scratch_set_up(void **state);
 int scratch_tear_down(void **state);
 

@@ -1,4 +1,4 @@
-/* Tests analysis.json: written, read back, and refused if invalid. */
+/* Tests analysis.json: it is written, read back, and refused if it is invalid. */
 #include "base/rng.h"
 #include "results/analysis.h"
 #include "scratch.h"
@@ -21,7 +21,8 @@ static struct analysis_measure measure(double median)
                                      .values = {median, median / 2, 2 * median}};
 }
 
-/* A cell with one device, a cell with two, and a cell without runs. */
+/* Fills an analysis with three cells: one has one device, one has two devices, and one has no runs.
+ */
 static void sample(struct analysis *a)
 {
     *a = (struct analysis){.study = "sample", .about = "for a test", .command = "ampscale"};
@@ -96,8 +97,8 @@ static void test_round_trip(void **state)
     free(second);
 }
 
-/* Replaces the first `from` in a valid file by another text, and checks that the file is refused
- * with a message that contains `says`. */
+/* Replaces the first `from` in a valid file by `to`. Checks that reading the file fails with a
+ * message that contains `says`. */
 static void refused(const char *dir, const char *good, const char *from, const char *to,
                     const char *says)
 {
@@ -139,7 +140,7 @@ static void test_refused(void **state)
     free(good);
 }
 
-/* Damaged bytes are read or refused, without an invalid memory access. */
+/* Changes random bytes. The file must be read or refused, without an invalid memory access. */
 static void test_mutated(void **state)
 {
     struct analysis a, b;

@@ -1,4 +1,5 @@
-/* Tests following a run: incomplete lines, several attempts, replaced files, long files. */
+/* Tests following a run while another process writes it: incomplete lines, several attempts,
+ * replaced files, long files. */
 #include "results/follow.h"
 #include "results/record.h"
 #include "scratch.h"
@@ -87,7 +88,7 @@ static void test_growing(void **state)
     add_steps(f, 0, 3);
     expect_steps(polled(follow), 0, 3);
     assert_true(follow_quiet(follow) < 60);
-    /* Appends a line in three parts. The line is read only when it is complete. */
+    /* Appends a line in three parts. The line must be read only when it is complete. */
     size_t size = step_line(3, line);
     scratch_append(f->dir, "steps.jsonl", line, 20);
     expect_steps(polled(follow), 0, 3);
@@ -99,7 +100,8 @@ static void test_growing(void **state)
     follow_close(follow);
 }
 
-/* A resumed attempt cuts off an incomplete line, and overwrites it with its own first line. */
+/* The run ends with an incomplete line. The resumed attempt removes this line before it writes its
+ * own. */
 static void test_resumed(void **state)
 {
     struct fixture *f = *state;
@@ -122,7 +124,7 @@ static void test_resumed(void **state)
     expect_steps(polled(follow), 0, 9);
     assert_true(follow_run(follow)->step[4].loss == 2);
     assert_int_equal(follow_run(follow)->n_epochs, 1);
-    /* A run that ends, and is then resumed. */
+    /* Ends the run and resumes it. */
     assert_null(follow_run(follow)->summary);
     json_t *summary = json_object();
     assert_int_equal(record_finish(record, summary), STATUS_OK);
@@ -149,7 +151,7 @@ static void test_replaced(void **state)
     add_steps(f, 0, 50);
     struct follow *follow = open_follow(f);
     expect_steps(follow_run(follow), 0, 50);
-    /* Replaces the file by a new one. The old file is still open, so the new one has another inode
+    /* Replaces the file by a new one. The old file is still open: the new file has another inode
      * number. */
     remove_file(f, "steps.jsonl");
     add_steps(f, 0, 60);
@@ -158,7 +160,7 @@ static void test_replaced(void **state)
     char line[SCHEMA_LINE_MAX];
     scratch_write(f->dir, "steps.jsonl", line, step_line(0, line));
     expect_steps(polled(follow), 0, 1);
-    /* Removes the run, and makes it again. */
+    /* Removes the run, and writes it again. */
     remove_file(f, "run.json");
     remove_file(f, "steps.jsonl");
     assert_int_equal(follow_poll(follow), STATUS_DATA);
@@ -180,8 +182,8 @@ static void test_damaged(void **state)
     assert_int_equal(follow_open("/nonexistent", &follow), STATUS_DATA);
 }
 
-/* Of a long file, only the steps at its end are read, but all events. Steps that are not read may
- * be invalid. */
+/* Follows a long file. Only the steps at its end are read, but all events. Steps that are not read
+ * may be invalid. */
 static void test_long_file(void **state)
 {
     enum { FIRST = 10, STEPS = 20000, TAIL_BYTES = 4 << 20 };
@@ -201,7 +203,7 @@ static void test_long_file(void **state)
     fclose(out);
     scratch_write(f->dir, "steps.jsonl", text, size);
     free(text);
-    assert_true(size - junk > TAIL_BYTES); /* else the whole file would be read */
+    assert_true(size - junk > TAIL_BYTES); /* a shorter file would be read as a whole */
     struct follow *follow = open_follow(f);
     expect_steps(follow_run(follow), STEPS - FOLLOW_KEEP, STEPS);
     assert_int_equal(follow_run(follow)->resumes, 1);

@@ -1,4 +1,4 @@
-/* Tests files with lines of nodes: valid ones are read, invalid ones are refused. */
+/* Tests files that have one line per node: valid files are read, invalid files are refused. */
 #include "results/nodes.h"
 #include "scratch.h"
 
@@ -96,7 +96,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* Refuses files with too much nesting, too many lines, too many metrics, or too long names. */
+/* Files with too deep nesting, too many lines or metrics, or too long names must be refused. */
 static void test_excess(void **state)
 {
     enum { SIZE = 1 << 20 };

@@ -1,4 +1,5 @@
-/* Tests the detection of disturbed runs with invented steps and counters. */
+/* Tests with invented steps and counters whether a run is reported as disturbed by other programs.
+ */
 #include "results/noise.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ enum { STEPS = 200, WARMUP = 10 };
 
 static struct step_record steps[STEPS];
 
-/* A run whose steps take 2 s. `far` of the steps after warm-up take `seconds` instead. */
+/* Returns a run whose steps take 2 s each, but `far` of the steps after warm-up take `seconds`. */
 static struct run run_of(int far, double seconds)
 {
     for (int i = 0; i < STEPS; i++) {
@@ -41,8 +42,8 @@ static bool judge(struct run run, struct host_noise host, char text[NOISE_TEXT_M
     return noise_judge(&n, text);
 }
 
-/* 190 steps are after warm-up. 9 slow steps are 4.7 % of them, and 10 are 5.3 %; the limit is 5 %.
- */
+/* 190 steps follow the warm-up. A run may have 5 % slow steps: 9 slow steps are 4.7 %, and 10 are
+ * 5.3 %. */
 static void test_far_steps(void **state)
 {
     (void)state;
@@ -54,11 +55,10 @@ static void test_far_steps(void **state)
     assert_true(judge(run_of(10, 3.1), quiet, text));
     assert_string_equal(text, "5.3 % of the steps took more than 1.5 times the median");
     assert_false(judge(run_of(50, 2.9), quiet, text)); /* not far */
-    assert_false(judge(run_of(50, 0.1), quiet, text)); /* fast steps are no disturbance */
+    assert_false(judge(run_of(50, 0.1), quiet, text)); /* fast steps are not a disturbance */
 }
 
-/* Waiting for data or for other ranks is part of the run, and not a disturbance by other programs.
- */
+/* Other programs do not cause the waiting for data or for other ranks: it is not a disturbance. */
 static void test_waiting_is_no_noise(void **state)
 {
     (void)state;

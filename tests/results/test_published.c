@@ -1,4 +1,5 @@
-/* Tests published tables: those of the project are valid, and invalid ones are refused. */
+/* Tests tables of published results: those of this project are valid, and invalid tables are
+ * refused. */
 #include "results/published.h"
 #include "scratch.h"
 

@@ -1,4 +1,5 @@
-/* Tests records of ranks: written, read back, resumed with another number of ranks, and refused. */
+/* Tests the records of ranks. They are written and read back, a run is resumed with another number
+ * of ranks, and invalid records are refused. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "rank_run.h"
@@ -79,8 +80,8 @@ static void test_wrong_calls(void **state)
     json_decref(list);
 }
 
-/* Four ranks are killed while they record epoch 2. Then the run is resumed at the beginning of
- * epoch 2, first with two ranks, later with one rank, and at last with three ranks. */
+/* Four ranks are killed while they record epoch 2. The run is then resumed at the beginning of
+ * epoch 2: first with two ranks, then with one rank, and finally with three ranks. */
 static void test_resume_with_other_ranks(void **state)
 {
     struct rank_run *f = *state;
@@ -125,7 +126,8 @@ static void test_resume_with_other_ranks(void **state)
     run_free(run);
 }
 
-/* If a run of one rank is resumed with two ranks, ranks.jsonl begins at the resumption. */
+/* A run of one rank has no records of ranks. If it is resumed with two ranks, ranks.jsonl begins
+ * with the second attempt. */
 static void test_resume_grows_from_one(void **state)
 {
     struct rank_run *f = *state;
@@ -158,7 +160,7 @@ static void write_texts(const char *dir)
     scratch_write(dir, "ranks.jsonl", rank_text, strlen(rank_text));
 }
 
-/* Writes `text` to `file`, with the first occurrence of `old` replaced. */
+/* Writes `text` to `file`, and replaces the first occurrence of `old` by `new`. */
 static void write_changed(const char *dir, const char *file, const char *text, const char *old,
                           const char *new)
 {
@@ -230,8 +232,8 @@ static void test_bad_rank_lists(void **state)
     expect_data_error(f->dir, "steps.jsonl' line 1: 'ranks' is not a list of ranks");
 }
 
-/* A second record of the same rank and epoch replaces the first one, and all records between the
- * two are dropped. */
+/* A second record of a rank and an epoch replaces the first one. All records between the two are
+ * dropped. */
 static void test_last_one_wins(void **state)
 {
     struct rank_run *f = *state;
@@ -254,8 +256,8 @@ static void test_last_one_wins(void **state)
     run_free(run);
 }
 
-/* Files with random damage are refused or read, also for the summary. Sanitizers find invalid
- * accesses. */
+/* Files with random damage must be read or refused, also by the summary of the ranks. Sanitizers
+ * detect invalid memory accesses. */
 static void test_damage(void **state)
 {
     struct rank_run *f = *state;

@@ -1,4 +1,5 @@
-/* Tests records that are written and read back, resumed, refused, and cut short by a full disk. */
+/* Tests records of runs. They are written and read back, resumed, refused if they are invalid, and
+ * incomplete if the disk is full. */
 #include "base/file.h"
 #include "results/journal.h"
 #include "results/record.h"
@@ -23,7 +24,7 @@
 
 static char *const test_argv[] = {"ampscale", "train", "data", "--out", "caf\xe9"};
 
-/* The config must live as long as the test, because the record keeps a pointer to it. */
+/* The record stores a pointer to the config, so the config must exist until the test ends. */
 static struct run_info make_info(json_t *config)
 {
     return (struct run_info){
@@ -108,7 +109,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Writes a run of `steps` steps, without a summary. */
+/* Records a run of `steps` steps, and writes no summary. */
 static void write_run(const struct fixture *f, int64_t steps, double loss)
 {
     struct record *r;
@@ -163,7 +164,8 @@ static void test_round_trip(void **state)
     run_free(run);
 }
 
-/* Other readers must accept each line: no NaN, no Infinity, and no unused columns. */
+/* Other programs must be able to read each line: it has no NaN, no Infinity, and no unused columns.
+ */
 static void test_lines_are_plain_json(void **state)
 {
     struct fixture *f = *state;
@@ -188,7 +190,7 @@ static void test_lines_are_plain_json(void **state)
     run_free(run);
 }
 
-/* A line with the widest values of all columns fits into the buffer. */
+/* The buffer must be long enough for a line with the longest value in every column. */
 static void test_longest_line(void **state)
 {
     (void)state;
@@ -253,7 +255,7 @@ static void *close_late(void *record)
     return record_close(record) == STATUS_OK ? record : NULL;
 }
 
-/* The ranks of a failed job keep the lock until they exit. Resuming waits for this. */
+/* The ranks of a failed job lock the record until they exit. A resumed run waits for the lock. */
 static void test_a_dying_writer_is_waited_for(void **state)
 {
     struct fixture *f = *state;
@@ -279,8 +281,9 @@ static void test_folder_is_a_file(void **state)
     assert_non_null(strstr(status_message(), path));
 }
 
-/* The first attempt was killed while it wrote step 25, after a checkpoint at step 17 of epoch 1.
- * From step 17 and epoch 1 on, only the records of the second attempt are read. */
+/* The first attempt writes a checkpoint at step 17 of epoch 1, and is killed while it writes step
+ * 25. The second attempt resumes from the checkpoint. From step 17 and epoch 1 on, only its records
+ * are read. */
 static void test_resume_after_kill(void **state)
 {
     struct fixture *f = *state;
@@ -370,8 +373,8 @@ static void test_resume_of_a_damaged_run(void **state)
     assert_non_null(strstr(status_message(), "steps.jsonl' line 4"));
 }
 
-/* Writes until a write fails. The message must name the file, and the run must not look complete.
- */
+/* Records steps until a write fails. The message must name the file, and the run must not appear to
+ * be complete. */
 static void check_cut_short(const struct fixture *f, const char *dir, const char *reason)
 {
     struct record *r;
@@ -420,7 +423,7 @@ static void test_file_limit(void **state)
     run_free(run);
 }
 
-/* Runs in a child process, because a process cannot leave its new mount namespace. */
+/* Runs in a child process: a process that has entered a new mount namespace cannot leave it. */
 static void test_full_disk(void **state)
 {
     enum { CANNOT_MOUNT = 77 };

@@ -1,4 +1,4 @@
-/* Tests run folders with invalid files. */
+/* Tests run folders whose files are invalid. */
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -79,7 +79,7 @@ static void test_bad_run_json(void **state)
         scratch_write(*state, "run.json", cases[i].text, strlen(cases[i].text));
         expect_data_error(*state, cases[i].say);
     }
-    /* A damaged summary is refused. The types of config's values are not checked here. */
+    /* A damaged summary must be refused. The types of the values in the config are not tested. */
     scratch_write(*state, "run.json", run_text, strlen(run_text));
     scratch_write(*state, "summary.json", "null", 4);
     expect_data_error(*state, "summary.json' line 1: not valid JSON");
@@ -99,7 +99,7 @@ static void test_deep_nesting(void **state)
     free(deep);
 }
 
-/* Writes the valid line with the first occurrence of `old` replaced. */
+/* Writes a valid line of steps.jsonl, and replaces the first occurrence of `old` by `new`. */
 static void write_step(const char *dir, const char *old, const char *new)
 {
     char line[1024];
@@ -168,8 +168,8 @@ static void test_not_a_file(void **state)
     expect_data_error(*state, "not a regular file");
 }
 
-/* A line with the step number of an earlier line replaces that line, and all lines between the two
- * are dropped. Step numbers may have gaps. */
+/* If a line has the step number of an earlier line, it replaces the earlier line. All lines between
+ * the two are dropped. Step numbers may have gaps. */
 static void test_last_one_wins(void **state)
 {
     static const int order[] = {0, 1, 2, 3, 1, 2, 2, 5};
@@ -204,7 +204,7 @@ static void test_unknown_events_are_fine(void **state)
     run_free(run);
 }
 
-/* Files with random damage are refused or read. Sanitizers find invalid accesses. */
+/* Files with random damage must be read or refused. Sanitizers detect invalid memory accesses. */
 static void test_damage(void **state)
 {
     const char *const files[] = {"run.json", "steps.jsonl"};

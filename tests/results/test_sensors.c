@@ -1,4 +1,4 @@
-/* Tests telemetry: written, read back, and summarised, especially as energy per image. */
+/* Tests telemetry: it is written, read back and summarized, for instance as energy per image. */
 #include "results/record.h"
 #include "results/sensors.h"
 #include "results/summary.h"
@@ -61,8 +61,8 @@ static struct energy energy(const char *dir)
     return e;
 }
 
-/* Adds two steps of 10 images, from 1 to 2 s and from 3 to 4 s. The run does not train between
- * them. */
+/* Adds two steps of 10 images. The first step runs from 1 s to 2 s, and the second from 3 s to 4 s.
+ */
 static void add_two_steps(const char *dir)
 {
     add_step(dir, 0, 2, 1, 10);
@@ -72,7 +72,7 @@ static void add_two_steps(const char *dir)
 static void test_energy_of_steps_alone(void **state)
 {
     add_two_steps(*state);
-    /* At 100 W, each second of training takes 100 J. */
+    /* The power is 100 W, so each second of training uses 100 J. */
     for (int i = 0; i <= 10; i++)
         add_sample(*state, row_of(i, 0, 0.5 * i, 50 * i));
     struct energy e = energy(*state);
@@ -84,11 +84,11 @@ static void test_energy_of_steps_alone(void **state)
 static void test_energy_between_samples(void **state)
 {
     add_two_steps(*state);
-    /* With a single sampling interval, the energy is distributed evenly over it. */
+    /* There is only one sampling interval. Its energy is distributed evenly over its time. */
     add_sample(*state, row_of(0, 0, 1.5, 0));
     add_sample(*state, row_of(1, 0, 5.5, 400));
     struct energy e = energy(*state);
-    /* Half of the first step, and the whole second step. */
+    /* The interval contains half of the first step, and the whole second step. */
     assert_true(fabs(e.joules - 150) < 1e-9);
     assert_true(fabs(e.images - 15) < 1e-9);
 }
@@ -103,7 +103,7 @@ static void test_energy_of_devices_adds_up(void **state)
     assert_true(fabs(energy(*state).joules_per_image - 15) < 1e-9);
 }
 
-/* If a device does not measure energy, the sum is unknown. */
+/* If one device does not measure its energy, the total energy is unknown. */
 static void test_energy_unknown(void **state)
 {
     add_two_steps(*state);
@@ -114,8 +114,8 @@ static void test_energy_unknown(void **state)
     assert_true(isnan(energy(*state).joules_per_image));
 }
 
-/* With several ranks, the energy of a job is the sum over the epochs whose energy was measured.
- * Rank 0's own samples are not used, because they lack the other ranks. */
+/* The energy of a job of several ranks is the sum over all epochs whose energy was recorded. Rank
+ * 0's own samples are not used, because they do not include the other ranks. */
 static void test_energy_of_several_ranks(void **state)
 {
     static const char text[] = "{\"schema\":1,\"ranks\":[{\"rank\":0,\"host\":\"a\",\"pid\":1},"
@@ -140,7 +140,8 @@ static void test_energy_of_several_ranks(void **state)
     assert_true(fabs(e.joules_per_image - 1.5) < 1e-9);
 }
 
-/* The energy counter begins at 0 in each attempt. */
+/* Energy is computed only from samples of the same attempt: the counter may have another value when
+ * the next attempt begins. */
 static void test_energy_over_attempts(void **state)
 {
     add_two_steps(*state);
@@ -230,7 +231,8 @@ static void test_hostile_lines(void **state)
     }
 }
 
-/* A missing value and null are read as unmeasured. An incomplete last line is ignored. */
+/* A missing value and a null mean that the value was not measured. An incomplete last line is
+ * ignored. */
 static void test_absent_and_torn(void **state)
 {
     static const char text[] = "{\"sample\":0,\"device\":0,\"elapsed\":1,\"power_w\":null}\n"
@@ -243,8 +245,8 @@ static void test_absent_and_torn(void **state)
     run_free(run);
 }
 
-/* Two attempts; the second continues the sample numbers. The first attempt ends with an incomplete
- * line. */
+/* Records two attempts. The second one continues the sample numbers. The first one ends with an
+ * incomplete line. */
 static void test_record(void **state)
 {
     char dir[SCRATCH_MAX + 8];

@@ -1,4 +1,4 @@
-/* Finds the slowest rank in the records of ranks and of communication. */
+/* Tests which rank is reported as the slowest, from the records of ranks and of communication. */
 #include "rank_run.h"
 #include "results/ranks.h"
 #include "results/summary.h"
@@ -17,7 +17,9 @@ static void assert_close(double got, double want)
         fail_msg("%.17g instead of %.17g", got, want);
 }
 
-/* Rank 2 of four waits for data in the second epoch. All ranks end each step at the same time. */
+/* Records two epochs of four ranks. Rank 3 is slightly slow in its backward passes. In the second
+ * epoch, rank 2 also waits for data. The other ranks wait in communication: an epoch takes the same
+ * time on all ranks. */
 static void add_slow_epochs(struct record *r)
 {
     for (int epoch = 0; epoch < 2; epoch++) {
@@ -40,7 +42,8 @@ static void test_slowest(void **state)
     struct ranks ranks;
     struct record *r = rank_run_open(f, 4, "node", 0);
     add_slow_epochs(r);
-    struct rank_record lone = rank_run_row(2, 0); /* killed while recording epoch 2 */
+    /* Only rank 0 recorded epoch 2 before the job was killed. */
+    struct rank_record lone = rank_run_row(2, 0);
     lone.forward_s = 100;
     assert_int_equal(record_rank(r, &lone), STATUS_OK);
     assert_int_equal(record_close(r), STATUS_OK);
@@ -65,9 +68,8 @@ static void test_slowest(void **state)
     run_free(run);
 }
 
-/* Records one epoch of `n` ranks with the medians of their step times. The last rank's median is
- * longer than 10 ms by the fraction `late`. Returns whether the last rank is reported as a
- * straggler. */
+/* Records one epoch of `n` ranks. The median step time is 10 ms; that of the last rank is longer by
+ * the fraction `late`. Returns whether the last rank is reported as a straggler. */
 static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t steps,
                     double *noise)
 {
@@ -78,7 +80,7 @@ static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t 
         rank.steps = steps;
         rank.own_median_s = 0.01 * (1 + (i == n - 1 ? late : 0));
         rank.own_mad_s = mad * rank.own_median_s;
-        rank.data_s = 1e3 * (n - i); /* changes sums only; verdicts use medians */
+        rank.data_s = 1e3 * (n - i); /* changes only sums; stragglers are found by medians */
         assert_int_equal(record_rank(r, &rank), STATUS_OK);
     }
     assert_int_equal(record_epoch(r, &(struct epoch_record){0}), STATUS_OK);
@@ -96,8 +98,8 @@ static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t 
     return slow;
 }
 
-/* A rank that is 20 % slower is a straggler if the times of steps vary little or if there are many
- * steps. */
+/* A rank that is 20 % slower is a straggler if step times vary little. If they vary much, many
+ * steps are needed to detect it. */
 static void test_slow_or_chance(void **state)
 {
     struct rank_run *f = *state;
@@ -113,8 +115,8 @@ static void test_slow_or_chance(void **state)
     }
 }
 
-/* The last of three ranks is slow in its forward passes. The sums of its times are dominated by a
- * few steps in which it waited for data. */
+/* The last of three ranks is slow in its forward passes. It also waited for data in a few steps,
+ * and this waiting is the largest part of its total time. */
 static void test_part_by_medians(void **state)
 {
     struct rank_run *f = *state;
@@ -142,8 +144,8 @@ static void test_part_by_medians(void **state)
     run_free(run);
 }
 
-/* If several attempts recorded an epoch, the record of the latest one is used, with the hosts of
- * that attempt. */
+/* If several attempts recorded an epoch, the record and the hosts of the latest attempt are used.
+ */
 static void test_slowest_of_the_latest_attempt(void **state)
 {
     struct rank_run *f = *state;
@@ -173,7 +175,7 @@ static void test_slowest_of_the_latest_attempt(void **state)
     run_free(run);
 }
 
-/* Impossible numbers must not result in a finding. */
+/* Records with impossible numbers must not result in a straggler. */
 static void test_absurd_times(void **state)
 {
     struct rank_run *f = *state;
@@ -207,8 +209,9 @@ static void test_summary(void **state)
 {
     struct rank_run *f = *state;
     struct record *r = rank_run_open(f, 4, "node\x1b", 0);
-    /* The summary uses the last five of ten steps. The hidden fractions of communication are 0.75,
-     * 0 and 0 (both clipped), and 0.5. One step did not communicate. */
+    /* The summary uses the last five of ten steps. The hidden fraction of communication is 0.75, 0,
+     * 0 and 0.5 in four of them (negative values become 0). In the last step, there was no
+     * communication. */
     static const double exposed[] = {9, 9, 9, 9, 9, 0.25, 3, 3, 0.5, 0};
     static const double busy[] = {9, 9, 9, 9, 9, 1, 2, 2, 1, 0};
     for (int i = 0; i < 10; i++) {

@@ -1,5 +1,5 @@
-/* Compares statistics with known values, most of them computed by NumPy, and checks how run.json
- * describes the environment. */
+/* Compares statistics with known values, most of which NumPy computed. Also checks the description
+ * of the environment in run.json. */
 #include "base/stats.h"
 #include "results/environment.h"
 
@@ -79,9 +79,9 @@ static void test_quantile(void **state)
     assert_close(stats_quantile(x, 4, 1.0 / 3), 2);
 }
 
-/* The bootstrap distribution of the median of 1..9 (n odd) is known: P(median* <= k) is the
- * probability that at least 5 of 9 draws are <= k, a binomial tail. P(<= 2) = 0.0304 and
- * P(<= 3) = 0.1448, so the 5 % quantile is 3, and by symmetry the 95 % quantile is 7. */
+/* The bootstrap distribution of the median of 1..9 is known. P(median* <= k) is a binomial tail:
+ * the probability that at least 5 of 9 draws are <= k. P(<= 2) = 0.0304 and P(<= 3) = 0.1448, so
+ * the 5 % quantile is 3. By symmetry, the 95 % quantile is 7. */
 static void test_median_interval(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void test_median_interval(void **state)
 
     const double even[] = {1, 3};
     assert_int_equal(stats_median_interval(even, 2, 0.2, 2000, 2, &low, &high), STATUS_OK);
-    assert_close(low, 2); /* medians of {1,1}, {1,3}, {3,1}, {3,3}: half of them are 2 */
+    assert_close(low, 2); /* half of {1,1}, {1,3}, {3,1}, {3,3} have the median 2 */
     assert_close(high, 2);
     const double one = 7;
     assert_int_equal(stats_median_interval(&one, 1, 0.95, 100, 3, &low, &high), STATUS_OK);
