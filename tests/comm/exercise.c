@@ -337,8 +337,8 @@ static int compare_bits(struct comm *c, enum dtype type, int64_t count, uint8_t 
         return report(c, &gather, status_message());
     for (int r = 0; r < comm_size(c); r++)
         if (all[r] != first)
-            return report(c, &op, "not the same bits on every rank");
-    return first == again ? 0 : report(c, &op, "not the same bits again");
+            return report(c, &op, "ranks have different bits");
+    return first == again ? 0 : report(c, &op, "the repeated sum has other bits");
 }
 
 int exercise_same_bits(struct comm *c, int64_t max_bytes)

@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2034,SC2154,SC2016
-# Two hosts on one machine, for tests of jobs that cross a network. A host is a network namespace
-# with its own address and host name, and a veth pair connects the two. Source this file after
-# mpi.sh and mpi_find. $scratch is a folder of the test.
+# Simulates two hosts on one machine, for tests of jobs that use a network. A host is a network
+# namespace with its own address and host name. A veth pair connects the two hosts. Source this file
+# after mpi.sh and after a call of mpi_find. $scratch is a folder of the test.
 #
-#     netns_open            or the test ends as skipped
+#     netns_open            makes the hosts; if it cannot, the test ends as skipped
 #     trap netns_close EXIT
 #     mpi_run 60 2 prog     now runs across both hosts: rank 0 on host-a, rank 1 on host-b, rank 2 on
 #                           host-a ...
-#     netns_lose prog ... & beside such a job: pulls the cable, and reports the outcome
+#     netns_lose prog ... & during such a job: cuts the network, and prints the number of ranks
 
 netns_name=(ampscale-$$-a ampscale-$$-b)
 netns_host=(host-a host-b)

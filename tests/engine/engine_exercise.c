@@ -232,10 +232,10 @@ static enum status compare(const struct rig *r, const char *what, const double *
     }
     far = sqrt(far / norm);
     if (comm_rank(r->ranks) == 0)
-        printf("%d x %s, %d images: %s %.2g of its norm from the mean\n", comm_size(r->ranks),
-               r->devices, r->rows, what, far);
+        printf("%d x %s, %d images: %s differs from the mean by %.2g of its norm\n",
+               comm_size(r->ranks), r->devices, r->rows, what, far);
     if (!(norm > 0) || !(far <= bound(r)))
-        return status_fail(STATUS_MISMATCH, "rank %d: %s is %g of its norm from the mean",
+        return status_fail(STATUS_MISMATCH, "rank %d: %s differs from the mean by %g of its norm",
                            comm_rank(r->ranks), what, far);
     return STATUS_OK;
 }
@@ -359,7 +359,7 @@ static enum status must_name(enum status st, int rank, int device)
         return STATUS_OK;
     if (st != STATUS_OK)
         return status_context(st, "damage to rank %d, device %d led to", rank, device);
-    return status_fail(STATUS_MISMATCH, "damage to rank %d, device %d went unseen", rank, device);
+    return status_fail(STATUS_MISMATCH, "no damage was found on rank %d, device %d", rank, device);
 }
 
 /* A step computes new gradients. engine_share_buffers copies the first replica's statistics to all

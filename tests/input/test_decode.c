@@ -300,7 +300,8 @@ static void test_damage_is_libjpegs(void **state)
         free(want);
         free(bytes);
     }
-    print_message("damage: %d sound, %d bad, %d refused only here\n", sound, bad, stricter);
+    print_message("damaged files: %d decoded, %d bad for libjpeg, %d refused by ampscale alone\n",
+                  sound, bad, stricter);
     assert_true(sound > 100 && bad > 100);
 }
 

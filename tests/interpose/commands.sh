@@ -1,15 +1,14 @@
 # shellcheck shell=bash disable=SC2034 # its variables are used by sweep.sh
 # The commands in which sweep.sh makes calls fail. For each command there are four functions:
 #
-#     NAME_prepare   runs without a fault, makes the folder "reference" and the inputs of the runs
+#     NAME_prepare   makes the inputs, and the folder "reference" by a run without a fault
 #     NAME_run       one attempt, into the folder "victim"; sets `code`, and writes out and err
-#     NAME_again     what a user would do after a failure; sets `code`
+#     NAME_again     the command that a user would run after a failure; sets `code`
 #     NAME_same WHAT checks that "victim" has the same results as "reference"
 #
-# and two variables. NAME_only is the first argument of the processes whose calls fail, and
-# NAME_done the exit code without a fault. The functions are called in a folder of their own.
-# `shared` is the folder in which NAME_prepare was called, and `fault` is the environment of an
-# attempt.
+# and two variables. NAME_only is the first argument of the processes whose calls fail. NAME_done is
+# the exit code without a fault. The functions write to the current folder. sweep.sh sets `shared`
+# to the folder in which it called NAME_prepare, and `fault` to the environment of an attempt.
 export OMP_WAIT_POLICY=passive
 unset RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID AMPSCALE_SECRET AMPSCALE_JOB
 tiny=(-a resnet8 --image-size 32 -b 8 --val-batch-size 2 --threads 1 -j 1 -p 1 --lr 0.05 --epochs 2)

@@ -1,18 +1,20 @@
 # shellcheck shell=bash
-# Runs of the program with calls that fail (interpose.c). Sourced after cli/common.sh. Builds with a
-# sanitizer leave these tests out, because the sanitizer's library must be loaded first.
+# Functions that run the program with calls that fail (interpose.c). Source this file after
+# cli/common.sh. These tests are skipped in builds with a sanitizer: a sanitizer's library must be
+# loaded before all others.
 sanitized && { echo "skipped: the calls of a program with sanitizers cannot be replaced" && exit 77; }
 
 interpose=$build_dir/tests/interpose/libinterpose.so
 
-# interposed SPEC COMMAND...: runs the function or program, whose calls fail as SPEC says.
+# interposed SPEC COMMAND...: runs a function or a program. Its calls fail as SPEC says; SPEC is the
+# value of AMPSCALE_INTERPOSE.
 interposed() {
     local -x LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=$1
     shift
     "$@"
 }
 
-# default_faults: prints "KIND:ERROR", one a line: typical failures of storage, memory and networks.
+# default_faults: prints typical failures of storage, memory and networks, a line "KIND:ERROR" each.
 default_faults() {
     printf '%s\n' open:{EIO,EMFILE,EACCES,ESTALE,ENOMEM,EINTR} opendir:{EIO,EMFILE,EACCES} readdir:{EIO,ESTALE} \
         stat:{EIO,EACCES,ESTALE,ENOMEM} read:{EIO,ESTALE,EINTR,SHORT} write:{EIO,ENOSPC,EDQUOT,SHORT} \
