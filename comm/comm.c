@@ -275,8 +275,8 @@ enum status comm_wait(struct comm *c, struct comm_op *op)
     TRY(find_slot(c, op, &slot));
     enum status st = c->calls->run ? run_until(c, op->handle) : c->calls->wait(c, slot);
     free_slot(slot, op);
-    /* For an average, a host communicator has computed only the sum. A device communicator has
-     * computed the average. */
+    /* A device communicator computes averages itself. A host communicator computes only the sum,
+     * which is divided here. */
     if (st == STATUS_OK && op->reduction == COMM_AVG && comm_reduces(op->kind) && !c->device)
         comm_divide_by(op->type, op->recv, (int64_t)(comm_recv_bytes(c, op) / dtype_size(op->type)),
                        c->size);

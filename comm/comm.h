@@ -9,21 +9,23 @@
  *     TRY(comm_wait(c, &sum));       g holds the sum over all ranks
  *
  * Every rank starts the same operations in the same order, and may wait for them in any order.
- * Starting and waiting allocate no memory. Results have the same bits on every rank, and the same
- * bits again whenever the same ranks run the same operations on the same values. Operations are
- * numbered from 1 in the order of their start; messages name an operation by its number.
+ * Starting and waiting allocate no memory. Results have the same bits on every rank. If the same
+ * ranks repeat the same operations on the same values, the results have the same bits again.
+ * Operations are numbered from 1 in the order of their start; messages name an operation by its
+ * number.
  *
  * When a rank is lost, or does not start an operation within the time limit, the operation fails on
  * all ranks. Under MPI, one rank prints a line that names the rank at fault, and the job ends; no
- * call returns. The job's exit code is 1, or for a lost rank the launcher's. With other
- * communicators the message names the rank at fault, and the caller can then only call comm_fail
- * and comm_close. Between threads and over TCP, data moves only within comm_wait, and never
- * overlaps with computation.
+ * call returns. The job's exit code is 1; if a rank was lost, the job has the launcher's exit code.
+ * With other communicators the message names the rank at fault, and the caller can then only call
+ * comm_fail and comm_close. Between threads and over TCP, data moves only within comm_wait, and
+ * never overlaps with computation.
  *
  * Only one thread at a time may use a communicator.
  *
  * Device communicators work on the memory of one device whose streams are asynchronous (backend.h).
- * An operation waits for an event and records others, so that streams wait and the host does not:
+ * An operation waits for an event and records other events. Streams wait for these events, so the
+ * host need not wait:
  *
  *     event_record(ready, s);                       g is complete when s reaches this point
  *     sum.after = ready, sum.over = done;
@@ -50,7 +52,7 @@ struct device;
 struct event;
 struct stream;
 
-/* Below, (n) is a buffer of n elements. */
+/* Below, (n) means a buffer of n elements. */
 enum comm_kind {
     COMM_ALLREDUCE,      /* recv (count) = reduction over all ranks' send (count) */
     COMM_BROADCAST,      /* recv (count) = root's recv (count); send is not used */
@@ -72,11 +74,11 @@ const char *comm_kind_str(enum comm_kind kind); /* "allreduce" ... */
 bool comm_reduces(enum comm_kind kind);         /* combines values */
 bool comm_has_root(enum comm_kind kind);
 
-/* Sums of F16 and BF16 add two values in fp32 and round the result (IEEE 754, to nearest even), so
- * that a sum over n ranks rounds n - 1 times; sums of I32 wrap around. If any rank's value is a
- * NaN, the result of any reduction is a NaN. An average is the sum divided by the number of ranks.
- * The division rounds once more, for I32 towards zero. NCCL instead multiplies floating values by
- * the reciprocal of the number of ranks, rounds the products, and then adds them. */
+/* Sums of F16 and BF16 add two values in fp32 and round the result (IEEE 754, to nearest even). A
+ * sum over n ranks is therefore rounded n - 1 times. Sums of I32 wrap around. If any rank's value
+ * is a NaN, the result of any reduction is a NaN. An average is the sum divided by the number of
+ * ranks. The quotient is rounded too, for I32 towards zero. NCCL instead multiplies floating values
+ * by the reciprocal of the number of ranks, rounds the products, and then adds them. */
 enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN, COMM_AVG };
 
 struct comm_op {
@@ -88,23 +90,25 @@ struct comm_op {
      * recv if both have the same size and the operation reduces values; in an allgather and a
      * gather, send may be this rank's part of recv; in a scatter, recv may be this rank's part of
      * send. Any other overlap is STATUS_INVALID. After a failure the contents of recv are
-     * undefined, and if the ranks are threads, a slower rank may use the memory until all ranks
-     * have closed their communicators. */
+     * undefined, and if the ranks are threads, a slower rank may still use this memory until all
+     * ranks have closed their communicators. */
     const void *send;
     void *recv;
     int64_t count;
-    /* Set by comm_start and comm_wait, in ns of clock_ns(): when the operation started, and when it
-     * completed on this rank, which may be long before comm_wait. */
+    /* Times in ns of clock_ns(), set by comm_start and comm_wait. begun_ns: when the operation
+     * started. ended_ns: when it completed on this rank, which may be long before the call of
+     * comm_wait. */
     int64_t begun_ns, ended_ns;
-    /* On a device communicator: the caller's events; NULL: none. The caller must not record them
-     * again before it has waited for the operation. ended_ns stays 0 after comm_wait_on. */
+    /* Events of the caller, used only on a device communicator; NULL: no event. The caller must
+     * wait for the operation before it records one of these events again. ended_ns stays 0 after
+     * comm_wait_on. */
     const struct event *after; /* the operation reads send only after the latest recording of this
                                 * event */
     struct event *began;       /* recorded before the operation reads send */
     struct event *over;        /* recorded after recv is complete */
-    /* For sums of floating types on a device communicator: each rank's values are multiplied by
-     * this factor and rounded before the addition, so that no sum overflows a 16-bit type; 0: no
-     * factor. */
+    /* For sums of floating types on a device communicator; 0: no factor. Each rank multiplies its
+     * values by this factor and rounds the products before they are added. A small factor keeps
+     * sums within the range of a 16-bit type. */
     float factor;
     bool on_host;   /* send and recv are host memory, and events are ignored */
     int64_t handle; /* only the communicator uses it; 0 while the operation is not started */
@@ -117,10 +121,10 @@ struct comm_op {
 enum comm_via {
     VIA_AUTO,
     VIA_NCCL,
-    VIA_HOST,  /* what AUTO chooses between processes; never NCCL */
+    VIA_HOST,  /* as AUTO between processes; never NCCL */
     VIA_MPI,   /* only MPI */
     VIA_GLOO,  /* only Gloo */
-    VIA_LOCAL, /* no library: the TCP connections to rank 0 (comm_open_tcp) */
+    VIA_LOCAL, /* over the TCP connections to rank 0 (comm_open_tcp), without a library */
 };
 #define COMM_VIA_WORDS "auto|nccl|host|mpi|gloo|local"
 static inline bool comm_via_is_host(enum comm_via via)
@@ -140,9 +144,9 @@ struct device *comm_device(const struct comm *c);
 MUST_CHECK enum status comm_start(struct comm *c, struct comm_op *op);
 MUST_CHECK enum status comm_wait(struct comm *c, struct comm_op *op);
 
-/* Makes later work on stream `s` wait for the result, so that the host need not wait; op.over must
- * be set. The call may still block the host until the transfers of all ranks have been queued. On a
- * host communicator, and for host memory, it does the same as comm_wait. */
+/* Makes later work on stream `s` wait for the result, so the host need not wait. op.over must be
+ * set. The call may still block the host until the transfers of all ranks have been queued. On a
+ * host communicator, and for host memory, this function does the same as comm_wait. */
 MUST_CHECK enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s);
 
 /* Starts and waits. */
@@ -155,16 +159,17 @@ MUST_CHECK enum status comm_sum(struct comm *c, double *values, int64_t n);
  * bytes of all ranks, in rank order. */
 MUST_CHECK enum status comm_gather(struct comm *c, const void *own, void *all, int64_t bytes);
 
-/* Divides the ranks into groups: later operations are between the ranks that passed the same
- * `group`, 0 or above. comm_rank and comm_size then refer to the group, in which ranks keep their
- * order. If one rank passes -1, all ranks must; they then form one group again. They must do so
- * before comm_close. Every rank calls comm_divide after it has waited for all its operations. After
- * that, all groups must start the same number of operations, of the same kinds. STATUS_UNSUPPORTED
- * without MPI. */
+/* Divides the ranks into groups. Later operations are between the ranks that passed the same
+ * `group`, a number from 0. comm_rank and comm_size then refer to the group. The order of ranks in
+ * a group is their order in the whole job. `group` -1 makes all ranks one group again; all ranks
+ * must then pass -1. All ranks must be one group again before comm_close. Every rank calls
+ * comm_divide after it has waited for all its operations. After that, all groups must start the
+ * same number of operations, of the same kinds. STATUS_UNSUPPORTED without MPI. */
 MUST_CHECK enum status comm_divide(struct comm *c, int group);
 
-/* Registers memory that operations will use repeatedly until the communicator is closed; some
- * libraries then move it faster. Every rank calls it before the first operation on that memory. */
+/* Registers memory that operations will use repeatedly until the communicator is closed. Some
+ * libraries move data in registered memory faster. Every rank calls it before the first operation
+ * on that memory. */
 MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);
 
 /* Fails all ranks, because this rank cannot continue. MPI: prints "ampscale: rank 1: <message>" on
@@ -176,7 +181,8 @@ MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);
 void comm_fail(struct comm *c, enum status st, const char *message);
 
 /* Closes the communicator; does nothing for NULL. MPI, Gloo: waits, within the time limit, until
- * all other ranks close theirs too. A rank that exits early must therefore call comm_fail first. */
+ * all other ranks close their communicators too. A rank that exits early must therefore call
+ * comm_fail first. */
 void comm_close(struct comm *c);
 
 /* Opens a communicator with one rank, where every operation is a copy. */
@@ -208,9 +214,9 @@ MUST_CHECK enum status comm_open_staged(int size, struct comm *const *host,
 
 struct nccl_port;
 
-/* comm_nccl_find loads NCCL through the CUDA module. STATUS_UNSUPPORTED: the message names the
- * missing part. When no communicator uses the port any more, the caller calls comm_nccl_drop, which
- * does nothing for NULL. */
+/* comm_nccl_find loads NCCL through the CUDA module. STATUS_UNSUPPORTED: a part is missing, and the
+ * message names that part. The caller calls comm_nccl_drop when no communicator uses the port any
+ * more. comm_nccl_drop does nothing for NULL. */
 MUST_CHECK enum status comm_nccl_find(struct nccl_port **port);
 void comm_nccl_drop(struct nccl_port *port);
 
@@ -251,7 +257,7 @@ struct comm_tcp_config {
                               * in other jobs */
     const char *secret_file; /* file of mode 600 with the same secret on all ranks; NULL:
                               * AMPSCALE_SECRET, if set */
-    bool insecure;           /* an address beyond loopback needs no secret */
+    bool insecure;           /* allows an address beyond loopback without a secret */
 };
 
 /* Joins the ranks of a job at a TCP address, without MPI or Gloo. All data passes through rank 0,
@@ -262,8 +268,8 @@ MUST_CHECK enum status comm_open_tcp(const struct comm_tcp_config *config, struc
 
 struct gloo_port;
 
-/* Loads the Gloo module, which stays loaded. STATUS_UNSUPPORTED: the message names the missing
- * part. */
+/* Loads the Gloo module, which stays loaded. STATUS_UNSUPPORTED: a part is missing, and the message
+ * names that part. */
 MUST_CHECK enum status comm_gloo_find(const struct gloo_port **port);
 
 /* Connects every two ranks of `control`, which comm_open_tcp has opened with the same `config`, so

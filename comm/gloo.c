@@ -44,7 +44,7 @@ static enum gloo_kind kind_of(enum comm_kind kind)
     return exchange_is(kind) ? GLOO_EXCHANGE : kinds[kind];
 }
 
-/* Copies the part that stays on this rank, and lists the other parts. */
+/* Copies the part that this rank sends to itself, and lists the other parts. */
 static void prepare_exchange(struct gloo *g, const struct comm_op *op)
 {
     int size = g->base.size, rank = g->base.rank;
@@ -98,8 +98,8 @@ static void carry_out(struct gloo *g, int64_t number)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Makes g->trouble, the failure of the communication thread, visible to the caller's thread. Stops
- * watching all descriptors except the first, which wakes the communication thread. */
+/* Makes g->trouble, the failure of the communication thread, visible to the caller's thread. Then
+ * watches only the first descriptor, which wakes the communication thread. */
 static void publish_trouble(struct gloo *g)
 {
     for (int i = 1; i < g->watches; i++)
@@ -188,7 +188,8 @@ static enum status gloo_wait(struct comm *c, struct comm_slot *slot)
     return st;
 }
 
-/* Returns when the communication thread has informed the other ranks, or after FAIL_LIMIT_NS. */
+/* Returns when the communication thread has informed the other ranks, at the latest after
+ * FAIL_LIMIT_NS. */
 static void gloo_fail(struct comm *c, enum status st, const char *message)
 {
     struct gloo *g = (struct gloo *)c;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const int64_t ANSWER_NS = 3000000000; /* time to answer a query */
+static const int64_t ANSWER_NS = 3000000000; /* time limit for the answer to a query */
 
 static bool is_troubled(const struct gloo *g)
 {
@@ -149,8 +149,8 @@ static void collect_answers(struct gloo *g, const struct comm_op *awaited)
         }
 }
 
-/* On rank 0: asks all ranks which operation they have reached, and fails all ranks with a message
- * that names the cause. */
+/* Called on rank 0. Asks all ranks which operation they have reached. Then fails all ranks with a
+ * message that names the cause. */
 static void inquire(struct gloo *g, const struct comm_op *awaited)
 {
     char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
@@ -178,7 +178,7 @@ static void inquire(struct gloo *g, const struct comm_op *awaited)
                  "%s made no progress within %g s, although every rank answers: the network may be "
                  "stuck",
                  text, g->timeout_s);
-    end_all(g, STATUS_LOST_RANK, message); /* does nothing if a failure is stored already */
+    end_all(g, STATUS_LOST_RANK, message); /* does nothing if an earlier failure is stored */
 }
 
 /* Starts an inquiry on behalf of another rank: `m` describes the operation for which that rank
@@ -279,7 +279,7 @@ bool gloo_readable(struct gloo *g, int i)
     return is_troubled(g);
 }
 
-/* The timeout for poll, in milliseconds: the time until `until_ns`, but at most a minute; -1: no
+/* The timeout for poll, in milliseconds: the time until `until_ns`, but at most one minute. -1: no
  * limit. */
 static int poll_time(int64_t until_ns)
 {

@@ -20,7 +20,7 @@ struct gloo {
     pthread_mutex_t lock; /* guards the members from here to `failure`, and `done` and `st` of each
                            * slot */
     pthread_cond_t done;  /* an operation is over, or a failure is known */
-    int64_t started;      /* number of the last operation to carry out */
+    int64_t started;      /* number of the last operation that was started */
     bool idle; /* the communication thread waits until a descriptor, such as `wake`, is readable */
     bool close, fail; /* requests of the caller's thread */
     enum status fail_status;
@@ -30,7 +30,7 @@ struct gloo {
     /* Members that only the communication thread uses. */
     int64_t carried_out;          /* number of the last operation that is over */
     const struct comm_op *op;     /* the operation in progress, or NULL */
-    struct first_failure trouble; /* becomes `failure` when the operation has ended */
+    struct first_failure trouble; /* copied to `failure` when the operation has ended */
     int *watch;                   /* (watches) `wake`, then the sockets of `control`; -1: not
                                    * watched */
     int watches;
@@ -52,7 +52,7 @@ MUST_CHECK enum status gloo_mesh_open(struct comm *control, const struct secret 
 /* Only the communication thread calls the functions below (gloo_control.c). They store a failure in
  * `trouble`. */
 
-/* Handles watch[i], which is readable. Returns whether there is a failure. */
+/* Handles the readable descriptor watch[i]. Returns whether there is a failure. */
 bool gloo_readable(struct gloo *g, int i);
 
 /* Called when the operation in progress has made no progress within the time limit. Finds the rank
@@ -63,7 +63,7 @@ bool gloo_overdue(struct gloo *g);
  * failure. */
 void gloo_explain(struct gloo *g, const struct gloo_result *result);
 
-/* On rank 0: checks that no rank has closed before the operation in progress. */
+/* Called on rank 0. Fails if a rank has closed before the operation in progress. */
 void gloo_check_closed(struct gloo *g);
 
 /* Waits until a descriptor is readable, but not beyond the time until_ns (INT64_MAX: no limit).
@@ -71,8 +71,8 @@ void gloo_check_closed(struct gloo *g);
 void gloo_listen_once(struct gloo *g, int64_t until_ns);
 
 /* Handles readable descriptors until a failure occurs, `*over` is set (`over` may be NULL), or the
- * time until_ns has come. */
+ * clock reaches until_ns. */
 void gloo_listen(struct gloo *g, const bool *over, int64_t until_ns);
 
-/* Waits, within the time limit, until all ranks are closing. */
+/* Waits, within the time limit, until every rank has begun to close. */
 void gloo_part(struct gloo *g);

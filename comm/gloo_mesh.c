@@ -1,6 +1,6 @@
 /* Connects every pair of ranks of a job. All ranks are already connected to rank 0. Each rank first
- * waits for the connections of all lower ranks, and then connects to the higher ranks, so that no
- * two ranks wait for each other. */
+ * waits for the connections of all lower ranks, and then connects to the higher ranks. Because of
+ * this order, no two ranks wait for each other. */
 #include "comm/gloo_internal.h"
 #include "comm/socket.h"
 
@@ -80,8 +80,9 @@ static enum status exchange(struct comm *control, enum status st, struct place *
     return STATUS_OK;
 }
 
-/* The configuration of the rendezvous at which rank `first` accepts the lower ranks. Ranks are
- * numbered anew there: rank `first` is rank 0, and the lower ranks are ranks 1 to `first`. */
+/* The configuration of the rendezvous at which rank `first` accepts the lower ranks. This
+ * rendezvous has its own rank numbers: rank `first` is rank 0, and the lower ranks are ranks 1 to
+ * `first`. */
 static struct rendezvous_config meeting_of(const char *job, int first, const struct secret *secret,
                                            double timeout_s)
 {
@@ -90,9 +91,7 @@ static struct rendezvous_config meeting_of(const char *job, int first, const str
                                       .timeout_s = timeout_s,
                                       .job = job,
                                       .secret = secret,
-                                      .insecure = true}; /* not checked again: the job's own
-                                                          * rendezvous has already checked whether a
-                                                          * secret is needed */
+                                      .insecure = true}; /* the job's rendezvous checks secrets */
 }
 
 static enum status gather_lower(struct comm *control, const struct rendezvous_config *c,

@@ -1,8 +1,8 @@
 /* Inside comm/: the interface between the Gloo communicator (gloo.c) and its module (comm/gloo/).
  *
- * Gloo is a C++ library without a C interface. Only the module, which is loaded on first use,
- * includes Gloo's headers and needs the library. The module calls only those functions of the
- * program to which struct gloo_config points. A link is this rank's connection to a group; one
+ * Gloo is a C++ library without a C interface. Only the module includes Gloo's headers and needs
+ * the library. The program loads the module on first use. The module calls no functions of the
+ * program except those in struct gloo_config. A link is this rank's connection to a group; one
  * thread at a time may use it. */
 #pragma once
 
@@ -28,7 +28,7 @@ enum gloo_kind {
 };
 
 /* The data that this rank sends to another rank, and the memory for the data that it receives from
- * that rank; NULL: none. */
+ * that rank. NULL: no data in this direction. */
 struct gloo_transfer {
     const void *send;
     void *recv;
@@ -53,7 +53,7 @@ enum gloo_end {
     GLOO_ENDED,  /* `readable` or `overdue` asked to end the operation */
     GLOO_LOST,   /* rank `rank` has closed the connection */
     GLOO_DIFFER, /* rank `rank` has started another operation */
-    GLOO_FAILED  /* for the reason in `message` */
+    GLOO_FAILED  /* for the reason given in `message` */
 };
 
 struct gloo_result {
@@ -70,8 +70,8 @@ struct gloo_config {
                        * skipped, and the program may change the entries */
     int watches;
     double timeout_s; /* time limit of an operation that makes no progress; 0: none */
-    void *context;    /* passed to `readable` and `overdue`. The module calls the functions below
-                       * within `run`: */
+    /* Passed to `readable` and `overdue`. The module calls the functions below only in `run`. */
+    void *context;
     /* Called when watch[i] is readable. Returns nonzero if the operation must end. */
     int (*readable)(void *context, int i);
     /* Called when no data has moved for timeout_s. Returns nonzero if the operation must end. */

@@ -2,8 +2,9 @@
  * kinds share.
  *
  * comm.c checks and numbers operations and stores each operation that has started in a slot; the
- * kind of communicator carries the operations out. comm_start takes the slots in the order of the
- * numbers, and comm_wait frees them, so that neither allocates memory. */
+ * kind of communicator carries the operations out. comm_start uses the slots in the order of the
+ * operations' numbers, and comm_wait frees them. Because the slots exist from the start, neither
+ * function allocates memory. */
 #pragma once
 
 #include "base/array.h"
@@ -21,7 +22,7 @@ enum {
 struct comm_slot {
     struct comm_op op; /* a copy of the caller's operation; `handle` is its number, 0 when the slot
                         * is free */
-    bool done;         /* set by the kind of communicator, while it holds its lock */
+    bool done;         /* set under the lock of the kind of communicator */
     enum status st;    /* valid when `done` is set */
 };
 
@@ -74,11 +75,11 @@ void comm_sleep(int64_t ns);
 void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 
-/* Initialises a condition variable whose time limits are measured by the clock of comm_now. */
+/* Initialises a condition variable that uses the clock of comm_now for its time limits. */
 void comm_condition_init(pthread_cond_t *condition);
 
-/* Waits for a signal until comm_now() is `until_ns`; INT64_MAX: no limit. False: no signal came in
- * time. */
+/* Waits for a signal until comm_now() is `until_ns`; INT64_MAX: no limit. False: the time is over
+ * without a signal. */
 bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 
 /* The value that comm_now() will have in timeout_s seconds; INT64_MAX if timeout_s is 0, which
@@ -104,18 +105,18 @@ struct comm_intent {
 };
 struct comm_intent comm_intent_of(const struct comm_op *op);
 
-/* Compares rank `rank`'s next operation with rank 0's. If they differ, fails with STATUS_INVALID,
- * and the message describes both. */
+/* Compares rank `rank`'s next operation with rank 0's. If they differ, fails with STATUS_INVALID
+ * and a message that describes both operations. */
 MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *theirs,
                                          const struct comm_intent *first);
 
 /* out[i] = a[i] (reduction) b[i] for i < count; out may be a or b, but no other overlap is allowed.
- * All types except U8 are supported. For an average it computes only the sum; comm_divide_by then
- * divides. */
+ * All types except U8 are supported. For COMM_AVG, computes only the sum; comm_divide_by then
+ * divides the sum. */
 void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, const void *a,
                  const void *b, int64_t count);
 
-/* Divides each of `count` values by `n`: rounded to the type, or for I32 towards zero. */
+/* Divides each of `count` values by `n`. Rounds the quotients to the type, for I32 towards zero. */
 void comm_divide_by(enum dtype type, void *values, int64_t count, int n);
 
 /* Starts a communication thread. That thread and the threads that it starts block all signals, so

@@ -22,8 +22,8 @@ static enum status joint_start(struct comm *c, struct comm_slot *slot)
                        comm_kind_str(kind));
 }
 
-/* Carries out one step of the operation `whole` on `c`: an operation of `kind`, or a barrier if
- * `whole` is a barrier. */
+/* Carries out one step of the operation `whole` on `c`. The step is an operation of kind `kind`; if
+ * `whole` is a barrier, it is a barrier. */
 static enum status run_part(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
 {
     struct comm_op op = *whole;
@@ -37,7 +37,7 @@ static enum status joint_run(struct comm *c, const struct comm_op *op)
 {
     struct joint *j = (struct joint *)c;
     struct comm_op sum = *op;
-    if (sum.reduction == COMM_AVG) /* comm_wait divides the sum later */
+    if (sum.reduction == COMM_AVG) /* comm_wait divides the sum */
         sum.reduction = COMM_SUM;
     TRY(run_part(j->within, &sum, COMM_REDUCE));
     sum.send = sum.recv;

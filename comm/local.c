@@ -3,8 +3,8 @@
  * meetings. Before the first meeting, each rank publishes the addresses of its buffers. Between the
  * meetings, each rank computes one slice of the result and writes it to all ranks that receive it.
  * After the second meeting all slices are complete. send may equal recv, because only one rank
- * reads and writes a given slice. Every element combines the ranks' values in rank order. One lock
- * guards the group. If one rank fails or is late, the meeting fails on all ranks. */
+ * reads and writes a given slice. The ranks' values of each element are combined in rank order. One
+ * lock guards the group. If one rank fails or is late, the meeting fails on all ranks. */
 #include "comm/exchange.h"
 #include "comm/internal.h"
 
@@ -24,7 +24,7 @@ struct group {
     int size;
     atomic_int open; /* number of communicators that are not yet closed */
     double timeout_s;
-    int64_t meeting; /* number of meetings that are complete */
+    int64_t meeting; /* number of completed meetings */
     int present;     /* number of ranks that have reached the next meeting */
     bool *came;      /* (size) which ranks have reached the next meeting */
     struct first_failure failure;
@@ -100,7 +100,8 @@ static enum status meet(struct local *l, const struct comm_op *op)
 
 /* --- the work between the two meetings --- */
 
-/* Sets `out` to the ranks' values of elements [from, from + n) of send, combined in rank order. */
+/* Combines all ranks' values of elements [from, from + n) of send in rank order, and writes the
+ * results to `out`. */
 static void combine(const struct group *g, const struct comm_op *op, int64_t from, int64_t n,
                     void *out)
 {
@@ -113,8 +114,8 @@ static void combine(const struct group *g, const struct comm_op *op, int64_t fro
                     (const char *)g->member[r].op.send + offset, n);
 }
 
-/* Reduces elements [from, to) of send. Writes the result to recv, beginning at element `at`, on
- * rank `only`, or on all ranks if `only` is negative. */
+/* Reduces elements [from, to) of send. Writes the result to recv from element `at` on. Writes it on
+ * rank `only`; if `only` is negative, on all ranks. */
 static void reduce_range(const struct group *g, const struct comm_op *op, int64_t from, int64_t to,
                          int64_t at, int only)
 {
@@ -141,7 +142,7 @@ static void gather_parts(const struct group *g, const struct comm *c, const stru
     }
 }
 
-/* Copies to this rank all that it receives from the other ranks. */
+/* Copies to this rank's recv all parts that it receives from other ranks. */
 static void exchange_parts(const struct group *g, const struct comm *c, const struct comm_op *op)
 {
     exchange_copy_own(op, g->size, c->rank);
@@ -199,8 +200,8 @@ static enum status check_agreement(const struct group *g)
 static enum status local_run(struct comm *c, const struct comm_op *op)
 {
     struct local *l = (struct local *)c;
-    TRY(group_status(l->group)); /* after a failure l->op stays unchanged, because slower ranks may
-                                  * still read it */
+    /* After a failure, l->op must stay unchanged, because slower ranks may still read it. */
+    TRY(group_status(l->group));
     l->op = *op;
     TRY(meet(l, op));
     enum status st = check_agreement(l->group);
@@ -229,7 +230,7 @@ static void group_free(struct group *g)
 }
 
 /* The last rank that closes frees the memory of all ranks, because after a failure a rank may still
- * read the memory of another. */
+ * read the memory of another rank. */
 static void local_close(struct comm *c)
 {
     struct group *g = ((struct local *)c)->group;

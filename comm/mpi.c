@@ -14,8 +14,8 @@ enum {
                                            * job */
 static const int64_t CHECK_NS = 50000000; /* time between checks of beat_ns, which shows that the
                                            * communication thread is not stuck */
-/* The communication thread counts as stuck if it is inside one MPI call for longer than the time
- * limit plus STUCK_NS or, after a request to stop, for longer than STUCK_AND_STOPPED_NS. */
+/* The caller's thread regards the communication thread as stuck if one MPI call takes longer than
+ * the time limit plus STUCK_NS. After a request to stop, this limit is STUCK_AND_STOPPED_NS. */
 static const int64_t STUCK_NS = 2000000000, STUCK_AND_STOPPED_NS = 500000000;
 
 bool comm_under_mpi(void)
@@ -58,7 +58,7 @@ const char *comm_srun_mpi(void)
     return strncmp(comm_mpi_version(), "MPICH", strlen("MPICH")) == 0 ? "pmi2" : "pmix";
 }
 
-/* Locks the request. The caller changes it and calls post_request, which unlocks it. */
+/* Locks the request. The caller changes it, and unlocks it by post_request. */
 static struct caller_request *lock_request(struct mpi *m)
 {
     pthread_mutex_lock(&m->lock);
@@ -79,8 +79,9 @@ static enum status mpi_start(struct comm *c, struct comm_slot *slot)
     return STATUS_OK;
 }
 
-/* Whether the communication thread is stuck: beat_ns has not changed for `checks` checks. Checks
- * are counted instead of time, because time also passes while the whole process is stopped. */
+/* Whether the communication thread is stuck: beat_ns has not changed for `checks` checks. This
+ * function counts checks and does not use a clock, because a clock also advances while the whole
+ * process is stopped. */
 static bool is_stuck(const struct mpi *m, int checks)
 {
     bool stopped = m->config.stop_requested && m->config.stop_requested();
@@ -90,8 +91,8 @@ static bool is_stuck(const struct mpi *m, int checks)
     return m->config.timeout_s > 0 && inside > (int64_t)(m->config.timeout_s * 1e9) + STUCK_NS;
 }
 
-/* Ends the process. While MPI is stuck, no query can find the rank at fault; if there are two
- * ranks, the message names the other rank. */
+/* Ends the process. While MPI is stuck, this rank cannot query the others for the rank at fault. If
+ * there are only two ranks, the message names the other rank. */
 _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
 {
     char text[COMM_TEXT_MAX], other[COMM_MESSAGE_MAX] = "another rank",
@@ -111,8 +112,8 @@ _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
 }
 
 /* Waits until the operation is over; the caller holds the lock. Normally the communication thread
- * finds lost ranks. But that thread can be stuck in MPI, because Open MPI 4 hangs while it reports
- * a lost TCP connection; then only this thread can end the process. */
+ * detects lost ranks. But Open MPI 4 can hang while it reports a lost TCP connection. The
+ * communication thread is then stuck in MPI, and only this thread can end the process. */
 static void wait_locked(struct mpi *m, const struct comm_slot *slot)
 {
     int checks = 0;
@@ -140,7 +141,7 @@ static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
 }
 
 /* Divides the ranks after a barrier of all ranks. If a rank does not reach the barrier, the message
- * names that rank, as for any other barrier. */
+ * names that rank, as it does for every barrier. */
 static enum status mpi_divide(struct comm *c, int group)
 {
     struct mpi *m = (struct mpi *)c;
@@ -171,7 +172,8 @@ static void mpi_free(struct mpi *m)
     free(m);
 }
 
-/* The time limit covers the barrier, but not MPI_Finalize, which waits for all ranks too. */
+/* The time limit applies to the barrier. It does not apply to MPI_Finalize, which waits for all
+ * ranks too. */
 static void mpi_close(struct comm *c)
 {
     struct mpi *m = (struct mpi *)c;

@@ -29,12 +29,12 @@
 
 enum {
     SEGMENT_BYTES = 256 << 10, /* a multiple of every element's size */
-    PART_SEGMENTS = 8,         /* number of segments of a part that a reduce-scatter moves at a
-                                * time */
+    /* number of segments of a part that a reduce-scatter moves at a time */
+    PART_SEGMENTS = 8,
     SCRATCH_SEGMENTS = PART_SEGMENTS + FLOW_WINDOW,
     SMALL_BYTES = 64 << 10, /* one MPI call moves at most this many bytes, over all ranks
                              * together */
-    TAGS = 16384,           /* different tags of operations; every MPI allows twice as many */
+    TAGS = 16384, /* number of tags for operations; every MPI library allows twice as many */
 };
 static const int64_t UNLIMITED = INT64_MAX / 2; /* value of `lag` or `hold` that means no limit */
 
@@ -122,7 +122,7 @@ static bool is_ring(enum comm_kind kind)
 }
 
 /* Counts the steps of an exchange in which this rank sends a part (receives a part if `back` is 1),
- * and sets *first to the first one. These steps follow each other without a gap. */
+ * and sets *first to the first of these steps. The steps are consecutive. */
 static int64_t exchange_steps(const struct mpi *m, const struct comm_op *op, int back,
                               int64_t *first)
 {
@@ -151,8 +151,8 @@ static int64_t segment_elements(const struct comm_op *op)
     return SEGMENT_BYTES / (int64_t)dtype_size(op->type);
 }
 
-/* The elements of segment `segment` of part `part`. The parts of an allreduce differ in length by
- * at most one element, so the last segment of a part may be empty. */
+/* Returns the elements of segment `segment` of part `part`. The parts of an allreduce differ in
+ * length by at most one element, so the last segment of a part may be empty. */
 static struct range segment_of(const struct mpi *m, const struct flow *f, int64_t part,
                                int64_t segment)
 {
@@ -171,21 +171,21 @@ static struct range segment_of(const struct mpi *m, const struct flow *f, int64_
     return r;
 }
 
-/* The elements that this rank sends as item t (`back` is 0) or receives as item t (`back` is 1). In
- * each step a rank sends the part that it received in the previous step. A reduce-scatter begins
- * one part earlier, so that the last part that a rank receives is its own. */
+/* Returns the elements that this rank sends as item t (`back` is 0) or receives as item t (`back`
+ * is 1). In each step a rank sends the part that it received in the previous step. A reduce-scatter
+ * begins one part earlier: the last part that a rank receives is then its own part. */
 static struct range range_of(const struct mpi *m, const struct flow *f, int64_t t, int back)
 {
     const struct comm_op *op = &f->slot->op;
-    if (!is_ring(op->kind)) /* each part of an exchange is cut into segments by itself */
+    if (!is_ring(op->kind)) /* in an exchange, each part has its own segments */
         return segment_of(m, f, 0, exchange_is(op->kind) ? t % f->segments : t);
     int64_t shift = op->kind == COMM_REDUCE_SCATTER ? 1 : 0;
     int64_t part = (m->base.rank - t / f->segments - shift - back) % m->base.size;
     return segment_of(m, f, part < 0 ? part + m->base.size : part, t % f->segments);
 }
 
-/* Whether received item t is reduced with this rank's values. If not, it is received directly into
- * recv. */
+/* Whether this rank combines the received item t with its own values. If not, it receives the item
+ * directly into recv. */
 static bool is_added(const struct mpi *m, const struct flow *f, int64_t t)
 {
     switch (f->slot->op.kind) {

@@ -97,8 +97,9 @@ void Transport::begin(const gloo_op &op)
             check_same(r);
 }
 
-/* Throws if rank r has sent its message in an earlier operation than this rank's, or in a different
- * operation with the same number. Rank r may be ahead: a message of a later operation is fine. */
+/* Compares a message of rank r with this rank's operation. Throws if the message belongs to an
+ * earlier operation, or to a different operation with the same number. A message of a later
+ * operation is no error, because rank r may be ahead. */
 void Transport::check_same(int r) const
 {
     const Frame &in = peer_[r].in;
@@ -125,7 +126,7 @@ void Transport::receive(int r, const Piece &piece)
         continue;
 }
 
-/* Sends as many bytes of the first queued message as the socket accepts. False: none were sent. */
+/* Sends as many bytes of the first queued message as the socket accepts. False: zero bytes. */
 bool Transport::write_some(Peer &p)
 {
     if (p.sends.empty())
@@ -174,7 +175,7 @@ bool Transport::place(int r)
     return false;
 }
 
-/* Receives the bytes that have arrived of one message from rank r. False: none were received. */
+/* Receives the bytes that have arrived of one message from rank r. False: zero bytes. */
 bool Transport::read_some(int r)
 {
     Peer &p = peer_[r];

@@ -1,10 +1,9 @@
-/* Inside the Gloo module: a transport for Gloo's collectives that uses sockets which the program
- * has connected.
+/* Inside the Gloo module: a transport for Gloo's collectives.
  *
  * Gloo's own TCP transport listens at a port for each pair of ranks, accepts the first connection
  * without checking that it comes from the other rank, and ends the process when an unexpected
- * message arrives. Here the program connects the ranks, and each rank proves that it knows the
- * job's secret (comm/gloo_mesh.c). One thread moves the data, while Gloo's collectives wait. */
+ * message arrives. Therefore the program connects the sockets, and each rank proves that it knows
+ * the job's secret (comm/gloo_mesh.c). One thread moves the data, while Gloo's collectives wait. */
 #pragma once
 
 #include "comm/gloo_port.h"
@@ -54,10 +53,11 @@ struct Peer {
     int fd = -1;
     std::deque<Piece> sends, receives; /* the first of `sends` is being sent */
     Frame out;
-    /* number of bytes sent: first of the header `out`, then of the piece that follows it */
+    /* number of bytes sent, counted over the header `out` and the message that follows it */
     size_t sent = 0;
     Frame in;
-    size_t received = 0; /* number of bytes received: first of the header `in`, then of its piece */
+    /* number of bytes received, counted over the header `in` and the message that follows it */
+    size_t received = 0;
     bool placed = false; /* `into` is the transfer to which `in` belongs */
     bool early = false;  /* `in` belongs to a transfer that no collective has requested yet */
     Piece into;
@@ -73,7 +73,7 @@ class Transport : public gloo::transport::Context
     std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void *ptr,
                                                                         size_t size) override;
 
-    /* Sets the operation to which the next transfers belong. */
+    /* Sets the operation of the transfers that follow. */
     void begin(const gloo_op &op);
 
     void send(int rank, const Piece &piece);
@@ -118,8 +118,8 @@ class Buffer : public gloo::transport::UnboundBuffer
     void recv(int rank, uint64_t slot, size_t offset, size_t bytes) override;
     void recv(std::vector<int> ranks, uint64_t slot, size_t offset, size_t bytes) override;
 
-    size_t sent = 0, received = 0; /* numbers of transfers that are over but have not been waited
-                                    * for */
+    /* Numbers of completed transfers for which the caller has not waited yet. */
+    size_t sent = 0, received = 0;
 
   private:
     Piece piece(uint64_t slot, size_t offset, size_t bytes);
@@ -127,7 +127,7 @@ class Buffer : public gloo::transport::UnboundBuffer
     Transport *const transport_;
 };
 
-/* A group of ranks as Gloo's collectives use it. */
+/* The context that Gloo's collectives require: it describes a group of ranks. */
 class Group : public gloo::Context
 {
   public:
