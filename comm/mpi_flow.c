@@ -227,8 +227,8 @@ static void *received_into(const struct mpi *m, const struct flow *f, int64_t t)
     return recv + (size_t)range_of(m, f, t, 1).from * dtype_size(op->type);
 }
 
-/* Where the reduction of item t with this rank's values is written: to recv if the result is final
- * or fits there, else to scratch, in place of the received item. */
+/* Returns where the reduction of item t with this rank's values is written: recv in an allreduce
+ * and for a final result, else scratch, where the result overwrites the received item. */
 static void *added_into(const struct mpi *m, const struct flow *f, int64_t t, struct range r)
 {
     const struct comm_op *op = &f->slot->op;
@@ -274,7 +274,7 @@ static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t leng
         if (op->kind == COMM_ALLREDUCE) /* A received result overwrites a part of recv. That part
                                            must have been sent before. */
             f->hold = (size - 1) * f->segments;
-        else if (op->kind == COMM_REDUCE_SCATTER) /* an item stays in scratch until it is sent */
+        else if (op->kind == COMM_REDUCE_SCATTER) /* an item is in scratch until it is sent */
             f->hold = SCRATCH_SEGMENTS - f->segments;
         return;
     }
@@ -310,7 +310,8 @@ static void begin_flow(struct mpi *m, struct flow *f)
     set_items(m, f, 0, all);
 }
 
-/* Counts the items that have been received and sent, in order, and reduces received items. */
+/* Counts the items that have been received and sent, in their order. Reduces each received item
+ * that needs a reduction. */
 static enum status end_items(struct mpi *m, struct flow *f, bool *moved)
 {
     int flag = 1;

@@ -28,15 +28,16 @@ static const int64_t ANSWER_NS = 500 * MS;        /* time to answer a query */
 static const int64_t URGENT_ANSWER_NS = 300 * MS; /* time to answer an urgent query: the launcher
                                                    * kills ranks after 1 s */
 static const int64_t URGENT_PAUSE_NS = 500 * MS;  /* time between urgent queries */
-static const int64_t DEFER_NS = 1000 * MS;        /* for each lower rank that also queries, a rank
-                                                   * adds this to the time to answer */
-static const int64_t DELIVERY_NS = 100 * MS;      /* time to deliver HEALTH_END to the other
-                                                   * ranks */
-static const int64_t OUTPUT_NS = 50 * MS; /* time from the printed line to the abort: after the
-                                           * abort the launcher may kill the rank supervisor that
-                                           * forwards the line */
-/* How long a rank that receives HEALTH_END waits for the launcher to kill it. If the rank exits
- * before the reporter has printed its line, the launcher kills the reporter. */
+/* A rank adds this to its time limit for answers, once for each lower rank that also queries. */
+static const int64_t DEFER_NS = 1000 * MS;
+static const int64_t DELIVERY_NS = 100 * MS; /* time to deliver HEALTH_END to the other
+                                              * ranks */
+/* Time from the printed line to the abort. The rank supervisor forwards the line in this time.
+ * After the abort the launcher may kill the supervisor. */
+static const int64_t OUTPUT_NS = 50 * MS;
+/* The time that a rank waits for the launcher to kill it after it has received HEALTH_END. The rank
+ * does not exit at once: the launcher could then kill the reporter before the reporter has printed
+ * its line. */
 static const int64_t REPORTER_NS = 5000 * MS;
 
 /* --- messages --- */
@@ -48,9 +49,9 @@ static enum status post_receive(struct mpi *m)
                     m->control, &h->receive);
 }
 
-/* Sends a message to a rank, unless the previous message to that rank is still undelivered: such a
- * rank is unresponsive anyway. An error means that the rank cannot be reached; it will count as
- * unresponsive. */
+/* Sends a message to a rank. Does nothing if the previous message to that rank is still
+ * undelivered, because such a rank is unresponsive anyway. An error means that the rank cannot be
+ * reached. The rank then does not answer and counts as unresponsive. */
 static void send_message(struct mpi *m, int rank, struct health_message n)
 {
     struct health *h = &m->health;
@@ -84,7 +85,7 @@ void health_before_end(const struct mpi *m, enum status st, const char *message)
 }
 
 /* Exits without reporting, because the rank that sent HEALTH_END prints the reason and aborts the
- * job. If the abort does not end this process within REPORTER_NS, the process exits by itself. */
+ * job. If the abort does not end this process within REPORTER_NS, this function ends it. */
 _Noreturn static void exit_unreported(struct mpi *m, const struct health_message *end)
 {
     char message[COMM_MESSAGE_MAX];
@@ -96,7 +97,8 @@ _Noreturn static void exit_unreported(struct mpi *m, const struct health_message
 }
 
 /* Sends HEALTH_END to all ranks and waits for its delivery. If several ranks fail at once, this
- * function returns only on the lowest of them, which reports; the others exit without reporting. */
+ * function returns only on the lowest of these ranks, which reports. The other ranks exit without
+ * reporting. */
 static void elect_reporter(struct mpi *m, const struct caller_request *w, enum status st,
                            const char *message)
 {
@@ -248,7 +250,7 @@ static bool defers_to_other(const struct mpi *m, int64_t now)
     return h->queried_ns > 0 && now - h->queried_ns < ANSWER_NS + DEFER_NS;
 }
 
-/* Number of ranks lower than this one that also query. */
+/* The number of ranks that also query and are lower than this rank. */
 static int lower_queriers(const struct mpi *m)
 {
     int count = 0;

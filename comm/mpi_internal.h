@@ -9,7 +9,7 @@
 
 enum {
     FLOW_COUNT = 4, /* largest number of operations in progress; later operations wait */
-    FLOW_WINDOW = 4 /* messages posted ahead, in each direction */
+    FLOW_WINDOW = 4 /* largest number of messages posted ahead, in each direction */
 };
 
 /* One operation in progress (mpi_flow.c). */
@@ -20,10 +20,11 @@ struct flow {
     MPI_Request request; /* if `single`: the request of that call */
     /* The members below are for operations that are divided into items. */
     MPI_Request send[FLOW_WINDOW], receive[FLOW_WINDOW];
-    int64_t begin, length; /* in each part, the range of elements that is being moved */
+    int64_t begin, length; /* range of elements that is being moved in each part */
     int64_t segments;      /* number of segments of each part */
-    int64_t first_step[2]; /* of an exchange: [0] the first step with items to send, [1] the first
-                              step with items to receive */
+    /* For an exchange: [0] the first step with items to send, [1] the first step with items to
+     * receive. */
+    int64_t first_step[2];
     int64_t send_items, sent; /* number of items to send to the next rank, and number of items sent
                                * so far */
     int64_t receive_items, received;
@@ -37,7 +38,7 @@ enum health_kind { HEALTH_QUERY, HEALTH_ALIVE, HEALTH_END };
 /* A message between ranks that belongs to no operation (mpi_health.c). */
 struct health_message {
     int32_t kind;
-    int32_t status;  /* for HEALTH_END: an enum status, whose message is `text` */
+    int32_t status;  /* for HEALTH_END: an enum status; its message is `text` */
     int64_t started; /* number of the last operation that the sender has started */
     int64_t waiting; /* number of the operation that the sender waits for, or 0 */
     char text[COMM_MESSAGE_MAX];
@@ -61,12 +62,12 @@ struct health {
     int64_t awaited;               /* the operation without progress, or 0 */
     int64_t began_ns, ended_ns;    /* when the latest query began, and when the latest complete
                                     * query ended */
-    bool *answered;                /* (size) the rank has answered since the query began */
+    bool *answered;                /* (size) whether the rank has answered since the query began */
     struct health_message *answer; /* (size) the last message of each rank */
     int64_t queried_ns;            /* when another rank last queried */
 };
 
-/* The requests of the caller's thread; the communication thread works on a copy. */
+/* The requests of the caller's thread. The communication thread works on a copy of them. */
 struct caller_request {
     int64_t started; /* number of the last operation to carry out */
     int64_t waiting; /* number of the operation waited for, or 0 */
@@ -111,8 +112,9 @@ struct mpi {
 MUST_CHECK enum status mpi_status(int code, const char *call);
 #define MPI_CALL(function, ...) mpi_status(function(__VA_ARGS__), #function)
 
-/* Records that the communication thread is not stuck at time `now`. If `now` is MPI_BEATS_NO_MORE,
- * the caller's thread no longer checks whether the communication thread is stuck. */
+/* Called by the communication thread: records that it is not stuck at time `now`. If `now` is
+ * MPI_BEATS_NO_MORE, the caller's thread no longer checks whether the communication thread is
+ * stuck. */
 void mpi_beat(struct mpi *m, int64_t now);
 static const int64_t MPI_BEATS_NO_MORE = INT64_MAX / 2;
 
@@ -141,14 +143,13 @@ void health_receive(struct mpi *m, const struct caller_request *w);
 /* Queries the other ranks when a query is due. Does not return if a rank is at fault. */
 void health_check(struct mpi *m, const struct caller_request *w);
 
-/* Called after an error of the MPI library: queries all ranks, and returns only if all of them
- * answer. */
+/* Called after an error of the MPI library: queries all ranks. Returns only if all ranks answer. */
 void health_explain(struct mpi *m, const struct caller_request *w);
 
 /* Calls config.ending, if it is set. The process ends soon afterwards. */
 void health_before_end(const struct mpi *m, enum status st, const char *message);
 
-/* Ends the job for the reason in fail_message. */
+/* Ends the job. The reason is fail_message. */
 _Noreturn void health_fail(struct mpi *m, const struct caller_request *w);
 
 /* The communication thread: `arg` is the struct mpi. */

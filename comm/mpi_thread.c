@@ -14,7 +14,7 @@
 
 enum {
     POLLS_AT_ONCE = 8,
-    POLLS_YIELDING = 32, /* up to this poll the thread yields between polls */
+    POLLS_YIELDING = 32, /* up to this number of polls the thread yields between polls */
     SLEEP_FIRST_NS = 2000,
     SLEEP_LONGEST_NS = 50000,
     LISTEN_NS = 20000000,
@@ -93,7 +93,7 @@ static void end_operation(struct mpi *m, struct flow *f, enum status st)
 }
 
 /* Assigns a free flow to each started operation, in the order in which the caller started the
- * operations. This order is the same on every rank. */
+ * operations. All ranks start them in the same order. */
 static void begin_operations(struct mpi *m, const struct caller_request *w)
 {
     for (int i = 0; i < FLOW_COUNT && m->taken < w->started; i++) {
@@ -196,7 +196,8 @@ static void serve_operations(struct mpi *m)
 void *mpi_serve(void *arg)
 {
     struct mpi *m = arg;
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* ns; the default, 50 us, would double every sleep */
+    /* In ns. With the default of 50 us, every sleep would take about twice as long. */
+    prctl(PR_SET_TIMERSLACK, 1000UL);
     enum status st = join_job(m);
     pthread_mutex_lock(&m->lock);
     first_failure_keep(&m->failure, st);

@@ -1,10 +1,10 @@
 /* GPUs as ranks: each communicator has a high-priority stream of its own, on which NCCL carries out
  * the operations.
  *
- * When a rank is lost, NCCL's kernels on the other ranks never end, and a host that waited for
- * their stream would wait indefinitely. So the host never waits for the stream: a watchdog thread
+ * When a rank is lost, NCCL's kernels on the other ranks never end. A host that waits for their
+ * stream would wait indefinitely. Therefore the host never waits for the stream. A watchdog thread
  * polls the oldest operation's event and the state of the link. When the time limit is over or the
- * link is broken, the watchdog aborts the link, which ends those kernels; every later start or wait
+ * link is broken, the watchdog aborts the link, which ends these kernels. Every later start or wait
  * fails with the watchdog's message. */
 #include "comm/internal.h"
 #include "comm/nccl_port.h"
@@ -17,11 +17,12 @@
 #include <string.h>
 
 enum {
-    PENDING_MAX = 256,     /* largest number of operations on the stream; the host waits before it
-                            * starts another operation */
-    WATCH_NS = 20000000,   /* time between polls of the watchdog */
-    SLEEP_FIRST_NS = 5000, /* first sleep between polls of a waiting host; the sleep doubles up
-                            * to: */
+    PENDING_MAX = 256,   /* largest number of operations on the stream; the host waits before it
+                          * starts another operation */
+    WATCH_NS = 20000000, /* time between polls of the watchdog */
+    /* The first sleep between polls of a waiting host. Each further sleep is twice as long, up to
+     * SLEEP_LONGEST_NS. */
+    SLEEP_FIRST_NS = 5000,
     SLEEP_LONGEST_NS = 1000000
 };
 
@@ -47,9 +48,9 @@ struct nccl {
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t change;
     struct pending pending[PENDING_MAX]; /* operation n at n % PENDING_MAX */
-    int64_t begun, passed;               /* numbers of the last operation that has begun, and of the
-                                          * last operation that is over */
-    int64_t passed_ns;                   /* when an operation was last found to be over */
+    /* Numbers of the last operation that was started and of the last operation that is over. */
+    int64_t begun, passed;
+    int64_t passed_ns; /* when an operation was last found to be over */
     bool closing;
     struct first_failure failure;
 };
@@ -90,7 +91,7 @@ static enum status nccl_status(struct nccl *n)
 
 /* --- the watchdog --- */
 
-/* Advances n->passed past the operations that are over. */
+/* Sets n->passed to the number of the last operation that is over. */
 static enum status pass_locked(struct nccl *n)
 {
     while (n->passed < n->begun) {
@@ -151,7 +152,8 @@ static void *watch(void *arg)
 
 /* --- operations --- */
 
-/* Registers the operation with the watchdog before its NCCL call, which may block. */
+/* Adds the operation to those that the watchdog checks. This comes before the NCCL call, because
+ * that call may block. */
 static enum status begin_pending(struct nccl *n, const struct comm_op *op)
 {
     pthread_mutex_lock(&n->lock);
@@ -353,8 +355,8 @@ static enum status open_device_parts(struct nccl *n)
     return STATUS_OK;
 }
 
-/* The message that rank 0 broadcasts: the id of the group, or the status of rank 0's failure, so
- * that the other ranks do not wait for an id indefinitely. */
+/* The message that rank 0 broadcasts: the id of the group, or the status of rank 0's failure.
+ * Without that status the other ranks would wait for an id indefinitely. */
 struct invitation {
     int32_t st;
     unsigned char id[NCCL_PORT_ID_BYTES];

@@ -25,8 +25,8 @@ struct nccl_port {
                         int size, const unsigned char id[NCCL_PORT_ID_BYTES],
                         struct nccl_link **link);
 
-    /* Sets *busy to whether `open` or `finish` is still in progress for the link. STATUS_LIBRARY,
-     * with NCCL's message, if another rank, the network or abort has broken the link. */
+    /* Sets *busy: whether `open` or `finish` is still in progress for the link. STATUS_LIBRARY,
+     * with NCCL's message: another rank, the network or `abort` has broken the link. */
     enum status (*poll)(struct nccl_link *link, bool *busy);
 
     /* Puts an operation other than a barrier on a stream of the link's device; count > 0. */
@@ -38,12 +38,12 @@ struct nccl_port {
 
     /* Ends all operations. After that only `close` may be called for the link. */
     void (*abort)(struct nccl_link *link);
-    /* Begins to finish the link; `poll` reports when that is complete. All operations must be
-     * over. */
+    /* Begins to finish the link; `poll` reports when the link is finished. All operations must
+     * be over. */
     enum status (*finish)(struct nccl_link *link);
     void (*close)(struct nccl_link *link);
 
-    /* Device functions that struct backend lacks. */
+    /* Device functions that are not in struct backend. */
     enum status (*stream_open)(struct device *dev, struct stream **s); /* a stream of high
                                                                         * priority */
     enum status (*event_passed)(const struct event *e, bool *passed);  /* whether the stream has
@@ -56,6 +56,7 @@ struct nccl_port {
 };
 
 /* The function of the CUDA module that creates a port; `abi` must be the value with which the
- * module was built (kernels/module.h). STATUS_UNSUPPORTED: the message names the missing part. */
+ * module was built (kernels/module.h). STATUS_UNSUPPORTED: a part is missing, and the message names
+ * that part. */
 #define NCCL_MODULE_ENTRY "ampscale_cuda_nccl"
 typedef enum status nccl_module_entry(unsigned abi, struct nccl_port **port);

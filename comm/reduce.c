@@ -13,12 +13,12 @@
 #endif
 
 #define SUM(x, y) ((x) + (y))
-/* If x or y is a NaN, so is the result. Only a NaN differs from itself; an integer never does. */
+/* If x or y is a NaN, the result is a NaN. Only a NaN differs from itself; integers never do. */
 #define MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 #define MIN(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
 
-/* out may be a or b: out[i] is written after a[i] and b[i] are read. So the iterations do not
- * depend on each other, which ivdep states. */
+/* out may be a or b, because out[i] is written after a[i] and b[i] are read. The iterations
+ * therefore do not depend on each other. The pragma ivdep states this. */
 #define LOOP(type, wide, load, store, combine)                                                     \
     do {                                                                                           \
         type *o = out;                                                                             \
@@ -52,8 +52,8 @@ REDUCE_FUNCTION(reduce_bf16, uint16_t, float, bf16_to_float, bf16_from_float, fl
 REDUCE_FUNCTION(reduce_f16_plain, uint16_t, float, f16_to_float, f16_from_float, float)
 
 #if defined(__x86_64__)
-/* Sums eight elements at a time, and leaves a rest of fewer than eight. Returns the number of
- * elements summed. */
+/* Sums eight elements at a time. Does not sum the last elements if fewer than eight are left.
+ * Returns the number of elements summed. */
 __attribute__((target("avx,f16c"))) static int64_t
 sum_f16_by_eights(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t count)
 {
@@ -98,7 +98,7 @@ void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, cons
     };
     if (reduction == COMM_AVG)
         reduction = COMM_SUM;
-    reduce[type](reduction, out, a, b, count); /* comm.c refuses every other type */
+    reduce[type](reduction, out, a, b, count); /* comm.c accepts no other type */
 }
 
 #define DIVIDE(type, load, store)                                                                  \
@@ -110,7 +110,7 @@ void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, cons
 
 void comm_divide_by(enum dtype type, void *values, int64_t count, int n)
 {
-    const float divisor = (float)n; /* a number of ranks is exact in fp32 */
+    const float divisor = (float)n; /* fp32 represents every number of ranks exactly */
     switch (type) {
     case DTYPE_F16:
         DIVIDE(uint16_t, f16_to_float, f16_from_float);

@@ -6,8 +6,8 @@
  *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of the same
  *                         messages with another label
  *
- * The rank sends its proof first, so that a foreign process that connects to rank 0 receives
- * nothing that depends on the secret. Without a secret the proofs have an empty key. */
+ * The rank sends its proof before rank 0 does. A foreign process that connects to rank 0 therefore
+ * receives nothing that depends on the secret. Without a secret the proofs have an empty key. */
 #include "comm/rendezvous.h"
 
 #include "base/clock.h"
@@ -40,14 +40,13 @@ enum verdict {
     OTHER_JOB,
     RANK_TAKEN,
     WRONG_SECRET,
-    NO_HELLO, /* the connection is silent, slow, or of another protocol; this verdict is never
-               * sent */
+    NO_HELLO, /* the connection is silent, slow, or of another protocol; never sent as a verdict */
     VERDICT_COUNT
 };
 
 static const struct {
-    const char *count;  /* in rank 0's message; it follows the number of refused connections */
-    const char *reason; /* in the refused rank's message; it follows "rank 0" or "node 0" */
+    const char *count;  /* text in rank 0's message, after the number of refused connections */
+    const char *reason; /* text in the refused rank's message, after "rank 0" or "node 0" */
 } verdicts[VERDICT_COUNT] = {
     [OTHER_VERSION] = {"of another program version", "runs another version of this program"},
     [OTHER_SIZE] = {"of a job of another size", "belongs to a job of another size"},
@@ -60,8 +59,8 @@ static const struct {
     [NO_HELLO] = {"silent, or of another program", ""},
 };
 
-/* The values that differ between the kinds of rendezvous. The labels are part of the proofs, so
- * that a proof of one kind or side is invalid for any other. */
+/* The values that differ between the kinds of rendezvous. The labels are part of the proofs. A
+ * proof is therefore valid only for its own kind of rendezvous and its own side. */
 static const struct {
     uint32_t magic;
     const char *noun, *label, *first_label;
@@ -108,8 +107,8 @@ static enum status check_secured(const struct rendezvous_config *c, bool loopbac
         c->address);
 }
 
-/* Sends a message without waiting: small messages fit the buffer of a new connection. False: the
- * buffer is full, or the connection is lost. */
+/* Sends a message without waiting. The buffer of a new connection is large enough for these
+ * messages. False: the buffer is full, or the connection is lost. */
 static bool send_now(int fd, const void *message, size_t size)
 {
     return send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
@@ -121,7 +120,7 @@ static bool send_now(int fd, const void *message, size_t size)
 struct pending {
     int fd;
     double end;
-    size_t got; /* number of bytes of `in` that have been received */
+    size_t got; /* number of bytes received into `in` */
     struct {
         struct hello hello;
         unsigned char proof[DIGEST_BYTES];
@@ -170,8 +169,8 @@ static enum verdict check_proof(const struct gathering *g, const struct pending 
     const struct secret *secret = g->config->secret;
     unsigned char proof[DIGEST_BYTES];
     struct answer answer = {0};
-    enum verdict v = check_hello(g, &p->in.hello); /* the rank may have connected meanwhile by
-                                                    * another connection */
+    /* Checked again, because the rank may have connected by another connection meanwhile. */
+    enum verdict v = check_hello(g, &p->in.hello);
     secret_proof(secret, kinds[g->config->kind].label, &both, sizeof both, proof);
     if (!digest_equal(proof, p->in.proof))
         v = WRONG_SECRET;
@@ -273,8 +272,8 @@ static enum status check_interrupted(const struct rendezvous_config *c)
     return c->interrupted ? c->interrupted(c->context) : stop_check();
 }
 
-/* Removes each node whose launcher has ended and so has closed the connection. A rank is not
- * removed: the job cannot continue without it, and the first collective reports its loss. */
+/* Removes each node whose connection is closed, because its launcher has ended. Does not remove
+ * ranks: the job cannot continue without a lost rank, and the first collective reports the loss. */
 static void drop_lost_nodes(struct gathering *g)
 {
     char byte;

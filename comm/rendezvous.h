@@ -10,16 +10,16 @@
 enum rendezvous_kind { RENDEZVOUS_RANKS, RENDEZVOUS_NODES };
 
 struct rendezvous_config {
-    enum rendezvous_kind kind; /* a process that finds rank 0 of the other kind retries */
+    enum rendezvous_kind kind; /* a process retries if it finds a rank 0 of the other kind */
     const char *address;       /* HOST:PORT of rank 0 */
     int rank, size;
     double timeout_s; /* time limit to connect all ranks; 0: none */
     const char *job;  /* identifies the job: the same text on all of its ranks, another text in
                        * other jobs */
     const struct secret *secret; /* the same on all ranks */
-    bool insecure;               /* an address beyond loopback needs no secret */
+    bool insecure;               /* allows an address beyond loopback without a secret */
 
-    /* Called several times a second; a failure ends the rendezvous. NULL: stop_check. */
+    /* Called several times a second. If it fails, the rendezvous ends. NULL: stop_check. */
     enum status (*interrupted)(const void *context);
     const void *context;
 };
@@ -27,19 +27,20 @@ struct rendezvous_config {
 /* Connects the ranks: on rank 0, peer[r] is a socket to rank r; on other ranks, peer[0] is a socket
  * to rank 0; all other entries are -1. The caller closes the sockets, also after a failure.
  *
- * Rank 0 listens only at the addresses that `address` names. It serves all connections at once,
- * each for HELLO_S at most. When PENDING_MAX connections are pending, a new one displaces the
- * oldest. A rank retries until it finds rank 0 or the limit is over. Both sides prove that they
- * know the secret: each answers the random challenge of the other side. Rank 0 refuses processes of
- * another job, world size or program version, a rank that has connected already, and wrong proofs.
- * A rank that is refused fails at once with the reason. Data after the proofs is neither encrypted
- * nor authenticated. A node whose launcher ends before all nodes have connected may connect again.
+ * Rank 0 listens only at the addresses that `address` names. It handles all connections at the same
+ * time, each for at most HELLO_S. When PENDING_MAX connections are pending and another process
+ * connects, rank 0 closes the oldest connection. A rank retries until it finds rank 0 or the time
+ * limit is over. Both sides prove that they know the secret: each answers the random challenge of
+ * the other side. Rank 0 refuses processes of another job, world size or program version, a rank
+ * that has connected already, and wrong proofs. A rank that is refused fails at once with the
+ * reason. Data after the proofs is neither encrypted nor authenticated. A node whose launcher ends
+ * before all nodes have connected may connect again.
  *
  * STATUS_USAGE for an address that is wrong, or beyond loopback without a secret. STATUS_LIBRARY on
  * rank 0: a rank r did not connect in time; its peer[r] is -1. */
 MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);
 
-/* Does rank 0's part of rendezvous_meet. `listener` is a socket that listens already; it stays
- * open. */
+/* Does rank 0's part of rendezvous_meet. `listener` is a listening socket. The function does not
+ * close it. */
 MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, int listener,
                                          int *peer);

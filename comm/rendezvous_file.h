@@ -10,7 +10,8 @@ enum { RENDEZVOUS_ADDRESS_MAX = 320 };
 const char *rendezvous_file_path(const char *text);
 
 /* For rank 0: chooses a port of this host that no process uses, and writes HOST:PORT to the file
- * and to `address`. STATUS_USAGE if the file exists already: an earlier job has left it. */
+ * and to `address`. STATUS_USAGE: the file exists already, because an earlier job did not remove
+ * it. */
 MUST_CHECK enum status rendezvous_file_write(const char *path,
                                              char address[RENDEZVOUS_ADDRESS_MAX]);
 

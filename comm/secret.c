@@ -39,8 +39,7 @@ static enum status check_private(const char *file, const struct stat *info)
 static enum status read_private(int fd, const char *file, struct secret *s)
 {
     struct stat info;
-    unsigned char bytes[SECRET_MAX + 2]; /* 2 more: a newline, and one byte that shows that the file
-                                          * is too long */
+    unsigned char bytes[SECRET_MAX + 2]; /* 1 for a newline, 1 to detect a longer file */
     if (fstat(fd, &info) != 0)
         return status_fail(STATUS_IO, "--secret-file '%s': %s", file, strerror(errno));
     TRY(check_private(file, &info));

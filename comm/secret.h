@@ -20,9 +20,10 @@ struct secret {
     unsigned char bytes[SECRET_MAX];
 };
 
-/* Reads the secret from `file`, without the newline at its end; NULL: from AMPSCALE_SECRET, if set.
- * STATUS_USAGE for a secret that is too short or too long, for a file that neither this user nor
- * root owns, and for a file that other users may access. Messages do not contain the secret. */
+/* Reads the secret from `file`, without the newline at its end. If `file` is NULL, reads it from
+ * AMPSCALE_SECRET, if set. STATUS_USAGE for a secret that is too short or too long, for a file that
+ * neither this user nor root owns, and for a file that other users may access. Messages do not
+ * contain the secret. */
 MUST_CHECK enum status secret_read(const char *file, struct secret *s);
 
 /* Overwrites the secret. */
@@ -36,7 +37,7 @@ MUST_CHECK enum status nonce_make(unsigned char nonce[NONCE_BYTES]);
 void secret_proof(const struct secret *s, const char *label, const void *data, size_t size,
                   unsigned char proof[DIGEST_BYTES]);
 
-/* Compares two digests in a time that does not depend on where they differ. */
+/* Compares two digests. The time does not depend on the position of the first difference. */
 bool digest_equal(const unsigned char a[DIGEST_BYTES], const unsigned char b[DIGEST_BYTES]);
 
 /* Computes the SHA-256 digest of a text. */

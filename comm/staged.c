@@ -53,13 +53,13 @@ struct staged {
 
 /* --- pieces --- */
 
-/* How an operation's arrays are cut into pieces. An array has parts of op.count elements each. A
- * piece contains the same range of every part, one part after the other. */
+/* How an operation's arrays are cut into pieces. An array consists of parts of op.count elements. A
+ * piece has the same range of elements of every part, one part after the other. */
 struct cut {
     int64_t down, up; /* number of parts that this rank downloads and uploads */
     int64_t first;    /* index, within a piece, of the first downloaded part */
-    int64_t result;   /* index, within a piece, of the part with which the result begins */
-    int64_t longest;  /* largest number of elements of a part in one piece */
+    int64_t result;   /* index, within a piece, of the first part of the result */
+    int64_t longest;  /* largest number of elements of each part in a piece */
     size_t element;
 };
 
@@ -80,7 +80,7 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     case COMM_REDUCE:
         cut.up = c->rank == op->root;
         break;
-    case COMM_ALLGATHER: /* `send` is one part of the result: that of this rank */
+    case COMM_ALLGATHER: /* `send` is this rank's part of the result */
         cut.up = parts = c->size;
         cut.first = c->rank;
         break;
@@ -91,8 +91,7 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     case COMM_ALLTOALL:
     case COMM_GATHER:
     case COMM_SCATTER:
-    case COMM_SENDRECV: /* in a piece, the result follows the parts that are sent; a piece has the
-                           same length on all ranks */
+    case COMM_SENDRECV: /* the result follows the sent parts; pieces have one length on all ranks */
         cut.down = parts_of(op, comm_send_bytes(c, op));
         cut.up = parts_of(op, comm_recv_bytes(c, op));
         cut.result = cut.down;
@@ -287,7 +286,7 @@ static enum status staged_wait(struct comm *c, struct comm_slot *slot)
 static enum status staged_wait_on(struct comm *c, struct comm_slot *slot, struct stream *stream)
 {
     TRY(wait_done((struct staged *)c, slot));
-    slot->op.ended_ns = 0; /* not known: the upload may not be over */
+    slot->op.ended_ns = 0; /* unknown, because the upload may still be in progress */
     return c->device->backend->stream_wait(stream, slot->op.over);
 }
 
@@ -306,8 +305,8 @@ static void stop_thread(struct staged *s)
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
     s->running = false;
-    /* Waits for uploads, because they read the buffers. Their results and errors no longer
-     * matter. */
+    /* Waits for uploads, because they read the buffers. Ignores errors, because the results are no
+     * longer needed. */
     (void)(s->base.device->backend->stream_sync(s->stream) == STATUS_OK);
 }
 

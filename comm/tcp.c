@@ -1,9 +1,10 @@
 /* The TCP communicator, which connects processes without MPI: every rank has a connection to rank
- * 0, through which all data passes. Use it for few ranks and little data, otherwise MPI or NCCL.
+ * 0, through which all data passes. It is meant for few ranks and little data. Use MPI or NCCL
+ * otherwise.
  *
  * Before an operation each rank sends rank 0 its intent, which describes the operation, and rank 0
- * answers with a verdict. So if intents differ or a rank has failed, the operation fails on all
- * ranks with the same message. */
+ * answers with a verdict. If intents differ or a rank has failed, the operation therefore fails on
+ * all ranks with the same message. */
 #include "comm/tcp.h"
 #include "comm/exchange.h"
 #include "comm/internal.h"
@@ -52,7 +53,7 @@ static void set_verdict(struct tcp_message *v, enum status st, const char *messa
     snprintf(v->message, sizeof v->message, "%.*s", TCP_TEXT_MAX - 1, message);
 }
 
-/* `st` is the result of a transfer between this rank and `rank`; if it is a failure, fails `op`. */
+/* `st` is the result of a transfer between this rank and `rank`. A failure in `st` fails `op`. */
 static enum status check_moved(struct tcp *t, int rank, const struct comm_op *op, enum status st)
 {
     char text[COMM_TEXT_MAX];
@@ -75,8 +76,8 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, void *
 
 /* --- intents and verdicts --- */
 
-/* On rank 0: checks rank r's intent `theirs`. If the check fails and the verdict is not a failure
- * yet, stores the failure in the verdict. */
+/* On rank 0: checks rank r's intent `theirs`. Stores the first failure in the verdict, and ignores
+ * later failures. */
 static void add_intent(int r, const struct tcp_message *theirs, struct tcp_message *verdict)
 {
     if (verdict->st != STATUS_OK)
@@ -87,8 +88,8 @@ static void add_intent(int r, const struct tcp_message *theirs, struct tcp_messa
         set_verdict(verdict, STATUS_INVALID, status_message());
 }
 
-/* On rank 0: reads the intents of all ranks and sends them the verdict. If a rank is lost,
- * continues with the next one, so that rank 0 can inform the others. */
+/* On rank 0: reads the intents of all ranks and sends all ranks the verdict. If a rank is lost,
+ * continues with the next rank, because the other ranks must still receive the verdict. */
 static void agree_as_first(struct tcp *t, const struct comm_op *op, struct tcp_message *verdict)
 {
     struct tcp_message theirs;
@@ -120,7 +121,7 @@ static enum status agree(struct tcp *t, const struct comm_op *op)
 /* --- data --- */
 
 /* Reduces elements [from, from + count) of send in rank order. Writes the result to `into` on rank
- * `only`, or on all ranks if `only` is negative. */
+ * `only`. If `only` is negative, writes it on all ranks. */
 static enum status reduce_range(struct tcp *t, const struct comm_op *op, int64_t from,
                                 int64_t count, void *into, int only)
 {
@@ -214,8 +215,8 @@ static enum status move_part(struct tcp *t, const struct comm_op *op, int from, 
     return rank == 0 ? relay(t, op, from, to, bytes) : STATUS_OK;
 }
 
-/* Moves all parts. Every rank handles the parts in the same order, so that no rank waits for a part
- * that another rank sends later. */
+/* Moves all parts. Every rank handles the parts in the same order. So no rank waits for a part that
+ * another rank sends only after a later part. */
 static enum status exchange_parts(struct tcp *t, const struct comm_op *op)
 {
     int size = t->base.size;
@@ -277,13 +278,15 @@ void tcp_put_failure(struct comm *c, enum status st, const char *message)
 {
     struct tcp_message failed = {.intent.kind = TCP_FAILED};
     set_verdict(&failed, st, message);
-    for (int r = 0; r < c->size; r++) /* a rank that cannot be reached will notice that its
-                                       * connection is lost */
+    /* A failure to send is ignored: a rank that cannot be reached detects the lost connection
+     * itself. */
+    for (int r = 0; r < c->size; r++)
         if (tcp_socket(c, r) >= 0)
             (void)(tcp_put(c, r, &failed) == STATUS_OK);
 }
 
-/* Rank 0 receives the failure instead of this rank's next intent, and sends it to the others. */
+/* Sends the failure to rank 0 in place of this rank's next intent. Rank 0 sends it to the other
+ * ranks. */
 static void tcp_fail(struct comm *c, enum status st, const char *message)
 {
     struct tcp *t = (struct tcp *)c;

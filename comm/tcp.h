@@ -17,8 +17,8 @@ enum tcp_kind {
 
 enum { TCP_TEXT_MAX = 260 };
 
-/* A rank's intent, or rank 0's verdict on the intents of all ranks, or a message of a kind in enum
- * tcp_kind. All ranks run the same build and have the same byte order. */
+/* One of three messages: a rank's intent, rank 0's verdict on the intents of all ranks, or a
+ * message of a kind in enum tcp_kind. All ranks run the same build and have the same byte order. */
 struct tcp_message {
     struct comm_intent intent;    /* with a kind of enum tcp_kind, `number` is the last operation
                                    * that the sender has carried out */

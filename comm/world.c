@@ -50,7 +50,8 @@ static enum status gather_info(struct world *w)
     return STATUS_OK;
 }
 
-/* Finds the rank of this process in its job: `given` if it is set, else the launcher's. */
+/* Finds the rank of this process in its job: `given` if it is set, else the rank that the launcher
+ * gives. */
 static enum status find_place(const struct launcher_place *given, struct launcher_place *place)
 {
     *place = *given;
@@ -81,7 +82,7 @@ static enum status judge_ways(const struct data_way *all, int size, int *lacks)
 }
 
 /* Opens Gloo on all ranks or on none. *comm first is a communicator over the connections to rank 0.
- * If Gloo is opened, *comm becomes Gloo's communicator, which owns the first one. */
+ * If Gloo is opened, *comm becomes Gloo's communicator, which owns the first communicator. */
 static enum status agree_on_gloo(const struct comm_tcp_config *tcp, enum comm_via via,
                                  struct data_way *all, struct comm **comm)
 {
@@ -264,7 +265,7 @@ int world_threads(const struct world *w, int devices)
 }
 
 /* Writes a message about a setting whose value `own` differs from rank 0's value `first`. A value
- * is NULL if its rank lacks the setting. */
+ * is NULL if the rank does not have the setting. */
 static void describe_difference(const struct world *w, const char *key, const json_t *own,
                                 const json_t *first, char verdict[VERDICT_MAX])
 {
@@ -281,7 +282,7 @@ static void describe_difference(const struct world *w, const char *key, const js
 }
 
 /* Writes a message about the first setting whose value differs between `own` and rank 0's `first`,
- * or that only one of them has; "" if all values are equal. */
+ * or that is in only one of the two. Writes "" if all values are equal. */
 static void compare_settings(const struct world *w, json_t *first, json_t *own,
                              char verdict[VERDICT_MAX])
 {
@@ -348,7 +349,7 @@ enum status world_agree(struct world *w, json_t *settings)
     char *text = json_dumps(settings, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (!text)
         return status_fail(STATUS_OOM, "no memory for settings");
-    own = json_loads(text, 0, NULL); /* both sides then have numbers parsed from text */
+    own = json_loads(text, 0, NULL); /* numbers are then parsed from text on both sides */
     CHECK(world_text(w, 0, text, SETTINGS_BYTES_MAX, &shared));
     first = json_loads(shared, 0, NULL);
     if (!first || !own) {

@@ -10,21 +10,25 @@
 enum { HOST_NAME_MAX_LEN = 64 };
 
 struct world_config {
-    const char *rendezvous;      /* HOST:PORT of rank 0, to connect without MPI; NULL: connect by
-                                  * MPI, or at the launcher's MASTER_ADDR and MASTER_PORT */
-    enum comm_via via;           /* the transport between processes, for which VIA_NCCL means
-                                  * VIA_AUTO; the same on all ranks */
+    /* HOST:PORT of rank 0, for a job without MPI. NULL: the ranks connect by MPI, or at the
+     * launcher's MASTER_ADDR and MASTER_PORT. */
+    const char *rendezvous;
+    /* The transport between processes, the same on all ranks. VIA_NCCL concerns only GPUs, and
+     * means VIA_AUTO here. */
+    enum comm_via via;
     struct launcher_place place; /* rank of this process at a rendezvous; size 0: the launcher's
                                   * variables give the rank */
-    const char *job;         /* the job's name, for launchers that give none (launcher_job); NULL:
-                              * none */
+    /* The job's name, for launchers that do not name the job (launcher_job). NULL: no name. */
+    const char *job;
     const char *secret_file; /* for a rendezvous; see struct comm_tcp_config */
     bool insecure;           /* for a rendezvous; see struct comm_tcp_config */
     double timeout_s;        /* time limit of a wait for another rank; 0: none */
-    double join_s;           /* time limit for all processes of an MPI job to join; none if this or
-                              * timeout_s is 0 */
-    bool alone;              /* the mode uses one process. If a launcher started only one process,
-                              * as srun does for a job of one task, MPI is not used */
+    /* Time limit until all processes of an MPI job have joined. If this or timeout_s is 0, there is
+     * no limit. */
+    double join_s;
+    /* The mode uses one process. MPI is then not used if the launcher started only one process, as
+     * srun does for a job of one task. */
+    bool alone;
     /* See struct comm_mpi_config; may be NULL. */
     void (*ending)(void *context, enum status st, const char *message);
     void *context;
@@ -40,7 +44,7 @@ struct rank_info {
 };
 
 struct world {
-    struct comm *comm; /* if there is only one process, a communicator of one rank */
+    struct comm *comm; /* has one rank if there is only one process */
     int rank, size;
     struct launcher_place place; /* from struct world_config; size 0: the launcher's variables give
                                   * the rank */
@@ -51,8 +55,8 @@ struct world {
 bool world_launched(const struct world_config *c);
 
 /* Fails with STATUS_USAGE if a launcher (torchrun, or srun without PMI) started several processes
- * that cannot find each other, and `alone` is not set: each process would do all of the work, in
- * the same folder. */
+ * that cannot find each other, and `alone` is not set. Each process would otherwise do all of the
+ * work, and in the same folder. */
 MUST_CHECK enum status world_check_launcher(const struct world_config *c);
 
 /* Joins the other processes of the job. If there is no job, the world has one rank. */
@@ -69,13 +73,14 @@ const char *world_network(const struct world *w);
  * none, compares the ranks' host names. */
 MUST_CHECK enum status world_local_rank(const struct world *w, int *local_rank);
 
-/* The number of compute threads for each of this process's devices: the cores of this process,
- * divided by its devices and by the ranks of its host that may use the same cores; at least 1. */
+/* The number of compute threads for each of this process's devices, at least 1. It is the number of
+ * this process's cores, divided by the number of its devices and by the number of ranks on its host
+ * that may use the same cores. */
 int world_threads(const struct world *w, int devices);
 
-/* Adds this program's version and a checksum of its file to `settings`, which must be the same on
- * every rank, and compares them with rank 0's. If a value differs, all ranks fail with STATUS_USAGE
- * and the same message, which names the rank, the setting and both values. */
+/* Adds this program's version and a checksum of its file to `settings`, and compares the settings
+ * with rank 0's. All settings must be the same on every rank. If a value differs, all ranks fail
+ * with STATUS_USAGE and the same message, which names the rank, the setting and both values. */
 MUST_CHECK enum status world_agree(struct world *w, json_t *settings);
 
 /* A new JSON array of the ranks' hosts and processes, which schema_is_rank_list accepts. NULL: no

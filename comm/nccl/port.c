@@ -1,6 +1,6 @@
 /* Implements struct nccl_port by NCCL. The NCCL communicators are non-blocking: a call that must
- * wait for other ranks returns at once, and this file polls the call's state until it is complete,
- * so that meanwhile another thread can abort the call. */
+ * wait for other ranks returns at once, and this file polls the call's state until the call is
+ * complete. Between two polls another thread can abort the call. */
 #include "comm/nccl/port.h"
 
 #include "base/array.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 
 enum {
-    SCALED_MAX = 8, /* largest number of scaled sums, which differ in type or factor */
+    SCALED_MAX = 8, /* largest number of different pairs of type and factor */
     REUSED_MAX = 8, /* largest number of registered memory ranges */
     POLL_NS = 20000 /* time between polls of a call's state */
 };
@@ -25,7 +25,7 @@ struct ported {
     const struct nccl_gpu *gpu;
 };
 
-/* A sum whose operands are multiplied by a factor first. */
+/* A sum whose operands are first multiplied by a factor. */
 struct scaled {
     enum dtype type;
     float factor;
@@ -35,7 +35,7 @@ struct scaled {
 struct nccl_link {
     const struct ported *port;
     struct device *device;
-    pthread_mutex_t lock; /* held during every call of the library for this link */
+    pthread_mutex_t lock; /* locked during every call of the library for this link */
     ncclComm_t comm;      /* NULL: aborted */
     int rank, size;
     int scales, reused;
@@ -59,8 +59,8 @@ static enum status aborted(void)
     return status_fail(STATUS_LIBRARY, "the communication between GPUs was aborted");
 }
 
-/* Polls until the call of NCCL that returned `r` is complete. The caller holds the lock, which this
- * function releases while it sleeps. */
+/* Polls until the call of NCCL that returned `r` is complete. The caller has locked the link. This
+ * function unlocks it while it sleeps. */
 static enum status finish_call(struct nccl_link *l, ncclResult_t r, const char *call)
 {
     const struct timespec rest = {.tv_nsec = POLL_NS};
@@ -113,8 +113,8 @@ static enum status new_link(const struct ported *p, struct device *dev, int rank
     return STATUS_OK;
 }
 
-/* Opens the n ranks of this process in one NCCL group call, because one thread opens them all, and
- * separate calls might wait for each other. */
+/* Opens the n ranks of this process in one NCCL group call. One thread opens all of them, and with
+ * separate calls, the first call could wait for the second. */
 static enum status init_ranks(const struct ported *p, int n, int first, int size, ncclUniqueId id,
                               struct nccl_link **link)
 {
@@ -142,8 +142,8 @@ static enum status init_ranks(const struct ported *p, int n, int first, int size
 static void port_close(struct nccl_link *l)
 {
     if (l->comm)
-        (void)l->port->lib.comm_destroy(l->comm); /* ignores a failure, after which nothing else can
-                                                   * be done */
+        /* A failure is ignored, because nothing else can be done. */
+        (void)l->port->lib.comm_destroy(l->comm);
     pthread_mutex_destroy(&l->lock);
     free(l);
 }
@@ -203,7 +203,7 @@ static enum status port_finish(struct nccl_link *l)
     pthread_mutex_lock(&l->lock);
     if (l->comm) {
         for (int i = 0; i < l->reused; i++)
-            /* if this fails, closing the link ends the registration */
+            /* If this fails, closing the link removes the registration. */
             (void)l->port->lib.comm_deregister(l->comm, l->reuse[i]);
         ncclResult_t r = l->port->lib.comm_finalize(l->comm);
         st = r == ncclInProgress ? STATUS_OK : finish_call(l, r, "ncclCommFinalize");
@@ -336,8 +336,8 @@ static enum status port_start(struct nccl_link *l, const struct comm_op *op, str
     return st;
 }
 
-/* Registers memory with NCCL. Ignores a failure, because NCCL can also send and receive memory that
- * is not registered. */
+/* Registers memory with NCCL. Ignores a failure, because NCCL also moves data in memory that is not
+ * registered. */
 static enum status port_reuse(struct nccl_link *l, void *mem, size_t bytes)
 {
     const struct nccl_library *lib = &l->port->lib;

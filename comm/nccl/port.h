@@ -1,5 +1,5 @@
 /* Inside the CUDA module: implements the calls of comm/nccl_port.h by NCCL. The library is loaded
- * when a port is first requested, so that a machine with one GPU does not need NCCL. */
+ * only when a port is first requested, because a machine with one GPU need not have NCCL. */
 #pragma once
 
 #include "comm/nccl_port.h"
@@ -35,8 +35,8 @@ struct nccl_library {
     ncclResult_t (*comm_deregister)(const ncclComm_t comm, void *handle);
 };
 
-/* Loads the library `file`, "libnccl.so.2"; it stays loaded. STATUS_UNSUPPORTED: the library is
- * missing or too old. */
+/* Loads the library `file`, "libnccl.so.2"; the library stays loaded. STATUS_UNSUPPORTED: the
+ * library is missing or too old. */
 MUST_CHECK enum status nccl_library_load(const char *file, struct nccl_library *lib);
 
 /* Functions of the CUDA backend that the port calls. */
