@@ -33,7 +33,7 @@ static void redraw(struct output *o)
 void output_feed(struct output *o, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        /* A carriage return begins a redraw, unless a newline follows it. */
+        /* A carriage return means that the line is redrawn, unless a newline follows it. */
         if (o->n > 0 && o->line[o->n - 1] == '\r' && bytes[i] != '\n')
             redraw(o);
         o->line[o->n++] = bytes[i];

@@ -5,18 +5,19 @@
 
 enum { OUTPUT_LINE_MAX = 16384 };
 
-/* Receives a line with its newline. Text without a newline is the end of a stream, a part of a line
- * longer than OUTPUT_LINE_MAX, or a line that will be redrawn. */
+/* Receives a line with its newline. A text without a newline is one of these: the end of a stream,
+ * a part of a line longer than OUTPUT_LINE_MAX, or a line that the process will redraw. */
 typedef void output_take(void *self, const char *line, size_t n);
 
 /* Cuts a stream of bytes into lines. A progress bar redraws its line: it prints a carriage return,
  * and then the line again. */
 struct output {
     output_take *take;
-    output_take *copy; /* receives all bytes as they arrive; NULL: not called */
+    output_take *copy; /* if not NULL: called with all bytes as they arrive */
     void *self;
-    bool live;    /* true: `take` receives each version of a redrawn line as it arrives; false: only
-                   * the final version */
+    /* Whether `take` receives each version of a redrawn line as it arrives. If not, it receives
+     * only the final version. */
+    bool live;
     bool redrawn; /* the current line has been redrawn */
     int fd;       /* -1 after the stream's end */
     size_t n;
@@ -55,6 +56,6 @@ bool child_read(struct child *child, const struct process_signals *signals, int 
 /* Returns the signal received since the last call, or 0. Also detects that the child has ended. */
 int child_signal(struct child *child, const struct process_signals *signals);
 
-/* For a child that has ended: reads the output that is left, without waiting for output of the
- * child's own children. */
+/* Called when a child has ended. Reads the output that is left. Does not wait for output of
+ * processes that the child has started. */
 void child_close(struct child *child);

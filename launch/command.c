@@ -86,9 +86,9 @@ const char *launch_command_value(int argc, char *const *argv, const char *flag)
     return value;
 }
 
-/* Hydra exports the whole environment to other hosts; Open MPI exports only variables that its
- * command line names. The variables listed here change how a rank computes or whether it starts, or
- * belong to this program. */
+/* Hydra (MPICH's mpirun) exports the whole environment to other hosts. Open MPI exports only
+ * variables that its command line names. The variables listed here change how a rank computes or
+ * whether it starts, or belong to this program. */
 bool launch_is_exported(const char *variable)
 {
     static const char *const prefixes[] = {
@@ -122,7 +122,7 @@ static enum status add_hosts(const struct launch_config *c, const char *flag, st
 
 /* Adds the flags of Open MPI. Without a list of hosts, mpirun may start more ranks than there are
  * cores; with a list, its slots limit the number of ranks. mpirun must not bind ranks to cores,
- * because each rank's supervisor does so on the rank's host. */
+ * because each rank's supervisor binds its rank to cores. */
 static enum status add_openmpi(const struct launch_config *c, const struct launch_site *site,
                                struct words *w)
 {
@@ -258,7 +258,7 @@ enum status launch_command_host(const struct launch_config *c, int ranks, const 
     return add_command(c->argc, c->argv, false, w);
 }
 
-/* Slurm binds each task to its cores, and the command uses all of them. */
+/* Slurm binds each task to cores. The command uses all cores of its task. */
 enum status launch_command_srun(const struct launch_config *c, const struct launch_site *site,
                                 struct words *w)
 {

@@ -15,7 +15,7 @@ struct launch_site {
     enum mpi_kind kind;
     const char *mpirun;
     const char *log_dir; /* an absolute path */
-    bool root;           /* the user is root, for which Open MPI needs a flag */
+    bool root;           /* the user is root; Open MPI then needs a flag */
     bool terminal;       /* rank 0's output is a terminal */
     bool loopback;       /* all ranks are on this machine; ranks of MPICH use the loopback
                           * interface */
@@ -29,7 +29,7 @@ struct launch_site {
 bool launch_joins(const struct launch_config *c);
 
 /* Finds the MPI library of `mpirun` from `text`, the output of its --version. STATUS_UNSUPPORTED:
- * the library is unknown. */
+ * the library is neither Open MPI nor MPICH. */
 MUST_CHECK enum status launch_mpi_kind(const char *mpirun, const char *text, enum mpi_kind *kind);
 
 /* Runs `mpirun --version` to find the library. STATUS_IO if mpirun cannot be run. */
@@ -59,7 +59,7 @@ MUST_CHECK enum status launch_command_host(const struct launch_config *c, int ra
 MUST_CHECK enum status launch_command_supervisor(const struct supervisor_config *c, bool resume,
                                                  struct words *w);
 
-/* Whether this variable, "NAME=value", is also set for ranks on other hosts. */
+/* Whether the launcher also sets this variable, "NAME=value", for ranks on other hosts. */
 bool launch_is_exported(const char *variable);
 
 /* Appends srun and the command, without a supervisor, because Slurm itself writes logs, binds ranks

@@ -80,7 +80,8 @@ done:
     return st;
 }
 
-/* Reads a word after a host's name: the number of slots, or an attribute that is ignored. */
+/* Reads a word after a host's name. Uses "slots=N", the number of slots, and ignores other
+ * attributes. */
 static bool read_attribute(const char *word, int *slots)
 {
     if (strncmp(word, "slots=", 6) == 0)

@@ -41,7 +41,7 @@ MUST_CHECK enum status launch_hosts_word(const struct launch_hosts *hosts, bool 
                                          struct words *w);
 
 /* Appends the program and arguments that run `command` on a host: ssh in batch mode, which asks no
- * questions, or a shell if `host` is this machine. `seconds`: time limit to connect. */
+ * questions. If `host` is this machine, a shell replaces ssh. `seconds`: time limit to connect. */
 MUST_CHECK enum status launch_host_command(const char *host, int seconds,
                                            const struct words *command, struct words *w);
 

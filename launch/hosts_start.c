@@ -1,5 +1,5 @@
-/* Starts a job's nodes by ssh, without MPI: the ranks of each host are started there by
- * launch_node, which this process controls over ssh's standard input and output (over_ssh.h). */
+/* Starts a job's nodes by ssh, without MPI. On each host, launch_node starts the ranks. This
+ * process controls launch_node over ssh's standard input and output (over_ssh.h). */
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/launcher.h"
@@ -32,13 +32,13 @@ enum {
 struct host {
     const char *name;
     int slots;
-    pid_t pid; /* of ssh; 0: no ssh runs */
+    pid_t pid; /* process id of ssh; 0: no ssh runs */
     int in;    /* ssh's standard input, or -1 */
     int out;   /* ssh's standard output, or -1 */
     bool ready, started;
     uint64_t again_at; /* clock_ns of the next attempt to reach the host, if no ssh runs */
     size_t n;
-    char line[OVER_SSH_LINE_MAX]; /* output before OVER_SSH_READY: (n) bytes */
+    char line[OVER_SSH_LINE_MAX]; /* (n) bytes of output before OVER_SSH_READY */
 };
 
 struct nodes {
@@ -46,7 +46,7 @@ struct nodes {
     struct host *host; /* (n) */
     int n;
     struct process_signals signals;
-    bool retry; /* hosts that do not answer are contacted again until the time limit */
+    bool retry; /* until the time limit, contact hosts that do not answer again */
     bool ending;
     uint64_t end_at; /* clock_ns of SIGKILL */
     int code;        /* exit code of the first host that failed */
@@ -119,13 +119,13 @@ static enum status start_ssh(struct host *h, char **argv)
     return st;
 }
 
-/* Sends the environment variables that ranks need. They are not arguments, because other users can
- * see arguments, and one variable contains the secret. */
+/* Sends the environment variables that ranks need. One variable contains the secret. The variables
+ * are not sent as arguments, because other users can see arguments. */
 static void send_environment(struct host *h)
 {
     FILE *f = fdopen(dup(h->in), "w");
     if (!f)
-        return; /* the host sees the end of its input */
+        return; /* the host detects the end of its input */
     for (char **v = environ; *v; v++)
         if (launch_is_exported(*v) && !strchr(*v, '\n'))
             fprintf(f, "%s\n", *v);
@@ -167,7 +167,7 @@ static void write_all(int fd, const char *bytes, size_t n)
     }
 }
 
-/* Finds the line OVER_SSH_READY. Copies the lines before that line, which a login shell prints, to
+/* Finds the line OVER_SSH_READY. A login shell may print lines before it; copies those lines to
  * stderr. */
 static void take_before_ready(struct host *h, const char *bytes, size_t n)
 {
@@ -210,7 +210,7 @@ static void send_line(struct host *h, const char *line)
         close_end(&h->in);
 }
 
-/* Closes ssh's input for all hosts, which ends the ranks there. */
+/* Closes ssh's input for all hosts. The hosts then end their ranks. */
 static void end_hosts(struct nodes *nodes)
 {
     if (nodes->ending)
@@ -230,16 +230,16 @@ static void take_signal(struct nodes *nodes, int signo)
         end_hosts(nodes);
 }
 
-/* Whether output has arrived or the output has ended. The caller must not wait for the end, because
- * a process that ssh has left behind may keep the output open. */
+/* Whether output can be read, or the output has ended. The caller must not wait for the end of the
+ * output, because a process that ssh started and did not end may still have it open. */
 static bool has_output(const struct host *h)
 {
     struct pollfd p = {.fd = h->out, .events = POLLIN};
     return poll(&p, 1, 0) > 0;
 }
 
-/* Handles the end of a host's ssh. If the ranks have not been started, the host is contacted again.
- * If they have been started, all ranks of the host have completed, or the host has failed. */
+/* Handles the end of a host's ssh. If the host's ranks were not started, this process contacts the
+ * host again. If they were started, either all of them have completed or the host has failed. */
 static void take_host_end(struct nodes *nodes, struct host *h, int status)
 {
     int code = WIFSIGNALED(status) ? SSH_FAILED : WEXITSTATUS(status);
@@ -359,7 +359,7 @@ static enum status run_hosts(struct nodes *nodes, struct pollfd *p)
 {
     enum status st = gather_hosts(nodes, p);
     if (st == STATUS_OK && !nodes->ending) {
-        nodes->retry = true; /* for a host without ranks, the end of ssh is no failure */
+        nodes->retry = true; /* a host without ranks does not fail when its ssh ends */
         start_ready(nodes);
     } else {
         end_hosts(nodes);

@@ -28,10 +28,11 @@ enum {
     CHECK_MS = 500,
 };
 
-/* The phases of a job. A phase can only be followed by a later one. */
+/* The phases of a job, in their order. A job can skip phases, but does not return to an earlier
+ * one. */
 enum job_phase {
     PHASE_RUNNING,
-    PHASE_STOPPING, /* the ranks have been asked to stop; they have the grace period to do so */
+    PHASE_STOPPING, /* the ranks have been asked to stop, and have the grace period for that */
     PHASE_FAILING,  /* a rank has failed; the others may still report */
     PHASE_ENDING,   /* mpirun has been sent SIGTERM */
     PHASE_KILLING,  /* mpirun has been sent SIGKILL */
@@ -43,13 +44,14 @@ struct job {
     enum job_phase phase;
     uint64_t next_at; /* clock_ns when the next phase begins; unused in PHASE_RUNNING */
     int received;     /* the first stop signal to this process, or 0 */
-    bool banner;      /* Hydra's own lines on stdout have begun */
+    bool banner;      /* Hydra's own lines on stdout have begun (Hydra: MPICH's mpirun) */
     int failures;     /* number of reports of failed ranks */
     int code;         /* exit code of the first report */
-    int blamed;       /* the rank that the first report names in its reason; -1: the report names
-                       * none, or the named rank has reported too */
-    int started;      /* ranks known to have started */
-    bool late;        /* not all ranks have started in time */
+    /* The rank that the first report names in its reason. -1: the report names no rank, or the
+     * named rank has sent a report too. */
+    int blamed;
+    int started; /* number of ranks that have started, as far as is known */
+    bool late;   /* not all ranks have started in time */
     time_t begun;
     bool stopped;                  /* a rank stopped before its work was done */
     char shown[REPORT_REASON_MAX]; /* the last line shown, without "ampscale: " */
@@ -71,9 +73,9 @@ static void enter(struct job *j, enum job_phase phase, int seconds)
     j->next_at = seconds_from_now(seconds);
 }
 
-/* The first call sends mpirun SIGTERM, and mpirun then ends the ranks. Later calls kill mpirun, and
- * the ranks' supervisors detect that and end. Sets `stopped`, because Hydra may exit with 0
- * although the ranks have not done their work. */
+/* The first call sends mpirun SIGTERM, and mpirun then ends the ranks. Later calls kill mpirun. The
+ * ranks' supervisors detect that mpirun has ended, and end too. Sets `stopped`, because Hydra may
+ * exit with 0 although the ranks have not done their work. */
 static void end_job(struct job *j)
 {
     j->stopped = true;
@@ -99,17 +101,17 @@ static void show(struct job *j, const char *text, const char *core)
     fprintf(stderr, "ampscale: %s\n", clean);
 }
 
-/* Whether a later failure may be the cause of the first one, and is therefore shown: the rank was
- * killed, it had failed before the end of the job stopped it, or the reason of the first failure
- * names it. */
+/* Whether the failure of a rank may be the cause of the first failure, although it was reported
+ * later. It may be in three cases: the rank was killed, the rank had failed before the end of the
+ * job stopped it, or the reason of the first failure names the rank. */
 static bool is_cause(const struct job *j, const struct rank_report *r)
 {
     return r->end == REPORT_KILLED || r->end == REPORT_ENDED ||
            (r->rank == j->blamed && *r->reason);
 }
 
-/* Handles the report of a rank. The first failure ends the job. Open MPI would itself end the job,
- * but Hydra would wait for all ranks. */
+/* Handles the report of a rank. The first failure ends the job. Open MPI would end the job by
+ * itself, but Hydra (MPICH's mpirun) would wait for all ranks. */
 static void take_report(struct job *j, const struct rank_report *r, const char *text)
 {
     if (r->end == REPORT_STOPPED) {
@@ -118,7 +120,7 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     }
     if (j->failures++ == 0) {
         j->code = report_code(r);
-        /* A reason that begins with "rank N" is about rank N, even if another rank reports it. */
+        /* If a reason begins with "rank N", rank N has failed, even if another rank reports it. */
         bool named = sscanf(r->reason, "rank %9d", &j->blamed) == 1;
         show(j, named ? r->reason : text, *r->reason ? r->reason : text);
     } else if (is_cause(j, r)) {
@@ -136,7 +138,8 @@ static bool is_of_rank(const char *line, size_t n, const char **text)
     return n >= sizeof mark - 1 && memcmp(line, mark, sizeof mark - 1) == 0;
 }
 
-/* Logs one of mpirun's own lines, and stores the first OWN_LINES_MAX of those that contain text. */
+/* Logs one of mpirun's own lines. Stores the first OWN_LINES_MAX lines that are neither blank nor a
+ * rule of '-' or '='. */
 static void take_own(struct job *j, const char *line, size_t n)
 {
     fwrite(line, 1, n, j->config->mpirun_log);
@@ -193,7 +196,7 @@ static void take_output(void *self, const char *line, size_t n)
 {
     static const char banner[] = "====================";
     struct job *j = self;
-    j->started = j->config->ranks; /* rank 0 writes after all ranks have joined */
+    j->started = j->config->ranks; /* rank 0 prints nothing before all ranks have joined */
     if (n >= sizeof banner - 1 && memcmp(line, banner, sizeof banner - 1) == 0)
         j->banner = true;
     if (j->banner)
@@ -221,8 +224,9 @@ static void take_stop(struct job *j, int signo)
     enter(j, PHASE_STOPPING, j->config->grace);
 }
 
-/* Ends the job if not all ranks have started in time: mpirun waits indefinitely if it lacks file
- * descriptors to start a rank. A rank has started if it has written a heading to its log. */
+/* Ends the job if not all ranks have started in time, because mpirun waits indefinitely if it has
+ * no file descriptor left to start a rank. A rank has started if it has written a heading to its
+ * log. */
 static void check_started(struct job *j, uint64_t end)
 {
     char path[4096];
@@ -255,8 +259,8 @@ static void watch(struct job *j)
     }
 }
 
-/* Waits for supervisors whose mpirun was killed: they become children of this process, and end by
- * themselves. After this call no process of the job runs, unless one hangs. */
+/* Waits for supervisors after mpirun was killed. They become children of this process, and end by
+ * themselves. After this call no process of the job runs, except a process that hangs. */
 static void wait_for_orphans(void)
 {
     uint64_t end = seconds_from_now(END_SECONDS);
@@ -271,8 +275,8 @@ static void wait_for_orphans(void)
     }
 }
 
-/* Finds the reason of a failure in a rank's log, after the last heading; false if there is none, or
- * the log is not on this host. */
+/* Finds the reason of a failure in a rank's log, after the last heading. False: the log has no
+ * reason, or is not on this host. */
 static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
 {
     enum { LOG_BYTES_MAX = 64 << 20 };
@@ -295,9 +299,9 @@ static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
     return *out != '\0';
 }
 
-/* Shows the reason from a rank's log, for a rank whose report has not arrived: a killed supervisor
- * reports nothing, and Open MPI 5 does not forward the report of a supervisor that it is about to
- * kill. False: the log has no reason. */
+/* Shows the reason from the log of a rank whose report has not arrived. A killed supervisor sends
+ * no report, and Open MPI 5 does not forward the report of a supervisor that it is about to kill.
+ * False: the log has no reason. */
 static bool show_unreported(struct job *j, int rank)
 {
     char reason[REPORT_REASON_MAX], text[REPORT_MAX];
@@ -309,8 +313,8 @@ static bool show_unreported(struct job *j, int rank)
 }
 
 /* Called if mpirun failed and no rank has sent a report. Shows the reason: the error message in a
- * rank's log, or else mpirun's own lines. Shows nothing if the reason has already been printed by a
- * process that failed to start mpirun or a supervisor. */
+ * rank's log, or else mpirun's own lines. If mpirun or a supervisor could not be started, the
+ * process that tried has already printed the reason; then shows nothing. */
 static enum status fail_mpirun(struct job *j, int *exit_code)
 {
     char name[32];

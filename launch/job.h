@@ -7,12 +7,14 @@
 
 struct job_config {
     const struct process_signals *signals;
-    int grace;        /* seconds that the ranks have for an orderly stop */
-    int fail_seconds; /* seconds after a rank's failure until the other ranks are ended, unless
-                       * mpirun ends them */
+    int grace; /* seconds that the ranks have for an orderly stop */
+    /* Seconds from a rank's failure until this process ends the other ranks, unless mpirun ends
+     * them earlier. */
+    int fail_seconds;
     int ranks;
-    int start_seconds;   /* time limit for every rank to begin its log; 0: none, as for ranks on
-                          * other hosts */
+    /* Time limit for every rank to begin its log. 0: no limit, for instance because ranks run on
+     * other hosts. */
+    int start_seconds;
     const char *log_dir; /* folder of the ranks' logs, "rank-N.log" */
     FILE *mpirun_log;    /* for mpirun's own output */
     const char *mpirun_log_path;

@@ -1,9 +1,8 @@
-/* Launchers join by the rendezvous of ranks (comm/rendezvous.h), with a node's index as its rank.
- * Over the connections that it makes, each node then sends its number of ranks, and node 0 sends
- * each node its place.
+/* Launchers connect by the same rendezvous as ranks (comm/rendezvous.h). There, a node's index is
+ * its rank. Each node then sends node 0 its number of ranks, and node 0 sends each node its place.
  *
- * Node 0 closes its listening sockets before it sends places, so that the ranks which then connect
- * at the same address reach rank 0. */
+ * Node 0 closes its listening sockets before it sends places. The ranks that connect at the same
+ * address afterwards therefore reach rank 0. */
 #include "launch/join.h"
 
 #include "base/array.h"
@@ -28,7 +27,7 @@ struct node_ranks {
 };
 
 struct answer {
-    uint32_t nodes, first, size, resume; /* as struct node_place; nodes = 0: too few have joined */
+    uint32_t nodes, first, size, resume; /* see struct node_place; nodes = 0: too few nodes */
 };
 
 static double now_s(void)
@@ -46,8 +45,8 @@ static enum status check_signals(const void *context)
 
 /* --- node 0 --- */
 
-/* Receives the number of ranks of each node that has connected. A node that sends none, because its
- * launcher has ended, has not joined. Returns the number of nodes, including this one. */
+/* Receives the number of ranks of each node that has connected. If a node's launcher has ended and
+ * sends no number, the node has not joined. Returns the number of nodes, including this one. */
 static int receive_ranks(const struct join_config *c, int *peer, struct node_ranks *node)
 {
     int nodes = 1;
@@ -73,7 +72,8 @@ static void send_places(const struct join_config *c, const int *peer, const stru
                                  .first = htonl(first),
                                  .size = htonl((uint32_t)place->size),
                                  .resume = htonl(place->resume)};
-        if (i > 0 && node[i].ranks > 0) /* if this fails, rank 0 will miss the node's ranks */
+        /* If a message is not sent, rank 0 will report that the node's ranks are missing. */
+        if (i > 0 && node[i].ranks > 0)
             (void)!socket_put(peer[i], &a, sizeof a, MESSAGE_S);
         first += node[i].ranks;
     }
@@ -106,8 +106,8 @@ static enum status join_as_first(const struct join_config *c, const struct rende
 
 /* --- other nodes --- */
 
-/* Waits for the place from node 0, which sends it when all nodes have joined, or at the time limit.
- * STATUS_IO: the connection was lost. */
+/* Waits until node 0 sends this node's place. Node 0 sends it when all nodes have joined, or at the
+ * time limit. STATUS_IO: the connection was lost. */
 static enum status await_place(const struct join_config *c, int fd, struct node_place *place)
 {
     const struct node_ranks own = {htonl((uint32_t)c->ranks), htonl(c->restart)};
@@ -135,8 +135,8 @@ static enum status await_place(const struct join_config *c, int fd, struct node_
     return STATUS_OK;
 }
 
-/* Joins node 0. Retries until the time limit, because node 0's launcher may end and start again
- * meanwhile, or may not have noticed yet that its ranks must restart. */
+/* Joins node 0. Retries until the time limit, for two reasons: node 0's launcher may end and start
+ * again meanwhile, or it may not have detected yet that its ranks must restart. */
 static enum status join_first(const struct join_config *c, struct rendezvous_config *r, int *peer,
                               struct node_place *place)
 {

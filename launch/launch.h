@@ -24,21 +24,22 @@ enum launch_bind {
 
 /* The caller owns the strings. */
 struct launch_config {
-    const char *program;       /* this program's file, an absolute path */
-    int nproc;                 /* number of ranks; 0: one for each slot of the hosts, or for each
-                                * Slurm task */
-    int node_ranks;            /* number of ranks on each node; 0: not given */
-    int nodes;                 /* number of nodes that run this command line, without MPI; 0: not
-                                * given */
-    int min_nodes;             /* smallest number of nodes on which the job continues when nodes are
-                                * lost; 0: not given, all nodes are needed */
-    int join_timeout;          /* time limit in seconds for nodes to join, at each start */
-    int node;                  /* index of this node, from 0 */
-    const char *rendezvous;    /* HOST:PORT of node 0, without MPI; NULL: not given */
-    const char *comm;          /* --comm of the command; with "gloo" and "local" the ranks start
-                                * without MPI */
-    int port;                  /* if `rendezvous` is NULL: port of the rendezvous on the first
-                                * host */
+    const char *program; /* this program's file, an absolute path */
+    int nproc;           /* number of ranks; 0: one for each slot of the hosts, or for each
+                          * Slurm task */
+    int node_ranks;      /* number of ranks on each node; 0: not given */
+    /* Number of nodes on which the user runs this command line, without MPI; 0: not given. */
+    int nodes;
+    /* Smallest number of nodes on which the job continues after it has lost nodes. 0: not given;
+     * the job needs all nodes. */
+    int min_nodes;
+    int join_timeout;       /* time limit in seconds for nodes to join, at each start */
+    int node;               /* index of this node, from 0 */
+    const char *rendezvous; /* HOST:PORT of node 0, without MPI; NULL: not given */
+    const char *comm;       /* --comm of the command; with "gloo" and "local" the ranks start
+                             * without MPI */
+    /* Port of the rendezvous on the first host, used if `rendezvous` is NULL. */
+    int port;
     bool direct;               /* the ranks start without MPI; launch_config_check sets it */
     struct launch_hosts hosts; /* empty: this machine, or the hosts of the batch system */
     const char *log_dir;       /* NULL: next to the run's folder */

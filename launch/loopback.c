@@ -1,7 +1,7 @@
 /* A separate library, which `launch` names in LD_PRELOAD for mpirun if all ranks are on one
- * machine. The library replaces bind: a TCP socket that would be bound to all addresses is bound to
- * the loopback address. The mpirun programs of Open MPI and of MPICH listen at all addresses, and
- * neither has a setting to prevent that. */
+ * machine. The mpirun programs of Open MPI and of MPICH listen at all addresses, and no setting
+ * prevents that. Therefore the library replaces bind: if mpirun would bind a TCP socket to all
+ * addresses, the library binds it to the loopback address. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
-/* Starts the ranks of a node without MPI: starts a supervisor for each rank, which finds its rank
- * in the environment, as ranks of torchrun do.
+/* Starts the ranks of a node without MPI: starts a supervisor for each rank. The supervisor finds
+ * its rank in the environment, as ranks of torchrun do.
  *
  * If launch_hosts_start runs this process over ssh, the launcher and this process exchange lines
  * (over_ssh.h). This process reads lines from standard input: first environment variables, as lines
@@ -38,8 +38,9 @@ struct node {
     int code;        /* exit code of the first supervisor that failed */
     bool ending;     /* all supervisors have been sent SIGTERM */
     uint64_t end_at; /* clock_ns of SIGKILL */
-    int input;       /* descriptor for reading the lines of launch_hosts_start, over ssh; -1:
-                      * none */
+    /* Descriptor from which this process reads the lines of launch_hosts_start, over ssh; -1: no
+     * descriptor. */
+    int input;
     struct process_signals signals;
 };
 
@@ -105,8 +106,8 @@ static void take_end(struct node *node, pid_t pid, int status)
         }
 }
 
-/* Reads a line from launch_hosts_start: forwards a request to stop. At the end of the input, ends
- * the ranks. */
+/* Reads a line from launch_hosts_start. If the line is a request to stop, forwards the request to
+ * the ranks. At the end of the input, ends the ranks. */
 static void take_input(struct node *node)
 {
     char line[OVER_SSH_LINE_MAX];

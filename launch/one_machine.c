@@ -33,9 +33,9 @@ static bool has_shared_memory(int ranks)
            (double)s.f_bavail * (double)s.f_frsize >= (double)ranks * RANK_BYTES;
 }
 
-/* Creates a folder for Open MPI's shared memory segments, which remain when ranks are killed.
- * mpirun inherits the lock on the folder; a later job removes the folder once no process has that
- * lock. */
+/* Creates and locks a folder for Open MPI's shared memory segments. The segments remain when ranks
+ * are killed. mpirun inherits the lock. A later job removes the folder when no process has the lock
+ * any more. */
 static enum status make_folder(struct one_machine *m)
 {
     if (getenv("OMPI_MCA_btl_vader_backing_directory") ||
@@ -106,5 +106,5 @@ enum status one_machine_begin(const struct launch_config *c, struct one_machine 
 void one_machine_end(struct one_machine *m)
 {
     enum status st = temporary_dir_remove(&m->shared);
-    (void)st; /* the next job removes it */
+    (void)st; /* if the removal failed, the next job removes the folder */
 }

@@ -14,6 +14,6 @@ enum { OVER_SSH_LINE_MAX = 65536 };
 #define OVER_SSH_START "start %d %d %s"
 #define OVER_SSH_PLACE "start %d %d %319s" /* the same format for sscanf */
 
-/* Reads a line without its newline, byte by byte, so that no later byte is read. False: the input
- * has ended, or the line is too long. */
+/* Reads a line and removes its newline. Reads byte by byte, because it must not read bytes after
+ * the newline. False: the input has ended, or the line is too long. */
 bool over_ssh_line(int fd, char line[OVER_SSH_LINE_MAX]);

@@ -45,8 +45,8 @@ static bool is_direct(const struct launch_config *c)
            launch_mpi_probe("mpirun", &kind) == STATUS_IO;
 }
 
-/* With --hosts, each host is a node. Distributes the ranks to the hosts in order, and leaves out
- * hosts that get no rank. */
+/* With --hosts, each host is a node. Distributes the ranks to the hosts in order. Removes hosts
+ * that get no rank from the list. */
 static enum status check_hosts(struct launch_config *c)
 {
     int left = c->nproc, hosts = 0;
@@ -229,10 +229,10 @@ static bool has_checkpoint(const struct launch_config *c)
     return false;
 }
 
-/* Whether to restart the job after a failure: only while restarts are left, not after a usage
- * error, which would recur, not after a signal to this process, and not without a checkpoint. If
- * nodes join, only node 0 checks for the checkpoint, because the other nodes may lack the run's
- * folder. */
+/* Whether to restart the job after a failure. False if no restarts are left, if there is no
+ * checkpoint, after a signal to this process, and after a usage error, which would occur again. If
+ * nodes join, only node 0 checks that there is a checkpoint, because the other nodes may not have
+ * the run's folder. */
 static bool worth_restarting(const struct launch_config *c, int restarts, int received, int code)
 {
     bool follows = c->direct && launch_joins(c) && c->node > 0;
@@ -257,8 +257,8 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     }
 }
 
-/* Exports the list of hosts as LAUNCH_HOSTS_VARIABLE, with which the command `accept` finds the
- * hosts whose ranks have not joined. */
+/* Exports the list of hosts as LAUNCH_HOSTS_VARIABLE. With this list, the command `accept` finds
+ * the hosts whose ranks have not joined. */
 static enum status export_hosts(const struct launch_config *c)
 {
     struct words list = {0};
@@ -291,8 +291,8 @@ static enum status export_random(const char *variable)
 }
 
 /* Ranks that connect without MPI need a common job id and secret. They inherit both as environment
- * variables, because other users can see arguments. If the user runs the command line on several
- * nodes, the user sets both variables. */
+ * variables and not as arguments, because other users can see arguments. If the user runs the
+ * command line on several nodes, the user sets both variables. */
 static enum status export_secret(const struct launch_config *c)
 {
     bool own = c->direct && (c->nodes == 1 || c->hosts.n > 0);

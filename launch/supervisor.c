@@ -1,5 +1,5 @@
-/* The supervisor of a rank: a process that mpirun or launch_node starts, and that runs the command
- * as its child.
+/* The supervisor of a rank. mpirun or launch_node starts this process, and it runs the command as
+ * its child.
  *
  * One loop waits for output and for signals (through a file descriptor, without handlers), and
  * checks twice a second that its parent is alive. The kernel kills the command if its supervisor
@@ -25,14 +25,15 @@ enum {
     CHECK_MS = 500,    /* time between checks that the parent is alive */
     END_CHECK_MS = 20, /* time between checks of the clock when the job ends */
     END_SECONDS = 2,   /* time from SIGTERM to SIGKILL when the job ends */
-    REPORT_MS = 100,   /* time from SIGTERM to the report; short, because Open MPI 4 kills the
-                        * supervisor after a second, and Open MPI 5 after a quarter of a second */
+    /* Time from SIGTERM to the report. It is short, because Open MPI 4 kills the supervisor one
+     * second after SIGTERM, and Open MPI 5 after a quarter of a second. */
+    REPORT_MS = 100,
 };
 
 struct supervisor {
     const struct supervisor_config *config;
     struct launcher_place place;
-    struct rank_report report; /* has the rank, host, pid and, once it is known, the reason */
+    struct rank_report report; /* has the rank, host and pid; has the reason when it is known */
     char log_path[4096];
     FILE *log;
     bool log_failed; /* a warning has been printed */
@@ -67,8 +68,8 @@ static void log_line(void *self, const char *line, size_t n)
 }
 
 /* Reads a line of the command's stderr. The reason of a failure is the command's first error
- * message, or if there is none, the last line, which a library or the C runtime may have
- * printed. */
+ * message. If there is no error message, it is the last line; a library or the C runtime may have
+ * printed that line. */
 static void take_error(void *self, const char *line, size_t n)
 {
     struct supervisor *s = self;
@@ -118,9 +119,9 @@ static void write_report(struct supervisor *s)
     s->reported = true;
 }
 
-/* Ends the command, because the job ends. Sends SIGTERM, after which the command has END_SECONDS,
- * or SIGKILL if the command has already been sent SIGTERM. Reads the output first: output until now
- * may contain the reason why the job ends, later output does not. */
+/* Ends the command, because the job ends. Sends SIGTERM, and the command then has END_SECONDS to
+ * end. If the command has already been sent SIGTERM, sends SIGKILL. Reads the output first: output
+ * before this call may contain the reason why the job ends. Later output does not contain it. */
 static void end_command(struct supervisor *s)
 {
     if (!s->ending) {
@@ -133,7 +134,8 @@ static void end_command(struct supervisor *s)
     s->ending = true;
 }
 
-/* Whether the command printed an error before the job ended, without having been asked to stop. */
+/* Whether the command printed an error before the job ended. False if the command was asked to
+ * stop. */
 static bool failed_before_end(const struct supervisor *s)
 {
     return s->ending && !s->stopping && *s->report.reason;
@@ -207,8 +209,8 @@ static enum status log_heading(struct supervisor *s, const struct words *command
     return STATUS_OK;
 }
 
-/* Whether the command exited with the code of a verdict, which it has printed. Such a command has
- * not failed: its last line on stderr shows progress and is not a reason. */
+/* Whether the exit code says that the command has printed a verdict. Such a command has not failed:
+ * its last line on stderr shows progress and is not a reason. */
 static bool is_verdict(const struct rank_report *r)
 {
     return r->end == REPORT_EXITED && r->code > status_exit_code(STATUS_USAGE) &&
@@ -247,7 +249,7 @@ static enum status supervise(struct supervisor *s, int *exit_code)
     enum status st;
     s->child.out = (struct output){.take = log_line, .copy = first ? copy_output : NULL, .self = s};
     s->child.err = (struct output){.take = take_error, .self = s};
-    signal(SIGPIPE, SIG_IGN); /* so that the log continues if the reader of stdout has ended */
+    signal(SIGPIPE, SIG_IGN); /* the log must continue when the reader of stdout has ended */
     CHECK(open_log(s));
     CHECK(process_signals_open(&s->signals));
     CHECK(one_machine_rank());
