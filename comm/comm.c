@@ -204,7 +204,8 @@ static enum status check_op(const struct comm *c, const struct comm_op *op)
     if ((unsigned)op->kind >= COMM_KIND_COUNT)
         return status_fail(STATUS_INVALID, "unknown kind of operation %d", (int)op->kind);
     if (op->handle != 0)
-        return status_fail(STATUS_INVALID, "%s: started again before it was waited for", name);
+        return status_fail(STATUS_INVALID, "%s: started again before the caller waited for it",
+                           name);
     if (op->kind == COMM_BARRIER)
         return STATUS_OK;
     if ((unsigned)op->type >= DTYPE_COUNT || op->type == DTYPE_TF32)
@@ -227,7 +228,7 @@ enum status comm_start(struct comm *c, struct comm_op *op)
     struct comm_slot *slot = comm_slot_of(c, number);
     if (slot->op.handle != 0)
         return status_fail(STATUS_INVALID,
-                           "operation %lld must be waited for before %d more are started",
+                           "wait for operation %lld before starting %d more operations",
                            (long long)slot->op.handle, COMM_MAX_STARTED);
     c->started = number;
     op->handle = number;
@@ -245,7 +246,7 @@ static enum status find_slot(struct comm *c, const struct comm_op *op, struct co
     *slot = comm_slot_of(c, op->handle > 0 ? op->handle : 0);
     if (op->handle > 0 && (*slot)->op.handle == op->handle)
         return STATUS_OK;
-    return status_fail(STATUS_INVALID, "%s: waited for before it was started",
+    return status_fail(STATUS_INVALID, "%s: the caller waited for it before starting it",
                        comm_kind_str(op->kind));
 }
 

@@ -126,7 +126,7 @@ static enum status await_place(const struct join_config *c, int fd, struct node_
     if (size > LAUNCHER_RANKS_MAX || first > size || ranks > size - first || nodes > size)
         return status_fail(
             STATUS_LIBRARY,
-            "the process at '%s' gave this node impossible ranks: from %u on, in a job of %u",
+            "the process at '%s' gave this node invalid ranks: first %u, in a job of %u",
             c->address, first, size);
     place->nodes = (int)nodes;
     place->first = (int)first;
@@ -150,7 +150,7 @@ static enum status join_first(const struct join_config *c, struct rendezvous_con
         if (st != STATUS_IO)
             return st;
     } while (now_s() < end);
-    return status_fail(STATUS_LIBRARY, "node %d has lost node 0 at '%s', which did not return",
+    return status_fail(STATUS_LIBRARY, "node %d lost node 0 at '%s' and could not connect again",
                        c->node, c->address);
 }
 

@@ -24,7 +24,7 @@ class NoPair : public gloo::transport::Pair
 {
     [[noreturn]] static void refuse()
     {
-        throw Failure(GLOO_FAILED, -1, "Gloo used a pair of ranks by itself");
+        throw Failure(GLOO_FAILED, -1, "Gloo used a pair of ranks directly");
     }
 
   public:

@@ -80,10 +80,10 @@ static void test_order_of_calls(void **state)
     struct comm *c = *state;
     struct comm_op op = {COMM_BARRIER};
     assert_int_equal(comm_wait(c, &op), STATUS_INVALID);
-    assert_string_equal(status_message(), "barrier: waited for before it was started");
+    assert_string_equal(status_message(), "barrier: the caller waited for it before starting it");
     assert_int_equal(comm_start(c, &op), STATUS_OK);
     assert_int_equal(comm_start(c, &op), STATUS_INVALID);
-    assert_string_equal(status_message(), "barrier: started again before it was waited for");
+    assert_string_equal(status_message(), "barrier: started again before the caller waited for it");
     assert_int_equal(comm_wait(c, &op), STATUS_OK);
     assert_int_equal(comm_wait(c, &op), STATUS_INVALID);
     assert_int_equal(comm_run(c, &op), STATUS_OK);
@@ -101,7 +101,7 @@ static void test_most_started(void **state)
     struct comm_op more = {COMM_BARRIER};
     assert_int_equal(comm_start(c, &more), STATUS_INVALID);
     assert_string_equal(status_message(),
-                        "operation 1 must be waited for before 1024 more are started");
+                        "wait for operation 1 before starting 1024 more operations");
     for (int i = 0; i < COMM_MAX_STARTED; i++)
         assert_int_equal(comm_wait(c, &op[i]), STATUS_OK);
     assert_int_equal(comm_run(c, &more), STATUS_OK);
