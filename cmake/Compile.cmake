@@ -10,7 +10,7 @@ target_include_directories(ampscale_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_
 target_compile_definitions(ampscale_flags INTERFACE _GNU_SOURCE)
 target_compile_options(ampscale_flags INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
-  -Wno-missing-field-initializers # a member left out is zero, and often meant to be
+  -Wno-missing-field-initializers # an initializer may leave members out, which are then zero
   -fno-math-errno $<$<BOOL:${AMPSCALE_WERROR}>:-Werror>)
 if(AMPSCALE_SANITIZE)
   target_compile_options(ampscale_flags INTERFACE

@@ -2,8 +2,8 @@
 # AMPSCALE_CUDNN_REASON why not. Building them needs neither a GPU nor a driver.
 set(AMPSCALE_CUDNN OFF)
 set(cudnn_oldest 9.0)
-set(AMPSCALE_CUDNN_PLANS OFF) # tests can plan for GPUs that are not there
-set(cudnn_oldest_plans 9.11)  # those before it crash then, for some GPUs
+set(AMPSCALE_CUDNN_PLANS OFF) # whether tests can plan for GPUs that this machine does not have
+set(cudnn_oldest_plans 9.11)  # earlier versions of cuDNN crash when they plan for some missing GPUs
 find_package(CUDAToolkit 12 QUIET)
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES ../lib)
@@ -70,8 +70,10 @@ if(AMPSCALE_CUDNN)
   # check_language() tests whether the compiler works. It does not test a compiler given in
   # CMAKE_CUDA_COMPILER: if that one does not work, the configuration fails.
   if(NOT CMAKE_CUDA_COMPILER)
-    unset(CMAKE_CUDA_COMPILER CACHE) # what did not work before may have been mended
-    set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE}) # the one whose libraries will be linked
+    # forget an earlier failure, because the cause may have been removed
+    unset(CMAKE_CUDA_COMPILER CACHE)
+    # the nvcc of the toolkit whose libraries are linked
+    set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
     check_language(CUDA)
   endif()
   if(NOT CMAKE_CUDA_COMPILER)
@@ -101,7 +103,7 @@ foreach(name backend conv_problem described device matmul memory op_bn op_bn_fus
   list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()
 list(APPEND AMPSCALE_CUDA_SOURCES ${CMAKE_SOURCE_DIR}/engine/nvjpeg/decoder.c)
-set(AMPSCALE_CUDNN_SOURCES "") # of these, what plans and executes convolutions
+set(AMPSCALE_CUDNN_SOURCES "") # the sources among these that plan and execute convolutions
 foreach(name conv_exec conv_form conv_plan cudnn_desc cudnn_device cudnn_graph cudnn_plans)
   list(APPEND AMPSCALE_CUDNN_SOURCES ${CMAKE_SOURCE_DIR}/kernels/cuda/${name}.c)
 endforeach()

@@ -1,11 +1,12 @@
-# Share of the gradients per power of two. Above the curves, what fp16 holds: one strip for loss scale
-# 1, one for the current scale, which moves fp16's range towards the small values.
+# Draws the share of the gradients per power of two. Above the curves, two strips show the range of
+# fp16: one strip at loss scale 1, and one at the current loss scale, where the range begins and
+# ends at smaller values.
 scales = loss_scale == 1 ? 1 : 2
 moved(s) = s == 1 ? 0 : -shift
 low_end = -25 + moved(scales) < -25 ? -25 + moved(scales) : -25
 x_low = (x_min < low_end ? x_min : low_end) - 1
 x_high = (x_max > 16 ? x_max : 16) + 1
-# The strips lie in the upper part of the picture, in units of the axis.
+# The strips lie in the upper part of the picture. Their positions are in units of the y axis.
 y_end = y_max * (scales == 2 ? 1.42 : 1.24)
 strip(s) = y_max * (1.10 + 0.17 * (s - 1))
 tall = 0.085 * y_max

@@ -1,11 +1,12 @@
-# Loss of training and validation, or accuracy of one of them, one colour a run. By epoch, or by step
-# while there are few epochs; then single steps are faint dots below their mean.
+# Draws the loss of training and validation, or the accuracy of one of them; each run has a colour.
+# The x axis counts epochs. While there are few epochs it counts steps: then a faint dot shows each
+# step, and a line the running mean.
 set xlabel (by_step ? 'Training step' : 'Epoch')
 set ylabel quantity.' ('.unit.')'
 set xrange [0:1.02 * x_max]
 set yrange [0:y_max]
 if (x_max < 10) { set xtics 1 }
-# Dashes without marks distinguish training where validation is in the same figure.
+# If validation is in the same figure, the curves of training are dashed and have no point symbols.
 both = strlen(train_runs) && strlen(val_runs)
 train_dash = both ? 'dt (14,9)' : 'dt 1'
 train_epochs = both ? 'lines lw 2.5 dt (14,9)' : \
@@ -15,9 +16,9 @@ note = (both ? 'dashed: training   solid: validation' : '').\
     (cut_off ? sprintf('   axis clipped at %.3g', y_max) : '')
 eval heading
 steps(i) = sprintf('%s-steps-%02d.dat', figure, run(i))
-# About a dozen marks along a curve of epochs.
+# A curve over epochs has about twelve point symbols.
 mark_every = 1 + int(x_max / 12)
-# Of very few steps each counts.
+# If a run has very few steps, their dots are larger and not faint.
 dot_size = x_max > 20 ? 0.3 : 0.7
 dot_colour(i) = x_max > 20 ? faint(i) : colour(i)
 

@@ -1,7 +1,8 @@
-# Three panels against ranks: throughput and efficiency side by side, and below them what a step is
-# made of. Columns of table 1 (forecasts): ranks, images per second, efficiency in percent, images
-# per second of slow and of quick steps, then in percent of the step where compute, stragglers,
-# exposed communication and input end. Of tables 2 (fitted) and 3 (held out): the first three.
+# Draws three panels against the number of ranks: throughput and efficiency side by side, and below
+# them the parts of a step. Table 1 has the forecasts. Its columns are ranks, images per second,
+# efficiency in percent, images per second of slow and of fast steps, and then where the parts
+# compute, stragglers, exposed communication and input end, in percent of a step. Tables 2
+# (calibration points) and 3 (held-out points) have the first three of these columns.
 height = 1335
 from_top(y) = 1 - 1.0 * y / height
 blue = word(hues, 1)
@@ -12,13 +13,14 @@ has_upper = checked_high < x_high / 1.2501
 is_shaded = has_lower || has_upper
 array part_end[4] = ['compute', 'waiting for the slowest rank', 'exposed communication', \
     'waiting for storage']
-# As in the parts of a step; compute is forward and backward, waiting for a rank is its own.
+# The colours are those of the parts of a step. Forward and backward pass together are 'compute',
+# and waiting for the slowest rank has a colour of its own.
 end_colours = part_colour(4).' #AAAA00 '.part_colour(5).' '.part_colour(1)
 
 set logscale x 2
 set xrange [x_low:x_high]
 set format x '%.0f'
-# A legend belongs to an empty plot as wide as the picture, below what it explains.
+# A legend is the key of an empty plot that is as wide as the picture. It lies below its panels.
 legend_at(y) = sprintf("set key at screen 0.04,%f left top horizontal maxrows 1 maxcols 6 ".\
     "reverse Left samplen 2.5 width 1 font ',18'", from_top(y))
 bare = "unset object; unset label; unset border; unset tics; unset xlabel; unset ylabel; unset logscale y; ".\
@@ -32,7 +34,8 @@ do for [f in formats] {
     set multiplot
 
     set label 1 figure_title at screen 0.025,from_top(38) left font title_font('')
-    # Below and above the measured points no forecast was checked: those ranges are shaded.
+    # Forecasts can be checked only in the range of the measured points. The ranges below and above
+    # it are shaded.
     if (has_lower) {
         set object 1 rectangle from x_low,graph 0 to checked_low,graph 1 behind fs solid 1 \
             noborder fc rgb shade
@@ -79,7 +82,7 @@ do for [f in formats] {
     set bmargin at screen from_top(1145)
     set lmargin at screen 0.11
     set ylabel 'Share of a step (%)'
-    # The areas fill this panel, so that the shade lies over them.
+    # The areas fill this whole panel, so the shade is drawn in front of them.
     if (has_lower) { set object 1 front fs transparent solid 0.55 noborder }
     if (has_upper) { set object 2 front fs transparent solid 0.55 noborder }
     set yrange [0:100]

@@ -1,5 +1,5 @@
-# Above, what storage delivered: bytes (left axis, solid) and files (right axis, dashed). Below, the
-# time to decode and augment an image.
+# The upper panel shows what storage delivered: bytes (left axis, solid lines) and files (right
+# axis, dashed lines). The lower panel shows the time to decode and augment an image.
 height = 1060 + 34 * legend_rows
 from_top(y) = 1 - 1.0 * y / height
 set lmargin at screen 0.095

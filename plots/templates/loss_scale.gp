@@ -1,4 +1,5 @@
-# The loss scale, one colour a run; a cross is a step whose gradients overflowed and that was skipped.
+# Draws the loss scale; each run has a colour. A cross marks a skipped step, whose gradients
+# overflowed.
 set xlabel 'Training step'
 set ylabel quantity offset -1,0
 note = some_skipped ? 'crosses: skipped steps' : 'no step was skipped'
@@ -6,10 +7,11 @@ eval heading
 set xrange [0:x_max > 0 ? 1.02 * x_max : 1]
 if (x_max < 10) { set xtics 1 }
 set logscale y 2
-set lmargin 12 # powers of two are wider than gnuplot takes them for
+set lmargin 12 # gnuplot underestimates the width of labels that are powers of two
 set yrange [y_min / 2:y_max * 2]
 set format y '2^%L'
-# Equal curves show the marks of each in turn.
+# Curves that coincide have their point symbols at different steps, so that the symbols of each
+# curve are visible.
 array place[|legend|]
 drawn = 0
 do for [i in all_runs] {

@@ -1,4 +1,4 @@
-# The learning rate, one colour a run.
+# Draws the learning rate; each run has a colour.
 set xlabel (by_step ? 'Training step' : 'Epoch')
 set ylabel quantity
 note = logarithmic ? 'logarithmic scale' : ''

@@ -1,7 +1,8 @@
-# Two panels above one axis of bucket sizes: the time until all gradients are reduced, with its spread,
-# over the backward pass that communication hides behind; and the share of it that is hidden. The
-# table's columns are place, median, p5 and p95 of the time, backward pass, percent hidden, the same
-# with ranks that are equally fast, and 1 for the lowest.
+# Draws two panels above a common axis of bucket sizes. The upper one has the time until all
+# gradients are reduced, with its spread, and the time of the backward pass, which overlaps with
+# communication. The lower one has the share of communication that is hidden. The columns of the
+# table are position; median, p5 and p95 of the time; backward pass; percent hidden; percent hidden
+# if all ranks were equally fast; 1 in the row with the lowest time, else 0.
 height = 1200
 from_top(y) = 1 - 1.0 * y / height
 x_low = x_min / 1.6
@@ -9,7 +10,7 @@ x_high = x_max * 1.6
 y_margin = 0.06 * (y_max - y_min) + 0.01 * y_max
 y_low = y_min - y_margin
 y_high = y_max + y_margin
-# The lines are no series, so they have none of the colours of series.
+# The lines do not stand for series, so they have colours that no series has.
 dark = '#202020'
 light = '#707070'
 

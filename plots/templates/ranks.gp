@@ -1,7 +1,8 @@
-# A panel a run: the parts of each rank's mean step as a bar. A rank's own parts come first, so that
-# the sum of them can be compared with the median's (dashed); exposed communication lies on top of
-# them, for it is mostly the wait for slower ranks. The table's columns are rank, 0, and the upper
-# ends of the parts in ms; its second block holds first and last rank and name of each host.
+# Draws a panel for each run, with a bar for each rank: the parts of the rank's mean step. The parts
+# without communication come first, so that their sum can be compared with the median rank's sum
+# (dashed). Exposed communication is drawn above them, because most of it is the wait for slower
+# ranks. The columns of the table are rank, 0, and the upper ends of the parts in ms. The second
+# block of the table has the first rank, the last rank and the name of each host.
 n_rows = words(all_runs)
 panel_height = 455
 legend_height = 120
@@ -22,8 +23,9 @@ finding(i) = !is_slow(i) ? \
     sprintf('straggler: rank %d on %s, +%.1f %%; %s +%s ms', \
         slowest[i], slowest_host[i], behind[i], part[as_part(behind_in[i])], digits(behind_ms[i]))
 
-# Few bars are no wider than those of eight ranks, and many have no gaps between them. Numbers, hosts'
-# names and the lines between hosts are drawn where they fit.
+# With fewer than eight ranks, bars are as wide as with eight. With many ranks, there are no gaps
+# between bars. Numbers, names of hosts, and the lines between hosts are drawn only where there is
+# space.
 pixels = 0
 half_width(i) = n_ranks[i] < 8 ? 0.05 * n_ranks[i] : n_ranks[i] <= 128 ? 0.4 : 0.5 * ranks_a_bar[i]
 is_labelled(k) = pixels * 2 * wide > 60 && column(k + 2) - column(k + 1) > 0.07 * y_end
@@ -88,7 +90,7 @@ do for [f in formats] {
                     (host_name($1, $2, stringcolumn(3))) \
                 with labels font ',16' textcolor rgb '#505050' notitle
     }
-    # The legend runs below all panels: it belongs to an empty plot.
+    # The legend is the key of an empty plot, so that it can lie below all panels.
     unset label
     unset border
     unset tics

@@ -1,8 +1,8 @@
-# Quantities against devices. Lines are spread over panels, and each panel has a picture for each
-# axis; pictures stand two in a row. A line has the dash, shape and colour of its entry in the
-# legend, which all panels have in common. Ideals are thin and grey; of those that coincide one is
-# drawn. A table's columns are devices, then for each axis the middle, both ends of its bar, and the
-# ideal.
+# Draws quantities against the number of devices. The lines are divided into panels. Each panel
+# consists of one picture for each y axis, and there are two pictures in a row. All panels have a
+# common legend; a line has the dash, shape and colour of its entry there. Ideals are thin grey
+# lines; if several coincide, only one is drawn. The columns of a table are devices, then for each
+# axis the value, the low and the high end of its error bar, and the ideal.
 legend_columns = int(1500 / (14.5 * legend_chars + 190))
 legend_columns = legend_columns < 1 ? 1 : legend_columns > 3 ? 3 : legend_columns
 legend_rows = (words(all_runs) + legend_columns - 1) / legend_columns
@@ -21,9 +21,11 @@ entry(i) = word(entries, run(i))
 dashes = '1 2 4 5 3'
 dash(i) = int(word(dashes, (look[run(i)] - 1) % words(dashes) + 1))
 
-# Where the ideal is level or absent, points of the same number of devices stand side by side: about a
-# point's width apart, and never so far that those of the next number are near; the ideal extends
-# beside all of them. Where it is sloped, points stand at their number of devices.
+# If the ideal is constant, or if there is none, the points with the same number of devices are
+# drawn side by side. They are about the width of a point apart, or less if there are many lines, so
+# that they stay away from the points of the next number. The line of the ideal is then lengthened
+# on both sides, to reach below and above all of them. If the ideal varies with the number of
+# devices, points are not moved sideways.
 octaves = log(x_high / x_low) / log(2)
 apart = 22.0 / (columns > 1 ? 590 : 1390) * octaves
 apart = apart * words(all_runs) > 0.3 ? 0.3 / words(all_runs) : apart
@@ -31,7 +33,7 @@ apart = is_side_by_side ? apart : 0
 group = 0.5 * apart * words(all_runs)
 place(x, i) = x * 2**(apart * (word(places, run(i)) - 0.5 * (words(all_runs) + 1)))
 
-# Numbers of six digits leave no place for the name of the axis.
+# Numbers with six digits need more space beside the name of the axis.
 left = y_high1 >= 1e5 ? 0.125 : 0.1
 
 set logscale x 2
@@ -67,7 +69,7 @@ do for [f in formats] {
             set label note at screen 0.97,from_bottom(height - 38) right @grey_small
         }
         set label panel_title[panel] at graph 0,screen from_bottom(top + 24) left font ',20'
-        # Axes that the neighbours have as well are named once.
+        # The name of an axis is drawn only once where neighbouring pictures have the same axis.
         set xlabel (picture + columns > pictures ? 'Devices' : '')
         set ylabel (side == 1 || axes > 1 ? y_label[axis] : '')
         unset logscale y
@@ -87,7 +89,7 @@ do for [f in formats] {
             for [i in panel_lines[panel]] table(i) using (place($1, i)):at with linespoints \
                 lw 3 dt dash(entry(i)) pt shape(entry(i)) ps 1.1 lc rgb colour(entry(i)) notitle
     }
-    # The legend runs below the panels: it belongs to an empty plot as wide as they are.
+    # The legend is the key of an empty plot as wide as all panels, so that it can lie below them.
     unset label
     unset border
     unset xtics

@@ -1,9 +1,10 @@
-# One bar a run, or a cell of a study: the parts of its step in ms (left) and as shares of it
-# (right). The table's columns are part, left and right end in ms, left and right end in percent.
+# Draws a bar for each run, or for each cell of a study: the parts of a step in ms (left) and in
+# percent (right). The columns of the table are part, left and right end in ms, left and right end
+# in percent.
 n_rows = words(all_runs)
 height = 325 + 95 * n_rows
 
-# A part is labelled with a number where it is wide enough for it.
+# A part has a number as its label if it is wide enough for the number.
 is_wide(low) = column(low + 1) - column(low) > 0.085 * x_end
 as_ms(low) = digits(column(low + 1) - column(low))
 as_share(low) = sprintf('%.0f %%', column(low + 1) - column(low))
@@ -47,7 +48,7 @@ do for [f in formats] {
                     (!is_wide(low) ? '' : panel == 0 ? as_ms(low) : as_share(low)) \
                 with labels font ',18' textcolor rgb '#000000' notitle
     }
-    # The legend runs below both panels: it belongs to an empty plot as wide as they are.
+    # The legend is the key of an empty plot as wide as both panels, so that it can lie below them.
     unset label
     unset border
     unset xtics

@@ -1,19 +1,21 @@
-# What all figures share: palette, fonts, axes, legend, and how a picture is opened.
+# Settings that all figures share: colours, fonts, axes, legend, and the terminal of each picture
+# format.
 set encoding utf8
 hues = '#0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #000000 #882255 #999933 #999999'
 shapes7 = '7 5 9 11 13 6 4'
-# Runs are named by the words of lists such as '1 3'. gnuplot enters a loop over an empty list
-# once, with an empty word; it then finds nothing but NaN in run 1.
+# A list such as '1 3' has the numbers of the runs to draw. For an empty list, gnuplot executes the
+# body of a loop once, with an empty word. The empty word then stands for run 1, whose values are
+# all NaN.
 run(i) = i eq '' ? 1 : i + 0
-# A run keeps its look, which is colour and shape, in every figure; repeats of one experiment have its
-# colour and shapes of their own.
+# A run has the same colour and shape in all figures. Repeats of one experiment have the same colour
+# and different shapes.
 colour(i) = word(hues, (look[run(i)] - 1) % words(hues) + 1)
 faint(i) = '#B0'.substr(colour(i), 2, 7)
 shape(i) = int(word(shapes7, mark[run(i)]))
 table(i) = sprintf('%s-%02d.dat', figure, run(i))
 
-# The legend lies below, in as many columns as its longest line lets in, and the picture grows with
-# it: the axes keep their size.
+# The legend lies below the axes. The number of its columns depends on its longest entry. The height
+# of the picture includes the legend, so the axes have the same size with any legend.
 legend_chars = 0
 do for [i in all_runs] {
     legend_chars = strlen(legend[run(i)]) > legend_chars ? strlen(legend[run(i)]) : legend_chars
@@ -25,8 +27,8 @@ set key bmargin left vertical maxrows legend_rows reverse Left \
     samplen 2.5 spacing 1.2 width 1 height 0.7 font ',18' textcolor rgb '#202020'
 
 height = 880 + 34 * legend_rows
-# Figures are laid out on 1600 units, whatever their size: `width_in` inches, and of a PNG `dpi`
-# pixels an inch. An SVG has no size of its own.
+# All coordinates assume a figure that is 1600 units wide. `width_in` is its width in inches, and
+# `dpi` the number of pixels of a PNG per inch. An SVG has no fixed size.
 terminal(f) = f eq 'pdf' ? \
     sprintf("pdfcairo noenhanced size %fin,%fin ", width_in, width_in * height / 1600.0).\
         scaled(width_in * 72 / 1600.0, 2) : f eq 'png' ? \
@@ -37,8 +39,7 @@ terminal(f) = f eq 'pdf' ? \
 scaled(s, lw) = sprintf("font 'sans,20' fontscale %f lw %f dl %f pointscale %f background '#FFFFFF'", \
     s, lw * s, lw, 1.8 * s)
 
-# The title, and a note on how to read the figure, share the line above the axes: a long title is
-# set in smaller type.
+# The title is on the same line as a note that explains the figure. A long title has a smaller font.
 grey_small = "font ',18' textcolor rgb '#505050'"
 title_size(note) = 26.0 * (1330 - 12.5 * strlen(note)) / (19 * strlen(figure_title))
 title_font(note) = sprintf(',%.0f', title_size(note) > 26 ? 26 : title_size(note) < 14 ? 14 : \
@@ -56,8 +57,8 @@ set lmargin 11
 set rmargin 4
 set tmargin 2.8
 
-# The parts of a step, as they are called and coloured wherever they are shown. No series has these
-# colours.
+# The names and colours of the parts of a step, which are the same in all figures. No series has one
+# of these colours.
 array part[7] = ['data wait', 'copy to device', 'forward', 'backward', 'exposed comm.', \
     'optimizer', 'other']
 part_colours = '#EE8866 #BBCC33 #77AADD #44BB99 #FFAABB #EEDD88 #DDDDDD'

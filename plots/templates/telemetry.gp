@@ -1,6 +1,6 @@
-# Above, the power of all devices of a run together (left axis, solid) and the hottest one's
-# temperature (right axis, dashed). Below, the slowest one's clock, broad where power or heat
-# held it down.
+# The upper panel shows the total power of a run's devices (left axis, solid lines) and the
+# temperature of the hottest device (right axis, dashed lines). The lower panel shows the clock of
+# the slowest device; the line is broad while the clock is reduced because of power or heat.
 height = 1060 + 34 * legend_rows
 from_top(y) = 1 - 1.0 * y / height
 set lmargin at screen 0.095

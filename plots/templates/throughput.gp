@@ -1,5 +1,5 @@
-# Images per second: each step a faint dot, the running median a line that is broken where
-# validation or a checkpoint took its time.
+# Draws images per second: a faint dot for each step, and a line for the running median. The line
+# has gaps at validations and checkpoints.
 set xlabel time_label
 set ylabel 'Images per second'
 set xrange [0:1.02 * x_max]

@@ -1,5 +1,5 @@
-# Top-1 of each validation against time. A dotted line is the desired accuracy, and a ring the validation
-# that reached it.
+# Draws top-1 of each validation against time. A dotted line shows the desired accuracy, and a ring
+# marks the validation that reached it.
 set xlabel time_label
 set ylabel 'Top-1 accuracy of validation (%)'
 set xrange [0:1.02 * x_max]

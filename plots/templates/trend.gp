@@ -1,5 +1,5 @@
-# A panel for each series: its points as they were recorded (hollow: not accepted), the median
-# between steps as a line, and each step with what it changed.
+# Draws a panel for each series: the points in the order of recording (hollow if not accepted), the
+# median between two steps as a line, and each step with the change in percent.
 panels = words(all_runs)
 height = 160 + 420 * panels
 from_top(y) = 1 - 1.0 * y / height

@@ -279,7 +279,8 @@ static void test_directions(void **state)
  * `warn`, and the bound of FAIL is between `fail` and 2 `fail`. */
 static void test_bounds_of_the_spread(void **state)
 {
-    static const double off[] = {-2, -1, -1, 0, 0, 0, 1, 1, 2}; /* median distance 1 */
+    /* their median distance from the median is 1 */
+    static const double off[] = {-2, -1, -1, 0, 0, 0, 1, 1, 2};
     static const struct {
         double times, warn, fail;
     } rows[] = {{0.5, 0.0259455, 0.10}, {2, 0.05, 0.103782}, {0.01, 0.01, 0.10}, {5, 0.05, 0.20}};

@@ -191,10 +191,10 @@ static void test_atomic_file(void **state)
     assert_int_equal(atomic_file_open(&f, path), STATUS_IO);
     snprintf(path, sizeof path, "%s/f", dir);
     unlink(path);
-    assert_int_equal(rmdir(dir), 0); /* nothing temporary stayed behind */
+    assert_int_equal(rmdir(dir), 0); /* no temporary file was left behind */
 }
 
-/* Files of a dead process are removed. Files with similar names stay. */
+/* The temporary files of a process that has ended are removed. Files with similar names stay. */
 static void test_sweep(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void test_sweep(void **state)
         assert_int_equal(unlink(path), 0);
     }
     assert_int_equal(rmdir(dir), 0);
-    atomic_file_sweep(dir); /* which is no more */
+    atomic_file_sweep(dir); /* a folder that does not exist */
 }
 
 /* Writing a file removes the temporary files that killed processes left of it. Temporary files that
@@ -245,7 +245,8 @@ static void test_left_over(void **state)
     assert_false(path_exists(left));
     assert_true(path_exists(f.temp));
     int held = open(f.temp, O_RDWR);
-    assert_int_equal(flock(held, LOCK_EX | LOCK_NB), -1); /* locked: others keep it */
+    /* the writer has locked the file, so other processes do not remove it */
+    assert_int_equal(flock(held, LOCK_EX | LOCK_NB), -1);
     close(held);
     assert_int_equal(atomic_file_commit(&f), STATUS_OK);
     close(writer);
@@ -368,7 +369,7 @@ static void test_dir_remove(void **state)
     snprintf(path, sizeof path, "%s/a", dir);
     assert_int_equal(dir_remove(path), STATUS_OK);
     assert_true(!path_exists(path) && path_exists(kept));
-    assert_int_equal(dir_remove(path), STATUS_OK); /* there is none */
+    assert_int_equal(dir_remove(path), STATUS_OK); /* the folder does not exist any more */
     assert_int_equal(dir_remove(dir), STATUS_OK);
     assert_false(path_exists(dir));
     snprintf(path, sizeof path, "%s", "/proc/self/status");
@@ -379,7 +380,7 @@ static void test_full_disk(void **state)
 {
     (void)state;
     if (access("/dev/full", W_OK) != 0)
-        skip(); /* no such device here */
+        skip(); /* /dev/full does not exist on this system */
     struct atomic_file f = {.path = "/tmp/ampscale-never", .temp = "/dev/null/x"};
     f.stream = fopen("/dev/full", "wb");
     assert_non_null(f.stream);

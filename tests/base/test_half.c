@@ -42,7 +42,7 @@ struct format {
     int digits;     /* bits of the significand, including the leading one */
     int least;      /* exponent of the smallest normal number */
     double max;     /* largest finite number */
-    bool ties_away; /* else to even */
+    bool ties_away; /* a tie is rounded away from zero; if false, to even */
     uint32_t lost;  /* the bits of an fp32 mantissa that do not fit */
     float (*round)(float x);
 };
@@ -342,7 +342,8 @@ static void test_tf32(void **state)
     check_every_tie(&tf32);
     check_round_patterns(&tf32);
     assert_true(isinf(round_tf32(FLT_MAX)));
-    assert_int_equal(bits_of(round_tf32(1 + 0x1p-11f)), bits_of(1 + 0x1p-10f)); /* a tie: away */
+    /* a tie is rounded away from zero */
+    assert_int_equal(bits_of(round_tf32(1 + 0x1p-11f)), bits_of(1 + 0x1p-10f));
 }
 
 int main(void)

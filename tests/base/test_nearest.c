@@ -16,15 +16,16 @@ enum { KNOWN = sizeof known / sizeof *known };
 static void test_words(void **state)
 {
     static const char *const cases[][2] = {
+        /* two neighbouring letters are exchanged, which counts as one edit */
         {"--epoch", "; did you mean --epochs?"},
         {"--epochs=9", "; did you mean --epochs?"},
         {"--Batch_Sise=9", "; did you mean --batch-size?"},
         {"--ltr", "; did you mean --lr?"},
-        {"--wrokers", "; did you mean --workers?"}, /* neighbours exchanged: one edit */
+        {"--wrokers", "; did you mean --workers?"},
         {"--node_rnak", "; did you mean --node-rank?"},
         {"--lr-stop", "; did you mean --lr-step?"},
         {"--sed", "; did you mean --seed?"},
-        {"--tous", ""}, /* three edits from "out" */
+        {"--tous", ""}, /* "tous" differs from "out" by three edits, which are too many */
         {"--nonesuch", ""},
         {"--", ""},
         {"--a-flag-with-a-name-far-longer-than-any-that-there-is-or-will-be", ""},

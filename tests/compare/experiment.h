@@ -14,9 +14,9 @@ enum { BASE, UNCHANGED, SLOWED }; /* arms of the experiment; SLOWED is the first
 struct experiment {
     const char *program, *out, *only;
     int64_t trials, rounds, seed;
-    const char *slowdowns; /* "2,3,5": percent */
+    const char *slowdowns; /* percent, separated by commas: "2,3,5" */
     int n_arms;
-    char arm[ARMS_MAX][32]; /* "base", "unchanged", "2 % slower" */
+    char arm[ARMS_MAX][32]; /* names of the arms: "base", "unchanged", "2 % slower" */
     char inject[ARMS_MAX][32];
     cpu_set_t cores; /* the cores that this process may use */
     struct temporary_dir scratch;
@@ -31,8 +31,8 @@ struct experiment {
 MUST_CHECK enum status experiment_train(const struct experiment *e, const struct workload *w,
                                         const char *dir, int64_t trial, int64_t n);
 
-/* Draws e->rounds rounds of w->pool, in ascending order; fills `dir` with links to them in `pool`,
- * and lists them in `drawn`. */
+/* Draws e->rounds rounds of w->pool, in ascending order. Makes a link in `dir` to each drawn round
+ * in `pool`, and stores the list of the rounds in `drawn`. */
 MUST_CHECK enum status experiment_draw(const struct experiment *e, const struct workload *w,
                                        const char *pool, const char *dir, int64_t trial,
                                        json_t *drawn);

@@ -21,7 +21,7 @@ static void test_same(void **state)
     expect(&r, METRIC_STEP, COMPARE_EQUIVALENT);
     expect(&r, METRIC_VAL_TOP1, COMPARE_EQUIVALENT);
     expect_near(result(&r, METRIC_STEP)->is.ratio, 1, 1e-9);
-    assert_null(result(&r, METRIC_COMM)); /* there was none */
+    assert_null(result(&r, METRIC_COMM)); /* the runs did not communicate */
     assert_null(result(&r, METRIC_JOULES));
     compare_report_free(&r);
 }
@@ -50,8 +50,8 @@ static void test_faster(void **state)
     compare_report_free(&r);
 }
 
-/* A significant slowdown within the threshold passes; a threshold of one metric applies only to it.
- */
+/* A significant slowdown passes if it is within the threshold. The threshold of one metric does not
+ * apply to other metrics. */
 static void test_threshold(void **state)
 {
     struct fixture *f = *state;
@@ -63,8 +63,8 @@ static void test_threshold(void **state)
     compare_report_free(&r);
 }
 
-/* A difference above the threshold that chance explains: four of six runs are slower, and two are
- * faster. */
+/* The difference is above the threshold, but may be due to chance: four of six runs are slower, and
+ * two are faster. */
 static void test_chance(void **state)
 {
     struct compare_report r = made(*state, &(struct made){.slower = 0.1, .uneven = true}, REPEATS);
@@ -94,8 +94,8 @@ static void test_not_worse(void **state)
     compare_report_free(&r);
 }
 
-/* The interval reaches 8 % from the ratio, and the threshold is 3 % from it: (2.8 / 1.96 * 8 / 3)^2
- * times as many runs are needed. */
+/* The interval extends 8 % to each side of the ratio, and the distance of the ratio from the
+ * threshold is 3 %. So (2.8 / 1.96 * 8 / 3)^2 times as many runs are needed. */
 static void test_deciding_runs(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void test_deciding_runs(void **state)
                                .threshold = exp(0.03) - 1,
                                .is = {.ratio = 1, .low = exp(-0.08), .high = exp(0.08)}};
     assert_int_equal(compare_deciding_runs(&r), 146);
-    r.is.ratio = exp(0.0299); /* so near the limit that no number of runs is enough */
+    r.is.ratio = exp(0.0299); /* so close to the threshold that no number of runs would decide */
     assert_int_equal(compare_deciding_runs(&r), COMPARE_RUNS_MANY);
 }
 
@@ -119,7 +119,7 @@ static void test_directions(void **state)
     compare_report_free(&r);
 }
 
-/* A part of almost no time may double. */
+/* A part that takes almost no time may take twice as long. */
 static void test_small_part(void **state)
 {
     struct fixture *f = *state;
@@ -350,7 +350,7 @@ static void test_studies(void **state)
     assert_non_null(strstr(r.cell[2].missing, "0 repeats of BASE; at least 5 are needed"));
     compare_report_free(&r);
 
-    /* A comparison with a folder that is not a study. */
+    /* A study is compared with a folder that is not a study. */
     set_side(f, 0, "study0/cells/a");
     assert_int_equal(compare(f, &r), STATUS_USAGE);
 }
@@ -381,7 +381,8 @@ static void test_hostile(void **state)
     make_side(f, 1, "new", &(struct made){.slower = 0}, REPEATS);
     snprintf(path, sizeof path, "%s/r3", f->side[1]);
     scratch_write(path, "summary.json", "{\"schema\": 1, \"ended_by\": 7}", 28);
-    assert_int_equal(compare(f, &r), STATUS_OK); /* the run ended, and the reason is unknown */
+    /* the run is complete, but the reason for its end is not a text */
+    assert_int_equal(compare(f, &r), STATUS_OK);
     assert_null(result(&r, METRIC_VAL_TOP1));
     compare_report_free(&r);
     scratch_write(path, "summary.json", ended, sizeof ended - 1);
@@ -390,7 +391,7 @@ static void test_hostile(void **state)
     scratch_append(path, "steps.jsonl", torn, sizeof torn - 1);
     assert_left_out(f);
 
-    /* Times that are zero, and times that are absent. */
+    /* A run without recorded steps has no times of steps. */
     scratch_write(path, "steps.jsonl", "", 0);
     assert_int_equal(compare(f, &r), STATUS_OK);
     assert_int_equal(result(&r, METRIC_STEP)->new.n, REPEATS - 1);
@@ -438,8 +439,8 @@ static void test_formats(void **state)
     json_decref(o);
 
     o = compare_benchmark_action(&r);
-    assert_int_equal(json_array_size(o),
-                     6); /* images/s and accuracy, three of each, for which more is better */
+    /* throughput and accuracy have three metrics each for which higher values are better */
+    assert_int_equal(json_array_size(o), 6);
     m = json_array_get(o, 0);
     assert_true(json_is_string(json_object_get(m, "name")) &&
                 json_is_string(json_object_get(m, "unit")));

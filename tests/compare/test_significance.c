@@ -45,8 +45,8 @@ static void test_exact(void **state)
     expect_test(g, COUNT(g), h, COUNT(h), 161, 0.30125263881127884, true);
 }
 
-/* p by its definition: the share of all divisions of the values into two samples whose U is at
- * least as far from the middle. */
+/* Computes p by its definition: the share of all divisions of the values into two samples for which
+ * U is at least as far from the middle of its range as for x and y. */
 static double dealt(const double *x, int n, const double *y, int m)
 {
     double off = 0;
@@ -70,8 +70,8 @@ static double dealt(const double *x, int n, const double *y, int m)
     return (double)as_far / ways;
 }
 
-/* Ties do not make p approximate: no division into {5, 5, 5, 5, 6} and {5, 5, 5, 6, 6} has a U
- * nearer to the middle. */
+/* p is exact although there are ties. For {5, 5, 5, 5, 6} and {5, 5, 5, 6, 6} it is 1, because no
+ * division of these values into two samples has a U nearer to the middle of its range. */
 static void test_ties(void **state)
 {
     (void)state;
@@ -81,11 +81,12 @@ static void test_ties(void **state)
     expect_test(a, COUNT(a), b, COUNT(b), 14.5, dealt(a, COUNT(a), b, COUNT(b)), true);
     expect_test(c, COUNT(c), d, COUNT(d), 10, 1, true);
     expect_test(e, COUNT(e), e, COUNT(e), 18, 1, true);
-    expect_test(f, COUNT(f), g, COUNT(g), 0, 2.0 / 252, true); /* apart is apart */
+    expect_test(f, COUNT(f), g, COUNT(g), 0, 2.0 / 252, true); /* samples that do not overlap */
 }
 
-/* The first with method="asymptotic", use_continuity=True; the second by Lehmann's formula, from
- * U = 310 of 961 pairs and 51 and 11 equal values of 62. */
+/* The first p is SciPy's with method="asymptotic", use_continuity=True. The second follows from
+ * Lehmann's formula: U is 310 of 961 pairs, and the 62 values contain one group of 51 and one of 11
+ * equal values. */
 static void test_normal(void **state)
 {
     (void)state;

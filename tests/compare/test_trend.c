@@ -57,11 +57,13 @@ static void test_one_step(void **state)
         expect_near(step[0].ratio, 0.9, 0.01);
         assert_true(step[0].low < step[0].ratio && step[0].ratio < step[0].high);
         assert_true(step[0].low > 0.88 && step[0].high < 0.92);
-        expect_near(step[0].p, 0.001, 1e-12); /* no shuffle of 999 divides as well */
+        /* none of 999 shuffled series has so large a statistic */
+        expect_near(step[0].p, 0.001, 1e-12);
     }
 }
 
-/* Down and up again; the last step is new and has as many points as a step needs. */
+/* The speed falls and rises again. The last step is recent: it is followed by the smallest number
+ * of points that a step needs. */
 static void test_three_steps(void **state)
 {
     (void)state;

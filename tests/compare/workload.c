@@ -3,8 +3,9 @@
 #include "base/file.h"
 #include "base/process.h"
 
-/* Only a run of one process can take turns of milliseconds: a launcher's ranks are processes that
- * turns do not stop. */
+/* Turns of milliseconds are possible only for runs of a single process, because only the started
+ * process is stopped. With several ranks, it is `launch`, and stopping it would not stop the ranks.
+ */
 const struct workload workloads[] = {
     {.name = "nd",
      .about = "one device, synthetic tensors, FP32",

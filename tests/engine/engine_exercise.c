@@ -15,15 +15,15 @@ enum { ROWS_MAX = 6, SIDE = 8, CLASSES = 5, MICRO_MAX = 2 };
 #define MIX 0.7f
 
 struct rig {
-    int rows;            /* of a batch */
+    int rows;            /* number of images in a batch */
     bool mixes;          /* mixup is on, and the second image of every batch is bad */
-    const char *devices; /* as named */
+    const char *devices; /* the device string, such as "cpu:2" */
     struct device_list list;
     struct engine_config config;
     struct graph *graph;
     struct engine *engine;
     struct comm *ranks;
-    uint8_t pixels[MICRO_MAX][ROWS_MAX * SIDE * SIDE * 3]; /* of this rank */
+    uint8_t pixels[MICRO_MAX][ROWS_MAX * SIDE * SIDE * 3]; /* pixels of this rank's micro-batches */
     int32_t label[MICRO_MAX][ROWS_MAX];
 };
 

@@ -65,7 +65,7 @@ static void test_overflow_starts_the_count_again(void **state)
     assert_state(&s, 32768, 1999, 1);
     repeat(&c, &s, 1, false);
     assert_state(&s, 65536, 0, 1);
-    repeat(&c, &s, 1, true); /* straight after growth */
+    repeat(&c, &s, 1, true); /* the step directly after the scale has grown */
     assert_state(&s, 32768, 0, 2);
 }
 

@@ -26,7 +26,7 @@ grep -qF "${images[1]}: an empty file" "$scratch/out" || fail "an empty file is 
 grep -qF "${images[7]}: " "$scratch/out" || fail "a truncated file is not named"
 expect 5 data scan "$set" --json
 grep -q '"reason": "an empty file"' "$scratch/out" || fail "an empty file is not in the JSON"
-expect 0 "${make[@]}" # the same command repairs
+expect 0 "${make[@]}" # the same command makes the damaged files again
 expect 0 data scan "$set"
 
 # The decoder determines the format of a file from its contents, not from its name. The PNG and the
@@ -39,7 +39,7 @@ run data scan "$scratch/mixed"
 grep -q '^  JPEG 4, PNG 1, WebP 1, grayscale' "$scratch/out" || fail "formats are not counted: $(cat "$scratch/out")"
 if ((code == 0)); then
     grep -q 'all is well' "$scratch/out" || fail "a set of several formats is not well"
-else # a build without a library says so in one line
+else # a build without the library of a format reports this in one line
     grep -qE "^problem: 1 (PNG|WebP) file of '.*' cannot be read: this build has no lib(png|webp); " "$scratch/out" ||
         fail "a missing library is not named: $(cat "$scratch/out")"
 fi

@@ -37,7 +37,7 @@ static struct code random_code(struct rng *rng, int symbols)
         deepest = depth[i] > deepest ? depth[i] : deepest;
         c.count[depth[i]]++;
     }
-    c.count[deepest]--; /* the code of ones */
+    c.count[deepest]--; /* leave out the code word that has only 1 bits */
     return c;
 }
 
@@ -106,7 +106,7 @@ static bool slow_block(struct slow *s, const struct code *dc, const struct code 
 
 struct data {
     uint8_t plain[BYTES], stuffed[2 * BYTES];
-    size_t size; /* of `stuffed` */
+    size_t size; /* size of `stuffed` in bytes */
 };
 
 static void random_data(struct rng *rng, struct data *d)
@@ -192,7 +192,7 @@ static void test_marker_ends_data(void **state)
     /* The eight 1 bits are a DC difference of 1 (2 bits) and three AC values (2 bits each). The
      * data ends before the end of this block. */
     assert_true(huffman_decode(&b, 1, part) && huffman_overrun(&b));
-    assert_int_equal(b.at - bytes, 4); /* at the marker */
+    assert_int_equal(b.at - bytes, 4); /* the position of the marker */
 }
 
 static void test_bad_tables(void **state)

@@ -32,11 +32,12 @@ struct graph *crossroads_graph(void)
     b.g->classes = CROSSROADS_CLASSES;
     b.g->image_size = CROSSROADS_SIZE;
     int x = builder_input(&b);
-    x = builder_relu(builder_name(&b, "r0"), conv(&b, "conv0", x, 16, 1)); /* absorbed */
-    int fork = conv(&b, "conv1", x, 16, 1);                                /* three users */
-    x = builder_relu(builder_name(&b, "r1"), fork);                        /* alone */
+    /* the convolution absorbs this ReLU */
+    x = builder_relu(builder_name(&b, "r0"), conv(&b, "conv0", x, 16, 1));
+    int fork = conv(&b, "conv1", x, 16, 1);         /* the output has three users */
+    x = builder_relu(builder_name(&b, "r1"), fork); /* no operation absorbs this ReLU */
     x = builder_bn(builder_name(&b, "bn1"), x);
-    x = builder_add(&b, x, fork); /* absorbed */
+    x = builder_add(&b, x, fork); /* the batch norm before it absorbs this add */
     x = builder_add(&b, x, fork); /* alone */
     x = builder_relu(builder_name(&b, "r2"), x);
     x = builder_maxpool(builder_name(&b, "pool"), x, 3, 2, 1);

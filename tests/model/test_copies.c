@@ -38,7 +38,8 @@ static enum status refuse_copies(struct device *dev, const struct op_desc *desc,
 {
     if (desc->t[ROLE_WCOPY].ndim)
         return status_fail(STATUS_UNSUPPORTED, "no copies here");
-    for (int i = 0; i < dev->backend->n_records; i++) /* this record plans operations of any kind */
+    /* the record whose plan function accepts any operation */
+    for (int i = 0; i < dev->backend->n_records; i++)
         if (op_in(OP_CHECK_FINITE, dev->backend->record[i].kinds))
             return dev->backend->record[i].plan(dev, desc, plan);
     return STATUS_INVALID;

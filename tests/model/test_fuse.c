@@ -184,7 +184,7 @@ static struct backend priced;
 static struct op_record priced_record[64];
 static double price[OP_KIND_COUNT];
 static enum op_kind broken = OP_KIND_COUNT; /* kind whose planning fails */
-static int asked;                           /* for a price */
+static int asked;                           /* number of requests for a price */
 static double masked = 1;                   /* time factor of an operation with a mask */
 
 static enum status set_price(struct op_plan *plan, double *seconds)
@@ -255,8 +255,10 @@ static void the_clock_decides(void **state)
     priced_counts_of(FUSE_NONE);
     assert_int_equal(asked, 0); /* an explicit level measures no times */
     struct plan_counts c = priced_counts();
-    assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);   /* three operations for two */
-    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0); /* two operations instead of two: no gain */
+    /* the fused form has three operations, the unfused one two */
+    assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);
+    /* the fused and the unfused form have two operations each, so fusion gains nothing */
+    assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
     assert_int_equal(c.masks, 0);
     masked = 0.9;
     assert_true(priced_counts().masks > 0);
@@ -285,12 +287,13 @@ static void the_clock_decides(void **state)
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
 
-    assert_int_equal(c.n[OP_BN_POOL_FWD], 1); /* two for four */
+    /* the fused form has two operations, the unfused one four */
+    assert_int_equal(c.n[OP_BN_POOL_FWD], 1);
     price[OP_BN_POOL_BWD] = 3;
     assert_int_equal(priced_counts().n[OP_BN_POOL_FWD], 0);
     assert_int_equal(priced_counts().n[OP_MAXPOOL_FWD], 1);
 
-    price[OP_BN_FINALIZE] = 0; /* unknown */
+    price[OP_BN_FINALIZE] = 0; /* a price of 0 means that the time is unknown */
     assert_int_equal(priced_counts().n[OP_CONV_STATS_FWD], 0);
 }
 

@@ -108,7 +108,7 @@ static void a_split_batch_has_the_whole_ones_gradients(void **state)
     compare_split_batch("bf16", 2e-2);
 }
 
-/* From the same logits, the loss head computes bit for bit what a program computes. */
+/* From the same logits, the loss head computes the same bits as the loss phase of a program. */
 static void the_head_is_the_programs_loss(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 #include "tests/kernels/stream_backend.h"
 #include "tests/results/scratch.h"
 
-extern struct stream_backend scene_streams; /* must be made before the first run */
+extern struct stream_backend scene_streams; /* a test calls stream_backend_make on it first */
 
 /* The output of a run. When a line contains `stop_at`, the run is asked to stop. */
 struct output {

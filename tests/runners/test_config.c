@@ -266,20 +266,20 @@ static void contradictions_are_refused(void **state)
 {
     (void)state;
     struct train_config c = train_config_default();
-    assert_refused(&c, "--dummy"); /* neither data nor dummy */
+    assert_refused(&c, "--dummy"); /* neither data nor --dummy */
     c.dummy = true;
     assert_int_equal(train_config_check(&c), STATUS_OK);
     c.data = "imagenet";
-    assert_refused(&c, "'imagenet'"); /* both */
+    assert_refused(&c, "'imagenet'"); /* data and --dummy together */
     c.dummy = false;
     assert_int_equal(train_config_check(&c), STATUS_OK);
 
     c.evaluate = true;
-    assert_refused(&c, "--init"); /* nothing to evaluate */
+    assert_refused(&c, "--init"); /* no weights to evaluate */
     c.init = "weights.safetensors";
     assert_int_equal(train_config_check(&c), STATUS_OK);
     c.resume = "checkpoint.safetensors";
-    assert_refused(&c, "--resume"); /* which of them? */
+    assert_refused(&c, "--resume"); /* two sources of weights */
     c.evaluate = false;
     assert_refused(&c, "--resume");
     c.init = NULL;
@@ -356,7 +356,7 @@ static void the_record_holds_every_setting(void **state)
     assert_true(json_real_value(json_object_get(j, "label_smoothing")) == 0.1);
     assert_true(json_is_false(json_object_get(j, "nesterov")));
     assert_string_equal(json_string_value(json_object_get(j, "precision")), "fp32");
-    assert_true(json_is_false(json_object_get(j, "emulated"))); /* fp32 never is */
+    assert_true(json_is_false(json_object_get(j, "emulated"))); /* fp32 needs no emulation */
     json_decref(j);
 }
 
