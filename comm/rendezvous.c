@@ -45,8 +45,8 @@ enum verdict {
 };
 
 static const struct {
-    const char *count;  /* text in rank 0's message, after the number of refused connections */
-    const char *reason; /* text in the refused rank's message, after "rank 0" or "node 0" */
+    const char *count;  /* follows the number of refused connections in rank 0's message */
+    const char *reason; /* follows "rank 0" or "node 0" in the message of the refused rank */
 } verdicts[VERDICT_COUNT] = {
     [OTHER_VERSION] = {"of another program version", "runs another version of this program"},
     [OTHER_SIZE] = {"of a job of another size", "belongs to a job of another size"},

@@ -17,13 +17,13 @@
  * NaN stays a NaN.
  *
  * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on rounded
- * values: it rounds the values that it loads from a `raw` tensor, and rounds to nearest even the
- * values that it stores to a tensor whose `rounds` is not F32. A fused operation rounds once, at
- * its end. A result that is computed from another result uses the stored values of that result
- * (batch norm's DX uses DZ). A plan that cannot round its result sets `raw` for it in its copy of
- * the description; if an operation cannot round its inputs, planning it with a raw input fails with
- * STATUS_UNSUPPORTED. Rounding twice changes nothing, so an operation may also round the values
- * that it loads from a tensor that is not raw. */
+ * values: it rounds the values that it loads from an unrounded tensor (tensor_desc.raw), and rounds
+ * to nearest even the values that it stores to a tensor whose `rounds` is not F32. A fused
+ * operation rounds once, at its end. A result that is computed from another result uses the stored
+ * values of that result (batch norm's DX uses DZ). A plan that cannot round its result sets `raw`
+ * for it in its copy of the description; if an operation cannot round its inputs, planning it with
+ * an unrounded input fails with STATUS_UNSUPPORTED. Rounding twice changes nothing, so an operation
+ * may also round the values that it loads from a tensor that is rounded already. */
 #pragma once
 
 #include "base/status.h"
@@ -248,7 +248,7 @@ enum op_kind {
     OP_SCALE_UPDATE,
 
     /* Y = X rounded to Y's `rounds`; fp32, same shape and layout (OPAQUE too). Y may be the memory
-     * of X. Y is never raw. */
+     * of X. The values of Y are always rounded. */
     OP_ROUND,
 
     /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. With
@@ -257,7 +257,7 @@ enum op_kind {
     OP_NORMALIZE,
 
     /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. A plan may
-     * copy raw values without rounding them; its Y is then raw too. */
+     * copy unrounded values as they are; Y is then unrounded too. */
     OP_REORDER,
 
     OP_KIND_COUNT

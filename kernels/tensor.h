@@ -48,8 +48,9 @@ struct tensor_desc {
                                    * is ANY */
     /* Emulated precision, for devices that lack the type `rounds`. The tensor is fp32, but all its
      * values are representable in `rounds`. On a GPU with the type, the tensor would be stored in
-     * it (F16, BF16) or rounded to it when read (TF32). F32: no emulation. `raw`: the library that
-     * wrote the values could not round them, so the operation that reads them must round them. */
+     * it (F16, BF16) or rounded to it when read (TF32). F32: no emulation. `raw`: the values
+     * are not rounded, because the library that wrote them could not do so. The operation that
+     * reads them must round them. */
     enum dtype rounds;
     bool raw;
 };

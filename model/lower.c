@@ -22,7 +22,7 @@ int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
     if (array_reserve(&p->value, p->n_values) != STATUS_OK)
         return -1;
     int v = p->n_values++;
-    desc.raw = false; /* an operation's plan may later make the value raw */
+    desc.raw = false; /* set later if the planned operation does not round the value */
     p->value[v] = (struct value){
         .desc = desc, .storage = storage < 0 ? v : p->value[storage].storage, .first = -1};
     return v;
@@ -175,7 +175,8 @@ static void adopt_choices(struct lowering *l, const struct step *s)
     }
 }
 
-/* Rounds in place every raw value that the draft reads, and sets *any to whether there is one. */
+/* Rounds in place every unrounded value that the draft reads, and sets *any to whether there is
+ * one. */
 static enum status round_inputs(struct lowering *l, enum phase phase, const char *layer,
                                 struct draft *d, bool *any)
 {
@@ -196,8 +197,8 @@ static enum status round_inputs(struct lowering *l, enum phase phase, const char
     return STATUS_OK;
 }
 
-/* Plans a draft. If the planned operation cannot round raw inputs, first emits operations that
- * round them. */
+/* Plans a draft. If the planned operation cannot round its inputs itself, first emits operations
+ * that round those that are not rounded. */
 static enum status plan_draft(struct lowering *l, enum phase phase, const char *layer,
                               const struct draft *d, struct op_plan **plan)
 {

@@ -257,12 +257,12 @@ const struct setting train_unrecorded[] = {
      AS_SWITCH(config.no_graph), IN(DEVICES)},
     {"wgrad-stream", 0, "auto|off|on", "auto",
      "Compute weight gradients on a second stream of each GPU, with the same bits in the results; "
-     "auto: if steps are faster then",
+     "auto: only if this makes steps faster",
      AS_CHOICE(config.wgrad_stream), IN(DEVICES)},
     {"pdl", 0, "auto|off|on", "auto",
      "Launch own kernels before the previous kernel of the stream is complete (programmatic "
      "dependent launch; GPUs from compute capability 9.0 on), with the same bits in the results; "
-     "auto: if steps are faster then",
+     "auto: only if this makes steps faster",
      AS_CHOICE(config.pdl), IN(DEVICES)},
     {"grad-compress", 0, TRAIN_COMPRESS_WORDS, NULL,
      "Type in which gradients are sent (default none: their own type)",

@@ -144,10 +144,11 @@ static enum status check_place(struct check *c, const char *host, int64_t needed
     TRY(ask(c, host, &gpus, &end));
     if (gpus < 0)
         add_missing(c, "%s does not answer: %s", name,
-                    end.late        ? "the time limit has passed"
-                    : *end.message  ? end.message
-                    : end.code == 0 ? "cannot parse the output of its 'ampscale info --json'"
-                                    : "ssh printed no reason");
+                    end.late       ? "the time limit has passed"
+                    : *end.message ? end.message
+                    : end.code == 0
+                        ? "cannot parse the output of 'ampscale info --json' on that host"
+                        : "ssh printed no reason");
     else if (gpu && gpus < needed)
         add_missing(c, "%s has %d of %" PRId64 " GPUs%s", name, gpus, needed,
                     host ? "" : ", and --hosts is not given");

@@ -34,7 +34,7 @@ MUST_CHECK enum status cpu_take(struct op_desc *desc, enum role role, enum dtype
 
 /* Does the same as cpu_take for a tensor that must have the type and rounding of `like`.
  * STATUS_UNSUPPORTED if the tensor has another type or rounding, or if `like` has no floating type.
- * Marks results as not raw. */
+ * Marks results as rounded. */
 MUST_CHECK enum status cpu_take_like(struct op_desc *desc, enum role role, enum layout layout,
                                      const struct tensor_desc *like);
 

@@ -205,7 +205,7 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
     return STATUS_OK;
 }
 
-/* Refuses raw inputs, because the library would not round them. */
+/* Refuses unrounded inputs, because the library would not round them. */
 static enum status check_rounding(const struct planning *p)
 {
     for (int s = 0; s < SLOT_COUNT; s++)

@@ -117,8 +117,8 @@ static enum status find_pdl(struct cuda_device *dev)
 {
     int driver = 0, runtime = 0, code = 0;
     TRY(cu_code_sm(&code));
-    TRY(cuda_check(cudaDriverGetVersion(&driver), "ask for the driver's version"));
-    TRY(cuda_check(cudaRuntimeGetVersion(&runtime), "ask for the version of CUDA"));
+    TRY(cuda_check(cudaDriverGetVersion(&driver), "read the version of the driver"));
+    TRY(cuda_check(cudaRuntimeGetVersion(&runtime), "read the version of the CUDA runtime"));
     dev->pdl = dev->sm >= SM_PDL && code >= SM_PDL && driver >= CUDA_PDL && runtime >= CUDA_PDL;
     return STATUS_OK;
 }

@@ -70,7 +70,7 @@ static enum status timer_open(struct cuda_device *dev)
     t->device = dev;
     t->head = HEAD_FIRST;
     CHECK(cuda_check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, dev->base.index),
-                     "ask for the L2 cache of GPU %d", dev->base.index));
+                     "read the size of the L2 cache of GPU %d", dev->base.index));
     t->cache = 2 * (size_t)(l2 > 0 ? l2 : L2_UNKNOWN);
     CHECK(cuda_stream_open(&dev->base, &t->stream));
     CHECK(cuda_event_open(&dev->base, &t->begin));

@@ -4,8 +4,8 @@
  * channels of padding are 0. A network's input image has 4 channels in memory, which tensor cores
  * can load: convolution requests this layout, normalize writes it, and a reorder converts it.
  *
- * An fp32 input whose `rounds` (ops.h) is another type must have been rounded already. Results stay
- * raw, except results of one dimension, which are rounded in place at the end. */
+ * An fp32 input whose `rounds` (ops.h) is another type must have been rounded already. Only
+ * results of one dimension are rounded, in place at the end. */
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -22,13 +22,14 @@ int64_t cuda_channels(const struct tensor_desc *t);
 void cuda_set_channels(struct tensor_desc *t, int64_t channels);
 
 /* Gives 4-d tensors of layout ANY the layout `led`, and other tensors of layout ANY the layout
- * PLAIN. Fills in the bytes of all tensors. Marks results whose `rounds` is not F32 as raw.
- * STATUS_UNSUPPORTED if an input is raw (except for ROUND and REORDER), or if the floating tensors
- * of 2 or more dimensions, except DW, have different types. */
+ * PLAIN. Fills in the bytes of all tensors. Marks results whose `rounds` is not F32 as
+ * unrounded (`raw`). STATUS_UNSUPPORTED if an input is unrounded (except for ROUND and REORDER), or
+ * if the floating tensors of 2 or more dimensions, except DW, have different types. */
 MUST_CHECK enum status cuda_resolve(struct op_desc *desc, enum layout led);
 
-/* Does the same as cuda_resolve for convolution and linear. Their inputs may be raw if `rounds` is
- * TF32, because tensor cores read only the bits of TF32 (Hopper truncates the others). */
+/* Does the same as cuda_resolve for convolution and linear. Their inputs may be unrounded if
+ * `rounds` is TF32, because tensor cores read only the bits of TF32 (Hopper truncates the others).
+ */
 MUST_CHECK enum status cuda_resolve_operands(struct op_desc *desc, enum layout led);
 
 /* STATUS_UNSUPPORTED unless every 4-d tensor of `desc` has the order `led`. */

@@ -12,7 +12,8 @@ static enum status stream_open(struct device *base, bool urgent, struct stream *
     int least = 0, greatest = 0;
     *out = NULL;
     TRY(cuda_enter(dev));
-    TRY(cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "ask for priorities"));
+    TRY(cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                   "read the range of stream priorities"));
     struct cuda_stream *s;
     TRY(array_new(&s, 1));
     s->base.device = base;

@@ -109,7 +109,7 @@ static enum layout layout_led(const struct op_desc *d)
     return LAYOUT_PLAIN;
 }
 
-/* Results are never raw. */
+/* All results are rounded. */
 static void resolve(struct op_desc *d)
 {
     uint64_t written = op_roles(d->kind).writes;

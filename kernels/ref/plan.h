@@ -5,13 +5,14 @@
 #include "kernels/ref/formulas.h"
 
 /* Makes a plan of `desc` that executes `formula`. Weights of layout ANY become PLAIN. Activations
- * of layout ANY get the first layout of X, DY, Y and DX that is not ANY. They become PLAIN if there
- * is no such layout, if the number of channels does not suit it, or for NORMALIZE.
+ * of layout ANY get the layout of X; if that is ANY too, the layout of DY, Y or DX, in this order.
+ * They become PLAIN if all four are ANY, if the number of channels does not suit the layout, or for
+ * NORMALIZE.
  *
- * Operations that support fp32 also support fp16 and bf16. STATUS_UNSUPPORTED for other types and
- * for opaque layouts. Every value is rounded as its tensor's description says, both when it is read
- * and when it is written. So inputs may be raw, but results are never raw. The workspace contains
- * every tensor as doubles. */
+ * Operations that support fp32 also support fp16 and bf16. Returns STATUS_UNSUPPORTED for other
+ * types and for opaque layouts. Every value is rounded as its tensor's description says, both when
+ * it is read and when it is written. So inputs may be unrounded, but results are rounded. The
+ * workspace contains every tensor as doubles. */
 MUST_CHECK enum status ref_plan_formula(struct device *dev, const struct op_desc *desc,
                                         void (*formula)(const struct ref_args *),
                                         struct op_plan **plan);

@@ -118,7 +118,8 @@ static void test_beta_distribution(void **state)
             far = fmax(far, fmax(fabs(p - (double)i / N), fabs(p - (i + 1.0) / N)));
         }
         if (!(far * sqrt(N) < 2))
-            fail_msg("Beta(%g, %g) is %g from its distribution", table[t].a, table[t].b, far);
+            fail_msg("Beta(%g, %g): the distance from the distribution function is %g", table[t].a,
+                     table[t].b, far);
     }
 }
 

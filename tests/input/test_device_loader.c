@@ -230,8 +230,8 @@ static void assert_same(const struct epoch *a, int from, const struct epoch *b)
     for (int row = 0; row < b->rows; row++)
         for (int i = 0; i < IMAGE_BYTES; i++)
             if (abs(a->pixels[row + from][i] - b->pixels[row][i]) > 1)
-                fail_msg("row %d, value %d: %d is not %d to one level", row, i, b->pixels[row][i],
-                         a->pixels[row + from][i]);
+                fail_msg("row %d, value %d is %d instead of %d (allowed difference: 1)", row, i,
+                         b->pixels[row][i], a->pixels[row + from][i]);
 }
 
 static struct epoch want, got;
