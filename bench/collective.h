@@ -4,7 +4,7 @@
  * is checked. A sample is the time of the slowest rank; the ranks synchronise before each sample.
  * Communicators have no out-of-place broadcast, and no in-place reduce-scatter, alltoall or
  * sendrecv. A sample of these forms includes the copy that a caller would make: before an
- * out-of-place broadcast, the root copies from send to recv; after one of the other three, each
+ * out-of-place broadcast, the root copies from `send` to `recv`; after one of the other three, each
  * rank copies its result into the input buffer.
  *
  * If the data is in device memory, a sample is measured by the device's clock. It begins when the
@@ -75,7 +75,7 @@ struct collective_config collective_config_default(void);
 /* Returns the name of the type in nccl-tests: "float", "half" ... */
 const char *collective_type_str(enum dtype type);
 
-/* Whether a rank's send or recv buffer has a part for each rank. */
+/* Whether a rank's `send` or `recv` buffer has a part for each rank. */
 bool collective_has_parts(enum comm_kind kind);
 
 /* Returns the number of elements of one part for a size of `bytes`. For kinds with parts, a part is
@@ -113,7 +113,7 @@ int64_t collective_wrong(const struct collective_config *c, const void *mem, int
  * ranks of the process before you free the buffers: after a failed operation, a slower rank may
  * still use them. */
 struct collective_buffers {
-    size_t bytes;                 /* size of send, and of recv, for one operation */
+    size_t bytes;                 /* size of `send`, and of `recv`, for one operation */
     int turns;                    /* number of operations that start together */
     void *send, *recv;            /* (turns, bytes) */
     struct collective_turn *turn; /* (turns) */

@@ -127,8 +127,9 @@ struct form {
     int64_t result_count; /* number of elements of this rank's result */
 };
 
-/* Emulates the in-place form of a kind that communicators lack. The input is in recv, the operation
- * writes its result to send, and afterwards the result is copied to `to`, which is in recv. */
+/* Emulates the in-place form of a kind that communicators lack. The input is in `recv`, the
+ * operation writes its result to send, and afterwards the result is copied to `to`, which is in
+ * recv. */
 static void turn_copy_back(struct collective_turn *t, char *send, char *recv, char *to)
 {
     t->op.send = t->input = recv;

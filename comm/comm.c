@@ -168,7 +168,7 @@ bool comm_reduces(enum comm_kind kind)
     return kind == COMM_ALLREDUCE || kind == COMM_REDUCE || kind == COMM_REDUCE_SCATTER;
 }
 
-/* send and recv may be the same memory if they have the same length and the operation reduces
+/* `send` and `recv` may be the same memory if they have the same length and the operation reduces
  * values. In an allgather, a gather and a scatter, the shorter buffer may be this rank's part of
  * the longer buffer. With any other overlap, data would be overwritten before it is read. */
 static bool overlap_is_fine(const struct comm *c, const struct comm_op *op)

@@ -62,9 +62,9 @@ enum comm_kind {
     COMM_ALLTOALL,       /* part r of recv (size * count) = this rank's part of rank r's send
                           * (size * count) */
     COMM_GATHER,         /* on root: recv (size * count) = every rank's send (count), in rank order;
-                          * elsewhere recv is not used */
+                          * elsewhere `recv` is not used */
     COMM_SCATTER,        /* recv (count) = this rank's part of root's send (size * count); elsewhere
-                          * send is not used */
+                          * `send` is not used */
     COMM_SENDRECV,       /* recv (count) = send (count) of the previous rank; rank 0 receives from
                           * the last rank */
     COMM_BARRIER,        /* no data */
@@ -86,12 +86,12 @@ struct comm_op {
     enum comm_reduction reduction;
     enum dtype type; /* F32, F64, F16, BF16, I32 or U8 (bytes, which cannot be reduced) */
     int root;
-    /* The communicator uses this memory from comm_start until comm_wait returns. send may equal
-     * recv if both have the same size and the operation reduces values; in an allgather and a
-     * gather, send may be this rank's part of recv; in a scatter, recv may be this rank's part of
-     * send. Any other overlap is STATUS_INVALID. After a failure the contents of recv are
-     * undefined, and if the ranks are threads, a slower rank may still use this memory until all
-     * ranks have closed their communicators. */
+    /* The communicator uses this memory from comm_start until comm_wait returns. `send` may equal
+     * `recv` if both have the same size and the operation reduces values; in an allgather and a
+     * gather, `send` may be this rank's part of `recv`; in a scatter, `recv` may be this rank's
+     * part of `send`. Any other overlap is STATUS_INVALID. After a failure the contents of `recv`
+     * are undefined, and if the ranks are threads, a slower rank may still use this memory until
+     * all ranks have closed their communicators. */
     const void *send;
     void *recv;
     int64_t count;
@@ -102,15 +102,15 @@ struct comm_op {
     /* Events of the caller, used only on a device communicator; NULL: no event. The caller must
      * wait for the operation before it records one of these events again. ended_ns stays 0 after
      * comm_wait_on. */
-    const struct event *after; /* the operation reads send only after the latest recording of this
+    const struct event *after; /* the operation reads `send` only after the latest recording of this
                                 * event */
-    struct event *began;       /* recorded before the operation reads send */
-    struct event *over;        /* recorded after recv is complete */
+    struct event *began;       /* recorded before the operation reads `send` */
+    struct event *over;        /* recorded after `recv` is complete */
     /* For sums of floating types on a device communicator; 0: no factor. Each rank multiplies its
      * values by this factor and rounds the products before they are added. A small factor keeps
      * sums within the range of a 16-bit type. */
     float factor;
-    bool on_host;   /* send and recv are host memory, and events are ignored */
+    bool on_host;   /* `send` and `recv` are host memory, and events are ignored */
     int64_t handle; /* only the communicator uses it; 0 while the operation is not started */
 };
 

@@ -35,14 +35,14 @@ static inline size_t exchange_bytes(const struct comm_op *op)
     return (size_t)op->count * dtype_size(op->type);
 }
 
-/* Returns the part of send that this rank sends to rank `to`. */
+/* Returns the part of `send` that this rank sends to rank `to`. */
 static inline const char *exchange_sent(const struct comm_op *op, int to)
 {
     bool parts = op->kind == COMM_ALLTOALL || op->kind == COMM_SCATTER;
     return (const char *)op->send + (parts ? (size_t)to * exchange_bytes(op) : 0);
 }
 
-/* Returns the part of recv that this rank receives from rank `from`. */
+/* Returns the part of `recv` that this rank receives from rank `from`. */
 static inline char *exchange_received(const struct comm_op *op, int from)
 {
     bool parts = op->kind == COMM_ALLTOALL || op->kind == COMM_GATHER;

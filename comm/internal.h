@@ -86,12 +86,12 @@ bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64
  * means no limit. */
 int64_t comm_deadline(double timeout_s);
 
-/* The sizes in bytes of `op`'s send and recv on this rank; 0 for a buffer that `op` does not
+/* The sizes in bytes of `op`'s `send` and `recv` on this rank; 0 for a buffer that `op` does not
  * use. */
 size_t comm_send_bytes(const struct comm *c, const struct comm_op *op);
 size_t comm_recv_bytes(const struct comm *c, const struct comm_op *op);
 
-/* Carries out an operation in a group of one rank: copies send to recv. */
+/* Carries out an operation in a group of one rank: copies `send` to `recv`. */
 void comm_copy_alone(const struct comm *c, const struct comm_op *op);
 
 /* Cuts a vector of `count` elements into `parts` parts, whose lengths differ by one element at

@@ -2,7 +2,7 @@
  * buffers, and reads and writes them directly. Every operation has two internal barriers, called
  * meetings. Before the first meeting, each rank publishes the addresses of its buffers. Between the
  * meetings, each rank computes one slice of the result and writes it to all ranks that receive it.
- * After the second meeting all slices are complete. send may equal recv, because only one rank
+ * After the second meeting all slices are complete. `send` may equal `recv`, because only one rank
  * reads and writes a given slice. The ranks' values of each element are combined in rank order. One
  * lock guards the group. If one rank fails or is late, the meeting fails on all ranks. */
 #include "comm/exchange.h"
@@ -100,7 +100,7 @@ static enum status meet(struct local *l, const struct comm_op *op)
 
 /* --- the work between the two meetings --- */
 
-/* Combines all ranks' values of elements [from, from + n) of send in rank order, and writes the
+/* Combines all ranks' values of elements [from, from + n) of `send` in rank order, and writes the
  * results to `out`. */
 static void combine(const struct group *g, const struct comm_op *op, int64_t from, int64_t n,
                     void *out)
@@ -114,8 +114,8 @@ static void combine(const struct group *g, const struct comm_op *op, int64_t fro
                     (const char *)g->member[r].op.send + offset, n);
 }
 
-/* Reduces elements [from, to) of send. Writes the result to recv from element `at` on. Writes it on
- * rank `only`; if `only` is negative, on all ranks. */
+/* Reduces elements [from, to) of `send`. Writes the result to `recv` from element `at` on. Writes
+ * it on rank `only`; if `only` is negative, on all ranks. */
 static void reduce_range(const struct group *g, const struct comm_op *op, int64_t from, int64_t to,
                          int64_t at, int only)
 {
@@ -142,7 +142,7 @@ static void gather_parts(const struct group *g, const struct comm *c, const stru
     }
 }
 
-/* Copies to this rank's recv all parts that it receives from other ranks. */
+/* Copies to this rank's `recv` all parts that it receives from other ranks. */
 static void exchange_parts(const struct group *g, const struct comm *c, const struct comm_op *op)
 {
     exchange_copy_own(op, g->size, c->rank);

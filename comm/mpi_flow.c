@@ -86,7 +86,7 @@ static enum status begin_single(struct mpi *m, struct flow *f)
     }
 }
 
-/* Reduces the values gathered in scratch into recv. */
+/* Reduces the values gathered in scratch into `recv`. */
 static void finish_single(struct mpi *m, struct flow *f)
 {
     const struct comm_op *op = &f->slot->op;
@@ -111,7 +111,7 @@ static enum status move_single(struct mpi *m, struct flow *f, bool *moved, bool 
 
 /* --- operations as flows of items --- */
 
-/* Elements [from, from + count) of send or recv. */
+/* Elements [from, from + count) of `send` or `recv`. */
 struct range {
     int64_t from, count;
 };
@@ -185,7 +185,7 @@ static struct range range_of(const struct mpi *m, const struct flow *f, int64_t 
 }
 
 /* Whether this rank combines the received item t with its own values. If not, it receives the item
- * directly into recv. */
+ * directly into `recv`. */
 static bool is_added(const struct mpi *m, const struct flow *f, int64_t t)
 {
     switch (f->slot->op.kind) {
@@ -227,7 +227,7 @@ static void *received_into(const struct mpi *m, const struct flow *f, int64_t t)
     return recv + (size_t)range_of(m, f, t, 1).from * dtype_size(op->type);
 }
 
-/* Returns where the reduction of item t with this rank's values is written: recv in an allreduce
+/* Returns where the reduction of item t with this rank's values is written: `recv` in an allreduce
  * and for a final result, else scratch, where the result overwrites the received item. */
 static void *added_into(const struct mpi *m, const struct flow *f, int64_t t, struct range r)
 {
@@ -271,7 +271,7 @@ static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t leng
         f->send_items = (op->kind == COMM_ALLREDUCE ? 2 : 1) * (size - 1) * f->segments;
         f->receive_items = f->send_items;
         f->lag = f->segments;
-        if (op->kind == COMM_ALLREDUCE) /* A received result overwrites a part of recv. That part
+        if (op->kind == COMM_ALLREDUCE) /* A received result overwrites a part of `recv`. That part
                                            must have been sent before. */
             f->hold = (size - 1) * f->segments;
         else if (op->kind == COMM_REDUCE_SCATTER) /* an item is in scratch until it is sent */

@@ -103,7 +103,7 @@ static enum status read_properties(struct cuda_device *dev)
 {
     struct cudaDeviceProp prop;
     int index = dev->base.index;
-    TRY(cuda_check(cudaGetDeviceProperties(&prop, index), "ask what GPU %d is", index));
+    TRY(cuda_check(cudaGetDeviceProperties(&prop, index), "read the properties of GPU %d", index));
     snprintf(dev->name, sizeof dev->name, "%s", prop.name);
     dev->sm = prop.major * 10 + prop.minor;
     dev->multiprocessors = prop.multiProcessorCount;

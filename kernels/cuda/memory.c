@@ -91,7 +91,8 @@ enum status cuda_peer_open(struct device *dev, struct device *other, bool *direc
     *direct = false;
     TRY(cuda_enter(cuda_device_of(dev)));
     TRY(cuda_check(cudaDeviceCanAccessPeer(&can, dev->index, other->index),
-                   "ask whether GPU %d reaches GPU %d", dev->index, other->index));
+                   "check whether GPU %d can access the memory of GPU %d", dev->index,
+                   other->index));
     if (!can)
         return STATUS_OK;
     cudaError_t e = cudaDeviceEnablePeerAccess(other->index, 0);
@@ -100,5 +101,5 @@ enum status cuda_peer_open(struct device *dev, struct device *other, bool *direc
         e = cudaSuccess;
     }
     *direct = e == cudaSuccess;
-    return cuda_check(e, "let GPU %d reach GPU %d", dev->index, other->index);
+    return cuda_check(e, "let GPU %d access the memory of GPU %d", dev->index, other->index);
 }

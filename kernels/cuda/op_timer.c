@@ -8,19 +8,19 @@
 #include <stdlib.h>
 
 enum {
-    TRAINS = 5,
-    LONGEST = 8, /* maximum number of executions in a train */
+    BURSTS = 5,
+    LONGEST = 8, /* maximum number of executions in a burst */
     /* Size in bytes of the random numbers with which operands are filled. */
     PATTERN = 256 << 10,
     L2_UNKNOWN = 64 << 20,
-    /* How many times memory is overwritten before a train. The number grows from HEAD_FIRST until
-     * overwriting takes longer than the host needs to put a train on the stream. */
+    /* How many times memory is overwritten before a burst. The number grows from HEAD_FIRST until
+     * overwriting takes longer than the host needs to put a burst on the stream. */
     HEAD_FIRST = 4,
     HEAD_MOST = 256,
 };
 
-/* Maximum duration of a train of short executions. */
-static const double TRAIN_SECONDS = 200e-6;
+/* Maximum duration of a burst of short executions. */
+static const double BURST_SECONDS = 200e-6;
 
 struct op_timer {
     struct cuda_device *device;
@@ -29,7 +29,7 @@ struct op_timer {
     void *pattern[DTYPE_COUNT]; /* device memory with random numbers of each type; NULL until
                                  * needed */
     size_t cache;               /* bytes accessed before a set of operands is used again */
-    int head;                   /* number of times that memory is overwritten before a train */
+    int head;                   /* number of times that memory is overwritten before a burst */
 };
 
 struct op_trial {
@@ -216,9 +216,9 @@ static enum status enqueue(struct op_trial *t, const struct timed_work *work)
     return work->enqueue(work->context, operand, t->workspace, cuda_stream_of(t->timer->stream));
 }
 
-/* Runs one train. Sets *ahead to whether the host had put the whole train on the stream before the
+/* Runs one burst. Sets *ahead to whether the host had put the whole burst on the stream before the
  * device began to execute it. */
-static enum status run_train(struct op_trial *t, const struct timed_work *work, int n,
+static enum status run_burst(struct op_trial *t, const struct timed_work *work, int n,
                              double *seconds, bool *ahead)
 {
     struct op_timer *timer = t->timer;
@@ -236,14 +236,14 @@ static enum status run_train(struct op_trial *t, const struct timed_work *work, 
     return *seconds >= 0 ? STATUS_OK : status_fail(STATUS_LIBRARY, "cannot measure a time");
 }
 
-static enum status time_train(struct op_trial *t, const struct timed_work *work, int n,
+static enum status time_burst(struct op_trial *t, const struct timed_work *work, int n,
                               double *seconds)
 {
     bool ahead;
-    TRY(run_train(t, work, n, seconds, &ahead));
+    TRY(run_burst(t, work, n, seconds, &ahead));
     while (!ahead && t->timer->head < HEAD_MOST) {
         t->timer->head *= 4;
-        TRY(run_train(t, work, n, seconds, &ahead));
+        TRY(run_burst(t, work, n, seconds, &ahead));
     }
     return STATUS_OK;
 }
@@ -257,21 +257,21 @@ static int by_seconds(const void *a, const void *b)
 enum status op_trial_time(struct op_trial *t, const struct timed_work *work, double limit,
                           double *seconds)
 {
-    double train[TRAINS];
+    double burst[BURSTS];
     bool ahead;
     TRY(grow_workspace(t, work->workspace));
-    TRY(run_train(t, work, 1, &train[0], &ahead)); /* loads kernels */
-    TRY(time_train(t, work, 1, &train[0]));
-    *seconds = train[0];
-    if (limit > 0 && train[0] >= limit)
+    TRY(run_burst(t, work, 1, &burst[0], &ahead)); /* loads kernels */
+    TRY(time_burst(t, work, 1, &burst[0]));
+    *seconds = burst[0];
+    if (limit > 0 && burst[0] >= limit)
         return STATUS_OK;
-    int n = train[0] * LONGEST > TRAIN_SECONDS ? (int)(TRAIN_SECONDS / train[0]) : LONGEST;
+    int n = burst[0] * LONGEST > BURST_SECONDS ? (int)(BURST_SECONDS / burst[0]) : LONGEST;
     if (n < 1)
         n = 1;
-    for (int i = n > 1 ? 0 : 1; i < TRAINS; i++)
-        TRY(time_train(t, work, n, &train[i]));
-    qsort(train, TRAINS, sizeof *train, by_seconds);
-    *seconds = train[TRAINS / 2];
+    for (int i = n > 1 ? 0 : 1; i < BURSTS; i++)
+        TRY(time_burst(t, work, n, &burst[i]));
+    qsort(burst, BURSTS, sizeof *burst, by_seconds);
+    *seconds = burst[BURSTS / 2];
     return STATUS_OK;
 }
 

@@ -1,15 +1,15 @@
 /* Times plans of the library and own kernels in the same way and with the same kind of operands, so
  * that a fused form can be compared with its parts.
  *
- * Time. A train of executions runs between two events without gaps, like the operations of a step.
- * Earlier work keeps the device busy until the host has put the whole train on the stream, so that
- * the host's time is not included. If the device finishes the earlier work first, the train is run
- * again.
+ * Time. Several executions, called a burst, run between two events without gaps, like the
+ * operations of a step. Earlier work keeps the device busy until the host has put the whole burst
+ * on the stream, so that the host's time is not included. If the device finishes the earlier work
+ * first, the burst is run again.
  *
  * Operands. Operands contain random numbers in [-1, 1): with zeros or a constant, tensor cores draw
  * less power and clock higher than in training.
  *
- * Caches. Caches are cold: before a train, the timer overwrites memory of at least twice L2's size.
+ * Caches. Caches are cold: before a burst, the timer overwrites memory of at least twice L2's size.
  * Executions use several sets of operands in turn: as many as have this size together, but at most
  * 8. If one set of operands has this size, there is only one set.
  *
@@ -51,9 +51,9 @@ MUST_CHECK enum status op_trial_open(struct cuda_device *dev, const struct timed
                                      int n, struct op_trial **t);
 void op_trial_close(struct op_trial *t); /* NULL is fine */
 
-/* Sets *seconds to the time of one execution: the median over several trains, after a first train
+/* Sets *seconds to the time of one execution: the median over several bursts, after a first burst
  * that loads kernels and is not timed. Work that takes `limit` seconds or longer in its first timed
- * train is not timed again; 0: no limit. If `enqueue` fails, returns its status. */
+ * burst is not timed again; 0: no limit. If `enqueue` fails, returns its status. */
 MUST_CHECK enum status op_trial_time(struct op_trial *t, const struct timed_work *work,
                                      double limit, double *seconds);
 

@@ -59,7 +59,7 @@ static double reduced(const struct comm *c, enum comm_reduction reduction, int64
     return reduction == COMM_AVG ? (double)result / comm_size(c) : result;
 }
 
-/* Returns the value that element i of recv must have after `op`. */
+/* Returns the value that element i of `recv` must have after `op`. */
 static double expected(const struct comm *c, const struct comm_op *op, int64_t i)
 {
     int rank = comm_rank(c), size = comm_size(c);
@@ -174,8 +174,8 @@ static void fill(const struct comm *c, enum dtype type, void *data, int64_t coun
         put(type, data, i, value_of(comm_rank(c), i));
 }
 
-/* Compares recv with the expected data. The byte after recv must be unchanged. If `op` writes no
- * result on this rank, all of recv must be unchanged. */
+/* Compares `recv` with the expected data. The byte after `recv` must be unchanged. If `op` writes
+ * no result on this rank, all of `recv` must be unchanged. */
 static int check(const struct comm *c, const struct comm_op *op, int64_t received)
 {
     size_t element = dtype_size(op->type);

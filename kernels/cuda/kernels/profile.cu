@@ -17,5 +17,5 @@ enum status cu_code_sm(int *sm)
     cudaFuncAttributes attributes = {};
     cudaError_t e = cudaFuncGetAttributes(&attributes, profile_mark);
     *sm = attributes.ptxVersion;
-    return e == cudaSuccess ? STATUS_OK : cuda_error(e, "find the code of its kernels");
+    return e == cudaSuccess ? STATUS_OK : cuda_error(e, "find the code of the program's kernels");
 }
