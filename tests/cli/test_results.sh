@@ -139,6 +139,6 @@ bar $many --out quiet --quiet
 ! grep -q ' left' typescript || fail "a bar with --quiet"
 bar bench peak --rounds 1 --max-mib 16 --threads 1
 grep -q 'peak \[.* left' typescript || fail "bench peak shows no bar: $(cat -v typescript | head -c 500)"
-bar selftest --determinism --quick --threads 1
+bar selftest --determinism --quick --threads 1 --repeats 60
 grep -q 'cases \[.* left' typescript || fail "selftest shows no bar: $(cat -v typescript | head -c 500)"
 finish

@@ -31,12 +31,14 @@ faulty() {
     same_run "$name" "$whole" "$name"
 }
 
+# The message may begin with the phase whose graph was being launched.
+phase='(the [a-z]+ phase as a graph: )?'
 damaged='is damaged: cannot .*: uncorrectable ECC error encountered'
 cards=(--devices cuda:0,1 --dp-reduce all --comm host)
 expect_train 0 --devices cuda:0 --out whole-1
-faulty alone whole-1 lost 0 "GPU 0 $damaged" --devices cuda:0
+faulty alone whole-1 lost 0 "${phase}GPU 0 $damaged" --devices cuda:0
 expect_train 0 "${cards[@]}" --out whole-2
-sanitized || faulty second whole-2 lost 1 "GPU 1 $damaged" "${cards[@]}"
+sanitized || faulty second whole-2 lost 1 "${phase}GPU 1 $damaged" "${cards[@]}"
 faulty silent whole-2 flip 1 "the weights of rank 0, device 1 differ from those of rank 0, device 0" "${cards[@]}"
 
 # Of several ranks, one.
