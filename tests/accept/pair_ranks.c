@@ -32,7 +32,7 @@ static enum status slow_start(struct comm *c, struct comm_slot *slot)
     struct slow *s = (struct slow *)c;
     struct comm_op *op = op_of(s, slot);
     const struct timespec delay = {.tv_nsec = DELAY_NS};
-    if (s->now && slot->op.count > 2) /* the long ones */
+    if (s->now && slot->op.count > 2) /* delays only the long operations */
         nanosleep(&delay, NULL);
     *op = slot->op;
     op->handle = 0;

@@ -35,7 +35,7 @@ static void test_alike(void **state)
     struct accept_made m = make(x, 5, ACCEPT_HIGHER);
     assert_int_equal(m.n, 5);
     assert_true(m.baseline == 100 && m.within == 0.03);
-    m = make(x, 4, ACCEPT_HIGHER); /* too few */
+    m = make(x, 4, ACCEPT_HIGHER); /* with fewer than 5 values, bounds are twice as wide */
     assert_true(m.within == 0.06);
 }
 

@@ -76,7 +76,7 @@ static void test_sensors(void **state)
     assert_true(value(&r, "images_per_s_per_device") == 8);
     assert_true(value(&r, "loss") == 0.5);
     assert_true(value(&r, "temperature_c") == 63);
-    assert_true(value(&r, "ecc_uncorrected") == 6); /* three on each */
+    assert_true(value(&r, "ecc_uncorrected") == 6); /* three errors on each of the two devices */
     assert_true(value(&r, "throttled_hardware_heat") == 25);
     assert_true(value(&r, "throttled_heat") == 0);
     assert_null(accept_metric_find(&r, "throttled_idle"));
@@ -137,7 +137,7 @@ static void test_ranks(void **state)
     assert_true(value(&r, "throttled_heat") == 50);
     assert_string_equal(accept_metric_find(&r, "throttled_heat")->where, "b cuda:3");
     assert_string_equal(accept_metric_find(&r, "throttled_power_brake")->where, "");
-    /* only samples on disk have this number */
+    /* the summary lacks this sensor; only the samples on disk have it */
     assert_null(accept_metric_find(&r, "ecc_uncorrected"));
     accept_result_free(&r);
 }

@@ -218,7 +218,7 @@ static void replace_value(struct text *t, size_t at)
         end = quote ? (size_t)(quote + 1 - t->bytes) : at + 1;
         while (end < t->n && t->bytes[end] == ' ')
             end++;
-        /* it is a key: replaces its value instead */
+        /* if the token is a key, replaces the key's value instead */
         if (end < t->n && t->bytes[end] == ':' && draw(8) > 0) {
             replace_value(t, end);
             return;

@@ -57,7 +57,7 @@ static void test_remove(void **state)
     assert_int_equal(file_remove(path), STATUS_OK);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(file_remove(path), STATUS_OK);
-    assert_int_equal(file_remove(*state), STATUS_IO); /* a folder */
+    assert_int_equal(file_remove(*state), STATUS_IO); /* the path is a folder */
 }
 
 int main(void)

@@ -207,7 +207,7 @@ static void test_half_nans(void **state)
         uint16_t h;
     } table[] = {
         {0x7fc00000, 0x7e00}, {0xffc00000, 0xfe00},
-        {0x7f800001, 0x7e00}, /* quieted, payload lost */
+        {0x7f800001, 0x7e00}, /* the NaN becomes quiet and loses its payload */
         {0x7f802000, 0x7e01}, {0xffbfe000, 0xffff},
         {0x7fffffff, 0x7fff},
     };

@@ -165,7 +165,7 @@ static void test_expectations(void **state)
     for (int rank = 0; rank < RANKS; rank++)
         assert_int_equal(collective_wrong(&c, sum + rank * N, N, rank, RANKS, 1), 0);
     assert_true(collective_wrong(&c, sum, N, 1, RANKS, 1) > 0);
-    c.kind = COMM_REDUCE; /* the root's alone */
+    c.kind = COMM_REDUCE; /* in a reduce, only the root has a result */
     assert_int_equal(collective_wrong(&c, sum, N, 0, RANKS, 1), 0);
     sum[5] += 1;
     assert_int_equal(collective_wrong(&c, sum, N, 0, RANKS, 1), 1);
@@ -204,7 +204,7 @@ static void test_bandwidth(void **state)
     (void)state;
     static const struct {
         enum comm_kind kind;
-        double factor; /* of four ranks */
+        double factor; /* factor for four ranks */
     } cases[] = {{COMM_ALLREDUCE, 1.5},  {COMM_REDUCE_SCATTER, 0.75},
                  {COMM_ALLGATHER, 0.75}, {COMM_BROADCAST, 1},
                  {COMM_REDUCE, 1},       {COMM_ALLTOALL, 0.75},

@@ -56,7 +56,7 @@ static void test_narrow(void **state)
     struct harness_config c = {.warmup = 2, .most = 100, .within = 0.01};
     struct harness_result r;
     assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);
-    assert_int_equal(s.taken, 8); /* the warm-up and six */
+    assert_int_equal(s.taken, 8); /* 2 samples of warm-up and 6 that count */
     assert_true(r.n == 6 && r.narrow && r.median == 1 && r.p95 == 1);
 }
 

@@ -15,7 +15,7 @@ static struct input_config small(void)
     return (struct input_config){.options = {.image_size = 32,
                                              .batch = 6, /* the last batch is not full */
                                              .timing = {.most = 1}},
-                                 .images = 20, /* of the 24 images of the generated set */
+                                 .images = 20, /* uses 20 of the 24 images of the generated set */
                                  .size = 40};
 }
 
@@ -54,7 +54,7 @@ static void test_stages(void **state)
     assert_true(path_is_dir(made));
     assert_int_equal(set.data.n, 20);
     assert_int_equal(set.data.sample[0].label, 0);
-    assert_int_equal(set.data.sample[19].label, 7); /* all classes */
+    assert_int_equal(set.data.sample[19].label, 7); /* the 20 images are from all classes */
     assert_wrong(&c, &set, 0, 0, 0, 0);
 
     set.image[3].pixels_sum ^= 1;
@@ -88,7 +88,7 @@ static void test_cache(void **state)
     double share = -1;
     assert_int_equal(input_set_open(&c, &set), STATUS_OK);
     assert_int_equal(input_set_cached(&set, &share), STATUS_OK);
-    assert_true(share == 1); /* they were just read */
+    assert_true(share == 1); /* the page cache still has the files, which have just been read */
     assert_int_equal(input_set_drop(&set), STATUS_OK);
     assert_int_equal(input_set_cached(&set, &share), STATUS_OK);
     assert_true(share >= 0 && share <= 1);
@@ -108,7 +108,7 @@ static void test_bad_image(void **state)
     assert_int_equal(input_set_open(&c, &bad), STATUS_DATA);
     assert_non_null(strstr(status_message(), dataset_path(&set.data, 4)));
     assert_int_equal(input_set_close(&bad), STATUS_OK);
-    assert_true(path_is_dir(set.made.path)); /* the user's own stays */
+    assert_true(path_is_dir(set.made.path)); /* the user's data set is not removed */
     c.data = "/nonexistent";
     assert_int_equal(input_set_open(&c, &bad), STATUS_DATA);
     assert_int_equal(input_set_close(&bad), STATUS_OK);

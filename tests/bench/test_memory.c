@@ -21,7 +21,7 @@ static void test_host(void **state)
     (void)state;
     static const struct {
         const char *name;
-        double bytes; /* of arrays of 640 */
+        double bytes; /* bytes moved if each array has 640 bytes */
     } kernels[] = {{"copy", 1280}, {"scale", 1280}, {"add", 1920}, {"triad", 1920}};
     struct memory_result r = {.n = 0};
     for (int threads = 1; threads <= 3; threads++) {
@@ -138,7 +138,7 @@ static void test_caches(void **state)
     assert_int_equal(memory_caches(root), 32 << 10);
     make_cache(root, 0, 3, "4M\n", "0-1\n");
     assert_int_equal(memory_caches(root), 4 << 20);
-    make_cache(root, 1, 3, "4M\n", "0-1\n"); /* the same */
+    make_cache(root, 1, 3, "4M\n", "0-1\n"); /* the same cache, as processor 1 lists it */
     assert_int_equal(memory_caches(root), 4 << 20);
     make_cache(root, 0, 3, "nonsense\n", "0-1\n");
     assert_int_equal(memory_caches(root), 0);

@@ -16,7 +16,7 @@ static void test_precisions(void **state)
     (void)state;
     static const struct {
         const char *name;
-        double bytes; /* of a parameter */
+        double bytes; /* bytes moved per parameter */
         bool emulated;
     } precisions[] = {{"fp32", 20, false},
                       {"amp", 24, true},

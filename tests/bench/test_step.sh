@@ -8,7 +8,8 @@ export OMP_WAIT_POLICY=passive
 net=(--net resnet8 --image-size 32 -b 2 --threads 2 --rounds 2)
 expect_error 2 "unknown command 'nonesuch'" bench nonesuch
 expect_error 2 "unknown flag '--no-step'" bench step --no-step
-expect 0 bench --threads 2 peak --rounds 1 --max-mib 4 # flags of all may come first
+# flags that all benchmarks share may come before the benchmark's name
+expect 0 bench --threads 2 peak --rounds 1 --max-mib 4
 echo '{}' >nothing.json
 expect_error 5 "cannot take peaks from 'nothing.json'" bench step "${net[@]}" --peak nothing.json
 expect_error 2 "--max-mib '3'" bench peak --max-mib 3

@@ -38,14 +38,14 @@ static const char *const part_name[PARTS] = {"convolutions", "batch norms and po
 /* The fused forms in a plan. count_step() handles plans with and without each form. */
 struct forms {
     enum fuse fuse;
-    bool stem;     /* batch norm, ReLU and pooling in one kernel */
+    bool stem;     /* one kernel computes batch norm, ReLU and pooling */
     bool shortcut; /* the addition at a block's end also applies the projection's batch norm */
     bool dual;     /* a data gradient also computes the backward sums of that batch norm */
     bool output;   /* the first convolution of the next block writes the output of this block */
 };
 
 struct count {
-    double part[PARTS]; /* bytes an image */
+    double part[PARTS]; /* bytes per image */
     double all;
     int kernels;
 };
@@ -187,9 +187,10 @@ static struct count count_step(const struct forms *f)
     n.part[WEIGHTS] += 2 * parameters / BATCH;
     for (int i = 0; i < PARTS; i++)
         n.all += n.part[i];
-    n.all += 3 * 224 * 224 + 2 * 4 * 224 * 224; /* pixels to an image */
-    n.all += 2 * 2 * 2048 * 50;                 /* average pooling */
-    n.all += (2 + 2 + 4) * classifier / BATCH;  /* linear layer */
+    /* reading the pixels, and writing the network's input */
+    n.all += 3 * 224 * 224 + 2 * 4 * 224 * 224;
+    n.all += 2 * 2 * 2048 * 50;                /* average pooling */
+    n.all += (2 + 2 + 4) * classifier / BATCH; /* linear layer */
     /* The overflow check and the optimizer each read the gradient. The optimizer also reads and
      * writes two fp32 buffers, and writes the half-precision copy. */
     n.all += (2 * 2 + 2 * 4 + 2 * 4 + 2) * parameters / BATCH;

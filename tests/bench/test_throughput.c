@@ -267,9 +267,9 @@ static void test_budget(void **state)
     assert_true(isinf(time_budget_left(&none)));
     assert_int_equal(time_budget_limit(&none, 600), 600);
     assert_int_equal(time_budget_limit(&some, 600), 600);
-    assert_true(time_budget_limit(&some, 1000000) > 90000); /* none follows */
+    assert_true(time_budget_limit(&some, 1000000) > 90000); /* no time is reserved for later work */
     some.after = 10000;
-    int64_t limit = time_budget_limit(&some, 1000000); /* 2/5 of the time left */
+    int64_t limit = time_budget_limit(&some, 1000000); /* at most 2/5 of the time that is left */
     assert_true(limit > 1000 && limit < 40000);
     assert_int_equal(time_budget_limit(&over, 600), 0);
 }

@@ -180,7 +180,7 @@ expect 0 accept --spec ./made.json --dry-run
 expect_error 2 "are of different specs" accept --make-spec good warn
 expect_error 5 "holds no results" accept --make-spec good "$TMPDIR"
 
-# Its files.
+# The files that an acceptance writes.
 for dir in good fail missing; do
     for file in accept.json accept.md accept.html accept.xml spec.json; do
         [[ -s $dir/$file ]] || fail "no $dir/$file"

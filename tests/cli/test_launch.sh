@@ -123,7 +123,8 @@ started 137 "echo '$killed' >&2; exit 9" -- info
 says "$killed"
 started 4 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 4: lost rank 1' >&2; echo '$killed' >&2; exit 9" -- info
 says "ampscale: rank 0 (host h, pid 8) exited with code 4: lost rank 1" "$killed"
-started 3 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 3' >&2" -- info # mpirun says 0
+# mpirun itself exits with code 0
+started 3 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 3' >&2" -- info
 says "ampscale: rank 0 (host h, pid 8) exited with code 3"
 
 # A warning of rank 0 is shown, and is not a failure.
@@ -140,7 +141,7 @@ grep -qx c logs/mpirun.log || fail "mpirun.log: $(<logs/mpirun.log)"
 started 1 "kill -9 \$\$" -- info
 says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks"
 
-# Hydra speaks on stdout.
+# Hydra prints its banner to stdout.
 started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -- info
 [[ $(<"$scratch/out") == mine ]] || fail "Hydra's banner is shown: '$(<"$scratch/out")'"
 

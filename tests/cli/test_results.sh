@@ -49,7 +49,7 @@ make_runs slow 10
 "$program" bench peak --max-mib 4 --threads 1 --json -o peak.json || fail "bench peak"
 declare -A args=(
     [amp-report]="-a resnet8 --image-size 32 -b 2 --batches 1 --threads 1 --out amp"
-    ["bench accuracy"]="-" # trains for minutes
+    ["bench accuracy"]="-" # not run, because it trains for minutes
     ["bench collective"]="allreduce -b 8 -e 64 -n 2"
     ["bench conv"]="${step[*]}"
     ["bench gemm"]="-m 8 -n 8 -k 8 --iters 2 --threads 1 --peak peak.json"
@@ -57,15 +57,15 @@ declare -A args=(
     ["bench memory"]="--max-mib 4 -n 2 --threads 1"
     ["bench optimizer"]="--net resnet8 -n 2 --threads 1 --peak peak.json"
     ["bench overhead"]="-n 2 --threads 1"
-    ["bench overlap"]="-" # ranks of a job
+    ["bench overlap"]="-" # not run, because it needs the ranks of a job
     ["bench peak"]="--max-mib 4 --threads 1"
-    ["bench profile"]="-" # a GPU's
+    ["bench profile"]="-" # not run, because it needs a GPU
     ["bench step"]="${step[*]} --peak peak.json"
     ["bench throughput"]="-" # trains
     [compare]="base base"
     ["data scan"]="images"
     [info]=""
-    [pair]="-" # ranks of a job
+    [pair]="-" # not run, because it needs the ranks of a job
     [predict]="--network 2,10 --ranks 2..8 base/r1"
     [selftest]="--determinism --quick --repeats 2 --threads 1"
     [trend]="history"

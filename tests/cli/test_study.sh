@@ -42,7 +42,7 @@ for ((i = 0; i < 600; i++)); do
     (($(find s -name summary.json 2>/dev/null | wc -l) < 3)) || break
     sleep 0.02
 done
-kill -STOP "$study" # it must not end before it is killed
+kill -STOP "$study" # stopped, so that it does not end before it is killed
 expect_error 1 "another 'ampscale study' is using 's'" study study.json --out s
 kill -KILL "$study"
 { wait "$study"; } 2>/dev/null
@@ -97,7 +97,7 @@ for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": 
     grep -q "\"missing\": \"'wrong/$cell/r2' was run " wrong/analysis.json ||
         fail "$change is not noticed: $(grep '"missing"' wrong/analysis.json)"
 done
-# What people read.
+# The reports that people read.
 grep -qx "| nd-fp32-resnet8-dummy-1x4 |.*" s/RESULTS.md || fail "RESULTS.md lacks a cell"
 grep -q '<td class="name">nd-fp32-resnet8-dummy-1x4</td>' s/RESULTS.html || fail "RESULTS.html does not either"
 if command -v gnuplot >/dev/null; then
@@ -201,7 +201,7 @@ grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the limi
 
 [[ -z $(find s -name '*.tmp*') ]] || fail "left half-written: $(find s -name '*.tmp*')"
 
-# What is no study.
+# Files that are not the specification of a study.
 echo '{"schema": 1, "nmae": "x"}' >bad.json
 expect_error 2 "'bad.json': unknown key 'nmae'; did you mean 'name'?" study bad.json --out b
 echo '{' >bad.json

@@ -81,7 +81,7 @@ fails 1 cudaStreamWaitEvent:1:sticky all
 [[ $(wc -l <err) == 4 && $(grep -c '^ampscale: warning: ' err) == 3 && ! -e all ]] ||
     fail "a step that fails on every rung: $(cat err)"
 
-# Named choices stay.
+# A run keeps the fusion and the graphs that the user has chosen by flags.
 fails 1 cudaStreamWaitEvent:1:sticky named --fuse auto --no-graph
 [[ $(wc -l <err) == 1 && ! -e named ]] && grep -q '; try --fuse none$' err ||
     fail "named choices that fail: $(cat err)"

@@ -6,7 +6,7 @@
 cd "$scratch" || exit 1
 tiny=(train --dummy --dummy-train 32 --dummy-val 8 -a resnet8 --image-size 16 --classes 2 -b 8 --threads 1 --telemetry 0 -p 100)
 
-mark=1$$0$RANDOM # of this test's own processes
+mark=1$$0$RANDOM # a number by which this test recognises its own processes
 
 # wait_until COMMAND...: waits at most two minutes until the command succeeds.
 wait_until() {

@@ -38,7 +38,7 @@ epoch_value() {
 if [[ -n $(epoch_value "$scratch/cold" storage_bytes) ]]; then
     (($(epoch_value "$scratch/cold" storage_bytes) > 0)) || fail "nothing was fetched from storage: $(cat "$scratch/cold/epochs.jsonl")"
     awk -v c="$(epoch_value "$scratch/cold" cached_percent)" 'BEGIN { exit !(c >= 0 && c < 100) }' || fail "the page cache served all: $(cat "$scratch/cold/epochs.jsonl")"
-    expect_train 0 "$data" --steps 3 --out "$scratch/part" # ends within its epoch
+    expect_train 0 "$data" --steps 3 --out "$scratch/part" # the run ends within its first epoch
     for name in cold part; do
         grep -qE '"storage_bytes_per_s": [0-9.]+' "$scratch/$name/summary.json" && grep -qE '"cached_percent": [0-9.]+' "$scratch/$name/summary.json" ||
             fail "$name: no storage in summary.json: $(cat "$scratch/$name/summary.json")"
@@ -48,7 +48,7 @@ else
     echo "the data is on no block device of this host: storage is not counted"
 fi
 
-# Fewer lines.
+# With -p 3, only some of the lines are printed.
 expect_train 0 "$data" --epochs 1 -p 3 --out "$scratch/fewer"
 [[ $(grep -oE '^(Epoch: \[0\]|Test: )\[[0-9]+/' "$scratch/out" | grep -oE '[0-9]+/' | tr -d '\n') == 1/4/1/4/ ]] ||
     fail "-p 3 prints $(grep -oE '^(Epoch: |Test: ).{10}' "$scratch/out")"
@@ -62,7 +62,8 @@ for flag in --init --resume; do
     [[ $(grep '^ \*' "$scratch/out") == "$want" ]] || fail "--evaluate $flag: '$(tail -n 1 "$scratch/out")', not '$want'"
 done
 cp -r "$run" "$scratch/again"
-expect_train 0 "$data" --evaluate --resume "$scratch/again/best.safetensors" --out "$scratch/again" # as trained
+# evaluates the weights as they were trained
+expect_train 0 "$data" --evaluate --resume "$scratch/again/best.safetensors" --out "$scratch/again"
 diff -r "$run" "$scratch/again" >"$scratch/diff"
 [[ $(cat "$scratch/diff") == "Only in $scratch/again: evaluation-001" ]] || fail "evaluation changed its run: $(cat "$scratch/diff")"
 evaluated=$scratch/nowhere/runs/resnet8-002
@@ -123,7 +124,7 @@ ended "desired accuracy" "$scratch/desired-0.01" 1 5
 grep -qE '"time_to_accuracy": \{ *"top1": 1.0, *"epoch": 0, *"seconds": [0-9.]+' < <(tr -d '\n' <"$scratch/desired-0.01/summary.json") ||
     fail "no time to accuracy in $(cat "$scratch/desired-0.01/summary.json")"
 
-# Without data.
+# Training without files.
 expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --out "$scratch/dummy"
 ended epochs "$scratch/dummy" 1 3
 grep -q '^step 2 epoch 0 batch 2 images 4 .* bytes 0 bad 0$' < <(run_values "$scratch/dummy") || fail "dummy: $(run_values "$scratch/dummy")"

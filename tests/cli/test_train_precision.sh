@@ -26,12 +26,12 @@ learnt() {
     checkpoint_of "$1" | grep '^tensor' | grep -v 'running_\|num_batches_tracked'
 }
 
-# skipped_steps NAME: their numbers.
+# skipped_steps NAME: prints the numbers of the skipped steps.
 skipped_steps() {
     run_values "$scratch/$1" | sed -nE 's/^step ([0-9]+) .* skipped 1 .*/\1/p' | paste -sd' '
 }
 
-# scale_at NAME STEP
+# scale_at NAME STEP: prints the loss scale of a step.
 scale_at() {
     run_values "$scratch/$1" | sed -nE "s/^step $2 .* scale ([^ ]+) clean.*/\1/p"
 }

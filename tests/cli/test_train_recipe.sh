@@ -59,7 +59,7 @@ expect_train 0 only --epochs 2 --training-only --out trained
 [[ $(steps_of trained) == "$(steps_of plain | head -n 10)" ]] || fail "--training-only changed the steps"
 expect_error 2 "--training-only leaves out validation, which --desired-acc needs" train "${net[@]}" only --training-only --desired-acc 50 --out none
 
-# No weights at all.
+# A run that writes no weights.
 expect_train 0 "$data" --epochs 2 --no-checkpoint --out bare
 [[ $(kept bare) == "*.safetensors" && -e bare/summary.json ]] || fail "--no-checkpoint: $(kept bare)"
 train_signalled TERM 3 "$data" --epochs 2 --no-checkpoint --out stopped

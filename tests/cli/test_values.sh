@@ -8,7 +8,8 @@ cd "$scratch" || exit 1
 # any other.
 values=('' -1 nan 9223372036854775808 5x)
 ! sanitized || values=('' 9223372036854775808)
-numbers=' N H S X P PX F E A W T M G B MIB LR SIZE SIGMA PERCENT SECONDS ' # as helps call them
+# the names that the helps use for numbers
+numbers=' N H S X P PX F E A W T M G B MIB LR SIZE SIGMA PERCENT SECONDS '
 
 # valued_flags COMMAND...: prints the flags in the command's help that take a value, as
 # --name=VALUE, one per line.

@@ -36,7 +36,7 @@ echo 1.2.3 >"$tarball/VERSION"
 expect_version '1\.2\.3' "$tarball"
 grep -qF '#define BUILD_COMMIT ""' "$scratch/version.h" || fail "a tarball has a commit"
 
-mkdir "$scratch/bin" # no git
+mkdir "$scratch/bin" # a PATH without git
 ln -s "$(command -v cmake)" "$scratch/bin/cmake"
 PATH=$scratch/bin "$scratch/bin/cmake" -DSOURCE="$source_dir" -DOUT="$scratch/version.h" -P "$source_dir/results/version.cmake"
 grep -qF "#define BUILD_VERSION \"$number\"" "$scratch/version.h" || fail "without git: $(<"$scratch/version.h")"
@@ -55,7 +55,7 @@ here init
 echo 1.2.3 >"$repository/VERSION"
 here add VERSION
 here commit -m one
-here tag v1.2.2 # another release's
+here tag v1.2.2 # the tag of another release
 expect_version '1\.2\.3-dev\+g[0-9a-f]{12}' "$repository"
 [[ $(sed -n 's/#define BUILD_COMMIT "\(.*\)"/\1/p' "$scratch/version.h") == "$(git -C "$repository" rev-parse HEAD)" ]] ||
     fail "the commit is $(<"$scratch/version.h")"

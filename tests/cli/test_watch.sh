@@ -33,7 +33,8 @@ grep -q '[▁▂▃▄▅▆▇█]' < <(LC_ALL=C.UTF-8 "$program" watch done --
 
 # The records grow in pieces, some of which end in the middle of a line.
 mkdir live
-sed 's/"system": ".*"/"system": ""/' done/run.json >live/run.json # that process has ended
+# without "system", the view does not look for the process, which has ended
+sed 's/"system": ".*"/"system": ""/' done/run.json >live/run.json
 head -n 3 done/steps.jsonl >live/steps.jsonl
 "$program" watch live --interval 0.05 --ascii >watched 2>&1 </dev/null &
 watcher=$!

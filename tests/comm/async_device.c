@@ -44,7 +44,7 @@ struct work {
     const void *from;
     size_t bytes;
     struct event *event;
-    int64_t number; /* of the record */
+    int64_t number; /* number of the record that the command makes or waits for */
     void (*call)(void *arg);
     void *arg;
 };

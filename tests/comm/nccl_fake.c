@@ -228,7 +228,7 @@ static bool carry_out_messages(const struct call *call)
     return done;
 }
 
-/* On the stream's thread. */
+/* Runs on the thread of the stream. */
 static void carry_out(void *arg)
 {
     struct call *call = arg;

@@ -66,7 +66,7 @@ netns_open() {
         --map-by node --bind-to none --mca btl "tcp,self")
 }
 
-# netns_cut: pulls the cable.
+# netns_cut: disconnects the two hosts.
 netns_cut() {
     ip -n "${netns_name[1]}" link set cable down
 }

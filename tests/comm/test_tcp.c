@@ -127,8 +127,9 @@ static void *intrude(void *arg)
         bool through = connect(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
                        send(fd, words, sizeof words, MSG_NOSIGNAL) > 0;
         char answer;
+        /* the connection was closed without an answer */
         if (through)
-            through = recv(fd, &answer, 1, 0) <= 0; /* refused without a message */
+            through = recv(fd, &answer, 1, 0) <= 0;
         close(fd);
         if (through)
             return NULL;
@@ -202,7 +203,7 @@ static void test_silent_clients_keep_no_rank_out(void **state)
     start_rank(&rank[0]);
     for (int i = 0; i < SILENT + SLOW; i++) {
         fd[i] = connect_silently(address);
-        if (i >= SILENT) /* begins like a hello */
+        if (i >= SILENT) /* sends only the beginning of a hello */
             assert_int_equal(send(fd[i], magic, sizeof magic, MSG_NOSIGNAL), sizeof magic);
     }
     start_rank(&rank[1]);

@@ -14,7 +14,7 @@ enum { STEPS = 30, REPEATS = 9 };
 struct made {
     double slower;    /* fraction by which steps take longer than in the base */
     bool uneven;      /* every third repeat is faster by this fraction, instead of slower */
-    double top1;      /* less accuracy */
+    double top1;      /* number by which the accuracy is lower than in the base */
     const char *more; /* more members of run.json's configuration, ", ..." */
     const char *device;
     const char *by;   /* the reason for the end of the run; "": the run has not ended */

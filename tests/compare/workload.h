@@ -9,12 +9,12 @@
 
 struct workload {
     const char *name;
-    const char *about; /* for the report */
+    const char *about; /* description of the workload in the report */
     int64_t slice_ms;  /* milliseconds of a turn; 0: a run is a turn */
     int64_t pool; /* rounds that are trained once, and from which each trial draws; 0: each trial
                      trains its own rounds */
     int64_t steps;
-    int ranks;             /* above 1: `launch` starts them */
+    int ranks;             /* number of ranks; if it is above 1, `launch` starts them */
     bool images;           /* trains on JPEG files, else on synthetic tensors */
     const char *precision; /* value of --precision */
 };

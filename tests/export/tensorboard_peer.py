@@ -58,7 +58,7 @@ for tag in STEP_TAGS + PART_TAGS + VAL_TAGS:
     assert close(points(live, tag), points(exported, tag)), tag
 
 assert made.Tags()["scalars"] == STEP_TAGS + ["LossScale"] + PART_TAGS + VAL_TAGS, made.Tags()
-assert points(made, "Loss/train") == [(0, 4), (1, 3), (3, 1)]  # step 2's is not finite
+assert points(made, "Loss/train") == [(0, 4), (1, 3), (3, 1)]  # the loss of step 2 is not finite
 assert points(made, "Throughput/train") == [(i, 64) for i in range(4)]
 assert points(made, "LossScale") == [(0, 65536), (1, 65536), (2, 32768), (3, 32768)]
 assert points(made, "Top1/val") == [(1, 30), (3, 78)]

@@ -154,7 +154,8 @@ static void test_tensorboard(void **state)
         assert_int_equal(crc, tensorboard_crc(bytes + at + 12, length));
         at += 12 + length + 4;
     }
-    assert_int_equal(records, 1 + 2 + 4 + 2 + 1); /* with the hyper-parameters and the outcome */
+    /* including the records of the hyper-parameters and of the outcome */
+    assert_int_equal(records, 1 + 2 + 4 + 2 + 1);
     free(bytes);
     free(again);
 }
@@ -295,7 +296,7 @@ static void test_mlperf_rules(void **state)
     const struct {
         const char *key;
         json_t *value;
-        const char *line; /* NULL: meets the rule */
+        const char *line; /* NULL: the value meets the rule */
     } cases[] = {
         {"epochs", json_integer(2), NULL},
         {"dummy", json_true(), "it trained on synthetic tensors, not on ImageNet"},

@@ -179,10 +179,10 @@ static void test_fingerprint(void **state)
     put("train/b/1.jpg", "x");
     uint64_t first = fingerprint();
     assert_true(first == fingerprint());
-    put("train/b/1.jpg", "xyz"); /* another size */
+    put("train/b/1.jpg", "xyz"); /* a file of another size */
     uint64_t second = fingerprint();
     assert_true(first != second);
-    put("train/b/2.jpg", "x"); /* another file */
+    put("train/b/2.jpg", "x"); /* an additional file */
     uint64_t third = fingerprint();
     assert_true(second != third);
 }

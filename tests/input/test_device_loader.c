@@ -24,10 +24,10 @@ static struct dataset *data;
 
 /* What the device does. */
 static struct {
-    bool fails;   /* every call */
+    bool fails;   /* every call fails */
     bool skips;   /* skips the first picture of each call */
-    bool refuses; /* every file */
-    bool closed;  /* cannot open a queue */
+    bool refuses; /* refuses every file */
+    bool closed;  /* fails to open a queue */
     atomic_int open, calls, pictures, failed, bytes_held;
 } device;
 
@@ -199,7 +199,7 @@ static void collect(const struct loader_config *c, int64_t first, struct epoch *
     struct batch *b;
     if (loader_open(c, &l) != STATUS_OK)
         fail_msg("%s", status_message());
-    assert_int_equal(loader_start(l, 1, 0), STATUS_OK); /* given up again */
+    assert_int_equal(loader_start(l, 1, 0), STATUS_OK); /* the next call abandons this epoch */
     assert_int_equal(loader_start(l, 3, first), STATUS_OK);
     memset(e, 0, sizeof *e);
     for (;;) {

@@ -42,7 +42,7 @@ static int set_up(void **state)
         size_t size;
         uint8_t *bytes = jpeg_make(&spec, &size);
         snprintf(path, sizeof path, "%s/train/c%d/%02d.%s", dir, i / PER_CLASS, i % PER_CLASS,
-                 i == 4 ? "png" : "JPEG"); /* the content decides */
+                 i == 4 ? "png" : "JPEG"); /* a JPEG file whose name ends in .png */
         file_write(path, bytes, size);
         free(bytes);
     }
@@ -131,7 +131,7 @@ static void test_workers_change_nothing(void **state)
             c.workers = workers[i];
             c.prefetch = 1 + 2 * i;
             l = open_loader(&c);
-            collect(l, 2, 0, &got); /* another epoch before */
+            collect(l, 2, 0, &got); /* the loader has read another epoch before */
             collect(l, 3, 0, &got);
             assert_same_epoch(&want, 0, &got);
             loader_close(l);
@@ -248,7 +248,8 @@ static void test_views_differ_between_epochs(void **state)
     struct loader *l = open_loader(&c);
     collect(l, 0, 0, &want);
     collect(l, 1, 0, &got);
-    for (uint32_t i = 0; i < N; i += 6) /* only images of several colours */
+    /* only images of several colours, because all crops of one colour are equal */
+    for (uint32_t i = 0; i < N; i += 6)
         assert_memory_not_equal(want.pixels[place_of(i, c.seed, 0)],
                                 got.pixels[place_of(i, c.seed, 1)], IMAGE_BYTES);
     loader_close(l);
@@ -324,8 +325,9 @@ static void test_prefetch_is_bounded(void **state)
         for (int k = 0; k < i; k++)
             assert_ptr_not_equal(held[i]->pixels, held[k]->pixels);
     }
-    assert_int_equal(loader_next(l, &b), STATUS_INVALID); /* would wait indefinitely */
-    loader_release(l, held[2]);                           /* in any order */
+    /* all batches are in use, so waiting would never end */
+    assert_int_equal(loader_next(l, &b), STATUS_INVALID);
+    loader_release(l, held[2]); /* batches may be released in any order */
     loader_release(l, held[0]);
     assert_int_equal(loader_next(l, &b), STATUS_OK);
     assert_int_equal(b->index, 4);
@@ -358,7 +360,7 @@ static void test_bad_images(void **state)
     spoil(20, "", 0);
     c.max_bad_images = 3;
     l = open_loader(&c);
-    for (int epoch = 0; epoch < 2; epoch++) { /* each counts once */
+    for (int epoch = 0; epoch < 2; epoch++) { /* a bad file is counted once, not once per epoch */
         collect(l, epoch, 0, &got);
         assert_int_equal(l->bad_images, 3);
         for (int i = 0; i < N; i++) {
@@ -525,7 +527,8 @@ static void test_lost_images_are_missed(void **state)
         assert_true(seen_from(l, 1, 0) != loader_expected(l, 0, loader_batches(l)));
         loader_close(l);
     }
-    for (uint32_t i = 0; i < N; i++) /* which 3 ranks divide */
+    /* 27 images can be divided by 3 ranks, so no image is repeated */
+    for (uint32_t i = 0; i < N; i++)
         all += sampler_mark(i);
     assert_true(ranks == all);
 }

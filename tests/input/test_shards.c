@@ -299,7 +299,7 @@ static void test_hostile(void **state)
     text("a/1.jpg", "x");
     refuse_archive("damaged: an invalid size in the pax header");
     header = member('x', "x", "x", 1);
-    memcpy(header + 124, "00010000000", 12); /* 2 MiB of header */
+    memcpy(header + 124, "00010000000", 12); /* the header states a size of 2 MiB */
     set_sum(header);
     refuse_archive("truncated: 'a header' has 2097152 bytes");
     static const char *const records[] = {"9999999999999999999999 path=x\n",

@@ -61,7 +61,7 @@ static enum status exchange_sum(void *context, double *values, int64_t n)
         else
             values[i] = e->total[i];
     }
-    values[SUMS - 1] += e->collecting; /* somebody else is there */
+    values[SUMS - 1] += e->collecting; /* simulates another rank, which has one value */
     return STATUS_OK;
 }
 
@@ -272,7 +272,7 @@ static void a_failed_sum_fails_the_operation(void **state)
         assert_int_equal(run_small(both[i], OP_BN_FWD_TRAIN, &sync), STATUS_LIBRARY);
         assert_string_equal(status_message(), "rank 1 is gone");
         assert_int_equal(run_small(both[i], OP_BN_BWD, &sync), STATUS_LIBRARY);
-        OK(run_small(both[i], OP_BN_FWD_EVAL, &sync)); /* has nothing to sum */
+        OK(run_small(both[i], OP_BN_FWD_EVAL, &sync)); /* evaluation sums nothing over ranks */
     }
 }
 

@@ -294,7 +294,8 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
     OK(operands_new(&d, &o));
     put_random(&o, &d, ROLE_GAMMA, 0.5, 1.5);
     put_random(&o, &d, ROLE_BETA, -1, 1);
-    put_random(&o, &d, ROLE_INVSTD, 0.5, 1.5); /* standard deviations; overwritten later */
+    /* standard deviations, which the operation overwrites */
+    put_random(&o, &d, ROLE_INVSTD, 0.5, 1.5);
     for (int c = 0; c < CHANNELS; c++) {
         double std = (double)operand_f32(&o, ROLE_INVSTD)[c], mean = ratio * std;
         operand_f32(&o, ROLE_SUMS)[c] = (float)(count * mean);
@@ -346,7 +347,7 @@ static void sums_are_those_of_all_ranks(void **state)
     int calls = 0;
     const struct bn_sync sync = {thrice, &calls};
     check_parts(*state, DTYPE_F32, &sync);
-    assert_int_equal(calls, 2); /* whole, and finalize */
+    assert_int_equal(calls, 2); /* once in the batch norm, and once in OP_BN_FINALIZE */
 }
 
 /* --- masks --- */

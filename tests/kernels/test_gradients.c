@@ -38,7 +38,7 @@ struct gradient {
     struct device *ref;
     struct op_desc forward, backward;
     struct operands in;  /* operands of the forward pass, with its outputs */
-    struct operands out; /* of the backward pass */
+    struct operands out; /* operands of the backward pass */
     double step, tolerance;
 };
 

@@ -421,12 +421,12 @@ static void test_ref_declines(void **state)
             if (d.t[r].ndim == 0 || d.t[r].type != DTYPE_F32)
                 continue;
             d.t[r].layout = LAYOUT_OPAQUE;
-            if (kind == OP_ROUND) /* both have one layout */
+            if (kind == OP_ROUND) /* OP_ROUND requires one layout for X and Y */
                 d.t[ROLE_X].layout = d.t[ROLE_Y].layout = LAYOUT_OPAQUE;
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             d = good;
             d.t[r].type = DTYPE_F64;
-            d.t[r].rounds = DTYPE_F32; /* which only fp32 does */
+            d.t[r].rounds = DTYPE_F32; /* no rounding, which only F32 tensors may have */
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             assert_null(plan);
         }

@@ -105,7 +105,7 @@ static void check(struct devices *devices, struct op_desc d)
             continue;
         check_once(devices, &laid, &in);
         struct op_desc narrow = with_precision(&laid, DTYPE_F16, true);
-        if (d.kind != OP_SGD) /* whose segments say it */
+        if (d.kind != OP_SGD) /* SGD has the precisions in its segments */
             check_once(devices, &narrow, &in);
     }
     operands_free(&in);

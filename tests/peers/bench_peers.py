@@ -158,7 +158,8 @@ def main():
     limit = LIMIT[args.what]
     rounds = {}
     with tempfile.TemporaryDirectory() as scratch:
-        args.peak = f"{scratch}/peak.json"  # shares of it are not looked at
+        # a file with made-up peaks, because shares of the peaks are not used
+        args.peak = f"{scratch}/peak.json"
         with open(args.peak, "w") as out:
             json.dump({"schema": 1, "bench": "peak", "device": "",
                        "copy": [{"bytes": 1e6, "bytes_per_s": 1e9}], "flops": []}, out)

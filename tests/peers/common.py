@@ -26,10 +26,10 @@ class Peers:
         self.program, self.scratch = program, scratch
         self.threads, self.quick, self.limit, self.die = threads, quick, limit, die
         self.deadline = time.monotonic() + 60 * minutes
-        self.python = sys.executable  # the peers', once they are installed
+        self.python = sys.executable  # the interpreter with the peers, once they are installed
         self.here = os.path.dirname(os.path.abspath(__file__))
-        self.versions = {}  # of each peer that is there
-        self.absent = {}  # why each other one is not
+        self.versions = {}  # version of each peer that is installed
+        self.absent = {}  # why each missing peer is missing
 
     def has_time(self, name):
         """Whether another turn may begin; says so when it may not."""

@@ -22,7 +22,8 @@ def step_pair(name, work):
     net, pixels, batch, precision = work
 
     def make(peers):
-        steps = 4 if peers.quick or batch * pixels > 3000 else 8  # of which half warm up, on both sides
+        # half of the steps are warm-up, on both sides
+        steps = 4 if peers.quick or batch * pixels > 3000 else 8
 
         def torch(label, mode, env=None):
             command = ["torch_step.py", "--device", "cpu", "--net", net, "--image-size", str(pixels)]

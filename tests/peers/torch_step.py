@@ -28,7 +28,7 @@ import torchvision
 WARMUP = 10
 
 
-compiled = {}  # the last compiled step, by what was asked for
+compiled = {}  # the last compiled step, by the request's settings
 
 
 class Step:
@@ -148,7 +148,7 @@ def main():
     for line in sys.stdin:
         try:
             said = answer(args, line)
-        except Exception as problem:  # whatever it is, the next request may go well
+        except Exception as problem:  # after any failure, the next request may still succeed
             said = "error " + " ".join(str(problem).split())[:200]
         print(said, flush=True)
         gc.collect()

@@ -90,12 +90,12 @@ def measure_pair(peers, pair, wanted):
     limit = peers.limit if pair.timed else 1.0
     if not peers.has_time(pair.name):
         return out
-    if not is_quiet(limit):  # no need to warm up
+    if not is_quiet(limit):  # without a quiet machine, nothing is measured
         peers.say(f"{pair.name}: the machine stayed busy for {PATIENCE} s")
         out["thrown_away"] = 1
         return out
     if not pair.timed:
-        wanted = min(wanted, 2)  # it hardly varies
+        wanted = min(wanted, 2)  # such values hardly vary, so two turns suffice
     sides = pair.sides(peers)
     try:
         kept = drop_failed(peers, pair, sides)

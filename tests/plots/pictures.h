@@ -16,5 +16,5 @@ void expect_png(const char *dir, const char *file);
 /* "<dir>/<file>" says the text. */
 void expect_text(const char *dir, const char *file, const char *text);
 
-/* Fails if it does. */
+/* Fails if the file says the text. */
 void expect_no_text(const char *dir, const char *file, const char *text);

@@ -9,7 +9,7 @@ struct sample {
     int epochs, steps_per_epoch;
     int steps;           /* if not 0: total number of steps; the last epoch may be incomplete */
     double images_per_s; /* throughput of a step without waiting for data */
-    double final_top1;   /* percent, validation */
+    double final_top1;   /* top-1 of the last validation, percent */
     double val_s;        /* seconds of validation after each epoch; 0: no validation */
     bool dummy;          /* no files read */
     bool gpu;            /* copies and communication take time */

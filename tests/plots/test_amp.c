@@ -116,7 +116,7 @@ static void test_hostile_records(void **state)
             fail_msg("taken: %s", bad[i]);
         assert_null(strchr(status_message(), '\n'));
     }
-    assert_false(exists(dir, "amp.png")); /* it showed something else */
+    assert_false(exists(dir, "amp.png")); /* the picture of an earlier record has been removed */
     assert_false(exists(dir, "amp.svg"));
 }
 

@@ -64,7 +64,8 @@ static void test_more_names_than_colours(void **state)
     bool seen[PALETTE_COLOURS] = {false};
     (void)state;
     names_make(first, PALETTE_COLOURS, 0);
-    names_make(second, PALETTE_COLOURS, PALETTE_COLOURS - 1); /* one is known */
+    /* the palette knows one of these names already */
+    names_make(second, PALETTE_COLOURS, PALETTE_COLOURS - 1);
     take(&p, PALETTE_COLOURS, first, a);
     take(&p, PALETTE_COLOURS, second, b);
     assert_int_equal(b[0], a[PALETTE_COLOURS - 1]);

@@ -92,7 +92,7 @@ static void test_figures(void **state)
         free(scratch_read(dir, file, &size));
     }
     snprintf(file, sizeof file, "%s/accuracy.png", dir);
-    assert_false(path_exists(file)); /* nobody validated */
+    assert_false(path_exists(file)); /* no run was validated */
     expect_text(dir, "training_throughput.svg", ">Images per second<");
     expect_text(dir, "training_throughput.svg", ">ddp fp32 strong<");
     expect_text(dir, "efficiency.svg", ">By throughput (%)<");

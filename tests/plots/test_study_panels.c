@@ -194,20 +194,21 @@ static void test_published(void **state)
     assert_int_equal(f.panels.n, 4); /* divided by data; lines of a panel differ in precision */
     assert_int_equal(f.panels.panel[8], 2);
     assert_int_equal(f.panels.panel[9], 3);
-    assert_string_equal(f.panels.title[2], "theirs, resnet8 O1"); /* data not known */
+    /* the data of the published line are not known */
+    assert_string_equal(f.panels.title[2], "theirs, resnet8 O1");
     for (int i = 0; i < 8; i++)
         assert_in_range(f.panels.panel[i], 0, 1);
     for (int i = 0; i < 8; i++)
         strcpy(f.lines.line[i].key[STUDY_PRECISION], "O1");
     choose(&f, STUDY_DATA);
-    assert_int_equal(f.panels.panel[9], 1); /* with jpeg */
+    assert_int_equal(f.panels.panel[9], 1); /* in the panel of the lines with jpeg */
     assert_int_equal(f.panels.panel[8], 2);
     assert_int_equal(f.panels.n, 3);
     /* Few lines share one panel. It has a title if there are other panels. */
     memset(f.drawn, 0, 6 * sizeof *f.drawn);
     choose(&f, STUDY_DATA);
     assert_string_equal(f.panels.title[0], "this study");
-    memset(f.drawn, 0, 8 * sizeof *f.drawn); /* published ones alone */
+    memset(f.drawn, 0, 8 * sizeof *f.drawn); /* draws only the published lines */
     choose(&f, STUDY_ARCH);
     assert_int_equal(f.panels.n, 1);
     assert_string_equal(f.panels.title[0], "");
@@ -250,7 +251,8 @@ static void test_ideals_once(void **state)
         }
     }
     choose(&f, STUDY_ARCH);
-    assert_false(study_panels_ideal(&f.panels, &f.lines, 0, QUANTITY_RATE)); /* ends sooner */
+    /* line 0 ends before line 1, whose ideal covers its own */
+    assert_false(study_panels_ideal(&f.panels, &f.lines, 0, QUANTITY_RATE));
     assert_true(study_panels_ideal(&f.panels, &f.lines, 1, QUANTITY_RATE));
     assert_false(study_panels_ideal(&f.panels, &f.lines, 2, QUANTITY_RATE));
     point[2][1].value[QUANTITY_RATE].ideal = 201;

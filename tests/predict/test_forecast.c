@@ -176,7 +176,7 @@ static void test_fit_finds_the_machine(void **state)
     assert_close(s.sigma, truth.sigma, 0.2); /* the fit is biased towards the typical value */
     for (int64_t n = 64; n <= 256; n *= 2)
         assert_close(forecast_of(&s, n).images_per_s, forecast_of(&truth, n).images_per_s, 0.05);
-    assert_true(s.net.intra.bytes_per_s == 40e9); /* it was known */
+    assert_true(s.net.intra.bytes_per_s == 40e9); /* a known value is not changed */
 }
 
 static void test_calibration(void **state)
@@ -248,11 +248,12 @@ static void test_source_of_a_study(void **state)
     double all = workload_bytes(&source.work);
     for (int i = 0; i < 4; i++)
         cell[i].system = (struct analysis_system){1, 1 << i, 64, 10, 2};
-    cell[3].ranks = 4; /* of two devices each */
+    cell[3].ranks = 4; /* 4 ranks with two devices each */
     cell[3].system.ranks_per_host = 2;
     assert_int_equal(source_of_analysis(&a, 0, &source), STATUS_OK);
     assert_int_equal(source.ranks_per_node, 4);
-    assert_true(workload_bytes(&source.work) < all / 2); /* fewer classes, and bf16 */
+    /* the workload has fewer classes, and sends bf16 */
+    assert_true(workload_bytes(&source.work) < all / 2);
     strcpy(cell[3].mode, "dp");
     assert_int_equal(source_of_analysis(&a, 0, &source), STATUS_OK);
     assert_int_equal(source.work.n, 1);

@@ -24,7 +24,7 @@ while IFS= read -r path; do
     [[ -s $path ]] || fail "RESULTS.md shows '$path', which is not there"
 done < <(sed -nE 's/^!\[.*\]\(<(.*)>\)$/\1/p' RESULTS.md)
 
-# Other records, other words.
+# Records with other results, which need other words in the report.
 cd "$scratch" || exit 1
 mkdir -p rec/here/precision
 cp -r "$source_dir"/results/recorded/cpu-avx512-2-threads/precision/{fp32,O1}-seed[01] rec/here/precision
@@ -154,7 +154,7 @@ grep -qx '## Skipped records' rec.md || fail "the report does not say what it le
 grep -q '^| O1-seed0 .* 50.00 ' rec.md || fail "a damaged run took a whole one with it"
 ! grep -q '^| torn ' rec.md || fail "a damaged run is reported"
 
-# Nothing but damage.
+# A folder that has only damaged records.
 mkdir -p ruin/bad && echo '{' >ruin/bad/run.json
 expect 5 report --no-figures ruin -o ruin.md
 grep -qx '## Skipped records' ruin.md || fail "a report of a damaged run alone: $(cat ruin.md err)"

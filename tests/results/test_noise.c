@@ -54,7 +54,8 @@ static void test_far_steps(void **state)
     assert_false(judge(run_of(9, 3.1), quiet, text));
     assert_true(judge(run_of(10, 3.1), quiet, text));
     assert_string_equal(text, "5.3 % of the steps took more than 1.5 times the median");
-    assert_false(judge(run_of(50, 2.9), quiet, text)); /* not far */
+    /* a step that takes less than 1.5 times the median is not far */
+    assert_false(judge(run_of(50, 2.9), quiet, text));
     assert_false(judge(run_of(50, 0.1), quiet, text)); /* fast steps are not a disturbance */
 }
 

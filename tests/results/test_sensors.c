@@ -98,7 +98,8 @@ static void test_energy_of_devices_adds_up(void **state)
     add_two_steps(*state);
     for (int i = 0; i <= 10; i++) {
         add_sample(*state, row_of(i, 0, 0.5 * i, 50 * i));
-        add_sample(*state, row_of(i, 1, 0.5 * i, i < 6 ? 25 * i : NAN)); /* lost later */
+        /* the second device is lost during the run */
+        add_sample(*state, row_of(i, 1, 0.5 * i, i < 6 ? 25 * i : NAN));
     }
     assert_true(fabs(energy(*state).joules_per_image - 15) < 1e-9);
 }

@@ -253,7 +253,7 @@ static void names_are_those_of_a_state_dict(void **state)
         assert_non_null(safetensors_find(file, p->name));
         assert_int_equal(safetensors_find(file, momentum) != NULL, param_is_trained(p));
         known += param_is_trained(p) ? 2 : 1;
-        known += p->kind == PARAM_BN_MEAN; /* and its counter */
+        known += p->kind == PARAM_BN_MEAN; /* each batch norm also has a counter of batches */
     }
     assert_int_equal(safetensors_count(file), known);
     const struct safetensors_entry *e = safetensors_find(file, "bn1.num_batches_tracked");

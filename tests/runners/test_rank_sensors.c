@@ -15,7 +15,7 @@ enum { RANKS = 3, SAMPLES = 3000 };
 struct member {
     struct world world;
     struct rank_samples samples;
-    json_t *summary; /* rank 0's */
+    json_t *summary; /* summary of rank 0 */
     enum status st;
 };
 

@@ -48,8 +48,9 @@ static void test_energy(void **state)
     put(root, "class/powercap/intel-rapl", "enabled", "1\n");
     assert_int_equal(host_meter_open(root, &m), STATUS_OK);
     assert_true(m->joules(m, 0) == 0);
-    assert_true(isnan(sample(m).power_w));                                       /* since nothing */
-    put_package(root, "class/powercap/intel-rapl:0", "package-0\n", "671150\n"); /* once round */
+    assert_true(isnan(sample(m).power_w)); /* no time has passed since the meter was opened */
+    /* the counter has wrapped around once */
+    put_package(root, "class/powercap/intel-rapl:0", "package-0\n", "671150\n");
     put_package(root, "class/powercap/intel-rapl:1", "package-1\n", "5000000\n");
     put_package(root, "class/powercap/intel-rapl:0:0", "core\n", "9000000\n");
     struct telemetry_record r = sample(m);

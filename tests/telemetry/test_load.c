@@ -68,7 +68,8 @@ static void test_counts(void **state)
     struct host_noise n = load_between(&a, &b, true);
     assert_true(near(n.seconds, 10) && near(n.load_start, 0.25) && near(n.load_end, 3.5));
     assert_true(near(n.steal, 0.1) && near(n.others, 0.3) && near(n.preempted_per_s, 2));
-    assert_true(isnan(load_between(&a, &b, false).others)); /* other ranks would count */
+    /* the processes of other ranks would count as others */
+    assert_true(isnan(load_between(&a, &b, false).others));
     b.own_s = 1 + 60 * tick_s; /* this process used more than the 50 busy ticks */
     assert_true(load_between(&a, &b, true).others == 0);
 }

@@ -216,7 +216,7 @@ static void test_old_library(void **state)
     assert_true(isnan(r.memory_bytes) && isnan(r.busy) && isnan(r.memory_busy));
     assert_true(isnan(r.pcie_sent) && isnan(r.pcie_received));
     json_t *o = m->facts(m, 0);
-    assert_int_equal(json_object_size(o), 1); /* its index */
+    assert_int_equal(json_object_size(o), 1); /* the only fact is its index */
     json_decref(o);
     fake->gpu[0].code = 15; /* this old library has no text for the code */
     r = sample(m, 0);

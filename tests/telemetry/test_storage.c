@@ -52,7 +52,7 @@ static void test_counts(void **state)
     struct storage_bytes spent = storage_since(&m, before);
     assert_true(spent.process == 4096 && spent.device == 51200);
     put(root, "self/io", "rchar: 19000\n"); /* a kernel without accounting */
-    put(root, "diskstats", "");             /* the device is gone */
+    put(root, "diskstats", "");             /* the block device is not listed any more */
     spent = storage_since(&m, before);
     assert_true(isnan(spent.process) && isnan(spent.device));
 }

@@ -78,7 +78,7 @@ static void test_limits_move_with_the_scale(void **state)
     for (int64_t i = 0; i < COUNT_OF(moved); i++)
         moved[i] = limits_of_fp16[i] * 0x1p-17f;
     struct histogram c = count(moved, COUNT_OF(moved), 0x1p17);
-    assert_int_equal(c.nonzero, 9); /* 2^-149 has become 0 */
+    assert_int_equal(c.nonzero, 9); /* 2^-149 has been rounded to 0 */
     check_fate(&c.fate[SCALE_CURRENT], 1, 2, 1);
     assert_int_equal(c.fate[SCALE_ONE].overflow, 0);
     assert_true(histogram_headroom(&c, 0x1p17) < 0);
@@ -176,10 +176,10 @@ static void test_recommended_scale(void **state)
     } cases[] = {
         {1, 13, false},               /* 65504 / 4 = 16376 >= 2^13 */
         {16376.0f / 8192, 13, false}, /* the largest value with two bits of headroom */
-        {0x1.ffe002p0f, 12, false},   /* a little more */
-        {60000, -2, false},           /* no room at all */
+        {0x1.ffe002p0f, 12, false},   /* slightly more than that value */
+        {60000, -2, false},           /* a value without headroom */
         {0x1p-9f, 22, false},
-        {0x1p-11f, 23, false}, /* the others are 2^-10 */
+        {0x1p-11f, 23, false}, /* the other values are 2^-10 */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct amp_layer layer;
@@ -255,7 +255,7 @@ static void test_text(void **state)
     assert_non_null(strstr(text, "needs a loss scaler"));
     assert_non_null(strstr(text, "1048576, makes 1 gradient overflow"));
     assert_non_null(strstr(text, "8192 (2^13)"));
-    amp_finding_text(&f, 0x1p20, text, 20); /* cut, not overrun */
+    amp_finding_text(&f, 0x1p20, text, 20); /* the text is cut to the size of the buffer */
     assert_int_equal(strlen(text), 19);
 
     x[1] = NAN;

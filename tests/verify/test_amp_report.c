@@ -145,8 +145,9 @@ static void test_every_gradient_once(void **state)
             fail_msg("%s of '%s': %g values", expected[i].kind, expected[i].layer,
                      number(kind, "values"));
     }
-    assert_null(json_object_get(layer(r, "conv1"), "activations")); /* the image needs none */
-    assert_null(json_object_get(layer(r, "bn1"), "weights"));       /* fp32 in every policy */
+    /* the image needs no gradient */
+    assert_null(json_object_get(layer(r, "conv1"), "activations"));
+    assert_null(json_object_get(layer(r, "bn1"), "weights")); /* fp32 in every policy */
     json_decref(r);
 }
 

@@ -121,7 +121,7 @@ static void bad_label_leaves_everything(void **state)
     for (int i = 0; i < ROWS * CLASSES; i++)
         x[i] = dx[i] = (float)(i % 3);
     for (int i = 0; i < ROWS; i++)
-        label[i] = i % (CLASSES + 1) - 1; /* some have none */
+        label[i] = i % (CLASSES + 1) - 1; /* -1 for some rows, which have no label */
     struct cu_xent a = {.type = DTYPE_F32,
                         .rows = ROWS,
                         .classes = CLASSES,

@@ -38,10 +38,10 @@ static void small_terms_are_cut_off(void **state)
     (void)state;
     assert_true(one_and(90, 4, 0x1p-25f) == 1 + 0x1p-23); /* sm_90 keeps two more bits than fp32 */
     assert_true(one_and(90, 8, 0x1p-26f) == 1);
-    assert_true(one_and(80, 4, 0x1p-25f) == 1); /* one bit more */
+    assert_true(one_and(80, 4, 0x1p-25f) == 1); /* sm_80 keeps one more bit than fp32 */
     assert_true(one_and(80, 2, 0x1p-24f) == 1 + 0x1p-23);
     assert_true(one_and(90, 3, 0x1p-25f) == 1);            /* the result is truncated too */
-    assert_true(one_and(90, 1, -0x1p-24f) == 1 - 0x1p-24); /* towards zero */
+    assert_true(one_and(90, 1, -0x1p-24f) == 1 - 0x1p-24); /* the sum is truncated towards zero */
     assert_true(one_and(90, 1, -0x1p-26f) == 1);
 }
 

@@ -115,7 +115,7 @@ struct clock_double {
     int calls;
     int fastest; /* number of the call that measures the least time; -1: no plan can be executed */
     int broken;  /* number of the call at which the clock fails; -1: none */
-    int64_t engine; /* of the fastest */
+    int64_t engine; /* engine of the fastest plan */
     size_t knobs;
 };
 

@@ -71,7 +71,7 @@ static bool says(const char *part)
     return false;
 }
 
-/* What the file holds. */
+/* Returns the plans that the file contains. */
 static struct plan_cache *kept(void)
 {
     struct plan_cache *cache;
@@ -145,7 +145,7 @@ static void what_fails_is_left_out(void **state)
     gpu.breaks[1] = true;
     assert_int_equal(refused(&dev, &problem), STATUS_LIBRARY);
     assert_true(says("engine 1: cuDNN fails"));
-    assert_int_equal(gpu.executions, 6 + 1); /* not executed again */
+    assert_int_equal(gpu.executions, 6 + 1); /* a plan that has failed is not executed again */
     close_gpu(&dev);
 }
 

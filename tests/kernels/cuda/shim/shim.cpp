@@ -32,7 +32,7 @@ struct context {
 struct fibre {
     context where;
     enum { IDLE, READY, WAITING } state = IDLE;
-    unsigned number;     /* among the fibres */
+    unsigned number; /* index of the fibre */
     unsigned thread = 0; /* number of the thread that the fibre runs, unless it is idle */
 };
 
@@ -45,7 +45,7 @@ struct block {
     void (*body)(const void *);
     const void *argument;
     unsigned threads, next, left; /* threads: in total; to start next; not yet complete */
-    unsigned waits;               /* for the previous kernel */
+    unsigned waits; /* number of threads that wait for the previous kernel */
     void (*previous_done)();      /* NULL: the previous kernel was complete before the launch */
     barrier all, warp[MAX_THREADS / WARP];
     fibre *runs[MAX_THREADS]; /* the fibre of each thread that has started */
