@@ -14,7 +14,7 @@ static enum status take_precision(const struct setting *s, const char *part, voi
 {
     struct accuracy_config *c = config;
     if (c->n_rows == ACCURACY_ROWS_MAX || strlen(part) >= sizeof *c->precision)
-        return status_fail(STATUS_USAGE, "--precisions '%s': this name is too long, or the list is",
+        return status_fail(STATUS_USAGE, "--precisions '%s': this name or the list is too long",
                            part);
     TRY(bench_take_precision(s, part, config));
     strcpy(c->precision[c->n_rows++], part);
