@@ -1,6 +1,6 @@
-/* Cases of narrow precision: every kind of operation with fp32 tensors that emulate a type (raw or
- * not), and with tensors of a 16-bit type; results that overflow, underflow or tie; and every mix
- * of precisions in the optimizer. */
+/* Cases of narrow precision: every kind of operation with fp32 tensors that emulate a type (rounded
+ * or unrounded), and with tensors of a 16-bit type; results that overflow, underflow or tie; and
+ * every mix of precisions in the optimizer. */
 #include "verify/cases.h"
 #include "verify/describe.h"
 #include "verify/precision.h"
@@ -25,8 +25,8 @@ static void add(struct case_list *list, const struct op_desc *d, const struct va
     }
 }
 
-/* Adds cases for operations that libraries compute. Libraries do not support raw inputs; one case
- * requests them nevertheless. */
+/* Adds cases for operations that libraries compute. Libraries do not support unrounded inputs; one
+ * case requests them nevertheless. */
 static void add_dense(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {
@@ -86,7 +86,7 @@ static void cases_dense(struct case_list *list)
         add_dense(list, describe_conv(OP_CONV_BWD_DATA, &shape[i], 0));
         add_dense(list, describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i], WITH(DB)));
     }
-    /* A weight gradient that is stored as the library computes it. */
+    /* Weight gradients in a 16-bit type, without a rounding of their own. */
     for (int i = 0; i < 4; i++) {
         enum dtype type = i % 2 ? DTYPE_BF16 : DTYPE_F16;
         struct op_desc plain = describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i / 2], 0);
@@ -192,7 +192,7 @@ static void cases_ends(struct case_list *list)
     }
 }
 
-/* Cases of OP_ROUND. The input is an fp32 tensor that does not round, or a raw one. */
+/* Cases of OP_ROUND. The input is an fp32 tensor that needs no rounding, or an unrounded one. */
 static void cases_round(struct case_list *list)
 {
     static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};

@@ -97,7 +97,8 @@ static void commit_fault(enum comparison_fault_kind fault, const struct op_desc 
         }
 }
 
-/* Checks that a plan keeps the tensors' types and rounding, and makes only written tensors raw. */
+/* Checks that a plan keeps the tensors' types and rounding, and leaves only written tensors
+ * unrounded. */
 static enum status check_precisions(const struct op_desc *asked, const struct op_desc *planned)
 {
     uint64_t writes = op_roles(asked->kind).writes;

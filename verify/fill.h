@@ -17,9 +17,9 @@ enum fill {
 };
 
 /* Fills the inputs of `d`, whose layouts are plain, with values that another operation could have
- * written: values rounded to `rounds` of the tensor, or any fp32 values if the tensor is raw. Equal
- * values are frequent in the input of a maximum, and exact zeros are frequent in the output of a
- * ReLU. For a backward pass, `ref` computes the inputs from the forward pass (MEAN, INVSTD, Y,
+ * written: values rounded to `rounds` of the tensor, or any fp32 values if the tensor is unrounded.
+ * Equal values are frequent in the input of a maximum, and exact zeros are frequent in the output
+ * of a ReLU. For a backward pass, `ref` computes the inputs from the forward pass (MEAN, INVSTD, Y,
  * INDEX). */
 MUST_CHECK enum status fill_operands(struct device *ref, const struct op_desc *d, enum fill fill,
                                      uint64_t seed, struct operands *o);

@@ -10,10 +10,10 @@
 float precision_read(const struct op_desc *d, enum role role, int64_t i, float v);
 
 /* The value that the operation writes to element `i` if its fp32 result is `v`. Returns `v` if the
- * tensor is raw (kernels/ops.h). The function is monotonic in `v`. */
+ * tensor is unrounded (`raw`, kernels/ops.h). The function is monotonic in `v`. */
 float precision_written(const struct op_desc *d, enum role role, int64_t i, float v);
 
-/* The type to which element `i` is rounded when written; F32 if the tensor is raw. */
+/* The type to which element `i` is rounded when written; F32 if the tensor is unrounded. */
 enum dtype precision_of(const struct op_desc *d, enum role role, int64_t i);
 
 /* A copy of an operation in which tensors are not rounded. Only batch norm's DZ is still rounded,
@@ -29,7 +29,7 @@ void precision_none(const struct op_desc *d, struct precision_none *none);
 /* Returns a copy of `d` in which fp32 tensors are rounded to `precision`: those that a policy would
  * store in a 16-bit type. These are activations, gradients of activations, and weights, but not
  * batch norm's tensors per channel. If `precision` is TF32, only inputs are rounded, because TF32
- * is not a storage type. If `raw` is true, the rounded inputs are marked as raw. */
+ * is not a storage type. If `raw` is true, the inputs with `rounds` are marked as unrounded. */
 struct op_desc with_precision(const struct op_desc *d, enum dtype precision, bool raw);
 
 /* The same as with_precision(), but batch norm's parameters, their gradients and its statistics are

@@ -433,7 +433,7 @@ static void test_ref_declines(void **state)
     }
 }
 
-/* An input tensor may be raw (not yet rounded). An output tensor is never raw, even if the
+/* An input tensor may be unrounded (`raw`). An output tensor is never unrounded, even if the
  * description says so. */
 static void test_ref_rounds(void **state)
 {

@@ -150,8 +150,8 @@ static void test_round_opaque(void **state)
     operands_free(&o);
 }
 
-/* A ReLU rounds inputs that are marked as raw. A gradient passes if the rounded Y is above zero. In
- * fp16, 2^-25 is rounded to zero. */
+/* A ReLU rounds inputs that are marked as unrounded. A gradient passes if the rounded Y is above
+ * zero. In fp16, 2^-25 is rounded to zero. */
 static void test_raw_inputs(void **state)
 {
     struct op_desc d = describe_like(OP_RELU_BWD, tensor_1d(DTYPE_F32, 5), 0);
