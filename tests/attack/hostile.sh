@@ -61,7 +61,7 @@ attack() {
     rm -rf work
     mkdir work
     HOSTILE_NAMES=$4 "$driver" "$cases" "$seed" "$2" work "$3" "${@:5}" >said 2>&1 || {
-        [[ $? == 1 ]] || { fail "the driver: $(tail -n 3 said)" && finish; }
+        [[ $? == 1 ]] || { fail "the program 'hostile' failed: $(tail -n 3 said)" && finish; }
         grep -v '^[0-9]' said
         failures=$((failures + 1))
         [[ -z ${KEEP-} ]] || { mkdir -p "$KEEP/$seed-$RANDOM" && cp -r work/finding-* said "$KEEP/$seed-$RANDOM"; }

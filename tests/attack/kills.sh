@@ -121,7 +121,7 @@ attempt() {
         gone 10
         return
     fi
-    fail "$mode: still there 90 s after a kill: $(processes | xargs ps -o pid,args -p)"
+    fail "$mode: processes still run 90 s after a kill: $(processes | xargs ps -o pid,args -p)"
     ((++hangs))
     processes | xargs -r kill -KILL
     gone 10
@@ -136,7 +136,7 @@ attack() {
         [[ -e $mode/run.json ]] || continue
         run_values "$mode" >values 2>&1 || fail "$mode: the record cannot be read: $(head -n 2 values)"
         now=$(grep -c '^epoch' values)
-        ((now >= epochs)) || { fail "$mode: $now epochs, where there were $epochs" && lost=$((lost + epochs - now)); }
+        ((now >= epochs)) || { fail "$mode: the record has $now epochs, but had $epochs before" && lost=$((lost + epochs - now)); }
         epochs=$now
     done
     steps=$(($(grep -c '^step' values) + 10))

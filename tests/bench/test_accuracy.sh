@@ -9,7 +9,7 @@ expect 0 bench accuracy --print-reference
 cp out built-in
 (cd "$source_dir" && "$program" bench accuracy --print-reference \
     --recorded results/recorded/cpu-avx512-2-threads/precision) >recorded || fail "the records cannot be read"
-cmp -s built-in recorded || fail "bench/data/accuracy_cpu.json is not that of the records: $(diff built-in recorded)"
+cmp -s built-in recorded || fail "bench/data/accuracy_cpu.json does not match the records: $(diff built-in recorded)"
 grep -q '"seeds": 3' built-in || fail "the reference: $(<built-in)"
 
 expect_error 2 "--precisions 'int8'" bench accuracy --precisions fp32,int8
@@ -18,7 +18,7 @@ expect_error 5 "there are no runs in '$scratch/tmp'" bench accuracy --quick --re
 quick=(bench accuracy --quick --threads 1)
 expect 0 "${quick[@]}" --precisions fp32,O2 --out first --json
 [[ -s first/runs/accuracy-O2/summary.json && -z $(find first -name '*.safetensors') ]] || fail "the runs: $(find first)"
-grep -q '"right"' out && fail "it is compared with something: $(<out)"
+grep -q '"right"' out && fail "the short training is compared with a reference, but there is none: $(<out)"
 if command -v python3 >/dev/null; then
     python3 - <<'CHECK' || fail "the record: see above"
 import json

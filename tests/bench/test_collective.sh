@@ -17,7 +17,7 @@ rows_are() {
     awk -F, -v kind="$1" -v rows="$2" -v root="$3" '
         NR > 1 { n++ }
         NR > 1 && ($1 != kind || $7 != root || $14 != 0 || $14 == "") { bad = 1 }
-        END { exit bad || n != rows }' out || fail "$1 with root $3, $2 rows: $(cat out err)"
+        END { exit bad || n != rows }' out || fail "not $2 correct rows of $1 with root $3: $(cat out err)"
 }
 
 # busbw_is KIND RANKS FACTOR [FLAGS]: checks that the bus bandwidth is FACTOR times the algorithm
@@ -29,7 +29,7 @@ busbw_is() {
         if (NF < 14) bad = 1
         d = $13 - factor * $12
         if (d * d > (1e-6 * $12) ^ 2 || $3 != 49152) bad = 1
-    } END { exit bad || NR != 3 }' out || fail "$kind between $ranks: not busbw = $factor algbw of 49152 B: $(<out)"
+    } END { exit bad || NR != 3 }' out || fail "$kind between $ranks: the bus bandwidth is not $factor times the algorithm bandwidth of 49152 B: $(<out)"
 }
 
 # The command accepts the program names of nccl-tests.
@@ -111,16 +111,16 @@ for ranks in 2 3; do
         root=-1
         case $kind in broadcast | reduce | gather | scatter) root=1 ;; esac
         mpi_run 60 "$ranks" "$program" bench collective "$kind" -r 1 -b 12 -e 3M -f 64 "${quick[@]}" -m 2
-        [[ $code == 0 ]] || fail "$kind under MPI: exit code $code: $(<err)"
+        [[ $code == 0 ]] || fail "$kind under MPI ended with exit code $code: $(<err)"
         rows_are "$kind" 8 "$root"
     done
 done
 mpi_run 60 3 "$program" bench collective reduce_scatter -o avg -b 1M -e 1M "${quick[@]}"
-[[ $code == 0 ]] || fail "an average under MPI: exit code $code: $(<err)"
+[[ $code == 0 ]] || fail "an average under MPI ended with exit code $code: $(<err)"
 rows_are reduce-scatter 2 -1
 if fake_gpu; then # -g 1: the GPU of the local rank
     mpi_run 60 2 "$program" bench collective alltoall -g 1 -b 1K -e 64K -f 64 "${quick[@]}"
-    [[ $code == 0 ]] || fail "a GPU for each process: exit code $code: $(<err)"
+    [[ $code == 0 ]] || fail "one GPU for each process: ended with exit code $code: $(<err)"
     rows_are alltoall 4 -1
 fi
 finish

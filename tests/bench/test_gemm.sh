@@ -23,7 +23,7 @@ expect_error 2 "unexpected argument 'more'" bench gemm more
 expect 0 bench gemm -m 40 -n 30 -k 20 --a-t "${quick[@]}"
 grep -qE '^- +- +1 +40 +30 +20 TN fp32 .* 1200 +0  ' out || fail "one size: $(<out)"
 expect 0 bench gemm -m 4 -n 3 -k 2 --a-t --b-t "${quick[@]}"
-grep -qE ' TT fp32 .* n/a ' out || fail "two transposes are not n/a: $(<out)"
+grep -qE ' TT fp32 .* n/a ' out || fail "a product of two transposed matrices is not marked n/a: $(<out)"
 expect 0 bench gemm --deepbench --max-gflop 0.01 "${quick[@]}" --csv
 [[ $(wc -l <out) == 3 && $(grep -cE '^,,1,[0-9]+,16,512,0,[01],fp32,0,2,' out) == 2 ]] || fail "DeepBench: $(<out)"
 expect 0 bench gemm --deepbench --max-gflop 0.01 "${quick[@]}"

@@ -19,11 +19,11 @@ quick=(-b 1K -e 64K -f 64 -n 2 -w 1)
 # Each GPU belongs to a thread of one process. The fake GPU has no NCCL.
 expect 0 bench collective allreduce --devices cuda:0,1 "${quick[@]}"
 [[ $(grep -c '\[device\] memory, local, staged through host memory$' out) == 2 ]] || fail "ranks: $(<out)"
-grep -q '^#  through host memory: rank 0 (host .*) has no NCCL$' out || fail "it does not say why: $(<out)"
+grep -q '^#  through host memory: rank 0 (host .*) has no NCCL$' out || fail "the output does not say why data passes through the host: $(<out)"
 grep -qx '# Out of bounds values : 0 OK' out || fail "not checked: $(<out)"
 expect 0 bench collective reduce-scatter --devices cuda:0,1,2 --comm host "${quick[@]}" --csv
 [[ $(wc -l <out) == 5 ]] || fail "CSV: $(<out)"
-! grep -q 'ampscale:' err || fail "who was asked to use the host complains: $(<err)"
+! grep -q 'ampscale:' err || fail "--comm host gives a warning: $(<err)"
 expect_error 2 "a collective needs at least two ranks" bench collective allreduce --devices cuda:0
 expect_error 1 "built without NCCL" bench collective allreduce --devices cuda:0,1 --comm nccl
 AMPSCALE_FAKE_GPU=no-driver expect_error 1 "there is no NVIDIA driver" bench collective allreduce --devices cuda:0,1
@@ -44,14 +44,14 @@ expect_error 2 "is not a list of devices" bench memory --devices cpu:0,1
 mpi_find "$("$4" version)"
 mpi_leaks on
 mpi_run 60 2 "$program" bench collective allgather --devices cuda "${quick[@]}"
-[[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
+[[ $code == 0 ]] || fail "GPUs under MPI: ended with exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, mpi, staged' out) == 2 ]] || fail "under MPI: $(<out)"
 # Two processes with two GPUs each support only all-reduce, through host memory.
 mpi_run 60 2 "$program" bench collective allreduce --devices cuda:0,1 "${quick[@]}"
-[[ $code == 0 ]] || fail "two GPUs in each of two processes: exit code $code: $(<err)"
+[[ $code == 0 ]] || fail "two GPUs in each of two processes: ended with exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, joint, staged' out) == 4 ]] || fail "not four ranks: $(<out)"
 [[ $(sed -nE 's/^#  Rank.* Pid +([0-9]+) .*/\1/p' out | uniq -c | awk '{ print $1 }' | xargs) == "2 2" ]] ||
-    fail "not two ranks of each process: $(<out)"
+    fail "the table does not have two ranks of each process: $(<out)"
 grep -qx '# Out of bounds values : 0 OK' out || fail "not checked: $(<out)"
 mpi_run 60 2 "$program" bench collective allgather --devices cuda:0,1 "${quick[@]}"
 [[ $code == 2 ]] && grep -qF 'support only allreduce, not allgather' err || fail "allgather: exit code $code: $(<err)"

@@ -22,7 +22,7 @@ expect 0 bench conv --net resnet8 --image-size 32 -b 2 --threads 2 --rounds 1 --
 expect 0 bench peak --threads 1 --rounds 1 --max-mib 4 --json
 cp out peak.json
 expect 0 bench conv --deepbench --max-mib 8 --threads 1 -n 1 -w 0 --peak peak.json
-grep -q ' share ' out || fail "no share of the peak: $(<out)"
+grep -q ' share ' out || fail "the table has no shares of the peak: $(<out)"
 
 if command -v python3 >/dev/null; then
     python3 - <<'CHECK' || fail "the records: see above"
@@ -66,7 +66,7 @@ ended() {
         grep -qs "$needle" ampscale-input-*/dataset.json && break
         sleep 0.05
     done
-    kill "-$signal" "$pid" || fail "$needle: it has ended by itself: $(<err)"
+    kill "-$signal" "$pid" || fail "the measurement ended before the signal (waited for $needle): $(<err)"
     code=0
     wait "$pid" || code=$?
     ((code == 128 + $(kill -l "$signal"))) && [[ $(<err) == *"interrupted by SIG$signal"* ]] || fail "$signal: exited with $code: $(<err)"

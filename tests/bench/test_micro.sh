@@ -40,7 +40,7 @@ superbench() {
 busbw_is() {
     superbench out | awk -v factor="$1" '
         { d = $4 - factor * $3; if (d * d > (0.006 * (1 + factor)) ^ 2) bad = 1 }
-        END { exit bad || NR == 0 }' || fail "not busbw = $1 algbw: $(<out)"
+        END { exit bad || NR == 0 }' || fail "the bus bandwidth is not $1 times the algorithm bandwidth: $(<out)"
 }
 
 quick=(-n 3 -w 1)
@@ -54,7 +54,7 @@ expect 0 bench collective allgather -b 1K -e 3K -i 1K "${quick[@]}" -d half --ra
 grep -q '^        1024           128      half    none      -1 ' out || fail "the row: $(<out)"
 expect 0 bench collective broadcast -b 64K -e 64K "${quick[@]}" -d uint8 -c 0
 busbw_is 1
-grep -q '  N/A .*  N/A$' out || fail "what was not checked is not N/A: $(<out)"
+grep -q '  N/A .*  N/A$' out || fail "unchecked results are not marked N/A: $(<out)"
 for kind in allreduce broadcast reduce allgather reduce-scatter; do
     for type in float half bfloat16 double int32; do
         expect 0 bench collective "$kind" -b 40 -e 40K -f 32 -n 1 -w 0 -c 2 -d "$type" -o max --ranks 3 --csv
@@ -115,9 +115,9 @@ expect_error 2 "give a smaller --max-mib" bench memory --max-mib 65536 --threads
 mpi_find "$("$4" version)"
 mpi_leaks on
 mpi_run 60 2 "$program" bench collective reduce -b 1K -e 64K -f 8 "${quick[@]}"
-[[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
+[[ $code == 0 ]] || fail "a job under MPI ended with exit code $code: $(<err)"
 busbw_is 1
 [[ $(grep -c '^#  Rank ' out) == 2 && $(grep -c 'out-of-place' out) == 1 ]] || fail "under MPI: $(<out)"
 mpi_run 60 2 "$program" bench collective reduce --ranks 2
-[[ $code == 2 ]] || fail "--ranks under MPI: exit code $code: $(<err)"
+[[ $code == 2 ]] || fail "--ranks under MPI ended with exit code $code: $(<err)"
 finish

@@ -51,7 +51,7 @@ ended() {
 # A killed benchmark leaves its record folder. The next benchmark removes it.
 mkdir "$TMPDIR/ampscale-overhead-killed" && touch "$TMPDIR/ampscale-overhead-killed/steps.jsonl"
 expect 0 bench overhead "${quick[@]}"
-[[ -z $(ls "$TMPDIR") ]] || fail "of one that was killed: $(ls "$TMPDIR")"
+[[ -z $(ls "$TMPDIR") ]] || fail "the record folder of a killed benchmark was not removed: $(ls "$TMPDIR")"
 ended TERM
 ended INT
 ended HUP
@@ -60,6 +60,6 @@ ended HUP
 mpi_find "$("$4" version)"
 mpi_leaks on
 mpi_run 60 2 "$program" bench overhead "${quick[@]}"
-[[ $code == 0 ]] || fail "under MPI: exit code $code: $(<err)"
+[[ $code == 0 ]] || fail "a job under MPI ended with exit code $code: $(<err)"
 [[ $(grep -c '^allreduce .* yes$' out) == 1 ]] || fail "under MPI: $(<out)"
 finish

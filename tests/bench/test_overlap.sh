@@ -26,8 +26,8 @@ overlap() {
 }
 
 overlap 0 --bucket-mb 0.01,0.1,0 --json
-"$record_check" 3 <out || fail "the record: $(head -c 3000 out)"
-grep -q '"grad_compress": "fp32"' out || fail "the type is not in the record"
+"$record_check" 3 <out || fail "the record is wrong: $(head -c 3000 out)"
+grep -q '"grad_compress": "fp32"' out || fail "the record does not have the type of the gradients"
 cp out overlap.json
 if command -v gnuplot >/dev/null; then
     expect 0 plot overlap.json --out drawn
@@ -35,28 +35,28 @@ if command -v gnuplot >/dev/null; then
 fi
 expect_error 2 "a record needs a folder for its figure" plot overlap.json
 overlap 0 --bucket-mb 0.05,0 --json --grad-compress bf16
-"$record_check" 2 <out || fail "the record with bf16: $(head -c 3000 out)"
-grep -q '"grad_compress": "bf16"' out || fail "bf16 is not in the record"
+"$record_check" 2 <out || fail "the record of a run with bf16 is wrong: $(head -c 3000 out)"
+grep -q '"grad_compress": "bf16"' out || fail "the record does not have the type bf16"
 
 overlap 0 --bucket-mb 0.05,0 --json --precision amp
-"$record_check" 2 <out || fail "the record with amp: $(head -c 3000 out)"
-grep -q '"precision": "amp"' out || fail "amp is not in the record"
+"$record_check" 2 <out || fail "the record of a run with amp is wrong: $(head -c 3000 out)"
+grep -q '"precision": "amp"' out || fail "the record does not name the precision amp"
 
 # A job of two ranks prints one table.
 overlap 0 --bucket-mb 0.01,0
 [[ $(grep -c '^bucket ' out) == 1 && $(grep -cE '^(0.01 MiB|all in one) ' out) == 2 ]] || fail "the table: $(<out)"
-[[ $(grep -c ' lowest$' out) == 1 ]] || fail "the lowest is not marked: $(<out)"
+[[ $(grep -c ' lowest$' out) == 1 ]] || fail "the size with the lowest time is not marked: $(<out)"
 overlap 2 --net nonesuch
 [[ $(grep -c '^ampscale:' err) == 1 ]] || fail "an unknown network: $(<err)"
 
 # Ranks must have the same arguments.
 # shellcheck disable=SC2016
 mpi_run 60 2 bash -c '"$0" "$@" -b "$((1 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}))"' "$program" bench overlap "${net[@]}"
-[[ $code == 2 ]] || fail "two batch sizes: exit code $code: $(<err)"
+[[ $code == 2 ]] || fail "ranks with different batch sizes: exit code $code: $(<err)"
 grep -q 'rank 1 .*has batch_size = 2, but rank 0 .* has 1' err || fail "two batch sizes: $(<err)"
 
 # `ampscale launch` starts the ranks and sets the number of threads.
 expect 0 launch --nproc 2 --threads 1 --mpirun "${mpi_launch[0]}" --log-dir logs -- bench overlap --net resnet8 --image-size 32 -b 2 --rounds 1 --bucket-mb 0.05,0 --json
-"$record_check" 2 <out || fail "the record of a launch: $(head -c 3000 out)"
-grep -q '"threads": 1,' out || fail "--threads of the launcher was not taken"
+"$record_check" 2 <out || fail "the record of a job that launch started is wrong: $(head -c 3000 out)"
+grep -q '"threads": 1,' out || fail "the ranks do not have the launcher's --threads"
 finish

@@ -20,7 +20,7 @@ holds() {
 r = json.load(open('out'))
 s = {k: sum(o[k] or 0 for o in r['operations']) for k in ('kernels', 'time_us', 'dram_bytes', 'bytes', 'flops', 'bound_us')}
 near = lambda a, b: math.isclose(a, b, rel_tol=1e-6)
-sys.exit(not ($1))" || fail "the record does not hold '$1': $(head -c 2000 out)"
+sys.exit(not ($1))" || fail "this is false for the record: '$1': $(head -c 2000 out)"
 }
 
 expect_error 5 "only GPUs can be profiled; give --devices cuda:0" bench profile --devices cpu
@@ -43,7 +43,7 @@ holds "near(s['bound_us'], r['totals']['bound_us']) and s['flops'] > 0"
 holds "all(o['tensor_share'] > 0.5 for o in r['operations'] if o['op'].startswith('conv') and o['kernels'] == 1)"
 holds "all(o['kernels'] > 0 and o['tensor_share'] == 0 for o in r['operations'] if o['op'].startswith('bn_'))"
 holds "all(near(o['bound_us'], max(o['bytes'], o['flops']) / 1e3) for o in r['operations'])"
-cmp -s out kept/profile.json || fail "what is kept is another record than what is printed"
+cmp -s out kept/profile.json || fail "the stored record differs from the printed one"
 for file in ncu.csv ncu.log step.json profile.json; do
     [[ -e kept/$file ]] || fail "'$file' is not kept"
 done

@@ -15,7 +15,7 @@ expect_error 5 "cannot take peaks from 'nothing.json'" bench step "${net[@]}" --
 expect_error 2 "--max-mib '3'" bench peak --max-mib 3
 expect 0 bench peak --threads 2 --rounds 1 --max-mib 16
 grep -q '^fp32 ' out || fail "no rate of fp32: $(<out)"
-[[ $(grep -c ' MiB ' out) == 2 ]] || fail "no bandwidth of several sizes: $(<out)"
+[[ $(grep -c ' MiB ' out) == 2 ]] || fail "the table has no bandwidth for several sizes: $(<out)"
 expect 0 bench peak --threads 2 --rounds 1 --max-mib 16 --json
 cp out peak.json
 expect 0 bench step "${net[@]}" --peak peak.json --json
@@ -38,7 +38,7 @@ CHECK
 fi
 
 expect 0 bench step "${net[@]}" --peak peak.json
-[[ $(grep -c '^all ' out) == 1 ]] || fail "no sum over all: $(tail -n 3 out)"
+[[ $(grep -c '^all ' out) == 1 ]] || fail "the table has no sum over all operations: $(tail -n 3 out)"
 
 # The reference device has every fused form, and the record has the --fuse level.
 expect_error 2 "--fuse 'some': give auto, none, stats, apply or all" bench step --fuse some

@@ -13,7 +13,7 @@ holds() {
     python3 -c "import json, sys
 r = json.load(open(sys.argv[1]))
 w = {(i['precision'], i['who']): i for i in r['rows']}
-sys.exit(not ($2))" "$1" || fail "$1 does not hold '$2': $(head -c 3000 "$1")"
+sys.exit(not ($2))" "$1" || fail "this is false for the record $1: '$2': $(head -c 3000 "$1")"
 }
 
 expect_error 2 "--rows 'amp'" bench throughput --rows amp

@@ -32,23 +32,23 @@ cp out printed.json
 expect 0 accept --spec ./printed.json --dry-run --level 4 --hours 16
 grep -q "train-amp.7 .*level 2" out || fail "the plan lacks the eighth GPU: $(cat out)"
 grep -q -- "--devices cuda:7" out || fail "the plan lacks its command: $(cat out)"
-grep -q "about 1[67]\.[0-9] h" out || fail "the plan takes no 16 hours: $(tail -n 1 out)"
+grep -q "about 1[67]\.[0-9] h" out || fail "the plan does not take 16 hours: $(tail -n 1 out)"
 expect 0 accept --spec h200 --dry-run --gpus 2 --level 1
-! grep -q "cuda:2" out || fail "two GPUs are three: $(cat out)"
+! grep -q "cuda:2" out || fail "with --gpus 2 the plan has a third GPU: $(cat out)"
 
 # On a GPU, bring-up takes half an hour, in three passes of less than nine minutes. The passes can
 # be planned for any device.
 for pass in 1 2 3; do
     expect 0 accept --spec bring-up --pass $pass --dry-run --device cpu
     sum=$(sed -nE '$s/^[0-9]+ checks, about ([0-9]+) s$/\1/p' out)
-    ((sum > 0 && sum < 520)) || fail "pass $pass is planned to take $(tail -n 1 out)"
-    grep -q -- '--devices cpu' out || fail "pass $pass is not on the CPU: $(cat out)"
+    ((sum > 0 && sum < 520)) || fail "the planned time of pass $pass is $(tail -n 1 out)"
+    grep -q -- '--devices cpu' out || fail "the plan of pass $pass does not use the CPU: $(cat out)"
     cut -d' ' -f1 out | grep -vE '^$|^[0-9]' >>names
 done
 [[ $(sort -u names | wc -l) == $(expect 0 accept --spec bring-up --dry-run && grep -c level out) ]] || fail "the passes leave out checks"
 expect 0 accept --spec bring-up --only facts,peak --dry-run
-[[ $(grep -c level out) == 3 ]] || fail "not hardware and two are asked for: $(cat out)"
-grep -q -- '--devices cuda:0' out || fail "not the first GPU: $(cat out)"
+[[ $(grep -c level out) == 3 ]] || fail "the plan does not have the check 'hardware' and the two selected checks: $(cat out)"
+grep -q -- '--devices cuda:0' out || fail "the check does not use the first GPU: $(cat out)"
 
 # Usage.
 expect_error 2 "give --spec" accept
@@ -68,12 +68,12 @@ expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
 # All checks pass. A warning passes, except with --strict.
 spec "$(memory a "$right")" >good.json
 expect 0 accept --spec ./good.json --out good
-grep -q '^accepted: checks: 2 passed, .*; metrics with a limit: 4 passed, ' out || fail "no word on what passed: $(tail -n 1 out)"
+grep -q '^accepted: checks: 2 passed, .*; metrics with a limit: 4 passed, ' out || fail "the last line does not say how many checks passed: $(tail -n 1 out)"
 expect_error 2 "--resume continues them" accept --spec ./good.json --out good
 spec "$(memory a '"copy": {"warn_min": 1e9}')" >warn.json
 expect 0 accept --spec ./warn.json --out warn
 expect 4 accept --spec ./warn.json --out strict --strict
-grep -q '^NOT ACCEPTED' out || fail "strict says: $(tail -n 1 out)"
+grep -q '^NOT ACCEPTED' out || fail "with --strict, the last line is: $(tail -n 1 out)"
 
 # A metric that was not measured is missing; a metric that may be absent is skipped.
 spec "$(memory a '"speed": {"min": 1}')" >missing.json
@@ -81,15 +81,15 @@ expect 5 accept --spec ./missing.json --out missing
 grep -q '^incomplete: ' out || fail "nothing is missing: $(cat out)"
 spec "$(memory a "$right"', "speed": {"min": 1, "absent": "skip"}, "scale": {"fleet_within": 5}')" >skip.json
 expect 0 accept --spec ./skip.json --out skip
-[[ $(grep -c '^  SKIP' out) == 2 ]] || fail "not two are skipped: $(cat out)"
-grep -q '^accepted: checks: .* 0 skipped, .*limit: .* 2 skipped, 0 missing$' out || fail "the two are not counted: $(tail -n 1 out)"
-grep -qx '1 metric needs a fleet baseline and was not judged here' out || fail "no word on what a fleet would judge: $(cat out)"
+[[ $(grep -c '^  SKIP' out) == 2 ]] || fail "not two metrics are skipped: $(cat out)"
+grep -q '^accepted: checks: .* 0 skipped, .*limit: .* 2 skipped, 0 missing$' out || fail "the skipped metrics are not counted: $(tail -n 1 out)"
+grep -qx '1 metric needs a fleet baseline and was not judged here' out || fail "the output does not say which limits need a fleet baseline: $(cat out)"
 grep -q '"note": "1 metric needs a fleet' skip/accept.json || fail "the record has no note"
 # If only a fleet's results can judge speed, the message says that speed was not judged.
 spec "$(memory a '"wrong": {"max": 0}, "*": {"fleet_within": 5}')" >alone.json
 expect 0 accept --spec ./alone.json --out alone
-grep -q '^4 metrics need a fleet .* correctness and reproducibility only, no speed$' out || fail "it sounds as if speed had passed: $(cat out)"
-grep -q 'reproducibility only, no speed' alone/accept.md || fail "the report sounds as if speed had passed"
+grep -q '^4 metrics need a fleet .* correctness and reproducibility only, no speed$' out || fail "the output does not say that speed was not judged: $(cat out)"
+grep -q 'reproducibility only, no speed' alone/accept.md || fail "the report does not say that speed was not judged"
 
 # The overhead check measures the time of a step outside the computation.
 spec '{"name": "calls", "kind": "overhead", "level": 1, "seconds": 1, "limit_s": 60, "args": {"iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0}, "step_us": {"min": 0.001}, "allreduce_us": {"min": 0.001}}}' >overhead.json
@@ -99,7 +99,7 @@ expect 0 accept --spec ./overhead.json --out overhead
 # later.
 spec "$(memory a "$right")" | sed 's/"device": "cpu"/"device": "cuda:63"/' >absent.json
 expect 5 accept --spec ./absent.json --out absent
-grep -q "^MISSING hardware.*: no device 'cuda:63': " out || fail "no word on the device: $(cat out)"
+grep -q "^MISSING hardware.*: no device 'cuda:63': " out || fail "the output does not say that the device is missing: $(cat out)"
 grep -q '^MISSING a: not run' out || fail "something was run: $(cat out)"
 expect 5 accept --spec ./absent.json --out absent --resume
 expect_error 2 "are of a spec that differs from" accept --spec ./absent.json --device cpu --out absent --resume
@@ -108,17 +108,17 @@ expect_error 2 "are of a spec that differs from" accept --spec ./absent.json --d
 # missing.
 spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" | sed 's/"level": 2/"level": 1/' >parts.json
 expect 0 accept --spec ./parts.json --out parts --only b
-grep -qx 'SKIP    not selected: a, long' out || fail "what is not asked for is no SKIP: $(cat out)"
+grep -qx 'SKIP    not selected: a, long' out || fail "a check that is not selected is not SKIP: $(cat out)"
 expect 5 accept --spec ./parts.json --out parts --resume --budget 4
-grep -qE '^MISSING long.*: stopped after [1-4] s, the rest of the budget|^MISSING long: not run: the budget' out || fail "no word on the budget: $(cat out)"
-[[ $(grep -c '^PASS ' out) == 3 ]] || fail "the others have not passed: $(cat out)"
+grep -qE '^MISSING long.*: stopped after [1-4] s, the rest of the budget|^MISSING long: not run: the budget' out || fail "the output does not name the budget: $(cat out)"
+[[ $(grep -c '^PASS ' out) == 3 ]] || fail "the checks other than the late one have not passed: $(cat out)"
 grep -q '"note"' parts/accept.json || fail "no record"
 
 # If the hardware does not match the spec, the test suite fails and no further check runs. A check's
 # name must not have special characters.
 spec "$(memory a "$right")" "*no such processor*" >other.json
 expect 4 accept --spec ./other.json --out other
-grep -q 'MISSING *a: not run' out || fail "other hardware is measured: $(cat out)"
+grep -q 'MISSING *a: not run' out || fail "checks ran on hardware that does not match: $(cat out)"
 spec "$(memory 'a<b' "$right")" >name.json
 expect_error 2 "letters, digits" accept --spec ./name.json --out x
 
@@ -126,9 +126,9 @@ expect_error 2 "letters, digits" accept --spec ./name.json --out x
 # measured nevertheless. The losses of repeated runs have the same bits.
 spec "$(memory a '"copy": {"min": 1e9}'),$(train long 100000000 1 1 ''),$(train bits 4 60 2 '"loss_bits": {"same": true}, "images_per_s": {"min": 0.001}, "temperature_c": {"max": 1000, "absent": "skip"}')" >fail.json
 expect 4 accept --spec ./fail.json --out fail --level 2
-grep -q 'FAIL *long, .*not done within the limit of 1 s' out || fail "it hangs and passes: $(cat out)"
-grep -q 'is below 1e+09' out || fail "a limit that is too high passes: $(cat out)"
-grep -q 'PASS *loss_bits' out || fail "nothing is measured behind a hang: $(cat out)"
+grep -q 'FAIL *long, .*not done within the limit of 1 s' out || fail "a check that exceeds its time limit has not failed: $(cat out)"
+grep -q 'is below 1e+09' out || fail "a metric below its limit has not failed: $(cat out)"
+grep -q 'PASS *loss_bits' out || fail "the checks after the late one were not measured: $(cat out)"
 [[ ! -e fail/checks/bits/r1/run/checkpoint.safetensors ]] || fail "weights are left over"
 
 # A test suite that is killed resumes where it was.
@@ -139,7 +139,7 @@ for ((i = 0; i < 600; i++)); do
     [[ -e killed/checks/long/r1/run/steps.jsonl ]] && break
     sleep 0.1
 done
-[[ -e killed/checks/a.json && ! -e killed/checks/long.json ]] || fail "the first check is not kept while the second runs"
+[[ -e killed/checks/a.json && ! -e killed/checks/long.json ]] || fail "the result of the first check is not stored while the second runs"
 expect_error 1 "another 'ampscale accept' is using 'killed'" accept --spec ./killed.json --out killed --resume
 kill -KILL $suite
 wait $suite 2>/dev/null
@@ -151,8 +151,8 @@ for ((i = 0; i < 600; i++)); do
 done
 sed -i 's/"steps": 100000000/"steps": 4/' killed.json killed/spec.json
 expect 0 accept --spec ./killed.json --out killed --level 2 --resume
-[[ $(stat -c %i killed/checks/a.json) == "$kept" ]] || fail "what was measured is measured again"
-[[ -e killed/checks/b.json && -e killed/accept.json ]] || fail "what was missing is not run"
+[[ $(stat -c %i killed/checks/a.json) == "$kept" ]] || fail "a complete check was run again"
+[[ -e killed/checks/b.json && -e killed/accept.json ]] || fail "a missing check was not run"
 
 # A test suite that gets SIGTERM prints that it was interrupted, and can be resumed.
 spec "$(memory a "$right"),$(train long 100000000 60 1 '')" >asked.json
@@ -165,15 +165,15 @@ done
 kill -TERM $suite
 code=0
 wait $suite || code=$?
-((code == 143)) || fail "it was asked to end and exits with $code"
-grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || fail "no word on its end: $(cat err)"
-[[ ! -e asked/accept.json ]] || fail "it did not complete and has results"
+((code == 143)) || fail "after SIGTERM the suite exits with $code"
+grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || fail "the message does not say that the suite was interrupted: $(cat err)"
+[[ ! -e asked/accept.json ]] || fail "an interrupted suite has a verdict"
 sed -i 's/"steps": 100000000/"steps": 4/' asked.json asked/spec.json
 expect 0 accept --spec ./asked.json --out asked --level 2 --resume
 
 # Good hardware passes a spec that was made from its own results.
 expect 0 accept --make-spec good
-grep -q 'a.copy: .*twice as wide' err || fail "one node is enough: $(cat err)"
+grep -q 'a.copy: .*twice as wide' err || fail "the limits made from a single node are not twice as wide: $(cat err)"
 cp out made.json
 grep -q '"baseline"' made.json || fail "no baseline: $(cat made.json)"
 expect 0 accept --spec ./made.json --dry-run
@@ -187,9 +187,9 @@ for dir in good fail missing; do
     done
     if command -v xmllint >/dev/null; then
         xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" $dir/accept.xml 2>err ||
-            fail "$dir/accept.xml is no JUnit: $(cat err)"
+            fail "$dir/accept.xml is not valid JUnit: $(cat err)"
     fi
 done
-grep -q '"passed": *false' fail/accept.json || fail "the JSON says that it passed"
+grep -q '"passed": *false' fail/accept.json || fail "the JSON of a failed suite says that it passed"
 grep -q 'ampscale train --dummy' <(tr -d '\n' <fail/accept.md) || fail "the report lacks a command"
 finish

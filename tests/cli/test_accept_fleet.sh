@@ -81,7 +81,7 @@ node=$(uname -n | tr -c 'A-Za-z0-9.\n' -)
 mpi_leaks on
 mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" --level 1
 mpi_leaks off
-((code == 0)) || fail "three ranks: exit code $code: $(cat out err)"
+((code == 0)) || fail "a job of three ranks ended with exit code $code: $(cat out err)"
 for name in "$node" "$node-1" "$node-2"; do
     [[ -s job/$name/accept.json ]] || fail "three ranks: there is no report of $name"
 done
@@ -90,7 +90,7 @@ rm "job/$node-1/accept.json"
 expect 5 accept --node-list job
 grep -q "MISSING nothing was measured: the node's test suite has not ended" out || fail "a report is gone: $(<out)"
 mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" --level 1 --resume
-((code == 0)) || fail "resuming: exit code $code: $(cat out err)"
+((code == 0)) || fail "the resumed job ended with exit code $code: $(cat out err)"
 expect 0 accept --node-list job
 
 # A node whose test suite is killed, and a node that never joins: the other nodes get verdicts.
@@ -103,7 +103,7 @@ cat >lost.json <<'JSON'
              "args": {"arch": "resnet8", "image_size": 16, "batch": 2, "classes": 10, "steps": 2, "threads": 1}}]}
 JSON
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1
-((code == 0)) || fail "three nodes: exit code $code: $(cat out err)"
+((code == 0)) || fail "a job of three nodes ended with exit code $code: $(cat out err)"
 sed -i 's/"steps": 2\b/"steps": 100000000/' lost.json lost/*/spec.json
 lost=$scratch/lost/$node-1
 
@@ -120,8 +120,8 @@ lose() {
 # ended CODE: checks that two of three nodes have passed and the third has no results.
 ended() {
     ((code == $1)) || fail "exit code $code, not $1: $(cat out err)"
-    grep -q '^incomplete: 3 nodes: 2 passed, .* 1 has missing results' out || fail "not two of three passed: $(cat out err)"
-    grep -qx "    MISSING nothing was measured: the node's test suite has not ended" out || fail "nobody is missing: $(cat out err)"
+    grep -q '^incomplete: 3 nodes: 2 passed, .* 1 has missing results' out || fail "the verdicts are not two nodes passed of three: $(cat out err)"
+    grep -qx "    MISSING nothing was measured: the node's test suite has not ended" out || fail "the output does not report the lost node: $(cat out err)"
 }
 
 lose
@@ -140,7 +140,7 @@ grep -qx "ampscale: node '$node-1': the node's test suite was ended by a signal:
 lose
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume --wait 5
 ended 5
-grep -qx "ampscale: cannot join the MPI job: not all ranks arrived within 5 s; no results from: $node-1" err || fail "no line names who has not come: $(cat err)"
+grep -qx "ampscale: cannot join the MPI job: not all ranks arrived within 5 s; no results from: $node-1" err || fail "no line names the node that did not join: $(cat err)"
 for ((i = 0; i < 300; i++)); do # the processes that the launcher ended are gone
     suite_of_lost >/dev/null || break
     sleep 0.1
@@ -152,7 +152,7 @@ done
 AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
     '[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} == 0 ]] && exec "$@"; sleep 30' \
     - "$program" accept --spec "$scratch/spec.json" --out "$scratch/apart" --level 1 --wait 2
-((code == 5)) || fail "nobody comes: exit code $code: $(cat out err)"
+((code == 5)) || fail "no other node joins: exit code $code: $(cat out err)"
 grep -qx "ampscale: cannot join the MPI job: .*; no results from: $node-1, far-away" err || fail "nobody is named: $(cat err)"
 cmp -s apart/missing.txt <(printf '%s\n' "$node" "$node-1" far-away) || fail "missing: $(cat apart/missing.txt)"
 
@@ -169,9 +169,9 @@ done
 kill -KILL "$(ps -o ppid= -p "$(suite_of_lost)" | tr -d ' ')"
 code=0
 wait "$launch" || code=$?
-((code == 137)) || fail "a rank was killed: exit code $code: $(cat err)"
+((code == 137)) || fail "after a rank was killed, the exit code is $code: $(cat err)"
 [[ $(tail -n 1 err) == "ampscale: the results are in $scratch/lost: 'ampscale launch --mpirun ${mpi_launch[0]} --nproc 3 -- accept "*" --resume' runs the missing checks, and 'ampscale accept --node-list $scratch/lost' judges the existing results" ]] ||
-    fail "the last line: $(tail -n 1 err)"
+    fail "the last line does not say how to continue: $(tail -n 1 err)"
 expect 5 accept --node-list "$scratch/lost"
 ended 5
 
@@ -183,7 +183,7 @@ again() {
     for turn in 1 2 3; do
         mpi_run 100 3 "$program" "$@" --net resnet18 --image-size 32 -b 2 --rounds 1 --mib 4 --samples 9 --within 90 --latency-within 100000 --threads 1
         [[ $code != "$want" ]] || ! grep -q "^$line" out || return 0
-        echo "turn $turn: exit code $code: $(cat out err)"
+        echo "attempt $turn ended with exit code $code: $(cat out err)"
     done
     fail "'$*' does not exit with $want and say '$line'"
 }

@@ -19,13 +19,13 @@ train() {
 
 spec "$(train burn '"each": true, "burn": true,' '"memory_gib": {"max": 1}'), $(printf '{"name": "peers", "kind": "gpu-peers", "level": 1, "seconds": 1, "limit_s": 60, "args": {"max_mib": 4, "iters": 2}, "limits": {"wrong": {"max": 0}, "copy_*": {"min": 1e-9}, "pairs": {"min": 2, "max": 2}}}')" >gpus.json
 expect 0 accept --spec ./gpus.json --dry-run --level 1
-grep -q '^burn.1 .*, at the same time$' out || fail "the plan has the burn-in in a row: $(<out)"
+grep -q '^burn.1 .*, at the same time$' out || fail "the plan runs the burn-ins one after the other: $(<out)"
 expect 0 accept --spec ./gpus.json --out gpus --level 1
 for metric in copy_0_1 copy_1_0; do
     grep -q "^  PASS *$metric" out || fail "$metric has not passed: $(<out)"
 done
 for gpu in 0 1; do
-    grep -q "^  PASS *memory_gib .*worst on $(uname -n) cuda:$gpu" out || fail "no sensor of GPU $gpu: $(<out)"
+    grep -q "^  PASS *memory_gib .*worst on $(uname -n) cuda:$gpu" out || fail "the results lack the sensors of GPU $gpu: $(<out)"
     [[ -e gpus/checks/burn.$gpu/r1/run/summary.json ]] || fail "GPU $gpu has not burned"
 done
 

@@ -7,9 +7,9 @@ cd "$scratch" || exit 1
 make_data data
 expect_train 0 data --out run --epochs 1
 expect 0 amp-report run --batches 1 --threads 2
-grep -q '^conv1  *weights ' out || fail "no row of conv1's weights: $(head -c 400 out)"
-grep -q '^total  *all ' out || fail "no total: $(tail -n 12 out)"
-grep -q 'a loss scaler\|no loss scaler' out || fail "no finding: $(tail -n 12 out)"
+grep -q '^conv1  *weights ' out || fail "the table has no row for the weights of conv1: $(head -c 400 out)"
+grep -q '^total  *all ' out || fail "the table has no total: $(tail -n 12 out)"
+grep -q 'a loss scaler\|no loss scaler' out || fail "the report has no finding: $(tail -n 12 out)"
 [[ -s run/amp-report/amp-report.json ]] || fail "no record"
 if command -v gnuplot >/dev/null; then
     for file in run/amp-report/amp.png run/amp-report/amp.svg; do
@@ -22,7 +22,7 @@ fi
 mv data elsewhere
 expect_error 5 "data of 'run'" amp-report run --batches 1
 expect 0 amp-report run elsewhere --batches 1 --loss-scale 1e9 --out moved
-grep -q 'makes [0-9]* gradients overflow' out || fail "overflow goes unnoticed: $(tail -n 5 out)"
+grep -q 'makes [0-9]* gradients overflow' out || fail "overflowing gradients are not reported: $(tail -n 5 out)"
 [[ -s moved/amp-report.json ]] || fail "--out was not taken"
 
 # The loss is a mean over 256 images with 1000 classes, so its gradients are small. Without scaling,
@@ -36,14 +36,14 @@ lost() {
     awk '$1 == "total" && $2 == "all" { print $4, $5 }' out
 }
 lost unscaled >lost-unscaled
-grep -q 'this network needs a loss scaler. The current scale is 1\.' out || fail "scale 1 is enough: $(tail -n 5 out)"
+grep -q 'this network needs a loss scaler. The current scale is 1\.' out || fail "the report says that scale 1 is enough: $(tail -n 5 out)"
 lost scaled >lost-scaled
-grep -qE 'At the current scale, (65536|32768), fp16 loses' out || fail "not the run's scale: $(tail -n 5 out)"
-awk 'FNR == 1 && $1 > 10 && $2 > 10 { good = 1 } END { exit !good }' lost-unscaled || fail "scale 1 loses $(cat lost-unscaled) %"
-awk 'FNR == 1 && $1 > 10 && $2 < 0.1 { good = 1 } END { exit !good }' lost-scaled || fail "dynamic scaling loses $(cat lost-scaled) %"
+grep -qE 'At the current scale, (65536|32768), fp16 loses' out || fail "the report does not use the run's loss scale: $(tail -n 5 out)"
+awk 'FNR == 1 && $1 > 10 && $2 > 10 { good = 1 } END { exit !good }' lost-unscaled || fail "the share of gradients lost at scale 1 is $(cat lost-unscaled) %"
+awk 'FNR == 1 && $1 > 10 && $2 < 0.1 { good = 1 } END { exit !good }' lost-scaled || fail "the share of gradients lost with dynamic scaling is $(cat lost-scaled) %"
 
 expect 0 amp-report -a resnet8 --image-size 32 -b 4 --classes 5 --batches 1 --json
-grep -q '"recommended_scale"' out || fail "no JSON: $(head -c 300 out)"
+grep -q '"recommended_scale"' out || fail "the output is not JSON: $(head -c 300 out)"
 ! grep -q 'amp\.png' out || fail "--json prints more than JSON"
 [[ -s amp-report-resnet8/amp-report.json ]] || fail "no record of the network"
 expect 0 amp-report -a resnet8 --init run/best.safetensors --classes 3 --image-size 32 -b 4 --batches 1

@@ -45,15 +45,15 @@ if ! run "${small[@]}"; then
     exit 77
 fi
 grep -q '^Predicted, not measured: resnet18, 224 px, batch 16, amp, fuse auto on NVIDIA H200 (described)' out ||
-    fail "the heading: $(head -n 1 out)"
-grep -qE '^Predicted: [0-9]+ kernels a step, [0-9.]+ MB an image' out || fail "the sums: $(tail -n 1 out)"
+    fail "the heading is wrong: $(head -n 1 out)"
+grep -qE '^Predicted: [0-9]+ kernels a step, [0-9.]+ MB an image' out || fail "the sums are missing: $(tail -n 1 out)"
 grep -qE 'bn_pool_fwd|maxpool_fwd' out || fail "no row of the pooling"
 
 # A copy of a built-in description gives the same prediction. No file of plans is written.
 cp "$gpus/h200.json" mine.json
 cp out named
 XDG_CACHE_HOME=$scratch/cache expect 0 bench step --predict mine.json "${small[@]:4}"
-cmp -s out named || fail "a file predicts another step than its name"
+cmp -s out named || fail "the file of a GPU gives another prediction than the GPU's name"
 [[ ! -e $scratch/cache ]] || fail "a prediction wrote a file of plans"
 
 command -v python3 >/dev/null || { ((failures == 0)) || finish; echo "skipped: no python3 to read the record" && exit 77; }

@@ -37,11 +37,11 @@ tiny=(--dummy --arch resnet8 --image-size 32 --classes 10 --batch-size 1 --dummy
     --val-batch-size 1 --threads 1 --telemetry 0 --steps 12)
 "$source_dir/scripts/interleave" --slice 50 "$program" "$program" "$scratch/runs" 3 -- "${tiny[@]}" || fail "runs in turns fail"
 expect 5 compare runs/base runs/new
-grep -q '3 and 3 runs' out || fail "there are not three runs a side: $(cat out)"
-grep -q 'Runs took turns' out || fail "they did not take turns: $(cat out)"
-"$source_dir/scripts/interleave" "$program" /bin/false "$scratch/bad" 2>err && fail "a run that fails is overlooked"
-grep -q 'a run of new failed' err || fail "no word on who failed: $(cat err)"
-pgrep -f "$scratch/bad" && fail "what had not ended is left behind"
+grep -q '3 and 3 runs' out || fail "the comparison does not have three runs per side: $(cat out)"
+grep -q 'Runs took turns' out || fail "the runs did not take turns: $(cat out)"
+"$source_dir/scripts/interleave" "$program" /bin/false "$scratch/bad" 2>err && fail "scripts/interleave does not fail if a run fails"
+grep -q 'a run of new failed' err || fail "the message does not name the build whose run failed: $(cat err)"
+pgrep -f "$scratch/bad" && fail "processes still run after a failure"
 "$source_dir/scripts/interleave" "$program" "$program" "$scratch/whole" 2 -- "${tiny[@]}" || fail "whole runs in turns fail"
 [[ $(ls "$scratch/whole/base") == $'r001\nr002' ]] || fail "two rounds left $(ls "$scratch/whole"/*)"
 finish

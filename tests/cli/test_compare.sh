@@ -19,7 +19,7 @@ make_runs slow 10
 make_runs other 0 64
 
 expect 0 compare base same
-grep -q '^passed: 0 regressions' out || fail "no word on what passed: $(tail -n 1 out)"
+grep -q '^passed: 0 regressions' out || fail "the last line does not say what passed: $(tail -n 1 out)"
 expect 0 compare slow base
 grep -q 'better$' out || fail "faster runs are not better"
 expect 3 compare base slow
@@ -31,11 +31,11 @@ expect 3 compare --metric all base slow
 expect 3 compare --metric step_s base slow
 [[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "not 1 metric is a regression: $(cat out)"
 expect 5 compare --metric comm_s base same
-grep -q 'no value of comm_s to compare' out || fail "what is not there has passed: $(cat out)"
+grep -q 'no value of comm_s to compare' out || fail "a missing metric has passed: $(cat out)"
 expect_error 2 "--metric 'speed': unknown metric; known: images_per_s, " compare --metric speed base same
 expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe base same
 expect 5 compare --pair always base same
-grep -q 'did not take turns' out || fail "runs that are no pairs have passed: $(cat out)"
+grep -q 'did not take turns' out || fail "runs that do not form pairs have passed: $(cat out)"
 
 # Runs named one by one, with flags before "--" but not after it.
 expect 3 compare --alpha 0.01 base/r* -- slow/r*
@@ -52,11 +52,11 @@ expect_error 5 "cannot open 'nothing'" compare base nothing
 # Thresholds of all metrics, and of one, in any order.
 expect 0 compare --threshold 15 base slow
 expect 3 compare --threshold images_per_s=5 --threshold 15 base slow
-[[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "one threshold is not one regression: $(cat out)"
+[[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "the threshold of one metric does not give one regression: $(cat out)"
 
 # Runs that other processes disturbed are counted in every format, and marked in a report.
 expect 0 compare base same
-! grep -q disturbed out || fail "quiet runs were disturbed: $(cat out)"
+! grep -q disturbed out || fail "undisturbed runs are counted as disturbed: $(cat out)"
 cp -r same noisy
 for i in 2 5; do
     echo '{"schema": 1, "ended_by": "steps", "noise": {"disturbed": true, "reason": "9.0 % of the steps took more than 1.5 times the median"}}' >"noisy/r$i/summary.json"
@@ -79,11 +79,11 @@ set_turns before 0
 set_turns between 30
 set_turns behind 600
 expect 0 compare --pair always before between
-grep -q 'compared in pairs' out || fail "runs that took turns are no pairs: $(cat out)"
+grep -q 'compared in pairs' out || fail "runs that took turns were not compared in pairs: $(cat out)"
 expect 0 compare --pair never before between
 grep -q 'without pairs, by --pair never' out || fail "--pair never does not say why there are no pairs: $(cat out)"
 expect 0 compare before behind
-grep -q 'did not take turns' out || fail "nothing is said of runs that took no turns: $(cat out)"
+grep -q 'did not take turns' out || fail "the output does not say that the runs did not take turns: $(cat out)"
 
 # The runs vary too much to show a slowdown of 10 %. The verdict is inconclusive, and the message
 # says what to do.
@@ -91,14 +91,14 @@ for i in 1 2 3 4 5 6 7 8 9; do
     make_run "uneven/r$i" "$(awk -v i=$i 'BEGIN { print i % 3 ? 0.11 : 0.09 }')"
 done
 expect 5 compare base uneven
-grep -q '^inconclusive: 0 regressions' out || fail "no word on what is inconclusive: $(tail -n 1 out)"
+grep -q '^inconclusive: 0 regressions' out || fail "the last line does not count the inconclusive metrics: $(tail -n 1 out)"
 grep -qE "^ampscale: [0-9] of [0-9] metrics are inconclusive: images_per_s of .* may be up to [0-9.]+ % worse, and the limit is 3 %; give about [0-9]+ runs per side" err ||
-    fail "no way out of what is inconclusive: $(cat err)"
+    fail "the message does not say how to get a conclusive verdict: $(cat err)"
 
 # Too few runs, and runs of another configuration.
 expect 5 compare base/r* -- slow/r[1-4]
-grep -q '4 repeats of NEW; at least 5 are needed' out || fail "too few are not counted: $(cat out)"
-grep -q 'give at least 5 complete runs' err || fail "no way out of too few: $(cat err)"
+grep -q '4 repeats of NEW; at least 5 are needed' out || fail "metrics with too few repeats are not counted: $(cat out)"
+grep -q 'give at least 5 complete runs' err || fail "the message does not say how many repeats are needed: $(cat err)"
 
 # A damaged record is named, and its run is left out. The other runs are still compared, but the
 # comparison does not pass.
@@ -109,16 +109,16 @@ expect 5 compare --json -o torn.json base torn
 expect 5 compare base torn
 grep -qF "incomplete: 1 damaged run of NEW left out: 'torn/r3/steps.jsonl' line 21: not valid JSON" out ||
     fail "a damaged record is not named: $(cat out err)"
-grep -q '^resnet18.*9 and 9 runs$' out && grep -q 'equivalent$' out || fail "one damaged run keeps the others from being compared: $(cat out)"
+grep -q '^resnet18.*9 and 9 runs$' out && grep -q 'equivalent$' out || fail "because of one damaged run, the other runs were not compared: $(cat out)"
 grep -qF 'torn/r3/steps.jsonl' torn.json || fail "the file does not name the damaged record"
 expect 5 compare torn/r3 base
 expect 5 compare base other
-grep -q "config.batch_size: '32' in the first run of BASE, '64' in another" out || fail "what differs is not named: $(cat out)"
-grep -q -e '--allow-different' err || fail "no way out of a difference: $(cat err)"
+grep -q "config.batch_size: '32' in the first run of BASE, '64' in another" out || fail "the output does not name the field that differs: $(cat out)"
+grep -q -e '--allow-different' err || fail "the message does not name --allow-different: $(cat err)"
 expect 0 compare --allow-different config.batch_size base other
 rm same/r6/summary.json
 expect 5 compare base same
-grep -q "1 of 9 runs of NEW are incomplete" out || fail "a run that was cut short is not missed: $(cat out)"
+grep -q "1 of 9 runs of NEW are incomplete" out || fail "an incomplete run is not reported: $(cat out)"
 
 # The files of a comparison can be read by other programs; a file that cannot be written is an
 # error.

@@ -85,7 +85,7 @@ for type in bf16 tf32; do
     [[ ! -e $scratch/volta-$type ]] || fail "$type on Volta leaves a folder"
 done
 AMPSCALE_FAKE_GPU=volta run selftest --operations --verbose --only conv_stats_fwd --devices cuda:0
-grep -q 'cuDNN has no form before version 9.11' "$scratch/out" || fail "cuDNN 9.10 is asked for fused forms: $(cat "$scratch/out" "$scratch/err")"
+grep -q 'cuDNN has no form before version 9.11' "$scratch/out" || fail "fused forms were requested from cuDNN 9.10: $(cat "$scratch/out" "$scratch/err")"
 volta amp
 ((code == 0)) && grep -q 'sm_70.*cuDNN 9.10.2' "$scratch/volta-amp/run.json" ||
     fail "fp16 on Volta: $code: $(cat "$scratch/err")"
@@ -93,7 +93,7 @@ volta amp
 expect 0 info
 [[ $(grep -cE '^  cuda:[012] +fake GPU, sm_(90|75), 1.0 GiB, CUDA 12.9 ' "$scratch/out") == 3 ]] ||
     fail "info does not list three GPUs: $(cat "$scratch/out")"
-grep -qE '^  cuda:3 +not available: .* too old' "$scratch/out" || fail "info does not say what ails the fourth GPU"
+grep -qE '^  cuda:3 +not available: .* too old' "$scratch/out" || fail "info does not say why the fourth GPU cannot be used"
 expect 0 info --json
 grep -qF '"device":"cuda:2","usable":true' "$scratch/out" || fail "info --json lists no GPU"
 

@@ -20,14 +20,14 @@ expect_error 1 "cannot write" export a/first --format prometheus -o no/such/fold
 
 expect 0 export a/first --format csv -o tables
 [[ $(cat "$scratch/out") == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv\ntables/telemetry.csv' ]] || fail "export printed: $(cat "$scratch/out")"
-[[ $(wc -l <tables/steps.csv) == 3 && $(wc -l <tables/epochs.csv) == 2 ]] || fail "the tables have other lines than the records"
+[[ $(wc -l <tables/steps.csv) == 3 && $(wc -l <tables/epochs.csv) == 2 ]] || fail "the tables do not have the lines of the records"
 
 # An exported run name must not be a formula of a spreadsheet. A report quotes the command of a run,
 # so that a reader's shell executes nothing in it.
 cp -r a/first "=cmd()"
 sed -i 's/"ampscale train"/"$(touch pwned) train"/' "=cmd()/run.json"
 expect 0 export "=cmd()" --format csv -o formula
-grep -qv "^'=cmd(),[0-9]" < <(sed 1d formula/steps.csv) && fail "a formula: $(sed -n 2p formula/steps.csv)"
+grep -qv "^'=cmd(),[0-9]" < <(sed 1d formula/steps.csv) && fail "the CSV contains a formula: $(sed -n 2p formula/steps.csv)"
 expect 0 report "=cmd()" -o report.md
 grep -qF "'\$(touch pwned) train'" report.md || fail "a report's command is not quoted: $(grep -F touch report.md)"
 

@@ -42,7 +42,7 @@ done <<<"$commands"
 
 # Flags in the prose of the manual.
 while read -r flag; do
-    [[ " $known --inject --inject-overflow " == *" $flag "* ]] || fail "the manual speaks of '$flag', which no command has"
+    [[ " $known --inject --inject-overflow " == *" $flag "* ]] || fail "the manual mentions '$flag', but no command has this flag"
 done < <(grep -oE '^\.(Fl|Cm .* Fl) -[a-z][a-z0-9-]*|^@note [a-z0-9-]+' "$template" | sed -E 's/.*(Fl -|@note )/--/' | sort -u)
 
 # A note on a flag or command that no longer exists is an error.

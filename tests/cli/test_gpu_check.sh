@@ -6,7 +6,7 @@ export OMP_WAIT_POLICY=passive
 unset OUT AMPSCALE_CUDA_MODULE
 export AMPSCALE_PEERS=/none # torchvision lacks the small network of these checks
 lines=$(grep -cvE '^ *(#|$)' "$source_dir/scripts/gpu-check")
-((lines <= 130)) || fail "gpu-check has $lines lines of code: what it does belongs into the program"
+((lines <= 130)) || fail "gpu-check has $lines lines of code: move some of its work into the program"
 
 # check CODE ARGS...: runs the script and checks its exit code.
 check() {
@@ -48,7 +48,7 @@ done
 mkdir "$scratch/records"
 tar -C "$scratch/records" -xzf "$scratch/pass3/records.tar.gz"
 grep -q '"command": "[^"]*--peak [^"]*/peak/r1/output.json' "$scratch/records/checks/step-amp.json" ||
-    fail "the peaks of the earlier pass were not taken: $(grep '"command"' "$scratch/records/checks/step-amp.json")"
+    fail "the pass did not use the peaks of the earlier pass: $(grep '"command"' "$scratch/records/checks/step-amp.json")"
 [[ -z $(find "$scratch/records" -name '*.safetensors') ]] || fail "weights among the records"
 
 # Records of one device are not continued on another.
@@ -57,7 +57,7 @@ tar -C "$scratch/other" -xzf "$scratch/pass1/records.tar.gz"
 model=$(sed -nE '1s/^cpu: ([^,]*),.*/\1/p' "$scratch/out")
 sed -i "s/$model/another/" "$scratch/other/checks/hardware.json"
 check 2 --device cpu --pass 2 --out "$scratch/other"
-grep -q "is of another device than" "$scratch/err" || fail "no word on the other device: $(<"$scratch/err")"
+grep -q "is of another device than" "$scratch/err" || fail "the message does not say that the records are of another device: $(<"$scratch/err")"
 
 # A report of the records: every number with its unit.
 expect 0 report --no-figures "$scratch/records" -o "$scratch/report.md"
@@ -71,7 +71,7 @@ done
 OUT=$scratch/late check 5 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz" --budget 1
 verdicts PASS facts operations
 verdicts MISSING files
-[[ -s $scratch/late/records.tar.gz && -s $scratch/late/accept.json ]] || fail "no records of what was late"
+[[ -s $scratch/late/records.tar.gz && -s $scratch/late/accept.json ]] || fail "the checks that ran out of time have no records"
 
 # A pack runs without the build. Builds with sanitizers are too large to pack, and are left out.
 if ! sanitized; then
@@ -81,8 +81,8 @@ if ! sanitized; then
     [[ -e $scratch/pack/lib/libnvjpeg.so.13.gz ]] || fail "the pack lacks nvJPEG: $(<"$scratch/out")"
     [[ -x $scratch/pack/bin/ampscale && $(find "$scratch/pack/bin" -type f | wc -l) -le 2 ]] || fail "the pack holds $(find "$scratch/pack")"
     [[ -e $scratch/pack/lib/libjansson.so.4.gz && ! -e $scratch/pack/lib/libc.so.6.gz ]] || fail "the pack holds $(ls "$scratch/pack/lib")"
-    "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack: $(<"$scratch/out")"
-    grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack said: $(<"$scratch/out")"
+    "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack failed: $(<"$scratch/out")"
+    grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack printed messages: $(<"$scratch/out")"
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "packs into a folder that is not empty"
     # gpu-check does not pack a module of another build, because the machine with the GPU would
     # refuse that module.
@@ -90,8 +90,8 @@ if ! sanitized; then
     printf '#!/bin/sh\necho "cuda:0 the CUDA module was built for another version of this program"\n' >"$scratch/mixed/bin/ampscale"
     chmod +x "$scratch/mixed/bin/ampscale"
     "$source_dir/scripts/gpu-check" --build "$scratch/mixed" --pack "$scratch/mixed.pack" >"$scratch/out" 2>&1 && fail "packs a module of another version"
-    grep -q "is not of this program; build all of it again" "$scratch/out" || fail "a module of another version: $(<"$scratch/out")"
-    [[ ! -e $scratch/mixed.pack ]] || fail "a pack with a module of another version was begun"
+    grep -q "is not of this program; build all of it again" "$scratch/out" || fail "the message for a module of another version is wrong: $(<"$scratch/out")"
+    [[ ! -e $scratch/mixed.pack ]] || fail "a pack with a module of another version was written"
 fi
 
 for wrong in '--nonesuch' '--budget soon' '--device' '--build /nonexistent' '--' "--build $build_dir -- nonesuch" \

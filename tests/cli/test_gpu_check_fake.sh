@@ -55,7 +55,7 @@ passes facts operations accuracy peak throughput fusion files jpeg
 check 0 --only step-amp,step-bf16,step-tf32,step-fp32,memcheck,racecheck,synccheck
 passes throughput step-amp step-bf16 step-tf32 step-fp32 memcheck racecheck synccheck
 tar -C "$scratch" -xzf "$OUT/records.tar.gz"
-[[ -s $scratch/cache/ampscale/plans ]] || fail "no plans were handed on: $(find "$scratch/cache")"
+[[ -s $scratch/cache/ampscale/plans ]] || fail "no plans were passed to the next call: $(find "$scratch/cache")"
 (($(find "$OUT" -type f | wc -l) <= 8)) || fail "OUT has $(ls "$OUT")"
 
 # Every result of a training run has the rung of the ladder on which it was measured.
@@ -63,7 +63,7 @@ for name in rung_amp_4 rung_files_amp_4 rung_fp32_4; do
     grep -q '"auto"' < <(grep -h -A4 "\"name\": \"$name\"" "$scratch"/checks/{throughput,files}.json) || fail "no rung at $name"
 done
 grep -q '"name": "rung_O1"' "$scratch/checks/accuracy.json" ||
-    fail "no rung of the accuracy: $(<"$scratch/checks/accuracy.json")"
+    fail "the accuracy has no rung: $(<"$scratch/checks/accuracy.json")"
 grep -q '"of_peer_amp_4"' "$scratch/checks/throughput.json" || fail "no ratio to PyTorch"
 expect 0 report --no-figures "$OUT" -o "$scratch/report.md"
 grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto \| [0-9.]+ \| [0-9.]+ \|$' "$scratch/report.md" ||
@@ -87,9 +87,9 @@ for ((i = 0; i < 1200; i++)); do
 done
 kill -KILL $suite
 wait $suite 2>/dev/null
-[[ -s $scratch/killed/checks/peak.json && ! -e $scratch/killed/checks/files.json ]] || fail "the records are not there before the end"
+[[ -s $scratch/killed/checks/peak.json && ! -e $scratch/killed/checks/files.json ]] || fail "the records are not stored before the end of the call"
 kept=$(stat -c %i "$scratch/killed/checks/peak.json")
 expect 0 accept --spec bring-up-quick --device cuda:0 --only facts,peak,files --out "$scratch/killed" --resume
 passes facts peak files
-[[ $(stat -c %i "$scratch/killed/checks/peak.json") == "$kept" ]] || fail "what was measured is measured again"
+[[ $(stat -c %i "$scratch/killed/checks/peak.json") == "$kept" ]] || fail "a complete check was run again"
 finish

@@ -67,9 +67,9 @@ export AMPSCALE_FAKE_COUNT=$scratch/calls
 learn gpu --decode gpu
 same gpu
 warned gpu "$(grep -c "bad image" cpu.err)" 'bad image'
-[[ $(decodes gpu) == gpu ]] || fail "run.json does not say what decodes"
+[[ $(decodes gpu) == gpu ]] || fail "run.json does not name the decoder"
 grep -qF 'JPEG images are decoded by nvJPEG 13.3.2 on GPU 0, JPEG engines: 1 x 7' gpu.out ||
-    fail "no line says what decodes: $(head -n 4 gpu.out)"
+    fail "no line names the decoder: $(head -n 4 gpu.out)"
 (($(awk '$1 == "nvjpegDecodeBatched" { n += $2 } END { print n + 0 }' calls) > 4)) ||
     fail "the engines were not used: $(grep nvjpeg calls)"
 unset AMPSCALE_FAKE_COUNT

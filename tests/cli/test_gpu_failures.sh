@@ -146,7 +146,7 @@ outcome() {
     0)
         is_whole "$2" "$wanted" || { echo "bad: the records are not whole" && return; }
         rung=$(sed -nE 's/^    "rung": "([^"]*)".*/\1/p' "$2/run/summary.json")
-        ((lines == 0)) || { echo "bad: it ended whole and wrote $lines lines" && return; }
+        ((lines == 0)) || { echo "bad: the run completed and printed $lines lines" && return; }
         case $rung-$falls in
         -* | auto-[1-9]*) echo "bad: rung '$rung' is recorded after $falls falls" ;;
         *-0) echo "whole" ;;
@@ -155,7 +155,7 @@ outcome() {
         ;;
     1 | 4 | 5)
         ((lines == 1)) || { echo "bad: exit code $3 and $lines lines" && return; }
-        grep -q '^ampscale: ' < <(tail -n 1 "$2/err") || { echo "bad: a line that is no message" && return; }
+        grep -q '^ampscale: ' < <(tail -n 1 "$2/err") || { echo "bad: the line on stderr is not a message of ampscale" && return; }
         echo "one line"
         ;;
     124 | 137) echo "bad: it hangs" ;;
@@ -182,7 +182,7 @@ places() {
 count_calls() {
     AMPSCALE_FAKE_COUNT=$scratch/count.$1 attempt "$1" "$scratch/counted.$1" ||
         fail "$1: $(head -n 1 "$scratch/counted.$1/err")"
-    [[ $(outcome "$1" "$scratch/counted.$1" 0) == @(whole|row on auto|verdicts) ]] || fail "$1: no whole run without failures"
+    [[ $(outcome "$1" "$scratch/counted.$1" 0) == @(whole|row on auto|verdicts) ]] || fail "$1: a run without failures did not complete"
 }
 
 # failures_of CONFIGURATION: prints the possible failures, one a line, from the counted calls. For a
@@ -229,7 +229,7 @@ wait
 echo "Injected failures: $(wc -l <"$scratch/outcomes") of $number"
 cut -f 1,3 "$scratch/outcomes" | sed 's/: .*//' | sort | uniq -c
 if grep -q $'\tbad' "$scratch/outcomes"; then
-    fail "some runs ended neither whole nor with one line:"
+    fail "some runs neither completed nor ended with one line:"
     grep $'\tbad' "$scratch/outcomes" | cut -f 1-3
     cat "$scratch/details"
 fi

@@ -25,14 +25,14 @@ mpi_leaks off
 grep -qE '^gradients between devices: mpi, staged through host memory \(rank 0 \(host .*\) has no NCCL\)$' out ||
     fail "the run does not say how gradients travel: $(head -c 500 out)"
 [[ $(grep -c '^ampscale: warning: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||
-    fail "not one line says that NCCL is missing: $(cat err)"
+    fail "there is not exactly one line that says that NCCL is missing: $(cat err)"
 by ddp "mpi, staged through host memory"
 
 # With --comm host there is no warning.
 expect_ranks 0 2 -b 4 --devices cuda:0,1 --dp-reduce all --comm host --out ddp2
 grep -qx 'gradients between devices: joint, staged through host memory' out ||
     fail "the run does not say how gradients travel: $(head -c 500 out)"
-! grep -q 'ampscale:' err || fail "a run that was asked to use the host complains: $(cat err)"
+! grep -q 'ampscale:' err || fail "a run with --comm host prints a warning: $(cat err)"
 by ddp2 "joint, staged through host memory"
 
 # The losses of two steps and one validation agree with those of the reference.
@@ -43,7 +43,7 @@ follows "the fake GPU and the reference" ref ddp 1e-4 3
 "$program" info >out
 gpus=$(grep '^  cuda:[0-9]' out | grep -vc 'not available')
 expect 0 train "${net[@]}" -b 4 --steps 1 --multiprocessing-distributed --devices cuda --comm host --out all
-grep -q "^ddp: $gpus ranks" out || fail "--multiprocessing-distributed on $gpus GPUs: $(head -3 out)"
+grep -q "^ddp: $gpus ranks" out || fail "--multiprocessing-distributed does not use all $gpus GPUs: $(head -3 out)"
 
 expect_ranks 1 2 -b 4 --devices cuda:0 --comm nccl --out nccl
 [[ $(grep -c '^ampscale: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||
@@ -95,11 +95,11 @@ took narrowed sm_75
 pair graphs "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaGraphLaunch:2"
 took graphs sm_90
 grep -q '"rung": "no graph"' graphs/summary.json && grep -q "another rank cannot replay graphs; the run continues on rung 'no graph'" err0 ||
-    fail "rank 1 cannot replay graphs: $(cat err0 err1)"
+    fail "the message for rank 1, which cannot replay graphs, is wrong: $(cat err0 err1)"
 pair step "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1"
 ((code != 0)) && [[ $(cat err0 err1 | grep -c '^ampscale: [^w]') == 1 && ! -e step ]] &&
     grep -q -- '; try --fuse none --no-graph' err0 err1 ||
-    fail "a step that fails on rank 1: $code: $(cat err0 err1)"
+    fail "a step that fails on rank 1: exit code $code: $(cat err0 err1)"
 
 only_first=1
 # The GPU of a rank does not exist or cannot be used. The rank ends, and does not use another GPU
@@ -108,7 +108,7 @@ pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
 ((code == 2)) && grep -q "rank 0 has local rank 4, but its host has fewer GPUs" err0 err1 ||
     fail "a rank without a GPU exited with $code: $(cat err0 err1)"
 pair old "LOCAL_RANK=3" "LOCAL_RANK=0"
-((code != 0)) && grep -q "GPU 3, 'fake GPU', is too old" err0 err1 || fail "a GPU that is too old: $code: $(cat err0 err1)"
+((code != 0)) && grep -q "GPU 3, 'fake GPU', is too old" err0 err1 || fail "a GPU that is too old: exit code $code: $(cat err0 err1)"
 pair strange "LOCAL_RANK=first" "LOCAL_RANK=0"
-((code == 2)) && grep -q "LOCAL_RANK='first': not a whole number" err0 err1 || fail "a strange number: $code: $(cat err0 err1)"
+((code == 2)) && grep -q "LOCAL_RANK='first': not a whole number" err0 err1 || fail "an invalid local rank: exit code $code: $(cat err0 err1)"
 finish

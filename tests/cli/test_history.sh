@@ -25,11 +25,11 @@ expect 3 compare --history history --record history slow
 
 # The base contains only accepted results, and with --last only the newest of them.
 expect 3 compare --history history slow
-grep -q '18 and 9 runs' out || fail "the base is not all that was accepted: $(cat out)"
+grep -q '18 and 9 runs' out || fail "the base does not have all accepted runs: $(cat out)"
 expect 3 compare --history history --last 7 slow
-grep -q '7 and 9 runs' out || fail "the base is not the last 7: $(cat out)"
+grep -q '7 and 9 runs' out || fail "the base does not have the last 7 accepted runs: $(cat out)"
 expect 5 compare --history history other
-grep -q "none of 27 runs in 'history' was accepted and has the same configuration" out || fail "another configuration is a base: $(cat out)"
+grep -q "none of 27 runs in 'history' was accepted and has the same configuration" out || fail "runs of another configuration are used as the base: $(cat out)"
 
 # If NEW is worse than BASE, its runs are recorded as not accepted.
 expect 3 compare --record both first slow
@@ -39,10 +39,10 @@ expect 3 compare --record both first slow
 # A pipeline can use the same command line for its first run, which has no history, and for later
 # runs.
 expect 0 compare --history begun --record begun first
-grep -q "'begun' had no history yet: these runs are its first" out || fail "a beginning is not said: $(cat out)"
+grep -q "'begun' had no history yet: these runs are its first" out || fail "the output does not say that these runs begin the history: $(cat out)"
 expect 3 compare --history begun --record begun slow
 [[ $(grep -c '"accepted":true' begun/history.jsonl) == 9 && $(grep -c '"accepted":false' begun/history.jsonl) == 9 ]] ||
-    fail "what begins a history: $(wc begun/history.jsonl)"
+    fail "the first runs are not recorded as accepted: $(wc begun/history.jsonl)"
 
 # A run counts once, however often it is recorded.
 cp -r same timed
@@ -51,8 +51,8 @@ for i in timed/r*; do
 done
 for turn in 1 2; do
     expect 0 compare --history begun --record begun timed
-    [[ $(wc -l <begun/history.jsonl) == 27 ]] || fail "turn $turn: $(wc -l <begun/history.jsonl) lines"
-    grep -q ', 9 and 9 runs$' out || fail "turn $turn: new runs are their own base: $(cat out)"
+    [[ $(wc -l <begun/history.jsonl) == 27 ]] || fail "turn $turn: the history has $(wc -l <begun/history.jsonl) lines"
+    grep -q ', 9 and 9 runs$' out || fail "turn $turn: new runs are compared with themselves: $(cat out)"
 done
 
 expect_error 2 "give new runs only" compare --history history first -- same
@@ -66,7 +66,7 @@ expect_error 5 "nothing is recorded" compare --record history first
 printf '{"record": "hist' >>history/history.jsonl
 expect 3 compare --history history slow
 expect 0 compare --record history same
-[[ $(wc -l <history/history.jsonl) == 36 ]] || fail "a torn line is not cut off"
+[[ $(wc -l <history/history.jsonl) == 36 ]] || fail "the incomplete last line was not removed"
 for damage in '' '[]' '{}' '{"record":"history","schema":1,"added_s":1e999}'; do
     cp -r history damaged
     sed -i "2s/.*/$damage/" damaged/history.jsonl
@@ -98,11 +98,11 @@ chmod +x again
 expect 3 compare --confirm './again slow {side} {out} {name}' --confirm-out c1 first slow
 [[ $(grep -c '^base resnet18$' calls) == 9 && $(grep -c '^new resnet18$' calls) == 9 ]] || fail "not both sides are run again: $(cat calls)"
 [[ $(head -n 2 calls) == $'base resnet18\nnew resnet18' && $(sed -n 3,4p calls) == $'new resnet18\nbase resnet18' ]] || fail "the sides do not take turns: $(head calls)"
-grep -q '^With the repeated measurements, REGRESSION: 1 regression' out || fail "a regression is not confirmed: $(cat out)"
+grep -q '^With the repeated measurements, REGRESSION: 1 regression' out || fail "a real regression was not confirmed: $(cat out)"
 expect 0 compare --confirm './again same {side} {out} {name}' --confirm-out c2 --junit c2.xml --json -o c2.json first slow
-grep -q '^With the repeated measurements, passed: 0 regressions, 1 not confirmed' err || fail "a false alarm is confirmed: $(cat err)"
-grep -q 'failures="0"' c2.xml || fail "what was not confirmed fails: $(cat c2.xml)"
-grep -q '"unconfirmed": 1' c2.json || fail "the record does not say what was not confirmed"
+grep -q '^With the repeated measurements, passed: 0 regressions, 1 not confirmed' err || fail "a false alarm was confirmed: $(cat err)"
+grep -q 'failures="0"' c2.xml || fail "an unconfirmed regression is a failure in JUnit: $(cat c2.xml)"
+grep -q '"unconfirmed": 1' c2.json || fail "the record does not name the unconfirmed regression"
 rm calls
 
 # Only the new side is measured again, and compared with the base as it was, or with a history.
@@ -117,7 +117,7 @@ done
 expect 0 compare --record mixed late
 expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c10 --history mixed --last 9 late
 [[ $(grep -c ', 9 and 9 runs$' out) == 2 && $(grep -c 'REGRESSION$' out) == 2 ]] ||
-    fail "what was suspicious is the base of a second look: $(cat out)"
+    fail "the suspicious runs are in the base of the repeated comparison: $(cat out)"
 expect 0 compare --confirm './again same new {out} {name}' --confirm-out c5 first same
 [[ ! -e c5 ]] || fail "what passed is measured again"
 
@@ -141,13 +141,13 @@ cp -r slow unseen && validated unseen 60 steps
 cp -r unseen otherwise && validated otherwise 60 'desired accuracy'
 expect 3 compare --confirm './again otherwise new {out} {name}' --confirm-out c11 seen unseen
 grep -q '^With the repeated measurements, REGRESSION: 2 regressions, 0 not confirmed' out ||
-    fail "what was not judged again is cleared: $(cat out)"
+    fail "a regression that could not be measured again was dropped: $(cat out)"
 
 expect 2 compare --confirm './again slow' --confirm-out c6 first slow
 grep -q 'must contain {out}' err || fail "a command without {out} is run: $(cat err)"
 expect 2 compare --confirm './again same {side} {out}' --confirm-out c1 first slow
 expect 5 compare --confirm 'false {out}' --confirm-out c7 first slow
-grep -q "'false' exited with 1" err || fail "a run that fails is no failure: $(cat err)"
+grep -q "'false' exited with 1" err || fail "a failed run of the command is not an error: $(cat err)"
 expect 1 compare --confirm './no-such-program {out}' --confirm-out c8 first slow
 expect 5 compare --confirm 'true {out}' --confirm-out c9 first slow
 finish

@@ -117,7 +117,7 @@ clean "$evil-st/RESULTS.md" "$evil-st/RESULTS.html" "$evil-st/analysis.json"
 try 0 watch --once "$evil-st"
 line=$(grep '^ampscale study st.json --out' "$evil-st/RESULTS.md")
 [[ $line == *" \$'=1+cmd\\x1b]0;x"* ]] || fail "a study's command is not quoted: $line"
-[[ ! -e hit ]] || fail "a text has become a command"
+[[ ! -e hit ]] || fail "a text from a record was executed as a command"
 
 # The first line of a launch.
 if command -v mpirun >/dev/null; then

@@ -64,7 +64,7 @@ expect_error 2 "--image-size 'wide'" info -a alexnet --image-size wide
 expect_error 2 "'extra'" info extra
 
 if [[ -w /dev/full ]]; then
-    "$program" info --list >/dev/full 2>"$scratch/err" && fail "a full disk under the output goes unnoticed"
-    grep -q 'cannot write' "$scratch/err" || fail "a full disk under the output is not named: $(cat "$scratch/err")"
+    "$program" info --list >/dev/full 2>"$scratch/err" && fail "a full disk is not reported as an error"
+    grep -q 'cannot write' "$scratch/err" || fail "the message does not name the full disk: $(cat "$scratch/err")"
 fi
 finish

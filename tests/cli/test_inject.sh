@@ -19,19 +19,19 @@ run train --help
 # A flipped bit changes only values of later steps. The record names the flipped bit, and `compare`
 # refuses the run.
 expect_train 0 "${small[@]}" --epochs 1 --out good
-! grep -q '"inject"' good/run.json || fail "a good run's record speaks of faults"
+! grep -q '"inject"' good/run.json || fail "the record of a run without faults lists faults"
 expect_train 0 "${small[@]}" --epochs 1 --out flipped --inject bitflip=4:gradient:fc.weight:22
-grep -q '^injected faults: bitflip=4@0:gradient:fc.weight:22$' out || fail "the run does not say its fault: $(<out)"
+grep -q '^injected faults: bitflip=4@0:gradient:fc.weight:22$' out || fail "the run does not print its fault: $(<out)"
 grep -q '"bitflip=4@0:gradient:fc.weight:22"' flipped/run.json || fail "the record does not have the fault"
 diff <(run_values good) <(run_values flipped) >diff && fail "a flipped bit changes nothing"
-[[ $(grep -m 1 '^< ' diff) == '< step 5 '* ]] || fail "step 4's gradient changed $(head -n 2 diff)"
+[[ $(grep -m 1 '^< ' diff) == '< step 5 '* ]] || fail "a flipped bit in the gradient of step 4 has changed $(head -n 2 diff)"
 run compare good flipped
 grep -q "config.inject" out || fail "compare does not refuse: $(<out)"
 
 # If a bit of a weight is flipped, the loss of the same step changes.
 expect_train 0 "${small[@]}" --epochs 1 --out weight --inject bitflip=4:weight:fc.weight:22
 diff <(run_values good) <(run_values weight) >diff
-[[ $(grep -m 1 '^< ' diff) == '< step 4 '* ]] || fail "step 4's weight changed $(head -n 2 diff)"
+[[ $(grep -m 1 '^< ' diff) == '< step 4 '* ]] || fail "a flipped bit in a weight of step 4 has changed $(head -n 2 diff)"
 
 # A run that loses an image ends after the epoch in which the image is lost. A run that ends before
 # that epoch is not affected.
@@ -45,7 +45,7 @@ grep -q "training of epoch 0, rank 0" err || fail "$(<err)"
 
 # Throttling does not change the results of a step.
 expect_train 0 "${small[@]}" --epochs 1 --out slow --inject throttle=300%
-diff <(run_values good) <(run_values slow) >diff || fail "sleeping changes bits: $(head -n 4 diff)"
+diff <(run_values good) <(run_values slow) >diff || fail "throttling changed the results: $(head -n 4 diff)"
 
 # Runs with the same settings have the same losses and the same final state, even with another
 # number of workers (-j) or another output folder. A flipped bit changes the next loss. If it is
@@ -71,7 +71,7 @@ expect_error 2 "--expect checks a training" train "${net[@]}" --dummy --evaluate
 
 # The determinism check, on the small network.
 expect 0 selftest --determinism --quick --threads 1 --repeats 2 --verbose
-[[ $(grep -c '^PASS resnet8 .* bits [0-9a-f]\{16\}$' out) == 4 ]] || fail "not four cases that pass: $(<out)"
+[[ $(grep -c '^PASS resnet8 .* bits [0-9a-f]\{16\}$' out) == 4 ]] || fail "there are not four cases that pass: $(<out)"
 expect 0 selftest --determinism --quick --threads 1 --repeats 2 --json
 grep -q '"ok": true' out || fail "no verdict: $(<out)"
 expect_error 2 "--repeats needs --determinism" selftest --repeats 3

@@ -34,7 +34,7 @@ says "the weights of rank 0, device 1 differ from those of rank 0, device 0 and 
 many=(--dummy --dummy-train 800 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 1000 --epochs 2)
 expect_ranks 0 2 "${many[@]}" --out slow --inject slow-rank=1:100%
 grep -qE '^Straggler: rank 1 \(.*\), \+' <(tr '\r' '\n' <out) || fail "slow rank 1 is not named: $(tail -n 1 out)"
-grep -q '"slow": true' slow/summary.json || fail "the summary does not call it slow"
+grep -q '"slow": true' slow/summary.json || fail "the summary does not call rank 1 slow"
 grep -q 'ranks  *straggler: rank 1, ' < <("$program" watch --once slow) || fail "watch does not name it"
 none_is_slow() {
     local i
@@ -42,7 +42,7 @@ none_is_slow() {
         expect_ranks 0 2 "${many[@]}" --out "even-$i"
         grep -q '^No straggler: ' <(tr '\r' '\n' <out) && break
     done
-    grep -q '"slow": false' "even-$i/summary.json" || fail "a rank is called slow, three times: $(tail -n 1 out)"
+    grep -q '"slow": false' "even-$i/summary.json" || fail "in three runs, a rank is called slow without a cause: $(tail -n 1 out)"
 }
 sanitized || none_is_slow
 
@@ -60,9 +60,9 @@ END
     ln -s "$(command -v "${mpi_launch[0]}")" bin/mpirun
     PATH=$scratch/bin:$PATH expect 0 study study.json --no-report --out studied
     if (($(nproc) > 1)); then
-        grep -q '"verdict": "slow rank 1"' studied/analysis.json || fail "the study does not name it: $(<out)"
+        grep -q '"verdict": "slow rank 1"' studied/analysis.json || fail "the study does not name the slow rank: $(<out)"
     fi
-    grep -q 'faults were injected' studied/analysis.json || fail "the study says nothing of faults"
+    grep -q 'faults were injected' studied/analysis.json || fail "the study does not say that faults were injected"
 }
 sanitized || study_names_it
 

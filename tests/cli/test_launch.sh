@@ -86,7 +86,7 @@ started() {
     rm -f body.args
     expect "$want" launch --mpirun ./body --nproc 2 --log-dir logs "$@"
     [[ $(head -n 1 "$scratch/err") == "ampscale: 2 ranks; the output of each is in '$PWD/logs/rank-N.log'" ]] ||
-        fail "launch $*: begins with '$(head -n 1 "$scratch/err")'"
+        fail "the first line of 'launch $*' is '$(head -n 1 "$scratch/err")'"
     tail -n +2 "$scratch/err" >"$scratch/said"
 }
 
@@ -176,7 +176,7 @@ END
 chmod +x "$scratch/idle"
 before=$SECONDS
 run launch --mpirun "$scratch/idle" --nproc 2 --start-timeout 1 --log-dir "$scratch/idle-logs" -- train --dummy
-((code == 1)) || fail "a starter that waits: exit code $code"
+((code == 1)) || fail "a launcher that starts no rank: exit code $code"
 grep -q "rank 0 of 2 did not start within 1 s: mpirun is still waiting" "$scratch/err" || fail "a starter that waits: $(cat "$scratch/err")"
-((SECONDS - before < 200)) || fail "a starter that waits was waited for"
+((SECONDS - before < 200)) || fail "launch waited longer than --start-timeout"
 finish

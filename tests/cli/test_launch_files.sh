@@ -30,7 +30,7 @@ pods_end() {
     local pid code
     for pid in "${pids[@]}"; do
         code=0 && wait "$pid" || code=$?
-        ((code == 0)) || fail "$1: a pod ended with $code: $(cat "$1".*.err)"
+        ((code == 0)) || fail "$1: a pod ended with exit code $code: $(cat "$1".*.err)"
     done
     [[ -s runs/$1/summary.json ]] || fail "$1: the run is not complete"
     cat "$1".*.out >all && grep -qF -- "$2" all || fail "$1: no pod shows '$2': $(cat all)"
@@ -41,7 +41,7 @@ if [[ -z $python ]]; then
 else
     manifests check "$files"/kubernetes/*.yaml >log 2>&1 || fail "manifests: $(cat log)"
     sed 's/parallelism: 2/paralelism: 2/; s/subdomain: .*/subdomain: other/' "$files/kubernetes/indexed-job.yaml" >bad.yaml
-    ! manifests check bad.yaml >log 2>&1 && grep -q "'paralelism' is no key" log || fail "a wrong key passes: $(cat log)"
+    ! manifests check bad.yaml >log 2>&1 && grep -q "'paralelism' is no key" log || fail "a manifest with a wrong key was accepted: $(cat log)"
 
     export AMPSCALE_SECRET=0123456789abcdef0123456789abcdef
     port=$((20000 + RANDOM % 12000)) pids=()
@@ -141,5 +141,5 @@ code=0 && wait $spot || code=$?
 grep -q '"signal"' runs/spot/outcome.json || fail "the run did not stop by the signal: $(cat runs/spot/outcome.json)"
 rm interruption
 code=0 && timeout 100 "$files/ec2-spot" sh -c 'exit 3' >spot.out 2>&1 || code=$?
-((code == 3)) || fail "ec2-spot does not hand on the exit code 3 but $code: $(cat spot.out)"
+((code == 3)) || fail "the exit code of ec2-spot is $code, not the run's 3: $(cat spot.out)"
 finish

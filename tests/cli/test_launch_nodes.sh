@@ -80,17 +80,17 @@ expect 0 launch --nnodes 1 --nproc 3 train "${short[@]}" --out one
 expect 0 launch --rendezvous "127.0.0.1:$port" --hosts a,b:2 --log-dir logs train "${short[@]}" --out hosts
 same_run "two hosts over ssh" one hosts
 grep -q "^ddp: 3 ranks" out || fail "two hosts: $(head -3 out)"
-[[ $(cut -d' ' -f2 ssh.log | sort | xargs) == "a b" ]] || fail "ssh to other hosts: $(cat ssh.log)"
+[[ $(cut -d' ' -f2 ssh.log | sort | xargs) == "a b" ]] || fail "ssh was started for other hosts: $(cat ssh.log)"
 ! grep -q "SECRET" ssh.log || fail "the secret is an argument of ssh"
 for rank in 0 1 2; do
     [[ -s logs/rank-$rank.log ]] || fail "rank $rank of two hosts has no log"
 done
 expect 5 launch --rendezvous "127.0.0.1:$port" --hosts a,b train nonesuch
-grep -q "^ampscale: .*nonesuch" err || fail "a rank's failure over ssh: $(cat err)"
+grep -q "^ampscale: .*nonesuch" err || fail "the message for a rank that fails on a remote host is wrong: $(cat err)"
 touch down-b
 expect 1 launch --rendezvous "127.0.0.1:$port" --hosts a,b --log-dir logs train "${short[@]}" --out none
-grep -q "^ampscale: host 'b' cannot start its ranks: ssh ended with exit code 255" err || fail "a host that is down: $(cat err)"
-grep -q "Connection timed out" logs/mpirun.log || fail "ssh's reason is lost: $(cat logs/mpirun.log)"
+grep -q "^ampscale: host 'b' cannot start its ranks: ssh ended with exit code 255" err || fail "the message for a host that is down is wrong: $(cat err)"
+grep -q "Connection timed out" logs/mpirun.log || fail "the log lacks ssh's reason: $(cat logs/mpirun.log)"
 rm down-b
 no_process "hosts"
 
@@ -138,7 +138,7 @@ for way in rank host; do
     fi
     code=0
     wait "$job" || code=$?
-    ((code == 0)) || fail "hosts, a lost $way: $code: $(cat err)"
+    ((code == 0)) || fail "after a $way was lost, the exit code is $code: $(cat err)"
     grep -q "^ampscale: restart 1 of 2, from the last checkpoint" err || fail "no restart: $(cat err)"
 done
 same_run "a restart on two hosts" whole rank
@@ -160,9 +160,9 @@ await lines/checkpoint.safetensors
 for node in 0 1; do
     code=0
     wait "${pids[node]}" || code=$?
-    ((code == 0)) || fail "node $node of three: $code: $(cat $node.err)"
+    ((code == 0)) || fail "node $node of three: exit code $code: $(cat $node.err)"
 done
-grep -q "^ddp: 3 ranks" 0.out && grep -q "^ddp: 2 ranks" 0.out || fail "three nodes, then two: $(grep ddp 0.out)"
+grep -q "^ddp: 3 ranks" 0.out && grep -q "^ddp: 2 ranks" 0.out || fail "the job did not continue on two of three nodes: $(grep ddp 0.out)"
 grep -q "warning: 2 of 3 nodes have joined within 15 s: world size 2" 0.err || fail "$(cat 0.err)"
 [[ $(world_sizes lines) == "3 2" ]] || fail "the record has the world sizes $(world_sizes lines)"
 [[ -e lines/summary.json ]] || fail "the run on two nodes did not finish"
@@ -184,6 +184,6 @@ grep -q "node 1 was refused at '127.0.0.1:$port': node 0 has another secret" err
 kill -TERM "$first"
 code=0
 wait "$first" || code=$?
-((code == 143)) || fail "a node that waits for others, asked to stop: $code: $(cat 0.err)"
+((code == 143)) || fail "a node that waits for others got a signal: exit code $code: $(cat 0.err)"
 no_process "a node that waits"
 finish

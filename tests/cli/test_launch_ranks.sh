@@ -109,9 +109,9 @@ for mpirun in "${starters[@]}"; do
     ended 0 logs
     cmp alone out || fail "$mpirun: rank 0's output"
     for rank in 0 1 2; do
-        cmp alone <(grep -v '^#' "logs/rank-$rank.log") || fail "$mpirun: the log of rank $rank"
+        cmp alone <(grep -v '^#' "logs/rank-$rank.log") || fail "$mpirun: the log of rank $rank is wrong"
         grep -q "^# rank $rank on $(uname -n): ampscale info --list$" "logs/rank-$rank.log" ||
-            fail "$mpirun: rank $rank: $(head -n 1 "logs/rank-$rank.log")"
+            fail "$mpirun: the heading in the log of rank $rank is wrong: $(head -n 1 "logs/rank-$rank.log")"
     done
     [[ $(wc -l <err) == 1 ]] || fail "$mpirun: $(<err)"
 
@@ -125,7 +125,7 @@ for mpirun in "${starters[@]}"; do
     start hosts 0 "${remote[@]}" --hosts 127.0.0.2:2,127.0.0.3 -- info --list
     ended 0 hosts
     for rank in 0 1 2; do
-        cmp alone <(grep -v '^#' "hosts/rank-$rank.log") || fail "$mpirun: rank $rank of two hosts"
+        cmp alone <(grep -v '^#' "hosts/rank-$rank.log") || fail "$mpirun: the log of rank $rank is wrong on two hosts"
     done
     start far 0 "${remote[@]}" --hosts 127.0.0.2,127.0.0.3 -- "${endless[@]}"
     await far
@@ -161,13 +161,13 @@ for mpirun in "${starters[@]}"; do
         # The folder of the ranks' shared memory stays while they run, even if another job begins.
         # After all processes of the job were killed, the next job removes it.
         shm=$(tr '\0' '\n' <"/proc/$(pgrep -P "$pid")/environ" | sed -n 's/^OMPI_MCA_btl_vader_backing_directory=//p')
-        [[ $shm == /dev/shm/ampscale-mpi-* && -n $(ls -A "$shm") ]] || fail "$mpirun: nothing in '$shm' in /dev/shm"
+        [[ $shm == /dev/shm/ampscale-mpi-* && -n $(ls -A "$shm") ]] || fail "$mpirun: the folder '$shm' in /dev/shm is empty"
         "$program" launch --mpirun "$mpirun" --nproc 1 --log-dir beside -- info --list >/dev/null 2>&1 </dev/null
         [[ -n $(ls -A "$shm") ]] || fail "$mpirun: another job has removed '$shm'"
         # shellcheck disable=SC2046
         kill -KILL $(tree "$pid")
         ended 137 local
-        [[ -n $(ls -A "$shm") ]] || fail "$mpirun: a killed job has left nothing, and nothing is tested"
+        [[ -n $(ls -A "$shm") ]] || fail "$mpirun: a killed job has left no folder, so its removal was not tested"
         start swept 1 -- info --list
         ended 0 swept
         [[ ! -e $shm ]] || fail "$mpirun: '$shm' of a killed job was not removed"
@@ -205,7 +205,7 @@ for mpirun in "${starters[@]}"; do
     if [[ -e $library ]]; then
         open=$(reachable "$pid")
         [[ -z $open ]] || fail "$mpirun: reachable from other machines: $open"
-        [[ -n $(for p in $(tree "$pid"); do listeners "$p"; done) ]] || fail "$mpirun: nothing listens, and nothing is tested"
+        [[ -n $(for p in $(tree "$pid"); do listeners "$p"; done) ]] || fail "$mpirun: no process listens, so its address was not tested"
         p=$(pgrep -P "$(supervisor rank 0)")
         ! grep -qz ampscale_loopback "/proc/$p/environ" || fail "$mpirun: a rank is started with mpirun's library"
     fi

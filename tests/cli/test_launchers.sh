@@ -89,7 +89,7 @@ if [[ -n $torchrun_works ]]; then
     done
     code=0
     wait "$job" || code=$?
-    ((code == 0)) || fail "torchrun --max-restarts: exit code $code: $(cat restarted.err)"
+    ((code == 0)) || fail "torchrun --max-restarts ended with exit code $code: $(cat restarted.err)"
     grep -q "^Resuming at epoch 0, step" restarted.out || fail "torchrun did not restart: $(cat restarted.err)"
     by_launch_without_mpi "${long[@]}" --out whole >whole.out 2>&1 || fail "$(cat whole.out)"
     same_run "a restart by torchrun" whole restarted

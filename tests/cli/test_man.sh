@@ -6,7 +6,7 @@ page=$build_dir/ampscale.1
 if command -v mandoc >/dev/null; then
     mandoc -T lint -W warning "$page" || fail "mandoc has complaints"
 elif command -v man >/dev/null && command -v groff >/dev/null; then
-    [[ -z $(man --warnings -l "$page" 2>&1 >/dev/null) ]] || fail "man has complaints: $(man --warnings -l "$page" 2>&1 >/dev/null)"
+    [[ -z $(man --warnings -l "$page" 2>&1 >/dev/null) ]] || fail "man prints warnings: $(man --warnings -l "$page" 2>&1 >/dev/null)"
 else
     echo "neither mandoc nor man with groff is installed"
     exit 77

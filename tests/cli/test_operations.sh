@@ -60,10 +60,10 @@ grep -q '"reason": ".* elements are wrong' "$scratch/out" || fail "no reason: $(
 grep -q "\"case\": $bad" "$scratch/out" || fail "no case: $(cat "$scratch/out")"
 expect 1 "${operations[@]}" "${kinds[@]}" --verbose --inject crash="$bad"
 says 'ended by a signal: Killed, at relu_'
-[[ $(grep -c ' completed$' "$scratch/out") -ge 3 ]] || fail "a crash spoils other kinds: $(cat "$scratch/out")"
+[[ $(grep -c ' completed$' "$scratch/out") -ge 3 ]] || fail "after a crash, other kinds of operations were not tested: $(cat "$scratch/out")"
 expect 5 "${operations[@]}" --only relu_fwd --every 20 --limit 10 --inject hang="$number" --json
 [[ $(field late) == 1 && $(field crashed) == 0 ]] || fail "a hang: $(cat "$scratch/out")"
-grep -qF "at $name\"" "$scratch/out" || fail "a hang has no place: $(cat "$scratch/out")"
+grep -qF "at $name\"" "$scratch/out" || fail "the message does not name the case that hangs: $(cat "$scratch/out")"
 
 # A signal ends all processes. The results up to then are printed, and no folder remains.
 "$program" "${operations[@]}" --only relu_ --every 20 --inject hang="$number" --json >"$scratch/out" 2>"$scratch/err" &
@@ -74,7 +74,7 @@ done
 kill -TERM $!
 code=0
 wait $! || code=$?
-((code == 143)) || fail "a signal: exit code $code: $(cat "$scratch/err")"
+((code == 143)) || fail "after a signal, the exit code is $code: $(cat "$scratch/err")"
 [[ $(field record) == operations ]] || fail "no record after a signal: $(cat "$scratch/out")"
 grep -q 'stopped by a signal' "$scratch/err" || fail "a signal: $(cat "$scratch/err")"
 [[ -z $(ls "$TMPDIR") ]] || fail "left behind: $(ls "$TMPDIR")"
@@ -94,7 +94,7 @@ says ' 0 passed, '
 
 fake_gpu || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
-(($(field passed) > 0)) || fail "the GPU made for tests: $(cat "$scratch/out")"
+(($(field passed) > 0)) || fail "the result for the fake GPU is wrong: $(cat "$scratch/out")"
 
 # If a kernel breaks the device, only the process that launched it stops, at the case of that
 # kernel.
@@ -105,8 +105,8 @@ says 'stopped after 3 errors in a row'
 # The device supports a kind of operation, but none of the selected cases of that kind can run. That
 # kind does not pass.
 expect 5 "${operations[@]}" --verbose --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2
-grep -qE '^  bn_fwd_train +0 passed +[0-9]+ skipped .* no case could run$' "$scratch/out" || fail "a kind that was not tested: $(cat "$scratch/out")"
-grep -qE '^  relu_fwd +[1-9].* completed$' "$scratch/out" || fail "a kind that was tested: $(cat "$scratch/out")"
+grep -qE '^  bn_fwd_train +0 passed +[0-9]+ skipped .* no case could run$' "$scratch/out" || fail "an untested kind of operation has passed: $(cat "$scratch/out")"
+grep -qE '^  relu_fwd +[1-9].* completed$' "$scratch/out" || fail "a tested kind of operation has not passed: $(cat "$scratch/out")"
 
 # A fake compute-sanitizer, which reports an error in one kind of operation, or reports that it does
 # not support the device.

@@ -33,7 +33,7 @@ watched stopped 'killed: process [0-9]+ of host .* ended and wrote no outcome'
 expect 0 plot stopped --format svg --out figures
 grep -q "^note: run 'stopped' is not complete: killed: process" err || fail "plot: $(cat err)"
 expect 0 report --no-figures -o report.md stopped
-grep -q '^| stopped .* incomplete |$' report.md || fail "report depends on processes: $(grep stopped report.md)"
+grep -q '^| stopped .* incomplete |$' report.md || fail "the report depends on which processes run: $(grep stopped report.md)"
 expect_train 0 "${few[@]}" --epochs 400 --steps 60 --resume auto --out stopped
 ended stopped done 0 steps
 
@@ -51,7 +51,7 @@ if ! sanitized; then
     expect 0 "${diverge[@]}" --on-nan continue --epochs 1 --out continued
     grep -qE '^Epoch: .*Loss (nan|inf) ' out && ! grep -q -- '-nan' out || fail "the log: $(grep Epoch out)"
     grep -q '"loss":null' continued/steps.jsonl && grep -q '"train_loss":null' continued/epochs.jsonl ||
-        fail "the record hides losses that are not finite"
+        fail "the record does not show losses that are not finite"
     [[ -z $(find continued -name '*.safetensors*') ]] || fail "weights that are not finite were written"
     ended continued done 0 epochs
 fi

@@ -55,7 +55,7 @@ fi
 bare -- info
 ((code == 0)) && grep -q '^ampscale [0-9]' "$scratch/out" || fail "the program does not start: $(cat "$scratch/out" "$scratch/err")"
 bare --pass 1 --device cuda:0
-((code == 5)) || fail "without a GPU it exits with $code: $(cat "$scratch/out" "$scratch/err")"
+((code == 5)) || fail "without a GPU the pack exits with $code: $(cat "$scratch/out" "$scratch/err")"
 [[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "not one line: $(cat "$scratch/out" "$scratch/err")"
 grep -q "^scripts/gpu-check: no device 'cuda:0': .*; also missing: PyTorch, compute-sanitizer, ncu$" "$scratch/err" ||
     fail "the line is: $(<"$scratch/err")"
@@ -63,5 +63,5 @@ grep -q "^scripts/gpu-check: no device 'cuda:0': .*; also missing: PyTorch, comp
 bare --only facts --device cpu --out /tmp/records --quick
 ((code == 0)) && grep -q '^PASS *facts' "$scratch/out" || fail "facts of the processor: $(cat "$scratch/out" "$scratch/err")"
 bare --device cuda:0 --build /nonesuch
-((code == 2)) || fail "a folder that is not there: exit code $code"
+((code == 2)) || fail "a missing folder: exit code $code"
 finish

@@ -15,8 +15,8 @@ END
 expect 0 study study.json --out s
 
 expect 0 predict s/analysis.json --network 20,1 --ranks 4,8
-grep -q '^tiny: dp fp32 resnet8 dummy weak$' out || fail "the series is not named: $(head -n 1 out)"
-[[ $(grep -c ' calibration point$\| held out$' out) == 2 ]] || fail "not two measured points: $(cat out)"
+grep -q '^tiny: dp fp32 resnet8 dummy weak$' out || fail "the output does not name the series: $(head -n 1 out)"
+[[ $(grep -c ' calibration point$\| held out$' out) == 2 ]] || fail "the forecast does not have two measured points: $(cat out)"
 expect_error 2 "give a whole number from 1 to 1" predict s/analysis.json:x --network 20,1
 
 if command -v gnuplot >/dev/null; then
@@ -28,10 +28,10 @@ if command -v gnuplot >/dev/null; then
     # PDF.
     expect 0 plot s --width 3.5 --dpi 200 --out small
     pixels=$(od -An -tu1 -j18 -N2 small/efficiency.png | awk '{print 256 * $1 + $2}')
-    [[ $pixels == 700 ]] || fail "3.5 inches at 200 dpi are $pixels pixels, not 700"
+    [[ $pixels == 700 ]] || fail "a picture of 3.5 inches at 200 dpi is $pixels pixels wide, not 700"
     grep -aq 'MediaBox \[ 0 0 252 ' small/efficiency.pdf || fail "a PDF of 3.5 inches has $(grep -a MediaBox small/efficiency.pdf)"
     expect 0 report s -o small.md --width 2 --dpi 50
-    [[ $(od -An -tu1 -j18 -N2 s/figures/efficiency.png) =~ ^\ *0\ +100$ ]] || fail "a report's figures have another width"
+    [[ $(od -An -tu1 -j18 -N2 s/figures/efficiency.png) =~ ^\ *0\ +100$ ]] || fail "the figures of a report do not have the requested width"
     expect 0 plot s --format svg --published "$hal:may" --published "$hal:feb"
     for name in training_throughput training_time efficiency scaling_weak accuracy cell_split loss split; do
         grep -qxF "s/plots/$name.svg" out || fail "no figure '$name': $(cat out)"
@@ -39,8 +39,8 @@ if command -v gnuplot >/dev/null; then
     grep -q '>published: feb V100-16<' s/plots/efficiency.svg || fail "nothing published in the figure"
     grep -qxF "panel_title[2] = 'published: may V100-16, resnet50 amp'" s/plots/data/training_time.gp ||
         fail "a published series of another network has no panel of its own"
-    grep -q '>dp-fp32-resnet8-dummy' s/plots/split.svg || fail "the cells' runs are not named"
-    grep -q '^scaling_strong: skipped' err || fail "nothing is said of strong scaling: $(cat err)"
+    grep -q '>dp-fp32-resnet8-dummy' s/plots/split.svg || fail "the names of the cells' runs are missing"
+    grep -q '^scaling_strong: skipped' err || fail "the output does not say that strong scaling is left out: $(cat err)"
     # Sixteen series in four groups, one for each precision and kind of data. Each group has its own
     # figures.
     mkdir -p q/cells q/plots
@@ -53,16 +53,16 @@ if command -v gnuplot >/dev/null; then
     for group in {fp32,O1}-{synthetic,jpeg}; do
         [[ $(grep -c '^legend\[' "q/plots/$group/data/loss.gp") == 4 ]] || fail "not four runs of $group"
     done
-    grep -q '>fp32, jpeg – Loss<' q/plots/fp32-jpeg/loss.svg || fail "the group is not in its title"
+    grep -q '>fp32, jpeg – Loss<' q/plots/fp32-jpeg/loss.svg || fail "the title does not name the group"
     for name in training_throughput training_time efficiency scaling_weak scaling_strong; do
         grep -qxF "panel_title[1] = 'fp32, synthetic'" "q/plots/data/$name.gp" &&
             grep -qxF "legend[2] = 'dp strong'" "q/plots/data/$name.gp" ||
-            fail "other panels or colours in $name than in the other figures"
+            fail "$name does not have the panels and colours of the other figures"
     done
     # A run has the same colour and line as its series in every figure. If a report draws runs of
     # two folders, each has its own colour.
     for script in q/plots/data/training_throughput.gp q/plots/{fp32-jpeg,O1-synthetic}/data/loss.gp; do
-        grep -qx 'look\[2\] = 2' "$script" || fail "another colour of 'dp strong' in $script"
+        grep -qx 'look\[2\] = 2' "$script" || fail "in $script, 'dp strong' has another colour"
     done
     mkdir -p two/here/a two/here/b
     cp -r s/cells/nd-*/r1 two/here/a/one
@@ -79,10 +79,10 @@ if command -v gnuplot >/dev/null; then
     done
     expect 0 plot "$hal" --format pdf,svg --out papers
     [[ $(tail -c 6 papers/efficiency.pdf) == %%EOF && -s papers/efficiency.svg && ! -e papers/efficiency.png ]] ||
-        fail "not the formats asked for: $(ls papers)"
+        fail "the figures do not have the requested formats: $(ls papers)"
     cp s/analysis.json .
     expect 0 plot analysis.json --format svg --out alone
-    [[ -s alone/training_time.svg && ! -e alone/loss.svg ]] || fail "other figures than the study's: $(ls alone)"
+    [[ -s alone/training_time.svg && ! -e alone/loss.svg ]] || fail "there are figures that are not the study's: $(ls alone)"
 fi
 for words in "plot s" "report s -o x" "trend s" "predict s/analysis.json" "amp-report s" "study study.json --out t"; do
     read -ra command <<<"$words"

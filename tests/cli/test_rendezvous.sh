@@ -72,8 +72,8 @@ for rank in 0 1; do
     kill "$pid"
     code=0
     wait "$pid" || code=$?
-    ((code == 143 && SECONDS - before < 40)) || fail "rank $rank, asked to stop: exit code $code: $(cat err)"
-    grep -q "interrupted by SIGTERM" err || fail "rank $rank, asked to stop: $(cat err)"
+    ((code == 143 && SECONDS - before < 40)) || fail "rank $rank got a signal and ended with exit code $code: $(cat err)"
+    grep -q "interrupted by SIGTERM" err || fail "rank $rank got a signal, and its message is wrong: $(cat err)"
 done
 
 # A signal to one rank stops all ranks. The rank that got it exits with 128 plus the signal's
@@ -91,16 +91,16 @@ stopped_together() {
     done
     kill -HUP "${pids[1]}"
     for rank in 0 1; do wait "${pids[rank]}" || codes[rank]=$?; done
-    [[ ${codes[*]} == "143 129" ]] || fail "SIGHUP to rank 1: exit codes ${codes[*]}, not 143 129: $(cat err0 err1)"
+    [[ ${codes[*]} == "143 129" ]] || fail "after SIGHUP to rank 1 the exit codes are ${codes[*]}, not 143 129: $(cat err0 err1)"
     grep -q '"exit_code": 143' stopped/outcome.json || fail "the record: $(cat stopped/outcome.json)"
 }
 stopped_together
 
 pair run
 ((code == 0)) || fail "two ranks at an address exited with $code: $(cat err0 err1)"
-grep -q "^ddp: 2 ranks of 1 device, .* over $way\$" out0 || fail "rank 0 does not say how: $(head -3 out0)"
-grep -qF "\"comm\": \"$way\"" run/run.json || fail "the record does not say how gradients travelled"
-! grep -q '"MPI"' run/run.json || fail "the record names an MPI that took no part"
+grep -q "^ddp: 2 ranks of 1 device, .* over $way\$" out0 || fail "rank 0 does not print the transport: $(head -3 out0)"
+grep -qF "\"comm\": \"$way\"" run/run.json || fail "the record does not name the transport of gradients"
+! grep -q '"MPI"' run/run.json || fail "the record names MPI, which was not used"
 
 # The results of two ranks are bitwise equal with every transport. If Gloo's module is missing,
 # --comm gloo is an error; without --comm gloo, a warning says that all data passes through rank 0.
@@ -111,19 +111,19 @@ all=("${net[@]}")
 net+=(--comm local)
 pair by-rank-0
 ((code == 0)) || fail "--comm local exited with $code: $(cat err0 err1)"
-grep -qF '"comm": "tcp"' by-rank-0/run.json || fail "--comm local does not pass through rank 0"
+grep -qF '"comm": "tcp"' by-rank-0/run.json || fail "with --comm local, data does not pass through rank 0"
 same_run "--comm local" run by-rank-0
 net=("${all[@]}")
 AMPSCALE_GLOO_MODULE=$scratch/none pair without
-((code == 0)) || fail "without Gloo: $code: $(cat err0 err1)"
+((code == 0)) || fail "without Gloo: exit code $code: $(cat err0 err1)"
 grep -q "^ampscale: warning: all data passes through rank 0 .*/none', which does not exist$" err0 ||
-    fail "no line says why Gloo is left out: $(cat err0)"
+    fail "no line says why Gloo is not used: $(cat err0)"
 same_run "without Gloo" run without
 net+=(--comm gloo)
 AMPSCALE_GLOO_MODULE=$scratch/none pair none
 ((code == 1)) || fail "--comm gloo without Gloo exited with $code: $(cat err0 err1)"
 [[ $(grep -c '^ampscale: ' err0) == 1 ]] && grep -q -- "--comm gloo: rank 0: .*; or use --comm local" err0 ||
-    fail "--comm gloo without Gloo: $(cat err0)"
+    fail "the message for --comm gloo without Gloo is wrong: $(cat err0)"
 [[ ! -e none ]] || fail "a refused --comm gloo left a folder"
 net=("${all[@]}")
 RANK=0 WORLD_SIZE=2 expect_error 2 "--comm mpi: MPI's launcher did not start this process" \
@@ -159,7 +159,7 @@ RANK=1 WORLD_SIZE=2 expect_error 1 "found no rank 0 of its job at '0.0.0.0:1'" \
 pair differs --seed 1
 ((code == 2)) || fail "ranks that differ exited with $code, not 2"
 [[ $(cat err0 err1 | grep -c '^ampscale: ') == 1 ]] && grep -q "rank 1 .* has seed = 1, but rank 0" err0 ||
-    fail "not one line says how ranks differ: $(cat err0 err1)"
+    fail "there is not exactly one line that says how the ranks differ: $(cat err0 err1)"
 
 # The environment variables or flags of PyTorch alone, as torchrun or Kubernetes pods set them, are
 # enough to connect ranks.
@@ -191,7 +191,7 @@ wait "${pids[1]}"
 same_run "variables alone" run by-variables
 together by-flags --dist-url "tcp://127.0.0.1:$((port + 1))" --dist-backend gloo --world_size 2 --rank RANK
 together by-file --dist-url "file://$scratch/meet" --world-size 2 --rank RANK
-[[ ! -e meet ]] || fail "the file of a rendezvous was left"
+[[ ! -e meet ]] || fail "the file of the rendezvous was not removed"
 echo 127.0.0.1:1 >meet
 expect_error 2 "the file exists; remove it" train "${net[@]}" --dist-url "file://$scratch/meet" --world-size 2 --rank 0 --out none
 expect_error 2 "--dist-url 'udp://h:1': give env://" train "${net[@]}" --dist-url udp://h:1 --out none
@@ -224,7 +224,7 @@ expect 0 "${line[@]}" --node_rank 0 train "${net[@]}" --out two-nodes
 wait $! || fail "node 1: $(cat err1)"
 same_run "two nodes" run two-nodes
 expect 5 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train nonesuch
-grep -q "^ampscale: .*nonesuch" "$scratch/err" || fail "a rank's failure without MPI: $(cat "$scratch/err")"
+grep -q "^ampscale: .*nonesuch" "$scratch/err" || fail "the message for a rank that fails without MPI is wrong: $(cat "$scratch/err")"
 expect_error 2 "--nnodes 2: the address where ranks connect is missing" launch --nproc 2 --nnodes 2 info
 expect_error 2 "--node-rank 2: give 0 to 1" launch --nproc 2 --nnodes 2 --node-rank 2 --rendezvous h:1 info
 expect_error 2 "--nproc 3: --nproc-per-node 2 on 2 nodes gives 4 ranks" launch --nproc 3 --nproc-per-node 2 --nnodes 2 info

@@ -34,7 +34,7 @@ diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/commands.md" | sed '/^$/d'
 while read -ra command; do
     "$program" "${command[@]}" --help >help
     for same in '--json  *Print one JSON object' '--csv  *Print CSV' '-q, --quiet  *Print no progress( on stderr)?'; do
-        ! grep -qE -- "${same%%  *}( |=|\$)" help || grep -qE -- "^ +${same}\$" help || fail "${command[*]}: another '${same%%  *}': $(grep -e "${same%%  *}" help)"
+        ! grep -qE -- "${same%%  *}( |=|\$)" help || grep -qE -- "^ +${same}\$" help || fail "${command[*]} has another help text for '${same%%  *}': $(grep -e "${same%%  *}" help)"
     done
     ! has_json "${command[@]}" || grep -q -- '--output=FILE' help || fail "${command[*]}: --json without --output"
 done < <(all_commands)
@@ -79,7 +79,7 @@ json_of() {
     # shellcheck disable=SC2086 # words
     "$program" $1 ${args[$1]} --json >out 2>err </dev/null || code=$?
     ((code == 0 || code == 5)) || fail "$1: exit code $code: $(cat err)"
-    ((code != 0)) || [[ ! -s err ]] || fail "$1: messages of a success: $(cat err)"
+    ((code != 0)) || [[ ! -s err ]] || fail "$1 succeeded, but printed messages: $(cat err)"
     rm -f file
     # shellcheck disable=SC2086
     "$program" $1 ${args[$1]} --json --output file >again 2>err </dev/null
@@ -105,19 +105,19 @@ grep -q '^Epoch: ' "$scratch/out" && grep -q '^Test: ' "$scratch/out" || fail "t
 # shellcheck disable=SC2086
 expect 0 train $small --out silent --quiet
 ! grep -qE '^(Epoch|Test): ' "$scratch/out" || fail "train --quiet shows progress: $(cat "$scratch/out")"
-grep -q '^Finished ' "$scratch/out" || fail "train --quiet does not sum up: $(cat "$scratch/out")"
+grep -q '^Finished ' "$scratch/out" || fail "train --quiet does not print the results: $(cat "$scratch/out")"
 
 # --output to a folder, to a link and to a pipe, and --output of a command that has no result.
 expect_error 2 "'images' is a folder" info --output images
 expect_error 2 "--output ''" info --output ''
 ln -s linked link
 expect 0 info -o link
-[[ -L link ]] && grep -q '^ampscale ' linked || fail "a link was replaced, or not written through"
+[[ -L link ]] && grep -q '^ampscale ' linked || fail "the output replaced a link, or was not written to the link's target"
 mkfifo pipe
 timeout 20 cat pipe >piped &
 expect 0 info -o pipe
 wait $!
-[[ -p pipe ]] && cmp -s linked piped || fail "a pipe was replaced, or not written to"
+[[ -p pipe ]] && cmp -s linked piped || fail "the output replaced a pipe, or was not written to the pipe"
 echo before >kept
 expect 2 info --list --arch resnet8 -o kept
 [[ $(<kept) == before ]] || fail "a command that printed nothing replaced its file"
@@ -125,15 +125,15 @@ expect 2 info --list --arch resnet8 -o kept
 # A progress bar on a terminal shows the time left. With --quiet there is no bar.
 if ! command -v script >/dev/null; then
     ((failures == 0)) || finish
-    echo "skipped: bars need 'script'; the flags were tested"
+    echo "skipped: without the program 'script', progress bars cannot be tested; the flags were tested"
     exit 77
 fi
 bar() {
-    script -qefc "'$program' $*" typescript >log 2>&1 </dev/null || fail "'$*' on a terminal: $(cat log)"
+    script -qefc "'$program' $*" typescript >log 2>&1 </dev/null || fail "'$*' failed on a terminal: $(cat log)"
 }
 many="data synth --classes 2 --train 60 --val 10 --size 300 -j 1"
 bar $many --out many
-grep -qE $'\rimages \\[=* *>? *\\] [0-9]+/140  [0-9]+:[0-9]{2} left' typescript || fail "no bar: $(cat -v typescript | head -c 500)"
+grep -qE $'\rimages \\[=* *>? *\\] [0-9]+/140  [0-9]+:[0-9]{2} left' typescript || fail "no progress bar was shown: $(cat -v typescript | head -c 500)"
 grep -qE $'^\033\\[Kmany: 2 classes' < <(tr '\r' '\n' <typescript) || fail "the bar is not erased: $(cat -v typescript | tail -c 300)"
 bar $many --out quiet --quiet
 ! grep -q ' left' typescript || fail "a bar with --quiet"

@@ -116,7 +116,7 @@ for image in damaged/*/*/*; do
     : >"$image"
 done
 run study study.json --no-report --out records/study
-((code != 0)) && [[ -n $(find records/study -name '*.failed') ]] || fail "a study of empty images succeeds: $(cat out)"
+((code != 0)) && [[ -n $(find records/study -name '*.failed') ]] || fail "a study on empty images succeeded: $(cat out)"
 cat >spec.json <<'END'
 {"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["*"], "checks": [
  {"name": "memory", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60,

@@ -69,7 +69,7 @@ settle() {
     for i in "${!pids[@]}"; do
         code=0
         wait "${pids[i]}" || code=$?
-        ((code == 0)) || fail "$where: ended with $code: $(head -c 400 "${names[i]}.err")"
+        ((code == 0)) || fail "$where: a process ended with exit code $code: $(head -c 400 "${names[i]}.err")"
         ! grep -qF -- "$1" "${names[i]}.out" || shown=1
     done
     [[ $shown ]] || fail "$where: does not show '$1': $(head -c 400 "${names[@]/%/.out}")"

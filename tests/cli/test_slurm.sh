@@ -11,7 +11,7 @@ skip() {
     exit 77
 }
 
-! sanitized || skip "a sanitizer sees no other code here than without Slurm"
+! sanitized || skip "under sanitizers other tests execute the same code"
 PATH=$PATH:/usr/sbin:/sbin
 for name in slurmctld slurmd srun sbatch salloc scancel sinfo squeue; do
     command -v "$name" >/dev/null || skip "no $name: Slurm is not installed"
@@ -125,7 +125,7 @@ by_srun() {
 
 # ranks_are N: checks that rank 0 prints N as the number of ranks.
 ranks_are() {
-    grep -q "^ddp: $1 ranks of" out || fail "not $1 ranks: $(head -n 3 out)"
+    grep -q "^ddp: $1 ranks of" out || fail "rank 0 does not report $1 ranks: $(head -n 3 out)"
 }
 
 make_data data
@@ -136,7 +136,7 @@ ranks_are 2
 # train on all data.
 by_srun 2 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out apart
 grep -q "a launcher started 2 processes that cannot find each other" err || fail "srun without PMI: $(<err)"
-[[ ! -e apart ]] || fail "srun without PMI left a run"
+[[ ! -e apart ]] || fail "srun without PMI left the folder of a run"
 
 # The only task of a job may train in any mode.
 by_srun 0 -n 1 --mpi="$pmi" "$program" train data "${net[@]}" --mode nd --epochs 1 --out alone
@@ -150,7 +150,7 @@ grep -qE '"comm": "(gloo|tcp)"' address/run.json || fail "gradients travelled by
 # In a Slurm allocation, `ampscale launch` starts one rank for each task.
 timeout 60 salloc -Q -n 2 "$program" launch --log-dir logs -- info --list >out 2>err </dev/null || fail "salloc and launch: $(<err)"
 cmp out <("$program" info --list) || fail "salloc and launch: $(<err)"
-[[ -e logs/rank-1.log && ! -e logs/rank-2.log ]] || fail "salloc and launch: not two ranks: $(<err)"
+[[ -e logs/rank-1.log && ! -e logs/rank-2.log ]] || fail "launch in an allocation did not start two ranks: $(<err)"
 
 # --- a batch job that is stopped, and resumes when it is submitted again ---
 
@@ -167,7 +167,7 @@ await() {
         ! "$@" || return 0
         sleep 0.05
     done
-    fail "still not after a while: $*: $(cat job.out 2>/dev/null)"
+    fail "the condition '$*' was not met in time: $(cat job.out 2>/dev/null)"
 }
 no_jobs() { [[ -z $(squeue -h) ]]; }
 
@@ -178,7 +178,7 @@ await 20 test -s batch/steps.jsonl
 scancel --signal=USR1 -p test
 await 20 no_jobs
 grep -q "^ampscale: stopped by SIGUSR1 at epoch" job.out || fail "no orderly stop: $(<job.out)"
-[[ ! -e batch/summary.json ]] || fail "a summary of a run that was stopped"
+[[ ! -e batch/summary.json ]] || fail "a stopped run has a summary"
 submit
 await 40 test -e batch/summary.json
 by_srun 0 -n 2 --mpi="$pmi" "$program" train data "${net[@]}" --epochs 60 --out whole
@@ -201,8 +201,8 @@ await 20 test -s killed/steps.jsonl
 kill -KILL "$(rank_pid 1)"
 code=0
 wait "$pid" || code=$?
-((code != 0 && code != 124)) || fail "a killed rank: srun exited with $code"
+((code != 0 && code != 124)) || fail "after a rank was killed, srun exited with $code"
 rank_is_gone() { [[ -z $(rank_pid 0) ]]; }
 await 5 rank_is_gone
-grep -qE 'task 1: Killed|^ampscale: rank 1 ' err || fail "nobody names the killed rank: $(<err)"
+grep -qE 'task 1: Killed|^ampscale: rank 1 ' err || fail "no message names the killed rank: $(<err)"
 finish

@@ -68,7 +68,7 @@ fresh torn
 printf '{"step": 1' >>torn/steps.jsonl
 expect_train 0 "${run[@]}" --out torn --resume auto
 cmp -n "$(stat -c %s reference/steps.jsonl)" reference/steps.jsonl torn/steps.jsonl || fail "torn: lines are gone"
-! grep -q '{"step": 1{' torn/steps.jsonl || fail "torn: the line is still there"
+! grep -q '{"step": 1{' torn/steps.jsonl || fail "torn: the incomplete line was not removed"
 
 # If a checkpoint cannot be read, the error message has the reason, and does not call the checkpoint
 # damaged.
@@ -135,7 +135,7 @@ for name in sound spoilt; do
     ln -sfn "$scratch/$from" images
     expect_train 0 images --epochs 2 --out "$name/r1"
 done
-python3 - <<'END' || fail "the images left out are not in the records"
+python3 - <<'END' || fail "the records do not have the number of images that were left out"
 import json
 steps = [json.loads(l) for l in open("spoilt/r1/steps.jsonl")]
 assert sum(s["images"] for s in steps if "images" in s) == 2 * 35
@@ -143,7 +143,7 @@ assert json.load(open("spoilt/r1/summary.json"))["images_left_out"] == 2
 assert json.load(open("sound/r1/summary.json"))["images_left_out"] == 0
 END
 expect 5 compare sound spoilt
-grep -q images_left_out out err || fail "compare: does not name what differs: $(cat out err)"
+grep -q images_left_out out err || fail "compare does not name the field that differs: $(cat out err)"
 expect 0 watch --once spoilt/r1
 grep -q "skipped   2 images that could not be decoded" out || fail "watch: $(cat out)"
 
@@ -157,8 +157,8 @@ for ask in TERM INT; do
     kill -s "$ask" "$pid"
     code=0
     wait "$pid" || code=$?
-    ((SECONDS - before < 60)) || fail "stalled, SIG$ask: ended after $((SECONDS - before)) s"
-    ((code == 128 + $(kill -l "$ask"))) || fail "stalled, SIG$ask: exit code $code: $(cat err)"
+    ((SECONDS - before < 60)) || fail "stalled storage, SIG$ask: the run ended after $((SECONDS - before)) s"
+    ((code == 128 + $(kill -l "$ask"))) || fail "stalled storage, SIG$ask: exit code $code: $(cat err)"
     one_line "stalled, SIG$ask" "stopped by SIG$ask at epoch 0"
     expect_train 0 "${run[@]}" --out "stalled-$ask" --resume auto
     same_run "stalled, SIG$ask" reference "stalled-$ask"

@@ -28,7 +28,7 @@ study_file '"resnet8"'
 
 # The plan.
 expect 0 study study.json --dry-run --out s
-[[ $(wc -l <out) == 8 && ! -e s ]] || fail "a dry run prints $(wc -l <out) commands, or runs them"
+[[ $(wc -l <out) == 8 && ! -e s ]] || fail "a dry run prints $(wc -l <out) commands instead of 8, or starts runs"
 grep -qx "ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out s/$cell/r2" out ||
     fail "the plan lacks a run: $(cat out)"
 expect 0 study quick --print
@@ -62,7 +62,7 @@ if (($(wc -l <before) < 7)); then
     kill -TERM "$study"
     code=0
     wait "$study" || code=$?
-    ((code == 0 || code == 143)) || fail "an interrupted study exited with $code: $(cat err)"
+    ((code == 0 || code == 143)) || fail "the interrupted study exited with $code: $(cat err)"
     if ((code == 143)); then
         grep -q '^ampscale: interrupted.*; the same command continues the study$' err ||
             fail "an interrupted study says: $(cat err)"
@@ -72,10 +72,10 @@ mkdir -p "s/$cell/r9"
 expect 0 study study.json --no-report --out s
 summaries s >after
 [[ $(wc -l <after) == 8 ]] || fail "$(wc -l <after) of 8 runs are complete: $(cat err)"
-[[ -z $(comm -23 before after) ]] || fail "what was complete was run again: $(comm -23 before after)"
+[[ -z $(comm -23 before after) ]] || fail "complete runs were repeated: $(comm -23 before after)"
 [[ -z $(find s -name '*.safetensors' -o -name '*.tmp*') ]] || fail "checkpoints are left over"
 [[ $(grep -c -e -bound -e 'no single bound' -e 'not enough' -e oversubscribed out) == 4 ]] ||
-    fail "not a verdict for each of 4 cells: $(cat out)"
+    fail "there is no verdict for each of the 4 cells: $(cat out)"
 
 # If a study is complete, the same command repeats no run and writes the same analysis.
 cp s/analysis.json analysis.before
@@ -95,7 +95,7 @@ for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": 
     done
     expect 5 study study.json --out wrong --analyse
     grep -q "\"missing\": \"'wrong/$cell/r2' was run " wrong/analysis.json ||
-        fail "$change is not noticed: $(grep '"missing"' wrong/analysis.json)"
+        fail "the changed setting $change is not reported: $(grep '"missing"' wrong/analysis.json)"
 done
 # The reports that people read.
 grep -qx "| nd-fp32-resnet8-dummy-1x4 |.*" s/RESULTS.md || fail "RESULTS.md lacks a cell"
@@ -119,11 +119,11 @@ expect_error 2 "host 'good;id'" study hal --out h --hosts 'good;id'
 expect_error 2 "host '-oProxyCommand=id'" study hal --out h --hosts -oProxyCommand=id
 PATH=$scratch/bin:$PATH expect_error 5 "no run was started: data 'imagenet': there is no folder 'data/imagenet/train'; data 'imagenet': there is no folder 'data/imagenet/val'; good has 1 of 4 GPUs; bad does not answer: ssh: Could not resolve hostname bad; --hosts: 64 ranks need 56 more slots" \
     study hal --out h --hosts good:4,bad:4
-[[ -z $(find h -name '*.log' -o -name '*.failed') ]] || fail "a study that is not ready ran"
+[[ -z $(find h -name '*.log' -o -name '*.failed') ]] || fail "a study started runs although something is missing"
 expect 0 study hal --dry-run --out h --hosts a:4,b:4
 [[ $(wc -l <out) == 18 ]] || fail "study hal has $(wc -l <out) runs, not the 18 of the published study"
 grep -q "^ampscale launch --nproc 8 --hosts a:4,b:4 .* -b 208 --mode ddp --devices cuda --opt-level O2 -j 20 .* --lr-milestones 30,60,80 " out ||
-    fail "study hal is not the published study: $(grep 'nproc 8' out)"
+    fail "the preset hal does not match the published study: $(grep 'nproc 8' out)"
 "$program" info >info.out
 if grep -q '^  cuda:0 .*not available' info.out; then
     expect 5 study hal --out h --only '^nd-'
@@ -140,15 +140,15 @@ expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study
 # the failed run only with --retry.
 study_file '"resnet8", "resnet9"'
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
-grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "no word of it: $(cat err)"
+grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "the message does not name the failed run: $(cat err)"
 grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "not missing: $(cat out)"
 grep -q "nd-fp32-resnet8-dummy-1x4 .* bound\|nd-fp32-resnet8-dummy-1x4 .*-bound" out || fail "the other cell is missing: $(cat out)"
 grep -q '"missing": .*resnet9' f/analysis.json || fail "analysis.json does not say why"
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "no way out: $(cat err)"
-[[ $(wc -l <err) == 1 ]] || fail "what had failed was run again without --retry: $(cat err)"
+[[ $(wc -l <err) == 1 ]] || fail "a failed run was repeated without --retry: $(cat err)"
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$' --retry
-[[ $(grep -c FAILED err) == 1 ]] || fail "what had failed was not tried again: $(cat err)"
+[[ $(grep -c FAILED err) == 1 ]] || fail "a failed run was not repeated with --retry: $(cat err)"
 
 # A long run ends when its study is killed, stops when the study gets SIGINT, and fails at its time
 # limit.
@@ -193,13 +193,13 @@ wait "$study" || code=$?
 ((code == 130)) || fail "an interrupted study exited with $code: $(cat err)"
 grep -qx 'ampscale: interrupted by Interrupt; the same command continues the study' err ||
     fail "an interrupted study says: $(cat err)"
-runs_on && fail "a study ended before its run"
+runs_on && fail "the study ended before its run had ended"
 [[ ! -e long-out/$cell/r1/summary.json && ! -e long-out/$cell/r1.failed ]] ||
     fail "an interrupted run counts"
 run study study.json --no-report --out long-out --only '^nd-.*dummy.*r1$'
-grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the limit does not hold: $(cat err)"
+grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the time limit was not enforced: $(cat err)"
 
-[[ -z $(find s -name '*.tmp*') ]] || fail "left half-written: $(find s -name '*.tmp*')"
+[[ -z $(find s -name '*.tmp*') ]] || fail "incomplete files remain: $(find s -name '*.tmp*')"
 
 # Files that are not the specification of a study.
 echo '{"schema": 1, "nmae": "x"}' >bad.json
@@ -209,7 +209,7 @@ expect_error 2 "'bad.json' line 2" study bad.json --out b
 expect_error 2 "unknown preset 'quikc'" study quikc --out b
 expect_error 2 "--out" study study.json
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
-[[ ! -e b ]] || fail "a study that is none left a folder"
+[[ ! -e b ]] || fail "an invalid specification left a folder"
 
 # A full disk stops the study. When the disk has space again, the study can be resumed.
 mkdir disk
@@ -218,22 +218,22 @@ if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
     head -c 200k /dev/zero >disk/ballast
     run study study.json --no-report --out disk/s --only dummy
     ((code != 0)) || fail "a study succeeded on a full disk"
-    grep -qi 'no space left' err out || fail "nobody says that the disk is full: $(cat err)"
+    grep -qi 'no space left' err out || fail "no message says that the disk is full: $(cat err)"
     rm disk/ballast
     mount -o remount,size=4m disk
     expect 0 study study.json --no-report --out disk/s --only dummy --retry
     [[ $(tail -n 1 out) == '4 runs that --only does not match are missing; the same command without --only runs them.' ]] ||
-        fail "the last line is not true: $(tail -n 1 out)"
+        fail "the last line is wrong: $(tail -n 1 out)"
     expect 5 study study.json --no-report --out disk/s --analyse
     grep -q 'lacks 4 runs; the same command without --analyse runs them' err || fail "no way out: $(cat err)"
-    [[ $(summaries disk/s | wc -l) == 4 ]] || fail "with room again, it does not resume: $(cat err)"
+    [[ $(summaries disk/s | wc -l) == 4 ]] || fail "the study does not resume when the disk has space again: $(cat err)"
     umount disk
     mount -t tmpfs -o size=60k tmpfs disk
     run study study.json --no-report --out disk/s --only jpeg
     ((code == 5)) && grep -q "cannot make data 'jpeg': .*[Nn]o space " err ||
-        fail "nobody says that there is no room for data: $code, $(cat err)"
+        fail "no message says that there is no space for the data; exit code $code, $(cat err)"
     umount disk
 else
-    echo "the full disk is left out: no tmpfs can be mounted here"
+    echo "the full disk was not tested, because no tmpfs can be mounted"
 fi
 finish

@@ -32,7 +32,7 @@ cell=cells/ddp-fp32-resnet8-dummy-weak-2x4
 
 # check_cell DIR: checks that both cells are complete, and that the second had two ranks.
 check_cell() {
-    [[ -s $1/$cell/r1/ranks.jsonl ]] || fail "$1: no record of ranks: $(cat "$1/$cell/r1.log")"
+    [[ -s $1/$cell/r1/ranks.jsonl ]] || fail "$1: the record has no ranks: $(cat "$1/$cell/r1.log")"
     [[ $(grep -c '"missing": null' "$1/analysis.json") == 2 ]] || fail "$1: a cell is missing: $(cat out)"
     [[ $(sed -nE 's/^ *"speedup": ([0-9.]+),$/\1/p' "$1/analysis.json" | wc -l) == 2 ]] ||
         fail "$1: no speed-up"
@@ -59,7 +59,7 @@ done
 kill -TERM "$study"
 code=0
 wait "$study" || code=$?
-((code == 143)) || fail "an interrupted study exited with $code: $(cat err)"
+((code == 143)) || fail "the interrupted study exited with $code: $(cat err)"
 for ((i = 0; i < 250; i++)); do
     running || break
     sleep 0.02

@@ -6,6 +6,6 @@ table=$(bash "$2/tests/interpose/syncs.sh" "$@")
 code=$?
 ((code == 0)) || { printf '%s\n' "$table" && exit "$code"; }
 diff "$2/tests/interpose/syncs.txt" <(printf '%s\n' "$table") || {
-    echo "FAILED: other syncs than before; where a change means them to be, write tests/interpose/syncs.sh's output to syncs.txt"
+    echo "FAILED: the syncs differ from the list; if they should, write the output of tests/interpose/syncs.sh to syncs.txt"
     exit 1
 }

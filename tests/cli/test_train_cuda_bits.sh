@@ -30,25 +30,25 @@ early_launches() { # ARGS...: launches, early ones outside of captures and insid
         END { print out + 0, in_ + 0, all + 0 }' "$scratch/count"
 }
 read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl off --out "$scratch/late")"
-((outside + inside == 0 && all > 0)) || fail "--pdl off: $outside and $inside early launches of $all"
+((outside + inside == 0 && all > 0)) || fail "--pdl off: $outside early launches outside of captures, $inside inside, $all captured"
 cp "$scratch/got" "$scratch/late.losses"
 read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl on --out "$scratch/early")"
-((outside > 0 && inside > 0 && inside == all)) || fail "--pdl on: $outside and $inside early launches, $all captured"
-cmp "$scratch/got" "$scratch/late.losses" || fail "--pdl on: losses of other bits"
+((outside > 0 && inside > 0 && inside == all)) || fail "--pdl on: $outside early launches outside of captures, $inside inside, $all captured"
+cmp "$scratch/got" "$scratch/late.losses" || fail "--pdl on changes bits of the losses"
 grep -q '"pdl": true' "$scratch/early/run.json" || fail "--pdl on is not in the record"
 grep -q '"pdl": false' "$scratch/late/run.json" || fail "--pdl off is not in the record"
 read -r outside inside all <<<"$(early_launches --devices cuda:2 --pdl on)"
-((outside + inside == 0)) || fail "a GPU without early launches has $outside and $inside of them"
+((outside + inside == 0)) || fail "a GPU without early launches: $outside early launches outside of captures, $inside inside"
 for machine in old-code driver-12.2; do
     export AMPSCALE_FAKE_GPU=$machine
     read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl on)"
-    ((outside + inside == 0)) || fail "$machine: $outside and $inside early launches"
+    ((outside + inside == 0)) || fail "$machine: $outside early launches outside of captures, $inside inside"
     unset AMPSCALE_FAKE_GPU
 done
 AMPSCALE_FAKE_FAIL=cudaLaunchDependent@capture:3 expect 0 train --dummy -a resnet8 --image-size 8 -b 2 \
     --classes 10 --steps 32 -p 99 --threads 1 --devices cuda:0 --wgrad-stream off --out "$scratch/tried"
-grep -q '"pdl": false' "$scratch/tried/run.json" || fail "early launches that failed are in use"
-grep -q '"rung": "auto"' "$scratch/tried/summary.json" || fail "early launches that failed cost the graphs"
+grep -q '"pdl": false' "$scratch/tried/run.json" || fail "early launches are used although they failed"
+grep -q '"rung": "auto"' "$scratch/tried/summary.json" || fail "after early launches failed, graphs are not used either"
 
 # Checkpoints do not have the gradients in half precision. A run that skips a step and is then
 # resumed must still be bitwise equal to an uninterrupted run.
@@ -58,7 +58,7 @@ expect 0 "${narrow[@]}" --steps 4 --out "$scratch/whole"
 expect 0 "${narrow[@]}" --steps 2 --out "$scratch/halves"
 expect 0 "${narrow[@]}" --steps 4 --resume auto --out "$scratch/halves"
 for name in whole halves; do
-    grep '"state_bits"' "$scratch/$name/summary.json" >"$scratch/$name.bits" || fail "$name: no bits of its state"
+    grep '"state_bits"' "$scratch/$name/summary.json" >"$scratch/$name.bits" || fail "$name: the record has no hash of the final state"
 done
 cmp -s "$scratch/whole.bits" "$scratch/halves.bits" || fail "a resumed run at O1 has other bits"
 grep -q '"skipped": 1$' "$scratch/whole/summary.json" || fail "no step was skipped"

@@ -21,7 +21,7 @@ faulty() {
     local name=$1 whole=$2 kind=$3 gpu=$4 line=$5
     shift 5
     AMPSCALE_FAKE_FAULT=$kind:$gpu:$name/checkpoint-prev.safetensors expect_train 4 "$@" --out "$name"
-    [[ $(grep -c '^ampscale: ' err) == 1 ]] || fail "$name: not one line of ours: $(cat err)"
+    [[ $(grep -c '^ampscale: ' err) == 1 ]] || fail "$name: ampscale did not print exactly one line: $(cat err)"
     grep -qE -- "^ampscale: $line" err || fail "$name: no line says '$line': $(cat err)"
     [[ ! -e $name/summary.json ]] || fail "$name: a run that failed has a summary"
     [[ -s $name/checkpoint.safetensors ]] || fail "$name: no checkpoint"
@@ -45,6 +45,6 @@ faulty silent whole-2 flip 1 "the weights of rank 0, device 1 differ from those 
 . "$source_dir/tests/cli/modes.sh"
 AMPSCALE_FAKE_FAULT=lost:1:ranks/checkpoint-prev.safetensors expect_ranks 4 2 --dummy-train 40 --devices cuda --comm host --out ranks
 [[ $(grep -c '^ampscale: ' <(grep -v warning: err)) == 1 ]] && grep -qE "^ampscale: rank 1: .*GPU 1 $damaged" err ||
-    fail "ranks: not one line that names the GPU: $(cat err)"
+    fail "ranks: there is not exactly one line that names the GPU: $(cat err)"
 [[ -s ranks/checkpoint.safetensors ]] || fail "ranks: no checkpoint"
 finish

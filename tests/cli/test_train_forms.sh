@@ -25,7 +25,7 @@ paste "$scratch/want" "$scratch/got" | awk '
     fail "losses $(paste -sd' ' "$scratch/got") instead of $(paste -sd' ' "$scratch/want")"
 
 train_signalled KILL 1 --out "$scratch/killed" "${gpu[@]}"
-((code == 137)) || fail "killed after the first batch: exit code $code"
+((code == 137)) || fail "the run that was killed after its first batch ended with exit code $code"
 expect_train 0 --out "$scratch/killed" --resume auto "${gpu[@]}"
 same_run "killed after the first batch" "$scratch/first" "$scratch/killed"
 finish

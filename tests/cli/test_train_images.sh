@@ -29,14 +29,14 @@ expect_train 0 "$data" --epochs 2 --out "$scratch/run"
 for i in 0 12 20 30; do
     grep -q "^ampscale: warning: bad image '${images[i]}': ." "$scratch/err" || fail "no warning for '${images[i]}'"
 done
-[[ $(wc -l <"$scratch/err") == 4 ]] || fail "not 4 warnings in two epochs: $(cat "$scratch/err")"
+[[ $(wc -l <"$scratch/err") == 4 ]] || fail "two epochs do not give 4 warnings: $(cat "$scratch/err")"
 
 # The records of steps and epochs count the bad images. The means of loss and accuracy do not
 # include them.
 run_values "$scratch/run" >"$scratch/values"
 for epoch in 0 1; do
     bad=$(awk -v e="$epoch" '$1 == "step" && $4 == e { n += $NF } END { print n }' "$scratch/values")
-    [[ $bad == 4 ]] || fail "the steps of epoch $epoch count $bad bad images"
+    [[ $bad == 4 ]] || fail "the records of the steps of epoch $epoch have $bad bad images"
     grep -q "^epoch $epoch .* train 32 .* val 12 .* bad 4$" "$scratch/values" ||
         fail "epoch $epoch: $(grep "^epoch $epoch" "$scratch/values")"
 done
@@ -48,7 +48,7 @@ mv "$scratch/hostile/train/$(ls "$data/train" | head -n 1)" "$scratch/hostile/tr
 mv "$scratch/hostile/val/$(ls "$data/val" | head -n 1)" "$scratch/hostile/val/"$'c\033]0;x\007'
 expect_train 0 "$scratch/hostile" --epochs 1 --out "$scratch/hostile-run"
 grep -q "bad image '$scratch/hostile/train/c?]0;x?/" "$scratch/err" || fail "a hostile name: $(cat "$scratch/err")"
-! grep -q $'\033' "$scratch/err" || fail "an escape of a file's name is on stderr"
+! grep -q $'\033' "$scratch/err" || fail "an escape sequence from a file's name was printed to stderr"
 
 # A run on bad images that was stopped and resumed is bitwise equal to an uninterrupted run.
 train_signalled TERM 3 "$data" --epochs 2 --out "$scratch/resumed"

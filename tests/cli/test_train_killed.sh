@@ -27,10 +27,10 @@ for ((i = 0; i < kills; i++)); do
     job_says_lost mpirun "$signal" "$victim" "$(<pid)" "did not .*; it may have died or be stuck"
     run_values run >values || fail "attempt $i: the record cannot be read"
     now=$(grep -c '^epoch' values)
-    ((now >= epochs)) || fail "attempt $i: $now epochs, where there were $epochs"
+    ((now >= epochs)) || fail "attempt $i: the record has $now epochs, but had $epochs before"
     epochs=$now
 done
-((epochs >= kills / 2)) || fail "hardly anything was trained: $epochs epochs"
+((epochs >= kills / 2)) || fail "the attempts together trained only $epochs epochs"
 
 steps=$(($(grep -c '^step' values) + 10))
 expect_ranks 0 2 "${run[@]}" --out run --resume auto --steps "$steps"

@@ -31,21 +31,21 @@ ran() {
     local run=$1 rung=$2 falls=$3 file
     for file in run.json summary.json; do
         [[ $(field "$run/$file" rung | sed -n 1p) == "\"$rung\"" ]] ||
-            fail "$run: $file does not say rung '$rung': $(field "$run/$file" rung)"
+            fail "$run: $file does not have the rung '$rung': $(field "$run/$file" rung)"
         [[ $(grep -c '"why": ' "$run/$file") == "$falls" ]] ||
-            fail "$run: $file has not $falls falls: $(grep '"why": ' "$run/$file")"
+            fail "$run: $file does not have $falls falls: $(grep '"why": ' "$run/$file")"
     done
     [[ $(wc -l <err) == "$falls" && $(grep -c "^ampscale: warning: rung '.*' failed: " err) == "$falls" ]] ||
-        fail "$run: not $falls warnings: $(cat err)"
+        fail "$run: the number of warnings is not $falls: $(cat err)"
     ((falls == 0)) || grep -q "^Finished .*, on rung '$rung' since '.*' failed\$" out ||
-        fail "$run: the last line does not say where it ran: $(tail -n 1 out)"
+        fail "$run: the last line does not name the rung: $(tail -n 1 out)"
 }
 
 # bits RUN WANT: checks that both runs ended with the same state.
 bits() {
     [[ -n $(field "$1/summary.json" state_bits) &&
         $(field "$1/summary.json" state_bits) == $(field "$2/summary.json" state_bits) ]] ||
-        fail "$1 has other bits than $2"
+        fail "the final states of $1 and $2 differ"
 }
 
 # The first run stores its plans in the cache, so the later runs time no plans.
@@ -79,14 +79,14 @@ bits step-plain plain
 # process, and then ends.
 fails 1 cudaStreamWaitEvent:1:sticky all
 [[ $(wc -l <err) == 4 && $(grep -c '^ampscale: warning: ' err) == 3 && ! -e all ]] ||
-    fail "a step that fails on every rung: $(cat err)"
+    fail "the messages for a step that fails on every rung are wrong: $(cat err)"
 
 # A run keeps the fusion and the graphs that the user has chosen by flags.
 fails 1 cudaStreamWaitEvent:1:sticky named --fuse auto --no-graph
 [[ $(wc -l <err) == 1 && ! -e named ]] && grep -q '; try --fuse none$' err ||
-    fail "named choices that fail: $(cat err)"
+    fail "the message for a failure on a rung that the user chose is wrong: $(cat err)"
 fails 1 cudaStreamWaitEvent:1 last --fuse none --no-graph
-[[ $(wc -l <err) == 1 && ! -e last ]] || fail "the last rung fails: $(cat err)"
+[[ $(wc -l <err) == 1 && ! -e last ]] || fail "the message for a failure on the last rung is wrong: $(cat err)"
 
 # A resumed run stays on its rung, although no call fails now.
 fails 0 cudaStreamWaitEvent:1 resumed --steps 1
@@ -111,5 +111,5 @@ expect 0 "${step[@]}" # operations are timed: a launch that fails below is one o
 export AMPSCALE_FAKE_FAIL=cudaLaunchKernel:10
 expect 1 "${step[@]}"
 [[ $(wc -l <err) == 1 ]] && grep -q '; --fuse none times the step without fused operations$' err ||
-    fail "bench step does not say what may help: $(cat err)"
+    fail "bench step does not name the flag that may help: $(cat err)"
 finish

@@ -28,7 +28,7 @@ lost() {
     [[ $6 == "$code" || $6 == - && $code != 0 ]] || fail "$name: exited with $code, not $6"
     job_says_lost "$2" "$4" "$rank" "$(<pid)" "$7"
     run_values "$name" >values || fail "$name: the record cannot be read"
-    [[ $name != stop ]] || grep -q '"outcome": "lost rank"' "$name/outcome.json" || fail "$name: no outcome of a lost rank"
+    [[ $name != stop ]] || grep -q '"outcome": "lost rank"' "$name/outcome.json" || fail "$name: the outcome is not that of a lost rank"
     (($(grep -c '^epoch' values) >= epochs)) || fail "$name: an epoch is lost"
     (($(grep -c '^step' values) >= steps)) || fail "$name: a step is lost"
     last=$(sed -nE 's/^step ([0-9]+) .*/\1/p' values | tail -n 1)

@@ -27,7 +27,7 @@ ddp bf16-sent 2 --sync-bn --grad-compress bf16
 follows "gradients sent in fp16" nd fp16-sent 9e-5
 follows "gradients sent in bf16" nd bf16-sent 5.7e-4
 cmp -s fp16-sent/checkpoint.safetensors bf16-sent/checkpoint.safetensors &&
-    fail "gradients sent in fp16 and in bf16 are the same"
+    fail "gradients sent in fp16 and in bf16 give the same losses"
 
 # value NAME STEP KEY: prints a value of a step in the record.
 value() {
@@ -40,7 +40,7 @@ value() {
 skips() {
     local skipped
     skipped=$(run_values "$1" | sed -nE 's/^step ([0-9]+) .* skipped 1 .*/\1/p' | xargs)
-    [[ $skipped == 3 ]] || fail "$1: skipped steps '$skipped', not 3"
+    [[ $skipped == 3 ]] || fail "$1: the skipped steps are '$skipped', but only step 3 should be skipped"
     [[ $(value "$1" 3 scale):$(value "$1" 4 scale) == 1024:512 ]] ||
         fail "$1: the scale is $(value "$1" 3 scale), then $(value "$1" 4 scale)"
     follows "$1, step 3 skipped" skip-nd "$1" "$fp16"
@@ -50,7 +50,7 @@ nd skip-nd "${overflow[@]}"
 makes_a_difference() {
     local far
     read -r far _ < <(distance amp-nd skip-nd)
-    awk "BEGIN { exit !($far > $fp16) }" || fail "a skipped step makes no more difference than a rounding: $far"
+    awk "BEGIN { exit !($far > $fp16) }" || fail "skipping a step changed the losses no more than rounding does: $far"
 }
 sanitized || makes_a_difference
 skips skip-nd
@@ -83,7 +83,7 @@ for ((i = 0; i < ${#factors[@]}; i += 2)); do
     follows "--lr-scale $rule" "lr-$rule-nd" "lr-$rule" 1e-4
 done
 ddp lr-three 2 --sync-bn --accumulate 4 --lr-scale linear
-[[ $(value lr-three 1 lr) == 0.0005* ]] || fail "--lr-scale with four batches to a step: $(value lr-three 1 lr)"
+[[ $(value lr-three 1 lr) == 0.0005* ]] || fail "the learning rate of --lr-scale with four batches per step is wrong: $(value lr-three 1 lr)"
 
 lars=(--lars 0.001 --lr 0.1 --sync-bn)
 nd lars "${lars[@]}"

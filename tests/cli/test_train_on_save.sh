@@ -15,7 +15,7 @@ wait_until() {
         ! "$@" || return 0
         sleep 0.1
     done
-    fail "in two minutes there was no success of: $*"
+    fail "this command did not succeed within two minutes: $*"
 }
 lines() { [[ -e $2 && $(wc -l <"$2") -ge $1 ]]; }
 
@@ -23,10 +23,10 @@ lines() { [[ -e $2 && $(wc -l <"$2") -ge $1 ]]; }
 # spaces.
 expect 0 "${tiny[@]}" --epochs 2 --out "a run" --on-save 'echo "$AMPSCALE_STEP $AMPSCALE_SAVED" >>saves; rm -rf copy; cp -r {} copy'
 rm -f "a run/on-save.log" copy/on-save.log
-diff -r "a run" copy >log || fail "the last save differs from the run: $(cat log)"
+diff -r "a run" copy >log || fail "the saved files differ from the files of the run: $(cat log)"
 [[ $(tail -n 1 saves) == "8 "* && $(<saves) == *checkpoint* ]] || fail "the command saw: $(<saves)"
 [[ ! -s $scratch/err ]] || fail "warnings without a failure: $(cat "$scratch/err")"
-grep -q '"failures": 0' "a run/summary.json" || fail "the summary has no 0 failures"
+grep -q '"failures": 0' "a run/summary.json" || fail "the summary does not say that there were 0 failures"
 
 # A command that hangs delays no step. After it has ended, it runs only a few times more for all the
 # other saves.
@@ -37,24 +37,24 @@ wait_until lines 6 busy/epochs.jsonl
 lines 2 runs && fail "a second run of the command began before the first had ended"
 rm blocked
 code=0 && wait $pid || code=$?
-((code == 0)) || fail "a slow command: exit code $code: $(cat err)"
+((code == 0)) || fail "the run with a slow command ended with exit code $code: $(cat err)"
 lines 2 runs && ! lines 6 runs || fail "the command ran $(wc -l <runs) times for 12 saves"
 
 # A failed command is repeated. If the last attempt also fails, there is a warning, an event in the
 # record, and an entry in the summary.
 expect 0 "${tiny[@]}" --epochs 1 --out later --on-save 'echo >>tries; [ $(wc -l <tries) -gt 2 ]'
-[[ ! -s $scratch/err ]] && grep -q '"failures": 0' later/summary.json || fail "two tries in vain are a failure: $(cat "$scratch/err")"
+[[ ! -s $scratch/err ]] && grep -q '"failures": 0' later/summary.json || fail "the failure of all tries was not reported: $(cat "$scratch/err")"
 expect 0 "${tiny[@]}" --epochs 1 --out never --on-save 'echo "no bucket" >&2; exit 3' --on-save-timeout 100
 grep -q '^ampscale: warning: --on-save failed after step 4: exit code 3: no bucket$' "$scratch/err" || fail "no warning: $(cat "$scratch/err")"
 grep -q '"event":"on_save","step":4,"code":3,"message":"exit code 3: no bucket"' never/steps.jsonl || fail "no event: $(cat never/steps.jsonl)"
 grep -qE '"failures": [12],' never/summary.json && grep -q '"message": "exit code 3: no bucket"' never/summary.json ||
-    fail "not in the summary: $(cat never/summary.json)"
+    fail "the summary does not have the failure: $(cat never/summary.json)"
 expect 0 export never --format csv -o never.csv
 
 # --on-save-timeout limits the time of the command, and so also the time that the run waits for it
 # at the end. No process remains.
 expect 0 "${tiny[@]}" --epochs 1 --out hung --on-save "sleep $mark; true" --on-save-timeout 1
-grep -q 'warning: --on-save failed after step 4: ' "$scratch/err" || fail "no warning of the time limit: $(cat "$scratch/err")"
+grep -q 'warning: --on-save failed after step 4: ' "$scratch/err" || fail "there is no warning about the time limit: $(cat "$scratch/err")"
 nothing_runs() { ! pgrep -f "$1" >/dev/null; }
 wait_until nothing_runs "sleep $mark"
 

@@ -8,7 +8,7 @@ make_data "$data"
 run=$scratch/run
 expect_train 0 "$data" --epochs 2 --out "$run"
 cp "$scratch/out" "$scratch/log"
-[[ ! -s $scratch/err ]] || fail "a run in order writes to stderr: $(cat "$scratch/err")"
+[[ ! -s $scratch/err ]] || fail "a successful run writes to stderr: $(cat "$scratch/err")"
 
 # The log line of pytorch/examples, followed by the throughput.
 meter() {
@@ -18,13 +18,13 @@ tab=$'\t'
 real='[ 0-9]{2,}\.[0-9]{3}' percent='[ 0-9]{3}\.[0-9]{2}' loss='[0-9]\.[0-9]{4}e[+-][0-9]{2}'
 line="\[[ 0-9]+/[0-9]+\]$tab$(meter Time "$real")$tab$(meter Data "$real")$tab$(meter Loss "$loss")"
 line="$line$tab$(meter Acc@1 "$percent")$tab$(meter Acc@5 "$percent")${tab}Img/s [0-9.]+ \([0-9.]+\)"
-[[ $(grep -cE "^Epoch: \[[01]\]$line\$" "$scratch/log") == 10 ]] || fail "not 10 training lines: $(grep ^Epoch "$scratch/log")"
-[[ $(grep -cE "^Test: $line\$" "$scratch/log") == 12 ]] || fail "not 12 validation lines: $(grep ^Test "$scratch/log")"
+[[ $(grep -cE "^Epoch: \[[01]\]$line\$" "$scratch/log") == 10 ]] || fail "the output does not have 10 training lines: $(grep ^Epoch "$scratch/log")"
+[[ $(grep -cE "^Test: $line\$" "$scratch/log") == 12 ]] || fail "the output does not have 12 validation lines: $(grep ^Test "$scratch/log")"
 [[ $(grep -cE '^ \*   Acc@1 [0-9]+\.[0-9]{3} Acc@5 [0-9]+\.[0-9]{3}$' "$scratch/log") == 2 ]] || fail "not 2 accuracy lines"
 [[ $(tail -n 1 "$scratch/log") =~ ^Finished\ 10\ steps:\ [0-9.]+\ images/s\ \(median\ step\),\ [0-9.]+\ images/s\ \(wall\ clock\),\ best\ top-1\ [0-9.]+\ %,\ time\ elapsed\ [0-9.]+\ s$ ]] ||
     fail "the last line is '$(tail -n 1 "$scratch/log")'"
-grep -q $'\033' "$scratch/log" && fail "escape sequences where there is no terminal"
-grep -qF "Epoch: [0][1/5]" "$scratch/log" || fail "the first batch is not [1/5]: $(grep -m 1 ^Epoch "$scratch/log")"
+grep -q $'\033' "$scratch/log" && fail "the output has escape sequences although it is not a terminal"
+grep -qF "Epoch: [0][1/5]" "$scratch/log" || fail "the line of the first batch does not begin with [1/5]: $(grep -m 1 ^Epoch "$scratch/log")"
 
 # If the data is on a block device, the record has the bytes that came from storage and the share
 # that came from the page cache. The pages of the data are dropped from the page cache first, so the
@@ -36,16 +36,16 @@ epoch_value() {
     sed -nE "1s/.*\"$2\":([^,}]*).*/\1/p" "$1/epochs.jsonl"
 }
 if [[ -n $(epoch_value "$scratch/cold" storage_bytes) ]]; then
-    (($(epoch_value "$scratch/cold" storage_bytes) > 0)) || fail "nothing was fetched from storage: $(cat "$scratch/cold/epochs.jsonl")"
-    awk -v c="$(epoch_value "$scratch/cold" cached_percent)" 'BEGIN { exit !(c >= 0 && c < 100) }' || fail "the page cache served all: $(cat "$scratch/cold/epochs.jsonl")"
+    (($(epoch_value "$scratch/cold" storage_bytes) > 0)) || fail "the record has no bytes fetched from storage: $(cat "$scratch/cold/epochs.jsonl")"
+    awk -v c="$(epoch_value "$scratch/cold" cached_percent)" 'BEGIN { exit !(c >= 0 && c < 100) }' || fail "the page cache served all bytes: $(cat "$scratch/cold/epochs.jsonl")"
     expect_train 0 "$data" --steps 3 --out "$scratch/part" # the run ends within its first epoch
     for name in cold part; do
         grep -qE '"storage_bytes_per_s": [0-9.]+' "$scratch/$name/summary.json" && grep -qE '"cached_percent": [0-9.]+' "$scratch/$name/summary.json" ||
-            fail "$name: no storage in summary.json: $(cat "$scratch/$name/summary.json")"
+            fail "$name: summary.json lacks the rates of storage: $(cat "$scratch/$name/summary.json")"
     done
     grep -qE '"device_bytes_per_s": [0-9.]+' "$scratch/cold/summary.json" || fail "no storage in summary.json: $(cat "$scratch/cold/summary.json")"
 else
-    echo "the data is on no block device of this host: storage is not counted"
+    echo "the data is not on a block device of this host, so the record has no bytes from storage"
 fi
 
 # With -p 3, only some of the lines are printed.
@@ -98,7 +98,7 @@ expect_train 0 "$data" --epochs 9 --steps 7 --out "$scratch/steps"
 ended steps "$scratch/steps" 1 7
 expect_train 0 "$data" --epochs 9 --steps 5 --out "$scratch/steps-epoch"
 ended steps "$scratch/steps-epoch" 1 5
-grep -q '^ \*' "$scratch/out" || fail "--steps at an epoch's end skips its validation"
+grep -q '^ \*' "$scratch/out" || fail "if --steps ends at the end of an epoch, the validation is missing"
 expect_train 0 "$data" --epochs 2 --steps 11 --out "$scratch/steps" --resume auto
 ended epochs "$scratch/steps" 2 10
 same_run "resumed past --steps" "$run" "$scratch/steps"
@@ -112,7 +112,7 @@ expect_train 0 "$data" --steps 1 --val-batch-size 200 --out "$scratch/short"
 short=$(needs)
 expect_train 0 "$data" --steps 5 --val-batch-size 200 --out "$scratch/long"
 awk "BEGIN { exit !($short > 0 && 2 * $short < $(needs)) }" ||
-    fail "a run without validation needs $short MiB for a step, one with it $(needs)"
+    fail "a step needs $short MiB in a run without validation, and $(needs) MiB in a run with validation"
 
 # The target is 1 %, given as a percentage and as a fraction. The first epoch reaches it.
 for desired in 1 0.01; do
@@ -120,9 +120,9 @@ for desired in 1 0.01; do
 done
 ended "desired accuracy" "$scratch/desired-0.01" 1 5
 [[ $(tail -n 1 "$scratch/out") =~ ,\ time\ elapsed\ [0-9.]+\ s,\ top-1\ 1\ %\ after\ [0-9.]+\ s\ \(epoch\ 0\)$ ]] ||
-    fail "no time to accuracy in '$(tail -n 1 "$scratch/out")'"
+    fail "the last line has no time to accuracy: '$(tail -n 1 "$scratch/out")'"
 grep -qE '"time_to_accuracy": \{ *"top1": 1.0, *"epoch": 0, *"seconds": [0-9.]+' < <(tr -d '\n' <"$scratch/desired-0.01/summary.json") ||
-    fail "no time to accuracy in $(cat "$scratch/desired-0.01/summary.json")"
+    fail "the summary has no time to accuracy: $(cat "$scratch/desired-0.01/summary.json")"
 
 # Training without files.
 expect_train 0 --dummy --dummy-train 20 --dummy-val 4 --classes 3 --epochs 1 --out "$scratch/dummy"
@@ -160,13 +160,13 @@ widest() {
 if command -v script >/dev/null; then
     on_terminal 120
     grep -qE $'\rEpoch: \\[0\\] \\[=+>? *\\] [1-5]/5  loss [0-9.]+  acc@1 [0-9.]+  [0-9.]+ img/s  [0-9:]+ left\033\\[K' "$scratch/out" ||
-        fail "no bar on a terminal: $(head -c 600 "$scratch/out" | cat -v)"
-    [[ $(grep -cE "Epoch: \[0\]\[5/5\]$tab" "$scratch/out") == 1 ]] || fail "the bar leaves no line behind"
+        fail "there is no progress bar on a terminal: $(head -c 600 "$scratch/out" | cat -v)"
+    [[ $(grep -cE "Epoch: \[0\]\[5/5\]$tab" "$scratch/out") == 1 ]] || fail "no log line follows the progress bar"
     for columns in 80 60 20; do
         on_terminal "$columns"
-        (($(widest) > 8 && $(widest) < columns)) || fail "on $columns columns the bar takes $(widest)"
+        (($(widest) > 8 && $(widest) < columns)) || fail "on a terminal of $columns columns the progress bar is $(widest) columns wide"
     done
 else
-    echo "script is not installed: the bar was not tested"
+    echo "the program 'script' is not installed, so the progress bar was not tested"
 fi
 finish

@@ -46,12 +46,12 @@ skips_one() {
     noise_run 0 "$name-5" --inject-overflow 2 --steps 5 "$@"
     [[ $(grep overflow "$scratch/out") == "$said" ]] || fail "$name says '$(grep overflow "$scratch/out")', not '$said'"
     [[ $(skipped_steps "$name-5") == 2 ]] || fail "$name skipped '$(skipped_steps "$name-5")', not step 2"
-    [[ $(scale_at "$name-5" 2) == 1024 ]] || fail "$name: step 2 had scale $(scale_at "$name-5" 2)"
-    [[ $(scale_at "$name-5" 3) == "$after" ]] || fail "$name: step 3 has scale $(scale_at "$name-5" 3), not $after"
+    [[ $(scale_at "$name-5" 2) == 1024 ]] || fail "$name: the loss scale of step 2 was $(scale_at "$name-5" 2)"
+    [[ $(scale_at "$name-5" 3) == "$after" ]] || fail "$name: the loss scale of step 3 is $(scale_at "$name-5" 3), not $after"
     noise_run 0 "$name-2" --inject-overflow 2 --steps 2 "$@"
     noise_run 0 "$name-3" --inject-overflow 2 --steps 3 "$@"
     [[ -n $(learnt "$name-2") ]] || fail "$name: no checkpoint"
-    diff <(learnt "$name-2") <(learnt "$name-3") >"$scratch/diff" || fail "$name: a skipped step changes $(head -n 3 "$scratch/diff")"
+    diff <(learnt "$name-2") <(learnt "$name-3") >"$scratch/diff" || fail "$name: a skipped step has changed $(head -n 3 "$scratch/diff")"
     grep -qx 'scaler scale 1024 clean 2 skipped 0' < <(checkpoint_of "$name-2") || fail "$name: $(checkpoint_of "$name-2" | tail -n 1)"
     grep -qx "scaler scale $after clean 0 skipped 1" < <(checkpoint_of "$name-3") || fail "$name: $(checkpoint_of "$name-3" | tail -n 1)"
 }
@@ -72,8 +72,8 @@ skips_one static 1024 --precision amp --loss-scale 1024
 # and without the overflow, because the forward pass changes them.
 noise_run 0 clean --precision amp "${scale[@]}" --steps 3
 [[ -z $(skipped_steps clean) ]] || fail "'$(skipped_steps clean)' skipped without reason"
-! diff -q <(learnt amp-2) <(learnt clean) >/dev/null || fail "a step that is not skipped learns nothing"
-[[ $(checkpoint_of amp-3 | grep running_) == $(checkpoint_of clean | grep running_) ]] || fail "a skipped step's batch is not in the running statistics"
+! diff -q <(learnt amp-2) <(learnt clean) >/dev/null || fail "a step that was not skipped did not change the weights"
+[[ $(checkpoint_of amp-3 | grep running_) == $(checkpoint_of clean | grep running_) ]] || fail "the running statistics do not include the batch of the skipped step"
 
 # The loss scale grows, and a step overflows. The run is stopped at several steps. Each time, the
 # resumed run has the same bytes as the run without a stop.
@@ -107,7 +107,7 @@ diverged() {
     grep -q '"outcome": "diverged"' "$scratch/$name/outcome.json" || fail "$name: no outcome"
     grep -qE "^ampscale: training diverged at precision $precision: $text; lower --lr, lengthen --warmup-epochs$way_out\$" "$scratch/err" ||
         fail "$name: $(cat "$scratch/err")"
-    ! grep -iwE 'nan|inf|infinity' "$scratch/$name"/*.jsonl || fail "$name: shows what is not finite"
+    ! grep -iwE 'nan|inf|infinity' "$scratch/$name"/*.jsonl || fail "$name: the record has values that are not finite"
     [[ -s $scratch/$name/steps.jsonl ]] || fail "$name: no step was recorded"
     [[ ! -e $scratch/$name/summary.json ]] || fail "$name: has a summary"
     [[ -z $(find "$scratch/$name" -name '*.safetensors*') ]] || fail "$name: has a checkpoint"
@@ -129,11 +129,11 @@ grep -qE '^Test: .*Loss (nan|inf)' "$scratch/out" || fail "validation: the log s
 sanitized || diverged full fp32 "the loss of epoch 0, step [0-9]+, at learning rate 1e\+06, is $not_finite" "" -a resnet18 --lr 1e6
 diverged collapse amp "the loss scale has collapsed: .* even at the scale 1, .*" ", or use --precision bf16 or fp32" \
     -a resnet18 --precision amp --lr 1e6 --dummy-train 400
-grep -q '"loss":null' "$scratch/collapse/steps.jsonl" || fail "no loss of the collapse was infinite: nothing was tested"
+grep -q '"loss":null' "$scratch/collapse/steps.jsonl" || fail "no loss was infinite when the loss scale collapsed, so the record was not tested"
 
 # Evaluation at precision O3 of weights that fp32 can represent and fp16 cannot.
 noise_run 0 large --lr 1e6 --steps 1
 expect_train 1 "${noise[@]}" --opt-level O3 --evaluate --resume "$scratch/large/checkpoint.safetensors"
 grep -q '^ampscale: at precision O3 these weights give no valid result: the validation loss is' "$scratch/err" ||
-    fail "evaluation of weights that overflow: $(cat "$scratch/err")"
+    fail "the message for weights that overflow in an evaluation is wrong: $(cat "$scratch/err")"
 finish

@@ -23,14 +23,14 @@ for ranks in 2 3; do
     expect_ranks 0 "$ranks" odd "${one[@]}" -b 4 --epochs 2 --lr 0.02 --out "odd-$ranks"
 done
 mpi_leaks off
-[[ $(images odd-2) == "40 25 "* ]] || fail "2 ranks: images $(images odd-2), not 40 and 25"
-[[ $(images odd-3) == "42 25 "* ]] || fail "3 ranks: images $(images odd-3), not 42 and 25"
+[[ $(images odd-2) == "40 25 "* ]] || fail "2 ranks: the images are $(images odd-2), not 40 and 25"
+[[ $(images odd-3) == "42 25 "* ]] || fail "3 ranks: the images are $(images odd-3), not 42 and 25"
 [[ $(grep -o '"images": *[0-9]*' odd-3/ranks.jsonl | sort -u | grep -o '[0-9]*$') == 14 ]] ||
-    fail "3 ranks: not 14 images each: $(<odd-3/ranks.jsonl)"
+    fail "3 ranks: not every rank has 14 images: $(<odd-3/ranks.jsonl)"
 # Each line of ranks.jsonl has sums over the steps of a rank, and medians of the compute time of a
 # step.
 [[ $(grep -cE '"own_median_s": *[^,]+,.*"forward_median_s": *[0-9].*"backward_median_s": *[0-9]' odd-3/ranks.jsonl) == 6 ]] ||
-    fail "3 ranks: not six lines with medians: $(<odd-3/ranks.jsonl)"
+    fail "3 ranks: the record does not have six lines with medians: $(<odd-3/ranks.jsonl)"
 # The record has the number of cores that the ranks of a host use together: 1 if both ranks are
 # bound to the same core, 2 if each has its own.
 mapfile -t allowed < <(taskset -cp $$ | sed 's/.*://' | grep -oE '[0-9]+')
@@ -40,7 +40,7 @@ for last in 0 $((${#allowed[@]} > 1)); do
     mpi_run 100 2 bash -c 'core=core${OMPI_COMM_WORLD_RANK-$PMI_RANK}; taskset -c "${!core}" "$@"' \
         - "$program" train "${net[@]}" odd "${one[@]}" -b 4 --steps 1 --out "cores-$last"
     grep -q "\"host_cores\": *$((last + 1))\b" "cores-$last/run.json" ||
-        fail "not $((last + 1)) cores ($code): $(grep -o '"host_cores[^,}]*' "cores-$last/run.json") $(<err)"
+        fail "the record does not say $((last + 1)) cores (exit code $code): $(grep -o '"host_cores[^,}]*' "cores-$last/run.json") $(<err)"
 done
 
 # The MPI library cannot find the other ranks, for example because srun started them with the PMI of
@@ -53,7 +53,7 @@ evaluate=(odd "${one[@]}" --evaluate --resume odd-2/checkpoint.safetensors)
 accuracy=$(images odd-2 | cut -d' ' -f3)
 seen() {
     grep -qE "^ \* +Acc@1 $(printf %.3f "$accuracy")" <(tr '\r' '\n' <out) ||
-        fail "$1: not $accuracy: $(tail -n 1 out)"
+        fail "$1: the accuracy is not $accuracy: $(tail -n 1 out)"
 }
 expect_train 0 "${evaluate[@]}"
 seen "one device"
@@ -94,7 +94,7 @@ expect_train 0 "${go[@]}" --resume auto --steps 9
 expect_ranks 0 3 "${go[@]}" --resume auto
 count=$(run_values changed | awk '$1 == "step" { n += $8; bytes += $(NF - 2) } END { print n, bytes }')
 want="36 $(find data/train -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')"
-[[ $count == "$want" ]] || fail "images and bytes of the changed epoch: $count, not $want"
+[[ $count == "$want" ]] || fail "the images and bytes of the epoch are $count, not $want"
 [[ $(images changed) == "36 12 "* ]] || fail "the changed epoch: $(images changed)"
 
 # A run whose number of ranks changes learns as well as a run with a fixed number of ranks: both
@@ -118,12 +118,12 @@ job_start launch 2 "${endless[@]}" --out stopped
 job_until stopped/epochs.jsonl
 kill -TERM "$job"
 job_end 15
-((code == 143)) || fail "SIGTERM to the launcher: exited with $code, not 143"
+((code == 143)) || fail "after SIGTERM to the launcher, the job exited with $code, not 143"
 grep -q '^ampscale: stopped by .* continue with --resume auto --out stopped' err || fail "$(<err)"
 at=$(sed -nE 's/.*stopped by .*, step ([0-9]+);.*/\1/p' err)
-[[ $(run_values stopped | grep -c '^step') == "$at" ]] || fail "stopped at step $at, not as recorded"
+[[ $(run_values stopped | grep -c '^step') == "$at" ]] || fail "the run stopped at step $at, but its record has another number of steps"
 expect_ranks 0 2 "${endless[@]}" --out stopped --resume auto --steps $((at + 1))
-grep -q "step $at" <(tr '\r' '\n' <out) || fail "does not resume at step $at: $(<out)"
+grep -q "step $at" <(tr '\r' '\n' <out) || fail "the run does not resume at step $at: $(<out)"
 
 # mpirun forwards the signal to the ranks, and kills them a second later. Whatever the ranks are
 # doing then, nothing hangs, and the run can be resumed.
@@ -132,7 +132,7 @@ job_start mpirun 2 "${endless[@]}" --out killed
 job_until killed/epochs.jsonl
 kill -TERM "$job"
 job_end 15
-((code != 0)) || fail "SIGTERM to mpirun: exited with 0"
+((code != 0)) || fail "after SIGTERM to mpirun, the job exited with 0"
 at=$(run_values killed | grep -c '^step')
 expect_ranks 0 2 "${endless[@]}" --out killed --resume auto --steps $((at + 1))
 finish

@@ -23,14 +23,14 @@ steps_of() {
 
 expect_train 0 "$data" --epochs 5 --out plain
 expect_train 0 "$data" --epochs 5 --val-every 2 --checkpoint-every 2 --keep-checkpoints 2 --warmup-steps 3 --out sparse
-grep -q '"val_images":0' <(sed -n 1p sparse/epochs.jsonl) || fail "--val-every 2: epoch 0: $(sed -n 1p sparse/epochs.jsonl)"
+grep -q '"val_images":0' <(sed -n 1p sparse/epochs.jsonl) || fail "--val-every 2: epoch 0 was validated: $(sed -n 1p sparse/epochs.jsonl)"
 for line in 1:0 2:12 3:0 4:12 5:12; do
     grep -qE "\"val_images\": ?${line#*:}[,}]" <(sed -n "${line%:*}p" sparse/epochs.jsonl) ||
-        fail "--val-every 2: line ${line%:*} has not ${line#*:} images: $(sed -n "${line%:*}p" sparse/epochs.jsonl)"
+        fail "--val-every 2: line ${line%:*} of the record does not have ${line#*:} images: $(sed -n "${line%:*}p" sparse/epochs.jsonl)"
 done
 [[ $(kept sparse) == "best.safetensors checkpoint-epoch-0004.safetensors checkpoint-epoch-0005.safetensors checkpoint-prev.safetensors checkpoint.safetensors" ]] ||
-    fail "--keep-checkpoints 2 --checkpoint-every 2: $(kept sparse)"
-cmp sparse/checkpoint-epoch-0005.safetensors sparse/checkpoint.safetensors || fail "the last kept checkpoint is another"
+    fail "--keep-checkpoints 2 --checkpoint-every 2 keep other files: $(kept sparse)"
+cmp sparse/checkpoint-epoch-0005.safetensors sparse/checkpoint.safetensors || fail "the last kept checkpoint differs from the latest checkpoint"
 [[ $(steps_of plain) == "$(steps_of sparse)" ]] || fail "validating and saving less often changed the steps"
 
 # The statistics of throughput leave out the first steps: 3 with --warmup-steps 3, and 10 by
@@ -40,9 +40,9 @@ for run in sparse:3 plain:10; do
     want=$(sed -nE 's/.*"images":([0-9]+),.*"total_s":([^,]+),.*/\1 \2/p' "$run/steps.jsonl" | tail -n +$((first + 1)) |
         awk '{ print $1 / $2 }' | sort -g | awk '{ x[NR] = $1 } END { print (x[int((NR + 1) / 2)] + x[int(NR / 2) + 1]) / 2, NR }')
     got=$(tr -d '\n' <"$run/summary.json" | sed -nE 's/.*"images_per_s": \{ *"median": ([0-9.]+),.*"steps": ([0-9]+) *\}.*/\1 \2/p')
-    [[ ${got#* } == $((25 - first)) ]] || fail "$run: statistics over ${got#* } steps, not $((25 - first))"
+    [[ ${got#* } == $((25 - first)) ]] || fail "$run: the statistics are over ${got#* } steps, not $((25 - first))"
     awk -v got="${got% *}" -v want="${want% *}" 'BEGIN { exit !(got > 0 && got - want < 1e-4 * want && want - got < 1e-4 * want) }' ||
-        fail "$run: the median is ${got% *}, without $first steps ${want% *}"
+        fail "$run: the median is ${got% *}, but ${want% *} without the first $first steps"
 done
 
 # A run killed between two checkpoints resumes from the last one. The result is bitwise equal to
@@ -82,15 +82,15 @@ done
 expect_train 0 "$data" --epochs 3 --wd 0.05 --out decays
 ! cmp -s decays/checkpoint.safetensors run--norm-weight-decay-0---wd-0-05/checkpoint.safetensors || fail "--norm-weight-decay 0 has no effect"
 expect_train 0 "$data" --epochs 3 --wd 0.05 --norm-weight-decay 0.05 --out same-decay
-[[ $(steps_of decays) == "$(steps_of same-decay)" ]] || fail "--norm-weight-decay as --wd is not --wd"
+[[ $(steps_of decays) == "$(steps_of same-decay)" ]] || fail "--norm-weight-decay with the value of --wd gives other results than --wd alone"
 # A limit that is larger than the norm of every gradient changes nothing.
 expect_train 0 "$data" --epochs 2 --clip-grad-norm 1e9 --out unclipped
-[[ $(steps_of unclipped) == "$(steps_of plain | head -n 10)" ]] || fail "a limit above the norm changed the steps"
+[[ $(steps_of unclipped) == "$(steps_of plain | head -n 10)" ]] || fail "a limit above every gradient's norm changed the steps"
 
 # Mixup is recorded if it is on, and changes nothing if it is off. Two devices compute one loss from
 # both halves of a batch. Their steps equal those of one device that accumulates the gradients of
 # the two halves.
-! grep -q '"mixup"' plain/run.json || fail "run.json has a mixup that was not asked for"
+! grep -q '"mixup"' plain/run.json || fail "run.json has mixup although it is off"
 grep -q '"mixup": *0.4' run--mixup-0-4---label-smoothing-0-1/run.json || fail "run.json lacks --mixup"
 expect_train 0 "$data" --epochs 2 --mixup 0 --out unmixed
 [[ $(steps_of unmixed) == "$(steps_of plain | head -n 10)" ]] || fail "--mixup 0 changed the steps"

@@ -70,14 +70,14 @@ expect_error 1 "'$scratch/file" train "${net[@]}" "$data" --epochs 1 --out "$scr
 expect_error 1 "'$scratch/file'" train "${net[@]}" "$data" --epochs 1 --out "$scratch/file"
 mkdir "$scratch/locked" && chmod a-w "$scratch/locked"
 if [[ -w $scratch/locked ]]; then
-    echo "root may write to folders without permission: not tested"
+    echo "folders without write permission were not tested, because root may write to them"
 else
     expect_error 1 "'$scratch/locked/run'" train "${net[@]}" "$data" --epochs 1 --out "$scratch/locked/run"
 fi
 expect_train 0 "$data" --epochs 1 --out "$scratch/first"
 cp -r "$scratch/first" "$scratch/before"
 expect_error 2 "'$scratch/first' already holds a run" train "${net[@]}" "$data" --epochs 1 --out "$scratch/first"
-diff -r "$scratch/before" "$scratch/first" || fail "a refused run has changed the one that was there"
+diff -r "$scratch/before" "$scratch/first" || fail "a refused run has changed the existing run"
 if command -v flock >/dev/null; then
     exec 9<"$scratch/first" && flock -n 9
     expect_error 1 "'$scratch/first' is in use" train "${net[@]}" "$data" --epochs 2 --out "$scratch/first" --resume auto
@@ -109,8 +109,8 @@ stopped_by_disk() {
     ((code == 1)) || fail "$what: exit code $code"
     [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$what: $(cat "$scratch/err")"
     grep -q "^ampscale: .*$dir" "$scratch/err" || fail "$what: $(cat "$scratch/err")"
-    [[ -d $left ]] || fail "$what: no run to look at"
-    [[ ! -e $left/summary.json ]] || fail "$what: a summary of a run that failed"
+    [[ -d $left ]] || fail "$what: the run's folder is missing"
+    [[ ! -e $left/summary.json ]] || fail "$what: a failed run has a summary"
     [[ -z $(find "$left" -name '*.tmp*') ]] || fail "$what: left $(find "$left" -name '*.tmp*')"
 }
 
@@ -145,7 +145,7 @@ for room in "16k 16k" "200k 0"; do
     train_on_disk "$size" "$filled" "$scratch/left-$size" "$data" --epochs 1 \
         >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
     if ((code == 99)) || grep -q '^unshare:' "$scratch/err"; then
-        echo "no right to mount a small disk: a full one was not tested"
+        echo "a full disk was not tested, because this user may not mount one"
         break
     fi
     stopped_by_disk "disk of $size" "$scratch/disk/run" "$scratch/left-$size"

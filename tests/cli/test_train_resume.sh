@@ -46,8 +46,8 @@ killed_again_and_again kill-3 12 --checkpoint-steps 3
 fp32_reference=$reference reference=$scratch/amp-reference
 amp=(--precision amp --loss-scale-init 1024 --loss-scale-interval 3 --inject-overflow 7)
 expect_train 0 "$data" --epochs 3 --out "$reference" "${amp[@]}"
-[[ $(run_values "$reference" | grep -c '^step 7 .* skipped 1 ') == 1 ]] || fail "no step of the reference was skipped"
-[[ $(run_values "$reference" | grep -o 'scale [0-9]*' | sort -u | wc -l) -gt 2 ]] || fail "the reference's scale stays as it is"
+[[ $(run_values "$reference" | grep -c '^step 7 .* skipped 1 ') == 1 ]] || fail "the uninterrupted run skipped no step"
+[[ $(run_values "$reference" | grep -o 'scale [0-9]*' | sort -u | wc -l) -gt 2 ]] || fail "the loss scale of the uninterrupted run did not change"
 sanitized || killed_again_and_again kill-amp-1 10 --checkpoint-steps 1 "${amp[@]}"
 killed_again_and_again kill-amp-3 12 --checkpoint-steps 3 "${amp[@]}"
 reference=$fp32_reference
@@ -55,7 +55,7 @@ reference=$fp32_reference
 # The run is killed before its first checkpoint, and during validation (batches 6 to 11).
 for after in 1 7 9; do
     train_signalled KILL "$after" "$data" --epochs 3 --out "$scratch/kill-after-$after"
-    ((code == 137)) || fail "killed after batch $after: exit code $code"
+    ((code == 137)) || fail "the run that was killed after batch $after ended with exit code $code"
     finish_run "kill-after-$after"
 done
 
@@ -73,7 +73,7 @@ for signal in TERM INT USR1 HUP; do
         grep -q "^ampscale: stopped by SIG$signal at epoch .*--resume auto --out $scratch/$name$" "$scratch/err" ||
             fail "$name: $(cat "$scratch/err")"
         [[ -s $scratch/$name/checkpoint.safetensors ]] || fail "$name: no checkpoint"
-        [[ ! -e $scratch/$name/summary.json ]] || fail "$name: a summary of a run that was stopped"
+        [[ ! -e $scratch/$name/summary.json ]] || fail "$name: a stopped run has a summary"
         finish_run "$name" -j 1
     done
 done
@@ -89,7 +89,7 @@ done
 expect_train 0 "$data" --epochs 2 --out "$scratch/longer"
 finish_run longer
 grep -q "Resuming at epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n 4 "$scratch/out")"
-[[ -s $scratch/longer/summary-10.json ]] || fail "longer: the first summary is gone"
+[[ -s $scratch/longer/summary-10.json ]] || fail "longer: the summary of the first call was removed"
 
 # Resuming a complete run changes nothing.
 finish_run longer

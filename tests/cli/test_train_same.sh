@@ -39,8 +39,8 @@ run_to smoothed --label-smoothing 0.1
 # whether the bits are the same.
 run_to one-thread --threads 1
 if cmp -s "$scratch/first/best.safetensors" "$scratch/one-thread/best.safetensors"; then
-    echo "one thread and two compute the same bits here"
+    echo "one thread and two threads compute the same bits on this machine"
 else
-    echo "one thread and two differ in their last bits here"
+    echo "one thread and two threads compute different bits on this machine"
 fi
 finish

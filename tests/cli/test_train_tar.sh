@@ -27,7 +27,7 @@ pack val 1
 expect_train 0 "$data" --epochs 2 --out "$scratch/folder"
 expect_train 0 "$shards" --epochs 2 --out "$scratch/tar"
 diff <(run_values "$scratch/folder") <(run_values "$scratch/tar") >"$scratch/diff" 2>&1 ||
-    fail "tar archives train otherwise than their folder: $(head -n 6 "$scratch/diff")"
+    fail "training from tar archives differs from training from the folder: $(head -n 6 "$scratch/diff")"
 train_signalled TERM 3 "$shards" --epochs 2 --out "$scratch/resumed"
 expect_train 0 "$shards" --epochs 2 --out "$scratch/resumed" --resume auto
 same_run "resumed from tar archives" "$scratch/tar" "$scratch/resumed"
@@ -38,7 +38,7 @@ expect 0 data scan "$scratch/all.tar"
 grep -qxF 'all is well' "$scratch/out" || grep -q 'libpng' "$scratch/out" || fail "$(cat "$scratch/out")"
 expect_train 0 "$scratch/all.tar" --epochs 2 --out "$scratch/all"
 diff <(run_values "$scratch/folder") <(run_values "$scratch/all") >"$scratch/diff" 2>&1 ||
-    fail "one archive trains otherwise than its folder: $(head -n 6 "$scratch/diff")"
+    fail "training from one archive differs from training from the folder: $(head -n 6 "$scratch/diff")"
 
 # If an archive has changed, the run is not resumed, because its data is not the same.
 pack train 2

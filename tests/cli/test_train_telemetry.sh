@@ -10,7 +10,7 @@ net=(--dummy --dummy-train 8 --dummy-val 4 --classes 10 -a resnet8 --image-size 
 
 # holds FILE TEXT: checks that the record contains the text.
 holds() {
-    grep -qF -- "$2" "$1" || fail "$1 does not say '$2': $(head -c 1500 "$1")"
+    grep -qF -- "$2" "$1" || fail "$1 does not contain '$2': $(head -c 1500 "$1")"
 }
 
 # Without NVML, the record says which library is missing, no message is printed, and no samples are
@@ -29,7 +29,7 @@ export FAKE_NVML_MILLIJOULES=20000
 expect 0 train "${net[@]}" --telemetry 0.05 --out seen
 holds seen/run.json '"source": "nvml"'
 holds seen/run.json '"name": "Fake GPU"'
-! grep -q GPU-secret seen/run.json || fail "the record has a GPU's identity"
+! grep -q GPU-secret seen/run.json || fail "the record reveals the identity of a GPU"
 holds seen/telemetry.jsonl '"sample":0,"device":0,'
 holds seen/telemetry.jsonl '"busy":97,'
 [[ $(wc -l <seen/telemetry.jsonl) -ge 3 ]] || fail "few samples: $(<seen/telemetry.jsonl)"

@@ -23,12 +23,12 @@ expect 0 trend history --json -o trend.json
 [[ ! -s out ]] || fail "--json -o also prints: $(cat out)"
 expect 0 trend history
 for batch in 32 64; do
-    grep -q "^resnet18 (batch_size $batch), images_per_s: 40 points from 2023-11-14 to 2023-12-23" out || fail "no series of batch size $batch: $(cat out)"
+    grep -q "^resnet18 (batch_size $batch), images_per_s: 40 points from 2023-11-14 to 2023-12-23" out || fail "there is no series of batch size $batch: $(cat out)"
 done
 grep -qE '^  2023-12-09  point 26   0100019 +ratio 0.90.*worse$' out || fail "the step is not reported: $(cat out)"
-[[ $(grep -c 'no change$' out) == 1 ]] || fail "a step is reported where there is none: $(cat out)"
+[[ $(grep -c 'no change$' out) == 1 ]] || fail "a step is reported in a series without a step: $(cat out)"
 if command -v python3 >/dev/null; then
-    python3 - <<'PY' || fail "the record is not as documented"
+    python3 - <<'PY' || fail "the record does not have the documented form"
 import json
 t = json.load(open("trend.json"))
 assert t["record"] == "trend" and t["schema"] == 1 and len(t["series"]) == 2
@@ -39,7 +39,7 @@ assert abs(slow["steps"][0]["ratio"] - 0.9) < 0.01 and slow["steps"][0]["p"] == 
 PY
 fi
 expect 0 trend history --metric step_s
-grep -qE 'ratio 1.1.*worse$' out || fail "the direction of a metric is not minded: $(cat out)"
+grep -qE 'ratio 1.1.*worse$' out || fail "the report ignores whether higher values of a metric are better: $(cat out)"
 expect 0 trend history --threshold 20
 grep -q 'worse$' out && fail "a step below the threshold is reported"
 
@@ -56,7 +56,7 @@ names() {
 [[ $(names) == 'resnet18 (inject slow:2);resnet18 (no inject)' ]] || fail "series with and without faults are not distinguished: $(cat out)"
 sed -n 121,240p history/history.jsonl >>faults/history.jsonl
 [[ $(names) == 'resnet18 (batch_size 64);resnet18 (inject slow:2);resnet18 (no inject, batch_size 32)' ]] ||
-    fail "three series are not told apart: $(cat out)"
+    fail "the names of three series do not distinguish them: $(cat out)"
 
 # A metric that is 0 at first and then increases. The relative size of the change is unknown.
 sed -E '121,240d; s/"images_per_s":([0-9.]+)/"val_top1":\1/' history/history.jsonl |
@@ -64,11 +64,11 @@ sed -E '121,240d; s/"images_per_s":([0-9.]+)/"val_top1":\1/' history/history.jso
 mkdir rise && mv rising rise/history.jsonl
 expect 0 trend rise --metric val_top1 --json -o rise.json
 expect 0 trend rise --metric val_top1
-grep -q 'ratio inf (-..-) .* better$' out || fail "a step up from 0: $(cat out)"
-grep -q '"ratio": null' rise.json || fail "a step up from 0 has a ratio: $(cat rise.json)"
+grep -q 'ratio inf (-..-) .* better$' out || fail "a step from 0 upwards is reported wrongly: $(cat out)"
+grep -q '"ratio": null' rise.json || fail "a step from 0 upwards has a ratio: $(cat rise.json)"
 if command -v gnuplot >/dev/null; then
     expect 0 plot rise.json --out risen --format svg
-    grep -q 'from 0' risen/trend.svg || fail "a step up from 0 is not drawn"
+    grep -q 'from 0' risen/trend.svg || fail "a step from 0 upwards is not drawn"
 fi
 
 expect_error 2 "no history" trend
@@ -83,8 +83,8 @@ if command -v gnuplot >/dev/null; then
     expect 0 trend history --out figure
     [[ -s figure/trend.png && -s figure/trend.svg ]] || fail "no pictures: $(cat out err)"
     expect 0 plot trend.json --out again --format svg
-    grep -q '>2023-11-14<' figure/trend.svg && grep -q '>0100000<' figure/trend.svg || fail "no date or commit on the axis"
-    grep -q -- '>-10.* % since 2023-12-09 0100019<' figure/trend.svg || fail "a step without its date and commit"
+    grep -q '>2023-11-14<' figure/trend.svg && grep -q '>0100000<' figure/trend.svg || fail "the axis has no dates and commits"
+    grep -q -- '>-10.* % since 2023-12-09 0100019<' figure/trend.svg || fail "a step is drawn without its date and commit"
     [[ $(head -c 5 figure/trend.pdf)$(tail -c 6 figure/trend.pdf) == %PDF-%%EOF ]] || fail "no whole PDF"
     cmp -s figure/trend.svg again/trend.svg || fail "the record draws another picture"
     sed 's/"point": 25/"point": 99/' trend.json >bad.json

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh" "$@"
 
 expect 2
-[[ -s $scratch/err && ! -s $scratch/out ]] || fail "no arguments: the usage belongs on stderr"
+[[ -s $scratch/err && ! -s $scratch/out ]] || fail "without arguments, the usage is not on stderr"
 for word in --help -h help; do
     expect 0 "$word"
     grep -q '^usage: ampscale <command>' "$scratch/out" || fail "'ampscale $word' shows no usage"
@@ -22,7 +22,7 @@ while read -ra command; do
     expect 0 "${command[@]}" --help
     cp "$scratch/out" "$scratch/help"
     expect 0 help "${command[@]}"
-    cmp -s "$scratch/help" "$scratch/out" || fail "'help ${command[*]}' is not '${command[*]} --help'"
+    cmp -s "$scratch/help" "$scratch/out" || fail "'help ${command[*]}' differs from '${command[*]} --help'"
     grep -q "^Usage: ampscale ${command[*]}" "$scratch/out" || fail "'${command[*]} --help' shows no usage"
     [[ ! -s $scratch/err ]] || fail "'${command[*]} --help' writes to stderr"
     expect_error 2 "'--nonesuch'" "${command[@]}" --nonesuch

@@ -11,7 +11,7 @@ wait_for() {
         ! grep -qF -- "$1" "$2" 2>/dev/null || return 0
         sleep 0.1
     done
-    fail "'$1' did not reach $2: $(tail -c 2000 "$2")"
+    fail "the text '$1' did not appear in $2: $(tail -c 2000 "$2")"
     # shellcheck disable=SC2046
     kill $(jobs -p) 2>/dev/null
     finish
@@ -29,7 +29,7 @@ expect 0 watch done --once --ascii
 grep -q '^epoch     2/2 \[========================\] 100 %' "$scratch/out" || fail "progress: $(cat "$scratch/out")"
 grep -q '^ended: epochs, after 10 steps in ' "$scratch/out" || fail "state: $(cat "$scratch/out")"
 grep -q '[^ -~]' "$scratch/out" && fail "--ascii has other characters: $(cat "$scratch/out")"
-grep -q '[▁▂▃▄▅▆▇█]' < <(LC_ALL=C.UTF-8 "$program" watch done --once) || fail "no blocks in a UTF-8 locale"
+grep -q '[▁▂▃▄▅▆▇█]' < <(LC_ALL=C.UTF-8 "$program" watch done --once) || fail "in a UTF-8 locale, the view has no block characters"
 
 # The records grow in pieces, some of which end in the middle of a line.
 mkdir live
@@ -44,8 +44,8 @@ sed -n 4p done/steps.jsonl | tail -c +51 >>live/steps.jsonl
 wait_for "]  80 %" watched
 tail -n +5 done/steps.jsonl >>live/steps.jsonl
 cp done/epochs.jsonl done/summary.json live
-wait "$watcher" || fail "watch ended with $?: $(cat watched)"
-grep -q '^ended: epochs' < <(tail -n 2 watched) || fail "watch did not see the end: $(tail watched)"
+wait "$watcher" || fail "watch ended with exit code $?: $(cat watched)"
+grep -q '^ended: epochs' < <(tail -n 2 watched) || fail "watch did not report the end of the run: $(tail watched)"
 
 # On a terminal, while a run trains. Ctrl-C ends watch, and the terminal is restored.
 if ! command -v script >/dev/null; then
@@ -66,11 +66,11 @@ terminal=$!
 wait_for "images/s" typescript
 wait_for "running for" typescript
 kill -INT "$(cat watch.pid)"
-wait "$terminal" || fail "watch ended with $? on a terminal"
+wait "$terminal" || fail "on a terminal, watch ended with exit code $?"
 kill -TERM "$trainer"
 wait "$trainer"
 enter=$'\033[?1049h\033[?25l' leave=$'\033[?25h\033[?1049l'
 screens=$(tr -d '\r' <typescript)
-[[ $screens == *"$enter"*"$leave"*"running for"* ]] || fail "the terminal was not left as it was: $(tail -c 1000 typescript | cat -v)"
+[[ $screens == *"$enter"*"$leave"*"running for"* ]] || fail "the terminal was not restored: $(tail -c 1000 typescript | cat -v)"
 [[ ${screens##*"$leave"} != *$'\033'* ]] || fail "escape sequences after the end"
 finish

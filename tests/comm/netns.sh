@@ -51,12 +51,12 @@ netns_plug() {
 }
 
 netns_open() {
-    [[ ${mpi_launch[*]} == *--oversubscribe* ]] || netns_skip "two hosts are set up for Open MPI alone"
-    command -v ip unshare >/dev/null || netns_skip "no ip (iproute2) or unshare (util-linux)"
-    ip netns add "${netns_name[0]}" 2>/dev/null || netns_skip "may not make network namespaces (not root)"
+    [[ ${mpi_launch[*]} == *--oversubscribe* ]] || netns_skip "the simulated hosts support only Open MPI"
+    command -v ip unshare >/dev/null || netns_skip "ip (iproute2) or unshare (util-linux) is not installed"
+    ip netns add "${netns_name[0]}" 2>/dev/null || netns_skip "only root may make network namespaces"
     if ! { ip netns add "${netns_name[1]}" && netns_plug && netns_on 0 true; } 2>"$scratch/netns"; then
         netns_close
-        netns_skip "cannot make two hosts: $(tail -n 1 "$scratch/netns")"
+        netns_skip "cannot make the network of two hosts: $(tail -n 1 "$scratch/netns")"
     fi
     netns_write_agent
     printf '%s slots=8\n' "${netns_address[@]}" >"$scratch/hosts"

@@ -54,7 +54,7 @@ lost() {
     *) fail "'$how' on $ranks ranks exited with $code, not $want" ;;
     esac
     said=$(cat "$scratch/out" "$scratch/err" | grep -cE 'ampscale:|FAILED')
-    [[ $said == 1 ]] || fail "'$how' on $ranks ranks: $said lines of ours, not 1"
+    [[ $said == 1 ]] || fail "'$how' on $ranks ranks: ampscale printed $said lines, not 1"
     grep -qxE -- "$line" "$scratch/err" || fail "'$how' on $ranks ranks does not say '$line'"
 }
 

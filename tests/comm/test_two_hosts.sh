@@ -31,7 +31,7 @@ fail() {
 says() {
     local said
     said=$(cat "$scratch/out" "$scratch/err" | grep -cE 'ampscale:|FAILED')
-    [[ $said == 1 ]] || fail "$said lines of ours, not 1"
+    [[ $said == 1 ]] || fail "ampscale printed $said lines, not 1"
     grep -qxE -- "$1" "$scratch/err" || fail "no line is '$1'"
 }
 
@@ -74,8 +74,8 @@ says 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not (reach|answer after)
 netns_lose mpi_ranks netns_has_received $(($(netns_received) + 1000000)) >"$scratch/ranks" &
 mpi_run 60 2 "$program" endless 2
 wait $!
-((code != 0 && code != 124)) || fail "without a network, exited with $code"
-[[ $(xargs <"$scratch/ranks") == "2 0" ]] || fail "ranks before and after the cable was pulled: $(xargs <"$scratch/ranks")"
+((code != 0 && code != 124)) || fail "after the network was cut, the job exited with $code"
+[[ $(xargs <"$scratch/ranks") == "2 0" ]] || fail "numbers of ranks before and after the network was cut: $(xargs <"$scratch/ranks")"
 grep -qE 'ampscale: rank 1 \(host host-b, pid [0-9]+\) (did not reach operation|or the network may be lost)' "$scratch/err" ||
-    fail "nobody says that the network is gone"
+    fail "no message says that the network has failed"
 exit $((failures > 0))

@@ -25,7 +25,7 @@ passed() {
         /<testcase/ { of = ""; bad = 0 }
         { of = of $0; bad += /<(failure|error|skipped)/ }
         /<\/testcase>/ { found += !bad && index(of, text) > 0 }
-        END { exit !found }' "$1" || fail "no case of $1 that passed has '$2': $(<"$1")"
+        END { exit !found }' "$1" || fail "no passed case of $1 contains '$2': $(<"$1")"
 }
 passed compare.xml '<property name="base" value="64"/>'
 passed compare.xml '<property name="ratio" value="1.0000"/>'
@@ -39,8 +39,8 @@ command -v xmllint >/dev/null || {
     echo "skipped: xmllint is not installed (Debian: libxml2-utils)" && exit 77
 }
 for file in compare.xml accept.xml; do
-    xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" $file 2>err || fail "$file is no JUnit: $(cat err)"
+    xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" $file 2>err || fail "$file is not valid JUnit: $(cat err)"
 done
 sed 's/ name="base"//' compare.xml >nameless.xml
-xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" nameless.xml 2>err && fail "the schema takes a property without a name"
+xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" nameless.xml 2>err && fail "the schema accepts a property without a name"
 finish

@@ -11,7 +11,7 @@ cd "$scratch" || exit 1
 # warned LOG DIVISION TEXT: checks that the last export warned of TEXT, on stderr and in the log.
 warned() {
     grep -qF "does not meet MLPerf Training 4.0.0 ($2 division): $3" err || fail "no warning '$3': $(<err)"
-    grep -qF "# Not met: $3" "$1" || fail "$1 does not say '$3': $(grep '^#' "$1")"
+    grep -qF "# Not met: $3" "$1" || fail "$1 does not contain '$3': $(grep '^#' "$1")"
     grep -qF "# Ruleset: MLPerf Training 4.0.0, resnet, $2 division." "$1" || fail "$1 names no ruleset"
 }
 
@@ -22,12 +22,12 @@ warned open.log open "it trained on synthetic tensors, not on ImageNet"
 warned open.log open "its network is resnet8, not resnet50"
 expect 0 export made --format mlperf --division closed -o sgd.log
 warned sgd.log closed "its data set has 64 training and 50 validation images"
-! grep -qE 'rate|decay' err || fail "a rule that is met: $(<err)"
+! grep -qE 'rate|decay' err || fail "the export warns of a rule that the run meets: $(<err)"
 cp -r made lars
 sed -i 's/"lars":0,/"lars":0.001,"lr_schedule":"poly","lr_power":2,"lr_end":0.0001,/' lars/run.json
 expect 0 export lars --format mlperf --division closed -o lars.log
-! grep -qE 'rate|decay' err || fail "a rule that is met: $(<err)"
-grep -q '"lars_opt_learning_rate_decay_poly_power", "value": 2.0' lars.log || fail "no power of the decay: $(<lars.log)"
+! grep -qE 'rate|decay' err || fail "the export warns of a rule that the run meets: $(<err)"
+grep -q '"lars_opt_learning_rate_decay_poly_power", "value": 2.0' lars.log || fail "the log does not have null as the power of the decay: $(<lars.log)"
 cp -r made decay
 sed -i 's/"weight_decay":0.0001/"weight_decay":0.00015/' decay/run.json
 expect 0 export decay --format mlperf --division closed -o decay.log
@@ -50,6 +50,6 @@ for log in open.log sgd.log lars.log; do
 done
 grep -v '"eval_accuracy"' sgd.log >lacking.log
 for log in lacking.log decay.log late.log; do
-    checks "$log" && fail "$log: the checker finds nothing amiss"
+    checks "$log" && fail "$log: the checker accepts a log that breaks a rule"
 done
 finish

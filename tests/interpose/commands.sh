@@ -55,7 +55,7 @@ nothing_left() {
 # reference_of ARGS...: trains without a fault, into the folder "reference".
 reference_of() {
     plainly train "$@" --out reference
-    ((code == 0)) || fail "the reference: exit code $code: $(<err)"
+    ((code == 0)) || fail "the run without a fault ended with exit code $code: $(<err)"
     record_values reference >reference.values
 }
 
@@ -80,7 +80,7 @@ resume_only=train resume_done=0
 resume_prepare() {
     train_prepare
     plainly train data "${tiny[@]}" --checkpoint-steps 3 --out half --steps 7
-    ((code == 0)) || fail "the first half: exit code $code: $(<err)"
+    ((code == 0)) || fail "the first half of the run ended with exit code $code: $(<err)"
 }
 resume_run() {
     cp -r "$shared/half" victim
@@ -122,7 +122,7 @@ ddp_prepare() {
     "$program" data synth --out data --classes 3 --train 12 --val 4 --size 48 >/dev/null || fail "no data"
     local fault=() shard=0
     ddp_pair data "${ddp[@]}" --out reference
-    ((code == 0)) || fail "the reference: exit code $code: $(<err)"
+    ((code == 0)) || fail "the run without a fault ended with exit code $code: $(<err)"
     record_values reference >reference.values
 }
 ddp_run() {
@@ -162,7 +162,7 @@ launch_prepare() {
     "$program" data synth --out data --classes 3 --train 12 --val 4 --size 48 >/dev/null || fail "no data"
     local shared=$PWD
     launch_all reference plainly
-    ((code == 0)) || fail "the reference: exit code $code: $(<err)"
+    ((code == 0)) || fail "the run without a fault ended with exit code $code: $(<err)"
     record_values reference >reference.values
 }
 launch_run() {
@@ -201,7 +201,7 @@ study_prepare() {
 END
     plainly study study.json --no-report --out reference
     study_done=$code
-    ((code == 0)) || [[ $(find reference -name summary.json | wc -l) == 2 ]] || fail "the reference: exit code $code: $(<err)"
+    ((code == 0)) || [[ $(find reference -name summary.json | wc -l) == 2 ]] || fail "the run without a fault ended with exit code $code: $(<err)"
     study_list reference >reference.list
 }
 # study_list DIR: prints the files of the study in DIR, except lock files.
@@ -222,7 +222,7 @@ study_same() {
         run=${run#"$shared/reference/"}
         same_record "$1, $run" "$shared/reference/$run" "victim/$run"
     done
-    diff -rq -x "*.log" "$shared/reference/data" victim/data >diff || fail "$1: other data: $(head -n 2 diff)"
+    diff -rq -x "*.log" "$shared/reference/data" victim/data >diff || fail "$1: the generated data differ: $(head -n 2 diff)"
     nothing_left "$1" victim
 }
 studied_only=train studied_done=0
@@ -253,7 +253,7 @@ accept_prepare() {
   "limits": {"loss_bits": {"same": true}}}]}
 END
     plainly accept --spec ./spec.json --out reference
-    ((code == 0)) || fail "the reference: exit code $code: $(<err)"
+    ((code == 0)) || fail "the run without a fault ended with exit code $code: $(<err)"
     accept_values reference >reference.values
 }
 # accept_values DIR: prints the names of the files in DIR, the verdicts, and the bits of the losses.

@@ -33,7 +33,7 @@ mkdir ../count
 cd ../count || exit 1
 shard=0 fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE_ONLY="${!only}" AMPSCALE_INTERPOSE_COUNT="$scratch/count.txt")
 "${command}_run"
-((code == ${!done})) || fail "the counted run: exit code $code: $(<err)"
+((code == ${!done})) || fail "the run whose calls are counted ended with exit code $code: $(<err)"
 "${command}_same" "the counted run"
 ((failures == 0)) || finish
 cd ..
@@ -62,9 +62,9 @@ one_line() {
     said=$(tr -d '\0' <err | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -v -e '^ampscale: warning: ' -e ' the output of each is in ')
     [[ -n $said || ! $command == stud* ]] || said=$(grep ' FAILED: ' err)
     [[ -n $said || ! $command == accept* ]] || said=$(grep -E '^(MISSING|FAIL) ' out)
-    [[ -n $said ]] || fail "$1: exit code $code, and no line says why: $(head -c 300 err)"
+    [[ -n $said ]] || fail "$1: exit code $code without a line that gives the reason: $(head -c 300 err)"
     [[ $command == stud* || $command == accept* || $(wc -l <<<"$said") -le $most ]] ||
-        fail "$1: more than one line: $said"
+        fail "$1: the run printed more than one line: $said"
 }
 
 # try FAULT N: runs the command once with a fault. Appends "FAULT same" or "FAULT ended" to the
@@ -81,13 +81,13 @@ try() {
         outcome=ended
         case $code in
         1 | 2 | 4 | 5) one_line "$what" ;;
-        124 | 137) fail "$what: hangs: $(head -c 300 err)" ;;
+        124 | 137) fail "$what: the run hangs: $(head -c 300 err)" ;;
         *) fail "$what: exit code $code: $(head -c 300 err)" ;;
         esac
     fi
     if [[ $outcome == ended ]]; then
         "${command}_again"
-        ((code == ${!done})) || fail "$what: not completed afterwards, exit code $code: $(head -c 300 err)"
+        ((code == ${!done})) || fail "$what: the same command did not complete afterwards, exit code $code: $(head -c 300 err)"
     fi
     "${command}_same" "$what"
     echo "$1 $outcome" >>../outcomes-"$shard"
@@ -127,7 +127,7 @@ for f in "${faults[@]}"; do
     printf '| %s | %s | %s | %d | %d | %d | %d |\n' "$command" "${f%:*}" "${f#*:}" "$n" "$((same + ended))" "$same" "$ended"
 done
 cat outcomes-* | awk -v command="$command" '{ n[$2]++ } END {
-    printf "%s: %d points, %d the same bytes, %d one line and the same bytes afterwards\n", command, NR, n["same"], n["ended"] }'
+    printf "%s: %d points: %d runs with the same bytes, %d runs with one line, and the same bytes afterwards\n", command, NR, n["same"], n["ended"] }'
 cat failed-*
 grep -c '^FAILED' <(cat failed-*) | sed 's/$/ faults/'
 (($(cat outcomes-* | wc -l) == $(wc -l <points.txt))) || fail "points were left out"

@@ -108,7 +108,7 @@ void hand_over(const std::vector<node_ptr> &nodes, int64_t wanted, int64_t *coun
     for (int64_t i = 0; i < wanted && i < *count; i++) {
         descriptor *d = find(raw[i]);
         if (d->node->type != nodes[(size_t)i]->type || d->node->finalized)
-            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "a descriptor that cannot be written"};
+            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the descriptor cannot be written"};
         d->node = nodes[(size_t)i];
     }
 }

@@ -75,7 +75,7 @@ graph_tensor read_tensor(const cudnn_node &n)
     const int64_t nhwc[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
     for (size_t i = 0; i < 4; i++)
         if (stride[i] != nhwc[i] || dim[i] < 1)
-            throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a tensor that is not NHWC"};
+            throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the tensor is not NHWC"};
     int64_t align = n.integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
     if (align != 16)
         throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a tensor of another alignment"};
