@@ -96,23 +96,35 @@ _Noreturn static void exit_unreported(struct mpi *m, const struct health_message
     _exit(status_exit_code((enum status)end->status));
 }
 
+/* Sends h->end to all ranks, also to a stopped rank, for which a query is still undelivered: a
+ * launcher resumes a stopped rank before it kills the rank, and without this message the resumed
+ * rank would report this rank as unresponsive. */
+static void send_end(struct mpi *m)
+{
+    struct health *h = &m->health;
+    for (int i = 0; i < m->size; i++) {
+        MPI_Request send;
+        if (i != m->rank && MPI_Isend(&h->end, sizeof h->end, MPI_BYTE, i, HEALTH_TAG, m->control,
+                                      &send) == MPI_SUCCESS)
+            MPI_Request_free(&send);
+    }
+}
+
 /* Sends HEALTH_END to all ranks and waits for its delivery. If several ranks fail at once, this
  * function returns only on the lowest of these ranks, which reports. The other ranks exit without
  * reporting. */
 static void elect_reporter(struct mpi *m, const struct caller_request *w, enum status st,
                            const char *message)
 {
-    struct health_message end = message_of(HEALTH_END, w);
-    end.status = (int32_t)st;
-    snprintf(end.text, sizeof end.text, "%s", message);
     struct health *h = &m->health;
+    h->end = message_of(HEALTH_END, w);
+    h->end.status = (int32_t)st;
+    snprintf(h->end.text, sizeof h->end.text, "%s", message);
     mpi_beat(m, MPI_BEATS_NO_MORE);
-    send_all(m, end);
+    send_end(m);
     for (int64_t until = comm_now() + DELIVERY_NS; comm_now() < until; comm_sleep(MS)) {
-        int came = 0, gone = 0;
+        int came = 0;
         MPI_Status from;
-        for (int i = 0; i < m->size; i++)
-            MPI_Test(&h->send[i], &gone, MPI_STATUS_IGNORE);
         if (MPI_Test(&h->receive, &came, &from) != MPI_SUCCESS || !came)
             continue;
         if (h->in.kind == HEALTH_END && from.MPI_SOURCE < m->rank)

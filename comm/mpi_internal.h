@@ -55,6 +55,7 @@ struct health {
     MPI_Request receive;
     struct health_message *out; /* (size) message that `send` sends */
     MPI_Request *send;          /* (size) MPI_REQUEST_NULL: sent */
+    struct health_message end;  /* HEALTH_END of this rank */
 
     bool querying;                 /* this rank is querying the others; the members below describe
                                     * the query */

@@ -41,7 +41,11 @@ dead='did not (answer after|reach) operation [0-9]+.*; it may have died or be st
 stuck='did not reach operation [0-9]+.* within 3 s; it may have died or be stuck'
 lost kill mpirun 2 KILL 1 - "$dead"
 sanitized || lost kill-first mpirun 3 KILL 0 - "$dead"
+# Open MPI 4 resumes a stopped rank before it kills the rank, by default after one second. In three
+# seconds, the resumed rank would have enough time to report rank 0 as lost.
+export OMPI_MCA_odls_base_sigkill_timeout=3
 sanitized || lost stop mpirun 2 STOP 1 1 "$stuck"
+unset OMPI_MCA_odls_base_sigkill_timeout
 lost stop-first mpirun 3 STOP 0 1 "$stuck"
 lost launch-kill launch 2 KILL 1 137 "was killed by signal 9 \(SIGKILL\)"
 lost launch-stop launch 2 STOP 0 1 "$stuck"
