@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char stopped[] = "was asked to stop, and exited with code";
-static const char ended[] = "was ended, having failed: ";
+static const char ended[] = "had failed before the launcher ended it: ";
 
 void report_signal_name(int signo, char out[32])
 {

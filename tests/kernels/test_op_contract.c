@@ -204,7 +204,7 @@ static void test_tensors_that_are_none(void **state)
             assert_refused(&d, "an unknown layout");
             d = good;
             d.t[r].layout = LAYOUT_NCHW16C;
-            assert_refused(&d, "a layout that channels do not fit");
+            assert_refused(&d, "a layout that does not allow the number of channels");
         }
 }
 

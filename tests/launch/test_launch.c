@@ -219,10 +219,11 @@ static void test_reports(void **state)
                   "cannot open 'x': no such file\n",
                   5);
     r.end = REPORT_ENDED;
-    assert_report(&r,
-                  "ampscale: rank 1 (host node1, pid 4711) was ended, having failed: "
-                  "cannot open 'x': no such file\n",
-                  1);
+    assert_report(
+        &r,
+        "ampscale: rank 1 (host node1, pid 4711) had failed before the launcher ended it: "
+        "cannot open 'x': no such file\n",
+        1);
     r.end = REPORT_EXITED;
     r.reason[0] = '\0';
     assert_report(&r, "ampscale: rank 1 (host node1, pid 4711) exited with code 5\n", 5);

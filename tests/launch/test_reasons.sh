@@ -52,7 +52,7 @@ fail() {
 # expressions after its first line, and that each expression matches one of them.
 says() {
     local line
-    [[ $(tail -n +2 err | wc -l) == "$#" ]] || fail "$(($(wc -l <err) - 1)) lines, not $#"
+    [[ $(tail -n +2 err | wc -l) == "$#" ]] || fail "stderr has $(($(wc -l <err) - 1)) lines after the first, not $#"
     for line; do
         grep -qxE -- "ampscale: $line" < <(tail -n +2 err) || fail "no line says '$line'"
     done
@@ -65,12 +65,12 @@ for mpirun in "${starters[@]}"; do
     # Rank 0 fails first, and its message names rank 1. Rank 1 has printed a reason and hangs. The
     # launcher must report both reasons.
     fails 1 'rest 10; say "rank 1 did not answer"; exit 1' 'say "the disk is gone"; hang'
-    says "rank 1 did not answer" "(rank 1|$one was ended, having failed): the disk is gone"
+    says "rank 1 did not answer" "(rank 1|$one had failed before the launcher ended it): the disk is gone"
 
     # A rank fails. mpirun ends the supervisor of this rank before the supervisor has detected that
     # the rank exited. The launcher must report only this rank.
     fails 1 'rest 200' 'say "the disk is gone"; rest 3; kill -TERM $PPID; hang'
-    says "$one was ended, having failed: the disk is gone"
+    says "$one had failed before the launcher ended it: the disk is gone"
 
     # The rank exits after SIGTERM with an exit code of its own.
     fails 5 'rest 200' 'trap "exit 5" TERM; say "the disk is gone"; rest 3; kill -TERM $PPID; rest 200'

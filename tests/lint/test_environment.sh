@@ -11,9 +11,9 @@ no_variables=' ARG CMD COMMAND DATA DIR FILE HOST MODE PORT MPI HYDRA PRETTY_NAM
 # Lists the program's files that use the environment, and the variables that they name as a whole
 # string. A prefix appears in the document as `OMP_*`.
 mapfile -t files < <(git ls-files -- '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' ':!tests' | xargs grep -lE '\b(secure_)?(get|set|unset)env\b|\benviron\b|_VARIABLE\b|launch_is_exported|\.variable\b')
-((${#files[@]} > 9)) || { echo "FAILED: only ${#files[@]} files use the environment" && exit 1; }
+((${#files[@]} > 9)) || { echo "FAILED: the search found only ${#files[@]} files that use the environment" && exit 1; }
 names=$(grep -hoE '"[A-Z][A-Z0-9]+(_[A-Za-z0-9]+)*_?=?("|%)' "${files[@]}" | tr -d '"=%' | sort -u)
-(($(wc -l <<<"$names") > 40)) || { echo "FAILED: only $(wc -l <<<"$names") variables were found" && exit 1; }
+(($(wc -l <<<"$names") > 40)) || { echo "FAILED: the search found only $(wc -l <<<"$names") names of variables" && exit 1; }
 for name in $names; do
     [[ $no_variables != *" $name "* ]] || continue
     grep -qE "\`$name(\`|=[^\`]*\`|\*\`)" "$document" ||

@@ -84,7 +84,7 @@ measure() {
     start "$1"
     if ! until_step "$1" "$2" || ! { at=$(steps "$1") && first=$(sample); } ||
         ! until_step "$1" "$3" || ! { end=$(steps "$1") && last=$(sample); }; then
-        fail "$1: ended early: $(tail -n 3 log)"
+        fail "$1: the run ended before step $3: $(tail -n 3 log)"
         return
     fi
     kill -TERM "${jobs[@]}" 2>/dev/null
@@ -94,7 +94,7 @@ measure() {
         printf '| %s, rank %d | %d, %d | %.1f, %.1f | %.1f, %.1f | %d, %d | %d, %d |\n' "$1" "$rank" "$at" "$end" \
             "$((rss0 * 10 / 1024))e-1" "$((rss * 10 / 1024))e-1" "$((anonymous0 * 10 / 1024))e-1" "$((anonymous * 10 / 1024))e-1" "$fds0" "$fds" "$threads0" "$threads"
         ((fds == fds0 && threads == threads0 && anonymous <= anonymous0 + allowed)) ||
-            fail "$1, rank $rank: memory, descriptors or threads grow"
+            fail "$1: the memory, descriptors or threads of rank $rank grew"
         rank=$((rank + 1))
     done < <(paste -d' ' <(echo "$first") <(echo "$last"))
     ((rank == ranks && rank > 0)) || fail "$1: $rank processes"

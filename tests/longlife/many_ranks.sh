@@ -81,7 +81,7 @@ measure() {
     since=$(date +%s.%N)
     start "$kind" "$n"
     if ! await run/run.json || ! { met=$(seconds "$since") && await run/steps.jsonl; } || ! { step=$(seconds "$since") && await run/epochs.jsonl; }; then
-        fail "$kind:$n: ended early: $(head -n 3 err)"
+        fail "$kind:$n: the run ended before its first epoch: $(head -n 3 err)"
         kill -KILL "${jobs[@]}" 2>/dev/null
         { wait; } 2>/dev/null
         return
@@ -89,15 +89,15 @@ measure() {
     read -r pss most threads < <(memory)
     pid=$(ranks | sed -n "s/^$victim //p")
     since=$(date +%s.%N)
-    kill -KILL "$pid" 2>/dev/null || fail "$kind:$n: rank $victim is not there"
+    kill -KILL "$pid" 2>/dev/null || fail "$kind:$n: rank $victim does not run"
     { wait "${jobs[0]}"; } 2>/dev/null || code=$?
     ended=$(seconds "$since")
     { wait; } 2>/dev/null
     line=$(grep -aE "^ampscale: (the connection to )?rank $victim " err | head -n 1)
-    [[ $line == *" was killed by signal 9 "* || $line == *" was lost"* ]] || fail "$kind:$n: nobody names rank $victim: $(head -n 5 err)"
-    [[ $(grep -ac 'ampscale: .*rank ' err) -le 3 ]] || fail "$kind:$n: $(grep -ac 'ampscale: .*rank ' err) lines about ranks: $(head -n 5 err)"
-    ((code != 0)) || fail "$kind:$n: exit code 0"
-    [[ -z $(ranks) ]] || fail "$kind:$n: ranks are left: $(ranks | head -n 3)"
+    [[ $line == *" was killed by signal 9 "* || $line == *" was lost"* ]] || fail "$kind:$n: no message says that rank $victim was killed or lost: $(head -n 5 err)"
+    [[ $(grep -ac 'ampscale: .*rank ' err) -le 3 ]] || fail "$kind:$n: $(grep -ac 'ampscale: .*rank ' err) messages about ranks, not at most 3: $(head -n 5 err)"
+    ((code != 0)) || fail "$kind:$n: the exit code is 0 although a rank was killed"
+    [[ -z $(ranks) ]] || fail "$kind:$n: ranks still run after the end of the job: $(ranks | head -n 3)"
     printf '| %s, %d ranks | %s | %s | %s | %s | %d | %d | %d | %s |\n' "$kind" "$n" "$met" "$step" "$pss" "$most" "$threads" \
         "$(bytes run/run.json)" "$(($(bytes run/ranks.jsonl) / $(wc -l <run/epochs.jsonl)))" "$ended"
     echo "$line" >&2

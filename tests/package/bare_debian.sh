@@ -37,7 +37,7 @@ check() {
     if "$@" >"$scratch/log" 2>&1; then
         printf '== %s\n' "$name" && tail -n 3 "$scratch/log"
     else
-        fail "$name: exit code $?: $(tail -n 15 "$scratch/log")"
+        fail "'$name' failed with exit code $?: $(tail -n 15 "$scratch/log")"
         return 1
     fi
 }

@@ -76,7 +76,7 @@ def main():
             begun = time.perf_counter()
             images = sum(batches())
             said = f"images_per_s {images / (time.perf_counter() - begun):.2f}"
-        except Exception as problem:  # whatever it is, the side that asks must hear of it
+        except Exception as problem:  # the side that asks needs a reply in every case
             said = "error " + " ".join(str(problem).split())[:200]
         print(said, flush=True)
 

@@ -102,7 +102,7 @@ END
 
 # The accuracy study trains only runs that the record lacks. It refuses a record that another
 # program wrote.
-python3 - "$source_dir/tests/peers" <<'END' >out 2>&1 || fail "a study is continued wrongly: $(cat out)"
+python3 - "$source_dir/tests/peers" <<'END' >out 2>&1 || fail "the continued study is wrong: $(cat out)"
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import accuracy
@@ -145,18 +145,18 @@ done
 validate() { bash "$source_dir/tests/peers/run.sh" jsonschema "$source_dir/tests/schema/validate.py" "$source_dir/docs/schema" "$@"; }
 schemas=0
 validate "$source_dir/tests/peers/records" >valid 2>&1 || schemas=$?
-((schemas == 0 || schemas == 77)) || fail "the records have another schema: $(cat valid)"
+((schemas == 0 || schemas == 77)) || fail "the records do not match the schema: $(cat valid)"
 
 # Measures a real pair. AMPSCALE_PEERS names a folder that is not a virtual environment: the script
 # then installs nothing.
 ((failures == 0)) || finish
 folder=${AMPSCALE_PEERS:-/usr}
 if sanitized || ! AMPSCALE_PEERS=$folder bash "$source_dir/tests/peers/run.sh" 'torch, torchvision' -c pass >/dev/null 2>&1; then
-    echo "skipped: no pair was measured, for 'torchvision' is not in $folder, or the build is slow; scripts/setup --peers installs it"
+    echo "skipped: no pair was measured, because $folder has no torchvision (scripts/setup --peers installs it), or because the build has sanitizers"
     exit 77
 fi
 AMPSCALE_PEERS=$folder "$peers" --only try --quick --limit 100 --threads 1 --program "$program" -o try.json >out 2>err ||
     fail "the pair 'try' exited with $?: $(cat out err)"
-grep -q '^try  *ampscale ' out && grep -qE 'PyTorch eager  .* [0-9.]+ ' out || fail "the table lacks a side: $(cat out err)"
-((schemas == 77)) || validate try.json >valid 2>&1 || fail "the record has another schema: $(cat valid)"
+grep -q '^try  *ampscale ' out && grep -qE 'PyTorch eager  .* [0-9.]+ ' out || fail "the table does not have both programs: $(cat out err)"
+((schemas == 77)) || validate try.json >valid 2>&1 || fail "the record does not match the schema: $(cat valid)"
 finish

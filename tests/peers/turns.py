@@ -14,11 +14,12 @@ from common import PeerError
 from peer_stats import median_interval
 
 LEVEL = 0.95
-PATIENCE, PROBE = 10, 0.5  # seconds to wait for a quiet machine, and of one look at it
+# Seconds: the longest wait for a quiet machine, and the length of one measurement of its load.
+PATIENCE, PROBE = 10, 0.5
 
 
 def is_quiet(limit):
-    """Waits until a look at the machine finds less than the limit. False: it stays busy."""
+    """Waits until the load of other processes is at most the limit. False: it stays above."""
     end = time.monotonic() + PATIENCE
     while True:
         with machine.Watch() as watch:

@@ -81,7 +81,7 @@ static int forecast_file(const char *file, int fraction, const char *apart)
         int64_t largest = source.point[source.n - 1].ranks;
         double error = held_out_error(&source, name, largest / fraction);
         if (error > ERROR_MAX && strcmp(name, apart) != 0)
-            fail_msg("%s is forecast %.1f points off", name, error);
+            fail_msg("the forecast of %s is wrong by %.1f points", name, error);
         tried++;
     }
     published_free(&p);

@@ -6,22 +6,22 @@
 cd "$source_dir" || exit 1
 expect 0 report --no-figures -o "$scratch/RESULTS.md" --html "$scratch/a.html"
 cmp RESULTS.md "$scratch/RESULTS.md" ||
-    fail "RESULTS.md is not what the records give: run 'ampscale report -o RESULTS.md' and commit it"
+    fail "RESULTS.md differs from the report of the records: run 'ampscale report -o RESULTS.md' and commit it"
 expect 0 report --no-figures --html "$scratch/b.html"
-cmp "$scratch/a.html" "$scratch/b.html" || fail "the same records gave two pages"
+cmp "$scratch/a.html" "$scratch/b.html" || fail "two reports of the same records differ"
 grep -qE '(src|href)="[^d#]|url\(|@import|<script|<link' "$scratch/a.html" &&
-    fail "the page asks for something from elsewhere"
+    fail "the page refers to another file"
 figures=$(grep -c '^!\[' RESULTS.md)
-((figures > 0)) || fail "RESULTS.md shows no figure"
+((figures > 0)) || fail "RESULTS.md has no figure"
 [[ $(grep -c 'src="data:image/' "$scratch/a.html") == "$figures" ]] ||
-    fail "the page does not have the $figures figures of RESULTS.md in it"
+    fail "the page does not contain the $figures figures of RESULTS.md"
 # The contents link to existing headings, verdicts have a colour and a mark, intervals do not break,
 # and figures can be enlarged.
 if command -v python3 >/dev/null; then
-    faults=$(python3 tests/report/check_page.py "$scratch/a.html" "$figures") || fail "the page: $faults"
+    faults=$(python3 tests/report/check_page.py "$scratch/a.html" "$figures") || fail "check_page.py reports: $faults"
 fi
 while IFS= read -r path; do
-    [[ -s $path ]] || fail "RESULTS.md shows '$path', which is not there"
+    [[ -s $path ]] || fail "RESULTS.md refers to figure '$path', which does not exist"
 done < <(sed -nE 's/^!\[.*\]\(<(.*)>\)$/\1/p' RESULTS.md)
 
 # Records with other results, which need other words in the report.
@@ -31,24 +31,24 @@ cp -r "$source_dir"/results/recorded/cpu-avx512-2-threads/precision/{fp32,O1}-se
 expect 0 report --no-figures rec -o one.md
 sed -i 's/"val_top1":[0-9.]*/"val_top1":50/' rec/here/precision/O1-seed0/epochs.jsonl
 expect 0 report --no-figures rec -o two.md
-grep -q '^| O1-seed0 .* 50.00 ' two.md || fail "a record's accuracy is not in the report"
-cmp -s one.md two.md && fail "other records gave the same report"
+grep -q '^| O1-seed0 .* 50.00 ' two.md || fail "the report does not have the record's accuracy of 50"
+cmp -s one.md two.md && fail "the report is the same after a record has changed"
 sed -i "s|\"data[^\"]*\"|\"my da'ta\"|" rec/here/precision/fp32-seed0/run.json
 expect 0 report --no-figures rec -o quoted.md
-grep -qE "^ampscale train .* 'my da'\\\\''ta'\$" quoted.md || fail "a folder with a blank is not quoted: $(grep '^ampscale train' quoted.md)"
+grep -qE "^ampscale train .* 'my da'\\\\''ta'\$" quoted.md || fail "the path of a folder with a space and a quote is not quoted: $(grep '^ampscale train' quoted.md)"
 
 # A run that was stopped and resumed was trained by two commands. The report gives both, and each
 # has --out.
 mkdir -p twice/here/precision
 cp -r rec/here/precision/fp32-seed1 twice/here/precision/
 "$program" train --dummy -a resnet8 --image-size 32 -b 2 --dummy-train 8 --dummy-val 2 --epochs 2 --steps 5 \
-    --out twice/here/precision/two --print-freq 100 >log 2>&1 || fail "no first half: $(cat log)"
+    --out twice/here/precision/two --print-freq 100 >log 2>&1 || fail "the first command failed: $(cat log)"
 "$program" train --dummy -a resnet8 --image-size 32 -b 2 --dummy-train 8 --dummy-val 2 --epochs 2 \
-    --out twice/here/precision/two --print-freq 100 --resume auto >log 2>&1 || fail "no second half: $(cat log)"
+    --out twice/here/precision/two --print-freq 100 --resume auto >log 2>&1 || fail "the second command failed: $(cat log)"
 expect 0 report --no-figures twice -o twice.md
 for line in '^ampscale train --dummy .* --steps 5 --out twice/here/precision/two .*# stopped; resumed after step 5$' \
     '^ampscale train --dummy .* --out twice/here/precision/two .*--resume auto$'; do
-    grep -q -- "$line" twice.md || fail "no command '$line': $(grep '^ampscale' twice.md)"
+    grep -q -- "$line" twice.md || fail "the report has no command '$line': $(grep '^ampscale' twice.md)"
 done
 
 # The quality of the gate. A number that cannot be computed is shown as a dash.
@@ -79,9 +79,9 @@ echo '{"bench": "something"}' >gpu/card/a.json
 echo '{"bench": "peak", "device": "a card", "copy": [{"bytes": 4194304, "bytes_per_s": 3e12}], "flops": []}' >gpu/card/peak.json
 expect 0 report --no-figures gpu -o gpu.md
 for line in '## card' '| 4194304 | 3000000000000 |' '### Runs: runs'; do
-    grep -qxF "$line" gpu.md || fail "a card is reported without '$line': $(cat gpu.md)"
+    grep -qxF "$line" gpu.md || fail "the report of a card lacks '$line': $(cat gpu.md)"
 done
-[[ $(grep -c '^## ' gpu.md) == 1 ]] || fail "one machine has several headings"
+[[ $(grep -c '^## ' gpu.md) == 1 ]] || fail "the report has several headings for one machine"
 
 # The report of an acceptance folder has the throughput next to PyTorch's, the percentage of what
 # the peaks allow, the rung with the reason for it, accuracy, operations, a profile, and all other
@@ -117,22 +117,22 @@ for line in '| program | ampscale 0.1.0 |' "### Acceptance by 'bring-up'" '| MIS
     '| fp32 | 256 |  | ampscale | – | – | – | no time was left | – | – |' '| step-amp | step\_ms | 30.00 | ms |  |' \
     '| throughput | images\_per\_s\_amp\_256 | 8000 | images/s | PASS |' '| O1 | 99.20 | 99.00 | 0.20 | auto |' '| O2 | – | – | – | no time |' \
     '| conv\_fwd | 8 | ended by a signal |' '| bn\_apply, forward, x53 | 900.0 | 75.0 | 0.0 |'; do
-    grep -qxF -- "$line" turns.md || fail "an acceptance is reported without '$line': $(cat turns.md)"
+    grep -qxF -- "$line" turns.md || fail "the report of an acceptance lacks '$line': $(cat turns.md)"
 done
-grep -q 'below' turns.md && fail "a file of an acceptance is reported as a record of its own"
+grep -q 'below' turns.md && fail "a file in the acceptance folder is reported as a separate record"
 
 # Runs in the folder of other records are reported under the same machine.
 mkdir -p mixed/card
 cp -r gpu/card/peak.json gpu/card/runs/accuracy-fp32 mixed/card
 expect 0 report --no-figures mixed -o mixed.md
 grep -qx '| accuracy-fp32 .*' mixed.md && grep -qx '### Peaks of a device: peak' mixed.md ||
-    fail "runs beside records: $(cat mixed.md)"
+    fail "the report lacks the run or the benchmark in one folder: $(cat mixed.md)"
 
 # If a document is in a folder of records, its links to figures are relative to that folder.
 mkdir rec/here/precision/figures
 echo '<svg></svg>' >rec/here/precision/figures/loss.svg
 expect 0 report --no-figures rec -o rec/here/R.md
-grep -qxF '![loss](<precision/figures/loss.svg>)' rec/here/R.md || fail "a link is not from the document's folder"
+grep -qxF '![loss](<precision/figures/loss.svg>)' rec/here/R.md || fail "the link is not relative to the document's folder"
 
 # A folder without records, and damaged records.
 mkdir empty
@@ -149,15 +149,15 @@ for bad in "'rec/here/bad.json' line 2: not valid JSON" "'rec/here/precision/tor
     [[ $(grep -cF "ampscale: skipped: $bad" err) == 1 ]] || fail "stderr does not name $bad once: $(cat err)"
     grep -qF -- "${bad//\'/}" <(tr -d "'" <rec.html) || fail "the page does not name $bad"
 done
-grep -qx 'ampscale: 3 damaged records were skipped; the rest was written' err || fail "how many is not said: $(cat err)"
-grep -qx '## Skipped records' rec.md || fail "the report does not say what it leaves out"
-grep -q '^| O1-seed0 .* 50.00 ' rec.md || fail "a damaged run took a whole one with it"
-! grep -q '^| torn ' rec.md || fail "a damaged run is reported"
+grep -qx 'ampscale: 3 damaged records were skipped; the rest was written' err || fail "stderr does not say how many records were skipped: $(cat err)"
+grep -qx '## Skipped records' rec.md || fail "the report does not list the skipped records"
+grep -q '^| O1-seed0 .* 50.00 ' rec.md || fail "the report lacks an undamaged run"
+! grep -q '^| torn ' rec.md || fail "the report has the damaged run"
 
 # A folder that has only damaged records.
 mkdir -p ruin/bad && echo '{' >ruin/bad/run.json
 expect 5 report --no-figures ruin -o ruin.md
-grep -qx '## Skipped records' ruin.md || fail "a report of a damaged run alone: $(cat ruin.md err)"
+grep -qx '## Skipped records' ruin.md || fail "the report of one damaged run does not list it as skipped: $(cat ruin.md err)"
 
 # A benchmark whose runs alternate with those of a library, and a benchmark that the report does not
 # know.

@@ -8,12 +8,12 @@ export OMP_WAIT_POLICY=passive
 holds() {
     expect 0 selftest --quick
     [[ $(wc -l <"$scratch/out") == 1 && $(<"$scratch/out") =~ ^([0-9]+)\ of\ ([0-9]+)\ cases\ hold ]] &&
-        [[ ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] || fail "no summary alone: $(cat "$scratch/out")"
+        [[ ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] || fail "stdout is not one summary line in which all cases hold: $(cat "$scratch/out")"
     expect 0 selftest --quick --verbose
-    grep -q ' cases hold' < <(head -n 1 "$scratch/out") || fail "the summary is not first: $(head -n 3 "$scratch/out")"
-    [[ $(grep -c '^PASS  ' "$scratch/out") -ge 5 ]] || fail "not 5 cases were run: $(cat "$scratch/out")"
-    grep -q '^FAIL' "$scratch/out" && fail "a case fails and the exit code is 0"
-    [[ ! -s $scratch/err ]] || fail "stderr: $(cat "$scratch/err")"
+    grep -q ' cases hold' < <(head -n 1 "$scratch/out") || fail "the first line of stdout is not the summary: $(head -n 3 "$scratch/out")"
+    [[ $(grep -c '^PASS  ' "$scratch/out") -ge 5 ]] || fail "fewer than 5 cases were run: $(cat "$scratch/out")"
+    grep -q '^FAIL' "$scratch/out" && fail "a case failed, but the exit code is 0"
+    [[ ! -s $scratch/err ]] || fail "stderr is not empty: $(cat "$scratch/err")"
     head -n 1 "$scratch/out"
 }
 sanitized || holds
@@ -23,8 +23,8 @@ oracle='[{"arch": "resnet8", "classes": 10, "size": 16, "batch": 4, "steps": 1, 
  "weight_decay": 0, "precision": "fp64", "mode": "eval", "params": 78042, "step": [{"loss": 1000}]}]'
 echo "$oracle" >"$scratch/false.json"
 expect 4 selftest --oracle "$scratch/false.json"
-[[ $(head -n 1 "$scratch/out") == "0 of 1 cases hold"* ]] && grep -q '^FAIL  resnet8' "$scratch/out" || fail "no FAIL line: $(cat "$scratch/out")"
-[[ $(wc -l <"$scratch/err") == 1 ]] || fail "stderr: $(cat "$scratch/err")"
+[[ $(head -n 1 "$scratch/out") == "0 of 1 cases hold"* ]] && grep -q '^FAIL  resnet8' "$scratch/out" || fail "stdout does not report the failed case: $(cat "$scratch/out")"
+[[ $(wc -l <"$scratch/err") == 1 ]] || fail "stderr is not one line: $(cat "$scratch/err")"
 expect 4 selftest --oracle "$scratch/false.json" --json
 if command -v python3 >/dev/null; then
     python3 -m json.tool "$scratch/out" >/dev/null || fail "--json prints no JSON"

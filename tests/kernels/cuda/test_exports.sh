@@ -6,7 +6,7 @@ set -euo pipefail
 program=$1
 shift
 if ! command -v nm >/dev/null; then
-    echo "skipped: there is no nm to look into modules with"
+    echo "skipped: nm, which lists the symbols of a module, is not installed"
     exit 77
 fi
 code=0
@@ -16,12 +16,12 @@ for module in "$@"; do
     shown=$(nm -D --defined-only "$module" | awk '{ print $3 }')
     others=$(grep -vxE 'ampscale_cuda_(backend|described|nccl|nvjpeg)' <<<"$shown" || true)
     if [[ -n $others ]] || ! grep -qx ampscale_cuda_backend <<<"$shown"; then
-        echo "FAILED: '$module' shows: $(paste -sd' ' <<<"$shown")"
+        echo "FAILED: '$module' exports: $(paste -sd' ' <<<"$shown")"
         code=1
     fi
     for name in status_fail op_check bn_sync_sum tensor_count; do
         if ! grep -qx "$name" <<<"$used"; then
-            echo "FAILED: '$module' has a '$name' of its own"
+            echo "FAILED: '$module' contains a copy of '$name'; it must use the program's"
             code=1
         elif ! grep -qx "$name" <<<"$offered"; then
             echo "FAILED: the program does not export '$name'"

@@ -19,7 +19,7 @@ budget_wide=128 # those that two blocks leave, for kernels declared with COLUMN_
 PATH=$PATH:$source/build/tools/bin
 for tool in cuobjdump nvdisasm; do
     if ! command -v "$tool" >/dev/null; then
-        echo "skipped: there is no $tool to look into the module with"
+        echo "skipped: $tool, which reads the module, is not installed"
         exit 77
     fi
 done
@@ -35,7 +35,7 @@ fail() {
 cuobjdump -res-usage "$module" >"$out/usage"
 for arch in "$@"; do
     [[ $arch == *-real ]] || continue
-    grep -qx "arch = sm_${arch%-real}" "$out/usage" || fail "there is no code for sm_${arch%-real}"
+    grep -qx "arch = sm_${arch%-real}" "$out/usage" || fail "the module has no code for sm_${arch%-real}"
 done
 
 # For each kernel, cuobjdump prints a line with its name and a line with its resources. CUDA 12
@@ -103,13 +103,13 @@ for arch in "$@"; do
     sm=sm_${arch%-real}
     cuobjdump -sass -arch "$sm" "$module" >"$out/$sm"
     late=$(late_waits <"$out/$sm")
-    [[ -z $late ]] || fail "$sm: kernels that do not wait for the previous one first: $(head -5 <<<"$late")"
+    [[ -z $late ]] || fail "$sm: these kernels read memory before they wait for the previous kernel: $(head -5 <<<"$late")"
     # Tests late_waits: it must report one kernel after that kernel's ACQBULK is removed, put under
     # a predicate, or preceded by a load.
     for change in 's/ACQBULK/NOP/' 's/ACQBULK/@P0 ACQBULK/' \
         's/^\(.*\)ACQBULK/\1LDG.E R0, desc[UR4][R2.64] ;\n&/'; do
         found=$(sed "0,/ACQBULK/{$change}" "$out/$sm" | late_waits | wc -l)
-        ((found == 1)) || fail "$sm: after $change the check finds $found kernels, not 1"
+        ((found == 1)) || fail "$sm: late_waits found $found kernels after '$change' was applied to one"
     done
 done
 
@@ -117,14 +117,14 @@ done
 # loads have 128 bits, and each thread has at least two loads in flight.
 narrow=$(awk -F ' *[|] *' '$2 ~ /^bn_.*, true>$/ { n++; if ($10 + 0 < 2) print $2 }
     END { if (!n) print "none" }' "$out/table")
-[[ -z $narrow ]] || fail "kernels of batch norm without 128-bit loads: $narrow"
+[[ -z $narrow ]] || fail "these kernels of batch norm have no 128-bit loads: $narrow"
 
 committed=$source/docs/kernels-registers.md
 if ! grep -qF "nvcc $version." "$committed"; then
     echo "$(sed -n 's/.*machine code of \(nvcc [0-9.]*\)\. .*/\1/p' "$committed") made the committed" \
         "table, and nvcc $version this module: they are not compared"
 elif ! diff "$committed" "$out/table"; then
-    fail "the table is another; after a look at why: scripts/kernel-table $module $version >$committed"
+    fail "'$committed' differs from this module's table; if the change is intended: scripts/kernel-table $module $version >$committed"
 fi
 ((code)) || echo "$(grep -cE '^\| [^|]+ \| [0-9]+ \|' "$out/table") kernels: no spills, at most $budget registers," \
     "or $budget_wide"
