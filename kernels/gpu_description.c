@@ -59,7 +59,7 @@ static enum status take(const json_t *text, const char *name, const char *key, d
         return STATUS_OK;
     return status_fail(STATUS_DATA,
                        "'%s' does not describe a GPU: '%s' is missing or not a number above 0 and "
-                       "at most %g; give the text of a device that cuDNN writes",
+                       "at most %g; give the JSON text that cuDNN writes to describe a device",
                        name, key, most);
 }
 

@@ -46,8 +46,9 @@ struct gpu_time {
     bool compute;      /* the products take longer than the transfers */
 };
 
-/* The time of one kernel of the operation `d`. `arg` has the addresses of the operation's tensors;
- * the kernel's tensors are then in the cache. If `cache` is NULL, no tensor is in the cache. */
+/* The time of one kernel of the operation `d`. `arg` has the addresses of the operation's tensors.
+ * The function adds the tensors that the kernel accesses to `cache`. If `cache` is NULL, the kernel
+ * reads everything from memory. */
 struct gpu_time gpu_time_of(const struct gpu_description *gpu, const struct op_desc *d,
                             const struct traffic_kernel *k, struct gpu_cache *cache,
                             void *const arg[ROLE_COUNT]);

@@ -11,10 +11,10 @@
  * Precision. An operation computes in fp32 (or better) on tensors of F32, F16 or BF16, and rounds
  * its result once, to nearest even, to Y's type. The activations of an operation and their
  * gradients have the same type. The weights and biases of a convolution or linear layer have the
- * same type, too. DW is F32, or F16 or BF16 where a backend supports that. These are always F32:
- * DB; batch norm's parameters, their gradients, its statistics and its sums; the flat buffers of
- * the optimizer except DW, DW_HALF and WCOPY. A result too large for the type becomes infinite; a
- * NaN stays a NaN.
+ * same type, too. DW is F32, or F16 or BF16 where a backend supports that. The following tensors
+ * are always F32: DB; batch norm's parameters, their gradients, its statistics and its sums; the
+ * flat buffers of the optimizer except DW, DW_HALF and WCOPY. A result too large for the type
+ * becomes infinite; a NaN stays a NaN.
  *
  * Emulated precision (tensor_desc.rounds). An operation computes in fp32 (or better) on rounded
  * values: it rounds the values that it loads from an unrounded tensor (tensor_desc.raw), and rounds
@@ -51,9 +51,9 @@ enum op_kind {
      * fails with STATUS_INVALID; PyTorch refuses such a batch norm too. MASK, when present, is u8
      * (N*H*W, ceil(C/8)). It has a bit per element of Y, which is 1 if Y as stored is above 0. The
      * bit of element (n, c, h, w) is bit c % 8 of byte c / 8 in the row of (n, h, w); bits beyond C
-     * are 0. A backend may give a MASK of layout ANY an order of its own (OPAQUE), which only its
-     * OP_BN_BWD reads, for an X of the same layout. With attr.bn.sync, mean and var are computed
-     * over the values of all ranks.
+     * are 0. A backend may give a MASK of layout ANY an order of its own (OPAQUE). Only OP_BN_BWD
+     * of the same backend can read such a MASK, and its X must have the layout of X here. With
+     * attr.bn.sync, mean and var are computed over the values of all ranks.
      *
      * With Z_AFFINE, which is F32 in these operations, the residual is the result of a batch norm
      * that is not stored, and Z is that batch norm's input: Y += Z*scale[c] + shift[c] in place of
@@ -101,8 +101,9 @@ enum op_kind {
     OP_CONV_STATS_FWD,
     /* Computes DW from X applied, DY; overwrites the old values. AFFINE must be present. */
     OP_CONV_APPLY_BWD_WEIGHTS,
-    /* Computes MEAN, INVSTD, RMEAN and RVAR as OP_BN_FWD_TRAIN does, but from SUMS (2C) of count =
-     * attr.bn.count values per channel: mean = sum / count, var_biased = max(sum of squares / count
+    /* Computes MEAN, INVSTD, RMEAN and RVAR as OP_BN_FWD_TRAIN does, but from SUMS (2C). Each sum
+     * is over count = attr.bn.count values: mean = sum / count, var_biased = max(sum of squares /
+     * count
      * - mean^2, 0). Also computes AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA -
      * mean*scale. The formula for shift uses scale as stored in AFFINE, so that the mean maps to
      * BETA although scale was rounded. With attr.bn.sync, sums and count are first summed over all
@@ -139,8 +140,8 @@ enum op_kind {
      *
      * MEAN, INVSTD, RMEAN and RVAR from X, as in OP_BN_FWD_TRAIN. */
     OP_BN_STATISTICS,
-    /* Y = max over the windows of attr.bn.pool of v, INDEX as in OP_MAXPOOL_FWD, where
-     *   v = relu((X - MEAN)*INVSTD*GAMMA + BETA), rounded to Y's precision.
+    /* With v = relu((X - MEAN)*INVSTD*GAMMA + BETA), rounded to Y's precision:
+     *   Y = max over the windows of attr.bn.pool of v; INDEX as in OP_MAXPOOL_FWD.
      * Since v is rounded before the comparison, Y and INDEX equal the results of OP_BN_APPLY and
      * OP_MAXPOOL_FWD, with one exception: INDEX is POOL_NO_INDEX where Y is not above 0 (or is a
      * NaN), because the ReLU passes no gradient there. A window has at most 255 elements. */

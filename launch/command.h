@@ -17,8 +17,8 @@ struct launch_site {
     const char *log_dir; /* an absolute path */
     bool root;           /* the user is root; Open MPI then needs a flag */
     bool terminal;       /* rank 0's output is a terminal */
-    bool loopback;       /* all ranks are on this machine; ranks of MPICH use the loopback
-                          * interface */
+    bool loopback;       /* all ranks are on this machine, and MPICH's ranks must therefore use the
+                          * loopback interface */
     bool resume;         /* the command resumes from its checkpoint */
     int cores;           /* number of cores of this host */
     char *const *environment;

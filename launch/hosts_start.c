@@ -38,7 +38,7 @@ struct host {
     bool ready, started;
     uint64_t again_at; /* clock_ns of the next attempt to reach the host, if no ssh runs */
     size_t n;
-    char line[OVER_SSH_LINE_MAX]; /* (n) bytes of output before OVER_SSH_READY */
+    char line[OVER_SSH_LINE_MAX]; /* (n) the first bytes of output, before OVER_SSH_READY */
 };
 
 struct nodes {
@@ -46,7 +46,7 @@ struct nodes {
     struct host *host; /* (n) */
     int n;
     struct process_signals signals;
-    bool retry; /* until the time limit, contact hosts that do not answer again */
+    bool retry; /* until the time limit, contact each host again that has not answered */
     bool ending;
     uint64_t end_at; /* clock_ns of SIGKILL */
     int code;        /* exit code of the first host that failed */
@@ -231,7 +231,7 @@ static void take_signal(struct nodes *nodes, int signo)
 }
 
 /* Whether output can be read, or the output has ended. The caller must not wait for the end of the
- * output, because a process that ssh started and did not end may still have it open. */
+ * output, because a process that ssh started may outlive ssh and keep the output open. */
 static bool has_output(const struct host *h)
 {
     struct pollfd p = {.fd = h->out, .events = POLLIN};
@@ -359,7 +359,8 @@ static enum status run_hosts(struct nodes *nodes, struct pollfd *p)
 {
     enum status st = gather_hosts(nodes, p);
     if (st == STATUS_OK && !nodes->ending) {
-        nodes->retry = true; /* a host without ranks does not fail when its ssh ends */
+        /* from now on the end of ssh on a host without ranks is not a failure */
+        nodes->retry = true;
         start_ready(nodes);
     } else {
         end_hosts(nodes);

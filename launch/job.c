@@ -102,8 +102,8 @@ static void show(struct job *j, const char *text, const char *core)
 }
 
 /* Whether the failure of a rank may be the cause of the first failure, although it was reported
- * later. It may be in three cases: the rank was killed, the rank had failed before the end of the
- * job stopped it, or the reason of the first failure names the rank. */
+ * later. There are three such cases: the rank was killed; the rank had failed by itself before this
+ * process stopped it; the reason of the first failure names the rank. */
 static bool is_cause(const struct job *j, const struct rank_report *r)
 {
     return r->end == REPORT_KILLED || r->end == REPORT_ENDED ||
@@ -138,8 +138,8 @@ static bool is_of_rank(const char *line, size_t n, const char **text)
     return n >= sizeof mark - 1 && memcmp(line, mark, sizeof mark - 1) == 0;
 }
 
-/* Logs one of mpirun's own lines. Stores the first OWN_LINES_MAX lines that are neither blank nor a
- * rule of '-' or '='. */
+/* Logs one of mpirun's own lines. Stores the first OWN_LINES_MAX lines that have text, and not only
+ * spaces or the characters '-' and '='. */
 static void take_own(struct job *j, const char *line, size_t n)
 {
     fwrite(line, 1, n, j->config->mpirun_log);

@@ -1,5 +1,6 @@
-/* Launchers connect by the same rendezvous as ranks (comm/rendezvous.h). There, a node's index is
- * its rank. Each node then sends node 0 its number of ranks, and node 0 sends each node its place.
+/* Launchers connect by the same rendezvous as ranks (comm/rendezvous.h), with the index of the node
+ * in place of the rank. Each node then sends node 0 its number of ranks, and node 0 sends each node
+ * its place.
  *
  * Node 0 closes its listening sockets before it sends places. The ranks that connect at the same
  * address afterwards therefore reach rank 0. */

@@ -84,7 +84,7 @@ struct supervisor_config {
 };
 
 struct node_config {
-    struct supervisor_config rank; /* of each rank */
+    struct supervisor_config rank; /* configuration of each rank's supervisor */
     int ranks;                     /* of this node */
     int nodes, node;
     int min_nodes; /* above 0: the job fails if fewer nodes have joined within join_timeout

@@ -33,7 +33,7 @@ enum {
 };
 
 struct node {
-    pid_t *pid; /* (n) 0: the supervisor has ended */
+    pid_t *pid; /* (n) process IDs of the supervisors; 0: the supervisor has ended */
     int n, running;
     int code;        /* exit code of the first supervisor that failed */
     bool ending;     /* all supervisors have been sent SIGTERM */

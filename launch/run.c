@@ -141,7 +141,7 @@ static enum status run_job(const struct launch *l, int *received, int *exit_code
         .fail_seconds = fail_seconds(l->site.kind),
         .ranks = l->config->nproc,
         .start_seconds = l->config->hosts.n || l->config->direct ? 0 : l->config->start_timeout,
-        .starter = l->config->direct ? "the starter of the ranks" : "mpirun",
+        .starter = l->config->direct ? "the program that starts the ranks" : "mpirun",
         .log_dir = l->log_dir,
         .mpirun_log = l->mpirun_log,
         .mpirun_log_path = l->mpirun_log_path};
@@ -339,7 +339,8 @@ enum status launch_print(const struct launch_config *c, FILE *out)
     CHECK(find_site(&l));
     if (c->direct) {
         CHECK(launch_command(&l, &mpirun));
-        CHECK(print_line(c->hosts.n > 0 ? "command of launch" : "command of launch on this node",
+        CHECK(print_line(c->hosts.n > 0 ? "command of launch"
+                                        : "the command that launch runs on this node",
                          &mpirun, out));
         goto done;
     }

@@ -13,8 +13,8 @@
 void *network_buffers(struct network *net, size_t *bytes);
 
 /* Flips one bit of value `v` of parameter i, as a memory fault would: bit (bit % 32) of element
- * (bit / 32) in plain order, or bit (bit % 16) of an element that is kept in 16 bits. Synchronous.
- * For tests of the checks that detect such faults. */
+ * (bit / 32) in the order of the shape. If elements have 16 bits, flips bit (bit % 16) of the same
+ * element. Synchronous. For tests of the checks that detect such faults. */
 MUST_CHECK enum status network_flip(struct network *net, enum param_value v, int i, int64_t bit);
 
 /* Call this after writing weights through network_flat. Before the next phase the network then

@@ -22,7 +22,7 @@ int lower_value(struct lowering *l, struct tensor_desc desc, int storage)
     if (array_reserve(&p->value, p->n_values) != STATUS_OK)
         return -1;
     int v = p->n_values++;
-    desc.raw = false; /* set later if the planned operation does not round the value */
+    desc.raw = false; /* set later if the operation's plan leaves the value unrounded */
     p->value[v] = (struct value){
         .desc = desc, .storage = storage < 0 ? v : p->value[storage].storage, .first = -1};
     return v;

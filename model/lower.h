@@ -33,10 +33,10 @@ struct layer {
      * the passes read the stored parameters.
      *
      * The following roles belong to fused convolutions and batch norms (lower_fuse.c,
-     * lower_block.c). SUMS are the sums of a convolution's result. A batch norm that another
-     * operation applies has AFFINE. If its Y is not stored, the convolution after it has AFFINE
-     * too, and reads X and AFFINE instead of Y. MASK belongs to a batch norm's ReLU. A data
-     * gradient that also computes a batch norm's backward sums writes EQ. */
+     * lower_block.c). SUMS are the sums of a convolution's result. If another operation applies a
+     * batch norm, the batch norm computes AFFINE for it. If the batch norm's Y is not stored, the
+     * next convolution reads the batch norm's X and AFFINE instead. MASK belongs to a batch norm's
+     * ReLU. A data gradient that also computes a batch norm's backward sums writes EQ. */
     int value[ROLE_COUNT];
     const struct node *pool; /* batch norm: the fused max pooling, which writes Y; NULL: none */
     int dropout;             /* number of the dropout layer */
@@ -147,8 +147,8 @@ MUST_CHECK enum status fuse_apply(struct lowering *l, int last, const struct lay
  * norm `layer` also computes the batch norm's backward sums. */
 MUST_CHECK enum status fuse_join(struct lowering *l, int last, const struct layer *layer,
                                  bool *yes);
-/* Batch norm `layer` (node i) is on a block's shortcut. Sets *yes to whether its result is not
- * stored. The block's last batch norm then applies both batch norms. */
+/* Batch norm `layer` (node i) is on a block's shortcut. Sets *yes to true if the block's last batch
+ * norm applies both batch norms. The result of `layer` is then not stored. */
 MUST_CHECK enum status fuse_shortcut(struct lowering *l, int i, const struct layer *layer,
                                      bool *yes);
 /* Chooses whether the max pooling that reads the result of batch norm `layer` is fused with it
@@ -217,9 +217,9 @@ MUST_CHECK enum status lower_scaler(struct lowering *l, enum phase phase, enum o
 MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int *out);
 
-/* Makes the passes read either casts, which this function plans, or the copies that the optimizer
- * writes. Call it when all other operations are planned. The network's first program makes this
- * choice for all programs of the network. */
+/* Chooses what the passes read: casts, which this function then plans, or the copies that the
+ * optimizer writes. Call it when all other operations are planned. The network's first program
+ * makes this choice for all programs of the network. */
 MUST_CHECK enum status lower_casts(struct lowering *l);
 
 MUST_CHECK enum status lower_forward(struct lowering *l);

@@ -79,8 +79,8 @@ static struct layer *joined_bn(const struct lowering *l, const struct layer *lay
 }
 
 /* Emits the data gradient of `layer` and the backward sums of `bn`, whose ReLU writes the layer's
- * input. The emitted gradient is the whole gradient of that input: it includes the other one, if
- * there is one. The ReLU's mask is applied to it. */
+ * input. The emitted gradient is the whole gradient of that input: if the input has a second
+ * gradient, it is added. The ReLU's mask is applied to the sum. */
 static enum status emit_data_bn(struct lowering *l, const struct layer *layer, struct draft d,
                                 struct layer *bn)
 {

@@ -100,7 +100,7 @@ static enum status conv_input(struct lowering *l, int i, struct layer *layer, bo
 {
     const struct layer *before = lower_producer(l, layer->x);
     bool bn = before && before->kind == LAYER_BN;
-    *stats = bn && before->ender == layer->node; /* it also stores its X, the batch norm's result */
+    *stats = bn && before->ender == layer->node; /* the layer also stores the batch norm's result */
     if (*stats)
         return STATUS_OK;
     *stats = bn && before->value[ROLE_AFFINE] >= 0 && !before->ender;
@@ -131,9 +131,9 @@ static enum status forward_conv(struct lowering *l, int i)
     return emit_layer(l, &layer, &d, last);
 }
 
-/* If an addition is the only user of batch norm i, and the addition's other input comes before i,
- * fuses the addition, sets *other to its other input, and returns its index. Otherwise returns
- * -1. */
+/* Tries to fuse the addition that follows batch norm i. Requires that the addition is the only user
+ * of i, and that the addition's other input comes before i. On success sets *other to that input
+ * and returns the addition's index. Otherwise returns -1. */
 static int absorb_add(struct lowering *l, int i, int *other)
 {
     int a = lower_sole_user(l, i, NODE_ADD);

@@ -27,8 +27,9 @@ enum status onednn_status(dnnl_status_t s, const char *call)
     }
 }
 
-/* The library detects the processor's instruction set. A set includes every set whose bits it
- * contains, so AMX includes avx512_bf16. Version 2 of the library knows no set with fp16. */
+/* The library detects the processor's instruction set. Its constants are bit masks. Set A includes
+ * set B if A has all bits of B: AMX, for example, includes avx512_bf16. Version 2 of the library
+ * knows no set with fp16. */
 bool onednn_has_instructions(enum dtype type)
 {
 #if DNNL_VERSION_MAJOR >= 3

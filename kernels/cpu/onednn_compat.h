@@ -18,8 +18,9 @@ struct md {
     bool present;
 };
 
-/* The descriptors of a convolution or inner product; the bias may be absent. In a backward pass
- * `dst` and the members that the pass writes are gradients. */
+/* The descriptors of a convolution or inner product; the bias may be absent. In a backward pass,
+ * `dst` describes the gradient of the result, and the members that the pass computes describe
+ * gradients too. */
 enum pass { PASS_FORWARD, PASS_BACKWARD_DATA, PASS_BACKWARD_WEIGHTS };
 
 struct gemm_like {

@@ -2,9 +2,9 @@
  *
  * Layouts. A tensor of layout ANY gets the library's preferred layout. A tensor with a given layout
  * keeps that layout if the library is fast with it; if not, the plan reorders the tensor in its
- * workspace. Weights are nearly always ANY in the forward pass. The optimizer then stores them in
- * the library's blocked order too. Only the backward-data pass prefers another order and reorders
- * them. */
+ * workspace. Weights are nearly always ANY in the forward pass. The parameters themselves, which
+ * the optimizer updates, are then stored in the library's blocked order. Only the backward-data
+ * pass prefers another order and reorders them. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <stdio.h>
@@ -205,7 +205,8 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
     return STATUS_OK;
 }
 
-/* Refuses unrounded inputs, because the library would not round them. */
+/* Refuses unrounded inputs, because the kernel would have to round them when it loads them, and the
+ * library's kernels do not. */
 static enum status check_rounding(const struct planning *p)
 {
     for (int s = 0; s < SLOT_COUNT; s++)

@@ -207,7 +207,7 @@ static enum status onednn_plan_execute(struct op_plan *base, void *const arg[ROL
 {
     (void)s;
     struct onednn_plan *p = (struct onednn_plan *)base;
-    /* OpenMP has a number of threads for each calling thread. */
+    /* OpenMP stores the number of threads separately for each calling thread. */
     omp_set_num_threads(base->device->threads);
     TRY(bind_pointers(p, arg));
     for (int i = 0; i < p->n; i++)

@@ -20,7 +20,7 @@ static enum status take(struct op_desc *desc, enum role role, enum dtype type, e
         t->layout = layout;
     if (t->type != type || t->layout != layout)
         return status_fail(STATUS_UNSUPPORTED,
-                           "%s: no kernel for a tensor that is %s %s instead of %s %s",
+                           "%s: no kernel takes a tensor of type %s and layout %s (only %s and %s)",
                            op_str(desc->kind), dtype_str(t->type), layout_str(t->layout),
                            dtype_str(type), layout_str(layout));
     if (t->rounds != rounds)

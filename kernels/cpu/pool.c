@@ -14,7 +14,8 @@ struct pool_view pool_view_of(const struct tensor_desc *t, const struct pool_uni
     int64_t image = u / units->per_image, channel = u % units->per_image * units->lanes;
     int64_t left = units->channels - channel, pixels = t->dim[2] * t->dim[3];
     int64_t block = tensor_block(t);
-    /* Blocks of any size follow one another; channels within a block are adjacent. */
+    /* For every block size, the blocks are stored one after the other. The channels of a block are
+     * adjacent. */
     int64_t before = channel / block * block;
     return (struct pool_view){
         .offset = (image * units->channels + before) * pixels + channel - before,

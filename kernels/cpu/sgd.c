@@ -4,8 +4,8 @@
  * LARS first computes norms in a separate pass over its segments: each chunk of fixed size gives a
  * sum, and the sums are added in order. LARS's factor for a segment then multiplies the scale of
  * the gradient and the weight decay, and the step is that of SGD. If the norm of the whole gradient
- * is limited, the same pass sums over all segments, and the factor of the limit multiplies only the
- * scale of the gradient. Gradients of either buffer are fp32 here. */
+ * is limited, the pass covers all segments, and the clipping factor multiplies the scale of the
+ * gradient, but not the weight decay. The gradients of DW and of DW_HALF are fp32 here. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 

@@ -32,7 +32,7 @@ struct conv_library {
 struct cudnn_exec {
     struct conv_exec base;
     const struct cudnn_plan *plan; /* owned by conv_library */
-    struct cudnn_desc pack;        /* of `bound` */
+    struct cudnn_desc pack;        /* the variant pack with the addresses in `bound` */
     void *bound[CG_PORT_COUNT];
     void *bound_workspace;
 };

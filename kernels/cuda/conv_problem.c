@@ -46,7 +46,7 @@ static bool is_tf32(const struct tensor_desc *t)
     return t->type == DTYPE_F32 && t->rounds == DTYPE_TF32;
 }
 
-/* Engines with tensor cores need at least 8 bytes of channels per pixel. */
+/* Engines that use tensor cores need at least 8 bytes per pixel, which is 4 channels of 16 bits. */
 static int64_t padded(int64_t channels, int groups)
 {
     return groups == 1 ? (channels + 3) / 4 * 4 : channels;

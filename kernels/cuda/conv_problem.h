@@ -32,14 +32,14 @@ enum cg_port {
      * of the following convolution. */
     CG_BN_X,     /* batch norm's input */
     CG_SHORTCUT, /* the tensor added to batch norm's result before the ReLU */
-    CG_DY2,      /* the second gradient of the ReLU's result */
+    CG_DY2,      /* the second of two gradients whose sum is the gradient of the ReLU's result */
     CG_DGAMMA,
     CG_DBETA,
     CG_EQ_DY, /* the gradient of CG_BN_X is EQ_DY * DX + EQ_X * BN_X + EQ_BIAS */
     CG_EQ_X,
     CG_EQ_BIAS,
-    /* The batch norm of the shortcut: its input, then a tensor with a value per channel for each
-     * name, in the order of the tensors above. */
+    /* The shortcut's batch norm: its input Z, then its tensors of one value per channel. Each name
+     * after CG_Z_ is also the name of the main batch norm's tensor. */
     CG_Z,
     CG_Z_MEAN,
     CG_Z_INVSTD,
@@ -126,9 +126,9 @@ enum {
 
 /* Sets *problem to the problem of OP_CONV_FWD, OP_CONV_BWD_DATA or OP_CONV_BWD_WEIGHTS in its plain
  * form. The caller may then change `form` to another form with the same shapes. The three tensors
- * must be NHWC; ANY counts as NHWC, and an X with channels of padding is OPAQUE (see plan.h). They
- * must have one type, F32, F16 or BF16, but DW may always be F32. The problem is TF32 if the type
- * is F32 and the operands have TF32 as `rounds`. STATUS_UNSUPPORTED for other tensors. *rest
- * becomes a set of CONV_REST_*. */
+ * must be NHWC. ANY counts as NHWC. The layout of an X with padding channels is OPAQUE (see
+ * plan.h). The tensors must have one type, F32, F16 or BF16, but DW may always be F32. The problem
+ * is TF32 if the type is F32 and `rounds` of the operands is TF32. STATUS_UNSUPPORTED for other
+ * tensors. *rest becomes a set of CONV_REST_*. */
 MUST_CHECK enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *problem,
                                        unsigned *rest);

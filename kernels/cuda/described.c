@@ -215,7 +215,8 @@ enum status ampscale_cuda_described(const struct backend *cuda, const struct gpu
     struct described *d;
     enum status st;
     *out = NULL;
-    if (gpu->sm >= SM_TURING && cudnnGetVersion() < CUDNN_PLANS) /* earlier ones crash */
+    /* earlier versions of cuDNN crash */
+    if (gpu->sm >= SM_TURING && cudnnGetVersion() < CUDNN_PLANS)
         return status_fail(STATUS_UNSUPPORTED,
                            "cuDNN %s cannot plan for '%s', which is only described; install cuDNN "
                            "9.11 or later",

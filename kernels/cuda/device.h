@@ -23,8 +23,8 @@ struct cuda_device {
     /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: none. See
      * cuda_fault_take. */
     volatile int64_t *bad_label;
-    /* Each of the next four members is NULL or false until the first plan that needs it opens it.
-     * That plan also registers a function that closes it (cuda_at_close). */
+    /* The first plan that needs one of the next four members opens it, and registers a function
+     * that closes it (cuda_at_close). Until then the member is NULL or false. */
     struct conv_library *conv;
     struct matmul_library *gemm;
     bool plan_file; /* the plan file is open for the device */

@@ -25,7 +25,7 @@ MUST_CHECK static inline enum status cuda_error(cudaError_t e, const char *actio
     if (!cuda_error_is_hardware(e))
         return status_fail(STATUS_LIBRARY, "cannot %s: %s", action, cudaGetErrorString(e));
     if (cudaGetDevice(&gpu) != cudaSuccess)
-        cudaGetLastError(); /* the number stays unknown */
+        cudaGetLastError(); /* clears this error; the message then has GPU -1 */
     return status_fail(STATUS_HARDWARE, "GPU %d is damaged: cannot %s: %s", gpu, action,
                        cudaGetErrorString(e));
 }

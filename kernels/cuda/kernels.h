@@ -28,9 +28,9 @@ struct cu_queue {
                * the stream is complete, and wait for it. Needs cu_code_sm of at least 90 */
 };
 
-/* Sets *sm to the compute capability for which the code that the current device runs was compiled:
- * 90 for 9.0. Less than the device's own capability if the driver has compiled it from the
- * intermediate form of an older one. */
+/* Sets *sm to the compute capability for which the current device's code was compiled: 90 for 9.0.
+ * If the driver has compiled the code from PTX, this may be less than the device's own capability.
+ */
 MUST_CHECK enum status cu_code_sm(int *sm);
 
 /* --- batch norm over a matrix (rows = N*H*W, channels): NHWC --- */
@@ -119,7 +119,7 @@ struct cu_bn_bwd_z {
 /* Bytes of workspace for the sums below. */
 size_t cu_bn_workspace_two(const struct cu_bn_shape *s);
 
-/* Computes dgamma and dbeta of both batch norms, and dz of `a`: the gradient d of cu_bn_bwd_sums.
+/* Computes dgamma and dbeta of both batch norms. Writes the gradient d of cu_bn_bwd_sums to a->dz.
  * a->dx is not used. eq (2, 3C) is set to ROLE_EQ of x, followed by ROLE_EQ of z. cu_bn_bwd_lines
  * computes the gradients of x and z from d and eq. */
 MUST_CHECK enum status cu_bn_bwd_sums_two(const struct cu_queue *q, const struct cu_bn_shape *s,

@@ -200,7 +200,7 @@ static enum status fused_problem(const struct op_desc *d, struct conv_problem *p
         enum dtype rounds = d->t[r].rounds;
         bool native = rounds == DTYPE_F32 || rounds == DTYPE_TF32;
         if (d->t[r].ndim == 4 && r != ROLE_DW && !native)
-            return has_no_form(d, "that rounds a type emulated in fp32");
+            return has_no_form(d, "that rounds fp32 values to an emulated type");
     }
     const struct tensor_desc *z_affine = &d->t[ROLE_Z_AFFINE];
     if ((affine->ndim && (affine->type != x->type || x->rounds != DTYPE_F32)) ||

@@ -47,7 +47,7 @@ static enum status run_add(struct op_plan *plan, void *const arg[ROLE_COUNT], st
     const struct op_desc *d = &plan->desc;
     struct cu_pool whole = pool_of(d), a = whole;
     struct cu_queue q;
-    memcpy(a.in, whole.out, sizeof a.in); /* Y has all pixels, X some of them */
+    memcpy(a.in, whole.out, sizeof a.in); /* X has only some of Y's pixels */
     memcpy(a.out, whole.in, sizeof a.out);
     memcpy(a.attr.stride, d->attr.grid.stride, sizeof a.attr.stride);
     TRY(cuda_queue(s, &q));

@@ -10,8 +10,8 @@
  * less power and clock higher than in training.
  *
  * Caches. Caches are cold: before a burst, the timer overwrites memory of at least twice L2's size.
- * Executions use several sets of operands in turn: as many as have this size together, but at most
- * 8. If one set of operands has this size, there is only one set.
+ * Executions use several sets of operands in turn: enough sets to reach this size together, but at
+ * most 8. If one set of operands reaches this size, there is only one set.
  *
  * In a step, an operation reads the result of the operation before it, which is in L2 if it is
  * small enough. It also reads data written long ago: weights, and in the backward pass activations.

@@ -4,8 +4,8 @@
  * channels of padding are 0. A network's input image has 4 channels in memory, which tensor cores
  * can load: convolution requests this layout, normalize writes it, and a reorder converts it.
  *
- * An fp32 input whose `rounds` (ops.h) is another type must have been rounded already. Only
- * results of one dimension are rounded, in place at the end. */
+ * An fp32 input whose `rounds` (ops.h) is another type must have been rounded already. Results are
+ * left unrounded, except results of one dimension: these are rounded in place at the end. */
 #pragma once
 
 #include "kernels/cuda/device.h"

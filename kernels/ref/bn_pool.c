@@ -1,7 +1,8 @@
 /* Batch norm, ReLU and maximum pooling as one operation. */
 #include "kernels/ref/formulas.h"
 
-/* Sets *d to the description of the pooling alone, and returns the arguments with it. */
+/* Sets *d to the description of the pooling alone. Returns a copy of the arguments whose
+ * description is *d. */
 static struct ref_args pooling(const struct ref_args *a, struct op_desc *d)
 {
     struct ref_args p = *a;

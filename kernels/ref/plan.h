@@ -6,8 +6,8 @@
 
 /* Makes a plan of `desc` that executes `formula`. Weights of layout ANY become PLAIN. Activations
  * of layout ANY get the layout of X; if that is ANY too, the layout of DY, Y or DX, in this order.
- * They become PLAIN if all four are ANY, if the number of channels does not suit the layout, or for
- * NORMALIZE.
+ * They become PLAIN in three cases: all four are ANY, the layout does not allow the number of
+ * channels, or the operation is NORMALIZE.
  *
  * Operations that support fp32 also support fp16 and bf16. Returns STATUS_UNSUPPORTED for other
  * types and for opaque layouts. Every value is rounded as its tensor's description says, both when

@@ -56,7 +56,8 @@ template <typename T> static __global__ void avgpool_bwd(struct cu_pool p, const
     bool aligned = p.c % UNIT == 0;
     FOR_EACH_POOL_UNIT(p, p.in, o)
     {
-        /* The same formula, with sides exchanged, gives the outputs that cover an input. */
+        /* The formula for the inputs of an output, with the sizes of input and output exchanged,
+         * gives the outputs that cover an input. */
         int top = window_begin(o.h, p.out[0], p.in[0]), bottom = window_end(o.h, p.out[0], p.in[0]);
         int left = window_begin(o.w, p.out[1], p.in[1]), right = window_end(o.w, p.out[1], p.in[1]);
         struct unit sum = {};

@@ -174,7 +174,7 @@ static enum status launch_fwd(const struct cu_queue *q, const struct cu_pool *p,
                               const struct cu_bn_apply *a, enum dtype rounds, uint8_t *index)
 {
     static_assert(windows<3, 2, 1>::SHARED <= 1 && windows<2, 2, 0>::SHARED <= 1,
-                  "a thread keeps one row");
+                  "a thread keeps only one row of maxima for the next windows");
     cudaLaunchConfig_t config = launch_loop(q, strips(*p), THREADS);
     return LAUNCH_WINDOWS(p, config, bn_pool_fwd, T, *p, *a, rounds, index);
 }

@@ -40,7 +40,8 @@ static enum status launch_resize_to(const struct cu_queue *q, enum dtype to_type
 enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type, enum dtype to_type,
                            int64_t rows, int64_t from, int64_t to, const void *x, void *y)
 {
-    if (from == to) /* only the type changes, as from a convolution's DW to fp32 */
+    /* no channel is added or removed: for example, a 16-bit DW is converted to fp32 */
+    if (from == to)
         return cu_cast(q, from_type, to_type, rows * to, x, y);
     return LAUNCH_TYPED(from_type, launch_resize_to, q, to_type, rows, from, to, x, y);
 }

@@ -28,9 +28,10 @@ enum {
 #define COLUMN_KERNEL      static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT)
 #define COLUMN_KERNEL_WIDE static __global__ void __launch_bounds__(THREADS, COLUMN_RESIDENT_WIDE)
 
-/* Number of rows that a thread loads before it computes. `bytes` is the size of these rows' units
- * in one tensor; the number of registers limits it. If the rows are not aligned, the result is 1,
- * because the computation per element then takes so long that more loads save no time. */
+/* Number of rows that a thread loads before it computes. `bytes` is how much of one tensor the
+ * thread may load in advance; its registers limit this size. If the rows are not aligned, the
+ * result is 1, because the computation per element then takes so long that more loads save no time.
+ */
 template <typename T, bool ALIGNED> static constexpr __host__ __device__ int column_ahead(int bytes)
 {
     int rows = bytes / (UNIT * (int)sizeof(T));

@@ -1,4 +1,4 @@
-/* A unit is eight elements, which one thread loads, computes with in fp32 and stores.
+/* A unit is eight elements. One thread loads them, computes in fp32 and stores the results.
  *
  * Eight elements are one 128-bit access for a 16-bit type and two for fp32. A unit at the end of a
  * row may have fewer elements, and a unit in a row whose length is not a multiple of eight is not
