@@ -10,17 +10,17 @@ cp out built-in
 (cd "$source_dir" && "$program" bench accuracy --print-reference \
     --recorded results/recorded/cpu-avx512-2-threads/precision) >recorded || fail "the records cannot be read"
 cmp -s built-in recorded || fail "bench/data/accuracy_cpu.json does not match the records: $(diff built-in recorded)"
-grep -q '"seeds": 3' built-in || fail "the reference: $(<built-in)"
+grep -q '"seeds": 3' built-in || fail "the reference does not have three seeds: $(<built-in)"
 
 expect_error 2 "--precisions 'int8'" bench accuracy --precisions fp32,int8
 expect_error 5 "there are no runs in '$scratch/tmp'" bench accuracy --quick --recorded "$scratch/tmp"
 
 quick=(bench accuracy --quick --threads 1)
 expect 0 "${quick[@]}" --precisions fp32,O2 --out first --json
-[[ -s first/runs/accuracy-O2/summary.json && -z $(find first -name '*.safetensors') ]] || fail "the runs: $(find first)"
+[[ -s first/runs/accuracy-O2/summary.json && -z $(find first -name '*.safetensors') ]] || fail "the runs lack a summary or contain weights: $(find first)"
 grep -q '"right"' out && fail "the short training is compared with a reference, but there is none: $(<out)"
 if command -v python3 >/dev/null; then
-    python3 - <<'CHECK' || fail "the record: see above"
+    python3 - <<'CHECK' || fail "the assertion above about the record fails"
 import json
 for name in "out", "first/accuracy.json":
     r = json.load(open(name))
@@ -33,11 +33,11 @@ fi
 # Compares accuracies with earlier runs of the same training. An equal accuracy is right. An
 # accuracy outside the range of the earlier runs is wrong.
 expect 0 "${quick[@]}" --precisions fp32,O0 --recorded first/runs
-[[ $(grep -cE '^(fp32|O0) .* 1 right ' out) == 2 ]] || fail "compared: $(<out)"
+[[ $(grep -cE '^(fp32|O0) .* 1 right ' out) == 2 ]] || fail "fp32 and O0 are not both right: $(<out)"
 sed -i -E 's/("val_top1": )[0-9.]+/\1300.0/' first/runs/accuracy-fp32/summary.json
 expect 4 "${quick[@]}" --precisions O2,fp32 --recorded first/runs
-grep -qE '^fp32 .* WRONG' out || fail "wrong: $(<out)"
-grep -qE '^O2 .* right' out || fail "right beside wrong: $(<out)"
+grep -qE '^fp32 .* WRONG' out || fail "the row of fp32 is not WRONG: $(<out)"
+grep -qE '^O2 .* right' out || fail "the row of O2 has no correct answer: $(<out)"
 [[ $(<err) == 'ampscale: accuracy is more than 1 percentage point outside the range of the recorded runs: fp32' ]] || fail "stderr: $(<err)"
 sed -i 's/"resnet8"/"resnet18"/' first/runs/accuracy-fp32/run.json
 expect_error 5 "is a run with another network, image size, batch size or number of epochs" "${quick[@]}" --recorded first/runs

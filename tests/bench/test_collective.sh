@@ -17,7 +17,7 @@ rows_are() {
     awk -F, -v kind="$1" -v rows="$2" -v root="$3" '
         NR > 1 { n++ }
         NR > 1 && ($1 != kind || $7 != root || $14 != 0 || $14 == "") { bad = 1 }
-        END { exit bad || n != rows }' out || fail "not $2 correct rows of $1 with root $3: $(cat out err)"
+        END { exit bad || n != rows }' out || fail "the output does not have $2 correct rows of $1 with root $3: $(cat out err)"
 }
 
 # busbw_is KIND RANKS FACTOR [FLAGS]: checks that the bus bandwidth is FACTOR times the algorithm
@@ -61,8 +61,8 @@ done
 for type in float half bfloat16 double int32; do
     for kind in allreduce reduce reduce_scatter; do
         expect 0 bench collective "$kind" --ranks 3 -o avg -d "$type" -b 64K -e 64K "${quick[@]}"
-        grep -q ",avg," out || fail "$kind of $type: $(<out)"
-        awk -F, 'NR > 1 && $14 != 0 { exit 1 }' out || fail "the average of $type: $(<out)"
+        grep -q ",avg," out || fail "the output for $kind of $type does not name the average: $(<out)"
+        awk -F, 'NR > 1 && $14 != 0 { exit 1 }' out || fail "an average of $type is wrong: $(<out)"
     done
 done
 expect 0 bench collective all_reduce -b 1K -e 1K -n 1 --warmup_iters 2 --agg_iters 4
@@ -98,7 +98,7 @@ done
 if fake_gpu; then
     for kind in "${kinds[@]}"; do
         expect 0 bench collective "$kind" -g 2 -b 1K -e 64K -f 64 "${quick[@]}" -m 2
-        awk -F, 'NR > 1 && $14 != 0 { exit 1 }' out || fail "$kind between two GPUs: $(<out)"
+        awk -F, 'NR > 1 && $14 != 0 { exit 1 }' out || fail "a result of $kind between two GPUs is wrong: $(<out)"
     done
     expect_error 2 "-g 1: a collective needs at least two ranks" \
         bench collective allreduce -g 1

@@ -29,9 +29,9 @@ times=$(grep -c '^time ' cache/ampscale/plans)
 ((times > 5)) || fail "the file of plans has $times times"
 (($(<auto.calls) > 0)) || fail "nothing was timed"
 for name in again all; do
-    [[ $(<$name.calls) == 0 ]] || fail "$name: timed $(<$name.calls) times"
+    [[ $(<$name.calls) == 0 ]] || fail "$name: operations were timed $(<$name.calls) times, not 0"
 done
-python3 - <<'CHECK' || fail "the records: see above"
+python3 - <<'CHECK' || fail "the assertion above about the records fails"
 import json
 none, auto, again, every = (json.load(open(f"{n}.json")) for n in ("none", "auto", "again", "all"))
 assert none["fusions"] == every["fusions"] == [], "a choice that was nobody's"

@@ -32,7 +32,7 @@ expect 0 bench gemm --net resnet8 -b 2 --image-size 32 --precision all "${quick[
 cp out gemm.json
 
 if command -v python3 >/dev/null; then
-    python3 - <<'CHECK' || fail "the record: see above"
+    python3 - <<'CHECK' || fail "the assertion above about the record fails"
 import json
 r = json.load(open("gemm.json"))
 assert (r["schema"], r["bench"], r["left_out"]) == (1, "gemm", 0), r
@@ -56,10 +56,10 @@ expect_error 2 "--json and --csv" bench optimizer --json --csv
 expect 0 bench optimizer --net resnet8 "${quick[@]}"
 [[ $(grep -cE '^(fp32|amp|O2)( emulated)? +[0-9]+ .* 0  ' out) == 3 ]] || fail "precisions: $(<out)"
 expect 0 bench optimizer --net resnet8 --precision bf16 --emulate "${quick[@]}" --csv
-grep -qE '^bf16,1,[0-9]+,[0-9]+,[0-9]+,2,' out || fail "the optimizer as CSV: $(<out)"
+grep -qE '^bf16,1,[0-9]+,[0-9]+,[0-9]+,2,' out || fail "the CSV has no row of the optimizer in bf16: $(<out)"
 expect 0 bench optimizer --net resnet8 "${quick[@]}" --json
 if command -v python3 >/dev/null; then
-    python3 - <<'CHECK' || fail "the optimizer's record: see above"
+    python3 - <<'CHECK' || fail "the assertion above about the optimizer's record fails"
 import json
 r = json.load(open("out"))
 assert (r["schema"], r["bench"], r["net"]) == (1, "optimizer", "resnet8"), r
@@ -77,12 +77,12 @@ if fake_gpu && ! sanitized; then
     for op in "" --a-t --b-t; do
         # shellcheck disable=SC2086
         expect 0 bench gemm -m 24 -n 16 -k 40 $op --precision all "${gpu[@]}" --iters 2
-        [[ $(grep -cE ' (fp32|tf32|fp16|bf16) .* 384 +0  ' out) == 4 ]] || fail "gemm $op on a GPU: $(<out)"
+        [[ $(grep -cE ' (fp32|tf32|fp16|bf16) .* 384 +0  ' out) == 4 ]] || fail "gemm $op on a GPU does not have four rows without an error: $(<out)"
     done
     # With amp, the weight gradients of convolutions are in fp16.
     for precision in fp32 amp; do
         expect 0 bench optimizer --net resnet8 --precision $precision "${gpu[@]}" -n 2
-        grep -qE "^$precision .* 0  own:cuda\$" out || fail "the optimizer on a GPU: $(<out)"
+        grep -qE "^$precision .* 0  own:cuda\$" out || fail "the optimizer on a GPU has no row of $precision without an error: $(<out)"
     done
 fi
 finish

@@ -49,10 +49,10 @@ mpi_run 60 2 "$program" bench collective allgather --devices cuda "${quick[@]}"
 # Two processes with two GPUs each support only all-reduce, through host memory.
 mpi_run 60 2 "$program" bench collective allreduce --devices cuda:0,1 "${quick[@]}"
 [[ $code == 0 ]] || fail "two GPUs in each of two processes: ended with exit code $code: $(<err)"
-[[ $(grep -c '\[device\] memory, joint, staged' out) == 4 ]] || fail "not four ranks: $(<out)"
+[[ $(grep -c '\[device\] memory, joint, staged' out) == 4 ]] || fail "the output does not have the devices of four ranks: $(<out)"
 [[ $(sed -nE 's/^#  Rank.* Pid +([0-9]+) .*/\1/p' out | uniq -c | awk '{ print $1 }' | xargs) == "2 2" ]] ||
     fail "the table does not have two ranks of each process: $(<out)"
 grep -qx '# Out of bounds values : 0 OK' out || fail "not checked: $(<out)"
 mpi_run 60 2 "$program" bench collective allgather --devices cuda:0,1 "${quick[@]}"
-[[ $code == 2 ]] && grep -qF 'support only allreduce, not allgather' err || fail "allgather: exit code $code: $(<err)"
+[[ $code == 2 ]] && grep -qF 'support only allreduce, not allgather' err || fail "allgather does not fail with exit code 2 and the reason, but with $code: $(<err)"
 finish

@@ -25,7 +25,7 @@ expect 0 bench conv --deepbench --max-mib 8 --threads 1 -n 1 -w 0 --peak peak.js
 grep -q ' share ' out || fail "the table has no shares of the peak: $(<out)"
 
 if command -v python3 >/dev/null; then
-    python3 - <<'CHECK' || fail "the records: see above"
+    python3 - <<'CHECK' || fail "the assertion above about the records fails"
 import json
 r = json.load(open("input.json"))
 assert (r["schema"], r["bench"], r["images"], r["generated"]) == (1, "input", 8, False), r

@@ -58,21 +58,21 @@ grep -q '  N/A .*  N/A$' out || fail "unchecked results are not marked N/A: $(<o
 for kind in allreduce broadcast reduce allgather reduce-scatter; do
     for type in float half bfloat16 double int32; do
         expect 0 bench collective "$kind" -b 40 -e 40K -f 32 -n 1 -w 0 -c 2 -d "$type" -o max --ranks 3 --csv
-        [[ $(wc -l <out) == 7 ]] || fail "$kind of $type: $(<out)"
-        awk -F, 'NR > 1 && ($8 != 1 || $14 != 0) { exit 1 }' out || fail "$kind of $type: $(<out)"
+        [[ $(wc -l <out) == 7 ]] || fail "the CSV of $kind of $type does not have 7 lines: $(<out)"
+        awk -F, 'NR > 1 && ($8 != 1 || $14 != 0) { exit 1 }' out || fail "the CSV of $kind of $type has a wrong result: $(<out)"
     done
 done
 expect 0 bench memory --threads 2 --max-mib 4 "${quick[@]}"
 [[ $(grep -cE '^(copy|scale|add|triad) .* 3        0$' out) == 4 ]] || fail "memory: $(<out)"
 expect 0 bench memory --threads 1 --max-mib 4 "${quick[@]}" --csv
-grep -q '^triad,4194304,12582912,1,3,' out || fail "memory as CSV: $(<out)"
+grep -q '^triad,4194304,12582912,1,3,' out || fail "the CSV has no row of triad: $(<out)"
 expect 0 bench memory --threads 1 --max-mib 4 "${quick[@]}" --json
 cp out memory.json
 expect 0 bench collective reduce-scatter -b 1K -e 2K "${quick[@]}" --json
 cp out collective.json
 
 if command -v python3 >/dev/null; then
-    python3 - <<'CHECK' || fail "the records: see above"
+    python3 - <<'CHECK' || fail "the assertion above about the records fails"
 import json
 r = json.load(open("collective.json"))
 assert (r["schema"], r["bench"], r["wrong"], len(r["ranks"])) == (1, "collective", 0, 2), r

@@ -17,7 +17,7 @@ expect 0 bench overhead "${quick[@]}" --csv
 expect 0 bench overhead "${quick[@]}" --json
 [[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
 if command -v python3 >/dev/null; then
-    python3 - <<'CHECK' || fail "the record: see above"
+    python3 - <<'CHECK' || fail "the assertion above about the record fails"
 import json
 r = json.load(open("out"))
 assert (r["schema"], r["bench"], r["ranks"]) == (1, "overhead", 2), r

@@ -31,7 +31,7 @@ grep -q '"grad_compress": "fp32"' out || fail "the record does not have the type
 cp out overlap.json
 if command -v gnuplot >/dev/null; then
     expect 0 plot overlap.json --out drawn
-    [[ -s drawn/overlap.png && -s drawn/overlap.svg ]] || fail "no figure of the record"
+    [[ -s drawn/overlap.png && -s drawn/overlap.svg ]] || fail "plot drew no figure of the record"
 fi
 expect_error 2 "a record needs a folder for its figure" plot overlap.json
 overlap 0 --bucket-mb 0.05,0 --json --grad-compress bf16
@@ -47,13 +47,13 @@ overlap 0 --bucket-mb 0.01,0
 [[ $(grep -c '^bucket ' out) == 1 && $(grep -cE '^(0.01 MiB|all in one) ' out) == 2 ]] || fail "the table: $(<out)"
 [[ $(grep -c ' lowest$' out) == 1 ]] || fail "the size with the lowest time is not marked: $(<out)"
 overlap 2 --net nonesuch
-[[ $(grep -c '^ampscale:' err) == 1 ]] || fail "an unknown network: $(<err)"
+[[ $(grep -c '^ampscale:' err) == 1 ]] || fail "stderr does not have one error for an unknown network: $(<err)"
 
 # Ranks must have the same arguments.
 # shellcheck disable=SC2016
 mpi_run 60 2 bash -c '"$0" "$@" -b "$((1 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}))"' "$program" bench overlap "${net[@]}"
-[[ $code == 2 ]] || fail "ranks with different batch sizes: exit code $code: $(<err)"
-grep -q 'rank 1 .*has batch_size = 2, but rank 0 .* has 1' err || fail "two batch sizes: $(<err)"
+[[ $code == 2 ]] || fail "ranks with different batch sizes exit with $code, not 2: $(<err)"
+grep -q 'rank 1 .*has batch_size = 2, but rank 0 .* has 1' err || fail "stderr does not name the batch sizes of both ranks: $(<err)"
 
 # `ampscale launch` starts the ranks and sets the number of threads.
 expect 0 launch --nproc 2 --threads 1 --mpirun "${mpi_launch[0]}" --log-dir logs -- bench overlap --net resnet8 --image-size 32 -b 2 --rounds 1 --bucket-mb 0.05,0 --json

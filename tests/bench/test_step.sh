@@ -14,7 +14,7 @@ echo '{}' >nothing.json
 expect_error 5 "cannot take peaks from 'nothing.json'" bench step "${net[@]}" --peak nothing.json
 expect_error 2 "--max-mib '3'" bench peak --max-mib 3
 expect 0 bench peak --threads 2 --rounds 1 --max-mib 16
-grep -q '^fp32 ' out || fail "no rate of fp32: $(<out)"
+grep -q '^fp32 ' out || fail "the table has no row of fp32: $(<out)"
 [[ $(grep -c ' MiB ' out) == 2 ]] || fail "the table has no bandwidth for several sizes: $(<out)"
 expect 0 bench peak --threads 2 --rounds 1 --max-mib 16 --json
 cp out peak.json
@@ -24,7 +24,7 @@ cp out step.json
 # Every operation has its bytes and the share of its bound that it reaches. Operations that compute
 # also have FLOPs.
 if command -v python3 >/dev/null; then
-    python3 - <<'CHECK' || fail "the records: see above"
+    python3 - <<'CHECK' || fail "the assertion above about the records fails"
 import json
 peak, step = json.load(open("peak.json")), json.load(open("step.json"))
 assert step["peaks"] == peak, "the step's peaks are not those that it was given"
@@ -46,6 +46,6 @@ for how in none stats; do
     expect 0 bench step --devices ref --net resnet8 --image-size 8 -b 1 --rounds 1 --peak peak.json --fuse "$how" --json
     grep -q "\"fuse\": \"$how\"" out || fail "--fuse $how: the record has $(grep fuse out)"
     fused=$(grep -c '"op": "conv_stats_fwd"' out)
-    [[ $how == none && $fused == 0 || $how == stats && $fused -gt 0 ]] || fail "--fuse $how: $fused fused convolutions"
+    [[ $how == none && $fused == 0 || $how == stats && $fused -gt 0 ]] || fail "with --fuse $how the step has $fused fused convolutions"
 done
 finish

@@ -65,7 +65,7 @@ done
 kill -TERM "$pid"
 code=0
 wait "$pid" || code=$?
-[[ $code == 143 && $(<err) == 'ampscale: interrupted by Terminated' ]] || fail "SIGTERM: exit code $code: $(<err)"
+[[ $code == 143 && $(<err) == 'ampscale: interrupted by Terminated' ]] || fail "after SIGTERM the exit code is $code, or stderr has another message: $(<err)"
 grep -qE '^fp32:4 ampscale +[0-9.]+ ' out || fail "SIGTERM: $(<out)"
 [[ -z $(ls "$TMPDIR") ]] || fail "SIGTERM: something is left: $(ls "$TMPDIR")"
 
@@ -89,6 +89,6 @@ if fake_gpu && ! sanitized; then
     AMPSCALE_FAKE_FAIL=cudaLaunchKernel:1:sticky expect 5 bench throughput "${fake[@]}" --rounds 1 --json
     holds out "len(w['amp', 'ampscale']['falls']) == 4 and w['amp', 'ampscale']['why']"
     expect 5 bench throughput "${fake[@]}" --rounds 1 --devices cuda:63
-    grep -q 'there is no GPU 63' out || fail "no such GPU: $(<out)"
+    grep -q 'there is no GPU 63' out || fail "stderr does not say that GPU 63 is missing: $(<out)"
 fi
 finish

@@ -70,7 +70,7 @@ job_end() {
         [[ -n $(job_ranks) ]] || return 0
         sleep 0.05
     done
-    fail "left running: $(job_ranks | xargs)"
+    fail "these processes of the job still run: $(job_ranks | xargs)"
     job_ranks | cut -d' ' -f2 | xargs kill -KILL
 }
 
@@ -81,7 +81,7 @@ job_says() {
     # Open MPI 5 ends its messages with a NUL, and a progress bar on stdout may precede them in the
     # line.
     said=$(tr -d '\0' <"$scratch/err" | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -v ' the output of each is in ')
-    [[ $(wc -l <<<"$said") == 1 ]] || fail "more than one line of ours: $(cat "$scratch/err")"
+    [[ $(wc -l <<<"$said") == 1 ]] || fail "stderr does not have exactly one line of ampscale: $(cat "$scratch/err")"
     grep -qxE -- "ampscale: $1" <<<"$said" || fail "no line says '$1': $(cat "$scratch/err")"
 }
 
@@ -90,7 +90,7 @@ job_says() {
 # only checks that its message names the process.
 job_says_lost() {
     if [[ $1 == mpirun && $2 == KILL && -n $mpi_reports ]]; then
-        grep -qaE "PID $4 " "$scratch/err" || fail "nobody names process $4: $(cat "$scratch/err")"
+        grep -qaE "PID $4 " "$scratch/err" || fail "stderr does not name process $4: $(cat "$scratch/err")"
     else
         job_says "rank $3 \(host [^ ]+, pid $4\) $5"
     fi

@@ -60,7 +60,7 @@ same_training() {
     steps=20
     ! sanitized || steps=5
     "$program" data synth --out data --classes 4 --train $((8 * steps)) --val 5 --size 48 >log 2>&1 ||
-        { fail "data synth: $(cat log)" && finish; }
+        { fail "data synth failed: $(cat log)" && finish; }
 }
 same=(--lr 0.001 --epochs 1 --seed 1 --threads 1 -p 10 --bucket-mb 0.05)
 

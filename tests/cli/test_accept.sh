@@ -175,7 +175,7 @@ expect 0 accept --spec ./asked.json --out asked --level 2 --resume
 expect 0 accept --make-spec good
 grep -q 'a.copy: .*twice as wide' err || fail "the limits made from a single node are not twice as wide: $(cat err)"
 cp out made.json
-grep -q '"baseline"' made.json || fail "no baseline: $(cat made.json)"
+grep -q '"baseline"' made.json || fail "the made spec has no baseline: $(cat made.json)"
 expect 0 accept --spec ./made.json --dry-run
 expect_error 2 "are of different specs" accept --make-spec good warn
 expect_error 5 "holds no results" accept --make-spec good "$TMPDIR"

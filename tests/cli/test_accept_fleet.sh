@@ -85,7 +85,7 @@ mpi_leaks off
 for name in "$node" "$node-1" "$node-2"; do
     [[ -s job/$name/accept.json ]] || fail "three ranks: there is no report of $name"
 done
-grep -q '^passed: 3 nodes: 3 passed' out || fail "three ranks: $(cat out err)"
+grep -q '^passed: 3 nodes: 3 passed' out || fail "the output does not say that three nodes passed: $(cat out err)"
 rm "job/$node-1/accept.json"
 expect 5 accept --node-list job
 grep -q "MISSING nothing was measured: the node's test suite has not ended" out || fail "a report is gone: $(<out)"
@@ -119,7 +119,7 @@ lose() {
 
 # ended CODE: checks that two of three nodes have passed and the third has no results.
 ended() {
-    ((code == $1)) || fail "exit code $code, not $1: $(cat out err)"
+    ((code == $1)) || fail "the exit code is $code, not $1: $(cat out err)"
     grep -q '^incomplete: 3 nodes: 2 passed, .* 1 has missing results' out || fail "the verdicts are not two nodes passed of three: $(cat out err)"
     grep -qx "    MISSING nothing was measured: the node's test suite has not ended" out || fail "the output does not report the lost node: $(cat out err)"
 }
@@ -135,7 +135,7 @@ lose
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume
 wait
 ended 5
-grep -qx "ampscale: node '$node-1': the node's test suite was ended by a signal: Killed" err || fail "nobody says why: $(cat err)"
+grep -qx "ampscale: node '$node-1': the node's test suite was ended by a signal: Killed" err || fail "stderr does not say why the node has no results: $(cat err)"
 
 lose
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume --wait 5
@@ -152,8 +152,8 @@ done
 AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
     '[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} == 0 ]] && exec "$@"; sleep 30' \
     - "$program" accept --spec "$scratch/spec.json" --out "$scratch/apart" --level 1 --wait 2
-((code == 5)) || fail "no other node joins: exit code $code: $(cat out err)"
-grep -qx "ampscale: cannot join the MPI job: .*; no results from: $node-1, far-away" err || fail "nobody is named: $(cat err)"
+((code == 5)) || fail "the exit code is $code when no other node joins: $(cat out err)"
+grep -qx "ampscale: cannot join the MPI job: .*; no results from: $node-1, far-away" err || fail "stderr does not name the nodes without results: $(cat err)"
 cmp -s apart/missing.txt <(printf '%s\n' "$node" "$node-1" far-away) || fail "missing: $(cat apart/missing.txt)"
 
 # A killed rank ends the job. The last line says how to resume the job and how to judge the existing

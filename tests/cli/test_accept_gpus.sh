@@ -47,6 +47,6 @@ run=node/checks/node/r1/run/summary.json
 for rank in 0 1; do
     grep -q "\"rank\": $rank" $run && grep -q "\"index\": $rank" $run || fail "the run does not report rank $rank: $(<$run)"
 done
-grep -q "FAIL *memory_gib .*worst on $(uname -n) cuda:0" out || fail "no word on where: $(<out)"
+grep -q "FAIL *memory_gib .*worst on $(uname -n) cuda:0" out || fail "the output does not name the worst GPU: $(<out)"
 grep -q "PASS *throttled_heat" out || fail "not all sensors were judged: $(<out)"
 finish

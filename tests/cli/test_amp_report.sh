@@ -45,7 +45,7 @@ awk 'FNR == 1 && $1 > 10 && $2 < 0.1 { good = 1 } END { exit !good }' lost-scale
 expect 0 amp-report -a resnet8 --image-size 32 -b 4 --classes 5 --batches 1 --json
 grep -q '"recommended_scale"' out || fail "the output is not JSON: $(head -c 300 out)"
 ! grep -q 'amp\.png' out || fail "--json prints more than JSON"
-[[ -s amp-report-resnet8/amp-report.json ]] || fail "no record of the network"
+[[ -s amp-report-resnet8/amp-report.json ]] || fail "amp-report wrote no record of the network"
 expect 0 amp-report -a resnet8 --init run/best.safetensors --classes 3 --image-size 32 -b 4 --batches 1
 
 expect_error 2 "give the folder of a run, or -a ARCH" amp-report

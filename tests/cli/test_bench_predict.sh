@@ -39,7 +39,7 @@ if [[ ! -e $(dirname "$program")/ampscale_cuda.so ]]; then
     exit 77
 fi
 if ! run "${small[@]}"; then
-    grep -qE 'cannot plan for|needs the library' err || fail "no prediction: $(cat err)"
+    grep -qE 'cannot plan for|needs the library' err || fail "the prediction failed for an unknown reason: $(cat err)"
     ((failures == 0)) || finish
     echo "skipped: $(cat err)"
     exit 77
@@ -47,7 +47,7 @@ fi
 grep -q '^Predicted, not measured: resnet18, 224 px, batch 16, amp, fuse auto on NVIDIA H200 (described)' out ||
     fail "the heading is wrong: $(head -n 1 out)"
 grep -qE '^Predicted: [0-9]+ kernels a step, [0-9.]+ MB an image' out || fail "the sums are missing: $(tail -n 1 out)"
-grep -qE 'bn_pool_fwd|maxpool_fwd' out || fail "no row of the pooling"
+grep -qE 'bn_pool_fwd|maxpool_fwd' out || fail "the table has no row of the pooling"
 
 # A copy of a built-in description gives the same prediction. No file of plans is written.
 cp "$gpus/h200.json" mine.json
@@ -60,7 +60,7 @@ command -v python3 >/dev/null || { ((failures == 0)) || finish; echo "skipped: n
 expect 0 "${small[@]}" --csv
 cp out table.csv
 expect 0 "${small[@]}" --json
-python3 - out table.csv <<'PY' || fail "the record and the table disagree"
+python3 - out table.csv <<'PY' || fail "the record differs from the table"
 import csv, json, math, sys
 record = json.load(open(sys.argv[1]))
 rows = list(csv.DictReader(open(sys.argv[2])))

@@ -14,7 +14,7 @@ for file in "$source_dir"/docs/ci/*.yml; do
     while IFS= read -r line; do
         read -ra words <<<"$line"
         found=$((found + 1))
-        flags=$(help_flags "${words[0]}") || fail "$file: no command '${words[0]}'"
+        flags=$(help_flags "${words[0]}") || fail "$file uses '${words[0]}', which is not a command"
         for word in "${words[@]:1}"; do
             [[ $word != -* ]] || grep -qx -e "${word%%=*}" <<<"$flags" || fail "$file: '${words[0]}' takes no '$word'"
         done
@@ -41,7 +41,7 @@ grep -q '3 and 3 runs' out || fail "the comparison does not have three runs per 
 grep -q 'Runs took turns' out || fail "the runs did not take turns: $(cat out)"
 "$source_dir/scripts/interleave" "$program" /bin/false "$scratch/bad" 2>err && fail "scripts/interleave does not fail if a run fails"
 grep -q 'a run of new failed' err || fail "the message does not name the build whose run failed: $(cat err)"
-pgrep -f "$scratch/bad" && fail "processes still run after a failure"
+pgrep -f "$scratch/bad" && fail "processes still run after scripts/interleave has failed"
 "$source_dir/scripts/interleave" "$program" "$program" "$scratch/whole" 2 -- "${tiny[@]}" || fail "whole runs in turns fail"
 [[ $(ls "$scratch/whole/base") == $'r001\nr002' ]] || fail "two rounds left $(ls "$scratch/whole"/*)"
 finish

@@ -81,14 +81,14 @@ volta() {
 for type in bf16 tf32; do
     volta $type
     ((code == 2)) && [[ $(<"$scratch/err") == "ampscale: GPU 2, 'fake GPU', does not support $type; use --precision amp or fp32" ]] ||
-        fail "$type on Volta: $code: $(cat "$scratch/err")"
+        fail "$type on Volta exited with $code: $(cat "$scratch/err")"
     [[ ! -e $scratch/volta-$type ]] || fail "$type on Volta leaves a folder"
 done
 AMPSCALE_FAKE_GPU=volta run selftest --operations --verbose --only conv_stats_fwd --devices cuda:0
 grep -q 'cuDNN has no form before version 9.11' "$scratch/out" || fail "fused forms were requested from cuDNN 9.10: $(cat "$scratch/out" "$scratch/err")"
 volta amp
 ((code == 0)) && grep -q 'sm_70.*cuDNN 9.10.2' "$scratch/volta-amp/run.json" ||
-    fail "fp16 on Volta: $code: $(cat "$scratch/err")"
+    fail "fp16 on Volta exited with $code: $(cat "$scratch/err")"
 
 expect 0 info
 [[ $(grep -cE '^  cuda:[012] +fake GPU, sm_(90|75), 1.0 GiB, CUDA 12.9 ' "$scratch/out") == 3 ]] ||

@@ -40,7 +40,7 @@ check_invocation() {
         [[ $# == 1 || $2 != [a-z]* ]] || command+=("$2")
         ((${#command[@]} == 2)) || return 0
     fi
-    grep -qx -- "${command[*]}" <<<"$commands" || { fail "$file: no command '${command[*]}'" && return; }
+    grep -qx -- "${command[*]}" <<<"$commands" || { fail "$file uses '${command[*]}', which is not a command" && return; }
     flags_of "${command[@]}"
     for word in "${@:${#command[@]}+1}"; do
         [[ $word != -- ]] || break

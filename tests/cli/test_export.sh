@@ -84,6 +84,6 @@ for turn in 1 2 3 4 5; do
     wait "$pid" 2>/dev/null || code=$?
     ((code == 0)) || break
 done
-[[ $code == 143 && $(<err) == "ampscale: interrupted by SIGTERM" ]] || fail "SIGTERM: exit code $code: $(<err)"
+[[ $code == 143 && $(<err) == "ampscale: interrupted by SIGTERM" ]] || fail "after SIGTERM the exit code is $code, or stderr has another message: $(<err)"
 [[ -z $(find . -name '*.tmp.[0-9]*') ]] || fail "SIGTERM: left $(find . -name '*.tmp.*')"
 finish

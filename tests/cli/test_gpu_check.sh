@@ -27,7 +27,7 @@ verdicts() {
 
 # No machine has the GPU cuda:63. One line names everything that is missing.
 check 5 --device cuda:63 --pass 1
-[[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "not one line: $(cat "$scratch/out" "$scratch/err")"
+[[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "the output is not one line: $(cat "$scratch/out" "$scratch/err")"
 grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the line: $(<"$scratch/err")"
 
 # The device is the CPU. OUT gets only a few files, and the next pass reads the records from OUT.
@@ -49,7 +49,7 @@ mkdir "$scratch/records"
 tar -C "$scratch/records" -xzf "$scratch/pass3/records.tar.gz"
 grep -q '"command": "[^"]*--peak [^"]*/peak/r1/output.json' "$scratch/records/checks/step-amp.json" ||
     fail "the pass did not use the peaks of the earlier pass: $(grep '"command"' "$scratch/records/checks/step-amp.json")"
-[[ -z $(find "$scratch/records" -name '*.safetensors') ]] || fail "weights among the records"
+[[ -z $(find "$scratch/records" -name '*.safetensors') ]] || fail "the records contain files of weights"
 
 # Records of one device are not continued on another.
 mkdir "$scratch/other"
@@ -89,7 +89,7 @@ if ! sanitized; then
     mkdir -p "$scratch/mixed/bin"
     printf '#!/bin/sh\necho "cuda:0 the CUDA module was built for another version of this program"\n' >"$scratch/mixed/bin/ampscale"
     chmod +x "$scratch/mixed/bin/ampscale"
-    "$source_dir/scripts/gpu-check" --build "$scratch/mixed" --pack "$scratch/mixed.pack" >"$scratch/out" 2>&1 && fail "packs a module of another version"
+    "$source_dir/scripts/gpu-check" --build "$scratch/mixed" --pack "$scratch/mixed.pack" >"$scratch/out" 2>&1 && fail "gpu-check packs a module of another version"
     grep -q "is not of this program; build all of it again" "$scratch/out" || fail "the message for a module of another version is wrong: $(<"$scratch/out")"
     [[ ! -e $scratch/mixed.pack ]] || fail "a pack with a module of another version was written"
 fi

@@ -60,11 +60,11 @@ tar -C "$scratch" -xzf "$OUT/records.tar.gz"
 
 # Every result of a training run has the rung of the ladder on which it was measured.
 for name in rung_amp_4 rung_files_amp_4 rung_fp32_4; do
-    grep -q '"auto"' < <(grep -h -A4 "\"name\": \"$name\"" "$scratch"/checks/{throughput,files}.json) || fail "no rung at $name"
+    grep -q '"auto"' < <(grep -h -A4 "\"name\": \"$name\"" "$scratch"/checks/{throughput,files}.json) || fail "the value '$name' has no rung"
 done
 grep -q '"name": "rung_O1"' "$scratch/checks/accuracy.json" ||
     fail "the accuracy has no rung: $(<"$scratch/checks/accuracy.json")"
-grep -q '"of_peer_amp_4"' "$scratch/checks/throughput.json" || fail "no ratio to PyTorch"
+grep -q '"of_peer_amp_4"' "$scratch/checks/throughput.json" || fail "the check has no ratio to PyTorch's throughput"
 expect 0 report --no-figures "$OUT" -o "$scratch/report.md"
 grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto \| [0-9.]+ \| [0-9.]+ \|$' "$scratch/report.md" ||
     fail "the report: $(grep '^| amp' "$scratch/report.md")"

@@ -105,13 +105,13 @@ expect_error 2 '--decode gpu needs a GPU, not --devices cpu' train set -a resnet
 expect 0 data synth --out fine --classes 2 --train 6 --val 1 --size 32
 small=(bench input --data fine --images 12 --image-size 20 -b 4 -n 1 -w 0 --threads 2 --devices cuda:0)
 expect 0 "${small[@]}"
-grep -qF 'JPEG engines of cuda:0: nvJPEG 13.3.2 on GPU 0, JPEG engines: 1 x 7' out || fail "bench input: $(cat out)"
+grep -qF 'JPEG engines of cuda:0: nvJPEG 13.3.2 on GPU 0, JPEG engines: 1 x 7' out || fail "bench input does not print the JPEG engines of the GPU: $(cat out)"
 expect 0 "${small[@]}" --json
-python3 - out <<'PY' || fail "bench input --json: $(cat out)"
+python3 - out <<'PY' || fail "the assertion about the output of bench input --json fails: $(cat out)"
 import json, sys
 rows = {(row["stage"], row["from"]): row for row in json.load(open(sys.argv[1]))["rows"]}
 assert rows["gpu", "warm"]["on_gpu"] == 12 and rows["loader", "warm"]["on_gpu"] == 0, rows
 PY
 AMPSCALE_FAKE_NVJPEG=no-engines expect 0 "${small[@]}"
-grep -qF 'JPEG engines of cuda:0: none: ' out && ! grep -qE '^ +2 +gpu' out || fail "bench input without engines: $(cat out)"
+grep -qF 'JPEG engines of cuda:0: none: ' out && ! grep -qE '^ +2 +gpu' out || fail "bench input does not say why there are no JPEG engines: $(cat out)"
 finish

@@ -110,5 +110,5 @@ pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
 pair old "LOCAL_RANK=3" "LOCAL_RANK=0"
 ((code != 0)) && grep -q "GPU 3, 'fake GPU', is too old" err0 err1 || fail "a GPU that is too old: exit code $code: $(cat err0 err1)"
 pair strange "LOCAL_RANK=first" "LOCAL_RANK=0"
-((code == 2)) && grep -q "LOCAL_RANK='first': not a whole number" err0 err1 || fail "an invalid local rank: exit code $code: $(cat err0 err1)"
+((code == 2)) && grep -q "LOCAL_RANK='first': not a whole number" err0 err1 || fail "an invalid LOCAL_RANK is not refused with its value (exit code $code): $(cat err0 err1)"
 finish

@@ -40,7 +40,7 @@ for rank in 0 1; do
     RANK=$rank WORLD_SIZE=2 "$program" train "${small[@]}" --mode ddp --rendezvous "127.0.0.1:$port" --out two >log 2>&1 </dev/null &
 done
 wait
-[[ -s two/summary.json ]] || fail "two ranks: $(cat log)"
+[[ -s two/summary.json ]] || fail "the run of two ranks has no summary: $(cat log)"
 for run in one two; do
     cp -r "$run" "$evil-$run"
     taint "$evil-$run"/*.json "$evil-$run"/*.jsonl

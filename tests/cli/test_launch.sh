@@ -48,7 +48,7 @@ dry_run() {
     want=$(printf '# command of launch\n%s\n# the same with Slurm\n%s' "$1" "$2")
     shift 2
     expect 0 launch --dry-run "$@"
-    [[ $(<"$scratch/out") == "$want" ]] || fail "launch --dry-run $*: $(diff <(echo "$want") "$scratch/out")"
+    [[ $(<"$scratch/out") == "$want" ]] || fail "launch --dry-run $* prints other commands: $(diff <(echo "$want") "$scratch/out")"
 }
 root=
 ((EUID != 0)) || root="--allow-run-as-root "
@@ -149,7 +149,7 @@ started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -
 # resumes the run.
 restarted() {
     (($(wc -l <body.args) == $1)) || fail "mpirun was started $(wc -l <body.args) times, not $1"
-    ! grep -q -- --resume < <(head -n 1 body.args) || fail "the first start resumes"
+    ! grep -q -- --resume < <(head -n 1 body.args) || fail "the first start has --resume"
     (($(grep -c -- '--out run --resume auto $' body.args) == $1 - 1)) || fail "restarts do not resume: $(<body.args)"
 }
 fails="echo 'ampscale: rank 1 (host h, pid 7) exited with code 1: bad luck' >&2; exit 1"
@@ -177,6 +177,6 @@ chmod +x "$scratch/idle"
 before=$SECONDS
 run launch --mpirun "$scratch/idle" --nproc 2 --start-timeout 1 --log-dir "$scratch/idle-logs" -- train --dummy
 ((code == 1)) || fail "a launcher that starts no rank: exit code $code"
-grep -q "rank 0 of 2 did not start within 1 s: mpirun is still waiting" "$scratch/err" || fail "a starter that waits: $(cat "$scratch/err")"
-((SECONDS - before < 200)) || fail "launch waited longer than --start-timeout"
+grep -q "rank 0 of 2 did not start within 1 s: mpirun is still waiting" "$scratch/err" || fail "stderr does not say that mpirun is still waiting: $(cat "$scratch/err")"
+((SECONDS - before < 200)) || fail "launch waited much longer than --start-timeout"
 finish

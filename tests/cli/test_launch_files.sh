@@ -7,7 +7,7 @@ cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT
 files=$source_dir/docs/launch
 small=(-b 2 --epochs 1 --image-size 16 --val-batch-size 4 --workers 1 -p 100 --telemetry 0 --comm-timeout 100)
-"$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth: $(cat log)" && finish; }
+"$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth failed: $(cat log)" && finish; }
 
 # --- Kubernetes ---
 
@@ -68,7 +68,7 @@ else
     pod_args mpijob.yaml Launcher
     words=("${words[@]/\/etc\/mpi\/hostfile/hostfile}")
     run launch --dry-run "${words[@]:1}"
-    ((code == 0)) && grep -q 'ampscale-worker-1' out || [[ $(<err) == *mpirun* ]] || fail "mpijob: $(cat out err)"
+    ((code == 0)) && grep -q 'ampscale-worker-1' out || [[ $(<err) == *mpirun* ]] || fail "the MPIJob failed without naming mpirun: $(cat out err)"
 fi
 
 # --- Slurm ---
@@ -137,7 +137,7 @@ until [[ -s runs/spot/epochs.jsonl ]] || ! kill -0 $spot 2>/dev/null; do sleep 0
 kill -0 $spot 2>/dev/null || fail "ec2-spot ended without an interruption: $(cat spot.err)"
 touch interruption
 code=0 && wait $spot || code=$?
-((code == 143)) && grep -q 'will be interrupted: {"action": "terminate"}' spot.err || fail "ec2-spot: exit code $code: $(cat spot.err)"
+((code == 143)) && grep -q 'will be interrupted: {"action": "terminate"}' spot.err || fail "ec2-spot does not report the interruption (exit code $code): $(cat spot.err)"
 grep -q '"signal"' runs/spot/outcome.json || fail "the run did not stop by the signal: $(cat runs/spot/outcome.json)"
 rm interruption
 code=0 && timeout 100 "$files/ec2-spot" sh -c 'exit 3' >spot.out 2>&1 || code=$?

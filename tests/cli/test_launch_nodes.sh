@@ -79,7 +79,7 @@ short=("${net[@]}" --dummy-train 24 --epochs 1)
 expect 0 launch --nnodes 1 --nproc 3 train "${short[@]}" --out one
 expect 0 launch --rendezvous "127.0.0.1:$port" --hosts a,b:2 --log-dir logs train "${short[@]}" --out hosts
 same_run "two hosts over ssh" one hosts
-grep -q "^ddp: 3 ranks" out || fail "two hosts: $(head -3 out)"
+grep -q "^ddp: 3 ranks" out || fail "the log does not have three ranks on two hosts: $(head -3 out)"
 [[ $(cut -d' ' -f2 ssh.log | sort | xargs) == "a b" ]] || fail "ssh was started for other hosts: $(cat ssh.log)"
 ! grep -q "SECRET" ssh.log || fail "the secret is an argument of ssh"
 for rank in 0 1 2; do
@@ -105,7 +105,7 @@ for signal in TERM KILL; do
     { wait "$job"; } 2>/dev/null || code=$?
     no_process "hosts, SIG$signal"
 done
-[[ -s on-TERM/checkpoint.safetensors ]] || fail "no checkpoint after SIGTERM: $(cat err)"
+[[ -s on-TERM/checkpoint.safetensors ]] || fail "SIGTERM left no checkpoint: $(cat err)"
 
 # world_sizes RUN: prints the world size of each attempt in the run's record.
 world_sizes() {
@@ -139,10 +139,10 @@ for way in rank host; do
     code=0
     wait "$job" || code=$?
     ((code == 0)) || fail "after a $way was lost, the exit code is $code: $(cat err)"
-    grep -q "^ampscale: restart 1 of 2, from the last checkpoint" err || fail "no restart: $(cat err)"
+    grep -q "^ampscale: restart 1 of 2, from the last checkpoint" err || fail "stderr does not report the restart: $(cat err)"
 done
 same_run "a restart on two hosts" whole rank
-grep -q "host 'b' was lost" err && grep -q "host 'b' is not ready within 15 s: world size 1" err || fail "a lost host: $(cat err)"
+grep -q "host 'b' was lost" err && grep -q "host 'b' is not ready within 15 s: world size 1" err || fail "stderr does not say that host 'b' was lost and did not become ready: $(cat err)"
 grep -q "^ddp: 1 rank" out || fail "the job did not continue on one host: $(grep ddp out)"
 [[ $(world_sizes host) == "2 1" ]] || fail "the record has the world sizes $(world_sizes host)"
 [[ -e host/summary.json ]] || fail "the run on one host did not finish"
@@ -160,7 +160,7 @@ await lines/checkpoint.safetensors
 for node in 0 1; do
     code=0
     wait "${pids[node]}" || code=$?
-    ((code == 0)) || fail "node $node of three: exit code $code: $(cat $node.err)"
+    ((code == 0)) || fail "node $node of three exited with $code: $(cat $node.err)"
 done
 grep -q "^ddp: 3 ranks" 0.out && grep -q "^ddp: 2 ranks" 0.out || fail "the job did not continue on two of three nodes: $(grep ddp 0.out)"
 grep -q "warning: 2 of 3 nodes have joined within 15 s: world size 2" 0.err || fail "$(cat 0.err)"
@@ -178,12 +178,12 @@ for ((i = 0; i < 200; i++)); do
 done
 line=(launch --nproc-per-node 1 --nnodes 2 --rendezvous "127.0.0.1:$port" --restarts 1 --join-timeout 20)
 expect 1 "${line[@]}" --node-rank 1 train "${resumed[@]}" --out other
-grep -q "node 1 was refused at '127.0.0.1:$port': node 0 belongs to another job" err || fail "another job: $(cat err)"
+grep -q "node 1 was refused at '127.0.0.1:$port': node 0 belongs to another job" err || fail "stderr does not say that node 0 belongs to another job: $(cat err)"
 AMPSCALE_SECRET=a-wrong-secret-17 expect 1 "${line[@]}" --node-rank 1 train "${resumed[@]}" --out lines-2
-grep -q "node 1 was refused at '127.0.0.1:$port': node 0 has another secret" err || fail "a wrong secret: $(cat err)"
+grep -q "node 1 was refused at '127.0.0.1:$port': node 0 has another secret" err || fail "stderr does not say that node 0 has another secret: $(cat err)"
 kill -TERM "$first"
 code=0
 wait "$first" || code=$?
-((code == 143)) || fail "a node that waits for others got a signal: exit code $code: $(cat 0.err)"
+((code == 143)) || fail "a node got SIGTERM while it waited for others, and exited with $code, not 143: $(cat 0.err)"
 no_process "a node that waits"
 finish

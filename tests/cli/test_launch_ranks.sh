@@ -39,7 +39,7 @@ ended() {
     local left
     code=0
     { wait "$pid"; } 2>/dev/null || code=$?
-    [[ $1 == "$code" ]] || fail "$mpirun, $2: exit code $code, not $1: $(<"$scratch/err")"
+    [[ $1 == "$code" ]] || fail "$mpirun, $2: the exit code is $code, not $1: $(<"$scratch/err")"
     for ((i = 0; i < 100; i++)); do
         left=$(find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null; pgrep -f -- "$scratch/$2")
         [[ -n $left ]] || return 0
@@ -152,11 +152,11 @@ for mpirun in "${starters[@]}"; do
             [[ ! -s local-run/steps.jsonl ]] || break
             sleep 0.1
         done
-        [[ -s local-run/steps.jsonl ]] || fail "$mpirun: no step: $(<err)"
+        [[ -s local-run/steps.jsonl ]] || fail "$mpirun: the run recorded no step: $(<err)"
         for rank in 0 1; do
             p=$(pgrep -P "$(supervisor local "$rank")")
             open=$(listeners "$p")
-            [[ -z $open ]] || fail "$mpirun: rank $rank listens at $open"
+            [[ -z $open ]] || fail "$mpirun: rank $rank listens at $open, which other machines can reach"
         done
         # The folder of the ranks' shared memory stays while they run, even if another job begins.
         # After all processes of the job were killed, the next job removes it.
@@ -196,7 +196,7 @@ for mpirun in "${starters[@]}"; do
     )
     code=$?
     ((code == 0)) || { ((code == 1)) && err_says "did not start within 5 s|mpirun failed|cannot"; } ||
-        fail "$mpirun, 32 file descriptors: exit code $code: $(<err)"
+        fail "$mpirun: with 32 file descriptors the exit code is $code: $(<err)"
 
     # Each of these processes is killed in turn: a rank, a supervisor, mpirun, and the launcher. The
     # launcher also gets a SIGHUP. No process of the job remains.
@@ -204,7 +204,7 @@ for mpirun in "${starters[@]}"; do
     await rank
     if [[ -e $library ]]; then
         open=$(reachable "$pid")
-        [[ -z $open ]] || fail "$mpirun: reachable from other machines: $open"
+        [[ -z $open ]] || fail "$mpirun: other machines can reach these addresses: $open"
         [[ -n $(for p in $(tree "$pid"); do listeners "$p"; done) ]] || fail "$mpirun: no process listens, so its address was not tested"
         p=$(pgrep -P "$(supervisor rank 0)")
         ! grep -qz ampscale_loopback "/proc/$p/environ" || fail "$mpirun: a rank is started with mpirun's library"

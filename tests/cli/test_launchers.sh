@@ -64,7 +64,7 @@ for name in launch_without_mpi variables mpirun launch_with_mpi torchrun srun; d
         printf '%-20s %s\n' "$name" "$(tail -n 1 "$name.out")"
         continue
     fi
-    ((code == 0)) || { fail "$name: exit code $code: $(cat "$name.err")" && continue; }
+    ((code == 0)) || { fail "the job '$name' exited with $code: $(cat "$name.err")" && continue; }
     grep -q "^ddp: 2 ranks of 1 device, 8 images per step" "$name.out" || fail "$name: $(head -n 3 "$name.out")"
     before=$failures
     [[ $name == "$reference" ]] || same_run "$name" "$reference" "$name"

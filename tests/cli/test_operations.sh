@@ -25,10 +25,10 @@ for device in cpu ref; do
     expect 0 "${operations[@]}" --devices "$device" --only relu_fwd --every 20 --json
     [[ $(field record) == operations && $(field cases) == "$cases" && $(field failed) == 0 ]] ||
         fail "$device: $(cat "$scratch/out")"
-    (($(field passed) >= cases)) || fail "$device: $(field passed) of $cases cases passed"
+    (($(field passed) >= cases)) || fail "$device: only $(field passed) of $cases cases passed"
 done
 expect 0 "${operations[@]}" --only relu_fwd --every 20
-[[ $(wc -l <"$scratch/out") == 1 ]] || fail "more than a summary: $(cat "$scratch/out")"
+[[ $(wc -l <"$scratch/out") == 1 ]] || fail "the output is not only a summary: $(cat "$scratch/out")"
 expect 0 "${operations[@]}" --only relu_fwd --every 20 --verbose
 says "1 kinds of operations, $cases cases: "
 says ' completed'
@@ -50,12 +50,12 @@ bad=$(awk 'NR == 1 { print $1 }' "$scratch/out")
 expect 4 "${operations[@]}" "${kinds[@]}" --inject wrong="$bad"
 says '1 failed'
 command=$(sed -nE 's/^ +ampscale (selftest .* --case [0-9]+)$/\1/p' "$scratch/out")
-[[ $command == *" --case $bad" ]] || fail "no command that reproduces: $(cat "$scratch/out")"
+[[ $command == *" --case $bad" ]] || fail "the output has no command that repeats the failed case: $(cat "$scratch/out")"
 # shellcheck disable=SC2086 # words
 expect 0 $command
 # shellcheck disable=SC2086
 expect 4 $command --inject wrong="$bad" --json
-[[ $(field cases) == 1 && $(field failed) == 1 ]] || fail "the case alone: $(cat "$scratch/out")"
+[[ $(field cases) == 1 && $(field failed) == 1 ]] || fail "the command does not run exactly the failed case: $(cat "$scratch/out")"
 grep -q '"reason": ".* elements are wrong' "$scratch/out" || fail "no reason: $(cat "$scratch/out")"
 grep -q "\"case\": $bad" "$scratch/out" || fail "no case: $(cat "$scratch/out")"
 expect 1 "${operations[@]}" "${kinds[@]}" --verbose --inject crash="$bad"
@@ -75,7 +75,7 @@ kill -TERM $!
 code=0
 wait $! || code=$?
 ((code == 143)) || fail "after a signal, the exit code is $code: $(cat "$scratch/err")"
-[[ $(field record) == operations ]] || fail "no record after a signal: $(cat "$scratch/out")"
+[[ $(field record) == operations ]] || fail "there is no record after a signal: $(cat "$scratch/out")"
 grep -q 'stopped by a signal' "$scratch/err" || fail "a signal: $(cat "$scratch/err")"
 [[ -z $(ls "$TMPDIR") ]] || fail "left behind: $(ls "$TMPDIR")"
 
@@ -142,7 +142,7 @@ FINDING=none expect 0 "${sanitized[@]}" --sanitizer memcheck
 FINDING=racecheck expect 4 "${sanitized[@]}" --sanitizer racecheck
 [[ $(field findings) == 2 && $(field first) == 'Invalid __global__ write of size 4 bytes' ]] ||
     fail "a finding: $(cat "$scratch/out")"
-grep -q -- '--sanitizer racecheck --case ' "$scratch/out" || fail "no command: $(cat "$scratch/out")"
+grep -q -- '--sanitizer racecheck --case ' "$scratch/out" || fail "the output has no command with the sanitizer's tool: $(cat "$scratch/out")"
 FINDING=unsupported expect 5 "${sanitized[@]}" --sanitizer synccheck
 grep -q 'does not support' "$scratch/err" || fail "not supported: $(cat "$scratch/err")"
 FINDING=broken expect 1 "${sanitized[@]}" --sanitizer synccheck

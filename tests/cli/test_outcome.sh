@@ -49,7 +49,7 @@ if ! sanitized; then
     grep -q '^| diverged .* diverged |$' report.md && grep -q '^- diverged: diverged, exit code 1: training' report.md ||
         fail "report: $(grep diverged report.md)"
     expect 0 "${diverge[@]}" --on-nan continue --epochs 1 --out continued
-    grep -qE '^Epoch: .*Loss (nan|inf) ' out && ! grep -q -- '-nan' out || fail "the log: $(grep Epoch out)"
+    grep -qE '^Epoch: .*Loss (nan|inf) ' out && ! grep -q -- '-nan' out || fail "the log does not report the loss as nan or inf: $(grep Epoch out)"
     grep -q '"loss":null' continued/steps.jsonl && grep -q '"train_loss":null' continued/epochs.jsonl ||
         fail "the record does not show losses that are not finite"
     [[ -z $(find continued -name '*.safetensors*') ]] || fail "weights that are not finite were written"

@@ -56,12 +56,12 @@ bare -- info
 ((code == 0)) && grep -q '^ampscale [0-9]' "$scratch/out" || fail "the program does not start: $(cat "$scratch/out" "$scratch/err")"
 bare --pass 1 --device cuda:0
 ((code == 5)) || fail "without a GPU the pack exits with $code: $(cat "$scratch/out" "$scratch/err")"
-[[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "not one line: $(cat "$scratch/out" "$scratch/err")"
+[[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "the output is not one line: $(cat "$scratch/out" "$scratch/err")"
 grep -q "^scripts/gpu-check: no device 'cuda:0': .*; also missing: PyTorch, compute-sanitizer, ncu$" "$scratch/err" ||
     fail "the line is: $(<"$scratch/err")"
 # Checks that need no GPU run under that root directory.
 bare --only facts --device cpu --out /tmp/records --quick
-((code == 0)) && grep -q '^PASS *facts' "$scratch/out" || fail "facts of the processor: $(cat "$scratch/out" "$scratch/err")"
+((code == 0)) && grep -q '^PASS *facts' "$scratch/out" || fail "the check of the processor's facts has not passed: $(cat "$scratch/out" "$scratch/err")"
 bare --device cuda:0 --build /nonesuch
-((code == 2)) || fail "a missing folder: exit code $code"
+((code == 2)) || fail "with a missing folder the exit code is $code, not 2"
 finish

@@ -34,9 +34,9 @@ if command -v gnuplot >/dev/null; then
     [[ $(od -An -tu1 -j18 -N2 s/figures/efficiency.png) =~ ^\ *0\ +100$ ]] || fail "the figures of a report do not have the requested width"
     expect 0 plot s --format svg --published "$hal:may" --published "$hal:feb"
     for name in training_throughput training_time efficiency scaling_weak accuracy cell_split loss split; do
-        grep -qxF "s/plots/$name.svg" out || fail "no figure '$name': $(cat out)"
+        grep -qxF "s/plots/$name.svg" out || fail "plot did not draw figure '$name': $(cat out)"
     done
-    grep -q '>published: feb V100-16<' s/plots/efficiency.svg || fail "nothing published in the figure"
+    grep -q '>published: feb V100-16<' s/plots/efficiency.svg || fail "the figure has no published values"
     grep -qxF "panel_title[2] = 'published: may V100-16, resnet50 amp'" s/plots/data/training_time.gp ||
         fail "a published series of another network has no panel of its own"
     grep -q '>dp-fp32-resnet8-dummy' s/plots/split.svg || fail "the names of the cells' runs are missing"

@@ -92,7 +92,7 @@ stopped_together() {
     kill -HUP "${pids[1]}"
     for rank in 0 1; do wait "${pids[rank]}" || codes[rank]=$?; done
     [[ ${codes[*]} == "143 129" ]] || fail "after SIGHUP to rank 1 the exit codes are ${codes[*]}, not 143 129: $(cat err0 err1)"
-    grep -q '"exit_code": 143' stopped/outcome.json || fail "the record: $(cat stopped/outcome.json)"
+    grep -q '"exit_code": 143' stopped/outcome.json || fail "the record does not have exit code 143: $(cat stopped/outcome.json)"
 }
 stopped_together
 
@@ -115,7 +115,7 @@ grep -qF '"comm": "tcp"' by-rank-0/run.json || fail "with --comm local, data doe
 same_run "--comm local" run by-rank-0
 net=("${all[@]}")
 AMPSCALE_GLOO_MODULE=$scratch/none pair without
-((code == 0)) || fail "without Gloo: exit code $code: $(cat err0 err1)"
+((code == 0)) || fail "without Gloo the ranks exited with $code: $(cat err0 err1)"
 grep -q "^ampscale: warning: all data passes through rank 0 .*/none', which does not exist$" err0 ||
     fail "no line says why Gloo is not used: $(cat err0)"
 same_run "without Gloo" run without
@@ -174,7 +174,7 @@ together() {
     code=0
     wait "${pids[0]}" || code=$?
     wait "${pids[1]}" || code=$?
-    ((code == 0)) || fail "$*: $code: $(cat err0 err1)"
+    ((code == 0)) || fail "'$*' exited with $code: $(cat err0 err1)"
     same_run "$*" run "$dir"
 }
 port=$((20000 + RANDOM % 12000))
@@ -186,7 +186,7 @@ done
 unset MASTER_ADDR MASTER_PORT WORLD_SIZE
 code=0
 wait "${pids[0]}" || code=$?
-((code == 0)) || fail "variables alone: $(cat err0 err1)"
+((code == 0)) || fail "ranks with environment variables only failed: $(cat err0 err1)"
 wait "${pids[1]}"
 same_run "variables alone" run by-variables
 together by-flags --dist-url "tcp://127.0.0.1:$((port + 1))" --dist-backend gloo --world_size 2 --rank RANK
@@ -208,7 +208,7 @@ expect_error 2 "--init FILE" train --dummy --pretrained --out none
 # which acts as one node.
 expect 0 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train "${net[@]}" --out one-node
 same_run "launch without MPI" run one-node
-grep -q "over $way" "$scratch/out" || fail "launch without MPI: $(head -3 "$scratch/out")"
+grep -q "over $way" "$scratch/out" || fail "the ranks that launch started without MPI do not use $way: $(head -3 "$scratch/out")"
 if [[ $way == gloo ]]; then
     expect 0 launch --comm gloo --nproc 2 --log-dir logs train "${net[@]}" --out by-gloo
     same_run "launch --comm gloo" run by-gloo

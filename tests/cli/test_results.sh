@@ -36,14 +36,14 @@ while read -ra command; do
     for same in '--json  *Print one JSON object' '--csv  *Print CSV' '-q, --quiet  *Print no progress( on stderr)?'; do
         ! grep -qE -- "${same%%  *}( |=|\$)" help || grep -qE -- "^ +${same}\$" help || fail "${command[*]} has another help text for '${same%%  *}': $(grep -e "${same%%  *}" help)"
     done
-    ! has_json "${command[@]}" || grep -q -- '--output=FILE' help || fail "${command[*]}: --json without --output"
+    ! has_json "${command[@]}" || grep -q -- '--output=FILE' help || fail "${command[*]} has --json, but not --output"
 done < <(all_commands)
 
 # Every command that prints JSON, with small inputs.
 step=(--net resnet8 --image-size 32 -b 2 --rounds 1 --threads 1)
 make_runs base 0
 make_runs slow 10
-"$program" data synth --out images --classes 2 --train 2 --val 2 --size 40 2>err >out || fail "data synth: $(cat err)"
+"$program" data synth --out images --classes 2 --train 2 --val 2 --size 40 2>err >out || fail "data synth failed: $(cat err)"
 [[ ! -s err && $(<out) == "images: 2 classes"* ]] || fail "data synth prints: $(cat err out)"
 "$program" compare --record history base >/dev/null
 "$program" bench peak --max-mib 4 --threads 1 --json -o peak.json || fail "bench peak"
@@ -78,7 +78,7 @@ json_of() {
     local code=0
     # shellcheck disable=SC2086 # words
     "$program" $1 ${args[$1]} --json >out 2>err </dev/null || code=$?
-    ((code == 0 || code == 5)) || fail "$1: exit code $code: $(cat err)"
+    ((code == 0 || code == 5)) || fail "'$1' exited with $code: $(cat err)"
     ((code != 0)) || [[ ! -s err ]] || fail "$1 succeeded, but printed messages: $(cat err)"
     rm -f file
     # shellcheck disable=SC2086

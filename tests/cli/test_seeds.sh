@@ -16,7 +16,7 @@ if (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
     mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
     single=(--mpirun "${mpi_launch[0]}")
 fi
-"$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth: $(cat log)" && finish; }
+"$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth failed: $(cat log)" && finish; }
 
 # The function that the document passes to --remote-transfer-cmd. A folder replaces the bucket.
 mkdir bucket
@@ -128,8 +128,8 @@ for ((row = first; row < last; row++)); do
         expect 0 launch --dry-run "${words[@]:1}"
         grep -qE -- "$shows" "$scratch/out" || fail "$where: prints $(cat "$scratch/out")"
         ;;
-    *) fail "$where: no such outcome: '$outcome'" ;;
+    *) fail "$where: the test does not know the outcome '$outcome'" ;;
     esac
 done
-echo "rows $first to $((last - 1)) of ${#rows[@]}"
+echo "tested rows $first to $((last - 1)) of ${#rows[@]}"
 finish

@@ -135,7 +135,7 @@ ranks_are 2
 # If the tasks of a job cannot find each other, they fail with a message. Otherwise each task would
 # train on all data.
 by_srun 2 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out apart
-grep -q "a launcher started 2 processes that cannot find each other" err || fail "srun without PMI: $(<err)"
+grep -q "a launcher started 2 processes that cannot find each other" err || fail "srun without PMI does not say that the processes cannot find each other: $(<err)"
 [[ ! -e apart ]] || fail "srun without PMI left the folder of a run"
 
 # The only task of a job may train in any mode.
@@ -145,11 +145,11 @@ by_srun 0 -n 1 --mpi="$pmi" "$program" train data "${net[@]}" --mode nd --epochs
 by_srun 0 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out address \
     --rendezvous "127.0.0.1:$((32000 + RANDOM % 700))"
 ranks_are 2
-grep -qE '"comm": "(gloo|tcp)"' address/run.json || fail "gradients travelled by MPI"
+grep -qE '"comm": "(gloo|tcp)"' address/run.json || fail "the ranks did not exchange gradients by TCP"
 
 # In a Slurm allocation, `ampscale launch` starts one rank for each task.
-timeout 60 salloc -Q -n 2 "$program" launch --log-dir logs -- info --list >out 2>err </dev/null || fail "salloc and launch: $(<err)"
-cmp out <("$program" info --list) || fail "salloc and launch: $(<err)"
+timeout 60 salloc -Q -n 2 "$program" launch --log-dir logs -- info --list >out 2>err </dev/null || fail "launch under salloc failed: $(<err)"
+cmp out <("$program" info --list) || fail "launch under salloc printed other lines than the command itself: $(<err)"
 [[ -e logs/rank-1.log && ! -e logs/rank-2.log ]] || fail "launch in an allocation did not start two ranks: $(<err)"
 
 # --- a batch job that is stopped, and resumes when it is submitted again ---
@@ -177,7 +177,7 @@ submit
 await 20 test -s batch/steps.jsonl
 scancel --signal=USR1 -p test
 await 20 no_jobs
-grep -q "^ampscale: stopped by SIGUSR1 at epoch" job.out || fail "no orderly stop: $(<job.out)"
+grep -q "^ampscale: stopped by SIGUSR1 at epoch" job.out || fail "SIGUSR1 did not stop the run in an orderly way: $(<job.out)"
 [[ ! -e batch/summary.json ]] || fail "a stopped run has a summary"
 submit
 await 40 test -e batch/summary.json

@@ -58,7 +58,7 @@ diff -r before lost || fail "no checkpoint: the folder has changed"
 # A run that was killed before its first checkpoint starts again at step 0, and prints a line that
 # says so.
 train_signalled KILL 2 "${run[@]}" --out young
-((code == 137)) || fail "young: exit code $code"
+((code == 137)) || fail "the run 'young' exited with $code after SIGKILL"
 expect_train 0 "${run[@]}" --out young --resume auto
 [[ ! -s err ]] || one_line young "no checkpoint yet: starting again at step 0"
 same_run young reference young
@@ -120,7 +120,7 @@ until [[ -s vanished/checkpoint.safetensors ]]; do sleep 0.05; done
 rm -rf gone/train/*
 code=0
 wait "$pid" || code=$?
-((code == 1)) || fail "vanished: exit code $code"
+((code == 1)) || fail "the run 'vanished' exited with $code, not 1"
 one_line vanished "in every attempt"
 
 # Images that could not be decoded are left out. Records and `watch` show their number, and the
@@ -158,7 +158,7 @@ for ask in TERM INT; do
     code=0
     wait "$pid" || code=$?
     ((SECONDS - before < 60)) || fail "stalled storage, SIG$ask: the run ended after $((SECONDS - before)) s"
-    ((code == 128 + $(kill -l "$ask"))) || fail "stalled storage, SIG$ask: exit code $code: $(cat err)"
+    ((code == 128 + $(kill -l "$ask"))) || fail "after SIG$ask on stalled storage the exit code is $code: $(cat err)"
     one_line "stalled, SIG$ask" "stopped by SIG$ask at epoch 0"
     expect_train 0 "${run[@]}" --out "stalled-$ask" --resume auto
     same_run "stalled, SIG$ask" reference "stalled-$ask"

@@ -127,7 +127,7 @@ grep -q "^ampscale launch --nproc 8 --hosts a:4,b:4 .* -b 208 --mode ddp --devic
 "$program" info >info.out
 if grep -q '^  cuda:0 .*not available' info.out; then
     expect 5 study hal --out h --only '^nd-'
-    grep -q "there is no folder 'data/imagenet/val'; this machine has 0 of 1 GPUs" err || fail "no preflight here: $(cat err)"
+    grep -q "there is no folder 'data/imagenet/val'; this machine has 0 of 1 GPUs" err || fail "stderr does not name what is missing for the study on this machine: $(cat err)"
 fi
 sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
 expect_error 2 "its own 'launcher'" study "$scratch/own.json" --out h --hosts a
@@ -141,11 +141,11 @@ expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study
 study_file '"resnet8", "resnet9"'
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "the message does not name the failed run: $(cat err)"
-grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "not missing: $(cat out)"
+grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "the plan does not report 'resnet9' as missing: $(cat out)"
 grep -q "nd-fp32-resnet8-dummy-1x4 .* bound\|nd-fp32-resnet8-dummy-1x4 .*-bound" out || fail "the other cell is missing: $(cat out)"
 grep -q '"missing": .*resnet9' f/analysis.json || fail "analysis.json does not say why"
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
-grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "no way out: $(cat err)"
+grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "stderr does not name the flag that runs the failed run again: $(cat err)"
 [[ $(wc -l <err) == 1 ]] || fail "a failed run was repeated without --retry: $(cat err)"
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$' --retry
 [[ $(grep -c FAILED err) == 1 ]] || fail "a failed run was not repeated with --retry: $(cat err)"
@@ -179,7 +179,7 @@ ended() {
         runs_on || return 0
         sleep 0.02
     done
-    fail "a run continues without its study"
+    fail "a run still runs after the end of its study"
 }
 
 long_study
@@ -225,7 +225,7 @@ if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
     [[ $(tail -n 1 out) == '4 runs that --only does not match are missing; the same command without --only runs them.' ]] ||
         fail "the last line is wrong: $(tail -n 1 out)"
     expect 5 study study.json --no-report --out disk/s --analyse
-    grep -q 'lacks 4 runs; the same command without --analyse runs them' err || fail "no way out: $(cat err)"
+    grep -q 'lacks 4 runs; the same command without --analyse runs them' err || fail "stderr does not name the flag to leave out: $(cat err)"
     [[ $(summaries disk/s | wc -l) == 4 ]] || fail "the study does not resume when the disk has space again: $(cat err)"
     umount disk
     mount -t tmpfs -o size=60k tmpfs disk

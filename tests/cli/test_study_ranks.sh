@@ -64,6 +64,6 @@ for ((i = 0; i < 250; i++)); do
     running || break
     sleep 0.02
 done
-running && fail "ranks continue without their study"
+running && fail "ranks still run after the end of their study"
 [[ ! -e long/$cell/r1/summary.json ]] || fail "an interrupted run counts"
 finish

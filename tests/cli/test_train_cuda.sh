@@ -28,7 +28,7 @@ near() {
     paste "$scratch/want" "$scratch/got" | awk -v most="$tolerance" -v loose="$loose" -v steps="$steps" '
         { d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d <= loose * most * $1)) bad = 1 }
         END { exit bad || NR != steps }' ||
-        fail "train $*: losses $(paste -sd' ' "$scratch/got") instead of $(paste -sd' ' "$scratch/want")"
+        fail "train $* has losses $(paste -sd' ' "$scratch/got") instead of $(paste -sd' ' "$scratch/want")"
 }
 
 # whole TOLERANCE ARGS...: does the same as `near`. Under sanitizers it does nothing, because other
@@ -73,5 +73,5 @@ fi
 AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \
     --devices cuda:0 --out "$scratch/delayed"
 rate=$(sed -nE 's/^    "median": ([0-9.]+).*/\1/p' "$scratch/delayed/summary.json")
-awk -v r="$rate" 'BEGIN { exit !(r > 0 && r < 12500) }' || fail "a delayed step: $rate images/s"
+awk -v r="$rate" 'BEGIN { exit !(r > 0 && r < 12500) }' || fail "the measured rate of $rate images/s does not include the delay"
 finish

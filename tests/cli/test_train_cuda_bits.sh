@@ -30,19 +30,19 @@ early_launches() { # ARGS...: launches, early ones outside of captures and insid
         END { print out + 0, in_ + 0, all + 0 }' "$scratch/count"
 }
 read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl off --out "$scratch/late")"
-((outside + inside == 0 && all > 0)) || fail "--pdl off: $outside early launches outside of captures, $inside inside, $all captured"
+((outside + inside == 0 && all > 0)) || fail "with --pdl off there are $outside early launches outside of captures, $inside inside, $all captured"
 cp "$scratch/got" "$scratch/late.losses"
 read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl on --out "$scratch/early")"
-((outside > 0 && inside > 0 && inside == all)) || fail "--pdl on: $outside early launches outside of captures, $inside inside, $all captured"
+((outside > 0 && inside > 0 && inside == all)) || fail "with --pdl on there are $outside early launches outside of captures, $inside inside, $all captured"
 cmp "$scratch/got" "$scratch/late.losses" || fail "--pdl on changes bits of the losses"
 grep -q '"pdl": true' "$scratch/early/run.json" || fail "--pdl on is not in the record"
 grep -q '"pdl": false' "$scratch/late/run.json" || fail "--pdl off is not in the record"
 read -r outside inside all <<<"$(early_launches --devices cuda:2 --pdl on)"
-((outside + inside == 0)) || fail "a GPU without early launches: $outside early launches outside of captures, $inside inside"
+((outside + inside == 0)) || fail "on a GPU that cannot launch early there are $outside early launches outside of captures, $inside inside"
 for machine in old-code driver-12.2; do
     export AMPSCALE_FAKE_GPU=$machine
     read -r outside inside all <<<"$(early_launches --devices cuda:0 --pdl on)"
-    ((outside + inside == 0)) || fail "$machine: $outside early launches outside of captures, $inside inside"
+    ((outside + inside == 0)) || fail "on $machine there are $outside early launches outside of captures, $inside inside"
     unset AMPSCALE_FAKE_GPU
 done
 AMPSCALE_FAKE_FAIL=cudaLaunchDependent@capture:3 expect 0 train --dummy -a resnet8 --image-size 8 -b 2 \

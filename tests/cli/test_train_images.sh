@@ -22,12 +22,12 @@ head -c $(($(stat -c %s "${images[12]}") / 2)) "${images[12]}" >"$scratch/cut" &
 : >"${images[20]}"
 bomb=${images[30]}
 at=$(start_of_frame "$bomb")
-[[ -n $at ]] || fail "no frame header in '$bomb'"
+[[ -n $at ]] || fail "'$bomb' has no frame header"
 printf '\xff\xdc\xff\xdc' | dd of="$bomb" bs=1 seek=$((at + 5)) conv=notrunc status=none
 
 expect_train 0 "$data" --epochs 2 --out "$scratch/run"
 for i in 0 12 20 30; do
-    grep -q "^ampscale: warning: bad image '${images[i]}': ." "$scratch/err" || fail "no warning for '${images[i]}'"
+    grep -q "^ampscale: warning: bad image '${images[i]}': ." "$scratch/err" || fail "stderr has no warning for '${images[i]}'"
 done
 [[ $(wc -l <"$scratch/err") == 4 ]] || fail "two epochs do not give 4 warnings: $(cat "$scratch/err")"
 
@@ -63,8 +63,8 @@ for most in 0 3; do
     [[ $(wc -l <"$scratch/err") == $((most + 2)) ]] || fail "--max-bad-images $most: $(cat "$scratch/err")"
     tail -n 1 "$scratch/err" |
         grep -q "^ampscale: $((most + 1)) bad images are more than the allowed $most; the last one is '$data/train/" ||
-        fail "--max-bad-images $most: $(tail -n 1 "$scratch/err")"
-    [[ ! -e $dir/summary.json ]] || fail "--max-bad-images $most: a summary"
+        fail "--max-bad-images $most has another last line: $(tail -n 1 "$scratch/err")"
+    [[ ! -e $dir/summary.json ]] || fail "--max-bad-images $most: a failed run wrote a summary"
     [[ -z $(find "$dir" -name '*.tmp*') ]] || fail "--max-bad-images $most: left something temporary"
 done
 expect_train 0 "$data" --epochs 1 --out "$scratch/allowed" --max-bad-images 4
@@ -75,5 +75,5 @@ for image in "$data"/val/*/*; do
 done
 expect_train 5 "$data" --epochs 1 --out "$scratch/blind"
 grep -q "^ampscale: no validation image could be decoded" < <(tail -n 1 "$scratch/err") || fail "blind: $(cat "$scratch/err")"
-[[ ! -e $scratch/blind/summary.json ]] || fail "blind: a summary"
+[[ ! -e $scratch/blind/summary.json ]] || fail "the failed run 'blind' wrote a summary"
 finish

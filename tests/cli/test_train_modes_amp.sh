@@ -69,7 +69,7 @@ last=$((steps / 3))
 nd three --accumulate 3
 ddp three-ddp 2 --accumulate 3 --sync-bn
 follows "three batches to a step" three three-ddp 1e-4 $((last + 2))
-[[ $(value three-ddp $((last - 1)) images):$(value three-ddp "$last" images) == 96:64 ]] || fail "the last steps' images"
+[[ $(value three-ddp $((last - 1)) images):$(value three-ddp "$last" images) == 96:64 ]] || fail "the last two steps did not count 96 and 64 images"
 
 # --lr-scale uses the number of images in a step over all ranks, divided by 256. Here that is
 # 32/256.

@@ -24,8 +24,8 @@ lines() { [[ -e $2 && $(wc -l <"$2") -ge $1 ]]; }
 expect 0 "${tiny[@]}" --epochs 2 --out "a run" --on-save 'echo "$AMPSCALE_STEP $AMPSCALE_SAVED" >>saves; rm -rf copy; cp -r {} copy'
 rm -f "a run/on-save.log" copy/on-save.log
 diff -r "a run" copy >log || fail "the saved files differ from the files of the run: $(cat log)"
-[[ $(tail -n 1 saves) == "8 "* && $(<saves) == *checkpoint* ]] || fail "the command saw: $(<saves)"
-[[ ! -s $scratch/err ]] || fail "warnings without a failure: $(cat "$scratch/err")"
+[[ $(tail -n 1 saves) == "8 "* && $(<saves) == *checkpoint* ]] || fail "the command did not get the path of the last checkpoint: $(<saves)"
+[[ ! -s $scratch/err ]] || fail "stderr is not empty although every command succeeded: $(cat "$scratch/err")"
 grep -q '"failures": 0' "a run/summary.json" || fail "the summary does not say that there were 0 failures"
 
 # A command that hangs delays no step. After it has ended, it runs only a few times more for all the
@@ -46,7 +46,7 @@ expect 0 "${tiny[@]}" --epochs 1 --out later --on-save 'echo >>tries; [ $(wc -l 
 [[ ! -s $scratch/err ]] && grep -q '"failures": 0' later/summary.json || fail "the failure of all tries was not reported: $(cat "$scratch/err")"
 expect 0 "${tiny[@]}" --epochs 1 --out never --on-save 'echo "no bucket" >&2; exit 3' --on-save-timeout 100
 grep -q '^ampscale: warning: --on-save failed after step 4: exit code 3: no bucket$' "$scratch/err" || fail "no warning: $(cat "$scratch/err")"
-grep -q '"event":"on_save","step":4,"code":3,"message":"exit code 3: no bucket"' never/steps.jsonl || fail "no event: $(cat never/steps.jsonl)"
+grep -q '"event":"on_save","step":4,"code":3,"message":"exit code 3: no bucket"' never/steps.jsonl || fail "steps.jsonl has no event of the failed command: $(cat never/steps.jsonl)"
 grep -qE '"failures": [12],' never/summary.json && grep -q '"message": "exit code 3: no bucket"' never/summary.json ||
     fail "the summary does not have the failure: $(cat never/summary.json)"
 expect 0 export never --format csv -o never.csv

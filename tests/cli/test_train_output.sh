@@ -37,13 +37,13 @@ epoch_value() {
 }
 if [[ -n $(epoch_value "$scratch/cold" storage_bytes) ]]; then
     (($(epoch_value "$scratch/cold" storage_bytes) > 0)) || fail "the record has no bytes fetched from storage: $(cat "$scratch/cold/epochs.jsonl")"
-    awk -v c="$(epoch_value "$scratch/cold" cached_percent)" 'BEGIN { exit !(c >= 0 && c < 100) }' || fail "the page cache served all bytes: $(cat "$scratch/cold/epochs.jsonl")"
+    awk -v c="$(epoch_value "$scratch/cold" cached_percent)" 'BEGIN { exit !(c >= 0 && c < 100) }' || fail "the record says that the page cache served all bytes: $(cat "$scratch/cold/epochs.jsonl")"
     expect_train 0 "$data" --steps 3 --out "$scratch/part" # the run ends within its first epoch
     for name in cold part; do
         grep -qE '"storage_bytes_per_s": [0-9.]+' "$scratch/$name/summary.json" && grep -qE '"cached_percent": [0-9.]+' "$scratch/$name/summary.json" ||
             fail "$name: summary.json lacks the rates of storage: $(cat "$scratch/$name/summary.json")"
     done
-    grep -qE '"device_bytes_per_s": [0-9.]+' "$scratch/cold/summary.json" || fail "no storage in summary.json: $(cat "$scratch/cold/summary.json")"
+    grep -qE '"device_bytes_per_s": [0-9.]+' "$scratch/cold/summary.json" || fail "summary.json has no rate of the storage: $(cat "$scratch/cold/summary.json")"
 else
     echo "the data is not on a block device of this host, so the record has no bytes from storage"
 fi
@@ -70,7 +70,7 @@ evaluated=$scratch/nowhere/runs/resnet8-002
 [[ $(ls -x -w 200 "$evaluated") =~ ^epochs.jsonl\ +outcome.json\ +run.json\ +steps.jsonl\ +summary.json$ && ! -s $evaluated/steps.jsonl ]] ||
     fail "evaluation left $(ls "$evaluated")"
 read -r _ _ top1 _ <<<"$want"
-grep -qE "\"train_loss\":null,.*\"val_images\":12,.*\"val_top1\":${top1%%0}" "$evaluated/epochs.jsonl" || fail "no row of $want: $(cat "$evaluated/epochs.jsonl")"
+grep -qE "\"train_loss\":null,.*\"val_images\":12,.*\"val_top1\":${top1%%0}" "$evaluated/epochs.jsonl" || fail "epochs.jsonl has no row of $want: $(cat "$evaluated/epochs.jsonl")"
 grep -q '"evaluate": true' "$evaluated/run.json" || fail "run.json does not say that nothing was trained"
 grep -q '"outcome": "done"' "$evaluated/outcome.json" || fail "evaluation ended otherwise: $(cat "$evaluated/outcome.json")"
 drawn=()

@@ -100,7 +100,7 @@ done
 expect_error 2 "torchvision's; here --mixup" train "${net[@]}" "$data" --mixup_alpha 0.2 --out none
 
 # Weights for 3 classes initialise a network for 5 classes. Its last layer is new.
-"$program" data synth --out five --classes 5 --train 4 --val 2 --size 48 >log 2>&1 || fail "data synth: $(cat log)"
+"$program" data synth --out five --classes 5 --train 4 --val 2 --size 48 >log 2>&1 || fail "data synth failed: $(cat log)"
 expect_train 0 five --epochs 1 --init plain/best.safetensors --lr 0 --out transferred
 grep -q "has 3 classes, but the data have 5: training starts with a new last layer" "$scratch/err" || fail "--init: $(cat "$scratch/err")"
 expect 5 train "${net[@]}" five --evaluate --init plain/best.safetensors

@@ -106,7 +106,7 @@ refused 2 "give one" "$data" --init "$checkpoint" --resume "$checkpoint"
 # longer exists, COPY is a copy of the run's files.
 stopped_by_disk() {
     local what=$1 dir=$2 left=${3-$2}
-    ((code == 1)) || fail "$what: exit code $code"
+    ((code == 1)) || fail "$what: the exit code is $code, not 1"
     [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$what: $(cat "$scratch/err")"
     grep -q "^ampscale: .*$dir" "$scratch/err" || fail "$what: $(cat "$scratch/err")"
     [[ -d $left ]] || fail "$what: the run's folder is missing"

@@ -68,7 +68,7 @@ for signal in TERM INT USR1 HUP; do
     for after in "${moments[@]}"; do
         name=$signal-after-$after
         train_signalled "$signal" "$after" "$data" --epochs 3 --out "$scratch/$name"
-        ((code == 128 + $(kill -l "$signal"))) || fail "$name: exit code $code"
+        ((code == 128 + $(kill -l "$signal"))) || fail "$name: the exit code is $code, not that of SIG$signal"
         [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$name: $(cat "$scratch/err")"
         grep -q "^ampscale: stopped by SIG$signal at epoch .*--resume auto --out $scratch/$name$" "$scratch/err" ||
             fail "$name: $(cat "$scratch/err")"

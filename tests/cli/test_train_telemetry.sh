@@ -21,7 +21,7 @@ if ! ldconfig -p | grep 'libnvidia-ml\.so\.1' >/dev/null; then
     ! grep -q '^ampscale:' err || fail "without NVML: $(<err)"
     [[ ! -e blind/telemetry.jsonl ]] || fail "without NVML: there are samples"
     holds blind/run.json 'cannot load libnvidia-ml.so.1'
-    ! grep -q energy blind/epochs.jsonl blind/summary.json || fail "energy that nobody measured"
+    ! grep -q energy blind/epochs.jsonl blind/summary.json || fail "the record has an energy although no sensor measured it"
 fi
 
 export LD_LIBRARY_PATH=$build_dir/tests/telemetry/full${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -33,7 +33,7 @@ holds seen/run.json '"name": "Fake GPU"'
 holds seen/telemetry.jsonl '"sample":0,"device":0,'
 holds seen/telemetry.jsonl '"busy":97,'
 [[ $(wc -l <seen/telemetry.jsonl) -ge 3 ]] || fail "few samples: $(<seen/telemetry.jsonl)"
-[[ $(grep -c '"energy_j":.*"joules_per_image":' seen/epochs.jsonl) == 2 ]] || fail "epochs without energy: $(<seen/epochs.jsonl)"
+[[ $(grep -c '"energy_j":.*"joules_per_image":' seen/epochs.jsonl) == 2 ]] || fail "two epochs do not have their energy: $(<seen/epochs.jsonl)"
 holds seen/summary.json '"images_per_joule":'
 holds seen/summary.json '"temperature_c":'
 

@@ -81,12 +81,12 @@ sed -i '$d' history/history.jsonl
 
 if command -v gnuplot >/dev/null; then
     expect 0 trend history --out figure
-    [[ -s figure/trend.png && -s figure/trend.svg ]] || fail "no pictures: $(cat out err)"
+    [[ -s figure/trend.png && -s figure/trend.svg ]] || fail "trend drew no pictures: $(cat out err)"
     expect 0 plot trend.json --out again --format svg
     grep -q '>2023-11-14<' figure/trend.svg && grep -q '>0100000<' figure/trend.svg || fail "the axis has no dates and commits"
     grep -q -- '>-10.* % since 2023-12-09 0100019<' figure/trend.svg || fail "a step is drawn without its date and commit"
     [[ $(head -c 5 figure/trend.pdf)$(tail -c 6 figure/trend.pdf) == %PDF-%%EOF ]] || fail "no whole PDF"
-    cmp -s figure/trend.svg again/trend.svg || fail "the record draws another picture"
+    cmp -s figure/trend.svg again/trend.svg || fail "the picture drawn from the record differs"
     sed 's/"point": 25/"point": 99/' trend.json >bad.json
     expect_error 5 "damaged record: 'point'" plot bad.json --out bad
 fi

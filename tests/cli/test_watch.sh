@@ -72,5 +72,5 @@ wait "$trainer"
 enter=$'\033[?1049h\033[?25l' leave=$'\033[?25h\033[?1049l'
 screens=$(tr -d '\r' <typescript)
 [[ $screens == *"$enter"*"$leave"*"running for"* ]] || fail "the terminal was not restored: $(tail -c 1000 typescript | cat -v)"
-[[ ${screens##*"$leave"} != *$'\033'* ]] || fail "escape sequences after the end"
+[[ ${screens##*"$leave"} != *$'\033'* ]] || fail "watch wrote escape sequences after it left the screen"
 finish

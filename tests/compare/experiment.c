@@ -145,7 +145,7 @@ static enum status take_line(void *context, char *line, size_t size)
     json_t *o = json_loadb(line, size, 0, NULL), *settings = json_object_get(o, "settings");
     enum status st = STATUS_OK;
     if (settings && !json_equal(settings, e->settings))
-        st = status_fail(STATUS_DATA, "of another experiment; remove it");
+        st = status_fail(STATUS_DATA, "the line belongs to another experiment; remove the file");
     else if (settings)
         json_object_update(e->machine, json_object_get(o, "machine"));
     else if (o)
@@ -406,8 +406,9 @@ static enum status set_up(struct experiment *e)
         json_pack("{s:I, s:I, s:s, s:s, s:f, s:f}", "rounds", (json_int_t)e->rounds, "seed",
                   (json_int_t)e->seed, "slowdowns", e->slowdowns, "metric", "images_per_s", "alpha",
                   gate.alpha, "threshold", gate.threshold[METRIC_IMAGES_PER_S]);
-    return e->lines && e->machine && e->settings ? STATUS_OK
-                                                 : status_fail(STATUS_OOM, "no memory to begin");
+    return e->lines && e->machine && e->settings
+               ? STATUS_OK
+               : status_fail(STATUS_OOM, "out of memory before the experiment began");
 }
 
 int main(int argc, char **argv)

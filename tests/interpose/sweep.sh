@@ -82,7 +82,7 @@ try() {
         case $code in
         1 | 2 | 4 | 5) one_line "$what" ;;
         124 | 137) fail "$what: the run hangs: $(head -c 300 err)" ;;
-        *) fail "$what: exit code $code: $(head -c 300 err)" ;;
+        *) fail "$what: the exit code is $code: $(head -c 300 err)" ;;
         esac
     fi
     if [[ $outcome == ended ]]; then

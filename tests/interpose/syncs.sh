@@ -55,7 +55,7 @@ for command in train resume ddp study accept; do
     # shellcheck disable=SC2034 # used by the functions of commands.sh
     fault=(LD_PRELOAD="$interpose" AMPSCALE_INTERPOSE_ONLY="${!only}" AMPSCALE_INTERPOSE_SYNCS="$PWD/syncs")
     "${command}_run"
-    ((code == ${!done})) || fail "$command: exit code $code: $(<err)"
+    ((code == ${!done})) || fail "'$command' exited with $code: $(<err)"
     syncs_table "$command" <syncs
 done
 cd "$scratch" || exit 1

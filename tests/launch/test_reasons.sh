@@ -39,7 +39,7 @@ fi
 END
     code=0
     "$job" "$mpirun" "$scratch/logs" "$scratch/rank" >out 2>err </dev/null || code=$?
-    [[ $code == "$1" ]] || fail "exit code $code, not $1"
+    [[ $code == "$1" ]] || fail "the exit code is $code, not $1"
 }
 
 fail() {

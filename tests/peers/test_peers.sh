@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE=1
 
 # A wrong flag must result in one line and exit code 2.
 "$peers" --help >out 2>err || fail "--help exited with $?"
-grep -q '^usage: scripts/peers ' out && [[ ! -s err ]] || fail "--help: $(cat out err)"
+grep -q '^usage: scripts/peers ' out && [[ ! -s err ]] || fail "--help does not print the usage on stdout: $(cat out err)"
 "$peers" --list >out 2>err || fail "--list exited with $?"
 for name in resnet50-fp32 resnet18-fp32 input start memory ddp checkpoint resume accuracy; do
     grep -q "^$name  *[^ ]" out || fail "--list lacks '$name': $(cat out)"
