@@ -48,8 +48,8 @@ struct process_config {
                         * stdout, in place of /dev/null and `out` */
     const struct process_signals *signals;
     int64_t limit_s; /* 0: none */
-    int64_t grace_s; /* seconds from one stop request to the next; at most 10 from the second to the
-                      * third */
+    int64_t grace_s; /* seconds between two stop requests; between the second request and the third,
+                      * at most 10 */
 };
 
 struct process_end {

@@ -193,8 +193,8 @@ MUST_CHECK enum status comm_open_solo(struct comm **c);
  * limit of a wait for the other ranks; 0: none. */
 MUST_CHECK enum status comm_open_local(int size, double timeout_s, struct comm **c);
 
-/* Makes the threads of several processes one group, for sums and barriers: `within` connects the
- * threads of this process; `between` connects the processes, and only the first thread uses it.
+/* Joins the threads of several processes into one group for sums and barriers. `within` connects
+ * the threads of this process; `between` connects the processes, and only the first thread uses it.
  * `*c` owns neither of them, and both must outlive it. */
 MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between, struct comm **c);
 

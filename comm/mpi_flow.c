@@ -256,7 +256,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Sets `f` up to move elements [begin, begin + length) of each part, in items. */
+/* Prepares `f` to move the elements [begin, begin + length) of each part, divided into items. */
 static void set_items(struct mpi *m, struct flow *f, int64_t begin, int64_t length)
 {
     const struct comm_op *op = &f->slot->op;

@@ -237,8 +237,8 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
     char name[COMPARE_NAME_SIZE];
     struct compare_cell *cell;
     struct history h = {0};
-    struct repeats b = {0}, n[2] = {{0}, {0}}; /* n[0]: new runs; n[1]: other runs that the base
-                                                * leaves out */
+    struct repeats b = {0}, n[2] = {{0}, {0}}; /* n[0]: new runs; n[1]: runs that must not be
+                                                * in the base either */
     begin(config, report);
     CHECK(add_new(new, n_new, &n[0]));
     CHECK(add_new(base->without, base->n_without, &n[1]));

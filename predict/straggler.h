@@ -15,5 +15,5 @@ struct straggler {
     double z[STRAGGLER_QUANTILES]; /* ascending */
 };
 
-/* Sets the quantiles of the largest z of `ranks` ranks, ranks >= 1. */
+/* Sets the quantiles of the maximum of z over all ranks; `ranks` is their number, at least 1. */
 void straggler_of(int64_t ranks, struct straggler *s);

@@ -102,8 +102,8 @@ static void count_products(const struct block *b, bool strides, double e[PARTS])
 static void count_plain(const struct block *b, bool masks, double e[PARTS])
 {
     double inner = b->c1 + b->c2, projected = b->projects ? b->c3 : 0, relu = masks ? BIT : 1;
-    /* At a block's end the backward pass adds two gradients. It reads only one at the last block,
-     * or if the data gradient of the next block's projection has added its own in place. */
+    /* At a block's end the backward pass adds two gradients. After the last block there is only
+     * one. There is also only one if the next block's projection has already added the two. */
     double gradients = b->last || (masks && !b->joins) ? 1 : 2;
     e[NORM_FORWARD] += (masks ? 2 : 3) * (inner + projected) + (masks ? 3 : 4) * b->c3;
     e[NORM_FORWARD] += masks ? BIT * (inner + b->c3) : 0;

@@ -143,8 +143,8 @@ static void check_segments(const struct network *net)
             assert_true(begin + (int64_t)(at->desc.bytes / sizeof(float)) <= s->end);
             assert_int_equal(s->gradient, at->types.gradient);
             assert_int_equal(s->master, at->types.master);
-            /* A pass casts a parameter itself if there is no copy of the parameter in the type of
-             * the pass. */
+            /* If there is no copy of a parameter in the type of a pass, the pass casts the
+             * parameter. */
             bool recast = at->cast && net->copy_type == DTYPE_F32;
             assert_int_equal(s->copy, recast ? at->types.master : at->types.copy);
         }

@@ -367,7 +367,8 @@ static void graphs_are_given_up(void **state)
     gives_up(&(struct stream_fault){STREAM_CALL_CAPTURE_END, 1, false, STATUS_OOM}, phase[0]);
 }
 
-/* If an operation fails with and without a graph, the message names this operation. */
+/* An operation fails in a graph, and again when it is executed without one. The message names it.
+ */
 static void failures_are_reported(void **state)
 {
     (void)state;
