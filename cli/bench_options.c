@@ -94,6 +94,6 @@ const struct setting bench_child_settings[] = {
     {"budget", 0, "S", NULL, "Stop after S seconds and report the rows that are finished",
      AS_REAL(budget_s, 1, 1e6)},
     {"out", 0, "DIR", NULL,
-     "Folder for the record, which is rewritten after each row, and for the runs", AS_TEXT(dir)},
+     "Folder for the runs and for the record, which is rewritten after each row", AS_TEXT(dir)},
     {0},
 };

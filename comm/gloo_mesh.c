@@ -91,7 +91,9 @@ static struct rendezvous_config meeting_of(const char *job, int first, const str
                                       .timeout_s = timeout_s,
                                       .job = job,
                                       .secret = secret,
-                                      .insecure = true}; /* the job's rendezvous checks secrets */
+                                      /* The rendezvous of the job has already refused a
+                                       * missing secret where it is needed. */
+                                      .insecure = true};
 }
 
 static enum status gather_lower(struct comm *control, const struct rendezvous_config *c,

@@ -102,10 +102,13 @@ enum op_kind {
     /* Computes DW from X applied, DY; overwrites the old values. AFFINE must be present. */
     OP_CONV_APPLY_BWD_WEIGHTS,
     /* Computes MEAN, INVSTD, RMEAN and RVAR as OP_BN_FWD_TRAIN does, but from SUMS (2C). Each sum
-     * is over count = attr.bn.count values: mean = sum / count, var_biased = max(sum of squares /
-     * count
-     * - mean^2, 0). Also computes AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA -
-     * mean*scale. The formula for shift uses scale as stored in AFFINE, so that the mean maps to
+     * is over count = attr.bn.count values, and
+     *
+     *     mean = sum / count
+     *     var_biased = max((sum of squares) / count - mean^2, 0)
+     *
+     * Also computes AFFINE, when present: scale = GAMMA*INVSTD, shift = BETA - mean*scale. The
+     * formula for shift uses scale as stored in AFFINE, so that the mean maps to
      * BETA although scale was rounded. With attr.bn.sync, sums and count are first summed over all
      * ranks.
      *

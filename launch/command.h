@@ -39,23 +39,23 @@ MUST_CHECK enum status launch_mpi_probe(const char *mpirun, enum mpi_kind *kind)
 MUST_CHECK enum status launch_command_mpirun(const struct launch_config *c,
                                              const struct launch_site *site, struct words *w);
 
-/* Appends this program with the flags that make it start this node's ranks (launch_node), and the
+/* Appends this program, the flags that make it start this node's ranks (launch_node), and then the
  * command. */
 MUST_CHECK enum status launch_command_node(const struct launch_config *c,
                                            const struct launch_site *site, struct words *w);
 
-/* Appends this program with the flags that make it start the nodes in c->hosts
- * (launch_hosts_start), and the command. */
+/* Appends this program, the flags that make it start the nodes in c->hosts (launch_hosts_start),
+ * and then the command. */
 MUST_CHECK enum status launch_command_hosts(const struct launch_config *c,
                                             const struct launch_site *site, struct words *w);
 
-/* Appends this program with the flags that make it start the ranks of a host in the folder `dir`,
- * and the command. launch_hosts_start runs this line on the host. */
+/* Appends this program, the flags that make it start the ranks of a host in the folder `dir`, and
+ * then the command. launch_hosts_start runs this line on the host. */
 MUST_CHECK enum status launch_command_host(const struct launch_config *c, int ranks,
                                            const char *dir, struct words *w);
 
-/* Appends this program as supervisor of a rank, and the command; with `resume`, the command resumes
- * from its checkpoint. */
+/* Appends this program, the flags that make it the supervisor of a rank, and then the command. With
+ * `resume`, the command resumes from its checkpoint. */
 MUST_CHECK enum status launch_command_supervisor(const struct supervisor_config *c, bool resume,
                                                  struct words *w);
 

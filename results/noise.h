@@ -10,7 +10,7 @@
  *   steal      the share of the host's processor time that the hypervisor gave to other guests. The
  *              bound is NOISE_STEAL, a third of the loss of throughput that `compare` accepts.
  *   others     the share of the host's processor time that other processes used. The bound is
- *              NOISE_OTHERS, as for a straggler.
+ *              NOISE_OTHERS.
  *
  * The load averages and the preemptions are recorded but not judged, because both include the run's
  * own threads. Short runs are not judged either. The kernel counts time in ticks of 10 ms, which is

@@ -51,7 +51,7 @@ expect 4 "${operations[@]}" "${kinds[@]}" --inject wrong="$bad"
 says '1 failed'
 command=$(sed -nE 's/^ +ampscale (selftest .* --case [0-9]+)$/\1/p' "$scratch/out")
 [[ $command == *" --case $bad" ]] || fail "the output has no command that repeats the failed case: $(cat "$scratch/out")"
-# shellcheck disable=SC2086 # words
+# shellcheck disable=SC2086 # the value is several words
 expect 0 $command
 # shellcheck disable=SC2086
 expect 4 $command --inject wrong="$bad" --json

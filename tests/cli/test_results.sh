@@ -12,7 +12,7 @@ has_json() { grep -qx -e --json < <(help_flags "$@"); }
 # row COMMAND: prints the row that the table in docs/commands.md must have for the command.
 row() {
     local flags flag line
-    # shellcheck disable=SC2086 # words
+    # shellcheck disable=SC2086 # the value is several words
     flags=$(help_flags $1)
     line="| \`$1\` |"
     for flag in --json --csv -o -q -v; do
@@ -76,7 +76,7 @@ command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON" && ((
 # the same keys.
 json_of() {
     local code=0
-    # shellcheck disable=SC2086 # words
+    # shellcheck disable=SC2086 # the value is several words
     "$program" $1 ${args[$1]} --json >out 2>err </dev/null || code=$?
     ((code == 0 || code == 5)) || fail "'$1' exited with $code: $(cat err)"
     ((code != 0)) || [[ ! -s err ]] || fail "$1 succeeded, but printed messages: $(cat err)"

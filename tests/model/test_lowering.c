@@ -195,8 +195,8 @@ static void check_arena(const struct network *net)
 
 /* ---- gradients ---- */
 
-/* Each backward step completes the range that follows the previous one. The last range ends at the
- * end of the buffer. */
+/* Each backward step completes one range of the buffer. The range begins where the range of the
+ * previous step ended. The last range ends at the end of the buffer. */
 static void check_ranges(const struct program *p)
 {
     int64_t end = 0;

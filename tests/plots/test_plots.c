@@ -285,7 +285,8 @@ static void expect_line(const char *script, const char *line)
         fail_msg("the script lacks '%s'", line);
 }
 
-/* Draws runs of these precisions with the seeds 0, 1, ... The caller frees the returned script. */
+/* Plots n runs, which have these precisions and the seeds 0, 1, ... The caller frees the returned
+ * script. */
 static char *script_of_seeds(struct fixture *f, const char *const *precisions, unsigned n)
 {
     char name[8];

@@ -186,13 +186,13 @@ static void test_bad_ranks(void **state)
     static const struct {
         const char *old, *new, *say;
     } cases[] = {
-        {"\"rank\":0", "\"rank\":2", "line 1: 'rank' is out of range: the attempt has 2"},
+        {"\"rank\":0", "\"rank\":2", "line 1: 'rank' is out of range: the attempt has 2 ranks"},
         {"\"rank\":1", "\"rank\":9007199254740992", "line 2: 'rank' is out of range"},
         {"\"rank\":0", "\"rank\":-1", "line 1: 'rank' is out of range"},
         {"\"rank\":0", "\"rank\":null", "line 1: 'rank' is not a whole number"},
         {"\"rank\":0", "\"rank\":0,\"rank\":0", "line 1: not valid JSON"},
-        {"\"rank\":0", "\"rank\":0,\"attempt\":1", "the attempt has 0"},
-        {"\"rank\":0", "\"rank\":0,\"attempt\":9007199254740992", "the attempt has 0"},
+        {"\"rank\":0", "\"rank\":0,\"attempt\":1", "the attempt has 0 ranks"},
+        {"\"rank\":0", "\"rank\":0,\"attempt\":9007199254740992", "the attempt has 0 ranks"},
         {"\"rank\":0,", "", "line 1: 'rank' is missing"},
         {"\"data_s\":0.1", "\"data_s\":-0.1", "line 1: 'data_s' is out of range"},
         {"\"comm_busy_s\":1", "\"comm_busy_s\":\"1\"", "line 1: 'comm_busy_s' is not a number"},

@@ -136,10 +136,10 @@ static void check_case(const struct bench *k, struct op_plan *plan, const char *
         k->b->free(k->dev, arg[r]);
 }
 
-/* Of each kind that the backend covers, tests one in `every` cases. */
+/* Tests a part of the cases of each kind that the backend covers: one out of `stride`. */
 static void test_cases(void **state)
 {
-    const int every = SANITIZED ? 20 : 4;
+    const int stride = SANITIZED ? 20 : 4;
     const struct bench *k = *state;
     struct case_list list;
     int covered[OP_KIND_COUNT] = {0};
@@ -149,7 +149,7 @@ static void test_cases(void **state)
         struct op_plan *plan;
         if (op_plan(k->dev, &c->desc, &plan) != STATUS_OK)
             continue;
-        if (covered[c->desc.kind]++ % every == 0)
+        if (covered[c->desc.kind]++ % stride == 0)
             check_case(k, plan, c->name);
         op_plan_free(plan);
     }
