@@ -19,11 +19,12 @@ enum {
 };
 
 /* specs/NAME.json, compiled in. */
-extern const unsigned char accept_cpu_json[], accept_h200_json[], accept_a100_json[],
-    accept_v100_json[], accept_bring_up_json[], accept_bring_up_quick_json[];
+extern const unsigned char accept_cpu_json[], accept_h200_json[], accept_h100_json[],
+    accept_a100_json[], accept_v100_json[], accept_bring_up_json[], accept_bring_up_quick_json[];
 
 const struct preset accept_presets[] = {{"cpu", accept_cpu_json},
                                         {"h200", accept_h200_json},
+                                        {"h100", accept_h100_json},
                                         {"a100", accept_a100_json},
                                         {"v100", accept_v100_json},
                                         {"bring-up", accept_bring_up_json},

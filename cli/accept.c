@@ -32,7 +32,7 @@ struct accept_command {
 
 #define SETTINGS_OF struct accept_command
 static const struct setting accept_settings[] = {
-    {"spec", 0, "cpu|h200|a100|v100|bring-up|FILE", NULL,
+    {"spec", 0, "cpu|h200|h100|a100|v100|bring-up|FILE", NULL,
      "Requirements of the hardware: the name of a built-in spec, or a file", AS_TEXT(spec)},
     {"out", 0, "DIR", NULL, "Folder of the results", AS_TEXT(options.dir)},
     {"level", 0, "1|2|3|4", "2",
@@ -53,8 +53,8 @@ static const struct setting accept_settings[] = {
      "(default: no limit)",
      AS_INTEGER(options.budget_s, 1, 10000000)},
     {"peer", 0, "FILE", NULL,
-     "Reference program that throughput checks alternate with, as in 'bench throughput' (default: "
-     "none)",
+     "Reference program: throughput checks take turns with it, as 'bench throughput' does "
+     "(default: none)",
      AS_TEXT(peer)},
     {"resume", 0, NULL, NULL, "Continue with the results in DIR: run the checks that are missing",
      AS_SWITCH(options.resume)},
@@ -144,8 +144,8 @@ static enum status run(const struct accept_spec *spec, struct accept_command *a)
     TRY(process_own_file(program, sizeof program));
     if (comm_under_mpi())
         return run_rank(spec, a, program);
-    enum status st = fleet_leave_job(&left); /* leaves this job, because the suite starts jobs of
-                                              * its own */
+    enum status st = fleet_leave_job(&left); /* leaves this job, because the suite itself
+                                              * starts jobs */
     words_free(&left);
     TRY(st);
     a->options.program = program;
@@ -205,11 +205,11 @@ static int run_accept(const struct cli_command *c, int argc, char **argv)
 const struct cli_command cmd_accept = {
     .name = "accept",
     .summary = "check hardware against a specification",
-    .doc = "Runs the checks of a spec on this machine and compares the results with the spec's "
-           "limits, or with --node-list compares the results of many machines with each other. A "
-           "metric that was not measured has not passed. 'accept pair' is 'ampscale pair'.\vExit "
-           "status: 0 accepted, 4 a check failed, 5 something was not measured, 2 the command line "
-           "or the spec is wrong, 1 the program could not do its work.",
+    .doc = "Runs the checks of a spec on this machine, and compares the results with the limits in "
+           "the spec. With --node-list, compares the results of many machines with each other. A "
+           "metric that was not measured has not passed. 'accept pair' is the same as 'ampscale "
+           "pair'.\vExit status: 0 if the hardware is accepted, 1 on an error, 2 if the command "
+           "line or the spec is wrong, 4 if a check failed, 5 if something was not measured.",
     .part = {{accept_settings}},
     .config = &(struct accept_command){0},
     .run = run_accept};

@@ -11,14 +11,13 @@ struct step_command {
 };
 
 /* The GPUs that kernels/gpus describes. */
-#define PREDICT_GPUS "a10|a100|b200|h200|l40|rtx5090|t4|v100"
+#define PREDICT_GPUS "a10|a100|b200|h100|h200|l40|rtx5090|t4|v100"
 
 #define SETTINGS_OF struct step_command
 static const struct setting step_settings[] = {
     {"predict", 0, PREDICT_GPUS "|FILE", NULL,
-     "Predict the step on this GPU, or on the one that FILE describes, instead of timing it; the "
-     "GPU "
-     "need not be present",
+     "Predict the step on this GPU, or on the GPU that FILE describes, instead of timing it; the "
+     "GPU need not be present",
      AS_TEXT(predict)},
     BENCH_CSV_ROW,
     {"profile-one-step", 0, NULL, NULL,
@@ -39,10 +38,10 @@ const struct cli_command cmd_bench_step = {
     .name = "step",
     .summary = "a training step, operation by operation, compared with the device's peaks",
     .doc =
-        "Times every operation of a training step in place, and compares it with the lower "
-        "bound that the device's peaks allow. With --predict nothing is measured: the step is "
-        "planned for a GPU that need not be present, and bytes, FLOPs and predicted time of every "
-        "kernel are printed.",
+        "Times every operation while the whole training step runs, and compares the time with the "
+        "lower bound that the device's peaks allow. With --predict nothing is measured: the step "
+        "is planned for a GPU that need not be present, and bytes, FLOPs and predicted time of "
+        "every kernel are printed.",
     .part = {{bench_device_settings},
              {bench_network_settings},
              {bench_peak_settings},

@@ -11,7 +11,7 @@
 
 enum { FILE_MAX = 1 << 20 };
 
-#define GPUS(X) X(a10) X(a100) X(b200) X(h200) X(l40) X(rtx5090) X(t4) X(v100)
+#define GPUS(X) X(a10) X(a100) X(b200) X(h100) X(h200) X(l40) X(rtx5090) X(t4) X(v100)
 #define DECLARE(gpu)                                                                               \
     extern const unsigned char gpu_##gpu[];                                                        \
     extern const size_t gpu_##gpu##_size;

@@ -24,14 +24,14 @@ right='"wrong": {"max": 0}, "copy": {"min": 0.001}'
 
 # Built-in specs can be listed, printed and planned without their hardware.
 expect 0 accept --list
-for name in cpu h200 a100 v100 bring-up bring-up-quick; do
+for name in cpu h200 h100 a100 v100 bring-up bring-up-quick; do
     grep -q "^$name " out || fail "--list lacks '$name': $(cat out)"
 done
 expect 0 accept --spec h200 --print
 cp out printed.json
 expect 0 accept --spec ./printed.json --dry-run --level 4 --hours 16
 grep -q "train-amp.7 .*level 2" out || fail "the plan lacks the eighth GPU: $(cat out)"
-grep -q -- "--devices cuda:7" out || fail "the plan lacks its command: $(cat out)"
+grep -q -- "--devices cuda:7" out || fail "the plan lacks the command for the eighth GPU: $(cat out)"
 grep -q "about 1[67]\.[0-9] h" out || fail "the plan does not take 16 hours: $(tail -n 1 out)"
 expect 0 accept --spec h200 --dry-run --gpus 2 --level 1
 ! grep -q "cuda:2" out || fail "with --gpus 2 the plan has a third GPU: $(cat out)"
@@ -45,7 +45,7 @@ for pass in 1 2 3; do
     grep -q -- '--devices cpu' out || fail "the plan of pass $pass does not use the CPU: $(cat out)"
     cut -d' ' -f1 out | grep -vE '^$|^[0-9]' >>names
 done
-[[ $(sort -u names | wc -l) == $(expect 0 accept --spec bring-up --dry-run && grep -c level out) ]] || fail "the passes leave out checks"
+[[ $(sort -u names | wc -l) == $(expect 0 accept --spec bring-up --dry-run && grep -c level out) ]] || fail "the three passes together do not have all checks of bring-up"
 expect 0 accept --spec bring-up --only facts,peak --dry-run
 [[ $(grep -c level out) == 3 ]] || fail "the plan does not have the check 'hardware' and the two selected checks: $(cat out)"
 grep -q -- '--devices cuda:0' out || fail "the check does not use the first GPU: $(cat out)"
@@ -53,7 +53,7 @@ grep -q -- '--devices cuda:0' out || fail "the check does not use the first GPU:
 # Usage.
 expect_error 2 "give --spec" accept
 expect_error 2 "give --out DIR" accept --spec cpu
-expect_error 2 "known: cpu, h200, a100, v100" accept --spec b300 --out x
+expect_error 2 "known: cpu, h200, h100, a100, v100" accept --spec b300 --out x
 expect_error 2 "is not built in" accept --spec ./printed.json --print
 expect_error 2 "no check 'speed' in 'cpu'; its checks are selftest, same-bits" accept --spec cpu --only speed --out x
 expect_error 2 "--pass '0'" accept --spec cpu --pass 0 --out x
@@ -78,10 +78,10 @@ grep -q '^NOT ACCEPTED' out || fail "with --strict, the last line is: $(tail -n 
 # A metric that was not measured is missing; a metric that may be absent is skipped.
 spec "$(memory a '"speed": {"min": 1}')" >missing.json
 expect 5 accept --spec ./missing.json --out missing
-grep -q '^incomplete: ' out || fail "nothing is missing: $(cat out)"
+grep -q '^incomplete: ' out || fail "the output does not report a missing metric: $(cat out)"
 spec "$(memory a "$right"', "speed": {"min": 1, "absent": "skip"}, "scale": {"fleet_within": 5}')" >skip.json
 expect 0 accept --spec ./skip.json --out skip
-[[ $(grep -c '^  SKIP' out) == 2 ]] || fail "not two metrics are skipped: $(cat out)"
+[[ $(grep -c '^  SKIP' out) == 2 ]] || fail "the number of skipped metrics is not 2: $(cat out)"
 grep -q '^accepted: checks: .* 0 skipped, .*limit: .* 2 skipped, 0 missing$' out || fail "the skipped metrics are not counted: $(tail -n 1 out)"
 grep -qx '1 metric needs a fleet baseline and was not judged here' out || fail "the output does not say which limits need a fleet baseline: $(cat out)"
 grep -q '"note": "1 metric needs a fleet' skip/accept.json || fail "the record has no note"
@@ -95,24 +95,24 @@ grep -q 'reproducibility only, no speed' alone/accept.md || fail "the report doe
 spec '{"name": "calls", "kind": "overhead", "level": 1, "seconds": 1, "limit_s": 60, "args": {"iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0}, "step_us": {"min": 0.001}, "allreduce_us": {"min": 0.001}}}' >overhead.json
 expect 0 accept --spec ./overhead.json --out overhead
 
-# If the device is absent, the checks are missing, and --resume runs them if the device is present
-# later.
+# If the device is absent, the checks are missing. --resume runs them when the device is present. A
+# resume with another device is refused.
 spec "$(memory a "$right")" | sed 's/"device": "cpu"/"device": "cuda:63"/' >absent.json
 expect 5 accept --spec ./absent.json --out absent
 grep -q "^MISSING hardware.*: no device 'cuda:63': " out || fail "the output does not say that the device is missing: $(cat out)"
-grep -q '^MISSING a: not run' out || fail "something was run: $(cat out)"
+grep -q '^MISSING a: not run' out || fail "check 'a' was run although its device is absent: $(cat out)"
 expect 5 accept --spec ./absent.json --out absent --resume
 expect_error 2 "are of a spec that differs from" accept --spec ./absent.json --device cpu --out absent --resume
 
-# The first call runs one check, and the next call the others. A check that exceeds the budget is
-# missing.
+# The first call runs one check, and the next call runs the other checks. A check that exceeds the
+# budget is missing.
 spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" | sed 's/"level": 2/"level": 1/' >parts.json
 expect 0 accept --spec ./parts.json --out parts --only b
-grep -qx 'SKIP    not selected: a, long' out || fail "a check that is not selected is not SKIP: $(cat out)"
+grep -qx 'SKIP    not selected: a, long' out || fail "the output does not name the checks that are not selected: $(cat out)"
 expect 5 accept --spec ./parts.json --out parts --resume --budget 4
 grep -qE '^MISSING long.*: stopped after [1-4] s, the rest of the budget|^MISSING long: not run: the budget' out || fail "the output does not name the budget: $(cat out)"
-[[ $(grep -c '^PASS ' out) == 3 ]] || fail "the checks other than the late one have not passed: $(cat out)"
-grep -q '"note"' parts/accept.json || fail "no record"
+[[ $(grep -c '^PASS ' out) == 3 ]] || fail "the number of checks that passed is not 3: $(cat out)"
+grep -q '"note"' parts/accept.json || fail "the record has no note"
 
 # If the hardware does not match the spec, the test suite fails and no further check runs. A check's
 # name must not have special characters.
@@ -128,10 +128,10 @@ spec "$(memory a '"copy": {"min": 1e9}'),$(train long 100000000 1 1 ''),$(train 
 expect 4 accept --spec ./fail.json --out fail --level 2
 grep -q 'FAIL *long, .*not done within the limit of 1 s' out || fail "a check that exceeds its time limit has not failed: $(cat out)"
 grep -q 'is below 1e+09' out || fail "a metric below its limit has not failed: $(cat out)"
-grep -q 'PASS *loss_bits' out || fail "the checks after the late one were not measured: $(cat out)"
-[[ ! -e fail/checks/bits/r1/run/checkpoint.safetensors ]] || fail "weights are left over"
+grep -q 'PASS *loss_bits' out || fail "check 'bits', which follows the check 'long', was not measured: $(cat out)"
+[[ ! -e fail/checks/bits/r1/run/checkpoint.safetensors ]] || fail "the suite did not remove a checkpoint of a check that trains"
 
-# A test suite that is killed resumes where it was.
+# With --resume, a killed test suite runs only the checks that have no result.
 spec "$(memory a "$right"),$(train long 100000000 60 1 ''),$(memory b "$right")" >killed.json
 "$program" accept --spec ./killed.json --out killed --level 2 >out 2>err </dev/null &
 suite=$!
@@ -145,7 +145,7 @@ kill -KILL $suite
 wait $suite 2>/dev/null
 kept=$(stat -c %i killed/checks/a.json)
 for ((i = 0; i < 600; i++)); do
-    # The child ends by itself when its parent has ended.
+    # The process of the check ends after the suite was killed.
     pgrep -f "$scratch/killed/|--out killed/checks/long" >/dev/null || break
     sleep 0.1
 done
@@ -171,7 +171,7 @@ grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || f
 sed -i 's/"steps": 100000000/"steps": 4/' asked.json asked/spec.json
 expect 0 accept --spec ./asked.json --out asked --level 2 --resume
 
-# Good hardware passes a spec that was made from its own results.
+# A spec is made from the results of good hardware. The same hardware passes this spec.
 expect 0 accept --make-spec good
 grep -q 'a.copy: .*twice as wide' err || fail "the limits made from a single node are not twice as wide: $(cat err)"
 cp out made.json
@@ -180,7 +180,7 @@ expect 0 accept --spec ./made.json --dry-run
 expect_error 2 "are of different specs" accept --make-spec good warn
 expect_error 5 "holds no results" accept --make-spec good "$TMPDIR"
 
-# The files that an acceptance writes.
+# Each of three suites must have written these files.
 for dir in good fail missing; do
     for file in accept.json accept.md accept.html accept.xml spec.json; do
         [[ -s $dir/$file ]] || fail "no $dir/$file"
@@ -191,5 +191,5 @@ for dir in good fail missing; do
     fi
 done
 grep -q '"passed": *false' fail/accept.json || fail "the JSON of a failed suite says that it passed"
-grep -q 'ampscale train --dummy' <(tr -d '\n' <fail/accept.md) || fail "the report lacks a command"
+grep -q 'ampscale train --dummy' <(tr -d '\n' <fail/accept.md) || fail "the report lacks the command of a check that trains"
 finish

@@ -135,7 +135,7 @@ class Maker:
             self.put(f"info-policy-{policy}", self.run("info", "--policy", policy))
         self.put("info-list", self.run("info", "--list"))
         self.put("accept-list", numbers_of(self.run("accept", "--list")))
-        for spec in ("cpu", "h200", "a100", "v100"):
+        for spec in ("cpu", "h200", "h100", "a100", "v100"):
             self.json(f"accept-spec-{spec}.json", exact, "accept", "--spec", spec, "--print")
             self.text(f"accept-plan-{spec}", "accept", "--spec", spec, "--dry-run", "--out", "plan", "--level", "4")
         for preset in ("quick", "hal"):

@@ -3,10 +3,10 @@
 #
 #     words.sh [--count] [COMPONENT ...]
 #
-# Prints FILE:LINE: words -> term for each find, and exits with 1 if there is one. A component is a
-# top-level folder (base, docs, ...), docs/man, a folder of tests (tests/base), or 'top' for the
-# files at the top level. Without a component, all are checked. --count prints the number of finds
-# in each component instead.
+# Prints FILE:LINE: words -> term for each find, and exits with 1 if there is a find. A component is
+# a top-level folder (base, docs, ...), docs/man, a folder of tests (tests/base), or 'top' for the
+# files at the top level. Without an argument, all components are checked. --count prints the number
+# of finds in each component instead.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
@@ -26,7 +26,7 @@ texts() {
     done
     find . \( -path './.*' -o "${built[@]}" -path ./build -o -path ./results/recorded -o -path ./results/published \) \
         -prune -o -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.in' \
-        -o -name '*.sh' -o -name '*.awk' -o -name '*.py' -o -name '*.gp' -o -name '*.bash' -o -name '*.cmake' \
+        -o -name '*.json' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' -o -name '*.gp' -o -name '*.bash' -o -name '*.cmake' \
         -o -name CMakeLists.txt -o -name '*.md' -o -name '*.1' -o -name '*.yml' -o -path './scripts/*' \) \
         -printf '%P\n' | grep -vE '^RESULTS\.md$|^docs/words\.md$|^tests/lint/' | LC_ALL=C sort
 }

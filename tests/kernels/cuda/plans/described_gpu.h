@@ -1,5 +1,5 @@
-/* GPUs that need not be present. cuDNN plans for the description of a GPU, a JSON text in
- * kernels/gpus. */
+/* GPUs that need not be present. cuDNN makes plans for the description of a GPU. The description is
+ * a JSON text in kernels/gpus. */
 #pragma once
 
 #include "kernels/cuda/cudnn_device.h"

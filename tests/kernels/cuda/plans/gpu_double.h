@@ -21,8 +21,8 @@ struct gpu_double {
                             completed its work */
     double host_ms;      /* ms that the host needs to prepare an execution */
     double engine_ms[GPU_ENGINES];
-    bool fails[GPU_ENGINES];  /* its execution fails, and the GPU still works */
-    bool breaks[GPU_ENGINES]; /* its execution breaks the GPU */
+    bool fails[GPU_ENGINES];  /* executing the engine fails, and the GPU still works */
+    bool breaks[GPU_ENGINES]; /* executing the engine breaks the GPU */
     bool broken;
     size_t memory, used; /* bytes: the limit, and the bytes in use */
     size_t most;         /* largest number of bytes in use */

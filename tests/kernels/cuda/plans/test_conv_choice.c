@@ -57,13 +57,13 @@ static void test_problem(void **state)
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(rest, CONV_REST_DB);
     assert_int_equal(p.form, CONV_BWD_WEIGHTS);
-    d.t[ROLE_DW].type = DTYPE_F32; /* fp32, as kernels/ops.h requires; the problem has X's type */
+    d.t[ROLE_DW].type = DTYPE_F32; /* kernels/ops.h requires DW in fp32; the problem has X's type */
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(p.type, DTYPE_BF16);
 }
 
-/* 32 groups of 2 channels. The weights have the channels of one group, and no channel is padded.
- * The heuristics return other engines than without groups. */
+/* A convolution with 32 groups of 2 channels. The weights have 2 input channels, and no channel is
+ * padded. The choice of the plan must differ from the choice for one group. */
 static void test_groups(void **state)
 {
     struct cudnn_device dev;
@@ -99,7 +99,7 @@ static void test_refused(void **state)
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_UNSUPPORTED);
     d = conv_desc(DTYPE_F16, 3);
     d.t[ROLE_X].layout =
-        LAYOUT_OPAQUE; /* the tensor has four channels in memory, and no other number is valid */
+        LAYOUT_OPAQUE; /* an opaque X must have four channels in memory; eight are refused */
     d.t[ROLE_X].opaque = 8;
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_UNSUPPORTED);
     d.t[ROLE_X].opaque = 4;

@@ -242,7 +242,7 @@ static void a_choice_is_written_before_the_end(void **state)
     conv_exec_close(exec);
     struct conv_problem other = problem;
     other.n = 4;
-    exec = opened(&dev, &other); /* too soon after the last write, so it is not yet stored */
+    exec = opened(&dev, &other); /* its choice is not stored yet: the last write was too recent */
     assert_int_equal(kept_choices(), 1);
     void *port[CG_PORT_COUNT] = {[CG_X] = &dev, [CG_W] = &dev, [CG_Y] = &dev};
     assert_int_equal(conv_exec_run(exec, port, NULL, NULL), STATUS_OK);
@@ -268,7 +268,7 @@ static void check_timed_again(const struct plan_choice *gone)
     assert_true(gpu.executions > 0);
     conv_exec_close(exec);
     close_gpu(&dev);
-    assert_true(kept_nanoseconds() > 1); /* the new time is stored, so the next run does not time */
+    assert_true(kept_nanoseconds() > 1); /* the new time is stored for the next run */
 }
 
 static void a_choice_that_cannot_be_made_is_timed_again(void **state)

@@ -26,9 +26,9 @@ static const struct layer {
 };
 enum { N_LAYERS = sizeof layers / sizeof *layers, N_TYPES = 3, BATCH = 256 };
 
-static const char *const gpus[] = {"t4", "a10", "a100", "l40", "h200", "b200", "rtx5090"};
-/* Under sanitizers only the first two GPUs are tested. The first has no fused forms. Together, the
- * two execute the same code as all GPUs. */
+static const char *const gpus[] = {"t4", "a10", "a100", "l40", "h100", "h200", "b200", "rtx5090"};
+/* Under sanitizers only the first two GPUs are tested. The first GPU has no fused forms. Together,
+ * these two GPUs execute the same code as all GPUs. */
 enum { N_GPUS = SANITIZED ? 2 : sizeof gpus / sizeof *gpus };
 
 static struct conv_problem problem_of(const struct layer *l, enum conv_form form, int type)

@@ -36,6 +36,7 @@ static void test_devices(void **state)
         {"a10", "NVIDIA A10", 86},
         {"a100", "NVIDIA A100-SXM4-80GB", 80},
         {"l40", "NVIDIA L40S", 89},
+        {"h100", "NVIDIA H100 80GB HBM3", 90},
         {"h200", "NVIDIA H200", 90},
         {"b200", "NVIDIA B200", 100},
         {"rtx5090", "NVIDIA GeForce RTX 5090", 120},

@@ -129,7 +129,7 @@ static void long_work_is_timed_a_few_times(void **state)
     assert_int_equal(w.runs, 6);
     w.runs = 0;
     assert_true(fabs(seconds_of(t, &w, 5e-3) - 7e-3) < 1e-9);
-    assert_int_equal(w.runs, 2); /* slower than the fastest plan so far, so it runs less often */
+    assert_int_equal(w.runs, 2); /* this work is slower than the fastest plan so far: fewer runs */
     close_all(&dev, t);
 }
 

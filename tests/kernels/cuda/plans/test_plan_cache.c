@@ -80,7 +80,7 @@ static void test_round_trip(void **state)
     assert_int_equal(plan_cache_put(again, keys[0], &other), STATUS_OK);
     assert_int_equal(plan_cache_count(again), N_KEYS);
     assert_int_equal(plan_cache_find(again, keys[0])->engine, 99);
-    /* the file's choice for a key replaces the cache's */
+    /* for each key, the choice of the file replaces the choice in the cache */
     assert_int_equal(plan_cache_load(again, path), STATUS_OK);
     check_filled(again);
     plan_cache_close(again);
