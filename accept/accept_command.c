@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* If the first repeat of `check` has written an output file, adds the flag with the path of this
- * file. The command also runs without the flag. */
+/* Adds the argument's flag and the path of the output file that the first repeat of `check` wrote.
+ * Adds nothing if there is no such file: the command also runs without the flag. */
 static enum status add_output(const struct accept_arg *a, const char *check, const char *dir,
                               struct words *w)
 {

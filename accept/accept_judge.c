@@ -102,7 +102,7 @@ static void hold_share(struct accept_metric *m, double x, double baseline, doubl
               fabs(x / baseline - 1) * 100, x < low ? "below" : "above", baseline, share * 100);
 }
 
-/* A version is split into at most this many numbers, up to the first part that is no number:
+/* A version is split into at most this many numbers, up to the first part that is not a number:
  * 535.104.05 gives {535, 104, 5}. */
 enum { VERSION_PARTS = 8 };
 
@@ -233,8 +233,8 @@ static bool is_used(const struct accept_limit *l, const struct accept_result *r)
     return false;
 }
 
-/* Gives the reason for a check's verdict. It says how the check ended or, if a metric gave the
- * verdict, names the first such metric. */
+/* Sets the reason for a check's verdict: how the check ended or, if metrics gave the verdict, the
+ * first of these metrics. */
 static void say_reason(struct accept_result *r)
 {
     *r->reason = '\0';

@@ -13,8 +13,8 @@
 MUST_CHECK enum status accept_judge(const struct accept_check *check, struct accept_result *r);
 
 /* Judges each check of a report by the limits of the spec's check of the same name, and counts the
- * verdicts. Also adds the spec's checks that the report lacks, if their level is at most that of
- * the report. Such a check is MISSING if it was selected (`asked`), else SKIP. */
+ * verdicts. Also adds the spec's checks that the report lacks, if their level is at most the
+ * report's level. An added check is MISSING if it was selected (`asked`), else SKIP. */
 MUST_CHECK enum status accept_judge_report(const struct accept_spec *spec, struct accept_report *r);
 
 /* Counts the metrics that have a limit, by verdict. */

@@ -57,7 +57,7 @@ const struct accept_kind accept_kinds[] = {
      .budget = "--limit",
      .reading = accept_read_operations},
     {.name = "sanitizer",
-     .about = "own kernels under a tool of compute-sanitizer",
+     .about = "this program's own kernels under a tool of compute-sanitizer",
      .words = WORDS("selftest", "--operations", "--json"),
      .arg =
          ARGS(ARG(WORD, "tool", "--sanitizer", "memcheck"),
@@ -66,7 +66,7 @@ const struct accept_kind accept_kinds[] = {
      .budget = "--limit",
      .reading = accept_read_sanitizer},
     {.name = "accuracy",
-     .about = "the same training in each precision: accuracy compared with that of runs on a CPU",
+     .about = "the same training in each precision: accuracy compared with runs on a CPU",
      .words = WORDS("bench", "accuracy", "--json"),
      .arg = ARGS(ARG(LIST, "precisions", "--precisions", NULL), QUICK),
      .on_device = true,

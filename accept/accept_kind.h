@@ -21,7 +21,7 @@ struct accept_arg {
     const char *name;
     enum accept_arg_type type;
     const char *flag;      /* NULL: the value is passed without a flag */
-    const char *otherwise; /* default, if the check does not give the argument; NULL: none */
+    const char *otherwise; /* default, if the check does not give the argument; NULL: no default */
     int64_t min, max;      /* bounds of a number */
 };
 
@@ -40,7 +40,8 @@ struct accept_kind {
     bool ranks;                   /* if "ranks" is above 1, 'ampscale launch' starts the command */
     bool folder;                  /* takes --out; the results are read from that folder */
     const char *budget;           /* flag that gives the command a time limit in seconds; at the
-                                   * limit the command prints its results so far; NULL: none */
+                                   * limit the command prints its results so far; NULL: no such
+                                   * flag */
     const struct accept_reading *reading;
 };
 

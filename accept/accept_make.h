@@ -5,15 +5,15 @@
  * A GPU that ran a check alone counts as a node. Outliers are removed first: with median m and
  * spread s = 1.4826 median(|x - m|), a value that is worse than m by more than the larger of 3.5 s
  * and 2 % of m is dropped, and m and s are computed again, until no value is dropped. If fewer than
- * half of the values are left, the metric gets no new limit. SuperBench drops nodes by their
- * distance from the mean in the same way. The bound of 3.5 spreads is from B. Iglewicz and D.
+ * half of the values are left, the metric gets no new limit. SuperBench drops nodes in a similar
+ * way, by their distance from the mean. The bound of 3.5 spreads is from B. Iglewicz and D.
  * Hoaglin, "How to detect and handle outliers", 1993.
  *
- * By the new limit, a value fails if it is worse than m by more than the larger of 5 s and 3 % of
- * m, and warns if it is worse by more than half of that. With fewer than 5 values the bounds are
- * twice as wide. A text that had to be the same in all repeats (the bits of a loss curve), and is
- * the same on all nodes, becomes the required text. Other texts, and numbers whose median is not
- * above 0, keep their old limit. */
+ * By the new limit, a value fails if it is worse than m by more than a bound, which is the larger
+ * of 5 s and 3 % of m. It warns if it is worse than m by more than half of this bound. With fewer
+ * than 5 values the bound is twice as wide. A text that had to be the same in all repeats (the bits
+ * of a loss curve), and is the same on all nodes, becomes the required text. All other texts, and
+ * numbers whose median is not above 0, keep their old limit. */
 #pragma once
 
 #include "accept/accept_spec.h"

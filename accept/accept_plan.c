@@ -19,7 +19,8 @@ int accept_plan_count(const struct accept_spec *spec, const struct accept_option
     return n;
 }
 
-/* Number of burn-ins that run one after the other; checks that run at the same time count once. */
+/* Number of burn-in checks that run one after the other. Checks that run at the same time count as
+ * one check. */
 static int count_burns(const struct accept_spec *spec, const struct accept_options *o)
 {
     int n = 0;
@@ -42,7 +43,7 @@ enum status accept_plan_burn(const struct accept_spec *spec, const struct accept
 }
 
 /* Expected duration of a check in seconds. Checks that run at the same time have the same expected
- * duration, which is counted once. */
+ * duration, and the caller adds it only once. */
 static double seconds_of(const struct accept_check *check, double burn)
 {
     return fmax(check->seconds * check->repeats, check->burn ? burn : 0);

@@ -21,7 +21,7 @@ bool accept_plan_has(const struct accept_check *check, const struct accept_optio
 int accept_plan_count(const struct accept_spec *spec, const struct accept_options *options);
 
 /* Sets *seconds to the duration of each burn-in check. STATUS_USAGE if options->hours is set and
- * the spec has no burn-in check, because the user would believe that a burn-in had been run. */
+ * the spec has no burn-in check: otherwise the user would believe that a burn-in had been run. */
 MUST_CHECK enum status accept_plan_burn(const struct accept_spec *spec,
                                         const struct accept_options *options, double *seconds);
 

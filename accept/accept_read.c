@@ -96,7 +96,7 @@ static bool has_names(const struct accept_column *c, const json_t *row)
     return true;
 }
 
-/* Reduces a column to one number. Leaves out rows that lack a member used in a metric's name. */
+/* Reduces a column to one number. Ignores a row that lacks a member used in a metric's name. */
 static double over_rows(const struct accept_column *c, const struct accept_column *all,
                         const json_t *rows)
 {

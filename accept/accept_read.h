@@ -1,7 +1,7 @@
 /* Inside accept/: metrics read from the output of the checks' commands. A value that the output
  * lacks counts as not measured.
  *
- * Each kind of check has a list of readings, which ends with a zeroed one. Most readings are
+ * Each kind of check has a list of readings, which ends with a zeroed reading. Most readings are
  * tables: the path of a list of rows, and for each column the member, the metric's name and its
  * unit. A reading that a table cannot describe is a function. */
 #pragma once
@@ -14,9 +14,10 @@ struct accept_output {
     const char *dir;    /* the repeat's own folder */
     const json_t *args; /* the check's arguments */
     const char *device; /* "cpu", "ref", "cuda" */
-    int only_device;    /* index of the spec's only device; -1: the spec uses all `n_devices` */
+    int only_device;    /* index of the spec's only device; -1: the spec uses n_devices devices */
     int n_devices;
-    int check_device; /* index of the check's only device; -1: all of them */
+    int check_device; /* index of the check's only device; -1: the check uses all devices of the
+                       * spec */
 };
 
 enum accept_over {
@@ -29,7 +30,7 @@ enum accept_over {
 };
 
 struct accept_column {
-    const char *path; /* path of the value, of names of members and indices: "seconds.median" */
+    const char *path; /* path of the value: names of members, and indices: "seconds.median" */
     const char *name; /* name of the metric; "{type}" is replaced by the value of the row's member
                        * "type", and "{}" by the row's index */
     const char *unit; /* "": a number without a unit; NULL: a text */
@@ -45,8 +46,8 @@ struct accept_reading {
      * table is used. */
     enum status (*read)(const struct accept_output *output, struct accept_result *r);
     const char *rows;  /* path of a list; NULL: the whole output is the only row */
-    const char *needs; /* name of the rows in the STATUS_DATA message for an output without rows;
-                        * NULL: the output may have no rows */
+    const char *needs; /* if the output has no rows, the STATUS_DATA message calls them by this
+                        * name; NULL: the output may have no rows */
     const struct accept_column *column; /* ends with an entry whose name is NULL */
 };
 
@@ -55,7 +56,7 @@ struct accept_reading {
 MUST_CHECK enum status accept_read(const struct accept_reading *reading,
                                    const struct accept_output *output, struct accept_result *r);
 
-/* Adds the metrics of one row, from its columns; `number` replaces "{}" in names. */
+/* Adds the metrics of one row, one for each column; `number` replaces "{}" in names. */
 MUST_CHECK enum status accept_read_row(const struct accept_column *column, const json_t *row,
                                        const char *number, struct accept_result *r);
 
@@ -71,8 +72,8 @@ extern const struct accept_reading accept_read_facts[], accept_read_peak[], acce
     accept_read_collective[];
 
 /* Readings for checks of correctness: single operations, and the accuracy of training
- * (accept_read_verify.c). "wrong" counts failed cases; "late" counts the kinds of operations whose
- * cases ran out of time. */
+ * (accept_read_verify.c). The metric "wrong" counts failed cases. The metric "late" counts the
+ * kinds of operations whose cases ran out of time. */
 extern const struct accept_reading accept_read_selftest[], accept_read_determinism[],
     accept_read_operations[], accept_read_sanitizer[], accept_read_accuracy[];
 

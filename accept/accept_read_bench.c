@@ -106,7 +106,8 @@ const struct accept_reading accept_read_memory[] = {
                        {"wrong", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_SUM})},
     {0}};
 
-/* Each direction between two devices is a metric, so that a link slow in one direction is seen. */
+/* Each direction between two devices is a metric, to find a link that is slow in one direction
+ * only. */
 const struct accept_reading accept_read_peers[] = {
     {.rows = "pairs",
      .needs = "pair of devices",
@@ -154,7 +155,7 @@ const struct accept_reading accept_read_collective[] = {
 
 /* --- a step --- */
 
-/* Adds the seconds of one operation to those of its kind; false if the operation has no time. */
+/* Adds the seconds of one operation to the sum of its kind; false if the operation has no time. */
 static bool add_operation(json_t *kinds, const json_t *step)
 {
     const char *op = accept_read_text(step, "op");
@@ -165,9 +166,10 @@ static bool add_operation(json_t *kinds, const json_t *step)
     return json_object_set_new(kinds, op, json_real(sum)) == 0;
 }
 
-/* Adds the milliseconds of the step and of each kind of operation. Adds of_peak: the least time in
- * which the step could run at the device's peaks, in percent of the measured step. Increases
- * *bound_s by this least time, in seconds. An operation without a known least time counts as 0. */
+/* Adds metrics for the milliseconds of the step and of each kind of operation. Adds the metric
+ * "of_peak": the least time in which the step could run at the device's peaks, in percent of the
+ * measured time. Increases *bound_s by this least time, in seconds. An operation without a known
+ * least time counts as 0. */
 static enum status add_operations(const json_t *steps, json_t *kinds, double *bound_s,
                                   struct accept_result *r)
 {

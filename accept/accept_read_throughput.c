@@ -44,7 +44,8 @@ static bool is_peer(const json_t *row)
     return strncmp(accept_read_text(row, "who"), "PyTorch", 7) == 0;
 }
 
-/* Images/s of PyTorch's fastest mode at a row's precision and batch; NAN if there is none. */
+/* Images/s of PyTorch's fastest mode at a row's precision and batch; NAN if PyTorch has no result
+ * there. */
 static double fastest_peer(const json_t *rows, const json_t *row)
 {
     double best = NAN;

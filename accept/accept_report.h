@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-/* Prints a table, for the terminal, of the metrics that have a limit; it ends with the lines of
+/* Prints, for the terminal, a table of the metrics that have a limit, and then the lines of
  * accept_note and accept_conclusion. */
 void accept_print(const struct accept_report *r, bool strict, FILE *out);
 
-/* Writes a JUnit test suite: a case for each check, and one for each metric that has a limit. FAIL
- * becomes a failure, MISSING an error. WARN passes, unless `strict`. */
+/* Writes a JUnit test suite: a case for each check, and a case for each metric that has a limit.
+ * FAIL becomes a failure, and MISSING becomes an error. WARN passes, unless `strict`. */
 MUST_CHECK enum status accept_write_junit(const struct accept_report *r, bool strict,
                                           const char *path);
 

@@ -96,7 +96,8 @@ struct accept_report {
 };
 
 /* Append a measurement to a metric; the first measurement creates the metric. A number that is not
- * finite is ignored. STATUS_DATA for too many metrics, and for a metric with numbers and texts. */
+ * finite is ignored. STATUS_DATA for too many metrics, and for a metric that has both numbers and
+ * texts. */
 MUST_CHECK enum status accept_result_number(struct accept_result *r, const char *name,
                                             const char *unit, enum accept_better better,
                                             double value);

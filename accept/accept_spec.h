@@ -11,33 +11,35 @@
  *       "name": "train-amp",
  *       "kind": "train",                   accept_kind.h lists them
  *       "level": 2,                        1 seconds, 2 minutes, 3 tens of minutes, 4 hours
- *       "pass": 1,                         number of its group; --pass 1 selects the group
+ *       "pass": 1,                         number of the check's group; --pass 1 selects the group
  *       "args": {"arch": "resnet50", "precision": "amp"},     arguments that the kind takes
  *       "each": true,                      run on every device alone, as train-amp.0, .1 ...
  *       "repeats": 3,                      default 1
  *       "burn": true,                      a burn-in: repeated for the time given by --hours;
  *                                          with "each" on all devices at the same time
  *       "seconds": 40,                     expected duration of a repeat, for the plan
- *       "limit_s": 300,                    seconds after which a repeat is killed, and has failed
+ *       "limit_s": 300,                    seconds after which a repeat is stopped; the verdict is
+ *                                          then FAIL, or MISSING if accept_kind.budget is not NULL
  *       "limits": {"images_per_s": {
- *         "min": 2000, "max": 9000,        beyond these it fails,
- *         "warn_min": 2100, "warn_max": 8000,                beyond these it warns
+ *         "min": 2000, "max": 9000,        beyond these bounds the metric fails
+ *         "warn_min": 2100, "warn_max": 8000,      beyond these bounds the metric warns
  *         "baseline": 2470,                value that good hardware reaches
  *         "within": 10, "warn_within": 5,  percent by which a median may be worse than the baseline
- *         "fleet_within": 10, "fleet_warn_within": 5,     the same, against the median of all nodes
+ *         "fleet_within": 10, "fleet_warn_within": 5,   percent worse than the median of all nodes
  *         "matches": "535.*|550.*",        a text must match one of these patterns
- *         "at_least": "535.104",           a version must be this or later
+ *         "at_least": "535.104",           a version must be this version or later
  *         "same": true,                    all repeats must give the same value
- *         "absent": "skip",                verdict if it is not measured (default "missing")
+ *         "absent": "skip",                verdict if the metric is not measured: "skip" or
+ *                                          "missing" (the default)
  *         "source": "where the numbers come from"
  *       }}
  *     }]
  *   }
  *
- * A limit's name may be a pattern ("busbw_*"); its limit then holds for each metric that matches
- * and has no limit of its own. Patterns have '*' and '?'. Nothing in a file is run or evaluated: a
- * check is a command of this program, and its args are numbers, words without a leading dash, and
- * names of other checks, whose output the command reads. */
+ * A limit's name may be a pattern ("busbw_*"). The limit then holds for each metric that matches
+ * the pattern, unless another limit has the metric's full name. Patterns have '*' and '?'. Nothing
+ * in a file is run or evaluated: a check is a command of this program, and its args are numbers,
+ * words without a leading dash, and names of other checks, whose output the command reads. */
 #pragma once
 
 #include "accept/accept_result.h"
@@ -91,7 +93,7 @@ struct accept_spec {
     char name[ACCEPT_NAME_SIZE];
     const char *about;
     char device[8];
-    int only_device; /* index of the only device; -1: all of them */
+    int only_device; /* index of the only device; -1: all devices */
     int n_devices;
     int n_patterns;
     char pattern[ACCEPT_PATTERNS_MAX][ACCEPT_TEXT_SIZE];
@@ -117,9 +119,9 @@ MUST_CHECK enum status accept_spec_load(const char *name, const char *device, in
                                         struct accept_spec *spec);
 void accept_spec_free(struct accept_spec *spec); /* no-op on a zeroed struct */
 
-/* Selects (`asked`) the checks whose names are in `only`, separated by commas (NULL: all), and that
- * belong to `pass` (0: any pass). The first check, "hardware", is always selected. STATUS_USAGE if
- * there is no such check or pass. */
+/* Selects checks: sets `asked` of the checks that are named in the comma-separated list `only`
+ * (NULL: all checks) and belong to the group number `pass` (0: any group). The first check,
+ * "hardware", is always selected. STATUS_USAGE if there is no such check or group. */
 MUST_CHECK enum status accept_spec_select(struct accept_spec *spec, const char *only, int pass);
 
 /* The specs that come with the program. */

@@ -27,7 +27,8 @@ struct work {
     struct process_signals signals;
     bool terminal;   /* progress is shown on a terminal */
     int done, total; /* checks */
-    double burn_s;   /* seconds of each burn-in check; 0: each runs its number of repeats */
+    double burn_s;   /* seconds of each burn-in check; 0: each check runs the number of repeats in
+                      * the spec */
     uint64_t begun_ns;
 };
 
@@ -71,7 +72,8 @@ static void PRINTF_LIKE(3, 4)
 }
 
 /* Judges a command that did not complete: FAIL if it found wrong numbers, failed, crashed or hung;
- * MISSING if data or devices are missing, if it could not be started, or if its budget ended it. */
+ * MISSING if data or devices are missing, if the command could not be started, or if it was too
+ * slow for its time budget. */
 static void judge_end(const struct lane *lane, const struct process_end *end,
                       struct accept_result *r)
 {
@@ -138,7 +140,7 @@ static enum status keep_command(const struct words *command, struct accept_resul
 
 /* Time limit of a repeat, seconds: the check's own limit, or the budget minus the expected time of
  * later checks (selected and not measured yet), if that is less. A budget that is too small for all
- * checks is spent on the first ones. */
+ * checks is spent on the first checks. */
 static int64_t room_for(const struct work *w, const struct accept_check *check)
 {
     const struct accept_check *end = w->spec->check + w->spec->n_checks;
@@ -232,7 +234,7 @@ static enum status open_lane(const struct work *w, const struct accept_check *ch
     return STATUS_OK;
 }
 
-/* Starts the next repeat; after the last one, or if no time is left, judges the check and stores
+/* Starts the next repeat. After the last repeat, or if no time is left, judges the check and stores
  * its result. */
 static enum status next_repeat(const struct work *w, struct lane *lane, struct process *child)
 {

@@ -123,7 +123,7 @@ static bool bounds_of(const struct fleet_config *c, const char *metric, struct f
 }
 
 /* Whether a node has results and is in the group. Sets *value to the node's value of the metric, or
- * to NAN if it has none. */
+ * to NAN if the node has no value. */
 static bool value_of(const struct judging *j, int node, int group, const char *metric,
                      double *value)
 {
@@ -227,8 +227,8 @@ static void names_unite(struct judging *j)
     j->n_names = kept;
 }
 
-/* Lists the metrics that the spec requires of every node. Checks above the configured level are
- * left out. */
+/* Lists the metrics that the spec requires of every node. Skips checks above the configured
+ * level. */
 static enum status list_wanted(struct judging *j)
 {
     const struct accept_spec *spec = j->config->spec;

@@ -1,10 +1,13 @@
 /* Nodes compared with each other, to find those that differ from the rest. Pure functions.
  *
- * Nodes of the same hardware form a group, and only they are compared. A metric has one value per
- * node. The reference is the median m, and the spread s = 1.4826 median(|x - m|), which for a
- * normal distribution estimates its standard deviation (F. Hampel, "The influence curve and its
- * role in robust estimation", JASA 69, 1974). A value's loss is how much worse than m it is, as a
- * share of m; `fail` and `warn` are the configured bounds of the loss.
+ * Nodes of the same hardware form a group. Only nodes of one group are compared with each other. A
+ * metric has one value per node. The reference is the median m, and the spread is
+ *
+ *     s = 1.4826 median(|x - m|)
+ *
+ * For a normal distribution, s estimates the standard deviation (F. Hampel, "The influence curve
+ * and its role in robust estimation", JASA 69, 1974). A value's loss is how much worse than m it
+ * is, as a share of m; `fail` and `warn` are the configured bounds of the loss.
  *
  *   FAIL  the loss is above max(fail, min(3.5 s, 2 fail)), where s is a share of m. B. Iglewicz and
  *         D. Hoaglin, "How to detect and handle outliers", 1993, use 3.5 as the bound for outliers
@@ -13,9 +16,10 @@
  *
  * With fewer than FLEET_SPREAD nodes the spread is not reliable, and changes no bound.
  *
- * If the values form two groups, with a gap of more than `fail` between them, and each group has at
- * least two nodes and a quarter of all nodes, then m and s are computed from the better group: the
- * slow half of a fleet is no reference for the rest. */
+ * The values of a metric may fall into a low part and a high part, with a gap of more than `fail`
+ * between the parts. If each part has at least two values and at least a quarter of all values, m
+ * and s are computed from the better part: the slow half of a fleet is no reference for the rest.
+ * Messages call the parts "groups". */
 #pragma once
 
 #include "accept/accept_spec.h"
@@ -36,8 +40,8 @@ struct fleet_bounds {
 struct fleet_sample {
     int64_t n;
     double median, spread;      /* of all values */
-    bool split;                 /* the values form two groups: */
-    double low, high;           /* medians of the groups, */
+    bool split;                 /* the values fall into two parts: */
+    double low, high;           /* medians of the parts, */
     int64_t n_low, n_high;      /* and their sizes */
     double reference, scatter;  /* the m and the s with which values are compared */
     struct fleet_bounds bounds; /* the given bounds, adapted to the spread */
@@ -70,7 +74,7 @@ struct fleet_config {
     int n_expected;
 };
 
-/* A metric of a node whose verdict is not PASS. */
+/* A verdict other than PASS: on one metric of a node, or on the whole node. */
 struct fleet_finding {
     char metric[NODE_METRIC_MAX]; /* "": the finding is about the whole node */
     enum verdict verdict;
@@ -80,7 +84,7 @@ struct fleet_finding {
 
 struct fleet_node {
     char name[NODE_NAME_MAX];
-    int group; /* -1: the node has no results, or no value */
+    int group; /* -1: the node is absent from the input, or has no values */
     enum verdict verdict;
     int count[VERDICTS]; /* number of metrics with each verdict */
     int n;
@@ -93,7 +97,7 @@ struct fleet_metric {
     int group;
     enum accept_better better;
     int missing;                /* number of nodes of the group that have no value */
-    struct fleet_sample sample; /* if its .n is below FLEET_LEAST, no node was compared with it */
+    struct fleet_sample sample; /* if sample.n is below FLEET_LEAST, no node was compared with it */
 };
 
 struct fleet_group {
@@ -104,7 +108,8 @@ struct fleet_group {
 struct fleet {
     int n_groups; /* the largest first */
     struct fleet_group *group;
-    int n_nodes; /* first the nodes of the input, in its order, then the absent nodes */
+    int n_nodes; /* first the nodes of the input, in the order of the input, then the absent
+                  * nodes */
     struct fleet_node *node;
     int n_metrics; /* sorted by group and name */
     struct fleet_metric *metric;
@@ -112,8 +117,9 @@ struct fleet {
 };
 
 /* Judges the nodes. A metric that a node of the group has, or that the spec bounds, is MISSING on a
- * node without a value; "<check>/return_code" (fleet_input.h) must be 0: 5 is MISSING, any other
- * value FAIL. A node without a single PASS is MISSING. On success the caller frees. */
+ * node without a value. "<check>/return_code" (fleet_input.h) must be 0; the value 5 is MISSING,
+ * and any other value is FAIL. A node without a single PASS is MISSING. On success the caller
+ * frees. */
 MUST_CHECK enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *config,
                                    struct fleet *fleet);
 void fleet_free(struct fleet *fleet); /* no-op on a zeroed struct */

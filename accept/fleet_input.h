@@ -18,7 +18,8 @@ struct fleet_input {
                                   * no report */
     int level;                   /* highest level of the reports */
     char spec[ACCEPT_NAME_SIZE]; /* name of the reports' spec; "": no report */
-    char spec_file[ACCEPT_PATH_SIZE]; /* spec.json of the first report that has it; "": none */
+    char spec_file[ACCEPT_PATH_SIZE]; /* spec.json of the first report that has it; "": no report
+                                       * has it */
 };
 
 /* Adds the results at `path`:
@@ -26,7 +27,7 @@ struct fleet_input {
  *   a node's folder   its report, under the name of its host
  *   a folder of nodes' folders   each report, under the name of its folder; a node whose suite has
  *                     not ended is added without values
- *   another folder    the file results-summary.jsonl in it
+ *   any other folder  the file results-summary.jsonl in it
  * STATUS_DATA for damaged results, two nodes of the same name, and reports of different specs. */
 MUST_CHECK enum status fleet_input_add(struct fleet_input *in, const char *path);
 

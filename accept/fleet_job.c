@@ -21,7 +21,7 @@
 enum {
     REPORT_BYTES_MAX = 64 << 20,
     WHY_SIZE = 512,
-    GRACE_SECONDS = 30,  /* time that a signalled test suite has to stop its check */
+    GRACE_SECONDS = 30,  /* time in which a signalled test suite must stop its check */
     WAIT_SECONDS = 3600, /* time to wait for other nodes, in addition to twice the planned time */
 };
 
@@ -151,8 +151,8 @@ enum status fleet_leave_job(struct words *kept)
     return STATUS_OK;
 }
 
-/* Sets the launcher's environment variables again. setenv() copies each variable, so MPI may remove
- * some of them. */
+/* Sets the launcher's environment variables again, and frees `kept`. setenv() copies each variable,
+ * so the environment does not point into `kept`, and MPI may remove variables. */
 static enum status return_to_job(struct words *kept)
 {
     enum status st = STATUS_OK;
@@ -190,7 +190,8 @@ static enum status take_end(const struct process_end *end, struct fleet_rank *n)
                        *end->message ? ": " : "", end->message);
 }
 
-/* Runs the test suite. Rank 0's suite logs to rank 0's stderr, the others log to their folders. */
+/* Runs the test suite. Rank 0's suite logs to rank 0's stderr. The suites of the other ranks log to
+ * files in their folders. */
 static enum status run_suite(const struct words *command, struct fleet_rank *n)
 {
     char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
@@ -277,8 +278,8 @@ static bool is_among(const struct launch_hosts *nodes, const char *name)
 }
 
 /* Lists the nodes that the launcher started. The list is empty if the launcher names no nodes. It
- * is also empty if this node's name is not on it, because launcher and nodes then use different
- * names. */
+ * is also empty if the launcher does not name this node, because launcher and nodes then use
+ * different names. */
 static void find_expected(const struct fleet_rank *n, struct launch_hosts *nodes)
 {
     const char *list = getenv(LAUNCH_HOSTS_VARIABLE);
@@ -313,7 +314,7 @@ static void report_absent(const struct fleet_rank *n, const struct fleet_input *
         if (!in_sight(in, expected->v[i].name))
             text_join(names, sizeof names, ", ", "%s", expected->v[i].name);
     fprintf(stderr, "ampscale: %s; %s%s", why,
-            *names ? "no results from: " : "every node folder found has results", names);
+            *names ? "no results from: " : "all node folders that were found have results", names);
     if (unseen > 0)
         fprintf(stderr, "; %d of %d nodes wrote no folder in '%s'", unseen, n->place.size,
                 n->options->out);
@@ -344,8 +345,8 @@ done:
     return st;
 }
 
-/* Joins MPI; rank 0 judges. The first rank that stops waiting ends the job. Rank 0, which alone can
- * judge, waits half as long as the others, so that it judges before another rank ends the job.
+/* Joins MPI; rank 0 judges. The first rank that stops waiting ends the job. Only rank 0 can judge.
+ * It waits half as long as the other ranks, so that it judges before another rank ends the job.
  * Returns STATUS_USAGE for a wrong launcher. */
 static enum status meet(const struct fleet_rank *n, int *code)
 {

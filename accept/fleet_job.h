@@ -1,12 +1,12 @@
 /* Acceptance over many nodes: judges results on disk, or runs as the ranks of a job, each of which
  * runs the test suite on its own node.
  *
- * A rank's test suite is a process of its own, as each of its checks is, so that the rank can
- * report how the test suite ended. A rank joins MPI only after its test suite has ended: a crash or
- * a hang stops no other node, and each node's folder has its measurements so far. No rank waits
- * indefinitely: if the ranks do not all join, rank 0 judges the nodes' folders that it can see. The
- * launcher's variables are removed from the test suites' environment, because a test suite must not
- * act as a rank. */
+ * A rank's test suite is a process of its own, so that the rank can report how the test suite
+ * ended. Each check of the test suite is a process of its own, too. A rank joins MPI only after its
+ * test suite has ended: a crash or a hang on a node does not stop the other nodes, and each node's
+ * folder has the node's measurements so far. No rank waits indefinitely: if the ranks do not all
+ * join, rank 0 judges the nodes' folders that it can see. The launcher's variables are removed from
+ * the test suites' environment, because a test suite must not act as a rank. */
 #pragma once
 
 #include "accept/accept_plan.h"
@@ -38,7 +38,7 @@ MUST_CHECK enum status fleet_run_rank(const struct fleet_options *o, const struc
 MUST_CHECK enum status fleet_leave_job(struct words *kept);
 
 /* The name of a rank's node in the folder of a fleet: the name of the host, followed by a number if
- * the rank is not the first one on it. */
+ * the rank is not the first rank on that host. */
 void fleet_node_name(const char *host, int local_rank, char *out, size_t size);
 
 /* fleet_node_name for rank `rank` of a job; info[0..rank] has the hosts of the ranks. */

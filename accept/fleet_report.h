@@ -23,5 +23,5 @@ json_t *fleet_json(const struct fleet *fleet, bool strict);
 
 /* Writes fleet.json, .md, .html and .xml (JUnit: each node is a case) into the folder, and makes
  * the folder if it is missing. Also writes good.txt, failed.txt and missing.txt, with one node's
- * name per line; each node is in one of the three. */
+ * name per line. Each node is in exactly one of these three files. */
 MUST_CHECK enum status fleet_write(const struct fleet *fleet, bool strict, const char *dir);

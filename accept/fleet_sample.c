@@ -29,7 +29,8 @@ static double share_of(double difference, double reference)
     return difference == 0 ? 0 : copysign(INFINITY, difference);
 }
 
-/* The first index of the upper group of ascending values; 0: they do not form two groups. */
+/* The index at which the high part of ascending values begins; 0: the values do not fall into two
+ * parts (fleet.h). */
 static int64_t split_of(const double *sorted, int64_t n, double gap)
 {
     int64_t least = n / 4 > 2 ? n / 4 : 2, at = 0;
@@ -59,8 +60,9 @@ static enum status sample_sorted(const double *x, int64_t n, enum accept_better 
         out->n_high = n - at;
         TRY(centre_of(x, at, &out->low, &low_spread));
         TRY(centre_of(x + at, n - at, &out->high, &high_spread));
-        /* The reference of a split fleet is the better group; for ACCEPT_EVEN it is the larger
-         * group, or the upper one if both are of the same size. */
+        /* If there are two parts, the reference is the median of the better part. For ACCEPT_EVEN
+         * it is the median of the larger part, or of the high part if both parts have the same
+         * size. */
         bool upper = better == ACCEPT_EVEN ? out->n_high >= out->n_low : better == ACCEPT_HIGHER;
         out->reference = upper ? out->high : out->low;
         out->scatter = upper ? high_spread : low_spread;

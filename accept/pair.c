@@ -164,7 +164,7 @@ static void judge_suspect(const struct pair_judging *j, const struct good *g, in
         add_partners(f, j, g, rank, OUTCOME_BAD);
         add_reference(f, g);
         text_append(f->reason, PAIR_REASON_SIZE,
-                    "; repeat with more --partners to distinguish the two");
+                    "; repeat with more --partners to distinguish link and connection");
         break;
     case PAIR_GONE:
         text_append(f->reason, PAIR_REASON_SIZE,

@@ -27,10 +27,10 @@ struct pair_plan {
 };
 
 /* Plans the pair tests of `ranks` ranks, of which `suspect` (ranks) marks the failed ones. In the
- * first round good ranks are paired with each other; then each suspect is paired with `partners`
- * different good ranks, or with all if there are fewer. A pure function of its arguments: the seed
- * shuffles the good ranks. STATUS_DATA if every rank has failed, or no rank has. On success the
- * caller frees the plan. */
+ * first round good ranks are paired with each other. Then each suspect is paired with `partners`
+ * different good ranks, or with all good ranks if there are fewer. A pure function of its
+ * arguments: the seed shuffles the good ranks. STATUS_DATA if all ranks have failed, or if no rank
+ * has failed. On success the caller frees the plan. */
 MUST_CHECK enum status pair_plan_make(const bool *suspect, int ranks, int partners, uint64_t seed,
                                       struct pair_plan *plan);
 void pair_plan_free(struct pair_plan *plan); /* no-op on a zeroed struct */
@@ -75,9 +75,10 @@ struct pair_judging {
                             * ranks' median */
 };
 
-/* Makes a finding for each suspect, in the order of ranks. Then makes one for each pair test of two
- * good ranks that gave wrong values or was slower than the limits allow. Slowness counts only if at
- * least three pair tests of two good ranks were measured. The caller frees *finding. */
+/* Makes a finding for each suspect, in the order of ranks. Then makes a finding for each failed
+ * pair test of two good ranks: a test with wrong values, or a test that was slower than the limits
+ * allow. Slowness counts only if at least three pair tests of two good ranks were measured. The
+ * caller frees *finding. */
 MUST_CHECK enum status pair_judge(const struct pair_judging *j, struct pair_finding **finding,
                                   int *n);
 

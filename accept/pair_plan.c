@@ -55,7 +55,7 @@ static void meet_references(struct pair_plan *p, const struct deal *d)
 }
 
 /* Handles the suspects in groups of up to n_good. In each round, every suspect of a group is paired
- * with another good rank; each suspect has `partners` rounds. */
+ * with a different good rank. Each suspect has `partners` rounds. */
 static void meet_suspects(struct pair_plan *p, const struct deal *d, int partners)
 {
     for (int first = 0; first < d->n_bad; first += d->n_good) {

@@ -24,7 +24,7 @@ static int terminal_columns(FILE *out)
     return known ? size.ws_col : 80;
 }
 
-/* Appends as many complete fields as fit into `room` columns. */
+/* Writes to `out` as many complete fields as fit into `room` columns. */
 static void fields_text(const char *const *field, int n, int room, char out[FIELDS_MAX])
 {
     out[0] = '\0';

@@ -21,8 +21,8 @@ struct bar {
 /* stderr if it is a terminal and `quiet` is false, else NULL. */
 FILE *bar_stream(bool quiet);
 
-/* The caller sets `out` and `title`. The functions below draw nothing if the bar is NULL, has no
- * `out` or has not begun. */
+/* The caller sets `out` and `title`. The functions below draw nothing if `b` or its `out` is NULL,
+ * or if the bar has not begun. */
 
 /* Begins a bar of `total` items. */
 void bar_begin(struct bar *b, int64_t total);
@@ -34,7 +34,7 @@ void bar_step(struct bar *b);
 /* Erases the bar, at its end or before another line is printed; the next step draws it again. */
 void bar_erase(struct bar *b);
 
-/* --- for bars with other fields --- */
+/* --- for bars whose fields the caller writes --- */
 
 /* Draws "title [===> ]" and as many of the n fields as fit the terminal's width, because a wider
  * line could not be redrawn in place. share: 0 to 1. */

@@ -28,8 +28,8 @@ void table_free(struct table *t);
 /* Adds `x` with `decimals` decimals, or a dash if `x` is not finite. */
 void table_add_number(struct table *t, double x, int decimals);
 
-/* Adds a quantity, such as seconds or images/s, with at least four digits: 3 decimals below 10, 2
- * below 100, 1 below 1000, else none. */
+/* Adds a quantity, such as seconds or images/s, with at least four digits: with 3 decimals if it is
+ * below 10, with 2 below 100, with 1 below 1000, and without decimals from 1000 on. */
 void table_add_amount(struct table *t, double x);
 
 struct format {

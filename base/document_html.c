@@ -89,8 +89,8 @@ static const char *tone_of(const char *text)
     return "";
 }
 
-/* A column has a minimum width if it contains a text longer than LONG_TEXT. The first column also
- * has one if it contains a name longer than LONG_NAME. */
+/* A column has a minimum width if it contains a text longer than LONG_TEXT. In the first column, a
+ * name longer than LONG_NAME is enough. */
 enum { LONG_TEXT = 60, LONG_NAME = 16 };
 
 static void cell(FILE *out, const struct table *t, int i)
@@ -110,7 +110,7 @@ static void cell(FILE *out, const struct table *t, int i)
     fputs("</td>", out);
 }
 
-/* Writes the row of headings, unless all are empty. */
+/* Writes the row of headings, unless all headings are empty. */
 static void write_headings(FILE *out, const struct table *t)
 {
     bool some = false;

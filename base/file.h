@@ -10,8 +10,8 @@
 /* Creates a folder and its parents. If the folder exists, does nothing. */
 MUST_CHECK enum status dir_make(const char *path);
 
-/* Removes a file, or a folder with all that it contains; does not follow links. If there is
- * neither, does nothing. */
+/* Removes a file, or a folder with all that it contains; does not follow links. If there is no file
+ * or folder at `path`, does nothing. */
 MUST_CHECK enum status dir_remove(const char *path);
 
 /* A temporary folder; {0}: none. */
@@ -34,8 +34,8 @@ MUST_CHECK enum status temporary_dir_make_in(struct temporary_dir *d, const char
 MUST_CHECK enum status temporary_dir_remove(struct temporary_dir *d);
 
 /* Sets *exists to whether there is a file or folder at `path`. Only the errors ENOENT and ENOTDIR
- * mean that there is none. Any other error is STATUS_IO, because a file that cannot be reached at
- * the moment may contain the results of days. */
+ * mean that nothing is there. Any other error is STATUS_IO: a file with the results of days may be
+ * there, and be unreachable only at the moment. */
 MUST_CHECK enum status path_look(const char *path, bool *exists);
 
 /* For a caller that opens the file next: returns false only if there is no file or folder at
@@ -45,7 +45,7 @@ bool path_exists(const char *path);
 bool path_is_dir(const char *path);
 
 /* Finds the executable file `name` in the folders of PATH, as a shell does, and writes its path to
- * `out`; false if there is none. */
+ * `out`. Returns false if there is no such file. */
 bool path_of_program(const char *name, char *out, size_t size);
 
 /* Writes "<path>.tmp.<16 hexadecimal digits>" to `out`: an unpredictable name for a file that will
@@ -53,7 +53,7 @@ bool path_of_program(const char *name, char *out, size_t size);
  * links. */
 MUST_CHECK enum status path_temporary(const char *path, char *out, size_t size);
 
-/* A file being replaced. Writes go to a temporary file in its folder (path_temporary).
+/* A file being replaced. Writes go to a temporary file in the same folder (path_temporary).
  * atomic_file_commit flushes and fsyncs the temporary file, renames it to `path` and fsyncs the
  * folder, so that a reader sees either the old bytes or the new ones. atomic_file_abandon removes
  * the temporary file; it does nothing for a zeroed struct. The writer keeps the temporary file

@@ -1,12 +1,12 @@
 /* Converts floats to narrower floating-point types and back as IEEE 754 specifies, and rounds
  * floats to the values that a narrower type can represent.
  *
- * float16 (binary16): 5 exponent bits, 10 of mantissa; largest 65504, smallest normal 2^-14,
- * smallest subnormal 2^-24. bfloat16: fp32 with 7 bits of mantissa. TF32: fp32 with 10 bits of
- * mantissa. Rounding is to nearest, with ties to even; only TF32 rounds ties away from zero, as
- * cvt.rna.tf32.f32 does. Subnormals are preserved; overflow gives infinity. A NaN becomes a quiet
- * NaN with the same sign and with the payload bits that fit. Only bf16_to_float leaves a signalling
- * NaN signalling. */
+ * float16 (binary16): 5 exponent bits, 10 mantissa bits; largest value 65504, smallest normal value
+ * 2^-14, smallest subnormal value 2^-24. bfloat16: fp32 with 7 mantissa bits. TF32: fp32 with 10
+ * mantissa bits. Rounding is to nearest, with ties to even; only TF32 rounds ties away from zero,
+ * as cvt.rna.tf32.f32 does. Subnormals are preserved; overflow gives infinity. A NaN becomes a
+ * quiet NaN with the same sign and with the payload bits that fit. Only bf16_to_float leaves a
+ * signalling NaN signalling. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Converts arrays. The compiler vectorizes the loops for bfloat16. For binary16, x86 processors
- * have conversion instructions. */
+/* Converts arrays. The compiler vectorizes the loops for bfloat16. The loops for binary16 use the
+ * conversion instructions of x86 processors (F16C). */
 #include "base/half_array.h"
 
 #include "base/half.h"

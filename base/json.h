@@ -35,7 +35,7 @@ json_t *json_list(int64_t n, json_t *(*item)(const void *of, int64_t i), const v
  * returns NULL. */
 json_t *json_whole(json_t *list, int64_t n);
 
-/* A new number; null if it is not finite, which JSON cannot represent. */
+/* A new JSON number. If `x` is not finite, a new JSON null, because JSON has no such numbers. */
 json_t *json_finite(double x);
 
 /* A new string: `in`, of any length, cleaned by text_clean. */

@@ -14,8 +14,8 @@ static const char *dot(const char *where)
     return *where ? "." : "";
 }
 
-/* Fails for an unknown key. The message names the most similar known key, or all known keys if none
- * is similar. */
+/* Fails for an unknown key. The message names the most similar known key, or all known keys if no
+ * known key is similar. */
 static enum status unknown_key(const char *where, const char *key, const char *const *known)
 {
     char all[512] = "";

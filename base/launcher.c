@@ -15,13 +15,13 @@
 static const struct launcher {
     const char *rank, *size;
     const char *local_rank, *local_size;
-    const char *required; /* always set by this launcher too; NULL: none */
+    const char *required; /* another variable that this launcher always sets; NULL: none */
     bool mpi;
 } launchers[] = {
     /* Open MPI */
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, true},
-    /* MPICH's Hydra; srun --mpi=pmi2, which sets no local variables */
+    /* MPICH's Hydra, and srun --mpi=pmi2; srun does not set the two MPI_LOCAL... variables */
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, true},
     /* MVAPICH */
     {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
@@ -99,8 +99,8 @@ static int slurm_local_size(void)
     return 0;
 }
 
-/* Takes the local rank from the first launcher in the table that sets one. Another launcher may
- * have set the rank: under srun with PMI-2 or PMIx, Slurm sets only the local rank. */
+/* Takes the local rank from the first launcher in the table that sets a local rank. Another
+ * launcher may have set the rank: under srun with PMI-2 or PMIx, Slurm sets only the local rank. */
 static enum status find_local(struct launcher_place *place)
 {
     for (int i = 0; i < LAUNCHERS; i++) {

@@ -30,13 +30,13 @@ bool launcher_address(char address[LAUNCHER_ADDRESS_MAX]);
 /* Whether this process was started for one device of its host: RANK and LOCAL_RANK are set. */
 bool launcher_is_local_rank(void);
 
-/* Sets torchrun's variables and removes those of other launchers. Child processes that are started
- * afterwards read their rank, `place`, and the address HOST:PORT at which the ranks of their job
- * connect. */
+/* Sets torchrun's variables to `place` and `address` (HOST:PORT, where the ranks of the job
+ * connect), and removes the variables of other launchers. Child processes that are started
+ * afterwards read their rank and that address from torchrun's variables. */
 MUST_CHECK enum status launcher_export(const struct launcher_place *place, const char *address);
 
 /* Writes a text that differs between jobs on the same machines: the value of AMPSCALE_JOB, or the
- * launcher's variables. If none of them is set, writes "" and returns false. */
+ * launcher's variables. If no such variable is set, writes "" and returns false. */
 enum { LAUNCHER_JOB_MAX = 512 };
 bool launcher_job(char job[LAUNCHER_JOB_MAX]);
 
@@ -47,8 +47,8 @@ bool launcher_is_mpi(void);
  */
 bool launcher_makes_rank(const char *variable);
 
-/* Whether a batch system (Slurm, PBS, LSF, Grid Engine, Flux) may give mpirun a list of other
- * hosts. */
+/* Whether a batch system (Slurm, PBS, LSF, Grid Engine, Flux) may give mpirun a list of hosts other
+ * than this host. */
 bool launcher_has_hosts(void);
 
 /* Number of tasks of the Slurm allocation; 0: there is no allocation, or Slurm does not give the

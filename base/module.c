@@ -27,7 +27,7 @@ static enum status program_folder(char *dir, size_t size)
     return STATUS_OK;
 }
 
-/* Finds the module's file; STATUS_UNSUPPORTED if there is none. */
+/* Finds the module's file; STATUS_UNSUPPORTED if there is no such file. */
 static enum status find_module(const struct module_file *m, char *path, size_t size)
 {
     const char *named = getenv(m->variable);

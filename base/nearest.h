@@ -1,5 +1,5 @@
-/* Finds the word that a user may have meant: the known word that the fewest edits make from the
- * typed word.
+/* Finds the word that a user may have meant: the known word with the smallest edit distance
+ * to the typed word.
  *
  *     struct nearest near = nearest_to("--epoch");
  *     nearest_offer(&near, "epochs", 6);             for each known word
@@ -21,8 +21,8 @@ struct nearest {
 struct nearest nearest_to(const char *text);
 
 /* Compares a known word of n bytes with the text, and stores the word if it needs fewer edits than
- * all words before. An edit inserts, deletes or replaces a character, or exchanges two
- * neighbours. */
+ * each word compared earlier. An edit inserts, deletes or replaces a character, or exchanges two
+ * adjacent characters. */
 void nearest_offer(struct nearest *near, const char *word, size_t n);
 
 /* Writes "; did you mean WORD?", where WORD is `mark` followed by the best word; writes "" if no

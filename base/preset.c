@@ -1,4 +1,4 @@
-/* Reads presets, and files of the same kind; prints presets. */
+/* Reads presets and users' files of the same format, and prints presets. */
 #include "base/preset.h"
 
 #include "base/file.h"

@@ -12,10 +12,10 @@ struct preset {
     const unsigned char *text;
 };
 
-/* Reads the preset `name`. If there is none and `name` contains a '.' or a '/', reads the file of
- * that path. `kind` is the word for such files in messages: "spec". STATUS_USAGE: `name` is neither
- * a preset nor a path, or the text is not JSON; in the second case the message names the line. The
- * caller releases *json. */
+/* Reads the preset `name`. If there is no such preset and `name` contains a '.' or a '/', reads the
+ * file of that path. `kind` is the word for such files in messages, such as "spec". STATUS_USAGE:
+ * `name` is neither a preset nor a path, or the text is not JSON; in the second case the message
+ * names the line. The caller releases *json. */
 MUST_CHECK enum status preset_load(const struct preset *presets, const char *kind, const char *name,
                                    json_t **json);
 

@@ -137,8 +137,8 @@ static int poll_ms(const struct process *child, int n)
     return ms < 1000000 ? (int)ms : 1000000;
 }
 
-/* If this process has `received` a signal, sends a stop request to every running child. If not,
- * sends one to each child whose next request is due. */
+/* If `received` is the number of a signal to this process, sends a stop request to every running
+ * child. If `received` is 0, sends a stop request to each child whose next request is due. */
 static void press(struct process *child, int n, int received)
 {
     for (int i = 0; i < n; i++) {
@@ -163,8 +163,8 @@ static void press(struct process *child, int n, int received)
     }
 }
 
-/* Copies the log's last line that begins with "ampscale: ". If there is none, copies the log's last
- * line. */
+/* Copies the log's last line that begins with "ampscale: ". If there is no such line, copies the
+ * log's last line. */
 static void last_message(int log, char out[PROCESS_MESSAGE_SIZE])
 {
     static const char mark[] = "ampscale: ";
@@ -201,8 +201,8 @@ enum status process_wait(const struct process_signals *signals, struct process *
 {
     struct pollfd p = {.fd = signals->fd, .events = POLLIN};
     for (;;) {
-        /* Looks for a child that has ended since the last call. *which is its index; -1: none
-         * has. */
+        /* Looks for a child that has ended since the last call. *which is its index, or -1 if no
+         * child has ended. */
         *which = -1;
         for (int i = 0; i < n && *which < 0; i++) {
             int status = 0;

@@ -1,9 +1,9 @@
 /* Runs child processes, each with its own process group, log and time limit, and handles the
  * signals that ask this process to stop while the children run.
  *
- *     TRY(process_run(&config, &end));                       one, until it ends
+ *     TRY(process_run(&config, &end));                       one child, until it ends
  *
- *     TRY(process_start(&config, &child[i]));                or several at the same time
+ *     TRY(process_start(&config, &child[i]));                or several children at a time
  *     while (process_any(child, n)) {
  *         TRY(process_wait(&signals, child, n, &which));     child[which].end: how it ended
  *     }
@@ -44,12 +44,12 @@ struct process_config {
     char *const *argv; /* ends with NULL; argv[0] is found through PATH, as in a shell */
     const char *log;   /* file for the child's stderr, emptied first; NULL: this process's stderr */
     const char *out;   /* file for the child's stdout; NULL: `log`, which must then not be NULL */
-    int talk;          /* above 0: a descriptor, for example a socket, that becomes its stdin and
-                        * stdout, in place of /dev/null and `out` */
+    int talk;          /* above 0: a descriptor, for example a socket, that becomes the child's
+                        * stdin and stdout, in place of /dev/null and `out` */
     const struct process_signals *signals;
     int64_t limit_s; /* 0: none */
-    int64_t grace_s; /* seconds between two stop requests; between the second request and the third,
-                      * at most 10 */
+    int64_t grace_s; /* seconds from the first stop request to the second. The third request follows
+                      * the second after the same time, but after at most 10 s */
 };
 
 struct process_end {
@@ -57,8 +57,9 @@ struct process_end {
     int received; /* the first stop signal that this process received while the child ran, or 0 */
     bool late;    /* the child ran past its time limit */
     double seconds;
-    char message[PROCESS_MESSAGE_SIZE]; /* its last "ampscale: " line without that prefix, or its
-                                         * last line; "": no output or no log */
+    char message[PROCESS_MESSAGE_SIZE]; /* the last line of the child's log that begins with
+                                         * "ampscale: ", without this prefix; if there is no such
+                                         * line, the log's last line; "": no output or no log */
 };
 
 /* A child process. Begins as {0}. */
@@ -67,8 +68,8 @@ struct process {
     struct process_end end;
     int log; /* -1: none */
     int64_t grace_s;
-    int asked;                 /* number of stop requests sent: the first two are SIGTERM, the
-                                * others SIGKILL */
+    int asked;                 /* number of stop requests sent: the first two are SIGTERM, all later
+                                * ones SIGKILL */
     uint64_t begun_ns, due_ns; /* due_ns: when the next request is due; 0: never */
 };
 
@@ -81,15 +82,15 @@ MUST_CHECK enum status process_run(const struct process_config *c, struct proces
 /* Starts a child, which the caller must wait for or kill. */
 MUST_CHECK enum status process_start(const struct process_config *c, struct process *child);
 
-/* Waits until a running child among n has ended; *which is its index. At least one child must run,
- * and all must have been started with `signals`. */
+/* Waits until one of the n children has ended; *which is its index. At least one child must run,
+ * and all children must have been started with `signals`. */
 MUST_CHECK enum status process_wait(const struct process_signals *signals, struct process *child,
                                     int n, int *which);
 
 /* Whether any of the n children is running. */
 bool process_any(const struct process *child, int n);
 
-/* Kills the running children among n, with their process groups. */
+/* Kills those of the n children that are running, and their process groups. */
 void process_kill(struct process *child, int n);
 
 /* Runs a program in the folder `dir` (NULL: this process's folder) and waits until it ends. Its

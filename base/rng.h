@@ -23,7 +23,7 @@ enum rng_stream {
     RNG_DUMMY = 6,   /* --dummy tensors: a = sample index, b = 0 */
     RNG_TEST = 7,
     RNG_BOOTSTRAP = 8, /* confidence intervals: a = resample, b = 0 */
-    RNG_FAULT = 9,     /* the bit that --inject flips if its argument names none: a = b = 0 */
+    RNG_FAULT = 9,     /* the bit that --inject flips if its argument names no bit: a = b = 0 */
     RNG_MIXUP = 10,    /* the weight of mixed images: a = step, b = 0 */
 };
 

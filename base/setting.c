@@ -85,7 +85,7 @@ static size_t word_length(const char *words)
     return strcspn(words, "|,");
 }
 
-/* The index of `text` among words such as "a|b|c"; -1: it is none of them. */
+/* The index of `text` among words such as "a|b|c"; -1: `text` is not among them. */
 static int place_of(const char *words, const char *text)
 {
     size_t n;
@@ -99,8 +99,8 @@ static int place_of(const char *words, const char *text)
     }
 }
 
-/* Finds the index of `text` among the words of `s->value`. If it is none of them, the message lists
- * the words. */
+/* Finds the index of `text` among the words of `s->value`. If `text` is not among them, the message
+ * lists the words. */
 static enum status find_word(const struct setting *s, const char *text, int *place)
 {
     char known[128] = "", meant[96];

@@ -57,9 +57,9 @@ struct setting {
     const char *flag;  /* long flag, without dashes; NULL: a positional argument, or a setting with
                           only a `key` */
     char letter;       /* the short flag; 0: none */
-    const char *value; /* the value in --help: its name, "FILE"; the words of a choice, "a|b", or of
-                          a set, "a|b,..." */
-    const char *fallback; /* the default, as a value of the flag; NULL: none, or `help` states it */
+    const char *value; /* the value in --help: a name, such as "FILE", or the words of a choice,
+                        * "a|b", or the words of a set, "a|b,..." */
+    const char *fallback; /* the flag's default value; NULL: no default, or `help` states it */
     const char *help;     /* a noun phrase; a row that has only `help` is the heading of `group` */
     enum setting_type type;
     size_t offset, size, count, given; /* the member's offset and size. `count` is the offset of the

@@ -6,7 +6,7 @@
 struct thread_pool;
 
 /* Opens a pool of `members` >= 1. Member 0 is the thread that calls thread_pool_run; the pool
- * starts the other members - 1 threads. */
+ * starts one thread for each other member. */
 MUST_CHECK enum status thread_pool_open(int members, struct thread_pool **pool);
 void thread_pool_close(struct thread_pool *pool); /* NULL is fine */
 
@@ -16,6 +16,6 @@ MUST_CHECK enum status thread_pool_run(struct thread_pool *pool,
                                        enum status (*work)(void *context, int member),
                                        void *context);
 
-/* Records `st` as the first failure, if none is recorded yet. A member whose work fails calls this
- * function before it wakes other members, because their work then fails too. */
+/* Records `st` as the first failure, if no failure is recorded yet. A member whose work fails calls
+ * this function before it wakes other members, because their work then fails too. */
 void thread_pool_fail(struct thread_pool *pool, enum status st);

@@ -1,4 +1,4 @@
-/* Trains at each precision and compares the accuracy with that of recorded CPU runs.
+/* Trains at each precision, and compares the accuracy with the accuracy of recorded CPU runs.
  *
  * The training is the quickstart's: ResNet-18 for 12 epochs on 2000 synthetic JPEG files of 10
  * classes, 500 of them for validation. Each precision is trained in a child process, which is

@@ -38,8 +38,9 @@ MUST_CHECK enum status accuracy_references_read(const char *dir, const struct ac
 /* Reads the built-in table. */
 MUST_CHECK enum status accuracy_references_built_in(struct accuracy_references *r);
 
-/* Returns the reference of a precision, or NULL if there is none. amp has the reference of O1. O0
- * and tf32 have the reference of fp32, because no CPU run was recorded at them. */
+/* Returns the reference of a precision, or NULL if the precision has no reference. amp has the
+ * reference of O1. O0 and tf32 have the reference of fp32, because no CPU run was recorded at O0 or
+ * tf32. */
 const struct accuracy_reference *accuracy_reference_find(const struct accuracy_references *r,
                                                          const char *precision);
 

@@ -3,18 +3,19 @@
  * For each size, an operation is timed out of place and in place, and every element of its result
  * is checked. A sample is the time of the slowest rank; the ranks synchronise before each sample.
  * Communicators have no out-of-place broadcast, and no in-place reduce-scatter, alltoall or
- * sendrecv. A sample of these forms includes the copy that a caller would make: before an
- * out-of-place broadcast, the root copies from `send` to `recv`; after one of the other three, each
- * rank copies its result into the input buffer.
+ * sendrecv. A sample of these forms includes the copy that a caller would make. Before an
+ * out-of-place broadcast, the root copies from `send` to `recv`. After an in-place reduce-scatter,
+ * alltoall or sendrecv, each rank copies its result into the input buffer.
  *
  * If the data is in device memory, a sample is measured by the device's clock. It begins when the
  * data is ready on a stream, and ends when that stream can use the result. The communicator is the
  * one that training uses. The host generates the input values and checks the results.
  *
  * Sizes, counts and bandwidths are defined as in nccl-tests (its PERFORMANCE.md and src/). With n
- * ranks, algbw is bytes over seconds. For a kind with parts (allgather, reduce-scatter, alltoall,
- * gather, scatter), bytes is the sum over all parts of one buffer. busbw is algbw times 2(n-1)/n
- * for allreduce, (n-1)/n for kinds with parts, 1 for broadcast, reduce and sendrecv. */
+ * ranks, algbw is the size in bytes divided by the seconds. For a kind with parts (allgather,
+ * reduce-scatter, alltoall, gather, scatter), the size is the sum over all parts of one buffer.
+ * busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for kinds with parts, and 1 for broadcast,
+ * reduce and sendrecv. */
 #pragma once
 
 #include "bench/options.h"
@@ -37,13 +38,14 @@ struct collective_config {
     enum comm_reduction reduction;
     enum dtype type;
     int64_t first, last; /* bytes */
-    int64_t step;        /* bytes from one size to the next; 0: multiply by `factor` */
+    int64_t step;        /* bytes from one size to the next; 0: each size is the size before it
+                          * times `factor` */
     int factor;          /* at least 2 */
     int aggregated;      /* number of operations of a sample. A rank starts all of them before it
                           * waits for the first. Each operation has its own buffers. The sample is
                           * their average time */
-    int gpus;            /* number of GPUs of each process; the first GPU of a process has the index
-                          * `gpus` times the local rank; 0: the GPUs that options.devices names */
+    int gpus;            /* number of GPUs of each process, or 0 for the GPUs that options.devices
+                          * names. The index of the first GPU of a process is gpus * local rank */
     int checks;          /* number of checks of each result, each with new values */
     int ranks;           /* number of threads that act as ranks; 0: the ranks are the processes of
                           * the job, or 2 threads if there is no job */
@@ -68,8 +70,8 @@ struct collective_row {
     struct collective_time place[COLLECTIVE_PLACES];
 };
 
-/* Returns the defaults of all members but the kind: fp32 sums of 1 KiB to 64 MiB, each size twice
- * the previous one. */
+/* Returns the defaults of all members but the kind: fp32 sums of 1 KiB to 64 MiB; each size is
+ * twice the size before it. */
 struct collective_config collective_config_default(void);
 
 /* Returns the name of the type in nccl-tests: "float", "half" ... */
@@ -88,8 +90,9 @@ void collective_bandwidth(enum comm_kind kind, int ranks, int64_t bytes, struct 
 
 /* --- values (collective_check.c) --- */
 
-/* Returns element i of the input of rank `rank` of `ranks` in check number `round`. The element is
- * a whole number, small enough that every type represents it and its sum over all ranks exactly. */
+/* Returns element i of the input of rank `rank` in check number `round`, for a job of `ranks`
+ * ranks. The element is a whole number, small enough that every type represents it and its sum over
+ * all ranks exactly. */
 double collective_value(int64_t i, int rank, int ranks, int round);
 
 /* Sets elements 0 to n-1 to the values that collective_value returns. */

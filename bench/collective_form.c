@@ -95,7 +95,8 @@ void collective_buffers_close(struct collective_buffers *b)
 }
 
 /* Returns the host memory in which the data of `mem` is generated or checked. If `mem` is on a
- * device, this is a separate buffer: put() copies it to `mem`, and fetch() copies `mem` to it. */
+ * device, this is a separate buffer on the host: put() copies the buffer to `mem`, and fetch()
+ * copies `mem` to the buffer. */
 static void *desk(const struct collective_buffers *b, void *mem)
 {
     return b->device ? b->host : mem;
@@ -127,9 +128,9 @@ struct form {
     int64_t result_count; /* number of elements of this rank's result */
 };
 
-/* Emulates the in-place form of a kind that communicators lack. The input is in `recv`, the
- * operation writes its result to send, and afterwards the result is copied to `to`, which is in
- * recv. */
+/* Emulates the in-place form of a kind that communicators lack. The input is in `recv`, and the
+ * operation writes its result to `send`. Afterwards the result is copied to `to`, a part of
+ * `recv`. */
 static void turn_copy_back(struct collective_turn *t, char *send, char *recv, char *to)
 {
     t->op.send = t->input = recv;

@@ -162,7 +162,7 @@ static enum status collective_job(const struct collective_config *c, struct worl
     int members = launched ? 1 : c->ranks ? c->ranks : 2;
     if (launched && c->ranks)
         return status_fail(STATUS_USAGE, "--ranks is for threads of one process, but a launcher "
-                                         "started several processes; leave it out");
+                                         "started several processes; leave out --ranks");
     if (!launched && (c->via == VIA_MPI || c->via == VIA_GLOO))
         return status_fail(STATUS_USAGE,
                            "--comm %s is for the processes of a job: start them with "

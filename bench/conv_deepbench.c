@@ -78,7 +78,7 @@ enum status conv_deepbench_measure(const struct conv_deepbench_config *c, struct
         row->mib = fmax(row->mib, needed_mib(&d[i]));
     }
     if (limit_mib > 0 && row->mib > limit_mib)
-        snprintf(row->why, sizeof row->why, "it needs %.0f MiB, of %.0f", row->mib, limit_mib);
+        snprintf(row->why, sizeof row->why, "it needs %.0f MiB, limit %.0f", row->mib, limit_mib);
     for (int i = 0; i < CONV_PASSES && !row->why[0]; i++)
         TRY(measure_pass(c, s, &d[i], &row->pass[i]));
     return STATUS_OK;

@@ -5,7 +5,7 @@
 
 enum { CONV_PASSES = 3 }; /* forward, data gradient, weight gradient */
 
-/* Describes pass `pass` of a forward convolution. */
+/* Describes pass number `pass` of the convolution whose forward pass is `fwd`. */
 struct op_desc conv_pass(const struct op_desc *fwd, int pass);
 
 /* Recomputes some elements, spread over the result, in double precision from the same operands.

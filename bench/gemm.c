@@ -1,4 +1,4 @@
-/* Times matrix products, and compares their results with those of the reference backend. */
+/* Times matrix products, and compares their results with the results of the reference backend. */
 #include "bench/gemm.h"
 
 #include "base/array.h"
@@ -98,14 +98,15 @@ static void draw_whole(float *x, int64_t n, uint32_t bits)
     }
 }
 
-/* Returns the i-th of `count` indices that are spread evenly over 0 to `of` - 1, both included. */
+/* Returns index number i, counted from 0, of `count` indices at equal distances. The first index is
+ * 0, and the last one is of - 1. */
 static int64_t place(int64_t i, int64_t count, int64_t of)
 {
     return count > 1 ? i * (of - 1) / (count - 1) : 0;
 }
 
-/* Copies some rows of a matrix, or some columns if `rows` is false. The matrix has `all` of them,
- * with k elements each; `some` of them, at equal distances, are copied. */
+/* Copies rows of a matrix, or columns if `rows` is false, at equal distances. The matrix has `all`
+ * rows (columns) of k elements. The number of copied rows (columns) is `some`. */
 static void pick(const float *from, int all, int k, bool rows, int some, float *to)
 {
     for (int64_t i = 0; i < some; i++) {

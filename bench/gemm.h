@@ -19,7 +19,7 @@
  * layout that the library prefers, as in training; packing them is not timed.
  *
  * After the samples of a row, the same plan runs on small whole numbers, whose sums are exact in
- * every type and in any order of addition. The result is compared with that of the reference
+ * every type and in any order of addition. The result is compared with the result of the reference
  * backend. If the result is small, all its elements are compared. If it is large, only some rows
  * and columns are compared, including the first and the last. */
 #pragma once
@@ -67,7 +67,8 @@ double gemm_flops(const struct gemm_size *s);
 const char *gemm_transposes(const struct gemm_size *s);
 
 /* Describes the operation on tensors of `type` (F32, TF32, F16, BF16). If `emulated`, the tensors
- * are fp32 and their values are rounded to `type`. STATUS_UNSUPPORTED for two transposes. */
+ * are fp32 and their values are rounded to `type`. STATUS_UNSUPPORTED if both A and B are
+ * transposed. */
 MUST_CHECK enum status gemm_describe(const struct gemm_size *s, enum dtype type, bool emulated,
                                      struct op_desc *out);
 

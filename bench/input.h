@@ -1,7 +1,7 @@
 /* Measures the throughput of the input pipeline for several numbers of threads. Reading, decoding
  * and resampling are each measured alone. The loader, which does all three, is measured too.
  *
- *     read      the file into memory, from the page cache (warm) or not (cold)
+ *     read      the file into memory, from the page cache (warm) or from storage (cold)
  *     decode    a file in memory: only the crop that training chooses, and only at the resolution
  *               that the next stage needs
  *     resample  decoded pixels to the network's resolution, with crop and flip
@@ -63,9 +63,10 @@ struct input_set {
     char no_decoder[512];           /* why there is none */
 };
 
-/* Finds or generates the images and computes their checksums; STATUS_DATA if an image is bad. If it
- * generates them, SIGINT and SIGTERM no longer kill the process, so that the process can remove the
- * images: this function and the passes call stop_check between images or batches. */
+/* Finds or generates the images and computes their checksums; STATUS_DATA if an image is bad. If
+ * this function generates the images, SIGINT and SIGTERM no longer kill the process, so that the
+ * process can remove the images: this function and the passes call stop_check between images or
+ * batches. */
 MUST_CHECK enum status input_set_open(const struct input_config *c, struct input_set *set);
 MUST_CHECK enum status input_set_close(struct input_set *set); /* accepts a zeroed struct */
 

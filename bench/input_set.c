@@ -125,7 +125,8 @@ static enum status input_set_learn(struct input_set *set)
     return st;
 }
 
-/* Opens the GPU if one is given, and its decoder if it has one. */
+/* Opens the GPU `device`, and the GPU's decoder if the GPU has one. Does nothing if `device` is
+ * NULL. */
 static enum status open_decoder(const char *device, struct input_set *set)
 {
     if (!device)

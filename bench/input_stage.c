@@ -15,7 +15,8 @@
 
 enum {
     PREFETCH = 2,
-    GPU_LEVELS = 8, /* largest mean difference, in grey levels, of an image that a GPU decoded */
+    GPU_LEVELS = 8, /* largest accepted mean error, in grey levels, of an image that a GPU
+                     * decoded */
 };
 
 const char *input_stage_str(enum input_stage stage)
@@ -46,8 +47,8 @@ struct passes {
 
 /* --- a stage by itself --- */
 
-/* Processes image i. If results are checked, sets *sum to the checksum and *want to the expected
- * one. */
+/* Processes image i. Sets *want to the expected checksum of the result. Sets *sum to the checksum
+ * of the result if results are checked, else to 0. */
 static enum status work(struct passes *p, struct hand *h, int64_t i, uint64_t *sum, uint64_t *want)
 {
     const struct input_set *set = p->set;
@@ -100,7 +101,7 @@ static enum status next_batch(struct passes *p, struct batch **b)
     return st == STATUS_INTERRUPTED ? stop_check() : st;
 }
 
-/* Sets *right to whether `pixels` are those of image i. */
+/* Sets *right to whether `pixels` are the expected pixels of image i. */
 static enum status check_pixels(struct passes *p, int64_t i, const uint8_t *pixels, bool *right)
 {
     const struct input_image *image = &p->set->image[i];

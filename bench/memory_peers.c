@@ -20,8 +20,8 @@ static void memory_print_matrix(const struct memory_peers *p, FILE *out)
     int64_t wrong = 0;
     bool staged = false;
     fprintf(out,
-            "%s ... (%d devices)\ncopies of %zu MiB from the device of a row to that of a column, "
-            "median GB/s\n\n%8s",
+            "%s ... (%d devices)\ncopies of %zu MiB from the device of a row to the device of a "
+            "column, median GB/s\n\n%8s",
             p->device, p->n, p->bytes >> 20, "");
     for (int to = 0; to < p->n; to++)
         fprintf(out, " %9d ", p->index[to]);

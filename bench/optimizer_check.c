@@ -30,8 +30,8 @@ static void buffers_free(struct buffers *b)
 }
 
 /* Draws whole numbers from -8 to 8 for elements begin .. begin + n - 1. Sets the half-precision
- * copy to 1e6, which cannot be a result. Each segment of `sgd` uses one of two gradient buffers;
- * gradients in the other buffer are set to 100. */
+ * copy to 1e6, which cannot be a result. Each segment of `sgd` uses one of two gradient buffers. In
+ * the gradient buffer that a segment does not use, the elements of the segment are set to 100. */
 static void draw(const struct sgd_attr *sgd, int64_t begin, int64_t n, struct buffers *b)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -121,8 +121,8 @@ enum status optimizer_check(struct timed_op *t, struct stream *ref, int64_t *wro
         struct op_desc part = part_of(d, begin, n, segment);
         draw(&part.attr.sgd, begin, n, &want);
         CHECK(sgd_reference(&part, ref, &want));
-        /* A segment that needs no half-precision copy still gets one, in the buffer's type. No pass
-         * reads it. */
+        /* A segment that needs no half-precision copy still gets such a copy, in the type of the
+         * buffer. No pass reads this copy. */
         for (int64_t i = 0; has(t, COPY) && i < n; i++)
             want.x[COPY][i] = dtype_round(d->t[ROLE_WCOPY].type, want.x[COPY][i]);
         for (int b = 0; b < BUFFERS; b++)

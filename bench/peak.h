@@ -1,9 +1,9 @@
 /* Measures a device's highest memory bandwidth and GEMM throughput, with the device's own library.
  *
- * Bandwidth is the better of two operations: an addition in place, which reads two tensors and
- * writes one, and a ReLU in place, which reads and writes one tensor. It is measured for working
- * sets that fit into caches and for larger working sets. GEMM throughput is the best of large
- * linear layers and 3x3 convolutions, in each type that the device has. Sizes grow until the
+ * Bandwidth is the higher bandwidth of two operations: an addition in place, which reads two
+ * tensors and writes one, and a ReLU in place, which reads and writes one tensor. It is measured
+ * for working sets that fit into caches and for larger working sets. GEMM throughput is the best of
+ * large linear layers and 3x3 convolutions, in each type that the device has. Sizes grow until the
  * start-up time of a call is negligible. Each number is the best of several calls. */
 #pragma once
 

@@ -1,5 +1,5 @@
-/* Profiles a step: runs a process under ncu. The process prints the list of operations, and ncu the
- * list of kernels; both lists are read here. */
+/* Profiles a step: runs a process under ncu. The process prints the list of operations, and ncu
+ * prints the list of kernels. This file reads both lists. */
 #include "bench/profile.h"
 
 #include "base/file.h"

@@ -1,6 +1,6 @@
 /* A profile lists every kernel of one training step on a GPU. NVIDIA's profiler `ncu` measures the
- * kernel's time, DRAM traffic and tensor core use. The bytes and FLOPs are those of the operation
- * that launched the kernel (bench/step.h, roofline.h).
+ * kernel's time, DRAM traffic and tensor core use. The bytes and FLOPs are computed for the
+ * operation that launched the kernel (bench/step.h, roofline.h).
  *
  * `ncu` runs this program again, as `bench step --profile-one-step`. After a warm-up step, that
  * process executes one step operation by operation, launches an empty kernel as a mark before each
@@ -10,7 +10,7 @@
  *
  * ncu runs kernels one at a time, several times each, with empty caches and unchanged clocks
  * (--clock-control none). So the sum of the times is not the time of a normal step. In a normal
- * step, kernels may overlap, and a kernel may find data of the previous one in the L2 cache. */
+ * step, kernels may overlap, and a kernel may find data of the previous kernel in the L2 cache. */
 #pragma once
 
 #include "bench/options.h"

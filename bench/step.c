@@ -248,7 +248,8 @@ done:
     return st;
 }
 
-/* A library failed with status `st`. Adds to its message how to disable fusion. */
+/* Called after a library failed with status `st`. Adds to the message of the failure how to disable
+ * fusion. */
 static enum status without_fusion(enum status st)
 {
     char why[STATUS_MESSAGE_MAX];

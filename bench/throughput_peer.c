@@ -18,7 +18,8 @@ enum { READY_SECONDS = 180, EAGER_SECONDS = 120, COMPILE_SECONDS = 240, STARTS_M
 
 /* --- starting and ending --- */
 
-/* Adds the script to the command, after its interpreter if it needs one. */
+/* Adds the peer's script to the command. If the script needs an interpreter, adds the interpreter
+ * before the script. */
 static enum status add_script(const struct peer *p, struct words *w)
 {
     char runner[4096];
@@ -37,8 +38,8 @@ static enum status add_script(const struct peer *p, struct words *w)
 }
 
 /* Makes the command that starts the peer. The environment variables make malloc keep freed memory.
- * Otherwise a peer on a CPU would return memory to the system in each step, and the system would
- * zero the memory before the next step. This makes PyTorch slower by a fifth. */
+ * Without these variables, a peer on a CPU would return memory to the system in each step, and the
+ * system would zero the memory before the next step. PyTorch would be slower by a fifth. */
 static enum status peer_command(const struct peer *p, struct words *w)
 {
     TRY(words_add_all(w, "env", "MALLOC_MMAP_MAX_=0", NULL));

@@ -47,8 +47,8 @@ struct peer {
 /* Starts the peer in the background, unless it is already running or is lost. */
 MUST_CHECK enum status peer_start(struct peer *p);
 
-/* Asks the peer for its training throughput. If the peer gives none, *images_per_s is NAN and `why`
- * has the reason. STATUS_INTERRUPTED after a signal. */
+/* Asks the peer for its training throughput. If the peer gives no throughput, *images_per_s is NAN
+ * and `why` has the reason. STATUS_INTERRUPTED after a signal. */
 MUST_CHECK enum status peer_ask(struct peer *p, const char *mode, const char *precision, int batch,
                                 int steps, double *images_per_s, char why[TRAIN_WHY_SIZE]);
 

@@ -56,7 +56,7 @@ static const char *rung_of(const struct throughput *t, const struct throughput_r
 
 struct fastest {
     const struct throughput_row *row, *base; /* NULL if there is nothing to compare */
-    double ratio;                            /* rate of `row` divided by that of `base` */
+    double ratio;                            /* rate of `row` divided by the rate of `base` */
     double noise;                            /* the larger of the two rows' spreads, as a fraction;
                                               * NAN: unknown after a single round */
 };

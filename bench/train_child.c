@@ -92,8 +92,8 @@ static void add_fall(struct train_ladder *l, int rung, const char *why)
 }
 
 /* Reads from the summary on which rung `train` ran. All runs of a row use the same rung: the
- * requested one, or that of the first successful run. A later run that continued on a lower rung
- * gives no result. */
+ * requested rung, or the rung of the first successful run. A later run that continued on a lower
+ * rung gives no result. */
 static void take_ladder(const struct run *run, struct train_ladder *l)
 {
     const json_t *said = json_object_get(run->summary, "ladder"), *fall;

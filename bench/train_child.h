@@ -27,7 +27,7 @@ struct time_budget time_budget_begin(double seconds);
 double time_budget_left(const struct time_budget *b);
 
 /* Returns the time limit, in whole seconds and at most `most`, of a child that starts now; 0 if no
- * time is left. So that no child takes all of the time left, the limit is the larger of two times:
+ * time is left. A child must not take all of the time left. Its limit is the larger of two times:
  * 2/5 of the time left; or the time left minus 20 s for each later turn and 20 s for a repetition
  * on a lower rung. */
 int64_t time_budget_limit(const struct time_budget *b, int64_t most);
@@ -50,7 +50,7 @@ struct train_ladder {
     int n_falls;
     struct train_fall fall[RUNG_COUNT];
     char why[TRAIN_WHY_SIZE]; /* why the last run gave no result; "" if it gave one */
-    bool reported;            /* the run's summary had the following two members */
+    bool reported;            /* the run's summary had values for `graphs` and `fuse` */
     bool graphs;
     char fuse[16];
 };

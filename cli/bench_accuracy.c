@@ -25,7 +25,7 @@ static enum status take_precision(const struct setting *s, const char *part, voi
 static const struct setting accuracy_settings[] = {
     {"precisions", 0, "P,...", "fp32,O1,bf16,tf32,O2", "Precisions, named as for train",
      PARTS_TAKEN_BY(take_precision, config.n_rows)},
-    {"quick", 0, NULL, NULL, "Train for seconds only; compared only with runs given by --recorded",
+    {"quick", 0, NULL, NULL, "Train for seconds only, and compare only with runs of --recorded",
      AS_SWITCH(config.quick)},
     {"recorded", 0, "DIR", NULL,
      "Folder of runs to compare with (default: those built into the program)",
@@ -45,9 +45,9 @@ const struct cli_command cmd_bench_accuracy = {
     .name = "accuracy",
     .summary = "accuracy of a short training at each precision, compared with recorded runs",
     .doc = "Trains the quickstart's network at each precision, each in its own process, and "
-           "compares the accuracy with that of recorded runs on a CPU.\vExit status: 0 all "
-           "accuracies are in range, 1 failed, 2 wrong usage, 4 an accuracy "
-           "is out of range, 5 a precision has no result.",
+           "compares the accuracy with that of recorded runs on a CPU.\vExit status: 0 if all "
+           "accuracies are in range, 1 on an error, 2 on wrong usage, 4 if an accuracy is out of "
+           "range, 5 if a precision has no result.",
     .part = {{bench_device_settings}, {bench_child_settings}, {accuracy_settings}},
     .prints = true,
     .config = &(struct accuracy_command){.print = false},

@@ -53,8 +53,8 @@ static enum status take_nthreads(const struct setting *s, const char *arg, void 
         return STATUS_OK;
     return status_fail(
         STATUS_USAGE,
-        "--%s '%s': each GPU has one thread; leave the flag out and give -g with all "
-        "GPUs of a process, or --ranks for threads in the host's memory",
+        "--%s '%s': each GPU has one thread; leave out the flag, and give the number of GPUs of a "
+        "process by -g, or the number of threads in the host's memory by --ranks",
         s->flag, arg);
 }
 
@@ -140,8 +140,8 @@ static const struct setting collective_settings[] = {
      "Number of threads of one process that act as ranks, without a launcher (default 2)",
      AS_INTEGER(config.ranks, 1, COLLECTIVE_RANKS_MAX)},
     {"devices", 0, "cuda:N,...", NULL,
-     "GPUs that act as ranks, one thread for each, in every process of a job; cuda: one for each "
-     "process (default: the host's memory)",
+     "GPUs that act as ranks in every process of a job, one thread per GPU; cuda: one GPU per "
+     "process (default: no GPUs; the ranks use the host's memory)",
      AS_TEXT(config.options.devices)},
     {"ngpus", 'g', "N", NULL,
      "Number N of GPUs that act as ranks in each process; the index of the first is N times the "
@@ -199,8 +199,8 @@ const struct cli_command cmd_bench_collective = {
     .arguments =
         "allreduce|broadcast|reduce|allgather|reduce-scatter|alltoall|gather|scatter|sendrecv",
     .doc = "Measures the bandwidth between ranks by message size, in nccl-tests' table, and checks "
-           "every element. The ranks are those of a job, threads, or GPUs. Names of kinds may be "
-           "nccl-tests' (all_reduce, all_reduce_perf).",
+           "every element. The ranks are the ranks of a job, threads, or GPUs. The names that "
+           "nccl-tests use (all_reduce, all_reduce_perf) are accepted too.",
     .part = {{collective_settings}},
     .prints = true,
     .config = &(struct collective_command){.config.options.timing = {.within = 0.02, .seconds = 2}},

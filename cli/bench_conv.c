@@ -66,9 +66,9 @@ static enum status run_conv(void *command)
 const struct cli_command cmd_bench_conv = {
     .name = "conv",
     .summary = "each convolution of a network, compared with a whole training step",
-    .doc = "Times each convolution of a network alone, forward and backward, in fp32, and "
-           "compares their sum with the time of a whole training step; with --deepbench, the "
-           "convolutions of DeepBench's list. Checks elements of each result.",
+    .doc = "Times each convolution of a network alone, forward and backward, in fp32, and compares "
+           "the sum of these times with the time of a whole training step. With --deepbench, times "
+           "the convolutions of DeepBench's list instead. Checks elements of each result.",
     .part = {{bench_device_settings},
              {bench_network_settings},
              {bench_timing_settings},

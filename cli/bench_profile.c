@@ -13,10 +13,10 @@ static const struct setting profile_settings[] = {
 const struct cli_command cmd_bench_profile = {
     .name = "profile",
     .summary = "every GPU kernel of a training step, measured by NVIDIA's profiler",
-    .doc = "Runs one training step on a GPU under NVIDIA's profiler ncu, and reports time, DRAM "
-           "traffic and tensor core use of every kernel, and the lower bound of its "
-           "operation.\vExit status: 0 profiled, 1 failed, 2 wrong usage, 5 "
-           "the device is no GPU, ncu is missing or may not read counters, or the budget is over.",
+    .doc = "Runs one training step on a GPU under NVIDIA's profiler ncu. For every kernel, reports "
+           "time, DRAM traffic, tensor core use, and the lower bound of its operation.\vExit "
+           "status: 0 if the step was profiled, 1 on an error, 2 on wrong usage, 5 if the device "
+           "is not a GPU, if ncu is missing or may not read counters, or if the budget is over.",
     .part = {{bench_device_settings},
              {bench_network_settings},
              {bench_peak_settings},

@@ -96,9 +96,9 @@ const struct cli_command cmd_bench_throughput = {
         "training throughput in turns with another program, by precision, batch, fusion and graphs",
     .doc =
         "Measures training throughput on a device, in turns with another program; each turn runs "
-        "in its own process. A run that fails on a GPU is repeated without fused operations, "
-        "without graphs, and without both, unless --fuse or --graphs is given.\vExit status: 0 "
-        "every row has a number, 1 failed, 2 wrong usage, 5 a row has no number.",
+        "in its own process. A run that fails on a GPU is repeated without fused operations, then "
+        "without graphs, then without both, unless --fuse or --graphs is given.\vExit status: 0 if "
+        "every row has a number, 1 on an error, 2 on wrong usage, 5 if a row has no number.",
     .part = {{bench_device_settings}, {bench_child_settings}, {throughput_settings}},
     .prints = true,
     .config = &(struct throughput_command){.graphs = {false}},

@@ -73,9 +73,9 @@ MUST_CHECK enum status output_close(void);
  * reported the failure. */
 int cli_end(enum status st);
 
-/* For a flag of another program, such as PyTorch, Horovod or Lightning, returns text for a message:
- * which flag of `command` ("ampscale train") replaces it. `name` is the other program's flag,
- * without dashes. Returns NULL if that flag is not known. */
+/* `name` is a flag of another program, such as PyTorch, Horovod or Lightning, without dashes.
+ * Returns a text that says which flag of `command` ("ampscale train") replaces this flag, or NULL
+ * if this flag is not known. */
 const char *foreign_flag(const char *command, const char *name);
 
 struct argp_option;
@@ -90,8 +90,8 @@ MUST_CHECK enum status manual_print(const struct argp_option *options, FILE *out
  * If another process is busy on the same machine, every barrier costs a time slice: training of
  * small networks was measured to be three times slower. A restart is necessary, because the library
  * reads the environment when it is loaded, before main(). Returns if the restart fails, or if the
- * environment already sets the spin time or the wait policy: by the user's choice, or from an
- * earlier restart. */
+ * environment already sets the spin time or the wait policy. The user or an earlier restart has
+ * then set it. */
 void spin_limit(char **argv);
 
 struct ladder;

@@ -160,7 +160,7 @@ static void command_line_free(struct command_line *l)
     free(l->row);
 }
 
-/* Gives a positional argument to the first row that accepts one more. */
+/* Gives a positional argument to the first row that can take another argument. */
 static error_t take_argument(const struct command_line *l, char *arg, struct argp_state *state)
 {
     for (int i = 0; i < l->n; i++) {

@@ -71,7 +71,7 @@ static enum status take_metric(const struct setting *setting, const char *name, 
 static const struct setting compare_settings[] = {
     {"threshold", 0, "PERCENT", NULL,
      "Largest accepted loss against BASE in percent, for all metrics (default 3); NAME=PERCENT "
-     "sets it for one",
+     "sets it for one metric",
      TAKEN_BY(take_threshold)},
     {"alpha", 0, "P", "0.01", "Significance level", AS_REAL(config.alpha, 1e-12, 0.5)},
     {"metric", 0, "NAME", NULL,
@@ -80,7 +80,7 @@ static const struct setting compare_settings[] = {
      TAKEN_BY(take_metric)},
     {"pair", 0, "auto|never|always", "auto",
      "Whether to compare pairs of runs that were neighbours in time; auto: if the runs of both "
-     "sides took turns; always: fail if they did not",
+     "sides took turns; always: fail if the runs did not take turns",
      AS_CHOICE(config.pairing)},
     {"history", 0, "DIR", NULL,
      "Compare with the last accepted runs of this history that have the same configuration and "
@@ -89,8 +89,8 @@ static const struct setting compare_settings[] = {
     {"last", 0, "N", "30", "Number of runs to take from the history",
      AS_INTEGER(last, COMPARE_LEAST_REPEATS, 1000)},
     {"record", 0, "DIR", NULL,
-     "Add the new runs to this history, which is made if missing; they count as accepted if they "
-     "passed, or if there was nothing to compare them with",
+     "Add the new runs to this history, which is made if missing; the new runs count as accepted "
+     "if they passed, or if there was nothing to compare them with",
      AS_TEXT(record)},
     {"confirm", 0, "COMMAND", NULL,
      "Before reporting a regression, measure again: run COMMAND for each repeat, without a shell; "
@@ -175,7 +175,7 @@ static enum status not_judged(const struct compare_report *r)
         return inconclusive(r, cell, first);
     return status_fail(STATUS_DATA,
                        "not everything could be judged: %d cells are incomplete, %d metrics have "
-                       "too few repeats; give at least %" PRId64 " complete runs a side",
+                       "too few repeats; give at least %" PRId64 " complete runs per side",
                        r->incomplete, r->undecided, compare_enough_repeats(r));
 }
 

@@ -24,7 +24,7 @@ static const struct setting synth_settings[] = {
     {"size", 0, "PX", NULL, "Typical side of an image in pixels (default 375, as in ImageNet)",
      AS_INTEGER(config.size, SYNTH_MIN_SIZE, SYNTH_MAX_SIZE)},
     {"seed", 0, "N", "0", "Random seed of the images", AS_INTEGER(config.seed, 0, 0x1p63)},
-    {"workers", 'j', "N", NULL, "Threads (default: all cores); the images do not depend on it",
+    {"workers", 'j', "N", NULL, "Threads (default: all cores); no effect on the images",
      AS_INTEGER(config.workers, 1, 1024)},
     {"force", 0, NULL, NULL, "Write even if the folder holds other files; nothing is deleted",
      AS_SWITCH(config.force)},
@@ -92,10 +92,8 @@ static const struct cli_command data_scan = {
     .summary = "find missing and corrupt files in a data set",
     .arguments = "DIR",
     .doc = "Decodes every image of DIR/train and DIR/val (JPEG, PNG, WebP; files, or tar archives) "
-           "and reports classes, "
-           "counts, sizes, formats, and the files that are missing or corrupt.\vExit status: 0 all "
-           "is well, 5 "
-           "something is missing or corrupt.",
+           "and reports classes, counts, sizes, formats, and the files that are missing or "
+           "corrupt.\vExit status: 0 if all is well, 5 if something is missing or corrupt.",
     .part = {{scan_settings}},
     .prints = true,
     .config = &(struct scan_config){0},

@@ -25,7 +25,7 @@ static const struct setting export_settings[] = {
     {"format", 0, "tensorboard|mlperf|prometheus|csv|superbench|torch-weights", NULL,
      "Format to write (required)", AS_CHOICE(options.format), GIVEN(chosen)},
     {"out", 'o', "FILE|DIR", NULL,
-     "Where to write (required): a folder for tensorboard and csv, else a file",
+     "Where to write (required): a folder for tensorboard and csv, a file for the other formats",
      AS_TEXT(options.out)},
     {"division", 0, "open|closed", "open",
      "mlperf: division of ruleset 4.0.0 that the run is compared with", AS_CHOICE(options.closed)},
@@ -36,7 +36,7 @@ static const struct setting export_settings[] = {
 static enum status check(const struct export_config *c)
 {
     if (c->n == 0)
-        return status_fail(STATUS_USAGE, "no run to export: give the folder of one");
+        return status_fail(STATUS_USAGE, "no run to export: give the folder of a run");
     if (!c->chosen)
         return status_fail(STATUS_USAGE, "no format: give --format tensorboard, mlperf, "
                                          "prometheus, csv, superbench or torch-weights");
@@ -88,8 +88,8 @@ const struct cli_command cmd_export = {
     .arguments = "RUN...",
     .doc = "Writes the records of runs for other programs: TensorBoard's event files, MLPerf's "
            ":::MLLOG lines, a textfile for Prometheus, CSV tables, SuperBench's results summary; "
-           "or the weights of a run's newest checkpoint as PyTorch's state_dict. "
-           "RUN is the folder of 'ampscale train --out'. Prints the files it has written.",
+           "or the weights of a run's newest checkpoint as PyTorch's state_dict. RUN is the folder "
+           "of 'ampscale train --out'. Prints the names of the written files.",
     .part = {{export_settings}},
     .config = &(struct export_config){.options.proceed = stop_check},
     .work = export_work};

@@ -38,7 +38,7 @@ static const struct foreign of_train[] = {
     {"gradient-predivide-factor", HOROVOD "gradients are always averaged"},
     {"initial-checkpoint", TIMM "--init"},
     {"limit-train-batches", LIGHTNING "--steps"},
-    {"log-dir", "TensorBoard's events are --tensorboard DIR, ranks' logs are launch --log-dir"},
+    {"log-dir", "--tensorboard DIR is for TensorBoard's events, launch --log-dir for ranks' logs"},
     {"log-every-n-steps", LIGHTNING "--print-freq"},
     {"log-interval", HOROVOD "--print-freq"},
     {"lr-base", TIMM "--lr with --lr-scale linear"},
@@ -91,7 +91,7 @@ static const struct foreign of_launch[] = {
     {"min-np", HOROVOD "--min-nodes, in nodes"},
     {"max-np", HOROVOD "--nnodes MIN:MAX, in nodes"},
     {"module", "only commands of ampscale are launched, as in 'ampscale launch -np 4 train ...'"},
-    {"network-interface", HOROVOD "NCCL_SOCKET_IFNAME, or --mpi-arg for MPI's"},
+    {"network-interface", HOROVOD "NCCL_SOCKET_IFNAME for NCCL, --mpi-arg for MPI"},
     {"no-python", "only commands of ampscale are launched, never Python"},
     {"nprocs", PYTORCH "--nproc"},
     {"num-nodes", LIGHTNING "--nnodes"},
@@ -102,7 +102,7 @@ static const struct foreign of_launch[] = {
     {"rdzv-id", "of torchrun; the id of a job is AMPSCALE_JOB"},
     {"standalone", "of torchrun; a single node is the default"},
     {"use-env", "ranks always get their rank from the environment"},
-    {"world-size", "give the number of nodes by --nnodes, of ranks by --nproc"},
+    {"world-size", "give the number of nodes by --nnodes, the number of ranks by --nproc"},
     {0},
 };
 

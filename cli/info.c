@@ -156,7 +156,7 @@ static enum status info_build(const struct info_config *c)
 #define SETTINGS_OF struct info_config
 static const struct setting info_settings[] = {
     {"arch", 'a', "ARCH", NULL, "Show the layers of this network", AS_TEXT(arch)},
-    {"image-size", 0, "N", "224", "Side of its images in pixels",
+    {"image-size", 0, "N", "224", "Side of the network's images in pixels",
      AS_INTEGER(image_size, 1, IMAGE_SIZE_MAX), GIVEN(sized)},
     {"classes", 0, "N", "1000", "Number of classes", AS_INTEGER(classes, 1, CLASSES_MAX),
      GIVEN(sized)},
@@ -188,7 +188,7 @@ const struct cli_command cmd_info = {
     .doc =
         "Shows the build, its libraries and the devices found; or the layers of a network, or "
         "their types.\vOnly trained parameters are counted. FLOPs are those of one image's forward "
-        "pass in convolutions and linear layers; a multiply-add counts as two.",
+        "pass in convolutions and linear layers; a multiply-add counts as two FLOPs.",
     .part = {{info_settings}},
     .prints = true,
     .config = &(struct info_config){0},

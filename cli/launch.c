@@ -72,15 +72,15 @@ static const struct setting launch_settings[] = {
      "Without MPI, with --restarts or --min-nodes: time limit for nodes to join at each start, in "
      "seconds",
      AS_INTEGER(config.join_timeout, 1, 86400)},
-    {"node-rank", 0, "N", "0", "Number of this node, with --nnodes",
+    {"node-rank", 0, "N", "0", "Rank of this node, from 0, with --nnodes",
      AS_INTEGER(config.node, 0, HOST_SLOTS_MAX)},
     {"rendezvous", 0, "HOST:PORT", NULL,
      "Address of node 0, at which the ranks connect without MPI (default on one node without "
      "mpirun: a free port of loopback)",
      AS_TEXT(config.rendezvous)},
     {"comm", 0, "auto|nccl|host|mpi|gloo|local", NULL,
-     "--comm of the command; mpi starts the ranks with mpirun; gloo and local start them without "
-     "MPI (default: the command's own)",
+     "--comm to pass to the command; mpi starts the ranks with mpirun; gloo and local start them "
+     "without MPI (default: the --comm given after the command)",
      AS_TEXT(config.comm)},
     {"master-addr", 0, "HOST", NULL, "HOST of --rendezvous", AS_TEXT(master_addr)},
     {"master-port", 0, "PORT", "29500", "PORT of --rendezvous", AS_INTEGER(master_port, 1, 65535)},
@@ -95,14 +95,14 @@ static const struct setting launch_settings[] = {
     {"threads", 0, "N", NULL, "Threads per rank (default: an equal share of its host's cores)",
      AS_INTEGER(config.threads, 1, 1024)},
     {"bind", 0, "none|cores", "none",
-     "none: ranks run on any core; cores: each runs on its own share of the cores",
+     "none: ranks run on any core; cores: each rank runs on its own share of the cores",
      AS_CHOICE(config.bind)},
     {"mpirun", 0, "FILE", NULL, "mpirun of Open MPI or MPICH (default mpirun)",
      AS_TEXT(config.mpirun)},
     {"mpi-arg", 0, "ARG", NULL, "Argument to pass to mpirun; may be given several times",
      TAKEN_BY(take_mpi_arg), SETTING_AT(config.mpi_args)},
     {"grace", 0, "S", "30",
-     "Seconds between the signal that asks ranks to stop and the one that kills them",
+     "Seconds between the signal that asks ranks to stop and the signal that kills them",
      AS_INTEGER(config.grace, 0, 86400)},
     {"start-timeout", 0, "S", "120",
      "Time limit for the start of all ranks on this host, in seconds; 0: no limit",
@@ -119,7 +119,7 @@ static const struct setting launch_settings[] = {
      AS_SWITCH(as_hosts), .traits = SETTING_HIDDEN},
     {"over-ssh", 0, NULL, NULL, "With --as-node: started by ssh; for internal use by launch",
      AS_SWITCH(over_ssh), .traits = SETTING_HIDDEN},
-    {"restarted", 0, NULL, NULL, "With --as-node: a restart; for internal use by launch",
+    {"restarted", 0, NULL, NULL, "With --as-node: this is a restart; for internal use by launch",
      AS_SWITCH(restarted), .traits = SETTING_HIDDEN},
     {"as-rank", 0, NULL, NULL, "Supervise one rank; for internal use by launch", AS_SWITCH(as_rank),
      .traits = SETTING_HIDDEN},
@@ -301,12 +301,12 @@ static int run_launch(const struct cli_command *c, int argc, char **argv)
 
 const struct cli_command cmd_launch = {
     .name = "launch",
-    .summary = "run a command as many processes, on many hosts",
+    .summary = "run a command as the ranks of a job, on one or many hosts",
     .arguments = "[--] COMMAND ARG...",
     .doc = "Runs a command of ampscale as the ranks of a job, through mpirun or without MPI, on "
-           "this machine or on several. Shows the output of rank 0, and the reason if a rank "
-           "fails.\vExit status: that of the first rank that failed, or 128 plus the number of the "
-           "signal that ended it; 1 when mpirun failed, 2 wrong usage.",
+           "this machine or on several machines. Shows the output of rank 0, and the reason if a "
+           "rank fails.\vExit status: that of the first rank that failed, or 128 plus the number "
+           "of the signal that ended this rank; 1 if mpirun failed, 2 on wrong usage.",
     .part = {{launch_settings}},
     .config = &(struct arguments){.as_rank = false},
     .run = run_launch};

@@ -21,7 +21,7 @@ static const struct setting pair_settings[] = {
     {"partners", 0, "N", "2", "Number of good nodes to pair each failed node with",
      AS_INTEGER(job.run.partners, 1, 1000)},
     {"seed", 0, "N", "1", "Seed of the pairing", AS_INTEGER(job.run.seed, 0, 1e18)},
-    {"mib", 0, "N", "64", "Bytes of the long all-reduce; the short one has 8",
+    {"mib", 0, "N", "64", "Size of the long all-reduce in MiB; the short all-reduce has 8 bytes",
      AS_INTEGER(mib, 1, 65536)},
     {"samples", 0, "N", "20", "Timed calls of each all-reduce",
      AS_INTEGER(job.run.samples, 1, BENCH_ITERS_MAX)},
@@ -58,10 +58,10 @@ const struct cli_command cmd_pair = {
     .name = "pair",
     .summary = "retest failed nodes, paired with good ones",
     .doc = "Retests nodes that failed an acceptance, as the ranks of a job with one rank per node: "
-           "each node trains alone, then each failed node runs all-reduces with good ones. The "
-           "pairs that fail distinguish a bad node from a bad link.\vExit status: 0 no failure was "
-           "reproduced, 4 a failure was reproduced, 5 not everything could be measured, 2 wrong "
-           "usage, 1 the program could not do its work.",
+           "each node trains alone, then each failed node runs all-reduces with good nodes. The "
+           "pairs that fail distinguish a bad node from a bad link.\vExit status: 0 if no failure "
+           "was reproduced, 1 on an error, 2 on wrong usage, 4 if a failure was reproduced, 5 if "
+           "not everything could be measured.",
     .part = {{bench_device_settings, STEP}, {bench_network_settings, STEP}, {pair_settings}},
     .prints = true,
     .config = &(struct pair_args){.mib = 0},

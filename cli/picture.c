@@ -5,7 +5,7 @@
 
 #define SETTINGS_OF struct plot_size
 const struct setting picture_settings[] = {
-    {"width", 0, "INCHES", "16", "Width of PNG and PDF figures, whose text scales with it",
+    {"width", 0, "INCHES", "16", "Width of PNG and PDF figures; their text scales with the width",
      AS_REAL(width_in, 1, 64)},
     {"dpi", 0, "N", "100", "Pixels per inch of PNG figures", AS_INTEGER(dpi, 20, 2400)},
     {0},

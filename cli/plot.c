@@ -14,7 +14,7 @@ static const struct setting plot_settings[] = {
      "Folder for the figures (default: RUN/plots, for a single run or study; NAME-plots for a "
      "table NAME.csv)",
      AS_TEXT(sources.out)},
-    {"format", 0, "png|svg|pdf", NULL, "Formats, one or several with commas (default: all)",
+    {"format", 0, "png|svg|pdf", NULL, "One or several formats, separated by commas (default: all)",
      AS_SET(format)},
     {"title", 0, "TEXT", NULL, "Prefix of each figure's title", AS_TEXT(sources.options.title)},
     {"ema", 0, "A", "0",
@@ -46,14 +46,13 @@ const struct cli_command cmd_plot = {
     .summary = "draw figures of runs from their records",
     .arguments = "FILE\nRUN...",
     .doc = "Draws figures of runs: accuracy, loss, learning rate, loss scale, throughput, storage, "
-           "the parts of a step, and those of each rank. RUN is the folder of 'ampscale train "
-           "--out', or of a study, whose figures show throughput, time, efficiency and accuracy by "
-           "number of devices; if it has more than six series, the runs of each precision and data "
-           "are drawn in a folder of their own, DIR/PRECISION-DATA. FILE is an analysis.json, a "
-           "published table "
-           "(CSV, as results/published/hal_v100.csv), or a record of 'ampscale bench overlap "
-           "--json' or 'ampscale predict --json'. Prints the names of the files; gnuplot's scripts "
-           "and tables are in DIR/data.",
+           "the parts of a step, and the parts of each rank's step. RUN is the folder of 'ampscale "
+           "train --out', or of a study. The figures of a study show throughput, time, efficiency "
+           "and accuracy by number of devices; if the study has more than six series, the runs of "
+           "each precision and data are drawn in a separate folder, DIR/PRECISION-DATA. FILE is an "
+           "analysis.json, a published table (CSV, as results/published/hal_v100.csv), or a record "
+           "of 'ampscale bench overlap --json' or 'ampscale predict --json'. Prints the names of "
+           "the files; gnuplot's scripts and tables are in DIR/data.",
     .part = {{plot_settings},
              {picture_settings, offsetof(struct plot_command, sources.options.size)}},
     .config = &(struct plot_command){.format = {false}},

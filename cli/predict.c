@@ -104,7 +104,7 @@ static const struct setting predict_settings[] = {
      AS_REAL(config.system.image_bytes, 1, 1e12), GIVEN(has_image_bytes)},
     {"fit", 0, NULL, NULL, "Fit the parameters of network and stragglers to the measured points",
      AS_SWITCH(config.fit)},
-    {"fit-up-to", 0, "N", NULL, "Fit only to points of up to N ranks; the others test the forecast",
+    {"fit-up-to", 0, "N", NULL, "Fit to points of up to N ranks; points of more ranks test the fit",
      AS_INTEGER(config.fit_up_to, 1, RANKS_MAX), GIVEN(config.fit)},
     {"out", 0, "DIR", NULL, "Folder for the record and its figure", AS_TEXT(out)},
     JSON_ROW(json),
@@ -281,7 +281,7 @@ const struct cli_command cmd_predict = {
            "limits. RUN is the folder of 'ampscale train --out'; several runs that differ in their "
            "number of ranks form one measurement. FILE is an analysis.json of 'ampscale study', or "
            "a published table (.csv); if it has several series, append a colon and the number or "
-           "name of one.",
+           "name of a series.",
     .part = {{predict_settings}, {picture_settings, offsetof(struct predict_args, pictures)}},
     .prints = true,
     .config =

@@ -47,8 +47,8 @@ static const struct setting selftest_settings[] = {
      "Host threads (default: all cores; with --operations, 2 in each process)",
      AS_INTEGER(config.threads, 1, 1024)},
     {"quick", 0, NULL, NULL,
-     "Skip cases of images larger than 64 pixels; with --determinism, all networks but the "
-     "smallest",
+     "Skip cases of images larger than 64 pixels; with --determinism, skip all networks except the "
+     "smallest one",
      AS_SWITCH(config.quick)},
     {"determinism", 0, NULL, NULL,
      "Repeat training steps from the same state, and compare every bit of loss, gradients, weights "
@@ -91,7 +91,7 @@ static const struct setting operations_settings[] = {
     {"jobs", 0, "N", NULL, "Processes at a time, at most 12 (default: number of cores)",
      AS_INTEGER(operations.jobs, 1, OPERATIONS_JOBS_MAX), GIVEN(for_operations)},
     {"limit", 0, "S", NULL,
-     "Seconds for all kinds; unfinished kinds are reported as late (default: no limit)",
+     "Seconds for all kinds together; an unfinished kind is reported as late (default: no limit)",
      AS_INTEGER(operations.limit_s, 1, 1 << 30), GIVEN(for_operations)},
     {"sanitizer", 0, "memcheck|racecheck|synccheck", NULL,
      "Run the processes under this tool of compute-sanitizer; only cases of ampscale's own kernels "
@@ -171,9 +171,10 @@ const struct cli_command cmd_selftest = {
     .summary = "check this installation against known values",
     .doc =
         "Computes known training steps and compares every value with PyTorch's; or repeats steps "
-        "and compares every bit; or compares operations with the reference.\vExit status: 0 all "
-        "values agree, 1 an operation's process crashed, 4 some values do not agree, 5 the oracle "
-        "file is missing or damaged, the device or the sanitizer is missing, or no case could run.",
+        "and compares every bit; or compares operations with the reference.\vExit status: 0 if all "
+        "values agree, 1 if an operation's process crashed, 4 if some values do not agree, 5 if "
+        "the oracle file is missing or damaged, if the device or the sanitizer is missing, or if "
+        "no case could run.",
     .part = {{selftest_settings}, {operations_settings}},
     .prints = true,
     .config = &(struct selftest_command){.operations.worker.selection.number = -1},

@@ -112,7 +112,8 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     return st == STATUS_OK && !a->no_report ? write_reports(a->out, &a->pictures) : st;
 }
 
-/* Fails if a run that this command selects is missing. Prints how many other runs are missing. */
+/* Fails if a run that this command selects failed or is missing. Otherwise prints how many runs
+ * that it does not select are missing; if no run is missing, fails if a cell is incomplete. */
 static enum status check_left(const struct arguments *a, const struct study_left *left, bool whole)
 {
     if (left->failed > 0)

@@ -47,7 +47,7 @@ static enum status take_amp(const struct setting *s, const char *text, void *com
     return STATUS_OK;
 }
 
-/* Takes a command, or the name of a function of Python, as in "mysave.save_to_s3". */
+/* Takes a command, or the name of a Python function, such as "mysave.save_to_s3". */
 static enum status take_transfer(const struct setting *s, const char *text, void *command)
 {
     static const char letters[] =
@@ -93,9 +93,9 @@ const struct setting torch_settings[] = {
      "nccl: --comm auto; gloo: --comm gloo, or host without Gloo; mpi: --comm mpi",
      AS_CHOICE(torch.backend), GIVEN(torch.backend_named), TORCH},
     {"world-size", 0, "N", NULL,
-     "Number of processes of the job; with --multiprocessing-distributed, of its nodes",
+     "Number of processes of the job; with --multiprocessing-distributed, number of nodes",
      AS_INTEGER(torch.world_size, -1, LAUNCHER_RANKS_MAX), TORCH},
-    {"rank", 0, "N", NULL, "Number of this process, or of this node",
+    {"rank", 0, "N", NULL, "Rank of this process, or of this node",
      AS_INTEGER(torch.rank, -1, LAUNCHER_RANKS_MAX), TORCH},
     {"multiprocessing-distributed", 0, NULL, NULL,
      "Start a process for each of --devices, or for each GPU with --devices cuda",
@@ -197,7 +197,7 @@ static enum status check_rank(const struct torch_flags *f, const char *of)
     return STATUS_OK;
 }
 
-/* Sets the local rank of `place` to --local-rank if it has none. */
+/* Sets the local rank of `place` to --local-rank, unless `place` already has a local rank. */
 static void add_local_rank(const struct torch_flags *f, struct launcher_place *place)
 {
     if (place->local_size > 0 || f->local_rank < 0)
@@ -262,7 +262,7 @@ static enum status add_launch(const struct torch_flags *f, int ranks, struct wor
     return words_add_all(w, "--", "train", NULL);
 }
 
-/* Counts the GPUs of this machine up to the last usable GPU. Tries the highest number first:
+/* Counts the GPUs of this machine up to the last usable GPU. Tries the highest index first:
  * opening a GPU that does not exist fails at once, and loads nothing onto the other GPUs. */
 static enum status count_gpus(int *n)
 {
@@ -292,7 +292,7 @@ static enum status start_ranks(struct torch_flags *f, const struct train_config 
     TRY(check_rank(f, "nodes"));
     if (f->rank < 0)
         return status_fail(STATUS_USAGE,
-                           "--world-size %d nodes: give the number of this node by --rank",
+                           "--world-size %d nodes: give the rank of this node by --rank",
                            f->world_size);
     TRY(device_list_parse(c->devices, &list));
     if (strcmp(list.backend->name, "cuda") == 0 && !list.numbered)

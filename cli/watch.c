@@ -33,8 +33,8 @@ const struct cli_command cmd_watch = {
     .arguments = "RUN",
     .doc = "Shows a run in progress, from its records alone: progress and remaining time, images "
            "per second, the parts of a step, loss and accuracy, loss scale, ranks. RUN is the "
-           "folder of 'ampscale train --out', or of a study: then it shows how many runs are done, "
-           "and the current one. It ends with the run, or on Ctrl-C.",
+           "folder of 'ampscale train --out', or of a study. For a study, the command shows how "
+           "many runs are done, and the current run. The command ends with the run, or on Ctrl-C.",
     .part = {{watch_settings}},
     .config = &(struct watch_follow){0},
     .work = watch};

@@ -1,7 +1,7 @@
 /* Collectives between the ranks of a run. The ranks are processes (MPI, Gloo, TCP) or threads of
  * one process (local).
  *
- * The caller describes an operation once, in a struct of its own, and carries it out many times:
+ * The caller describes an operation once, in a struct comm_op, and carries it out many times:
  *
  *     struct comm_op sum = {COMM_ALLREDUCE, COMM_SUM, DTYPE_F32, .send = g, .recv = g, .count = n};
  *     TRY(comm_start(c, &sum));      returns at once; the communicator uses g
@@ -16,7 +16,7 @@
  *
  * When a rank is lost, or does not start an operation within the time limit, the operation fails on
  * all ranks. Under MPI, one rank prints a line that names the rank at fault, and the job ends; no
- * call returns. The job's exit code is 1; if a rank was lost, the job has the launcher's exit code.
+ * call returns. The job's exit code is 1 or, if a rank was lost, the launcher's exit code.
  * With other communicators the message names the rank at fault, and the caller can then only call
  * comm_fail and comm_close. Between threads and over TCP, data moves only within comm_wait, and
  * never overlaps with computation.
@@ -74,11 +74,12 @@ const char *comm_kind_str(enum comm_kind kind); /* "allreduce" ... */
 bool comm_reduces(enum comm_kind kind);         /* combines values */
 bool comm_has_root(enum comm_kind kind);
 
-/* Sums of F16 and BF16 add two values in fp32 and round the result (IEEE 754, to nearest even). A
- * sum over n ranks is therefore rounded n - 1 times. Sums of I32 wrap around. If any rank's value
- * is a NaN, the result of any reduction is a NaN. An average is the sum divided by the number of
- * ranks. The quotient is rounded too, for I32 towards zero. NCCL instead multiplies floating values
- * by the reciprocal of the number of ranks, rounds the products, and then adds them. */
+/* A sum of F16 or BF16 values adds two values at a time in fp32 and rounds the result (IEEE 754, to
+ * nearest even). A sum over n ranks is therefore rounded n - 1 times. Sums of I32 wrap around. If
+ * any rank's value is a NaN, the result of any reduction is a NaN. An average is the sum divided by
+ * the number of ranks. The quotient is rounded too, for I32 towards zero. NCCL instead multiplies
+ * floating values by the reciprocal of the number of ranks, rounds the products, and then adds
+ * them. */
 enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN, COMM_AVG };
 
 struct comm_op {
@@ -121,7 +122,7 @@ struct comm_op {
 enum comm_via {
     VIA_AUTO,
     VIA_NCCL,
-    VIA_HOST,  /* as AUTO between processes; never NCCL */
+    VIA_HOST,  /* as AUTO chooses between processes; never NCCL */
     VIA_MPI,   /* only MPI */
     VIA_GLOO,  /* only Gloo */
     VIA_LOCAL, /* over the TCP connections to rank 0 (comm_open_tcp), without a library */
@@ -188,9 +189,9 @@ void comm_close(struct comm *c);
 /* Opens a communicator with one rank, where every operation is a copy. */
 MUST_CHECK enum status comm_open_solo(struct comm **c);
 
-/* Opens `size` communicators of one group, c[0 .. size-1], each for its own thread; they are closed
- * separately, in any order. A reduction combines the ranks' values in rank order. timeout_s: time
- * limit of a wait for the other ranks; 0: none. */
+/* Opens `size` communicators of one group, c[0 .. size-1], one for each of `size` threads. They are
+ * closed separately, in any order. A reduction combines the ranks' values in rank order. timeout_s:
+ * time limit of a wait for the other ranks; 0: none. */
 MUST_CHECK enum status comm_open_local(int size, double timeout_s, struct comm **c);
 
 /* Joins the threads of several processes into one group for sums and barriers. `within` connects
@@ -202,9 +203,9 @@ MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between
  * of device[i] through the host communicator host[i], which has the same ranks. Each c[i] has a
  * thread, which carries out its operations in the order of their start and stages the data through
  * pinned host memory. Staging is for ranks that share a GPU and for builds without NCCL. A staged
- * communicator supports the same operations as its host communicator. A sum may add in another
- * order than the host communicator, because the order depends on the size. Results have the same
- * bits on every rank and every time.
+ * communicator supports the same operations as its host communicator. A sum over a large array may
+ * add in another order than the host communicator alone: the array is summed in pieces, and the
+ * order depends on the size of a piece. Results have the same bits on every rank and every time.
  *
  * c[i] does not own host[i] and device[i], which must outlive it. While an operation on c[i] has
  * started and has not been waited for, only c[i] may use host[i]; an operation on host memory then
@@ -230,7 +231,7 @@ struct comm_nccl_config {
 
 /* Makes device communicators c[0 .. n-1], one for each of this process's n GPUs. Every process of
  * `host` has n GPUs, and the GPUs of all processes form one group: GPU i of process p is rank
- * p * n + i. Each communicator is for its own thread. NCCL chooses the order of reductions by
+ * p * n + i. Each communicator is for one thread. NCCL chooses the order of reductions by
  * size, ranks and topology. If an input of a maximum or minimum is a NaN, the result may be a
  * number. When an operation is not over within the time limit, or NCCL reports an error, all
  * operations of this rank fail from then on, with a message that names the rank and the operation,
@@ -272,12 +273,12 @@ struct gloo_port;
  * names that part. */
 MUST_CHECK enum status comm_gloo_find(const struct gloo_port **port);
 
-/* Connects every two ranks of `control`, which comm_open_tcp has opened with the same `config`, so
- * that Gloo moves the data between them. Data moves between comm_start and comm_wait, in a separate
- * thread, which sleeps while no data moves. Each rank except rank 0 listens at a free port of its
- * address until the lower ranks have connected and proved that they know the job's secret. Messages
- * about failures, lost ranks and the end of the job go over `control`. On success `*c` owns
- * `control`; after a failure the caller closes it. */
+/* Connects every two ranks of `control`, so that Gloo moves the data between them. comm_open_tcp
+ * has opened `control` with the same `config`. Data moves between comm_start and comm_wait, in a
+ * separate thread, which sleeps while no data moves. Each rank except rank 0 listens at a free port
+ * of its address until the lower ranks have connected and proved that they know the job's secret.
+ * Messages about failures, lost ranks and the end of the job go over `control`. On success `*c`
+ * owns `control`; after a failure the caller closes it. */
 MUST_CHECK enum status comm_open_gloo(const struct gloo_port *port, struct comm *control,
                                       const struct comm_tcp_config *config, struct comm **c);
 
@@ -297,8 +298,8 @@ struct comm_mpi_config {
     void *context;
 };
 
-/* Joins the ranks of this process's MPI job, which a process can do only once. STATUS_UNSUPPORTED
- * in a build without MPI. STATUS_LIBRARY if not all ranks join in time; a thread then stays inside
+/* Joins the ranks of this process's MPI job. A process can do so only once. STATUS_UNSUPPORTED in
+ * a build without MPI. STATUS_LIBRARY if not all ranks join in time; a thread then stays inside
  * the MPI library, and the process should exit soon. Data moves between comm_start and comm_wait,
  * in a separate thread, which sleeps briefly between polls to leave the cores to computation. */
 MUST_CHECK enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c);

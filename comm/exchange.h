@@ -14,8 +14,8 @@ static inline bool exchange_is(enum comm_kind kind)
            kind == COMM_SENDRECV;
 }
 
-/* Returns whether rank `from` of `size` ranks sends a part to rank `to`. The two may be the same
- * rank. */
+/* Returns whether rank `from` of `size` ranks sends a part to rank `to`. `from` and `to` may be
+ * equal. */
 static inline bool exchange_sends(const struct comm_op *op, int size, int from, int to)
 {
     switch (op->kind) {

@@ -1,10 +1,10 @@
 /* The control messages of the Gloo communicator. They go over the connections to rank 0, and say
  * that a rank has failed, that it still runs, or that it closes.
  *
- * A rank that fails informs rank 0, which informs all others. When the connection between two ranks
- * is lost, each of them waits for a message from rank 0, which knows why the other rank ended. When
- * an operation makes no progress in time, rank 0 asks all ranks which operation they have
- * reached. */
+ * A rank that fails informs rank 0, which informs all other ranks. When the connection between two
+ * ranks is lost, each of them waits for a message from rank 0, which knows why the other rank
+ * ended. When an operation makes no progress in time, rank 0 asks all ranks which operation they
+ * have reached. */
 #include "comm/gloo_internal.h"
 
 #include <stdio.h>

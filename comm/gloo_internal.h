@@ -35,7 +35,8 @@ struct gloo {
                                    * watched */
     int watches;
     struct pollfd *poll;   /* (watches) */
-    int64_t *closed_after; /* (size) last operation of a rank that has closed; -1: not closed */
+    int64_t *closed_after; /* (size) number of the last operation of each rank that has closed; -1:
+                            * not closed */
     struct gloo_transfer *transfer; /* (size) the transfers of the exchange in progress */
     bool *answered;  /* (size) on rank 0, during an inquiry: the ranks that have answered */
     bool all_closed; /* every rank is closing */
@@ -63,7 +64,8 @@ bool gloo_overdue(struct gloo *g);
  * failure. */
 void gloo_explain(struct gloo *g, const struct gloo_result *result);
 
-/* Called on rank 0. Fails if a rank has closed before the operation in progress. */
+/* On rank 0: fails if a rank has closed its communicator and will not carry out the operation in
+ * progress. On other ranks: does nothing. */
 void gloo_check_closed(struct gloo *g);
 
 /* Waits until a descriptor is readable, but not beyond the time until_ns (INT64_MAX: no limit).

@@ -15,7 +15,7 @@
 
 enum { ADDRESS_MAX = 80, WORD_HEX = 2 * NONCE_BYTES, JOB_MAX = WORD_HEX + 32 };
 
-/* The message that each rank sends to all others. */
+/* The message that each rank sends to all other ranks. */
 struct place {
     int32_t st;                 /* STATUS_OK, or the error of a rank that cannot take part */
     char message[TCP_TEXT_MAX]; /* the message of that error; "" for STATUS_OK */
@@ -91,8 +91,8 @@ static struct rendezvous_config meeting_of(const char *job, int first, const str
                                       .timeout_s = timeout_s,
                                       .job = job,
                                       .secret = secret,
-                                      /* The rendezvous of the job has already refused a
-                                       * missing secret where it is needed. */
+                                      /* The rendezvous of the job has already refused a missing
+                                       * secret where a secret is needed. */
                                       .insecure = true};
 }
 

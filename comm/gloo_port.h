@@ -64,8 +64,8 @@ struct gloo_result {
 
 struct gloo_config {
     int rank, size;
-    const int *fd; /* (size) a connected socket to each other rank; used until `close`, which does
-                    * not close the sockets */
+    const int *fd;    /* (size) a connected socket to each other rank. The module uses the sockets
+                       * until `close`, and does not close them */
     const int *watch; /* (watches) further descriptors for which `run` waits; negative entries are
                        * skipped, and the program may change the entries */
     int watches;

@@ -22,7 +22,7 @@ enum {
 struct comm_slot {
     struct comm_op op; /* a copy of the caller's operation; `handle` is its number, 0 when the slot
                         * is free */
-    bool done;         /* set under the lock of the kind of communicator */
+    bool done;         /* guarded by the lock in the struct of the kind, such as struct mpi */
     enum status st;    /* valid when `done` is set */
 };
 
@@ -78,8 +78,8 @@ void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt,
 /* Initialises a condition variable that uses the clock of comm_now for its time limits. */
 void comm_condition_init(pthread_cond_t *condition);
 
-/* Waits for a signal until comm_now() is `until_ns`; INT64_MAX: no limit. False: the time is over
- * without a signal. */
+/* Waits for a signal until comm_now() is `until_ns`; INT64_MAX: no limit. Returns false if the time
+ * is over and no signal has come. */
 bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 
 /* The value that comm_now() will have in timeout_s seconds; INT64_MAX if timeout_s is 0, which

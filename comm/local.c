@@ -34,8 +34,8 @@ struct group {
 struct local {
     struct comm base;
     struct group *group;
-    struct comm_op op; /* this rank's current operation; other ranks read it between its two
-                        * meetings */
+    struct comm_op op; /* this rank's current operation; other ranks read it between the two
+                        * meetings of the operation */
 };
 
 /* --- meetings; the caller of a function named ..._locked holds the lock --- */
@@ -114,8 +114,8 @@ static void combine(const struct group *g, const struct comm_op *op, int64_t fro
                     (const char *)g->member[r].op.send + offset, n);
 }
 
-/* Reduces elements [from, to) of `send`. Writes the result to `recv` from element `at` on. Writes
- * it on rank `only`; if `only` is negative, on all ranks. */
+/* Reduces elements [from, to) of `send`. Writes the result to the `recv` of rank `only`, from
+ * element `at` on. If `only` is negative, writes it to the `recv` of every rank. */
 static void reduce_range(const struct group *g, const struct comm_op *op, int64_t from, int64_t to,
                          int64_t at, int only)
 {

@@ -91,8 +91,8 @@ static bool is_stuck(const struct mpi *m, int checks)
     return m->config.timeout_s > 0 && inside > (int64_t)(m->config.timeout_s * 1e9) + STUCK_NS;
 }
 
-/* Ends the process. While MPI is stuck, this rank cannot query the others for the rank at fault. If
- * there are only two ranks, the message names the other rank. */
+/* Ends the process. While MPI is stuck, this rank cannot query the other ranks to find the rank at
+ * fault. If the job has only two ranks, the message names the other rank. */
 _Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
 {
     char text[COMM_TEXT_MAX], other[COMM_MESSAGE_MAX] = "another rank",

@@ -3,7 +3,7 @@
  * A small operation is one MPI call that only moves bytes: for a reduction, the call gathers the
  * ranks' values, and this file combines them in rank order. A large operation is a flow of items
  * around the ring of ranks: each rank receives items from the previous rank and sends items to the
- * next one, with up to FLOW_WINDOW messages posted ahead.
+ * next rank, with up to FLOW_WINDOW messages posted ahead.
  *
  *   allreduce       the vector is cut into as many parts as there are ranks. Size - 1 steps reduce
  *                   each part along the ring, and size - 1 further steps distribute the results

@@ -1,16 +1,17 @@
 /* Failure detection among the ranks of an MPI job: a job that cannot continue ends on every rank,
  * within seconds, with one line that names the rank at fault and the reason.
  *
- * A rank whose operation makes no progress for the time limit queries all others. Every
+ * A rank whose operation makes no progress for the time limit queries all other ranks. Every
  * communication thread that is alive answers with the number of operations that its caller has
  * started, even while the caller computes. After ANSWER_NS the querying rank knows which ranks are
- * unresponsive and which are late. It sends HEALTH_END to the others, prints the line and aborts
- * the job. If several ranks query at once, the lowest one reports; the others defer to it.
+ * unresponsive and which are late. It sends HEALTH_END to the other ranks, prints the line and
+ * aborts the job. If several ranks query at once, the lowest of them reports; the other ranks defer
+ * to it.
  *
- * A launcher that loses a rank sends the others SIGTERM and kills them a second later. A rank that
- * receives SIGTERM therefore queries at once, even while its caller computes. Such an urgent query
- * ends the job only if a rank is unresponsive, not if a rank is late: the signal may have come from
- * the user, and all ranks may still exit normally. */
+ * A launcher that loses a rank sends the other ranks SIGTERM and kills them a second later. A rank
+ * that receives SIGTERM therefore queries at once, even while its caller computes. Such an urgent
+ * query ends the job only if a rank is unresponsive, not if a rank is late: the signal may have
+ * come from the user, and all ranks may still exit normally. */
 #include "base/text.h"
 #include "comm/mpi_internal.h"
 

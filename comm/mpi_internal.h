@@ -57,8 +57,8 @@ struct health {
     MPI_Request *send;          /* (size) MPI_REQUEST_NULL: sent */
     struct health_message end;  /* HEALTH_END of this rank */
 
-    bool querying;                 /* this rank is querying the others; the members below describe
-                                    * the query */
+    bool querying;                 /* this rank is querying the other ranks; the members below
+                                    * describe the query */
     bool urgent;                   /* the query ends the job only if a rank is unresponsive */
     int64_t awaited;               /* the operation without progress, or 0 */
     int64_t began_ns, ended_ns;    /* when the latest query began, and when the latest complete

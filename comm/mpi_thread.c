@@ -196,7 +196,8 @@ static void serve_operations(struct mpi *m)
 void *mpi_serve(void *arg)
 {
     struct mpi *m = arg;
-    /* In ns. With the default of 50 us, every sleep would take about twice as long. */
+    /* The timer slack, in ns. With the default of 50 us, every sleep would take about twice as
+     * long. */
     prctl(PR_SET_TIMERSLACK, 1000UL);
     enum status st = join_job(m);
     pthread_mutex_lock(&m->lock);

@@ -17,8 +17,8 @@
 #include <string.h>
 
 enum {
-    PENDING_MAX = 256,   /* largest number of operations on the stream; the host waits before it
-                          * starts another operation */
+    PENDING_MAX = 256,   /* largest number of operations on the stream. With this number on it, the
+                          * host waits before it starts another operation */
     WATCH_NS = 20000000, /* time between polls of the watchdog */
     /* The first sleep between polls of a waiting host. Each further sleep is twice as long, up to
      * SLEEP_LONGEST_NS. */
@@ -152,8 +152,8 @@ static void *watch(void *arg)
 
 /* --- operations --- */
 
-/* Adds the operation to those that the watchdog checks. This comes before the NCCL call, because
- * that call may block. */
+/* Adds the operation to those that the watchdog checks. The caller does this before the NCCL call,
+ * because the NCCL call may block. */
 static enum status begin_pending(struct nccl *n, const struct comm_op *op)
 {
     pthread_mutex_lock(&n->lock);

@@ -32,8 +32,8 @@ struct nccl_port {
     /* Puts an operation other than a barrier on a stream of the link's device; count > 0. */
     enum status (*start)(struct nccl_link *link, const struct comm_op *op, struct stream *s);
 
-    /* Registers memory that operations will use repeatedly. Either all ranks register it, or
-     * none. */
+    /* Registers memory that operations will use repeatedly. Either all ranks register it, or no
+     * rank does. */
     enum status (*reuse)(struct nccl_link *link, void *mem, size_t bytes);
 
     /* Ends all operations. After that only `close` may be called for the link. */

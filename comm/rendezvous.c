@@ -6,8 +6,9 @@
  *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of the same
  *                         messages with another label
  *
- * The rank sends its proof before rank 0 does. A foreign process that connects to rank 0 therefore
- * receives nothing that depends on the secret. Without a secret the proofs have an empty key. */
+ * The rank sends its proof before rank 0 sends a proof. A foreign process that connects to rank 0
+ * therefore receives nothing that depends on the secret. Without a secret the proofs have an empty
+ * key. */
 #include "comm/rendezvous.h"
 
 #include "base/clock.h"
@@ -60,7 +61,7 @@ static const struct {
 };
 
 /* The values that differ between the kinds of rendezvous. The labels are part of the proofs. A
- * proof is therefore valid only for its own kind of rendezvous and its own side. */
+ * proof is therefore valid only for one kind of rendezvous and from one side of the connection. */
 static const struct {
     uint32_t magic;
     const char *noun, *label, *first_label;

@@ -127,7 +127,7 @@ enum status socket_listen(const char *address, const struct addrinfo *list, int 
         fd[*n] = listen_one(a, &error);
         if (fd[*n] >= 0)
             ++*n;
-        else if (error == EADDRINUSE) /* ranks would connect to another process there */
+        else if (error == EADDRINUSE) /* ranks would connect to the process that listens there */
             break;
     }
     if (*n > 0 && error != EADDRINUSE)

@@ -17,8 +17,8 @@ enum { SOCKET_ADDRESSES_MAX = 8 };
 struct addrinfo;
 
 /* Finds the addresses of HOST:PORT, or [IPv6]:PORT; the caller frees *list by freeaddrinfo. Sets
- * *loopback to whether all of them are loopback addresses. STATUS_USAGE for any other text, and for
- * a name that has no address. */
+ * *loopback to whether all of them are loopback addresses. STATUS_USAGE: `address` has another
+ * form, or its host has no address. */
 MUST_CHECK enum status socket_resolve(const char *address, struct addrinfo **list, bool *loopback);
 
 /* Opens *n sockets, in fd[SOCKET_ADDRESSES_MAX], that listen only at those addresses of `list` that
@@ -27,7 +27,7 @@ MUST_CHECK enum status socket_listen(const char *address, const struct addrinfo 
                                      int *n);
 
 /* Connects to the first address of `list` that accepts a connection within timeout_s, and returns
- * the socket; -1: none accepts. */
+ * the socket; -1: no address accepts a connection. */
 int socket_connect(const struct addrinfo *list, double timeout_s);
 
 /* Sets TCP_NODELAY, so that small messages are sent at once. */

@@ -2,14 +2,14 @@
  *
  * A thread carries out the operations in the order of their start. For each operation, it waits for
  * the operation's event, and then moves the data in pieces through two pinned buffers. While one
- * piece moves between the ranks, the previous piece is uploaded to the device and the next one is
+ * piece moves between the ranks, the previous piece is uploaded to the device and the next piece is
  * downloaded.
  *
  *     piece k      download, start
  *     piece k - 1                  wait, upload
  *     piece k + 1                                download, start
  *
- * Uploads are queued on the communicator's own stream, and op.over is recorded after them. A stream
+ * Uploads are queued on a stream of the communicator, and op.over is recorded after them. A stream
  * cannot wait for an event that has not been recorded, so comm_wait_on blocks the host until the
  * thread has recorded it. */
 #include "base/half_array.h"
@@ -27,7 +27,7 @@ enum {
 };
 
 /* The communicators of this process, called members. After a failure a slower rank may still read
- * the memory of a failed rank, so the last member that closes frees the memory of all. */
+ * the memory of a failed rank, so the last member that closes frees the memory of all members. */
 struct stage {
     int size;
     atomic_int open; /* members not yet closed */
@@ -54,7 +54,8 @@ struct staged {
 /* --- pieces --- */
 
 /* How an operation's arrays are cut into pieces. An array consists of parts of op.count elements. A
- * piece has the same range of elements of every part, one part after the other. */
+ * piece takes one range of indices from every part, and stores these ranges in the order of the
+ * parts. */
 struct cut {
     int64_t down, up; /* number of parts that this rank downloads and uploads */
     int64_t first;    /* index, within a piece, of the first downloaded part */
@@ -91,7 +92,7 @@ static struct cut cut_of(const struct comm *c, const struct comm_op *op)
     case COMM_ALLTOALL:
     case COMM_GATHER:
     case COMM_SCATTER:
-    case COMM_SENDRECV: /* the result follows the sent parts; pieces have one length on all ranks */
+    case COMM_SENDRECV: /* the result follows the sent parts; all ranks use pieces of one length */
         cut.down = parts_of(op, comm_send_bytes(c, op));
         cut.up = parts_of(op, comm_recv_bytes(c, op));
         cut.result = cut.down;

@@ -1,6 +1,6 @@
 /* The TCP communicator, which connects processes without MPI: every rank has a connection to rank
- * 0, through which all data passes. It is meant for few ranks and little data. Use MPI or NCCL
- * otherwise.
+ * 0, through which all data passes. It is meant for few ranks and little data. Otherwise use
+ * MPI, Gloo or NCCL.
  *
  * Before an operation each rank sends rank 0 its intent, which describes the operation, and rank 0
  * answers with a verdict. If intents differ or a rank has failed, the operation therefore fails on
@@ -120,8 +120,8 @@ static enum status agree(struct tcp *t, const struct comm_op *op)
 
 /* --- data --- */
 
-/* Reduces elements [from, from + count) of `send` in rank order. Writes the result to `into` on
- * rank `only`. If `only` is negative, writes it on all ranks. */
+/* Reduces elements [from, from + count) of `send` in rank order. Writes the result to the `into` of
+ * rank `only`. If `only` is negative, writes it to the `into` of every rank. */
 static enum status reduce_range(struct tcp *t, const struct comm_op *op, int64_t from,
                                 int64_t count, void *into, int only)
 {
@@ -192,7 +192,7 @@ static enum status gather_parts(struct tcp *t, const struct comm_op *op)
     return STATUS_OK;
 }
 
-/* On rank 0, receives `bytes` from one rank and sends them to another rank. */
+/* On rank 0: receives `bytes` bytes from one rank and sends them to another rank. */
 static enum status relay(struct tcp *t, const struct comm_op *op, int from, int to, size_t bytes)
 {
     for (size_t done = 0; done < bytes; done += PIECE_BYTES) {
@@ -203,7 +203,7 @@ static enum status relay(struct tcp *t, const struct comm_op *op, int from, int 
     return STATUS_OK;
 }
 
-/* Moves the part that one rank sends to another. */
+/* Moves the part that rank `from` sends to rank `to`. */
 static enum status move_part(struct tcp *t, const struct comm_op *op, int from, int to)
 {
     size_t bytes = exchange_bytes(op);
@@ -215,8 +215,8 @@ static enum status move_part(struct tcp *t, const struct comm_op *op, int from, 
     return rank == 0 ? relay(t, op, from, to, bytes) : STATUS_OK;
 }
 
-/* Moves all parts. Every rank handles the parts in the same order. So no rank waits for a part that
- * another rank sends only after a later part. */
+/* Moves all parts. Every rank handles the parts in the same order, which prevents a deadlock: no
+ * rank waits for a part while the sender of that part waits for a later part. */
 static enum status exchange_parts(struct tcp *t, const struct comm_op *op)
 {
     int size = t->base.size;
@@ -246,7 +246,7 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
         return broadcast(t, op);
     case COMM_ALLGATHER:
         return gather_parts(t, op);
-    case COMM_BARRIER: /* complete: all ranks have sent their intents */
+    case COMM_BARRIER: /* the barrier is over, because all ranks have sent their intents */
         return STATUS_OK;
     default:
         return exchange_parts(t, op);

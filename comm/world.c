@@ -81,8 +81,8 @@ static enum status judge_ways(const struct data_way *all, int size, int *lacks)
     return STATUS_OK;
 }
 
-/* Opens Gloo on all ranks or on none. *comm first is a communicator over the connections to rank 0.
- * If Gloo is opened, *comm becomes Gloo's communicator, which owns the first communicator. */
+/* Opens Gloo on all ranks or on no rank. *comm first is a communicator over the connections to rank
+ * 0. If Gloo is opened, *comm becomes Gloo's communicator, which owns the first communicator. */
 static enum status agree_on_gloo(const struct comm_tcp_config *tcp, enum comm_via via,
                                  struct data_way *all, struct comm **comm)
 {
@@ -207,9 +207,9 @@ enum status world_check_launcher(const struct world_config *c)
         return STATUS_OK;
     return status_fail(STATUS_USAGE,
                        "a launcher started %d processes that cannot find each other: give %s%s%s "
-                       "--rendezvous HOST:PORT; with --mode nd each trains alone",
+                       "--rendezvous HOST:PORT; with --mode nd each process trains alone",
                        size, mpi ? "srun --mpi=" : "", mpi ? mpi : "",
-                       mpi ? ", or all of them" : "all of them");
+                       mpi ? ", or every process" : "every process");
 }
 
 enum status world_open(const struct world_config *c, struct world *w)
@@ -281,8 +281,9 @@ static void describe_difference(const struct world *w, const char *key, const js
     free(theirs);
 }
 
-/* Writes a message about the first setting whose value differs between `own` and rank 0's `first`,
- * or that is in only one of the two. Writes "" if all values are equal. */
+/* Writes a message about the first setting that differs between `own`, this rank's settings, and
+ * `first`, rank 0's settings: its value differs, or one of the ranks does not have it. Writes "" if
+ * all settings are equal. */
 static void compare_settings(const struct world *w, json_t *first, json_t *own,
                              char verdict[VERDICT_MAX])
 {
@@ -349,7 +350,7 @@ enum status world_agree(struct world *w, json_t *settings)
     char *text = json_dumps(settings, JSON_COMPACT | JSON_REAL_PRECISION(17));
     if (!text)
         return status_fail(STATUS_OOM, "no memory for settings");
-    own = json_loads(text, 0, NULL); /* numbers are then parsed from text on both sides */
+    own = json_loads(text, 0, NULL); /* so that the numbers of both objects are parsed from text */
     CHECK(world_text(w, 0, text, SETTINGS_BYTES_MAX, &shared));
     first = json_loads(shared, 0, NULL);
     if (!first || !own) {

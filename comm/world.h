@@ -26,8 +26,8 @@ struct world_config {
     /* Time limit until all processes of an MPI job have joined. If this or timeout_s is 0, there is
      * no limit. */
     double join_s;
-    /* The mode uses one process. MPI is then not used if the launcher started only one process, as
-     * srun does for a job of one task. */
+    /* Whether the mode uses one process. If so, MPI is not used if the launcher started only one
+     * process, as srun does for a job of one task. */
     bool alone;
     /* See struct comm_mpi_config; may be NULL. */
     void (*ending)(void *context, enum status st, const char *message);
@@ -69,8 +69,8 @@ bool world_is_mpi(const struct world *w);
 /* The library or protocol that connects the processes: "Open MPI 4.1.4", "gloo", "tcp". */
 const char *world_network(const struct world *w);
 
-/* Finds this rank's index among the ranks of its host: takes the launcher's value or, if there is
- * none, compares the ranks' host names. */
+/* Finds this rank's index among the ranks of its host: takes the launcher's value or, if the
+ * launcher gives no value, compares the ranks' host names. */
 MUST_CHECK enum status world_local_rank(const struct world *w, int *local_rank);
 
 /* The number of compute threads for each of this process's devices, at least 1. It is the number of
@@ -90,7 +90,7 @@ json_t *world_json(const struct world *w);
 /* Broadcasts the `bytes` bytes at `data` from rank 0 to all ranks. */
 MUST_CHECK enum status world_share(struct world *w, void *data, size_t bytes);
 
-/* Sums of n doubles over all ranks, in place. */
+/* Replaces each of n doubles by its sum over all ranks. */
 MUST_CHECK enum status world_sum(struct world *w, double *values, int n);
 
 /* Broadcasts the text `own` of rank `rank` to all ranks. Each rank gets a new copy at *text, which

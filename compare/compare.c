@@ -212,8 +212,8 @@ static enum status add_new(char *const *new, int n_new, struct repeats *n)
     return add_runs(new, n_new, n);
 }
 
-/* Chooses from the history the runs with which the new runs, without[0], are compared. Leaves out
- * the runs in `without`. */
+/* Chooses from the history the runs with which the new runs are compared. without[0] has the new
+ * runs. Does not choose any run in `without`. */
 static enum status choose_base(const struct history *h, const struct compare_rolling *base,
                                const struct compare_config *config, const struct repeats without[2],
                                struct repeats *out)
@@ -237,8 +237,8 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
     char name[COMPARE_NAME_SIZE];
     struct compare_cell *cell;
     struct history h = {0};
-    struct repeats b = {0}, n[2] = {{0}, {0}}; /* n[0]: new runs; n[1]: runs that must not be
-                                                * in the base either */
+    struct repeats b = {0}, n[2] = {{0}, {0}}; /* n[0]: new runs; n[1]: other runs that must not be
+                                                * in the base */
     begin(config, report);
     CHECK(add_new(new, n_new, &n[0]));
     CHECK(add_new(base->without, base->n_without, &n[1]));
@@ -248,8 +248,8 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
     CHECK(new_cell(report, name, &cell));
     if (b.n == 0)
         text_join(cell->missing, sizeof cell->missing, "; ",
-                  "none of %lld runs in '%s' was accepted and has the same configuration and "
-                  "hardware, the new runs aside",
+                  "apart from the new runs, none of %lld runs in '%s' was accepted and has the "
+                  "same configuration and hardware",
                   (long long)h.n, base->dir);
     CHECK(compare_repeats(&b, &n[0], config, cell));
 done:

@@ -1,4 +1,4 @@
-/* Compares the repeats of a new version with those of a base version, metric by metric.
+/* Compares the repeats of a new version with the repeats of a base version, metric by metric.
  *
  * If the runs of both sides took turns (repeats.h), a run and its neighbour in time are a pair, and
  * the ratio within pairs is tested by a signed-rank test (paired.h). The reason is that the speed

@@ -106,7 +106,7 @@ static enum status run_rounds(const struct compare_confirm *c, const char *name,
     static const char *const sides[] = {"base", "new"};
     for (int64_t i = 0; i < rounds; i++)
         for (int k = 0; k < (both ? 2 : 1); k++) {
-            /* In rounds with an even `i` the base is first, in the others the new side. */
+            /* The base runs first if i is even, and the new side runs first if i is odd. */
             struct place p = {.name = name, .side = sides[both ? (i + k) % 2 : 1]};
             TRY(path_format(p.out, sizeof p.out, "%s/%s/%s/r%03d", c->dir, name, p.side,
                             (int)i + 1));

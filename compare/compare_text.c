@@ -103,7 +103,7 @@ static void print_results(const struct compare_cell *c, FILE *out)
     }
 }
 
-/* Prints how many runs were disturbed by other work. Prints nothing if none was. */
+/* Prints how many runs were disturbed by other work. Prints nothing if no run was disturbed. */
 static void print_disturbed(const struct compare_cell *c, const char *indent, FILE *out)
 {
     if (c->disturbed_base + c->disturbed_new > 0)

@@ -154,8 +154,9 @@ static enum status measure(const struct repeats *base, const struct repeats *new
     return STATUS_OK;
 }
 
-/* Adds to c->missing the runs that lack a gating metric. For example, a run without a time to
- * accuracy did not reach the accuracy, and its side would look faster if the run were ignored. */
+/* Adds to c->missing the runs that lack a gating metric, because such runs must not be ignored. For
+ * example, a run that did not reach an accuracy has no time to accuracy; without this run, its side
+ * would look faster. */
 static void add_lacking(struct compare_cell *c, const struct compare_result *r,
                         enum compare_role role)
 {
@@ -203,8 +204,9 @@ static int by_p(const void *a, const void *b)
 }
 
 /* Corrects the p of the gating results by Holm's method. The i-th smallest p, counted from 0, is
- * multiplied by m - i. If the product is below the previous corrected p, the previous one replaces
- * it. m includes the results without a p, because their p might have been the smallest. */
+ * multiplied by m - i. A product that is below the corrected p of the result before it is replaced
+ * by that corrected p. m includes the results without a p, because their p might have been the
+ * smallest. */
 static void correct(struct compare_result **decides, int n, int m)
 {
     double least = 0;
@@ -290,8 +292,8 @@ int64_t compare_enough_repeats(const struct compare_report *report)
 }
 
 /* Lists the gating results that have a p. If there are too few pairs for a p below alpha, uses the
- * estimate without pairs. Its least p is smaller, because there are C(2n, n) ways to split the runs
- * but only 2^n ways to choose the signs of n pairs. */
+ * estimate without pairs. The least p of that estimate is smaller, because there are C(2n, n) ways
+ * to split the runs but only 2^n ways to choose the signs of n pairs. */
 static int choose(struct compare_report *report, struct compare_result **decides)
 {
     int n = 0;

@@ -80,8 +80,8 @@ struct compare_estimate {
 /* One metric of one cell. */
 struct compare_result {
     enum metric_id metric;
-    struct stats base, new;        /* if .n is 0, no run has the metric, and all other members are
-                                    * NAN or 0 */
+    struct stats base, new;        /* if .n is 0, no run of this side has the metric, and all other
+                                    * members are NAN or 0 */
     struct compare_estimate is;    /* the estimate from which the verdict follows */
     struct compare_estimate sides; /* the estimate without pairs */
     bool decides;                  /* gating: counted in report.family */
@@ -90,8 +90,8 @@ struct compare_result {
     enum compare_verdict verdict;
 };
 
-/* The comparison of one configuration. It has no results if fields differ or if a side has no
- * runs. */
+/* The comparison of one configuration. It has no results if fields of the fingerprints differ, or
+ * if a side has no runs. */
 struct compare_cell {
     char name[COMPARE_NAME_SIZE];          /* name of a study's cell; for other runs: network,
                                             * precision and mode */

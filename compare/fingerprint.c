@@ -15,8 +15,8 @@ enum { DEPTH_MAX = 8 };
 
 static const char *const roots[] = {"build", "config", "device", "libraries", "host"};
 
-/* Fields that do not affect the measurements. left_out has whole names; left_out_ends has last
- * parts of names. */
+/* Fields that do not affect the measurements. The array `left_out` has whole names, and
+ * `left_out_ends` has last parts of names. */
 static const char *const left_out[] = {
     "config.seed",
     "config.resume",

@@ -90,8 +90,9 @@ double signed_rank_least(int64_t n)
     return n < 1000 ? ldexp(2, -(int)n) : 0;
 }
 
-/* Finds the mean that is the lower end of a confidence interval of level `level`, and sets *rank to
- * its rank, counted from 1. Sets *rank to 0 if there are too few values for an interval. */
+/* The lower end of a confidence interval of level `level` is one of the means of hodges_lehmann.
+ * Sets *rank to the rank of this mean, counted from 1, or to 0 if there are too few values for an
+ * interval. */
 static enum status rank_of_low(int64_t n, double level, int64_t *rank)
 {
     double outside = (1 - level) / 2, k = (double)n;

@@ -40,9 +40,9 @@ bool repeats_is_study(const char *dir);
  * too many. */
 MUST_CHECK enum status repeats_cells(const char *study, struct words *cells);
 
-/* Adds the run in `dir`. If `dir` is a folder of runs, such as a cell of a study, adds each of its
- * runs; it may have none. A failed run that left only "<run>.failed" counts as unfinished.
- * STATUS_DATA if `dir` does not exist, or if there are too many runs. */
+/* Adds the run in `dir`. If `dir` is a folder of runs, such as a cell of a study, adds each run in
+ * it; a folder without runs is not an error. A failed run that left only "<run>.failed" counts as
+ * unfinished. STATUS_DATA if `dir` does not exist, or if there are too many runs. */
 MUST_CHECK enum status repeats_add(const char *dir, struct repeats *r);
 
 /* Whether both are the same run. They are if start time and fingerprint are equal, because two runs

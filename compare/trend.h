@@ -4,10 +4,10 @@
  * A series is cut at the point with the largest standardised Mann-Whitney statistic: the values
  * before and after that point differ most by their ranks. The method is from Pettitt, "A
  * non-parametric approach to the change-point problem", 1979, except that the statistic of each
- * point is standardised by its own variance. p is the fraction of shuffled series whose largest
- * statistic is at least as large. If p is below alpha, both parts are then searched in the same
- * way, as Matteson and James do in "A nonparametric approach for multiple change point analysis of
- * multivariate data", 2014. */
+ * point is standardised by the variance of that statistic. p is the fraction of shuffled series
+ * whose largest statistic is at least as large as the largest statistic of the series itself. If p
+ * is below alpha, both parts are then searched in the same way, as Matteson and James do in "A
+ * nonparametric approach for multiple change point analysis of multivariate data", 2014. */
 #pragma once
 
 #include "compare/history.h"

@@ -31,9 +31,12 @@ static void rank_values(const double *x, int64_t n, double *rank)
     }
 }
 
-/* Finds the cut *at of rank[0..n) with the largest statistic, and returns the statistic: the sum of
- * the ranks before the cut minus its expected value, divided by its standard deviation, as an
- * absolute value. The standard deviation is computed as if there were no ties. */
+/* Finds the cut *at of rank[0..n) with the largest statistic, and returns the statistic:
+ *
+ *     |sum - expected sum| / standard deviation of the sum
+ *
+ * The sum is the sum of the ranks before the cut. Its standard deviation is computed as if there
+ * were no ties. */
 static double best_cut(const double *rank, int64_t n, int64_t *at)
 {
     double sum = 0, best = 0;
@@ -66,7 +69,8 @@ static double deviation(const double *x, int64_t n, double *room)
 
 /* Returns the exact place of a step that best_cut has found at `at`. best_cut prefers cuts near the
  * middle, so its cut may be a few values away from the step. The exact place is the cut near `at`
- * with the least sum of absolute deviations; a deviation is from the median of the value's part. */
+ * with the least sum of absolute deviations. A value's deviation is its distance from the median of
+ * its part. */
 static int64_t place(const double *x, int64_t n, int64_t at, double *room)
 {
     enum { NEAR = 10 };
@@ -118,9 +122,9 @@ static void search(struct search *s, int64_t from, int64_t to)
     search(s, from + at, to);
 }
 
-/* While there are steps that are not above the threshold, removes the smallest one. After each
- * removal, the other steps are measured again, because the parts beside the removed step have
- * become one. */
+/* While there are steps that are not above the threshold, removes the smallest step. After each
+ * removal, the remaining steps are measured again, because the parts before and after the removed
+ * step have become one part. */
 static enum status drop_small(struct search *s, int64_t n, double threshold)
 {
     for (;;) {

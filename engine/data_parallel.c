@@ -127,8 +127,8 @@ static enum status backward_part(struct engine *e, int i)
     return program_wait(p);
 }
 
-/* Passes device 0's gradients to the reducer, which adds them to those of earlier micro-batches
- * and, after the last micro-batch, starts to reduce the sum over the ranks. */
+/* Passes device 0's gradients to the reducer. The reducer adds them to the gradients of earlier
+ * micro-batches and, after the last micro-batch, starts to reduce the sum over the ranks. */
 static enum status hand_over(struct engine *e)
 {
     const struct micro_batch *b = &e->current;

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* Sets config[use], the configuration of the program for each use, except for the numbers of rows,
- * which replica_open sets. */
+/* Sets config[use], the configuration of the program for each use. Does not set the numbers of
+ * rows: replica_open does so. */
 static void program_configs(const struct engine *e, struct program_config config[USE_COUNT])
 {
     const struct engine_config *c = &e->config;
@@ -141,7 +141,7 @@ static enum status set_bucket_ends(struct engine *e, int i)
     return STATUS_OK;
 }
 
-/* Opens the reducers. Opens none if gradients stay on one device and are complete after one
+/* Opens the reducers. Opens no reducer if gradients stay on one device and are complete after one
  * micro-batch. */
 static enum status open_reducers(struct engine *e)
 {

@@ -160,7 +160,7 @@ struct micro_batch {
     enum program_use use;
     const struct batch *batch;
     const struct step_state *state;
-    int number, of; /* index among the step's `of` micro-batches, from 0 */
+    int number, of; /* index in the step, from 0; number of micro-batches in the step */
     bool poison;    /* make a gradient of the last device infinite (for tests) */
 };
 MUST_CHECK enum status engine_batch(struct engine *e, const struct micro_batch *b);

@@ -4,14 +4,15 @@
  *   joint[i]    between all devices of all ranks
  *   device[i]   for the gradients of replica i, if devices are asynchronous and the process has
  *               several replicas that reduce gradients
- *   lead        between the ranks' first devices, on device memory; on synchronous devices, the
- *               ranks' own communicator
+ *   lead        between the ranks' first devices, for data in device memory; on synchronous devices
+ *               this is the communicator of the ranks
  *
- * If batch norm sums host memory while gradients are reduced through the host, both use one
- * communicator, which executes their operations in order. */
+ * If batch norm sums host memory while gradients are reduced through the host, batch norm and the
+ * gradients share a communicator. It executes their operations in order. */
 #include "engine/engine_parts.h"
 
-/* The host communicator between replica i and all other replicas; NULL: there are no others. */
+/* The host communicator between replica i and all other replicas; NULL: there is no other
+ * replica. */
 static struct comm *host_partners(const struct engine *e, int i)
 {
     if (e->n == 1)

@@ -51,12 +51,12 @@ struct engine {
     bool central; /* DataParallel: only device 0 keeps weights, computes the loss and updates */
     struct replica replica[DEVICES_MAX];
     struct thread_pool *pool;
-    struct comm *local[DEVICES_MAX]; /* connects this process's replicas; NULL if there is only
-                                      * one */
+    struct comm *local[DEVICES_MAX]; /* connects this process's replicas; NULL if the process has
+                                      * one replica */
     struct comm *joint[DEVICES_MAX]; /* connects all replicas of all ranks, if there are several
-                                      * ranks with several replicas */
-    /* On asynchronous devices: device[i] connects replica i with all others, if every replica
-     * reduces gradients; device_lead is the communicator that `lead` borrows. */
+                                      * ranks and each has several replicas */
+    /* On asynchronous devices: device[i] connects replica i with all other replicas, if every
+     * replica reduces gradients; device_lead is the communicator to which `lead` points. */
     struct comm *device[DEVICES_MAX], *device_lead;
     struct gpu_group group; /* how the devices are connected */
     struct comm *lead;      /* connects the ranks' first devices, for data in device memory; not
@@ -124,7 +124,7 @@ void engine_comm_close_devices(struct engine *e);
 void engine_comm_close(struct engine *e);
 
 /* engine_gradient_comm returns the communicator for the gradients of replica i; engine_sum_comm
- * returns its communicator for sums of host memory during a step. NULL: none. */
+ * returns replica i's communicator for sums of host memory during a step. NULL: no communicator. */
 struct comm *engine_gradient_comm(const struct engine *e, int i);
 struct comm *engine_sum_comm(const struct engine *e, int i);
 

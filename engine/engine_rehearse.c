@@ -10,7 +10,7 @@
  * then launched. */
 enum { REHEARSALS = 2 };
 
-enum { ROUNDS = 5 };               /* timed steps with an option, and as many without */
+enum { ROUNDS = 5 };               /* number of timed steps with an option, and without it */
 static const double MARGIN = 0.01; /* fraction of a step's time that an option must save */
 
 static enum status rehearse_step(struct engine *e, enum program_use use, const struct batch *b)
@@ -67,8 +67,9 @@ static enum status choose(struct engine *e, const struct batch *b,
 }
 
 /* Chooses the options that the user has left to the program. A run that has fallen to a lower rung
- * of the ladder leaves both off. Ranks may have GPUs of different generations. If any rank might
- * support early launches, all ranks rehearse with them, because steps contain sums over ranks. */
+ * of the ladder leaves these options off. Ranks may have GPUs of different generations. If any rank
+ * might support early launches, all ranks rehearse with them, because steps contain sums over
+ * ranks. */
 static enum status choose_options(struct engine *e, const struct batch *b)
 {
     const struct engine_config *c = &e->config;
@@ -105,8 +106,8 @@ static void close_batch(struct engine *e, struct batch *b)
     dev->backend->free_host(dev, b->label);
 }
 
-/* Injects no faults, and resets the counters afterwards, so that the run begins as if there had
- * been no rehearsal. */
+/* No faults are injected during the rehearsal. The counters are reset after it, so that the run
+ * begins as if there had been no rehearsal. */
 enum status engine_rehearse(struct engine *e)
 {
     const struct inject *faults = e->config.inject;

@@ -13,7 +13,7 @@ struct flat_op {
 /* Plans y = x + z for `count` fp32 elements; y may be x or z. If an open function of this header
  * fails, the caller may call the close function but need not. */
 MUST_CHECK enum status flat_sum_open(struct device *dev, int64_t count, struct flat_op *o);
-/* Enqueues its work on `stream`, as all functions below with a stream argument do. */
+/* Enqueues its work on `stream`. All functions below that have a stream argument do so too. */
 MUST_CHECK enum status flat_sum_run(const struct flat_op *o, struct stream *stream, float *x,
                                     float *z, float *y);
 
@@ -39,7 +39,7 @@ MUST_CHECK enum status grad_compress_open(struct device *dev, enum dtype type, i
                                           int ranks, struct grad_compress *n);
 void grad_compress_close(struct grad_compress *n); /* a zeroed struct is fine */
 
-/* Makes `op` send the compressed gradients instead of the fp32 ones. */
+/* Makes `op` send the compressed gradients instead of the fp32 gradients. */
 void grad_compress_describe(const struct grad_compress *n, struct comm_op *op);
 
 /* grad_compress_encode compresses the gradients; grad_compress_decode converts their sum back to

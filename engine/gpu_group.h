@@ -36,7 +36,7 @@ MUST_CHECK enum status gpu_group_open_first(struct device_list *list, const stru
 MUST_CHECK enum status gpu_group_find(enum comm_via via, bool leads, struct nccl_port **port);
 
 /* Opens c[0 .. n-1], for the first n devices of every rank, over the transport that
- * gpu_group_decide chose; host[i] connects device i with all others. */
+ * gpu_group_decide chose; host[i] connects device i with all other devices. */
 MUST_CHECK enum status gpu_group_open(const struct gpu_group *g,
                                       const struct comm_nccl_config *nccl, int n,
                                       struct comm *const *host, struct device *const *device,

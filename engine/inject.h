@@ -8,15 +8,15 @@
  *                        and before the update. RANK (default: the last) flips the bit on its last
  *                        device that keeps weights. BIT counts the bits of the parameter, 32 for
  *                        each element, with the elements in PyTorch's order; in a gradient that is
- *                        kept in 16 bits, bit i + 16 of an element is its bit i. A tensor or bit
- *                        that is not given is drawn at random from the run's seed
+ *                        kept in 16 bits, bits i and i + 16 of an element are the same bit. A
+ *                        tensor or bit that is not given is drawn at random from the run's seed
  *   lost-image[=EPOCH]   in epoch EPOCH (default: the first) each rank's loader repeats one image
  *                        and omits another
  *
  * A slow rank sleeps between the forward and the backward pass, for the given percentage of the
  * computing time (without communication) of the last step whose results were read. The first sleep
- * is in the second step, or in the fourth on an asynchronous device, which is idle during the
- * sleep. A run's record lists the faults in its configuration, under "inject". */
+ * is in the second step, or in the fourth step on an asynchronous device. The device is idle during
+ * the sleep. A run's record lists the faults in its configuration, under "inject". */
 #pragma once
 
 #include "model/network.h"

@@ -151,7 +151,7 @@ char *ladder_text(const struct ladder *l)
     return NULL;
 }
 
-/* Reads one fall and moves *text past it. Returns false if there is none. */
+/* Reads one fall and moves *text past it. Returns false if there is no fall. */
 static bool parse_fall(const char **text, struct ladder_fall *f)
 {
     unsigned rung, kind;

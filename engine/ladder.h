@@ -12,8 +12,8 @@
  * only rungs without fused operations are tried. After a failure to record or launch a graph, only
  * rungs without graphs are tried. After a failure to execute operations, all lower rungs are tried
  * in turn. A run never moves up, so it tries each rung at most once. Graphs change no bit of the
- * results. Fused operations do, because they sum in another order, so a resumed run keeps the
- * fusion that its checkpoint was trained with. */
+ * results. Fused operations change bits, because they sum in another order. A resumed run therefore
+ * keeps the fusion that its checkpoint was trained with. */
 #pragma once
 
 #include "base/status.h"

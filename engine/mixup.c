@@ -11,8 +11,8 @@ float mixup_weight(double alpha, uint64_t seed, int64_t step)
 
 void mixup_pair(const int32_t *label, int rows, int32_t *partner)
 {
-    int32_t before = -1; /* the last row before row n with a label >= 0, where row 0 follows the
-                            last row; -1: no such row */
+    int32_t before = -1; /* the nearest row before row n whose label is >= 0 (the last row comes
+                            before row 0); -1: no row has such a label */
     for (int32_t n = 0; n < rows; n++)
         before = label[n] >= 0 ? n : before;
     for (int32_t n = 0; n < rows; n++) {

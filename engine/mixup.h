@@ -1,4 +1,5 @@
-/* Mixup: a training batch consists of weighted means of two of its images, and of their labels.
+/* Mixup: each row of a training batch becomes the weighted mean of two images of the batch, and the
+ * row's label becomes the weighted mean of the two labels.
  *
  * Zhang, Cisse, Dauphin and Lopez-Paz, "mixup: beyond empirical risk minimization", ICLR 2018. A
  * step draws one weight m from Beta(alpha, alpha). Row n becomes m * image n + (1-m) * image p(n).
@@ -14,7 +15,7 @@
  * resumed run and all ranks have the same weight. */
 float mixup_weight(double alpha, uint64_t seed, int64_t step);
 
-/* Writes to partner[n] the row that is mixed into row n: the previous row, where the last row
- * precedes row 0. Skips rows with a negative label, which are bad images. If no other row has a
- * label, a row is its own partner. */
+/* Writes to partner[n] the row that is mixed into row n: the row before row n, or the last row for
+ * row 0. Skips rows with a negative label, which are bad images. If no other row has a label, a row
+ * is its own partner. */
 void mixup_pair(const int32_t *label, int rows, int32_t *partner);

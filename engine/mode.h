@@ -4,8 +4,9 @@
 #include "base/status.h"
 #include "kernels/device_list.h"
 
-/* An option of a step that does not change the results' bits, if the devices support it. AUTO:
- * engine_rehearse turns it on if steps then take less time; without a rehearsal it is off. */
+/* An option of a step. It has no effect on devices that do not support it, and does not change the
+ * bits of the results. AUTO: engine_rehearse turns the option on if steps then take less time;
+ * without a rehearsal the option is off. */
 enum option { OPTION_AUTO, OPTION_OFF, OPTION_ON };
 
 /* MODE_AUTO: train_mode_settle chooses the mode from the number of devices and the launcher. */

@@ -11,7 +11,7 @@
 struct bucket {
     int64_t begin, end;            /* elements of the flat buffer */
     struct rounding *rounding;     /* NULL: nothing to round */
-    struct flat_op add;            /* adds gradients of earlier micro-batches, if there are any */
+    struct flat_op add;            /* adds gradients of earlier micro-batches, if any */
     struct grad_compress compress; /* all zero if gradients are not compressed */
     struct comm_op op;
     /* Events of an asynchronous device. ready: the bucket is complete. began: the bucket's
@@ -25,7 +25,7 @@ struct reducer {
     struct device *dev;
     struct stream *stream;
     float *gradients;   /* the network's */
-    float *accumulated; /* sum of earlier micro-batches; NULL if there are none */
+    float *accumulated; /* sum over earlier micro-batches; NULL: steps have one micro-batch */
     bool first, last;   /* whether the current micro-batch is the first or the last of its step */
     int64_t step;       /* number of the current step, from 1 */
     bool poison;

@@ -13,8 +13,8 @@ struct part {
     int first, count;
 };
 
-/* Part i of `rows` rows, divided as torch.chunk does: each part has ceil(rows / n) rows until none
- * are left, so that the last parts may be short or empty. */
+/* Part i of `rows` rows, divided as torch.chunk does: each part has ceil(rows / n) rows until no
+ * rows are left, so the last parts may be short or empty. */
 struct part part_of(int rows, int n, int i);
 
 struct replica {

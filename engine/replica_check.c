@@ -16,8 +16,8 @@ static const char *const kind_name[KINDS] = {"gradients", "weights", "momentum",
 static const enum param_value kind_value[KINDS] = {VALUE_GRADIENT, VALUE_WEIGHT, VALUE_MOMENTUM,
                                                    VALUE_WEIGHT};
 
-/* All replicas whose weights are compared: `per_rank` on each rank, `n` in all, in the order of
- * ranks. */
+/* All replicas whose weights are compared, in the order of ranks: `per_rank` replicas on each rank,
+ * `n` replicas in all. */
 struct crowd {
     int per_rank, n;
 };

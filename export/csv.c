@@ -10,7 +10,8 @@ struct table {
     const char *file;
     const struct schema *schema;
     size_t size;        /* size of a row, bytes */
-    size_t rows, count; /* offsets in struct run: of the pointer to the rows, and of their number */
+    size_t rows, count; /* offsets in struct run: `rows` of the pointer to the rows, `count` of the
+                         * number of rows */
 };
 
 #define TABLE(file, name, n)                                                                       \

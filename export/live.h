@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 struct live_config {
-    const char *tensorboard; /* folder; NULL: none. Both strings must outlive the run */
-    const char *prometheus;  /* file; NULL: none */
+    const char *tensorboard; /* folder; NULL: no event files. Must outlive the run */
+    const char *prometheus;  /* file; NULL: no textfile. Must outlive the run */
     FILE *warnings;
 };
 

@@ -17,7 +17,7 @@
 /* A run's optimizer, in the terms that the rules use. */
 struct mlperf_optimizer {
     const char *name; /* "sgd" or "lars" */
-    double base_lr;   /* highest learning rate, with the factor of --lr-scale */
+    double base_lr;   /* highest learning rate of a step; includes the factor of --lr-scale */
     double end_lr;
     double power; /* power of the polynomial decay; NAN for any other schedule */
     int64_t decay_steps;

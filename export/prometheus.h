@@ -20,7 +20,8 @@ struct prometheus_run {
     double images_per_s;       /* of the last step */
     double steps;              /* completed since the run began */
     double epochs;             /* completed */
-    double skipped;            /* number of steps whose gradients overflowed, as far as is known */
+    double skipped;            /* number of steps whose gradients overflowed, as far as the
+                                * added records show */
     double time;               /* time of the last record, in seconds since 1970 */
     double finished;           /* 1: the run is complete */
     int n_devices;

@@ -33,7 +33,7 @@ static const char *precision_name(const struct run *run)
 }
 
 /* Adds the key "<benchmark>/<precision>_<metric>", or "<benchmark>/<metric>" if the precision is
- * "". Takes over `value`. */
+ * "". Takes ownership of `value`. */
 static enum status put_metric(json_t *node, const char *benchmark, const char *precision,
                               const char *metric, json_t *value)
 {

@@ -25,7 +25,7 @@ struct scalars {
 uint32_t tensorboard_crc(const void *bytes, size_t size)
 {
     /* crc32_iscsi only reads `bytes`, although its parameter is not const. CRC-32C begins and ends
-     * with an inversion; crc32_iscsi leaves both to its caller. */
+     * with an inversion; crc32_iscsi leaves both inversions to its caller. */
     uint32_t crc = ~crc32_iscsi((unsigned char *)bytes, (int)size, 0xffffffffu);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }

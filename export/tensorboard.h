@@ -4,15 +4,15 @@
  * message (event.proto), its masked CRC-32C. The mask is rotr(crc, 15) + 0xa282ead8 (TensorFlow,
  * lib/io/record_writer). Files of one folder are read in the order of their names, which begin with
  * their start time. If a run resumed from an earlier step, its new file contains the number of that
- * step, and TensorBoard then drops the earlier files' values of that step and of later steps.
+ * step. TensorBoard then drops the values of that step and of later steps from the earlier files.
  *
  * TensorBoard draws the tags with the same words before the slash in one group. Tags of a step:
  * Loss/train, Top1/train, Top5/train (percent), Throughput/train (images/s), Lr, LossScale with
  * loss scaling, Step/Total_s and the parts of a step in seconds. Tags of an epoch that was
- * validated, at its last step: Loss/val, Top1/val, Top5/val and Throughput/val. Tags of device 0,
- * at the first step after the sample: Device0/Power_W, Energy_J, Temperature_C, Clock_MHz,
- * MemoryClock_MHz, Busy (percent), MemoryBusy and Memory_GiB; the other devices have such tags too.
- * A value that is not finite is left out.
+ * validated, with the number of its last step: Loss/val, Top1/val, Top5/val and Throughput/val.
+ * Tags of device 0, with the number of the first step after the sample: Device0/Power_W, Energy_J,
+ * Temperature_C, Clock_MHz, MemoryClock_MHz, Busy (percent), MemoryBusy and Memory_GiB. Every other
+ * device has the same tags with its own number. A value that is not finite is left out.
  *
  * The settings of a run are its hyper-parameters in the HParams dashboard (tensorboard_hparams.c).
  *

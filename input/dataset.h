@@ -61,9 +61,9 @@ static inline const char *dataset_path(const struct dataset *d, int64_t i)
 
 int32_t dataset_label(const struct dataset *d, int64_t i);
 
-/* Computes a hash over class names, paths below root and file sizes, by which changed data are
- * detected. Reads the sizes of at most 16384 files, spread evenly over the set: reading a million
- * sizes takes minutes on a shared file system. */
+/* Computes a hash over class names, paths below root and file sizes. Callers compare such hashes to
+ * detect changed data. Reads the sizes of at most 16384 files, spread evenly over the set: reading
+ * a million sizes takes minutes on a shared file system. */
 MUST_CHECK enum status dataset_fingerprint(const struct dataset *d, uint64_t *out);
 
 void dataset_free(struct dataset *d); /* NULL is fine */

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 enum {
-    MAX_DEPTH = 32, /* most levels of folders in a class; a limit is needed, since links may form a
-                     * cycle */
+    MAX_DEPTH = 32, /* maximum number of folder levels in a class; a limit is needed, because links
+                     * may form a cycle */
 };
 
 static int by_name(const void *a, const void *b)
@@ -28,8 +28,8 @@ static int by_folder_and_name(const void *a, const void *b)
 
 /* Sets *kind to the file type (S_IFMT) of an entry of `folder`. For a link, this is the type of its
  * target, or 0 if the link is broken. Calls stat only if readdir did not report the type, or
- * reported a link. If stat fails, the function fails, because without an image all later images
- * would have other sample numbers. */
+ * reported a link. If stat fails, the function fails: if it skipped an image instead, all later
+ * images would have other sample numbers. */
 static enum status entry_kind(const char *folder, DIR *dir, const struct dirent *e, mode_t *kind)
 {
     struct stat s;

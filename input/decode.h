@@ -56,9 +56,9 @@ struct rect {
     int x, y, w, h;
 };
 
-/* Decoded pixels, RGB interleaved: the pixel (x, y) of the reduced picture is at pixels + (y -
- * at.y) * stride + (x - at.x) * 3. The decoder owns the pixels. They are valid until it begins the
- * next image. */
+/* Decoded pixels, RGB interleaved. Pixel (x, y) of the reduced picture is at
+ *     pixels + (y - at.y) * stride + (x - at.x) * 3
+ * The decoder owns the pixels. They are valid until it begins the next image. */
 struct region {
     const uint8_t *pixels;
     size_t stride;

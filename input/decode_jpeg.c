@@ -22,8 +22,8 @@
 enum {
     MAX_SCANS = 500,        /* limit of scans per file; a usual progressive file has about ten */
     MAX_WORKING_MIB = 1024, /* limit of the library's memory for one image */
-    EDGE = 2, /* Upsampling lacks neighbours at a cropped edge. This many columns there have other
-                 pixels than in the whole image. */
+    EDGE = 2, /* number of columns at a cropped edge whose pixels differ from those of the whole
+                 image, because upsampling lacks their neighbours */
     CMYK = 4,
     SHRINK_MAX = 8,
 };

@@ -200,8 +200,8 @@ static void keep_row(struct png_decoder *d, int y, const uint8_t *row)
     }
 }
 
-/* Reads all rows of an interlaced picture before it copies any, since rows are complete only after
- * the last pass. */
+/* Reads all rows of an interlaced picture before it copies any row, because rows are complete only
+ * after the last pass. */
 static void read_interlaced(struct png_decoder *d, size_t row_bytes)
 {
     for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++)

@@ -49,8 +49,8 @@ struct device_decoder {
     bool (*takes)(struct device_queue *q, const uint8_t *bytes, size_t size);
 
     /* Decodes n pictures, 1 <= n <= DEVICE_FILES_MAX, and waits for them. The CPU must decode each
-     * picture that is not `done` afterwards. A failure means an error of the device; after
-     * STATUS_OK, the device has skipped these pictures without an error. */
+     * picture that is not `done` afterwards. A failure means an error of the device. With
+     * STATUS_OK, a picture that is not `done` was skipped by the device without an error. */
     enum status (*decode)(struct device_queue *q, struct device_picture *picture, int n);
 
     void (*drop)(struct device_decoder *d); /* frees the decoder; its queues must be closed */

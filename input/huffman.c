@@ -4,15 +4,14 @@
 
 #include <string.h>
 
-/* All functions that decode a block are inlined into one function, whose state stays in registers.
- * It is compiled twice, for processors with and without BMI2. */
+/* All functions that decode a block are inlined into one function, so its state stays in registers.
+ * This function is compiled twice: for processors with BMI2, and for processors without it. */
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
     WINDOW = 64,
     FULL = 56,  /* bits that a refill guarantees */
-    USUAL = 18, /* A code is in `first` if it and its value together have at most this number of
-                   bits. */
+    USUAL = 18, /* maximum number of bits of a code in `first` together with its value */
     USUAL_PER_REFILL = FULL / USUAL,
     SKIMS_PER_REFILL = FULL / HUFFMAN_SKIM,
     CODE_MAX = 16,
@@ -25,9 +24,9 @@ enum {
     SIZE_AT = 16,
     COVER_AT = 24,
 
-    /* An entry of `skim`, which stands for several codes. Bits 0-3: length of all codes with their
-     * values; 4-9: number of coefficients that these codes cover, without the last code; 10-15:
-     * number of coefficients that the last code covers (END for the end of a block). */
+    /* An entry of `skim`, which stands for several codes. Bits 0-3: total length of the codes and
+     * their values; 4-9: number of coefficients that these codes cover, without the last code;
+     * 10-15: number of coefficients that the last code covers (END for the end of a block). */
     SKIM_BEFORE_AT = 4,
     SKIM_LAST_AT = 10,
     END = 63,
@@ -61,8 +60,8 @@ INLINE int entry_cover(uint32_t e)
     return (int)(e >> COVER_AT);
 }
 
-/* Returns the entry of `skim` for a window of HUFFMAN_SKIM bits: for all codes that the window
- * contains with their values. */
+/* Returns the entry of `skim` for a window of HUFFMAN_SKIM bits. The entry stands for all codes in
+ * the window whose values are in the window too. */
 static uint16_t skim_of(const struct huffman_table *t, uint32_t window)
 {
     int used = 0, before = 0, last = 0;
@@ -131,8 +130,8 @@ bool huffman_overrun(const struct huffman_bits *b)
 }
 
 /* Adds bytes one by one. In the data, a byte 0xff is written as 0xff 0; more bytes 0xff may precede
- * the 0. If another byte follows 0xff, the two are a marker, which ends the data. Zeros are added
- * from there on. */
+ * the 0. If a byte other than 0 follows 0xff, both bytes are a marker, which ends the data. From
+ * the marker on, zeros are added instead. */
 INLINE struct huffman_bits refill_slowly(struct huffman_bits b)
 {
     while (b.held < FULL) {

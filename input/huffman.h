@@ -1,9 +1,9 @@
 /* Decodes the Huffman codes of a sequential JPEG scan (ITU-T T.81, sections F.2.2 and B.1.1.5).
  *
- * A block is 64 coefficients. The first is coded as the difference from the first coefficient of
- * the component's previous block, the others as pairs of a run of zeros and a value. Skipping a
- * block that is not needed is faster than decoding it, because one table lookup covers several
- * codes.
+ * A block is 64 coefficients. The first coefficient is coded as the difference from the first
+ * coefficient of the component's previous block. The other coefficients are coded as pairs: a run
+ * of zeros and a value. Skipping a block that is not needed is faster than decoding it, because one
+ * table lookup covers several codes.
  *
  * The data is not trusted: for any data, the decoder reads only bytes from `from` to `end`, and
  * writes only to the block. */
@@ -27,8 +27,8 @@ struct huffman_table {
     bool ready;
     uint32_t first[1 << HUFFMAN_LOOK];
     uint16_t skim[1 << HUFFMAN_SKIM];
-    uint32_t limit[HUFFMAN_LENGTHS + 1]; /* for each length, the first value of the next 16 bits
-                                            that is above all codes of this length */
+    uint32_t limit[HUFFMAN_LENGTHS + 1]; /* for each length: a code has at most this length if the
+                                            next 16 bits are below this limit */
     int32_t offset[HUFFMAN_LENGTHS + 1]; /* for each length, the index of a symbol minus its code */
 };
 
@@ -53,7 +53,7 @@ struct huffman_part {
     const struct huffman_table *dc, *ac;
     int *last; /* first coefficient of the component's previous block; huffman_decode updates it */
     bool first_only; /* skip the other coefficients */
-    int16_t *block;  /* coefficients in natural order, initially 0; NULL: none is stored */
+    int16_t *block;  /* coefficients in natural order, initially 0; NULL: nothing is stored */
 };
 
 /* Decodes n consecutive blocks. Returns false for a code that a table lacks. After the end of the

@@ -22,7 +22,7 @@ struct image_files {
     int *shard;                 /* (data->shards) descriptors, kept open */
 };
 
-/* Opens the folder or all archives of a data set, which must not be a dummy. Raises the process's
+/* Opens the folder or all archives of a data set. The set must not be a dummy. Raises the process's
  * soft limit of open files if needed; STATUS_USAGE if the hard limit is too low. */
 MUST_CHECK enum status image_files_open(const struct dataset *data, struct image_files *f);
 

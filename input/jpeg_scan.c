@@ -2,8 +2,8 @@
 
 #include <jerror.h>
 
-/* libjpeg's member with the side of a block's pixels after the transform, which version 7 renamed.
- */
+/* The member of libjpeg's struct that holds the width of a block after the transform, in pixels.
+ * Version 7 of libjpeg renamed this member. */
 #if JPEG_LIB_VERSION >= 70
 #define SCALED_SIZE DCT_h_scaled_size
 #else
@@ -61,7 +61,7 @@ bool jpeg_scan_begin(struct jpeg_scan *s, j_decompress_ptr jpeg, JDIMENSION x, J
     return true;
 }
 
-/* Ignores bytes up to the next marker, which must be the expected restart marker, and continues
+/* Ignores bytes up to the next marker. This must be the expected restart marker. Decoding continues
  * after it. */
 static void restart(struct jpeg_scan *s, j_decompress_ptr jpeg)
 {

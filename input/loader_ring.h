@@ -65,7 +65,7 @@ struct loader {
     enum status failure; /* the first failure of a worker; a bad image is not a failure */
     char failure_message[512];
     struct worker *worker;
-    atomic_bool device_failed; /* the warning of a device that cannot decode has been printed */
+    atomic_bool device_failed; /* a warning that the device cannot decode was printed */
 };
 
 /* Returns the image at position `place` of this rank's share of the epoch. */

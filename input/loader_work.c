@@ -75,7 +75,7 @@ static enum status fetch_patiently(struct loader *l, struct sample_reader *reade
                        waited_ms * 1e-3);
 }
 
-/* Records a bad image, whose status is STATUS_DATA; passes on every other status. */
+/* Records a bad image, whose status is STATUS_DATA. Returns every other status unchanged. */
 static enum status settle(struct loader *l, const struct ticket *t, enum status st)
 {
     if (st != STATUS_DATA)
@@ -94,8 +94,8 @@ enum status loader_decode(struct loader *l, struct sample_reader *reader, const 
     return settle(l, t, sample_make(reader, &l->sample, &rng, loader_row(l, t), stats));
 }
 
-/* Fills a row with its image. Sets *kept to whether the worker keeps the file for the device, which
- * fills the row later. */
+/* Fills a row with its image. Sets *kept to whether the worker keeps the file for the device
+ * instead. The row of a kept file is filled later. */
 static enum status worker_fill(struct worker *w, const struct ticket *t, struct io_stats *stats,
                                bool *kept)
 {

@@ -117,7 +117,7 @@ enum status resize_table_fill(const struct resize_axis *a, bool flip, struct res
 
 /* Adds four weighted rows: sum[j] += weight[k] * src[k * stride + j] for k from 0 to 3. Each sum is
  * loaded and stored once for four products. If there are fewer than four rows, row 0 with weight 0
- * replaces the missing ones. */
+ * replaces each missing row. */
 static void add_rows(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
                      int32_t *sum)
 {

@@ -12,9 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Maps one direction of the output to the source. Output pixel o has its centre at origin + (o +
- * 0.5) * scale, in source pixels (source pixel 0 spans 0..1). Its value is a weighted mean of about
- * 2 * max(scale, 1) source pixels, of which only those from lo to hi-1 exist. */
+/* Maps one direction of the output to the source. The centre of output pixel o is at
+ *     origin + (o + 0.5) * scale
+ * in source pixels (source pixel 0 spans 0..1). The value of an output pixel is a weighted mean of
+ * about 2 * max(scale, 1) source pixels. Only source pixels lo to hi-1 exist. */
 struct resize_axis {
     double origin;
     double scale;
@@ -28,8 +29,9 @@ struct resize_axis resize_axis_shrink(struct resize_axis a, int shrink);
 /* Sets *begin and *end: the outputs of the axis need the source pixels *begin .. *end-1. */
 void resize_axis_span(const struct resize_axis *a, int *begin, int *end);
 
-/* One direction's weights: output i is the sum of weight[i * taps + k] * source[begin[i] + k] over
- * k < count[i], divided by 1 << 14. Weights from count[i] to taps-1 are zero. */
+/* One direction's weights. Output i is the sum over k < count[i] of
+ *     weight[i * taps + k] * source[begin[i] + k]
+ * divided by 1 << 14. The weights with k from count[i] to taps-1 are zero. */
 struct resize_table {
     int taps;
     int32_t *begin, *count;
@@ -44,7 +46,7 @@ MUST_CHECK enum status resize_table_fill(const struct resize_axis *a, bool flip,
 
 /* Tables and buffers of one thread, reused for every image. Zero it before first use. */
 struct resizer {
-    bool plain; /* use no instructions that the processor may lack */
+    bool plain; /* use the loops in plain C, even if the processor has AVX2 */
     struct resize_table x, y;
     float *spread;      /* weights of x, each repeated four times */
     float *line;        /* for RESIZE_ROWS output rows, the sums of weighted source rows */

@@ -77,8 +77,8 @@ AVX2_INLINE void put_two(__m256 sum, uint8_t *first, uint8_t *second, bool last)
     memcpy(second, &two, last ? RESIZE_CHANNELS : PIXEL_BYTES);
 }
 
-/* Computes pixels i and j of all rows. The pixel with fewer taps has zero weights for the others.
- */
+/* Computes pixels i and j of all rows. If one pixel has fewer taps than the other, its weights for
+ * the remaining taps are zero. */
 AVX2_INLINE void blend_two(const struct resizer *r, int left, int i, int j, bool last,
                            uint8_t *const out[RESIZE_ROWS])
 {

@@ -15,7 +15,7 @@ struct resize_loops {
     /* Sets line[j] to the sum over k < taps of weight[k] * src[k * stride + j], for j < n. */
     void (*rows)(const uint8_t *src, size_t stride, const int16_t *weight, int taps, size_t n,
                  float *line);
-    /* Computes `count` pixels of each of the output rows from the lines in r->line, which begin at
+    /* Computes `count` pixels of each output row from the lines in r->line. The lines begin at
      * source pixel `left`. Several elements of `out` may be the same row. */
     void (*columns)(const struct resizer *r, int left, int count, uint8_t *const out[RESIZE_ROWS]);
 };

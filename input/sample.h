@@ -68,9 +68,9 @@ MUST_CHECK enum status sample_make(struct sample_reader *r, const struct sample_
                                    struct rng *rng, uint8_t *out, struct io_stats *stats);
 
 /* Describes the view of the fetched file for a device: `rng` chooses the same crop and flip as in
- * sample_make. Sets all members of *picture except `out` and `done`. They point to memory of the
- * reader, which is valid until the reader's next call. STATUS_UNSUPPORTED for a file that only the
- * CPU decodes, and STATUS_DATA for a damaged one. */
+ * sample_make. Sets all members of *picture except `out` and `done`. The pointers in *picture
+ * are to memory of the reader, and are valid until the reader's next call. STATUS_UNSUPPORTED for a
+ * file that only the CPU decodes, and STATUS_DATA for a damaged file. */
 MUST_CHECK enum status sample_describe(struct sample_reader *r, const struct sample_config *config,
                                        struct rng *rng, struct device_picture *picture);
 

@@ -10,8 +10,8 @@
  * shuffle that draws from rng_at(seed, RNG_SHUFFLE, epoch, 0). 0 < n <= INT32_MAX. */
 void sampler_order(bool train, uint64_t seed, int64_t epoch, int64_t n, uint32_t *order);
 
-/* Returns the number of images that `rank` of `world` sees in an epoch. In training this is ceil(n
- * / world) for every rank: if n is not a multiple of world, the last ranks repeat images from the
+/* Returns the number of images that `rank` of `world` sees in an epoch. In training every rank sees
+ * ceil(n / world) images: if n is not a multiple of world, the last ranks repeat images from the
  * start of the order. In validation no image is repeated: each image belongs to one rank, and the
  * numbers of two ranks may differ by one. */
 int64_t sampler_count(bool train, int64_t n, int rank, int world);

@@ -32,8 +32,8 @@ enum status names_add(struct names *l, const char *text)
     return STATUS_OK;
 }
 
-/* A group: consecutive members of the archive with the same key, which is the name up to its first
- * dot. */
+/* A group: consecutive members of the archive with the same key. A member's key is its name up to
+ * the first dot. */
 struct group {
     char key[TAR_NAME_MAX];
     int64_t first; /* index of the group's first entry */

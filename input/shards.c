@@ -166,7 +166,7 @@ static bool in_folder(const struct item *item, const char *folder)
 }
 
 /* If one archive holds the whole data set, keeps only its images in folder `split`. If the archive
- * has no folders "train" and "val", all its images are for training. */
+ * has neither a folder "train" nor a folder "val", all its images are for training. */
 static enum status choose_split(struct listing *l, const char *split, const char *path)
 {
     int64_t kept = 0;
@@ -213,8 +213,8 @@ static int by_class(const void *pa, const void *pb)
     return order ? order : compare_numbers(a->entry->offset, b->entry->offset);
 }
 
-/* Sets item->group to the name of the image's class: its first folder or, if it has none and
- * `by_archive` is true, the archive's name. Sets it to NULL if neither applies. */
+/* Sets item->group to the name of the image's class: the first folder of the image's path. If the
+ * path has no folder, this is the archive's name if `by_archive` is true, else NULL. */
 static void find_group(struct item *item, const char *archive, bool by_archive)
 {
     item->length = first_folder(item->path);

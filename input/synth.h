@@ -28,9 +28,9 @@ struct synth_config {
     enum status (*proceed)(void);
 };
 
-/* Writes the set. Completes a set whose writing was interrupted; overwrites a complete one with the
+/* Writes the set. Completes a set whose writing was interrupted; overwrites a complete set with the
  * same bytes. STATUS_USAGE for a folder with other files, or a set with another configuration (its
- * files would remain among the new ones). */
+ * files would remain among the new files). */
 MUST_CHECK enum status synth_write(const struct synth_config *config);
 
 /* Returns STATUS_DATA if `dir` is an incomplete synthetic set. Accepts all other folders. */

@@ -16,7 +16,7 @@
 
 enum { SYNTH_MIN_SIZE = 32, SYNTH_MAX_SIZE = 4096 };
 
-/* A picture; the buffer grows to the largest one. Zero it before first use. */
+/* A picture; the buffer grows to the size of the largest picture. Zero it before first use. */
 struct canvas {
     int width, height;
     uint8_t *pixels; /* (height, width, 3) RGB */

@@ -94,7 +94,7 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 /* ---- textures ---- */
 
-/* Returns the value at `x` of a triangle wave of period 1 between -1 and 1. */
+/* Returns the value at `x` of a triangle wave with period 1 and values from -1 to 1. */
 static double wave(double x)
 {
     return 4 * fabs(x - floor(x) - 0.5) - 1;

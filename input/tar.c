@@ -149,7 +149,7 @@ static void name_member(struct tar_member *m, const uint8_t *h)
     snprintf(m->name, sizeof m->name, "%s%s%s", prefix, *prefix ? "/" : "", name);
 }
 
-/* Stores the name of the next member, which has `n` bytes and may end with a NUL. */
+/* Stores the next member's name. `name` has `n` bytes and may end with a NUL. */
 static enum status take_name(struct tar *t, const char *name, size_t n)
 {
     size_t length = strnlen(name, n);
@@ -245,7 +245,7 @@ static enum tar_kind kind_of(uint8_t type, const char *name)
     }
 }
 
-/* Begins the member of header `h`; if the header is that of an extension, reads the extension.
+/* Begins the member whose header is `h`. If `h` is the header of an extension, reads the extension.
  * Moves t->next past the contents. */
 static enum status take_header(struct tar *t, const uint8_t *h, bool *extension)
 {

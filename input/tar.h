@@ -13,13 +13,13 @@ enum tar_kind { TAR_FILE, TAR_LINK, TAR_SPARSE, TAR_OTHER };
 struct tar_member {
     char name[TAR_NAME_MAX];
     enum tar_kind kind;
-    int64_t offset, bytes; /* contents: a range within the archive; none for links and others */
+    int64_t offset, bytes; /* contents: a range within the archive; 0 bytes for links and folders */
 };
 
 struct tar;
 
-/* Begins reading an archive of `bytes` bytes from `fd`, which the caller must keep open and
- * close. */
+/* Begins reading an archive of `bytes` bytes from `fd`. The caller must keep `fd` open until
+ * tar_close, and must close it. */
 MUST_CHECK enum status tar_open(int fd, int64_t bytes, struct tar **out);
 void tar_close(struct tar *t); /* NULL is fine */
 

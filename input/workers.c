@@ -14,7 +14,7 @@ struct shared {
 };
 
 /* Records the status `st` of the item that a thread has just finished. Returns the thread's next
- * item, or -1 if there is none. */
+ * item, or -1 if no item is left. */
 static int64_t workers_next(struct shared *shared, enum status st)
 {
     int64_t i = -1;

@@ -18,5 +18,5 @@ struct worker_job {
     void (*close)(void *own); /* not called with NULL */
 };
 
-/* Runs the job to its end, or to the first failure, which it returns with its message. */
+/* Runs the job to its end or to the first failure. Returns that failure, with its message. */
 MUST_CHECK enum status workers_run(const struct worker_job *job);

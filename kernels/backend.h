@@ -67,7 +67,7 @@ struct backend {
     /* See device_native. */
     bool (*native)(struct device *dev, enum dtype type);
     /* Whether the device can launch kernels early; see struct stream. NULL: no device of the
-     * backend can. */
+     * backend can launch kernels early. */
     bool (*pdl)(struct device *dev);
     /* See device_admit. NULL: every type is allowed. */
     enum status (*admit)(struct device *dev, enum dtype type);
@@ -122,16 +122,16 @@ struct backend {
     enum status (*capture_launch)(struct graph_exec *g, struct stream *s);
     void (*capture_free)(struct graph_exec *g);
 
-    /* True: saving memory is worth an additional pass over it. Lowering then does not store the
-     * result of a batch norm that only one convolution reads, and the backward pass computes the
-     * result again. */
+    /* True: saving memory is worth an additional pass over a tensor. Lowering then does not store
+     * the result of a batch norm that only one convolution reads, and the backward pass computes
+     * this result again. */
     bool recomputes;
 
     /* Optional (NULL if no profiler records the device's kernels): see enum profile_call. */
     enum status (*profile)(struct stream *s, enum profile_call call);
 
-    /* Optional (NULL if the backend does not know): lists the kernels that one execution of a plan
-     * launches (traffic.h). */
+    /* Lists the kernels that one execution of a plan launches (traffic.h). Optional: NULL if the
+     * backend cannot list them. */
     void (*traffic)(const struct op_plan *plan, struct traffic *t);
 };
 
@@ -159,7 +159,7 @@ struct stream {
 struct op_plan {
     struct device *device;
     struct op_desc desc; /* as given, but ANY is resolved and `bytes` is filled in */
-    size_t workspace;    /* bytes needed at ROLE_WORKSPACE; 0: none */
+    size_t workspace;    /* bytes needed at ROLE_WORKSPACE; 0: no workspace */
     const char *impl;    /* the implementation: "jit:avx512_core", "own:avx512", "ref" */
     /* See op_seconds; optional. */
     enum status (*seconds)(struct op_plan *plan, double *seconds);

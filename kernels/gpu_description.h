@@ -8,11 +8,14 @@
  *
  * The descriptions in kernels/gpus are part of the program.
  *
- * If the text has no rates, they follow from the properties. Peak bandwidth is two transfers in
- * each clock of the memory, times the width of its bus. The peak in half precision is clock times
- * multiprocessors times the dense operations that the tensor cores of a multiprocessor do in a
- * clock (fp16 with fp32 sums), by compute capability: 1024 for 7.0, 7.5, 8.6 and 8.9, 2048 for 8.0,
- * 4096 for 9.0, 8192 for 10.0 and 512 for 12.0 (NVIDIA's architecture white papers). A GPU is
+ * If the text has no rates, they follow from the properties:
+ *
+ *     peak bandwidth = 2 transfers * clock of the memory * width of the memory's bus
+ *     peak in half precision = clock * multiprocessors * operations per clock
+ *
+ * "Operations per clock" are the dense operations (fp16 with fp32 sums) of the tensor cores of one
+ * multiprocessor. They depend on the compute capability: 1024 for 7.0, 7.5, 8.6 and 8.9, 2048 for
+ * 8.0, 4096 for 9.0, 8192 for 10.0 and 512 for 12.0 (NVIDIA's architecture white papers). A GPU is
  * assumed to reach the same shares of these peaks as an H200 in measurements: 0.875 in copies, 0.74
  * in products. TF32 is half as fast as half precision. Without tensor cores, the peak of fp32 is
  * two operations per core and clock, and a GPU is assumed to reach 0.9 of this peak. */
@@ -37,5 +40,5 @@ struct gpu_description {
 
 /* Reads the description that is part of the program as `name` ("h200"), or, if `name` contains a
  * dot or a slash, the file of that name. STATUS_USAGE for an unknown name, in a message that lists
- * the known ones; STATUS_DATA if the text is not a description. */
+ * the known names; STATUS_DATA if the text is not a description. */
 MUST_CHECK enum status gpu_description_open(const char *name, struct gpu_description *gpu);

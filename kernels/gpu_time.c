@@ -23,8 +23,8 @@ static bool cache_has(const struct gpu_cache *c, const char *from, double bytes)
     return false;
 }
 
-/* Makes the tensor the most recently used tensor in the cache. Removes other tensors at the same
- * addresses, because they no longer exist. */
+/* Puts the tensor, if it fits, into the cache as the most recently used tensor. Removes other
+ * tensors at the same addresses, because they no longer exist. */
 static void cache_put(struct gpu_cache *c, double size, const char *from, double bytes)
 {
     for (int i = c->n - 1; i >= 0; i--)

@@ -369,7 +369,7 @@ enum status op_check(const struct op_desc *d)
 {
     if ((unsigned)d->kind >= OP_KIND_COUNT)
         return status_fail(STATUS_INVALID, "unknown kind of operation %d", (int)d->kind);
-    /* Checks for every kind that the tensors present are valid and that no required tensor is
+    /* These checks apply to every kind: the tensors present are valid, and no required tensor is
      * missing. */
     const struct op_roles roles = op_roles(d->kind);
     const uint64_t shapeless = BIT(STATE) | BIT(METRICS) | BIT(SCALER);

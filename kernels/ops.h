@@ -63,7 +63,8 @@ enum op_kind {
     /* Batch norm with RMEAN and RVAR in place of the batch's statistics. Writes no statistics and
      * sums nothing over ranks. */
     OP_BN_FWD_EVAL,
-    /* From DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU, the forward result Y or its MASK:
+    /* The gradients of OP_BN_FWD_TRAIN, from DY [+ DY2], X, GAMMA, MEAN, INVSTD and, under ReLU,
+     * the forward result Y or its MASK:
      *   d = (DY [+ DY2]) * (Y > 0 if relu), rounded to DZ's precision if DZ is present
      *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
      *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W
@@ -84,10 +85,10 @@ enum op_kind {
      * convolution is then split. The convolution sums its result while it writes it
      * (CONV_STATS_FWD), and BN_FINALIZE computes the statistics from the sums. What remains is a
      * multiply-add per channel. Either BN_APPLY computes it, or the next convolution does so when
-     * it reads its input, and the normalised tensor is never stored. In the backward pass the data
-     * gradient of that next convolution also computes batch norm's sums (CONV_BWD_DATA_BN), and
-     * BN_BWD_APPLY is again a multiply-add. In an operation whose W is the convolution's weights,
-     * batch norm's parameters are BN_GAMMA and BN_BETA.
+     * it reads its input; in this case the normalised tensor is never stored. In the backward pass
+     * the data gradient of that next convolution also computes batch norm's sums
+     * (CONV_BWD_DATA_BN), and BN_BWD_APPLY is again a multiply-add. In an operation whose W is the
+     * convolution's weights, batch norm's parameters are BN_GAMMA and BN_BETA.
      *
      * "X applied" means relu(X * scale[c] + shift[c]), rounded to X's precision, with scale and
      * shift from AFFINE. AFFINE has 2C values, all scales and then all shifts; libraries need it in
@@ -102,7 +103,7 @@ enum op_kind {
     /* Computes DW from X applied, DY; overwrites the old values. AFFINE must be present. */
     OP_CONV_APPLY_BWD_WEIGHTS,
     /* Computes MEAN, INVSTD, RMEAN and RVAR as OP_BN_FWD_TRAIN does, but from SUMS (2C). Each sum
-     * is over count = attr.bn.count values, and
+     * is over count = attr.bn.count values:
      *
      *     mean = sum / count
      *     var_biased = max((sum of squares) / count - mean^2, 0)
@@ -133,15 +134,16 @@ enum op_kind {
      * these parameters and the formula of bn, replaces Z. DX is then the gradient of bn_z's result,
      * and Z_DBETA, Z_DGAMMA and Z_EQ are DBETA, DGAMMA and EQ of bn_z. */
     OP_CONV_BWD_DATA_BN,
-    /* DX = a*DY + b*X + c with a, b, c per channel from EQ. With Z and Z_EQ also DZ = a*DY + b*Z +
-     * c with a, b, c from Z_EQ. DX or DZ, but not both, may be the memory of DY. */
+    /* DX = a*DY + b*X + c with a, b, c per channel from EQ. With Z and Z_EQ also
+     * DZ = a*DY + b*Z + c with a, b, c from Z_EQ.
+     * DX or DZ, but not both, may be the memory of DY. */
     OP_BN_BWD_APPLY,
 
-    /* Training batch norm, ReLU and max pooling in one operation, which does not store the tensors
-     * between them. In a network's first layers these tensors are the largest. Not available with
-     * attr.bn.sync.
-     *
-     * MEAN, INVSTD, RMEAN and RVAR from X, as in OP_BN_FWD_TRAIN. */
+    /* The next three operations fuse a training batch norm, a ReLU and a max pooling: they do not
+     * store the results of the batch norm and the ReLU. In a network's first layers these tensors
+     * are the largest. Not available with attr.bn.sync. */
+
+    /* Computes MEAN, INVSTD, RMEAN and RVAR from X, as OP_BN_FWD_TRAIN does. */
     OP_BN_STATISTICS,
     /* With v = relu((X - MEAN)*INVSTD*GAMMA + BETA), rounded to Y's precision:
      *   Y = max over the windows of attr.bn.pool of v; INDEX as in OP_MAXPOOL_FWD.
@@ -149,9 +151,9 @@ enum op_kind {
      * OP_MAXPOOL_FWD, with one exception: INDEX is POOL_NO_INDEX where Y is not above 0 (or is a
      * NaN), because the ReLU passes no gradient there. A window has at most 255 elements. */
     OP_BN_POOL_FWD,
-    /* Batch norm's gradient, from the gradients of the pooled tensor. The d of a pixel begins as
-     * 0. DY [+ DY2] of each window whose INDEX refers to the pixel is added to d, in the row order
-     * of the windows. Then d is rounded to DX's precision:
+    /* Batch norm's gradient, from the gradient of the pooled tensor. For each pixel, d begins as 0.
+     * DY [+ DY2] of each window whose INDEX refers to the pixel is added to d, in the row order of
+     * the windows. Then d is rounded to DX's precision:
      *   DBETA = sum(d); DGAMMA = sum(d * (X-MEAN)*INVSTD)
      *   DX = GAMMA*INVSTD * (d - DBETA/M - (X-MEAN)*INVSTD*DGAMMA/M),  M = N*H*W of X
      * OP_MAXPOOL_BWD and OP_BN_BWD would store d; here it is computed twice and not stored. */
@@ -165,8 +167,8 @@ enum op_kind {
     /* Y = X + Z; Y may be the memory of X or of Z. */
     OP_ADD,
     /* Adds X to the pixels of Y in every attr.grid.stride[0]-th row and every stride[1]-th column,
-     * beginning with the first. Y is (N, C, H, W), X is (N, C, ceil(H / stride[0]), ceil(W /
-     * stride[1])). The other pixels of Y do not change. */
+     * beginning with the first row and the first column. The other pixels of Y do not change. Y is
+     * (N, C, H, W), and X is (N, C, ceil(H / stride[0]), ceil(W / stride[1])). */
     OP_ADD_STRIDED,
 
     /* Y = max over a window; INDEX (u8, shape of Y) is kh*KW + kw of the first maximum in row
@@ -187,11 +189,11 @@ enum op_kind {
     /* DW (O, I) = DY^T X; DB (O) = column sums of DY. Overwrites the old values. */
     OP_LINEAR_BWD_WEIGHTS,
 
-    /* Y = X * keep/(1-p), where keep (0 or 1) is drawn per element from rng_at(state.seed,
-     * RNG_DROPOUT, state.step, attr.dropout.layer << 40 | state.sample0 + n): element f of row n is
-     * kept when the f-th rng_float() of its row is not below p. The mask does not depend on how a
-     * batch is split. X is (N, F) or plain NCHW. Backward draws the same mask again. With p = 0 the
-     * operation copies. Y may be the memory of X. */
+    /* Y = X * keep/(1-p), where keep is 0 or 1. Row n has the random generator
+     *   rng_at(state.seed, RNG_DROPOUT, state.step, attr.dropout.layer << 40 | state.sample0 + n).
+     * Element f of row n is kept when the f-th rng_float() of this generator is not below p. The
+     * mask does not depend on how a batch is split. X is (N, F) or plain NCHW. Backward draws the
+     * same mask again. With p = 0 the operation copies. Y may be the memory of X. */
     OP_DROPOUT_FWD,
     OP_DROPOUT_BWD,
 
@@ -223,12 +225,13 @@ enum op_kind {
      * of the tensors themselves is F32. If state.found_inf is not 0, nothing is written.
      *
      * A segment with trust > 0 is one parameter tensor under LARS. With g' = DW*state.grad_scale
-     * and norms over the segment, local = trust * |W| / (|g'| + wd*|W|), or 1 when either norm is
-     * 0; g = local * (g' + wd*W); V and W as above. That is NVIDIA Apex's LARC without its clip
-     * (and without the 1e-8 that it adds to the denominator) around torch.optim.SGD. The paper (Y.
-     * You, I. Gitman and B. Ginsburg, "Large batch training of convolutional networks", 2017) has
-     * the learning rate inside V. That gives the same result as long as the learning rate does not
-     * change.
+     * and norms over the segment,
+     *   local = trust * |W| / (|g'| + wd*|W|), or 1 when either norm is 0;
+     *   g = local * (g' + wd*W), and V and W as above.
+     * That is NVIDIA Apex's LARC without its clip (and without the 1e-8 that it adds to the
+     * denominator) around torch.optim.SGD. The paper (Y. You, I. Gitman and B. Ginsburg, "Large
+     * batch training of convolutional networks", 2017) has the learning rate inside V. That gives
+     * the same result as long as the learning rate does not change.
      *
      * With attr.clip > 0, DW*state.grad_scale is multiplied by min(1, clip / (norm + 1e-6)), where
      * norm is the 2-norm of DW*state.grad_scale over the whole buffer.
@@ -256,8 +259,9 @@ enum op_kind {
     OP_ROUND,
 
     /* Y (N,3,H,W) = (X/255 - mean[c]) / std[c] from u8 pixels X, dims (N,3,H,W), LAYOUT_NHWC. With
-     * PARTNER, Y[n] = m * Xn[n] + (1-m) * Xn[PARTNER[n]] for the normalised images Xn and m =
-     * state.mix; the result is rounded once. Without PARTNER, STATE is not read. */
+     * PARTNER, for the normalised images Xn and m = state.mix,
+     *   Y[n] = m * Xn[n] + (1-m) * Xn[PARTNER[n]],
+     * and the result is rounded once. Without PARTNER, STATE is not read. */
     OP_NORMALIZE,
 
     /* Copies X to Y, same shape, between any layouts (OPAQUE too) and floating types. A plan may
@@ -325,7 +329,7 @@ enum role {
     ROLE_Z_EQ,
     ROLE_APPLIED,   /* X applied: OP_CONV_STATS_FWD */
     ROLE_PARTNER,   /* i32 (N): the row that is mixed into each row. The caller guarantees that all
-                     * values are rows, 0..N-1 */
+                     * values are numbers of rows, 0..N-1 */
     ROLE_STATE,     /* struct step_state in device memory; its desc needs no shape */
     ROLE_METRICS,   /* struct loss_metrics in device memory; its desc needs no shape */
     ROLE_SCALER,    /* struct scaler_state in device memory; its desc needs no shape */

@@ -17,8 +17,8 @@ struct traffic_access {
 };
 
 struct traffic_kernel {
-    char name[TRAFFIC_NAME_MAX]; /* an own kernel: the kernel's name, such as "bn_apply"; a
-                                  * library: the plan's implementation */
+    char name[TRAFFIC_NAME_MAX]; /* for an own kernel: its name, such as "bn_apply"; for a
+                                  * library: the name of the plan's implementation */
     bool library;                /* one call of a library, which may launch several kernels */
     double flops;                /* two per multiply-add; 0 for own kernels */
     int n;

@@ -67,7 +67,7 @@ bool launch_is_exported(const char *variable);
 MUST_CHECK enum status launch_command_srun(const struct launch_config *c,
                                            const struct launch_site *site, struct words *w);
 
-/* Appends the command of a rank: "ampscale train ...". Adds --threads if the command takes that
- * flag and has none. `cores` is the rank's number of cores. */
+/* Appends the command of a rank: "ampscale train ...". Adds --threads if the command allows this
+ * flag and does not contain it. `cores` is the rank's number of cores. */
 MUST_CHECK enum status launch_command_rank(int argc, char *const *argv, int threads, int cores,
                                            struct words *w);

@@ -23,12 +23,13 @@ struct launch_hosts {
 };
 
 /* Adds the hosts of a list such as "h1:4,h2:4"; a host without a number has one slot. STATUS_USAGE
- * for any other text. */
+ * for a text of another form. */
 MUST_CHECK enum status launch_hosts_parse(struct launch_hosts *hosts, const char *list);
 
 /* Adds the hosts of a file, which has one host per line, in the formats of Open MPI ("h1 slots=4"),
- * MPICH ("h1:4") and batch systems (one line per slot); '#' begins a comment. Any other line is
- * STATUS_USAGE, and the message names the line's number. A file without hosts is STATUS_USAGE. */
+ * MPICH ("h1:4") and batch systems (one line per slot); '#' begins a comment. A line of another
+ * form is STATUS_USAGE, and the message names the line's number. A file without hosts is
+ * STATUS_USAGE. */
 MUST_CHECK enum status launch_hosts_read(struct launch_hosts *hosts, const char *path);
 
 /* launch_hosts_slots returns the sum of all hosts' slots, and launch_hosts_most the largest number

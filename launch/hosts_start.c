@@ -46,7 +46,8 @@ struct nodes {
     struct host *host; /* (n) */
     int n;
     struct process_signals signals;
-    bool retry; /* until the time limit, contact each host again that has not answered */
+    bool retry; /* before a host's ranks start, the end of ssh is not a failure: until the time
+                 * limit, this process contacts the host again */
     bool ending;
     uint64_t end_at; /* clock_ns of SIGKILL */
     int code;        /* exit code of the first host that failed */
@@ -239,7 +240,8 @@ static bool has_output(const struct host *h)
 }
 
 /* Handles the end of a host's ssh. If the host's ranks were not started, this process contacts the
- * host again. If they were started, either all of them have completed or the host has failed. */
+ * host again if `retry` is set; otherwise the host has failed. If the ranks were started, either
+ * all of them have completed or the host has failed. */
 static void take_host_end(struct nodes *nodes, struct host *h, int status)
 {
     int code = WIFSIGNALED(status) ? SSH_FAILED : WEXITSTATUS(status);

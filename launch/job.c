@@ -33,7 +33,7 @@ enum {
 enum job_phase {
     PHASE_RUNNING,
     PHASE_STOPPING, /* the ranks have been asked to stop, and have the grace period for that */
-    PHASE_FAILING,  /* a rank has failed; the others may still report */
+    PHASE_FAILING,  /* a rank has failed; the other ranks may still report */
     PHASE_ENDING,   /* mpirun has been sent SIGTERM */
     PHASE_KILLING,  /* mpirun has been sent SIGKILL */
 };
@@ -313,8 +313,8 @@ static bool show_unreported(struct job *j, int rank)
 }
 
 /* Called if mpirun failed and no rank has sent a report. Shows the reason: the error message in a
- * rank's log, or else mpirun's own lines. If mpirun or a supervisor could not be started, the
- * process that tried has already printed the reason; then shows nothing. */
+ * rank's log, or else mpirun's own lines. Shows nothing if mpirun or a supervisor could not be
+ * started, because the process that tried has already printed the reason. */
 static enum status fail_mpirun(struct job *j, int *exit_code)
 {
     char name[32];

@@ -2,12 +2,12 @@
  * the user runs the same command line on each node, or names the nodes by --hosts, and this program
  * contacts them by ssh. On each node this program starts the node's ranks, which connect over TCP.
  *
- * mpirun, or launch_node in its place, starts a supervisor for each rank, which is also a process
- * of this program. A supervisor runs the command as its child and copies the command's output to a
- * log file; rank 0's supervisor also copies it to stdout. A supervisor reports the failure of its
- * rank in one line. Supervisors and launcher use only streams and signals that mpirun forwards:
- * rank 0's stdout, stderr lines that begin with "ampscale: ", and SIGUSR1 for an orderly stop.
- * Therefore the command line that launch_print prints also works without the launcher. */
+ * mpirun, or launch_node in its place, starts a supervisor for each rank. A supervisor is also a
+ * process of this program. It runs the command as its child and copies the command's output to a
+ * log file; rank 0's supervisor also copies the output to stdout. A supervisor reports the failure
+ * of its rank in one line. Supervisors and launcher use only streams and signals that mpirun
+ * forwards: rank 0's stdout, stderr lines that begin with "ampscale: ", and SIGUSR1 for an orderly
+ * stop. Therefore the command line that launch_print prints also works without the launcher. */
 #pragma once
 
 #include "base/status.h"
@@ -60,9 +60,9 @@ struct launch_config {
 MUST_CHECK enum status launch_config_check(struct launch_config *c);
 
 /* Runs the job until it ends. STATUS_OK: the job ran, and its failures have been printed on stderr.
- * *exit_code is then 0, the exit code of the first rank that failed, or 128 + the number of the
- * signal to this process that ended the job. Any other status: mpirun could not run, or failed by
- * itself. On return no process of the job runs on this host. */
+ * *exit_code is then 0, or the exit code of the first rank that failed; if a signal to this process
+ * ended the job, 128 + the number of the signal. Any other status: mpirun could not run, or failed
+ * by itself. On return no process of the job runs on this host. */
 MUST_CHECK enum status launch_run(const struct launch_config *c, int *exit_code);
 
 /* Prints the mpirun command line that launch_run would run, and an srun command line for the same
@@ -102,8 +102,8 @@ struct node_config {
 MUST_CHECK enum status launch_node(const struct node_config *c, int *exit_code);
 
 /* Starts launch_node on each of c->hosts by ssh, and waits for all of them. launch_config_check and
- * the command line have set the other members of *c. If a host is lost, ends the others. Handles
- * signals and *exit_code as launch_node does. */
+ * the command line have set all members of *c. If a host is lost, ends the ranks on the other
+ * hosts. Handles signals and *exit_code as launch_node does. */
 MUST_CHECK enum status launch_hosts_start(const struct launch_config *c, int *exit_code);
 
 /* Supervises a rank: runs its command and returns the command's exit code, or 128 + the number of

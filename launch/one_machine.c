@@ -48,7 +48,8 @@ static enum status make_folder(struct one_machine *m)
 }
 
 /* Finds the file of the loopback library, next to this program or in the folder of installed
- * modules. False: there is none, or its path has a character that LD_PRELOAD does not allow. */
+ * modules. False: there is no such file, or its path has a character that LD_PRELOAD does not
+ * allow. */
 static bool find_library(char path[PATH_MAX])
 {
     static const char *const places[] = {LIBRARY_FILE, AMPSCALE_MODULE_DIR "/" LIBRARY_FILE};

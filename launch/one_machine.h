@@ -11,9 +11,9 @@ struct one_machine {
                                   * inherits the lock on it */
 };
 
-/* Sets environment variables for a job on one machine: a job without hosts, without --mpi-arg, and
- * without a batch system that may name other hosts. Does not change variables that the user has
- * set.
+/* Sets environment variables for a job on one machine: a job without a list of hosts, without
+ * --mpi-arg, and without a batch system that may name other hosts. Does not change variables that
+ * the user has set.
  *
  * If there is enough shared memory, ranks of Open MPI exchange messages only over shared memory.
  * The segments are in a folder of /dev/shm, which this function creates and locks. Files of killed

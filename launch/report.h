@@ -29,7 +29,6 @@ struct rank_report {
  *   ampscale: rank 1 (host h, pid p) was killed by signal 9 (SIGKILL)
  *   ampscale: rank 1 (host h, pid p) was asked to stop, and exited with code 143
  *   ampscale: rank 1 (host h, pid p) had failed before the launcher ended it: cannot open 'x'
- * such file
  */
 void report_write(const struct rank_report *r, char out[REPORT_MAX]);
 

@@ -45,8 +45,8 @@ static bool is_direct(const struct launch_config *c)
            launch_mpi_probe("mpirun", &kind) == STATUS_IO;
 }
 
-/* With --hosts, each host is a node. Distributes the ranks to the hosts in order. Removes hosts
- * that get no rank from the list. */
+/* With --hosts, each host is a node. Distributes the ranks to the hosts in order, and removes from
+ * the list the hosts that get no rank. */
 static enum status check_hosts(struct launch_config *c)
 {
     int left = c->nproc, hosts = 0;

@@ -2,8 +2,8 @@
  * its child.
  *
  * One loop waits for output and for signals (through a file descriptor, without handlers), and
- * checks twice a second that its parent is alive. The kernel kills the command if its supervisor
- * dies. */
+ * checks twice a second that the supervisor's parent is alive. The kernel kills the command if its
+ * supervisor dies. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/host.h"

@@ -9,9 +9,9 @@
 
 struct loss_head_config {
     int64_t rows; /* rows of the whole batch */
-    /* The rows of several programs are gathered; these are the loss tensors of any one of them.
-     * Only the shape and type of a row are used. If the program has no gradient, the loss computes
-     * none. */
+    /* The rows of several programs are gathered; these are the loss tensors of any one of these
+     * programs. Only the shape and type of a row are used. If the program has no gradient, the loss
+     * computes no gradient. */
     struct program_loss_ends like;
     float label_smoothing;
     bool mixes; /* as in struct program_config */

@@ -176,7 +176,7 @@ static void adopt_choices(struct lowering *l, const struct step *s)
 }
 
 /* Rounds in place every unrounded value that the draft reads, and sets *any to whether there is
- * one. */
+ * such a value. */
 static enum status round_inputs(struct lowering *l, enum phase phase, const char *layer,
                                 struct draft *d, bool *any)
 {
@@ -197,8 +197,8 @@ static enum status round_inputs(struct lowering *l, enum phase phase, const char
     return STATUS_OK;
 }
 
-/* Plans a draft. If the planned operation cannot round its inputs itself, first emits operations
- * that round those that are not rounded. */
+/* Plans a draft. If the device cannot execute the operation on unrounded inputs, first emits
+ * operations that round these inputs. */
 static enum status plan_draft(struct lowering *l, enum phase phase, const char *layer,
                               const struct draft *d, struct op_plan **plan)
 {
@@ -324,8 +324,8 @@ static void settle_layouts(struct network *net)
     }
 }
 
-/* Lays out the flat buffer in the order in which the backward pass completes gradients, which is
- * the reversed forward order of parameters. The first program does this for all programs. */
+/* Lays out the flat buffer in the order in which the backward pass completes gradients. This is the
+ * reverse of the parameters' forward order. The first program does this for all programs. */
 static void lay_flat(struct lowering *l)
 {
     struct network *net = l->net;

@@ -103,7 +103,7 @@ struct draft {
 int lower_value(struct lowering *l, struct tensor_desc desc, int storage);
 
 /* Adds a view of value `of` in another shape and returns its index; -1: out of memory. If the
- * values of `of` are not rounded (tensor_desc.raw), those of the view are not either. */
+ * values of `of` are not rounded (tensor_desc.raw), the view is marked as not rounded too. */
 int lower_view(struct lowering *l, struct tensor_desc desc, int of);
 
 /* Returns `t` with values of `type`: stored in that type if the device supports it natively, else
@@ -156,8 +156,8 @@ MUST_CHECK enum status fuse_shortcut(struct lowering *l, int i, const struct lay
  * sets *last (the last node fused into the layer) to the pooling's node. */
 MUST_CHECK enum status fuse_pool(struct lowering *l, struct layer *layer, int *last,
                                  struct tensor_desc *y);
-/* `layer` is the last batch norm of a block. Chooses whether the convolution that reads its result
- * applies the batch norm and stores that result. If so, sets layer->ender to this convolution. */
+/* `layer` is the last batch norm of a block. Chooses whether the next convolution applies the batch
+ * norm and stores the normalized tensor. If so, sets layer->ender to this convolution. */
 MUST_CHECK enum status fuse_end(struct lowering *l, int last, struct layer *layer);
 /* If convolution `layer` is the `ender` of a batch norm, adds the batch norm's tensors to the
  * convolution's draft: its inputs, which the convolution reads, and its result, which the
@@ -185,8 +185,8 @@ struct tensor_desc fuse_strided_desc(const struct tensor_desc *x, int stride);
 void draft_value(struct lowering *l, struct draft *d, enum role role, int value);
 void draft_fixed(struct draft *d, enum role role, enum space space, struct tensor_desc desc);
 
-/* Adds the tensors that the draft's operation needs and `layer` has: its values, its node's
- * parameters and their gradients, and STATE. Leaves out the roles whose bits are set in
+/* Adds to the draft those tensors of `layer` that the draft's operation needs: the layer's values,
+ * the parameters of its node and their gradients, and STATE. Omits the roles whose bits are set in
  * `without`. */
 void draft_layer(struct lowering *l, struct draft *d, const struct layer *layer, uint64_t without);
 
@@ -211,9 +211,9 @@ MUST_CHECK enum status lower_reorder(struct lowering *l, enum phase phase, const
 /* Emits an operation of the loss scaler, for devices that keep the loss scale. */
 MUST_CHECK enum status lower_scaler(struct lowering *l, enum phase phase, enum op_kind kind);
 
-/* Emits the conversion of `value` to the operand type of convolution and linear, if that type
- * differs from the stored type (TF32); *out is the result, or `value` if no conversion is
- * needed. */
+/* Emits the conversion of `value` from its stored type to the operand type of convolution and
+ * linear. The two types differ only with TF32. *out is the converted value, or `value` if no
+ * conversion is needed. */
 MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int *out);
 

@@ -45,7 +45,7 @@ static enum status take_one(struct lowering *l, const char *layer, int value, in
     return lower_emit(l, PHASE_BACKWARD, layer, &d, -1);
 }
 
-/* Adds the gradients of `value` to the draft, as DY and, if there are two, DY2. */
+/* Adds the gradients of `value` to the draft: the first as DY and the second, if any, as DY2. */
 static void draft_arriving(struct lowering *l, struct draft *d, int value)
 {
     const struct arriving *a = &l->grad[value];
@@ -190,7 +190,7 @@ static uint64_t without_z(const struct layer *layer)
 }
 
 /* Emits the rest of a batch norm's backward pass, after a data gradient has computed the backward
- * sums. The ReLU's mask is already applied to DY, which is therefore also the gradient of the
+ * sums. The ReLU's mask is already applied to DY. DY is therefore also the gradient of the
  * residual. */
 static enum status backward_bn_rest(struct lowering *l, const struct layer *layer)
 {
@@ -279,7 +279,7 @@ static enum status backward_maxpool(struct lowering *l, const struct layer *laye
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
-/* Emits an operation that reads one DY and writes one DX, which has its own memory. */
+/* Emits an operation that reads one DY and writes one DX. DX has its own memory. */
 static enum status backward_simple(struct lowering *l, const struct layer *layer,
                                    const struct op_desc *desc)
 {

@@ -1,5 +1,5 @@
 /* Chooses how to compute the end of a residual block. This end consists of the block's last batch
- * norm, whose result is added to the shortcut, and the shortcut's own batch norm. */
+ * norm, whose result is added to the shortcut, and of the shortcut's batch norm. */
 #include "model/lower_trial.h"
 
 /* ---- a data gradient that also computes a batch norm's backward sums ---- */

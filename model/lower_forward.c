@@ -8,7 +8,8 @@ static const struct node *node_at(const struct lowering *l, int i)
     return &l->g->node[i];
 }
 
-/* If a ReLU is the only user of node i, fuses the two. Returns the last node of the group. */
+/* If a ReLU is the only user of node i, fuses node i and the ReLU. Returns the last node of the
+ * group. */
 static int absorb_relu(struct lowering *l, int i, bool *relu)
 {
     int r = lower_sole_user(l, i, NODE_RELU);

@@ -10,8 +10,8 @@ struct tensor_desc lower_index_desc(struct tensor_desc y)
 }
 
 /* Adds batch norm and pooling, forward and backward. The unfused operations use a mask, as they do
- * in a program without fused pooling. The fused forward operation does not compute statistics: if
- * the unfused one does, the fused chain has one more operation. */
+ * in a program without fused pooling. The fused forward operation does not compute statistics. If
+ * the unfused forward operation does, the fused chain has one more operation for them. */
 static enum status add_pooled(struct trial *t, const struct chain *c, bool fused)
 {
     const struct lowering *l = t->l;

@@ -56,6 +56,6 @@ struct op_desc trial_data(const struct lowering *l, const struct node *n,
 /* Describes the data gradient of the chain's convolution together with the batch norm's sums. The
  * operation's X is c->x. */
 struct op_desc trial_data_bn(const struct lowering *l, const struct chain *c);
-/* Adds to a batch norm's operation on X the tensors of the residual's batch norm `z`, whose result
- * is not stored. Does nothing if `z` is NULL. */
+/* Adds the tensors of the residual's batch norm `z` to a batch norm's operation on X. The result of
+ * `z` is not stored. Does nothing if `z` is NULL. */
 void trial_residual(const struct lowering *l, struct op_desc *d, const struct node *z);

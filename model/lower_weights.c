@@ -44,7 +44,8 @@ static enum status emit_casts(struct lowering *l)
 
 /* --- a second flat buffer of the policy's type --- */
 
-/* Sets *yes to whether the device's optimizer has a flat buffer `role` of a type. */
+/* Sets *yes to whether the device can plan operation `kind` of the optimizer with a flat buffer of
+ * type `type` as tensor `role`. */
 static enum status optimizer_has(struct device *dev, enum op_kind kind, enum role role,
                                  enum dtype type, bool *yes)
 {

@@ -233,7 +233,7 @@ done:
 }
 
 /* Waits until the device has finished. After an earlier failure, this wait fails too and replaces
- * the message by a less specific one. The earlier message is therefore restored. */
+ * the message by a less specific message. The earlier message is therefore restored. */
 void network_idle(struct network *net)
 {
     const struct backend *b = net->dev->backend;

@@ -10,8 +10,8 @@
  * gradient bucket is therefore a range, and the optimizer runs in one pass.
  *
  * With config.half_gradients, the gradients of convolutions' weights are in a further flat buffer,
- * in the half precision in which they were computed. They have the same element numbers there as in
- * the fp32 buffer, whose elements for them are not used. */
+ * in the half precision in which they were computed. Their element numbers are the same as in the
+ * fp32 buffer. The elements of the fp32 buffer with these numbers are not used. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -30,8 +30,8 @@ enum phase {
 const char *phase_str(enum phase p);
 
 /* How many fusions of convolution and batch norm training uses (kernels/ops.h, from
- * OP_CONV_STATS_FWD on). From FUSE_NONE on, each level includes the previous ones. Evaluation, and
- * devices that do not support a fused operation, use the unfused operations. */
+ * OP_CONV_STATS_FWD on). From FUSE_NONE on, each level includes the fusions of the levels before
+ * it. Evaluation, and devices that do not support a fused operation, use the unfused operations. */
 enum fuse {
     FUSE_AUTO, /* as FUSE_ALL, but only fusions that are faster on the device (struct fusion) */
     FUSE_NONE,
@@ -55,7 +55,8 @@ struct program_config {
     bool train;
     struct policy policy; /* zeroed: fp32 for all tensors. Must be the same in all programs of a
                            * network */
-    /* Round in fp32, even if the device has the types. Must be the same in all programs. */
+    /* Emulate narrow types by rounding fp32 values, even if the device supports the types. Must be
+     * the same in all programs. */
     bool emulate;
     bool check_finite; /* detect gradients that overflowed, and skip their update */
     bool float_input;  /* input is normalised fp32 (batch,3,S,S); false: u8 pixels */
@@ -112,7 +113,7 @@ struct fusion {
                        * (model/lower.h) */
     const char *layer;   /* the convolution ("stats", "strided") or the batch norm */
     double fused, parts; /* seconds of the fused and unfused chain; 0: not timed */
-    bool taken;          /* the chain is fused: unfused it is over 2 percent slower */
+    bool taken;          /* the chain is fused, because its parts are over 2 percent slower */
 };
 
 /* Plans `n` programs for `g` on `dev`. The graph must outlive the network. Parameters start as
@@ -152,7 +153,7 @@ void network_use_pdl(struct network *net, bool use);
 struct program *network_program(struct network *net, int i);
 
 /* Returns the fusion choices for a program, in the order in which they were made, and sets *n to
- * their number, which is 0 unless the program has FUSE_AUTO. */
+ * their number. *n is 0 unless the program has FUSE_AUTO. */
 const struct fusion *program_fusions(const struct program *p, int *n);
 struct stream *network_stream(struct network *net);
 
@@ -175,7 +176,7 @@ enum param_value { VALUE_WEIGHT, VALUE_GRADIENT, VALUE_MOMENTUM };
 void *network_flat(struct network *net, enum param_value v, size_t *bytes);
 
 /* The flat buffer of the gradients stored in half precision. It has as many elements as the buffer
- * of network_flat. Returns NULL, and sets *bytes to 0, if no gradients are stored so. */
+ * of network_flat. Returns NULL, and sets *bytes to 0, if there are no such gradients. */
 void *network_flat_half_gradients(struct network *net, size_t *bytes);
 
 /* The address and size of value `v` of parameter i (an index of graph->param). The value is in a

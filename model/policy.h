@@ -34,7 +34,7 @@ struct policy {
 };
 
 /* Finds a policy by its name; keep_batchnorm: 0 or 1 overrides the policy, -1 does not.
- * STATUS_USAGE for an unknown name; the message lists the known ones. */
+ * STATUS_USAGE for an unknown name; the message lists the known names. */
 MUST_CHECK enum status policy_find(const char *name, int keep_batchnorm, struct policy *p);
 
 /* The types of one parameter under a policy: in the optimizer (`master`), in the copy that the

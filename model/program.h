@@ -37,7 +37,7 @@ struct value {
     struct tensor_desc desc;
     int storage; /* index of the value that owns the memory: this value or another one */
     /* The first and the last operation that use the value. If the value owns its memory: the first
-     * and the last that use any value in this memory. */
+     * and the last operation that use any value in this memory. */
     int first;
     int last;
     size_t offset; /* offset in the arena; valid for the value that owns the memory */
@@ -88,7 +88,7 @@ struct placement {
     struct tensor_desc desc; /* its layout is ANY until the first plan that uses the parameter has
                               * chosen one */
     struct param_types types;
-    bool cast;          /* the passes read types.copy, a native type: a cast or `copies` */
+    bool cast;          /* the passes read the native type types.copy, from a cast or `copies` */
     bool half_gradient; /* the gradient is in `half_gradients` */
     size_t offset;      /* offset in bytes in the flat buffer or in the statistics */
 };
@@ -103,7 +103,7 @@ struct input_staging {
     char *labels;
 };
 
-/* The stream of weight gradients; all NULL if no program was planned for one. */
+/* The stream of weight gradients; all NULL if no program was planned for this stream. */
 struct wgrad_stream {
     struct stream *stream;
     struct event *fork; /* the operands of the weight gradient are complete */
@@ -124,8 +124,8 @@ struct network {
     size_t flat_bytes;
     size_t stats_bytes;
     char *weights, *gradients, *momentum; /* flat */
-    char *half_gradients; /* flat buffer of the gradients that have half_type; NULL: there are
-                           * none */
+    char *half_gradients; /* flat buffer of the gradients that have half_type; NULL: no
+                           * gradient has this type */
     enum dtype half_type; /* F32: all gradients are in `gradients` */
     char *copies;         /* flat buffer of weights as the passes read them; NULL: the passes read
                            * `weights` */
@@ -134,7 +134,7 @@ struct network {
     bool copies_stale; /* the caller has set weights since the copies were made */
     int n_segments;    /* ranges of the flat buffer that the optimizer treats alike */
     struct sgd_segment *segment;
-    struct op_plan **refresh; /* per segment: copies weights to `copies`; NULL: both are equal */
+    struct op_plan **refresh; /* per segment: copies weights to `copies`; NULL: not needed */
     char *stats;
     char *arena; /* values of the running program, then its workspace */
     size_t arena_bytes;
@@ -147,7 +147,7 @@ struct network {
     struct input_staging input_staging;
     struct wgrad_stream wgrad;
     bool pdl;                             /* network_use_pdl */
-    char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are no longer used; "": none failed */
+    char graphs_lost[STATUS_MESSAGE_MAX]; /* why graphs are no longer used; "" until then */
 };
 
 /* Bytes of `copies` for the elements that have `bytes` bytes in the flat buffer. */

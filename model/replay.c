@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Computes the half-precision copies of the weights again, after the caller has written weights.
- * (The optimizer updates the copies itself.) */
+/* Computes the rounded copies of the weights again, after the caller has written weights. (The
+ * optimizer updates the copies itself.) */
 static enum status refresh_copies(struct network *net)
 {
     net->copies_stale = false;
@@ -148,9 +148,8 @@ enum status program_backward(struct program *p,
     return STATUS_OK;
 }
 
-/* Cuts the program into segments. A segment ends where its phase ends. In the backward phase, a
- * segment also ends at the operation that completes the gradients up to end[0], at the one that
- * completes those up to end[1], and so on. */
+/* Cuts the program into segments. A segment ends where its phase ends. In the backward phase, for
+ * each i, a segment also ends at the operation that completes the gradients up to end[i]. */
 static void cut(struct program *p, const int64_t *end, int n)
 {
     int64_t announced = 0;
@@ -199,7 +198,7 @@ const char *network_graphs_lost(const struct network *net)
     return *net->graphs_lost ? net->graphs_lost : NULL;
 }
 
-/* Graphs are freed with the program, not here: those already launched may still be running. */
+/* Graphs are freed with the program, not here: a launched graph may still be running. */
 void network_drop_graphs(struct network *net, const char *why)
 {
     snprintf(net->graphs_lost, sizeof net->graphs_lost, "%s", why);

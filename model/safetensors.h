@@ -74,7 +74,7 @@ size_t safetensors_count(const struct safetensors *f);
 const struct safetensors_entry *safetensors_at(const struct safetensors *f, size_t i);
 const struct safetensors_entry *safetensors_find(const struct safetensors *f, const char *name);
 
-/* The value of a metadata key, NULL where there is none; valid until close. */
+/* The value of a metadata key; NULL: no such key. Valid until safetensors_close. */
 const char *safetensors_metadata(const struct safetensors *f, const char *key);
 
 /* Whether the file has a checksum, which safetensors_open has checked. */
@@ -94,8 +94,9 @@ struct safetensors_contents {
 };
 
 /* Writes a file atomically. The same contents give the same bytes: tensors are ordered by element
- * size, the largest first; those of one size are in the order of the arguments. STATUS_INVALID for
- * a name or key that is given twice, reserved or not UTF-8. A failure of `get` is returned. */
+ * size, the largest first; tensors with the same element size are in the order of c->entry.
+ * STATUS_INVALID for a name or key that is given twice, reserved or not UTF-8. A failure of `get`
+ * is returned. */
 MUST_CHECK enum status safetensors_write(const char *path, const struct safetensors_contents *c);
 
 /* Like safetensors_write, but without the rename: all bytes are on disk in a temporary file in the

@@ -17,8 +17,8 @@ enum {
  * a negative dimension. */
 bool safetensors_shape_bytes(const struct safetensors_entry *e, size_t *bytes);
 
-/* Finds the digits of the checksum in a header that was written without spaces; NULL if there are
- * none. */
+/* Finds the digits of the checksum in a header that was written without spaces; NULL if the header
+ * has no checksum. */
 char *safetensors_crc_digits(char *header, size_t length);
 
 /* The checksum of a file whose header has zeros in place of the digits: safetensors_crc_header

@@ -241,8 +241,8 @@ static int placed_compare(const void *a, const void *b)
     return (x->entry.bytes > y->entry.bytes) - (x->entry.bytes < y->entry.bytes);
 }
 
-/* Sorts the tensors by offset. The tensors must cover the data, so each must begin where the
- * previous one ends. */
+/* Sorts the tensors by offset. The tensors must cover the data, so each tensor must begin where the
+ * previous tensor ends. */
 static enum status tensors_order(const struct reading *r)
 {
     struct safetensors *f = r->f;

@@ -25,7 +25,7 @@ static bool same_memory(const struct program *p, struct ref a, struct ref b)
     return a.space != SPACE_NONE && a.space == b.space && a.index == b.index;
 }
 
-/* Whether step `later` has to wait for step `s`, because one of them writes memory that the other
+/* Whether step `later` has to wait for step `s`, because one step writes memory that the other step
  * uses. Ignores the workspaces, which are separate. */
 static bool depends(const struct program *p, const struct step *later, const struct step *s)
 {

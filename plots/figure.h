@@ -23,7 +23,7 @@ enum { FIGURE_PARTS = 7, FIGURE_BARS_MAX = 32 };
 struct drawing {
     const struct run *const *run; /* NULL if a report is drawn */
     int n;                        /* number of runs, or of the report's curves */
-    const json_t *report;         /* NULL in other drawings */
+    const json_t *report;         /* NULL if no report is drawn */
     const struct plot_options *options;
     const char *title;               /* precedes each figure's own title; NULL: none */
     char data[4096];                 /* the folder of scripts and tables */
@@ -32,7 +32,7 @@ struct drawing {
                                       * (palette.h) */
     int nth[FIGURE_BARS_MAX];        /* (n) number of earlier labels that have the same colour; such
                                       * labels differ in shape */
-    double gap_s[PLOT_MAX_RUNS];     /* shortest pause between steps that is drawn, seconds */
+    double gap_s[PLOT_MAX_RUNS];     /* seconds; a longer pause between two steps is drawn */
 };
 
 struct figure;

@@ -31,9 +31,9 @@ static bool has_scale(const struct run *run)
     return false;
 }
 
-/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped, else NaN. Of
- * the other steps, only some are written. All skipped steps are written, and the steps before and
- * after each change of the scale, unless they are more than a figure can show. */
+/* Writes rows "step scale skipped"; `skipped` is the scale if the step was skipped, else NaN.
+ * Writes all skipped steps, and the steps before and after each change of the scale; if these are
+ * more than a figure can show, only some of them. Also writes some of the remaining steps. */
 static enum status scale_table(const struct drawing *d, const struct figure *f, int i,
                                struct scale_range *range)
 {

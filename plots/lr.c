@@ -32,8 +32,8 @@ struct range {
     double low, high, x_max;
 };
 
-/* Writes rows "x lr", for some of the steps. Up to MAX_JUMPS jumps, the steps on both sides of each
- * jump are among them, because a jump is drawn as a vertical line. */
+/* Writes rows "x lr", for some of the steps. If there are at most MAX_JUMPS jumps, the steps on
+ * both sides of each jump are among these steps, because a jump is drawn as a vertical line. */
 static enum status lr_table(const struct drawing *d, const struct figure *f, int i, bool by_step,
                             struct range *range)
 {

@@ -85,8 +85,8 @@ struct plot_options {
                                 * If there is only one series, each run has its own colour */
     struct palette *palette;   /* colours that several drawings share; NULL: none */
     FILE *written;             /* gets a line for each picture; NULL: none */
-    FILE *left_out;            /* gets lines that say which figures, and how many series and
-                                * cells, are left out; NULL: none */
+    FILE *left_out;            /* gets lines that name the figures without data and give the numbers
+                                * of series and cells that are not drawn; NULL: none */
 };
 
 /* Returns STATUS_USAGE if a PNG of this size is wider than PLOT_MAX_PIXELS. */
@@ -100,7 +100,8 @@ MUST_CHECK enum status plot_runs(const struct run *const *runs, int n, const cha
 MUST_CHECK enum status plot_runs_remove(const char *out);
 
 /* Draws a study (NULL: none) and `n` published series in common figures. If there are too many
- * series or cells for a figure, leaves some out and writes their number to options->left_out. */
+ * series or cells for a figure, draws only some of them, and writes to options->left_out how many
+ * are not drawn. */
 MUST_CHECK enum status plot_study(const struct analysis *a,
                                   const struct published_series *const *published, int n,
                                   const char *out, const struct plot_options *options);
@@ -109,7 +110,7 @@ MUST_CHECK enum status plot_study(const struct analysis *a,
 MUST_CHECK enum status plot_published(const char *path, const char *out,
                                       const struct plot_options *options);
 
-/* Draws the single record in the file `path`. A member of the record says of which kind it is.
+/* Draws the single record in the file `path`. A member of the record gives the record's kind.
  * STATUS_DATA if the kind is not known or the record is damaged. */
 MUST_CHECK enum status plot_record(const char *path, const char *out,
                                    const struct plot_options *options);

@@ -4,19 +4,21 @@
 
 #include "plots/figure.h"
 
-/* Maximum number of curves of a trend. The series of the record are sorted by configuration; the
- * first ones are drawn. */
+/* Maximum number of curves of a trend. The series of the record are sorted by configuration; only
+ * the first RECORD_CURVES_MAX series are drawn. */
 enum { RECORD_CURVES_MAX = 6 };
 
 struct record_figure {
     struct figure figure;
-    const char *key, *kind; /* the figure is for records whose member `key` is `kind` */
+    const char *key, *kind; /* the figure is for records in which the member named `key` has the
+                             * value `kind` */
     /* Sets the labels of the curves and their number d->n, at most RECORD_CURVES_MAX. May also set
      * d->title. */
     enum status (*describe)(struct drawing *d);
 };
 
-/* Defines the figure named `n`, for records whose member `key_text` is `kind_text`. */
+/* Defines the figure named `n`, for records in which the member named `key_text` has the value
+ * `kind_text`. */
 #define RECORD_FIGURE(n, title_text, key_text, kind_text)                                          \
     {                                                                                              \
         .figure = {.name = #n, .title = title_text, .script = plot_##n, .prepare = figure_##n},    \

@@ -20,8 +20,8 @@ extern const unsigned char plot_curves[], plot_lr[], plot_throughput[], plot_io[
         .val = offsetof(struct epoch_record, val_##n), .step = offsetof(struct step_record, n)     \
     }
 
-/* A figure with the curves of training only (pass is `train`) or of validation only (`val`). With
- * both, the curves of many runs could not be distinguished. */
+/* A figure with the curves of training only (pass is `train`) or of validation only (`val`). In a
+ * figure of both, the curves of many runs could not be distinguished. */
 #define CURVE(n, pass, title_text)                                                                 \
     {                                                                                              \
         .name = #n "_" #pass, .title = title_text, .unit = "%", .script = plot_curves,             \

@@ -14,8 +14,8 @@
  * and Ba, "Adam", 2015, section 3). */
 void series_ema(double *x, int64_t n, double past);
 
-/* Return the mean or the median of the finite values among x[i-half .. i+half]; NaN when there are
- * none. `scratch` is working memory for 2 * half + 1 elements. */
+/* Return the mean or the median of the finite values among x[i-half .. i+half]; NaN when no value
+ * is finite. `scratch` is working memory for 2 * half + 1 elements. */
 double series_mean_around(const double *x, int64_t n, int64_t i, int64_t half);
 double series_median_around(const double *x, int64_t n, int64_t i, int64_t half, double *scratch);
 
@@ -27,7 +27,7 @@ int64_t series_stride(int64_t n, int64_t most);
  * 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8. If x is not finite and positive, returns 1. */
 double series_ceiling(double x);
 
-/* Sets *out to the q-quantile of the finite values; NaN when there are none. */
+/* Sets *out to the q-quantile of the finite values; NaN when no value is finite. */
 MUST_CHECK enum status series_quantile(const double *x, int64_t n, double q, double *out);
 
 /* Returns whether something other than training (validation, a checkpoint, a stop) took more than

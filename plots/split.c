@@ -8,8 +8,8 @@
 
 enum { PARTS = FIGURE_PARTS };
 
-/* Sets the parts of a step in seconds, in the order of the bar. The last part is the part of the
- * total that belongs to no other. */
+/* Sets the parts of a step in seconds, in the order of the bar. The last part is the rest of the
+ * total, which belongs to no other part. */
 static void parts_of(const struct step_record *s, double part[PARTS])
 {
     const double named[PARTS - 1] = {s->data_s,     s->h2d_s,  s->forward_s,

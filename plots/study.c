@@ -12,11 +12,13 @@
 extern const unsigned char plot_scaling[], plot_split[];
 
 enum { AXES = 2, CELLS_MAX = FIGURE_BARS_MAX };
-_Static_assert((int)ANALYSIS_PARTS == (int)FIGURE_PARTS, "a bar has the parts of a step");
+_Static_assert((int)ANALYSIS_PARTS == (int)FIGURE_PARTS,
+               "a bar must have the same parts as a step");
 
 enum lines_of { LINES_ALL, LINES_WEAK, LINES_STRONG };
 
-/* A figure of lines. `prepare` receives a pointer to its member `figure` and casts it back. */
+/* A figure of lines. `prepare` receives a pointer to the member `figure`, and casts it to a pointer
+ * to this struct. */
 struct study_figure {
     struct figure figure;
     enum lines_of lines;
@@ -27,7 +29,8 @@ struct study_figure {
     struct axis axis[AXES];
 };
 
-/* A drawing and its data. Figures receive a pointer to its member `drawing` and cast it back. */
+/* A drawing and its data. Figures receive a pointer to the member `drawing`, and cast it to a
+ * pointer to this struct. */
 struct study_drawing {
     struct drawing drawing;
     const struct study_lines *lines;
@@ -93,8 +96,8 @@ static void panels_set(FILE *vars, const struct study_drawing *d, const struct s
 }
 
 /* Sets has[] to true for the entries of the legend that this figure uses. Writes two lists with a
- * number for each line: `entries`, the line's entry in the whole legend, and `places`, its place
- * among the entries in use. */
+ * number for each line: `entries`, the line's entry in the whole legend, and `places`, the place of
+ * that entry among the entries in use. */
 static void entries_set(FILE *vars, const struct study_drawing *d, bool has[])
 {
     int place[STUDY_LINES_MAX], n = 0;

@@ -40,8 +40,8 @@ struct ladder {
 
 enum { POWERS_OF_2, FIRST_DECIMAL, FEW_TICKS = 3 };
 
-/* The sets of ticks, from coarse to fine. Only the last one is coarser than all others: it is for
- * axes on which FIRST_DECIMAL has too many ticks. */
+/* The sets of ticks, from coarse to fine, except the last set. It is coarser than all others, and
+ * is for axes on which FIRST_DECIMAL has too many ticks. */
 static const struct ladder ladders[] = {
     [POWERS_OF_2] = {2, 1, {1}},
     [FIRST_DECIMAL] = {10, 3, {1, 2, 5}},

@@ -18,7 +18,7 @@ struct axis {
     enum axis_scale scale;
 };
 
-/* The smallest and the largest of some numbers; {INFINITY, -INFINITY} if there are none. */
+/* The smallest and the largest of some numbers; {INFINITY, -INFINITY} if there are no numbers. */
 struct range {
     double low, high;
 };
@@ -31,8 +31,8 @@ struct range axis_range(const struct study_lines *l, const bool *drawn, enum qua
 enum { AXIS_TICKS_MAX = 20 };
 
 /* Sets tick[] to round numbers within low..high, ascending; 0 < low < high. They are about evenly
- * spaced on a logarithmic axis. Returns their number. This is at least 3 if high >= 2 * low. It is
- * 0 if there would be more than AXIS_TICKS_MAX. */
+ * spaced on a logarithmic axis. Returns the number of ticks: at least 3 if high >= 2 * low, but 0
+ * if there would be more than AXIS_TICKS_MAX. */
 int axis_log_ticks(double low, double high, bool powers_of_2, double tick[AXIS_TICKS_MAX]);
 
 /* Writes the settings y_low1, y_high1, y_log1, y_ticks1 and y_label1 for axis 0; for axis 1 the

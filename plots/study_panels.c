@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Keys by which figures may be divided, the preferred ones first. The batch is not among them: a
- * line has this key only if it differs from another line in nothing else. */
+ * line has this key only if all its other keys are equal to those of another line. */
 static const enum study_key cut_keys[] = {STUDY_ARCH, STUDY_DATA, STUDY_PRECISION, STUDY_SCALING,
                                           STUDY_MODE};
 enum { N_KEYS = sizeof cut_keys / sizeof *cut_keys, N_CUTS = N_KEYS * (N_KEYS + 1) / 2 };
@@ -206,8 +206,8 @@ void study_panels_choose(const struct study_lines *l, const bool drawn[], enum s
     place_published(l, drawn, p);
 }
 
-/* Returns whether the line of line i's ideal cannot be distinguished from the line of line k's
- * ideal where i has points. */
+/* Returns whether the ideal of line k covers the ideal of line i: at every point of line i, the two
+ * ideals are so near each other that a reader cannot distinguish them. */
 static bool lies_on(const struct study_line *i, const struct study_line *k, enum quantity q)
 {
     for (int a = 0; a < i->n; a++) {

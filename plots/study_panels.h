@@ -1,9 +1,9 @@
 /* Dividing a figure of many lines into readable panels. Internal to plots/.
  *
  * A figure of more than STUDY_PANEL_LINES lines is divided by one or two keys. Lines with equal
- * values of these keys share a panel. All panels have a common legend, which contains the other
- * keys. A published line shares a panel only with lines of the same network, precision and data. If
- * there are no such lines, the published line has its own panel. */
+ * values of these keys share a panel. All panels have a common legend, whose entries contain the
+ * keys that do not divide the figure. A published line shares a panel only with lines of the same
+ * network, precision and data. If there are no such lines, the published line has its own panel. */
 #pragma once
 
 #include "plots/study_line.h"
@@ -24,10 +24,10 @@ struct study_panels {
 
 /* Divides the lines of a figure into panels; `drawn` marks them (an entry for each line). If there
  * are too many lines for one panel, takes the first division that meets two conditions: no panel
- * has more than STUDY_PANEL_LINES lines, and some panel has at least two. Divisions by one key are
- * tried before divisions by two. The key `first` is tried before the others, whose order is
- * network, data, precision, scaling, mode. If no division meets the conditions, takes the one whose
- * fullest panel has the fewest lines, or makes one panel.
+ * has more than STUDY_PANEL_LINES lines, and some panel has at least two lines. Divisions by one
+ * key are tried before divisions by two keys. The key `first` is tried first; the order of the
+ * other keys is network, data, precision, scaling, mode. If no division meets the conditions, takes
+ * the division whose fullest panel has the fewest lines, or makes one panel.
  *
  * Panels are sorted by the value of the first key, then of the second. Last come the panels of
  * published lines. */

@@ -9,8 +9,8 @@ struct reach {
     double x_max, y_max;
 };
 
-/* Writes rows "time top-1 reached target". In the row of the epoch that reached the target,
- * `reached` is its top-1; in other rows NaN. */
+/* Writes rows "time top-1 reached target", one for each validation. In the row of the epoch that
+ * reached the target, `reached` is equal to top-1; in all other rows it is NaN. */
 static enum status reach_table(const struct drawing *d, const struct figure *f, int i, double unit,
                                bool *has, struct reach *r)
 {

@@ -13,8 +13,8 @@
  *          and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  *          2009)
  *
- * With several nodes, `bandwidth` is the bandwidth of the link between nodes. A table of times that
- * were measured with exactly this number of ranks replaces the formula. */
+ * With several nodes, `bandwidth` is the bandwidth of the link between nodes. If there is a table
+ * of times measured with exactly this number of ranks, the table replaces the formula. */
 #pragma once
 
 #include "predict/nccl_table.h"
@@ -42,7 +42,7 @@ double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
  * measured on one node; the link between nodes comes from the largest table measured on several
  * nodes. A link without such a table keeps its values. There is one exception: if there are only
  * tables of several nodes, the latency within a node is limited to the mean latency of a hop in the
- * largest one. STATUS_DATA if times do not grow with size. */
+ * largest table. STATUS_DATA if times do not grow with size. */
 MUST_CHECK enum status cost_from_tables(struct network_cost *c);
 
 /* "ring", "tree", "auto" */

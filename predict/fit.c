@@ -71,7 +71,7 @@ static int vertex_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the vertex at from + t (to - from), and computes its cost. */
+/* Returns the vertex `from` + t (`to` - `from`) with its cost. */
 static struct vertex along(const struct problem *p, const struct vertex *from,
                            const struct vertex *to, double t)
 {
@@ -82,8 +82,8 @@ static struct vertex along(const struct problem *p, const struct vertex *from,
     return v;
 }
 
-/* Moves the worst vertex, which is the last of p->n + 1. If no move improves it, moves all vertices
- * except the best. */
+/* Moves the worst of the p->n + 1 vertices, which is the last one. If no move improves this vertex,
+ * moves all vertices towards the best vertex. */
 static void move(const struct problem *p, struct vertex *v)
 {
     struct vertex centre = {.cost = 0}, *worst = &v[p->n];

@@ -2,8 +2,8 @@
  *
  * At most five parameters are fitted: a rank's own time for an image, the bandwidth within a node,
  * the bandwidth and the latency between nodes, and the sigma of stragglers. Few points cannot
- * determine them all, so all but the first parameter have a prior around a typical value. The fit
- * minimises
+ * determine all parameters, so each parameter except the first has a prior around a typical value.
+ * The fit minimises
  *
  *   sum over points of (ln(forecast / measured) / 0.015)^2
  *     + sum over parameters of (ln(value / typical) / spread)^2

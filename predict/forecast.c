@@ -7,8 +7,8 @@
 /* If all other parts take less than this fraction of a step, compute is the limit of throughput. */
 #define LIMIT_SHARE 0.05
 
-/* Returns the seconds of communication after the slowest rank's backward pass. `own`: this rank's
- * own time in seconds. `cost`: seconds to communicate each bucket. */
+/* Returns the seconds of communication after the slowest rank's backward pass. `own`: the
+ * slowest rank's own time in seconds. `cost`: seconds to communicate each bucket. */
 static double exposed(const struct workload *w, const double *cost, double own)
 {
     double end = 0;

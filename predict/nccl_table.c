@@ -12,8 +12,8 @@
 
 enum { HOSTS_MAX = 1024, HOST_SIZE = 64, WORDS_MAX = 16 };
 
-/* The words of a row: size, count, type, redop, root; four words of the operation out of place:
- * time in us, algbw, busbw, #wrong; and the same four words of the operation in place. */
+/* The words of a row: size, count, type, redop, root; then time in us, algbw, busbw and #wrong of
+ * the operation out of place; then the same four words of the operation in place. */
 enum { WORD_SIZE = 0, WORD_IN = 9, WORDS = 13, WORD_ALGBW = 1, WORD_BUSBW = 2 };
 enum { WORD_WRONG = 3 };
 
@@ -103,7 +103,7 @@ static enum status line_read(void *context, char *line, size_t size)
          w = strtok_r(NULL, " \t\r", &rest))
         word[n++] = w;
     if (n != WORDS || word[0][strspn(word[0], "0123456789")] != '\0')
-        return STATUS_OK; /* a line of other output of the job */
+        return STATUS_OK; /* not a row: the job printed this line */
     return row_read(r, word);
 }
 
@@ -151,7 +151,8 @@ double nccl_table_at(const struct nccl_table *t, double bytes)
 }
 
 /* Minimises the sum over the rows of ((latency + bytes * s_per_byte) / seconds - 1)^2, by the
- * normal equations. If a parameter would be negative, sets it to 0 and fits only the other. */
+ * normal equations. If a parameter would be negative, sets it to 0 and fits only the other
+ * parameter. */
 void nccl_table_fit(const struct nccl_table *t, double *latency_s, double *s_per_byte)
 {
     double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;

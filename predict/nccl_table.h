@@ -19,8 +19,8 @@ struct nccl_table {
 };
 
 /* Reads the whole output, including the lines that list the ranks and their hosts. STATUS_DATA if
- * the output is damaged, or if it is from another collective, as its ratio of bus to algorithm
- * bandwidth shows. STATUS_MISMATCH if the output reports wrong results. */
+ * the output is damaged, or if its ratio of bus bandwidth to algorithm bandwidth is not the ratio
+ * of an all-reduce. STATUS_MISMATCH if the output reports wrong results. */
 MUST_CHECK enum status nccl_table_load(const char *path, struct nccl_table *out);
 
 /* Returns the seconds of an all-reduce of `bytes` bytes. Interpolates linearly between rows. Below

@@ -25,7 +25,7 @@ struct prediction_config {
 struct prediction {
     const struct source *source; /* not owned */
     struct system system;
-    int fitted; /* number of points to which the values were fitted: the first ones of the source;
+    int fitted; /* the values were fitted to this number of points, the first points of the source;
                  * 0: only image_s was calibrated, to the first point */
     int n;
     struct forecast forecast[PREDICTION_RANKS_MAX]; /* (n) */

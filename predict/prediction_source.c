@@ -112,7 +112,7 @@ static enum status sigma_of(const struct run *run, double *sigma)
     return st;
 }
 
-/* Returns a whole number of run.json's "config", or `otherwise` if it is out of range. */
+/* Returns the whole number `key` of run.json's "config" if it is in range, else `otherwise`. */
 static int64_t config_count(const struct run *run, const char *key, int64_t otherwise)
 {
     int64_t count = run_config_count(run, key, otherwise);
@@ -209,7 +209,7 @@ static void cell_add(const struct analysis_cell *c, struct source *out)
     point_add(out, c->devices, c->batch / c->devices, c->images_per_s.median);
 }
 
-/* Returns `value`, or `otherwise` if `value` is out of range. In records of earlier versions it is
+/* Returns `value` if it is in range, else `otherwise`. Records of earlier versions give the value
  * 0. */
 static int or_else(int64_t value, int otherwise)
 {

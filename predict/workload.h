@@ -2,10 +2,10 @@
  * backward passes take, and the times at which gradients are ready.
  *
  * Gradients are sent in buckets as in training (engine/reducer.h), layer by layer from the last to
- * the first. The first bucket has 1 MiB of fp32 gradients, the others have `bucket_bytes`. A
- * layer's fraction of the backward pass is its fraction of the pass's floating-point operations. A
- * layer's backward pass has twice as many operations as its forward pass. If the layer's input
- * needs no gradient, both have the same number. */
+ * the first. The first bucket has 1 MiB of fp32 gradients, all later buckets have `bucket_bytes`.
+ * A layer's fraction of the backward pass is its fraction of the pass's floating-point operations.
+ * A layer's backward pass has twice as many operations as its forward pass. If the layer's input
+ * needs no gradient, both passes have the same number of operations. */
 #pragma once
 
 #include "base/status.h"

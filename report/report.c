@@ -87,8 +87,8 @@ static enum status write_figures(struct writer *w, const struct item *item)
     return st;
 }
 
-/* Writes the heading of a folder and its machine, before the folder's first record. `place` is the
- * folder; before later records it is NULL, and nothing is written. */
+/* Before the first record of a folder, writes the heading of the folder and its machine. `place` is
+ * the folder. Before later records `place` is NULL, and nothing is written. */
 static void begin_place(struct writer *w, const char *place, const json_t *machine)
 {
     if (!place)
@@ -172,7 +172,7 @@ static enum status write_item(struct writer *w, const struct item *item, const c
     return st == STATUS_OK && *written ? write_figures(w, item) : st;
 }
 
-/* Lists the damaged records in the document. */
+/* Writes the list of damaged records to the document. */
 static void write_left_out(struct writer *w, struct table *left_out)
 {
     if (left_out->n == 0)
@@ -182,8 +182,8 @@ static void write_left_out(struct writer *w, struct table *left_out)
     writer_list(w, left_out);
 }
 
-/* Writes all records. For each damaged record, adds its error to the list `left_out`, which the
- * caller has made empty. */
+/* Writes all records. The caller passes `left_out` as an empty list. The error of each damaged
+ * record is added to this list. */
 static void write_items(struct writer *w, const struct items *items, struct table *left_out)
 {
     const char *place = "";

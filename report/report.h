@@ -12,8 +12,8 @@
 struct report_config {
     int n;
     const char *const *dir; /* (n) folders with records. Links to files in the document's folder or
-                             * below it are relative to this folder; other links begin with `dir` as
-                             * given */
+                             * below it are relative to the document's folder; all other links begin
+                             * with `dir` as given */
     const char *markdown;   /* file to write; NULL: none */
     const char *html;       /* file to write, which contains the pictures; NULL: none */
     bool draw;              /* before writing, draw the figures of each record as PNG, SVG and PDF,
@@ -25,5 +25,5 @@ struct report_config {
 
 /* Writes each document completely or not at all. STATUS_DATA if the folders contain no record.
  * STATUS_DATA also if some records are damaged; the documents then list the damaged records, and
- * contain all others. */
+ * contain all other records. */
 MUST_CHECK enum status report_make(const struct report_config *c);

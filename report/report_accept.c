@@ -242,7 +242,7 @@ static void add_metric(struct table *t, const json_t *check, const json_t *metri
 }
 
 /* Adds metrics of a check to the last table. If the check has a table of its own, adds only the
- * metrics with a limit; else all. */
+ * metrics with a limit; else adds all metrics. */
 static void add_metrics(struct table *t, const json_t *check)
 {
     const json_t *list = json_object_get(check, "metrics");

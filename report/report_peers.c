@@ -90,8 +90,8 @@ void section_peer_pairs(struct writer *w, const char *name, const json_t *record
     for (size_t i = 0; i < json_array_size(pairs); i++) {
         const json_t *pair = json_array_get(pairs, i);
         table_add(&items,
-                  "%s: %s; %s, %s is better; %.0f turns, %.0f thrown away; largest share of others "
-                  "%.1f %%, of the hypervisor %.1f %%; load %.1f.",
+                  "%s: %s; %s, %s is better; %.0f turns, %.0f thrown away; largest share of other "
+                  "processes %.1f %%, of the hypervisor %.1f %%; load %.1f.",
                   json_text_at(pair, "pair"), json_text_at(pair, "work"),
                   json_text_at(pair, "unit"), json_text_at(pair, "better"),
                   json_number_at(pair, "turns"), json_number_at(pair, "thrown_away"),

@@ -149,7 +149,7 @@ static void peers(struct writer *w, const char *name, const json_t *record)
 }
 
 static const struct {
-    const char *key, *value; /* records of this kind have this member */
+    const char *key, *value; /* a record of this kind has `key` with this value */
     void (*write)(struct writer *w, const char *name, const json_t *record);
 } kinds[] = {
     {"bench", "overlap", overlap},

@@ -1,5 +1,4 @@
-/* The names of an analysis's enum constants; functions that make an empty cell and free an
- * analysis. */
+/* Names the enum constants of an analysis, makes a cell without results, and frees an analysis. */
 #include "results/analysis.h"
 
 #include <math.h>

@@ -26,8 +26,8 @@ enum { ANALYSIS_MAX_BYTES = 64 << 20 };
 #define COUNT(s, m) MEMBER(s, #m, m, FIELD_COUNT, false, COUNT_MAX)
 #define SYSTEM(m)   MEMBER(analysis_cell, #m, system.m, FIELD_COUNT, true, COUNT_MAX)
 
-/* The value of a measured number is at least 0. This holds for `behind`, too: the slowest rank is
- * never faster than the median. */
+/* A measured number is at least 0. This holds for `behind`, too: the slowest rank is never faster
+ * than the median. */
 #define REAL(s, m) MEMBER(s, #m, m, FIELD_REAL, false, DBL_MAX)
 
 #define IO(key, m) MEMBER(analysis_cell, key, io.m, FIELD_SENSOR, true, DBL_MAX)
@@ -97,7 +97,7 @@ enum { N_MEASURES = sizeof measures / sizeof *measures };
 
 /* ---- writing ---- */
 
-/* Adds the empty value `empty` to the object, under `key`. The object owns it. */
+/* Adds the empty value `empty` to the object, under `key`. The object owns the value. */
 static enum status member_new(json_t *object, const char *key, json_t *empty, json_t **member)
 {
     *member = empty;

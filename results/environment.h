@@ -26,7 +26,8 @@ const char *environment_version(void);
 MUST_CHECK enum status environment_program(json_t *object);
 
 /* Returns whether an environment variable may be recorded. Only variables that affect results or
- * threads, and variables that name the job and the rank, may be recorded. Others may be private. */
+ * threads, and variables that name the job and the rank, may be recorded. Other variables may be
+ * private. */
 bool environment_allowed(const char *name);
 
 /* Writes the current time, as "2024-01-31T12:00:00Z", and returns it in seconds since 1970, with

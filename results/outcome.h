@@ -1,10 +1,10 @@
 /* Records how a run ended, in its outcome.json, and finds out whether a run without this file still
  * runs.
  *
- * A run writes the file whenever it can handle its end: success, a signal, divergence, an error,
- * the loss of a rank. A process that is killed writes nothing. Its process number in run.json then
- * shows that it no longer runs. The file names its attempt; readers ignore the file of an earlier
- * attempt. */
+ * A run writes the file when it ends by success, a signal, divergence, an error or the loss of a
+ * rank. A process that is killed writes no file. A reader then looks for the process whose number
+ * run.json contains, and finds that it no longer runs. The file names its attempt; readers ignore
+ * the file of an earlier attempt. */
 #pragma once
 
 #include "results/run.h"

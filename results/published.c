@@ -151,7 +151,7 @@ static struct published_series *series_find(const struct published *p, const cha
     return NULL;
 }
 
-/* Adds a row to its series, or begins a series with it. */
+/* Adds a row to its series. The first row of a series begins the series. */
 static enum status row_add(struct published *p, const struct published_series *row)
 {
     struct published_series *s = series_find(p, row->name);

@@ -19,8 +19,8 @@ struct published_point {
     double images_per_s; /* throughput of all GPUs, without validation and checkpoints */
     double train_time_s; /* seconds of the whole training */
     double top1, top5;   /* accuracy of validation at the end, percent */
-    double efficiency;   /* throughput per GPU, in percent of the first row's; NaN unless the source
-                          * states it */
+    double efficiency;   /* throughput per GPU, in percent of the throughput per GPU in the first
+                          * row; NaN unless the source states the efficiency */
 };
 
 /* The results of one study on one system; the number of GPUs varies. */
@@ -29,7 +29,7 @@ struct published_series {
     char source[PUBLISHED_SOURCE_MAX];
     char arch[PUBLISHED_NAME_MAX];
     char hardware[PUBLISHED_NAME_MAX];
-    char precision[PUBLISHED_NAME_MAX]; /* the name that ampscale uses for it */
+    char precision[PUBLISHED_NAME_MAX]; /* named as in ampscale */
     char data[PUBLISHED_NAME_MAX];      /* name of the data set, as in a study; "": not known */
     char gradients[PUBLISHED_NAME_MAX]; /* type of the sent gradients: fp16, fp32; "": not known */
     char overlap[PUBLISHED_NAME_MAX];   /* all-reduce and backward overlap: yes, no; "": unknown */
@@ -55,5 +55,5 @@ MUST_CHECK enum status published_find(const struct published *p, const char *nam
 
 /* Returns the scaling efficiency of point i relative to the series' first point, in percent.
  * Computes it from throughput. If throughput is not known, returns the efficiency that the source
- * states, or NaN if it states none. */
+ * states, or NaN if the source states no efficiency. */
 double published_efficiency(const struct published_series *s, int i);

@@ -40,8 +40,8 @@ static double column(const struct rank_record *r, size_t offset)
 struct rank_sum {
     double steps, images, total_s;
     double part[RANK_PARTS];
-    double median_s;   /* sum over the epochs of the number of steps times the median time of a
-                        * step; NAN if a record has no median */
+    double median_s;   /* sum over the epochs of (number of steps * median time of a step); NAN if
+                        * a record has no median */
     double variance_s; /* variance of median_s */
     double part_median_s[RANK_OWN_PARTS]; /* the same sum as median_s, for each part */
 };
@@ -139,8 +139,9 @@ static enum status rank_mean(const struct run *run, const struct rank_sum *sum,
     return STATUS_OK;
 }
 
-/* Sets *median to a median over all ranks except the slowest: of the typical time of `part` or, if
- * `part` is RANK_OWN_PARTS, of own_s. `x` is working memory for r->n elements. */
+/* Sets *median to the median of a time over all ranks except the slowest rank. The time is the
+ * typical time of `part`, or own_s if `part` is RANK_OWN_PARTS. `x` is working memory for r->n
+ * elements. */
 static enum status median_of_others(const struct ranks *r, int part, double *x, double *median)
 {
     struct stats t;

@@ -57,7 +57,7 @@ struct ranks {
     bool slow;     /* the slowest rank is a straggler: `behind` is at least `noise` and at
                     * least RANKS_BEHIND */
     enum rank_part part; /* the part of the step in which the slowest rank exceeds the median of
-                          * the others the most */
+                          * the other ranks the most */
     double part_s; /* difference between the slowest rank and that median in this part, seconds per
                     * step */
 };

@@ -80,6 +80,6 @@ const json_t *run_config(const struct run *run, const char *key);
 const char *run_config_text(const struct run *run, const char *key, const char *otherwise);
 int64_t run_config_count(const struct run *run, const char *key, int64_t otherwise);
 
-/* Returns the number of steps at the start of the run that statistics of throughput leave out:
- * --warmup-steps, or 10 by default, but at most the number that stats_warmup allows. */
+/* Returns the number of warm-up steps at the start of the run, which statistics of throughput do
+ * not count: --warmup-steps (default 10), but at most the number that stats_warmup allows. */
 int64_t run_warmup(const struct run *run);

@@ -185,7 +185,7 @@ void schema_number(const struct field *f, const void *record, char out[SCHEMA_NU
         snprintf(out, SCHEMA_NUMBER_MAX, "%.9g", real_of(f, record));
 }
 
-/* Returns whether a record's line leaves out this column. */
+/* Returns whether this column is absent from the record's line. */
 static bool is_left_out(const struct field *f, const void *record)
 {
     if (f->type == FIELD_SENSOR)

@@ -61,11 +61,11 @@ struct step_record {
     int64_t workers;    /* decode workers; 0: synthetic tensors */
     int64_t bad_images; /* bad images in this batch, which are left out of loss and accuracy */
     double loss_scale;  /* loss scale used in this step; 0: no loss scaling, and no such column */
-    int64_t clean;   /* number of steps without overflow since the loss scale last changed, without
-                      * this step; determines when the scale grows. No column when 0 */
-    int64_t skipped; /* 1: gradients overflowed, the weights are unchanged; no column when 0 */
-    double elapsed;  /* seconds since the run began, over all its attempts; record_step fills it
-                      * in */
+    int64_t clean;      /* number of steps without overflow since the loss scale last changed, not
+                         * counting this step; determines when the scale grows. No column when 0 */
+    int64_t skipped;    /* 1: gradients overflowed, the weights are unchanged; no column when 0 */
+    double elapsed;     /* seconds since the run began, over all its attempts; record_step fills it
+                         * in */
 };
 
 struct epoch_record {
@@ -97,7 +97,7 @@ struct epoch_record {
     double storage_bytes;  /* bytes fetched by the processes of all ranks (/proc/self/io) */
     double device_bytes;   /* bytes read from the data's block device on rank 0's host, by all
                             * processes (/proc/diskstats) */
-    double cached_percent; /* percentage of the bytes read by the loaders that page caches served */
+    double cached_percent; /* percentage of the loaders' bytes that came from page caches */
     double elapsed;        /* seconds since the run began; record_epoch fills it in */
 };
 
@@ -149,7 +149,8 @@ struct telemetry_record {
     double elapsed; /* seconds since the run began; record_telemetry fills it in */
 };
 
-/* Maximum number of devices of a process. A record fails if its device number is not below it. */
+/* Maximum number of devices of a process. A record is invalid if its device number is not below
+ * this maximum. */
 enum { TELEMETRY_DEVICES_MAX = 64 };
 
 /* The bits of telemetry_record.throttle, with NVML's values. */

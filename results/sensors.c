@@ -109,7 +109,7 @@ static bool has_ranks(const struct run *run)
 }
 
 /* Returns the sum of the energy over the epochs whose records contain an energy. joules_per_image
- * is NaN if no record contains one. */
+ * is NaN if no record contains an energy. */
 static struct energy epochs_energy(const struct run *run)
 {
     struct energy sum = {0};

@@ -96,7 +96,7 @@ static enum status put_rate(json_t *into, const char *key, double total, double 
     return isfinite(total / seconds) ? json_put(into, key, json_real(total / seconds)) : STATUS_OK;
 }
 
-/* Adds the rates at which storage was read, over the epochs for which all three are known. */
+/* Adds the rates at which storage was read, over the epochs in which all three rates are known. */
 static enum status storage(const struct run *run, json_t *io)
 {
     double fetched = 0, device = 0, read = 0, cached = 0, seconds = 0;

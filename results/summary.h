@@ -16,18 +16,19 @@
  *                      time; if known, also storage_bytes_per_s, device_bytes_per_s and
  *                      cached_percent, from struct epoch_record. If no epoch was recorded, the run
  *                      itself adds these three
- *   time_to_accuracy   with --desired-acc: {top1, epoch, seconds}; the last two are null if the
- *                      accuracy was not reached
+ *   time_to_accuracy   with --desired-acc: {top1, epoch, seconds}; epoch and seconds are null if
+ *                      the accuracy was not reached
  *   ranks              if there are several: {count, slowest, host, behind, noise, slow, own_s,
  *                      median_own_s, part, part_s, images_per_s}. slowest, host: the slowest rank
  *                      and its host. own_s: its time of a step without communication.
  *                      median_own_s: the median of the other ranks' times. behind:
  *                      own_s / median_own_s - 1. noise: four standard errors of `behind`. slow:
  *                      whether the slowest rank is a straggler. part: the part of the step in which
- *                      this rank exceeds the others most. part_s: by how many seconds per step.
- *                      images_per_s: its throughput without waiting (ranks.h)
+ *                      the slowest rank exceeds the other ranks most. part_s: this excess, in
+ *                      seconds per step. images_per_s: the throughput of the slowest rank without
+ *                      waiting (ranks.h)
  *   energy, telemetry  if measured, see sensors.h. If there are several ranks, `telemetry` has only
- *                      rank 0's devices, because the others store no samples
+ *                      rank 0's devices, because the other ranks store no samples
  *   last, best         {epoch, train_top1, train_top5, val_top1, val_top5, ...} of the last epoch
  *                      and of the best one
  * Parts without records are left out. */

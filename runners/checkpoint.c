@@ -323,12 +323,12 @@ static enum status check_same(const char *path, const struct safetensors *f, con
         return STATUS_OK;
     if (base == 16)
         return status_fail(STATUS_USAGE,
-                           "'%s' was trained on other data than those on %s; give the same data, "
-                           "or start a new run in another --out",
+                           "'%s' was trained on other data than the data on %s; give the same "
+                           "data, or start a new run in another --out",
                            path, flag);
     return status_fail(STATUS_USAGE,
                        "'%s' was trained with %s %" PRIu64 ", not %" PRIu64
-                       "; give the same, or start a new run in another --out",
+                       "; give the same value, or start a new run in another --out",
                        path, flag, have, want);
 }
 

@@ -105,7 +105,8 @@ struct train_config {
     bool drop_last;
     int64_t max_bad_images;
     double telemetry; /* seconds between samples of the devices' sensors; 0: none */
-    /* Number of first steps that throughput statistics leave out; 0: the default (run_warmup). */
+    /* Number of steps at the start of the run that throughput statistics do not count; 0: the
+     * default (run_warmup). */
     int64_t warmup_steps;
     int val_every;        /* interval of validations in epochs, 0 means 1; the last epoch is always
                            * validated */
@@ -154,7 +155,7 @@ struct train_setting {
     int64_t epoch_steps; /* optimizer steps of an epoch */
     enum fuse fuse;      /* fusion of convolution and batch norm at the start of the run */
     bool graphs;         /* the device replays recorded graphs of operations */
-    bool wgrad_stream;   /* weight gradients are computed on a stream of their own */
+    bool wgrad_stream;   /* weight gradients are computed on a second stream */
     bool pdl;            /* GPUs launch kernels early */
     bool emulated;       /* the device rounds to 16-bit types instead of computing in them */
     const char *comm;    /* transport of gradients; NULL: none */

@@ -11,7 +11,7 @@ MUST_CHECK enum status epoch_rates(const struct session *s, int64_t first_batch,
 
 /* Records each rank's times, energy and reads of the epoch. In `train`, sets the energy and the
  * bytes fetched from storage to the totals of all ranks, or to NaN if a rank did not measure its
- * part of the total. Adds the epoch's reads to the session's. */
+ * part of the total. Adds the epoch's reads to the session's reads. */
 MUST_CHECK enum status epoch_ranks(struct session *s, struct pass_result *train);
 
 /* Records the epoch; for rank 0 only. */

@@ -136,7 +136,7 @@ enum status expected_end(const struct expected *e, int64_t steps, const char *st
     const char *want = json_string_value(json_object_get(run->summary, "state_bits"));
     if (steps != run->n_steps)
         return status_fail(STATUS_DATA,
-                           "--expect '%s': that run ended after %" PRId64 " steps, this one after "
+                           "--expect '%s': that run ended after %" PRId64 " steps, this run after "
                            "%" PRId64,
                            run->dir, run->n_steps, steps);
     if (strcmp(state, want) == 0)

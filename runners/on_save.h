@@ -1,4 +1,4 @@
-/* Runs a command of the user's (--on-save) each time rank 0 has saved something: a checkpoint, the
+/* Runs the user's command (--on-save) each time rank 0 has saved something: a checkpoint, the
  * record of an epoch, or records of steps that have reached the operating system.
  *
  * A helper process, started once, runs the command, so no step waits or forks. Only one run of the
@@ -28,9 +28,9 @@ struct on_save_config {
 MUST_CHECK enum status on_save_open(const struct on_save_config *c, struct on_save **out);
 
 /* Asks for a run of the command, and does not wait for it. `checkpoint`: a checkpoint was written.
- * Otherwise only records were written, and the command runs at most every 10 seconds unless `now`.
- * Also records as events which commands have failed since the last call. If `o` is NULL, does
- * nothing. */
+ * Otherwise only records were written, and the command runs at most every 10 seconds, unless `now`
+ * is true. Also records, as events, the runs of the command that have failed since the last call.
+ * If `o` is NULL, does nothing. */
 MUST_CHECK enum status on_save_request(struct on_save *o, struct record *record, int64_t step,
                                        bool checkpoint, bool now);
 

@@ -17,7 +17,7 @@ enum status pass_account(const struct session *s, const struct loader *l, const 
     return status_fail(
         STATUS_MISMATCH,
         "%s of epoch %" PRId64
-        ", rank %d: an image was lost or read twice, so that the record of this epoch is wrong",
+        ", rank %d: an image was lost or read twice, so the record of this epoch is wrong",
         pass, s->state.epoch, s->world.rank);
 }
 
@@ -80,8 +80,8 @@ static enum status validate_share(struct session *s, struct progress *p, struct 
     while (!stop_requested()) {
         double since = v.n ? step_now() : v.end;
         enum status st = loader_next(s->val_loader, &b);
-        /* One rank just stops. With several ranks, this rank must fail: the others would wait for
-         * it. */
+        /* A single rank just stops. With several ranks, this rank must fail, because the other
+         * ranks would wait for it. */
         if (st == STATUS_INTERRUPTED && s->world.size == 1)
             break;
         TRY(st);

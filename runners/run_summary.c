@@ -171,8 +171,8 @@ static enum status summary_new(struct session *s, json_t **out)
     return json_put(*out, "state_bits", json_string(state));
 }
 
-/* Writes the summary, then has --on-save save the complete folder. If --on-save fails, writes the
- * summary again, with the failure. */
+/* Writes the summary, and then runs the command of --on-save a last time. If the command fails,
+ * writes the summary again, with the failure. */
 static enum status write_summary(struct session *s, json_t *summary)
 {
     if (!s->on_save)

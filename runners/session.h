@@ -29,7 +29,7 @@ struct session {
     struct dataset *train_data, *val_data;
     struct loader *train_loader, *val_loader;
     struct device *device;          /* device 0, which allocates the host memory of batches */
-    struct device_decoder *decoder; /* --decode gpu: on device 0; NULL: the CPU decodes */
+    struct device_decoder *decoder; /* for --decode gpu, on device 0; NULL: the CPU decodes */
     int64_t train_batches;          /* batches of each rank in an epoch */
     int64_t train_steps;            /* optimizer steps of an epoch */
     struct graph *graph;
@@ -46,7 +46,7 @@ struct session {
     bool stopping; /* a rank was asked to stop, and all ranks have been informed */
     /* In this epoch, the loss of a step was not finite, and the step was not skipped. */
     bool not_finite;
-    bool agreed;             /* a failure now is the same on all ranks; rank 0 reports it */
+    bool agreed;             /* a failure now would be the same on all ranks; rank 0 reports it */
     struct record *record;   /* only on rank 0 */
     struct on_save *on_save; /* --on-save; only on rank 0; NULL: none */
     int64_t flushes;         /* record_flushes at the last on_save_request */
@@ -146,13 +146,14 @@ MUST_CHECK enum status session_checkpoint_prepare(struct session *s,
 MUST_CHECK enum status session_checkpoint_commit(struct session *s, struct atomic_file *f);
 MUST_CHECK enum status session_checkpoint(struct session *s);
 
-/* Adds a hard link to the latest checkpoint, written at the end of `epoch`, under a name with that
- * epoch. Then removes all but the newest checkpoints with such names; --keep-checkpoints gives
- * their number. Without that flag, does nothing. */
+/* For --keep-checkpoints N: gives the latest checkpoint, which was written at the end of `epoch`, a
+ * second name that contains the epoch (a hard link). Of the checkpoints with such names, keeps the
+ * N newest, and removes the other ones. Without that flag, does nothing. */
 MUST_CHECK enum status session_keep_checkpoint(struct session *s, int64_t epoch);
 
 /* With --on-save, asks for a run of the command if records have been written to the operating
- * system since the last request. `now`: even if the last request was less than 10 seconds ago. */
+ * system since the last request. If `now` is false, asks only if the last request was at least 10
+ * seconds ago. */
 MUST_CHECK enum status session_saved_records(struct session *s, bool now);
 
 /* With --on-save, runs the command a last time, and waits for its end. */

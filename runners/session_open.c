@@ -158,8 +158,8 @@ static enum status open_engine(struct session *s)
     memcpy(e.program.std, train_image_std, sizeof e.program.std);
     if (!c->evaluate)
         e.rows[USE_TRAIN] = c->batch;
-    /* A new run that ends within its first epoch uses no programs for the epoch's smaller last
-     * batch and for validation. Time is saved by not planning these programs. */
+    /* A new run that ends within its first epoch needs no program for the epoch's smaller last
+     * batch or for validation. To save time, these programs are not planned. */
     if (c->steps > 0 && c->steps < s->train_steps && !c->resume && c->start_epoch <= 0)
         return engine_open(&e, &s->engine);
     if (!c->evaluate && !c->drop_last)
@@ -326,7 +326,7 @@ enum status session_close(struct session *s, enum status st)
                              * device, the wait ends early */
     loader_close(s->train_loader);
     loader_close(s->val_loader);
-    if (!stop_requested()) /* after a stop, a worker may still use it */
+    if (!stop_requested()) /* after a stop, a worker may still use the decoder */
         gpu_decoder_drop(s->decoder);
     engine_close(s->engine);
     comm_nccl_drop(s->nccl);

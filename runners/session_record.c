@@ -83,8 +83,8 @@ static enum status start_samples(struct session *s)
     return number > 0 ? STATUS_OK : telemetry_start(s->telemetry, rank_samples_take, &s->samples);
 }
 
-/* Makes the folder of a chosen name. If runs that start at the same time have chosen the same name,
- * the first to make the folder keeps the name, and the others choose again. */
+/* Makes the folder with the chosen name. If several runs start at the same time and choose the same
+ * name, the run that makes the folder first keeps the name, and the other runs choose again. */
 static enum status claim_dir(struct session *s)
 {
     TRY(dir_make(s->config->out ? s->config->out : RUNS_DIR));

@@ -50,13 +50,13 @@ const struct setting train_settings[] = {
 
     {NULL, 0, "DATA", NULL, NULL, AS_TEXT(config.data), .key = "data",
      .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
-    {"arch", 'a', "ARCH", "resnet18", "Network; 'ampscale info --list' names them",
+    {"arch", 'a', "ARCH", "resnet18", "Network; 'ampscale info --list' lists the networks",
      AS_TEXT(config.arch), IN(DATA)},
     {"init", 0, "FILE", NULL, "Start from the weights of a safetensors file", AS_TEXT(config.init),
      IN(RUN), .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
     {"resume", 0, "auto|FILE", NULL,
-     "Resume from a checkpoint; 'auto': from the newest one in --out, or start anew if there is "
-     "none",
+     "Resume from a checkpoint; 'auto': from the newest checkpoint in --out, or start anew if "
+     "--out has no checkpoint",
      AS_TEXT(config.resume), IN(RUN), .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
     {"devices", 0, "cpu|cpu:N|ref|cuda:N,...", "cpu",
      "Devices to train on; cpu:2: two devices that share the cores; cuda:0,1: GPUs 0 and 1",
@@ -90,14 +90,14 @@ const struct setting train_settings[] = {
      .aliases = {"weight-decay"}, .key = "weight_decay"},
     {.key = "norm_weight_decay", AS_JSON(norm_weight_decay)},
     {"clip-grad-norm", 0, "M", NULL,
-     "Scale the gradient of a step down to norm M if its norm is larger",
+     "Largest norm of a step's gradient; a gradient with a larger norm is scaled to norm M",
      AS_REAL(config.clip_grad_norm, 1e-30, 1e30), IN(OPTIMIZER), .traits = SETTING_RECORD_SET},
     {"nesterov", 0, NULL, NULL, "Nesterov momentum", AS_SWITCH(config.nesterov), IN(OPTIMIZER)},
     {"label-smoothing", 0, "E", "0", "Label smoothing", AS_REAL(config.label_smoothing, 0, 1),
      IN(OPTIMIZER)},
     {"mixup", 0, "ALPHA", NULL,
-     "Mix each image and its label with another one of the batch, by a weight that each step draws "
-     "from Beta(ALPHA, ALPHA); 0.2 is usual (default: 0, no mixing)",
+     "Mix each image and its label with another image of the batch and its label; for each step, "
+     "the weight is a random number from Beta(ALPHA, ALPHA); 0.2 is usual (default: 0, no mixing)",
      AS_REAL(config.mixup, 0, 1e3), IN(OPTIMIZER), .traits = SETTING_RECORD_SET},
     {"lr-schedule", 0, "step|cosine|constant|poly", "step", "Schedule of the learning rate",
      AS_CHOICE(config.schedule), IN(OPTIMIZER)},
@@ -127,7 +127,7 @@ const struct setting train_settings[] = {
      AS_SWITCH(config.drop_last), IN(DATA)},
     {"max-bad-images", 0, "N", "100", "Stop if more than N images cannot be decoded",
      AS_INTEGER(config.max_bad_images, 0, 1e12), IN(DATA), .traits = TRAIN_NEUTRAL},
-    {"val-every", 0, "N", NULL, "Validate after every N epochs, and after the last (default: each)",
+    {"val-every", 0, "N", NULL, "Validate every N epochs and after the last epoch (default 1)",
      AS_INTEGER(config.val_every, 1, 1000000), IN(RUN),
      .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
     {"training-only", 0, NULL, NULL, "Leave out validation; DATA needs no val/",
@@ -136,11 +136,11 @@ const struct setting train_settings[] = {
      "Validate the weights of --resume or --init, record the result, and exit",
      AS_SWITCH(config.evaluate), IN(RUN), .traits = SETTING_RECORD_SET},
     {"warmup-steps", 0, "N", NULL,
-     "Number of first steps that the statistics of throughput leave out",
+     "Number of steps at the start of the run that throughput does not count (default 10)",
      AS_INTEGER(config.warmup_steps, 1, 1e12), IN(RUN),
      .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
     {"checkpoint-every", 0, "N", NULL,
-     "Write a checkpoint after every N epochs, and after the last (default: each)",
+     "Write a checkpoint every N epochs and after the last epoch (default 1)",
      AS_INTEGER(config.checkpoint_every, 1, 1000000), IN(RUN),
      .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET, .aliases = {"save-every"}},
     {"keep-checkpoints", 0, "N", NULL,
@@ -150,7 +150,7 @@ const struct setting train_settings[] = {
     {"no-checkpoint", 0, NULL, NULL, "Write no checkpoints and no best weights",
      AS_SWITCH(config.no_checkpoint), IN(RUN), .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
     {"checkpoint-steps", 0, "N", NULL,
-     "Also write a checkpoint every N steps (default: after each epoch)",
+     "Also write a checkpoint every N steps (default: only at the ends of epochs)",
      AS_INTEGER(config.checkpoint_steps, 1, 1e12), IN(RUN), .traits = TRAIN_NEUTRAL},
     {"precision", 0, TRAIN_PRECISION_WORDS, "fp32",
      "Types of weights, activations and matrix products; 'ampscale info --policy P' lists them",
@@ -165,8 +165,8 @@ const struct setting train_settings[] = {
     {.key = "classes", AS_INTEGER(resolved.classes, 0, 0)},
     {.key = "epoch_steps", AS_INTEGER(resolved.epoch_steps, 0, 0)},
     {"dp-reduce", 0, "central|all", "central",
-     "With --mode dp: reduce gradients to the first device only, which keeps the weights, or to "
-     "all devices",
+     "For --mode dp. central: reduce gradients only to the first device, which keeps the weights; "
+     "all: to all devices",
      AS_CHOICE(config.dp_reduce), IN(DEVICES)},
     {"accumulate", 0, "N", "1", "Batches per optimizer step",
      AS_INTEGER(config.accumulate, 1, 65536), IN(DEVICES)},
@@ -181,7 +181,7 @@ const struct setting train_settings[] = {
     {"sync-bn", 0, NULL, NULL, "Compute batch norm's statistics over all devices and processes",
      AS_SWITCH(config.sync_bn), IN(DEVICES)},
     {"lr-scale", 0, "none|linear|sqrt", "none",
-     "Multiply the learning rate by (images per step) / 256, or by its square root",
+     "linear: learning rate times (images per step) / 256; sqrt: times the square root of this",
      AS_CHOICE(config.lr_scale), IN(OPTIMIZER)},
     {"lars", 0, "T", NULL,
      "Layer-wise adaptive rates with trust coefficient T (0.001 is usual; default: plain SGD)",
@@ -220,9 +220,9 @@ const struct setting train_unrecorded[] = {
     {"emulate", 0, NULL, NULL, "Emulate the precision in fp32, even if the processor has the type",
      AS_SWITCH(config.emulate), IN(PRECISION)},
     {"fuse", 0, TRAIN_FUSE_WORDS, NULL,
-     "Fusion of convolution and batch norm on devices that support it: none; stats: batch norm's "
-     "statistics; apply: all between two convolutions; all (default auto: where timing shows that "
-     "it is not slower)",
+     "Fusion of convolution and batch norm on devices that support it. none: no fusion; stats: "
+     "batch norm's statistics; apply: also the operations between two convolutions; all: every "
+     "fusion (default auto: every fusion that timing shows not to be slower)",
      AS_CHOICE(config.fuse), GIVEN(config.fuse_named), IN(PRECISION)},
     {"keep-batchnorm-fp32", 0, "True|False", NULL,
      "Keep batch norm's parameters in fp32 (default: depends on the precision)",
@@ -270,7 +270,7 @@ const struct setting train_unrecorded[] = {
     {"comm", 0, COMM_VIA_WORDS, NULL,
      "Transport of data between ranks. nccl: NCCL, between GPUs; mpi, gloo: MPI or Gloo, through "
      "host memory; local: connections to rank 0, without a library; host: what auto uses without "
-     "NCCL (default auto: NCCL if every rank has it and no two share a GPU; else MPI if its "
+     "NCCL (default auto: NCCL if every rank has it and no two ranks share a GPU; else MPI if its "
      "launcher started the processes; else Gloo if every rank has it; else local)",
      AS_CHOICE(config.comm), IN(DEVICES)},
     {"rendezvous", 0, "HOST:PORT", NULL,
@@ -297,7 +297,7 @@ const struct setting train_unrecorded[] = {
      AS_TEXT(config.expect), IN(RUN)},
     {"on-nan", 0, "stop|continue", "stop",
      "After a training loss that is not finite: end the run, or continue as PyTorch does; a "
-     "validation loss gives a warning",
+     "validation loss that is not finite gives a warning",
      AS_CHOICE(config.on_nan), IN(RUN)},
     {"on-save", 0, "CMD", NULL,
      "Run CMD with a shell, in the background, after checkpoints and records are written; {} is "
@@ -305,7 +305,7 @@ const struct setting train_unrecorded[] = {
      "run's folder",
      AS_TEXT(config.on_save), IN(RUN)},
     {"on-save-timeout", 0, "S", "60",
-     "Seconds after which the command of --on-save is stopped; training waits as long at its end",
+     "Time limit of the --on-save command, in seconds, also when training waits for it at the end",
      AS_REAL(config.on_save_timeout, 1, 1e6), IN(RUN)},
     {"on-save-helper", 0, "DIR", NULL, "Run --on-save for the process at standard input",
      AS_TEXT(config.on_save_helper), IN(RUN), .traits = SETTING_HIDDEN},

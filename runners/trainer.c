@@ -280,7 +280,7 @@ static enum status keep_best(struct session *s, double top1)
 }
 
 /* Validates if validation is due. Otherwise only gives all devices the same running statistics,
- * since a checkpoint contains them. */
+ * because a checkpoint contains them. */
 static enum status judge_epoch(struct session *s, struct pass_result *val)
 {
     *val = (struct pass_result){0};
@@ -292,7 +292,7 @@ static enum status judge_epoch(struct session *s, struct pass_result *val)
 /* Validates, saves the best weights, writes the checkpoint for the next epoch's start, and records
  * the epoch. The checkpoint's temporary file is written first, because the record includes the time
  * to write it. The record is written before that file replaces the old checkpoint: otherwise a
- * failure between the two could lose the epoch's record. */
+ * failure between these two actions could lose the epoch's record. */
 static enum status finish_epoch(struct session *s, struct pass_result *train,
                                 const struct stats *rate)
 {

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Shared by the scripts. Makes the repository's root the working folder. Runs stages, each with a
-# log, and names stage and log after a failure. To be sourced, not run.
+# log. If a stage fails, prints the names of the stage and of its log. To be sourced, not run.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -48,7 +48,8 @@ stage() {
     die "$code" "stage '$name' failed; all of its output is in $log"
 }
 
-# stage_shown NAME COMMAND...: the same, but shows the command's output to the user.
+# stage_shown NAME COMMAND...: runs the command without a log, so the user sees its output. After a
+# failure, exits with the command's exit code.
 stage_shown() {
     local name=$1 code=0
     shift

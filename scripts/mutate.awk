@@ -1,7 +1,7 @@
 # Reads tests/mutate/mutants.list for scripts/mutate. -v mode:
 #     names   prints a line "name TAB area TAB file TAB tests TAB targets" for each mutant
-#     apply   prints -v target's file, the second argument, with the mutant -v only. The exit code
-#             is 3 if the mutant's old lines do not occur exactly once.
+#     apply   prints a source file, the second argument, with the changes of the mutant `only` (-v).
+#             The exit code is 3 if the mutant's old lines do not occur exactly once in the file.
 # Old and new lines are compared and written without indentation, so the list need not follow the
 # indentation of the files. The first new line gets the indentation of the first old line.
 

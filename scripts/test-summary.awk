@@ -1,8 +1,8 @@
 # Reads ctest's JUnit reports. Lists the skipped tests with reasons, then prints one line:
 #     N passed, N failed, N skipped
-# A test is one that ctest ran. A test that ctest could not start has failed. A cmocka program with
-# skipped cases counts by its own result, and each skipped case also counts as skipped. Exits with 1
-# if a test failed or no test ran.
+# Counts tests of ctest. A test that ctest could not start counts as failed. A cmocka program with
+# skipped cases counts by its own result, and each of these cases also counts as skipped. Exits with
+# 1 if a test failed or no test ran.
 
 function attribute(name) {
     return match($0, " " name "=\"[^\"]*\"") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 4) : ""

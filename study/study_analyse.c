@@ -21,8 +21,8 @@ const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
                                                   .compute_share = 0.50,
                                                   .noise = 0.20};
 
-/* Copies to `values` the finite numbers among the samples' members at `offset` in the struct.
- * Returns how many it copied. */
+/* Reads the member at `offset` of each sample, and copies the finite numbers to `values`. Returns
+ * how many it copied. */
 static int64_t collect(const struct study_result *r, size_t offset,
                        double values[ANALYSIS_MAX_REPEATS])
 {
@@ -50,7 +50,7 @@ static enum status measure(const struct study_result *r, size_t offset, const ch
                                  &m->high);
 }
 
-/* The median over the samples of the number at `offset`; NAN if no sample has the number. */
+/* The median of the finite numbers at `offset` in the samples; NAN if no sample has one. */
 static double median(const struct study_result *r, size_t offset)
 {
     double values[ANALYSIS_MAX_REPEATS];

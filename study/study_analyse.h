@@ -13,7 +13,7 @@ struct study_result {
     int64_t n;                                        /* number of complete repeats */
     struct study_sample sample[ANALYSIS_MAX_REPEATS]; /* (n) */
     int64_t failed;                                   /* number of failed repeats */
-    char reason[ANALYSIS_TEXT_SIZE];                  /* reason of the last failure; "": none */
+    char reason[ANALYSIS_TEXT_SIZE];                  /* reason of the last failure, if any */
 };
 
 /* Bottleneck thresholds, as fractions. */

@@ -47,7 +47,7 @@ static bool same_work(const struct analysis_cell *a, const struct analysis_cell 
     return strcmp(a->precision, b->precision) == 0 && strcmp(a->arch, b->arch) == 0;
 }
 
-/* The same cell with synthetic data; NULL: there is none, or it has no result. */
+/* The same cell with synthetic data; NULL: there is no such cell, or it has no result. */
 static const struct analysis_cell *synthetic_partner(const struct trial *tr)
 {
     const struct analysis_cell *c = tr->cell;
@@ -61,7 +61,7 @@ static const struct analysis_cell *synthetic_partner(const struct trial *tr)
 }
 
 /* The cell that has one device and the same batch per device as the judged cell; NULL: there is
- * none, or it has no result. */
+ * no such cell, or it has no result. */
 static const struct analysis_cell *single_partner(const struct trial *tr)
 {
     const struct analysis_cell *c = tr->cell;
@@ -74,8 +74,9 @@ static const struct analysis_cell *single_partner(const struct trial *tr)
     return NULL;
 }
 
-/* The fraction of throughput that is lost: 1 - (median of `low` / low_by) / (median of `high`). It
- * is 0 if that is negative or the intervals overlap. */
+/* The fraction of throughput that is lost:
+ *   1 - (median of `low` / low_by) / (median of `high`).
+ * The result is 0 if this value is negative, or if the intervals overlap. */
 static double loss(const struct analysis_measure *low, double low_by,
                    const struct analysis_measure *high)
 {
@@ -114,7 +115,7 @@ static bool slow_rank(struct trial *tr)
 {
     struct analysis_cell *c = tr->cell;
     int64_t times = 0;
-    double noise = 0; /* lowest `noise` among the runs in which c->slowest_rank is the slowest */
+    double noise = 0; /* lowest value of `noise` in runs whose slowest rank is c->slowest_rank */
     const struct study_sample *last = NULL;
     for (int64_t i = 0; i < tr->result->n; i++)
         if (tr->result->sample[i].slowest_rank == c->slowest_rank) {

@@ -31,7 +31,7 @@ struct study_run {
 struct study_plan {
     const struct study_spec *spec;
     const struct launch_hosts *hosts; /* hosts on which `ampscale launch` starts all runs; NULL or
-                                       * none: this machine, or the hosts of the batch system */
+                                       * no hosts: this machine, or the hosts of the batch system */
     int64_t n_cells;
     struct study_cell *cell; /* (n_cells) in the order of the spec */
     int64_t n_runs;

@@ -16,7 +16,7 @@ struct study_sample {
                            * -1: there is only one rank */
     double behind;        /* own time of the slowest rank divided by the median own time of the
                            * other ranks, minus 1 */
-    double noise;         /* largest `behind` that noise alone may cause */
+    double noise;         /* largest value of `behind` that noise alone may cause */
     char part[16];        /* part of the step in which the slowest rank loses most time */
     bool disturbed;       /* other work disturbed the run (results/noise.h) */
     bool injected;        /* faults were injected into the run */

@@ -2,7 +2,8 @@
  *
  *   plan.json               the study, its cells, and the command of each run
  *   cells/<cell>/r<k>/      a run, written by `ampscale train`; complete if it has summary.json
- *   cells/<cell>/r<k>.log   output of its command; r<k>-logs/ output of each rank, if several
+ *   cells/<cell>/r<k>.log   output of its command
+ *   cells/<cell>/r<k>-logs/ output of each rank, if the run has several ranks
  *   cells/<cell>/r<k>.failed   why the run failed, as JSON
  *   data/<name>/            generated images, with data/<name>.log
  *   analysis.json           the results of all cells (results/analysis.h)

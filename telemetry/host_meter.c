@@ -33,7 +33,7 @@ struct host_meter {
     int n_packages;
     struct package package[PACKAGES_MAX];
     double joules_then; /* energy at the previous sample, to compute power */
-    uint64_t then_ns;   /* time of the previous sample; 0: there was none */
+    uint64_t then_ns;   /* time of the previous sample; 0: no sample yet */
 };
 
 /* Returns the whole number >= 0 that the file contains; NaN if it contains no such number. */

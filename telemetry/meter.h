@@ -18,7 +18,7 @@ struct meter {
     /* A new object that describes device i; NULL: no memory. */
     json_t *(*facts)(struct meter *m, int i);
     void (*close)(struct meter *m);
-    char lost[256]; /* the first device that stopped answering, and why; "": none */
+    char lost[256]; /* the first device that stopped answering, and why; "": no device did */
 };
 
 /* NVIDIA's management library, loaded at run time. Devices are numbered as CUDA numbers them in

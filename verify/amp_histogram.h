@@ -18,8 +18,8 @@ enum {
 
 #define FP16_LARGEST 65504.0
 
-/* The limits above for one scale, as bit patterns of fp32 magnitudes, which have the same order as
- * the magnitudes. */
+/* The limits above for one scale, as bit patterns of fp32 magnitudes. The bit patterns have the
+ * same order as the magnitudes. */
 struct fp16_limits {
     uint32_t zero_last, normal_first, infinite_first;
 };
@@ -40,8 +40,8 @@ struct histogram {
                          * `values` */
     float largest;      /* largest magnitude of finite values */
     struct fp16_fate fate[SCALE_COUNT];
-    /* bin[e - HISTOGRAM_LOW] is the number of values with 2^e <= |x| < 2^(e+1), and power[e -
-     * HISTOGRAM_LOW] is the number of values with |x| = 2^e. */
+    /* bin[e - HISTOGRAM_LOW] is the number of values with 2^e <= |x| < 2^(e+1).
+     * power[e - HISTOGRAM_LOW] is the number of values with |x| = 2^e. */
     int64_t bin[HISTOGRAM_BINS];
     int64_t power[HISTOGRAM_BINS];
 };
@@ -58,7 +58,7 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
 /* The number of values that underflow at a scale of 2^k. */
 int64_t histogram_underflow(const struct histogram *c, int k);
 
-/* part / nonzero; 0 if no value is nonzero. */
+/* part / nonzero; 0 if `nonzero` is 0. */
 double histogram_share(const struct histogram *c, int64_t part);
 
 /* Returns the headroom in bits: log2(65504 / (largest * scale)). Negative: overflow; INFINITY: all

@@ -61,7 +61,7 @@ void amp_measurement_free(struct amp_measurement *m); /* zeroed: no effect */
 enum { HEADROOM_BITS = 2 };
 
 /* A scaler is needed if at least ALL_SHARE of all gradients underflow, or at least LAYER_SHARE of
- * the gradients of a layer that has at least LAYER_VALUES of them. */
+ * the gradients of a layer that has at least LAYER_VALUES gradients. */
 #define ALL_SHARE   1e-3
 #define LAYER_SHARE 1e-2
 enum { LAYER_VALUES = 1000 };

@@ -30,7 +30,7 @@ struct amp_report_config {
     /* The current loss scale. 0: the scale of the run's scaler, or 1 for an fp16 run without a
      * scaler, or else the initial scale of dynamic scaling. */
     double loss_scale;
-    int64_t seed; /* negative: the run's [0] */
+    int64_t seed; /* negative: the run's seed [0] */
     const char *devices;
     int threads;
     const char *out; /* folder of the record; NULL: RUN/amp-report, or amp-report-ARCH */

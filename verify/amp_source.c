@@ -23,7 +23,7 @@ static enum status choose_count(const struct run *run, const char *key, int give
     return STATUS_OK;
 }
 
-/* Finds the newest undamaged checkpoint; warns of a damaged one. */
+/* Finds the newest undamaged checkpoint. Prints a warning for a damaged checkpoint. */
 static enum status find_checkpoint(struct amp_source *s)
 {
     static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};

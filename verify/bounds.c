@@ -174,10 +174,10 @@ static void bound_bn_bwd(const struct op_desc *d, const struct operands *o, int6
 
 /* --- softmax cross entropy --- */
 
-/* K is the number of classes, and u is as in bounds.h. exp(x - max) has a relative error of u |x -
- * max| from the rounding of x - max, plus a few u from exp itself. The sum of the exponentials adds
- * the roundings of K positive terms. The probabilities have the resulting relative error; the
- * logarithm turns it into an absolute error of the loss. */
+/* K is the number of classes, and u is as in bounds.h. exp(x - max) has a relative error of
+ * u |x - max| from the rounding of x - max, plus a few u from exp itself. The sum of the
+ * exponentials adds the roundings of K positive terms. The probabilities have the resulting
+ * relative error. The logarithm turns this error into an absolute error of the loss. */
 static void bound_xent(const struct op_desc *d, const struct operands *o, struct bounds *b)
 {
     int64_t rows = d->t[ROLE_X].dim[0], classes = d->t[ROLE_X].dim[1];
@@ -296,8 +296,8 @@ static double excess(double want, double got, double bound)
     return isnan(error) || !(bound > 0) ? INFINITY : error / bound;
 }
 
-/* As `excess`, for an element that may be rounded: 0 if `got` lies between the rounded ends of want
- * +- bound, infinite if the element's type does not have the value `got`. */
+/* As `excess`, for an element that may be rounded: 0 if `got` lies between want - bound and
+ * want + bound, both rounded; infinite if the element's type does not have the value `got`. */
 static double element_excess(const struct op_desc *d, enum role role, int64_t i, float want,
                              float got, double bound)
 {

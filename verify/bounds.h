@@ -35,9 +35,9 @@ struct bounds {
     double *p[ROLE_COUNT];
 };
 
-/* Computes the bounds of `d`, which has plain layouts and no rounding, for the inputs in `o`.
- * `narrow`: the operands had a narrow type or were rounded to one, so a backend may use tensor
- * cores. */
+/* Computes the bounds of `d` for the inputs in `o`. `d` must have plain layouts and no rounding
+ * (precision_none). `narrow`: the operands had a narrow type or were rounded to one, so a backend
+ * may use tensor cores. */
 MUST_CHECK enum status bounds_new(struct device *ref, const struct op_desc *d, bool narrow,
                                   const struct operands *o, struct bounds *b);
 /* Computes the bounds of a fused form (is_fused) from `want`, the reference's result with all
@@ -47,9 +47,9 @@ MUST_CHECK enum status bounds_fused(const struct op_desc *d, const struct operan
                                     struct bounds *b);
 void bounds_free(struct bounds *b);
 
-/* Compares the outputs in `got` with those in `want`. STATUS_MISMATCH, naming the worst element, if
- * an element differs by more than `b` allows, or is not a value of the type to which `d` rounds it.
- * `want` is the result without rounding. NaN matches only NaN. `b` NULL: the outputs must equal
- * `want` after rounding. */
+/* Compares the outputs in `got` with the outputs in `want`. STATUS_MISMATCH if an element differs
+ * by more than `b` allows, or is not a value of the type to which `d` rounds it; the message names
+ * the worst element. `want` is the result without rounding. NaN matches only NaN. `b` NULL: the
+ * outputs must equal `want` after rounding. */
 MUST_CHECK enum status bounds_check(const struct op_desc *d, const struct bounds *b,
                                     const struct operands *want, const struct operands *got);

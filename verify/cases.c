@@ -113,8 +113,8 @@ static bool is_weight(int role)
     return role == ROLE_W || role == ROLE_DW;
 }
 
-/* Sets the layout of those activations in `roles` that the layout fits. Returns whether the layout
- * fits any of them. */
+/* Sets the layout of each activation in `roles` to `layout`, if that layout fits the activation.
+ * Returns whether it fits any activation. */
 static bool apply(struct op_desc *d, uint64_t roles, enum layout layout)
 {
     bool taken = false;

@@ -1,6 +1,6 @@
 /* Cases of batch norm: every combination of fused operations, shapes from many values per channel
- * down to two, and inputs for which the variance would be inexact if it were computed as E[x^2] -
- * E[x]^2. */
+ * down to two, and inputs for which the variance would be inexact if it were computed as
+ * E[x^2] - E[x]^2. */
 #include "verify/cases.h"
 #include "verify/describe.h"
 

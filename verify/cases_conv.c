@@ -9,8 +9,8 @@
     }
 
 /* Every distinct convolution of ResNet-18 and ResNet-50, on images with sides of only 8, 5, 4 and 3
- * pixels in the four stages; then the convolutions of ResNeXt and of the small network. None of
- * them has a bias. */
+ * pixels in the four stages; then the convolutions of ResNeXt and of the small network. No
+ * convolution has a bias. */
 static const struct conv_shape residual[] = {
     SQUARE(2, 3, 32, 64, 7, 2, 3, 1),    SQUARE(2, 64, 8, 64, 3, 1, 1, 1),
     SQUARE(2, 64, 8, 128, 3, 2, 1, 1),   SQUARE(2, 64, 8, 128, 1, 2, 0, 1),

@@ -52,8 +52,8 @@ static void add_fused(struct case_list *list, struct op_desc d)
     add(list, &d, v, sizeof v / sizeof *v);
 }
 
-/* Adds cases for operations in which each element of the result is one input value or a sum of
- * two. */
+/* Adds cases for operations in which each element of the result is an input value or the sum of two
+ * input values. */
 static void add_simple(struct case_list *list, struct op_desc d)
 {
     static const struct variant v[] = {
@@ -86,7 +86,7 @@ static void cases_dense(struct case_list *list)
         add_dense(list, describe_conv(OP_CONV_BWD_DATA, &shape[i], 0));
         add_dense(list, describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i], WITH(DB)));
     }
-    /* Weight gradients in a 16-bit type, without a rounding of their own. */
+    /* Weight gradients in a 16-bit type: only storing them rounds them. */
     for (int i = 0; i < 4; i++) {
         enum dtype type = i % 2 ? DTYPE_BF16 : DTYPE_F16;
         struct op_desc plain = describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i / 2], 0);
@@ -192,7 +192,7 @@ static void cases_ends(struct case_list *list)
     }
 }
 
-/* Cases of OP_ROUND. The input is an fp32 tensor that needs no rounding, or an unrounded one. */
+/* Cases of OP_ROUND. The input is an fp32 tensor that needs no rounding, or an unrounded tensor. */
 static void cases_round(struct case_list *list)
 {
     static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};
@@ -278,7 +278,7 @@ static void cases_sgd(struct case_list *list)
     add_sgd(list, 40003, &attr);
 }
 
-/* Segments whose gradients are in DW_HALF, between others. */
+/* Segments whose gradients are in DW_HALF, and between them segments whose gradients are in DW. */
 static const struct sgd_segment halves[] = {
     {0, 7, 1e-2f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0, true},
     {7, 40, 0, DTYPE_F32, DTYPE_F32, DTYPE_F32},

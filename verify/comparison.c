@@ -140,7 +140,7 @@ static enum status run_form(struct comparison *h, const struct op_case *c,
     CHECK(bounds_check(d, same_backend ? NULL : &p->bounds, &p->want, &got));
     CHECK(run_fresh(rig, &p->in, &again));
     CHECK(bounds_check(d, same_backend ? NULL : &p->bounds, &p->want, &again));
-    /* Unless the device is deterministic, cuDNN's fastest engine may add in any order. */
+    /* If the device is not deterministic, cuDNN's fastest engine may add in any order. */
     if (h->dev->deterministic || strncmp(rig_impl(rig), "cudnn:", strlen("cudnn:")) != 0)
         CHECK(check_same_bits(d, &got, &again));
 done:

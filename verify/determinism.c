@@ -136,7 +136,7 @@ static const struct param *param_at(struct check *k, enum buffer b, size_t offse
         const char *at = network_place(k->net, v, i, &bytes);
         if (param_is_trained(p) == (b == STATISTICS) || !at)
             continue;
-        size_t begin = (uintptr_t)at - (uintptr_t)base; /* `at` may be in the other buffer */
+        size_t begin = (uintptr_t)at - (uintptr_t)base; /* `at` may be in another buffer */
         *inside = offset - begin;
         if (offset >= begin && offset < begin + bytes)
             return p;
@@ -217,7 +217,7 @@ static enum status flip_if_due(struct check *k, enum param_value v)
     return network_flip(k->net, v, f->param, f->bit);
 }
 
-/* Copies the state before a repeat from the host to the device, or from the device to the host. */
+/* Copies the state from which a repeat starts: from the host to the device, or back. */
 static enum status move_state(struct check *k, bool to_device)
 {
     struct stream *s = network_stream(k->net);

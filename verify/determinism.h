@@ -5,8 +5,8 @@
  *   after the backward phase   the loss, all gradients, the weights, running statistics
  *   after the update           the weights, momentum
  * The resulting state is the initial state of the next step, for `steps` steps. A bit that flips in
- * a weight or a gradient before the end of the backward phase is always found, even if it is a low
- * bit of a gradient, which does not change the rounded result of the update.
+ * a weight or a gradient before the end of the backward phase is always found, even a low bit of a
+ * gradient that does not change the rounded result of the update.
  *
  * Devices must plan only operations that give the same bits in every run. */
 #pragma once
@@ -16,8 +16,8 @@
 
 #include <stdint.h>
 
-/* For tests: one bit flips in repeat `repeat` of step `step`, both counted from 0: in a weight
- * before the forward phase, or in a gradient after the backward phase. */
+/* For tests: one bit of a weight flips before the forward phase, or one bit of a gradient flips
+ * after the backward phase. Steps and repeats are counted from 0. */
 struct determinism_fault {
     int step, repeat;
     enum param_value value;
@@ -48,5 +48,5 @@ MUST_CHECK enum status determinism_check(struct device *dev, const struct determ
                                          struct determinism_result *r);
 
 /* Runs the built-in cases, several networks in several precisions, and prints a verdict for each.
- * STATUS_MISMATCH when one fails. */
+ * STATUS_MISMATCH when a case fails. */
 MUST_CHECK enum status determinism_run(const struct selftest_config *c);

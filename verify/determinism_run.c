@@ -12,7 +12,7 @@ struct shape {
     int image_size, batch;
 };
 
-/* The shapes of the cases; with config->quick, only the first one runs. */
+/* The shapes of the cases; with config->quick, only the cases of the first shape run. */
 static const struct shape shapes[] = {{"resnet8", 32, 8}, {"resnet18", 64, 8}, {"resnet50", 64, 4}};
 static const char *const precisions[] = {"fp32", "tf32", "amp", "bf16"};
 

@@ -17,7 +17,7 @@ enum fill {
 };
 
 /* Fills the inputs of `d`, whose layouts are plain, with values that another operation could have
- * written: values rounded to `rounds` of the tensor, or any fp32 values if the tensor is unrounded.
+ * written: values rounded to the tensor's type `rounds`, or any fp32 values if it is unrounded.
  * Equal values are frequent in the input of a maximum, and exact zeros are frequent in the output
  * of a ReLU. For a backward pass, `ref` computes the inputs from the forward pass (MEAN, INVSTD, Y,
  * INDEX). */

@@ -19,8 +19,8 @@
 
 enum { CONV_SHARES = 4, WORKERS_MAX = OP_KIND_COUNT * CONV_SHARES, GRACE_SECONDS = 3 };
 
-/* One worker's part of the table. The cases of `kind` are divided into `every` parts; the worker
- * runs part `share`, counted from 0. */
+/* One worker's part of the table: the cases of `kind` are divided into parts; `every` is the number
+ * of parts, and `share` is the index of the worker's part. */
 struct job {
     struct operations_kind *kind;
     int every, share;
@@ -246,8 +246,9 @@ done:
     return st;
 }
 
-/* Whether the device supports the kind, many of its cases were selected, and none could run. Such a
- * kind fails: if a library cannot be loaded, the test must not pass. */
+/* Whether the device supports the kind, and many cases of the kind were selected but no case could
+ * run. Such a kind counts as failed, because the test must not pass if a library cannot be
+ * loaded. */
 static bool is_untested(const struct operations_kind *k)
 {
     enum { MANY = 20 };

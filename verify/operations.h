@@ -1,8 +1,8 @@
 /* Compares a device with the reference on all cases of operations, in worker processes.
  *
- * Each kind of operation has its own worker, and a kind of convolution has several, so that a
- * kernel that breaks the device, crashes or never ends affects only the results of its kind. A
- * worker is another process of this program, which prints a line for each step (comparison.h) to a
+ * Each kind of operation has its own worker, so that a kernel that breaks the device, crashes or
+ * never ends affects only the results of its kind. A kind of convolution has several workers. A
+ * worker is another process of this program. It prints a line for each step (comparison.h) to a
  * log; operations_run reads the results from the logs. With `sanitizer`, each worker runs under
  * that tool of NVIDIA's compute-sanitizer. The tool's command line then selects only ampscale's own
  * kernels, because the tools report false errors in library kernels. */
@@ -34,8 +34,8 @@ MUST_CHECK enum status operations_list(const struct operations_config *c);
 /* Runs the workers, prints all results, and fails with the first of these that is true:
  * STATUS_MISMATCH: a result is wrong; STATUS_DATA: the sanitizer does not support the device;
  * STATUS_MISMATCH: the sanitizer found an error; STATUS_INTERRUPTED: a signal; STATUS_LIBRARY: a
- * worker crashed; STATUS_DATA: the limit ended a worker, or no selected case could run, or no
- * case of a kind that the device supports and that has at least 20 selected cases. Before any
- * worker starts: STATUS_DATA if the device or the sanitizer is missing, STATUS_USAGE if no case
+ * worker crashed; STATUS_DATA: the limit ended a worker, or no selected case could run, or the
+ * device supports a kind with at least 20 selected cases but none of these cases could run. Before
+ * any worker starts: STATUS_DATA if the device or the sanitizer is missing, STATUS_USAGE if no case
  * is selected. */
 MUST_CHECK enum status operations_run(const struct operations_config *c);

@@ -5,13 +5,13 @@
 
 enum { OPERATIONS_TEXT_SIZE = 400 };
 
-/* The results of all workers of one kind of operation. */
+/* The results for one kind of operation, over all workers. */
 struct operations_kind {
     const char *name;
     bool covered; /* the device's backend has operations of the kind, and they are not fused */
-    int cases;    /* number of selected cases; each has one result per form */
+    int cases;    /* number of selected cases; each case has one result per form */
     int passed, skipped, failed, findings;
-    int late, crashed; /* numbers of workers that the time limit ended, and that a failure ended */
+    int late, crashed; /* number of workers ended by the time limit, and by a failure */
     int missing;       /* number of workers without a device, plus 1 if no case could run */
     double seconds;    /* of the slowest worker */
     char skip[OPERATIONS_TEXT_SIZE]; /* why the first skipped case was skipped */

@@ -36,8 +36,9 @@ struct op_desc with_precision(const struct op_desc *d, enum dtype precision, boo
  * rounded too. */
 struct op_desc with_narrow_batch_norm(const struct op_desc *d, enum dtype precision);
 
-/* The same as with_precision(), but these tensors have type `type`. Only the gradients of weights
- * and biases stay fp32 and are rounded. */
+/* The same as with_precision(), but the tensors that with_precision() rounds have type `type`. The
+ * gradients of weights and biases are an exception: they stay fp32, and their values are rounded to
+ * `type`. */
 struct op_desc with_type(const struct op_desc *d, enum dtype type);
 
 /* Returns a copy of `d` in which each tensor of a narrow type is replaced by an fp32 tensor whose

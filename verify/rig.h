@@ -9,7 +9,7 @@
 #include "kernels/backend.h"
 
 /* Host arrays in plain logical order, one per tensor that an operation touches (STATE and METRICS
- * too); NULL where there is none. */
+ * too); NULL: the operation has no such tensor. */
 struct operands {
     void *p[ROLE_COUNT];
 };
@@ -19,8 +19,8 @@ MUST_CHECK enum status operands_new(const struct op_desc *d, struct operands *o)
 void operands_free(struct operands *o);
 
 /* operands_narrow makes new operands of `d` from `from`, the operands of emulated_form(d).
- * operands_widen does the reverse: it converts `from`, the operands of `d`, and writes to the
- * arrays of `to`, which must exist. */
+ * operands_widen does the reverse: it converts `from`, the operands of `d`, and writes the result
+ * to the arrays of `to`. These arrays must exist. */
 MUST_CHECK enum status operands_narrow(const struct op_desc *d, const struct operands *from,
                                        struct operands *to);
 void operands_widen(const struct op_desc *d, const struct operands *from, struct operands *to);

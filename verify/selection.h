@@ -12,9 +12,9 @@ struct selection {
     const char *only; /* text that the case's name contains; NULL: all */
     const char *without[SELECTION_WITHOUT_MAX]; /* texts that the case's name does not contain */
     int n_without;
-    int every, share; /* the table is divided into `every` parts, and only part number `share` (from
-                       * 0) is run; all layouts of a problem are in the same part */
-    int number;       /* number of a single case; -1: all */
+    int every, share;    /* number of parts of the table, and index of the part that is run; all
+                          * layouts of a problem are in the same part */
+    int number;          /* number of a single case; -1: all */
     bool depends_on_isa; /* only cases whose CPU kernels exist in a version for each instruction
                           * set */
 };

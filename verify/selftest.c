@@ -13,7 +13,7 @@
 extern const unsigned char oracles_json[];
 extern const size_t oracles_json_size;
 
-/* Tolerances of a family of values (selftest.h). The largest one applies. PyTorch's own error is
+/* Tolerances of a family of values (selftest.h). The largest tolerance applies. PyTorch's error is
  * the distance of its fp32 results from its fp64 results. The drift is this error relative to the
  * fp64 results. */
 #define RELATIVE_FP64    1e-4 /* times the fp64 value */
@@ -43,7 +43,7 @@ struct verdict {
     bool exact_reference;      /* the oracle's values are fp64 */
     json_t *values, *families; /* for JSON output */
     int n, failed;
-    double worst; /* largest error divided by its tolerance */
+    double worst; /* largest ratio of a family's error to its tolerance */
     char worst_name[48];
 };
 
@@ -308,9 +308,9 @@ static enum status load_oracles(const struct selftest_config *config, json_t **c
     return status_fail(STATUS_DATA, "'%s' is not an oracle file: it has no list of cases", name);
 }
 
-/* Sets *fp32 to the fp32 form of case i, which is an fp64 case, or to NULL if there is none. Sets
- * *redundant if case i is itself the fp32 form of an fp64 case. A redundant case is not run alone.
- */
+/* If case i is an fp64 case and has an fp32 form, sets *fp32 to the fp32 form; otherwise to NULL.
+ * Sets *redundant if case i is itself the fp32 form of an fp64 case. A redundant case is not run
+ * alone. */
 static enum status find_twin(const json_t *cases, size_t i, const struct oracle_case *c,
                              const json_t **fp32, bool *redundant)
 {

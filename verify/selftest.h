@@ -13,11 +13,12 @@
  * input, some gradients change a lot and others do not change.
  *
  * Training amplifies rounding from step to step. The drift of PyTorch's fp32 run from its fp64 run
- * is visible in the gradient norm before it is visible in the loss. Each of the two has its own
- * drift. Therefore the relative error of a case's losses may be three times the larger of these two
- * drifts. The error of the whole gradient's norms may be ten times the drift of the gradient norm:
- * PyTorch's fp32 runs of one case differ by that much between processors with different instruction
- * sets. Parameter count and the first step's top-1 and top-5 must be equal. */
+ * is visible in the gradient norm before it is visible in the loss. The gradient norm and the loss
+ * each have a drift. Therefore the relative error of a case's losses may be three times the larger
+ * of these two drifts. The relative error of the gradient norms of a case's steps may be ten times
+ * the drift of the gradient norm: PyTorch's fp32 runs of one case differ by that much between
+ * processors with different instruction sets. Parameter count and the first step's top-1 and top-5
+ * must be equal. */
 #pragma once
 
 #include "base/bar.h"

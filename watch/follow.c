@@ -20,7 +20,7 @@ static enum status show(struct screen *s, const struct watch *w, bool ascii, cha
     TRY(text_stream_open(&text));
     enum status st = watch_view(w, &o, text.out);
     enum status closed = text_stream_close(&text);
-    /* Without a terminal, a view is written only if it differs from the last one. */
+    /* Without a terminal, a view is written only if it differs from the last view. */
     if (st == STATUS_OK && closed == STATUS_OK &&
         (s->terminal || !*before || strcmp(text.text, *before) != 0))
         screen_show(s, text.text);

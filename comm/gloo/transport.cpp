@@ -126,7 +126,8 @@ void Transport::receive(int r, const Piece &piece)
         continue;
 }
 
-/* Sends as many bytes of the first queued message as the socket accepts. False: zero bytes. */
+/* Sends as many bytes of the first queued message as the socket accepts. Returns false if the
+ * socket accepts no bytes, or no message is queued. */
 bool Transport::write_some(Peer &p)
 {
     if (p.sends.empty())
@@ -175,7 +176,8 @@ bool Transport::place(int r)
     return false;
 }
 
-/* Receives the bytes that have arrived of one message from rank r. False: zero bytes. */
+/* Receives the bytes that have arrived of one message from rank r. Returns false if nothing was
+ * received. */
 bool Transport::read_some(int r)
 {
     Peer &p = peer_[r];

@@ -89,7 +89,8 @@ static void port_version(const struct nccl_port *port, char *out, size_t size)
 
 static enum status port_id(const struct nccl_port *port, unsigned char id[NCCL_PORT_ID_BYTES])
 {
-    _Static_assert(sizeof(ncclUniqueId) == NCCL_PORT_ID_BYTES, "the size of a group's name");
+    _Static_assert(sizeof(ncclUniqueId) == NCCL_PORT_ID_BYTES,
+                   "NCCL_PORT_ID_BYTES must be the size of ncclUniqueId");
     const struct ported *p = (const struct ported *)port;
     ncclUniqueId unique;
     ncclResult_t r = p->lib.get_unique_id(&unique);
@@ -113,7 +114,7 @@ static enum status new_link(const struct ported *p, struct device *dev, int rank
     return STATUS_OK;
 }
 
-/* Opens the n ranks of this process in one NCCL group call. One thread opens all of them, and with
+/* Opens the n ranks of this process in one NCCL group call. One thread opens all of them. With
  * separate calls, the first call could wait for the second. */
 static enum status init_ranks(const struct ported *p, int n, int first, int size, ncclUniqueId id,
                               struct nccl_link **link)

@@ -40,10 +40,10 @@ struct device_queue {
     struct event *over;
     struct nvjpegJpegState *state;
     struct nvjpegJpegStream *parser;
-    struct buffer host;   /* pinned memory: descriptions of the pictures, and their weights */
+    struct buffer host;   /* pinned memory: the pictures' descriptions and resampling weights */
     struct buffer copy;   /* copy of `host` in device memory */
     struct buffer pixels; /* decoded pictures */
-    struct buffer out;    /* resampled pictures, then an int32_t for each: whether it was written */
+    struct buffer out;    /* resampled pictures, then one int32_t per picture; 0: not written */
     int32_t written[DEVICE_FILES_MAX];
     /* The pictures of a batch that the device decodes. */
     int n;
@@ -96,7 +96,7 @@ static void decoder_free(const struct device_decoder *d, void *mem)
     cuda_free_host(decoder_of(d)->device, mem);
 }
 
-/* Makes a buffer of the device, or of the host, at least `size` bytes large; its contents are lost.
+/* Enlarges a buffer of the device or of the host to at least `size` bytes; its contents are lost.
  * A buffer grows by at least half of its size, because allocating device memory makes the GPU wait.
  */
 static enum status reserve(struct device_queue *q, struct buffer *b, size_t size, bool host)
@@ -316,8 +316,8 @@ static void decoder_drop(struct device_decoder *decoder)
     free(d);
 }
 
-/* Opens the library for the GPU's JPEG engines. If the GPU has none, the library returns an error,
- * or reports that there are 0 engines. */
+/* Opens the library for the GPU's JPEG engines. If the GPU has no such engines, the library returns
+ * an error, or reports that there are 0 engines. */
 static enum status open_engines(struct decoder *d)
 {
     unsigned engines = 0, cores = 0;

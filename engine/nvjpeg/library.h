@@ -1,7 +1,7 @@
 /* Inside the CUDA module: the functions of nvJPEG that decoder.c calls.
  *
- * The types and numbers are those of nvJPEG's header, nvjpeg.h of CUDA 12 and 13, which have the
- * same interface; the header itself is not needed to build. The library is loaded when a decoder is
+ * The types and numbers are those of nvjpeg.h, the header of nvJPEG. CUDA 12 and 13 have the same
+ * interface. The header itself is not needed to build. The library is loaded when a decoder is
  * first requested. */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* Adaptive average pooling. Both tensors have the same layout, or one of them has the plain layout,
- * as the linear layer after the pooling needs.
+ * which the linear layer after the pooling needs.
  *
  * With n outputs and m inputs, output i covers inputs floor(i*m/n) .. ceil((i+1)*m/n)-1. The same
  * formula with n and m exchanged gives the outputs that cover an input. So both passes gather:

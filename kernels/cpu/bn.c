@@ -1,13 +1,15 @@
 /* Batch norm: forward in training and evaluation, forward again from statistics, and backward.
  *
- * All have the same steps: sums over a panel's images, coefficients from the sums, and a pass
- * that writes the results. Each image is summed in float over short runs, whose sums are added in
- * double; then the images' sums are added in order.
+ * All these operations have the same steps: sums over a panel's images, coefficients from the sums,
+ * and a pass that writes the results. Each image is summed in float over short runs, whose sums are
+ * added in double; then the images' sums are added in order.
  *
  * Forward computes the sums of (x - shift) and of its square in one pass. If shift is the mean of m
- * of the channel's n values, n * (mean - shift)^2 <= (n / m) * sum((x - mean)^2). Subtracting the
- * left side from sum((x - shift)^2) gives sum((x - mean)^2) and loses at most a factor n / m of
- * precision, however large the channel's mean is; in practice it loses none.
+ * of the channel's n values,
+ *   n * (mean - shift)^2 <= (n / m) * sum((x - mean)^2).
+ * Subtracting the left side from sum((x - shift)^2) gives sum((x - mean)^2). This loses at most a
+ * factor n / m of precision, however large the channel's mean is; in practice it loses no
+ * precision.
  *
  * With statistics over several ranks (struct bn_sync), all threads wait between the sums and the
  * coefficients while the ranks exchange their sums.
@@ -147,8 +149,8 @@ static enum status bn_execute(struct op_plan *base, void *const arg[ROLE_COUNT],
 }
 
 /* Predicts the time from the memory traffic, at a nominal bandwidth. A plan that reads Y and a plan
- * that reads its signs differ only in this traffic. Measured times could make two runs choose
- * different plans. */
+ * that reads the signs of Y differ only in this traffic. The time is not measured, because measured
+ * times could make two runs choose different plans. */
 static enum status bn_seconds(struct op_plan *plan, double *seconds)
 {
     const double bytes_per_second = 20e9;

@@ -274,8 +274,8 @@ static void backward_write(const struct bn_run *r, int64_t panel, int64_t image)
         const void *dz = activation_at(r, ROLE_DZ, c.offset);
         struct bn_grad g = dz ? (struct bn_grad){.dy = dz} : grad_at(r, c.offset);
         struct bn_affine_grad k = {mean + c.lane, scale + c.lane, slope + c.lane, bias + c.lane};
-        /* If DX shares memory with DY or DY2, it is already in the cache, so stores use the
-         * cache. */
+        /* If DX shares memory with DY or DY2, this memory is already in the cache, so stores use
+         * the cache. */
         bool stream = r->plan->stream && dx != g.dy && dx != g.dy2;
         r->plan->kernels->grad_apply(c.patch, g, activation_at(r, ROLE_X, c.offset), dx, k, stream);
     }

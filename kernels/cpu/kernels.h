@@ -164,8 +164,8 @@ struct maxpool_row {
 enum { MAXPOOL_LANES = 64 };
 
 struct maxpool_kernels {
-    /* x points to the image's first pixel; y and index (NULL: none) to the first pixel of output
-     * row `row`. Inputs are rounded before they are compared. */
+    /* x points to the image's first pixel; y and index point to the first pixel of output row
+     * `row`. index may be NULL. Inputs are rounded before they are compared. */
     void (*row)(const struct maxpool_row *p, const void *x, int64_t row, void *y, uint8_t *index);
 };
 

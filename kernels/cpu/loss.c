@@ -41,24 +41,25 @@ struct target {
     double weight[2];
 };
 
-/* loss = -(1-e) * sum of weight * logp[label] - e/n * sum(logp), where e is the smoothing and
- * logp = x - norm */
+/* With the smoothing e, and logp = x - norm,
+ *   loss = -(1-e) * sum(weight * logp[label]) - e/n * sum(logp). */
 static struct row_result row_loss(const float *x, int64_t n, const struct target *t,
                                   double smoothing, double norm)
 {
     double loss = 0;
     for (int i = 0; i < 2; i++)
-        if (t->weight[i] > 0) /* if the logit is -infinity, 0 * -infinity would be NaN */
+        if (t->weight[i] > 0) /* if the weight is 0, a logit of -inf would give 0 * inf */
             loss -= (1.0 - smoothing) * t->weight[i] * (x[t->label[i]] - norm);
-    /* Skipped if smoothing is 0, because 0 * -infinity would be NaN if the logit of another class
-     * is -infinity. */
+    /* Skipped if smoothing is 0: a logit of -inf of another class would then give 0 * inf, which is
+     * a NaN. */
     for (int64_t k = 0; k < n && smoothing > 0; k++)
         loss -= smoothing / (double)n * (x[k] - norm);
     return (struct row_result){loss, count_above(x, n, t->label[t->weight[0] < t->weight[1]])};
 }
 
-/* dx[k] = scale * (softmax(x)[k] - (1-e) * sum of weight * [k is label] - e/n), where e is the
- * smoothing. dx may be the memory of x. */
+/* With the smoothing e,
+ *   dx[k] = scale * (softmax(x)[k] - (1-e) * sum(weight * [k is label]) - e/n).
+ * dx may be the memory of x. */
 static void row_gradient(const float *x, float *dx, int64_t n, const struct target *t,
                          double smoothing, double norm, double scale)
 {

@@ -63,7 +63,7 @@ static void zero_sums(const struct scatter *s)
         memset(s->sum + i * p->sum_pixel, 0, (size_t)(step * lanes) * sizeof *s->sum);
 }
 
-/* Gathers the gradients of output pixels [at, at + pixels) in d (pixels, lanes). */
+/* Gathers the gradients of output pixels [at, at + pixels) into d (pixels, lanes). */
 static void maxpool_gather(const struct scatter *s, int64_t at, int64_t pixels, float *d)
 {
     enum element element = s->p->element;

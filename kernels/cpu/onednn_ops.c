@@ -240,7 +240,7 @@ done:
     return st;
 }
 
-/* The three op_kinds of convolution, and of linear, are in the order of enum pass. */
+/* The three op_kinds of convolution are in the order of enum pass; so are the three of linear. */
 enum status onednn_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     const struct conv_attr *a = &desc->attr.conv;

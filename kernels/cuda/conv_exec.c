@@ -24,8 +24,8 @@ struct kept_plan {
 struct conv_library {
     cudnnHandle_t handle;
     struct cudnn_device props;
-    struct plan_cache *lacking; /* problems for which the library has no plan; only some of them are
-                                 * in the plan file */
+    struct plan_cache *lacking; /* problems for which the library has no plan; the plan file
+                                 * contains only some of these problems (is_lacking) */
     struct kept_plan *kept;
 };
 
@@ -136,8 +136,8 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
 struct candidates {
     struct conv_library *library;
     struct op_trial *trial;
-    double best;   /* seconds of the fastest plan so far; 0: none */
-    char why[256]; /* message of the last plan that failed; empty: none */
+    double best;   /* seconds of the fastest plan so far; 0: no plan yet */
+    char why[256]; /* message of the last plan that failed; empty: no plan failed */
 };
 
 /* Returns an operand for timing. It is large enough for the tensor at this port in every form. */

@@ -13,12 +13,12 @@ struct conv_exec {
 };
 
 /* Plans the problem. STATUS_UNSUPPORTED if the library has no plan for it on this device. When a
- * problem is first planned on a device, its candidates are timed; plan_file.h stores the choice,
- * or, for a form with batch norm, that there is no plan. All executors of a problem share the
- * library's plan, which lives as long as the device. Engines that the library compiles at run time
- * are used only if no other engine supports the problem, and never for forms with batch norm. A
- * deterministic device uses the first deterministic engine that the heuristics name, since timing
- * does not always choose the same engine. */
+ * problem is first planned on a device, its candidates are timed; the plan file stores the choice
+ * or, for a form with batch norm, the fact that there is no plan (plan_file.h). All executors of a
+ * problem share the library's plan, which lives as long as the device. Engines that the library
+ * compiles at run time are used only if no other engine supports the problem, and never for forms
+ * with batch norm. A deterministic device uses the first deterministic engine that the heuristics
+ * name, since timing does not always choose the same engine. */
 MUST_CHECK enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *problem,
                                       struct conv_exec **exec);
 void conv_exec_close(struct conv_exec *exec); /* NULL is fine */

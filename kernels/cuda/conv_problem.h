@@ -72,23 +72,26 @@ enum conv_form {
     CONV_FWD_STATS,
     /* Y = conv(apply(X), W), and the sums of Y. X PRO_SCALE PRO_SHIFT W -> Y SUM SQSUM */
     CONV_APPLY_FWD_STATS,
-    /* APPLIED = relu(X * PRO_SCALE + PRO_SHIFT + SHORTCUT), Y = conv(APPLIED, W), and the sums of
-     * Y: the end of a residual block, and the next convolution. X PRO_SCALE PRO_SHIFT SHORTCUT W ->
-     * APPLIED Y SUM SQSUM */
+    /* APPLIED = relu(X * PRO_SCALE + PRO_SHIFT + SHORTCUT), the end of a residual block;
+     * Y = conv(APPLIED, W), and the sums of Y.
+     * X PRO_SCALE PRO_SHIFT SHORTCUT W -> APPLIED Y SUM SQSUM */
     CONV_END_FWD_STATS,
     /* The same as CONV_END_FWD_STATS, with Z * Z_SCALE + Z_SHIFT in place of SHORTCUT. */
     CONV_END_TWO_FWD_STATS,
     /* DW = gradient of the weights, with apply(X) as input.  X PRO_SCALE PRO_SHIFT DY -> DW */
     CONV_APPLY_BWD_WEIGHTS,
     /* DX = conv_transpose(DY, W) * (bn(BN_X) > 0), and the sums of DX for the backward pass of the
-     * batch norm bn. DY W BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
+     * batch norm bn.
+     * DY W BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
     CONV_BWD_DATA_BN,
-    /* DX = (conv_transpose(DY, W) + DY2) * (bn(BN_X) + SHORTCUT > 0): the end of a residual block.
+    /* DX = (conv_transpose(DY, W) + DY2) * (bn(BN_X) + SHORTCUT > 0), and the sums of DX, at the
+     * end of a residual block.
      * DY W DY2 SHORTCUT BN_X MEAN INVSTD GAMMA BETA -> DX DGAMMA DBETA EQ_DY EQ_X EQ_BIAS */
     CONV_BWD_DATA_ADD_BN,
-    /* The same, where the shortcut is bn_z(Z): DX = (conv_transpose(DY, W) [+ DY2]) * (bn(BN_X) +
-     * bn_z(Z) > 0), and the sums of DX for both batch norms. DY W [DY2] BN_X MEAN INVSTD GAMMA BETA
-     * Z Z_MEAN ... Z_BETA -> DX DGAMMA ... EQ_BIAS Z_DGAMMA ... Z_EQ_BIAS */
+    /* DX = (conv_transpose(DY, W) [+ DY2]) * (bn(BN_X) + bn_z(Z) > 0), and the sums of DX for both
+     * batch norms, at the end of a residual block whose shortcut is bn_z(Z).
+     * DY W [DY2] BN_X MEAN INVSTD GAMMA BETA Z Z_MEAN ... Z_BETA
+     * -> DX DGAMMA ... EQ_BIAS Z_DGAMMA ... Z_EQ_BIAS */
     CONV_BWD_DATA_TWO_BN,
     CONV_BWD_DATA_ADD_TWO_BN,
     CONV_FORM_COUNT

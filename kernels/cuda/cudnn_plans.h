@@ -42,11 +42,11 @@ struct plan_list {
     int runtime_compiled;              /* number of these that were excluded because the library
                                         * compiles them at run time */
     int too_large;                     /* number of plans that need more workspace than the limit */
-    char why[256]; /* the library's last reason for refusing a plan; empty: none */
+    char why[256]; /* the library's last reason for refusing a plan; empty: it refused no plan */
 };
 
-/* Makes the plans. STATUS_UNSUPPORTED if there is none, with `why` in the message; the counts are
- * valid even then. */
+/* Makes the plans. STATUS_UNSUPPORTED if there is no plan, with `why` in the message; the counts
+ * are valid even then. */
 MUST_CHECK enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
                                       const struct plan_limits *limits, struct plan_list *list);
 void plan_list_close(struct plan_list *list); /* a zeroed struct is fine */

@@ -215,7 +215,7 @@ enum status ampscale_cuda_described(const struct backend *cuda, const struct gpu
     struct described *d;
     enum status st;
     *out = NULL;
-    /* earlier versions of cuDNN crash */
+    /* Earlier versions of cuDNN crash while they plan for such a described GPU. */
     if (gpu->sm >= SM_TURING && cudnnGetVersion() < CUDNN_PLANS)
         return status_fail(STATUS_UNSUPPORTED,
                            "cuDNN %s cannot plan for '%s', which is only described; install cuDNN "

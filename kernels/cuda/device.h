@@ -20,8 +20,8 @@ struct cuda_device {
     bool pdl;                                /* see struct stream in kernels/backend.h */
     size_t memory;                           /* bytes */
     const struct gpu_description *described; /* NULL: the GPU is present (described.h) */
-    /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: none. See
-     * cuda_fault_take. */
+    /* Pinned host memory to which the loss kernel writes the row of an invalid label; -1: all
+     * labels are valid. See cuda_fault_take. */
     volatile int64_t *bad_label;
     /* The first plan that needs one of the next four members opens it, and registers a function
      * that closes it (cuda_at_close). Until then the member is NULL or false. */

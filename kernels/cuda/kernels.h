@@ -71,7 +71,7 @@ MUST_CHECK enum status cu_bn_statistics(const struct cu_queue *q, const struct c
 struct cu_bn_apply {
     const void *x;
     const void *z;         /* NULL: no residual */
-    const float *z_affine; /* (2C): scales and shifts of z, as ROLE_Z_AFFINE; NULL: z itself */
+    const float *z_affine; /* (2C): scales and shifts of z, as ROLE_Z_AFFINE; NULL: z unchanged */
     const float *mean;
     const float *invstd; /* NULL: computed from `var` and `eps`, as in evaluation */
     const float *var;
@@ -181,7 +181,7 @@ MUST_CHECK enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_
 MUST_CHECK enum status cu_add_strided(const struct cu_queue *q, const struct cu_pool *p,
                                       const void *x, void *y);
 
-/* --- batch norm, ReLU and maximum pooling in one --- */
+/* --- batch norm, ReLU and maximum pooling in one operation --- */
 
 /* Whether the functions below support the windows (3x3 with stride 2 and padding 1, or 2x2
  * with stride 2) and the number of channels (a multiple of 8). If not, they return

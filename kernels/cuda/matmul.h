@@ -26,6 +26,7 @@ MUST_CHECK enum status matmul_open(struct cuda_device *dev, const struct matmul_
                                    struct matmul **out);
 void matmul_close(struct matmul *m); /* NULL is fine */
 
-/* All pointers are to device memory, aligned to 16 bytes. `bias` is NULL if there is none. */
+/* All pointers are to device memory, aligned to 16 bytes. `bias` is NULL for a problem without
+ * bias. */
 MUST_CHECK enum status matmul_run(struct matmul *m, const void *a, const void *b, const void *bias,
                                   void *c, void *workspace, cudaStream_t stream);

@@ -39,7 +39,7 @@ static int64_t weight_rows(const struct conv_problem *p)
     return p->k * p->r * p->s;
 }
 
-/* Copies X and W into the form that the library reads, if necessary. */
+/* bring_image and bring_weights copy X and W into the form that the library reads, if necessary. */
 static enum status bring_image(const struct convolution *p, void *const arg[ROLE_COUNT],
                                const struct cu_queue *q, void **image)
 {

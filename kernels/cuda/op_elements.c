@@ -29,7 +29,7 @@ static enum status elements_run(struct op_plan *plan, void *const arg[ROLE_COUNT
     }
 }
 
-/* The first 4-d tensor whose layout is not ANY; NULL: none. */
+/* The first 4-d tensor whose layout is not ANY; NULL: there is no such tensor. */
 static const struct tensor_desc *leader_of(const struct op_desc *d)
 {
     for (int r = 0; r < ROLE_COUNT; r++)

@@ -1,7 +1,7 @@
 /* Changes tensors' order and type, and converts pixels to the network's input.
  *
  * A change of order needs at most two steps: a transpose, and a copy with another number of
- * channels in memory. If both are needed, the first writes to the workspace. */
+ * channels in memory. If both steps are needed, the first step writes to the workspace. */
 #include "kernels/cuda/plan.h"
 
 struct reorder_plan {

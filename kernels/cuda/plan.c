@@ -21,7 +21,8 @@ void cuda_set_channels(struct tensor_desc *t, int64_t channels)
     t->bytes = (size_t)(t->dim[0] * channels * t->dim[2] * t->dim[3]) * dtype_size(t->type);
 }
 
-/* The type of the floating tensors of 2 or more dimensions; F32 if there are none. */
+/* The type of the floating tensors of 2 or more dimensions, except DW; F32 if there is no such
+ * tensor. */
 static enum dtype leading_type(const struct op_desc *d)
 {
     for (int r = 0; r < ROLE_COUNT; r++)

@@ -53,7 +53,7 @@ static inline bool cuda_rounds_result(const struct tensor_desc *t)
 /* The copies and other kernels that a plan of OPS_CONV runs in addition to the library's plan; for
  * traffic.h. */
 struct cuda_copies {
-    size_t image, weights; /* bytes of the copies with other channels or of another type; 0: none */
+    size_t image, weights; /* bytes of the padded or converted copies; 0: no copy */
     unsigned rest;         /* CONV_REST_*, which other kernels compute */
 };
 struct cuda_copies cuda_conv_copies(const struct op_plan *plan);

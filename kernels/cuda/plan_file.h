@@ -1,10 +1,11 @@
 /* The process's facts about plans (plan_cache.h) and the file that stores them:
  * $XDG_CACHE_HOME/ampscale/plans, else ~/.cache/ampscale/plans; no file if HOME is not set either.
  *
- * All GPUs of a process share the facts: if two GPUs time the same problem at once, the second uses
- * the result of the first. Later and resumed runs make the same choices, because all facts are on
- * disk before the first step (plan_file_save). Processes that plan at the same time before the file
- * exists may choose differently; later processes use the facts that were written first.
+ * All GPUs of a process share the facts: if two GPUs time the same problem at once, the GPU that
+ * finishes later uses the result of the other GPU. Later and resumed runs make the same choices,
+ * because all facts are on disk before the first step (plan_file_save). Processes that plan at the
+ * same time before the file exists may choose differently; later processes use the facts that were
+ * written first.
  *
  * Any thread may call these functions. */
 #pragma once

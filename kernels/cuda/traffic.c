@@ -343,7 +343,7 @@ static double role_bytes(const struct op_desc *d, enum role role)
     double bytes = t->ndim ? (double)t->bytes : 0;
     if (t->ndim && op_in(d->kind, OPS_SGD) && (role == ROLE_DW || role == ROLE_DW_HALF))
         return op_gradient_bytes(d, role);
-    /* Y is larger than X, but only as many of its pixels are accessed as X has */
+    /* Y is larger than X, but the operation accesses only as many pixels of Y as X has. */
     if (d->kind == OP_ADD_STRIDED)
         return (double)d->t[ROLE_X].bytes;
     if (role == ROLE_X && skips_pixels(d))

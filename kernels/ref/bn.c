@@ -18,7 +18,7 @@ static bool mask_get(const struct ref_args *a, const struct ref_channel *ch, int
 }
 
 /* Returns the residual, which is added to the normalised value at index `at`; 0 if there is
- * none. */
+ * no residual. */
 static double residual(const struct ref_args *a, const struct ref_channel *ch, int64_t at)
 {
     const double *z = a->t[ROLE_Z], *affine = a->t[ROLE_Z_AFFINE];
@@ -215,7 +215,7 @@ void ref_bn_bwd(const struct ref_args *a)
     }
 }
 
-/* Computes `dx` from DY, `x` and `eq`. The last two are X and EQ, or Z and Z_EQ. */
+/* Computes `dx` from DY, `x` and `eq`. `x` and `eq` are either X and EQ, or Z and Z_EQ. */
 static void multiply_add(const struct ref_args *a, const double *x, const double *eq, double *dx)
 {
     int64_t channels = a->d->t[ROLE_X].dim[1];

@@ -16,7 +16,7 @@ struct ref_args {
     struct step_state *state;
     struct loss_metrics *metrics;
     struct scaler_state *scaler;
-    double *sync; /* 2C + 1 sums over all ranks (struct bn_sync); NULL where there are none */
+    double *sync; /* 2C + 1 sums over all ranks (struct bn_sync); NULL: no sums over ranks */
 };
 
 /* The index of element (n, c, h, w) of a 4-d tensor. */

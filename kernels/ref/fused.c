@@ -56,7 +56,7 @@ static double bn_of(const struct bn_tensors *t, int64_t c, int64_t at)
 }
 
 /* Applies the ReLU's mask to one channel's gradient. `z` is the residual's batch norm; its `gamma`
- * is NULL if the residual has none. */
+ * is NULL if the residual has no batch norm. */
 static void relu_gradient(const struct ref_args *a, const struct ref_channel *ch,
                           const struct bn_tensors *bn, const struct bn_tensors *z)
 {

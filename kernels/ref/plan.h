@@ -1,4 +1,4 @@
-/* Plans of the reference: formulas between unpacked and packed tensors. */
+/* Plans of the reference: a plan unpacks tensors, runs a formula, and packs the results. */
 #pragma once
 
 #include "kernels/backend.h"

@@ -9,7 +9,7 @@
 
 static enum status ref_open(const struct backend *b, int index, int threads, struct device **dev)
 {
-    (void)threads; /* always one: formulas are plain loops */
+    (void)threads; /* always one thread, because formulas are plain loops */
     *dev = NULL;
     struct device *d;
     TRY(array_new(&d, 1));

@@ -1,4 +1,5 @@
-/* Batch norm over patches (struct bn_patch): the two reductions and the two passes that write.
+/* Batch norm over patches (struct bn_patch): the two reductions, and the two passes that write
+ * results.
  *
  * The code for a line is written once, for n lanes. Loops over whole lines pass LINE as n, and
  * the compiler then drops the code that only a partial line needs. */

@@ -37,8 +37,10 @@ compete_lanes(float *best, int32_t *held, const float *value, int64_t lanes, int
     }
 }
 
-/* The columns of the tile for which column kw of the window lies in the image:
- * 0 <= column * stride - reach < width, where reach is the padding minus kw. */
+/* The output columns of a tile for which column kw of the window lies in the image. These are the
+ * columns with
+ *   0 <= column * stride - reach < width,
+ * where reach is the padding minus kw. */
 struct columns {
     int64_t reach, begin, end;
 };

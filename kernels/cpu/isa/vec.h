@@ -53,8 +53,8 @@ static inline void line_store(float *p, struct line a)
         *(vec_in_memory *)(p + i * VEC_LANES) = a.v[i];
 }
 
-/* Stores a line past the caches, for values that are not read again soon. The processor does not
- * read the old contents of the memory first. p must be aligned to VEC_BYTES. */
+/* Stores a line without using the caches, for values that are not read again soon. The processor
+ * does not read the old contents of the memory first. p must be aligned to VEC_BYTES. */
 static inline void line_stream(float *p, struct line a)
 {
     for (int i = 0; i < LINE_VECS; i++)
@@ -137,7 +137,8 @@ static inline struct line line_fma(struct line a, struct line b, struct line c)
     return c;
 }
 
-/* a in the lanes where b is above `limit` (GT) or not below it (NLT), else 0. */
+/* `a` in the lanes where `relation` holds, 0 in the other lanes. GT: b is above `limit`. NLT: b is
+ * not below `limit`, or b is a NaN. */
 #if defined(__AVX512F__)
 #define VEC_WHERE(a, b, relation, limit)                                                           \
     ((vec)_mm512_maskz_mov_ps(                                                                     \
@@ -186,7 +187,7 @@ static inline uint16_t line_signs(struct line a, float limit)
     return (uint16_t)bits;
 }
 
-/* a in the lanes whose bit is 1, else 0. */
+/* `a` in the lanes whose bit is 1, 0 in the other lanes. */
 static inline struct line line_where_signs(struct line a, uint16_t bits)
 {
 #if defined(__AVX512F__)

@@ -218,7 +218,8 @@ COLUMN_KERNEL_WIDE bn_pool_bwd_sums(struct cu_pool p, struct tiles all, struct c
     columns_reduce(all.m, place, sums, partial);
 }
 
-/* Computes the gradients of gamma and beta, and DX as a multiply-add (OP_CONV_BWD_DATA_BN's EQ). */
+/* Computes the gradients of gamma and beta. Also computes EQ of OP_CONV_BWD_DATA_BN, the
+ * coefficients of the multiply-add that gives DX. */
 static __global__ void bn_pool_bwd_combine(struct columns m, struct cu_bn_bwd a,
                                            const float *partial, float *eq)
 {

@@ -87,7 +87,7 @@ static __device__ struct maxima no_maxima(void)
 }
 
 /* Loads the pixels of row `h` in the strip's windows. For a pixel of the padding, loads the nearest
- * pixel of the image, which row_maxima ignores. */
+ * pixel of the image; row_maxima ignores the loaded values. */
 template <typename T, typename W>
 static __device__ void load_row(const struct cu_pool &p, const struct strip &s, const void *x,
                                 int h, packed<T> (&row)[W::KERNEL])

@@ -1,6 +1,6 @@
-/* Dropout with the masks of base/rng.h: word f % 4 of block f / 4 of the row's generator decides
- * whether element f of a row is kept. So every unit of eight elements draws its mask from two
- * blocks. */
+/* Dropout with the masks of base/rng.h. The generator of a row gives blocks of four words. For
+ * element f of the row, word f % 4 of block f / 4 decides whether the element is kept. So the mask
+ * of a unit, which is eight elements, needs two blocks. */
 #include "kernels/cuda/kernels/launch.h"
 
 #include "base/rng.h"

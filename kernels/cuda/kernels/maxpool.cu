@@ -76,10 +76,8 @@ enum status cu_maxpool_fwd(const struct cu_queue *q, const struct cu_pool *p, co
 /* The outputs whose windows contain input i. */
 static __device__ struct pool_span windows_of(int i, int kernel, int stride, int pad, int out)
 {
-    int last = (i + pad) / stride, first = i + pad - kernel; /* `first` is one less than the start
-                                                              * of the first window that contains i,
-                                                              * counted from the edge of the
-                                                              * padding */
+    /* Windows that contain i begin after position `first`, counted from the padding's edge. */
+    int last = (i + pad) / stride, first = i + pad - kernel;
     struct pool_span s = {first < 0 ? 0 : first / stride + 1, last + 1 < out ? last + 1 : out};
     return s;
 }

@@ -43,7 +43,7 @@ static __device__ void blend_columns(const struct cu_weights &x, const float *li
     }
 }
 
-/* Whether the last row of the picture has a byte other than CU_UNWRITTEN. */
+/* Sets *p.written to whether the last row of the picture has a byte other than CU_UNWRITTEN. */
 static __device__ void check_written(const struct cu_picture &p)
 {
     __shared__ int found;

@@ -129,7 +129,8 @@ static __global__ void local_rates(struct cu_sgd a, struct cu_segments s, struct
     }
 }
 
-/* Runs as one block, which adds the sums of the chunks in a fixed order. */
+/* Computes the factor that limits the norm of the whole gradient. Runs as one block, which adds the
+ * sums of the chunks in a fixed order. */
 static __global__ void clip_factor(struct cu_sgd a, struct cu_segments s, struct sgd_work work)
 {
     await_previous();
