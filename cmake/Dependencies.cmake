@@ -1,4 +1,4 @@
-# Libraries, each named with the package that brings it on Debian and Ubuntu.
+# Libraries. If one is missing, the message names its package on Debian and Ubuntu.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
@@ -14,8 +14,8 @@ if(NOT JPEG_FOUND)
   message(FATAL_ERROR "libjpeg-turbo was not found: apt-get install libjpeg-dev")
 endif()
 
-# With the header of libjpeg's internals, the project's own code decodes entropy-coded data
-# (input/jpeg_scan.h). Without it, libjpeg does. Debian and Ubuntu install the header.
+# If the header of libjpeg's internals is installed, the project's own code decodes entropy-coded
+# data (input/jpeg_scan.h). Otherwise libjpeg decodes them. Debian and Ubuntu install the header.
 include(CheckIncludeFiles)
 set(CMAKE_REQUIRED_INCLUDES ${JPEG_INCLUDE_DIRS})
 check_include_files("stdio.h;jpeglib.h;jpegint.h" JPEGINT_FOUND)

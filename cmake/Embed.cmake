@@ -1,6 +1,6 @@
 # ampscale_embed(target symbol file): compiles the bytes of `file` into `target` as
 #   extern const unsigned char symbol[]; extern const size_t symbol_size;
-# A NUL that symbol_size does not count follows, so that text may be used as a string.
+# A NUL follows the bytes, so text may be used as a string. symbol_size does not count the NUL.
 function(ampscale_embed target symbol file)
   get_filename_component(file ${file} ABSOLUTE)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.c)

@@ -26,7 +26,8 @@ set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 training, judges hardware and draws figures. It is one program without Python.")
 include(CPack)
 
-# cpack overwrites the manifest of the installation.
+# Writes the list of installed files for `uninstall`. CMake's own list, the manifest, is overwritten
+# by cpack.
 install(CODE "if(NOT CMAKE_INSTALL_PREFIX MATCHES _CPack_Packages)
   list(JOIN CMAKE_INSTALL_MANIFEST_FILES \"\\n\" installed)
   file(WRITE \"${CMAKE_BINARY_DIR}/installed.txt\" \"\${installed}\\n\")

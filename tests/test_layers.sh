@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks the includes of components: a source file may include only headers of components that its
-# own may use (docs/architecture.md), the longest chain of components is at most eight, and the
-# files of a component have no circular includes. Prints the longest chain. Argument: the source
-# tree.
+# Checks the includes of components. A source file may include only headers of its own component, of
+# base, and of the components that its component may use (docs/architecture.md). The longest chain
+# of components is at most eight. The files of a component have no circular includes. Prints the
+# longest chain. Argument: the source tree.
 set -euo pipefail
 cd "$1"
 deepest=8

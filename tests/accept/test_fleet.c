@@ -279,7 +279,7 @@ static void test_directions(void **state)
  * `warn`, and the bound of FAIL is between `fail` and 2 `fail`. */
 static void test_bounds_of_the_spread(void **state)
 {
-    /* their median distance from the median is 1 */
+    /* the median distance of these numbers from their median is 1 */
     static const double off[] = {-2, -1, -1, 0, 0, 0, 1, 1, 2};
     static const struct {
         double times, warn, fail;
@@ -297,7 +297,7 @@ static void test_bounds_of_the_spread(void **state)
     }
 }
 
-/* Hardware names with characters that would end an attribute or a table cell. */
+/* In reports, characters of hardware names are escaped if they would end an attribute or a cell. */
 static void test_reports(void **state)
 {
     struct nodes nodes = {0};

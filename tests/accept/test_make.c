@@ -136,7 +136,7 @@ static void test_folders(void **state)
     free(text);
     json_decref(json);
 
-    /* Folders with results of different specs, and a folder without results. */
+    /* Folders with results of different specs, and a folder without results, are refused. */
     scratch_write(path[1], "spec.json", "{}", 2);
     assert_int_equal(accept_make_spec(paths, NODES, NULL, &json), STATUS_DATA);
     scratch_remove(path[1]);

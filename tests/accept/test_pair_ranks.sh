@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Retests four ranks on this machine, one of which has failed before. Arguments: the program, and
-# mpi_ranks of tests/comm, which prints the MPI of this build.
+# Retests four ranks on this machine. One of the ranks has failed before. Arguments: the program,
+# and mpi_ranks of tests/comm, which prints the MPI of this build.
 set -uo pipefail
 program=$1
 scratch=$(mktemp -d)
@@ -32,7 +32,7 @@ look 0 'n2: failure not reproduced: .* the retest passes with n[0-9] .*, n[0-9] 
 mapfile -t partners < <(awk '$1 > 1 && $2 == "n2" { print substr($3, 2) }' "$scratch/out")
 look 4 'n2: the node itself: its training step takes ' 2 slow-rank 2
 # The link between n2 and its first partner is slow. n2 has another partner too.
-((${#partners[@]} == 2)) || { echo "FAILED: n2 met ${#partners[@]} others" && failures=1; }
+((${#partners[@]} == 2)) || { echo "FAILED: n2 has ${#partners[@]} partners, not 2" && failures=1; }
 a=2 b=${partners[0]}
 ((a < b)) || { a=$b b=2; }
 look 4 "n2: a link: the retest fails with n${partners[0]} .*, but passes with n${partners[1]} " 2 slow-link "$a" "$b"

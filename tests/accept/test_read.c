@@ -165,7 +165,7 @@ static void test_loss_bits(void **state)
     accept_result_free(&b);
 }
 
-/* A run that is incomplete, and a folder without a run. */
+/* A folder without a run, and a run that is incomplete, are refused. */
 static void test_unfinished(void **state)
 {
     char path[SCRATCH_MAX + 32];
@@ -368,7 +368,7 @@ static void test_profile(void **state)
     accept_result_free(&r);
 }
 
-/* Invalid output of every kind of check. The names of kinds differ from each other. */
+/* Invalid output of every kind of check is read or refused. Each kind has a name of its own. */
 static void test_other_output(void **state)
 {
     static const char *const texts[] = {

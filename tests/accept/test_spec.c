@@ -170,7 +170,7 @@ static void test_one_device(void **state)
     refuses(accept_spec_load("cpu", "gpu", 0, &s), "must be cpu, ref, cuda or one GPU");
 }
 
-/* Returns the names of the selected checks, each followed by a blank. */
+/* Expects that the selected checks are `want`: their names, each followed by a blank. */
 static void asked(const struct accept_spec *s, const char *want)
 {
     char got[512] = "";

@@ -261,8 +261,8 @@ static struct accept_report run_budget(const struct rig *r, int64_t budget, cons
 }
 
 /* A budget reserves the time of later checks. If the budget stops a check, the metrics measured so
- * far get verdicts, and its other metrics are missing. A later call runs the stopped check again.
- */
+ * far get verdicts, and all other metrics of the check are missing. A later call runs the stopped
+ * check again. */
 static void test_budget(void **state)
 {
     struct rig *rig = *state;

@@ -2,7 +2,7 @@
  *
  *     hostile CASES SEED FOLDER SCRATCH FILES COMMAND ARG...
  *
- * Repeats CASES times: copies FOLDER to SCRATCH/case, damages FILES of the files, runs "ampscale
+ * Repeats CASES times: copies FOLDER to SCRATCH/case, damages FILES files there, runs "ampscale
  * COMMAND ARG..." there, and checks how it ends. The variable HOSTILE_NAMES limits the damage to
  * files whose names begin with one of its words. A child is a finding if it crashes, hangs, is
  * stopped by a sanitizer, exits with an undocumented code, fails without a message, or prints
@@ -335,7 +335,7 @@ static bool has_control(const char *said, size_t n)
     return false;
 }
 
-/* Returns what is wrong with the end of a child; NULL: nothing. */
+/* Returns how a child ended wrongly, or NULL if it ended in an allowed way. */
 static const char *judge(int status, const char *scratch)
 {
     static char out[SAID_MAX], err[SAID_MAX], file[4096];

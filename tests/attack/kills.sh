@@ -19,7 +19,8 @@ jpeg=(data) dummy=(--dummy --classes 3 --dummy-train 36 --dummy-val 12)
 ((${#modes[@]} > 0)) || modes=(nd-fp32-jpeg nd-O1-jpeg nd-O2-dummy dp-fp32-jpeg dp-O2-dummy mpi-fp32-jpeg
     mpi-O1-dummy launch-O1-jpeg tcp-fp32-dummy tcp-O2-jpeg ddp2-fp32-jpeg ddp2-O1-dummy)
 
-# processes [WORD]: prints the processes of this program, or only those of its command WORD.
+# processes [WORD]: prints the process IDs of this program. With WORD, prints only processes that
+# have WORD as an argument.
 processes() {
     local exe pid
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
@@ -33,7 +34,7 @@ processes() {
 mode_start() {
     jobs=()
     mode_job "$@"
-    disown -a # a shell says of its jobs that they were killed
+    disown -a # otherwise the shell prints a message for each killed job
 }
 
 mode_job() {

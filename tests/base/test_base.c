@@ -221,8 +221,9 @@ static void test_sweep(void **state)
     atomic_file_sweep(dir); /* a folder that does not exist */
 }
 
-/* Writing a file removes the temporary files that killed processes left of it. Temporary files that
- * a process is writing, and those of other files, stay. */
+/* A killed process leaves the temporary file of the file that it was writing. The next write of the
+ * same file removes this temporary file. A temporary file that is being written
+ * stays, and so do the temporary files of other files. */
 static void test_left_over(void **state)
 {
     (void)state;
@@ -324,7 +325,7 @@ static void test_looking(void **state)
     assert_int_equal(dir_remove(dir), STATUS_OK);
 }
 
-/* Making a temporary folder removes unlocked ones of the same kind. */
+/* When a temporary folder is made, unlocked temporary folders of the same kind are removed. */
 static void test_temporary_dir(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* Writes a small document; the caller frees. */
+/* Returns the text of a small document. The caller frees it. */
 static char *document(const struct format *format)
 {
     char path[] = "/tmp/ampscale-XXXXXX", *text;

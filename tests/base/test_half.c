@@ -51,7 +51,8 @@ static const struct format f16 = {"fp16", 11, -14, 65504, false, 0x1fff, round_f
 static const struct format bf16 = {"bf16", 8, -126, 0x1.fep127, false, 0xffff, round_bf16};
 static const struct format tf32 = {"tf32", 11, -126, 0x1.ffcp127, true, 0x1fff, round_tf32};
 
-/* Exact in double: `x` has 24 bits, and a unit in the last place is a power of two. */
+/* Rounds `x`. The computation is exact in double: `x` has 24 bits, and a unit in the last place is
+ * a power of two. */
 static double nearest(const struct format *f, double x)
 {
     if (x == 0 || isinf(x))
@@ -77,8 +78,8 @@ static void check_round(const struct format *f, float x)
                  want);
 }
 
-/* The bit patterns of the numbers from 0 to infinity are consecutive, so that the tie of two
- * neighbours lies in the middle between them. */
+/* The bit patterns of the numbers from 0 to infinity are consecutive. The bit pattern of a tie is
+ * therefore the mean of the bit patterns of its two neighbours. */
 static void check_every_tie(const struct format *f)
 {
     uint32_t step = f->lost + 1;
@@ -142,8 +143,9 @@ static void test_every_half(void **state)
     }
 }
 
-/* For neighbours a < b: the tie, and the nearest fp32 value on either side of it. The last pair is
- * the largest fp16 number and 65536, which rounds to infinity. */
+/* For each pair of fp16 neighbours a < b, checks the tie between them, and the nearest fp32 values
+ * below and above the tie. The last pair is the largest fp16 number and 65536. The number 65536
+ * rounds to infinity. */
 static void test_every_tie_of_halves(void **state)
 {
     (void)state;
@@ -287,7 +289,7 @@ __attribute__((target("f16c"))) static void check_processor(float x)
     uint16_t want = (uint16_t)_mm_cvtsi128_si32(
         _mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     if (got != want)
-        fail_msg("fp16 of %a (%08x) is %04x, the processor says %04x", (double)x, bits_of(x), got,
+        fail_msg("fp16 of %a (%08x) is %04x; the processor has %04x", (double)x, bits_of(x), got,
                  want);
 }
 

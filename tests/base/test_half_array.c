@@ -1,5 +1,6 @@
-/* Arrays are converted like single values: every fp16 number, a million bit patterns, and every
- * number of elements that remain after the last full vector. */
+/* Tests that arrays are converted like single values. The tests convert every 16-bit number, a
+ * million bit patterns, and arrays of every short length. Most of these lengths are not a multiple
+ * of the vector length. */
 #include "base/half.h"
 #include "base/half_array.h"
 #include "base/rng.h"

@@ -54,12 +54,12 @@ static void test_places(void **state)
         {"PMI_RANK=9 PMI_SIZE=11 SLURM_PROCID=9 SLURM_LOCALID=1 SLURM_NODEID=2 "
          "SLURM_STEP_TASKS_PER_NODE=4(x2),3",
          {9, 11, 1, 3}},
-        /* mpirun in a Slurm job, and in a pod whose environment has the number of nodes */
+        /* mpirun in a Slurm job, and in a pod whose WORLD_SIZE is the number of nodes */
         {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=0 OMPI_COMM_WORLD_RANK=5 "
          "OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4",
          {5, 8, 1, 4}},
         {"RANK=0 WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=16", {3, 16, 0, 0}},
-        /* srun in a pod whose environment has the number of nodes */
+        /* srun in a pod whose WORLD_SIZE is the number of nodes */
         {"RANK=0 WORLD_SIZE=2 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4", {3, 4, 0, 0}},
         /* Slurm's list of nodes contradicts the rank, or cannot be read */
         {"PMIX_RANK=1 SLURM_LOCALID=1 SLURM_STEP_TASKS_PER_NODE=2(y3)", {1, 0, 1, 2}},

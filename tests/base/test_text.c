@@ -35,7 +35,7 @@ static void test_join(void **state)
     assert_string_equal(out, "one, two, t");
 }
 
-/* The euro sign has three bytes and U+1F30D four. */
+/* A cut must not divide a character. The euro sign has three bytes, and U+1F30D has four bytes. */
 static void test_cut_between_characters(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@ struct broken {
     enum op_kind kind;
     enum role role; /* fp32 tensor of `kind` whose last element is 1 too large */
     bool idle;      /* if true, `kind` computes nothing, instead of a wrong value */
-    /* The functions of the backend that the broken ones replace. */
+    /* The functions of the backend that the broken functions replace. */
     enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
     enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);
     struct op_record record[2 * OP_KIND_COUNT];

@@ -20,8 +20,8 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-7 * (fabs(a) + fabs(b)) + 1e-9;
 }
 
-/* Compares `share` with 1 - part / all. `part` and `all` are differences of numbers up to `busy`,
- * whose rounding errors set the tolerance. */
+/* Compares `share` with 1 - part / all. `part` and `all` are differences of numbers up to `busy`.
+ * The rounding errors of these numbers set the tolerance. */
 static bool near_share(double share, double part, double all, double busy)
 {
     return fabs(share - (1 - part / all)) <= 1e-8 * (1 + busy / all);

@@ -18,7 +18,7 @@ expect_error 5 "there are no runs in '$scratch/tmp'" bench accuracy --quick --re
 quick=(bench accuracy --quick --threads 1)
 expect 0 "${quick[@]}" --precisions fp32,O2 --out first --json
 [[ -s first/runs/accuracy-O2/summary.json && -z $(find first -name '*.safetensors') ]] || fail "the runs lack a summary or contain weights: $(find first)"
-grep -q '"right"' out && fail "the short training is compared with a reference, but there is none: $(<out)"
+grep -q '"right"' out && fail "the short training is compared with a reference, but it has none: $(<out)"
 if command -v python3 >/dev/null; then
     python3 - <<'CHECK' || fail "the assertion above about the record fails"
 import json
@@ -37,7 +37,7 @@ expect 0 "${quick[@]}" --precisions fp32,O0 --recorded first/runs
 sed -i -E 's/("val_top1": )[0-9.]+/\1300.0/' first/runs/accuracy-fp32/summary.json
 expect 4 "${quick[@]}" --precisions O2,fp32 --recorded first/runs
 grep -qE '^fp32 .* WRONG' out || fail "the row of fp32 is not WRONG: $(<out)"
-grep -qE '^O2 .* right' out || fail "the row of O2 has no correct answer: $(<out)"
+grep -qE '^O2 .* right' out || fail "the verdict in the row of O2 is not 'right': $(<out)"
 [[ $(<err) == 'ampscale: accuracy is more than 1 percentage point outside the range of the recorded runs: fp32' ]] || fail "stderr: $(<err)"
 sed -i 's/"resnet8"/"resnet18"/' first/runs/accuracy-fp32/run.json
 expect_error 5 "is a run with another network, image size, batch size or number of epochs" "${quick[@]}" --recorded first/runs

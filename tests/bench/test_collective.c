@@ -280,7 +280,7 @@ static void report(enum bench_format format, int64_t wrong, char **text)
     fclose(out);
 }
 
-/* The exact text that nccl-tests would print for these numbers. */
+/* Expects exactly the text that nccl-tests would print for these numbers. */
 static void test_table(void **state)
 {
     (void)state;

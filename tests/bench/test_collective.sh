@@ -43,15 +43,15 @@ done
 expect_error 2 "bench collective 'all_reduce_perf_perf': give allreduce, " bench collective all_reduce_perf_perf
 expect_error 2 "bench collective 'hypercube': give allreduce, " bench collective hypercube
 
-# The bus bandwidth factors of nccl-tests for three ranks.
+# For three ranks, the factors of the bus bandwidth must be those of nccl-tests.
 busbw_is allreduce 3 1.3333333333
 busbw_is alltoall 3 0.6666666667
 busbw_is gather 3 0.6666666667 -r 1
 busbw_is scatter 3 0.6666666667 -r 2
 busbw_is sendrecv 3 1
 
-# Ranks are threads of one process. Some sizes leave parts empty; others are below or above the size
-# of a piece. Several operations run at a time.
+# Ranks are threads of one process. Some sizes leave parts empty; other sizes are below or above the
+# size of a block of the reduction. Several operations run at a time.
 for kind in "${kinds[@]}"; do
     root=-1
     case $kind in broadcast | reduce | gather | scatter) root=2 ;; esac
@@ -77,7 +77,7 @@ expect_error 2 "--ngpus '0'" bench collective allreduce -g 0
 expect_error 2 "--ranks, --devices and --ngpus: give one of them" bench collective allreduce -g 2 --ranks 2
 expect_error 2 "cannot reduce bytes" bench collective allreduce -d uint8 -o avg
 
-# Processes without MPI: over the connections of rank 0 and, if the build has it, over Gloo.
+# Processes without MPI communicate through rank 0 and, if the build has Gloo, over Gloo.
 ways=(local)
 [[ ! -e $(dirname "$program")/ampscale_gloo.so ]] || ways+=(gloo)
 for way in "${ways[@]}"; do

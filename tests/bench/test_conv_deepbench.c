@@ -1,4 +1,4 @@
-/* Single convolutions: shapes, a wrong result, omitted passes, and the record. */
+/* Tests single convolutions: shapes, a wrong result, omitted passes, and the record. */
 #include "bench/conv_deepbench.h"
 
 #include <setjmp.h>
@@ -94,7 +94,7 @@ static void test_values(void **state)
     }
 }
 
-/* First the last element is wrong, then all elements are. */
+/* First only the last element is wrong, then all elements are. The check samples 17 elements. */
 static void test_wrong_is_seen(void **state)
 {
     (void)state;

@@ -26,7 +26,7 @@ step auto
 step again
 step all --fuse all
 times=$(grep -c '^time ' cache/ampscale/plans)
-((times > 5)) || fail "the file of plans has $times times"
+((times > 5)) || fail "the file of plans has only $times measured times"
 (($(<auto.calls) > 0)) || fail "nothing was timed"
 for name in again all; do
     [[ $(<$name.calls) == 0 ]] || fail "$name: operations were timed $(<$name.calls) times, not 0"

@@ -27,7 +27,7 @@ grep -qE ' TT fp32 .* n/a ' out || fail "a product of two transposed matrices is
 expect 0 bench gemm --deepbench --max-gflop 0.01 "${quick[@]}" --csv
 [[ $(wc -l <out) == 3 && $(grep -cE '^,,1,[0-9]+,16,512,0,[01],fp32,0,2,' out) == 2 ]] || fail "DeepBench: $(<out)"
 expect 0 bench gemm --deepbench --max-gflop 0.01 "${quick[@]}"
-grep -qx '158 sizes of more than 0.01 GFLOP were left out' out || fail "what was left out: $(<out)"
+grep -qx '158 sizes of more than 0.01 GFLOP were left out' out || fail "the output does not say that 158 sizes were left out: $(<out)"
 expect 0 bench gemm --net resnet8 -b 2 --image-size 32 --precision all "${quick[@]}" --json
 cp out gemm.json
 

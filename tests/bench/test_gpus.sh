@@ -46,7 +46,7 @@ mpi_leaks on
 mpi_run 60 2 "$program" bench collective allgather --devices cuda "${quick[@]}"
 [[ $code == 0 ]] || fail "GPUs under MPI: ended with exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, mpi, staged' out) == 2 ]] || fail "under MPI: $(<out)"
-# Two processes with two GPUs each support only all-reduce, through host memory.
+# If two processes have two GPUs each, they support only all-reduce, through host memory.
 mpi_run 60 2 "$program" bench collective allreduce --devices cuda:0,1 "${quick[@]}"
 [[ $code == 0 ]] || fail "two GPUs in each of two processes: ended with exit code $code: $(<err)"
 [[ $(grep -c '\[device\] memory, joint, staged' out) == 4 ]] || fail "the output does not have the devices of four ranks: $(<out)"

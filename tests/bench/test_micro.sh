@@ -10,8 +10,8 @@ export OMP_WAIT_POLICY=passive
 # superbench: parses a table of nccl-tests as SuperBench does, and prints "size time algbw busbw" of
 # the in-place columns, one row per line. The table is between the last line with 'out-of-place' and
 # the line with 'Out of bounds values'. Rows begin with a digit. The words of the heading give the
-# position of each column. The position of the size is counted from the left, the others from the
-# right.
+# position of each column. The position of the size is counted from the left, all other positions
+# from the right.
 superbench() {
     awk '
         { line[NR] = $0 }

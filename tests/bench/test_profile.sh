@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `ampscale bench profile` on the fake GPU, with a fake ncu. The fake ncu derives its numbers from
-# the order of launches. Also tests ncu's messages if it cannot profile, and usage errors.
+# the order of launches. Also tests the messages if ncu cannot profile, and usage errors.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu bench_profile_csv

@@ -132,7 +132,8 @@ static void test_round_trip(void **state)
     json_decref(o);
 }
 
-/* Reads a record whose device name is too long and contains a bell character. */
+/* Reads a record whose device name is too long and begins with a bell character. The bell becomes
+ * '?', and the shortened name is valid text. */
 static void test_strange_name(void **state)
 {
     char text[1024] = "{\"schema\":1,\"bench\":\"peak\",\"copy\":[{\"bytes\":1,\"bytes_per_s\":9}],"

@@ -26,7 +26,7 @@ struct block {
     double in, c1, c2, c3; /* the block's input, and the outputs of its convolutions */
     double read;           /* elements of the input that the shortcut's projection reads */
     bool projects, strided;
-    bool joins; /* no projection in the next block, so its data gradient can fuse this end */
+    bool joins; /* the next block has no projection; its data gradient can fuse this block's end */
     bool last;
 };
 
@@ -103,7 +103,8 @@ static void count_plain(const struct block *b, bool masks, double e[PARTS])
 {
     double inner = b->c1 + b->c2, projected = b->projects ? b->c3 : 0, relu = masks ? BIT : 1;
     /* At a block's end the backward pass adds two gradients. After the last block there is only
-     * one. There is also only one if the next block's projection has already added the two. */
+     * one gradient. There is also one gradient if the next block's projection has already added
+     * both. */
     double gradients = b->last || (masks && !b->joins) ? 1 : 2;
     e[NORM_FORWARD] += (masks ? 2 : 3) * (inner + projected) + (masks ? 3 : 4) * b->c3;
     e[NORM_FORWARD] += masks ? BIT * (inner + b->c3) : 0;
@@ -341,7 +342,7 @@ static void test_times(void **state)
     assert_true(fabs(t.seconds - (60 / 0.85e12 + 1e-6)) < 1e-18);
     t = gpu_time_of(&g, &d, &k, &cache, arg); /* X and Y are in the cache */
     assert_true(fabs(t.dram_bytes - (0.35 * 40 + 20)) < 1e-9);
-    k.access[1].bytes = 30; /* X and Y no longer fit together: Y displaces X */
+    k.access[1].bytes = 30; /* the cache cannot hold both X and Y now: Y displaces X */
     t = gpu_time_of(&g, &d, &k, &cache, arg);
     t = gpu_time_of(&g, &d, &k, &cache, arg);
     assert_true(t.dram_bytes == 70);

@@ -52,7 +52,7 @@ static void test_plan(void **state)
     }
     assert_int_equal(p.slot[p.turn[0].slot].who, THROUGHPUT_OURS);
     assert_int_equal(p.slot[p.turn[1].slot].who, THROUGHPUT_EAGER);
-    /* The peer takes the first turn of every second round, beginning with the second. */
+    /* The peer takes the first turn of every second round, beginning with the second round. */
     assert_int_equal(p.turn[3].round, 1);
     assert_int_equal(p.slot[p.turn[3].slot].who, THROUGHPUT_EAGER);
     assert_int_equal(p.slot[p.turn[4].slot].who, THROUGHPUT_OURS);

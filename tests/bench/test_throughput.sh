@@ -69,7 +69,7 @@ wait "$pid" || code=$?
 grep -qE '^fp32:4 ampscale +[0-9.]+ ' out || fail "SIGTERM: $(<out)"
 [[ -z $(ls "$TMPDIR") ]] || fail "SIGTERM: something is left: $(ls "$TMPDIR")"
 
-# The fake GPU: fallback to other rungs, and the choice of fusion by the time of whole steps.
+# On the fake GPU: runs fall back to other rungs, and the time of whole steps decides on fusion.
 if fake_gpu && ! sanitized; then
     fake=(-a resnet8 --image-size 16 --threads 1 --steps 2 --devices cuda:0 --rows amp:2)
     expect 0 bench throughput "${fake[@]}" --rounds 1 --json

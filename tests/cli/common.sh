@@ -16,7 +16,7 @@ mkdir "$TMPDIR"
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
-# "${limited[@]}" COMMAND &: runs a command to which the test sends signals, for at most 100 s.
+# "${limited[@]}" COMMAND &: runs a command for at most 100 s. The test sends signals to it.
 # Without --foreground, `timeout` sends SIGCONT after each signal. The leak sanitizer attaches to an
 # ending process with SIGSTOP. SIGCONT cancels the SIGSTOP, and then neither process ends.
 # shellcheck disable=SC2034 # for tests
@@ -40,7 +40,7 @@ skip() {
     exit $((failures > 0 ? 1 : 77))
 }
 
-# fake_gpu: makes cuda:0 the fake GPU (tests/kernels/cuda/fake), whose plans are stored in the
+# fake_gpu: selects the fake GPU (tests/kernels/cuda/fake) as cuda:0. Its plans are stored in the
 # scratch folder. Returns false if the build has no fake GPU.
 fake_gpu() {
     export AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so
@@ -51,7 +51,7 @@ fake_gpu() {
 # need_fake_gpu [OTHER]: calls fake_gpu, and ends the test as skipped if there is no fake GPU. With
 # OTHER, also skips the test under sanitizers, because the test OTHER covers the code.
 need_fake_gpu() {
-    fake_gpu || skip "no C++ compiler, no fake GPU"
+    fake_gpu || skip "there is no fake GPU, because the build found no C++ compiler"
     [[ -z ${1-} ]] || ! sanitized ||
         skip "AddressSanitizer warns of the fibres on which the fake GPU's kernels run; $1 covers the code under sanitizers"
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Runs jobs of several ranks in the background, for tests that disturb them. Sourced after modes.sh.
 
-# A copy of the program with its own name, so that its processes can be found among all others.
+# Copies the program to the scratch folder. The path then identifies the processes of this test.
 cp "$program" "$scratch/ampscale"
 program=$scratch/ampscale
 
@@ -9,7 +9,7 @@ program=$scratch/ampscale
 # after the loss of a rank.
 job_may_lose() {
     if [[ $("${mpi_launch[0]}" --version) == *HYDRA* ]]; then
-        echo "skipped: MPICH's launcher may end with 0 when a rank was killed; comm_mpi_kill and cli_launch_ranks see to that"
+        echo "skipped: MPICH's launcher may exit with code 0 after a rank was killed; comm_mpi_kill and cli_launch_ranks test this case"
         exit 77
     fi
 }
@@ -34,8 +34,8 @@ job_ranks() {
     done 2>/dev/null
 }
 
-# job_until FILE: waits until the file exists and is newer than $scratch/before, if there is such a
-# file.
+# job_until FILE: waits until FILE exists. If $scratch/before exists, FILE must also be newer than
+# that file.
 job_until() {
     local i
     for ((i = 0; i < 600; i++)); do
@@ -74,12 +74,11 @@ job_end() {
     job_ranks | cut -d' ' -f2 | xargs kill -KILL
 }
 
-# job_says LINE: checks that ampscale wrote one line to stderr, apart from the launcher's first
-# line, and that it matches LINE, an extended regular expression.
+# job_says LINE: checks that ampscale wrote exactly one line to stderr, apart from the launcher's
+# first line, and that this line matches LINE, an extended regular expression.
 job_says() {
     local said
-    # Open MPI 5 ends its messages with a NUL, and a progress bar on stdout may precede them in the
-    # line.
+    # Open MPI 5 ends a message with a NUL. A progress bar may precede the message on the same line.
     said=$(tr -d '\0' <"$scratch/err" | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -v ' the output of each is in ')
     [[ $(wc -l <<<"$said") == 1 ]] || fail "stderr does not have exactly one line of ampscale: $(cat "$scratch/err")"
     grep -qxE -- "ampscale: $1" <<<"$said" || fail "no line says '$1': $(cat "$scratch/err")"

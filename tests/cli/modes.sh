@@ -37,8 +37,8 @@ distance() {
         END { print bad || NR == 0 ? 1e9 : most + 0, NR }'
 }
 
-# follows WHAT A B TOLERANCE [COUNT]: checks that the relative difference of the first COUNT losses
-# (default: all losses of same_training) is at most TOLERANCE.
+# follows WHAT A B TOLERANCE [COUNT]: checks that the first COUNT losses of the runs A and B have a
+# relative difference of at most TOLERANCE. Default of COUNT: all losses of same_training.
 follows() {
     local far n count=${5:-$((steps + 1))}
     read -r far n < <(distance "$2" "$3" "$count")
@@ -74,7 +74,8 @@ dp() {
     nd "$@" --devices cpu:2
 }
 
-# ddp NAME RANKS ARGS...: trains in RANKS processes with one device each, which share 32 images.
+# ddp NAME RANKS ARGS...: trains in RANKS processes with one device each. A step has 32 images in
+# total.
 ddp() {
     local name=$1 ranks=$2
     shift 2

@@ -68,8 +68,8 @@ expect_error 2 "unexpected argument 'two.jsonl'" accept two.jsonl
 expect_error 2 "give --failing" pair
 expect_error 2 "must run as the ranks of a job" accept pair --failing n1
 
-# Test suites on two ranks of this machine, each with a node's folder of its own. One folder is
-# damaged, and the suite resumes. A comparison needs three nodes.
+# Three ranks on this machine act as three nodes: each rank runs a test suite in its node's folder.
+# Then one node's report is removed, and the job resumes. A comparison needs three nodes.
 . "$source_dir/tests/comm/mpi.sh"
 mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
 cat >spec.json <<'JSON'
@@ -88,7 +88,7 @@ done
 grep -q '^passed: 3 nodes: 3 passed' out || fail "the output does not say that three nodes passed: $(cat out err)"
 rm "job/$node-1/accept.json"
 expect 5 accept --node-list job
-grep -q "MISSING nothing was measured: the node's test suite has not ended" out || fail "a report is gone: $(<out)"
+grep -q "MISSING nothing was measured: the node's test suite has not ended" out || fail "the output does not report the node whose report was removed: $(<out)"
 mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" --level 1 --resume
 ((code == 0)) || fail "the resumed job ended with exit code $code: $(cat out err)"
 expect 0 accept --node-list job
@@ -107,12 +107,12 @@ mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost"
 sed -i 's/"steps": 2\b/"steps": 100000000/' lost.json lost/*/spec.json
 lost=$scratch/lost/$node-1
 
-# suite_of_lost: prints the process of that node's test suite.
+# suite_of_lost: prints the process ID of the test suite that writes to the folder $lost.
 suite_of_lost() {
     pgrep -f -- " accept .*--out $lost\$"
 }
 
-# lose: removes the node's results of the long check.
+# lose: removes the results of the long check from the folder $lost.
 lose() {
     rm -rf "$lost/checks/long" "$lost/checks/long.json" "$lost/checks/long.part" "$lost/accept.json"
 }
@@ -141,14 +141,14 @@ lose
 mpi_run 60 3 "$program" accept --spec "$scratch/lost.json" --out "$scratch/lost" --level 1 --resume --wait 5
 ended 5
 grep -qx "ampscale: cannot join the MPI job: not all ranks arrived within 5 s; no results from: $node-1" err || fail "no line names the node that did not join: $(cat err)"
-for ((i = 0; i < 300; i++)); do # the processes that the launcher ended are gone
+for ((i = 0; i < 300; i++)); do # waits for processes that the launcher has ended
     suite_of_lost >/dev/null || break
     sleep 0.1
 done
 
 # Two nodes never join, and their folders are on other machines. The launcher's list of hosts gives
 # their names. A single node cannot be compared.
-# shellcheck disable=SC2016 # a rank's own shell looks at its number
+# shellcheck disable=SC2016 # the shell of each rank expands these variables
 AMPSCALE_HOSTS="$node:2,far-away" mpi_run 60 3 bash -c \
     '[[ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} == 0 ]] && exec "$@"; sleep 30' \
     - "$program" accept --spec "$scratch/spec.json" --out "$scratch/apart" --level 1 --wait 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `ampscale accept` on a node with two fake GPUs and fake sensors: a burn-in of both GPUs at the
-# same time, copies between them, and a training with one process for each GPU, whose sensors are
-# read.
+# same time, copies between them, and a training with one process for each GPU. The sensors of both
+# GPUs are read.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu
@@ -31,7 +31,7 @@ done
 
 # Copies between GPUs need at least two GPUs.
 expect 0 accept --spec ./gpus.json --gpus 1 --out single --level 1
-! grep -q peers out || fail "one GPU has peers: $(<out)"
+! grep -q peers out || fail "the check 'peers' was planned for a single GPU: $(<out)"
 
 # The launcher starts a process for each GPU: all GPUs are judged, and the report names the worst
 # one.

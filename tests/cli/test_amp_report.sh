@@ -18,12 +18,13 @@ if command -v gnuplot >/dev/null; then
     done
 fi
 
-# The data set was moved. Then a loss scale of 1e9 makes gradients overflow.
+# After the data set was moved, the command needs its new path. A loss scale of 1e9 makes gradients
+# overflow.
 mv data elsewhere
 expect_error 5 "data of 'run'" amp-report run --batches 1
 expect 0 amp-report run elsewhere --batches 1 --loss-scale 1e9 --out moved
 grep -q 'makes [0-9]* gradients overflow' out || fail "overflowing gradients are not reported: $(tail -n 5 out)"
-[[ -s moved/amp-report.json ]] || fail "--out was not taken"
+[[ -s moved/amp-report.json ]] || fail "amp-report did not write to the folder of --out"
 
 # The loss is a mean over 256 images with 1000 classes, so its gradients are small. Without scaling,
 # fp16 loses many of them. With dynamic scaling, it loses almost none.

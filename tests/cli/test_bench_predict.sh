@@ -21,7 +21,7 @@ expect_error 5 "'multiProcessorCount' is missing or not a number above 0" bench 
 sed 's/"bytes_per_s": [0-9.e]*/"bytes_per_s": -1/' "$gpus/h200.json" >slow.json
 expect_error 5 "'bytes_per_s' is missing" bench step --predict slow.json
 expect_error 2 "exclude each other" bench step --predict h200 --json --csv
-[[ ! -s out ]] || fail "a usage error prints: $(cat out)"
+[[ ! -s out ]] || fail "a usage error wrote to stdout: $(cat out)"
 
 expect 0 bench step --help
 grep -qF -- "--predict=$(cd "$gpus" && printf '%s|' *.json | sed 's/\.json//g')FILE" out || fail "the help does not list the GPUs"
@@ -75,8 +75,8 @@ assert near(total("share"), 1)
 assert near((total("read_bytes") + total("written_bytes")) / 16, sums["bytes_per_image"])
 assert near(total("flops") / 16, sums["flops_per_image"])
 assert near(16 / sums["predicted_step_s"], sums["predicted_images_per_s"])
-# ResNet-18 has 1.814e9 multiply-adds per image and pass, and three passes. The gradient of the
-# image in conv1 is not computed, so it is subtracted.
+# ResNet-18 has 1.814e9 multiply-adds per image and pass, and three passes. conv1 does not compute
+# the gradient of the image, so the multiply-adds of this gradient are subtracted.
 assert near(sums["flops_per_image"], 2 * (3 * 1814073344 - 118013952)), sums["flops_per_image"]
 assert all(k["dram_bytes"] <= k["read_bytes"] + k["written_bytes"] for k in kernels)
 assert record["rates"]["bytes_per_s"] == 4.3e12

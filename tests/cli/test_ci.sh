@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The workflows in docs/ci are valid, and this program accepts every ampscale command in them. Runs
-# of two builds in turns form pairs.
+# The workflows in docs/ci are valid, and this program accepts every ampscale command in them.
+# scripts/interleave runs two builds in turns.
 . "$(dirname "$0")/common.sh" "$@"
 
 # commands FILE: prints the ampscale commands in the file, one a line, from the command's name on.
-# Leaves out quoted programs, because they are arguments of scripts.
+# Skips programs in quotes, because they are arguments of scripts.
 commands() {
     sed -nE 's/^.*[a-z]\/ampscale ([a-z]+ .*)$/\1/p' "$1" | sed -E 's/ *\|.*//'
 }
@@ -18,7 +18,7 @@ for file in "$source_dir"/docs/ci/*.yml; do
         for word in "${words[@]:1}"; do
             [[ $word != -* ]] || grep -qx -e "${word%%=*}" <<<"$flags" || fail "$file: '${words[0]}' takes no '$word'"
         done
-        # The command is valid and only its folders do not exist, so the error is missing data.
+        # The command is valid, but its folders do not exist: the exit code must be 5, missing data.
         (cd "$scratch" && expect 5 "${words[@]}" && ((failures == 0))) || fail "$file: '$line' is refused"
     done < <(commands "$file")
     if python3 -c 'import yaml' 2>/dev/null; then
@@ -31,17 +31,17 @@ for file in "$source_dir"/docs/ci/*.yml; do
 done
 ((found >= 4)) || fail "only $found commands were found"
 
-# Two rounds of the smallest runs.
+# Three runs of each build in slices of 50 ms, and later two runs of each build in turns.
 cd "$scratch" || exit 1
 tiny=(--dummy --arch resnet8 --image-size 32 --classes 10 --batch-size 1 --dummy-train 100 --dummy-val 1
     --val-batch-size 1 --threads 1 --telemetry 0 --steps 12)
-"$source_dir/scripts/interleave" --slice 50 "$program" "$program" "$scratch/runs" 3 -- "${tiny[@]}" || fail "runs in turns fail"
+"$source_dir/scripts/interleave" --slice 50 "$program" "$program" "$scratch/runs" 3 -- "${tiny[@]}" || fail "scripts/interleave --slice failed"
 expect 5 compare runs/base runs/new
 grep -q '3 and 3 runs' out || fail "the comparison does not have three runs per side: $(cat out)"
 grep -q 'Runs took turns' out || fail "the runs did not take turns: $(cat out)"
 "$source_dir/scripts/interleave" "$program" /bin/false "$scratch/bad" 2>err && fail "scripts/interleave does not fail if a run fails"
 grep -q 'a run of new failed' err || fail "the message does not name the build whose run failed: $(cat err)"
 pgrep -f "$scratch/bad" && fail "processes still run after scripts/interleave has failed"
-"$source_dir/scripts/interleave" "$program" "$program" "$scratch/whole" 2 -- "${tiny[@]}" || fail "whole runs in turns fail"
+"$source_dir/scripts/interleave" "$program" "$program" "$scratch/whole" 2 -- "${tiny[@]}" || fail "scripts/interleave without --slice failed"
 [[ $(ls "$scratch/whole/base") == $'r001\nr002' ]] || fail "two rounds left $(ls "$scratch/whole"/*)"
 finish

@@ -5,7 +5,8 @@
 
 cd "$scratch" || exit 1
 
-# set_turns DIR SECOND: sets the start times of the runs a minute apart, beginning with SECOND.
+# set_turns DIR SECOND: sets the start times of the runs in DIR one minute apart. SECOND is added to
+# every start time.
 set_turns() {
     local i
     for i in 1 2 3 4 5 6 7 8 9; do
@@ -37,7 +38,7 @@ expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe
 expect 5 compare --pair always base same
 grep -q 'did not take turns' out || fail "runs that do not form pairs have passed: $(cat out)"
 
-# Runs named one by one, with flags before "--" but not after it.
+# Runs may be named one by one. Flags are accepted before "--", and refused after it.
 expect 3 compare --alpha 0.01 base/r* -- slow/r*
 expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
 expect_error 2 "give BASE NEW" compare base
@@ -49,7 +50,7 @@ expect_error 2 "--alpha '0'" compare --alpha 0 base same
 expect_error 5 "is neither a run, nor a folder of runs, nor a study" compare base "$TMPDIR"
 expect_error 5 "cannot open 'nothing'" compare base nothing
 
-# Thresholds of all metrics, and of one, in any order.
+# --threshold for all metrics and --threshold for one metric may be given in any order.
 expect 0 compare --threshold 15 base slow
 expect 3 compare --threshold images_per_s=5 --threshold 15 base slow
 [[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "the threshold of one metric does not give one regression: $(cat out)"
@@ -95,13 +96,13 @@ grep -q '^inconclusive: 0 regressions' out || fail "the last line does not count
 grep -qE "^ampscale: [0-9] of [0-9] metrics are inconclusive: images_per_s of .* may be up to [0-9.]+ % worse, and the limit is 3 %; give about [0-9]+ runs per side" err ||
     fail "the message does not say how to get a conclusive verdict: $(cat err)"
 
-# Too few runs, and runs of another configuration.
+# A comparison of too few runs exits with 5. The message says how many runs are needed.
 expect 5 compare base/r* -- slow/r[1-4]
 grep -q '4 repeats of NEW; at least 5 are needed' out || fail "metrics with too few repeats are not counted: $(cat out)"
 grep -q 'give at least 5 complete runs' err || fail "the message does not say how many repeats are needed: $(cat err)"
 
 # A damaged record is named, and its run is left out. The other runs are still compared, but the
-# comparison does not pass.
+# comparison does not pass. Runs of another configuration need --allow-different.
 cp -r same torn
 cp -r torn/r1 torn/r10
 echo 'x' >>torn/r3/steps.jsonl

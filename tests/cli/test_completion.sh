@@ -57,20 +57,20 @@ offers "dynamic" launch -- train --loss-scale ""
 offers $'cores\nnone' launch --bind ""
 
 # zsh and fish, if installed, offer the same words. The leak sanitizer is off, because it sometimes
-# hangs in a pipeline of zsh. It has checked the same commands above.
+# hangs in a pipeline of zsh. The tests above have run the same commands with the leak sanitizer.
 export PATH=${program%/*}:$PATH
 sanitized && export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 words_of() {
     "offered_by_$1" "${@:2}" 2>"$scratch/err" | sed 's/\t.*//; s|/$||' | sort
 }
-# shellcheck disable=SC2016,SC2329 # it is fish that expands, and words_of that calls
+# shellcheck disable=SC2016,SC2329 # fish expands the variables, and words_of calls the function
 offered_by_fish() {
     fish --no-config -c 'source $argv[1]; complete -C "ampscale "(string join " " -- $argv[2..])' \
         "$source_dir/completions/ampscale.fish" "$@"
 }
 # zsh completes only on a terminal. Here, functions that print replace zsh's own completion
 # functions.
-# shellcheck disable=SC2016,SC2329 # it is zsh that expands, and words_of that calls
+# shellcheck disable=SC2016,SC2329 # zsh expands the variables, and words_of calls the function
 offered_by_zsh() {
     zsh -f -c '
         source=$1; shift

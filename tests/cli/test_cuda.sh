@@ -23,7 +23,8 @@ says() {
     expect_error "$1" "$text" amp-report -a resnet8 --image-size 32 --devices "$device" --out "$scratch/report"
 }
 
-# not_available TEXT: checks the line of `info`, which then continues.
+# not_available TEXT: checks that `info` prints TEXT as the reason why cuda:0 is not available, and
+# still exits with code 0.
 not_available() {
     expect 0 info
     grep -qE -- "^  cuda:0 +not available: .*$1" "$scratch/out" || fail "info does not say '$1': $(cat "$scratch/out")"
@@ -55,14 +56,14 @@ else
     echo "no C compiler: broken modules were not tested"
 fi
 
-# The program's own module, if it exists and there is no GPU: the driver is missing.
+# If the program's CUDA module exists and the machine has no driver, the message names the driver.
 if [[ -e $(dirname "$here")/ampscale_cuda.so ]] && ! [[ -e /dev/nvidiactl ]] &&
     ! ldconfig -p 2>/dev/null | grep libcuda.so.1 >/dev/null && run info && grep -q 'libcuda.so.1' "$scratch/out"; then
     says 1 "there is no NVIDIA driver ('libcuda.so.1' cannot be loaded)" cuda:0
 fi
 
 if [[ ! -e $fake ]]; then
-    echo "no C++ compiler, no fake GPU: devices were not tested"
+    echo "there is no fake GPU, because the build found no C++ compiler: devices were not tested"
     finish
 fi
 export AMPSCALE_CUDA_MODULE=$fake
@@ -72,7 +73,7 @@ AMPSCALE_FAKE_GPU=no-gpu says 1 "this machine has no NVIDIA GPU" cuda
 AMPSCALE_FAKE_GPU=no-gpu not_available "this machine has no NVIDIA GPU"
 says 2 "there is no GPU 9: this machine has 4 GPUs, numbered from 0 to 3" cuda:9
 says 1 "GPU 3, 'fake GPU', is too old: its compute capability is 6.1; at least 7.0 is needed" cuda:3
-# Volta: fp16 and fp32, with a cuDNN that supports Volta.
+# Volta GPUs train in fp16 and fp32, and only with a cuDNN that supports Volta.
 AMPSCALE_FAKE_GPU=volta-cudnn says 1 "GPU 2, 'fake GPU', has compute capability 7.0, which cuDNN 9.19.0 does not support; install cuDNN 9.0 to 9.10 for CUDA 12" cuda:2
 volta() {
     AMPSCALE_FAKE_GPU=volta run train --dummy -a resnet8 --image-size 16 --classes 2 -b 2 --dummy-val 2 --steps 1 \

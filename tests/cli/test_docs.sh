@@ -9,8 +9,7 @@ commands=$(all_commands)
 families=$(sed -n 's/ .*//p' <<<"$commands" | sort | uniq -d)
 
 # invocations FILE: prints the ampscale commands in the file, one a line, from the command's name
-# on: lines of code blocks, including commands that a launcher starts after '--', and code in
-# sentences.
+# on. Reads code blocks and code in sentences. Includes commands that a launcher starts after '--'.
 invocations() {
     awk '
         /^```/ { code = !code; next }

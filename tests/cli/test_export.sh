@@ -22,8 +22,8 @@ expect 0 export a/first --format csv -o tables
 [[ $(cat "$scratch/out") == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv\ntables/telemetry.csv' ]] || fail "export printed: $(cat "$scratch/out")"
 [[ $(wc -l <tables/steps.csv) == 3 && $(wc -l <tables/epochs.csv) == 2 ]] || fail "the tables do not have the lines of the records"
 
-# An exported run name must not be a formula of a spreadsheet. A report quotes the command of a run,
-# so that a reader's shell executes nothing in it.
+# An exported run name must not be a formula of a spreadsheet. A report quotes each word of a run's
+# command, so that a shell into which the command is pasted does not execute text inside a word.
 cp -r a/first "=cmd()"
 sed -i 's/"ampscale train"/"$(touch pwned) train"/' "=cmd()/run.json"
 expect 0 export "=cmd()" --format csv -o formula
@@ -59,8 +59,8 @@ expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --
 [[ -e weights/run/best.safetensors ]] || fail "no image was classified: choose another seed"
 expect 0 export weights/run --format torch-weights -o weights/out.safetensors
 [[ $(<out) == weights/out.safetensors ]] || fail "torch-weights prints $(cat out)"
-cmp weights/out.safetensors weights/run/best.safetensors || fail "the exported weights are others than the best"
-grep -qaF momentum/ weights/run/checkpoint.safetensors || fail "the checkpoint has no momentum to leave out"
+cmp weights/out.safetensors weights/run/best.safetensors || fail "the exported weights differ from best.safetensors"
+grep -qaF momentum/ weights/run/checkpoint.safetensors || fail "the checkpoint has no momentum, so this test cannot show that the export omits it"
 before=$(cksum <weights/run/checkpoint.safetensors)
 expect_error 2 "is the checkpoint itself" export weights/run --format torch-weights -o weights/run/../run/checkpoint.safetensors
 [[ $(cksum <weights/run/checkpoint.safetensors) == "$before" ]] || fail "an export changed the checkpoint"

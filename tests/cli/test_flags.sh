@@ -40,7 +40,7 @@ while read -ra command; do
     known+=" ${flags//$'\n'/ }"
 done <<<"$commands"
 
-# Flags in the prose of the manual.
+# Each flag in the prose of the manual must be a flag of a command.
 while read -r flag; do
     [[ " $known --inject --inject-overflow " == *" $flag "* ]] || fail "the manual mentions '$flag', but no command has this flag"
 done < <(grep -oE '^\.(Fl|Cm .* Fl) -[a-z][a-z0-9-]*|^@note [a-z0-9-]+' "$template" | sed -E 's/.*(Fl -|@note )/--/' | sort -u)
@@ -48,7 +48,7 @@ done < <(grep -oE '^\.(Fl|Cm .* Fl) -[a-z][a-z0-9-]*|^@note [a-z0-9-]+' "$templa
 # A note on a flag or command that no longer exists is an error.
 for bad in $'@options info\n@note nonesuch\nWord.\n@end' $'@options nonesuch\n@end' '@options info'; do
     printf '%s\n' "$bad" >"$scratch/bad.in"
-    ! "$source_dir/docs/man/make-page" "$program" "$scratch/bad.in" >"$scratch/page" 2>"$scratch/err" || fail "made a page of '$bad'"
-    grep -q '^make-page: ' "$scratch/err" || fail "does not say what is wrong with '$bad': $(cat "$scratch/err")"
+    ! "$source_dir/docs/man/make-page" "$program" "$scratch/bad.in" >"$scratch/page" 2>"$scratch/err" || fail "make-page made a page of '$bad'"
+    grep -q '^make-page: ' "$scratch/err" || fail "make-page does not say what is wrong with '$bad': $(cat "$scratch/err")"
 done
 finish

@@ -34,7 +34,7 @@ grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the 
 export OUT=$scratch/pass1
 check 0 --device cpu --pass 1
 verdicts PASS facts operations selftest accuracy fusion
-grep -q '^SKIP *not selected: peak, .*, memcheck' "$scratch/out" || fail "peaks were asked for: $(<"$scratch/out")"
+grep -q '^SKIP *not selected: peak, .*, memcheck' "$scratch/out" || fail "the checks 'peak' and 'memcheck' were selected: $(<"$scratch/out")"
 OUT=$scratch/pass2 check 0 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz"
 verdicts PASS facts operations peak throughput fusion files
 OUT=$scratch/pass3 check 5 --device cpu --pass 3 --from "$scratch/pass2/records.tar.gz"
@@ -51,7 +51,7 @@ grep -q '"command": "[^"]*--peak [^"]*/peak/r1/output.json' "$scratch/records/ch
     fail "the pass did not use the peaks of the earlier pass: $(grep '"command"' "$scratch/records/checks/step-amp.json")"
 [[ -z $(find "$scratch/records" -name '*.safetensors') ]] || fail "the records contain files of weights"
 
-# Records of one device are not continued on another.
+# gpu-check refuses to continue the records of another device.
 mkdir "$scratch/other"
 tar -C "$scratch/other" -xzf "$scratch/pass1/records.tar.gz"
 model=$(sed -nE '1s/^cpu: ([^,]*),.*/\1/p' "$scratch/out")
@@ -59,21 +59,22 @@ sed -i "s/$model/another/" "$scratch/other/checks/hardware.json"
 check 2 --device cpu --pass 2 --out "$scratch/other"
 grep -q "is of another device than" "$scratch/err" || fail "the message does not say that the records are of another device: $(<"$scratch/err")"
 
-# A report of the records: every number with its unit.
+# A report of the records gives every number with its unit.
 expect 0 report --no-figures "$scratch/records" -o "$scratch/report.md"
 for line in '| PASS | throughput | ' '| amp | 4 |  | ampscale | ' '| amp | 4 | fuse-none,no-graph | ampscale | ' \
     '| peak | bandwidth | [0-9.]* | GB/s |' '| step-amp | step\\_ms | [0-9.]* | ms |' 'Operations compared with the reference: [0-9]* cases'; do
     grep -q -- "^$line" "$scratch/report.md" || fail "the report lacks '$line': $(<"$scratch/report.md")"
 done
 
-# If the time is up, the later checks are missing and the records are complete; another call runs
-# the rest.
+# If the time budget is used up, the later checks are missing, but the records of the earlier checks
+# are written. Another call can run the missing checks.
 OUT=$scratch/late check 5 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz" --budget 1
 verdicts PASS facts operations
 verdicts MISSING files
-[[ -s $scratch/late/records.tar.gz && -s $scratch/late/accept.json ]] || fail "the checks that ran out of time have no records"
+[[ -s $scratch/late/records.tar.gz && -s $scratch/late/accept.json ]] || fail "after the time budget was used up, records.tar.gz or accept.json is missing"
 
-# A pack runs without the build. Builds with sanitizers are too large to pack, and are left out.
+# A pack runs without the build. A build with sanitizers is too large to pack, so this part is
+# skipped with sanitizers.
 if ! sanitized; then
     mkdir "$scratch/cuda" && cp -L "$(ldd "$program" | awk '$1 ~ /^libjansson/ { print $3 }')" "$scratch/cuda/libnvjpeg.so.13"
     LD_LIBRARY_PATH=$scratch/cuda "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 ||
@@ -83,7 +84,7 @@ if ! sanitized; then
     [[ -e $scratch/pack/lib/libjansson.so.4.gz && ! -e $scratch/pack/lib/libc.so.6.gz ]] || fail "the pack holds $(ls "$scratch/pack/lib")"
     "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack failed: $(<"$scratch/out")"
     grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack printed messages: $(<"$scratch/out")"
-    "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "packs into a folder that is not empty"
+    "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "gpu-check packs into a folder that is not empty"
     # gpu-check does not pack a module of another build, because the machine with the GPU would
     # refuse that module.
     mkdir -p "$scratch/mixed/bin"

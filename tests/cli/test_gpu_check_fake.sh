@@ -28,7 +28,7 @@ TOOL
 chmod +x "$scratch"/tools/* "$scratch"/tools/bin/python3
 export AMPSCALE_PEERS=$scratch/tools
 
-# check CODE ARGS...: runs the script on the records of the call before, and checks the exit code.
+# check CODE ARGS...: runs the script on the records of the previous call, and checks the exit code.
 check() {
     local want=$1 from=()
     shift
@@ -47,7 +47,7 @@ passes() {
     done
 }
 
-# Leaves out the self-test: on the fake GPU it would train for minutes, and cli_cuda runs it.
+# Does not run the self-test, because it would train on the fake GPU for minutes.
 check 0 --only facts,operations,accuracy,fusion
 passes facts operations accuracy fusion
 check 0 --pass 2
@@ -73,7 +73,7 @@ grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto 
 rm -rf "$OUT"
 FAKE_FINDING=racecheck check 4 --only memcheck,racecheck
 passes memcheck
-grep -q '^FAIL *racecheck' "$scratch/out" || fail "a finding passes: $(<"$scratch/out")"
+grep -q '^FAIL *racecheck' "$scratch/out" || fail "racecheck had a finding, but the check has not failed: $(<"$scratch/out")"
 grep -q 'Invalid __global__ write' "$OUT/accept.json" || fail "a finding is not reported: $(<"$OUT/accept.md")"
 
 # The command is killed during a check. The next call runs this check again, and keeps the results

@@ -8,8 +8,8 @@ need_fake_gpu input_device_loader
 export OMP_NUM_THREADS=1
 cd "$scratch"
 
-# The sides of the pictures are less than twice those of the network's images, so the CPU decodes
-# the pictures at full size. One picture is damaged and one is truncated.
+# The pictures are less than twice as wide and high as the network's images, so the CPU decodes the
+# pictures at full size. One picture is damaged and one is truncated.
 expect 0 data synth --out set --classes 3 --train 9 --val 2 --size 32 -j 2
 mapfile -t images < <(find set/train -type f | sort)
 truncate -s -200 "${images[3]}"
@@ -32,10 +32,10 @@ for line in open(sys.argv[1] + "/steps.jsonl"):
 PY
 }
 
-# same NAME: checks that the rows equal those of the CPU. Losses may differ by a thousandth, since
-# pixels may differ by one level.
+# same NAME: checks that NAME.rows equals cpu.rows, the rows of the CPU. Losses may differ by a
+# thousandth, because pixels may differ by one level.
 same() {
-    python3 - cpu.rows "$1.rows" <<'PY' || fail "$1 differs from the CPU's"
+    python3 - cpu.rows "$1.rows" <<'PY' || fail "$1.rows differs from the rows of the CPU"
 import sys
 want, got = [[line.split() for line in open(name)] for name in sys.argv[1:]]
 assert len(want) == len(got) > 0, (len(want), len(got))
@@ -50,8 +50,8 @@ warned() {
     [[ $(grep -cE "$3" "$1.err") == "$2" ]] || fail "$1: not $2 lines '$3': $(cat "$1.err")"
 }
 
-# member NAME FILE: prints a member of a record. decodes RUN: prints which device decoded, from the
-# run's record.
+# member NAME FILE: prints the member NAME of a record.
+# decodes RUN: prints the decoder that the record of the run names.
 member() {
     python3 -c 'import json, sys; print(json.load(open(sys.argv[2])).get(sys.argv[1]))' "$@"
 }
@@ -61,7 +61,7 @@ decodes() {
 
 learn cpu
 warned cpu 1 'truncated'
-[[ $(decodes cpu) == None ]] || fail "a run without --decode gpu records it"
+[[ $(decodes cpu) == None ]] || fail "the record of a run without --decode gpu names a decoder"
 
 export AMPSCALE_FAKE_COUNT=$scratch/calls
 learn gpu --decode gpu
@@ -97,11 +97,11 @@ expect 0 "${few[@]}" -j 4 --resume auto --out half
 for name in whole half; do
     member state_bits $name/summary.json >$name.bits
 done
-cmp -s whole.bits half.bits || fail "a resumed run has other bits"
+cmp -s whole.bits half.bits || fail "a resumed run has other bits than an uninterrupted run"
 
 expect_error 2 '--decode gpu needs a GPU, not --devices cpu' train set -a resnet8 --image-size 20 -b 6 --decode gpu --out refused
 
-# bench input compares each image with the CPU's, and says if the engines are missing.
+# bench input compares each image with the image that the CPU decodes, and reports missing engines.
 expect 0 data synth --out fine --classes 2 --train 6 --val 1 --size 32
 small=(bench input --data fine --images 12 --image-size 20 -b 4 -n 1 -w 0 --threads 2 --devices cuda:0)
 expect 0 "${small[@]}"

@@ -5,13 +5,13 @@
 # complete on a lower rung of the ladder, after a warning; or with one line and a documented exit
 # code. It must not crash, hang or fail silently.
 #
-# Then makes the calls in the processes of a GPU's check fail. The check's record must have a
-# verdict for every check, and a reason where numbers are missing. Prints how many runs ended in
-# each way.
+# Then `ampscale accept` checks the fake GPU, and calls in the processes of its checks fail. The
+# record must have a verdict for every check, and a reason where numbers are missing. At the end,
+# prints how many runs ended in each way.
 #
-# By default, runs a sample, and leaves out the check of accuracy, which takes a minute.
-# AMPSCALE_ALL_FAILURES=1 in the environment runs all failures. AMPSCALE_ONLY_FAILURES=PATTERN runs
-# those whose "CONFIGURATION CALL:N" matches the pattern.
+# By default, the test runs a sample of the failures, without the check of accuracy, which takes a
+# minute. AMPSCALE_ALL_FAILURES=1 in the environment runs all failures.
+# AMPSCALE_ONLY_FAILURES=PATTERN runs only failures whose "CONFIGURATION CALL:N" matches PATTERN.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu runners_ladder_runs
@@ -22,20 +22,20 @@ configs='fp32 amp timed speed rest'
 [[ -z ${AMPSCALE_ALL_FAILURES-}${AMPSCALE_ONLY_FAILURES-} ]] || configs+=' accuracy'
 only=${AMPSCALE_ONLY_FAILURES-}
 
-# In seconds. A run takes one second, so a run that reaches this limit hangs, even on a busy
-# machine.
+# The time limit of a run in seconds. A run takes one second, so a run that reaches the limit hangs,
+# even if the machine is busy.
 limit=300
 
 steps=3
 train=(train --dummy -a resnet8 --image-size 8 -b 2 --classes 10 --steps $steps -p 1 --threads 1
        --devices cuda:0)
-# The flags of each run. Timing plans needs more memory than the fake GPU usually has.
+# The flags of each run. A run that times plans needs more memory than the fake GPU usually has.
 declare -A options=([fp32]="--precision fp32" [amp]="--precision O1 --pdl on"
                     [timed]="--precision O1 --fuse all --steps 1")
 declare -A memory=([fp32]=1 [amp]=1 [timed]=4 [speed]=1 [rest]=1 [accuracy]=1)
 
-# A GPU's check has three parts. "speed" measures peaks, training and a step with its profile.
-# "rest" runs operations and the sanitizer. "accuracy" trains. Fakes replace NVIDIA's tools.
+# The checks of a GPU run in three parts. "speed" measures peaks, training and a step with its
+# profile. "rest" runs operations and the sanitizer. "accuracy" trains. NVIDIA's tools are fakes.
 declare -A checks=([speed]='peak throughput step profile' [rest]='operations memcheck'
                    [accuracy]='accuracy')
 declare -A specs=([speed]=$scratch/speed.json [rest]=$scratch/rest.json [accuracy]=$scratch/rest.json)
@@ -86,7 +86,7 @@ attempt() {
     local config=$1 folder=$2 code=0 command=("${train[@]}")
     [[ -z ${checks[$config]-} ]] || command=(accept --spec "${specs[$config]}" --only "${checks[$config]// /,}")
     mkdir "$folder"
-    # shellcheck disable=SC2086 # options are words
+    # shellcheck disable=SC2086 # the options are split into words
     XDG_CACHE_HOME=$folder/cache AMPSCALE_FAKE_FAIL=${3-} AMPSCALE_FAKE_MEMORY=${memory[$config]} \
         timeout -k 5 $limit "$program" "${command[@]}" ${options[$config]-} --out "$folder/run" \
         >"$folder/out" 2>"$folder/err" </dev/null || code=$?
@@ -104,8 +104,8 @@ is_whole() {
         grep -q '"ended_by": "steps"' "$1/run/summary.json" && grep -q '"schema"' "$1/run/run.json"
 }
 
-# check_outcome PART FOLDER CODE: prints the outcome of a GPU's check. If the device cannot be
-# opened, the check of the hardware reports it, and no further check is run.
+# check_outcome PART FOLDER CODE: prints the outcome of one part of the checks. If the device cannot
+# be opened, the check 'hardware' reports it, and no further check is run.
 check_outcome() {
     local names=${checks[$1]} name record=$2/run/accept.json rung
     shift
@@ -144,17 +144,17 @@ outcome() {
     lines=$(($(wc -l <"$2/err") - falls))
     case $3 in
     0)
-        is_whole "$2" "$wanted" || { echo "bad: the records are not whole" && return; }
+        is_whole "$2" "$wanted" || { echo "bad: the records are not complete" && return; }
         rung=$(sed -nE 's/^    "rung": "([^"]*)".*/\1/p' "$2/run/summary.json")
-        ((lines == 0)) || { echo "bad: the run completed and printed $lines lines" && return; }
+        ((lines == 0)) || { echo "bad: the run completed, but printed $lines lines on stderr that are not warnings of a lower rung" && return; }
         case $rung-$falls in
-        -* | auto-[1-9]*) echo "bad: rung '$rung' is recorded after $falls falls" ;;
+        -* | auto-[1-9]*) echo "bad: rung '$rung' is recorded after $falls changes to a lower rung" ;;
         *-0) echo "whole" ;;
         *) echo "lower rung" ;;
         esac
         ;;
     1 | 4 | 5)
-        ((lines == 1)) || { echo "bad: exit code $3 and $lines lines" && return; }
+        ((lines == 1)) || { echo "bad: exit code $3, but $lines lines on stderr instead of 1" && return; }
         grep -q '^ampscale: ' < <(tail -n 1 "$2/err") || { echo "bad: the line on stderr is not a message of ampscale" && return; }
         echo "one line"
         ;;
@@ -212,7 +212,7 @@ for config in $configs; do
     while read -r failure; do
         number=$((number + 1))
         if [[ -n $only ]]; then
-            # shellcheck disable=SC2053 # it is a pattern
+            # shellcheck disable=SC2053 # $only is a pattern
             [[ "$config $failure" == $only ]] || continue
         else
             ((number % every == 0)) || continue

@@ -18,12 +18,12 @@ by() {
     grep -qF "\"comm\": \"$2\"" "$1/run.json" || fail "the record of '$1' does not say '$2'"
 }
 
-# With --devices cuda each rank uses a GPU of its own.
+# With --devices cuda, the ranks use different GPUs.
 mpi_leaks on
 expect_ranks 0 2 -b 4 --devices cuda --out ddp
 mpi_leaks off
 grep -qE '^gradients between devices: mpi, staged through host memory \(rank 0 \(host .*\) has no NCCL\)$' out ||
-    fail "the run does not say how gradients travel: $(head -c 500 out)"
+    fail "the output does not name the transport of gradients: $(head -c 500 out)"
 [[ $(grep -c '^ampscale: warning: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||
     fail "there is not exactly one line that says that NCCL is missing: $(cat err)"
 by ddp "mpi, staged through host memory"
@@ -31,7 +31,7 @@ by ddp "mpi, staged through host memory"
 # With --comm host there is no warning.
 expect_ranks 0 2 -b 4 --devices cuda:0,1 --dp-reduce all --comm host --out ddp2
 grep -qx 'gradients between devices: joint, staged through host memory' out ||
-    fail "the run does not say how gradients travel: $(head -c 500 out)"
+    fail "the output does not name the transport of gradients: $(head -c 500 out)"
 ! grep -q 'ampscale:' err || fail "a run with --comm host prints a warning: $(cat err)"
 by ddp2 "joint, staged through host memory"
 
@@ -47,14 +47,15 @@ grep -q "^ddp: $gpus ranks" out || fail "--multiprocessing-distributed does not 
 
 expect_ranks 1 2 -b 4 --devices cuda:0 --comm nccl --out nccl
 [[ $(grep -c '^ampscale: ' err) == 1 ]] && grep -qF 'built without NCCL' err ||
-    fail "--comm nccl does not end in one line: $(cat err)"
+    fail "a run with --comm nccl does not end with one message: $(cat err)"
 
 # A rank uses the GPU whose number is its local rank. Here variables of torchrun or Slurm give the
 # local ranks, and rank 0 does not have local rank 0.
 unset OMPI_COMM_WORLD_RANK PMI_RANK
 
-# pair NAME ENV0 ENV1: two ranks that connect at an address, each with its own variables; fills
-# `code` with rank 0's exit code. With `only_first`, the test ends rank 1 once rank 0 has ended.
+# pair NAME ENV0 ENV1: runs two ranks that connect at an address. Rank 0 has the variables ENV0, and
+# rank 1 has the variables ENV1. Fills `code` with rank 0's exit code. If `only_first` is set, the
+# test ends rank 1 after rank 0 has ended.
 only_first=
 pair() {
     local name=$1 rank port try
@@ -62,7 +63,7 @@ pair() {
     for ((try = 0; try < 5; try++)); do
         port=$((20000 + RANDOM % 12000))
         for rank in 0 1; do
-            # shellcheck disable=SC2086 # several variables
+            # shellcheck disable=SC2086 # ENV0 or ENV1 may hold several variables
             env RANK=$rank WORLD_SIZE=2 ${@:rank+1:1} "${limited[@]}" "$program" train "${net[@]}" -b 4 --steps 1 --devices cuda \
                 --comm host --rendezvous "127.0.0.1:$port" --out "$name" >"out$rank" 2>"err$rank" </dev/null &
             pids[rank]=$!
@@ -99,7 +100,7 @@ grep -q '"rung": "no graph"' graphs/summary.json && grep -q "another rank cannot
 pair step "LOCAL_RANK=0" "LOCAL_RANK=1 AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1"
 ((code != 0)) && [[ $(cat err0 err1 | grep -c '^ampscale: [^w]') == 1 && ! -e step ]] &&
     grep -q -- '; try --fuse none --no-graph' err0 err1 ||
-    fail "a step that fails on rank 1: exit code $code: $(cat err0 err1)"
+    fail "a step failed on rank 1, and the job did not end with one message (exit code $code): $(cat err0 err1)"
 
 only_first=1
 # The GPU of a rank does not exist or cannot be used. The rank ends, and does not use another GPU
@@ -108,7 +109,7 @@ pair many "LOCAL_RANK=4" "LOCAL_RANK=0"
 ((code == 2)) && grep -q "rank 0 has local rank 4, but its host has fewer GPUs" err0 err1 ||
     fail "a rank without a GPU exited with $code: $(cat err0 err1)"
 pair old "LOCAL_RANK=3" "LOCAL_RANK=0"
-((code != 0)) && grep -q "GPU 3, 'fake GPU', is too old" err0 err1 || fail "a GPU that is too old: exit code $code: $(cat err0 err1)"
+((code != 0)) && grep -q "GPU 3, 'fake GPU', is too old" err0 err1 || fail "a rank with a GPU that is too old exited with $code: $(cat err0 err1)"
 pair strange "LOCAL_RANK=first" "LOCAL_RANK=0"
 ((code == 2)) && grep -q "LOCAL_RANK='first': not a whole number" err0 err1 || fail "an invalid LOCAL_RANK is not refused with its value (exit code $code): $(cat err0 err1)"
 finish

@@ -10,7 +10,7 @@ make_runs same 0.1
 make_runs slow 10
 make_runs other 0 64
 
-# lines ACCEPTED: checks the number of accepted lines in the history.
+# lines ACCEPTED: prints the number of lines in the history in which "accepted" is ACCEPTED.
 lines() {
     grep -c "\"accepted\":$1" history/history.jsonl
 }
@@ -62,7 +62,8 @@ rm first/r3/summary.json
 expect_error 5 "nothing is recorded" compare --record history first
 [[ $(wc -l <history/history.jsonl) == 27 ]] || fail "an unfinished run is recorded"
 
-# The next record removes an incomplete last line; other damage is an error that names the line.
+# The next `compare --record` removes an incomplete last line of the history. Other damage is an
+# error that names the line.
 printf '{"record": "hist' >>history/history.jsonl
 expect 3 compare --history history slow
 expect 0 compare --record history same
@@ -83,12 +84,12 @@ for change in 's/"accepted":true/"accepted":1/' 's/"steps":20/"steps":-1/' 's/"f
     rm -r damaged
 done
 
-# An apparent regression is measured again. The command copies a run that was made; if the
-# regression is real, it copies slow runs as the new side.
+# An apparent regression is measured again. The command for the measurement is a script that copies
+# existing runs. To make the regression real, the script copies slow runs as the new side.
 make_runs first 0
 cat >again <<'SH'
 #!/bin/sh
-# again PICK SIDE OUT NAME: leaves a run in OUT; PICK names the runs of the new side.
+# again PICK SIDE OUT NAME: copies a run to OUT, from PICK if SIDE is "new", else from "first".
 [ "$2" = new ] && from=$1 || from=first
 mkdir -p "$(dirname "$3")"
 cp -r "$from/r$(basename "$3" | sed 's/r0*//')" "$3"
@@ -105,9 +106,10 @@ grep -q 'failures="0"' c2.xml || fail "an unconfirmed regression is a failure in
 grep -q '"unconfirmed": 1' c2.json || fail "the record does not name the unconfirmed regression"
 rm calls
 
-# Only the new side is measured again, and compared with the base as it was, or with a history.
+# If the command has no {side}, only the new side is measured again. It is compared with the
+# existing runs of the base, or with the history.
 expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c3 first slow
-[[ $(sort calls | uniq -c | xargs) == '9 new resnet18' ]] || fail "more than the new side is run again: $(cat calls)"
+[[ $(sort calls | uniq -c | xargs) == '9 new resnet18' ]] || fail "not exactly the nine runs of the new side are run again: $(cat calls)"
 expect 0 compare --confirm './again same new {out} {name}' --confirm-out c4 --history history slow
 cp -r begun mixed
 make_runs late 10
@@ -119,10 +121,11 @@ expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c10 --h
 [[ $(grep -c ', 9 and 9 runs$' out) == 2 && $(grep -c 'REGRESSION$' out) == 2 ]] ||
     fail "the suspicious runs are in the base of the repeated comparison: $(cat out)"
 expect 0 compare --confirm './again same new {out} {name}' --confirm-out c5 first same
-[[ ! -e c5 ]] || fail "what passed is measured again"
+[[ ! -e c5 ]] || fail "runs that passed are measured again"
 
-# A regression that cannot be measured again stays a regression: here accuracies of runs with
-# another ending. validated DIR TOP1 BY: gives the runs of DIR a validation and an ending.
+# If the repeated runs cannot be compared with the base, the regression stays a regression. Here the
+# repeated runs end for another reason than the base, so their top-1 is not compared.
+# validated DIR TOP1 BY: gives each run of DIR a validation, and BY as the reason of its end.
 validated() {
     local i column columns=(lr train_images train_loss train_top1 train_top5 val_images val_loss val_top1
         val_top5 best_top1 images_per_s images_per_s_p5 images_per_s_p95 images_per_s_wall train_s val_s

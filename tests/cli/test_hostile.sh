@@ -26,14 +26,14 @@ try() {
     done < <(find files -type f -not -name '*.png' -not -name 'events.*' -print0 2>/dev/null)
 }
 
-# taint FILE...: adds such characters to every text of a record, except texts that determine how it is
-# read.
+# taint FILE...: adds such characters to every text of a record, except texts that determine how the
+# record is read.
 taint() {
     sed -E -i '/"(started|ended_by|kind|mode|schema|precision|arch|bench|name|cell|cells)": /! s/": "([^"]*)"/": "=\\u001b]0;x\\u0007\\u202e\1"/g
         s/"argv": \[/&"ampscale;touch hit","\\u001b[31m\\u202e\x27$(touch hit)",/' "$@"
 }
 
-# A run of one process and a run of two ranks; their hostile copies.
+# Makes a run of one process, a run of two ranks, and a hostile copy of each.
 expect 0 train "${small[@]}" --precision O1 --out one
 port=$((20000 + RANDOM % 12000))
 for rank in 0 1; do
@@ -64,7 +64,7 @@ if command -v gnuplot >/dev/null; then
 fi
 try 0 amp-report "$evil-one" --batches 1 --threads 1
 
-# Text columns in a spreadsheet.
+# In the CSV, a text column must not contain a formula of a spreadsheet.
 try 0 export "$evil-two" --format csv --out files
 [[ $(cut -d, -f1 files/ranks.csv | sort -u | sed -n 1p) == "'=1+cmd"* ]] || fail "CSV has a formula: $(head -n 3 files/ranks.csv)"
 
@@ -75,7 +75,7 @@ line=$(grep -E "^'?ampscale;touch" files | head -n 1)
 bash -c "$line" >log 2>&1
 [[ ! -e hit ]] || fail "a command of a report runs a text from a record: $line"
 
-# Also a record that is one object.
+# The words of a command are also quoted in the report of a record that is one JSON object.
 cat >overlap.json <<'END'
 {"schema": 1, "bench": "overlap", "config": {"net": "n;touch hit \u001b[31m", "batch_size": 4, "image_size": 8, "rounds": 1}, "ranks": [{}, {}], "sizes": []}
 END
@@ -105,7 +105,7 @@ try 2 accept --spec "$evil" --out files
 try 2 info --policy "$evil"
 try 2 launch --nproc 1 -- "$evil"
 
-# A study in a folder with such a name; its command can be copied.
+# A study in a folder with a hostile name. The command in its report can be pasted into a shell.
 cat >st.json <<'END'
 {"schema": 1, "name": "tiny", "about": "\u001b[31m a test", "modes": {"nd": [1]}, "precisions": ["fp32"],
  "archs": ["resnet8"], "batch": {"weak": [4]}, "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4}],

@@ -29,8 +29,8 @@ expect_ranks 4 2 "${small[@]}" --out e --devices cpu:2 --dp-reduce all --check-r
 says "the weights of rank 0, device 1 differ from those of rank 0, device 0 and of most other devices"
 
 # One rank computes twice as long as the other: the run, its summary and `watch` name that rank. If
-# both ranks are equally fast, no rank is named. The machine may slow a rank down by chance, so
-# three runs are tried. This test runs alone, since other tests would slow a rank down too.
+# both ranks are equally fast, no rank is named. A rank may be slow by chance, so the test tries
+# three runs. This test runs alone, because other tests at the same time would also make ranks slow.
 many=(--dummy --dummy-train 800 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 1000 --epochs 2)
 expect_ranks 0 2 "${many[@]}" --out slow --inject slow-rank=1:100%
 grep -qE '^Straggler: rank 1 \(.*\), \+' <(tr '\r' '\n' <out) || fail "slow rank 1 is not named: $(tail -n 1 out)"

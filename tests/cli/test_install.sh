@@ -26,7 +26,7 @@ fi
 touch "$prefix/bin/other"
 cmake --build "$build_dir" --target uninstall >"$scratch/log" 2>&1 || fail "uninstall: $(tail -n 5 "$scratch/log")"
 left=$(find "$prefix" ! -type d -o -name ampscale)
-[[ $left == "$prefix/bin/other" ]] || fail "after uninstall there is: $left"
+[[ $left == "$prefix/bin/other" ]] || fail "after uninstall, the remaining files are not only bin/other: $left"
 
 # The program works in the folder where the archive is unpacked. Of the machine's libraries it needs
 # only those of the C library. The archive is made with the generator Ninja, because with other

@@ -141,7 +141,7 @@ grep -qx c logs/mpirun.log || fail "mpirun.log: $(<logs/mpirun.log)"
 started 1 "kill -9 \$\$" -- info
 says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks"
 
-# Hydra prints its banner to stdout.
+# Hydra prints a banner to stdout. launch does not show it.
 started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -- info
 [[ $(<"$scratch/out") == mine ]] || fail "Hydra's banner is shown: '$(<"$scratch/out")'"
 
@@ -165,7 +165,7 @@ started 2 "echo 'ampscale: rank 1 (host h, pid 7) exited with code 2: what' >&2;
 restarted 1
 started 1 "$fails" -- train --dummy --out run
 restarted 1
-# launch waits only --start-timeout seconds for a launcher that starts no rank.
+# launch waits only --start-timeout seconds for an mpirun that starts no rank.
 cat >"$scratch/idle" <<'END'
 #!/bin/sh
 case $1 in
@@ -176,7 +176,7 @@ END
 chmod +x "$scratch/idle"
 before=$SECONDS
 run launch --mpirun "$scratch/idle" --nproc 2 --start-timeout 1 --log-dir "$scratch/idle-logs" -- train --dummy
-((code == 1)) || fail "a launcher that starts no rank: exit code $code"
+((code == 1)) || fail "after mpirun started no rank, the exit code is $code"
 grep -q "rank 0 of 2 did not start within 1 s: mpirun is still waiting" "$scratch/err" || fail "stderr does not say that mpirun is still waiting: $(cat "$scratch/err")"
 ((SECONDS - before < 200)) || fail "launch waited much longer than --start-timeout"
 finish

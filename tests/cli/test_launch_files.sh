@@ -37,7 +37,7 @@ pods_end() {
 }
 
 if [[ -z $python ]]; then
-    echo "not tested: no Python has yaml, which reads the manifests (apt-get install python3-yaml)"
+    echo "the manifests were not tested: no Python has the module yaml (apt-get install python3-yaml)"
 else
     manifests check "$files"/kubernetes/*.yaml >log 2>&1 || fail "manifests: $(cat log)"
     sed 's/parallelism: 2/paralelism: 2/; s/subdomain: .*/subdomain: other/' "$files/kubernetes/indexed-job.yaml" >bad.yaml
@@ -74,7 +74,7 @@ fi
 # --- Slurm ---
 
 mkdir bin && export TEST_SLURM=$scratch/slurm.log
-# shellcheck disable=SC2016 # they are the programs'
+# shellcheck disable=SC2016 # the written scripts expand these variables
 {
     printf '#!/bin/bash\necho "srun $*" >>"$TEST_SLURM"\nexit ${TEST_CODE}\n' >bin/srun
     printf '#!/bin/bash\necho "scontrol $*" >>"$TEST_SLURM"\n' >bin/scontrol
@@ -95,7 +95,7 @@ grep -qx 'scontrol requeue 7' log || fail "slurm.sbatch does not requeue a job t
 [[ $(slurm 143 0 runs/stopped) == *"scontrol requeue 7"* ]] || fail "slurm.sbatch does not requeue a job that was stopped"
 mkdir -p complete && touch complete/summary.json
 for refused in "2 0 runs/usage" "1 20 runs/often" "1 0 complete" "0 0 runs/done"; do
-    # shellcheck disable=SC2086 # three arguments
+    # shellcheck disable=SC2086 # $refused holds three arguments
     [[ $(slurm $refused) != *requeue* ]] || fail "slurm.sbatch requeues after '$refused'"
 done
 
@@ -103,7 +103,7 @@ done
 
 sh -n "$files/container-setup" || fail "container-setup"
 if ! command -v curl >/dev/null || ! command -v python3 >/dev/null; then
-    echo "not tested: ec2-spot needs curl, and its test python3"
+    echo "ec2-spot was not tested: it needs curl, and the test needs python3"
     finish
 fi
 cat >metadata.py <<'END'

@@ -7,7 +7,7 @@
 cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT AMPSCALE_SECRET AMPSCALE_JOB SLURM_JOB_ID
 
-# A copy of the program with its own name, so that its processes can be found among all others.
+# Copies the program to the scratch folder. The path then identifies the processes of this test.
 cp "$program" ampscale
 [[ ! -e $build_dir/cli/ampscale_gloo.so ]] || cp "$build_dir/cli/ampscale_gloo.so" .
 program=$scratch/ampscale
@@ -71,9 +71,9 @@ expect_error 2 "host 'a;id'" launch --nnodes 2 --hosts 'a;id,b' info
 expect_error 2 "--nnodes 3: --hosts names 2 hosts that have ranks" launch --nnodes 3 --hosts a,b info
 expect_error 2 "--min-nodes 3: the job has 2 nodes" launch --min-nodes 3 --hosts a,b info
 expect_error 2 "--nnodes '4:2': give a number of nodes, or MIN:MAX" launch --nnodes 4:2 info
-[[ ! -e ssh.log ]] || fail "ssh was started for a line that is refused"
+[[ ! -e ssh.log ]] || fail "ssh was started for a command line that is refused"
 
-# Two hosts with one and two ranks give the results of one machine.
+# One rank on host a and two ranks on host b give the same results as three ranks on one machine.
 new_port
 short=("${net[@]}" --dummy-train 24 --epochs 1)
 expect 0 launch --nnodes 1 --nproc 3 train "${short[@]}" --out one

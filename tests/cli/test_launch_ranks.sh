@@ -14,7 +14,7 @@ for name in mpirun mpirun.openmpi mpiexec.hydra; do
 done
 ((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
 
-# A copy of the program with its own name, so that its processes can be found among all others.
+# Copies the program to the scratch folder. The path then identifies the processes of this test.
 cp "$program" ampscale
 program=$scratch/ampscale
 library=$build_dir/cli/ampscale_loopback.so
@@ -83,7 +83,7 @@ reachable() {
     done
 }
 
-# await NAME: waits until both ranks' commands run.
+# await NAME: waits until the commands of rank 0 and rank 1 run.
 await() {
     for ((i = 0; i < 200; i++)); do
         [[ -z $(supervisor "$1" 0) || -z $(supervisor "$1" 1) ]] || return 0
@@ -92,7 +92,8 @@ await() {
     fail "$mpirun, $1: the ranks do not start: $(cat "$scratch/err" "$1"/*)"
 }
 
-# err_says TEXT: checks that one line on stderr, apart from the first, contains the text.
+# err_says TEXT: checks that stderr has exactly one line after its first line, and that this line
+# matches TEXT, an extended regular expression.
 err_says() {
     [[ $(tail -n +2 "$scratch/err" | wc -l) == 1 ]] || fail "$mpirun: $(<"$scratch/err")"
     grep -qE -- "$1" < <(tail -n 1 "$scratch/err") || fail "$mpirun: '$(<"$scratch/err")' does not say '$1'"
@@ -101,8 +102,8 @@ err_says() {
 for mpirun in "${starters[@]}"; do
     find . -mindepth 1 -not -name 'ampscale*' -not -path "./tmp*" -delete
 
-    # Rank 0's output is shown as if it ran alone; each log has its rank's output and number of
-    # threads.
+    # launch prints what rank 0 would print if it ran alone. The log of each rank has a heading, and
+    # the output of the rank.
     run info --list
     cp out alone
     start logs 3 --bind cores -- info --list
@@ -115,8 +116,8 @@ for mpirun in "${starters[@]}"; do
     done
     [[ $(wc -l <err) == 1 ]] || fail "$mpirun: $(<err)"
 
-    # Two hosts as mpirun sees them: a script replaces ssh. Each host has its own folder for
-    # temporary files.
+    # mpirun starts ranks on two hosts. A script replaces ssh: it runs the commands on this machine,
+    # with another folder for temporary files on each host.
     printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\nTMPDIR=$(mktemp -d) exec sh -c "$*"\n' >no-ssh
     chmod +x no-ssh
     remote=(--mpi-arg --mca --mpi-arg plm_rsh_agent --mpi-arg "$PWD/no-ssh")
@@ -189,7 +190,7 @@ for mpirun in "${starters[@]}"; do
     ! grep -rqF -- "$secret" secret-run secret out err || fail "$mpirun: the secret is in a record or a log"
 
     # With few file descriptors, mpirun may fail to start some ranks and then wait for them
-    # indefinitely.
+    # indefinitely. launch must still end, and report a failure in one line.
     (
         ulimit -n 32
         timeout 120 "$program" launch --mpirun "$mpirun" --nproc 2 --start-timeout 5 --log-dir few -- info --list >out 2>err </dev/null

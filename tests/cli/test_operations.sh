@@ -15,7 +15,8 @@ says() {
     grep -qF -- "$1" "$scratch/out" || fail "the output does not say '$1': $(cat "$scratch/out")"
 }
 
-# The list has as many cases as a run compares, and a case has the same number in both.
+# --list prints as many cases as a run compares. The number of a case is the
+# same in the list and in a run.
 expect 0 "${operations[@]}" --list --only relu_fwd --every 20
 cases=$(wc -l <"$scratch/out")
 ((cases > 1)) || fail "the list has $cases cases"
@@ -28,7 +29,7 @@ for device in cpu ref; do
     (($(field passed) >= cases)) || fail "$device: only $(field passed) of $cases cases passed"
 done
 expect 0 "${operations[@]}" --only relu_fwd --every 20
-[[ $(wc -l <"$scratch/out") == 1 ]] || fail "the output is not only a summary: $(cat "$scratch/out")"
+[[ $(wc -l <"$scratch/out") == 1 ]] || fail "the output has more than the line of the summary: $(cat "$scratch/out")"
 expect 0 "${operations[@]}" --only relu_fwd --every 20 --verbose
 says "1 kinds of operations, $cases cases: "
 says ' completed'
@@ -40,7 +41,7 @@ for share in 0 1 2; do
     total=$((total + $(wc -l <"$scratch/out")))
 done
 expect 0 "${operations[@]}" --list --only relu_fwd
-((total == $(wc -l <"$scratch/out"))) || fail "three parts have $total cases"
+((total == $(wc -l <"$scratch/out"))) || fail "the three parts together have $total cases, which is not the number of cases in the list"
 
 # A wrong result, a crash or a hang is reported with its case, and the other kinds of operations are
 # still tested. The command that is printed for a wrong result reproduces it.
@@ -65,7 +66,7 @@ expect 5 "${operations[@]}" --only relu_fwd --every 20 --limit 10 --inject hang=
 [[ $(field late) == 1 && $(field crashed) == 0 ]] || fail "a hang: $(cat "$scratch/out")"
 grep -qF "at $name\"" "$scratch/out" || fail "the message does not name the case that hangs: $(cat "$scratch/out")"
 
-# A signal ends all processes. The results up to then are printed, and no folder remains.
+# A signal ends all processes. The results before the signal are printed, and no folder remains.
 "$program" "${operations[@]}" --only relu_ --every 20 --inject hang="$number" --json >"$scratch/out" 2>"$scratch/err" &
 until grep -qs "^at *$number " "$TMPDIR"/ampscale-operations-*/*.log; do
     kill -0 $! 2>/dev/null || break
@@ -94,7 +95,7 @@ says ' 0 passed, '
 
 fake_gpu || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
-(($(field passed) > 0)) || fail "the result for the fake GPU is wrong: $(cat "$scratch/out")"
+(($(field passed) > 0)) || fail "no case passed on the fake GPU: $(cat "$scratch/out")"
 
 # If a kernel breaks the device, only the process that launched it stops, at the case of that
 # kernel.
@@ -146,7 +147,7 @@ grep -q -- '--sanitizer racecheck --case ' "$scratch/out" || fail "the output ha
 FINDING=unsupported expect 5 "${sanitized[@]}" --sanitizer synccheck
 grep -q 'does not support' "$scratch/err" || fail "not supported: $(cat "$scratch/err")"
 FINDING=broken expect 1 "${sanitized[@]}" --sanitizer synccheck
-grep -q 'No attachable process found' "$scratch/out" || fail "a tool that fails: $(cat "$scratch/out")"
+grep -q 'No attachable process found' "$scratch/out" || fail "the output does not have the error of a tool that failed: $(cat "$scratch/out")"
 rm "$scratch/tools/compute-sanitizer"
 [[ -x /usr/local/cuda/bin/compute-sanitizer ]] ||
     PATH=/usr/bin:/bin expect_error 5 'is not installed' "${sanitized[@]}" --sanitizer memcheck

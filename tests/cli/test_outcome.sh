@@ -24,7 +24,7 @@ expect_train 0 "${few[@]}" --epochs 9 --desired-acc 1 --out accurate
 ended accurate "desired accuracy" 0 "desired accuracy"
 
 # A run is stopped by a signal, resumed, and then killed. The outcome of the first attempt is not
-# reported for the second.
+# reported as the outcome of the second attempt.
 train_signalled TERM 7 "${few[@]}" --epochs 400 --out stopped
 ended stopped signal 143 'stopped by SIGTERM at epoch'
 watched stopped 'ended after [0-9]+ steps in .*signal, exit code 143: stopped by SIGTERM'
@@ -57,7 +57,7 @@ if ! sanitized; then
 fi
 
 # The summary has the state of the loss scaler at the end of the run: one step overflowed, and the
-# scale grew twice.
+# scale grew once after it.
 expect_train 0 "${few[@]}" --precision O1 --epochs 1 --inject-overflow 1 --loss-scale-interval 2 --loss-scale-init 8 --out scaled
 diff <(sed -n '/"loss_scaler"/,/}/p' scaled/summary.json | tr -d ' \n') \
     <(printf '%s' '"loss_scaler":{"scale":8.0,"growths":1,"skipped":1},') || fail "the summary's scaler"

@@ -42,14 +42,14 @@ cp "$source_dir"/tests/peers/{run.sh,torch_step.py} "$root/check/tests/peers/"
 # bare ARGS...: runs scripts/gpu-check with $root as the root directory.
 bare() {
     code=0
-    # shellcheck disable=SC2016 # they are the inner shell's
+    # shellcheck disable=SC2016 # the inner shell expands these variables
     "${as_root[@]}" bash -c 'mount --rbind /proc "$0/proc" && mount --bind /dev/null "$0/dev/null" &&
         exec env -i PATH=/bin "$(type -P chroot)" "$0" /bin/bash /check/scripts/gpu-check --build /check/pack "$@"' \
         "$root" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
 }
 bare --help
 if ((code != 0)); then
-    echo "SKIPPED: no root can be made here: $(head -n 1 "$scratch/err")"
+    echo "SKIPPED: no root directory can be made here: $(head -n 1 "$scratch/err")"
     exit 77
 fi
 bare -- info

@@ -60,7 +60,7 @@ if command -v gnuplot >/dev/null; then
             fail "$name does not have the panels and colours of the other figures"
     done
     # A run has the same colour and line as its series in every figure. If a report draws runs of
-    # two folders, each has its own colour.
+    # two folders, the runs have different colours.
     for script in q/plots/data/training_throughput.gp q/plots/{fp32-jpeg,O1-synthetic}/data/loss.gp; do
         grep -qx 'look\[2\] = 2' "$script" || fail "in $script, 'dp strong' has another colour"
     done
@@ -69,7 +69,7 @@ if command -v gnuplot >/dev/null; then
     cp -r s/cells/dp-*/r1 two/here/b/two
     expect 0 report two -o two.md
     grep -qx 'look\[1\] = 1' two/here/a/figures/data/loss.gp && grep -qx 'look\[1\] = 2' two/here/b/figures/data/loss.gp ||
-        fail "two runs of a report have one colour"
+        fail "two runs of a report have the same colour"
     grep -qi "#d55e00\|213, *94, *0" two/here/b/figures/loss.svg || fail "the second run of a report is not drawn in the second colour"
     ls two/here/a/figures/throughput.* >out 2>&1 && fail "a picture that the report does not show remains: $(cat out)"
     [[ ! -e q/plots/loss.svg ]] || fail "a figure of all sixteen runs remains"
@@ -82,7 +82,7 @@ if command -v gnuplot >/dev/null; then
         fail "the figures do not have the requested formats: $(ls papers)"
     cp s/analysis.json .
     expect 0 plot analysis.json --format svg --out alone
-    [[ -s alone/training_time.svg && ! -e alone/loss.svg ]] || fail "there are figures that are not the study's: $(ls alone)"
+    [[ -s alone/training_time.svg && ! -e alone/loss.svg ]] || fail "plot of analysis.json alone drew no training_time.svg, or drew figures of runs: $(ls alone)"
 fi
 for words in "plot s" "report s -o x" "trend s" "predict s/analysis.json" "amp-report s" "study study.json --out t"; do
     read -ra command <<<"$words"

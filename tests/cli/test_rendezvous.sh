@@ -31,7 +31,7 @@ grep -q 'MPI: none' info.out || # without MPI, the tasks are no ranks of one job
 # A rank that cannot find the other ranks fails. It trains alone only if --mode nd requests that.
 lost="a launcher started 4 processes that cannot find each other"
 for mode in "" "--mode ddp"; do
-    # shellcheck disable=SC2086 # nothing, or a flag and its value
+    # shellcheck disable=SC2086 # $mode is empty, or a flag and its value
     SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect_error 2 "$lost" train "${net[@]}" $mode --out none
     # shellcheck disable=SC2086
     RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 expect_error 2 "$lost" train "${net[@]}" $mode --out none
@@ -77,7 +77,7 @@ for rank in 0 1; do
 done
 
 # A signal to one rank stops all ranks. The rank that got it exits with 128 plus the signal's
-# number; the others exit as after a SIGTERM.
+# number; the other ranks exit as after a SIGTERM.
 stopped_together() {
     local rank port=$((20000 + RANDOM % 12000)) codes=(0 0) i
     for rank in 0 1; do
@@ -199,7 +199,7 @@ expect_error 2 "--rank 2 is too high: --world-size 2 has ranks 0 to 1" train "${
 expect_error 2 "no address to connect at" train "${net[@]}" --world-size 2 --rank 1 --out none
 expect_error 2 "give both, or RANK and WORLD_SIZE" train "${net[@]}" --dist-url tcp://h:1 --world-size 2 --out none
 expect_error 2 "start the processes by mpirun" train "${net[@]}" --dist-backend mpi --out none
-expect_error 2 "give the number of this node by --rank" train "${net[@]}" --multiprocessing-distributed --world-size 2 --dist-url tcp://h:1 --out none
+expect_error 2 "give the rank of this node by --rank" train "${net[@]}" --multiprocessing-distributed --world-size 2 --dist-url tcp://h:1 --out none
 expect_error 2 "--gpu-ids: 2 GPUs were given, but this process has local rank 2" train --dummy --gpu-ids 0,1 --local_rank 2 --out none
 expect_error 2 "--gpu-ids '0,x'" train --dummy --gpu-ids 0,x --out none
 expect_error 2 "--init FILE" train --dummy --pretrained --out none

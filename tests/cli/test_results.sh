@@ -93,7 +93,7 @@ PY
 while read -r command; do
     # shellcheck disable=SC2086
     has_json $command || continue
-    [[ -v args[$command] ]] || { fail "'$command' has --json: add a line for it here" && continue; }
+    [[ -v args[$command] ]] || { fail "'$command' has --json, but this test has no arguments for the command" && continue; }
     [[ ${args[$command]} == - ]] || json_of "$command"
 done < <(all_commands)
 

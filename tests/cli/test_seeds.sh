@@ -106,7 +106,7 @@ for ((row = first; row < last; row++)); do
         nodes=$((nodes + 1))
         next=${rows[row + 1]:-}
         # All nodes of the job have started if the next line has another outcome or another text, or
-        # starts a rank 0.
+        # starts node 0 of another job.
         if [[ $next != *$'\tnode\t'"$shows"$'\t'* || $next =~ (rank[ =]0) ]]; then
             settle "$shows" "$run"
             nodes=0
@@ -121,7 +121,7 @@ for ((row = first; row < last; row++)); do
     refused)
         expect 2 "${words[@]}"
         grep -qF -- "$shows" "$scratch/err" || fail "$where: does not say '$shows': $(cat "$scratch/err")"
-        [[ ! -e $run ]] || fail "$where: a refused line left a folder"
+        [[ ! -e $run ]] || fail "$where: the command was refused, but made the folder $run"
         ;;
     dry)
         [[ ${single[0]} == --mpirun ]] || continue

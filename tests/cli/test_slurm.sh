@@ -25,8 +25,8 @@ esac
 
 # --- the Slurm ---
 
-# slurm_configure PORT: configures a node with two cores, even if the machine has fewer, and no
-# delays.
+# slurm_configure PORT: configures Slurm without delays. The node has two cores, even if the machine
+# has fewer cores.
 slurm_configure() {
     local host user
     host=$(uname -n)
@@ -109,7 +109,7 @@ grep -qwE "$pmi" < <(srun --mpi=list 2>&1) || skip "this Slurm has no $pmi"
 
 # --- training ---
 
-# A copy of the program with its own name, so that its processes can be found among all others.
+# Copies the program to the scratch folder. The path then identifies the processes of this test.
 cp "$program" ampscale
 program=$scratch/ampscale
 net+=(--threads 1 -j 1)
@@ -186,7 +186,7 @@ same_run "a batch job that resumed" whole batch
 
 # --- a rank that is killed ---
 
-# rank_pid N: prints the process of a rank.
+# rank_pid N: prints the process ID of rank N.
 rank_pid() {
     local exe pid
     find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do

@@ -82,7 +82,7 @@ done
 
 # The record of an epoch includes the time for writing its checkpoint.
 interposed "fsync:delay300:1-:checkpoint.safetensors" expect_train 0 "${run[@]}" --out slow
-python3 - <<'END' || fail "an epoch's record does not count its checkpoint"
+python3 - <<'END' || fail "the record of an epoch does not include the time for its checkpoint"
 import json
 for line in open("slow/epochs.jsonl"):
     e = json.loads(line)
@@ -170,5 +170,5 @@ cp linked/steps.jsonl elsewhere
 ln -sf "$scratch/elsewhere" linked/steps.jsonl
 expect_train 1 "${run[@]}" --out linked --resume auto
 one_line "a link" "cannot write 'linked/steps.jsonl'"
-cmp elsewhere reference/steps.jsonl || fail "a link: was written through"
+cmp elsewhere reference/steps.jsonl || fail "the run wrote through a symbolic link"
 finish

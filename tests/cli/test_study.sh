@@ -48,7 +48,7 @@ kill -KILL "$study"
 { wait "$study"; } 2>/dev/null
 sleep 0.5
 summaries s >before
-(($(wc -l <before) >= 3)) || fail "nothing was complete: $(cat log)"
+(($(wc -l <before) >= 3)) || fail "fewer than 3 runs were complete before the study was killed: $(cat log)"
 
 # A process that was killed left a temporary file in a data set. The file is removed when the data
 # set is completed.
@@ -73,7 +73,7 @@ expect 0 study study.json --no-report --out s
 summaries s >after
 [[ $(wc -l <after) == 8 ]] || fail "$(wc -l <after) of 8 runs are complete: $(cat err)"
 [[ -z $(comm -23 before after) ]] || fail "complete runs were repeated: $(comm -23 before after)"
-[[ -z $(find s -name '*.safetensors' -o -name '*.tmp*') ]] || fail "checkpoints are left over"
+[[ -z $(find s -name '*.safetensors' -o -name '*.tmp*') ]] || fail "the study left checkpoints or temporary files"
 [[ $(grep -c -e -bound -e 'no single bound' -e 'not enough' -e oversubscribed out) == 4 ]] ||
     fail "there is no verdict for each of the 4 cells: $(cat out)"
 
@@ -99,7 +99,7 @@ for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": 
 done
 # The reports that people read.
 grep -qx "| nd-fp32-resnet8-dummy-1x4 |.*" s/RESULTS.md || fail "RESULTS.md lacks a cell"
-grep -q '<td class="name">nd-fp32-resnet8-dummy-1x4</td>' s/RESULTS.html || fail "RESULTS.html does not either"
+grep -q '<td class="name">nd-fp32-resnet8-dummy-1x4</td>' s/RESULTS.html || fail "RESULTS.html lacks a cell"
 if command -v gnuplot >/dev/null; then
     grep -qxF '![efficiency](<figures/efficiency.svg>)' s/RESULTS.md || fail "there is no figure"
     [[ -s s/figures/efficiency.svg ]] || fail "a figure is not drawn"
@@ -143,7 +143,7 @@ expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "the message does not name the failed run: $(cat err)"
 grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "the plan does not report 'resnet9' as missing: $(cat out)"
 grep -q "nd-fp32-resnet8-dummy-1x4 .* bound\|nd-fp32-resnet8-dummy-1x4 .*-bound" out || fail "the other cell is missing: $(cat out)"
-grep -q '"missing": .*resnet9' f/analysis.json || fail "analysis.json does not say why"
+grep -q '"missing": .*resnet9' f/analysis.json || fail "analysis.json does not give the reason of the failure"
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "stderr does not name the flag that runs the failed run again: $(cat err)"
 [[ $(wc -l <err) == 1 ]] || fail "a failed run was repeated without --retry: $(cat err)"
@@ -195,7 +195,7 @@ grep -qx 'ampscale: interrupted by Interrupt; the same command continues the stu
     fail "an interrupted study says: $(cat err)"
 runs_on && fail "the study ended before its run had ended"
 [[ ! -e long-out/$cell/r1/summary.json && ! -e long-out/$cell/r1.failed ]] ||
-    fail "an interrupted run counts"
+    fail "an interrupted run counts as complete or failed"
 run study study.json --no-report --out long-out --only '^nd-.*dummy.*r1$'
 grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the time limit was not enforced: $(cat err)"
 

@@ -30,7 +30,8 @@ running() {
 
 cell=cells/ddp-fp32-resnet8-dummy-weak-2x4
 
-# check_cell DIR: checks that both cells are complete, and that the second had two ranks.
+# check_cell DIR: checks that both cells are complete, and that the run of the second cell had two
+# ranks.
 check_cell() {
     [[ -s $1/$cell/r1/ranks.jsonl ]] || fail "$1: the record has no ranks: $(cat "$1/$cell/r1.log")"
     [[ $(grep -c '"missing": null' "$1/analysis.json") == 2 ]] || fail "$1: a cell is missing: $(cat out)"
@@ -65,5 +66,5 @@ for ((i = 0; i < 250; i++)); do
     sleep 0.02
 done
 running && fail "ranks still run after the end of their study"
-[[ ! -e long/$cell/r1/summary.json ]] || fail "an interrupted run counts"
+[[ ! -e long/$cell/r1/summary.json ]] || fail "an interrupted run counts as complete"
 finish

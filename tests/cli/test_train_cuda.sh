@@ -56,8 +56,8 @@ near 2e-3 --deterministic --devices cuda:0,1 --sync-bn --precision O1
 losses --devices cpu:2 --dp-reduce all >"$scratch/want"
 near 2e-4 --deterministic --devices cuda:0,1 --dp-reduce all
 
-# With mixup, each step has another weight and other pairs of images. A replayed graph reads them
-# from device memory.
+# With mixup, each step has another mixing weight and other pairs of images. A replayed graph reads
+# the weight and the pairs from device memory.
 losses --mixup 0.4 >"$scratch/want"
 whole 2e-4 "${plain[@]}" --mixup 0.4
 near 2e-3 "${plain[@]}" --mixup 0.4 --precision O1 --fuse all
@@ -68,8 +68,8 @@ if sanitized; then
     finish
 fi
 # With delays, a step of ResNet-50 on the fake GPU takes the time that its arithmetic needs. Every
-# model of an H200 predicts less than 12,500 images/s, so the rate must be lower. The buffers of the
-# step must fit in the GPU's memory.
+# performance model of an H200 predicts less than 12,500 images/s, so the rate must be lower. The
+# buffers of the step must fit in the GPU's memory.
 AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \
     --devices cuda:0 --out "$scratch/delayed"
 rate=$(sed -nE 's/^    "median": ([0-9.]+).*/\1/p' "$scratch/delayed/summary.json")

@@ -35,7 +35,7 @@ netns_lose ampscale test -s cut/epochs.jsonl >ranks &
 mpi_run 60 2 "$program" train "${net[@]}" "${go[@]}" --epochs 100000 --comm-timeout 2 --out "$scratch/cut"
 wait
 ((code != 0 && code != 124)) || fail "after the network was cut, the job exited with $code"
-[[ $(xargs <ranks) == "2 0" ]] || fail "numbers of ranks before and after the network was cut: $(xargs <ranks)"
+[[ $(xargs <ranks) == "2 0" ]] || fail "the numbers of ranks before and after the network was cut are not 2 and 0: $(xargs <ranks)"
 says='rank 1 \(host host-b, pid [0-9]+\) did not reach operation|rank 0: the MPI library does not'
 grep -qE "^ampscale: ($says)" err || fail "no message says that the network has failed: $(<err)"
 grep -q '^epoch' < <(run_values cut) || fail "the record cannot be read"

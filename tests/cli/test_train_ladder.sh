@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Training on a fake GPU on which one call fails (tests/kernels/cuda/fake/inject.h). The run may
-# continue on a lower rung of the ladder, without graphs or fused operations; if the device is lost,
-# it does so in a new process. Its result is then bitwise equal to that of a run that began on that
-# rung, and its record names the change of rung. Otherwise the run ends with one line that suggests
-# a remedy.
+# continue on a lower rung of the ladder, without graphs or fused operations. If the device is lost,
+# the run continues in a new process. The result is bitwise equal to that of a run that began on the
+# lower rung, and the record names the change of rung. A run that cannot continue ends with one line
+# that suggests a remedy.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu runners_ladder_runs
@@ -33,7 +33,7 @@ ran() {
         [[ $(field "$run/$file" rung | sed -n 1p) == "\"$rung\"" ]] ||
             fail "$run: $file does not have the rung '$rung': $(field "$run/$file" rung)"
         [[ $(grep -c '"why": ' "$run/$file") == "$falls" ]] ||
-            fail "$run: $file does not have $falls falls: $(grep '"why": ' "$run/$file")"
+            fail "$run: $file does not have $falls changes to a lower rung: $(grep '"why": ' "$run/$file")"
     done
     [[ $(wc -l <err) == "$falls" && $(grep -c "^ampscale: warning: rung '.*' failed: " err) == "$falls" ]] ||
         fail "$run: the number of warnings is not $falls: $(cat err)"

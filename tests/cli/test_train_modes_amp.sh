@@ -42,7 +42,7 @@ skips() {
     skipped=$(run_values "$1" | sed -nE 's/^step ([0-9]+) .* skipped 1 .*/\1/p' | xargs)
     [[ $skipped == 3 ]] || fail "$1: the skipped steps are '$skipped', but only step 3 should be skipped"
     [[ $(value "$1" 3 scale):$(value "$1" 4 scale) == 1024:512 ]] ||
-        fail "$1: the scale is $(value "$1" 3 scale), then $(value "$1" 4 scale)"
+        fail "$1: the loss scale is $(value "$1" 3 scale) in step 3 and $(value "$1" 4 scale) in step 4, not 1024 and 512"
     follows "$1, step 3 skipped" skip-nd "$1" "$fp16"
 }
 overflow=("${amp[@]}" --inject-overflow 3)

@@ -48,7 +48,7 @@ else
     echo "the data is not on a block device of this host, so the record has no bytes from storage"
 fi
 
-# With -p 3, only some of the lines are printed.
+# With -p 3, only every third line is printed.
 expect_train 0 "$data" --epochs 1 -p 3 --out "$scratch/fewer"
 [[ $(grep -oE '^(Epoch: \[0\]|Test: )\[[0-9]+/' "$scratch/out" | grep -oE '[0-9]+/' | tr -d '\n') == 1/4/1/4/ ]] ||
     fail "-p 3 prints $(grep -oE '^(Epoch: |Test: ).{10}' "$scratch/out")"
@@ -62,7 +62,7 @@ for flag in --init --resume; do
     [[ $(grep '^ \*' "$scratch/out") == "$want" ]] || fail "--evaluate $flag: '$(tail -n 1 "$scratch/out")', not '$want'"
 done
 cp -r "$run" "$scratch/again"
-# evaluates the weights as they were trained
+# with --out of the trained run, the evaluation only adds a subfolder
 expect_train 0 "$data" --evaluate --resume "$scratch/again/best.safetensors" --out "$scratch/again"
 diff -r "$run" "$scratch/again" >"$scratch/diff"
 [[ $(cat "$scratch/diff") == "Only in $scratch/again: evaluation-001" ]] || fail "evaluation changed its run: $(cat "$scratch/diff")"
@@ -72,7 +72,7 @@ evaluated=$scratch/nowhere/runs/resnet8-002
 read -r _ _ top1 _ <<<"$want"
 grep -qE "\"train_loss\":null,.*\"val_images\":12,.*\"val_top1\":${top1%%0}" "$evaluated/epochs.jsonl" || fail "epochs.jsonl has no row of $want: $(cat "$evaluated/epochs.jsonl")"
 grep -q '"evaluate": true' "$evaluated/run.json" || fail "run.json does not say that nothing was trained"
-grep -q '"outcome": "done"' "$evaluated/outcome.json" || fail "evaluation ended otherwise: $(cat "$evaluated/outcome.json")"
+grep -q '"outcome": "done"' "$evaluated/outcome.json" || fail "the outcome of the evaluation is not 'done': $(cat "$evaluated/outcome.json")"
 drawn=()
 ! command -v gnuplot >/dev/null || drawn=("plot $evaluated --format svg --out $scratch/drawn")
 for command in "${drawn[@]}" "report --no-figures $evaluated -o $scratch/evaluated.md" "export $evaluated --format csv -o $scratch/csv" "watch --once $evaluated"; do

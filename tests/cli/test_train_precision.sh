@@ -79,7 +79,7 @@ noise_run 0 clean --precision amp "${scale[@]}" --steps 3
 # resumed run has the same bytes as the run without a stop.
 counting=(--precision amp "${scale[@]}" --loss-scale-interval 3 --inject-overflow 5)
 noise_run 0 whole "${counting[@]}" --steps 12
-grep -q '^step 11 .* scale 2048 clean 2 skipped 0 ' < <(run_values "$scratch/whole") || fail "the scaler counts otherwise: $(run_values "$scratch/whole")"
+grep -q '^step 11 .* scale 2048 clean 2 skipped 0 ' < <(run_values "$scratch/whole") || fail "step 11 was skipped, or does not have the loss scale 2048 and 2 clean steps: $(run_values "$scratch/whole")"
 for stop in 2 5 6 8; do
     noise_run 0 "parts-$stop" "${counting[@]}" --steps "$stop"
     noise_run 0 "parts-$stop" "${counting[@]}" --steps 12 --resume auto

@@ -32,11 +32,11 @@ mpi_leaks off
 [[ $(grep -cE '"own_median_s": *[^,]+,.*"forward_median_s": *[0-9].*"backward_median_s": *[0-9]' odd-3/ranks.jsonl) == 6 ]] ||
     fail "3 ranks: the record does not have six lines with medians: $(<odd-3/ranks.jsonl)"
 # The record has the number of cores that the ranks of a host use together: 1 if both ranks are
-# bound to the same core, 2 if each has its own.
+# bound to the same core, 2 if they are bound to different cores.
 mapfile -t allowed < <(taskset -cp $$ | sed 's/.*://' | grep -oE '[0-9]+')
 for last in 0 $((${#allowed[@]} > 1)); do
     export core0=${allowed[0]} core1=${allowed[last]}
-    # shellcheck disable=SC2016 # a rank's own shell looks its core up
+    # shellcheck disable=SC2016 # the shell of each rank expands these variables
     mpi_run 100 2 bash -c 'core=core${OMPI_COMM_WORLD_RANK-$PMI_RANK}; taskset -c "${!core}" "$@"' \
         - "$program" train "${net[@]}" odd "${one[@]}" -b 4 --steps 1 --out "cores-$last"
     grep -q "\"host_cores\": *$((last + 1))\b" "cores-$last/run.json" ||
@@ -78,7 +78,7 @@ for precision in fp32 amp; do
     job_until "$precision-resumed/checkpoint.safetensors"
     job_kill KILL 1 >pid
     job_end 15
-    ((code != 0)) || fail "$precision: nothing was killed"
+    ((code != 0)) || fail "$precision: the job exited with code 0 although rank 1 was killed"
     steps=$(($(run_values "$precision-resumed" | grep -c '^step') + 10))
     expect_ranks 0 2 "${run[@]}" --out "$precision-resumed" --resume auto --steps "$steps"
     expect_ranks 0 2 "${run[@]}" --out "$precision" --steps "$steps"
@@ -95,7 +95,7 @@ expect_ranks 0 3 "${go[@]}" --resume auto
 count=$(run_values changed | awk '$1 == "step" { n += $8; bytes += $(NF - 2) } END { print n, bytes }')
 want="36 $(find data/train -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')"
 [[ $count == "$want" ]] || fail "the images and bytes of the epoch are $count, not $want"
-[[ $(images changed) == "36 12 "* ]] || fail "the changed epoch: $(images changed)"
+[[ $(images changed) == "36 12 "* ]] || fail "the record of the epoch does not have 36 training and 12 validation images: $(images changed)"
 
 # A run whose number of ranks changes learns as well as a run with a fixed number of ranks: both
 # reach a top-1 of 100 %.

@@ -45,8 +45,8 @@ for run in sparse:3 plain:10; do
         fail "$run: the median is ${got% *}, but ${want% *} without the first $first steps"
 done
 
-# A run killed between two checkpoints resumes from the last one. The result is bitwise equal to
-# that of an uninterrupted run.
+# A run killed between two checkpoints resumes from the last checkpoint. The result is bitwise equal
+# to that of an uninterrupted run.
 train_signalled KILL 24 "$data" --epochs 5 --val-every 2 --checkpoint-every 2 --keep-checkpoints 2 --out killed
 ((code == 137)) || fail "was not killed: $code"
 expect_train 0 "$data" --epochs 5 --val-every 2 --checkpoint-every 2 --keep-checkpoints 2 --warmup-steps 3 --out killed --resume auto
@@ -66,8 +66,8 @@ train_signalled TERM 3 "$data" --epochs 2 --no-checkpoint --out stopped
 ((code == 143)) && grep -q "no checkpoint to resume from was written" "$scratch/err" || fail "--no-checkpoint, stopped: $code: $(cat "$scratch/err")"
 expect_error 2 "--no-checkpoint writes no checkpoints: leave out --checkpoint-every" train "${net[@]}" "$data" --no-checkpoint --checkpoint-every 2 --out none
 
-# Each setting changes the result. With each, a resumed run is bitwise equal to an uninterrupted
-# run.
+# Each setting changes the result. With each setting, a resumed run is bitwise equal to an
+# uninterrupted run.
 for flags in "--lr-milestones 1,2" "--lr-schedule poly --lr-end 1e-4" "--norm-weight-decay 0 --wd 0.05" "--clip-grad-norm 0.5" \
     "--clip-grad-norm 0.5 --precision amp --loss-scale-init 1024" "--mixup 0.4 --label-smoothing 0.1" \
     "--mixup 0.4 --precision amp --loss-scale-init 1024"; do

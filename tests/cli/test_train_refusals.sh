@@ -137,7 +137,8 @@ train_on_disk() {
     ' bash "$1" "$scratch/disk" "$2" "$3" "$program" train "${net[@]}" --out "$scratch/disk/run" "${@:4}"
 }
 
-# Two disks: one is full from the start, the other when the first checkpoint is written.
+# Two disks: one disk is full from the start. The other disk becomes full when the run writes its
+# first checkpoint.
 mkdir "$scratch/disk"
 for room in "16k 16k" "200k 0"; do
     read -r size filled <<<"$room"
@@ -145,7 +146,7 @@ for room in "16k 16k" "200k 0"; do
     train_on_disk "$size" "$filled" "$scratch/left-$size" "$data" --epochs 1 \
         >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
     if ((code == 99)) || grep -q '^unshare:' "$scratch/err"; then
-        echo "a full disk was not tested, because this user may not mount one"
+        echo "a full disk was not tested, because this user may not mount a disk"
         break
     fi
     stopped_by_disk "disk of $size" "$scratch/disk/run" "$scratch/left-$size"

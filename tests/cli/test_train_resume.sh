@@ -23,7 +23,7 @@ finish_run() {
 # killed_again_and_again NAME MOST ARGS...: kills the run after a random number of batches, at most
 # MOST, and resumes it, until an attempt completes. From the last training batch of an epoch to the
 # end of its validation there are 7 batches and no checkpoint. If MOST were at most 7, no attempt
-# could pass them.
+# could pass these batches.
 killed_again_and_again() {
     local name=$1 most=$2 attempt
     shift 2
@@ -85,7 +85,7 @@ for name in new empty; do
     ! grep -q "Resuming at" "$scratch/out" || fail "$name: resumed nothing"
 done
 
-# The first call trains 2 epochs, the second 3.
+# The first call trains 2 epochs. The second call resumes the run, and trains up to 3 epochs.
 expect_train 0 "$data" --epochs 2 --out "$scratch/longer"
 finish_run longer
 grep -q "Resuming at epoch 2, step 10" "$scratch/out" || fail "longer: $(head -n 4 "$scratch/out")"
@@ -105,7 +105,8 @@ damage() {
     printf 'not these bytes' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none
 }
 
-# The newest checkpoint is damaged. A warning says so, and the run resumes from the previous one.
+# The newest checkpoint is damaged. A warning says so, and the run resumes from the previous
+# checkpoint.
 train_signalled TERM 20 "$data" --epochs 3 --out "$scratch/damaged"
 damage "$scratch/damaged/checkpoint.safetensors"
 finish_run damaged

@@ -5,7 +5,7 @@
 cd "$scratch" || exit 1
 
 # Invalid numbers. A flag whose value is text gets only the empty value, because it accepts almost
-# any other.
+# any other text.
 values=('' -1 nan 9223372036854775808 5x)
 ! sanitized || values=('' 9223372036854775808)
 # the names that the helps use for numbers

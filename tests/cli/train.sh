@@ -5,8 +5,8 @@
 # spin.
 export OMP_WAIT_POLICY=passive
 
-# A small network and data set. An epoch has 5 steps, the last of which has fewer images, and 6
-# validation batches.
+# A small network and data set. An epoch has 5 steps and 6 validation batches. The last step has
+# fewer images.
 net=(-a resnet8 --image-size 32 -b 8 --val-batch-size 2 --threads 2 -j 2 -p 1 --lr 0.05)
 
 # make_data DIR: makes 3 classes of 12 training and 4 validation images.

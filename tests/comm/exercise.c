@@ -265,8 +265,8 @@ int exercise_kinds(struct comm *c, int64_t largest)
 {
     static const int64_t small[] = {0, 1, 7, 3001};
     /* Element counts at and above the limit of one MPI call (SMALL_BYTES in comm/mpi_flow.c), for 1
-     * to 4 ranks. MPI transfers larger data in segments: one or several, with and without a shorter
-     * last segment. */
+     * to 4 ranks. Data above this limit is transferred in segments. Some counts give one segment
+     * and some give several; for some counts, the last segment is shorter than the others. */
     static const int64_t large[] = {16384, 16385, 65536, 262144 + 3, 1310720, 1700001};
     enum { SMALL = sizeof small / sizeof *small, LARGE = sizeof large / sizeof *large };
     int failures = 0, size = comm_size(c);
@@ -290,8 +290,8 @@ int exercise_kinds(struct comm *c, int64_t largest)
     return failures;
 }
 
-/* Fills the data with random bits. About one value in 256 of fp32 and one in 32 of fp16 is a NaN or
- * an infinity. */
+/* Fills the data with random bits. About one fp32 value in 256, and one fp16 value in 32, is a NaN
+ * or an infinity. */
 static void fill_bits(const struct comm *c, uint8_t *data, int64_t bytes, int64_t seed)
 {
     struct rng r = rng_at((uint64_t)seed, RNG_TEST, (uint64_t)comm_rank(c), 0);

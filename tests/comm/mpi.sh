@@ -3,11 +3,11 @@
 
 mpi_supp=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lsan.supp")
 
-# mpi_leaks on|off: sets whether programs that are built with the address sanitizer search for leaks
-# from here on. The search stores the whole stack of each allocation, to distinguish ampscale's
-# leaks from those of MPI libraries. In most tests, storing the stacks takes longer than the work of
-# a rank. A test therefore turns the search on only if no other test searches the code of its ranks
-# for leaks.
+# mpi_leaks on|off: turns the search for leaks on or off, for programs that are started later and
+# are built with the address sanitizer. The search stores the whole stack of each allocation, to
+# distinguish ampscale's leaks from those of MPI libraries. In most tests, storing the stacks takes
+# longer than the work of a rank. A test therefore turns the search on only if its ranks execute
+# code that no other test searches for leaks.
 mpi_leaks() {
     export LSAN_OPTIONS=detect_leaks=0
     [[ $1 == off ]] || LSAN_OPTIONS=suppressions=$mpi_supp:print_suppressions=0:fast_unwind_on_malloc=0
@@ -18,9 +18,10 @@ mpi_leaks off
 # text of comm_mpi_version). Sets `mpi_launch` to the launcher and the flags with which it starts
 # more ranks than there are cores. Launchers of several MPI libraries may be installed side by side.
 # If there is no launcher of NAME, the test ends as skipped. Sets `mpi_reports` if only the launcher
-# reports a killed rank. Such a launcher ends the other ranks before they can report: MPICH's at
-# once, Open MPI 5's a quarter of a second after SIGTERM. Open MPI 4's gives them a second, and a
-# rank reports.
+# reports a killed rank. Such a launcher ends the other ranks before they can report. MPICH's
+# launcher ends them at once, and the launcher of Open MPI 5 a quarter of a second after SIGTERM.
+# The launcher of Open MPI 4 waits for a second after SIGTERM; in this time, a rank reports the
+# killed rank.
 mpi_find() {
     local name=$1 launcher kind
     mpi_reports=

@@ -61,7 +61,7 @@ static int run_endlessly(struct comm *c)
     return 1;
 }
 
-/* bytes; every algorithm of a sum divides so much data into several pieces */
+/* number of bytes: so many that every algorithm of a sum divides them into several pieces */
 enum { MANY = (SANITIZED ? 8 : 64) << 20 };
 
 /* Tests operations on device memory. These ranks transfer the data through host memory. */
@@ -121,7 +121,7 @@ static int exercise(struct comm *c, const char *scenario)
     return lose_rank_1(c, scenario);
 }
 
-/* Returns true on rank 1, late. Rank 1 then exits and never joins the MPI job. */
+/* Returns true on rank 1, after a delay. Rank 1 then exits without joining the MPI job. */
 static bool stays_away(void)
 {
     enum { LATE_SECONDS = 4 }; /* by then the other ranks have ended */

@@ -18,7 +18,7 @@ enum { RANKS_MAX = MAILBOX_RANKS, GROUPS_MAX = 64, LAZY_POLLS = 3 };
 struct ncclComm {
     struct comm *local;
     int rank, size, group;
-    int lazy; /* the next `lazy` queries of the state answer ncclInProgress */
+    int lazy; /* number of further queries of the state that return ncclInProgress */
     int operations, pending;
     bool aborted, destroyed;
     ncclResult_t state;

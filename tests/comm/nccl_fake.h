@@ -1,6 +1,6 @@
 /* A fake of the NCCL functions that ampscale calls, for tests. Ranks are threads of one process,
- * and devices are those of async_device.h. If another rank does not join an operation, a rank waits
- * until it is aborted, as with NCCL. */
+ * and devices are those of async_device.h. If a rank does not join an operation, the other ranks
+ * wait until they are aborted, as with NCCL. */
 #pragma once
 
 #include "comm/nccl/port.h"
@@ -8,9 +8,9 @@
 /* The faults that occur from now on. A rank of -1 means that its fault does not occur. Operations
  * are numbered from 1. */
 struct nccl_fake_plan {
-    int hang_rank, hang_op;       /* never starts an operation */
-    int broken_rank, broken_op;   /* the operation fails, because a partner is lost */
-    int refused_rank, refused_op; /* the call returns an error */
+    int hang_rank, hang_op;       /* the rank never starts this operation */
+    int broken_rank, broken_op;   /* the operation fails on the rank: another rank is lost */
+    int refused_rank, refused_op; /* on the rank, the call of the operation returns an error */
     bool no_id;
 };
 

@@ -7,7 +7,8 @@
 #     trap netns_close EXIT
 #     mpi_run 60 2 prog     now runs across both hosts: rank 0 on host-a, rank 1 on host-b, rank 2 on
 #                           host-a ...
-#     netns_lose prog ... & during such a job: cuts the network, and prints the number of ranks
+#     netns_lose prog ... & cuts the network during such a job, and prints the numbers of ranks that
+#                           run before and after the cut
 
 netns_name=(ampscale-$$-a ampscale-$$-b)
 netns_host=(host-a host-b)
@@ -26,7 +27,8 @@ netns_on() {
         sh -c 'hostname "$0" && exec "$@"' "${netns_host[i]}" "$@"
 }
 
-# Writes the script that the launcher calls instead of ssh, with an address and a command line.
+# Writes the script that the launcher calls instead of ssh. The arguments of the script are an
+# address and a command line.
 netns_write_agent() {
     cat >"$scratch/agent" <<AGENT
 #!/bin/sh
@@ -104,9 +106,9 @@ netns_are_left() {
 }
 
 # netns_lose PROGRAM COMMAND...: waits until COMMAND succeeds, then cuts the network of a running
-# job. Ranks are the processes named PROGRAM. Prints their number before the cut, and again when all
-# of them have ended, or after 9 seconds. Waits until a message is in $scratch/err, and then ends
-# the launcher, which may still wait.
+# job. Ranks are the processes named PROGRAM. Prints the number of running ranks before the cut.
+# Prints it again when all ranks have ended, but at the latest 9 seconds after the cut. Waits until
+# a message is in $scratch/err. Then ends the launcher, which may still run.
 netns_lose() {
     local program=$1
     shift

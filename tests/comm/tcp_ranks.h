@@ -20,7 +20,7 @@ struct tcp_rank {
 
 void tcp_rank_keep(struct tcp_rank *r, enum status st);
 
-/* Opens the communicator of `arg`, a struct tcp_rank, executes its body and closes the
+/* `arg` is a struct tcp_rank. Opens the rank's communicator, calls `body` and closes the
  * communicator. Rank 0 starts last: the first connection attempts of the other ranks are refused.
  */
 void *tcp_rank_run(void *arg);

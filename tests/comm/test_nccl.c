@@ -1,5 +1,5 @@
-/* Tests the communicator that transfers data between GPUs, with a fake NCCL. Also tests its
- * watchdog, a thread that ends an operation that hangs, with a message of one line. */
+/* Tests the communicator that transfers data between GPUs, with a fake NCCL. Also tests the
+ * communicator's watchdog. This thread ends an operation that hangs, with a message of one line. */
 #include "async_device.h"
 #include "exercise.h"
 #include "nccl_fake.h"
@@ -170,8 +170,8 @@ static void test_many_started(void **state)
 
 /* --- ends --- */
 
-/* Repeats a step, which orders work on several streams by events, until the step fails. When an
- * operation fails, a thread that waits for a stream must return. */
+/* Repeats a step until it fails. The step orders work on several streams by events, and then waits
+ * for a stream. If an operation fails, this wait must return. */
 static void sum_endlessly(struct process *p)
 {
     enum { N = 1000, TURNS = 1000 };
@@ -365,8 +365,8 @@ static void test_library_of_another_kind(void **state)
                         "install a newer libnccl2, or use --comm host");
 }
 
-/* If the NCCL library is installed, it must load. Opening a communicator must then fail, because
- * there is no GPU. On a machine with a GPU, opening succeeds. */
+/* If the NCCL library is installed, it must load. On a machine without a GPU, opening a
+ * communicator must then fail with NCCL's message. On a machine with a GPU, opening may succeed. */
 static void test_real_library(void **state)
 {
     (void)state;

@@ -108,8 +108,8 @@ static void test_definition(void **state)
     free(out);
 }
 
-/* Checks vectors of every short length. Their results must equal the first results of a long
- * vector: a result must not depend on which loop computes it. The elements after the end must not
+/* Checks vectors of every short length. The result must equal the beginning of the result of a long
+ * vector: an element must not depend on which loop computes it. The elements after the end must not
  * change. The output may replace either operand. */
 static void check_lengths(enum dtype type, enum comm_reduction reduction)
 {

@@ -127,7 +127,7 @@ static void *intrude(void *arg)
         bool through = connect(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
                        send(fd, words, sizeof words, MSG_NOSIGNAL) > 0;
         char answer;
-        /* the connection was closed without an answer */
+        /* rank 0 must close the connection without an answer */
         if (through)
             through = recv(fd, &answer, 1, 0) <= 0;
         close(fd);

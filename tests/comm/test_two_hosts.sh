@@ -52,7 +52,7 @@ mpi_run 30 2 "$program" stop 2
 ((code == 1)) || fail "'stop' exited with $code, not 1"
 says "$who; it may have died or be stuck"
 
-# Skipped under sanitizers: the remaining scenarios execute the same code as on one host.
+# Skipped under sanitizers: this scenario executes the same code as on one host.
 if ! sanitized; then
     mpi_run 30 2 "$program" absent 2
     ((code == 1)) || fail "'absent' exited with $code, not 1"

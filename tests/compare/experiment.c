@@ -3,15 +3,15 @@
  *
  *     build/tests/compare/compare_experiment --program build/cli/ampscale --out FILE
  *
- * In each round, runs of the same program train in turns, in a random order (workload.h): one for
- * the base, one that is unchanged, and one for each slowdown, which `--inject` causes. A trial
- * compares the runs of some rounds with the base, with compare's defaults, as a user does after
- * scripts/interleave. A regression between the base and unchanged runs, in either direction, is a
- * false alarm. The verdict on the same runs without pairs is recorded too.
+ * In each round, runs of the same program train in turns, in a random order (workload.h): a run of
+ * the base, an unchanged run, and a run for each slowdown, which `--inject` causes. A trial takes
+ * the runs of some rounds. It compares them with the runs of the base by compare's defaults, as a
+ * user does after scripts/interleave. A regression between the base and unchanged runs, in either
+ * direction, is a false alarm. The verdict on the same runs without pairs is recorded too.
  *
- * "nd" trains new rounds for each trial. The other workloads train a pool of rounds, from which
+ * "nd" trains new rounds for each trial. All other workloads train a pool of rounds, from which
  * each trial draws without repetition. FILE.partial has the completed trials, and a second call
- * continues there. FILE, which is complete or absent, is the record that `ampscale report` shows.
+ * continues after them. FILE is written at the end. It is the record that `ampscale report` shows.
  */
 #include "tests/compare/experiment.h"
 #include "base/clock.h"
@@ -62,8 +62,8 @@ static enum status judge(const struct experiment *e, const char *dir, int base, 
     return st;
 }
 
-/* {"ratio", "low", "high", "p", "verdict", "sides": the verdict without pairs}. For unchanged runs
- * a regression in the other direction also counts as one. */
+/* Adds {"ratio", "low", "high", "p", "verdict", "sides": the verdict without pairs} of an arm. For
+ * unchanged runs, a regression of the base relative to them also counts as a regression. */
 static enum status judge_arm(const struct experiment *e, const char *dir, int arm, json_t *into)
 {
     struct compare_result r[4];
@@ -105,7 +105,7 @@ static enum status add_values(const struct experiment *e, const char *dir, json_
     return st;
 }
 
-/* Describes the machine of the runs, from the first record that does. */
+/* Takes the description of the machine from the first run of the base, unless it is known. */
 static enum status learn_machine(struct experiment *e, const char *dir)
 {
     static const char *const parts[] = {"device", "libraries", "host", "version", "commit"};
@@ -154,8 +154,8 @@ static enum status take_line(void *context, char *line, size_t size)
     return st;
 }
 
-/* The lines of the record of a workload that have the member `key`: {"workload", "trial" or "pool",
- * ...}. */
+/* Returns the number of a workload's lines {"workload", "trial" or "pool", ...} that have the
+ * member `key`. */
 static int64_t count_lines(const struct experiment *e, const struct workload *w, const char *key)
 {
     int64_t n = 0;
@@ -224,7 +224,7 @@ static enum status run_trial(struct experiment *e, const struct workload *w, con
     char dir[PATH_SIZE];
     enum status st;
     json_t *o = json_pack("{s:s, s:I}", "workload", w->name, "trial", (json_int_t)trial);
-    json_t *part = w->pool ? json_array() : json_object(); /* the drawn rounds, or their values */
+    json_t *part = w->pool ? json_array() : json_object(); /* drawn rounds, or values of all runs */
     CHECK(path_format(dir, sizeof dir, "%s/trial", e->scratch.path));
     if (w->pool) {
         CHECK(experiment_draw(e, w, pool, dir, trial, part));
@@ -245,8 +245,8 @@ done:
     return st;
 }
 
-/* The rounds from which the trials draw: {"base": [images/s, ...], ...}. The caller keeps the
- * object. */
+/* Trains the rounds from which the trials draw, and adds their throughput to the record as
+ * {"base": [images/s, ...], ...}. */
 static enum status train_pool(struct experiment *e, const struct workload *w, const char *pool)
 {
     json_t *values = json_object();
@@ -276,8 +276,8 @@ static void print_progress(const struct experiment *e, const struct workload *w)
     json_decref(o);
 }
 
-/* Chooses one core for all processes that take turns, because on a shared machine one core may be
- * slow for a while and another may not. This is the last core, since the first handles the
+/* If `one` is true, all processes use the same core, because on a shared machine a core may be slow
+ * for a while when other cores are not. This is the last core, because the first core handles the
  * interrupts of devices. */
 static enum status choose_cores(const struct experiment *e, bool one)
 {
@@ -301,7 +301,7 @@ static enum status run_workload(struct experiment *e, const struct workload *w)
     if (done >= e->trials)
         return STATUS_OK;
     if (w->pool && count_lines(e, w, "pool"))
-        return status_fail(STATUS_DATA, "'%s' ends within the trials of a pool; remove it",
+        return status_fail(STATUS_DATA, "'%s' lacks the last trials of a pool; remove the file",
                            e->partial);
     TRY(choose_cores(e, w->slice_ms > 0));
     TRY(workload_prepare(w, e->program, e->scratch.path));
@@ -420,7 +420,7 @@ int main(int argc, char **argv)
         {"slowdowns", 'd', "LIST", 0, "Percent of the injected slowdowns (default 2,3,5)", 0},
         {"trials", 'n', "N", 0, "Trials of each workload (default 100)", 0},
         {"rounds", 'r', "N", 0, "Runs a side in each trial (default 10)", 0},
-        {"seed", 's', "N", 0, "Of orders and draws (default 1)", 0},
+        {"seed", 's', "N", 0, "Seed of orders and draws (default 1)", 0},
         {0},
     };
     static const struct argp argp = {.options = options, .parser = parse};

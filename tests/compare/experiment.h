@@ -9,7 +9,7 @@
 #include <sched.h>
 
 enum { ROUNDS_MAX = 100, PATH_SIZE = 4096, ARMS_MAX = 8 };
-enum { BASE, UNCHANGED, SLOWED }; /* arms of the experiment; SLOWED is the first of the slowdowns */
+enum { BASE, UNCHANGED, SLOWED }; /* arms; SLOWED is the first arm with a slowdown */
 
 struct experiment {
     const char *program, *out, *only;
@@ -21,13 +21,13 @@ struct experiment {
     cpu_set_t cores; /* the cores that this process may use */
     struct temporary_dir scratch;
     char partial[PATH_SIZE];
-    json_t *settings; /* settings; a call that continues the record must have the same */
+    json_t *settings; /* a call that continues the record must have the same settings */
     json_t *lines;    /* array: the lines of the partial record after the first */
     json_t *machine;  /* the description of the machine in the first run's run.json */
     struct journal journal;
 };
 
-/* Trains n rounds into `dir`/<arm>/r<round>; the order of runs is drawn from the trial's number. */
+/* Trains n rounds into `dir`/<arm>/r<round>. Seed, trial and round determine the order of runs. */
 MUST_CHECK enum status experiment_train(const struct experiment *e, const struct workload *w,
                                         const char *dir, int64_t trial, int64_t n);
 

@@ -13,17 +13,17 @@ enum { STEPS = 30, REPEATS = 9 };
 /* A run of STEPS steps. A member with the value 0 makes this property equal to the base's. */
 struct made {
     double slower;    /* fraction by which steps take longer than in the base */
-    bool uneven;      /* every third repeat is faster by this fraction, instead of slower */
+    bool uneven;      /* every third repeat is faster by the fraction above, instead of slower */
     double top1;      /* number by which the accuracy is lower than in the base */
-    const char *more; /* more members of run.json's configuration, ", ..." */
+    const char *more; /* further members of run.json's configuration, each after a comma */
     const char *device;
     const char *by;   /* the reason for the end of the run; "": the run has not ended */
     double joules;    /* per image; 0: not measured */
     double decode_s;  /* per image; 0: no files are read */
-    double forward_s; /* seconds of a step, in place of a third of its time */
-    double first_s;   /* start time of the first repeat, which the others follow a minute apart; 0:
-                         not recorded */
-    double drift;     /* factor by which each repeat takes longer than the previous one; 0: 1 */
+    double forward_s; /* seconds of the forward pass of a step; 0: a third of the step */
+    double first_s;   /* start time of the first repeat; all repeats start a minute apart; 0: not
+                         recorded */
+    double drift;     /* factor between the durations of successive repeats; 0: no drift */
 };
 
 struct fixture {

@@ -1,4 +1,4 @@
-/* Verdicts on made runs, and errors. */
+/* Tests the verdicts on made runs, and errors. */
 #include "made.h"
 
 #include "compare/compare_formats.h"
@@ -63,8 +63,8 @@ static void test_threshold(void **state)
     compare_report_free(&r);
 }
 
-/* The difference is above the threshold, but may be due to chance: four of six runs are slower, and
- * two are faster. */
+/* The difference is above the threshold, but may be due to chance: six of nine runs are slower, and
+ * three are faster. */
 static void test_chance(void **state)
 {
     struct compare_report r = made(*state, &(struct made){.slower = 0.1, .uneven = true}, REPEATS);
@@ -82,8 +82,8 @@ static void test_chance(void **state)
     compare_report_free(&r);
 }
 
-/* A gain within the threshold. The interval exceeds the threshold, but only on the better side: a
- * regression is excluded. */
+/* The new runs are faster, by less than the threshold. The interval exceeds the threshold, but only
+ * on the better side: a regression is excluded. */
 static void test_not_worse(void **state)
 {
     struct fixture *f = *state;
@@ -145,7 +145,7 @@ static void test_few(void **state)
     compare_report_free(&r);
 }
 
-/* The smallest p: 2 / C(2n, n) of n runs a side, 2 / 2^n of n pairs. */
+/* The smallest possible p is 2 / C(2n, n) with n runs a side, and 2 / 2^n with n pairs. */
 static void test_enough_repeats(void **state)
 {
     (void)state;
@@ -262,7 +262,8 @@ static const char *difference(const struct compare_report *r, const char *field,
     return json_string_value(json_object_get(json_object_get(r->cell[0].differences, field), side));
 }
 
-/* Seed, host name, version, a little memory and the path of the data differ in all these tests. */
+/* Different settings and devices are refused. The repeats of all these tests also differ in seed,
+ * host name, version, size of memory and path of the data; these differences are allowed. */
 static void test_refused(void **state)
 {
     const struct made other = {.more = ", \"lr\": 0.5, \"list\": [1, {\"a\": true}]",
@@ -351,7 +352,7 @@ static void test_studies(void **state)
     assert_non_null(strstr(r.cell[2].missing, "0 repeats of BASE; at least 5 are needed"));
     compare_report_free(&r);
 
-    /* A study is compared with a folder that is not a study. */
+    /* A study cannot be compared with a folder that is not a study. */
     set_side(f, 0, "study0/cells/a");
     assert_int_equal(compare(f, &r), STATUS_USAGE);
 }

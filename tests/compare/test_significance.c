@@ -13,7 +13,7 @@
 
 #define COUNT(a) (int64_t)(sizeof(a) / sizeof *(a))
 
-/* Checks U of x and p, in both orders of the samples. */
+/* Checks p and the U of x, in both orders of the samples. */
 static void expect_test(const double *x, int64_t n, const double *y, int64_t m, double u, double p,
                         bool exact)
 {
@@ -45,8 +45,8 @@ static void test_exact(void **state)
     expect_test(g, COUNT(g), h, COUNT(h), 161, 0.30125263881127884, true);
 }
 
-/* Computes p by its definition: the share of all divisions of the values into two samples for which
- * U is at least as far from the middle of its range as for x and y. */
+/* Computes p by its definition. Of all divisions of the values into two samples, p is the fraction
+ * whose U is at least as far from the middle of its range as the U of x and y. */
 static double dealt(const double *x, int n, const double *y, int m)
 {
     double off = 0;
@@ -85,8 +85,7 @@ static void test_ties(void **state)
 }
 
 /* The first p is SciPy's with method="asymptotic", use_continuity=True. The second follows from
- * Lehmann's formula: U is 310 of 961 pairs, and the 62 values contain one group of 51 and one of 11
- * equal values. */
+ * Lehmann's formula: U is 310 of 961 pairs, and the 62 values are 51 fives and 11 sixes. */
 static void test_normal(void **state)
 {
     (void)state;
@@ -135,9 +134,9 @@ static void test_bootstrap(void **state)
     expect_near(low, 0.8, 1e-15);
     expect_near(high, 0.8, 1e-15);
 
-    /* The medians of nine draws from 1..9 are at most 3 with a probability of 0.145, and at most 2
-     * with 0.034; the same holds for at least 7 and 8. The interval therefore contains 3 and 7, and
-     * neither 1 nor 9. */
+    /* The median of nine draws from 1..9 is at most 3 with a probability of 0.145, and at most 2
+     * with 0.030. By symmetry, it is at least 7 or at least 8 with the same probabilities. The
+     * interval therefore contains 3 and 7, and neither 1 nor 9. */
     for (int i = 0; i < 9; i++)
         twice[i] = 2 * wide[i];
     assert_int_equal(ratio_interval(x, 5, wide, 9, 0.95, 4000, 1, &low, &high), STATUS_OK);
@@ -176,7 +175,7 @@ static void expect_signed(const double *d, int64_t n, double w, double p, bool e
     assert_int_equal(t.exact, exact);
 }
 
-/* The depression scales of Hollander and Wolfe's table 3.1, before and after. */
+/* Depression scales before minus after, from Hollander and Wolfe's table 3.1. */
 static const double depression[] = {0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01};
 
 /* Values without ties. */
@@ -186,9 +185,9 @@ static void fill_signed(double *d, int n)
         d[i] = (i * 37 % 101 - 40) / 7.0 + 0.013 * i;
 }
 
-/* scipy.stats.wilcoxon(d, method="exact"), and with method="approx", correction=True; SciPy 1.17.
- * With ties, counted by hand: of 512 sets of the nine ranks 1.5, 1.5, 4, 4, 4, 6, 7.5, 7.5 and 9,
- * 13 add up to no more than 5.5. */
+/* The expected p is SciPy 1.17's: scipy.stats.wilcoxon(d, method="exact"), or for 80 values
+ * method="approx", correction=True. With ties, p is counted by hand: of the 512 subsets of the nine
+ * ranks 1.5, 1.5, 4, 4, 4, 6, 7.5, 7.5 and 9, 13 have a sum of at most 5.5. */
 static void test_signed_rank(void **state)
 {
     (void)state;
@@ -208,8 +207,8 @@ static void test_signed_rank(void **state)
     assert_int_equal(signed_rank(a, 0, &(struct signed_rank){0}), STATUS_INVALID);
 }
 
-/* The first is the output of R's wilcox.test(d, conf.int = TRUE); the second follows from the
- * definition with SciPy's distribution. */
+/* The first expected interval is the output of R's wilcox.test(d, conf.int = TRUE). The second
+ * interval follows from the definition, with SciPy's distribution. */
 static void test_hodges_lehmann(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Steps in made series are found at their place, and noise alone gives none. */
+/* Steps in made series are found at their place, and noise alone gives no step. */
 #include "base/rng.h"
 #include "compare/trend.h"
 
@@ -13,7 +13,7 @@ enum { POINTS = 60 };
 
 #define expect_near(a, b, slack) assert_true(fabs((a) - (b)) <= (slack))
 
-/* A series of 100 with noise of 1 %. */
+/* Fills x with the value 100 plus noise of 1 %. */
 static void fill_noise(double x[POINTS], uint64_t seed)
 {
     struct rng rng = rng_at(seed, RNG_TEST, 0, 0);
@@ -28,8 +28,8 @@ static int64_t find(const double *x, int64_t n, double threshold, struct trend_s
     return n_steps;
 }
 
-/* At an alpha of 1 %, at most 6 of 200 series of noise may give a step: more have a probability of
- * less than 0.5 %. */
+/* At an alpha of 1 %, at most 6 of 200 series of noise may give a step. The probability of more
+ * than 6 is less than 0.5 %. */
 static void test_noise(void **state)
 {
     (void)state;

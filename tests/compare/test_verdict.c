@@ -1,4 +1,4 @@
-/* Runs in turns, gating metrics, and many metrics at once. */
+/* Tests verdicts on runs in turns, on gating metrics, and on many metrics at once. */
 #include "made.h"
 
 #include <setjmp.h>
@@ -20,7 +20,8 @@ static struct compare_report drifting(struct fixture *f, double base_s, double n
     return r;
 }
 
-/* Runs that are neighbours in time drift together. */
+/* Runs that are neighbours in time drift together. With pairs, the regression is found; without
+ * pairs, the verdict is inconclusive. */
 static void test_pairs(void **state)
 {
     struct fixture *f = *state;
@@ -42,7 +43,8 @@ static void test_pairs(void **state)
     compare_report_free(&r);
 }
 
-/* One side after the other, but the first of the new runs begins before the last of the base. */
+/* Two base runs begin before the first new run. The first two runs in time are therefore no pair,
+ * and the sides did not take turns. */
 static void test_no_turns(void **state)
 {
     struct fixture *f = *state;
@@ -72,7 +74,7 @@ static void test_no_partners(void **state)
     compare_report_free(&r);
 }
 
-/* With six pairs, p cannot be below alpha. With six runs per side it can. */
+/* With six pairs, p cannot be below alpha; with six runs a side, it can. So no pairs are used. */
 static void test_few_pairs(void **state)
 {
     struct fixture *f = *state;
@@ -109,8 +111,9 @@ static void test_roles(void **state)
     compare_report_free(&r);
 }
 
-/* By Holm's method, the smallest of three p is multiplied by 3, and the largest by 1. A single
- * metric would be below this alpha, but the smallest of three is not. */
+/* Holm's method multiplies the smallest of three p by 3, and the largest by 1. With the second
+ * alpha, a single metric would be significant, but the smallest of three p, times 3, is above
+ * alpha. */
 static void test_holm(void **state)
 {
     struct fixture *f = *state;

@@ -14,11 +14,11 @@ struct turn {
 };
 
 /* Starts a program (argv[0] is looked up in PATH), discards its standard output, and stops it at
- * once. The caller must pass it to turns_end. */
+ * once. The caller must pass `t` to turns_end. */
 MUST_CHECK enum status turn_begin(char *const *argv, struct turn *t);
 
 /* Lets n programs run in turn, `slice` milliseconds each, until all have ended; with a slice of 0
- * each runs until it ends. An exit code other than 0 is an error. */
+ * each program runs until it ends. An exit code other than 0 is an error. */
 MUST_CHECK enum status turns_take(struct turn *t, int n, int64_t slice);
 
 /* Kills the programs that have not ended. */

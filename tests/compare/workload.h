@@ -26,8 +26,8 @@ extern const struct workload workloads[];
 MUST_CHECK enum status workload_prepare(const struct workload *w, const char *program,
                                         const char *scratch);
 
-/* Appends to `argv`, which begins as {0}, the command of a run with the output folder `out`, and
- * with --inject unless `inject` is NULL. */
+/* Appends the command of a run to `argv`, which begins as {0}. The run writes to the folder `out`.
+ * If `inject` is not NULL, the command has --inject. */
 MUST_CHECK enum status workload_command(const struct workload *w, const char *program,
                                         const char *scratch, const char *inject, const char *out,
                                         struct words *argv);

@@ -212,7 +212,7 @@ done:
     return st;
 }
 
-/* The largest error that rounding can cause, as a fraction of the norm of the mean. */
+/* The largest error of `got` that rounding can cause, as a fraction of the norm of `mean`. */
 static double bound(const struct rig *r)
 {
     double unit = r->config.grad_compress == DTYPE_F16    ? 0x1p-11
@@ -232,10 +232,10 @@ static enum status compare(const struct rig *r, const char *what, const double *
     }
     far = sqrt(far / norm);
     if (comm_rank(r->ranks) == 0)
-        printf("%d x %s, %d images: %s differs from the mean by %.2g of its norm\n",
+        printf("%d x %s, %d images: %s: error relative to the mean gradient: %.2g\n",
                comm_size(r->ranks), r->devices, r->rows, what, far);
     if (!(norm > 0) || !(far <= bound(r)))
-        return status_fail(STATUS_MISMATCH, "rank %d: %s differs from the mean by %g of its norm",
+        return status_fail(STATUS_MISMATCH, "rank %d: %s: error relative to the mean gradient: %g",
                            comm_rank(r->ranks), what, far);
     return STATUS_OK;
 }
@@ -255,8 +255,8 @@ static enum status exact_mean(struct rig *r, double *mean, int64_t n)
     return comm_run(r->ranks, &sum);
 }
 
-/* Executes a step. Compares the mean with the reduced gradients, or with the momentum that the
- * optimizer computes from them. */
+/* Executes a step. Compares the mean gradients with the reduced gradients (VALUE_GRADIENT), or with
+ * the momentum that the optimizer computes from the reduced gradients. */
 static enum status compare_step(struct rig *r, enum param_value value)
 {
     enum status st;
@@ -272,7 +272,7 @@ static enum status compare_step(struct rig *r, enum param_value value)
     /* The update only reads the gradient buffer: the gradients are still there after the step. */
     CHECK(gradient ? step(r, 0, 0) : step_scaled(r, 0, 0, 128));
     CHECK(add_values(r->graph, engine_network(r->engine), value, share, got));
-    st = compare(r, gradient ? "the sum of gradients" : "the average", mean, got, n);
+    st = compare(r, gradient ? "reduced gradients" : "momentum", mean, got, n);
 done:
     free(mean);
     free(got);
@@ -358,13 +358,13 @@ static enum status must_name(enum status st, int rank, int device)
     if (st == STATUS_MISMATCH && strstr(status_message(), name))
         return STATUS_OK;
     if (st != STATUS_OK)
-        return status_context(st, "damage to rank %d, device %d led to", rank, device);
+        return status_context(st, "check after damage to rank %d, device %d", rank, device);
     return status_fail(STATUS_MISMATCH, "no damage was found on rank %d, device %d", rank, device);
 }
 
 /* A step computes new gradients. engine_share_buffers copies the first replica's statistics to all
- * other replicas. Both would remove earlier damage: gradients and statistics are therefore damaged
- * after them. */
+ * other replicas. The step would remove earlier damage to gradients, and the copy would remove
+ * earlier damage to statistics: both are therefore damaged after these two calls. */
 static enum status damage(struct rig *r, int rank, int device, enum damage what)
 {
     bool here = comm_rank(r->ranks) == rank;

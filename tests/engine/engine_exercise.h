@@ -17,9 +17,10 @@ struct engine_case {
 };
 
 /* Checks the reduced gradients. For each device's part of the batch, a separate network computes
- * the gradients. The reduced gradients must equal their mean, to 1e-6 of its norm. If the parts
- * have different sizes, the bound is 1e-5: the losses are divided by other numbers, and every
- * product is rounded differently. */
+ * the gradients. The reduced gradients must equal the mean of these gradients, with an error of at
+ * most 1e-6 times the norm of the mean. If the parts have different sizes, the bound is 1e-5:
+ * engine and networks divide their losses by different numbers, so every product is rounded
+ * differently. */
 MUST_CHECK enum status exercise_gradients(struct comm *ranks, const struct engine_case *c);
 
 /* Checks the momentum after the first step, also with a loss scale. It must be the mean of the

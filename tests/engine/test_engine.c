@@ -59,7 +59,7 @@ static void *run_rank(void *context)
     return NULL;
 }
 
-/* Runs `n` ranks: the calling thread and n - 1 others. */
+/* Runs `n` ranks: rank 0 on the calling thread, and the other ranks on new threads. */
 static void run_ranks(int n, const struct rank *what)
 {
     struct rank rank[RANKS];

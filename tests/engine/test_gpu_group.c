@@ -46,7 +46,7 @@ static void *decide(void *arg)
 }
 
 /* Runs two ranks of `n` GPUs each, on two threads. Each rank determines whether all GPUs can be
- * connected. `socket` has the number in each GPU's bus address. */
+ * connected. socket[i][k] is the number in the bus address of GPU k of rank i. */
 static void decide_all(struct rank rank[RANKS], enum comm_via via, int n,
                        const int socket[RANKS][GPUS])
 {

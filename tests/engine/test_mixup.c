@@ -31,8 +31,8 @@ static void a_row_is_paired_with_the_one_before_it(void **state)
     pairs_are(label, 1, (const int32_t[]){0});
 }
 
-/* A bad image is not mixed with another image. The image after the bad one is mixed with the image
- * before it. */
+/* A bad image is not mixed with another image. The image after the bad image is mixed with the
+ * image before the bad image. */
 static void bad_images_are_nobodys_partner(void **state)
 {
     (void)state;
@@ -57,7 +57,7 @@ static void weights_are_a_function_of_seed_and_step(void **state)
     }
     assert_true(first == mixup_weight(0.2, 1, 1000));
     assert_true(fabsf(sum / 1000 - 0.5f) <
-                0.06f); /* the bound is 4.5 standard deviations of 0.42 / sqrt(1000) */
+                0.06f); /* 4.5 standard deviations of the mean: 4.5 * 0.42 / sqrt(1000) */
     assert_true(mixup_weight(0, 1, 5) == 1);
 }
 

@@ -242,8 +242,8 @@ static void test_telemetry(void **state)
     free(events);
 }
 
-/* Writes a run before its first step, and again after a step whose loss is not finite. Neither
- * writes a nan or an inf. */
+/* Writes the metrics of a run before its first step, and again after a step whose loss is not
+ * finite. The text contains neither nan nor inf. */
 static void test_prometheus_of_nothing(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@ expect 4 accept --spec ./spec.json --out accept
 cp accept/accept.xml .
 ((failures == 0)) || finish
 
-# passed FILE TEXT: checks that a test case that passed in FILE contains TEXT.
+# passed FILE TEXT: checks that FILE has a passed test case that contains TEXT.
 passed() {
     awk -v text="$2" '
         /<testcase/ { of = ""; bad = 0 }

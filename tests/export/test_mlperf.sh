@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # MLPerf's compliance checker, with ruleset 4.0.0, accepts two kinds of logs: the log of a complete
 # run in the open division, and logs of runs that meet the rules of the closed division. If the
-# checker rejects the log of a run, the export has warned of the rule.
+# checker rejects the log of a run, the export has warned of the broken rule.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 
@@ -27,7 +27,7 @@ cp -r made lars
 sed -i 's/"lars":0,/"lars":0.001,"lr_schedule":"poly","lr_power":2,"lr_end":0.0001,/' lars/run.json
 expect 0 export lars --format mlperf --division closed -o lars.log
 ! grep -qE 'rate|decay' err || fail "the export warns of a rule that the run meets: $(<err)"
-grep -q '"lars_opt_learning_rate_decay_poly_power", "value": 2.0' lars.log || fail "the log does not have null as the power of the decay: $(<lars.log)"
+grep -q '"lars_opt_learning_rate_decay_poly_power", "value": 2.0' lars.log || fail "the log does not have 2.0 as the power of the decay: $(<lars.log)"
 cp -r made decay
 sed -i 's/"weight_decay":0.0001/"weight_decay":0.00015/' decay/run.json
 expect 0 export decay --format mlperf --division closed -o decay.log

@@ -1,6 +1,6 @@
 /* Fuzzes the rendezvous. The input is what an unknown process sends to rank 0, or what it sends to
  * rank 2 in place of rank 0. The functions that read messages are static, so this file includes
- * their source. Nonces are constant, not random: an input can then contain a valid proof, and
+ * their source. Nonces are constant, not random. An input can therefore contain a valid proof, as
  * inputs in the corpus do. */
 #include "tests/fuzz/fuzz.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Corrects the checksum of a file that has one, so that the code after the check is reached. */
+/* Corrects the checksum of a file, if it has a checksum, so that the code after the check runs. */
 static void set_checksum(uint8_t *data, size_t size)
 {
     static const char key[] = "\"file_crc32\":\"";

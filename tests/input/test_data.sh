@@ -11,7 +11,7 @@ expect 0 "${make[@]}"
 sum() { (cd "$set" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
 before=$(sum)
 expect 0 "${make[@]}"
-[[ $(sum) == "$before" ]] || fail "the same command made other bytes"
+[[ $(sum) == "$before" ]] || fail "the same command wrote different bytes"
 
 expect 0 data scan "$set"
 grep -q 'all is well' "$scratch/out" || fail "a fresh set is not well"
@@ -70,7 +70,7 @@ expect_error 2 "not empty" data synth --out "$scratch"
     ulimit -f 1
     expect_error 1 "cannot write '" data synth --out "$scratch/full" --classes 2 --train 2 --val 1
     exit $failures
-) || fail "a full disk"
+) || fail "the test of a full disk failed"
 expect 5 data scan "$scratch/full"
-grep -q "was interrupted" "$scratch/out" || fail "a set that was cut short is not reported"
+grep -q "was interrupted" "$scratch/out" || fail "an incomplete set is not reported"
 finish

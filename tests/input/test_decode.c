@@ -73,11 +73,11 @@ static void test_colours(void **state)
     check_flat((struct jpeg_spec){.kind = JPEG_GRAY, .flat = 91}, 90, 90, 90);
     check_flat((struct jpeg_spec){.kind = JPEG_COLOR, .flat = 91}, 90, 90, 90);
     check_flat((struct jpeg_spec){.kind = JPEG_RAW_RGB, .flat = 91}, 90, 90, 90);
-    /* The samples are 200. Adobe stores 255 - ink, so the ink is 55: (255-55)*(255-55)/255 = 157.
-     */
+    /* The samples are 200. Adobe stores 255 - ink, so each ink is 55. The colour is
+     * (255-55)*(255-55)/255 = 157. */
     check_flat((struct jpeg_spec){.kind = JPEG_CMYK, .flat = 201}, 157, 157, 157);
     check_flat((struct jpeg_spec){.kind = JPEG_YCCK, .flat = 201}, 157, 157, 157);
-    /* (255-200)*(255-200)/255 = 12 */
+    /* Here, each ink is 200. The colour is (255-200)*(255-200)/255 = 12. */
     check_flat((struct jpeg_spec){.kind = JPEG_CMYK, .flat = 201, .plain_cmyk = true}, 12, 12, 12);
 }
 
@@ -190,7 +190,7 @@ static void test_bomb(void **state)
     free(bytes);
 }
 
-/* A progressive file whose last scan is repeated many times. */
+/* A progressive file repeats its last scan many times. The decoder must refuse it. */
 static void test_scan_bomb(void **state)
 {
     (void)state;

@@ -131,7 +131,7 @@ static void test_workers_change_nothing(void **state)
             c.workers = workers[i];
             c.prefetch = 1 + 2 * i;
             l = open_loader(&c);
-            collect(l, 2, 0, &got); /* the loader has read another epoch before */
+            collect(l, 2, 0, &got); /* before epoch 3, this loader reads another epoch */
             collect(l, 3, 0, &got);
             assert_same_epoch(&want, 0, &got);
             loader_close(l);
@@ -147,8 +147,8 @@ static void test_entering_in_mid_epoch(void **state)
     collect(l, 7, 0, &want);
     for (int first = 0; first <= 7; first++) {
         struct batch *b;
-        /* Begins an epoch that the next start aborts. At that time the test still uses its first
-         * batch, and the loader is decoding other batches. */
+        /* Begins epoch 1, which collect() then aborts by starting epoch 7. At that time, the test
+         * may still use the first batch of epoch 1, and the loader is decoding later batches. */
         assert_int_equal(loader_start(l, 1, 0), STATUS_OK);
         for (int i = 0; i < first % 4; i++) {
             assert_int_equal(loader_next(l, &b), STATUS_OK);
@@ -504,9 +504,9 @@ static uint64_t seen_from(struct loader *l, int64_t epoch, int64_t first)
     return sum;
 }
 
-/* A sum of hashes shows whether the loader returned each image exactly once. It must be right for a
- * start at any batch, and over all ranks. If the loader loses an image in epoch 1, the sum of epoch
- * 1 is wrong, and the sum of epoch 0 is right. */
+/* A sum of hashes shows whether the loader returned each image exactly once. The sum must be right
+ * for a start at any batch, and the total of all ranks must be right. If the loader loses an image
+ * in epoch 1, the sum of epoch 1 is wrong, and the sum of epoch 0 is right. */
 static void test_lost_images_are_missed(void **state)
 {
     (void)state;

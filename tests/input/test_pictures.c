@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-enum { LOSSY = 2 }; /* allowed difference in lossy pictures; tests/peers allows it for JPEG */
+enum { LOSSY = 2 }; /* allowed difference in lossy pictures, as in tests/peers for JPEG */
 
 static const struct picture {
     const char *name;

@@ -92,7 +92,7 @@ static void test_known_pictures(void **state)
     }
     canvas_free(&canvas);
     if (hash != UINT64_C(0xa251dfb5dec88a29))
-        fail_msg("the pictures hash to 0x%016llx", (unsigned long long)hash);
+        fail_msg("the hash of the pictures is 0x%016llx", (unsigned long long)hash);
 }
 
 static void test_class_names_sort(void **state)
@@ -333,9 +333,9 @@ static void test_linear_classifier_fails(void **state)
         best = fmax(best, accuracy(weight, &val));
     }
     double fit = accuracy(weight, &train);
-    print_message("linear classifier: %.1f %% of train, at best %.1f %% of val\n", 100 * fit,
+    print_message("linear classifier: top-1 %.1f %% on train, at best %.1f %% on val\n", 100 * fit,
                   100 * best);
-    assert_true(fit > 0.35); /* it learns the training images, but not the validation images */
+    assert_true(fit > 0.35); /* the classifier learns the training images only */
     assert_true(best < 0.3);
     free(weight);
     free(train.x);

@@ -14,12 +14,13 @@
  *     AMPSCALE_INTERPOSE_COUNT=FILE   appends a line "KIND CALLS" for each kind at exit
  *     AMPSCALE_INTERPOSE_SYNCS=FILE   appends "file PATH", "folder PATH" and "rename FROM TO",
  *                                     in the order of the calls
- *     AMPSCALE_INTERPOSE_STATE=FILE   processes with the same file number their calls together
- *     AMPSCALE_INTERPOSE_ONLY=WORD    only processes whose first argument is WORD
+ *     AMPSCALE_INTERPOSE_STATE=FILE   the calls of all processes with the same FILE are numbered in
+ *                                     one sequence
+ *     AMPSCALE_INTERPOSE_ONLY=WORD    calls fail only in processes whose first argument is WORD
  *
- * Only calls made by the program's own code are numbered. The number of calls made inside libraries
- * differs between machines. The exception is "malloc-library": the allocations of libjansson and
- * libjpeg, which report a failed allocation to the program. */
+ * Only calls made by the program's own code are numbered, because the number of calls made inside
+ * libraries differs between machines. The exception is "malloc-library": the allocations of
+ * libjansson and libjpeg, which report a failed allocation to the program. */
 #include "interpose.h"
 
 #include <errno.h>
@@ -237,7 +238,7 @@ static bool calls_here(enum kind k, const void *caller)
 {
     if (k != KIND_MALLOC_LIBRARY)
         return within(&text, caller);
-    return text.end != 0; /* interpose_malloc_kind has looked */
+    return text.end != 0; /* interpose_malloc_kind has checked the caller */
 }
 
 bool interpose_fails(enum kind k, const void *caller, const char *path, int fd, bool *half)

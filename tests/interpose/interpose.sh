@@ -6,15 +6,15 @@ sanitized && { echo "skipped: the calls of a program with sanitizers cannot be r
 
 interpose=$build_dir/tests/interpose/libinterpose.so
 
-# interposed SPEC COMMAND...: runs a function or a program. Its calls fail as SPEC says; SPEC is the
-# value of AMPSCALE_INTERPOSE.
+# interposed SPEC COMMAND...: runs a function or a program with AMPSCALE_INTERPOSE=SPEC, which
+# selects the calls that fail.
 interposed() {
     local -x LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=$1
     shift
     "$@"
 }
 
-# default_faults: prints typical failures of storage, memory and networks, a line "KIND:ERROR" each.
+# default_faults: prints typical failures of storage, memory and networks, one "KIND:ERROR" a line.
 default_faults() {
     printf '%s\n' open:{EIO,EMFILE,EACCES,ESTALE,ENOMEM,EINTR} opendir:{EIO,EMFILE,EACCES} readdir:{EIO,ESTALE} \
         stat:{EIO,EACCES,ESTALE,ENOMEM} read:{EIO,ESTALE,EINTR,SHORT} write:{EIO,ENOSPC,EDQUOT,SHORT} \

@@ -112,8 +112,8 @@ WRAP(KIND_ACCEPT, int, -1, accept, (int fd, struct sockaddr *restrict a, socklen
 WRAP(KIND_ACCEPT, int, -1, accept4, (int fd, struct sockaddr *restrict a, socklen_t *restrict n, int flags), (fd, a, n, flags), NULL, -1)
 WRAP(KIND_POLL, int, -1, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), NULL, -1)
 
-/* Defines a replacement for a function that transfers `n` bytes. It may transfer only half of them.
- */
+/* Defines a replacement for a function that transfers `n` bytes. The replacement may transfer only
+ * half of the bytes. */
 #define TRANSFER(kind, name, params, args, fd)                                                     \
     ssize_t name params                                                                            \
     {                                                                                              \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command many times, and makes another of its calls fail in each run (interpose.c,
+# Runs a command many times. In each run, another call of the command fails (interpose.c,
 # commands.sh):
 #
 #     sweep.sh PROGRAM SOURCE_DIR BUILD_DIR COMMAND [MOST [KIND:ERROR ...]]
@@ -12,8 +12,8 @@
 # it prints one line and exits with a documented code. The same command, executed again in that
 # folder, must then write the same bytes as a run without a fault.
 #
-# At most MOST calls of each kind fail, at even distances (default 0: all calls). JOBS processes run
-# at the same time (default 2). Prints rows for the table in docs/reliability.md.
+# At most MOST calls of each kind fail, evenly distributed over the run (default 0: all calls). JOBS
+# processes run at the same time (default 2). Prints rows for the table in docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/interpose/interpose.sh"
 . "$source_dir/tests/interpose/commands.sh"
@@ -55,7 +55,7 @@ points() {
 }
 
 # one_line WHAT: checks that the failed run has printed one line. In `ddp` and `ddp1`, each rank may
-# print one.
+# print one line.
 one_line() {
     local most=1 said
     [[ $command != ddp* ]] || most=2
@@ -93,7 +93,8 @@ try() {
     echo "$1 $outcome" >>../outcomes-"$shard"
 }
 
-# work SHARD: tries every jobs-th line of points.txt, beginning with line number SHARD (from 0).
+# work SHARD: tries its share of points.txt: line SHARD (counted from 0), and then every N-th line,
+# where N is the number of shards.
 work() {
     local f n i=0
     shard=$1

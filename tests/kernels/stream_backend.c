@@ -144,8 +144,8 @@ static enum status capture_begin(struct stream *stream)
     return STATUS_OK;
 }
 
-/* Launches a graph: puts its commands on the streams that recorded them. Commands of the graph's
- * origin go to `s` instead. */
+/* Launches a graph: puts each command on the stream that recorded it. Commands that g->origin
+ * recorded are put on `s` instead. */
 static enum status capture_launch(struct graph_exec *g, struct stream *s)
 {
     TRY(queue_call(s->device, STREAM_CALL_LAUNCH));

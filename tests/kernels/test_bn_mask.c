@@ -144,16 +144,15 @@ static void a_mask_changes_no_bit(void **state)
                                            {DTYPE_F16, DTYPE_F32, 0x1p-25}};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (int l = 0; l < 4; l++) {
-            /* In the layouts NCHW8C and plain, a mask needs an even number of lines, as in
-             * shapes[1]. */
+            /* With a mask, an image must have a multiple of 16 elements in each 8 channels (NCHW8C)
+             * or in each channel (plain layout). Of the shapes, only shapes[1] satisfies this. */
             const int *s = shapes[l < 2 ? t % 3 : 1];
             check(*state, s, layouts[l], types[t], 0, 0);
             check(*state, s, layouts[l], types[t], WITH(Z), WITH(DZ) | WITH(DY2));
         }
 }
 
-/* The backend refuses a mask if a line of sixteen elements would contain several rows of the mask.
- */
+/* The backend refuses a mask if the elements cannot be divided into whole lines of 16 elements. */
 static void other_shapes_have_no_mask(void **state)
 {
     struct op_desc d = describe_bn(OP_BN_FWD_TRAIN, 2, 24, 7, 9, true, WITH(MASK));

@@ -294,7 +294,7 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
     OK(operands_new(&d, &o));
     put_random(&o, &d, ROLE_GAMMA, 0.5, 1.5);
     put_random(&o, &d, ROLE_BETA, -1, 1);
-    /* standard deviations, which the operation overwrites */
+    /* INVSTD contains the standard deviations here. The operation overwrites them. */
     put_random(&o, &d, ROLE_INVSTD, 0.5, 1.5);
     for (int c = 0; c < CHANNELS; c++) {
         double std = (double)operand_f32(&o, ROLE_INVSTD)[c], mean = ratio * std;
@@ -327,7 +327,7 @@ static void the_shift_makes_up_for_the_scale(void **state)
     for (int k = 1; k < N_PRECISIONS; k++)
         for (int i = 0; i < 4; i++) {
             double worst = affine_error(*state, precisions[k], ratios[i]);
-            print_message("%s, mean %g deviations: %.2f of the bound\n", dtype_str(precisions[k]),
+            print_message("%s, mean %g sigma: error / bound = %.2f\n", dtype_str(precisions[k]),
                           ratios[i], worst);
             assert_true(worst > 0.4 && worst <= 1.02);
         }

@@ -9,8 +9,8 @@
 
 /* --- convolution and linear --- */
 
-/* Fills an operand with small whole numbers. No stride of the tensor is a period of their sequence,
- * so that an error in an index changes the result. PyTorch computed its values from the same
+/* Fills an operand with small whole numbers. No stride of the tensor is a period of their sequence:
+ * an error in an index changes the result. PyTorch computed the expected values from the same
  * numbers. */
 static void set_numbers(const struct op_desc *d, struct operands *o, enum role role, int factor,
                         int modulus)

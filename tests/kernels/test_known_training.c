@@ -26,7 +26,7 @@ static void check_xent(struct device *ref, float smoothing, double loss, const d
     operands_free(&o);
 }
 
-/* Row 2 has a negative label; DX is scaled by 8/4. */
+/* Row 2 has a negative label. DX is multiplied by the loss scale of 8 and divided by 4 rows. */
 static void test_xent(void **state)
 {
     static const double plain[] = {0.177893635,
@@ -101,9 +101,9 @@ static struct loss_metrics mixed_xent(struct device *ref, float mix, const doubl
     return m;
 }
 
-/* The expected values of mixup's soft labels are from PyTorch 2.15 in fp64: cross_entropy(x, m *
- * one_hot(y) + (1 - m) * one_hot(y.roll(1)), label_smoothing=0.1). Top-k uses the label with the
- * larger weight. */
+/* The expected values of mixup's soft labels are from PyTorch 2.15 in fp64:
+ *     cross_entropy(x, m * one_hot(y) + (1 - m) * one_hot(y.roll(1)), label_smoothing=0.1)
+ * Top-k uses the label with the larger weight. */
 static void test_xent_mixed(void **state)
 {
     static const double dx[] = {0.127893635,   0.433565034,  0.0269660457,  -0.588424715,
@@ -244,10 +244,11 @@ static void test_sgd(void **state)
         check_sgd(*state, &table[i]);
 }
 
-/* The expected values are computed by hand. In the first step |W| = 5 and |g| = 1, so local = 0.1 *
- * 5 / (1 + 0.01 * 5) = 10/21, and V[0] = local * (0.6 + 0.01 * 3) = 0.3. In the second step |W| =
- * 4.95. Three more segments are updated as by plain SGD: one has weights of zero, one a gradient of
- * zero, and one does not use LARS. */
+/* The expected values are computed by hand. In the first step |W| = 5 and |g| = 1:
+ *     local = 0.1 * 5 / (1 + 0.01 * 5) = 10/21
+ *     V[0] = local * (0.6 + 0.01 * 3) = 0.3
+ * In the second step |W| = 4.95. Three more segments are updated as by plain SGD: one segment has
+ * weights of zero, one has a gradient of zero, and one does not use LARS. */
 static void test_lars(void **state)
 {
     static const struct sgd_segment segment[] = {

@@ -1,5 +1,5 @@
 /* Tests which operations can be planned. Invalid descriptions are refused before a backend gets
- * them. The reference chooses layouts that are left open, and refuses what its header excludes. */
+ * them. The reference chooses a layout for LAYOUT_ANY, and refuses what its header excludes. */
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 #include "verify/rig.h"
@@ -162,7 +162,8 @@ static void test_parts_of_the_residual(void **state)
     assert_refused(&d, "no DZ");
 }
 
-/* The size of some tensors follows from another tensor. Changes each dimension of these tensors. */
+/* The size of most tensors follows from another tensor. A change of such a dimension must be
+ * refused, and so must a size of 0 or below. */
 static void test_shapes_that_disagree(void **state)
 {
     (void)state;

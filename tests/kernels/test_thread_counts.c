@@ -53,7 +53,7 @@ static void assert_same_bits(const struct op_desc *d, const struct operands *a,
     for (int r = 0; r < ROLE_COUNT; r++)
         if (op_roles(d->kind).writes >> r & 1 && a->p[r] &&
             memcmp(a->p[r], b->p[r], operand_bytes(d, (enum role)r)) != 0)
-            fail_msg("%s in %s: the bits of %s differ between %d threads and %d", op_str(d->kind),
+            fail_msg("%s in %s: the bits of %s differ between %d and %d threads", op_str(d->kind),
                      layout_str(d->t[ROLE_X].layout), role_str((enum role)r), threads,
                      thread_counts[0]);
 }

@@ -131,8 +131,8 @@ static void take(void *self, const char *line, size_t n)
     p->text[p->n] = '\0';
 }
 
-/* Passes the output `in` as a whole, and then byte by byte. If lines.live is false, both must
- * result in the same lines. */
+/* Passes the output `in` to output_feed() as a whole, and then byte by byte. Because lines.live is
+ * false, both must result in the lines `want`. */
 static void assert_lines(const char *in, const char *want)
 {
     for (int bytewise = 0; bytewise < 2; bytewise++) {
@@ -291,7 +291,7 @@ static void test_shares(void **state)
 }
 
 /* If there are enough CPUs, each rank gets the same number of CPUs, and no CPU has two ranks. If
- * there are not enough, ranks share CPUs. */
+ * there are fewer CPUs than ranks, ranks share CPUs. */
 static void test_bound_ranks_share_cpus(void **state)
 {
     enum { CPUS = 12 };

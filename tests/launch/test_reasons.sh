@@ -48,8 +48,8 @@ fail() {
     failures=$((failures + 1))
 }
 
-# says LINE...: each LINE is a regular expression. Checks that stderr has as many lines as there are
-# expressions after its first line, and that each expression matches one of them.
+# says LINE...: each LINE is a regular expression. Checks that stderr has, after its first line, as
+# many lines as there are expressions, and that each expression matches one of these lines.
 says() {
     local line
     [[ $(tail -n +2 err | wc -l) == "$#" ]] || fail "stderr has $(($(wc -l <err) - 1)) lines after the first, not $#"
@@ -72,7 +72,7 @@ for mpirun in "${starters[@]}"; do
     fails 1 'rest 200' 'say "the disk is gone"; rest 3; kill -TERM $PPID; hang'
     says "$one had failed before the launcher ended it: the disk is gone"
 
-    # The rank exits after SIGTERM with an exit code of its own.
+    # The rank handles SIGTERM, and chooses its exit code. The launcher must report this exit code.
     fails 5 'rest 200' 'trap "exit 5" TERM; say "the disk is gone"; rest 3; kill -TERM $PPID; rest 200'
     says "$one exited with code 5: the disk is gone"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the lint of words: it finds each phrase of docs/words.md, each of its patterns finds a
-# phrase, it accepts correct uses, and the project has no finds.
+# phrase, it accepts correct uses, and it finds nothing in the project.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)

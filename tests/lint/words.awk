@@ -23,7 +23,7 @@ function part(line, mark,   at) {
     return line
 }
 
-# Begins at the first line of words.list.
+# Reads words.list, the first file. A line has a pattern, its term, and exceptions.
 FNR == NR {
     if (/^#/ || /^ *$/)
         next

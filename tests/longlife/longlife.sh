@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks that memory, file descriptors and threads of a training process do not grow from step FIRST
-# to step LAST. The arguments after the common ones are RUN:FIRST:LAST..., where RUN is nd, ddp (two
-# ranks by MPI), tcp (two ranks by a rendezvous) or cuda (the fake GPU, amp). Prints the table of
-# docs/reliability.md.
+# to step LAST. The arguments after the three arguments of common.sh are RUN:FIRST:LAST. RUN is nd,
+# ddp (two ranks by MPI), tcp (two ranks by a rendezvous) or cuda (the fake GPU, amp). Prints the
+# table of docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/comm/mpi.sh"
@@ -17,7 +17,7 @@ allowed=4096
 export XDG_CACHE_HOME=$scratch/cache
 cp "$program" longlife
 program=$scratch/longlife
-# The program is copied to a folder without modules.
+# The copy of the program is in a folder without modules, so the path of the Gloo module is given.
 [[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
 net=(--dummy --dummy-train 200 --dummy-val 2 --classes 2 -a resnet8 --image-size 8 -b 1 --threads 1 -j 1 -p 100 --epochs 1000000)
 
@@ -50,7 +50,7 @@ steps() {
     [[ ! -e $1/steps.jsonl ]] || wc -l <"$1/steps.jsonl"
 }
 
-# until_step RUN STEPS: waits for a step; fails if the job ends before it.
+# until_step RUN STEPS: waits until STEPS steps are recorded; fails if the job ends before that.
 until_step() {
     until ((10#0$(steps "$1") >= $2)); do
         kill -0 "${jobs[0]}" 2>/dev/null || return 1

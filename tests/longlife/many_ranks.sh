@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Trains a tiny network in many ranks on one machine. Measures the time to join and train a step,
-# the memory, and the size of the records; then kills one rank, and checks that the job names it.
-# The arguments after the common ones are launch:RANKS (by MPI) and tcp:RANKS (by a rendezvous).
-# Prints the table of docs/reliability.md.
+# Trains a tiny network in many ranks on one machine. Measures the time until all ranks have
+# joined, the time until a step is trained, the memory, and the size of the records. Then kills one
+# rank, and checks that a message names the rank. The arguments after the three arguments of
+# common.sh are launch:RANKS (by MPI) and tcp:RANKS (by a rendezvous). Prints the table of
+# docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/comm/mpi.sh"
@@ -13,7 +14,7 @@ shift 3
 
 cp "$program" many
 program=$scratch/many
-# The program is copied to a folder without modules.
+# The copy of the program is in a folder without modules, so the path of the Gloo module is given.
 [[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
 unset AMPSCALE_SECRET AMPSCALE_JOB
 
@@ -42,8 +43,8 @@ memory() {
         END { printf "%.1f %.1f %d", sum / n / 1024, most / 1024, threads }'
 }
 
-# start KIND N: starts a job of N ranks in the background. Sets `jobs` to its processes; the test
-# waits for the first one.
+# start KIND N: starts a job of N ranks in the background. Sets `jobs` to its processes. The test
+# waits only for the first process.
 start() {
     local port rank
     # The dummy images suffice for a few steps of an epoch. Each rank's batch is one image.

@@ -12,11 +12,11 @@ static const struct step_state plain_state = {.lr = 0.1f, .loss_scale = 1, .grad
 /* A training program in the given precision. */
 struct program_config training(const char *precision);
 
-/* A network without batch norm, whose statistics would depend on how a batch is split. */
+/* A network without batch norm: batch statistics would depend on how a batch is split. */
 struct graph *draw_plain_graph(void);
 
-/* Opens a network with one program, of the architecture `arch` or, if `arch` is NULL, of the plain
- * graph. */
+/* Opens a network with one program. The network has the architecture `arch`, or the plain graph if
+ * `arch` is NULL. */
 void open_rig(struct net_rig *r, const char *device, const char *arch,
               const struct program_config *config);
 

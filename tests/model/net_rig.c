@@ -29,7 +29,7 @@ void net_rig_open(struct net_rig *r, const char *device, const char *arch, int c
 
 enum { LAZY_HEAD = 4096 };
 
-/* Zero pages from the system. Their number of bytes is stored before them. */
+/* Maps pages of zeros. The first LAZY_HEAD bytes contain the size of the mapping. */
 static enum status lazy_alloc(struct device *dev, size_t bytes, void **mem)
 {
     (void)dev;

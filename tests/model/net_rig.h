@@ -11,7 +11,7 @@ struct net_rig {
     struct device *dev;
     struct graph *graph;
     struct network *net;
-    struct backend lazy; /* the device's backend, if its memory is lazy */
+    struct backend lazy; /* backend of the device after net_rig_open_lazy */
 };
 
 /* Opens `arch` on "cpu" or "ref" with `n` programs and two threads. Parameters are zero. */
@@ -19,8 +19,8 @@ void net_rig_open(struct net_rig *r, const char *device, const char *arch, int c
                   int image_size, const struct program_config *config, int n);
 void net_rig_close(struct net_rig *r);
 
-/* The same for the largest networks: device memory takes no space until it is written or read. The
- * address sanitizer does not check this memory. */
+/* Like net_rig_open, for the largest networks: device memory takes no space until it is written or
+ * read. The address sanitizer does not check this memory. */
 void net_rig_open_lazy(struct net_rig *r, const char *device, const char *arch, int classes,
                        int image_size, const struct program_config *config, int n);
 

@@ -1,4 +1,4 @@
-/* Finds a Python with the libraries that this suite's files and networks are compared with. */
+/* Finds a Python interpreter with the libraries with which tests compare files and networks. */
 #pragma once
 
 #include <stdio.h>

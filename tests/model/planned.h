@@ -5,8 +5,8 @@
 #include "model/program.h"
 #include "net_rig.h"
 
-/* Alignment in bytes of tensors in the flat buffer; of values in the arena and of the arena's end.
- */
+/* PLANNED_ALIGN: alignment of tensors in the flat buffer, in bytes. PLANNED_ARENA_ALIGN: alignment
+ * of values in the arena, and of the arena's end. */
 enum { PLANNED_ALIGN = 64, PLANNED_ARENA_ALIGN = 256 };
 
 /* Indices of a network's programs: training, training on a smaller batch, evaluation. */
@@ -17,7 +17,8 @@ void planned_open(struct net_rig *r, const char *device, const char *arch,
 void planned_open_fused(struct net_rig *r, const char *arch, const struct policy *policy,
                         enum fuse fuse);
 
-/* Opens a network on the reference with a single program, which becomes programs[0]. */
+/* Opens a network on the reference with a single program: `program` is TRAIN, TAIL or EVAL. It
+ * becomes program 0 of the network. */
 void planned_open_one(struct net_rig *r, const char *arch, const struct policy *policy,
                       enum fuse fuse, int program);
 

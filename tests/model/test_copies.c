@@ -85,7 +85,7 @@ static void open_rig(struct rig *r, const char *precision, bool copies)
     net_rig_fill(&r->net);
 }
 
-/* Runs a training step; its gradients overflow if `overflows`. */
+/* Runs a training step. If `overflows` is true, its gradients overflow. */
 static void step(struct rig *r, int number, bool overflows)
 {
     struct program *p = network_program(r->net.net, 0);
@@ -118,7 +118,7 @@ static int casts_in(const struct program *p)
     return n;
 }
 
-/* ResNet-8 has 9 convolutions, and a linear layer with a bias. */
+/* Number of cast parameters. ResNet-8 has 9 convolutions, and a linear layer with a bias. */
 enum { CAST = 11 };
 
 static void check_copied(const struct rig *r)
@@ -175,7 +175,7 @@ static void check_read(const struct rig *r, const struct step *s, enum role role
     float *read = step_tensor_read(s, network_stream(r->net.net), role);
     for (int64_t i = 0; i < n; i++)
         if (read[i] != dtype_round(r->policy.weight, kept[i]))
-            fail_msg("%s of '%s' reads %a of '%s', which is %a", op_str(s->plan->desc.kind),
+            fail_msg("%s of '%s' reads %a of '%s', not the rounded %a", op_str(s->plan->desc.kind),
                      s->layer, (double)read[i], r->net.graph->param[param].name, (double)kept[i]);
     free(kept);
     free(read);

@@ -165,7 +165,7 @@ static void layouts_are_told_apart(void **state)
     assert_true(layout_hash(&a) == layout_hash(&b));
     for (int i = 0; i < b.graph->n_params; i += 5)
         check_layout_changes(&b, &b.net->place[i]);
-    /* All weights are plain on the reference, and none with oneDNN. */
+    /* All weights have the plain layout on the reference. With oneDNN, no weight has it. */
     assert_true(layout_hash(&a) != layout_hash(&ref));
     net_rig_close(&ref);
     net_rig_close(&b);

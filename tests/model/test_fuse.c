@@ -145,14 +145,14 @@ static void nothing_is_fused_without_need(void **state)
     /* Convolutions with a bias compute no sums, but are fused in the backward pass. */
     all = planned_counts("vgg11_bn", "fp32", FUSE_ALL, TRAIN);
     assert_int_equal(all.n[OP_CONV_STATS_FWD], 0);
-    assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* 3 of them are not followed by pooling */
+    assert_int_equal(all.n[OP_CONV_BWD_DATA_BN], 3); /* pooling follows 5 of 8 convolutions */
     assert_int_equal(all.n[OP_BN_POOL_FWD], 5);
     assert_int_equal(all.n[OP_BN_STATISTICS], 5);
 }
 
-/* The CPU backend supports only masks. Then the backward pass needs neither the output of the first
- * batch norm, which only the pooling reads, nor that of the first batch norm of each block, which
- * is recomputed. */
+/* Of the fused forms, the CPU backend supports only masks. With masks, the backward pass does not
+ * need the output of the first batch norm, because only the pooling reads this output. It does not
+ * need the output of the first batch norm of each block either: this output is recomputed. */
 static void the_cpu_backend_takes_masks_alone(void **state)
 {
     static const struct program_config configs[] = {
@@ -255,7 +255,7 @@ static void the_clock_decides(void **state)
     priced_counts_of(FUSE_NONE);
     assert_int_equal(asked, 0); /* an explicit level measures no times */
     struct plan_counts c = priced_counts();
-    /* the fused form has three operations, the unfused one two */
+    /* the fused form has three operations, and the unfused form has two operations */
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 0);
     /* the fused and the unfused form have two operations each, so fusion gains nothing */
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
@@ -268,7 +268,7 @@ static void the_clock_decides(void **state)
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
     price[OP_BN_BWD_APPLY] = 0.9;
     c = priced_counts();
-    /* all blocks but the last, which pooling follows */
+    /* 8 blocks have 16 batch norms. Pooling follows the last batch norm, so it is not fused. */
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 16 - 1);
 
     price[OP_BN_FINALIZE] = 0.1;
@@ -277,8 +277,8 @@ static void the_clock_decides(void **state)
     assert_int_equal(c.n[OP_CONV_STATS_FWD], 20);
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 8);
 
-    /* The fused operations of a block with a projection are those of a plain block, except for one
-     * or two. */
+    /* Three blocks have a projection. Except for one or two operations, their fused operations are
+     * those of the other blocks. These three blocks are therefore fused too. */
     assert_int_equal(c.shortcuts, 2 * 3);
 
     price[OP_CONV_BWD_DATA_BN] = 2;
@@ -287,7 +287,7 @@ static void the_clock_decides(void **state)
     assert_int_equal(c.n[OP_CONV_APPLY_BWD_WEIGHTS], 0);
     assert_int_equal(c.n[OP_CONV_BWD_DATA_BN], 0);
 
-    /* the fused form has two operations, the unfused one four */
+    /* the fused form has two operations, and the unfused form has four operations */
     assert_int_equal(c.n[OP_BN_POOL_FWD], 1);
     price[OP_BN_POOL_BWD] = 3;
     assert_int_equal(priced_counts().n[OP_BN_POOL_FWD], 0);
@@ -402,11 +402,11 @@ static void assert_close(const struct graph *g, const struct outcome *got,
         double size = norm(want->first[i], NULL, n), off = norm(got->first[i], want->first[i], n);
         double may = param_is_trained(p) ? t->gradient * (size + 1e-3 * all) : t->statistic * size;
         if (!(off <= may))
-            fail_msg("%s: '%s' is off by %.3g of %.3g", g->arch, p->name, off, size);
+            fail_msg("%s: '%s': error %.3g, norm %.3g", g->arch, p->name, off, size);
         size = norm(want->weight[i], NULL, n);
         off = norm(got->weight[i], want->weight[i], n);
         if (!(off <= t->weight * size))
-            fail_msg("%s: '%s' ends off by %.3g of %.3g", g->arch, p->name, off, size);
+            fail_msg("%s: '%s': final error %.3g, norm %.3g", g->arch, p->name, off, size);
     }
 }
 
@@ -506,7 +506,7 @@ static void devices_train_the_same(void **state)
     struct plan_counts c = plan_counts_of(r.net->program[0]);
     assert_true(c.n[OP_CONV_STATS_FWD] > 0 && c.n[OP_CONV_APPLY_BWD_WEIGHTS] > 0);
     assert_true(c.n[OP_CONV_BWD_DATA_BN] > c.n[OP_CONV_APPLY_BWD_WEIGHTS] && c.masks > 0);
-    /* one of them in a data gradient; pooling follows the last block */
+    /* Two of three blocks have a projection. Pooling follows the last block. */
     assert_int_equal(c.shortcuts, 2 * 2);
     assert_true(c.joined_shortcuts > 0 && c.outputs == 2);
     net_rig_close(&r);

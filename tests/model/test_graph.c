@@ -125,12 +125,12 @@ static void test_every_network_is_compared(void **state)
     (void)state;
     const char *arch;
     for (int i = 0; (arch = graph_arch_name(i)); i++) {
-        /* torchvision has no resnet8, which test_resnet8 checks */
+        /* torchvision has no resnet8; test_resnet8 checks this network */
         int seen = strcmp(arch, "resnet8") == 0;
         for (int k = 0; k < N_ROWS; k++)
             seen |= strcmp(arch, rows[k].arch) == 0;
         if (!seen)
-            fail_msg("torchvision_graphs.py leaves out %s", arch);
+            fail_msg("torchvision_graphs.py does not list '%s'", arch);
     }
 }
 

@@ -65,8 +65,9 @@ static void check_step_memory(const struct program *p, const struct step *s)
     assert_in_range(in_place, 0, 1);
 }
 
-/* Which values still have in memory what was last written to them, while the steps run in order. A
- * value that no step writes is a view: it has the memory of another value, in another shape. */
+/* Stores which values are valid while the steps run in order: a value is valid from a write to it
+ * until its memory is overwritten. A value that no step writes is a view: it has the memory of
+ * another value, in another shape. */
 struct contents {
     bool *written; /* written by some step of the program */
     bool *valid;
@@ -85,7 +86,7 @@ static void check_reads(const struct contents *c, const struct step *s)
     uint64_t reads = op_roles(s->plan->desc.kind).reads;
     for (int r = 0; r < ROLE_COUNT; r++)
         if (in_set(reads, r) && is_value(s, r) && !c->valid[s->ref[r].index])
-            fail_msg("%s of '%s' reads %s, which is not there (any more)",
+            fail_msg("%s of '%s' reads %s, which is not written yet or is overwritten",
                      op_str(s->plan->desc.kind), s->layer, role_str(r));
 }
 
@@ -179,15 +180,15 @@ static size_t peak_bytes(const struct program *p)
     return peak;
 }
 
-/* The arena is at most 3 % larger than this lower bound in training, and 17 % in evaluation, where
- * few values alternate. The planner places the largest values first. */
+/* The arena is at most 3 % larger than the lower bound peak_bytes() in training, and 17 % larger in
+ * evaluation, where few values alternate. The planner places the largest values first. */
 static void check_arena(const struct network *net)
 {
     for (int k = 0; k < net->n_programs; k++) {
         const struct program *p = net->program[k];
         double share = (double)p->arena_bytes / (double)peak_bytes(p);
         if (!(share >= 1 && share <= (p->config.train ? 1.03 : 1.17)))
-            fail_msg("%s, batch %d: the arena of %zu bytes is %.4f of what is alive",
+            fail_msg("%s, batch %d: the arena has %zu bytes, %.4f times the lower bound",
                      net->graph->arch, p->config.batch, p->arena_bytes, share);
     }
     assert_true(net->program[EVAL]->arena_bytes < net->program[TRAIN]->arena_bytes);

@@ -37,7 +37,7 @@ static void check_rounding(const struct program *p)
             bool same = (t->type == was->type && t->rounds == was->rounds) ||
                         s->plan->desc.kind == OP_ROUND;
             if (!same || (was->raw && !t->raw))
-                fail_msg("%s of '%s' reads %s as %s%s, which holds %s%s",
+                fail_msg("%s of '%s' reads %s as %s%s, but its memory has %s%s",
                          op_str(s->plan->desc.kind), s->layer, role_str((enum role)r),
                          t->raw ? "raw " : "", dtype_str(held_precision(t)), was->raw ? "raw " : "",
                          dtype_str(held_precision(was)));
@@ -56,8 +56,8 @@ static void check_rounding(const struct program *p)
     free(held);
 }
 
-/* Whether a kernel of the device itself reads the AFFINE of a step as the coefficients of a
- * residual. */
+/* Whether another step reads the AFFINE of step `s` as the coefficients of a residual. Only steps
+ * that a kernel of the device itself executes count, and not the convolutions of a library. */
 static bool is_of_shortcut(const struct program *p, const struct step *s)
 {
     for (int i = 0; i < p->n_steps; i++)
@@ -106,8 +106,8 @@ static enum dtype precision_of(const struct program *p, const struct step *s, in
     }
 }
 
-/* An operation that only rounds or reorders lies between two others. Its tensors have the types of
- * these two operations. */
+/* Operations that only round or reorder are not checked. Such an operation lies between two other
+ * operations, and its tensors have the types of these two operations. */
 static void check_policy(const struct program *p)
 {
     for (int i = 0; i < p->n_steps; i++) {
@@ -143,8 +143,8 @@ static void check_segments(const struct network *net)
             assert_true(begin + (int64_t)(at->desc.bytes / sizeof(float)) <= s->end);
             assert_int_equal(s->gradient, at->types.gradient);
             assert_int_equal(s->master, at->types.master);
-            /* If there is no copy of a parameter in the type of a pass, the pass casts the
-             * parameter. */
+            /* If the optimizer writes no half-precision copies, the passes cast the master weights
+             * themselves. */
             bool recast = at->cast && net->copy_type == DTYPE_F32;
             assert_int_equal(s->copy, recast ? at->types.master : at->types.copy);
         }

@@ -1,5 +1,6 @@
-/* Tests the places of values in the arena. Values that are alive at the same time do not overlap,
- * others share memory, and a value that no operation uses takes no memory. */
+/* Tests the places of values in the arena. Values that are alive at the same time do not overlap.
+ * Values that are alive at different times share memory. A value that no operation uses takes no
+ * memory. */
 #include "model/program.h"
 
 #include <setjmp.h>
@@ -14,7 +15,7 @@ enum { VALUES_MAX = 8 };
 struct span {
     size_t bytes;
     int first, last; /* indices of the first and last operation; -1: no operation uses it */
-    int storage;     /* index of the value whose memory it shares; -1: its own */
+    int storage;     /* index of the value whose memory it uses; -1: own memory */
 };
 
 static size_t place(struct program *p, struct value *value, const struct span *span, int n)

@@ -3,9 +3,10 @@
  *
  * The tolerance: if all ReLU inputs have the same sign on both backends, the gradients of these
  * networks agree to 2e-5 of their norm. A rounding difference can change the sign of a ReLU input
- * close to zero; neither backend is wrong then. It changes all gradients of earlier layers by up to
- * about 1 / sqrt(units of its layer): 2 % for these layers. A wrong operation changes them by about
- * 100 %. */
+ * close to zero, and neither backend is wrong then. The changed sign changes all gradients of
+ * earlier layers by up to about
+ *     1 / sqrt(units of the layer of the ReLU)
+ * which is 2 % for these layers. A wrong operation changes these gradients by about 100 %. */
 #include "net_rig.h"
 #include "tests/sanitized.h"
 
@@ -19,7 +20,7 @@
 #include <cmocka.h>
 
 /* The allowed difference of a gradient, as a fraction of its norm. A thousandth of the norm of all
- * gradients is added. */
+ * gradients is added to the norm of the gradient. */
 #define GRADIENT_TOLERANCE  2e-2
 #define LOSS_TOLERANCE      1e-5
 #define STATISTIC_TOLERANCE 1e-4
@@ -117,7 +118,7 @@ static void assert_agree(const struct graph *g, const struct outcome *got,
         double tolerance = param_is_trained(p) ? GRADIENT_TOLERANCE * (size + 1e-3 * all)
                                                : STATISTIC_TOLERANCE * size;
         if (!(error <= tolerance))
-            fail_msg("%s: '%s' is off by %.3g of %.3g", g->arch, p->name, error, size);
+            fail_msg("%s: '%s': error %.3g, norm %.3g", g->arch, p->name, error, size);
     }
 }
 
@@ -143,13 +144,13 @@ static void small_residual_network(void **state)
     compare("resnet8", 32, 4);
 }
 
-/* Skips the test in a sanitized build. Use it for a test that runs the same code as another test
- * with other numbers: sanitizers check only the code, and are slow. */
+/* Skips the test in a sanitized build. A test calls this function if it runs the same code as
+ * another test, only with different numbers: sanitizers check only the code, and are slow. */
 static void only_numbers(void)
 {
     if (!SANITIZED)
         return;
-    print_message("the sanitized build has smaller networks\n");
+    print_message("sanitized build: another test runs the same code\n");
     skip();
 }
 

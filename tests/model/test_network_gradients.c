@@ -65,9 +65,9 @@ static double *choose_direction(const float *gradient, int64_t n, uint64_t i)
     return d;
 }
 
-/* Compares the slope of the loss along a direction, computed from the gradient, with a central
- * difference. The rounding error of the difference is about 1e-6 / length, and its truncation error
- * is of order length^2. Kinks of ReLUs add to both. */
+/* Computes the slope of the loss along a direction from the gradient, and compares it with a
+ * central difference. The rounding error of the difference is about 1e-6 / length, and its
+ * truncation error is of order length^2. Kinks of ReLUs add to both errors. */
 static void check_param(struct net_rig *r, int i)
 {
     const double length = 4e-3;
@@ -82,7 +82,7 @@ static void check_param(struct net_rig *r, int i)
                       (2 * length);
     assert_ok(network_set(r->net, VALUE_WEIGHT, i, weight));
     if (!(fabs(measured - slope) <= 0.02 * fabs(slope) + 1e-3))
-        fail_msg("'%s': the loss changes by %.6g, its gradient says %.6g", p->name, measured,
+        fail_msg("'%s': the measured slope is %.6g, the gradient gives %.6g", p->name, measured,
                  slope);
     free(direction);
     free(gradient);
@@ -136,7 +136,7 @@ static void the_cpu_agrees(void **state)
             error += d * d;
         }
         if (!(sqrt(error) <= 1e-4 * sqrt(size) + 1e-6))
-            fail_msg("'%s' is off by %.3g of %.3g", p->name, sqrt(error), sqrt(size));
+            fail_msg("'%s': error %.3g, norm %.3g", p->name, sqrt(error), sqrt(size));
         free(a);
         free(b);
     }

@@ -97,7 +97,7 @@ static void compare_with_separate_networks(const char *device, double tolerance)
         net_rig_open(&one[k], device, ARCH, CLASSES, SIZE, &configs[k], 1);
     net_rig_fill(&one[TRAIN]);
 
-    for (int round = 0; round < 2; round++) { /* the second begins with momentum */
+    for (int round = 0; round < 2; round++) { /* round 1 begins with momentum */
         train(&all, network_program(all.net, TRAIN), 2 * round);
         train(&all, network_program(all.net, TAIL), 2 * round + 1);
         double loss = evaluate(&all, network_program(all.net, EVAL), 9, got);
@@ -129,7 +129,7 @@ static void programs_share_parameters_on_ref(void **state)
 }
 
 /* In a separate network, a program may choose another layout of weights and another order of sums.
- */
+ * The results may therefore differ slightly. */
 static void programs_share_parameters_on_cpu(void **state)
 {
     (void)state;

@@ -33,7 +33,7 @@ static void test_table(void **state)
                     p.weight == want[i].weight && p.master == want[i].master &&
                     p.batchnorm == want[i].batchnorm && p.scaled == want[i].scaled;
         if (!same)
-            fail_msg("the policy %s has another type", want[i].name);
+            fail_msg("the policy '%s' differs from the table", want[i].name);
     }
     struct policy p;
     assert_int_equal(policy_find("fp16", -1, &p), STATUS_USAGE);

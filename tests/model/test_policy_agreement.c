@@ -1,6 +1,6 @@
 /* Compares one training step of a whole network on `cpu` with the reference, under the same
- * precision policy. The reference emulates narrow types. cpu either emulates them or uses those of
- * the processor; both are compared with the reference.
+ * precision policy. The reference emulates narrow types. The backend cpu emulates them too, or uses
+ * the narrow types of the processor. Both variants of cpu are compared with the reference.
  *
  * The two results cannot be equal: the order of sums differs, so last bits differ. If such a
  * difference crosses a rounding boundary of the narrow type, the results differ by a unit in the
@@ -203,7 +203,7 @@ static double own_error(enum dtype type, double n, double length, double norm, d
     return 3 * sqrt(e * e + e * ulp);
 }
 
-/* The root mean square of the terms of a sum whose terms cancel; 0 for other results. */
+/* The root mean square of the terms, if `role` is a sum whose terms cancel; 0 for other roles. */
 static double term_size(const struct step *s, struct stream *stream, int role)
 {
     if (role != ROLE_DB)
@@ -222,7 +222,7 @@ static void settle(const struct step *s, int role, float *x, const char *device)
     for (int64_t i = 0; i < tensor_count(t); i++) {
         float rounded = dtype_round(t->rounds, x[i]);
         if (!t->raw && memcmp(&rounded, &x[i], sizeof rounded) != 0)
-            fail_msg("%s of '%s' on %s leaves %a in %s, which is no %s", op_str(s->plan->desc.kind),
+            fail_msg("%s of '%s' on %s: %a in %s is not a value of %s", op_str(s->plan->desc.kind),
                      s->layer, device, (double)x[i], role_str((enum role)role),
                      dtype_str(t->rounds));
         x[i] = rounded;
@@ -245,7 +245,7 @@ static void compare_result(const struct pair *t, const struct step *ref, const s
         double bound =
             own_error(d->t[role].rounds, (double)n, reduction_length(d, role), norm, terms);
         if (!(off <= bound))
-            fail_msg("%s: %s of '%s': %s is off by %.3g of %.3g, not by up to %.3g", t->policy.name,
+            fail_msg("%s: %s of '%s': %s: error %.3g, norm %.3g, bound %.3g", t->policy.name,
                      op_str(d->kind), ref->layer, role_str((enum role)role), off, norm, bound);
     }
     free(a);
@@ -268,7 +268,7 @@ static void copy_inputs(const struct pair *t, const struct step *ref, const stru
     }
 }
 
-/* Runs one operation on both backends on the same inputs, and compares its outputs. */
+/* Runs one operation on both backends with the same inputs, and compares the outputs. */
 static void step_together(const struct pair *t, int at_ref, int at_cpu)
 {
     struct program *p = network_program(t->ref.net, 0), *q = network_program(t->cpu.net, 0);
@@ -288,9 +288,9 @@ static void step_together(const struct pair *t, int at_ref, int at_cpu)
             compare_result(t, ref, cpu, r, terms[r]);
 }
 
-/* Runs steps up to the next one that is neither a reorder nor a rounding. These two differ between
- * backends. They do not affect the comparison, because the inputs of cpu's operations are replaced.
- */
+/* Runs reorders and roundings, up to the next step of another kind, and returns the number of that
+ * step. The backends have different reorders and roundings. This does not affect the comparison,
+ * because the inputs of cpu's operations are replaced. */
 static int next_computing(const struct net_rig *r, int i)
 {
     struct program *p = network_program(r->net, 0);
@@ -318,7 +318,7 @@ static void compare_param(const struct pair *t, int i)
         float *a = net_rig_get(&t->ref, kept[v], i), *b = net_rig_get(&t->cpu, kept[v], i);
         double norm = norm_of(a, n), off = distance(a, b, n);
         if (!(off <= own_error(at->types.master, (double)n, 4, norm, 0)))
-            fail_msg("%s: the update of '%s' is off by %.3g of %.3g", t->policy.name, name, off,
+            fail_msg("%s: the update of '%s': error %.3g, norm %.3g", t->policy.name, name, off,
                      norm);
         for (int64_t k = 0; k < n; k++)
             assert_true(dtype_round(at->types.master, b[k]) == b[k]);
@@ -422,7 +422,7 @@ static void compare_gradient(const struct pair *t, int i, double bound)
     double norm = norm_of(a, n), off = distance(a, b, n);
     assert_true(norm > 0);
     if (!(off <= bound * norm))
-        fail_msg("%s: the gradient of '%s' is off by %.3g of itself, not by up to %.3g",
+        fail_msg("%s: the gradient of '%s' has a relative error of %.3g, more than %.3g",
                  t->policy.name, t->ref.graph->param[i].name, off / norm, bound);
     free(a);
     free(b);

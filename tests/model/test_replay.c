@@ -188,9 +188,9 @@ static bool overlaps(const struct program *p, struct ref a, struct ref b)
     return v->offset < w->offset + w->desc.bytes && w->offset < v->offset + v->desc.bytes;
 }
 
-/* Checks that no step of the main stream writes memory that a step on the second stream uses, or
- * uses memory that it writes, from the start of that step to its join. Returns the number of steps
- * on the second stream. */
+/* Checks the memory of each step `s` on the second stream, from the start of `s` to its join. In
+ * this time, no step of the main stream may write memory that `s` uses, or use memory that `s`
+ * writes. Returns the number of steps on the second stream. */
 static int check_memory(const struct program *p)
 {
     int n = 0;
@@ -213,7 +213,7 @@ static int check_memory(const struct program *p)
 }
 
 /* Checks that a second stream changes no bit, in whatever order the streams run. `toggled`: only
- * every other step uses the second stream. */
+ * every second training step uses the second stream. */
 static void second_stream(bool graphs, bool toggled)
 {
     struct stream_backend b;
@@ -248,8 +248,8 @@ static void with_a_second_stream(void **state)
         second_stream(i & 1, i & 2);
 }
 
-/* Checks that early launches (programmatic dependent launch) have separate graphs, which are kept,
- * and that a device without early launches ignores them. */
+/* Checks that steps with early launches (programmatic dependent launch) have separate graphs, and
+ * that both kinds of graphs are kept. A device without early launches must ignore the setting. */
 static void with_early_launches(void **state)
 {
     (void)state;
@@ -367,8 +367,8 @@ static void graphs_are_given_up(void **state)
     gives_up(&(struct stream_fault){STREAM_CALL_CAPTURE_END, 1, false, STATUS_OOM}, phase[0]);
 }
 
-/* An operation fails in a graph, and again when it is executed without one. The message names it.
- */
+/* An operation fails in a graph, and again when it is executed without a graph. The message must
+ * name both failures. */
 static void failures_are_reported(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@
 
 static char folder[] = "/tmp/ampscale-safetensors-XXXXXX";
 
-/* Each test runs in a folder of its own. */
+/* The tests run in a temporary folder. */
 static int enter_folder(void **state)
 {
     (void)state;
@@ -386,7 +386,7 @@ static void test_each_bit_counts(void **state)
     for (size_t i = 0; i < size * 8; i++) {
         bytes[i / 8] ^= (char)(1 << i % 8);
         if (!refused_or_unchecked(bytes, size))
-            fail_msg("bit %zu of byte %zu does not count", i % 8, i / 8);
+            fail_msg("a change of bit %zu of byte %zu is not found", i % 8, i / 8);
         struct safetensors *f;
         if (safetensors_open("mutant", &f) == STATUS_OK) {
             assert_holds_sample(f);

@@ -27,8 +27,8 @@ static void input_part(const struct net_rig *r, int i, const float *images, cons
     run_until(p, PHASE_FORWARD);
 }
 
-/* Copies the logits of each part to the loss head or, if not `gather`, its gradients back to the
- * parts. */
+/* If `gather` is true, copies the logits of each part to the loss head. Otherwise, copies the
+ * gradients of the loss head to the parts. */
 static void exchange_rows(const struct net_rig *part, struct loss_head *h, bool gather)
 {
     for (int i = 0; i < PARTS; i++) {
@@ -42,8 +42,9 @@ static void exchange_rows(const struct net_rig *part, struct loss_head *h, bool 
     }
 }
 
-/* A batch on two replicas whose loss is computed on one device has the metrics and gradients of the
- * whole batch. The network has no batch norm, because its statistics would differ. */
+/* Splits a batch between two replicas, and computes the loss on one device. The metrics and
+ * gradients must equal those of the whole batch on one replica. The network has no batch norm,
+ * because the replicas would have different batch statistics. */
 static void compare_split_batch(const char *precision, double tolerance)
 {
     static float images[BATCH * 3 * SIZE * SIZE];

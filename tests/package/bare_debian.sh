@@ -22,7 +22,7 @@ done
 in_root() {
     local root=$1
     shift
-    # shellcheck disable=SC2016 # they are the inner shell's
+    # shellcheck disable=SC2016 # the inner shell expands these variables
     unshare --mount --pid --fork --kill-child bash -c '
         mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" || exit
         [[ ! -e /etc/resolv.conf ]] || cp -L /etc/resolv.conf "$0/etc/"
@@ -100,11 +100,11 @@ image() {
             sources=$source_dir/
             [[ $args != --from=* ]] || { sources=$scratch/image-${args#--from=} && sources=${sources%% *} && args=${args#* }; }
             mkdir -p "$root${args#* }"
-            # shellcheck disable=SC2086 # a pattern
+            # shellcheck disable=SC2086 # the source may be a pattern
             cp $sources${args%% *} "$root${args#* }" || return
             ;;
         RUN) check "image $stage: ${args:0:50}" in_root "$root" sh -c "cd '$folder' && $args" || return ;;
-        *) fail "Containerfile: what is '$word'?" && return 1 ;;
+        *) fail "the test cannot carry out the instruction '$word' of the Containerfile" && return 1 ;;
         esac
     done <"$1"
     image_root=$root
@@ -116,7 +116,7 @@ if [[ $parts == *image* ]] && image "$source_dir/docs/launch/Containerfile"; the
     check "the image: 2 ranks over MPI" in_root "$image_root" "${as_user[@]}" \
         ampscale launch --nproc 2 -- "${train[@]}" --out /tmp/ranks
     # As in the pods of an MPIJob: a key pair in ~/.ssh, and an ssh server that runs without root.
-    # shellcheck disable=SC2016 # they are the image's
+    # shellcheck disable=SC2016 # the shell in the image expands these variables
     check "the image: ssh to a worker" in_root "$image_root" "${as_user[@]}" sh -c '
         mkdir -m 700 ~/.ssh && ssh-keygen -q -t ecdsa -N "" -f ~/.ssh/id_rsa && cp ~/.ssh/id_rsa.pub ~/.ssh/authorized_keys
         /usr/sbin/sshd -De -f /etc/ssh/sshd_config.mpi & n=0

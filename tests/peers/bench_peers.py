@@ -28,8 +28,8 @@ from common import ENVIRONMENT
 
 LIMIT = {"gemm": 1.02, "conv": 1.02, "memory": 1.05}
 
-# Matrix products as (m, n, k, a_t, b_t): square ones, then those of linear layers in image networks
-# and of recurrent layers.
+# Matrix products as (m, n, k, a_t, b_t): first products of square matrices, then the products of
+# linear layers in image networks and of recurrent layers.
 PRODUCTS = [
     (1024, 1024, 1024, 1, 0),
     (1024, 1024, 1024, 0, 0),

@@ -3,7 +3,7 @@
  * usage: onednn_direct THREADS ROUNDS, with a line for each operation on standard input:
  *
  *     gemm M N K A_T B_T                        dnnl_sgemm on plain matrices
- *     product M N K A_T B_T                     the same as an inner product, weights in any layout
+ *     product M N K A_T B_T                     the same by an inner product, weights in any layout
  *     conv PASS N C H W O KH KW STRIDE PAD GROUPS    PASS 0 forward, 1 data, 2 weights; any layouts
  *
  * The sizes of products are those of column-major matrices, as in `ampscale bench gemm`. Each

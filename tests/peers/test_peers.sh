@@ -30,7 +30,7 @@ refused "--turns '0': give a whole number from 1" --turns 0
 refused "--limit 'x': give a whole number from 1" --limit=x
 refused "-o lacks its value" -o
 refused "--only 'nothing': there is no such pair" --only input,nothing
-refused "--only accuracy: its record is another" --only accuracy,input
+refused "--only accuracy: it writes a record of another kind" --only accuracy,input
 refused "there is no program '/none/ampscale'" --program /none/ampscale
 
 # Every file must be valid Python. Quantiles of Student's t distribution and of the sign test must
@@ -56,7 +56,7 @@ END
 
 # scripts/peers discards a turn that other programs have disturbed. If a peer program fails, its
 # name is recorded; if ampscale fails, the script ends.
-python3 - "$source_dir/tests/peers" <<'END' || fail "turns are taken wrongly"
+python3 - "$source_dir/tests/peers" <<'END' || fail "the assertion about turns and failed programs fails"
 import sys
 sys.path.insert(0, sys.argv[1])
 import machine, turns
@@ -135,7 +135,7 @@ expect 0 report --no-figures "$source_dir/tests/peers/records" -o peers.md
 for line in '### Beside other programs: peers' '### Accuracy beside PyTorch: peers-accuracy' \
     'a processor, 2 threads; ampscale 0.1.0 (Release); torch 9.1, nvidia.dali 9.2.' \
     '- Not measured: resnet50-bf16: the processor has no bf16 instructions.' \
-    '- ddp: two ranks; images/s, higher is better; 0 turns, 7 thrown away; largest share of others 0.0 %, of the hypervisor 0.0 %; load 9.0.' \
+    '- ddp: two ranks; images/s, higher is better; 0 turns, 7 thrown away; largest share of other processes 0.0 %, of the hypervisor 0.0 %; load 9.0.' \
     '|  | PyTorch eager | 100.0 | 99.00 | 102.5 | images/s | 1.200 (1.170 to 1.210) |' \
     '|  | PyTorch eager | 2000 | 2000 | 2000 | MiB | 0.750 |' \
     '| fp32 | 3 | 90.90 (90.00 to 91.80) | 0.36 | -0.10 (-2.29 to 2.09) | yes |' \

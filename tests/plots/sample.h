@@ -17,7 +17,7 @@ struct sample {
     int ranks;           /* if not 0: number of ranks with their own records, two on each host */
     const char *host;    /* beginning of the hosts' names, as a JSON string; NULL: "node" */
     int slow_rank;       /* this rank waits for data; 0: none */
-    double slow_data;    /* the fraction of a step that rank waits; 0 means 0.12 */
+    double slow_data;    /* fraction of a step for which the slow rank waits; 0 means 0.12 */
     int nan_from_step;   /* first step with a NaN loss; 0: none */
     int sensors; /* number of devices with telemetry; the last one is throttled in the second half
                   */

@@ -54,8 +54,8 @@ static void test_without_a_palette(void **state)
     }
 }
 
-/* All colours are in use. A figure with new names uses each colour at most once, and no pair of
- * colour and shape that another name has. */
+/* All colours are in use. A figure with new names still uses each colour at most once. The new
+ * names get pairs of colour and shape that no earlier name has. */
 static void test_more_names_than_colours(void **state)
 {
     struct palette p = {.n = 0};

@@ -210,7 +210,7 @@ static void test_most_runs(void **state)
     assert_null(strstr(f->written, ".svg"));
 }
 
-/* A run with a single step, whose loss is NaN. */
+/* Draws a run of a single step. The loss of this step is NaN, so there is no figure of the loss. */
 static void test_one_step(void **state)
 {
     struct fixture *f = *state;
@@ -309,7 +309,7 @@ static char *script_of_seeds(struct fixture *f, const char *const *precisions, u
 }
 
 /* Three runs: two that differ only in the seed share a colour, and the third, of another precision,
- * has another colour. Each has its own shape. */
+ * has another colour. Each run has its own shape. */
 static void test_seeds_share_a_colour(void **state)
 {
     static const char *const precisions[] = {"fp32", "fp32", "bf16"};

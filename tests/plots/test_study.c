@@ -122,7 +122,7 @@ static void test_tables(void **state)
     expect_text(dir, "data/efficiency.gp", "\nis_side_by_side = 1\n");
 }
 
-/* Draws a published table without a study: only its own series appear. */
+/* Draws a published table without a study: only the table's series appear. */
 static void test_published_alone(void **state)
 {
     const char *dir = *state;

@@ -106,7 +106,7 @@ static void test_four_keys(void **state)
     assert_int_equal(f.panels.entry[11], 3);
 }
 
-/* If a key is given as the first one, each of its values has its own panels, whatever the other
+/* If a key is given as the first key, each of its values has its own panels, whatever the other
  * keys are. */
 static void test_key_that_comes_first(void **state)
 {
@@ -251,14 +251,14 @@ static void test_ideals_once(void **state)
         }
     }
     choose(&f, STUDY_ARCH);
-    /* line 0 ends before line 1, whose ideal covers its own */
+    /* line 0 ends before line 1, so the ideal line of line 1 covers the ideal line of line 0 */
     assert_false(study_panels_ideal(&f.panels, &f.lines, 0, QUANTITY_RATE));
     assert_true(study_panels_ideal(&f.panels, &f.lines, 1, QUANTITY_RATE));
     assert_false(study_panels_ideal(&f.panels, &f.lines, 2, QUANTITY_RATE));
     point[2][1].value[QUANTITY_RATE].ideal = 201;
     assert_true(study_panels_ideal(&f.panels, &f.lines, 2, QUANTITY_RATE));
     point[2][1].value[QUANTITY_RATE].ideal = 200;
-    f.panels.panel[2] = 1; /* a line in another panel covers nothing in this one */
+    f.panels.panel[2] = 1; /* a line in another panel covers nothing in this panel */
     assert_true(study_panels_ideal(&f.panels, &f.lines, 2, QUANTITY_RATE));
 }
 

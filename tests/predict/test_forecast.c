@@ -21,10 +21,10 @@ static const struct network_cost cluster = {.intra = {.latency_s = 1e-6, .bytes_
                                             .inter = {.latency_s = 1e-4, .bytes_per_s = 10e9},
                                             .ranks_per_node = 4};
 
-/* 4 ranks on one node: 6 latencies, and 1.5 times the bytes are sent.
+/* 4 ranks on one node: the time is 6 latencies plus the time to send 1.5 times the bytes.
  *
- * 16 ranks on 4 nodes: the ring has 3 hops between nodes and 12 hops within nodes. The data pass
- * each hop twice, and 30/16 of the bytes cross the slowest link. */
+ * 16 ranks on 4 nodes: the data pass 3 hops between nodes and 12 hops within nodes, and each of
+ * these hops twice. 30/16 of the bytes cross the slowest link. */
 static void test_ring(void **state)
 {
     (void)state;
@@ -34,7 +34,7 @@ static void test_ring(void **state)
 }
 
 /* 16 ranks on 4 nodes: the tree has two levels between nodes and three hops within a node. The data
- * pass each of them twice, and twice the bytes are sent. */
+ * pass each level and each hop twice, and twice the bytes are sent. */
 static void test_tree(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
-/* Forecasts of published points that were not used in the fit. The fit of a series uses at most
- * half of its points. A series needs a throughput and a batch for at least three numbers of GPUs.
- * All series use the same rule and the same typical values. */
+/* Forecasts of published points that were not used in the fit. The fit of a series uses the points
+ * with at most a half, or a quarter, of its largest number of GPUs. A series needs a throughput and
+ * a batch for at least three numbers of GPUs. All series use the same rule and the same typical
+ * values. */
 #include "predict/prediction_source.h"
 
 #include <inttypes.h>

@@ -24,7 +24,7 @@ while IFS= read -r path; do
     [[ -s $path ]] || fail "RESULTS.md refers to figure '$path', which does not exist"
 done < <(sed -nE 's/^!\[.*\]\(<(.*)>\)$/\1/p' RESULTS.md)
 
-# Records with other results, which need other words in the report.
+# If a record changes, the report changes too. A path with a space or a quote is quoted.
 cd "$scratch" || exit 1
 mkdir -p rec/here/precision
 cp -r "$source_dir"/results/recorded/cpu-avx512-2-threads/precision/{fp32,O1}-seed[01] rec/here/precision
@@ -134,7 +134,7 @@ echo '<svg></svg>' >rec/here/precision/figures/loss.svg
 expect 0 report --no-figures rec -o rec/here/R.md
 grep -qxF '![loss](<precision/figures/loss.svg>)' rec/here/R.md || fail "the link is not relative to the document's folder"
 
-# A folder without records, and damaged records.
+# A folder without records, and a command without a document to write, give an error.
 mkdir empty
 expect_error 5 "'empty' has no record" report empty -o none.md
 expect_error 2 "nothing to write" report empty
@@ -154,13 +154,13 @@ grep -qx '## Skipped records' rec.md || fail "the report does not list the skipp
 grep -q '^| O1-seed0 .* 50.00 ' rec.md || fail "the report lacks an undamaged run"
 ! grep -q '^| torn ' rec.md || fail "the report has the damaged run"
 
-# A folder that has only damaged records.
+# If a folder has only damaged records, the report lists them as skipped.
 mkdir -p ruin/bad && echo '{' >ruin/bad/run.json
 expect 5 report --no-figures ruin -o ruin.md
 grep -qx '## Skipped records' ruin.md || fail "the report of one damaged run does not list it as skipped: $(cat ruin.md err)"
 
-# A benchmark whose runs alternate with those of a library, and a benchmark that the report does not
-# know.
+# The report has a section for a benchmark whose runs alternate with those of a library, and also
+# for such a benchmark with an unknown name.
 mkdir -p peers/here
 cat >peers/here/peers-gemm.json <<'END'
 {"kind": "peers", "schema": 1, "bench": "gemm", "device": "a processor", "peer": "oneDNN 9", "threads": 2, "rounds": 6,

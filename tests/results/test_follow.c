@@ -101,7 +101,7 @@ static void test_growing(void **state)
 }
 
 /* The run ends with an incomplete line. The resumed attempt removes this line before it writes its
- * own. */
+ * own lines. */
 static void test_resumed(void **state)
 {
     struct fixture *f = *state;
@@ -182,8 +182,8 @@ static void test_damaged(void **state)
     assert_int_equal(follow_open("/nonexistent", &follow), STATUS_DATA);
 }
 
-/* Follows a long file. Only the steps at its end are read, but all events. Steps that are not read
- * may be invalid. */
+/* Follows a long file. All events are read, but only the steps at the end of the file. Steps that
+ * are not read may be invalid. */
 static void test_long_file(void **state)
 {
     enum { FIRST = 10, STEPS = 20000, TAIL_BYTES = 4 << 20 };

@@ -59,7 +59,7 @@ static void test_far_steps(void **state)
     assert_false(judge(run_of(50, 0.1), quiet, text)); /* fast steps are not a disturbance */
 }
 
-/* Other programs do not cause the waiting for data or for other ranks: it is not a disturbance. */
+/* Waiting for data or for other ranks is not caused by other programs, so it is no disturbance. */
 static void test_waiting_is_no_noise(void **state)
 {
     (void)state;

@@ -169,7 +169,7 @@ static void test_not_a_file(void **state)
 }
 
 /* If a line has the step number of an earlier line, it replaces the earlier line. All lines between
- * the two are dropped. Step numbers may have gaps. */
+ * these two lines are dropped. Step numbers may have gaps. */
 static void test_last_one_wins(void **state)
 {
     static const int order[] = {0, 1, 2, 3, 1, 2, 2, 5};

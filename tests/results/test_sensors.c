@@ -246,8 +246,8 @@ static void test_absent_and_torn(void **state)
     run_free(run);
 }
 
-/* Records two attempts. The second one continues the sample numbers. The first one ends with an
- * incomplete line. */
+/* Records two attempts. The first attempt ends with an incomplete line. The second attempt
+ * continues the sample numbers. */
 static void test_record(void **state)
 {
     char dir[SCRATCH_MAX + 8];

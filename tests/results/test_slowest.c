@@ -68,8 +68,9 @@ static void test_slowest(void **state)
     run_free(run);
 }
 
-/* Records one epoch of `n` ranks. The median step time is 10 ms; that of the last rank is longer by
- * the fraction `late`. Returns whether the last rank is reported as a straggler. */
+/* Records one epoch of `n` ranks. The median step time of a rank is 10 ms, but the last rank's
+ * median is longer by the fraction `late`. Returns whether the last rank is reported as a
+ * straggler. */
 static bool is_slow(struct rank_run *f, int n, double late, double mad, int64_t steps,
                     double *noise)
 {

@@ -95,7 +95,7 @@ static void test_median_interval(void **state)
 
     const double even[] = {1, 3};
     assert_int_equal(stats_median_interval(even, 2, 0.2, 2000, 2, &low, &high), STATUS_OK);
-    assert_close(low, 2); /* half of {1,1}, {1,3}, {3,1}, {3,3} have the median 2 */
+    assert_close(low, 2); /* two of the samples {1,1}, {1,3}, {3,1}, {3,3} have the median 2 */
     assert_close(high, 2);
     const double one = 7;
     assert_int_equal(stats_median_interval(&one, 1, 0.95, 100, 3, &low, &high), STATUS_OK);

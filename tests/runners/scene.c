@@ -129,7 +129,7 @@ static void same_epoch(const struct epoch_record *a, const struct epoch_record *
     assert_int_equal(a->skipped, b->skipped);
 }
 
-/* The sum of a step's parts is at most the time of the step. */
+/* The times of the parts of a step add up to at most the time of the step. */
 static void times_make_sense(const struct run *r)
 {
     for (int64_t i = 0; i < r->n_steps; i++) {

@@ -51,7 +51,7 @@ static void with_overflows(void **state)
     same_on_streams(&c);
 }
 
-/* the epoch of 4 batches has a step of 3 micro-batches and a step of 1 */
+/* an epoch has 4 batches: a step of 3 micro-batches, and a step of 1 micro-batch */
 static void with_accumulation(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void with_two_devices(void **state)
     same_on_streams(&c);
 }
 
-/* Whether the run's record says that the run used `what`: "wgrad_stream" or "pdl". */
+/* Whether the run used the setting `way` ("wgrad_stream" or "pdl"), according to its record. */
 static bool uses(const struct scene *s, const char *way)
 {
     struct run *r = scene_load(s);
@@ -120,9 +120,9 @@ static void with_weight_gradients_beside(void **state)
     scene_close(s);
 }
 
-/* A run of 32 steps chooses these settings by measuring. If a capture fails while a second stream
- * or early launches are tried, the run continues without that one, and with graphs. If another
- * capture fails, the run continues without graphs. */
+/* A run of 32 steps measures whether to use a second stream and early launches. If a capture fails
+ * while one of these settings is tried, the run continues without this setting, but with graphs. If
+ * any other capture fails, the run continues without graphs. */
 static void with_a_choice(void **state)
 {
     (void)state;
@@ -131,8 +131,8 @@ static void with_a_choice(void **state)
     c.epochs = 8;
     struct scene *want = scene_open();
     scene_expect(scene_run(want, &c, "ref"), STATUS_OK, want);
-    /* Numbers of captures: the last one of the rehearsal, the one of the second stream, the first
-     * and the last one of early launches. */
+    /* Numbers of the captures that fail in turn: the last capture of the rehearsal, the capture for
+     * the second stream, and the first and the last capture for early launches. */
     static const int number[] = {13, 14, 15, 19};
     for (int i = 0; i < 4; i++) {
         int n = number[i];

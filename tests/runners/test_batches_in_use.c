@@ -13,8 +13,8 @@
 
 enum { BATCHES = ENGINE_HOLDS + 3 };
 
-/* The recorded calls, in order: "read 2" waits for the batch that was added 2 calls before the last
- * one, "back 0" returns batch 0. */
+/* The recorded calls, in order. "read 2" waits for the batch that was added 2 calls before the
+ * latest batch. "back 0" returns batch 0. */
 struct log {
     char text[512];
     int lag;
@@ -107,6 +107,6 @@ int main(void)
         cmocka_unit_test_setup(test_device_that_is_waited_for, begin),
         cmocka_unit_test_setup(test_failed_wait, begin),
     };
-    _Static_assert(ENGINE_HOLDS == 2, "the numbers above are for two");
+    _Static_assert(ENGINE_HOLDS == 2, "the expected calls assume ENGINE_HOLDS == 2");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

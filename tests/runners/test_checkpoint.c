@@ -139,7 +139,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The other device stores its weights in other layouts. */
+/* Loads the checkpoint of a CPU network on the CPU, and on the reference, which has other layouts.
+ */
 static void all_of_it_comes_back(void **state)
 {
     struct fixture *f = *state;
@@ -173,7 +174,7 @@ static void equal_runs_write_equal_bytes(void **state)
     struct train_state s;
     open_net(&r, "ref");
     assert_ok(checkpoint_load("c", r.net, r.graph, &identity, &s));
-    sleep(1); /* finds a time stamp in the file */
+    sleep(1); /* a time stamp in the file would differ */
     assert_ok(checkpoint_save("c2", r.net, r.graph, &identity, &s));
     assert_ok(weights_save("w2", r.net, r.graph, 1234));
     assert_same_files("c", "c2");
@@ -354,8 +355,9 @@ static void another_runs_checkpoint_is_refused(void **state)
     assert_other_run(f, id, "other data");
 }
 
-/* A checkpoint within an epoch follows batch * ranks batches. With another number of ranks, the run
- * resumes at this position or shortly before it. */
+/* When a checkpoint is written within an epoch, each rank has trained `batch` batches, and all
+ * ranks together batch * ranks batches. With another number of ranks, the run resumes at this
+ * position or shortly before it. */
 static void positions_follow_the_ranks(void **state)
 {
     static const struct {
@@ -421,7 +423,7 @@ static void files_that_are_no_checkpoint(void **state)
                 "'empty'");
 }
 
-/* A file that another tool has rewritten has no checksum. Damage would not be found, so it is
+/* A file that another tool has rewritten has no checksum. Damage would not be found, so the file is
  * refused. */
 static void a_checkpoint_without_checksum_is_refused(void **state)
 {

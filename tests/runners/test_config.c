@@ -44,7 +44,7 @@ static void step_follows_torch(void **state)
             assert_near(train_config_lr(&c, epoch * 5 + step, 5), want[epoch]);
 }
 
-/* StepLR(step_size=3, gamma=0.5) from 0.4. */
+/* StepLR(step_size=3, gamma=0.5), with a first rate of 0.4. */
 static void step_takes_its_factor(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void defaults_are_those_of_the_example(void **state)
     assert_near(train_config_lr(&c, 90 * 5005 - 1, 5005), 0.001);
 }
 
-/* CosineAnnealingLR(T_max=10), stepped once a step: 5 epochs of 2. */
+/* CosineAnnealingLR(T_max=10), stepped once a step: 5 epochs of 2 steps. */
 static void cosine_follows_torch(void **state)
 {
     (void)state;
@@ -238,8 +238,8 @@ static void warmup_leads_into_the_other_schedules(void **state)
     assert_near(train_config_lr(&c, 2, 2), 0.2);
 }
 
-/* If warm-up lasts to the end, or for steps after the end, the cosine schedule must not divide by
- * 0. */
+/* The cosine schedule must not divide by 0 if warm-up lasts to the end of the run, or for steps
+ * after the end of the run. */
 static void rates_stay_finite(void **state)
 {
     (void)state;
@@ -391,7 +391,8 @@ static void rows_of_the_table_are_sound(void **state)
     }
 }
 
-/* Settings that may differ between ranks, and settings that do not affect the results. */
+/* Settings that may differ between ranks (TRAIN_PRIVATE) can be omitted from the JSON object.
+ * train_key_is_neutral is true for settings that do not affect the results. */
 static void traits_leave_settings_out(void **state)
 {
     (void)state;
@@ -409,8 +410,9 @@ static void traits_leave_settings_out(void **state)
     assert_false(train_key_is_neutral("lr"));
 }
 
-/* The learning rate scales with the images of a step, over all ranks and micro-batches, divided by
- * 256. */
+/* With LR_SCALE_LINEAR, the learning rate is multiplied by n / 256. With LR_SCALE_SQRT, it is
+ * multiplied by the square root. n is the number of images of a step, over all ranks and
+ * micro-batches. */
 static void rates_grow_with_the_step(void **state)
 {
     (void)state;

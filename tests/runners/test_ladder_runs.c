@@ -1,5 +1,5 @@
-/* Trains on a device on which a call fails, once or repeatedly: each call of graphs, fused
- * operations and steps in turn. The run falls back to a lower rung of the ladder. Its results must
+/* Trains on a device on which one call fails, once or repeatedly. The call belongs to graphs, to
+ * fused operations or to steps. The run falls back to a lower rung of the ladder. Its results must
  * equal those of a run that began on that rung, and its record must name the rung. */
 #include "base/file.h"
 #include "engine/ladder.h"
@@ -239,8 +239,8 @@ static void resumed(void **state)
     scene_close(got);
 }
 
-/* If a run was trained with fused operations, and they fail when it is resumed, the run fails. It
- * does not turn fusion off unless asked. */
+/* If a run was trained with fused operations, and fused operations fail when the run is resumed,
+ * the run fails. It turns fusion off only if the user gives --fuse none. */
 static void resumed_where_it_fails(void **state)
 {
     (void)state;

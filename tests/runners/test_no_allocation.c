@@ -1,8 +1,8 @@
 /* Checks that a training step allocates no memory: in computing, loading and recording.
  *
  * This test replaces malloc by a version that counts its calls. The project's own code must not
- * call it. Libraries may, if the blocks are small and freed again: oneDNN allocates a table of
- * arguments for each primitive that it executes. */
+ * call malloc. Libraries may call malloc if the blocks are small and freed again: oneDNN allocates
+ * a table of arguments for each primitive that it executes. */
 #include "input/loader.h"
 #include "input/synth.h"
 #include "results/record.h"
@@ -20,7 +20,7 @@
 
 int main(void)
 {
-    puts("the sanitizer has a malloc of its own");
+    puts("skipped: the sanitizer replaces malloc itself");
     return 77;
 }
 
@@ -250,8 +250,8 @@ static void loop_epoch(struct loop *l, int64_t epoch)
     }
 }
 
-/* Runs `epochs` epochs to warm up and as many again, and returns the number of our allocations in
- * the second half. */
+/* Runs `epochs` epochs to warm up, and then the same number of epochs again. Returns how often the
+ * project's own code allocated memory in the second half. */
 static long count_epochs(bool dummy, int epochs)
 {
     struct loop l = {0};
@@ -273,7 +273,8 @@ static void epochs_of_dummy_images(void **state)
     assert_int_equal(count_epochs(true, 3), 0);
 }
 
-/* A worker's buffers grow at each crop that is larger than all crops before, which becomes rare. */
+/* A worker's buffers grow at each crop that is larger than all crops before. Such crops become
+ * rare. */
 static void epochs_of_jpegs(void **state)
 {
     (void)state;

@@ -27,8 +27,8 @@ static void *gather(void *arg)
     return NULL;
 }
 
-/* Gathers from ranks of which all ranks >= `dumb` have no sensor. Returns rank 0's summary after
- * gathering; its own summary is `first`. */
+/* Gathers the summaries of all ranks, and returns the summary of rank 0 after that. Before that,
+ * the summary of rank 0 is `first`. The ranks from number `dumb` on have no sensor. */
 static json_t *gather_all(const char *first, int dumb)
 {
     struct comm *comm[RANKS];

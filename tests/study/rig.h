@@ -3,8 +3,8 @@
 
 #include "study/study_analyse.h"
 
-/* A study in JSON. Modes: nd with one device, dp and ddp with two. Data: synthetic tensors and
- * images. Batch: 32 for weak scaling, 64 for strong scaling. */
+/* A study in JSON. Modes: nd with one device, dp and ddp with two devices. Data: synthetic tensors
+ * and images. Batch: 32 for weak scaling, 64 for strong scaling. */
 extern const char rig_study[];
 
 struct rig {

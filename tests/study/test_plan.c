@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-/* Replaces the first `from` in the study, and checks that it is refused with a message that
- * contains `says`. */
+/* Replaces the first `from` in the study by `to`. Checks that the changed study is refused with a
+ * message that contains `says`. */
 static void refused(const char *from, const char *to, const char *says)
 {
     struct study_spec spec;

@@ -42,7 +42,7 @@ int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts)
     return gpu_of(gpu)->code;
 }
 
-/* nvmlDeviceGetCurrentClocksEventReasons has this name in drivers before 535. */
+/* In drivers before 535, nvmlDeviceGetCurrentClocksEventReasons had this name. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *reasons)
 {
     *reasons = gpu_of(gpu)->throttle;

@@ -1,7 +1,7 @@
 /* A stand-in for NVML with two GPUs whose sensors a test sets. It is compiled as libnvidia-ml.so.1.
  * With FAKE_NVML_OLD, it is an old version with few functions. If the environment variable
- * FAKE_NVML_MILLIJOULES is set, each reading adds its value to the energy counters; programs that
- * cannot set the sensors use it. */
+ * FAKE_NVML_MILLIJOULES is set, each reading of an energy counter first adds the variable's value
+ * to it. A shell test uses this variable, because it cannot set the sensors. */
 #pragma once
 
 enum { FAKE_GPUS = 2 };

@@ -57,8 +57,8 @@ static void test_counts(void **state)
         "cpu0 140 10 20 1030 5 3 2 50 7 0\n"
         "cpu2 210 0 0 10 0 0 0 0 0 0\n");
     struct load b = load_read(&m);
-    /* Of 100 new ticks, 50 are busy, 10 stolen and 40 idle. This process used 20 of the busy ones.
-     */
+    /* Of 100 new ticks, 50 are busy, 10 stolen and 40 idle. This process used 20 of the busy
+     * ticks. */
     a.own_s = 1;
     b.own_s = 1 + 20 * tick_s;
     a.wall_s = 5;
@@ -68,7 +68,7 @@ static void test_counts(void **state)
     struct host_noise n = load_between(&a, &b, true);
     assert_true(near(n.seconds, 10) && near(n.load_start, 0.25) && near(n.load_end, 3.5));
     assert_true(near(n.steal, 0.1) && near(n.others, 0.3) && near(n.preempted_per_s, 2));
-    /* the processes of other ranks would count as others */
+    /* `others` is unknown if it would include other processes of the job */
     assert_true(isnan(load_between(&a, &b, false).others));
     b.own_s = 1 + 60 * tick_s; /* this process used more than the 50 busy ticks */
     assert_true(load_between(&a, &b, true).others == 0);

@@ -57,8 +57,8 @@ static void test_counts(void **state)
     assert_true(isnan(spent.process) && isnan(spent.device));
 }
 
-/* Without a data folder, with a folder on no block device, or without /proc, nothing is measured.
- */
+/* Nothing is measured if there is no data folder, if the folder is on no block device, or if there
+ * is no /proc. */
 static void test_unknown(void **state)
 {
     const char *root = *state;

@@ -114,8 +114,8 @@ static void test_against_rounding(void **state)
     }
 }
 
-/* The histogram derives counts for any scale. They equal the counts of a histogram made with that
- * scale. */
+/* A histogram gives the number of underflows at every scale that is a power of two. It equals the
+ * number that is counted at that scale. */
 static void test_underflow_of_any_power(void **state)
 {
     (void)state;
@@ -155,8 +155,8 @@ static struct amp_finding judge(const float *x, int64_t n, double scale, struct 
     return amp_judge(&m);
 }
 
-/* Returns `many` values. The first is `largest`. The next `tiny` values round to 0 in fp16 without
- * scaling. */
+/* Returns an array of length `many`. The first value is `largest`. After it come values that round
+ * to 0 in fp16 without scaling; `tiny` is their number. */
 static float *values(int64_t many, int64_t tiny, float largest)
 {
     float *x = malloc((size_t)many * sizeof *x);

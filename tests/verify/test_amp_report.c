@@ -232,8 +232,8 @@ static void test_print(void **state)
     json_decref(record);
 }
 
-/* Writes run.json of a run on noise. Members of `config` are added to the usual ones, or replace
- * them. */
+/* Writes run.json of a run on synthetic data. Members of `config` are added to the usual members,
+ * or replace them. */
 static void write_run(const struct fixture *f, const char *config)
 {
     static const char usual[] = "{\"arch\":\"resnet8\",\"image_size\":32,\"batch_size\":4,"

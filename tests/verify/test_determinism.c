@@ -93,7 +93,7 @@ static void see(struct device *dev, const struct graph *g, struct determinism_ca
     struct determinism_result r;
     c.fault = f;
     enum status st = determinism_check(dev, &c, &r);
-    /* A flip in a gradient of repeat 0 is reported for repeat 1, the first one that is compared
+    /* A flip in a gradient of repeat 0 is reported for repeat 1, the first repeat that is compared
      * with repeat 0. */
     int seen_in = f->value == VALUE_GRADIENT && f->repeat == 0 ? 1 : f->repeat;
     snprintf(named, sizeof named, "step %d, repeat %d: the %s of '%s' differs", f->step, seen_in,

@@ -185,7 +185,7 @@ static void check_with_twin(const char *value, double off, double got, enum stat
     scale(number_at(twin, value), (1 + off) / (1 + got));
     struct result r = run_cases(cases, false);
     if (r.st != want)
-        fail_msg("%s off by %g, PyTorch's by %g: %s\n%s", value, got, off, status_str(r.st),
+        fail_msg("%s is off by %g, PyTorch's by %g: %s\n%s", value, got, off, status_str(r.st),
                  r.text);
     assert_non_null(strstr(r.text, want == STATUS_OK ? "1 of 1 cases" : "0 of 1 cases"));
     free(r.text);
@@ -249,7 +249,7 @@ static void json_says_the_same(void **state)
 static void assert_no_oracle(struct result r, const char *word)
 {
     if (r.st != STATUS_DATA || !strstr(status_message(), word))
-        fail_msg("%s '%s': no data error with '%s'", status_str(r.st), status_message(), word);
+        fail_msg("%s '%s' is no data error with '%s'", status_str(r.st), status_message(), word);
     free(r.text);
 }
 

@@ -133,8 +133,8 @@ static void test_quiet(void **state)
     free(text);
 }
 
-/* A run in its first epoch with a limited number of steps, where only the epoch's length is known.
- * Also shows the sensors of two devices. */
+/* For a run with a limited number of steps, the view shows the progress in steps, not in epochs. It
+ * also shows the sensors of two devices. */
 static void test_steps_and_sensors(void **state)
 {
     static const char info[] =
@@ -158,7 +158,8 @@ static void test_steps_and_sensors(void **state)
     free(text);
 }
 
-/* A run that has just begun, and a run with impossible settings. */
+/* Views of runs with absent and impossible settings have no escape sequences. Then the files of the
+ * run are removed one by one, until the run looks as if it had just begun. */
 static void test_hostile(void **state)
 {
     static const char *const infos[] = {

@@ -192,11 +192,11 @@ static void shim_plan_free(struct op_plan *plan)
     free(plan);
 }
 
-/* Batch norm of half-precision tensors, in NHWC. */
+/* Plans batch norm of NHWC tensors that are stored in fp32, fp16 or bf16. */
 static enum status shim_plan(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
 {
     if (desc->t[ROLE_Z_AFFINE].ndim || desc->t[ROLE_Z_GAMMA].ndim)
-        return status_fail(STATUS_UNSUPPORTED, "left to the fake GPU");
+        return status_fail(STATUS_UNSUPPORTED, "only the fake GPU tests this operation");
     struct shim_plan *p = calloc(1, sizeof *p);
     if (!p)
         return status_fail(STATUS_OOM, "no memory for a plan");

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks the symbols of modules. A module exports its backend, its described GPUs, the JPEG decoder
-# and, if it has NCCL, its communicators. Of the program's symbols, it uses only those that the
-# program exports. Arguments: the program, then modules. Skipped (77) without nm.
+# and, if it has NCCL, its communicators. A module uses functions of the program, and must not
+# contain copies of them. The program must export these functions. The test checks four of them.
+# Arguments: the program, then modules. Skipped (77) without nm.
 set -euo pipefail
 program=$1
 shift
@@ -21,7 +22,7 @@ for module in "$@"; do
     fi
     for name in status_fail op_check bn_sync_sum tensor_count; do
         if ! grep -qx "$name" <<<"$used"; then
-            echo "FAILED: '$module' contains a copy of '$name'; it must use the program's"
+            echo "FAILED: '$module' contains a copy of '$name'; it must use the program's function"
             code=1
         elif ! grep -qx "$name" <<<"$offered"; then
             echo "FAILED: the program does not export '$name'"

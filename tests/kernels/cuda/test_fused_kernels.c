@@ -82,7 +82,7 @@ static void check_from_sums(struct device *ref, const int s[4], enum dtype type)
     put_random(&o, &d, ROLE_RMEAN, -1, 1);
     put_random(&o, &d, ROLE_RVAR, 0.5, 1.5);
     put_random(&o, &d, ROLE_SUMS, -10, 10);
-    for (int c = s[1]; c < 2 * s[1]; c++) /* sums of squares; the first is too small */
+    for (int c = s[1]; c < 2 * s[1]; c++) /* sums of squares; the first sum is too small */
         operand_f32(&o, ROLE_SUMS)[c] = c == s[1] ? 0 : 200 + (float)c;
     for (int i = 0; i < N_ROLES; i++)
         v[channel_wise[i]] =

@@ -1,11 +1,11 @@
-/* Compares the CUDA backend with the reference, on those cases of the table (verify/cases.h)
- * that it covers. The module is the one that AMPSCALE_CUDA_MODULE names: a GPU's or the fake's.
+/* Compares the CUDA backend with the reference, on those cases of the table (verify/cases.h) that
+ * the backend covers. AMPSCALE_CUDA_MODULE names the module, for a GPU or for the fake GPU.
  *
  *     test_cuda_kernels [--device cuda:N | --masks] [--every N] [--only TEXT] [--without TEXT]
  *                      [--case N]
  *
- * With --masks it compares batch norm with masks (backend.h). It fails if no case covers a kind of
- * operation that the backend has. */
+ * With --masks, the program compares batch norm with masks (backend.h). The program fails if the
+ * backend has a kind of operation without a case. */
 #include "tests/kernels/cuda/backend.h"
 #include "verify/comparison.h"
 
@@ -83,7 +83,7 @@ static int run_cases(struct comparison *h, const struct options *o, const struct
         bool has_mask = c->desc.t[ROLE_MASK].ndim; /* the backend with masks adds a mask itself */
         if (!is_wanted(o, i, c) || (o->masks && has_mask) || !is_covered(h->dev, c))
             continue;
-        if (covered[c->desc.kind]++ % o->every != 0) /* counted per kind, so each has a case */
+        if (covered[c->desc.kind]++ % o->every != 0) /* counted per kind: each kind has a case */
             continue;
         cases[c->desc.kind]++;
         comparison_run(h, i, c);

@@ -184,8 +184,8 @@ static const struct sgd_attr attr_f16 = {
     .momentum = 0.9f, .nesterov = true, .n_segments = 3, .segment = segments};
 enum { PARAMETERS = 9001 };
 
-/* Two steps with the same values must give the same bits: one with dw and wcopy stored as fp16, one
- * in fp32. */
+/* Executes two steps with the same values. One step has dw and wcopy stored as fp16, and the other
+ * step has them stored as fp32. Both steps must give the same bits. */
 static void sgd_of_stored_gradients(void **state)
 {
     (void)state;
@@ -244,8 +244,9 @@ static void sgd_of_stored_gradients(void **state)
     shim_segments_free(&s);
 }
 
-/* The gradient of one segment is in the half-precision buffer. Each segment must read its own
- * buffer, so the step must have the same result. */
+/* Executes a step with all gradients in fp32, and a step with the gradient of one segment in the
+ * half-precision buffer. Each segment must read the right buffer, so both steps have the same
+ * result. */
 static void sgd_of_two_gradient_buffers(void **state)
 {
     (void)state;

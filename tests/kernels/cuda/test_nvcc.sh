@@ -4,7 +4,7 @@
 # - no kernel spills registers or uses more than the budget;
 # - no kernel uses the tensor cores: these kernels are bound by memory, and cuDNN and cuBLASLt multiply
 #   matrices;
-# - from sm_90 on, a kernel waits for the previous one before any work that depends on it;
+# - from sm_90 on, a kernel waits for the previous kernel before work that depends on that kernel;
 # - batch norm has 128-bit loads and stores;
 # - registers and loads match the committed table, if the same version of nvcc made that table.
 # Skipped (77) without cuobjdump and nvdisasm.
@@ -15,7 +15,7 @@ module=$2
 version=$3
 shift 3
 budget=80       # registers that three blocks of 256 threads leave each of them
-budget_wide=128 # those that two blocks leave, for kernels declared with COLUMN_KERNEL_WIDE
+budget_wide=128 # the same for two blocks, for kernels declared with COLUMN_KERNEL_WIDE
 PATH=$PATH:$source/build/tools/bin
 for tool in cuobjdump nvdisasm; do
     if ! command -v "$tool" >/dev/null; then
@@ -109,7 +109,7 @@ for arch in "$@"; do
     for change in 's/ACQBULK/NOP/' 's/ACQBULK/@P0 ACQBULK/' \
         's/^\(.*\)ACQBULK/\1LDG.E R0, desc[UR4][R2.64] ;\n&/'; do
         found=$(sed "0,/ACQBULK/{$change}" "$out/$sm" | late_waits | wc -l)
-        ((found == 1)) || fail "$sm: late_waits found $found kernels after '$change' was applied to one"
+        ((found == 1)) || fail "$sm: late_waits found $found kernels after '$change' was applied to one kernel"
     done
 done
 
@@ -122,7 +122,7 @@ narrow=$(awk -F ' *[|] *' '$2 ~ /^bn_.*, true>$/ { n++; if ($10 + 0 < 2) print $
 committed=$source/docs/kernels-registers.md
 if ! grep -qF "nvcc $version." "$committed"; then
     echo "$(sed -n 's/.*machine code of \(nvcc [0-9.]*\)\. .*/\1/p' "$committed") made the committed" \
-        "table, and nvcc $version this module: they are not compared"
+        "table, and nvcc $version made this module: the tables are not compared"
 elif ! diff "$committed" "$out/table"; then
     fail "'$committed' differs from this module's table; if the change is intended: scripts/kernel-table $module $version >$committed"
 fi

@@ -44,7 +44,7 @@ namespace
 
 enum { SMALL = 1024, WORKSPACE_ALIGNMENT = 256, SM_AMPERE = 80 };
 
-/* What lies in cublasLtMatmulAlgo_t. */
+/* The contents of cublasLtMatmulAlgo_t. */
 struct algorithm {
     uint64_t scheme, splits, workspace;
 };
@@ -221,8 +221,8 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
     return destroy(layout, __func__);
 }
 
-/* By default, the preference allows all schemes, no workspace and only arguments aligned to 256
- * bytes. */
+/* By default, the preference allows all schemes, allows no workspace, and requires arguments that
+ * are aligned to 256 bytes. */
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
 {
     if (fake_fails("cublasLtMatmulPreferenceCreate"))
@@ -265,7 +265,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     if ((first ? a->cols : a->rows) != c->rows || (second ? b->rows : b->cols) != c->cols ||
         (second ? b->cols : b->rows) != k || a->type != b->type || wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
-    for (uint32_t alignment : preference->alignment) /* arguments are aligned to 16 bytes */
+    for (uint32_t alignment : preference->alignment) /* more than 16 is not guaranteed */
         if (alignment > 16)
             return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint32_t schemes[] = {CUBLASLT_REDUCTION_SCHEME_NONE,

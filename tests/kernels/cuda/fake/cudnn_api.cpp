@@ -182,7 +182,7 @@ void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pac
         pack.type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
         throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "handle, plan or pack"};
     if (handle->device != plan.graph->device || handle->device != fake_device())
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "a plan for another device"};
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the plan was made for another device"};
     if (!handle->stream)
         throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "the handle has no stream"};
     auto uid = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64);

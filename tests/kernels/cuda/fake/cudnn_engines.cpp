@@ -166,7 +166,7 @@ void cudnn_finalize_config(cudnn_node &n)
     n.graph = engine.graph;
     n.config = engine.config;
     if (!n.has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES))
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "an engine without its knob"};
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the engine configuration has no knob choice"};
     const cudnn_node &knob = *n.node(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
     n.config.splits = knob.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE);
     if (knob.value(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE) !=
@@ -197,7 +197,7 @@ void cudnn_finalize_plan(cudnn_node &n)
     n.graph = config.graph;
     n.config = config.config;
     if (handle->device != n.graph->device)
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "a handle of another device"};
+        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the handle belongs to another device"};
     if (n.config.engine.lacking)
         throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the engine does not support the graph"};
     int64_t workspace = (int64_t)cudnn_workspace(*n.graph, n.config);

@@ -36,7 +36,7 @@ struct cudnn_attribute {
 struct graph_tensor {
     int64_t uid;
     cudnnDataType_t type;
-    int64_t dim[4]; /* N C H W, O I KH KW; in memory NHWC */
+    int64_t dim[4]; /* N C H W, for weights O I KH KW; NHWC in memory */
     bool is_virtual;
 
     int64_t count() const
@@ -164,7 +164,8 @@ struct cudnnContext {
     cudaStream_t stream; /* NULL: none was set */
 };
 
-/* Each finalizes a type of descriptor. They throw the errors that the library would return. */
+/* Each function finalizes one type of descriptor, and throws the errors that the library returns.
+ */
 void cudnn_finalize_graph(cudnn_node &n);
 void cudnn_finalize_engine(cudnn_node &n);
 void cudnn_finalize_config(cudnn_node &n);

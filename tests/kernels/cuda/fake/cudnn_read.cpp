@@ -78,7 +78,7 @@ graph_tensor read_tensor(const cudnn_node &n)
             throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the tensor is not NHWC"};
     int64_t align = n.integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
     if (align != 16)
-        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a tensor of another alignment"};
+        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the tensor is not aligned to 16 bytes"};
     return t;
 }
 
@@ -95,7 +95,7 @@ void read_convolution(const cudnn_node &n, const conv_names &of, graph_operation
         c.value(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE) != CUDNN_DATA_FLOAT ||
         c.integer(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) != 2 || post != pad || dilation[0] != 1 ||
         dilation[1] != 1)
-        throw unsupported("a convolution of another kind");
+        throw unsupported("the module uses no such convolution");
     for (size_t i = 0; i < 2; i++) {
         o->stride[i] = stride[i];
         o->pad[i] = pad[i];
@@ -108,7 +108,7 @@ const names &read_pointwise(const cudnn_node &n, graph_operation *o)
 {
     const cudnn_node &p = *n.node(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
     if (p.value(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE) != CUDNN_DATA_FLOAT)
-        throw unsupported("pointwise arithmetic of another type");
+        throw unsupported("pointwise arithmetic must be fp32");
     o->mode = (cudnnPointwiseMode_t)p.value(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE);
     if (o->mode == CUDNN_POINTWISE_RELU_FWD)
         return UNARY;

@@ -18,8 +18,9 @@ const double BANDWIDTH = 4.3e12, HOST_BANDWIDTH = 55e9, LAUNCH = 3e-6;
 const double FLOPS[] = {790e12, 395e12, 60e12};
 const double LARGE_BYTES = 32e6, LARGE_FLOPS = 60e6;
 const double MEANT_BYTES = 128e3; /* smaller copies are always executed */
-/* CPU seconds that a kernel may compute. MOMENT is the limit after a larger operation was skipped,
- * else LONG_MOMENT. A small problem takes less than LONG_MOMENT, even under a sanitizer. */
+/* Limits on the CPU seconds that a kernel may compute. LONG_MOMENT is the limit until a large
+ * convolution or product is skipped, and MOMENT the limit from then on. A small problem takes less
+ * than LONG_MOMENT, even under a sanitizer. */
 #ifdef __SANITIZE_ADDRESS__
 const double LONG_MOMENT = 8, MOMENT = 20e-6;
 #else

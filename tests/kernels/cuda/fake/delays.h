@@ -1,11 +1,12 @@
 /* A device that spends time instead of computing: AMPSCALE_FAKE_DELAYS=SCALE.
  *
  * The fake then has the memory of an H200. The host provides only the part that is written or read.
- * A large convolution, product or copy is not executed. A kernel is executed only for a short time,
- * which becomes shorter after the fake has skipped a large operation. Small problems are therefore
- * computed. Each operation occupies its stream for the time that its bytes and FLOPs take on an
- * H200, times SCALE. A thread that waits for the operation sleeps until then. The bytes of a kernel
- * are those of the arguments that cuDNN or cuBLASLt have used at the same address. Streams do not
+ * A large convolution, product, kernel or copy is not executed. A smaller kernel is executed only
+ * for a short time, which becomes shorter after the fake has skipped a large convolution or
+ * product. Small problems are therefore computed. Each operation occupies its stream for the time
+ * that its bytes and FLOPs take on an H200, times SCALE. A thread that waits for the operation
+ * sleeps until then. The bytes of a kernel are the sum of the sizes of its tensors. The fake knows
+ * the size of a tensor if cuDNN or cuBLASLt has used a tensor at the same address. Streams do not
  * slow each other down. The results of operations that are not executed are zeros. Zeros keep
  * losses finite, but have no meaning.
  *
@@ -22,7 +23,7 @@
 
 bool fake_delayed();
 
-/* Keeps the host busy for `seconds` * SCALE. */
+/* Makes the calling thread sleep for `seconds` * SCALE. */
 void fake_host_takes(double seconds);
 
 /* The arithmetic of an operation, which determines its FLOP/s. */

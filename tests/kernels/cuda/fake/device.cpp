@@ -24,7 +24,7 @@ const model models[] = {{9, 0}, {9, 0}, {7, 5}, {6, 1}};
 const int N_DEVICES = sizeof models / sizeof *models;
 const int L2_CACHE = 16 << 10;
 const int VERSION = 12090;             /* CUDA 12.9 */
-const size_t FILLED = (size_t)4 << 20; /* bytes at the start of an allocation set to 0xCD */
+const size_t FILLED = (size_t)4 << 20; /* bytes of an allocation that are set to 0xCD */
 
 std::recursive_mutex lock;
 struct pages {

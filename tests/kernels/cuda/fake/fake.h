@@ -4,14 +4,15 @@
  *
  * The fake is made to find mistakes rather than to be fast:
  * - It executes work as late as CUDA allows: when a thread waits for the stream, or for an event
- *   after the work. A thread that reads a result without waiting reads the old one.
+ *   that is recorded after the work. A thread that reads a result without waiting reads the old
+ *   value.
  * - Device memory is protected, except while a stream executes work. A page that is always
  *   protected follows each allocation.
  * - A stream accepts work only from a thread that uses its device. A call that CUDA does not allow
  *   during a capture fails, and invalidates the capture.
  * - A kernel of a programmatic dependent launch cannot access device memory before it waits for the
  *   previous kernel, and every thread of every kernel must wait.
- * - Every workspace is filled with nonsense, and a convolution has several engines
+ * - Every workspace is filled with NaNs, and a convolution has several engines
  *   (cudnn_engines.cpp).
  *
  * device.cpp implements devices and their memory; streams.cpp implements streams, events and

@@ -2,7 +2,8 @@
  *
  * AMPSCALE_FAKE_FAIL is "CALL:N" or "CALL@capture:N". With "CALL:N", the N-th call of that name in
  * the process fails. With "CALL@capture:N", only calls during a capture of the calling thread are
- * counted. The N-th of them fails and ends the capture, like a call that CUDA does not allow there.
+ * counted. The N-th of these calls fails and ends the capture, like a call that CUDA does not allow
+ * during a capture.
  * The names are those of the API ("cudaMalloc", "cudnnBackendFinalize", "cublasLtMatmul"). A kernel
  * launch is counted as "cudaLaunchKernel". A programmatic dependent launch is also counted as
  * "cudaLaunchDependent". With ":sticky" at the end, the failure is an illegal address: the device's

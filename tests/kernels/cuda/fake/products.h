@@ -16,7 +16,8 @@
  * "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021 (nothing is
  * rounded to nearest).
  *
- * Other units add products in fp32. The fake adds them in double and rounds the sum once. */
+ * Units other than tensor cores add products in fp32. The fake adds them in double and rounds the
+ * sum once. */
 #pragma once
 
 #include "kernels/tensor.h"
@@ -37,7 +38,7 @@ struct product_unit {
     bool backwards;     /* adds the partial sums from the last to the first */
 };
 
-/* Rounds values to operands, in place. */
+/* Rounds values to the operands' type, in place. */
 void product_operands(const struct product_unit *u, int64_t n, float *v);
 
 /* Computes the sum of a[i] * b[i], in fp32. */

@@ -26,7 +26,7 @@ struct entry {
     call work;
 };
 
-/* The work of a stream. If an event refers to the work, it lives longer than the stream. */
+/* The work of a stream. It outlives the stream as long as an event refers to it. */
 struct queue {
     std::deque<entry> calls;
     uint64_t given = 0, done = 0;
@@ -38,7 +38,7 @@ struct queue {
         given++;
     }
 
-    /* Executes calls until `n` have been executed. */
+    /* Executes calls until `n` calls in total have been executed. */
     void run(uint64_t n)
     {
         while (done < n && !calls.empty()) {
@@ -248,8 +248,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     return result;
 }
 
-/* Executes the work even if the wait is to fail. The caller of a failed wait does not know which
- * calls were executed, but no call is in progress. */
+/* Executes the work even if AMPSCALE_FAKE_FAIL makes this wait fail. The caller of a failed wait
+ * does not know which calls were executed, but no call is in progress. */
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     cudaError_t result = fake_enter("cudaStreamSynchronize", true);
@@ -325,9 +325,9 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     return error;
 }
 
-/* If a stream waits for an event of a captured stream, the capture includes it until the capture
- * ends. The graph executes calls in the order in which they were made. This order satisfies all
- * events. */
+/* If the event was recorded in a capture, the stream `s` joins that capture until the capture ends.
+ * The graph executes calls in the order in which they were made. This order satisfies all events.
+ */
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
     FAKE_ENTER(cudaStreamWaitEvent);

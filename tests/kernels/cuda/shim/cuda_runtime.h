@@ -6,9 +6,9 @@
  * block (or warp) do not reach a barrier, the process ends with a message. Shared memory is static.
  * As on a device, a block finds in shared memory what the previous block has written.
  *
- * One launch runs at a time. Each program has one of two definitions of shim_launch: one executes a
- * kernel at once (shim/direct.cpp), the other when the stream executes it
- * (tests/kernels/cuda/fake). */
+ * One launch runs at a time. There are two definitions of shim_launch, and each program has one of
+ * them. The definition in shim/direct.cpp executes a kernel at once. The definition in
+ * tests/kernels/cuda/fake appends the kernel to the stream, which executes it later. */
 #pragma once
 
 #include "cuda_runtime_api.h"
@@ -77,7 +77,7 @@ bool shim_grid_valid(dim3 grid, dim3 block);
 /* Calls body(context) once per thread of a valid grid. After each block, calls `enough` (may be
  * NULL), and skips the remaining blocks if the result is true. Every thread must call
  * cudaGridDependencySynchronize() once, else the process ends with a message. The first such call
- * calls `previous_done` (may be NULL). */
+ * in the grid calls `previous_done` (may be NULL). */
 void shim_run(dim3 grid, dim3 block, void (*body)(const void *), const void *context,
               bool (*enough)() = NULL, void (*previous_done)() = NULL);
 

@@ -1,8 +1,9 @@
 /* Runs the threads of one block as fibres. A fibre executes threads of the block one after another,
- * each to its end. Only if a thread waits does another fibre execute the next thread, so a kernel
- * without barriers needs a single fibre. A block whose threads wait needs a fibre per thread.
+ * each to its end. If a thread waits, another fibre executes the next thread. A kernel without
+ * barriers therefore needs a single fibre, and a block whose threads wait needs a fibre per thread.
  * Fibres are reused by later blocks and launches. The last thread that reaches a barrier marks the
- * others as ready and continues. A thread that waits lets a ready fibre run. */
+ * fibres of the waiting threads as ready and continues. A thread that waits lets another fibre run.
+ */
 #include "cuda_runtime.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ struct barrier {
 struct block {
     void (*body)(const void *);
     const void *argument;
-    unsigned threads, next, left; /* threads: in total; to start next; not yet complete */
+    unsigned threads, next, left; /* number in total; first not started; number not complete */
     unsigned waits; /* number of threads that wait for the previous kernel */
     void (*previous_done)();      /* NULL: the previous kernel was complete before the launch */
     barrier all, warp[MAX_THREADS / WARP];
@@ -126,9 +127,9 @@ void fibre_add()
     fibres.push_back(f);
 }
 
-/* Returns the fibre to run next: an idle one if there are threads to start, else a ready one. The
- * search always begins at the same end, so some threads run as far ahead of others as barriers
- * allow. This reveals missing barriers. */
+/* Returns the fibre to run next: an idle fibre if there are threads to start, else a ready fibre.
+ * In one launch, the search always begins at the same end. Some threads therefore run as far ahead
+ * of the other threads as barriers allow. This reveals missing barriers. */
 fibre *fibre_next()
 {
     bool start = now.next < now.threads;
@@ -222,9 +223,9 @@ void shim_sync_block()
     wait_at(&now.all);
 }
 
-/* Consecutive shuffles of a thread use two places in turn. A value is not overwritten before the
- * other threads of the warp have read it, because they reach the barrier of the next shuffle only
- * after their reads. */
+/* Consecutive shuffles of a thread use two places in turn. The threads of a warp reach the barrier
+ * of the next shuffle only after they have read the values of this shuffle. A value is therefore
+ * not overwritten before it has been read. */
 void shim_exchange(void *value, size_t size, unsigned lane_mask)
 {
     unsigned me = current->thread;
