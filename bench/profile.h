@@ -66,6 +66,6 @@ void profile_add(struct profile_sum *s, const struct profile_sum *more);
  * its row. */
 MUST_CHECK enum status profile_assign(struct profile *p);
 
-/* Printing (profile_print.c). */
+/* Printing (profile_report.c). */
 void profile_print(const struct profile *p);
 MUST_CHECK enum status profile_json(const struct profile *p, json_t **record);

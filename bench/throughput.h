@@ -70,7 +70,7 @@ struct throughput {
 /* Takes one turn (throughput_turn.c). A turn without a result is not a failure here. */
 MUST_CHECK enum status throughput_take(struct throughput *t, const struct throughput_turn *turn);
 
-/* Sets `out` to the name of a row (throughput_print.c): "amp:256 ampscale, fuse none, graphs
+/* Sets `out` to the name of a row (throughput_report.c): "amp:256 ampscale, fuse none, graphs
  * on". */
 void throughput_row_name(const struct throughput *t, const struct throughput_row *row, char *out,
                          size_t size);
