@@ -98,12 +98,12 @@ const struct cli_command cmd_amp_report = {
     .name = "amp-report",
     .summary = "count gradients that fp16 would lose, and recommend a loss scale",
     .arguments = "RUN [DATA]\n-a ARCH [DATA]",
-    .doc = "Computes gradients in fp32, counts for each layer those that fp16 would lose, at loss "
-           "scale 1 and at the current loss scale, and recommends a loss scale. RUN is the folder "
-           "of 'ampscale train --out': its network, data, newest checkpoint and loss scale are "
-           "used; give DATA if the data has moved. -a measures a network with fresh weights, on "
-           "DATA or on noise.\vThe record and the figure go to --out, by default RUN/amp-report or "
-           "amp-report-ARCH.",
+    .doc = "Computes gradients in fp32, counts in each layer the gradients that fp16 would lose, "
+           "at loss scale 1 and at the current loss scale, and recommends a loss scale. RUN is the "
+           "folder of 'ampscale train --out': its network, data, newest checkpoint and loss scale "
+           "are used; give DATA if the data has moved. -a measures a network with fresh weights, "
+           "on DATA or on noise.\vThe record and the figure go to --out, by default "
+           "RUN/amp-report or amp-report-ARCH.",
     .part = {{amp_report_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .prints = true,
     .config = &(struct arguments){.report.seed = -1},

@@ -54,7 +54,7 @@ static enum status take_nthreads(const struct setting *s, const char *arg, void 
     return status_fail(
         STATUS_USAGE,
         "--%s '%s': each GPU has one thread; leave out the flag, and give the number of GPUs of a "
-        "process by -g, or the number of threads in the host's memory by --ranks",
+        "process by -g, or the number of ranks that use the host's memory by --ranks",
         s->flag, arg);
 }
 

@@ -73,7 +73,7 @@ static const struct setting throughput_settings[] = {
 };
 
 /* Combines each given level of --fuse with each given value of --graphs. If only one of the two
- * flags was given, the other has the default of `train`. */
+ * flags was given, the other flag has the default of `train`. */
 static enum status run_throughput(void *command)
 {
     struct throughput_command *a = command;

@@ -20,7 +20,7 @@ struct cli_command {
                       * below the flags */
     struct {
         const struct setting *table;
-        size_t offset; /* offset of the table's structure in the configuration */
+        size_t offset; /* offset in `config` of the structure that the table fills in */
     } part[CLI_PARTS_MAX];
     void *config; /* configuration; a member whose row has no default must be initialised before the
                    * command line is read */
@@ -64,8 +64,8 @@ int cli_run(const struct cli_command *c, int argc, char **argv);
 MUST_CHECK enum status output_open(const char *path);
 
 /* Completes the output of the command. Flushes stdout. If something was printed, the output
- * replaces the file at the path of output_open, even if the command failed. STATUS_IO if that
- * fails. */
+ * replaces the file at the path of output_open, even if the command failed. STATUS_IO if the
+ * output cannot be written. */
 MUST_CHECK enum status output_close(void);
 
 /* Prints "ampscale: <message>" on stderr for a failure and returns the exit code of `st`. Prints
@@ -79,6 +79,10 @@ int cli_end(enum status st);
 const char *foreign_flag(const char *command, const char *name);
 
 struct argp_option;
+
+/* Prints the help of command `c`, whose full name is `name`: usage, description and options. */
+MUST_CHECK enum status help_print(const struct cli_command *c, const char *name,
+                                  const struct argp_option *options, FILE *out);
 
 /* Prints an mdoc list of the options that --help shows. It is ordered by group and has the
  * spellings and the help of each option. docs/man/make-page inserts the list into the manual
@@ -101,8 +105,8 @@ struct ladder;
  */
 void restart_load(struct ladder *l);
 
-/* This process has lost its device. Replaces it by a new process image, which runs the same command
- * and loads the falls of `l`. Returns if that is not possible. */
+/* Called when this process has lost its device. Replaces this process by a new process image, which
+ * runs the same command and loads the falls of `l`. Returns if that is not possible. */
 void restart_process(const struct ladder *l);
 
 extern const struct cli_command cmd_accept, cmd_amp_report, cmd_bench, cmd_compare, cmd_data,

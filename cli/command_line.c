@@ -1,5 +1,4 @@
-/* Reads a command line with argp, which parses the arguments and prints --help. Tables of settings
- * define what each argument sets. */
+/* Reads a command line with argp. Tables of settings define what each argument sets. */
 #include "cli/cli.h"
 
 #include "base/array.h"
@@ -22,6 +21,7 @@ struct row {
 
 /* The state of parsing: the rows of all tables, and their flags in the form that argp needs. */
 struct command_line {
+    const struct cli_command *command;
     struct row *row; /* (n) */
     int n;
     struct argp_option *option; /* (n_options), ends with {0}; `doc` is malloc'ed */
@@ -32,7 +32,7 @@ struct command_line {
     const char *output;   /* --output; NULL: not given */
     bool shown;           /* --help or the manual's options were printed; the command does no
                            * work */
-    int refused;          /* getopt's index in argv after it refused an argument (say_refused) */
+    int refused;          /* getopt's index in argv after getopt refused an argument */
 };
 
 static int key_of(const struct command_line *l, int i)
@@ -62,8 +62,8 @@ static enum status add_alias(struct command_line *l, int i, const char *name, in
                                               .flags = OPTION_ALIAS | hidden});
 }
 
-/* Adds the spelling of a name with underscores instead of dashes, which torchrun and older scripts
- * use. */
+/* Adds `name`, spelled with underscores instead of dashes. torchrun and older scripts use this
+ * spelling. */
 static enum status add_underscored(struct command_line *l, int i, const char *name)
 {
     if (!strchr(name, '-'))
@@ -187,12 +187,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     struct command_line *l = state->input;
     switch (key) {
     case 'h':
-        l->shown = true;
-        /* Removes argp's two-line note on flags with two spellings. If the user has set
-         * ARGP_HELP_FMT, it stays unchanged. */
-        setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
-        argp_help(state->root_argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC,
-                  state->name);
+        l->shown = help_print(l->command, state->name, l->option, stdout) == STATUS_OK;
         return ECANCELED;
     case KEY_MDOC:
         l->shown = manual_print(l->option, stdout) == STATUS_OK;
@@ -224,8 +219,8 @@ static const struct argp_option *find_option(const struct command_line *l, const
     return NULL;
 }
 
-/* Reports a flag that the command does not have. The message names the flag that replaces it here,
- * or the flag with the most similar name. */
+/* Reports a flag that the command does not have. The message names the flag of this command that
+ * replaces it, or the flag with the most similar name. */
 static enum status say_unknown(const struct command_line *l, const char *arg, const char *command)
 {
     char meant[96];
@@ -280,7 +275,7 @@ static enum status read_line(struct command_line *l, const struct cli_command *c
 
 bool cli_read(const struct cli_command *c, int argc, char **argv, int *exit_code)
 {
-    struct command_line line = {0};
+    struct command_line line = {.command = c};
     enum status st = add_usage(&line, c);
     if (st == STATUS_OK)
         st = read_line(&line, c, argc, argv);

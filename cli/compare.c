@@ -19,7 +19,7 @@ struct compare_args {
     int n_base, n_new;
     const char *history, *record; /* NULL: none */
     int64_t last;
-    const char *confirm, *confirm_out; /* the command (NULL: none); folder of the runs it makes */
+    const char *confirm, *confirm_out; /* the command (NULL: none); folder of its runs */
     struct compare_config config;
     double general; /* threshold of metrics that have no threshold of their own */
     bool chosen;    /* --metric was given */
@@ -114,7 +114,7 @@ static const struct setting compare_settings[] = {
     {0},
 };
 
-/* Whether all folders are new runs. They are if the base is a history or if there is no base. */
+/* Returns whether all folders are new runs: the base is a history, or there is no base. */
 static bool new_alone(const struct compare_args *a)
 {
     return a->history || (a->record && !a->new && a->n_base == 1);

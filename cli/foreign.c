@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Beginnings of explanations. Each names the program from which the flag is known. */
+/* Beginnings of explanations. The first six name the program from which the flag is known. */
 #define PYTORCH     "of PyTorch's programs; here "
 #define HOROVOD     "Horovod's; here "
 #define LIGHTNING   "Lightning's; here "

@@ -65,8 +65,8 @@ static const struct setting launch_settings[] = {
      "sets --min-nodes",
      TAKEN_BY(take_nodes), SETTING_AT(config)},
     {"min-nodes", 0, "N", NULL,
-     "Without MPI: if nodes do not join, start with at least N of them and a smaller world size "
-     "(default: all nodes)",
+     "Without MPI: smallest number of nodes with which the job starts; the world size is then "
+     "smaller (default: all nodes)",
      AS_INTEGER(config.min_nodes, 1, HOST_SLOTS_MAX)},
     {"join-timeout", 0, "S", "60",
      "Without MPI, with --restarts or --min-nodes: time limit for nodes to join at each start, in "

@@ -112,8 +112,9 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     return st == STATUS_OK && !a->no_report ? write_reports(a->out, &a->pictures) : st;
 }
 
-/* Fails if a run that this command selects failed or is missing. Otherwise prints how many runs
- * that it does not select are missing; if no run is missing, fails if a cell is incomplete. */
+/* Fails if one of the selected runs (--only; default: all runs) has failed or is missing. Otherwise
+ * prints the number of missing runs that were not selected. If no run is missing, fails if a cell
+ * is incomplete. */
 static enum status check_left(const struct arguments *a, const struct study_left *left, bool whole)
 {
     if (left->failed > 0)

@@ -30,7 +30,7 @@ struct train_command {
 
 extern const struct setting torch_settings[];
 
-/* Sets the devices and the place of this process in its job from the flags of PyTorch's scripts.
+/* Sets, from the flags of PyTorch's scripts, the devices and the place of this process in its job.
  * With --multiprocessing-distributed the function replaces the process by `ampscale launch`, which
  * starts the ranks of this node with the same command line. */
 MUST_CHECK enum status torch_settle(struct train_command *t, int argc, char **argv);

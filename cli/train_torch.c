@@ -206,7 +206,7 @@ static void add_local_rank(const struct torch_flags *f, struct launcher_place *p
     place->local_size = f->local_rank + 1;
 }
 
-/* Sets the place of this process in its job from the flags. Values that the flags do not set come
+/* Sets, from the flags, the place of this process in its job. Values that the flags do not set come
  * from the launcher. */
 static enum status settle_place(const struct torch_flags *f, struct train_config *c)
 {

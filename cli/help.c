@@ -1,0 +1,205 @@
+/* Prints the options of a command: as text for --help, and as mdoc for the manual page. glibc's
+ * argp_help is not used, because it indents some lines wrongly (argp parses the command line). */
+#include "cli/cli.h"
+
+#include "base/array.h"
+#include "base/text_new.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Columns of the text. */
+enum { WIDTH = 79, USAGE_COLUMN = 12, NAME_COLUMN = 6, DOC_COLUMN = 29, DOC_GAP = 3 };
+
+/* An option; its aliases follow it in the table. */
+struct item {
+    const struct argp_option *option;
+    int group; /* argp's group of the option; if that is 0, the group of the previous option. The
+                * group of a negative number is the last one */
+};
+
+struct items {
+    struct item *item; /* (n) */
+    int n;
+};
+
+static bool is_end(const struct argp_option *o)
+{
+    return !o->name && !o->key && !o->doc;
+}
+
+static bool is_heading(const struct argp_option *o)
+{
+    return !o->name && !o->key;
+}
+
+/* Lists the options that are not hidden. */
+static enum status collect(const struct argp_option *options, struct items *all)
+{
+    int group = 0;
+    for (const struct argp_option *o = options; !is_end(o); o++) {
+        group = o->group ? o->group : group;
+        if (o->flags & (OPTION_HIDDEN | OPTION_ALIAS))
+            continue;
+        TRY(array_reserve(&all->item, all->n));
+        all->item[all->n++] = (struct item){o, group};
+    }
+    return STATUS_OK;
+}
+
+/* Orders items by group. Within a group, the heading comes first, then the options by name. */
+static int compare_items(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    if (x->group != y->group)
+        return (unsigned)x->group < (unsigned)y->group ? -1 : 1;
+    if (is_heading(x->option) || is_heading(y->option))
+        return is_heading(y->option) - is_heading(x->option);
+    return strcmp(x->option->name, y->option->name);
+}
+
+static enum status sorted(const struct argp_option *options, struct items *all)
+{
+    TRY(collect(options, all));
+    qsort(all->item, (size_t)all->n, sizeof *all->item, compare_items);
+    return STATUS_OK;
+}
+
+/* Prints `text` from column `column` on, with words that do not fit in WIDTH columns on further
+ * lines that begin in column `hang`. Ends the last line. */
+static void print_wrapped(const char *text, size_t length, int column, int hang, FILE *out)
+{
+    while (column + (int)length > WIDTH) {
+        size_t end = (size_t)(WIDTH - column);
+        while (end > 0 && text[end] != ' ')
+            end--;
+        if (end == 0)
+            end = strcspn(text, " ");
+        if (end >= length)
+            break;
+        fprintf(out, "%.*s\n%*s", (int)end, text, hang, "");
+        text += end + 1;
+        length -= end + 1;
+        column = hang;
+    }
+    fprintf(out, "%.*s\n", (int)length, text);
+}
+
+/* Prints "  -b, --batch-size=N" and the option's description. */
+static enum status print_option(const struct argp_option *o, FILE *out)
+{
+    struct text_stream names;
+    TRY(text_stream_open(&names));
+    fprintf(names.out, isgraph(o->key) ? "  -%c, " : "      ", o->key);
+    for (const struct argp_option *a = o; a == o || (a->flags & OPTION_ALIAS); a++)
+        if (!(a->flags & OPTION_HIDDEN))
+            fprintf(names.out, "%s--%s%s%s", a == o ? "" : ", ", a->name, o->arg ? "=" : "",
+                    o->arg ? o->arg : "");
+    TRY(text_stream_close(&names));
+    int column = (int)names.size;
+    if (column > DOC_COLUMN + DOC_GAP) {
+        print_wrapped(names.text, names.size, 0, NAME_COLUMN, out);
+        column = 0;
+    } else {
+        fputs(names.text, out);
+    }
+    int gap = column < DOC_COLUMN ? DOC_COLUMN - column : DOC_GAP;
+    fprintf(out, "%*s", gap, "");
+    print_wrapped(o->doc, strlen(o->doc), column + gap, DOC_COLUMN, out);
+    free(names.text);
+    return STATUS_OK;
+}
+
+/* Prints a line for each form of the command's arguments. */
+static enum status print_usage(const char *name, const char *arguments, FILE *out)
+{
+    const char *form = arguments ? arguments : "";
+    for (const char *start = "Usage:"; start; start = "  or: ") {
+        char *line;
+        int length = (int)strcspn(form, "\n");
+        TRY(text_new(&line, "%s %s [OPTION...]%s%.*s", start, name, length > 0 ? " " : "", length,
+                     form));
+        print_wrapped(line, strlen(line), 0, USAGE_COLUMN, out);
+        free(line);
+        if (form[length] == '\0')
+            break;
+        form += length + 1;
+    }
+    return STATUS_OK;
+}
+
+enum status help_print(const struct cli_command *c, const char *name,
+                       const struct argp_option *options, FILE *out)
+{
+    struct items all = {0};
+    enum status st;
+    bool headings = false;
+    size_t before = strcspn(c->doc, "\v"); /* the text after a '\v' follows the options */
+    CHECK(sorted(options, &all));
+    CHECK(print_usage(name, c->arguments, out));
+    print_wrapped(c->doc, before, 0, 0, out);
+    fputc('\n', out);
+    for (int i = 0; i < all.n; i++) {
+        const struct argp_option *o = all.item[i].option;
+        headings |= is_heading(o);
+        if (headings && i > 0 && all.item[i].group != all.item[i - 1].group)
+            fputc('\n', out);
+        if (is_heading(o))
+            fprintf(out, " %s\n", o->doc);
+        else
+            CHECK(print_option(o, out));
+    }
+    if (c->doc[before]) {
+        fputc('\n', out);
+        print_wrapped(c->doc + before + 1, strlen(c->doc + before + 1), 0, 0, out);
+    }
+done:
+    free(all.item);
+    return st;
+}
+
+static void print_item(const struct argp_option *o, FILE *out)
+{
+    const char *between = " ";
+    fputs(".It", out);
+    if (isgraph(o->key)) {
+        fprintf(out, " Fl %c", o->key);
+        between = " , ";
+    }
+    for (const struct argp_option *a = o; a == o || (a->flags & OPTION_ALIAS); a++) {
+        if (a->flags & OPTION_HIDDEN)
+            continue;
+        fprintf(out, "%sFl -%s", between, a->name);
+        if (o->arg)
+            fprintf(out, " Ar %s", o->arg);
+        between = " , ";
+    }
+    fprintf(out, "\n%s%s.\n", strchr(".'", *o->doc) ? "\\&" : "", o->doc);
+}
+
+enum status manual_print(const struct argp_option *options, FILE *out)
+{
+    struct items all = {0};
+    enum status st;
+    bool open = false;
+    CHECK(sorted(options, &all));
+    for (int i = 0; i < all.n && all.item[i].group >= 0; i++) {
+        const struct argp_option *o = all.item[i].option;
+        if (open && is_heading(o))
+            fputs(".El\n", out);
+        if (is_heading(o))
+            fprintf(out, ".Pp\n%s%s\n", o->doc, strchr(o->doc, ':') ? "" : ":");
+        if (!open || is_heading(o))
+            fputs(".Bl -tag -width Ds\n", out);
+        open = true;
+        if (!is_heading(o))
+            print_item(o, out);
+    }
+    fputs(".El\n", out);
+done:
+    free(all.item);
+    return st;
+}
