@@ -21,7 +21,7 @@ struct work {
     enum status fails;
     int runs;
     void *x[KEPT];
-    bool cold[KEPT]; /* whether memory was overwritten just before */
+    bool cold[KEPT]; /* whether at least twice the cache size was overwritten before the run */
 };
 
 static enum status run(void *context, void *const operand[], void *workspace, struct cuda_stream *s)
