@@ -43,8 +43,9 @@ static enum status add_arg(const struct accept_arg *a, const struct accept_spec 
     return words_add(w, "%s", value ? json_string_value(value) : a->otherwise);
 }
 
-/* A command's time budget ends before its time limit: by this many seconds, or by half of the limit
- * if that is less. In this time the command finishes work in progress and prints its results. */
+/* A command's time budget is its time limit minus this many seconds, or minus half of the limit if
+ * that is less. In the time after the budget, the command finishes work in progress and prints its
+ * results. */
 enum { MARGIN_SECONDS = 15 };
 
 /* Number of processes of a check: its argument "ranks", by default one per device. It is 1 for a

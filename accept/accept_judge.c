@@ -11,9 +11,9 @@
 
 /* --- words --- */
 
-/* Sets *low and *high to the reference minus and plus the fraction `share` of its magnitude. A
- * metric that is better when higher has no upper bound; a metric that is better when lower has no
- * lower bound. */
+/* Sets *low to reference - share |reference|, and *high to reference + share |reference|. A metric
+ * that is better when higher has no upper bound; a metric that is better when lower has no lower
+ * bound. */
 static void around(enum accept_better better, double reference, double share, double *low,
                    double *high)
 {

@@ -1,9 +1,9 @@
 /* Verdicts: measurements compared with limits. Pure functions.
  *
- * A metric's value is the median of its repeats. A metric that has a limit and was not measured in
- * every repeat is MISSING, or SKIP if its limit says "absent": "skip"; a metric without a limit is
- * SKIP. A check's verdict is the worst of its metrics' verdicts and of the verdict on how the check
- * ended. */
+ * A metric's value is the median of its repeats. A metric without a limit is SKIP. A metric with a
+ * limit is MISSING if one of the repeats did not measure it. It is SKIP instead if no repeat
+ * measured it and its limit says "absent": "skip". A check's verdict is the worst of its metrics'
+ * verdicts and of the verdict on how the check ended. */
 #pragma once
 
 #include "accept/accept_spec.h"

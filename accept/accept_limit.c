@@ -101,7 +101,7 @@ static enum status check_order(const struct accept_limit *l, const char *where)
                            "'%s': 'min', 'warn_min', 'warn_max' and 'max' must ascend", where);
     if (!ascend(l->warn_within, l->within) || !ascend(l->fleet_warn_within, l->fleet_within))
         return status_fail(STATUS_USAGE,
-                           "'%s': the limit that warns must be stricter than the limit that fails",
+                           "'%s': the limit for WARN must be stricter than the limit for FAIL",
                            where);
     bool relative = !isnan(l->within) || !isnan(l->warn_within);
     if (relative == isnan(l->baseline))

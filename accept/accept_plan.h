@@ -20,8 +20,8 @@ struct accept_options {
 bool accept_plan_has(const struct accept_check *check, const struct accept_options *options);
 int accept_plan_count(const struct accept_spec *spec, const struct accept_options *options);
 
-/* Sets *seconds to the duration of each burn-in check. STATUS_USAGE if options->hours is set and
- * the spec has no burn-in check: otherwise the user would believe that a burn-in had been run. */
+/* Sets *seconds to the duration of each burn-in check. STATUS_USAGE if options->hours is set and no
+ * burn-in check would be run: otherwise the user would believe that a burn-in had been run. */
 MUST_CHECK enum status accept_plan_burn(const struct accept_spec *spec,
                                         const struct accept_options *options, double *seconds);
 

@@ -46,8 +46,8 @@ struct accept_reading {
      * table is used. */
     enum status (*read)(const struct accept_output *output, struct accept_result *r);
     const char *rows;  /* path of a list; NULL: the whole output is the only row */
-    const char *needs; /* if the output has no rows, the STATUS_DATA message calls them by this
-                        * name; NULL: the output may have no rows */
+    const char *needs; /* name of a row, for the STATUS_DATA message about an output without
+                        * rows; NULL: the output may have no rows */
     const struct accept_column *column; /* ends with an entry whose name is NULL */
 };
 
@@ -77,8 +77,9 @@ extern const struct accept_reading accept_read_facts[], accept_read_peak[], acce
 extern const struct accept_reading accept_read_selftest[], accept_read_determinism[],
     accept_read_operations[], accept_read_sanitizer[], accept_read_accuracy[];
 
-/* Readings of training that alternates with PyTorch (accept_read_throughput.c), for each precision
- * and batch; if the check asks for several fusion or launch modes, the mode is part of the name:
+/* Readings of training that alternates with PyTorch (accept_read_throughput.c). Each precision and
+ * batch size has the metrics below. If the check asks for several fusion or launch modes, the modes
+ * are part of a metric's name.
  *   images_per_s_amp_256, lowest_, highest_   median, minimum and maximum of the rounds
  *   ..._files_amp_256, ..._peer_eager_amp_256, ..._peer_compile_amp_256   the same three numbers
  *                     for training from JPEG files, and for PyTorch in eager and compiled mode
@@ -100,8 +101,8 @@ MUST_CHECK enum status accept_read_rung(const json_t *row, const char *of, struc
  *   temperature_c, power_w, memory_gib    the highest of any device
  *   clock_mhz              the lowest of the devices' medians
  *   ecc_corrected, ecc_uncorrected        errors during the run, summed over all devices
- *   throttled_<reason>     percent of throttled samples, the highest of any device; reasons are
- *                          results/sensors.h's, with '_' for a space
- * A sensor that a device lacks, or that was not sampled on every device, is not measured. With
- * several ranks the run's summary has the devices of all ranks. */
+ *   throttled_<reason>     percent of throttled samples, the highest of any device; <reason> is a
+ *                          text of throttle_word (results/sensors.h), with '_' in place of a space
+ * A sensor is not measured if a device lacks it. No sensor is measured if the run's record lacks a
+ * device. With several ranks the run's summary has the devices of all ranks. */
 extern const struct accept_reading accept_read_train[];

@@ -11,7 +11,7 @@ enum { WORK_SIZE = 48 };
 
 /* --- throughput --- */
 
-/* Writes a row's precision and batch, which metrics' names contain: "amp_256". With `ways`, also
+/* Writes a row's precision and batch, which metrics' names contain: "amp_256". If `ways`, also
  * writes the row's fusion and launch modes: "amp_256_fuse-none_no-graph". */
 static void name_work(const json_t *row, bool ways, char out[WORK_SIZE])
 {

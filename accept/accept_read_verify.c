@@ -73,8 +73,8 @@ enum status accept_read_rung(const json_t *row, const char *of, struct accept_re
                            *accept_read_text(row, "why") ? row : json_array_get(falls, 0), of, r);
 }
 
-/* Adds for each precision its validation top-1, the reference (the mean over seeds on a CPU), the
- * difference of the two, and the rung (fallback level) that the precision ran on. */
+/* Adds for each precision its validation top-1, the reference top-1 (the mean over seeds on a CPU),
+ * their difference, and the rung (fallback level) that the precision ran on. */
 static enum status read_precisions(const struct accept_output *o, struct accept_result *r)
 {
     static const struct accept_column columns[] = {{"val_top1", "top1_{}", "%", ACCEPT_HIGHER},

@@ -3,7 +3,7 @@
  * The folder of a node:
  *
  *   spec.json               the spec, as it was read
- *   checks/<check>.json     a check's measurements, once it has ended: whole or absent
+ *   checks/<check>.json     a check's measurements, written as a whole after the check has ended
  *   checks/<check>/r<k>/    output of the check's k-th repeat: output.json, log, run/
  *   accept.json             all results, with verdicts; accept.md, .html and .xml say the same
  *

@@ -9,7 +9,7 @@
  *     "hardware": ["*H200*"],              patterns of the device's name; one of them must match
  *     "checks": [{
  *       "name": "train-amp",
- *       "kind": "train",                   accept_kind.h lists them
+ *       "kind": "train",                   one of the kinds in accept_kind.c
  *       "level": 2,                        1 seconds, 2 minutes, 3 tens of minutes, 4 hours
  *       "pass": 1,                         number of the check's group; --pass 1 selects the group
  *       "args": {"arch": "resnet50", "precision": "amp"},     arguments that the kind takes
@@ -25,7 +25,8 @@
  *         "warn_min": 2100, "warn_max": 8000,      beyond these bounds the metric warns
  *         "baseline": 2470,                value that good hardware reaches
  *         "within": 10, "warn_within": 5,  percent by which a median may be worse than the baseline
- *         "fleet_within": 10, "fleet_warn_within": 5,   percent worse than the median of all nodes
+ *         "fleet_within": 10, "fleet_warn_within": 5,
+ *                                          likewise, relative to the median of all nodes
  *         "matches": "535.*|550.*",        a text must match one of these patterns
  *         "at_least": "535.104",           a version must be this version or later
  *         "same": true,                    all repeats must give the same value

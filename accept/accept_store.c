@@ -57,7 +57,7 @@ enum status accept_store_open(const struct accept_spec *spec, const char *dir, b
     if (st == STATUS_OK)
         st = keep_spec(spec, store, resume);
     if (st == STATUS_OK)
-        st = file_remove(verdict); /* an earlier test suite's verdict is not valid for this one */
+        st = file_remove(verdict); /* this verdict is from an earlier test suite */
     if (st != STATUS_OK)
         accept_store_close(store);
     return st;

@@ -212,7 +212,7 @@ static bool is_over(const struct work *w, const struct accept_check *check,
     return r->repeats >= check->repeats && (!check->burn || r->seconds >= w->burn_s);
 }
 
-/* Reads a check's result from the folder, or begins a new one. */
+/* Reads a check's result from the folder, or begins a new result. */
 static enum status open_lane(const struct work *w, const struct accept_check *check,
                              struct accept_result *r, struct lane *lane)
 {

@@ -5,10 +5,10 @@
  * stay reserved. If a check is cut off, its measurements so far count, its other metrics are
  * missing, and the next check starts.
  *
- * Measurements are stored as soon as each repeat ends, so that a stopped run of the spec resumes;
- * with `resume`, checks that could not be measured are run again. A check that crashes, hangs or
- * fails gets FAIL, and the next check starts; but if a device is missing, or is not the hardware
- * that the spec describes, no further check is run. */
+ * Measurements are stored as soon as each repeat ends, so that an interrupted test suite can be
+ * resumed. With `resume`, checks that could not be measured are run again. A check that crashes,
+ * hangs or fails gets FAIL, and the next check starts; but if a device is missing, or is not the
+ * hardware that the spec describes, no further check is run. */
 #pragma once
 
 #include "accept/accept_plan.h"

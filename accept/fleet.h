@@ -9,17 +9,18 @@
  * and its role in robust estimation", JASA 69, 1974). A value's loss is how much worse than m it
  * is, as a share of m; `fail` and `warn` are the configured bounds of the loss.
  *
- *   FAIL  the loss is above max(fail, min(3.5 s, 2 fail)), where s is a share of m. B. Iglewicz and
- *         D. Hoaglin, "How to detect and handle outliers", 1993, use 3.5 as the bound for outliers
- *   WARN  the loss is above min(warn, max(3.5 s, 1 %)); or the value is better than m by more than
- *         the bound of FAIL, a sign that m itself is wrong
+ *   FAIL  the loss is above max(fail, min(3.5 s / |m|, 2 fail)). B. Iglewicz and D. Hoaglin, "How
+ *         to detect and handle outliers", 1993, use 3.5 as the bound for outliers
+ *   WARN  the loss is above min(warn, max(3.5 s / |m|, 1 %)); or the value is better than m by more
+ *         than the bound of FAIL, a sign that m itself is wrong
  *
  * With fewer than FLEET_SPREAD nodes the spread is not reliable, and changes no bound.
  *
  * The values of a metric may fall into a low part and a high part, with a gap of more than `fail`
  * between the parts. If each part has at least two values and at least a quarter of all values, m
  * and s are computed from the better part: the slow half of a fleet is no reference for the rest.
- * Messages call the parts "groups". */
+ * If no part is better (ACCEPT_EVEN), m and s are computed from the larger part. Messages call the
+ * parts "groups". */
 #pragma once
 
 #include "accept/accept_spec.h"
@@ -43,7 +44,7 @@ struct fleet_sample {
     bool split;                 /* the values fall into two parts: */
     double low, high;           /* medians of the parts, */
     int64_t n_low, n_high;      /* and their sizes */
-    double reference, scatter;  /* the m and the s with which values are compared */
+    double reference, scatter;  /* m and s, as defined at the top of this file */
     struct fleet_bounds bounds; /* the given bounds, adapted to the spread */
 };
 

@@ -29,7 +29,7 @@ enum {
 struct fleet_rank {
     const struct fleet_options *options;
     const struct accept_spec *spec;
-    double wait_s; /* seconds to wait for the other nodes once this rank's test suite has ended */
+    double wait_s; /* seconds to wait for the other nodes after this rank's test suite has ended */
     struct launcher_place place;
     char name[NODE_NAME_MAX], dir[ACCEPT_PATH_SIZE];
     char *report;       /* as JSON; NULL: there is none */
@@ -151,8 +151,8 @@ enum status fleet_leave_job(struct words *kept)
     return STATUS_OK;
 }
 
-/* Sets the launcher's environment variables again, and frees `kept`. setenv() copies each variable,
- * so the environment does not point into `kept`, and MPI may remove variables. */
+/* Sets the launcher's environment variables again, and frees `kept`. setenv() copies each variable:
+ * the environment does not point into `kept`, and MPI can safely remove a variable. */
 static enum status return_to_job(struct words *kept)
 {
     enum status st = STATUS_OK;

@@ -13,8 +13,8 @@
 
 struct fleet_options {
     double within, warn_within; /* percent; used if there is no spec */
-    double wait_s;   /* seconds that rank 0 waits for the other ranks, which wait twice as long; 0:
-                      * one hour plus twice the planned time */
+    double wait_s;   /* seconds that rank 0 waits for the other ranks; 0: one hour plus twice the
+                      * planned time. The other ranks wait twice as long */
     const char *out; /* folder of the reports and of the nodes' folders; NULL: none */
     bool strict;
 };

@@ -23,7 +23,7 @@ const char *pair_verdict_str(enum pair_verdict v)
 
 /* The reference: measurements of the good ranks. */
 struct good {
-    double step, busbw, latency; /* medians; NAN: none was measured */
+    double step, busbw, latency; /* medians; NAN: not measured */
     int meetings;
 };
 

@@ -82,5 +82,6 @@ struct pair_judging {
 MUST_CHECK enum status pair_judge(const struct pair_judging *j, struct pair_finding **finding,
                                   int *n);
 
-/* Exit code: 4 if anything fails again, else 5 if a verdict is PAIR_UNKNOWN, else 0. */
+/* Exit code: 4 if a verdict is neither PAIR_GONE nor PAIR_UNKNOWN; else 5 if a verdict is
+ * PAIR_UNKNOWN; else 0. */
 int pair_exit_code(const struct pair_finding *finding, int n);

@@ -25,7 +25,7 @@ struct pair_config {
     double latency_within;     /* likewise */
     int64_t bytes;             /* bytes of a pair test's long allreduce */
     int samples;               /* number of timings of each size; their median is used */
-    struct bench_options step; /* the node's own step, which is timed step.rounds times */
+    struct bench_options step; /* the node's own step; step.rounds: number of timings */
     double delay;              /* injected delay of this rank's own step, as a fraction of the step
                                 * time */
     FILE *progress;            /* gets rank 0's progress lines; NULL: none */

@@ -21,8 +21,8 @@ struct temporary_dir {
 };
 
 /* Creates the folder "<name>-123abc" in TMPDIR, or in `otherwise` if TMPDIR is not set; the last
- * six characters are unpredictable. First removes folders with names of that form that belong to
- * this user and that no process has locked, because killed processes have left them. */
+ * six characters are unpredictable. First removes the folders with such names that killed processes
+ * have left: those that belong to this user and that no process has locked. */
 MUST_CHECK enum status temporary_dir_make(struct temporary_dir *d, const char *otherwise,
                                           const char *name);
 

@@ -99,8 +99,9 @@ static int slurm_local_size(void)
     return 0;
 }
 
-/* Takes the local rank from the first launcher in the table that sets a local rank. Another
- * launcher may have set the rank: under srun with PMI-2 or PMIx, Slurm sets only the local rank. */
+/* Takes the local rank from the first launcher in the table that sets a local rank. This may be
+ * another launcher than the one whose rank is used: srun --mpi=pmi2 sets PMI_RANK, but gives the
+ * local rank only in SLURM_LOCALID. */
 static enum status find_local(struct launcher_place *place)
 {
     for (int i = 0; i < LAUNCHERS; i++) {

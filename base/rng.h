@@ -31,7 +31,7 @@ struct rng {
     uint32_t key[2];
     uint32_t ctr[4]; /* ctr[0] counts blocks drawn */
     uint32_t out[4];
-    int left; /* words of `out` not yet returned */
+    int left; /* number of words of `out` that are not yet returned */
 };
 
 /* Computes one block of four random words from a counter and a key. */

@@ -45,7 +45,7 @@ enum setting_type {
 /* Traits of a setting. A table may define further traits, as bits from SETTING_TRAIT up. */
 enum {
     SETTING_HIDDEN = 1,     /* neither --help nor the manual shows it */
-    SETTING_RECORD_SET = 2, /* the record leaves the setting out if its value is 0 */
+    SETTING_RECORD_SET = 2, /* the record omits the setting if its value is 0 */
     SETTING_REST = 4, /* for SETTING_ARGUMENTS: takes all words from the first positional argument
                          on, even flags */
     SETTING_TRAIT = 8,

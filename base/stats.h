@@ -33,10 +33,11 @@ double stats_quantile(const double *sorted, int64_t n, double q);
 double stats_median(double *x, int64_t n);
 
 /* Percentile bootstrap interval of the median (Efron and Tibshirani, "An introduction to the
- * bootstrap", 1993, chapter 13): the quantiles (1 -+ level) / 2 of the medians of `resamples`
- * samples of n values, drawn with replacement. A pure function of the values and the seed. The
- * function draws n * resamples values, so n should be at most some ten thousand. STATUS_INVALID in
- * the same cases as stats_of, for a level outside (0, 1), and for resamples < 1. */
+ * bootstrap", 1993, chapter 13). Draws `resamples` samples of n values each, with replacement, and
+ * computes their medians. *low is the quantile (1 - level) / 2 of these medians, and *high the
+ * quantile (1 + level) / 2. A pure function of the values and the seed. n should be at most some
+ * ten thousand, because the function draws n * resamples values. STATUS_INVALID in the same cases
+ * as stats_of, for a level outside (0, 1), and for resamples < 1. */
 MUST_CHECK enum status stats_median_interval(const double *x, int64_t n, double level,
                                              int resamples, uint64_t seed, double *low,
                                              double *high);

@@ -17,5 +17,6 @@ MUST_CHECK enum status thread_pool_run(struct thread_pool *pool,
                                        void *context);
 
 /* Records `st` as the first failure, if no failure is recorded yet. A member whose work fails calls
- * this function before it wakes other members, because their work then fails too. */
+ * this function before it wakes other members: their work then fails too, but their failures must
+ * not be recorded as the first failure. */
 void thread_pool_fail(struct thread_pool *pool, enum status st);

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Starts as {0}. Once a word is added, `v` ends with NULL, as execv requires. */
+/* Starts as {0}. After the first word is added, `v` ends with NULL, as execv requires. */
 struct words {
     char **v; /* (n + 1) */
     int n;

@@ -22,8 +22,8 @@ enum status collective_devices_find(const struct collective_config *c, struct co
     return STATUS_OK;
 }
 
-/* Numbers the GPUs of this process. With -g 2, the first process of a host takes GPUs 0 and 1, the
- * second takes GPUs 2 and 3, and so on. */
+/* Chooses the GPUs of this process by number. With -g 2, the first process of a host takes GPUs 0
+ * and 1, the second process takes GPUs 2 and 3, and so on. */
 static enum status number_gpus(struct world *w, struct device_list *list)
 {
     int own;

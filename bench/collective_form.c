@@ -128,9 +128,8 @@ struct form {
     int64_t result_count; /* number of elements of this rank's result */
 };
 
-/* Emulates the in-place form of a kind that communicators lack. The input is in `recv`, and the
- * operation writes its result to `send`. Afterwards the result is copied to `to`, a part of
- * `recv`. */
+/* Emulates an in-place form that communicators lack. The input is in `recv`, and the operation
+ * writes its result to `send`. Afterwards the result is copied to `to`, a part of `recv`. */
 static void turn_copy_back(struct collective_turn *t, char *send, char *recv, char *to)
 {
     t->op.send = t->input = recv;

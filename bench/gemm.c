@@ -99,7 +99,7 @@ static void draw_whole(float *x, int64_t n, uint32_t bits)
 }
 
 /* Returns index number i, counted from 0, of `count` indices at equal distances. The first index is
- * 0, and the last one is of - 1. */
+ * 0, and the last index is `of` - 1. */
 static int64_t place(int64_t i, int64_t count, int64_t of)
 {
     return count > 1 ? i * (of - 1) / (count - 1) : 0;

@@ -45,8 +45,8 @@ MUST_CHECK enum status harness_wrong(int64_t n, const char *what);
 /* Returns a new object with all members of a result, or NULL if memory ran out. */
 json_t *harness_json(const struct harness_result *r);
 
-/* Adds the columns of a result to a table. CSV has four columns. The first column has the number of
- * samples, 0 if the row has no samples; its name is the argument `count`. The other columns are
- * median_s, p5_s and p95_s. JSON has "seconds", an object with all members of the result. The text
- * format has no column of a result. */
+/* Adds the columns of a result to a table. CSV has four columns: the number of samples (0 if the
+ * row has no samples), median_s, p5_s and p95_s. The argument `count` is the name of the first
+ * column. JSON has "seconds", an object with all members of the result. The text format has no
+ * column of a result. */
 void harness_columns(struct bench_table *t, const char *count, const struct harness_result *r);

@@ -13,13 +13,13 @@ static const double COLD_SHARE = 0.02;
 
 enum {
     ROWS_PER_COUNT = 8
-}; /* five stages; the three that read files have two rows each, warm and
-    * cold */
+}; /* five stages; the three stages that read files have two rows each, warm
+    * and cold */
 
 /* --- printing --- */
 
-/* Returns the speed relative to the first row of the same stage. The first row has the first of the
- * requested numbers of threads. */
+/* Returns the speed relative to the row that has the same stage, warm or cold, and the first
+ * requested number of threads. */
 static double speedup(const struct input_report *r, const struct input_row *w)
 {
     for (int i = 0; i < r->rows; i++)

@@ -5,8 +5,9 @@
  *     decode    a file in memory: only the crop that training chooses, and only at the resolution
  *               that the next stage needs
  *     resample  decoded pixels to the network's resolution, with crop and flip
- *     loader    an epoch of the training loader: all three, shuffled, in batches; warm and cold
- *     gpu       the same, decoded by a GPU's JPEG engines (train --decode gpu)
+ *     loader    an epoch of the training loader: all three stages, shuffled, in batches; warm and
+ *               cold
+ *     gpu       like loader, but a GPU's JPEG engines decode (train --decode gpu)
  *
  * A sample is the time of a pass over all images of the set, the same images at every stage. After
  * the samples of a row, the results of one more pass are checked by checksums. The bytes must equal

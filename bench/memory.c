@@ -26,8 +26,8 @@ double memory_median(const struct memory_row *row)
 
 /* --- caches --- */
 
-/* Reads the number at the beginning of a file and the character after it. Returns false if there is
- * no number. */
+/* Reads the number at the beginning of a file, and the character after the number. Returns false if
+ * there is no number. */
 static bool read_number(const char *path, long *value, char *unit)
 {
     char line[64];

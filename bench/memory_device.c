@@ -5,7 +5,7 @@
 
 enum { UP, DOWN, ACROSS, COPIES };
 
-/* The copy path between two devices, or within one (from == to). */
+/* The copy path between two devices, or within one device (from == to). */
 struct path {
     struct device *from, *to;
     size_t bytes;

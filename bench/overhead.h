@@ -9,9 +9,9 @@
  *
  * Times are per call. A row is valid if its check passes. launch: every launch has incremented the
  * numbers. event: the time between the first and the last event is above 0 and is not larger than
- * the time that the host waited. step: the momentum in the last layer has the value that follows
- * from the number of steps (with a momentum of 0.9, the value is distinct for up to about 40
- * steps). record: the file has as many lines as were written. allreduce: the sums are right. */
+ * the time that the host waited. step: the momentum buffer of the last layer has the value that
+ * follows from the number of steps (with the coefficient 0.9, the check can distinguish up to about
+ * 40 steps). record: the file has as many lines as were written. allreduce: the sums are right. */
 #pragma once
 
 #include "bench/micro.h"

@@ -13,8 +13,8 @@ enum overlap_part {
     PART_BUSY,
     PART_EXPOSED,
     PART_STEP,
-    PART_MEASURED, /* number of measured parts; the parts that follow are computed from the measured
-                    * ones */
+    PART_MEASURED, /* number of measured parts; the parts below are computed from the measured
+                    * parts */
     PART_GRADIENTS = PART_MEASURED,
     PART_COST,
     PART_LATE,

@@ -135,8 +135,8 @@ static bool find_lacking(const char *text, bool lacking[METRICS])
     return any;
 }
 
-/* Returns STATUS_DATA. The message has the reason: an error of ncu, an error of the profiled
- * process, or that there was no kernel. */
+/* Returns STATUS_DATA. The message has the reason: the time limit, an error of ncu, an error of the
+ * profiled process, or a profile without kernels. */
 static enum status ncu_explain(const struct ncu_config *c, const char *text,
                                const struct process_end *end)
 {

@@ -34,8 +34,8 @@ struct bench_table {
     void (*columns)(struct bench_table *t, const void *row);
     const void *context; /* for use by columns() */
     struct bar *bar;     /* progress bar, which is erased before a line is printed; NULL: none */
-    bool absent;         /* set by columns(): the next cells have no value in this row. JSON leaves
-                          * them out, CSV has an empty field, text and Markdown have "n/a" */
+    bool absent;         /* set by columns(): the next cells have no value in this row. They are
+                          * absent from JSON, empty in CSV, and "n/a" in text and Markdown */
     /* Inside table.c: */
     bool heading;         /* the line is the heading */
     int cells;            /* number of cells in the line so far */

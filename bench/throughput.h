@@ -3,10 +3,10 @@
  *
  * Each turn is a training run of a few steps on synthetic images in its own process, or a request
  * to the peer (throughput_peer.h). Its result is the median over the steps after warm-up. A row has
- * the median, lowest and highest of its turns. Rows take turns in rounds (throughput_plan.h). If
- * combinations of fusion and graphs are requested, each combination is a row, and the runs of the
- * row use this combination or fail. Otherwise a failed run is repeated on a lower rung
- * (train_child.h), and the row names the rung of its results.
+ * the median, lowest and highest result of its turns. Rows take turns in rounds
+ * (throughput_plan.h). If combinations of fusion and graphs are requested, each combination is a
+ * row, and the runs of the row use this combination or fail. Otherwise a failed run is repeated on
+ * a lower rung (train_child.h), and the row names the rung of its results.
  *
  * The measurement ends within its budget, or at a signal, and prints the rows that it has. With
  * options.dir, the record is replaced after each turn. */
@@ -39,8 +39,8 @@ struct throughput_config {
                                    * half of them, are warm-up */
     int n_keys;
     struct throughput_key key[THROUGHPUT_KEYS_MAX];
-    int n_combinations; /* 0: none were requested, so a failed run may be repeated on a lower
-                         * rung */
+    int n_combinations; /* 0: no combination was requested, so a failed run may be repeated on a
+                         * lower rung */
     struct throughput_combination combination[THROUGHPUT_COMBINATIONS_MAX];
     const char *peer; /* the peer's script; NULL: no peer */
     bool files;       /* whether a training on JPEG files is measured too */

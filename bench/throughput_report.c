@@ -75,8 +75,8 @@ static void find_fastest(const struct throughput *t, int key, struct fastest *f)
             continue;
         if (!f->row || row->stats.median > f->row->stats.median)
             f->row = row;
-        /* The base is the row with fusion `auto` and graphs if it has a result; else the first row
-         * that has a result. */
+        /* The base is the row with fusion `auto` and with graphs. If no such row has a result, the
+         * base is the first row that has a result. */
         const struct throughput_combination *named = named_of(t, row);
         if (!f->base || (named && named->fuse == FUSE_AUTO && named->graphs))
             f->base = row;

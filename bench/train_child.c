@@ -91,9 +91,9 @@ static void add_fall(struct train_ladder *l, int rung, const char *why)
     text_clean(f->why, sizeof f->why, why);
 }
 
-/* Reads from the summary on which rung `train` ran. All runs of a row use the same rung: the
- * requested rung, or the rung of the first successful run. A later run that continued on a lower
- * rung gives no result. */
+/* Reads from the run's summary the rung on which `train` ran. All runs of a row use the same rung:
+ * the requested rung, or the rung of the first successful run. A later run that continued on a
+ * lower rung gives no result. */
 static void take_ladder(const struct run *run, struct train_ladder *l)
 {
     const json_t *said = json_object_get(run->summary, "ladder"), *fall;

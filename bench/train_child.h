@@ -18,7 +18,7 @@
 struct time_budget {
     double seconds; /* 0: unlimited */
     uint64_t begun_ns;
-    int after; /* number of turns of the benchmark that follow the present one */
+    int after; /* number of turns of the benchmark that follow the present turn */
 };
 struct time_budget time_budget_begin(double seconds);
 
@@ -28,8 +28,8 @@ double time_budget_left(const struct time_budget *b);
 
 /* Returns the time limit, in whole seconds and at most `most`, of a child that starts now; 0 if no
  * time is left. A child must not take all of the time left. Its limit is the larger of two times:
- * 2/5 of the time left; or the time left minus 20 s for each later turn and 20 s for a repetition
- * on a lower rung. */
+ * 2/5 of the time left; or the time left minus 20 s for each later turn, and minus 20 s for a
+ * repetition on a lower rung. */
 int64_t time_budget_limit(const struct time_budget *b, int64_t most);
 
 /* --- the ladder of a row --- */
@@ -68,7 +68,7 @@ enum { TRAIN_PATH_SIZE = 4096, TRAIN_DEVICE_SIZE = 256 };
 /* The state that runs share. */
 struct train_work {
     /* Set by the caller. */
-    const char *program; /* NULL: this one */
+    const char *program; /* NULL: this program */
     int64_t limit_s;     /* time limit of a run on one rung, seconds; the budget may allow less */
 
     /* Set by train_work_open. */
@@ -107,9 +107,9 @@ const char *train_work_device(const struct train_work *w);
 const char *train_work_rung(const struct train_work *w, const struct train_ladder *l);
 
 /* Runs `ampscale train ARGS`. The run replaces the folder `dir`, and its output is in "<dir>.log".
- * Sets *run to the record of the run, without weights, which the caller frees. If there is no
- * record, sets *run to NULL and ladder->why to the reason. STATUS_INTERRUPTED after a signal. Any
- * other failure status means that this process failed, not the run. */
+ * Sets *run to the record of the run, which the caller frees, and removes the weights that the run
+ * wrote. If there is no record, sets *run to NULL and ladder->why to the reason. STATUS_INTERRUPTED
+ * after a signal. Any other failure status means that this process failed, not the run. */
 MUST_CHECK enum status train_child_run(struct train_work *w, const struct words *args,
                                        const char *dir, struct train_ladder *ladder,
                                        struct run **run);

@@ -18,8 +18,8 @@ if(AMPSCALE_SANITIZE)
   target_link_options(ampscale_flags INTERFACE -fsanitize=${AMPSCALE_SANITIZE})
 endif()
 
-# One component: a static library ampscale_<component> of the given sources, which links the
-# components below it.
+# One component: the static library ampscale_<component>. SOURCES are its files; LINK lists the
+# components and libraries that it links.
 #   ampscale_component(input SOURCES loader.c jpeg.c LINK ampscale_base JPEG::JPEG)
 function(ampscale_component component)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})

@@ -1,5 +1,5 @@
-# Gloo, optional: AMPSCALE_GLOO says whether the module that uses it is built. It is the only C++ of
-# the project.
+# Gloo, optional: AMPSCALE_GLOO says whether the module that uses Gloo is built. This module is the
+# only C++ code of the project.
 set(AMPSCALE_GLOO OFF)
 find_path(GLOO_INCLUDE_DIR gloo/transport/unbound_buffer.h)
 find_library(GLOO_LIBRARY gloo)

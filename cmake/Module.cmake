@@ -28,8 +28,8 @@ target_link_options(ampscale_module_host INTERFACE -rdynamic
   LINKER:--no-whole-archive)
 add_dependencies(ampscale_module_host ampscale_base ampscale_kernels_core)
 
-# A module `target` of the CUDA backend. It is compiled like all other C code. Its name has no "lib"
-# before it. It exports only the functions that the program looks up.
+# A module `target` of the CUDA backend. It is compiled like all other C code. Its file name
+# does not begin with "lib". It exports only the functions that the program looks up.
 function(ampscale_cuda_module target)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   foreach(property COMPILE_DEFINITIONS COMPILE_OPTIONS)

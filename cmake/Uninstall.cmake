@@ -1,5 +1,5 @@
-# Removes the files in ${MANIFEST}, which the last `cmake --install` wrote, and the program's
-# folders that are empty then.
+# Removes the files that ${MANIFEST} lists. The last `cmake --install` wrote this list. Then removes
+# those of the program's folders that are empty.
 if(NOT EXISTS ${MANIFEST})
   message(FATAL_ERROR "nothing was installed from this build tree: there is no '${MANIFEST}'")
 endif()

@@ -16,16 +16,16 @@
  *
  * When a rank is lost, or does not start an operation within the time limit, the operation fails on
  * all ranks. Under MPI, one rank prints a line that names the rank at fault, and the job ends; no
- * call returns. The job's exit code is 1 or, if a rank was lost, the launcher's exit code.
- * With other communicators the message names the rank at fault, and the caller can then only call
- * comm_fail and comm_close. Between threads and over TCP, data moves only within comm_wait, and
- * never overlaps with computation.
+ * call returns. The job's exit code is 1 or, if a rank was lost, the launcher's exit code. Without
+ * MPI the message names the rank at fault, and the caller can then only call comm_fail and
+ * comm_close. Between threads and over TCP, data moves only within comm_wait, and never overlaps
+ * with computation.
  *
  * Only one thread at a time may use a communicator.
  *
  * Device communicators work on the memory of one device whose streams are asynchronous (backend.h).
- * An operation waits for an event and records other events. Streams wait for these events, so the
- * host need not wait:
+ * An operation waits for one event, and records other events, for which streams can wait. The host
+ * therefore need not wait:
  *
  *     event_record(ready, s);                       g is complete when s reaches this point
  *     sum.after = ready, sum.over = done;
@@ -122,7 +122,7 @@ struct comm_op {
 enum comm_via {
     VIA_AUTO,
     VIA_NCCL,
-    VIA_HOST,  /* as AUTO chooses between processes; never NCCL */
+    VIA_HOST,  /* MPI, Gloo or TCP, by the rule of AUTO; never NCCL */
     VIA_MPI,   /* only MPI */
     VIA_GLOO,  /* only Gloo */
     VIA_LOCAL, /* over the TCP connections to rank 0 (comm_open_tcp), without a library */
@@ -162,8 +162,8 @@ MUST_CHECK enum status comm_gather(struct comm *c, const void *own, void *all, i
 
 /* Divides the ranks into groups. Later operations are between the ranks that passed the same
  * `group`, a number from 0. comm_rank and comm_size then refer to the group. The order of ranks in
- * a group is their order in the whole job. `group` -1 makes all ranks one group again; all ranks
- * must then pass -1. All ranks must be one group again before comm_close. Every rank calls
+ * a group is their order in the whole job. If all ranks pass -1, they are one group again. Either
+ * all ranks pass -1 or no rank does; at comm_close, all ranks must be one group. Every rank calls
  * comm_divide after it has waited for all its operations. After that, all groups must start the
  * same number of operations, of the same kinds. STATUS_UNSUPPORTED without MPI. */
 MUST_CHECK enum status comm_divide(struct comm *c, int group);
@@ -177,8 +177,8 @@ MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);
  * stderr, ends the job with the exit code of `st`, and does not return. The other ranks exit
  * without reporting. If several ranks fail at once, the lowest one reports. Local, Gloo, TCP:
  * returns. On the other ranks, operations fail with `st` and "rank 1: <message>" when the caller
- * waits for them. Solo: does nothing. Joint: fails only the threads of this process; `between` does
- * not fail. */
+ * waits for them. Solo: does nothing. Joint: fails only the threads of this process; the
+ * communicator between the processes does not fail. */
 void comm_fail(struct comm *c, enum status st, const char *message);
 
 /* Closes the communicator; does nothing for NULL. MPI, Gloo: waits, within the time limit, until
@@ -204,8 +204,9 @@ MUST_CHECK enum status comm_open_joint(struct comm *within, struct comm *between
  * thread, which carries out its operations in the order of their start and stages the data through
  * pinned host memory. Staging is for ranks that share a GPU and for builds without NCCL. A staged
  * communicator supports the same operations as its host communicator. A sum over a large array may
- * add in another order than the host communicator alone: the array is summed in pieces, and the
- * order depends on the size of a piece. Results have the same bits on every rank and every time.
+ * add the values in another order than the host communicator would: the array is summed in pieces,
+ * and the order depends on the size of a piece. Results have the same bits on every rank and every
+ * time.
  *
  * c[i] does not own host[i] and device[i], which must outlive it. While an operation on c[i] has
  * started and has not been waited for, only c[i] may use host[i]; an operation on host memory then

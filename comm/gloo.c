@@ -98,8 +98,8 @@ static void carry_out(struct gloo *g, int64_t number)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* Makes g->trouble, the failure of the communication thread, visible to the caller's thread. Then
- * watches only the first descriptor, which wakes the communication thread. */
+/* From now on, watches only the first descriptor, which wakes the communication thread. Makes
+ * g->trouble, the failure of the communication thread, visible to the caller's thread. */
 static void publish_trouble(struct gloo *g)
 {
     for (int i = 1; i < g->watches; i++)
@@ -256,8 +256,8 @@ static enum status gloo_new(struct comm *control, struct gloo **out)
     return STATUS_OK;
 }
 
-/* Sets up the descriptors that the communication thread watches: a new descriptor that wakes the
- * thread, then the connections of `control`. */
+/* Fills g->watch with the descriptors that the communication thread watches: first a new descriptor
+ * that wakes the thread, then the connections of `control`. */
 static enum status open_watch(struct gloo *g, struct comm *control)
 {
     int size = g->base.size;

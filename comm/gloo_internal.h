@@ -21,7 +21,7 @@ struct gloo {
                            * slot */
     pthread_cond_t done;  /* an operation is over, or a failure is known */
     int64_t started;      /* number of the last operation that was started */
-    bool idle; /* the communication thread waits until a descriptor, such as `wake`, is readable */
+    bool idle;        /* the communication thread waits until a descriptor in `watch` is readable */
     bool close, fail; /* requests of the caller's thread */
     enum status fail_status;
     char fail_message[TCP_TEXT_MAX];
@@ -31,12 +31,12 @@ struct gloo {
     int64_t carried_out;          /* number of the last operation that is over */
     const struct comm_op *op;     /* the operation in progress, or NULL */
     struct first_failure trouble; /* copied to `failure` when the operation has ended */
-    int *watch;                   /* (watches) `wake`, then the sockets of `control`; -1: not
-                                   * watched */
+    int *watch;                   /* (watches) first a descriptor that wakes the thread, then
+                                   * the sockets of `control`; -1: not watched */
     int watches;
     struct pollfd *poll;   /* (watches) */
-    int64_t *closed_after; /* (size) number of the last operation of each rank that has closed; -1:
-                            * not closed */
+    int64_t *closed_after; /* (size) if the rank has closed, the number of its last operation;
+                            * -1: the rank has not closed */
     struct gloo_transfer *transfer; /* (size) the transfers of the exchange in progress */
     bool *answered;  /* (size) on rank 0, during an inquiry: the ranks that have answered */
     bool all_closed; /* every rank is closing */

@@ -22,7 +22,7 @@ enum {
 struct comm_slot {
     struct comm_op op; /* a copy of the caller's operation; `handle` is its number, 0 when the slot
                         * is free */
-    bool done;         /* guarded by the lock in the struct of the kind, such as struct mpi */
+    bool done;         /* guarded by the lock of the communicator's struct, such as struct mpi */
     enum status st;    /* valid when `done` is set */
 };
 
@@ -46,7 +46,7 @@ struct comm_calls {
     void (*close)(struct comm *c);                                     /* frees the communicator */
 };
 
-/* The first member of every kind's own struct. */
+/* The first member of the struct of each kind of communicator, such as struct mpi. */
 struct comm {
     const struct comm_calls *calls;
     const char *name;      /* NULL: calls->name */

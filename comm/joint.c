@@ -22,8 +22,8 @@ static enum status joint_start(struct comm *c, struct comm_slot *slot)
                        comm_kind_str(kind));
 }
 
-/* Carries out one step of the operation `whole` on `c`. The step is an operation of kind `kind`; if
- * `whole` is a barrier, it is a barrier. */
+/* Carries out one step of the operation `whole` on `c`: a barrier if `whole` is a barrier, else an
+ * operation of kind `kind`. */
 static enum status run_part(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
 {
     struct comm_op op = *whole;

@@ -114,8 +114,8 @@ static void combine(const struct group *g, const struct comm_op *op, int64_t fro
                     (const char *)g->member[r].op.send + offset, n);
 }
 
-/* Reduces elements [from, to) of `send`. Writes the result to the `recv` of rank `only`, from
- * element `at` on. If `only` is negative, writes it to the `recv` of every rank. */
+/* Reduces elements [from, to) of `send`. Writes the result, from element `at` on, to the `recv` of
+ * the rank with the number `only`, or of all ranks if `only` is negative. */
 static void reduce_range(const struct group *g, const struct comm_op *op, int64_t from, int64_t to,
                          int64_t at, int only)
 {

@@ -5,8 +5,8 @@
  * around the ring of ranks: each rank receives items from the previous rank and sends items to the
  * next rank, with up to FLOW_WINDOW messages posted ahead.
  *
- *   allreduce       the vector is cut into as many parts as there are ranks. Size - 1 steps reduce
- *                   each part along the ring, and size - 1 further steps distribute the results
+ *   allreduce       the vector is cut into as many parts as there are ranks. In size - 1 steps each
+ *                   part is reduced along the ring; size - 1 further steps distribute the results
  *                   (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters
  *                   of workstations", JPDC 69, 2009). Each rank sends and receives
  *                   2 (size - 1) / size of the vector, which is the minimum.

@@ -97,9 +97,9 @@ _Noreturn static void exit_unreported(struct mpi *m, const struct health_message
     _exit(status_exit_code((enum status)end->status));
 }
 
-/* Sends h->end to all ranks, also to a stopped rank, for which a query is still undelivered: a
- * launcher resumes a stopped rank before it kills the rank, and without this message the resumed
- * rank would report this rank as unresponsive. */
+/* Sends h->end to all ranks, even to a stopped rank that has not received the last query yet. A
+ * launcher resumes a stopped rank before it kills the rank. Without this message, the resumed rank
+ * would report this rank as unresponsive. */
 static void send_end(struct mpi *m)
 {
     struct health *h = &m->health;
@@ -342,7 +342,7 @@ enum status health_open(struct mpi *m)
     return post_receive(m);
 }
 
-/* Cancels the receive, because after all ranks have closed no rank sends messages. */
+/* Cancels the receive, because no rank sends messages when every rank has closed. */
 void health_close(struct mpi *m)
 {
     struct health *h = &m->health;

@@ -3,9 +3,10 @@
  *
  * When a rank is lost, NCCL's kernels on the other ranks never end. A host that waits for their
  * stream would wait indefinitely. Therefore the host never waits for the stream. A watchdog thread
- * polls the oldest operation's event and the state of the link. When the time limit is over or the
- * link is broken, the watchdog aborts the link, which ends these kernels. Every later start or wait
- * fails with the watchdog's message. */
+ * polls the event of the oldest operation that is not over, and the state of the link, which is
+ * this rank's connection to the group. When the time limit is over or the link is broken, the
+ * watchdog aborts the link, which ends these kernels. Every later start or wait fails with the
+ * watchdog's message. */
 #include "comm/internal.h"
 #include "comm/nccl_port.h"
 #include "kernels/device_list.h"
@@ -17,8 +18,8 @@
 #include <string.h>
 
 enum {
-    PENDING_MAX = 256,   /* largest number of operations on the stream. With this number on it, the
-                          * host waits before it starts another operation */
+    PENDING_MAX = 256,   /* largest number of operations on the stream. When the stream has this
+                          * number, the host waits before it starts another operation */
     WATCH_NS = 20000000, /* time between polls of the watchdog */
     /* The first sleep between polls of a waiting host. Each further sleep is twice as long, up to
      * SLEEP_LONGEST_NS. */

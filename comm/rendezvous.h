@@ -29,12 +29,12 @@ struct rendezvous_config {
  *
  * Rank 0 listens only at the addresses that `address` names. It handles all connections at the same
  * time, each for at most HELLO_S. When PENDING_MAX connections are pending and another process
- * connects, rank 0 closes the oldest connection. A rank retries until it finds rank 0 or the time
- * limit is over. Both sides prove that they know the secret: each answers the random challenge of
- * the other side. Rank 0 refuses processes of another job, world size or program version, a rank
- * that has connected already, and wrong proofs. A rank that is refused fails at once with the
- * reason. Data after the proofs is neither encrypted nor authenticated. A node whose launcher ends
- * before all nodes have connected may connect again.
+ * connects, rank 0 closes the oldest pending connection. A rank retries until it finds rank 0 or
+ * the time limit is over. Both sides prove that they know the secret: each answers the random
+ * challenge of the other side. Rank 0 refuses processes of another job, world size or program
+ * version, a rank that has connected already, and wrong proofs. A rank that is refused fails at
+ * once with the reason. Data after the proofs is neither encrypted nor authenticated. A node whose
+ * launcher ends before all nodes have connected may connect again.
  *
  * STATUS_USAGE for an address that is wrong, or beyond loopback without a secret. STATUS_LIBRARY on
  * rank 0: a rank r did not connect in time; its peer[r] is -1. */

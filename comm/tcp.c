@@ -120,8 +120,8 @@ static enum status agree(struct tcp *t, const struct comm_op *op)
 
 /* --- data --- */
 
-/* Reduces elements [from, from + count) of `send` in rank order. Writes the result to the `into` of
- * rank `only`. If `only` is negative, writes it to the `into` of every rank. */
+/* Reduces elements [from, from + count) of `send` in rank order. Writes the result to `into` on the
+ * rank with the number `only`, or on all ranks if `only` is negative. */
 static enum status reduce_range(struct tcp *t, const struct comm_op *op, int64_t from,
                                 int64_t count, void *into, int only)
 {

@@ -11,8 +11,8 @@ enum tcp_kind {
     TCP_QUERY = -2,   /* rank 0 asks whether the receiver runs */
     TCP_ALIVE = -3,   /* the answer to TCP_QUERY */
     TCP_OVERDUE = -4, /* to rank 0: the sender's operation has made no progress in time */
-    TCP_CLOSING =
-        -5, /* to rank 0: the sender starts no more operations; from rank 0: no rank starts more */
+    TCP_CLOSING = -5, /* to rank 0: the sender starts no more operations; from rank 0: no rank
+                       * starts more operations */
 };
 
 enum { TCP_TEXT_MAX = 260 };

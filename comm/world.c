@@ -81,8 +81,9 @@ static enum status judge_ways(const struct data_way *all, int size, int *lacks)
     return STATUS_OK;
 }
 
-/* Opens Gloo on all ranks or on no rank. *comm first is a communicator over the connections to rank
- * 0. If Gloo is opened, *comm becomes Gloo's communicator, which owns the first communicator. */
+/* Opens Gloo on all ranks or on no rank. On entry *comm is a communicator over the connections to
+ * rank 0. If Gloo is opened, *comm becomes Gloo's communicator, which owns the earlier
+ * communicator. */
 static enum status agree_on_gloo(const struct comm_tcp_config *tcp, enum comm_via via,
                                  struct data_way *all, struct comm **comm)
 {

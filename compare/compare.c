@@ -75,7 +75,7 @@ static enum status compare_repeats(struct repeats *base, struct repeats *new,
     if (config->pairing == COMPARE_PAIR_ALWAYS && !c->turns)
         text_join(c->missing, sizeof c->missing, "; ",
                   "--pair always: the runs of BASE and NEW did not take turns");
-    /* Compares the fingerprint of every run with that of the base's first run. */
+    /* Compares the fingerprint of every run with the fingerprint of the base's first run. */
     const struct repeats *const sides[] = {base, new};
     for (int side = 0; side < 2; side++)
         for (int64_t i = 0; i < sides[side]->n; i++)
@@ -110,7 +110,7 @@ static enum status add_runs(char *const *dir, int n, struct repeats *r)
     return STATUS_OK;
 }
 
-/* Adds the runs of one cell of a study. Adds none if the study lacks the cell. */
+/* Adds the runs of one cell of a study. Adds no run if the study lacks the cell. */
 static enum status add_cell(const char *study, const char *cell, struct repeats *r)
 {
     char path[REPEATS_PATH_SIZE];

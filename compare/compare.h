@@ -42,6 +42,6 @@ MUST_CHECK enum status compare_compare_history(const struct compare_rolling *bas
                                                int n_new, const struct compare_config *config,
                                                struct compare_report *report);
 
-/* Adds new runs to the history in `dir`. `accepted` says whether they may be a base. If one of them
- * is incomplete or damaged, nothing is added: STATUS_DATA. STATUS_USAGE for a study. */
+/* Adds new runs to the history in `dir`. `accepted` says whether they may be a base. If a run is
+ * incomplete or damaged, adds no run and returns STATUS_DATA. STATUS_USAGE for a study. */
 MUST_CHECK enum status compare_record(const char *dir, char *const *new, int n_new, bool accepted);

@@ -1,4 +1,4 @@
-/* Runs cells with a suspected regression again. */
+/* Repeats the runs of cells that have a suspected regression. */
 #include "compare/compare_confirm.h"
 
 #include "base/file.h"
@@ -32,8 +32,8 @@ static const char *value_of(const struct place *p, const char *word, size_t *len
     return NULL;
 }
 
-/* Returns the word with its placeholders replaced, which the caller frees, or NULL if memory ran
- * out. */
+/* Returns a copy of the word with its placeholders replaced, or NULL if memory ran out. The caller
+ * frees the copy. */
 static char *fill_in(const char *word, size_t n, const struct place *p)
 {
     char *text = NULL;

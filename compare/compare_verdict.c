@@ -204,9 +204,9 @@ static int by_p(const void *a, const void *b)
 }
 
 /* Corrects the p of the gating results by Holm's method. The i-th smallest p, counted from 0, is
- * multiplied by m - i. A product that is below the corrected p of the result before it is replaced
- * by that corrected p. m includes the results without a p, because their p might have been the
- * smallest. */
+ * multiplied by m - i, and limited to 1. If the product is below the previous result's corrected p,
+ * it is replaced by the previous result's corrected p. m includes the results without a p, because
+ * their p might have been the smallest. */
 static void correct(struct compare_result **decides, int n, int m)
 {
     double least = 0;

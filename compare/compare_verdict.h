@@ -120,7 +120,7 @@ struct compare_report {
     int inconclusive;               /* number of gating results with COMPARE_INCONCLUSIVE */
     int refused;                    /* number of cells that were not compared, because the sides of
                                      * the cell differ in a field */
-    int incomplete;                 /* number of cells with `missing` not empty */
+    int incomplete;                 /* number of cells whose `missing` is not empty */
 };
 
 /* Returns about how many runs per side would decide an inconclusive result: with this number, the

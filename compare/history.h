@@ -35,9 +35,9 @@ void history_free(struct history *h); /* does nothing for a zeroed struct */
  * already has (repeat_same) are skipped. */
 MUST_CHECK enum status history_append(const char *dir, const struct repeats *runs, bool accepted);
 
-/* Selects a base, the runs that new runs are compared with: the last `most` accepted entries that
- * agree with `fingerprint`, except in the fields `allowed` (fingerprint.h). The runs in `without`
- * are left out. */
+/* Selects the runs of a base, with which new runs are compared. These are the last `most` accepted
+ * entries that agree with `fingerprint`, except in the fields `allowed` (fingerprint.h). The runs
+ * in `without` are left out. */
 struct history_choice {
     json_t *fingerprint;
     const char *const *allowed; /* (n_allowed) */

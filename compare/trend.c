@@ -46,7 +46,7 @@ static enum status group(const struct history *h, int64_t *first)
     return STATUS_OK;
 }
 
-/* Makes one point from the entries in [from, to) that have the configuration of entry number `of`.
+/* Makes one point from the entries in [from, to) that have the configuration of h->entry[of].
  * Returns false if none of these entries has the metric. */
 static bool make_point(const struct history *h, const int64_t *first, int64_t of, int64_t from,
                        int64_t to, enum metric_id id, struct trend_point *p)
@@ -81,8 +81,8 @@ static enum status find_steps(struct trend_series *s, double alpha, double thres
     return st;
 }
 
-/* Makes the name of the configuration that entry number `of` has. The name has the fields that
- * distinguish this configuration from other configurations. */
+/* Makes the name of the configuration of h->entry[of]. The name has the fields that distinguish
+ * this configuration from other configurations. */
 static enum status name_of(const struct history *h, const int64_t *first, int64_t of,
                            char name[TREND_NAME_SIZE])
 {
@@ -129,8 +129,7 @@ static enum status add_series(const struct history *h, const int64_t *first, int
     return find_steps(s, t->alpha, t->threshold);
 }
 
-/* Adds the series of the configuration that entry number `of` has: one series for each wanted
- * metric. */
+/* Adds the series of the configuration of h->entry[of]: one series for each wanted metric. */
 static enum status add_configuration(const struct history *h, const int64_t *first, int64_t of,
                                      const bool wanted[METRICS], struct trend *t)
 {

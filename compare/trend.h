@@ -22,9 +22,9 @@ enum {
 
 struct trend_step {
     int64_t at;       /* index of the first point after the step */
-    double ratio;     /* median of the points from this step to the next, divided by the median of
-                       * the points from the previous step to this one; infinite if the divisor is
-                       * 0 */
+    double ratio;     /* median of the points from this step to the next step, divided by the
+                       * median of the points from the previous step to this step; infinite if the
+                       * divisor is 0 */
     double low, high; /* 95 % bootstrap interval of the ratio; NAN if a value before the step is not
                        * above 0 */
     double p;

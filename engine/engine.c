@@ -430,8 +430,8 @@ enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
     const struct backend *backend = r->dev->backend;
     *own = *state;
     own->sample0 = (uint64_t)comm_rank(e->config.ranks) * (uint64_t)rows + (uint64_t)part.first;
-    if (!e->central) { /* weight this part's loss by its share of the rows, because the mean is over
-                        * the whole batch */
+    if (!e->central) { /* multiply this part's loss by the part's share of the rows, because the
+                        * loss of a step is the mean over the whole batch */
         own->share = (float)part.count / (float)rows;
         own->loss_scale = scaler_loss_scale((double)own->loss_scale, own->share);
     }

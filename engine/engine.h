@@ -13,9 +13,9 @@
  *
  * To compute a step, call engine_batch() for each of its micro-batches and then engine_update(). On
  * asynchronous devices these calls only put work on the streams. engine_result() reads the results
- * of the steps in order; up to engine_lag() + 1 steps may be begun before the results of the first
- * are read. On synchronous devices a step is complete when engine_update() returns, and
- * engine_lag() is 0. */
+ * of the steps in order. The caller may begin up to engine_lag() + 1 steps before it reads the
+ * results of the first of these steps. On synchronous devices a step is complete when
+ * engine_update() returns, and engine_lag() is 0. */
 #pragma once
 
 #include "comm/comm.h"

@@ -1,4 +1,4 @@
-/* Runs steps on zeros before the steps of the run. */
+/* Runs steps on batches of zeros before the steps of the run. */
 #include "engine/engine_parts.h"
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@
  * then launched. */
 enum { REHEARSALS = 2 };
 
-enum { ROUNDS = 5 };               /* number of timed steps with an option, and without it */
+enum { ROUNDS = 5 };               /* timed steps with an option, and as many without it */
 static const double MARGIN = 0.01; /* fraction of a step's time that an option must save */
 
 static enum status rehearse_step(struct engine *e, enum program_use use, const struct batch *b)
@@ -40,9 +40,9 @@ static enum status rehearse_use(struct engine *e, enum program_use use, const st
     return STATUS_OK;
 }
 
-/* Times steps with and without an option, and turns it on if it saves time. All ranks execute the
- * same steps. Each rank chooses for itself, because the option does not change the results' bits.
- * If recording graphs with the option fails, graphs are used without it. */
+/* Times steps with an option and steps without it, and turns the option on if it saves time. All
+ * ranks execute the same steps. Each rank chooses for itself, because the option does not change
+ * the results' bits. If recording graphs with the option fails, graphs are used without it. */
 static enum status choose(struct engine *e, const struct batch *b,
                           void (*set)(struct engine *e, bool use))
 {
@@ -66,9 +66,9 @@ static enum status choose(struct engine *e, const struct batch *b,
     return STATUS_OK;
 }
 
-/* Chooses the options that the user has left to the program. A run that has fallen to a lower rung
- * of the ladder leaves these options off. Ranks may have GPUs of different generations. If any rank
- * might support early launches, all ranks rehearse with them, because steps contain sums over
+/* Chooses whether options that are set to OPTION_AUTO are used. A run that has fallen to a lower
+ * rung of the ladder leaves these options off. Ranks may have GPUs of different generations. If any
+ * rank might support early launches, all ranks rehearse with them, because steps contain sums over
  * ranks. */
 static enum status choose_options(struct engine *e, const struct batch *b)
 {

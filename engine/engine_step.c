@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-/* Records a mark if replica i is the first, because marks are only in device 0's stream. */
+/* Records a mark only for replica 0, because all marks are in device 0's stream. */
 static enum status mark_if_first(struct engine *e, int i, enum mark m)
 {
     return i == 0 ? engine_mark(e, m) : STATUS_OK;

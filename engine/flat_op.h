@@ -20,9 +20,9 @@ MUST_CHECK enum status flat_sum_run(const struct flat_op *o, struct stream *stre
 void flat_op_close(struct flat_op *o); /* a zeroed struct is fine */
 
 /* Gradient compression. Each rank sends its gradients divided by the number of ranks, so the sum
- * overflows only if a gradient does. In host memory, one pass divides and rounds the gradients. On
- * an asynchronous device, an operation rounds them, and the communicator divides the values when it
- * reads them (comm_op.factor). */
+ * overflows only if a gradient overflows. In host memory, one pass divides and rounds the
+ * gradients. On an asynchronous device, an operation rounds them, and the communicator divides the
+ * values when it reads them (comm_op.factor). */
 struct grad_compress {
     struct device *dev;
     enum dtype type; /* F16 or BF16 */

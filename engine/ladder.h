@@ -50,7 +50,7 @@ struct ladder {
     int n_falls;
     struct ladder_fall fall[RUNG_COUNT - 1];
     /* may_restart: the run can start again in another process. restart: the run must start again in
-     * another process, because a device no longer works in this one. */
+     * another process, because a device no longer works in this process. */
     bool may_restart, restart;
 };
 

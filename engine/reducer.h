@@ -2,8 +2,8 @@
  * backward pass.
  *
  * The flat gradient buffer is cut into buckets, in the order in which the backward pass completes
- * the gradients. The first bucket is small, so that communication begins early; the others are
- * large, so that they use the network well (torch's DistributedDataParallel: 1 MiB, then 25 MiB).
+ * the gradients. The first bucket is small, so that communication begins early; the other buckets
+ * are large, so that they use the network well (DistributedDataParallel: 1 MiB, then 25 MiB).
  * When the last gradient of a bucket is complete, the bucket is rounded to the type in which a GPU
  * would have computed it, and added to the sum of earlier micro-batches. In the last micro-batch
  * the bucket is then passed to the communicator, which sums it over the ranks in the background and
@@ -61,10 +61,10 @@ int reducer_buckets(const struct reducer *r);
 /* Where bucket i ends in the flat gradient buffer, in elements. Bucket i + 1 begins there. */
 int64_t reducer_bucket_end(const struct reducer *r, int i);
 
-/* Returns for how many seconds of a step at least one bucket was being reduced. ago 0 selects the
- * last step, 1 the step before it. The gradients of that step must have been reduced. An
- * asynchronous device keeps the times of the last REDUCER_STEPS steps; other devices keep those of
- * the last step. */
+/* Returns for how many seconds of a step at least one bucket was being reduced. `ago` = 0 selects
+ * the last step, `ago` = 1 the step before it. The gradients of that step must have been reduced.
+ * An asynchronous device keeps the times of the last REDUCER_STEPS steps; other devices keep those
+ * of the last step. */
 enum { REDUCER_STEPS = 4 };
 double reducer_busy_s(const struct reducer *r, int ago);
 

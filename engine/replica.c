@@ -1,4 +1,4 @@
-/* Opens, closes and copies one device's copy of the network. */
+/* Opens, closes and copies a replica: the network on one device. */
 #include "engine/replica.h"
 
 #include "model/exchange.h"

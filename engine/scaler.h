@@ -1,8 +1,10 @@
 /* Dynamic loss scaling: the state machine of Apex and of torch.amp.GradScaler.
  *
- *   The scale starts at 65536. After a step whose gradients contain an infinity or NaN: scale *=
- *   backoff (1/2); the step is skipped and the count of clean steps starts again. After
- *   growth_interval (2000) clean steps in a row: scale *= growth (2), at most max (2^24).
+ *   The scale starts at 65536.
+ *   After a step whose gradients contain an infinity or NaN:
+ *       scale *= backoff (1/2); the step is skipped and the count of clean steps starts again at 0.
+ *   After growth_interval (2000) clean steps in a row:
+ *       scale *= growth (2), at most max (2^24).
  *
  * A floor stops a run that would skip steps indefinitely: when the scale would fall below `min`,
  * training has diverged, and scaler_update fails. */

@@ -10,7 +10,7 @@ struct table {
     const char *file;
     const struct schema *schema;
     size_t size;        /* size of a row, bytes */
-    size_t rows, count; /* offsets in struct run: `rows` of the pointer to the rows, `count` of the
+    size_t rows, count; /* offsets in struct run of two members: the pointer to the rows, and the
                          * number of rows */
 };
 

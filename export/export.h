@@ -8,7 +8,7 @@
  *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c, mlperf_rules.h
  *   superbench   OUT: SuperBench's results-summary.jsonl: see superbench.c
  *
- * The same records always give the same bytes. Every time in a file is the start of the run plus
+ * The same records always give the same bytes. A time stamp in a file is the start of the run plus
  * the recorded elapsed time, which does not include pauses between attempts. Files are written
  * atomically. */
 #pragma once

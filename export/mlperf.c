@@ -144,7 +144,8 @@ static void put_epoch(struct log *log, const struct epoch_record *e)
 }
 
 /* Returns whether the run is complete and has reached its target. In the open division,
- * --desired-acc sets the target; otherwise the target is MLPerf's. */
+ * --desired-acc can set the target. Without this flag, and in the closed division, MLPerf's target
+ * applies. */
 static bool reached_target(const struct run *run, bool closed)
 {
     double target = closed ? 0 : json_number_value(run_config(run, "desired_acc"));

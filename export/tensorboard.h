@@ -7,8 +7,8 @@
  * step. TensorBoard then drops the values of that step and of later steps from the earlier files.
  *
  * TensorBoard draws the tags with the same words before the slash in one group. Tags of a step:
- * Loss/train, Top1/train, Top5/train (percent), Throughput/train (images/s), Lr, LossScale with
- * loss scaling, Step/Total_s and the parts of a step in seconds. Tags of an epoch that was
+ * Loss/train, Top1/train, Top5/train (percent), Throughput/train (images/s), Lr, LossScale (only
+ * with loss scaling), Step/Total_s and the parts of a step in seconds. Tags of an epoch that was
  * validated, with the number of its last step: Loss/val, Top1/val, Top5/val and Throughput/val.
  * Tags of device 0, with the number of the first step after the sample: Device0/Power_W, Energy_J,
  * Temperature_C, Clock_MHz, MemoryClock_MHz, Busy (percent), MemoryBusy and Memory_GiB. Every other

@@ -10,8 +10,7 @@
 
 /* The ranges of torchvision.transforms.RandomResizedCrop; its defaults are 0.08..1 and 3/4..4/3. */
 struct crop_range {
-    float scale_min, scale_max; /* crop's area as a fraction of the picture's area, 0 < min <= max
-                                 * <= 1 */
+    float scale_min, scale_max; /* crop's area / picture's area, 0 < min <= max <= 1 */
     float ratio_min, ratio_max; /* width / height, 0 < min <= max */
 };
 

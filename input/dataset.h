@@ -5,9 +5,9 @@
  * class and sample numbers equal those of ImageFolder.
  *
  * Every regular file (links are followed) with an extension that ImageFolder knows is listed as an
- * image; whether the file really is an image shows only when it is decoded. Unlike ImageFolder,
- * dataset_open ignores names that begin with a dot: they belong to temporary files of editors and
- * file managers. */
+ * image; only the decoder checks that the file really is an image. Unlike ImageFolder, dataset_open
+ * ignores names that begin with a dot: they belong to temporary files of editors and file
+ * managers. */
 #pragma once
 
 #include "base/status.h"

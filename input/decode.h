@@ -27,7 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Limit of a picture's pixels. For a larger picture decoder_begin fails; PIL has the same limit. */
+/* Maximum number of pixels of a picture. decoder_begin fails for a larger picture. PIL has the same
+ * limit. */
 #define DECODE_MAX_PIXELS INT64_C(178956970)
 
 struct decoder;

@@ -148,7 +148,7 @@ static bool has_end(const uint8_t *from, const uint8_t *end)
             return false;
         if (p[1] == JPEG_EOI)
             return true;
-        p++; /* the next search ends at p - 2, so that it includes the byte before this 0xff */
+        p++; /* the next search then begins at p - 2, the byte before this 0xff */
     }
     return false;
 }

@@ -9,8 +9,8 @@ enum {
     RIFF = 12,  /* bytes before the first chunk: "RIFF", size, "WEBP" */
     CHUNK = 8,  /* bytes of a chunk before its data: type, length */
     FRAME = 16, /* bytes of an animation frame before the frame's picture */
-    EDGE = 2,   /* number of pixels at a cropped edge that would have other values, because the
-                 * upsampling lacks their neighbours */
+    EDGE = 2,   /* number of pixels at a cropped edge that differ from those of the whole picture,
+                 * because the upsampling lacks their neighbours */
 };
 
 struct webp_decoder {

@@ -32,9 +32,10 @@ enum {
     END = 63,
 };
 
-/* The index in natural order of each coefficient in zigzag order. In damaged data a run may end
- * outside the block; its value is then stored in the last coefficient, as in libjpeg. The code for
- * the end of a block covers 64 coefficients, so its value, 0, is stored there too. */
+/* The index in natural order of each coefficient in zigzag order. In damaged data a run of
+ * zeros may end outside the block; the value after the run is then stored in the last coefficient,
+ * as in libjpeg. The code for the end of a block covers 64 coefficients, so its value, 0, is stored
+ * there too. */
 static const uint8_t natural[2 * HUFFMAN_BLOCK] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,

@@ -11,8 +11,8 @@
 
 struct loader_config {
     const struct dataset *data; /* must stay valid until loader_close */
-    bool train;     /* true: images are shuffled, augmented, and repeated until all ranks have the
-                     * same number; false: each image once */
+    bool train;     /* true: images are shuffled and augmented, and some are repeated so that all
+                     * ranks have the same number of images; false: each image is used once */
     int image_size; /* S */
     int resize;     /* validation: shorter side before the crop; 0: S * 256 / 224 */
     struct crop_range range; /* training; all zero: torchvision's defaults */

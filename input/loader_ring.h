@@ -129,7 +129,7 @@ void worker_files_decode(struct worker_files *f);
 /* Starts the threads of l->worker, which load images until the loader closes. */
 MUST_CHECK enum status loader_workers_start(struct loader *l);
 
-/* Stops the threads and waits for them: without limit if `patient`, else at most three seconds,
- * since a thread may be waiting for storage. Returns false if a thread is still running; memory
- * that the thread may access must then not be freed. */
+/* Stops the threads and waits for them: without limit if `patient` is set, else at most three
+ * seconds, since a thread may be waiting for storage. Returns false if a thread is still running;
+ * memory that the thread may access must then not be freed. */
 bool loader_workers_stop(struct loader *l, bool patient);

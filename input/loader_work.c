@@ -1,8 +1,8 @@
 /* The loader's workers. A worker takes the next image of the epoch, if the slot of its batch is
  * free, and fills the image's row. It writes the pixels without the lock: no other worker writes
  * this row. If a device decodes, a worker keeps some files and then passes them to the device
- * together. It does so at the latest when there is no image to take, so that it never waits while
- * it keeps files. */
+ * together. It passes them to the device at the latest when there is no image to take, so that it
+ * never waits while it keeps files. */
 #include "input/loader_ring.h"
 
 #include "base/rng.h"

@@ -30,7 +30,7 @@ static void footprint(const struct resize_axis *a, int o, double *centre, int *b
     *centre = a->origin + (o + 0.5) * a->scale;
     *begin = (int)fmax(floor(*centre - support + 0.5), a->lo);
     *end = (int)fmin(floor(*centre + support + 0.5), a->hi);
-    /* the reduced source ends before these pixels because its size was rounded */
+    /* A reduced source may end before these pixels, because its size was rounded. */
     if (*begin >= a->hi)
         *begin = a->hi - 1;
     if (*end <= *begin)
@@ -150,7 +150,8 @@ static void blend_rows(const uint8_t *src, size_t stride, const int16_t *weight,
 enum { LANES = RESIZE_LANES };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
-/* Copies each column weight to all lanes, divided by the fixed-point factors of both passes. */
+/* Divides each column weight by the fixed-point factors of both passes, and copies the quotient to
+ * all lanes. */
 static enum status spread_weights(struct resizer *r, int outputs)
 {
     size_t taps = (size_t)r->x.taps;

@@ -11,7 +11,7 @@
 #define AVX2        __attribute__((target("avx2")))
 #define AVX2_INLINE static inline __attribute__((target("avx2"), always_inline))
 
-enum { STEP = 16, PIXEL_BYTES = 4 /* stored per pixel; the next pixel overwrites the fourth */ };
+enum { STEP = 16, PIXEL_BYTES = 4 /* stored per pixel; the next pixel overwrites byte 3 */ };
 
 /* Adds two weighted rows to the sums of 16 values. One instruction multiplies and adds a pair of
  * values, one from each row. The sums are exact. */

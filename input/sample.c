@@ -16,8 +16,8 @@
 
 #define FILE_MAX_BYTES (INT64_C(1) << 30)
 
-/* First size of the buffer: larger than most photographs, because allocating memory for a device is
- * slow. */
+/* First size of the buffer in bytes. The files of most photographs are smaller, so the buffer
+ * rarely grows: allocating memory for a device is slow. */
 #define DEVICE_FILE_BYTES ((size_t)256 << 10)
 
 struct sample_reader {

@@ -12,8 +12,8 @@ void sampler_order(bool train, uint64_t seed, int64_t epoch, int64_t n, uint32_t
 
 /* Returns the number of images that `rank` of `world` sees in an epoch. In training every rank sees
  * ceil(n / world) images: if n is not a multiple of world, the last ranks repeat images from the
- * start of the order. In validation no image is repeated: each image belongs to one rank, and the
- * numbers of two ranks may differ by one. */
+ * start of the order. In validation no image is repeated: each image belongs to one rank, and one
+ * rank may have one image more than another rank. */
 int64_t sampler_count(bool train, int64_t n, int rank, int world);
 
 /* Returns the rank's i-th image, 0 <= i < sampler_count: order[(rank + i * world) % n]. */

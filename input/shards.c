@@ -226,8 +226,8 @@ static void find_group(struct item *item, const char *archive, bool by_archive)
     item->length = strlen(item->group) - strlen(".tar");
 }
 
-/* Gives each image its class and sorts the images. If one image has a class number, all must have
- * one. */
+/* Gives each image its class and sorts the images. If one image has a class number, all images
+ * must have class numbers. */
 static enum status find_classes(struct listing *l, bool by_archive)
 {
     bool numbered = false;
@@ -267,8 +267,8 @@ static enum status add_class(struct words *classes, const struct item *item, con
     return words_add(classes, "%06" PRId32, item->entry->number);
 }
 
-/* Appends an image's path below d->root: ARCHIVE/IMAGE, or only IMAGE if `whole`, since d->root is
- * then the archive. */
+/* Appends an image's path below d->root: ARCHIVE/IMAGE or, if `whole` is set, only IMAGE, because
+ * d->root is then the archive. */
 static enum status add_path(struct names *paths, const struct listing *l, const struct item *item,
                             bool whole)
 {

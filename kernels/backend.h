@@ -28,10 +28,10 @@ struct event;
 struct op_plan;
 struct graph_exec;
 
-/* Calls for a profiler that runs this process. The profiler records only the kernels between BEGIN
- * and END. BEGIN and END wait for the stream; without a profiler they do nothing else. MARK
- * launches the empty kernel PROFILE_MARK_KERNEL: the kernels after it belong to the next operation.
- */
+/* The calls of `profile` (struct backend), for a profiler that has started this process. The
+ * profiler records only the kernels between BEGIN and END. BEGIN and END wait for the stream;
+ * without a profiler they do nothing else. MARK launches the empty kernel PROFILE_MARK_KERNEL: the
+ * kernels after it belong to the next operation. */
 enum profile_call { PROFILE_BEGIN, PROFILE_MARK, PROFILE_END };
 #define PROFILE_MARK_KERNEL "profile_mark"
 

@@ -35,7 +35,7 @@ static enum status not_devices(const char *text)
         text);
 }
 
-/* Reads a number of at most 4 digits and moves *at past it. Returns -1 if there is no number. */
+/* Reads a number of at most 4 digits and moves *at to its end. Returns -1 if there is no number. */
 static int number(const char **at)
 {
     int v = 0, digits = 0;

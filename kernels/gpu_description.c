@@ -63,8 +63,8 @@ static enum status take(const json_t *text, const char *name, const char *key, d
                        name, key, most);
 }
 
-/* Dense operations of one multiprocessor in one clock. tensor_width: by its tensor cores, in half
- * precision. core_width: by its other cores, in fp32. */
+/* Dense operations of one multiprocessor per clock cycle: tensor_width counts those of the tensor
+ * cores in half precision, core_width those of the other cores in fp32. */
 static double tensor_width(int sm)
 {
     return sm >= 120 ? 512 : sm >= 100 ? 8192 : sm == 90 ? 4096 : sm == 80 ? 2048 : 1024;

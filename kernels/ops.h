@@ -52,13 +52,14 @@ enum op_kind {
      * (N*H*W, ceil(C/8)). It has a bit per element of Y, which is 1 if Y as stored is above 0. The
      * bit of element (n, c, h, w) is bit c % 8 of byte c / 8 in the row of (n, h, w); bits beyond C
      * are 0. A backend may give a MASK of layout ANY an order of its own (OPAQUE). Only OP_BN_BWD
-     * of the same backend can read such a MASK, and its X must have the layout of X here. With
-     * attr.bn.sync, mean and var are computed over the values of all ranks.
+     * of the same backend can read such a MASK, and X of OP_BN_BWD must have the layout of X here.
+     * With attr.bn.sync, mean and var are computed over the values of all ranks.
      *
-     * With Z_AFFINE, which is F32 in these operations, the residual is the result of a batch norm
-     * that is not stored, and Z is that batch norm's input: Y += Z*scale[c] + shift[c] in place of
-     * Y += Z, with scale and shift from Z_AFFINE (2C: all scales, then all shifts; OP_BN_FINALIZE).
-     * The residual is added in fp32. (A residual that is stored is first rounded to Z's type.) */
+     * With Z_AFFINE, which is F32 in these operations, Z is the input of another batch norm. The
+     * residual is the result of that batch norm, which is not stored: Y += Z*scale[c] + shift[c] in
+     * place of Y += Z, with scale and shift from Z_AFFINE (2C: all scales, then all shifts;
+     * OP_BN_FINALIZE). The residual is added in fp32. (A residual that is stored is first rounded
+     * to Z's type.) */
     OP_BN_FWD_TRAIN,
     /* Batch norm with RMEAN and RVAR in place of the batch's statistics. Writes no statistics and
      * sums nothing over ranks. */
@@ -146,7 +147,7 @@ enum op_kind {
     /* Computes MEAN, INVSTD, RMEAN and RVAR from X, as OP_BN_FWD_TRAIN does. */
     OP_BN_STATISTICS,
     /* With v = relu((X - MEAN)*INVSTD*GAMMA + BETA), rounded to Y's precision:
-     *   Y = max over the windows of attr.bn.pool of v; INDEX as in OP_MAXPOOL_FWD.
+     *   Y = max of v over each window of attr.bn.pool; INDEX as in OP_MAXPOOL_FWD.
      * Since v is rounded before the comparison, Y and INDEX equal the results of OP_BN_APPLY and
      * OP_MAXPOOL_FWD, with one exception: INDEX is POOL_NO_INDEX where Y is not above 0 (or is a
      * NaN), because the ReLU passes no gradient there. A window has at most 255 elements. */

@@ -25,7 +25,7 @@ enum dtype {
 /* The order of the elements. Activation layouts differ only in the size b of their channel groups:
  * elements are ordered as (N, C/b, H, W, b). b = 1 is NCHW, b = C is NHWC, and 8 and 16 are the
  * blocked layouts of CPU libraries. tensor_block() returns b. A kernel written for (outer, spatial,
- * b) supports all of them. */
+ * b) supports all these layouts. */
 enum layout {
     LAYOUT_ANY,     /* let the plan choose; only in a descriptor given to op_plan */
     LAYOUT_PLAIN,   /* row-major in logical order: NCHW, OIHW, (N, F) */
@@ -48,9 +48,9 @@ struct tensor_desc {
                                    * is ANY */
     /* Emulated precision, for devices that lack the type `rounds`. The tensor is fp32, but all its
      * values are representable in `rounds`. On a GPU with the type, the tensor would be stored in
-     * it (F16, BF16) or rounded to it when read (TF32). F32: no emulation. `raw`: the values
-     * are not rounded, because the library that wrote them could not do so. The operation that
-     * reads them must round them. */
+     * it (F16, BF16) or rounded to it when read (TF32). If `rounds` is F32, nothing is emulated. If
+     * `raw` is true, the values are not rounded, because the library that wrote them could not do
+     * so; the operation that reads them must round them. */
     enum dtype rounds;
     bool raw;
 };

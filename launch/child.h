@@ -43,7 +43,7 @@ struct child_config {
 /* The caller sets all members of `out` and `err` except `fd`. */
 struct child {
     pid_t pid;  /* 0: the child has ended */
-    int status; /* status of waitpid, once the child has ended */
+    int status; /* status of waitpid, after the child has ended */
     struct output out, err;
 };
 

@@ -35,7 +35,7 @@ MUST_CHECK enum status launch_mpi_kind(const char *mpirun, const char *text, enu
 /* Runs `mpirun --version` to find the library. STATUS_IO if mpirun cannot be run. */
 MUST_CHECK enum status launch_mpi_probe(const char *mpirun, enum mpi_kind *kind);
 
-/* Appends mpirun and its flags, this program as supervisor, and the command. */
+/* Appends mpirun and its flags, this program as supervisor, and then the command. */
 MUST_CHECK enum status launch_command_mpirun(const struct launch_config *c,
                                              const struct launch_site *site, struct words *w);
 

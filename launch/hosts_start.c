@@ -46,8 +46,8 @@ struct nodes {
     struct host *host; /* (n) */
     int n;
     struct process_signals signals;
-    bool retry; /* before a host's ranks start, the end of ssh is not a failure: until the time
-                 * limit, this process contacts the host again */
+    bool retry; /* the end of ssh before the host's ranks start is not a failure: this process
+                 * tries to contact the host again, until the time limit */
     bool ending;
     uint64_t end_at; /* clock_ns of SIGKILL */
     int code;        /* exit code of the first host that failed */
@@ -187,7 +187,7 @@ static void take_before_ready(struct host *h, const char *bytes, size_t n)
     }
 }
 
-/* Reads a host's output. Once the host is ready, all of its output comes from rank 0 and is copied
+/* Reads a host's output. When the host is ready, all of its output comes from rank 0 and is copied
  * to stdout. */
 static void read_host(struct host *h)
 {
@@ -313,7 +313,7 @@ static enum status gather_hosts(struct nodes *nodes, struct pollfd *p)
             return status_fail(
                 STATUS_LIBRARY,
                 "only %d of %d hosts were ready within %d s, but the job needs %d: host "
-                "'%s' was not",
+                "'%s' was not ready",
                 ready, nodes->n, c->join_timeout, c->min_nodes, nodes->host[i].name);
     return STATUS_OK;
 }

@@ -138,8 +138,8 @@ static bool is_of_rank(const char *line, size_t n, const char **text)
     return n >= sizeof mark - 1 && memcmp(line, mark, sizeof mark - 1) == 0;
 }
 
-/* Logs one of mpirun's own lines. Stores the first OWN_LINES_MAX lines that have text, and not only
- * spaces or the characters '-' and '='. */
+/* Logs one of mpirun's own lines, and stores the first OWN_LINES_MAX of them. Does not store a
+ * blank line, or a line that has only the characters '-' and '='. */
 static void take_own(struct job *j, const char *line, size_t n)
 {
     fwrite(line, 1, n, j->config->mpirun_log);

@@ -17,10 +17,10 @@ struct one_machine {
  *
  * If there is enough shared memory, ranks of Open MPI exchange messages only over shared memory.
  * The segments are in a folder of /dev/shm, which this function creates and locks. Files of killed
- * processes are therefore only in such folders. This function also removes the folders of earlier
- * jobs that no process has locked. Ranks of MPICH use the loopback interface, and so do ranks of
- * Open MPI if there is too little shared memory. mpirun listens only at the loopback address
- * (loopback.c). */
+ * processes are therefore only in such folders. This function also removes the folder of an earlier
+ * job if no process has locked the folder. Ranks of MPICH use the loopback interface, and so do
+ * ranks of Open MPI if there is too little shared memory. mpirun listens only at the loopback
+ * address (loopback.c). */
 MUST_CHECK enum status one_machine_begin(const struct launch_config *c, struct one_machine *m);
 
 /* Removes the folder of the shared memory segments. Does nothing for {0}. */

@@ -198,7 +198,7 @@ static int take_share(const struct supervisor *s)
     return share;
 }
 
-/* Writes the heading with which each run begins in a log. */
+/* Writes a heading to the log. The log has one heading for each start of the command. */
 static enum status log_heading(struct supervisor *s, const struct words *command)
 {
     char *line;

@@ -60,8 +60,8 @@ enum status describe_layers(const struct graph *g, bool json, FILE *out)
     return json ? layers_print_json(g, out) : layers_print(g, out);
 }
 
-/* The type in which a node computes: convolution and linear multiply values of type p->operand and
- * accumulate in fp32; all other nodes compute in fp32. */
+/* The type in which a node computes: convolutions and linear layers multiply values of type
+ * p->operand and accumulate in fp32; all other nodes compute in fp32. */
 static const char *computes_in(const struct policy *p, enum node_kind kind)
 {
     return dtype_str(kind == NODE_CONV || kind == NODE_LINEAR ? p->operand : DTYPE_F32);

@@ -68,8 +68,8 @@ static uint64_t hash_number(uint64_t h, uint64_t x)
 }
 
 /* Hashes an opaque layout by the position of each element: stores a tensor with the values 0, 1, 2
- * ... in the layout, and hashes the stored bytes. The layout's own number is valid on one device
- * only, and different layouts may have the same size. */
+ * ... in the layout, and hashes the stored bytes. The layout's number and size do not suffice: the
+ * number is valid on one device only, and different layouts may have the same size. */
 static enum status hash_opaque(struct network *net, const struct tensor_desc *t, uint64_t *h)
 {
     const struct backend *b = net->dev->backend;

@@ -61,8 +61,7 @@ struct node {
     enum node_kind kind;
     char name[NAME_MAX_LEN]; /* "" for layers without a module of their own (add, flatten, input) */
     int in[2];               /* node indices; -1: no input */
-    int64_t c, h, w;         /* shape of the result per image; if flattened, c features and h = w =
-                              * 1 */
+    int64_t c, h, w;         /* result's shape per image; if flattened: c features, h = w = 1 */
     int kernel, stride, pad; /* conv and maxpool */
     int groups;              /* conv */
     float dropout_p;         /* dropout */

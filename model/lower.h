@@ -211,8 +211,8 @@ MUST_CHECK enum status lower_reorder(struct lowering *l, enum phase phase, const
 /* Emits an operation of the loss scaler, for devices that keep the loss scale. */
 MUST_CHECK enum status lower_scaler(struct lowering *l, enum phase phase, enum op_kind kind);
 
-/* Emits the conversion of `value` from its stored type to the operand type of convolution and
- * linear. The two types differ only with TF32. *out is the converted value, or `value` if no
+/* Emits the conversion of `value` from its stored type to the operand type of convolutions and
+ * linear layers. The two types differ only with TF32. *out is the converted value, or `value` if no
  * conversion is needed. */
 MUST_CHECK enum status lower_operand(struct lowering *l, enum phase phase, const char *layer,
                                      int value, int *out);

@@ -139,8 +139,8 @@ static enum status add_ends(struct trial *t, const struct ends *e, bool fused, b
 }
 
 /* Sets *covered to whether the device can plan the block's end. Under FUSE_AUTO also sets *seconds
- * to the time of the block's end; 0: unknown. If e->joins, *seconds is the shorter of two times:
- * with the backward sums computed by the next data gradient, and with the sums computed by a
+ * to the time of the block's end; 0: unknown. If e->joins is set, *seconds is the shorter of two
+ * times: with the backward sums computed by the next data gradient, and with the sums computed by a
  * separate operation. */
 static enum status time_ends(const struct lowering *l, struct ends *e, bool fused, bool *covered,
                              double *seconds)

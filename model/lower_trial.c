@@ -1,9 +1,9 @@
 /* Plans and times chains of operations.
  *
- * FUSE_AUTO takes a fused chain if its parts are slower by more than the run-to-run variation of
- * the timing. If they are not, or if a time is unknown, it takes the parts. The choice depends only
- * on the times. A GPU measures them once and stores them (kernels/cuda/plan_file.h); a CPU
- * estimates them from bytes. */
+ * FUSE_AUTO takes a fused chain if its unfused parts are slower by more than the run-to-run
+ * variation of the timing. Otherwise, or if a time is unknown, it takes the parts. The choice
+ * depends only on the times. A GPU measures them once and stores them (kernels/cuda/plan_file.h); a
+ * CPU estimates them from bytes. */
 #include "model/lower_trial.h"
 
 #include "base/array.h"

@@ -5,8 +5,8 @@
  * to that type. If the device supports the type, a cast produces the copy of each weight when a
  * forward pass first uses the weight. The operations that read a cast choose its layout; the
  * operations that write gradients choose the layout of the flat buffer. If both layouts are equal
- * for all weights, and the device's optimizer can write the type, the second buffer has that type
- * and nothing is cast. */
+ * for all weights, and the device's optimizer can write the type, nothing is cast: the optimizer
+ * writes a second flat buffer of that type instead. */
 #include "model/lower.h"
 
 #include "base/array.h"

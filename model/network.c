@@ -35,8 +35,8 @@ bool network_native(const struct network *net, enum dtype type)
     return type != DTYPE_TF32 && !net->emulate && device_native(net->dev, type);
 }
 
-/* Whether convolution or linear reads the parameter in a native type of the device other than
- * fp32. */
+/* Whether a convolution or linear layer reads the parameter in a native type of the device that is
+ * not fp32. */
 static bool is_cast(const struct network *net, enum param_kind kind, enum dtype copy)
 {
     bool multiplied =

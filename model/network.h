@@ -29,7 +29,7 @@ enum phase {
 };
 const char *phase_str(enum phase p);
 
-/* How many fusions of convolution and batch norm training uses (kernels/ops.h, from
+/* The fusions of convolution and batch norm that are used in training (kernels/ops.h, from
  * OP_CONV_STATS_FWD on). From FUSE_NONE on, each level includes the fusions of the levels before
  * it. Evaluation, and devices that do not support a fused operation, use the unfused operations. */
 enum fuse {
@@ -60,9 +60,9 @@ struct program_config {
     bool emulate;
     bool check_finite; /* detect gradients that overflowed, and skip their update */
     bool float_input;  /* input is normalised fp32 (batch,3,S,S); false: u8 pixels */
-    /* True: the check and the optimizer do not round gradients, because the caller does it: between
-     * the backward phase and the check, each rank rounds its gradients (network_plan_rounding), and
-     * then gradients of fp32 master weights are averaged over ranks in fp32. Must be the same in
+    /* True: between the backward phase and the check, the caller rounds the gradients of each
+     * replica (network_plan_rounding) and then reduces them. The check and the optimizer then do
+     * not round the reduced gradients of fp32 master weights, which stay fp32. Must be the same in
      * all programs of a network. */
     bool reduced;
     /* True: only the network's own check and optimizer read the gradients. Gradients of
@@ -73,8 +73,8 @@ struct program_config {
     /* The device keeps the loss scale (network_set_scaler) and updates it after each step; needs
      * check_finite. NULL: the caller sets the scale with program_state. */
     const struct scaler_rule *scaler;
-    bool wgrad_stream; /* on an asynchronous device: plan memory for weight gradients on a stream of
-                        * their own (network_use_wgrad_stream) */
+    bool wgrad_stream; /* on an asynchronous device: plan the memory that a separate stream of
+                        * weight gradients needs (network_use_wgrad_stream) */
     bool graphs;       /* record phases as graphs and launch the graphs, if the device can; see
                         * network_graphs_lost */
     enum fuse fuse;

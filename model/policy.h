@@ -12,11 +12,11 @@
  *   bf16        fp32, cast   bf16           fp32           bf16            -         no
  *
  * "fp32, cast": the fp32 weights are rounded once per step to the type of the computation, as
- * autocast's weight cache does. Convolution and linear multiply values of the type in the second
- * column and accumulate in fp32. Batch norm computes in fp32 on activations of any type, as cuDNN
- * does. Softmax and the loss are fp32 in every policy. Gradients of 16-bit weights have the same
- * 16-bit type. `keep_batchnorm_fp32` overrides the batch-norm column. (NVIDIA Apex's opt levels;
- * PyTorch's autocast op lists.) */
+ * autocast's weight cache does. Convolutions and linear layers multiply values of the type in the
+ * column "compute in" and accumulate in fp32. Batch norm computes in fp32 on activations of any
+ * type, as cuDNN does. Softmax and the loss are fp32 in every policy. Gradients of 16-bit weights
+ * have the same 16-bit type. `keep_batchnorm_fp32` overrides the batch-norm column. (NVIDIA Apex's
+ * opt levels; PyTorch's autocast op lists.) */
 #pragma once
 
 #include "base/status.h"
@@ -25,7 +25,7 @@
 
 struct policy {
     const char *name;      /* "fp32", "tf32", "amp", "bf16", "O0" ... "O3" */
-    enum dtype operand;    /* type of the values that convolution and linear multiply */
+    enum dtype operand;    /* type of the values that conv and linear layers multiply */
     enum dtype activation; /* type of stored activations and their gradients */
     enum dtype weight;     /* type of conv and linear weights and biases as the passes read them */
     enum dtype master;     /* type of conv and linear weights and biases in the optimizer */

@@ -57,10 +57,9 @@ struct step {
 struct graph_segment {
     enum phase phase;
     int first, end;
-    bool end_here;                /* the segment ends before its phase ends */
-    int64_t grad_begin, grad_end; /* range of gradients that are complete after the segment; begin =
-                                   * end: none */
-    bool warm;                    /* has been executed once without a graph */
+    bool end_here;                  /* the segment ends before its phase ends */
+    int64_t grad_begin, grad_end;   /* gradients complete after the segment; begin = end: none */
+    bool warm;                      /* has been executed once without a graph */
     struct graph_exec *graph[2][2]; /* [with early launches][with the stream of weight gradients];
                                        NULL: not recorded */
 };

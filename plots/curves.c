@@ -40,8 +40,8 @@ struct seen {
     double x_max, y_max, train_max;
 };
 
-/* If curve i has a value `y`, records this in has[], and raises `max` and the end of the y axis to
- * `y`. */
+/* If `y` is finite, records in has[] that curve i has a value, and raises `max` and the end of the
+ * y axis to `y` if they are lower. */
 static void see(struct seen *s, bool has[], double *max, int i, double y)
 {
     if (!isfinite(y))

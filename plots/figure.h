@@ -32,7 +32,8 @@ struct drawing {
                                       * (palette.h) */
     int nth[FIGURE_BARS_MAX];        /* (n) number of earlier labels that have the same colour; such
                                       * labels differ in shape */
-    double gap_s[PLOT_MAX_RUNS];     /* seconds; a longer pause between two steps is drawn */
+    double gap_s[PLOT_MAX_RUNS];     /* a pause between two steps is drawn if it is longer than
+                                      * this, in seconds */
 };
 
 struct figure;

@@ -26,7 +26,7 @@ static void host_clean(char out[HOST_MAX], const char *host)
 }
 
 /* Writes a row for each rank: its number, 0, and the upper end of each part in ms. If there are
- * more than FIGURE_MAX_ROWS ranks, leaves out some ranks, but never the slowest rank. */
+ * more than FIGURE_MAX_ROWS ranks, omits some of them, but never the slowest rank. */
 static void write_bars(const struct ranks *r, FILE *out, bool used[RANK_PARTS], double *top)
 {
     int64_t stride = series_stride(r->n, FIGURE_MAX_ROWS);

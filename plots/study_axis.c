@@ -31,7 +31,7 @@ struct range axis_range(const struct study_lines *l, const bool *drawn, enum qua
     return r;
 }
 
-/* A set of ticks: the multiples rung[0..n) of each power of `base`. */
+/* A set of ticks: each power of `base`, multiplied by each of rung[0..n). */
 struct ladder {
     double base;
     int n;

@@ -17,8 +17,9 @@ extern const unsigned char plot_trend[];
 
 enum { POINTS_MAX = 100000, MARKS_MAX = 8, COMMIT_MAX = 10, WHEN_MAX = 32 };
 
-/* Sets `when` to the date and the commit of a point or a step, with `between` between them. Leaves
- * out what is not known. Of the commit, only the first COMMIT_MAX letters and digits are used. */
+/* Sets `when` to the date and the commit of a point or a step, with `between` between them. Omits
+ * the date or the commit if it is not known. Of the commit, only the first COMMIT_MAX letters and
+ * digits are used. */
 static void when_of(const json_t *point, const char *between, char when[WHEN_MAX])
 {
     const char *commit = json_text_at(point, "commit");
@@ -39,9 +40,9 @@ static void when_of(const json_t *point, const char *between, char when[WHEN_MAX
     when[n] = '\0';
 }
 
-/* Writes point_marks[i+1] = '"DATE
- * COMMIT" 1, ...': the ticks of a series. Ticks are at equal distances from the first point to the
- * last. If a point has neither date nor commit, its number is the mark. */
+/* Writes point_marks[i+1] = '"DATE\nCOMMIT" 1, ...': the ticks of a series. Ticks are at equal
+ * distances from the first point to the last. If a point has neither date nor commit, its number is
+ * the mark. */
 static void marks_set(FILE *vars, int i, const json_t *points)
 {
     int64_t n = (int64_t)json_array_size(points), marks = n < MARKS_MAX ? n : MARKS_MAX;

@@ -25,8 +25,8 @@ struct prediction_config {
 struct prediction {
     const struct source *source; /* not owned */
     struct system system;
-    int fitted; /* the values were fitted to this number of points, the first points of the source;
-                 * 0: only image_s was calibrated, to the first point */
+    int fitted; /* number of points that the fit used, from the first point on; 0: only image_s was
+                 * calibrated, to the first point */
     int n;
     struct forecast forecast[PREDICTION_RANKS_MAX]; /* (n) */
     struct forecast at[SOURCE_POINTS_MAX];          /* (source->n) forecasts for the measured

@@ -20,13 +20,13 @@ struct source {
 };
 
 /* Takes the points from one run, or from several runs with different numbers of ranks. Each device
- * counts as a rank. The fractions of a step are those of the first run; sigma is from rank 0 of the
- * first run. STATUS_DATA if a run has no step, if the networks differ, or if two runs have the same
+ * counts as a rank. The fractions of a step come from the first run, and sigma comes from rank 0 of
+ * this run. STATUS_DATA if a run has no step, if the networks differ, or if two runs have the same
  * number of ranks. */
 MUST_CHECK enum status source_of_runs(const struct run *const *run, int n, struct source *out);
 
 /* Takes those points of a published series that have both a throughput and a batch. */
 MUST_CHECK enum status source_of_published(const struct published_series *s, struct source *out);
 
-/* Takes the points from the cells of series i (from 0) of a study that have a result. */
+/* Takes the points from those cells of series i (from 0) of a study that have a result. */
 MUST_CHECK enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out);

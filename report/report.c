@@ -87,8 +87,8 @@ static enum status write_figures(struct writer *w, const struct item *item)
     return st;
 }
 
-/* Before the first record of a folder, writes the heading of the folder and its machine. `place` is
- * the folder. Before later records `place` is NULL, and nothing is written. */
+/* Writes a heading for the folder `place`, and describes the folder's machine. The caller passes
+ * the folder before its first record. Before later records it passes NULL: nothing is written. */
 static void begin_place(struct writer *w, const char *place, const json_t *machine)
 {
     if (!place)
@@ -223,7 +223,7 @@ static enum status draw_all(const struct items *items, const struct plot_size *s
         enum status st = item_draw(&items->v[i], size, &palette);
         if (st != STATUS_OK && st != STATUS_UNSUPPORTED && st != STATUS_DATA)
             return st;
-        /* records of this kind have no figure */
+        /* not reported, because some kinds of records have no figure */
         bool plain = st == STATUS_DATA && items->v[i].kind == ITEM_RECORD;
         if (st != STATUS_OK && !plain && said)
             fprintf(said, "ampscale: figures not drawn: %s\n", status_message());

@@ -163,7 +163,7 @@ done:
 
 /* ---- reading ---- */
 
-/* Reads a number, which is an element of a list or a member of an object. null reads as NAN. */
+/* Reads a number, which is an element of a list or a member of an object. null is read as NAN. */
 static enum status real_parse(const json_t *value, const char *name, double *out)
 {
     *out = json_is_null(value) ? NAN : json_number_value(value);
@@ -239,7 +239,7 @@ static enum status cell_parse(const json_t *object, struct analysis_cell *c)
         return status_fail(STATUS_DATA, "'devices', 'ranks' or 'batch' is 0");
     if (c->system.hosts > c->ranks || c->system.ranks_per_host > c->ranks)
         return status_fail(STATUS_DATA,
-                           "more hosts than ranks, or more ranks per host than in total");
+                           "more hosts than ranks, or more ranks per host than ranks in total");
     if ((*c->missing != '\0') != (c->images_per_s.n == 0))
         return status_fail(STATUS_DATA, "a cell must have either 'missing' or results");
     return evidence_parse(json_object_get(object, "evidence"), c);

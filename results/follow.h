@@ -1,8 +1,8 @@
 /* Reads a run's folder repeatedly while the run is writing it.
  *
- * Each call reads the lines appended since the last call; a line without its newline is read once
- * it is complete. When the run resumes, reading continues. When another run replaces the run in the
- * same folder, the new run is read from its beginning.
+ * Each call of follow_poll reads the lines appended since the last call. A line without its newline
+ * is read when it is complete. When the run resumes, reading continues. When another run replaces
+ * the run in the same folder, the new run is read from its beginning.
  *
  * Only the latest FOLLOW_KEEP steps and telemetry samples are kept. If a file is already long when
  * it is first read, only its events and its last lines are read. Epochs and ranks are kept

@@ -258,7 +258,7 @@ static enum status record_start(const char *dir, const struct run_info *info, bo
                           "another folder by --out",
                           dir));
     CHECK(found ? record_continue(r, info, step, epoch) : record_begin(r, info));
-    /* Sets the observer and calls its begin, now that the record is open. */
+    /* The record is open: sets the observer, and calls its function `begin`. */
     r->observer = info->observer;
     if (r->observer)
         r->observer->begin(r->observer->state, r->dir, info, step);

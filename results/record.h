@@ -79,8 +79,8 @@ MUST_CHECK enum status record_epoch(struct record *record, const struct epoch_re
  * list. */
 MUST_CHECK enum status record_rank(struct record *record, const struct rank_record *rank);
 
-/* Appends one sample of the devices and writes it to the operating system: `n` rows, ascending by
- * device; fills in sample, attempt and elapsed. */
+/* Appends one sample of the devices, `n` rows in ascending order of device, and writes it to the
+ * operating system. Fills in sample, attempt and elapsed. */
 MUST_CHECK enum status record_telemetry(struct record *record, const struct telemetry_record *row,
                                         int n);
 

@@ -25,7 +25,7 @@ static int64_t value_at(const char *row, size_t offset)
     return *(const int64_t *)(row + offset);
 }
 
-/* Drops the records from key (key, minor) on, which earlier attempts wrote. */
+/* Drops the records whose key is (`key`, `minor`) or higher. Earlier attempts wrote them. */
 static void rows_cut(struct rows *r, int64_t key, int64_t minor)
 {
     for (; r->n > 0; r->n--) {

@@ -10,7 +10,7 @@
  *
  * A column has the name of its struct member; the writer and the reader use the same table. Numbers
  * keep nine significant digits, enough for a float. A double that is not finite is written as null;
- * a sensor that is not finite has no column.
+ * a sensor's value that is not finite is left out.
  *
  * A line with an "event" key is not a record. {"event": "resume", "step": 400, "epoch": 3, ...}
  * means that the run resumed at that step and epoch. Readers ignore the records that earlier
@@ -25,8 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Names of files in the run folder: the newest checkpoint, the previous one, and the weights of the
- * best validation so far. */
+/* Names of files in the run folder: the newest checkpoint, the previous checkpoint, and the weights
+ * of the best validation so far. */
 #define CHECKPOINT_NAME      "checkpoint.safetensors"
 #define CHECKPOINT_PREV_NAME "checkpoint-prev.safetensors"
 #define BEST_NAME            "best.safetensors"
@@ -120,7 +120,7 @@ struct rank_record {
     /* The time of a step without communication: its median over the steps, and its median absolute
      * deviation. No columns when 0. */
     double own_median_s, own_mad_s;
-    /* The median over the steps of each part other than communication. No column when 0. */
+    /* For each part except communication: its median time over the steps. No column when 0. */
     double data_median_s, h2d_median_s, forward_median_s, backward_median_s, optimizer_median_s;
 };
 
@@ -170,7 +170,7 @@ enum throttle {
 /* A row without measurements: every sensor is NaN, all other members are 0. */
 extern const struct telemetry_record telemetry_nothing;
 
-/* FIELD_SENSOR is a real number. If it is NaN, its column is left out, and a missing column reads
+/* FIELD_SENSOR is a real number. If it is NaN, its column is left out, and a missing column is read
  * as NaN. FIELD_TEXT and FIELD_FLAG occur only in objects (schema_put, schema_parse); a line of a
  * record file contains only numbers. */
 enum field_type { FIELD_COUNT, FIELD_REAL, FIELD_SENSOR, FIELD_TEXT, FIELD_FLAG };
@@ -179,7 +179,7 @@ enum field_type { FIELD_COUNT, FIELD_REAL, FIELD_SENSOR, FIELD_TEXT, FIELD_FLAG 
 struct field {
     const char *name;
     enum field_type type;
-    bool optional; /* left out when 0; a missing column reads as 0 */
+    bool optional; /* left out when 0; a missing column is read as 0 */
     size_t offset; /* offset of the struct member. For the types of enum field_type, in their order,
                     * the member is an int64_t, double, double, char[] or bool */
     double min, max;

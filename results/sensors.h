@@ -30,9 +30,10 @@ MUST_CHECK enum status sensors_devices(const struct run *run, json_t *list);
 
 /* Adds these members to `into`, each only if it was measured:
  *   energy     {joules_per_image, images_per_joule, joules, images}, see energy_of
- *   telemetry  an object for each device: {device, samples, clock_mhz, memory_clock_mhz,
- *              power_w: medians, temperature_c, memory_bytes: maxima, ecc_corrected,
- *              ecc_uncorrected: increase during the run, throttled: {name: share of the samples}}
+ *   telemetry  an object for each device: {device, samples; the medians of clock_mhz,
+ *              memory_clock_mhz and power_w; the maxima of temperature_c and memory_bytes; the
+ *              increases of ecc_corrected and ecc_uncorrected during the run;
+ *              throttled: {name: share of the samples}}
  * If there are several ranks, only rank 0 stores its samples. The summary.json that the run itself
  * wrote has the devices of all ranks under "telemetry", each with its rank, its host and its number
  * on the host ("index"). The values of ranks other than 0 cover only the last attempt. */

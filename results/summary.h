@@ -15,12 +15,12 @@
  *   io                 {bytes_per_s, files_per_s, decode_ms}: of the loaders, over the training
  *                      time; if known, also storage_bytes_per_s, device_bytes_per_s and
  *                      cached_percent, from struct epoch_record. If no epoch was recorded, the run
- *                      itself adds these three
+ *                      itself adds these three values
  *   time_to_accuracy   with --desired-acc: {top1, epoch, seconds}; epoch and seconds are null if
  *                      the accuracy was not reached
- *   ranks              if there are several: {count, slowest, host, behind, noise, slow, own_s,
- *                      median_own_s, part, part_s, images_per_s}. slowest, host: the slowest rank
- *                      and its host. own_s: its time of a step without communication.
+ *   ranks              if there are several ranks: {count, slowest, host, behind, noise, slow,
+ *                      own_s, median_own_s, part, part_s, images_per_s}. slowest, host: the slowest
+ *                      rank and its host. own_s: its time of a step without communication.
  *                      median_own_s: the median of the other ranks' times. behind:
  *                      own_s / median_own_s - 1. noise: four standard errors of `behind`. slow:
  *                      whether the slowest rank is a straggler. part: the part of the step in which

@@ -1,4 +1,4 @@
-/* Returns batches to the loader once the engine has read them. */
+/* Returns batches to the loader after the engine has read them. */
 #include "runners/batches_in_use.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Internal to runners/: batches in use, which the engine may still be reading.
  *
- * The caller adds each batch that it passes to the engine. Once the engine has read the oldest
+ * The caller adds each batch that it passes to the engine. After the engine has read the oldest
  * batches, this code returns them to the loader. With an asynchronous device, it leaves the newest
  * ENGINE_HOLDS batches in use instead of waiting until the engine has read them. */
 #pragma once

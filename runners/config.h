@@ -67,7 +67,7 @@ struct train_config {
     int start_epoch;    /* number of the first epoch; -1: the checkpoint's epoch, or 0 without a
                          * checkpoint */
     int64_t steps;      /* stop after this many optimizer steps; 0: no limit */
-    double desired_acc; /* the run stops once validation top-1 reaches this percentage; 0: no
+    double desired_acc; /* the run stops when validation top-1 reaches this percentage; 0: no
                          * limit */
     double lr, momentum, weight_decay;
     double norm_weight_decay; /* weight decay of batch norm's parameters and of biases; -1: the same

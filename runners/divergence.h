@@ -11,6 +11,6 @@
  * message. */
 MUST_CHECK enum status divergence_check_loss(double loss, const char *what, ...) PRINTF_LIKE(2, 3);
 
-/* Adds the precision and the flags that the user can change to this thread's message of
- * STATUS_DIVERGED. The message remains one line. */
+/* Adds to this thread's message of STATUS_DIVERGED the precision, and the flags that the user can
+ * change. The message remains one line. */
 MUST_CHECK enum status divergence_explain(const struct session *s);

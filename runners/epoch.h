@@ -4,7 +4,7 @@
 #include "base/stats.h"
 #include "runners/pass.h"
 
-/* Computes the throughput of the steps of this epoch that this process ran. If `warm` is false,
+/* Computes the throughput of the steps that this process ran in this epoch. If `warm` is false,
  * this is the first epoch of the process, and its first few steps are left out as warm-up. */
 MUST_CHECK enum status epoch_rates(const struct session *s, int64_t first_batch, bool warm,
                                    struct stats *out);

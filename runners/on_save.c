@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The shortest time, in nanoseconds, between the last request and a request that follows a save of
- * records without a checkpoint. */
+/* After a save of records without a checkpoint, a request is sent only if the last request was at
+ * least this many nanoseconds ago. */
 #define RECORDS_NS UINT64_C(10000000000)
 
 struct on_save {

@@ -20,8 +20,8 @@ struct on_save;
 struct on_save_config {
     const char *command; /* run by a shell; {} becomes the run's folder */
     const char *dir;     /* the run's folder */
-    double limit_s;      /* time limit of a run of the command, and of the wait at the end of
-                          * training for the last run; seconds, at least 1 */
+    double limit_s;      /* time limit of a run of the command; also of the wait for the last run
+                          * when training ends; seconds, at least 1 */
 };
 
 /* Starts the helper. All strings must outlive it. */

@@ -137,7 +137,7 @@ static enum status say_straggler(const struct session *s, const struct run *run)
     text_clean(host, sizeof host, r.rank[r.slowest].host);
     fprintf(s->out,
             "%s rank %" PRId64 " (%s), +%.1f %% (noise ±%.1f %%): %.3f ms a step without "
-            "communication, median of the others %.3f ms, mostly %s\n",
+            "communication, median of the other ranks %.3f ms, largest difference in %s\n",
             r.slow ? "Straggler:" : "No straggler: slowest is", r.slowest, host, 100 * r.behind,
             100 * r.noise, 1e3 * r.rank[r.slowest].own_s, 1e3 * r.median_own_s,
             rank_part_str(r.part));

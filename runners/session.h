@@ -22,7 +22,7 @@ struct session {
     const struct train_config *config;
     FILE *out;            /* stream for progress on rank 0; on other ranks the same as `silent` */
     FILE *silent;         /* /dev/null on ranks other than 0 */
-    char dir[4096];       /* folder of the run; "": none (other ranks) */
+    char dir[4096];       /* folder of the run; "" on ranks other than 0 */
     enum train_mode mode; /* never MODE_AUTO */
     struct world world;
     struct device_list devices;
@@ -53,7 +53,7 @@ struct session {
     /* The record in which the communication thread writes why it ends the job. NULL while that
      * thread must not end the job. */
     _Atomic(struct record *) ending;
-    struct expected *expected;    /* only on rank 0; NULL: no comparison (--expect) */
+    struct expected *expected;    /* --expect; only on rank 0; NULL: none */
     struct telemetry *telemetry;  /* NULL: off */
     struct storage_meter storage; /* measures reads from the storage of the data */
     struct load_meter load;       /* measures the load of the host */
@@ -137,9 +137,10 @@ MUST_CHECK enum status session_identify(struct session *s);
  * only rank 0 reads. All ranks call it. */
 MUST_CHECK enum status session_load(struct session *s);
 
-/* Rank 0 writes the latest checkpoint and keeps the previous one. `prepare` writes a checkpoint of
- * `state` to a temporary file on disk; `commit`, called when the session's state equals `state`,
- * renames it. A failure leaves the latest checkpoint unchanged. */
+/* Rank 0 writes the latest checkpoint and keeps the previous checkpoint. session_checkpoint_prepare
+ * writes a checkpoint of `state` to a temporary file on disk. session_checkpoint_commit renames
+ * this file; call it when the session's state equals `state`. session_checkpoint calls both
+ * functions. A failure leaves the latest checkpoint unchanged. */
 MUST_CHECK enum status session_checkpoint_prepare(struct session *s,
                                                   const struct train_state *state,
                                                   struct atomic_file *f);

@@ -107,8 +107,9 @@ static enum status open_loaders(struct session *s)
     return STATUS_OK;
 }
 
-/* Measuring whether a setting makes steps faster takes as long as about a dozen steps. A short run
- * would not gain that much time. */
+/* Returns `option`, except that OPTION_AUTO becomes OPTION_OFF for a short run. A measurement of
+ * whether the option makes steps faster takes as long as about a dozen steps. A short run would not
+ * gain that much time. */
 static enum option settle_option(const struct session *s, enum option option)
 {
     enum { STEPS_MIN = 32 };
@@ -292,8 +293,8 @@ enum status session_fail(struct session *s, enum status st)
         comm_fail(s->world.comm, st, status_message());
     if (!session_leads(s))
         return status_fail(st, "%s", "");
-    /* Rank 0 prints before the ranks leave the job: once a rank has exited, a launcher may kill the
-     * others. */
+    /* Rank 0 prints before the ranks leave the job, because a launcher may kill all ranks after one
+     * rank has exited. */
     if (s->record)
         record_fail(s->record, st, status_message());
     fprintf(stderr, "ampscale: %s\n", status_message());

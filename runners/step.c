@@ -206,7 +206,7 @@ enum status step_end(struct session *s, struct step_queue *q, struct step_record
     TRY(judge_step(s, p.sums.v[SUM_LOSS], rec->lr, &result));
     describe_step(s, p.sums.v, rec);
     describe_times(&result.times, q->steady, rec);
-    /* includes the wait for the slowest rank */
+    /* `shared` includes the wait for the slowest rank */
     rec->comm_s += s->world.size > 1 && !q->steady ? shared : 0;
     rec->skipped = result.found_inf;
     count_step(s, p.sums.v, p.batches, rec->skipped > 0);

@@ -49,8 +49,8 @@ struct step_queue {
     int64_t batch, step; /* position of the next step to begin, as in the session's state */
     int n;
     struct pending_step pending[ENGINE_LAG_MAX + 1]; /* the oldest first */
-    /* The step before the oldest one has ended, and the device began the oldest step directly after
-     * it. */
+    /* The step before pending[0] has ended, and the device began pending[0] directly after that
+     * step. */
     bool steady;
 };
 

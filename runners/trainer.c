@@ -77,8 +77,8 @@ static void count_times(struct session *s, int64_t index, struct step_record *re
     }
 }
 
-/* Sets the median time without communication of this rank's steps. Only the steps of the epoch that
- * this process ran are counted: step `first` and later ones. */
+/* Sets this rank's median times: of a step without communication, and of each part of a step.
+ * Counts the epoch's steps from `first` on, which this process ran. */
 static enum status typical_time(struct session *s, int64_t first)
 {
     struct rank_record *spent = &s->spent;

@@ -58,8 +58,8 @@ static double median(const struct study_result *r, size_t offset)
     return n > 0 ? stats_median(values, n) : NAN;
 }
 
-/* Sets the mean time of each part of a step. Medians of the parts would not add up to a step; means
- * do. */
+/* Sets the mean time of each part of a step. Means of the parts add up to the mean time of a step;
+ * medians would not. */
 static void split(const struct study_result *r, struct analysis_cell *c)
 {
     for (int p = 0; p < ANALYSIS_PARTS; p++) {

@@ -18,7 +18,7 @@ struct study_cell {
     const char *precision, *arch; /* point into the spec */
     const struct study_data *data;
     enum analysis_scaling scaling; /* for a cell with one device: the first scaling that added it.
-                                    * Series of both scalings may begin with it */
+                                    * Series of both scalings may begin with this cell */
     int64_t devices, ranks;
     int64_t batch; /* images per step, over all devices */
 };

@@ -16,7 +16,8 @@ struct study_progress {
     int64_t *left;       /* (n_cells) number of runs still to do */
 };
 
-/* Starts the progress of a call. wanted[i]: whether this call runs run i of the plan. */
+/* Begins to show the progress of a call of study_run_missing. wanted[i] says whether the call
+ * executes run i of the plan. */
 MUST_CHECK enum status study_progress_begin(struct study_progress *p, const struct study_plan *plan,
                                             const bool *wanted, FILE *out);
 void study_progress_data(struct study_progress *p, const char *name);

@@ -8,7 +8,7 @@
 
 struct study_options {
     const char *program; /* path of this program */
-    const regex_t *only; /* only runs whose "<cell>/r<k>" matches; NULL: all */
+    const regex_t *only; /* only runs whose "<cell>/r<k>" matches; NULL: all runs */
     bool retry;          /* also repeat runs that failed in earlier calls; try each run up to
                           * twice */
     FILE *progress;      /* gets a line for each run, and on a terminal a redrawn status line */
@@ -16,8 +16,8 @@ struct study_options {
 
 /* Runs that are not complete. */
 struct study_left {
-    int64_t failed, pending; /* incomplete runs that `only` matches */
-    int64_t others;          /* incomplete runs that `only` does not match */
+    int64_t failed, pending; /* incomplete runs that study_options.only selects */
+    int64_t others;          /* incomplete runs that study_options.only does not select */
 };
 MUST_CHECK enum status study_count_left(const struct study_store *store,
                                         const struct study_options *options,

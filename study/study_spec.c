@@ -157,8 +157,8 @@ static bool sets_flag(const char *word, const char *flag)
     return n > 2 && strncmp(word, flag, n) == 0;
 }
 
-/* Refuses flags of train that the study sets itself; also refuses "--", because train takes no word
- * after it as a flag. */
+/* Refuses flags of train that the study sets itself. Also refuses "--", because train does not read
+ * the words after "--" as flags. */
 static enum status check_train(const json_t *train)
 {
     static const char *const taken[] = {

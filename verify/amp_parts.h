@@ -14,7 +14,7 @@ struct amp_source {
     struct run *run; /* NULL: a network named by `arch` */
     const char *arch;
     const char *data; /* NULL: noise */
-    int classes;      /* number of classes of noise; a data set determines its own */
+    int classes;      /* number of classes if `data` is NULL; a data set determines its own */
     int image_size, batch;
     uint64_t seed;
     double label_smoothing;

@@ -1,12 +1,12 @@
 /* The AMP report: does this network need a loss scaler, and which scale?
  *
  * A few training batches run in fp32, forward and backward, without an update. Every gradient that
- * a GPU would store in fp16 is counted by its magnitude: those of activations, and those of the
- * weights and biases of convolution and linear layers (batch norm's parameters stay fp32 in every
- * policy but O3). The magnitude determines exactly whether the gradient underflows or overflows in
- * fp16 at loss scale 1 and at the current scale. Each tensor is judged by itself: underflow in one
- * layer does not propagate to the layers before it, so an fp16 run loses at least these
- * percentages. */
+ * a GPU would store in fp16 is counted by its magnitude. These are the gradients of activations,
+ * and of the weights and biases of convolutions and linear layers. (Batch norm's parameters stay
+ * fp32 in every policy but O3.) The magnitude determines exactly whether the gradient underflows or
+ * overflows in fp16 at loss scale 1 and at the current scale. Each tensor is judged by itself:
+ * underflow in one layer does not propagate to the layers before it, so an fp16 run loses at least
+ * these percentages. */
 #pragma once
 
 #include "base/status.h"

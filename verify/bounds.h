@@ -7,22 +7,22 @@
  *
  *     (2 sqrt(K) + 8) * u * S
  *
- * which is six standard deviations plus some roundings that do not depend on K. Omitting one term
- * of K = 4608 (a 3x3 convolution of 512 channels) changes the result by about S/4608 = 2e-4 S,
+ * which is six standard deviations plus some roundings that do not depend on K. Omitting one of
+ * K = 4608 terms (a 3x3 convolution of 512 channels) changes the result by about S/4608 = 2e-4 S,
  * above the bound of 9e-6 S. Tensor cores, which multiply narrow operands, truncate towards zero
  * where fp32 rounds to nearest. In a sum of terms of one sign these errors add up, so K/4 * u * S
  * is added to the bound. In models that agree with the hardware
  * (tests/kernels/cuda/fake/products.h) the error at K = 4608 is 977 u S on sm_75, 1075 u S on sm_80
  * with TF32 and 591 u S on sm_90 with TF32; the bound is 1304 u S. The reference computes S for
  * each output element, by the same operation on the magnitudes of its inputs. This applies to all
- * operations that are linear in each operand; bounds.c derives the bounds of the others. Operations
- * that only choose or move values (ReLU, maximum, reorder) must be exact.
+ * operations that are linear in each operand; bounds.c derives the bounds of other operations.
+ * Operations that only choose or move values (ReLU, maximum, reorder) must be exact.
  *
  * Where the result is rounded to a narrow type, v is the exact value and b the bound of the fp32
  * operation on its rounded inputs. Rounding R is monotonic, so an fp32 result within [v - b, v + b]
  * becomes a narrow value within [R(v - b), R(v + b)]; this is the condition that is checked. b is
- * far below a unit in the narrow type's last place, so both ends are mostly R(v); only if v is
- * within b of half-way between two narrow values, both are allowed. Near the largest number one end
+ * far below a unit in the narrow type's last place, so both ends are mostly R(v). If v is within b
+ * of half-way between two narrow values, both values are allowed. Near the largest number one end
  * may be infinite; where a sum cancels, b may exceed a unit. The result must be a value of the
  * narrow type. */
 #pragma once

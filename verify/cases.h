@@ -17,8 +17,8 @@ struct case_list {
 };
 
 /* In these cases the CPU backend uses non-temporal stores for results of at least this many bytes.
- * The backend's usual threshold is far higher; with this one, small cases cover both kinds of
- * stores. */
+ * The backend's usual threshold is far higher; with CASES_STREAM_BYTES, small cases cover both
+ * kinds of stores. */
 enum { CASES_STREAM_BYTES = 256 << 10 };
 
 /* Makes the whole table. Case numbers do not change unless the table is edited. */

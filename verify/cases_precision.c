@@ -86,7 +86,7 @@ static void cases_dense(struct case_list *list)
         add_dense(list, describe_conv(OP_CONV_BWD_DATA, &shape[i], 0));
         add_dense(list, describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i], WITH(DB)));
     }
-    /* Weight gradients in a 16-bit type: only storing them rounds them. */
+    /* Weight gradients in a 16-bit type: they are rounded only when they are stored. */
     for (int i = 0; i < 4; i++) {
         enum dtype type = i % 2 ? DTYPE_BF16 : DTYPE_F16;
         struct op_desc plain = describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i / 2], 0);
@@ -181,7 +181,7 @@ static void cases_ends(struct case_list *list)
                                            {DTYPE_F16, true, FILL_RANDOM}};
     struct op_desc reorder = describe_like(OP_REORDER, plain_4d(2, 16, 3, 3), 0);
     add(list, &reorder, moved, 2);
-    /* Cases of a reorder between types, which casts weights that are stored in fp32. */
+    /* Cases of a reorder from one type to another. Such a reorder casts weights stored in fp32. */
     static const enum dtype type[] = {DTYPE_BF16, DTYPE_F16};
     for (int i = 0; i < 2; i++) {
         struct op_desc d = with_type(&reorder, type[i]), narrowing = d, widening = d;
@@ -289,7 +289,7 @@ static const struct sgd_segment half_lars[] = {
     {40, 5000, 1e-4f, DTYPE_F32, DTYPE_F32, DTYPE_F32, 0},
     {5000, 9001, 1e-4f, DTYPE_F16, DTYPE_F32, DTYPE_F16, 0.001f, true}};
 
-/* DW_HALF in each type; plain, with a limit of the gradient's norm, and with LARS. */
+/* DW_HALF in each type: for plain SGD, with a limit of the gradient's norm, and with LARS. */
 static void cases_half(struct case_list *list)
 {
     static const enum dtype type[] = {DTYPE_F16, DTYPE_BF16, DTYPE_F32};

@@ -4,9 +4,9 @@
  * change) on random inputs, and its result must be within the bounds of bounds.h. The result of a
  * second run must be within these bounds too, and must have the same bits if the plan promises this
  * (backend.h). The reference computes the expected result from rounded inputs, but does not round
- * the result: this way the rounding of every device is checked, even if it is the reference. The
- * reference rounds results only for fused forms. If the case passes, each in-place form that
- * kernels/ops.h allows runs in the same way.
+ * the result: this way the rounding of every device is checked, even if the device is itself the
+ * reference. The reference rounds results only for fused forms. If the case passes, each in-place
+ * form that kernels/ops.h allows runs in the same way.
  *
  * Prints a line for each case or in-place form that is skipped because the device does not support
  * it, and for each that fails:

@@ -167,8 +167,8 @@ static enum status differs(struct check *k, enum buffer b, const char *when, con
                        inside / sizeof now, now, before);
 }
 
-/* Copies a buffer to the host piece by piece. With `keep`, stores it in `first`; else compares it
- * with `first`. */
+/* Copies a buffer to the host piece by piece. If `keep` is set, stores the bytes in `first`; else
+ * compares them with `first`. */
 static enum status look_at(struct check *k, enum buffer b, char *first, bool keep, const char *when)
 {
     size_t bytes;

@@ -30,7 +30,8 @@ static enum status read_real(const json_t *json, const char *key, bool optional,
     return status_fail(STATUS_DATA, "a case's '%s' is not a number of 0 or more", key);
 }
 
-/* Reads the word `one` or `two`; sets *second if it is `two`. */
+/* Reads a member that must equal the argument `one` or the argument `two`. Sets *second to whether
+ * it equals `two`. */
 static enum status read_choice(const json_t *json, const char *key, const char *one,
                                const char *two, bool *second)
 {
@@ -41,7 +42,7 @@ static enum status read_choice(const json_t *json, const char *key, const char *
     return status_fail(STATUS_DATA, "a case's '%s' is neither '%s' nor '%s'", key, one, two);
 }
 
-/* Reads the optional list of weights of mixup, from 0 to 1. */
+/* Reads the optional list of mixup weights, each from 0 to 1. */
 static enum status read_mix(const json_t *json, size_t n, const json_t **mix)
 {
     size_t i;

@@ -176,8 +176,8 @@ bool Transport::place(int r)
     return false;
 }
 
-/* Receives the bytes that have arrived of one message from rank r. Returns false if nothing was
- * received. */
+/* Receives bytes of the current message from rank r, as many as have arrived. Returns false if
+ * nothing was received. */
 bool Transport::read_some(int r)
 {
     Peer &p = peer_[r];

@@ -73,7 +73,7 @@ class Transport : public gloo::transport::Context
     std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void *ptr,
                                                                         size_t size) override;
 
-    /* Sets the operation of the transfers that follow. */
+    /* Sets the operation to which the next transfers belong. */
     void begin(const gloo_op &op);
 
     void send(int rank, const Piece &piece);

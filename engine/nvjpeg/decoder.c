@@ -222,8 +222,8 @@ static enum status enqueue(struct device_queue *q, int side, size_t described)
 }
 
 /* Waits for the queue's stream. The thread sleeps, because it may share its core with other
- * workers. Does not call the backend's wait functions, because these would also report invalid
- * labels, which belong to another thread. */
+ * workers. Does not call the backend's wait functions: they also report invalid labels, and only
+ * the thread that runs the loss may receive such a report. */
 static enum status wait_for(struct device_queue *q)
 {
     TRY(cuda_event_record(q->over, q->stream));

@@ -39,7 +39,7 @@ struct nvjpeg_library {
     /* nvjpegGetProperty: property 0 is the major version, 1 the minor version, 2 the patch level.
      */
     int (*get_property)(int property, int *value);
-    /* nvjpegCreateEx; for an allocator that is NULL, the library uses CUDA's. */
+    /* nvjpegCreateEx; if an allocator is NULL, the library uses CUDA's allocator. */
     int (*create)(int backend, void *device_allocator, void *pinned_allocator, unsigned flags,
                   struct nvjpegHandle **handle);
     int (*destroy)(struct nvjpegHandle *handle);

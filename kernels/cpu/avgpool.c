@@ -109,8 +109,8 @@ static enum status avgpool_execute(struct op_plan *base, void *const arg[ROLE_CO
     return STATUS_OK;
 }
 
-/* Fills in n struct covers: the rows (or columns) of one tensor, if the other tensor has m rows (or
- * columns). If `averages` is true, the factor is 1 / the length of the range, otherwise 1. */
+/* Fills in a struct cover for each of the n rows (or columns) of one tensor. The other tensor has m
+ * rows (or columns). The scale is 1 / (length of the range) if `averages` is true, else 1. */
 static struct cover *cover_fill(struct cover *c, int64_t n, int64_t m, bool averages)
 {
     for (int64_t i = 0; i < n; i++, c++) {

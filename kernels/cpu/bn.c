@@ -1,8 +1,8 @@
 /* Batch norm: forward in training and evaluation, forward again from statistics, and backward.
  *
  * All these operations have the same steps: sums over a panel's images, coefficients from the sums,
- * and a pass that writes the results. Each image is summed in float over short runs, whose sums are
- * added in double; then the images' sums are added in order.
+ * and a pass that writes the results. The values of an image are summed in small groups, in float.
+ * The sums of the groups are added in double. Last, the sums of the images are added in order.
  *
  * Forward computes the sums of (x - shift) and of its square in one pass. If shift is the mean of m
  * of the channel's n values,
@@ -14,9 +14,9 @@
  * With statistics over several ranks (struct bn_sync), all threads wait between the sums and the
  * coefficients while the ranks exchange their sums.
  *
- * All activations have the same kind of element; parameters and running statistics are fp32 and may
- * round to other types. If there is a DZ, the first backward pass writes it, and the second reads
- * DZ in place of DY, DY2 and Y.
+ * All activations have the same kind of element. Parameters and running statistics are stored as
+ * fp32, but their values may be rounded to another type. If there is a DZ, the first backward pass
+ * writes it, and the second backward pass reads DZ in place of DY, DY2 and Y.
  *
  * A MASK has this backend's own order: bit i % 16 of its 16-bit word i / 16 belongs to the element
  * at offset i of X. */

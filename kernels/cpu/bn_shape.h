@@ -2,9 +2,9 @@
  *
  * A unit is the channels that a line contains: one channel of a plain tensor, one block of a
  * blocked tensor, sixteen adjacent channels of an NHWC tensor. A panel is a few units that one
- * thread processes over all images, few enough that a second pass finds much of the panel in the
- * cache. Units and panels do not depend on the number of threads and sums have a fixed order, so
- * results do not depend on the number of threads. */
+ * thread processes over all images. A panel is so small that a second pass finds much of it in the
+ * cache. Results do not depend on the number of threads, because sums have a fixed order, and the
+ * sizes of units and panels are the same for any number of threads. */
 #pragma once
 
 #include "kernels/cpu/kernels.h"

@@ -6,8 +6,8 @@
  * pixel. Output pixels whose input pixel is padding have no row: with a 3x3 kernel on 2x2 pixels,
  * more than half of the rows are absent.
  *
- * The inner loop of oneDNN's own kernel runs along a row of pixels, so that kernel is slow if rows
- * are short. The taps' matrices are one tensor in the order (KH, KW, I, O), which the plan reorders
+ * oneDNN's own kernel is slow if rows of pixels are short, because its inner loop runs along a row.
+ * The matrices of all taps form one tensor in the order (KH, KW, I, O), which the plan reorders
  * into DW's layout. */
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/onednn_plan.h"

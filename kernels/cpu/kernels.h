@@ -94,8 +94,7 @@ typedef uint16_t bn_signs;
 struct bn_grad {
     const void *dy;
     const void *dy2; /* may be NULL */
-    /* If a ReLU follows the batch norm, either y or its signs is given, otherwise neither (NULL).
-     */
+    /* If a ReLU follows the batch norm, y or signs is given. Without a ReLU, both are NULL. */
     const void *y;
     const bn_signs *signs;
 };

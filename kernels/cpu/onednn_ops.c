@@ -4,7 +4,7 @@
  * keeps that layout if the library is fast with it; if not, the plan reorders the tensor in its
  * workspace. Weights are nearly always ANY in the forward pass. The parameters themselves, which
  * the optimizer updates, are then stored in the library's blocked order. Only the backward-data
- * pass prefers another order and reorders them. */
+ * pass prefers another order, and reorders the weights. */
 #include "kernels/cpu/onednn_plan.h"
 
 #include <stdio.h>
@@ -205,8 +205,8 @@ static enum status bind_all(struct planning *p, struct onednn_plan *plan)
     return STATUS_OK;
 }
 
-/* Refuses unrounded inputs, because the kernel would have to round them when it loads them, and the
- * library's kernels do not. */
+/* Refuses unrounded inputs: a kernel would have to round them when it loads them, but the library's
+ * kernels cannot do that. */
 static enum status check_rounding(const struct planning *p)
 {
     for (int s = 0; s < SLOT_COUNT; s++)

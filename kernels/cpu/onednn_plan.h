@@ -25,8 +25,8 @@ bool onednn_is_fast(const_dnnl_primitive_desc_t pd);
 /* The engine of a CPU device. */
 struct onednn_engine *onednn_engine_of(struct device *dev);
 
-/* The library's descriptor for a tensor; if groups > 1, weights (O, I/g, ..) become (g, O/g, I/g,
- * ..). */
+/* The library's descriptor for a tensor. If groups = g > 1, weights of shape (O, I/g, ..) get the
+ * shape (g, O/g, I/g, ..). */
 MUST_CHECK enum status md_from_tensor(struct onednn_engine *e, const struct tensor_desc *t,
                                       int groups, struct md *out);
 

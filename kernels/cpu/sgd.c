@@ -89,7 +89,7 @@ static void set_local_rates(const struct sgd_plan *p, struct sgd_norms norms, fl
     }
 }
 
-/* Returns the scale of the gradients, reduced if their norm exceeds the limit. */
+/* Returns the scale of the gradients, made smaller if their norm exceeds the limit. */
 static double clipped_scale(const struct sgd_plan *p, struct sgd_norms norms, float grad_scale)
 {
     double sum = 0, clip = p->base.desc.attr.sgd.clip;
@@ -172,8 +172,7 @@ static enum status check_finite(struct op_plan *base, void *const arg[ROLE_COUNT
 }
 
 /* Cuts the segments whose norms are needed into chunks, and returns the number of chunks. If
- * `chunk` is NULL, only counts them.
- */
+ * `chunk` is NULL, the function only counts the chunks. */
 static int64_t cut_chunks(const struct sgd_attr *a, struct sgd_chunk *chunk)
 {
     int64_t n = 0;

@@ -38,8 +38,8 @@ enum cg_port {
     CG_EQ_DY, /* the gradient of CG_BN_X is EQ_DY * DX + EQ_X * BN_X + EQ_BIAS */
     CG_EQ_X,
     CG_EQ_BIAS,
-    /* The shortcut's batch norm: its input Z, then its tensors of one value per channel. Each name
-     * after CG_Z_ is also the name of the main batch norm's tensor. */
+    /* The shortcut's batch norm: its input Z, then its tensors of one value per channel. CG_Z_MEAN
+     * corresponds to CG_MEAN of the main batch norm, and so on. */
     CG_Z,
     CG_Z_MEAN,
     CG_Z_INVSTD,

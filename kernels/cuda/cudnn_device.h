@@ -5,10 +5,10 @@
 #include "kernels/gpu_description.h"
 
 struct cudnn_device {
-    cudnnHandle_t handle;    /* handle of a GPU that is present, borrowed; NULL: `props` describes
+    cudnnHandle_t handle;    /* borrowed handle of a GPU that is present; NULL: `props` describes
                               * the GPU */
-    struct cudnn_desc props; /* not used for a present GPU, because the library may omit
-                              * properties */
+    struct cudnn_desc props; /* not used for a present GPU, because the library's own
+                              * description of the GPU may lack properties */
     char name[64];           /* "NVIDIA H200" */
     int sm;                  /* compute capability, major * 10 + minor: 90 */
 };

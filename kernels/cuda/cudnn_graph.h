@@ -33,7 +33,7 @@ MUST_CHECK enum status cg_open(struct cudnn_graph **g);
 /* Sets the GPU. Call it before planning for a GPU that is present. It has no effect for a described
  * GPU. */
 void cg_device(struct cudnn_graph *g, const struct cudnn_device *dev);
-void cg_close(struct cudnn_graph *g); /* `g` may be NULL; close plans built for it first */
+void cg_close(struct cudnn_graph *g); /* first close the plans made for `g`; NULL is fine */
 
 /* Types are F32, F16 and BF16. */
 void cg_tensor(struct cudnn_graph *g, enum cg_port port, enum dtype type, const int64_t dim[4]);

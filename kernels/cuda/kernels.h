@@ -41,9 +41,9 @@ struct cu_bn_shape {
     int channels;
 };
 
-/* The mask has a bit for each element of Y. The bit is 1 if Y > 0. A row of the mask has (channels
- * + 7) / 8 bytes. The bit of channel c is bit c % 8 of byte c / 8; bits beyond the last channel are
- * 0. */
+/* The mask has a bit for each element of Y. The bit is 1 if Y > 0. The number of bytes in a row of
+ * the mask is (channels + 7) / 8. The bit of channel c is bit c % 8 of byte c / 8; bits beyond the
+ * last channel are 0. */
 
 /* Bytes of workspace for the sums below. */
 size_t cu_bn_workspace(const struct cu_bn_shape *s);
@@ -293,8 +293,8 @@ struct cu_chunk {
     int32_t segment;
 };
 
-/* Cuts the segments into chunks, and returns the number of chunks. `chunk` is in host memory; if it
- * is NULL, only counts them. */
+/* Cuts the segments into chunks, and returns the number of chunks. `chunk` is in host memory. If
+ * `chunk` is NULL, the function only counts the chunks. */
 int64_t cu_chunks_cut(const struct sgd_attr *attr, struct cu_chunk *chunk);
 
 /* The segments, in device memory. The plan uploads them. */

@@ -1,6 +1,6 @@
 /* The steps of batch norm that remain if the adjacent convolutions compute its sums (ops.h):
  * statistics from sums, and the gradient as a multiply-add. The sums stay on the device, so
- * attr.bn.sync is not supported: lowering then uses the plain batch norm. */
+ * attr.bn.sync is not supported. If it is set, lowering uses the plain batch norm. */
 #include "kernels/cuda/plan.h"
 
 static enum status run_finalize(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)

@@ -8,7 +8,7 @@ struct reorder_plan {
     struct op_plan base;
     int64_t n, plane;
     int64_t channels;         /* channels of the tensor, without padding */
-    int64_t from, to;         /* numbers of channels in memory of X and of Y */
+    int64_t from, to;         /* numbers of channels that X and Y have in memory */
     bool transposes, resizes; /* the steps needed */
     bool from_plain;
 };

@@ -1,5 +1,5 @@
-/* The optimizer and the check for overflows. The plan uploads the segments, and the chunks into
- * which they are cut, once. */
+/* The optimizer and the check for overflows. When a plan is made, it uploads the segments and their
+ * chunks. */
 #include "base/array.h"
 #include "kernels/cuda/plan.h"
 

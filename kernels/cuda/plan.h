@@ -17,8 +17,8 @@ bool cuda_lies(const struct tensor_desc *t, enum layout layout);
 /* Number of channels that a 4-d tensor has in memory. */
 int64_t cuda_channels(const struct tensor_desc *t);
 
-/* Sets the number of channels that `t` has in memory. `t` becomes NHWC if this is its own number of
- * channels, otherwise OPAQUE. */
+/* Sets the number of channels that `t` has in memory. The layout of `t` becomes NHWC if this number
+ * is t->dim[1], otherwise OPAQUE. */
 void cuda_set_channels(struct tensor_desc *t, int64_t channels);
 
 /* Gives 4-d tensors of layout ANY the layout `led`, and other tensors of layout ANY the layout

@@ -183,7 +183,7 @@ static enum status plan_cache_damaged(const char *path, const char *what)
         what);
 }
 
-/* Reads a decimal number at *p, without leading spaces or plus sign, and moves *p past it. */
+/* Reads a decimal number at *p, without leading spaces or plus sign, and moves *p to its end. */
 static bool take_number(char **p, int64_t *value)
 {
     if (!isdigit((unsigned char)**p) && **p != '-')

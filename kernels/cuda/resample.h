@@ -14,10 +14,11 @@ enum {
     CU_UNWRITTEN = 0xA5,     /* byte with which memory is filled before a picture is decoded */
 };
 
-/* One direction's weights: output i is the sum of weight[i * taps + k] * source[begin[i] + k] over
- * k < count[i], divided by 1 << 14. taps is at least 2 * s + 1. s is the distance between the
- * places of neighbouring outputs in the source, rounded up; it is at least 1. begin rises, or falls
- * if the picture is flipped. */
+/* One direction's weights: output i is the sum over k < count[i] of
+ *   weight[i * taps + k] * source[begin[i] + k],
+ * divided by 1 << 14. taps is at least 2 * s + 1. s is the distance between the places of
+ * neighbouring outputs in the source, rounded up; it is at least 1. The values of begin increase
+ * with i, or decrease if the picture is flipped. */
 struct cu_weights {
     int taps;
     const int32_t *begin, *count;

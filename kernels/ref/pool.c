@@ -56,8 +56,8 @@ void ref_maxpool_bwd(const struct ref_args *a)
             }
 }
 
-/* Output i, of `out` outputs, averages a range [begin, end) of the `in` inputs. These two functions
- * return `begin` and `end`. */
+/* Each output of average pooling is the mean of the inputs [begin, end). The next two functions
+ * return begin and end of output i; `in` and `out` are the numbers of inputs and of outputs. */
 static int64_t window_begin(int64_t i, int64_t in, int64_t out)
 {
     return i * in / out;

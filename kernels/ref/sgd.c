@@ -1,6 +1,6 @@
-/* Stochastic gradient descent with momentum, weight decay and LARS over one flat buffer, the check
- * for overflows before it, and the loss scaler after it. The step and the check use the precision
- * of each segment of the buffer. */
+/* The optimizer's step: stochastic gradient descent with momentum, weight decay and LARS over one
+ * flat buffer. Also the check for overflows before the step, and the loss scaler after the step.
+ * The step and the check use the precision of each segment of the buffer. */
 #include "kernels/ref/formulas.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 # Draws the loss of training and validation, or the accuracy of one of them; each run has a colour.
 # The x axis counts epochs. While there are few epochs it counts steps: then a faint dot shows each
-# step, and a line the running mean.
+# step, and a line shows the running mean.
 set xlabel (by_step ? 'Training step' : 'Epoch')
 set ylabel quantity.' ('.unit.')'
 set xrange [0:1.02 * x_max]

@@ -23,9 +23,9 @@ finding(i) = !is_slow(i) ? \
     sprintf('straggler: rank %d on %s, +%.1f %%; %s +%s ms', \
         slowest[i], slowest_host[i], behind[i], part[as_part(behind_in[i])], digits(behind_ms[i]))
 
-# With fewer than eight ranks, bars are as wide as with eight. With many ranks, there are no gaps
-# between bars. Numbers, names of hosts, and the lines between hosts are drawn only where there is
-# space.
+# With fewer than eight ranks, bars are as wide as with eight ranks. With many ranks, there are no
+# gaps between bars. Numbers, names of hosts, and the lines between hosts are drawn only where there
+# is space.
 pixels = 0
 half_width(i) = n_ranks[i] < 8 ? 0.05 * n_ranks[i] : n_ranks[i] <= 128 ? 0.4 : 0.5 * ranks_a_bar[i]
 is_labelled(k) = pixels * 2 * wide > 60 && column(k + 2) - column(k + 1) > 0.07 * y_end

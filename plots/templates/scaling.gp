@@ -23,9 +23,9 @@ dash(i) = int(word(dashes, (look[run(i)] - 1) % words(dashes) + 1))
 
 # If the ideal is constant, or if there is none, the points with the same number of devices are
 # drawn side by side. They are about the width of a point apart, or less if there are many lines, so
-# that they stay away from the points of the next number. The line of the ideal is then lengthened
-# at both ends, so that it passes all of these points. If the ideal varies with the number of
-# devices, points are not moved sideways.
+# that they stay away from the points with the next number of devices. The line of the ideal is then
+# lengthened at both ends, so that it passes all of these points. If the ideal varies with the
+# number of devices, points are not moved sideways.
 octaves = log(x_high / x_low) / log(2)
 apart = 22.0 / (columns > 1 ? 590 : 1390) * octaves
 apart = apart * words(all_runs) > 0.3 ? 0.3 / words(all_runs) : apart

@@ -1,5 +1,6 @@
-# Draws a panel for each series: the points in the order of recording (hollow if not accepted), the
-# median between two steps as a line, and each step with the change in percent.
+# Draws a panel for each series: the points in the order of recording (hollow if not accepted), and
+# the steps, at which the level changes, with the change in percent. A line shows the median of the
+# points between two steps.
 panels = words(all_runs)
 height = 160 + 420 * panels
 from_top(y) = 1 - 1.0 * y / height

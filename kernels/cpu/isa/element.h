@@ -99,7 +99,7 @@ static inline void element_stream(void *p, struct line a)
 }
 
 /* The largest float that rounds to 0. For F16 and BF16 it is half of the smallest subnormal value.
- * TF32 rounds half of its smallest subnormal value up, so for TF32 it is the next smaller float. */
+ * For TF32 it is the float just below this half, because TF32 rounds the half itself up. */
 #define ZERO_AS_F16  0x1p-25f
 #define ZERO_AS_BF16 0x1p-134f
 #define ZERO_AS_TF32 0x1.ffep-138f
@@ -117,8 +117,8 @@ static inline uint16_t element_signs(struct line a)
                                                    : ROUNDED_ZERO);
 }
 
-/* `a` in the lanes where the rounded value at p is above 0, 0 in the other lanes. Reads the first n
- * values at p. */
+/* Returns `a` in the lanes where the rounded value at p is positive, and zero in the other lanes.
+ * Reads the first n values at p. */
 static inline struct line element_where_positive(struct line a, const stored *p, int n)
 {
     return line_where_above(a, element_get_exact(p, n), ROUNDED_ZERO);

@@ -1,9 +1,8 @@
-/* Operations on runs of adjacent elements, for which an element's position in the tensor is
- * irrelevant.
+/* Operations on consecutive elements, for which an element's position in the tensor is irrelevant.
  *
  * A line is LINE adjacent elements. The code for a line is written once, for n <= LINE elements.
- * Where n is the constant LINE, the compiler drops the code that only the partial line at the end
- * of a run needs. */
+ * Where n is the constant LINE, the compiler drops the code that only a partial line at the end
+ * needs. */
 #include "kernels/cpu/isa/element.h"
 
 static inline void relu_line(int64_t at, int n, const stored *x, stored *y)

@@ -56,10 +56,10 @@ columns_of(const struct maxpool_row *p, const struct tile *t, int kw, int64_t st
     };
 }
 
-/* Compares the elements at one position of the windows with the maxima, for every column of the
- * tile whose window has this position in the image. Callers pass constants for the important
- * layouts, so that the loop over lanes has a fixed length. Floats are compared in place. Other
- * elements are first converted, a line at a time. */
+/* Compares the elements at one position of the windows with the maxima. Skips the output columns
+ * whose window has this position in the padding. Callers pass constants for the important layouts,
+ * so that the loop over lanes has a fixed length. Floats are compared in place. Other elements are
+ * first converted, a line at a time. */
 static inline __attribute__((always_inline)) void compete(const struct maxpool_row *p,
                                                           struct tile *t, const stored *x, int kw,
                                                           int32_t place, int64_t lanes,

@@ -1,4 +1,4 @@
-/* Operations on runs of adjacent floats. The rounding precision is an argument, since it differs
+/* Operations on consecutive floats. The rounding precision is an argument, since it differs
  * between calls and between the tensors of a call.
  *
  * The code for a line is written once, for n lanes, as in flat.c. Each line branches on the

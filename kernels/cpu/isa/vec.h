@@ -137,8 +137,8 @@ static inline struct line line_fma(struct line a, struct line b, struct line c)
     return c;
 }
 
-/* `a` in the lanes where `relation` holds, 0 in the other lanes. GT: b is above `limit`. NLT: b is
- * not below `limit`, or b is a NaN. */
+/* Returns `a` in the lanes where `relation` holds, and zero in the other lanes. GT holds if b is
+ * above `limit`. NLT holds if b is not below `limit`, or is a NaN. */
 #if defined(__AVX512F__)
 #define VEC_WHERE(a, b, relation, limit)                                                           \
     ((vec)_mm512_maskz_mov_ps(                                                                     \
@@ -187,7 +187,7 @@ static inline uint16_t line_signs(struct line a, float limit)
     return (uint16_t)bits;
 }
 
-/* `a` in the lanes whose bit is 1, 0 in the other lanes. */
+/* Returns `a` in the lanes whose bit is 1, and zero in the other lanes. */
 static inline struct line line_where_signs(struct line a, uint16_t bits)
 {
 #if defined(__AVX512F__)
@@ -203,7 +203,7 @@ static inline struct line line_where_signs(struct line a, uint16_t bits)
     return a;
 }
 
-/* sum[lane] += a[lane]: adds the float sums of a run to sums in double. */
+/* sum[lane] += a[lane]: adds sums in float to sums in double. */
 static inline void line_promote(double sum[LINE], struct line a)
 {
     float lane[LINE];

@@ -1,6 +1,6 @@
-/* Code that both directions of batch norm, ReLU and maximum pooling share. The forward direction is
- * one pass over X, the gradient two passes. Neither the normalised tensor nor its gradient is
- * stored.
+/* Code that the forward and the backward kernels of batch norm, ReLU and maximum pooling share. The
+ * forward kernel makes one pass over X; the backward kernels make two passes. The normalised tensor
+ * is never stored, and its gradient is not stored either.
  *
  * The windows are known at compile time, so that all loops over them are unrolled. */
 #pragma once

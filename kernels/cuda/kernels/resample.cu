@@ -1,8 +1,7 @@
-/* Crops, resamples and flips decoded pictures, with the weights of PIL's filter that the host has
- * computed. A block computes one row of an output: it first computes the weighted sums of
- * source rows in shared memory, and then computes the outputs from these sums. The results
- * equal those of input/resize.c, because sums over rows are exact, and fp32 sums over columns
- * have the same order. */
+/* Crops, resamples and flips decoded pictures. The host has computed the weights of PIL's filter. A
+ * block computes one row of an output: it first computes the weighted sums of source rows in shared
+ * memory, and then computes the outputs from these sums. The results equal those of input/resize.c,
+ * because sums over rows are exact, and fp32 sums over columns have the same order. */
 #include "kernels/cuda/resample.h"
 
 #include "kernels/cuda/kernels/launch.h"
