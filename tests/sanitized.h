@@ -1,5 +1,5 @@
-/* Whether a test is built with sanitizers. They check memory and threads, and not numbers, so a
- * test may compute less for them as long as it runs the same code. */
+/* Whether a test is built with sanitizers. Sanitizers check memory and threads, but no numbers. In
+ * such a build, a test may therefore compute less, as long as it runs the same code. */
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the includes of components. A source file may include only headers of its own component, of
 # base, and of the components that its component may use (docs/architecture.md). The longest chain
-# of components is at most eight. The files of a component have no circular includes. Prints the
+# has at most eight components. The files of a component have no circular includes. Prints the
 # longest chain. Argument: the source tree.
 set -euo pipefail
 cd "$1"
@@ -49,8 +49,8 @@ for file in "${sources[@]}"; do
     fi
 done
 
-# includes: prints "FILE:COMPONENT" for each component whose header a file includes. One pass over
-# all files.
+# includes: prints "FILE:COMPONENT" for each component whose header a file includes. Reads all
+# files in one pass.
 includes() {
     sed -snE '\|^ *# *include "([a-z]+)/.*|{s||\1|; F; p}' "${sources[@]}" /dev/null | paste -d: - - | sort -u
 }
@@ -66,8 +66,9 @@ while IFS=: read -r file used; do
     fi
 done < <(includes)
 
-# chain_of COMPONENT: stores the longest chain that begins there in `chains`. Each chain is computed
-# once. A component that is reached again while its chain is being computed is part of a circle.
+# chain_of COMPONENT: stores in `chains` the longest chain that begins with COMPONENT. Each chain is
+# computed once. A component that is reached again while its chain is being computed is part of a
+# circle.
 declare -A chains
 chain_of() {
     local used best=''

@@ -141,8 +141,8 @@ static void test_text(void **state)
     assert_int_equal(judge_text("\"x\": {\"same\": true, \"min\": 1}", "1", "1"), VERDICT_MISSING);
 }
 
-/* A metric has either numbers or texts. Control characters in its name are replaced when it is
- * stored, and the stored name finds it. */
+/* A metric has either numbers or texts. Control characters in a metric's name are replaced when the
+ * metric is stored. It is found by its new name. */
 static void test_not_alike(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void test_seconds(void **state)
     json_decref(o);
 }
 
-/* Makes a report of checks that ended in the given ways, each with two metrics. */
+/* Makes a report of n checks with the verdicts `ended`. Each check has two metrics. */
 static void make_report(const enum verdict *ended, int n, struct accept_report *r)
 {
     *r = (struct accept_report){.spec = "made",
@@ -245,7 +245,7 @@ static void test_exit_codes(void **state)
     expect_exit(VERDICT_PASS, VERDICT_FAIL, 4, 4);
 }
 
-/* A check of the spec that the report lacks is missing. */
+/* If the report lacks a check of the spec, this check gets the verdict MISSING. */
 static void test_not_run(void **state)
 {
     (void)state;

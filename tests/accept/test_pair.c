@@ -114,7 +114,7 @@ static struct pair_link *meeting_of_a(struct second_look *s, int k)
     for (int i = 0; i < s->plan.n; i++)
         if (!s->plan.meeting[i].reference && k-- == 0)
             return &s->link[i];
-    fail_msg("the plan has fewer pair tests of the suspect");
+    fail_msg("the plan has too few pair tests of the suspect");
     return NULL;
 }
 
@@ -174,7 +174,7 @@ static void test_verdicts(void **state)
     end(&s, PAIR_UNKNOWN, "not everything", 5);
 }
 
-/* With only two nodes, there is one pair test, and no second one that shows the normal speed. */
+/* With only two nodes, there is one pair test. No other pair test shows the normal speed. */
 static void test_two_nodes(void **state)
 {
     (void)state;

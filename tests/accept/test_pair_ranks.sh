@@ -21,7 +21,7 @@ look() {
     for turn in 1 2 3; do
         mpi_run 60 4 "$program" "$@"
         [[ $want != "$code" ]] || ! grep -qx '1 findings' "$scratch/out" || ! grep -qE "^$line" "$scratch/out" || return 0
-        printf "turn %s: '%s' exited with %s:\n" "$turn" "$*" "$code"
+        printf "attempt %s: '%s' exited with %s:\n" "$turn" "$*" "$code"
         cat "$scratch/out" "$scratch/err"
     done
     echo "FAILED: '$*'"

@@ -368,7 +368,7 @@ static void test_profile(void **state)
     accept_result_free(&r);
 }
 
-/* Invalid output of every kind of check is read or refused. Each kind has a name of its own. */
+/* Invalid output of every kind of check is read or refused. No two kinds have the same name. */
 static void test_other_output(void **state)
 {
     static const char *const texts[] = {

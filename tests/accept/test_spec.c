@@ -204,7 +204,8 @@ static void test_select(void **state)
     accept_spec_free(&s);
 }
 
-/* A list consists of words. An argument may name another check, whose output is read. */
+/* A list must consist of words. The check's command gets the list, and a time budget that is
+ * shorter than the check's limit. */
 static void test_args(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@ enum {
     LIMIT_S = 120,
     CODES = 6,
     PATHS_MAX = 4096,
-    GROWTH = 4096, /* maximum number of bytes that damage adds to a file */
+    GROWTH = 4096, /* maximum growth of a damaged file, in bytes */
     SAID_MAX = 1 << 16,
 };
 
@@ -297,8 +297,8 @@ static void child(const char *dir, int argc, char **argv)
     exit(ampscale_main(argc, argv));
 }
 
-/* Runs the command, and returns its wait status. Kills a child that hangs, with all processes that
- * it started. */
+/* Runs the command in a child, and returns the child's wait status. Kills a child that hangs. At
+ * the end, kills all processes that the child started. */
 static int run(const char *dir, int argc, char **argv)
 {
     int status = 0;
@@ -335,7 +335,7 @@ static bool has_control(const char *said, size_t n)
     return false;
 }
 
-/* Returns how a child ended wrongly, or NULL if it ended in an allowed way. */
+/* Returns the reason why a child is a finding, or NULL if it is not a finding. */
 static const char *judge(int status, const char *scratch)
 {
     static char out[SAID_MAX], err[SAID_MAX], file[4096];

@@ -55,7 +55,8 @@ made history compare --record history/h history/runs/base/r1 history/runs/base/r
 
 printf '| command | cases | files | findings | exit 0 | 1 | 2 | 3 | 4 | 5 |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n'
 total=0
-# attack CASES FOLDER FILES NAMES COMMAND ARG...
+# attack CASES FOLDER FILES NAMES COMMAND ARG...: runs hostile.c with HOSTILE_NAMES=NAMES, and
+# prints a row of the table.
 attack() {
     local cases=$((($1 * percent + 99) / 100)) counts
     rm -rf work

@@ -1,5 +1,5 @@
-/* Tests random numbers with known answers, hashes, files that survive a failure, and the first of
- * several failures. */
+/* Tests random numbers and hashes. Tests that files and folders are intact after a failure, and
+ * that the first of several failures is reported. */
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/status.h"
@@ -221,9 +221,9 @@ static void test_sweep(void **state)
     atomic_file_sweep(dir); /* a folder that does not exist */
 }
 
-/* A killed process leaves the temporary file of the file that it was writing. The next write of the
- * same file removes this temporary file. A temporary file that is being written
- * stays, and so do the temporary files of other files. */
+/* If a process is killed while it writes a file, a temporary file is left. The next write of the
+ * same file removes this temporary file. A temporary file that is being written stays, and so do
+ * the temporary files of other files. */
 static void test_left_over(void **state)
 {
     (void)state;

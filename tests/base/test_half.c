@@ -289,7 +289,7 @@ __attribute__((target("f16c"))) static void check_processor(float x)
     uint16_t want = (uint16_t)_mm_cvtsi128_si32(
         _mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     if (got != want)
-        fail_msg("fp16 of %a (%08x) is %04x; the processor has %04x", (double)x, bits_of(x), got,
+        fail_msg("fp16 of %a (%08x) is %04x; the processor gives %04x", (double)x, bits_of(x), got,
                  want);
 }
 

@@ -1,4 +1,4 @@
-/* Makes JSON, writes it, and reads it with checks. */
+/* Tests that JSON is built, written and read, and that failures of these calls are reported. */
 #include "base/json.h"
 
 #include <math.h>

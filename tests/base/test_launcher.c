@@ -12,7 +12,7 @@
 
 #define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
-/* Makes "NAME=value NAME=value" the whole environment. */
+/* Replaces the whole environment by `text`, which has the form "NAME=value NAME=value". */
 static void set_environment(const char *text)
 {
     static char copy[512];
@@ -45,7 +45,7 @@ static void test_places(void **state)
         {"RANK=3 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4", {3, 8, 1, 4}},
         {"RANK=1 WORLD_SIZE=2", {1, 2, 0, 0}},
         {"PMIX_RANK=6", {6, 0, 0, 0}},
-        /* srun without a PMI, with PMIx and with PMI-2 */
+        /* three jobs of srun: one without any PMI, one with PMIx, and one with PMI-2 */
         {"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_STEP_TASKS_PER_NODE=2",
          {1, 2, 1, 2}},
         {"PMIX_RANK=6 SLURM_PROCID=6 SLURM_STEP_NUM_TASKS=11 SLURM_LOCALID=2 SLURM_NODEID=1 "

@@ -49,5 +49,5 @@ grep -qE '^fp32 +n/a .* (not done within 1 s|no time was left)$' out || fail "no
 [[ $(<err) == 'ampscale: precisions without a result: fp32, bf16' ]] || fail "stderr: $(<err)"
 AMPSCALE_CUDA_MODULE=/nonexistent expect 5 "${quick[@]}" --precisions fp32 --devices cuda:63
 grep -qE '^fp32 +n/a ' out || fail "no device: $(<out)"
-[[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
+[[ -z $(ls "$TMPDIR") ]] || fail "TMPDIR is not empty: $(ls "$TMPDIR")"
 finish

@@ -1,5 +1,5 @@
-/* Tests `bench collective`: its sizes and bandwidths, which are those of nccl-tests, the detection
- * of wrong results, and the text of the table. */
+/* Tests `bench collective`: the same sizes and bandwidths as in nccl-tests, the detection of wrong
+ * results, and the text of the table. */
 #include "bench/collective.h"
 #include "collective_rig.h"
 #include "comm/internal.h"

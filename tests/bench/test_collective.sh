@@ -29,7 +29,7 @@ busbw_is() {
         if (NF < 14) bad = 1
         d = $13 - factor * $12
         if (d * d > (1e-6 * $12) ^ 2 || $3 != 49152) bad = 1
-    } END { exit bad || NR != 3 }' out || fail "$kind between $ranks: the bus bandwidth is not $factor times the algorithm bandwidth of 49152 B: $(<out)"
+    } END { exit bad || NR != 3 }' out || fail "$kind between $ranks ranks: there are not two rows of 49152 B whose bus bandwidth is $factor times the algorithm bandwidth: $(<out)"
 }
 
 # The command accepts the program names of nccl-tests.
@@ -50,8 +50,8 @@ busbw_is gather 3 0.6666666667 -r 1
 busbw_is scatter 3 0.6666666667 -r 2
 busbw_is sendrecv 3 1
 
-# Ranks are threads of one process. Some sizes leave parts empty; other sizes are below or above the
-# size of a block of the reduction. Several operations run at a time.
+# Ranks are threads of one process. At the smallest size, the part of a rank may be empty. Other
+# sizes are below or above the size of a block of the reduction. Several operations run at a time.
 for kind in "${kinds[@]}"; do
     root=-1
     case $kind in broadcast | reduce | gather | scatter) root=2 ;; esac

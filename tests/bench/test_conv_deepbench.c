@@ -41,7 +41,7 @@ static struct conv_deepbench_config quick(const char *devices)
         .type = DTYPE_F32};
 }
 
-/* The FLOPs of all shapes total a number that was computed from DeepBench's own file. */
+/* The sum of the FLOPs of all shapes is known: it was computed from DeepBench's own file. */
 static void test_problems(void **state)
 {
     (void)state;

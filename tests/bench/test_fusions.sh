@@ -50,5 +50,5 @@ CHECK
 rm -r cache
 AMPSCALE_FAKE_COUNT=$scratch/quiet expect 0 train --devices cuda:0 --dummy --dummy-train 8 --dummy-val 2 \
     -a resnet8 --image-size 8 -b 2 --steps 1 --precision amp --deterministic --out run
-! grep -q '^cudaEventQuery' quiet || fail "--deterministic has timed operations: $(grep cudaEventQuery quiet)"
+! grep -q '^cudaEventQuery' quiet || fail "operations were timed with --deterministic: $(grep cudaEventQuery quiet)"
 finish

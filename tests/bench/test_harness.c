@@ -33,8 +33,8 @@ static void test_interval(void **state)
     assert_true(low == 1 && high == 1);
     assert_false(harness_interval(x, 5, &low, &high));
     assert_true(low == 1 && high == 5);
-    /* A published table: for n samples, the ranks of the ends of the 95 % interval of the median.
-     */
+    /* From a published table: the 95 % interval of the median of n samples reaches from the
+     * `low`-th smallest to the `high`-th smallest sample. */
     static const struct {
         int n, low, high;
     } known[] = {{6, 1, 6},   {8, 1, 8},   {9, 2, 8},    {10, 2, 9},   {15, 4, 12},

@@ -110,7 +110,7 @@ expect_error 2 "--ranks '257'" bench collective allreduce --ranks 257
 expect_error 2 "--json and --csv" bench collective allreduce --json --csv
 expect_error 2 "give a smaller --max-mib" bench memory --max-mib 65536 --threads 1
 
-# An MPI job prints one table, by rank 0.
+# In an MPI job, only rank 0 prints the table.
 ((failures == 0)) || exit 1
 mpi_find "$("$4" version)"
 mpi_leaks on

@@ -15,7 +15,7 @@ expect 0 bench overhead "${quick[@]}"
 expect 0 bench overhead "${quick[@]}" --csv
 [[ $(wc -l <out) == 6 ]] || fail "CSV: $(<out)"
 expect 0 bench overhead "${quick[@]}" --json
-[[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
+[[ -z $(ls "$TMPDIR") ]] || fail "TMPDIR is not empty: $(ls "$TMPDIR")"
 if command -v python3 >/dev/null; then
     python3 - <<'CHECK' || fail "the assertion above about the record fails"
 import json
@@ -29,8 +29,8 @@ CHECK
 fi
 TMPDIR=$scratch/none expect_error 1 "cannot make a folder in '$scratch/none'" bench overhead "${quick[@]}"
 
-# ended SIGNAL: a signal ends the benchmark, and its record folder is removed. If the benchmark ends
-# before the signal, the test starts it again.
+# ended SIGNAL: checks that the signal ends the benchmark, and that the benchmark removes its record
+# folder. If the benchmark ends before the signal, the test starts it again.
 ended() {
     local turn i pid
     for turn in 1 2 3 4 5; do
@@ -43,7 +43,7 @@ ended() {
         kill "-$1" "$pid" 2>/dev/null
         code=0
         wait "$pid" || code=$?
-        [[ -z $(ls "$TMPDIR") ]] || fail "$1: something is left: $(ls "$TMPDIR")"
+        [[ -z $(ls "$TMPDIR") ]] || fail "$1: TMPDIR is not empty: $(ls "$TMPDIR")"
         ((code != 0)) && break
     done
     ((code == 128 + $(kill -l "$1"))) && [[ $(<err) == "ampscale: interrupted by SIG$1" ]] || fail "$1: exited with $code: $(<err)"

@@ -47,7 +47,7 @@ cmp -s out kept/profile.json || fail "the stored record differs from the printed
 for file in ncu.csv ncu.log step.json profile.json; do
     [[ -e kept/$file ]] || fail "'$file' is not kept"
 done
-[[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
+[[ -z $(ls "$TMPDIR") ]] || fail "TMPDIR is not empty: $(ls "$TMPDIR")"
 
 FAKE_NCU=old expect 0 bench profile "${net[@]}" --json
 holds "near(r['totals']['dram_bytes'], 4096 * s['kernels'])"

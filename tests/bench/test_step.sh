@@ -21,8 +21,8 @@ cp out peak.json
 expect 0 bench step "${net[@]}" --peak peak.json --json
 cp out step.json
 
-# Every operation has its bytes and the share of its bound that it reaches. Operations that compute
-# also have FLOPs.
+# The record has the bytes of each operation, and the share of its bound that it reaches. Only
+# convolutions and linear layers have FLOPs.
 if command -v python3 >/dev/null; then
     python3 - <<'CHECK' || fail "the assertion above about the records fails"
 import json

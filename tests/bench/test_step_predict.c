@@ -119,8 +119,8 @@ static bool joined(const struct block *b, const struct forms *f)
     return b->joins && f->fuse == FUSE_ALL && (f->dual || !f->shortcut || !b->projects);
 }
 
-/* Each convolution applies the batch norm before it inside the block. Data gradients compute the
- * backward sums of these batch norms. At some blocks' ends (joined()), they also compute the
+/* Inside a block, each convolution applies the batch norm that precedes it. Data gradients compute
+ * the backward sums of these batch norms. At some blocks' ends (joined()), they also compute the
  * backward sums of the last batch norm. */
 static void count_fused(const struct block *b, const struct forms *f, double e[PARTS])
 {

@@ -37,7 +37,7 @@ grep -qE '^O1:2 ampscale +[0-9.]+ ' out || fail "the table: $(<out)"
 grep -qE '^fp32:4 PyTorch compile +12.5 +12.5 +12.5 +1 ' out || fail "compiled: $(<out)"
 grep -qx 'peer: Peer 1.0 on cpu with resnet8 at 32' out || fail "the peer: $(<out)"
 grep -qE '^O1:2: [0-9.]+ times PyTorch$' out || fail "no ratio: $(<out)"
-[[ -z $(ls "$TMPDIR") ]] || fail "something is left: $(ls "$TMPDIR")"
+[[ -z $(ls "$TMPDIR") ]] || fail "TMPDIR is not empty: $(ls "$TMPDIR")"
 
 # A peer that dies is replaced, and the row that it measured has no result. The record has the
 # printed values.
@@ -67,7 +67,7 @@ code=0
 wait "$pid" || code=$?
 [[ $code == 143 && $(<err) == 'ampscale: interrupted by Terminated' ]] || fail "after SIGTERM the exit code is $code, or stderr has another message: $(<err)"
 grep -qE '^fp32:4 ampscale +[0-9.]+ ' out || fail "SIGTERM: $(<out)"
-[[ -z $(ls "$TMPDIR") ]] || fail "SIGTERM: something is left: $(ls "$TMPDIR")"
+[[ -z $(ls "$TMPDIR") ]] || fail "SIGTERM: TMPDIR is not empty: $(ls "$TMPDIR")"
 
 # On the fake GPU: runs fall back to other rungs, and the time of whole steps decides on fusion.
 if fake_gpu && ! sanitized; then
@@ -89,6 +89,6 @@ if fake_gpu && ! sanitized; then
     AMPSCALE_FAKE_FAIL=cudaLaunchKernel:1:sticky expect 5 bench throughput "${fake[@]}" --rounds 1 --json
     holds out "len(w['amp', 'ampscale']['falls']) == 4 and w['amp', 'ampscale']['why']"
     expect 5 bench throughput "${fake[@]}" --rounds 1 --devices cuda:63
-    grep -q 'there is no GPU 63' out || fail "stderr does not say that GPU 63 is missing: $(<out)"
+    grep -q 'there is no GPU 63' out || fail "the output does not say that GPU 63 is missing: $(<out)"
 fi
 finish

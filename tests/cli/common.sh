@@ -28,7 +28,7 @@ fail() {
     failures=$((failures + 1))
 }
 
-# finish: returns the test's exit code.
+# finish: ends the test. The exit code is 1 if a check has failed, else 0.
 finish() {
     ((failures == 0)) || exit 1
     exit 0

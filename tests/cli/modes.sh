@@ -53,8 +53,9 @@ follows() {
 # Training amplifies rounding errors, above all if an error changes the branch of a ReLU or a
 # maximum. At ten times this learning rate, the losses of one device with one thread and with two
 # threads differ by 1e-3 after 20 steps. At this rate they differ by less than 2e-5, which
-# test_train_modes checks. Tests that add in another order allow up to 1e-4. Gradients that are 1 %
-# too large would change the losses by 7e-4. Buckets of 0.05 MiB give this network several buckets.
+# test_train_modes checks. For runs that add in different orders, tests allow 1e-4. Gradients that
+# are 1 % too large would change the losses by 7e-4. Buckets of 0.05 MiB give this network several
+# buckets.
 same_training() {
     cd "$scratch" || exit 1
     steps=20

@@ -63,7 +63,7 @@ expect_error 2 "'cpu' has no burn-in check up to level 2" accept --spec cpu --ou
 spec "$(memory a '"copy": {"mni": 1}')" >typo.json
 expect_error 2 "unknown key 'checks[0].limits.copy.mni'; did you mean 'min'?" accept --spec ./typo.json --out x
 expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
-[[ ! -e x ]] || fail "a spec that is wrong left a folder"
+[[ ! -e x ]] || fail "a suite with an invalid spec made its folder"
 
 # All checks pass. A warning passes, except with --strict.
 spec "$(memory a "$right")" >good.json
@@ -145,7 +145,7 @@ kill -KILL $suite
 wait $suite 2>/dev/null
 kept=$(stat -c %i killed/checks/a.json)
 for ((i = 0; i < 600; i++)); do
-    # The process of the check ends after the suite was killed.
+    # Waits for the check's process, which ends after the killed suite.
     pgrep -f "$scratch/killed/|--out killed/checks/long" >/dev/null || break
     sleep 0.1
 done
@@ -173,7 +173,7 @@ expect 0 accept --spec ./asked.json --out asked --level 2 --resume
 
 # A spec is made from the results of good hardware. The same hardware passes this spec.
 expect 0 accept --make-spec good
-grep -q 'a.copy: .*twice as wide' err || fail "the limits made from a single node are not twice as wide: $(cat err)"
+grep -q 'a.copy: .*twice as wide' err || fail "stderr does not say that limits made from few values are twice as wide: $(cat err)"
 cp out made.json
 grep -q '"baseline"' made.json || fail "the made spec has no baseline: $(cat made.json)"
 expect 0 accept --spec ./made.json --dry-run

@@ -50,7 +50,8 @@ fi
 # The written results are read again, and give the same verdicts.
 expect 4 accept --node-list judged/results-summary.jsonl
 
-# A missing metric, a warning, and metrics that cannot be judged.
+# Exit codes: 5 for a missing metric, 0 for a warning (4 with --strict), and 5 for metrics that
+# cannot be judged.
 fleet missing.jsonl 100 - 100 100
 expect 5 accept --node-list missing.jsonl
 fleet warning.jsonl 100 94 100 100
@@ -94,7 +95,7 @@ mpi_run 60 3 "$program" accept --spec "$scratch/spec.json" --out "$scratch/job" 
 expect 0 accept --node-list job
 
 # A node whose test suite is killed, and a node that never joins: the other nodes get verdicts.
-# First three nodes measure all metrics; then one of them loses its results of a long check.
+# At first, all three nodes measure all metrics. Then one node loses its results of the long check.
 cat >lost.json <<'JSON'
 {"schema": 1, "name": "lost", "about": "a test", "device": "ref", "hardware": ["*"],
  "checks": [{"name": "facts", "kind": "facts", "level": 1, "seconds": 1, "limit_s": 60,
@@ -120,7 +121,7 @@ lose() {
 # ended CODE: checks that two of three nodes have passed and the third has no results.
 ended() {
     ((code == $1)) || fail "the exit code is $code, not $1: $(cat out err)"
-    grep -q '^incomplete: 3 nodes: 2 passed, .* 1 has missing results' out || fail "the verdicts are not two nodes passed of three: $(cat out err)"
+    grep -q '^incomplete: 3 nodes: 2 passed, .* 1 has missing results' out || fail "the output does not say that two of three nodes passed: $(cat out err)"
     grep -qx "    MISSING nothing was measured: the node's test suite has not ended" out || fail "the output does not report the lost node: $(cat out err)"
 }
 

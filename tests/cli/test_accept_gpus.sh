@@ -26,7 +26,7 @@ for metric in copy_0_1 copy_1_0; do
 done
 for gpu in 0 1; do
     grep -q "^  PASS *memory_gib .*worst on $(uname -n) cuda:$gpu" out || fail "the results lack the sensors of GPU $gpu: $(<out)"
-    [[ -e gpus/checks/burn.$gpu/r1/run/summary.json ]] || fail "GPU $gpu has not burned"
+    [[ -e gpus/checks/burn.$gpu/r1/run/summary.json ]] || fail "the burn-in of GPU $gpu has no summary"
 done
 
 # Copies between GPUs need at least two GPUs.

@@ -31,7 +31,8 @@ for file in "$source_dir"/docs/ci/*.yml; do
 done
 ((found >= 4)) || fail "only $found commands were found"
 
-# Three runs of each build in slices of 50 ms, and later two runs of each build in turns.
+# At first, runs of two builds take turns every 50 ms: three runs of each build. Later, the builds
+# take turns with whole runs: two runs of each build.
 cd "$scratch" || exit 1
 tiny=(--dummy --arch resnet8 --image-size 32 --classes 10 --batch-size 1 --dummy-train 100 --dummy-val 1
     --val-batch-size 1 --threads 1 --telemetry 0 --steps 12)
@@ -43,5 +44,5 @@ grep -q 'Runs took turns' out || fail "the runs did not take turns: $(cat out)"
 grep -q 'a run of new failed' err || fail "the message does not name the build whose run failed: $(cat err)"
 pgrep -f "$scratch/bad" && fail "processes still run after scripts/interleave has failed"
 "$source_dir/scripts/interleave" "$program" "$program" "$scratch/whole" 2 -- "${tiny[@]}" || fail "scripts/interleave without --slice failed"
-[[ $(ls "$scratch/whole/base") == $'r001\nr002' ]] || fail "two rounds left $(ls "$scratch/whole"/*)"
+[[ $(ls "$scratch/whole/base") == $'r001\nr002' ]] || fail "after two rounds, the folders have $(ls "$scratch/whole"/*)"
 finish

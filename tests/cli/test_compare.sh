@@ -24,13 +24,13 @@ grep -q '^passed: 0 regressions' out || fail "the last line does not say what pa
 expect 0 compare slow base
 grep -q 'better$' out || fail "faster runs are not better"
 expect 3 compare base slow
-[[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "not 1 metric is a regression: $(cat out)"
-[[ $(grep -c '(worse)$' out) == 5 ]] || fail "not 5 metrics are reported as worse: $(cat out)"
+[[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "the number of regressions is not 1: $(cat out)"
+[[ $(grep -c '(worse)$' out) == 5 ]] || fail "the number of metrics reported as worse is not 5: $(cat out)"
 [[ ! -s err ]] || fail "a regression is reported as an error: $(cat err)"
 expect 3 compare --metric all base slow
-[[ $(grep -c 'REGRESSION$' out) == 6 ]] || fail "not all 6 metrics are regressions: $(cat out)"
+[[ $(grep -c 'REGRESSION$' out) == 6 ]] || fail "the number of regressions is not 6: $(cat out)"
 expect 3 compare --metric step_s base slow
-[[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "not 1 metric is a regression: $(cat out)"
+[[ $(grep -c 'REGRESSION$' out) == 1 ]] || fail "the number of regressions is not 1: $(cat out)"
 expect 5 compare --metric comm_s base same
 grep -q 'no value of comm_s to compare' out || fail "a missing metric has passed: $(cat out)"
 expect_error 2 "--metric 'speed': unknown metric; known: images_per_s, " compare --metric speed base same

@@ -14,7 +14,7 @@ asked=
 says() {
     local text=$2 device=$3
     expect_error "$1" "$text" train --dummy -a resnet8 --image-size 32 --steps 1 --devices "$device" --out "$scratch/run"
-    [[ ! -e $scratch/run ]] || fail "train --devices $device left a folder"
+    [[ ! -e $scratch/run ]] || fail "train --devices $device was refused, but made its folder"
     ! sanitized || [[ -z $asked ]] || return
     asked=yes
     expect_error "$1" "$text" bench conv --devices "$device"
@@ -83,7 +83,7 @@ for type in bf16 tf32; do
     volta $type
     ((code == 2)) && [[ $(<"$scratch/err") == "ampscale: GPU 2, 'fake GPU', does not support $type; use --precision amp or fp32" ]] ||
         fail "$type on Volta exited with $code: $(cat "$scratch/err")"
-    [[ ! -e $scratch/volta-$type ]] || fail "$type on Volta leaves a folder"
+    [[ ! -e $scratch/volta-$type ]] || fail "$type on Volta was refused, but the run made its folder"
 done
 AMPSCALE_FAKE_GPU=volta run selftest --operations --verbose --only conv_stats_fwd --devices cuda:0
 grep -q 'cuDNN has no form before version 9.11' "$scratch/out" || fail "fused forms were requested from cuDNN 9.10: $(cat "$scratch/out" "$scratch/err")"

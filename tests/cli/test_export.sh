@@ -40,10 +40,10 @@ done
 cmp live.txt exported.txt || fail "live and exported textfiles differ"
 grep -q '^ampscale_run_finished{run="first"} 1$' live.prom || fail "the live textfile does not say that the run ended"
 
-# The next export to the same file removes what a killed export has left.
+# The next export to the same file removes the temporary file of a killed export.
 touch exported.prom.tmp.1 exported.prom.tmp.x
 expect 0 export a/first --format prometheus -o exported.prom
-[[ $(echo exported.prom*) == "exported.prom exported.prom.tmp.x" ]] || fail "left: $(echo exported.prom*)"
+[[ $(echo exported.prom*) == "exported.prom exported.prom.tmp.x" ]] || fail "the folder has other files: $(echo exported.prom*)"
 
 # catches PID: whether the process has a handler of SIGTERM, signal 15.
 catches() {
@@ -56,7 +56,7 @@ catches() {
 # the weights equal best.safetensors, which has the names of a state_dict
 # (tests/model/interop_peer.py). The export contains nothing else from the checkpoint.
 expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights/run
-[[ -e weights/run/best.safetensors ]] || fail "no image was classified: choose another seed"
+[[ -e weights/run/best.safetensors ]] || fail "no image was classified correctly: choose another seed"
 expect 0 export weights/run --format torch-weights -o weights/out.safetensors
 [[ $(<out) == weights/out.safetensors ]] || fail "torch-weights prints $(cat out)"
 cmp weights/out.safetensors weights/run/best.safetensors || fail "the exported weights differ from best.safetensors"
@@ -69,10 +69,10 @@ rm weights/run/checkpoint.safetensors
 expect_error 5 "checkpoint.safetensors" export weights/run --format torch-weights -o x
 head -c 1000 weights/run/best.safetensors >weights/run/checkpoint.safetensors
 expect_error 5 "checkpoint.safetensors" export weights/run --format torch-weights -o x
-[[ ! -e x ]] || fail "a refused export of weights left a file"
+[[ ! -e x ]] || fail "a refused export of weights wrote a file"
 
-# A signal ends an export, which then leaves no file. If the export ends before the signal arrives,
-# the test starts it again.
+# A signal ends an export, and no temporary file remains. If the export ends before the signal
+# arrives, the test starts it again.
 tail -n 1 a/first/steps.jsonl | awk '{ for (i = 2; i < 20000; i++) { sub(/"step": *[0-9]+/, "\"step\": " i); print } }' >more
 cat more >>a/first/steps.jsonl
 for turn in 1 2 3 4 5; do
@@ -85,5 +85,5 @@ for turn in 1 2 3 4 5; do
     ((code == 0)) || break
 done
 [[ $code == 143 && $(<err) == "ampscale: interrupted by SIGTERM" ]] || fail "after SIGTERM the exit code is $code, or stderr has another message: $(<err)"
-[[ -z $(find . -name '*.tmp.[0-9]*') ]] || fail "SIGTERM: left $(find . -name '*.tmp.*')"
+[[ -z $(find . -name '*.tmp.[0-9]*') ]] || fail "after SIGTERM, temporary files remain: $(find . -name '*.tmp.*')"
 finish

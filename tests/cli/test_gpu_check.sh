@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/gpu-check: on a machine without a GPU it says in one line what is missing. On a CPU its
-# three passes run, and each adds to the records of the earlier passes. It also makes a pack.
+# three passes run, and each adds to the records of the earlier passes. The script can make a pack.
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 unset OUT AMPSCALE_CUDA_MODULE
@@ -17,7 +17,7 @@ check() {
     ((code == want)) || fail "gpu-check $* exited with $code, not $want: $(cat "$scratch/out" "$scratch/err")"
 }
 
-# verdicts VERDICT NAMES...: checks the verdict in each check's line.
+# verdicts VERDICT NAMES...: checks that the output has VERDICT for each named check.
 verdicts() {
     local name
     for name in "${@:2}"; do
@@ -28,7 +28,7 @@ verdicts() {
 # No machine has the GPU cuda:63. One line names everything that is missing.
 check 5 --device cuda:63 --pass 1
 [[ $(cat "$scratch/out" "$scratch/err" | wc -l) == 1 ]] || fail "the output is not one line: $(cat "$scratch/out" "$scratch/err")"
-grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the line: $(<"$scratch/err")"
+grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the line does not say that the device is missing: $(<"$scratch/err")"
 
 # The device is the CPU. OUT gets only a few files, and the next pass reads the records from OUT.
 export OUT=$scratch/pass1
@@ -83,7 +83,7 @@ if ! sanitized; then
     [[ -x $scratch/pack/bin/ampscale && $(find "$scratch/pack/bin" -type f | wc -l) -le 2 ]] || fail "the pack holds $(find "$scratch/pack")"
     [[ -e $scratch/pack/lib/libjansson.so.4.gz && ! -e $scratch/pack/lib/libc.so.6.gz ]] || fail "the pack holds $(ls "$scratch/pack/lib")"
     "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack failed: $(<"$scratch/out")"
-    grep -q '^ampscale [0-9]' "$scratch/out" || fail "a command of the pack printed messages: $(<"$scratch/out")"
+    grep -q '^ampscale [0-9]' "$scratch/out" || fail "the pack's command 'info' did not print the version: $(<"$scratch/out")"
     "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >/dev/null 2>&1 && fail "gpu-check packs into a folder that is not empty"
     # gpu-check does not pack a module of another build, because the machine with the GPU would
     # refuse that module.

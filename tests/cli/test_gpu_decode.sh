@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests `train --decode gpu` on the fake GPU, whose JPEG engines use libjpeg. The images are the
-# same as with the CPU, even if the engines refuse or omit files or fail on them. If the engines are
-# missing, one line reports it. Runs can be resumed.
+# same as with the CPU, even if the engines refuse a file, omit it, or fail on it. If the engines
+# are missing, one line reports it. Runs can be resumed.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu input_device_loader
@@ -47,7 +47,7 @@ PY
 
 # warned NAME N PATTERN: checks that N lines of the run's warnings match the pattern.
 warned() {
-    [[ $(grep -cE "$3" "$1.err") == "$2" ]] || fail "$1: not $2 lines '$3': $(cat "$1.err")"
+    [[ $(grep -cE "$3" "$1.err") == "$2" ]] || fail "$1: the number of lines that match '$3' is not $2: $(cat "$1.err")"
 }
 
 # member NAME FILE: prints the member NAME of a record.

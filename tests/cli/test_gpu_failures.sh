@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes each call of CUDA, cuDNN and cuBLASLt in a training run fail on the fake GPU: the first, a
-# middle and the last call of each function, inside and outside of captures. Either this one call
-# fails, or also all later calls of the function. The run must end in one of three ways: complete;
-# complete on a lower rung of the ladder, after a warning; or with one line and a documented exit
-# code. It must not crash, hang or fail silently.
+# Makes calls of CUDA, cuDNN and cuBLASLt fail in training runs on the fake GPU: the first, a middle
+# and the last call of each function, inside and outside of captures. In each run, either only one
+# call fails, or this call and all later calls of the function fail. The run must end in one of
+# three ways: it completes; it completes on a lower rung of the ladder, after a warning; or it exits
+# with one line and a documented exit code. It must not crash, hang or fail silently.
 #
-# Then `ampscale accept` checks the fake GPU, and calls in the processes of its checks fail. The
-# record must have a verdict for every check, and a reason where numbers are missing. At the end,
-# prints how many runs ended in each way.
+# Then `ampscale accept` checks the fake GPU. In the processes of its checks, such calls fail too.
+# The record must have a verdict for every check, and a reason where numbers are missing. At the
+# end, prints how many runs ended in each way.
 #
 # By default, the test runs a sample of the failures, without the check of accuracy, which takes a
 # minute. AMPSCALE_ALL_FAILURES=1 in the environment runs all failures.
@@ -34,7 +34,7 @@ declare -A options=([fp32]="--precision fp32" [amp]="--precision O1 --pdl on"
                     [timed]="--precision O1 --fuse all --steps 1")
 declare -A memory=([fp32]=1 [amp]=1 [timed]=4 [speed]=1 [rest]=1 [accuracy]=1)
 
-# The checks of a GPU run in three parts. "speed" measures peaks, training and a step with its
+# The checks of the GPU have three parts. "speed" measures peaks, training and a step with its
 # profile. "rest" runs operations and the sanitizer. "accuracy" trains. NVIDIA's tools are fakes.
 declare -A checks=([speed]='peak throughput step profile' [rest]='operations memcheck'
                    [accuracy]='accuracy')

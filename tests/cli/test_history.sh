@@ -97,7 +97,7 @@ echo "$2 $4" >>calls
 SH
 chmod +x again
 expect 3 compare --confirm './again slow {side} {out} {name}' --confirm-out c1 first slow
-[[ $(grep -c '^base resnet18$' calls) == 9 && $(grep -c '^new resnet18$' calls) == 9 ]] || fail "not both sides are run again: $(cat calls)"
+[[ $(grep -c '^base resnet18$' calls) == 9 && $(grep -c '^new resnet18$' calls) == 9 ]] || fail "the number of repeated runs is not 9 for each side: $(cat calls)"
 [[ $(head -n 2 calls) == $'base resnet18\nnew resnet18' && $(sed -n 3,4p calls) == $'new resnet18\nbase resnet18' ]] || fail "the sides do not take turns: $(head calls)"
 grep -q '^With the repeated measurements, REGRESSION: 1 regression' out || fail "a real regression was not confirmed: $(cat out)"
 expect 0 compare --confirm './again same {side} {out} {name}' --confirm-out c2 --junit c2.xml --json -o c2.json first slow

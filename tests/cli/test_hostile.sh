@@ -9,7 +9,7 @@ evil=$'=1+cmd\033]0;x\a\u202e\u009b;touch hit;$(touch hit)'
 bad=$'\033|\a|\u202e|\u009b'
 small=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --threads 1 -j 1 -p 1 --epochs 2)
 
-# clean FILE...: checks that none of the files has such a character.
+# clean FILE...: checks that none of the files has a character of $bad.
 clean() {
     ! grep -qaE "$bad" "$@" || fail "$what: $(grep -aHE "$bad" "$@" | cat -v | head -n 3)"
 }
@@ -26,8 +26,8 @@ try() {
     done < <(find files -type f -not -name '*.png' -not -name 'events.*' -print0 2>/dev/null)
 }
 
-# taint FILE...: adds such characters to every text of a record, except texts that determine how the
-# record is read.
+# taint FILE...: adds escape sequences to every text of a record, except texts that determine how
+# the record is read. Also adds shell commands to argv.
 taint() {
     sed -E -i '/"(started|ended_by|kind|mode|schema|precision|arch|bench|name|cell|cells)": /! s/": "([^"]*)"/": "=\\u001b]0;x\\u0007\\u202e\1"/g
         s/"argv": \[/&"ampscale;touch hit","\\u001b[31m\\u202e\x27$(touch hit)",/' "$@"

@@ -6,13 +6,13 @@ cd "$scratch" || exit 1
 small=(--dummy --dummy-train 80 --dummy-val 8 --classes 3 --threads 1 -j 1 --telemetry 0 -p 100)
 
 # An invalid fault is refused with one line, and so is a fault in a rank or parameter that the run
-# does not have. No folder is left.
+# does not have. No folder remains.
 for fault in '' x slow-rank=1 slow-rank=0:20 throttle=0% throttle=x% bitflip=x bitflip=1:momentum lost-image=; do
     expect_error 2 "--inject '$fault'" train "${net[@]}" "${small[@]}" --out bad --inject "$fault"
 done
 expect_error 2 "rank 1 does not exist in a run of 1 ranks" train "${net[@]}" "${small[@]}" --out bad --inject slow-rank=1:20%
 expect_error 2 "has no trained parameter 'fc'" train "${net[@]}" "${small[@]}" --out bad --inject bitflip=1:weight:fc
-[[ ! -e bad ]] || fail "a refused run left its folder"
+[[ ! -e bad ]] || fail "a refused run made its folder"
 run train --help
 ! grep -q -e --inject out || fail "--help names --inject"
 
@@ -62,7 +62,7 @@ for setting in '--lr 0.04' '--threads 2' '--seed 1' '-b 10' '--accumulate 2'; do
     expect_error 2 "different runs cannot have the same bits" train "${net[@]}" "${same[@]}" "${flag[@]}" \
         --out other --expect good
 done
-[[ ! -e other ]] || fail "a refused run left its folder"
+[[ ! -e other ]] || fail "a refused run made its folder"
 expect_error 5 "faults were injected into that run" train "${net[@]}" "${same[@]}" --out other --expect flipped
 cp -r good half && rm half/summary.json
 expect_error 5 "that run is incomplete" train "${net[@]}" "${same[@]}" --out other --expect half

@@ -123,7 +123,7 @@ started 137 "echo '$killed' >&2; exit 9" -- info
 says "$killed"
 started 4 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 4: lost rank 1' >&2; echo '$killed' >&2; exit 9" -- info
 says "ampscale: rank 0 (host h, pid 8) exited with code 4: lost rank 1" "$killed"
-# mpirun itself exits with code 0
+# launch reports the rank's exit code even if mpirun itself exits with code 0.
 started 3 "echo 'ampscale: rank 0 (host h, pid 8) exited with code 3' >&2" -- info
 says "ampscale: rank 0 (host h, pid 8) exited with code 3"
 

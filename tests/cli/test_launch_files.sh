@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the files of docs/launch. The manifests are valid. The command lines of their pods, with
 # small settings on CPUs, start jobs that complete. The batch script requeues a job only if the job
-# can continue. An interruption of a spot instance becomes an orderly stop.
+# can continue. Before a spot instance is interrupted, the run stops in an orderly way.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT

@@ -94,7 +94,8 @@ grep -q "Connection timed out" logs/mpirun.log || fail "the log lacks ssh's reas
 rm down-b
 no_process "hosts"
 
-# A signal is an orderly stop on all hosts. If the launcher is killed, the ranks also end.
+# A signal to the launcher stops the ranks on all hosts in an orderly way. If the launcher is
+# killed, the ranks also end.
 long=("${net[@]}" --dummy-train 480 --epochs 1000)
 for signal in TERM KILL; do
     "$program" launch --rendezvous "127.0.0.1:$port" --hosts a,b train "${long[@]}" --out "on-$signal" >out 2>err </dev/null &
@@ -105,7 +106,7 @@ for signal in TERM KILL; do
     { wait "$job"; } 2>/dev/null || code=$?
     no_process "hosts, SIG$signal"
 done
-[[ -s on-TERM/checkpoint.safetensors ]] || fail "SIGTERM left no checkpoint: $(cat err)"
+[[ -s on-TERM/checkpoint.safetensors ]] || fail "after SIGTERM there is no checkpoint: $(cat err)"
 
 # world_sizes RUN: prints the world size of each attempt in the run's record.
 world_sizes() {
@@ -147,8 +148,8 @@ grep -q "^ddp: 1 rank" out || fail "the job did not continue on one host: $(grep
 [[ $(world_sizes host) == "2 1" ]] || fail "the record has the world sizes $(world_sizes host)"
 [[ -e host/summary.json ]] || fail "the run on one host did not finish"
 
-# The same command line on three nodes. One node is lost and does not return; the job continues on
-# two.
+# The same command line on three nodes. One node is lost and does not return. The job continues
+# on two nodes.
 new_port
 for node in 0 1 2; do
     "$program" launch --nproc-per-node 1 --nnodes 2:3 --node-rank $node --rendezvous "127.0.0.1:$port" --restarts 2 \

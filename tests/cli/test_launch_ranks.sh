@@ -45,7 +45,7 @@ ended() {
         [[ -n $left ]] || return 0
         sleep 0.1
     done
-    fail "$mpirun, $2: left running: ${left//$'\n'/ }"
+    fail "$mpirun, $2: processes still run: ${left//$'\n'/ }"
 }
 
 # supervisor NAME RANK: prints the process id of the rank's supervisor.
@@ -168,7 +168,7 @@ for mpirun in "${starters[@]}"; do
         # shellcheck disable=SC2046
         kill -KILL $(tree "$pid")
         ended 137 local
-        [[ -n $(ls -A "$shm") ]] || fail "$mpirun: a killed job has left no folder, so its removal was not tested"
+        [[ -n $(ls -A "$shm") ]] || fail "$mpirun: the folder of a killed job is empty or missing, so its removal was not tested"
         start swept 1 -- info --list
         ended 0 swept
         [[ ! -e $shm ]] || fail "$mpirun: '$shm' of a killed job was not removed"
@@ -232,7 +232,8 @@ for mpirun in "${starters[@]}"; do
     ended 129 stopped
     err_says "SIGHUP: asking the ranks to stop"
 
-    # A signal to the launcher is an orderly stop, and the run can resume from its checkpoint.
+    # A signal to the launcher stops the run in an orderly way. The run can then resume from its
+    # checkpoint.
     start orderly 1 -- train "${net[@]}" --dummy --dummy-train 800000 --dummy-val 8 --classes 3 --out "$scratch/orderly-run"
     for ((i = 0; i < 200; i++)); do
         ! grep -qs '^Epoch' out || break

@@ -5,7 +5,7 @@
 export OMP_WAIT_POLICY=passive
 operations=(selftest --operations --jobs 2)
 
-# field NAME: prints a number or text from the first line of the JSON object that has it.
+# field NAME: prints the number or text of the first member NAME in the JSON output.
 field() {
     sed -nE "0,/^ \"$1\": /s/^ \"$1\": \"?([^\",]*)\"?,?\$/\1/p" "$scratch/out"
 }
@@ -34,7 +34,7 @@ expect 0 "${operations[@]}" --only relu_fwd --every 20 --verbose
 says "1 kinds of operations, $cases cases: "
 says ' completed'
 
-# Parts share the table.
+# The three parts together have all cases of the list.
 total=0
 for share in 0 1 2; do
     expect 0 "${operations[@]}" --list --only relu_ --without relu_bwd --every 3 --share "$share"
@@ -78,7 +78,7 @@ wait $! || code=$?
 ((code == 143)) || fail "after a signal, the exit code is $code: $(cat "$scratch/err")"
 [[ $(field record) == operations ]] || fail "there is no record after a signal: $(cat "$scratch/out")"
 grep -q 'stopped by a signal' "$scratch/err" || fail "a signal: $(cat "$scratch/err")"
-[[ -z $(ls "$TMPDIR") ]] || fail "left behind: $(ls "$TMPDIR")"
+[[ -z $(ls "$TMPDIR") ]] || fail "after a signal, TMPDIR is not empty: $(ls "$TMPDIR")"
 
 # Usage errors, and a missing device.
 expect_error 2 'needs --operations was given without it' selftest --only relu

@@ -60,9 +60,10 @@ fi
 # scale grew once after it.
 expect_train 0 "${few[@]}" --precision O1 --epochs 1 --inject-overflow 1 --loss-scale-interval 2 --loss-scale-init 8 --out scaled
 diff <(sed -n '/"loss_scaler"/,/}/p' scaled/summary.json | tr -d ' \n') \
-    <(printf '%s' '"loss_scaler":{"scale":8.0,"growths":1,"skipped":1},') || fail "the summary's scaler"
+    <(printf '%s' '"loss_scaler":{"scale":8.0,"growths":1,"skipped":1},') || fail "the summary has another state of the loss scaler"
 
-# The disk has no space for the weights. The run ends with an error after it has begun its record.
+# A limit on the size of files acts as a full disk: the weights cannot be written. The run ends with
+# an error after it has begun its record.
 (ulimit -f 64 && exec "$program" train "${net[@]}" "${few[@]}" --epochs 1 --out full >out 2>err </dev/null)
 ended full error 1 "cannot write 'full/"
 watched full "error, exit code 1: cannot write 'full/"

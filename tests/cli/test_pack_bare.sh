@@ -22,8 +22,8 @@ for tool in basename bash cat cp cut date dirname du env find gunzip gzip grep h
     cp -L "$file" "$root/bin/"
     ldd "$file" 2>/dev/null | grep -oE '/[^ ]+' >>"$scratch/needed" || true
 done
-# The C library consists of several libraries. The programs above do not need all of them, so the
-# others are added.
+# The C library consists of several libraries. The programs above may need only some of them, so all
+# are added by name.
 for name in libm.so.6 libdl.so.2 librt.so.1 libpthread.so.0 libresolv.so.2 libmvec.so.1; do
     ldconfig -p 2>/dev/null | sed -nE "s|^\s*$name .*=> (.*)|\1|p" | head -n 1 >>"$scratch/needed"
 done

@@ -21,13 +21,13 @@ expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --json
 cmp -s first out || fail "a second call gave another prediction"
 grep -q '"record": "predict"' out || fail "the output is not a record: $(head -n 3 out)"
 
-# The figure, and the same figure drawn from the record.
+# `plot` draws the same figure from the record.
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --out drawn
 if command -v gnuplot >/dev/null; then
     grep -qxF drawn/forecast.png out || fail "the output does not name the picture: $(tail -n 2 out)"
     cp drawn/forecast.svg first.svg
     expect 0 plot drawn/predict.json --out again --format svg
-    cmp -s first.svg again/forecast.svg || fail "the figure of the record differs"
+    cmp -s first.svg again/forecast.svg || fail "the figure that plot draws from the record differs"
 fi
 
 # The storage delivers only half of the images per second that 64 GPUs need.

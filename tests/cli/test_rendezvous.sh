@@ -36,7 +36,7 @@ for mode in "" "--mode ddp"; do
     # shellcheck disable=SC2086
     RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 expect_error 2 "$lost" train "${net[@]}" $mode --out none
 done
-[[ ! -e none ]] || fail "a refused run left a folder"
+[[ ! -e none ]] || fail "a refused run made its folder"
 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect 0 train "${net[@]}" --mode nd --out alone
 
 # pair DIR ARGS...: starts two ranks; rank 1 also gets ARGS. Fills `code` with rank 0's exit code.
@@ -105,7 +105,7 @@ grep -qF "\"comm\": \"$way\"" run/run.json || fail "the record does not name the
 # The results of two ranks are bitwise equal with every transport. If Gloo's module is missing,
 # --comm gloo is an error; without --comm gloo, a warning says that all data passes through rank 0.
 pair by-rank-0 --comm local
-((code == 2)) || fail "one rank with --comm local exited with $code: $(cat err0 err1)"
+((code == 2)) || fail "with --comm local on rank 1 only, rank 0 exited with $code: $(cat err0 err1)"
 grep -q "rank 1 has another --comm than rank 0" err0 || fail "$(cat err0)"
 all=("${net[@]}")
 net+=(--comm local)
@@ -124,7 +124,7 @@ AMPSCALE_GLOO_MODULE=$scratch/none pair none
 ((code == 1)) || fail "--comm gloo without Gloo exited with $code: $(cat err0 err1)"
 [[ $(grep -c '^ampscale: ' err0) == 1 ]] && grep -q -- "--comm gloo: rank 0: .*; or use --comm local" err0 ||
     fail "the message for --comm gloo without Gloo is wrong: $(cat err0)"
-[[ ! -e none ]] || fail "a refused --comm gloo left a folder"
+[[ ! -e none ]] || fail "a run with --comm gloo was refused, but made its folder"
 net=("${all[@]}")
 RANK=0 WORLD_SIZE=2 expect_error 2 "--comm mpi: MPI's launcher did not start this process" \
     train "${net[@]}" --rendezvous 127.0.0.1:1 --comm mpi --out none
@@ -157,7 +157,7 @@ RANK=1 WORLD_SIZE=2 expect_error 1 "found no rank 0 of its job at '0.0.0.0:1'" \
     train "${net[@]}" --comm-timeout 1 --rendezvous 0.0.0.0:1 --insecure --out none
 
 pair differs --seed 1
-((code == 2)) || fail "ranks that differ exited with $code, not 2"
+((code == 2)) || fail "with different seeds, rank 0 exited with $code, not 2"
 [[ $(cat err0 err1 | grep -c '^ampscale: ') == 1 ]] && grep -q "rank 1 .* has seed = 1, but rank 0" err0 ||
     fail "there is not exactly one line that says how the ranks differ: $(cat err0 err1)"
 

@@ -39,7 +39,7 @@ while read -ra command; do
     ! has_json "${command[@]}" || grep -q -- '--output=FILE' help || fail "${command[*]} has --json, but not --output"
 done < <(all_commands)
 
-# Every command that prints JSON, with small inputs.
+# Small inputs for every command that prints JSON.
 step=(--net resnet8 --image-size 32 -b 2 --rounds 1 --threads 1)
 make_runs base 0
 make_runs slow 10
@@ -107,7 +107,8 @@ expect 0 train $small --out silent --quiet
 ! grep -qE '^(Epoch|Test): ' "$scratch/out" || fail "train --quiet shows progress: $(cat "$scratch/out")"
 grep -q '^Finished ' "$scratch/out" || fail "train --quiet does not print the results: $(cat "$scratch/out")"
 
-# --output to a folder, to a link and to a pipe, and --output of a command that has no result.
+# --output refuses a folder, writes through a link, and writes to a pipe. It does not replace a file
+# if the command has no result.
 expect_error 2 "'images' is a folder" info --output images
 expect_error 2 "--output ''" info --output ''
 ln -s linked link

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the command lines in seeds.tsv, which are quoted from documents, on CPUs with small settings
-# appended. AMPSCALE_TEST_PART=1/2 runs the first half of the rows, 2/2 the second.
+# seeds.tsv has command lines that are quoted from documents. Runs them on CPUs, with small settings
+# appended. AMPSCALE_TEST_PART=1/2 runs the first half of the rows, 2/2 the second half.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 # shellcheck source=tests/comm/mpi.sh
@@ -18,7 +18,7 @@ if (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
 fi
 "$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth failed: $(cat log)" && finish; }
 
-# The function that the document passes to --remote-transfer-cmd. A folder replaces the bucket.
+# The function that the document passes to --remote-transfer-cmd. A folder replaces the S3 bucket.
 mkdir bucket
 printf 'import shutil\n\ndef save_to_s3(source_path):\n    shutil.copy(source_path, "bucket")\n' >mysave.py
 

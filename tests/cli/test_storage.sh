@@ -110,7 +110,7 @@ done
 # another data set.
 interposed stat:EIO:9:.JPEG expect_train 1 "${run[@]}" --out unseen
 one_line "a size" "ampscale: cannot read 'data/"
-[[ ! -e unseen ]] || fail "a size: left a folder"
+[[ ! -e unseen ]] || fail "a size: the failed run made its folder"
 
 # If the images are deleted during a run, the run ends.
 cp -r data gone

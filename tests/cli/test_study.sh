@@ -73,7 +73,7 @@ expect 0 study study.json --no-report --out s
 summaries s >after
 [[ $(wc -l <after) == 8 ]] || fail "$(wc -l <after) of 8 runs are complete: $(cat err)"
 [[ -z $(comm -23 before after) ]] || fail "complete runs were repeated: $(comm -23 before after)"
-[[ -z $(find s -name '*.safetensors' -o -name '*.tmp*') ]] || fail "the study left checkpoints or temporary files"
+[[ -z $(find s -name '*.safetensors' -o -name '*.tmp*') ]] || fail "checkpoints or temporary files of the study remain"
 [[ $(grep -c -e -bound -e 'no single bound' -e 'not enough' -e oversubscribed out) == 4 ]] ||
     fail "there is no verdict for each of the 4 cells: $(cat out)"
 
@@ -141,7 +141,7 @@ expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study
 study_file '"resnet8", "resnet9"'
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
 grep -q "nd-fp32-resnet9-dummy-1x4 r1: .* FAILED: .*'resnet9'" err || fail "the message does not name the failed run: $(cat err)"
-grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "the plan does not report 'resnet9' as missing: $(cat out)"
+grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "the output does not report the cell of 'resnet9' as missing: $(cat out)"
 grep -q "nd-fp32-resnet8-dummy-1x4 .* bound\|nd-fp32-resnet8-dummy-1x4 .*-bound" out || fail "the other cell is missing: $(cat out)"
 grep -q '"missing": .*resnet9' f/analysis.json || fail "analysis.json does not give the reason of the failure"
 expect 5 study study.json --no-report --out f --only '^nd-.*dummy.*r1$'
@@ -201,7 +201,7 @@ grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the time
 
 [[ -z $(find s -name '*.tmp*') ]] || fail "incomplete files remain: $(find s -name '*.tmp*')"
 
-# Files that are not the specification of a study.
+# A file that is not the specification of a study is refused.
 echo '{"schema": 1, "nmae": "x"}' >bad.json
 expect_error 2 "'bad.json': unknown key 'nmae'; did you mean 'name'?" study bad.json --out b
 echo '{' >bad.json
@@ -209,7 +209,7 @@ expect_error 2 "'bad.json' line 2" study bad.json --out b
 expect_error 2 "unknown preset 'quikc'" study quikc --out b
 expect_error 2 "--out" study study.json
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
-[[ ! -e b ]] || fail "an invalid specification left a folder"
+[[ ! -e b ]] || fail "a study with an invalid specification made its folder"
 
 # A full disk stops the study. When the disk has space again, the study can be resumed.
 mkdir disk

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the files and folders that short runs sync to disk with the list
+# Short runs sync files and folders to disk. The test compares these files and folders with the list
 # tests/interpose/syncs.txt. A missing sync has an effect only after a power failure, so no other
 # test finds it.
 table=$(bash "$2/tests/interpose/syncs.sh" "$@")

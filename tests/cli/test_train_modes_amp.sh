@@ -20,7 +20,8 @@ follows "bf16 in ddp" bf16-nd bf16-ddp 3.9e-3
 # Each of the two ranks rounds its gradients, and their sum is rounded again. The relative error of
 # the sum is at most twice the unit roundoff u. An error of 1 % in all gradients changes the losses
 # by 7e-4. An error of 2u therefore changes them by 7e-5 for fp16 (u = 2^-11), and by 5.5e-4 for
-# bf16 (u = 2^-8). Adding in another order changes them by 2e-5. The limits are the sums of both.
+# bf16 (u = 2^-8). Adding in another order changes them by 2e-5. Each limit is the sum of these two
+# changes.
 nd nd
 ddp fp16-sent 2 --sync-bn --grad-compress fp16
 ddp bf16-sent 2 --sync-bn --grad-compress bf16

@@ -58,8 +58,8 @@ grep -q 'warning: --on-save failed after step 4: ' "$scratch/err" || fail "there
 nothing_runs() { ! pgrep -f "$1" >/dev/null; }
 wait_until nothing_runs "sleep $mark"
 
-# If a run is stopped, the command also runs for the outcome. If a run is killed, its helper process
-# and the command end.
+# If a run is stopped, the command also runs after outcome.json was written. If a run is killed, its
+# helper process and the command end.
 "$program" "${tiny[@]}" --epochs 100000 --out stopped --on-save 'rm -rf copy2; cp -r {} copy2' >out 2>err &
 pid=$!
 wait_until lines 1 stopped/epochs.jsonl

@@ -68,7 +68,7 @@ diff -r "$run" "$scratch/again" >"$scratch/diff"
 [[ $(cat "$scratch/diff") == "Only in $scratch/again: evaluation-001" ]] || fail "evaluation changed its run: $(cat "$scratch/diff")"
 evaluated=$scratch/nowhere/runs/resnet8-002
 [[ $(ls -x -w 200 "$evaluated") =~ ^epochs.jsonl\ +outcome.json\ +run.json\ +steps.jsonl\ +summary.json$ && ! -s $evaluated/steps.jsonl ]] ||
-    fail "evaluation left $(ls "$evaluated")"
+    fail "the evaluation has other files, or recorded steps: $(ls "$evaluated")"
 read -r _ _ top1 _ <<<"$want"
 grep -qE "\"train_loss\":null,.*\"val_images\":12,.*\"val_top1\":${top1%%0}" "$evaluated/epochs.jsonl" || fail "epochs.jsonl has no row of $want: $(cat "$evaluated/epochs.jsonl")"
 grep -q '"evaluate": true' "$evaluated/run.json" || fail "run.json does not say that nothing was trained"
@@ -98,7 +98,7 @@ expect_train 0 "$data" --epochs 9 --steps 7 --out "$scratch/steps"
 ended steps "$scratch/steps" 1 7
 expect_train 0 "$data" --epochs 9 --steps 5 --out "$scratch/steps-epoch"
 ended steps "$scratch/steps-epoch" 1 5
-grep -q '^ \*' "$scratch/out" || fail "if --steps ends at the end of an epoch, the validation is missing"
+grep -q '^ \*' "$scratch/out" || fail "if --steps ends a run at the end of an epoch, the validation is missing"
 expect_train 0 "$data" --epochs 2 --steps 11 --out "$scratch/steps" --resume auto
 ended epochs "$scratch/steps" 2 10
 same_run "resumed past --steps" "$run" "$scratch/steps"

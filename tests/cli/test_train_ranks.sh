@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs of several ranks: each image is read once, a resumed run has the same bytes, the number of
-# ranks may change in the middle of an epoch, and a signal is an orderly stop.
+# ranks may change in the middle of an epoch, and a signal stops the run in an orderly way.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
 . "$(dirname "$0")/modes.sh"
@@ -111,7 +111,7 @@ learns() {
 }
 sanitized || learns
 
-# A signal to the launcher is an orderly stop: one line, and a checkpoint of the last step.
+# After a signal to the launcher, the job prints one line and writes a checkpoint of the last step.
 endless=(--dummy --dummy-train 480 --dummy-val 8 --classes 3 "${one[@]}" --epochs 1000)
 touch before
 job_start launch 2 "${endless[@]}" --out stopped

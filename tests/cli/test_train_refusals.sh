@@ -10,7 +10,7 @@ out=$scratch/run
 
 # no_trace WHAT: checks that the run folder does not exist.
 no_trace() {
-    [[ ! -e $out ]] || fail "$1: left '$(ls -d "$out" "$out"/*)'"
+    [[ ! -e $out ]] || fail "$1: the run made '$(ls -d "$out" "$out"/*)'"
     rm -rf "$out"
 }
 
@@ -84,7 +84,7 @@ if command -v flock >/dev/null; then
     exec 9<&-
 fi
 
-# Weights that a run cannot resume or start from.
+# A run refuses weights from which it can neither resume nor start.
 checkpoint=$scratch/first/checkpoint.safetensors
 refused 5 "'$scratch/nothing.safetensors'" "$data" --resume "$scratch/nothing.safetensors"
 refused 2 "resnet8" "$data" -a resnet18 --resume "$checkpoint"
@@ -111,7 +111,7 @@ stopped_by_disk() {
     grep -q "^ampscale: .*$dir" "$scratch/err" || fail "$what: $(cat "$scratch/err")"
     [[ -d $left ]] || fail "$what: the run's folder is missing"
     [[ ! -e $left/summary.json ]] || fail "$what: a failed run has a summary"
-    [[ -z $(find "$left" -name '*.tmp*') ]] || fail "$what: left $(find "$left" -name '*.tmp*')"
+    [[ -z $(find "$left" -name '*.tmp*') ]] || fail "$what: temporary files remain: $(find "$left" -name '*.tmp*')"
 }
 
 # A limit on the size of files. The checkpoint exceeds it, and the record does not.

@@ -32,7 +32,7 @@ killed_again_and_again() {
         ((code != 0)) || break
         ((code == 137)) || fail "$name: attempt $attempt exited with $code: $(cat "$scratch/err")"
     done
-    ((attempt > 2)) || fail "$name: was hardly killed"
+    ((attempt > 2)) || fail "$name: the run was killed fewer than two times"
     ((code == 0)) || fail "$name: did not end within 60 attempts"
     same_run "$name" "$reference" "$scratch/$name"
 }

@@ -52,5 +52,5 @@ grep -q '"container": *"tar archives"' "$scratch/out" || fail "bench input: $(he
 # A truncated archive: one line names the archive and the member.
 head -c 3000 "$shards/train-1.tar" >"$shards/cut" && mv "$shards/cut" "$shards/train-1.tar"
 expect_error 5 "archive '$shards/train-1.tar': truncated: './c0" train "${net[@]}" "$shards" --epochs 1 --out "$scratch/cut"
-[[ ! -e $scratch/cut ]] || fail "a refused run left a folder"
+[[ ! -e $scratch/cut ]] || fail "a refused run made its folder"
 finish

@@ -33,7 +33,7 @@ holds seen/run.json '"name": "Fake GPU"'
 holds seen/telemetry.jsonl '"sample":0,"device":0,'
 holds seen/telemetry.jsonl '"busy":97,'
 [[ $(wc -l <seen/telemetry.jsonl) -ge 3 ]] || fail "few samples: $(<seen/telemetry.jsonl)"
-[[ $(grep -c '"energy_j":.*"joules_per_image":' seen/epochs.jsonl) == 2 ]] || fail "two epochs do not have their energy: $(<seen/epochs.jsonl)"
+[[ $(grep -c '"energy_j":.*"joules_per_image":' seen/epochs.jsonl) == 2 ]] || fail "the record does not have the energy of both epochs: $(<seen/epochs.jsonl)"
 holds seen/summary.json '"images_per_joule":'
 holds seen/summary.json '"temperature_c":'
 

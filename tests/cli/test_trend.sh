@@ -58,7 +58,7 @@ sed -n 121,240p history/history.jsonl >>faults/history.jsonl
 [[ $(names) == 'resnet18 (batch_size 64);resnet18 (inject slow:2);resnet18 (no inject, batch_size 32)' ]] ||
     fail "the names of three series do not distinguish them: $(cat out)"
 
-# A metric that is 0 at first and then increases. The relative size of the change is unknown.
+# A metric that is 0 at first and then increases. The relative size of the change is not defined.
 sed -E '121,240d; s/"images_per_s":([0-9.]+)/"val_top1":\1/' history/history.jsonl |
     awk '{ if (NR <= 60) sub(/"val_top1":[0-9.]+/, "\"val_top1\":0"); print }' >rising
 mkdir rise && mv rising rise/history.jsonl

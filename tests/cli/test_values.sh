@@ -8,7 +8,7 @@ cd "$scratch" || exit 1
 # any other text.
 values=('' -1 nan 9223372036854775808 5x)
 ! sanitized || values=('' 9223372036854775808)
-# the names that the helps use for numbers
+# the placeholders that --help prints for numbers
 numbers=' N H S X P PX F E A W T M G B MIB LR SIZE SIGMA PERCENT SECONDS '
 
 # valued_flags COMMAND...: prints the flags in the command's help that take a value, as

@@ -69,5 +69,5 @@ same_run() {
     diff <(run_values "$reference") <(run_values "$dir") >"$scratch/diff" 2>&1 ||
         fail "$what: the records differ: $(head -n 6 "$scratch/diff")"
     extra=$(find "$dir" -name '*.tmp*')
-    [[ -z $extra ]] || fail "$what: '$extra' was left behind"
+    [[ -z $extra ]] || fail "$what: the temporary file '$extra' remains"
 }

@@ -8,7 +8,7 @@
 /* Closed with device_close. */
 MUST_CHECK enum status async_device_open(struct device **dev);
 
-/* Enqueues a call of the function `call` of a test on the stream. */
+/* Enqueues `call`, a function of a test, on the stream. The stream's thread calls it with `arg`. */
 MUST_CHECK enum status async_device_call(struct stream *s, void (*call)(void *arg), void *arg);
 
 /* Returns whether the stream has executed the latest record of the event. */

@@ -85,7 +85,7 @@ static double expected(const struct comm *c, const struct comm_op *op, int64_t i
 
 /* --- device memory --- */
 
-/* A stream for the tests, and the events of an operation that depends on it. */
+/* A stream for the tests, and the events of an operation that waits for the stream. */
 struct lane {
     const struct backend *backend;
     struct device *device;
@@ -145,8 +145,8 @@ static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *o
     return STATUS_OK;
 }
 
-/* Executes `op` on buffers in host memory. For a device communicator, uses copies in device memory.
- */
+/* Executes `op`, whose buffers are in host memory. If the communicator requires device memory, `op`
+ * is executed on copies of the buffers. */
 static enum status run_anywhere(struct comm *c, struct comm_op *op, size_t bytes)
 {
     struct lane l;

@@ -19,8 +19,8 @@ struct mailbox {
     const void *sent[MAILBOX_RANKS][MAILBOX_RANKS]; /* [from][to]: not received yet */
 };
 
-/* Executes the sends and receives of rank `rank`. Returns when the other ranks have received what
- * it sent. The caller holds `lock`, which protects the mailbox. `change` is signalled when the
- * mailbox or *aborted changes. Returns false if *aborted is set. */
+/* Executes the sends and receives of rank `rank`. Returns when the other ranks have received the
+ * data that this rank sent. The caller holds `lock`, which protects the mailbox. `change` is
+ * signalled when the mailbox or *aborted changes. Returns false if *aborted is set. */
 bool mailbox_exchange(struct mailbox *box, int rank, int messages, const struct mail *message,
                       pthread_mutex_t *lock, pthread_cond_t *change, const bool *aborted);

@@ -158,8 +158,7 @@ struct call {
     bool hangs, breaks;
 };
 
-/* Number of the first reduction that multiplies by a factor before it sums. There is one number for
- * each factor. */
+/* Reduction number FIRST_SCALED + i multiplies each value by factors[i], and then sums. */
 enum { FIRST_SCALED = 16 };
 static const float factors[] = {0.5f, 0.25f, 1.0f / 3};
 

@@ -9,7 +9,7 @@
  * are numbered from 1. */
 struct nccl_fake_plan {
     int hang_rank, hang_op;       /* the rank never starts this operation */
-    int broken_rank, broken_op;   /* the operation fails on the rank: another rank is lost */
+    int broken_rank, broken_op;   /* the operation fails on the rank as if another rank were lost */
     int refused_rank, refused_op; /* on the rank, the call of the operation returns an error */
     bool no_id;
 };

@@ -1,5 +1,5 @@
 /* Tests the communicator that transfers data between GPUs, with a fake NCCL. Also tests the
- * communicator's watchdog. This thread ends an operation that hangs, with a message of one line. */
+ * communicator's watchdog, a thread that ends a hanging operation with a message of one line. */
 #include "async_device.h"
 #include "exercise.h"
 #include "nccl_fake.h"

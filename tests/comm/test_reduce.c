@@ -85,7 +85,7 @@ static void check_all(enum dtype type, enum comm_reduction reduction, const void
         double x = load(type, a, i), y = load(type, b, i);
         double want = rounded(type, define(reduction, x, y)), got = load(type, out, i);
         if (!same(want, got))
-            fail_msg("%s, reduction %d, element %d: %a and %a are %a instead of %a",
+            fail_msg("%s, reduction %d, element %d: %a and %a give %a instead of %a",
                      dtype_str(type), (int)reduction, (int)i, x, y, got, want);
     }
 }

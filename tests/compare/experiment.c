@@ -414,7 +414,7 @@ static enum status set_up(struct experiment *e)
 int main(int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"program", 'p', "FILE", 0, "The ampscale that runs", 0},
+        {"program", 'p', "FILE", 0, "The ampscale program to run", 0},
         {"out", 'o', "FILE", 0, "The record to write", 0},
         {"workload", 'w', "NAME", 0, "nd, ddp, jpeg or amp (default: all)", 0},
         {"slowdowns", 'd', "LIST", 0, "Percent of the injected slowdowns (default 2,3,5)", 0},

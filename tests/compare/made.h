@@ -1,4 +1,4 @@
-/* Records of runs, made by tests to be compared. A failure fails the test. */
+/* Makes and compares records of runs, for tests. If a function fails, the test fails. */
 #pragma once
 
 #include "../results/scratch.h"
@@ -10,7 +10,7 @@
 
 enum { STEPS = 30, REPEATS = 9 };
 
-/* A run of STEPS steps. A member with the value 0 makes this property equal to the base's. */
+/* A run of STEPS steps. If a member is 0, this property of the run is the same as in the base. */
 struct made {
     double slower;    /* fraction by which steps take longer than in the base */
     bool uneven;      /* every third repeat is faster by the fraction above, instead of slower */
@@ -21,8 +21,8 @@ struct made {
     double joules;    /* per image; 0: not measured */
     double decode_s;  /* per image; 0: no files are read */
     double forward_s; /* seconds of the forward pass of a step; 0: a third of the step */
-    double first_s;   /* start time of the first repeat; all repeats start a minute apart; 0: not
-                         recorded */
+    double first_s;   /* start time of the first repeat; 0: not recorded. Each repeat starts a
+                         minute after the previous repeat. */
     double drift;     /* factor between the durations of successive repeats; 0: no drift */
 };
 
@@ -39,7 +39,7 @@ void make_run(const char *dir, const struct made *m, int repeat);
 int set_up(void **state);
 int tear_down(void **state);
 
-/* Stores the name of a side's folder (0: base, 1: new) within that of the fixture. */
+/* Sets the folder of a side (0: base, 1: new) to the folder `name` inside the fixture's folder. */
 void set_side(struct fixture *f, int side, const char *name);
 
 /* Makes a folder of `n` repeats. */

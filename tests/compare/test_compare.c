@@ -120,7 +120,7 @@ static void test_directions(void **state)
     compare_report_free(&r);
 }
 
-/* A part that takes almost no time may take twice as long. */
+/* If a part of a step takes almost no time, it may take twice as long: this is no regression. */
 static void test_small_part(void **state)
 {
     struct fixture *f = *state;
@@ -158,7 +158,7 @@ static void test_enough_repeats(void **state)
     assert_int_equal(compare_enough_repeats(&pairs), 8);
 }
 
-/* No outcome of so few repeats has a p below this alpha. */
+/* With so few repeats, no outcome has a p below this alpha after Holm's correction. */
 static void test_alpha_out_of_reach(void **state)
 {
     struct fixture *f = *state;
@@ -169,7 +169,8 @@ static void test_alpha_out_of_reach(void **state)
     compare_report_free(&r);
 }
 
-/* Accuracies of runs with different endings are not compared; all other metrics are. */
+/* If runs ended for different reasons, their accuracies are not compared. All other metrics are
+ * compared. */
 static void test_ends(void **state)
 {
     struct compare_report r =
@@ -179,7 +180,7 @@ static void test_ends(void **state)
     assert_true(compare_passed(&r));
     compare_report_free(&r);
 
-    /* If these metrics were requested, the comparison does not pass. */
+    /* If the comparison of an accuracy was requested, the comparison does not pass. */
     struct fixture *f = *state;
     f->config.role[METRIC_VAL_TOP1] = COMPARE_DECIDES;
     assert_int_equal(compare(f, &r), STATUS_OK);
@@ -212,8 +213,8 @@ static void test_accuracy_and_input(void **state)
     compare_report_free(&r);
 }
 
-/* A run that did not reach the accuracy has no time to accuracy, and the other runs do not replace
- * it. */
+/* A run that did not reach the accuracy has no time to accuracy. The comparison then does not pass,
+ * even if there are enough other runs. It passes if only the throughput is judged. */
 static void test_accuracy_not_reached(void **state)
 {
     struct fixture *f = *state;

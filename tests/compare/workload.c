@@ -4,8 +4,8 @@
 #include "base/process.h"
 
 /* Turns of milliseconds are possible only for runs of a single process, because only the started
- * process is stopped. With several ranks, it is `launch`, and stopping it would not stop the ranks.
- */
+ * process is stopped. With several ranks, `launch` is the started process, and stopping `launch`
+ * would not stop the ranks. */
 const struct workload workloads[] = {
     {.name = "nd",
      .about = "one device, synthetic tensors, FP32",

@@ -1,4 +1,5 @@
-/* Tests whether GPUs are connected directly. All ranks must reach the same result. */
+/* Tests the choice between direct transfers from GPU to GPU and transfers through the host. All
+ * ranks must make the same choice. */
 #include "comm/nccl_port.h"
 #include "engine/gpu_group.h"
 #include "kernels/backend.h"

@@ -18,7 +18,7 @@ static void assert_state(const struct scaler_state *s, double scale, int64_t cle
                  (long long)skipped);
 }
 
-/* Executes `n` steps, all with or all without an overflow. No step may end the run. */
+/* Executes `n` steps. If `found_inf` is true, every step overflows. No step may end the run. */
 static void repeat(const struct scaler_rule *c, struct scaler_state *s, int n, bool found_inf)
 {
     for (int i = 0; i < n; i++)

@@ -154,7 +154,7 @@ static void test_tensorboard(void **state)
         assert_int_equal(crc, tensorboard_crc(bytes + at + 12, length));
         at += 12 + length + 4;
     }
-    /* including the records of the hyper-parameters and of the outcome */
+    /* the version, two records of hyper-parameters, four steps, two epochs, and the outcome */
     assert_int_equal(records, 1 + 2 + 4 + 2 + 1);
     free(bytes);
     free(again);
@@ -318,9 +318,9 @@ static void test_mlperf_rules(void **state)
         int lines = 0;
         for (const char *at = text; (at = strchr(at, '\n')); at++)
             lines++;
-        /* Two lines are in every case without synthetic data: the network is not resnet50, and the
-         * data set is not ImageNet. With synthetic data, the case's own line replaces the second of
-         * them. */
+        /* Without synthetic data, the output always has two lines: the network is not resnet50, and
+         * the data set is not ImageNet. With synthetic data, the line of the case replaces the
+         * second line. */
         bool synthetic = strcmp(cases[i].key, "dummy") == 0;
         assert_int_equal(lines, 2 + (cases[i].line && !synthetic));
         if (cases[i].line && !strstr(text, cases[i].line))

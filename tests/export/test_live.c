@@ -131,8 +131,8 @@ static void test_nowhere_to_write(void **state)
     assert_non_null(strstr(f->warnings, "x.prom"));
 }
 
-/* A limit on the size of files acts like a full disk. The test calls the observer directly, because
- * the limit would also stop a record. */
+/* A limit on the size of files acts like a full disk. The test calls the observer without a record,
+ * because writing a record would fail at this limit too. */
 static void test_full_disk(void **state)
 {
     struct fixture *f = *state;

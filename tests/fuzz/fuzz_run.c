@@ -1,4 +1,4 @@
-/* Fuzzes a run's folder, as plots, reports, comparisons and watch read it. */
+/* Fuzzes the functions with which plots, reports, comparisons and watch read a run's folder. */
 #include "compare/fingerprint.h"
 #include "results/follow.h"
 #include "results/ranks.h"

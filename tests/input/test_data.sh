@@ -14,9 +14,9 @@ expect 0 "${make[@]}"
 [[ $(sum) == "$before" ]] || fail "the same command wrote different bytes"
 
 expect 0 data scan "$set"
-grep -q 'all is well' "$scratch/out" || fail "a fresh set is not well"
+grep -q 'all is well' "$scratch/out" || fail "'all is well' is not printed for a new data set"
 expect 0 data scan "$set" --json
-grep -q '"ok": true' "$scratch/out" || fail "a fresh set is not ok in JSON"
+grep -q '"ok": true' "$scratch/out" || fail "the JSON of a new data set does not have ok: true"
 
 mapfile -t images < <(find "$set/train" -type f | sort)
 : >"${images[1]}"
@@ -38,7 +38,7 @@ cp "$source_dir/tests/input/pictures/lossy.webp" "${images[1]}"
 run data scan "$scratch/mixed"
 grep -q '^  JPEG 4, PNG 1, WebP 1, grayscale' "$scratch/out" || fail "formats are not counted: $(cat "$scratch/out")"
 if ((code == 0)); then
-    grep -q 'all is well' "$scratch/out" || fail "a set of several formats is not well"
+    grep -q 'all is well' "$scratch/out" || fail "'all is well' is not printed for a set of several formats"
 else # a build without the library of a format reports this in one line
     grep -qE "^problem: 1 (PNG|WebP) file of '.*' cannot be read: this build has no lib(png|webp); " "$scratch/out" ||
         fail "a missing library is not named: $(cat "$scratch/out")"

@@ -183,8 +183,9 @@ static void test_marker_ends_data(void **state)
     int last = 0;
     assert_true(huffman_build(&t, c.count, c.symbol, true));
     huffman_begin(&b, bytes, bytes + sizeof bytes);
-    /* In both tables, the code word 0 is symbol 0. In a block it means a DC difference of zero, and
-     * then the end of the block. A block of zeros therefore has 2 bits. */
+    /* In both tables, the code word 0 is symbol 0. As the first code word of a block, it means a DC
+     * difference of zero. As the second, it means the end of the block. A block of zeros therefore
+     * has 2 bits. */
     struct huffman_part part[] = {{.dc = &t, .ac = &t, .last = &last},
                                   {.dc = &t, .ac = &t, .last = &last}};
     for (int i = 0; i < 2; i++)

@@ -248,7 +248,7 @@ static void test_views_differ_between_epochs(void **state)
     struct loader *l = open_loader(&c);
     collect(l, 0, 0, &want);
     collect(l, 1, 0, &got);
-    /* only images of several colours, because all crops of one colour are equal */
+    /* Compares only images of several colours. All crops of a one-coloured image are equal. */
     for (uint32_t i = 0; i < N; i += 6)
         assert_memory_not_equal(want.pixels[place_of(i, c.seed, 0)],
                                 got.pixels[place_of(i, c.seed, 1)], IMAGE_BYTES);

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034 # its variables are used by sweep.sh
 # The commands in which sweep.sh makes calls fail. For each command there are four functions:
 #
-#     NAME_prepare   makes the inputs, and the folder "reference" by a run without a fault
+#     NAME_prepare   makes the inputs; stores a run without a fault in the folder "reference"
 #     NAME_run       one attempt, into the folder "victim"; sets `code`, and writes out and err
 #     NAME_again     the command that a user would run after a failure; sets `code`
 #     NAME_same WHAT checks that "victim" has the same results as "reference"
@@ -49,7 +49,7 @@ same_record() {
 nothing_left() {
     local left
     left=$(find "$2" -name '*.tmp*')
-    [[ -z $left ]] || fail "$1: '$left' was left behind"
+    [[ -z $left ]] || fail "$1: the temporary file '$left' remains"
 }
 
 # reference_of ARGS...: trains without a fault, into the folder "reference".
@@ -240,8 +240,7 @@ studied_same() {
     study_same "$@"
 }
 
-# The acceptance tests the memory, and trains twice for a few steps. Both losses must have the same
-# bits.
+# `accept` tests the memory, and trains twice for a few steps. Both losses must have the same bits.
 accept_only=accept accept_done=0
 accept_prepare() {
     cat >spec.json <<'END'

@@ -52,7 +52,7 @@ enum kind interpose_write_kind(int fd);
 enum kind interpose_malloc_kind(const void *caller);
 
 /* Kills the process if ERROR is KILL. Writes call this function after they have written half of
- * their bytes. Other calls are killed in interpose_fails. */
+ * their bytes. For all other calls, interpose_fails kills the process. */
 void interpose_end_if_killed(void);
 
 /* Appends a sync or a rename to the file that AMPSCALE_INTERPOSE_SYNCS names, if it is set. */

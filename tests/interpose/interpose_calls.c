@@ -303,7 +303,7 @@ int fflush(FILE *f)
     return f && stream_fails(f, CALLER) ? EOF : real_fflush(f);
 }
 
-/* close() closes the file even if it fails. */
+/* Even a call of close() that must fail closes the file. */
 int close(int fd)
 {
     REAL(close);

@@ -36,7 +36,7 @@ struct stream_fault {
 struct stream_backend {
     struct backend base;
     struct op_record record[OP_KIND_COUNT];
-    bool fusion_pays; /* whether plans have times; fused operations then have shorter times */
+    bool fusion_pays; /* plans report times, and the times of fused operations are shorter */
     struct stream_fault fault;
     int calls; /* number of calls of fault.call so far */
     bool lost; /* a sticky fault has happened */

@@ -58,9 +58,9 @@ struct queue_stream {
 struct mark {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t recorded;                 /* by the host */
+    uint64_t recorded;                 /* number of records that the host has requested */
     uint64_t passed;                   /* number of the last record that a stream has executed */
-    uint64_t ns;                       /* when */
+    uint64_t ns;                       /* time of that record */
     const struct graph_exec *captured; /* the capture in which it was last recorded; NULL: none */
     const struct queue_stream *by;     /* the stream that recorded it last */
 };

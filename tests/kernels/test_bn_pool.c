@@ -25,9 +25,9 @@ static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
 enum { STATISTICS, FWD, BWD, APPLY, POOL, POOL_BWD, BN_BWD, COUNT };
 
 struct set {
-    struct op_desc d[COUNT]; /* tensors are fp32; values are rounded to the type */
+    struct op_desc d[COUNT]; /* tensors are fp32, with values rounded to the tested type */
     struct operands o[COUNT];
-    bool stored; /* tensors are stored in the type */
+    bool stored; /* run() converts the tensors to the tested type and to NHWC */
 };
 
 static void set_new(struct set *s, const int side[2], const struct pool_attr *p, enum dtype type,
@@ -191,7 +191,8 @@ static void check_all(struct device *dev, bool stored, bool exact)
             }
 }
 
-/* On the reference the results have the same bits, in fp32 and with rounding to fp16 or bf16. */
+/* On the reference, fused and separate operations give the same bits, in fp32 and with rounding to
+ * fp16 or bf16. */
 static void the_reference_is_its_parts(void **state)
 {
     struct device *ref;
@@ -202,7 +203,8 @@ static void the_reference_is_its_parts(void **state)
     device_close(ref);
 }
 
-/* On the GPU the forward pass has the same bits. The backward pass adds in another order. */
+/* On the GPU, fused and separate operations give the same bits in the forward pass. In the backward
+ * pass, they add in different orders. */
 static void the_gpu_is_its_parts(void **state)
 {
     struct device *gpu;

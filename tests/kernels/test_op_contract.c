@@ -137,7 +137,7 @@ static void test_missing_tensors(void **state)
     assert_refused(&d, "ReLU without Y");
 }
 
-/* The tensors of the residual's batch norm must be given all together, or none of them. */
+/* A description must have either all tensors of the residual's batch norm, or none of them. */
 static void test_parts_of_the_residual(void **state)
 {
     static const enum op_kind kinds[] = {OP_CONV_BWD_DATA_BN, OP_BN_BWD, OP_BN_BWD_APPLY};
@@ -427,7 +427,7 @@ static void test_ref_declines(void **state)
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             d = good;
             d.t[r].type = DTYPE_F64;
-            d.t[r].rounds = DTYPE_F32; /* no rounding, which only F32 tensors may have */
+            d.t[r].rounds = DTYPE_F32; /* no rounding: only F32 tensors may be rounded */
             assert_int_equal(op_plan(*state, &d, &plan), STATUS_UNSUPPORTED);
             assert_null(plan);
         }

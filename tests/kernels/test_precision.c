@@ -67,7 +67,7 @@ static const struct rounding roundings[] = {
     {-0.0f, -0.0f, -0.0f, -0.0f},
     {0.1f, 0x1.998p-4f, 0x1.9ap-4f, 0x1.998p-4f},
     {-1.0f / 3, -0x1.554p-2f, -0x1.56p-2f, -0x1.554p-2f},
-    /* ties: to even, and away from zero in TF32 */
+    /* a tie is rounded to even, but in TF32 away from zero */
     {1 + 0x1p-11f, 1, 1, 1 + 0x1p-10f},
     {1 + 0x3p-11f, 1 + 0x1p-9f, 1, 1 + 0x1p-9f},
     {-(1 + 0x1p-8f), -(1 + 0x1p-8f), -1, -(1 + 0x1p-8f)},
@@ -274,7 +274,7 @@ static void test_sgd_precisions(void **state)
     check_step(*state, (struct sgd_segment){0, 0, 0, DTYPE_BF16, DTYPE_F32, DTYPE_BF16},
                (const float[]){0.75f, 0.5f, rest}, (const float[]){1, 0x1p-25f, 0x1p-14f},
                (const float[]){0.75f, 0.5f, 1});
-    /* TF32: the copies alone. */
+    /* In TF32, only the copies are rounded. */
     check_step(*state, (struct sgd_segment){0, 0, 0, DTYPE_F32, DTYPE_F32, DTYPE_TF32},
                (const float[]){0.749975f, 0.5f, rest}, (const float[]){1.0001f, 0x1p-25f, 0x1p-14f},
                (const float[]){0x1.8p-1f, 0.5f, 1});

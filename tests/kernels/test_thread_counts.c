@@ -78,7 +78,7 @@ static void check_once(struct devices *devices, const struct op_desc *d, const s
     operands_free(&first);
 }
 
-/* Sets the layout of the activations of `d`. Returns false if their channels do not fit it. */
+/* Sets the layout of the activations of `d`. Returns false if one does not fit `layout`. */
 static bool set_layout(struct op_desc *d, enum layout layout)
 {
     for (int r = 0; r < ROLE_COUNT; r++)

@@ -1,5 +1,6 @@
-/* Compares the sum of two batch norms as one operation with separate operations. Both run on the
- * reference, in fp32 and in fp32 that is rounded to fp16 or bf16. */
+/* Tests the operation that adds the results of two batch norms. Its result is compared with that of
+ * separate operations. Both run on the reference, in fp32 and in fp32 that is rounded to fp16 or
+ * bf16. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
 #include "verify/describe.h"

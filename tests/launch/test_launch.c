@@ -131,8 +131,8 @@ static void take(void *self, const char *line, size_t n)
     p->text[p->n] = '\0';
 }
 
-/* Passes the output `in` to output_feed() as a whole, and then byte by byte. Because lines.live is
- * false, both must result in the lines `want`. */
+/* Passes the output `in` to output_feed() as a whole, and then byte by byte. take() receives only
+ * the final version of each line, so the lines must be `want` both times. */
 static void assert_lines(const char *in, const char *want)
 {
     for (int bytewise = 0; bytewise < 2; bytewise++) {

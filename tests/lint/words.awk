@@ -1,6 +1,6 @@
-# Finds words that words.list bans. Reads words.list first, then the texts. Prints for each find
+# Finds words that words.list bans. Reads words.list first, then the texts. Prints for each match
 #     FILE:LINE: words -> term
-# and exits with 1 if there is a find. With list=1, prints only the file name of each find, and
+# and exits with 1 if there is a match. With list=1, prints only the file name of each match, and
 # exits with 0.
 
 function words_of(text) {

@@ -3,10 +3,10 @@
 #
 #     words.sh [--count] [COMPONENT ...]
 #
-# Prints FILE:LINE: words -> term for each find, and exits with 1 if there is a find. A component is
-# a top-level folder (base, docs, ...), docs/man, a folder of tests (tests/base), or 'top' for the
-# files at the top level. Without an argument, all components are checked. --count prints the number
-# of finds in each component instead.
+# Prints FILE:LINE: words -> term for each match, and exits with 1 if there is a match. A component
+# is a top-level folder (base, docs, ...), docs/man, a folder of tests (tests/base), or 'top' for
+# the files at the top level. Without an argument, all components are checked. --count prints the
+# number of matches in each component instead.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."

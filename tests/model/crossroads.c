@@ -38,7 +38,7 @@ struct graph *crossroads_graph(void)
     x = builder_relu(builder_name(&b, "r1"), fork); /* no operation absorbs this ReLU */
     x = builder_bn(builder_name(&b, "bn1"), x);
     x = builder_add(&b, x, fork); /* the batch norm before it absorbs this add */
-    x = builder_add(&b, x, fork); /* alone */
+    x = builder_add(&b, x, fork); /* no batch norm absorbs this add */
     x = builder_relu(builder_name(&b, "r2"), x);
     x = builder_maxpool(builder_name(&b, "pool"), x, 3, 2, 1);
     int main_path = builder_bn(builder_name(&b, "bn2"), conv(&b, "conv2", x, 16, 1));

@@ -70,8 +70,8 @@ static void for_all_at(const struct policy *policy, bool emulate,
     }
 }
 
-/* amp and O1 have the same plans as O2. A device without bf16 of its own has the same plans with
- * and without emulation. */
+/* amp and O1 have the same plans as O2. A device that does not support bf16 has the same plans with
+ * emulation as without emulation. */
 void planned_for_all(void (*check)(const struct network *net))
 {
     static const struct {

@@ -410,8 +410,8 @@ static void assert_close(const struct graph *g, const struct outcome *got,
     }
 }
 
-/* Compares each fusion level, beginning with `first`, with no fusion. Under sanitizers, narrow
- * types run only the highest level. */
+/* Compares training at each fusion level from `first` on with training without fusion. Under
+ * sanitizers, narrow types are tested only at the highest level. */
 static void compare(const char *arch, int size, struct program_config config, enum fuse first,
                     const struct tolerance *tolerance)
 {

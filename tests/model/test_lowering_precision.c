@@ -56,8 +56,9 @@ static void check_rounding(const struct program *p)
     free(held);
 }
 
-/* Whether another step reads the AFFINE of step `s` as the coefficients of a residual. Only steps
- * that a kernel of the device itself executes count, and not the convolutions of a library. */
+/* Whether another step reads the AFFINE of step `s` as the coefficients of a residual. A step
+ * counts only if a kernel of the device itself executes it. The convolutions of a library do not
+ * count. */
 static bool is_of_shortcut(const struct program *p, const struct step *s)
 {
     for (int i = 0; i < p->n_steps; i++)

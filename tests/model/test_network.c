@@ -51,8 +51,8 @@ static void soften_branches(struct net_rig *r)
     }
 }
 
-/* Only one network is open at a time: two of the largest do not fit into the memory of every
- * machine. */
+/* Only one network is open at a time: some machines have too little memory for two of the largest
+ * networks. */
 static void compute(struct outcome *o, const char *device, const struct graph *g,
                     const struct program_config *config)
 {

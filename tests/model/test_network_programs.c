@@ -86,7 +86,7 @@ static double difference(const struct net_rig *a, const struct net_rig *b, enum 
 }
 
 /* Trains a full batch and a smaller batch, and evaluates. Does the same with a separate network for
- * each program, copying all values between the networks. */
+ * each program, and copies all values from network to network. The results must agree. */
 static void compare_with_separate_networks(const char *device, double tolerance)
 {
     struct net_rig all, one[N_PROGRAMS];

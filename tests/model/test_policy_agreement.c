@@ -70,7 +70,7 @@ static void begin(struct net_rig *r, const struct step_state *state)
 
 struct precision {
     const char *policy;
-    bool emulate; /* emulate narrow types on cpu also if the processor has them */
+    bool emulate; /* emulate narrow types on cpu even if the processor has them */
 };
 
 /* Opens the network `arch`, or that of crossroads.h if `arch` is NULL. fp16's loss scale is so
@@ -355,7 +355,7 @@ static void update_together(const struct pair *t)
 static void check_in_step(const char *arch, int image_size, const struct precision *precision)
 {
     struct pair t;
-    /* both backends then have the same operations */
+    /* without fusion, both backends have the same operations */
     pair_open(&t, arch, image_size, precision, FUSE_NONE);
     /* The input phase also converts the new weights to the types in which the passes read them. */
     assert_ok(program_run(network_program(t.ref.net, 0), PHASE_INPUT));
@@ -383,9 +383,9 @@ static void check_in_step(const char *arch, int image_size, const struct precisi
  * norm store their outputs. These roundings are independent once the runs differ by an ulp, so the
  * relative error of the input is u sqrt(2l). For an input error of d standard deviations, the two
  * runs pass different elements at about 0.8 d * 0.4 of all positions; 0.8 d is the mean of |d|, and
- * 0.4 is the normal density at 0. Half of the elements pass, so 0.64 d of these are wrong, each
- * with an error of 100 %. Each ReLU therefore increases the square of the gradient's relative error
- * by
+ * 0.4 is the normal density at 0. Half of the elements pass, so 0.64 d of the passed elements are
+ * wrong, each with an error of 100 %. Each ReLU therefore increases the square of the gradient's
+ * relative error by
  *     0.64 u sqrt(2l)
  * The sum over R ReLUs is
  *     0.6 u R^1.5

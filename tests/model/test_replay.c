@@ -354,7 +354,7 @@ static void gives_up(const struct stream_fault *fault, const char *phase)
     close_rig(&got);
 }
 
-/* Each call fails in each phase that has operations. */
+/* Tests the failure of each call that only graphs use, in each phase that has operations. */
 static void graphs_are_given_up(void **state)
 {
     (void)state;

@@ -5,8 +5,8 @@
 # ranks over MPI, and over ssh. This takes minutes and downloads packages from the Debian mirror, so
 # it has the label nightly.
 #
-# AMPSCALE_TEST_ROOT: a root that debootstrap made, to start from; AMPSCALE_TEST_PARTS: some of "deb
-# tar image".
+# AMPSCALE_TEST_ROOT names a root that debootstrap made; the test then starts from this root.
+# AMPSCALE_TEST_PARTS selects some of the parts "deb tar image".
 . "$(dirname "$0")/../cli/common.sh" "$@"
 parts=${AMPSCALE_TEST_PARTS:-deb tar image}
 if sanitized; then

@@ -19,8 +19,8 @@ struct sample {
     int slow_rank;       /* this rank waits for data; 0: none */
     double slow_data;    /* fraction of a step for which the slow rank waits; 0 means 0.12 */
     int nan_from_step;   /* first step with a NaN loss; 0: none */
-    int sensors; /* number of devices with telemetry; the last one is throttled in the second half
-                  */
+    int sensors; /* number of devices with telemetry; the last device is throttled in the second
+                  * half of the run */
     unsigned seed;
 };
 

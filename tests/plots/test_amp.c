@@ -70,7 +70,7 @@ static void test_figure(void **state)
     check_says(dir, "1024", false);
 }
 
-/* The table has percentages of each curve's own gradients, and ends with zeros. */
+/* The table of a curve has percentages of this curve's gradients. It begins and ends with 0. */
 static void test_table(void **state)
 {
     const char *dir = *state;

@@ -99,7 +99,7 @@ static void test_figures(void **state)
     expect_text(dir, "cell_split.svg", ">cell-4: 100 ms<");
 }
 
-/* Columns: devices; middle, low, high, ideal; the last four again for the second panel. */
+/* Columns: devices; middle, low, high, ideal; then these four columns for the second panel. */
 static void test_tables(void **state)
 {
     const char *dir = *state;

@@ -204,7 +204,8 @@ static void test_published(void **state)
     assert_int_equal(f.panels.panel[9], 1); /* in the panel of the lines with jpeg */
     assert_int_equal(f.panels.panel[8], 2);
     assert_int_equal(f.panels.n, 3);
-    /* Few lines share one panel. It has a title if there are other panels. */
+    /* Only two lines of the study are drawn now. They share one panel, which has a title because
+     * there are other panels. */
     memset(f.drawn, 0, 6 * sizeof *f.drawn);
     choose(&f, STUDY_DATA);
     assert_string_equal(f.panels.title[0], "this study");
@@ -215,7 +216,7 @@ static void test_published(void **state)
 }
 
 /* Panels with one line each would compare nothing, so they are avoided. If every division has a
- * disadvantage, the best one is used. */
+ * disadvantage, the best division is used. */
 static void test_nothing_to_cut_by(void **state)
 {
     struct matrix m = quick;

@@ -116,7 +116,7 @@ static void test_refusals(void **state)
          STATUS_DATA},
         {TWO_HOSTS HEAD ROW("1000", "1e99", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
          STATUS_DATA},
-        /* of another collective, for which bus bandwidth = 0.75 * algorithm bandwidth */
+        /* a table of another collective: bus bandwidth = 0.75 * algorithm bandwidth */
         {TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.04") ROW("10000", "30", "0.33", "0.25"),
          STATUS_DATA},
         {TWO_HOSTS HEAD "  1000  1  float  sum  -1  9  9.0  9.0  0  9  1.0  1.5  7\n",

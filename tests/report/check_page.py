@@ -71,7 +71,7 @@ if not page.headings:
     faults.append("the page has no headings")
 if not page.images == page.zooms == int(sys.argv[2]):
     faults.append(f"{page.images} pictures, of which {page.zooms} can be enlarged; expected {sys.argv[2]}")
-# The rule for verdicts has the same specificity as the rule for first columns. It comes later,
+# The rule for verdicts has the same specificity as the rule for first columns. It must come later,
 # because a verdict may be in a first column.
 if not 0 < page.style.find(".table td:first-child {") < page.style.find("td.verdict.bad {"):
     faults.append("a verdict in the first column has no colour")

@@ -51,7 +51,8 @@ for line in '^ampscale train --dummy .* --steps 5 --out twice/here/precision/two
     grep -q -- "$line" twice.md || fail "the report has no command '$line': $(grep '^ampscale' twice.md)"
 done
 
-# The quality of the gate. A number that cannot be computed is shown as a dash.
+# The report has a section on the quality of the gate. A number that cannot be computed is shown as a
+# dash.
 mkdir -p gate/here
 cat >gate/here/gate.json <<'END'
 {"kind": "gate-quality", "schema": 2, "rounds": 10, "alpha": 0.01, "threshold": 0.03, "slowdowns": "5", "workloads": [
@@ -71,8 +72,8 @@ for line in '### Quality of the gate: gate' \
     grep -qxF -- "$line" gate.md || fail "the report lacks '$line': $(cat gate.md)"
 done
 
-# The report takes peaks and runs in one folder as values of the same machine. It leaves out a
-# benchmark without a section of its own.
+# The report assigns peaks and runs in one folder to one machine. It ignores the record of a
+# benchmark for which it has no section.
 mkdir -p gpu/card/runs
 cp -r rec/here/precision/fp32-seed0 gpu/card/runs/accuracy-fp32
 echo '{"bench": "something"}' >gpu/card/a.json
@@ -126,7 +127,7 @@ mkdir -p mixed/card
 cp -r gpu/card/peak.json gpu/card/runs/accuracy-fp32 mixed/card
 expect 0 report --no-figures mixed -o mixed.md
 grep -qx '| accuracy-fp32 .*' mixed.md && grep -qx '### Peaks of a device: peak' mixed.md ||
-    fail "the report lacks the run or the benchmark in one folder: $(cat mixed.md)"
+    fail "the report of a folder with a run and a benchmark lacks one of them: $(cat mixed.md)"
 
 # If a document is in a folder of records, its links to figures are relative to that folder.
 mkdir rec/here/precision/figures

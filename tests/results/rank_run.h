@@ -22,7 +22,7 @@ struct record *rank_run_open(const struct rank_run *f, int n, const char *host, 
 /* Returns a record of 10 steps of 32 images. The parts of the time sum to 3.75 s. */
 struct rank_record rank_run_row(int64_t epoch, int64_t rank);
 
-/* Records an epoch: the record rank_run_row for each of n ranks. */
+/* Records an epoch: for each of n ranks, the record that rank_run_row returns. */
 void rank_run_add_epoch(struct record *r, int64_t epoch, int n);
 
 struct run *rank_run_load(const struct rank_run *f);

@@ -151,8 +151,8 @@ static void test_replaced(void **state)
     add_steps(f, 0, 50);
     struct follow *follow = open_follow(f);
     expect_steps(follow_run(follow), 0, 50);
-    /* Replaces the file by a new one. The old file is still open: the new file has another inode
-     * number. */
+    /* Replaces the file by a new file. The new file has another inode number, because the old file
+     * is still open. */
     remove_file(f, "steps.jsonl");
     add_steps(f, 0, 60);
     expect_steps(polled(follow), 0, 60);

@@ -15,7 +15,8 @@ enum { STEPS = 200, WARMUP = 10 };
 
 static struct step_record steps[STEPS];
 
-/* Returns a run whose steps take 2 s each, but `far` of the steps after warm-up take `seconds`. */
+/* Returns a run. The first steps after warm-up take `seconds` seconds each; `far` is the number of
+ * these steps. All other steps take 2 s. */
 static struct run run_of(int far, double seconds)
 {
     for (int i = 0; i < STEPS; i++) {
@@ -54,7 +55,7 @@ static void test_far_steps(void **state)
     assert_false(judge(run_of(9, 3.1), quiet, text));
     assert_true(judge(run_of(10, 3.1), quiet, text));
     assert_string_equal(text, "5.3 % of the steps took more than 1.5 times the median");
-    /* a step that takes less than 1.5 times the median is not far */
+    /* a step that takes less than 1.5 times the median is not a "far step" (results/noise.h) */
     assert_false(judge(run_of(50, 2.9), quiet, text));
     assert_false(judge(run_of(50, 0.1), quiet, text)); /* fast steps are not a disturbance */
 }

@@ -232,8 +232,8 @@ static void test_bad_rank_lists(void **state)
     expect_data_error(f->dir, "steps.jsonl' line 1: 'ranks' is not a list of ranks");
 }
 
-/* A second record of a rank and an epoch replaces the first record. All records between these two
- * records are dropped. */
+/* A second record of the same rank and epoch replaces the first record. All records between these
+ * two records are dropped. */
 static void test_last_one_wins(void **state)
 {
     struct rank_run *f = *state;

@@ -282,8 +282,8 @@ static void test_folder_is_a_file(void **state)
 }
 
 /* The first attempt writes a checkpoint at step 17 of epoch 1, and is killed while it writes step
- * 25. The second attempt resumes from the checkpoint. From step 17 and epoch 1 on, only its records
- * are read. */
+ * 25. The second attempt resumes from the checkpoint. From step 17 and epoch 1 on, only the records
+ * of the second attempt are read. */
 static void test_resume_after_kill(void **state)
 {
     struct fixture *f = *state;
@@ -423,7 +423,8 @@ static void test_file_limit(void **state)
     run_free(run);
 }
 
-/* Runs in a child process: a process that has entered a new mount namespace cannot leave it. */
+/* The test uses a child process, because a process cannot leave a mount namespace that it has
+ * entered. */
 static void test_full_disk(void **state)
 {
     enum { CANNOT_MOUNT = 77 };

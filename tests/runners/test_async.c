@@ -131,8 +131,9 @@ static void with_a_choice(void **state)
     c.epochs = 8;
     struct scene *want = scene_open();
     scene_expect(scene_run(want, &c, "ref"), STATUS_OK, want);
-    /* Numbers of the captures that fail in turn: the last capture of the rehearsal, the capture for
-     * the second stream, and the first and the last capture for early launches. */
+    /* One capture fails in each run: the last capture of the rehearsal, the capture for the second
+     * stream, or the first or the last capture for early launches. These are the captures' numbers.
+     */
     static const int number[] = {13, 14, 15, 19};
     for (int i = 0; i < 4; i++) {
         int n = number[i];
@@ -156,7 +157,7 @@ static void with_a_choice(void **state)
     scene_close(want);
 }
 
-/* A checkpoint must have the results of all steps before it, and of none after it. */
+/* A checkpoint must have the results of all steps before it, and of no step after it. */
 static void with_checkpoints(void **state)
 {
     (void)state;

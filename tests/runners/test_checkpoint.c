@@ -54,7 +54,7 @@ static void open_net(struct net_rig *r, const char *device)
     net_rig_open(r, device, ARCH, CLASSES, SIZE, &training, 1);
 }
 
-/* Sets random bits, but no NaN, which may change in a reorder. */
+/* Sets random bits, but no NaN, because a reorder may change the bits of a NaN. */
 static void set_random(struct net_rig *r, enum param_value v, int i, struct rng *rng)
 {
     int64_t n = param_count(&r->graph->param[i]);
@@ -355,9 +355,9 @@ static void another_runs_checkpoint_is_refused(void **state)
     assert_other_run(f, id, "other data");
 }
 
-/* When a checkpoint is written within an epoch, each rank has trained `batch` batches, and all
- * ranks together batch * ranks batches. With another number of ranks, the run resumes at this
- * position or shortly before it. */
+/* When a checkpoint is written within an epoch, each rank has trained `batch` batches. The position
+ * in the epoch is `batch` times the number of ranks. With another number of ranks, the run resumes
+ * at this position or shortly before it. */
 static void positions_follow_the_ranks(void **state)
 {
     static const struct {

@@ -158,8 +158,8 @@ static void polynomial_follows_torch(void **state)
     }
 }
 
-/* The defaults are those of pytorch/examples' imagenet: 0.1, and a factor of 0.1 every 30 epochs.
- */
+/* The defaults are those of pytorch/examples' imagenet: a learning rate of 0.1, and a factor of 0.1
+ * every 30 epochs. */
 static void defaults_are_those_of_the_example(void **state)
 {
     (void)state;
@@ -411,7 +411,7 @@ static void traits_leave_settings_out(void **state)
 }
 
 /* With LR_SCALE_LINEAR, the learning rate is multiplied by n / 256. With LR_SCALE_SQRT, it is
- * multiplied by the square root. n is the number of images of a step, over all ranks and
+ * multiplied by the square root of n / 256. n is the number of images of a step, over all ranks and
  * micro-batches. */
 static void rates_grow_with_the_step(void **state)
 {

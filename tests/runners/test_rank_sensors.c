@@ -27,8 +27,8 @@ static void *gather(void *arg)
     return NULL;
 }
 
-/* Gathers the summaries of all ranks, and returns the summary of rank 0 after that. Before that,
- * the summary of rank 0 is `first`. The ranks from number `dumb` on have no sensor. */
+/* Gathers the summaries of all ranks on rank 0, whose own summary is `first`. Returns the summary
+ * that rank 0 then has. Of the other ranks, only those with a number below `dumb` have sensors. */
 static json_t *gather_all(const char *first, int dumb)
 {
     struct comm *comm[RANKS];

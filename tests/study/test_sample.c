@@ -1,5 +1,5 @@
-/* Tests the values that a study computes from the record of a run. Warm-up is left out, the parts
- * of a step add up, and top-1 is that of the last validation. */
+/* Tests the values that a study computes from the record of a run. Warm-up steps are not used,
+ * the parts of a step add up to its time, and top-1 is that of the last validation. */
 #include "results/record.h"
 #include "scratch.h"
 #include "study/study_sample.h"

@@ -21,8 +21,8 @@ static void put(const char *root, const char *file, const char *text)
     scratch_write(root, file, text, strlen(text));
 }
 
-/* Writes /proc/diskstats: `others` lines of other devices, then a line of the device on which
- * `root` is. With 700 other devices, the file does not fit into one read. */
+/* Writes /proc/diskstats: a line for each of `others` loop devices, then a line of the device on
+ * which `root` is. With 700 loop devices, the file does not fit into one read. */
 static void put_device(const char *root, int others, unsigned long long sectors)
 {
     static char text[64 << 10];

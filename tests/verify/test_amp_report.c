@@ -127,13 +127,13 @@ static void test_every_gradient_once(void **state)
         {"fc", "activations", BATCH * 64},
         {"fc", "weights", 64 * CLASSES + CLASSES},
         {"avgpool", "activations", BATCH * 64 * 8 * 8},
-        /* The other branch has the same gradient, which is not counted again. */
+        /* The shortcut gets the same gradient as this layer. It is not counted again. */
         {"layer3.0.bn2", "activations", BATCH * 64 * 8 * 8},
         {"layer3.0.conv2", "activations", BATCH * 64 * 8 * 8},
         {"layer3.0.conv2", "weights", 64 * 64 * 9},
         {"layer3.0.conv1", "activations", BATCH * 32 * 16 * 16},
         {"layer3.0.downsample.0", "activations", BATCH * 32 * 16 * 16},
-        /* two gradients are added: the sum is counted as new values */
+        /* the gradient at this layer's output is a sum of two gradients, and is counted too */
         {"layer2.0.bn2", "activations", 2 * BATCH * 32 * 16 * 16},
         {"layer1.0.bn2", "activations", 2 * BATCH * 16 * 32 * 32},
         {"bn1", "activations", BATCH * 16 * 32 * 32},

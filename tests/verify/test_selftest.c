@@ -127,7 +127,7 @@ static void scale(json_t *number, double factor)
         json_real_set(number, json_number_value(number) * factor);
 }
 
-/* Changes one value by 1 %, or a count by 1. Only the entry of this kind of value must fail. */
+/* Changes one value by 1 %, or a count by 1. Only the line of this kind of value must have FAIL. */
 static void every_false_value_is_found(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void check_with_twin(const char *value, double off, double got, enum stat
     scale(number_at(twin, value), (1 + off) / (1 + got));
     struct result r = run_cases(cases, false);
     if (r.st != want)
-        fail_msg("%s is off by %g, PyTorch's by %g: %s\n%s", value, got, off, status_str(r.st),
+        fail_msg("%s: error %g, PyTorch's error %g: %s\n%s", value, got, off, status_str(r.st),
                  r.text);
     assert_non_null(strstr(r.text, want == STATUS_OK ? "1 of 1 cases" : "0 of 1 cases"));
     free(r.text);
@@ -249,7 +249,7 @@ static void json_says_the_same(void **state)
 static void assert_no_oracle(struct result r, const char *word)
 {
     if (r.st != STATUS_DATA || !strstr(status_message(), word))
-        fail_msg("%s '%s' is no data error with '%s'", status_str(r.st), status_message(), word);
+        fail_msg("%s '%s', not a data error with '%s'", status_str(r.st), status_message(), word);
     free(r.text);
 }
 

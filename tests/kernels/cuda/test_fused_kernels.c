@@ -23,7 +23,8 @@ static const int shapes[][4] = {
     {2, 64, 5, 5}, {3, 17, 4, 3}, {1, 3, 40, 41}, {2, 8, 40, 41}, {2, 520, 3, 2}};
 enum { N_TYPES = 3, N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Returns the values as `type`, 16-byte aligned as the kernels require. The caller frees them. */
+/* Returns a copy of the values in the type `type`. The copy is aligned to 16 bytes, as the kernels
+ * require. The caller frees it. */
 static void *stored(enum dtype type, const float *from, int64_t n)
 {
     size_t bytes = (size_t)n * dtype_size(type);
@@ -82,7 +83,8 @@ static void check_from_sums(struct device *ref, const int s[4], enum dtype type)
     put_random(&o, &d, ROLE_RMEAN, -1, 1);
     put_random(&o, &d, ROLE_RVAR, 0.5, 1.5);
     put_random(&o, &d, ROLE_SUMS, -10, 10);
-    for (int c = s[1]; c < 2 * s[1]; c++) /* sums of squares; the first sum is too small */
+    /* Sums of squares. The first is so small that the computed variance is negative. */
+    for (int c = s[1]; c < 2 * s[1]; c++)
         operand_f32(&o, ROLE_SUMS)[c] = c == s[1] ? 0 : 200 + (float)c;
     for (int i = 0; i < N_ROLES; i++)
         v[channel_wise[i]] =

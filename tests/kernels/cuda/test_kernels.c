@@ -33,9 +33,9 @@ static bool is_covered(struct device *dev, const struct op_case *c)
 }
 
 /* Prints the number of cases of each kind of operation, and returns whether every kind in the
- * device's table had a case. Some kinds need none here: tests/kernels/test_scaler.c tests the
- * scaler, and test_fused_ops.c tests the fused forms of convolution, some of which older GPUs lack.
- */
+ * device's table had a case. Some kinds need no case here: tests/kernels/test_scaler.c tests
+ * the scaler, and test_fused_ops.c tests the fused forms of convolution, some of which older GPUs
+ * lack. */
 static bool report_kinds(struct device *dev, const struct options *o, const int *cases)
 {
     const uint64_t elsewhere =

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the code that nvcc made of the CUDA kernels, as found in the module:
 # - there is machine code for each architecture that the build asks for;
-# - no kernel spills registers or uses more than the budget;
+# - no kernel spills registers, and no kernel uses more registers than its budget;
 # - no kernel uses the tensor cores: these kernels are bound by memory, and cuDNN and cuBLASLt multiply
 #   matrices;
 # - from sm_90 on, a kernel waits for the previous kernel before work that depends on that kernel;

@@ -89,7 +89,7 @@ static double worst_error(int sm, enum dtype type)
         }
         worst = fmax(worst, fabs((double)product_sum(&u, LENGTH, a, b) - exact) / exact * 0x1p24);
     }
-    printf("sm_%d, %s: the error of a sum of %d is up to %.0f * 2^-24\n", sm, dtype_str(type),
+    printf("sm_%d, %s: the error of a %d-term sum is up to %.0f * 2^-24\n", sm, dtype_str(type),
            LENGTH, worst);
     return worst;
 }

@@ -61,8 +61,8 @@ static void describe(struct kase *k, int side, struct cu_picture *p)
                              .written = &k->written};
 }
 
-/* Compares the kernel's output with the CPU's. All values must agree to one grey level, and nearly
- * all must be equal. */
+/* Compares the kernel's output with the CPU's. No value may differ by more than one grey level, and
+ * nearly all values must be equal. */
 static void check_out(const struct kase *k, int side)
 {
     static struct resizer cpu;

@@ -82,8 +82,8 @@ static struct launches listed(const struct traffic *t)
     return n;
 }
 
-/* Checks that the table reads and writes each tensor of two or more dimensions as the operation's
- * definition says. */
+/* Checks tensors of two or more dimensions: every read and write in the operation's definition must
+ * be in the table. */
 static void check_roles(const struct op_plan *plan, const struct traffic *t, const char *name)
 {
     const struct op_desc *d = &plan->desc;
@@ -136,7 +136,8 @@ static void check_case(const struct bench *k, struct op_plan *plan, const char *
         k->b->free(k->dev, arg[r]);
 }
 
-/* Tests a part of the cases of each kind that the backend covers: one out of `stride`. */
+/* Tests a part of the cases that the backend covers. For each kind of operation, this is the first
+ * of every `stride` cases. */
 static void test_cases(void **state)
 {
     const int stride = SANITIZED ? 20 : 4;

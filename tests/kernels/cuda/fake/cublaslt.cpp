@@ -265,7 +265,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     if ((first ? a->cols : a->rows) != c->rows || (second ? b->rows : b->cols) != c->cols ||
         (second ? b->cols : b->rows) != k || a->type != b->type || wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
-    for (uint32_t alignment : preference->alignment) /* more than 16 is not guaranteed */
+    for (uint32_t alignment : preference->alignment) /* arguments are aligned to 16 bytes only */
         if (alignment > 16)
             return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint32_t schemes[] = {CUBLASLT_REDUCTION_SCHEME_NONE,
@@ -278,7 +278,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     algorithm algo = {scheme, scheme ? 3u : 1u, SMALL};
     if (scheme)
         algo.workspace = algo.splits * (uint64_t)(c->rows * c->cols) * sizeof(float);
-    if (algo.workspace > preference->workspace) /* without split sums, no workspace is needed */
+    if (algo.workspace > preference->workspace) /* a sum in one piece needs only SMALL bytes */
         algo = {CUBLASLT_REDUCTION_SCHEME_NONE, 1, SMALL};
     results[0] = cublasLtMatmulHeuristicResult_t{};
     memcpy(&results[0].algo, &algo, sizeof algo);

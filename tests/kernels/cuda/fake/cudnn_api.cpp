@@ -94,7 +94,7 @@ void finalize(cudnn_node &n)
         break;
     case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
         throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the fake plans only for its own devices"};
-    default: /* the functions that use other nodes check their attributes */
+    default: /* the attributes of other types of nodes are checked when a node is used */
         break;
     }
     n.finalized = true;

@@ -124,7 +124,7 @@ node_ptr new_config(const std::shared_ptr<cudnn_graph_read> &g, const cudnn_engi
     return n;
 }
 
-/* Whether the graph has more operations than a convolution. */
+/* Whether the graph has operations in addition to its convolution. */
 bool is_fused(const cudnn_graph_read &g)
 {
     return g.operation.size() > 1;

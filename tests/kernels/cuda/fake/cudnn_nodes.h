@@ -36,7 +36,7 @@ struct cudnn_attribute {
 struct graph_tensor {
     int64_t uid;
     cudnnDataType_t type;
-    int64_t dim[4]; /* N C H W, for weights O I KH KW; NHWC in memory */
+    int64_t dim[4]; /* N C H W (weights: O I KH KW); the layout in memory is NHWC */
     bool is_virtual;
 
     int64_t count() const

@@ -215,7 +215,7 @@ float pointwise(cudnnPointwiseMode_t mode, float a, float b)
     case CUDNN_POINTWISE_MUL:
         return a * b;
     case CUDNN_POINTWISE_RELU_FWD:
-        return a < 0 ? 0 : a; /* a NaN stays one */
+        return a < 0 ? 0 : a; /* a NaN stays a NaN */
     default:                  /* RELU_BWD: a is the gradient, b the ReLU's input */
         return b > 0 ? a : 0;
     }

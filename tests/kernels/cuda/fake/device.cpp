@@ -93,7 +93,7 @@ void protect_all(int protection)
             abort();
 }
 
-/* Sets memory. With delays, sets large blocks to zeros. */
+/* Sets each byte to `value`. With delays, sets large blocks to zeros instead. */
 void fill(void *dst, int value, size_t bytes)
 {
     if (fake_too_large((double)bytes, 0))
