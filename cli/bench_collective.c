@@ -51,11 +51,11 @@ static enum status take_nthreads(const struct setting *s, const char *arg, void 
     (void)command;
     if (strcmp(arg, "1") == 0)
         return STATUS_OK;
-    return status_fail(
-        STATUS_USAGE,
-        "--%s '%s': each GPU has one thread; leave out the flag, and give the number of GPUs of a "
-        "process by -g, or the number of ranks that use the host's memory by --ranks",
-        s->flag, arg);
+    return status_fail(STATUS_USAGE,
+                       "--%s '%s': each GPU has one thread; leave out the flag, and give -g, the "
+                       "number of GPUs of "
+                       "a process, or --ranks, the number of ranks that use the host's memory",
+                       s->flag, arg);
 }
 
 static enum status take_type(const struct setting *s, const char *arg, void *command)

@@ -1,4 +1,4 @@
-/* Draws the weights of mixup, and pairs rows. */
+/* Draws the weights of mixup, and chooses the rows that are mixed. */
 #include "engine/mixup.h"
 
 #include "base/rng.h"

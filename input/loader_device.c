@@ -13,7 +13,8 @@ enum { FAILURES_MAX = 8 };
 struct kept_file {
     struct ticket ticket;
     struct io_stats stats;
-    struct sample_reader *reader; /* has the file's bytes, and the weights of its view */
+    struct sample_reader *reader; /* has the file's bytes, and the weights by which the
+                                   * crop is resampled */
 };
 
 struct worker_files {

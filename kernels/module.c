@@ -1,4 +1,4 @@
-/* Finds backends by name, and loads the CUDA module for its backend. */
+/* Finds backends by name. The CUDA backend is in a module, which is loaded when it is named. */
 #include "kernels/module.h"
 
 #include "base/module.h"

@@ -87,9 +87,9 @@ enum status fuse_apply(struct lowering *l, int last, const struct layer *layer, 
 
 /* ---- the gradient of a projection that skips pixels ---- */
 
-/* Adds the convolution's data gradient, and the backward pass of the batch norm before the
- * convolution. In the unfused form, the batch norm reads that gradient as DY2; in the fused form,
- * the gradient is already added to DY. */
+/* Appends two operations to the trial: the convolution's data gradient, and the backward pass of
+ * the batch norm that precedes the convolution. In the unfused form, the batch norm reads that
+ * gradient as DY2. In the fused form, DY already contains it. */
 static enum status add_strided(struct trial *t, const struct chain *c, bool fused)
 {
     const struct node *n = c->n;

@@ -11,7 +11,8 @@
 /* What run.json's configuration is made from: the requested settings, and the settings that result
  * from them. */
 struct train_record {
-    struct train_config config; /* must be first: rows with a flag also fill a train_config */
+    struct train_config config; /* must be first: the table's rows for the command line
+                                 * also set a plain train_config */
     struct train_setting resolved;
     const char *batchnorm, *grad_compress; /* names of types */
     json_t *loss_scaling, *inject;         /* NULL: none */

@@ -28,8 +28,8 @@ cmake --build "$build_dir" --target uninstall >"$scratch/log" 2>&1 || fail "unin
 left=$(find "$prefix" ! -type d -o -name ampscale)
 [[ $left == "$prefix/bin/other" ]] || fail "after uninstall, the remaining files are not only bin/other: $left"
 
-# The program works in the folder where the archive is unpacked. Of the machine's libraries it needs
-# only those of the C library. The archive is made with the generator Ninja, because with other
+# The program works in the folder where the archive is unpacked. The only libraries that it needs
+# from the machine are the C library's. The archive is made with the generator Ninja, because with other
 # generators cpack runs the target `preinstall`, which would rebuild the tested program.
 if [[ ! $sanitizers ]]; then
     cpack --config "$build_dir/CPackConfig.cmake" -D CPACK_CMAKE_GENERATOR=Ninja -G TGZ -B "$scratch/packages" >"$scratch/log" 2>&1 ||

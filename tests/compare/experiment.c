@@ -245,8 +245,8 @@ done:
     return st;
 }
 
-/* Trains the rounds from which the trials draw, and adds their throughput to the record as
- * {"base": [images/s, ...], ...}. */
+/* Runs the trainings from which each trial takes its samples, and adds their throughput to the
+ * record as {"base": [images/s, ...], ...}. */
 static enum status train_pool(struct experiment *e, const struct workload *w, const char *pool)
 {
     json_t *values = json_object();

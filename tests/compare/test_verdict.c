@@ -1,4 +1,5 @@
-/* Tests verdicts on runs in turns, on gating metrics, and on many metrics at once. */
+/* Tests verdicts on runs of two sides that alternate, on gating metrics, and on many metrics at
+ * once. */
 #include "made.h"
 
 #include <setjmp.h>

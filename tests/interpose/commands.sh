@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034 # its variables are used by sweep.sh
-# The commands in which sweep.sh makes calls fail. For each command there are four functions:
+# The commands that sweep.sh runs with failing calls. For each command there are four functions:
 #
 #     NAME_prepare   makes the inputs; stores a run without a fault in the folder "reference"
 #     NAME_run       one attempt, into the folder "victim"; sets `code`, and writes out and err

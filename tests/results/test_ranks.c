@@ -256,8 +256,8 @@ static void test_last_one_wins(void **state)
     run_free(run);
 }
 
-/* Files with random damage must be read or refused, also by the summary of the ranks. Sanitizers
- * detect invalid memory accesses. */
+/* run_load must read or refuse files with random damage. If it reads them, ranks_of must summarize
+ * or refuse the result. Sanitizers detect invalid memory accesses. */
 static void test_damage(void **state)
 {
     struct rank_run *f = *state;

@@ -89,7 +89,7 @@ fibre *fibre_next();
 void fibre_main()
 {
 #if defined(__SANITIZE_ADDRESS__)
-    if (current->number == 0) /* the scheduler switches to no other fibre */
+    if (current->number == 0) /* the scheduler switches to fibre 0 only */
         __sanitizer_finish_switch_fiber(NULL, &scheduler.stack, &scheduler.size);
     else
         __sanitizer_finish_switch_fiber(NULL, NULL, NULL);
