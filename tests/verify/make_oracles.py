@@ -11,7 +11,8 @@ CASES.json is a list of {"arch", "classes", "size", "batch", "steps", "lr", "mom
 "label_smoothing", "norm_weight_decay" (of parameters of one dimension: batch norm's and biases),
 "clip_grad_norm" (torch.nn.utils.clip_grad_norm_) and "mix" (torchvision's MixUp: the weight of each
 step; the images are then pixels). verify/data/oracles.json is its output, cases added later at its
-end. Needs torch and torchvision (any version: the networks have not changed
+end; the fp32 run of the case with "mix" is from a processor with AVX2, where PyTorch's rounding errors are
+larger than with AVX-512. Needs torch and torchvision (any version: the networks have not changed
 since torchvision 0.3).
 """
 import json
