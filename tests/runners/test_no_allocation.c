@@ -2,9 +2,11 @@
  *
  * This test replaces malloc by a version that counts its calls. The project's own code must not
  * call malloc. Libraries may call malloc if the blocks are small and freed again: oneDNN allocates
- * a table of arguments for each primitive that it executes. */
+ * a table of arguments for each primitive that it executes. Without AVX-512, oneDNN's matrix
+ * product also allocates buffers in each call, for operands in another order, and frees them. */
 #include "input/loader.h"
 #include "input/synth.h"
+#include "kernels/cpu/onednn.h"
 #include "results/record.h"
 #include "tests/model/net_rig.h"
 #include "tests/results/scratch.h"
@@ -157,7 +159,9 @@ static void steps_of(const char *arch)
         train(p, (uint64_t)(WARM_UP + i), pixels, label);
     counter.armed = false;
     assert_int_equal(counter.ours, 0);
-    assert_int_equal(counter.library_large, 0);
+    assert_int_equal(counter.library_large % STEPS, 0); /* the same number in each step */
+    if (onednn_vector_bits() >= 512)
+        assert_int_equal(counter.library_large, 0);
     assert_int_equal(counter.library, counter.freed);
     net_rig_close(&r);
 }
