@@ -77,21 +77,19 @@ enum status accept_read_rung(const json_t *row, const char *of, struct accept_re
  * their difference, and the rung (fallback level) that the precision ran on. */
 static enum status read_precisions(const struct accept_output *o, struct accept_result *r)
 {
-    static const struct accept_column columns[] = {{"val_top1", "top1_{}", "%", ACCEPT_HIGHER},
-                                                   {"cpu.mean", "cpu_top1_{}", "%", ACCEPT_EVEN},
-                                                   {0}};
     const json_t *rows = json_object_get(o->json, "rows");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         const char *precision = accept_read_text(row, "precision");
+        double off = accept_read_number(row, "val_top1") - accept_read_number(row, "cpu.mean");
         char name[ACCEPT_NAME_SIZE];
         if (!*precision)
             continue;
         snprintf(name, sizeof name, "off_cpu_%.16s", precision);
-        TRY(accept_read_row(columns, row, precision, r));
-        TRY(accept_result_number(r, name, "points", ACCEPT_EVEN,
-                                 accept_read_number(row, "val_top1") -
-                                     accept_read_number(row, "cpu.mean")));
+        TRY(accept_read_row(COLUMNS({"val_top1", "top1_{}", "%", ACCEPT_HIGHER},
+                                    {"cpu.mean", "cpu_top1_{}", "%", ACCEPT_EVEN}),
+                            row, precision, r));
+        TRY(accept_result_number(r, name, "points", ACCEPT_EVEN, off));
         TRY(accept_read_rung(row, precision, r));
     }
     return json_array_size(rows) > 0 ? STATUS_OK

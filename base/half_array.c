@@ -48,44 +48,32 @@ bool half_native(void)
     }
     return known == YES;
 }
-
-static int64_t f16_begin(const float *x, float scale, uint16_t *y, int64_t n)
-{
-    return half_native() ? from_floats_f16c(x, scale, y, n) : 0;
-}
-
-static int64_t f16_end(const uint16_t *x, float *y, int64_t n)
-{
-    return half_native() ? to_floats_f16c(x, y, n) : 0;
-}
 #else
 bool half_native(void)
 {
     return false;
 }
-
-static int64_t f16_begin(const float *x, float scale, uint16_t *y, int64_t n)
-{
-    (void)x, (void)scale, (void)y, (void)n;
-    return 0;
-}
-
-static int64_t f16_end(const uint16_t *x, float *y, int64_t n)
-{
-    (void)x, (void)y, (void)n;
-    return 0;
-}
 #endif
 
 void f16_from_floats(const float *x, float scale, uint16_t *y, int64_t n)
 {
-    for (int64_t i = f16_begin(x, scale, y, n); i < n; i++)
+    int64_t i = 0;
+#if defined(__x86_64__)
+    if (half_native())
+        i = from_floats_f16c(x, scale, y, n);
+#endif
+    for (; i < n; i++)
         y[i] = f16_from_float(x[i] * scale);
 }
 
 void f16_to_floats(const uint16_t *x, float *y, int64_t n)
 {
-    for (int64_t i = f16_end(x, y, n); i < n; i++)
+    int64_t i = 0;
+#if defined(__x86_64__)
+    if (half_native())
+        i = to_floats_f16c(x, y, n);
+#endif
+    for (; i < n; i++)
         y[i] = f16_to_float(x[i]);
 }
 

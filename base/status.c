@@ -28,10 +28,9 @@ enum status status_context(enum status st, const char *fmt, ...)
     char raw[2 * STATUS_MESSAGE_MAX];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(raw, sizeof raw, fmt, ap);
+    vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    if (n >= 0 && n < STATUS_MESSAGE_MAX)
-        snprintf(raw + n, sizeof raw - (size_t)n, ": %s", message);
+    text_append(raw, sizeof raw, ": %s", message);
     text_clean(message, sizeof message, raw);
     return st;
 }

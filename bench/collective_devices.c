@@ -66,7 +66,6 @@ enum status collective_devices_open(const struct collective_config *c, struct wo
     for (d->n = 1; d->n < d->list.n; d->n++)
         TRY(b->open(b, d->list.index[d->n], 1, &d->device[d->n]));
     TRY(gpu_group_find(c->via, w->rank == 0, &d->port));
-    /* Opens each device's communicator and host communicator. */
     const double timeout_s = world_config_default().timeout_s;
     struct comm *host[DEVICES_MAX];
     TRY(open_host(w, timeout_s, d, host));

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 bool harness_interval(const double *sorted, int64_t n, double *low, double *high)
 {
@@ -25,17 +24,15 @@ bool harness_interval(const double *sorted, int64_t n, double *low, double *high
     return k > 0;
 }
 
-/* `scratch` has space for n values. */
-static enum status sum_up(const double *x, int64_t n, double within, double *scratch,
-                          struct harness_result *r)
+/* Sorts the samples. */
+static enum status sum_up(double *x, int64_t n, double within, struct harness_result *r)
 {
     struct stats s;
     TRY(stats_of(x, n, &s));
     *r =
         (struct harness_result){.n = n, .min = s.min, .p5 = s.p5, .median = s.median, .p95 = s.p95};
-    memcpy(scratch, x, (size_t)n * sizeof *x);
-    stats_sort(scratch, n);
-    bool known = harness_interval(scratch, n, &r->low, &r->high);
+    stats_sort(x, n);
+    bool known = harness_interval(x, n, &r->low, &r->high);
     r->narrow = known && r->high - r->low <= within * r->median;
     return STATUS_OK;
 }
@@ -49,7 +46,7 @@ enum status harness_run(const struct harness_config *c,
     int next = 6; /* number of samples at which the interval is computed next; sorting after every
                    * sample would be too slow */
     double *x;
-    TRY(array_new(&x, 2 * (int64_t)c->most));
+    TRY(array_new(&x, c->most));
     for (int i = 0; i < c->warmup; i++)
         CHECK(sample(context, &ignored));
     for (int n = 0;;) {
@@ -58,7 +55,7 @@ enum status harness_run(const struct harness_config *c,
         bool last = n == c->most || (c->seconds > 0 && took >= c->seconds);
         if (!last && n < next)
             continue;
-        CHECK(sum_up(x, n, c->within, x + c->most, r));
+        CHECK(sum_up(x, n, c->within, r));
         if (last || (c->within > 0 && r->narrow))
             break;
         next = n + n / 8 + 1;

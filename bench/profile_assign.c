@@ -10,8 +10,9 @@
 
 static double average(double a, double a_weight, double b, double b_weight)
 {
-    double weight = a_weight + b_weight;
-    return a_weight == 0 ? b : b_weight == 0 ? a : (a * a_weight + b * b_weight) / weight;
+    if (a_weight == 0)
+        return b;
+    return b_weight == 0 ? a : (a * a_weight + b * b_weight) / (a_weight + b_weight);
 }
 
 void profile_add(struct profile_sum *s, const struct profile_sum *more)
@@ -23,17 +24,10 @@ void profile_add(struct profile_sum *s, const struct profile_sum *more)
     s->bytes += more->bytes;
 }
 
-static struct profile_sum sum_of(const struct ncu_kernel *k)
-{
-    return (struct profile_sum){1, k->seconds, k->bytes, k->tensor, k->dram};
-}
-
 static bool is_mark(const struct ncu_kernel *k)
 {
     return strcmp(k->name, PROFILE_MARK_KERNEL) == 0;
 }
-
-/* --- operations --- */
 
 static enum status take_ops(struct profile *p)
 {
@@ -56,11 +50,10 @@ static enum status take_ops(struct profile *p)
     return STATUS_OK;
 }
 
-/* --- kernels with the same name --- */
-
-static void add_row(struct profile *p, const struct ncu_kernel *k, const char *phase)
+/* Adds a kernel to the row of its name and phase. */
+static void add_row(struct profile *p, const struct ncu_kernel *k, const char *phase,
+                    const struct profile_sum *sum)
 {
-    struct profile_sum sum = sum_of(k);
     int i = 0;
     while (i < p->n_rows &&
            (strcmp(p->row[i].name, k->name) != 0 || strcmp(p->row[i].phase, phase) != 0))
@@ -69,7 +62,7 @@ static void add_row(struct profile *p, const struct ncu_kernel *k, const char *p
         p->row[p->n_rows++] = (struct profile_row){k->name, phase, k->registers, {0}};
     if (k->registers > p->row[i].registers)
         p->row[i].registers = k->registers;
-    profile_add(&p->row[i].sum, &sum);
+    profile_add(&p->row[i].sum, sum);
 }
 
 static int by_time(const void *a, const void *b)
@@ -89,14 +82,14 @@ enum status profile_assign(struct profile *p)
     TRY(array_new(&p->row, p->n_kernels));
     for (int i = 0; i < p->n_kernels; i++) {
         const struct ncu_kernel *k = &p->kernel[i];
-        struct profile_sum sum = sum_of(k);
+        struct profile_sum sum = {1, k->seconds, k->bytes, k->tensor, k->dram};
         op += is_mark(k);
         if (is_mark(k))
             continue;
         profile_add(&p->all, &sum);
         if (p->attributed)
             profile_add(&p->op[op].sum, &sum);
-        add_row(p, k, p->attributed ? p->op[op].phase : "-");
+        add_row(p, k, p->attributed ? p->op[op].phase : "-", &sum);
     }
     qsort(p->row, (size_t)p->n_rows, sizeof *p->row, by_time);
     return STATUS_OK;

@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-/* --- the plan --- */
-
 static enum status open_network(const struct bench_options *o, struct step_prediction *p)
 {
     struct program_config config;

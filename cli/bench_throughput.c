@@ -11,6 +11,7 @@
 struct throughput_command {
     struct throughput_config config;
     bool fuse[FUSE_COUNT], graphs[2]; /* values given by the flags; graphs: on, off */
+    bool fuse_given, graphs_given;
 };
 
 static enum status take_row(const struct setting *s, const char *part, void *command)
@@ -19,20 +20,18 @@ static enum status take_row(const struct setting *s, const char *part, void *com
     struct throughput_key *key = &c->key[c->n_keys];
     struct policy known;
     int64_t batch;
-    const char *colon = strchr(part, ':');
-    size_t n = colon ? (size_t)(colon - part) : 0;
-    if (n == 0 || n >= sizeof key->precision)
+    size_t n = strcspn(part, ":");
+    if (n == 0 || n >= sizeof key->precision || !part[n])
         return status_fail(STATUS_USAGE, "--rows '%s': give PRECISION:IMAGES, such as amp:256",
                            part);
     if (c->n_keys == THROUGHPUT_KEYS_MAX)
         return status_fail(STATUS_USAGE, "--rows: more than %d rows", THROUGHPUT_KEYS_MAX);
-    memcpy(key->precision, part, n);
-    key->precision[n] = '\0';
+    snprintf(key->precision, sizeof key->precision, "%.*s", (int)n, part);
     if (policy_find(key->precision, -1, &known) != STATUS_OK)
         return status_fail(
             STATUS_USAGE,
             "--rows '%s': give fp32, tf32, amp, bf16, or O0 to O3, and a number of images", part);
-    TRY(setting_integer(s->flag, colon + 1, 1, BENCH_BATCH_MAX, &batch));
+    TRY(setting_integer(s->flag, part + n + 1, 1, BENCH_BATCH_MAX, &batch));
     key->batch = (int)batch;
     c->n_keys++;
     return STATUS_OK;
@@ -61,8 +60,9 @@ static const struct setting throughput_settings[] = {
     {"rounds", 0, "N", "3", "Turns of each row, at most 64",
      AS_INTEGER(config.options.rounds, 1, THROUGHPUT_ROUNDS_MAX)},
     {"fuse", 0, TRAIN_FUSE_WORDS ",...", NULL,
-     "Fusion levels, named as for train: one row for each", AS_SET(fuse)},
-    {"graphs", 0, "on|off,...", NULL, "Graph modes: one row for each", AS_SET(graphs)},
+     "Fusion levels, named as for train: one row for each", AS_SET(fuse), GIVEN(fuse_given)},
+    {"graphs", 0, "on|off,...", NULL, "Graph modes: one row for each", AS_SET(graphs),
+     GIVEN(graphs_given)},
     {"peer", 0, "FILE", "none",
      "Program to take turns with; it must answer as tests/peers/torch_step.py does; 'none': no "
      "other program",
@@ -78,11 +78,8 @@ static enum status run_throughput(void *command)
 {
     struct throughput_command *a = command;
     struct throughput_config *c = &a->config;
-    bool fuse = false, graphs = a->graphs[0] || a->graphs[1];
-    for (enum fuse f = 0; f < FUSE_COUNT; f++)
-        fuse |= a->fuse[f];
-    a->fuse[FUSE_AUTO] |= !fuse && graphs;
-    a->graphs[0] |= !graphs && fuse;
+    a->fuse[FUSE_AUTO] |= !a->fuse_given && a->graphs_given;
+    a->graphs[0] |= !a->graphs_given && a->fuse_given;
     for (enum fuse f = 0; f < FUSE_COUNT; f++)
         for (int off = 0; off < 2; off++)
             if (a->fuse[f] && a->graphs[off])

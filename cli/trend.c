@@ -6,13 +6,12 @@
 #include "plots/plot.h"
 
 #include <stdio.h>
-#include <string.h>
 
 struct trend_args {
     const char *dir, *out; /* NULL: not given */
     bool json;
     bool wanted[METRICS];
-    bool chosen;
+    bool chosen;             /* whether --metric was given */
     double alpha, threshold; /* threshold: percent */
     struct plot_size pictures;
 };
@@ -23,9 +22,7 @@ static enum status take_metric(const struct setting *setting, const char *name, 
     enum metric_id id;
     (void)setting;
     TRY(metric_find("--metric", name, &id));
-    if (!a->chosen)
-        memset(a->wanted, 0, sizeof a->wanted);
-    a->chosen = a->wanted[id] = true;
+    a->wanted[id] = true;
     return STATUS_OK;
 }
 
@@ -33,7 +30,7 @@ static enum status take_metric(const struct setting *setting, const char *name, 
 static const struct setting trend_settings[] = {
     {"metric", 0, "NAME", NULL,
      "Metric to examine, instead of images_per_s and images_per_s_max; may be given several times",
-     TAKEN_BY(take_metric)},
+     TAKEN_BY(take_metric), GIVEN(chosen)},
     {"threshold", 0, "PERCENT", "3", "Report only changes larger than this, in percent",
      AS_REAL(threshold, 0, 100)},
     {"alpha", 0, "P", "0.01", "Significance level", AS_REAL(alpha, 1.0 / TREND_SHUFFLES, 0.5)},
@@ -48,33 +45,32 @@ static const struct setting trend_settings[] = {
 static enum status draw(const struct trend *t, const struct trend_args *a)
 {
     char path[4096];
-    const char *out = a->out;
     const struct plot_options how = {.png = true,
                                      .svg = true,
                                      .pdf = true,
                                      .size = a->pictures,
                                      .written = a->json ? NULL : stdout};
-    TRY(path_format(path, sizeof path, "%s/trend.json", out));
-    TRY(dir_make(out));
+    TRY(path_format(path, sizeof path, "%s/trend.json", a->out));
+    TRY(dir_make(a->out));
     TRY(trend_write(t, path));
-    return plot_record(path, out, &how);
+    return plot_record(path, a->out, &how);
 }
 
 static enum status trend(void *args)
 {
-    const struct trend_args *a = args;
+    struct trend_args *a = args;
     enum status st;
     struct history h = {0};
     struct trend t = {0};
     if (!a->dir)
         return status_fail(STATUS_USAGE, "no history: give the folder of 'compare --record'");
+    if (!a->chosen)
+        a->wanted[METRIC_IMAGES_PER_S] = a->wanted[METRIC_IMAGES_PER_S_MAX] = true;
     TRY(plot_size_check(&a->pictures));
     CHECK(history_load(a->dir, &h));
     CHECK(trend_of(&h, a->wanted, a->alpha, a->threshold / 100, &t));
-    if (t.n == 0) {
-        st = status_fail(STATUS_DATA, "'%s' has none of the requested metrics", a->dir);
-        goto done;
-    }
+    if (t.n == 0)
+        CHECK(status_fail(STATUS_DATA, "'%s' has none of the requested metrics", a->dir));
     if (a->json)
         CHECK(trend_print_json(&t, stdout));
     else
@@ -96,7 +92,5 @@ const struct cli_command cmd_trend = {
            "--record' writes the history. Runs that were recorded together form one point.",
     .part = {{trend_settings}, {picture_settings, offsetof(struct trend_args, pictures)}},
     .prints = true,
-    .config =
-        &(struct trend_args){
-            .wanted = {[METRIC_IMAGES_PER_S] = true, [METRIC_IMAGES_PER_S_MAX] = true}},
+    .config = &(struct trend_args){0},
     .work = trend};

@@ -79,18 +79,14 @@ json_t *compare_benchmark_action(const struct compare_report *report)
     return json_whole(list, n);
 }
 
-static enum status write_markdown(const struct compare_report *report, const char *path)
-{
-    struct atomic_file f;
-    TRY(atomic_file_open(&f, path));
-    compare_print_markdown(report, f.stream);
-    return atomic_file_commit(&f);
-}
-
 enum status compare_write(const struct compare_report *report, const struct compare_files *files)
 {
-    if (files->markdown)
-        TRY(write_markdown(report, files->markdown));
+    if (files->markdown) {
+        struct atomic_file f;
+        TRY(atomic_file_open(&f, files->markdown));
+        compare_print_markdown(report, f.stream);
+        TRY(atomic_file_commit(&f));
+    }
     if (files->junit)
         TRY(compare_write_junit(report, files->junit));
     if (files->benchmark_action)

@@ -7,33 +7,25 @@
 #include <string.h>
 
 static const struct arch *const families[] = {arch_alexnet, arch_resnet, arch_vgg};
-enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* The i-th architecture over all families, NULL past the last. */
 static const struct arch *arch_at(int i)
 {
-    for (int f = 0; f < N_FAMILIES; f++)
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
         for (const struct arch *a = families[f]; a->name; a++)
             if (i-- == 0)
                 return a;
     return NULL;
 }
 
-static const struct arch *arch_find(const char *name)
-{
-    const struct arch *a;
-    for (int i = 0; (a = arch_at(i)); i++)
-        if (strcmp(a->name, name) == 0)
-            return a;
-    return NULL;
-}
-
-static enum status arch_unknown(const char *name)
+static enum status arch_find(const char *name, const struct arch **arch)
 {
     char known[512] = "";
-    const struct arch *a;
-    for (int i = 0; (a = arch_at(i)); i++)
-        text_join(known, sizeof known, ", ", "%s", a->name);
+    for (int i = 0; (*arch = arch_at(i)); i++) {
+        if (strcmp((*arch)->name, name) == 0)
+            return STATUS_OK;
+        text_join(known, sizeof known, ", ", "%s", (*arch)->name);
+    }
     return status_fail(STATUS_USAGE, "unknown network '%.40s'; known: %s", name, known);
 }
 
@@ -42,7 +34,6 @@ static enum status arch_unknown(const char *name)
 static enum status graph_draw(const struct arch *a, int classes, int image_size, struct graph **g,
                               char small[NAME_MAX_LEN])
 {
-    *g = NULL;
     struct builder b = {0};
     TRY(array_new(&b.g, 1));
     snprintf(b.g->arch, sizeof b.g->arch, "%s", a->name);
@@ -63,7 +54,7 @@ static enum status image_too_small(const struct arch *a, int classes, int image_
                                    const char *layer)
 {
     struct graph *g = NULL;
-    char still_small[NAME_MAX_LEN];
+    char still_small[NAME_MAX_LEN] = "";
     int works = image_size;
     enum status st;
     do
@@ -81,16 +72,15 @@ static enum status image_too_small(const struct arch *a, int classes, int image_
 enum status graph_build(const char *arch, int classes, int image_size, struct graph **g)
 {
     *g = NULL;
-    const struct arch *a = arch_find(arch);
-    if (!a)
-        return arch_unknown(arch);
+    const struct arch *a;
+    TRY(arch_find(arch, &a));
     if (classes < 1 || classes > CLASSES_MAX)
         return status_fail(STATUS_USAGE, "a network cannot have %d classes; give 1 to %d", classes,
                            CLASSES_MAX);
     if (image_size < 1 || image_size > IMAGE_SIZE_MAX)
         return status_fail(STATUS_USAGE, "an image cannot have a side of %d pixels; give 1 to %d",
                            image_size, IMAGE_SIZE_MAX);
-    char small[NAME_MAX_LEN];
+    char small[NAME_MAX_LEN] = "";
     enum status st = graph_draw(a, classes, image_size, g, small);
     if (st != STATUS_OK && small[0])
         st = image_too_small(a, classes, image_size, small);

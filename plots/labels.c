@@ -17,12 +17,11 @@ static void shorten(char out[NAME_BYTES + 4], const char *name)
         strcpy(out, name);
         return;
     }
-    size_t head = NAME_HEAD, tail = len - (NAME_BYTES - NAME_HEAD - 3);
-    while (head > 0 && ((unsigned char)name[head] & 0xc0) == 0x80)
-        head--;
+    size_t tail = len - (NAME_BYTES - NAME_HEAD - 3);
     while (((unsigned char)name[tail] & 0xc0) == 0x80)
         tail++;
-    snprintf(out, NAME_BYTES + 4, "%.*s...%s", (int)head, name, name + tail);
+    text_clean(out, NAME_HEAD + 1, name);
+    text_append(out, NAME_BYTES + 4, "...%s", name + tail);
 }
 
 static void label_one(const struct run *run, char label[FIGURE_LABEL_MAX])
@@ -44,12 +43,9 @@ void labels_make(const struct run *const *run, int n, char (*label)[FIGURE_LABEL
         label_one(run[i], label[i]);
     for (int i = 0; i < n; i++) {
         int same = 1;
-        for (int k = i + 1; k < n; k++) {
-            if (strcmp(label[k], label[i]) != 0)
-                continue;
-            size_t len = strlen(label[k]);
-            snprintf(label[k] + len, FIGURE_LABEL_MAX - len, " (%d)", ++same);
-        }
+        for (int k = i + 1; k < n; k++)
+            if (strcmp(label[k], label[i]) == 0)
+                text_append(label[k], FIGURE_LABEL_MAX, " (%d)", ++same);
     }
 }
 

@@ -4,9 +4,6 @@
 
 #include <math.h>
 
-/* Each reason that NVML reports counts as throttling, with one exception: the GPU is idle. */
-static const uint32_t throttled_bits = ~(uint32_t)THROTTLE_IDLE;
-
 struct sensor_range {
     double x_max, power, celsius, clock_low, clock_high;
     bool throttled;
@@ -32,8 +29,8 @@ static struct moment moment_of(const struct run *run, int64_t *k)
         m.power += r->power_w;
         m.celsius = fmax(m.celsius, r->temperature_c); /* fmax and fmin ignore a NaN */
         m.clock = fmin(m.clock, r->clock_mhz);
-        if (isfinite(r->throttle))
-            m.throttled = m.throttled || ((uint32_t)r->throttle & throttled_bits);
+        if (isfinite(r->throttle)) /* an idle device is not throttled */
+            m.throttled |= ((uint32_t)r->throttle & ~(uint32_t)THROTTLE_IDLE) != 0;
     }
     return m;
 }

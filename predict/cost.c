@@ -5,9 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static const char *const algorithms[] = {
-    [COST_RING] = "ring", [COST_TREE] = "tree", [COST_AUTO] = "auto"};
-
 static double nodes_of(const struct network_cost *c, int64_t ranks)
 {
     return ceil((double)ranks / (double)c->ranks_per_node);
@@ -39,14 +36,11 @@ double cost_allreduce(const struct network_cost *c, int64_t ranks, double bytes)
     for (int i = 0; i < c->n_tables; i++)
         if (c->table[i].ranks == ranks)
             return nccl_table_at(&c->table[i], bytes);
-    switch (c->algorithm) {
-    case COST_RING:
+    if (c->algorithm == COST_RING)
         return ring(c, ranks, bytes);
-    case COST_TREE:
+    if (c->algorithm == COST_TREE)
         return tree(c, ranks, bytes);
-    default:
-        return fmin(ring(c, ranks, bytes), tree(c, ranks, bytes));
-    }
+    return fmin(ring(c, ranks, bytes), tree(c, ranks, bytes));
 }
 
 /* If `several` is true, returns the largest table (by ranks) among those measured on several nodes;
@@ -62,30 +56,31 @@ static const struct nccl_table *largest(const struct network_cost *c, bool sever
     return best;
 }
 
+/* Fits the line of a table; `where` names its link in the message. */
+static enum status fit(const struct nccl_table *t, const char *where, double *latency_s,
+                       double *s_per_byte)
+{
+    nccl_table_fit(t, latency_s, s_per_byte);
+    if (*s_per_byte > 0)
+        return STATUS_OK;
+    return status_fail(STATUS_DATA,
+                       "the bandwidth %s is not known: larger messages did not take longer", where);
+}
+
 enum status cost_from_tables(struct network_cost *c)
 {
     const struct nccl_table *within = largest(c, false), *between = largest(c, true);
     double latency, s_per_byte;
     if (within) {
         double n = (double)within->ranks;
-        nccl_table_fit(within, &latency, &s_per_byte);
-        if (!(s_per_byte > 0))
-            return status_fail(
-                STATUS_DATA,
-                "the bandwidth within a node is not known: larger messages did not take "
-                "longer");
+        TRY(fit(within, "within a node", &latency, &s_per_byte));
         c->intra = (struct link){.latency_s = latency / (2 * (n - 1)),
                                  .bytes_per_s = 2 * (n - 1) / n / s_per_byte};
         c->ranks_per_node = within->ranks;
     }
     if (between) {
         double n = (double)between->ranks, m = (double)between->nodes;
-        nccl_table_fit(between, &latency, &s_per_byte);
-        if (!(s_per_byte > 0))
-            return status_fail(
-                STATUS_DATA,
-                "the bandwidth between nodes is not known: larger messages did not take "
-                "longer");
+        TRY(fit(between, "between nodes", &latency, &s_per_byte));
         if (!within) /* a hop within a node cannot take longer than the mean of all hops */
             c->intra.latency_s = fmin(c->intra.latency_s, latency / (2 * (n - 1)));
         latency -= 2 * (n - m) * c->intra.latency_s;
@@ -98,5 +93,7 @@ enum status cost_from_tables(struct network_cost *c)
 
 const char *cost_algorithm_str(enum cost_algorithm a)
 {
-    return algorithms[a];
+    static const char *const names[] = {
+        [COST_RING] = "ring", [COST_TREE] = "tree", [COST_AUTO] = "auto"};
+    return names[a];
 }

@@ -46,12 +46,6 @@ static bool is_tf32(const struct tensor_desc *t)
     return t->type == DTYPE_F32 && t->rounds == DTYPE_TF32;
 }
 
-/* Engines that use tensor cores need at least 8 bytes per pixel, which is 4 channels of 16 bits. */
-static int64_t padded(int64_t channels, int groups)
-{
-    return groups == 1 ? (channels + 3) / 4 * 4 : channels;
-}
-
 enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *problem,
                             unsigned *rest)
 {
@@ -65,8 +59,11 @@ enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *pro
     const struct tensor_desc *x = &t[desc->kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X];
     const struct tensor_desc *w = &t[desc->kind == OP_CONV_BWD_WEIGHTS ? ROLE_DW : ROLE_W];
     const struct tensor_desc *y = &t[desc->kind == OP_CONV_FWD ? ROLE_Y : ROLE_DY];
-    bool padded_already =
-        x->layout == LAYOUT_OPAQUE && x->opaque == padded(x->dim[1], desc->attr.conv.groups);
+    const struct conv_attr *conv = &desc->attr.conv;
+    /* Engines that use tensor cores need at least 8 bytes per pixel, which is 4 channels of 16
+     * bits. */
+    int64_t channels = conv->groups == 1 ? (x->dim[1] + 3) / 4 * 4 : x->dim[1];
+    bool padded_already = x->layout == LAYOUT_OPAQUE && x->opaque == channels;
     if ((!in_order(x) && !padded_already) || !in_order(w) || !in_order(y))
         return status_fail(STATUS_UNSUPPORTED, "%s: cuDNN plans need layout NHWC",
                            op_str(desc->kind));
@@ -77,13 +74,12 @@ enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *pro
                            "%s: cuDNN plans need tensors of one type, f32, f16 or bf16",
                            op_str(desc->kind));
 
-    const struct conv_attr *conv = &desc->attr.conv;
     *problem = (struct conv_problem){
         .form = forms[desc->kind],
         .type = x->type,
         .tf32 = is_tf32(x) || is_tf32(w) || is_tf32(y),
         .n = x->dim[0],
-        .c = padded(x->dim[1], conv->groups),
+        .c = channels,
         .h = x->dim[2],
         .w = x->dim[3],
         .k = w->dim[0],
@@ -95,6 +91,6 @@ enum status conv_problem_of(const struct op_desc *desc, struct conv_problem *pro
     };
     *rest = (t[ROLE_B].ndim ? CONV_REST_BIAS : 0) | (t[ROLE_DB].ndim ? CONV_REST_DB : 0) |
             (desc->kind == OP_CONV_FWD && conv->relu ? CONV_REST_RELU : 0) |
-            (problem->c != x->dim[1] ? CONV_REST_PAD : 0);
+            (channels != x->dim[1] ? CONV_REST_PAD : 0);
     return STATUS_OK;
 }

@@ -57,11 +57,11 @@ static void row_gradient(const double *x, int64_t classes, const struct target *
 
 /* Number of logits that rank above the label's logit: larger logits, and equal logits at a lower
  * index. */
-static int64_t row_rank(const double *x, int64_t classes, int64_t label, double own)
+static int64_t row_rank(const double *x, int64_t classes, int64_t label)
 {
     int64_t above = 0;
     for (int64_t k = 0; k < classes; k++)
-        above += x[k] > own || (x[k] == own && k < label);
+        above += x[k] > x[label] || (x[k] == x[label] && k < label);
     return above;
 }
 
@@ -88,11 +88,10 @@ void ref_softmax_xent(const struct ref_args *a)
         if (t.label[0] < 0 || t.label[1] < 0)
             continue; /* its row of DX stays 0 */
         int64_t label = t.label[t.weight[0] < t.weight[1]];
-        double own = x[label];
         m.loss_sum += row_loss(x, classes, &t, smoothing);
         m.count++;
-        if (!isnan(own)) {
-            int64_t rank = row_rank(x, classes, label, own);
+        if (!isnan(x[label])) {
+            int64_t rank = row_rank(x, classes, label);
             m.top1 += rank < 1;
             m.top5 += rank < 5;
         }
