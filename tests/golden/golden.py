@@ -28,6 +28,7 @@ import tempfile
 # Keys whose values depend on the clock, the machine or the build.
 VOLATILE = re.compile(
     r"(_s|_us|_ms|_ns|build|seconds|elapsed|started|ended|finished|begun|time|date|version|commit|host\w*|"
+    r"load_start|load_end|others|steal|far_steps|"
     r"node|pid|per_s\w*|bandwidth\w*|cpu|cores|threads|memory\w*|environment|command|program|dir|path|"
     r"out|libraries|compiler|kernel|os|median|min|max|mean|_p5|_p95|stddev|spread|bytes_read|files_read|"
     r"percent|ticks|device_bytes|storage_bytes|share|speed\w*|power\w*|energy\w*|clock\w*|temp\w*|samples|uuid|job)$"
