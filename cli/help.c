@@ -7,6 +7,7 @@
 
 #include <argp.h>
 #include <ctype.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,12 @@ static bool is_end(const struct argp_option *o)
 static bool is_heading(const struct argp_option *o)
 {
     return !o->name && !o->key;
+}
+
+/* Whether the option's key is a letter; isgraph() is not defined for the larger keys. */
+static bool has_letter(const struct argp_option *o)
+{
+    return o->key > 0 && o->key <= UCHAR_MAX && isgraph(o->key);
 }
 
 /* Lists the options that are not hidden. */
@@ -93,7 +100,7 @@ static enum status print_option(const struct argp_option *o, FILE *out)
 {
     struct text_stream names;
     TRY(text_stream_open(&names));
-    fprintf(names.out, isgraph(o->key) ? "  -%c, " : "      ", o->key);
+    fprintf(names.out, has_letter(o) ? "  -%c, " : "      ", o->key);
     for (const struct argp_option *a = o; a == o || (a->flags & OPTION_ALIAS); a++)
         if (!(a->flags & OPTION_HIDDEN))
             fprintf(names.out, "%s--%s%s%s", a == o ? "" : ", ", a->name, o->arg ? "=" : "",
@@ -117,7 +124,7 @@ static enum status print_option(const struct argp_option *o, FILE *out)
 static enum status print_usage(const char *name, const char *arguments, FILE *out)
 {
     const char *form = arguments ? arguments : "";
-    for (const char *start = "Usage:"; start; start = "  or: ") {
+    for (const char *start = "Usage:";; start = "  or: ") {
         char *line;
         int length = (int)strcspn(form, "\n");
         TRY(text_new(&line, "%s %s [OPTION...]%s%.*s", start, name, length > 0 ? " " : "", length,
@@ -125,10 +132,9 @@ static enum status print_usage(const char *name, const char *arguments, FILE *ou
         print_wrapped(line, strlen(line), 0, USAGE_COLUMN, out);
         free(line);
         if (form[length] == '\0')
-            break;
+            return STATUS_OK;
         form += length + 1;
     }
-    return STATUS_OK;
 }
 
 enum status help_print(const struct cli_command *c, const char *name,
@@ -165,7 +171,7 @@ static void print_item(const struct argp_option *o, FILE *out)
 {
     const char *between = " ";
     fputs(".It", out);
-    if (isgraph(o->key)) {
+    if (has_letter(o)) {
         fprintf(out, " Fl %c", o->key);
         between = " , ";
     }

@@ -20,7 +20,7 @@ expect_error 2 "'--nonesuch'" --nonesuch
 # columns. Names of options begin in column 2 or 6, and their descriptions continue in column 29.
 laid_out() {
     local bad
-    bad=$(grep -nE '^.{80}| $|^ {3,5}[^ o]|^ {7,11}[^ ]|^ {13,28}[^ ]|^ {30}' "$2" | grep -vE '^[0-9]+: *[^ ]+$') &&
+    bad=$(grep -nE '^.{80}| $|^ {3,5}[^ ]|^ {7,11}[^ ]|^ {13,28}[^ ]|^ {30}' "$2" | grep -vE '^[0-9]+: *[^ ]+$') &&
         fail "'$1 --help' is laid out wrongly: $bad"
 }
 
