@@ -101,7 +101,7 @@ product_unit unit_of(const execution &e)
             .backwards = false};
 }
 
-/* Copies the rows of op(A) or the columns of op(B), one after another. Each has `length` numbers.
+/* Returns the rows of op(A) or the columns of op(B), one after another. Each has `length` numbers.
  */
 std::vector<float> vectors(const product_unit &u, const cublasLtMatrixLayoutOpaque &l, bool columns,
                            const void *mem)
@@ -124,15 +124,19 @@ void multiply(const execution &e)
     std::vector<float> a = vectors(u, e.la, e.desc.op[0] == CUBLAS_OP_T, e.a);
     std::vector<float> b = vectors(u, e.lb, e.desc.op[1] == CUBLAS_OP_N, e.b);
     int64_t k = (int64_t)a.size() / e.lc.rows;
+    product_rows rows(k, e.lc.rows, {u, (int64_t)a.size(), a.data()}, 0);
+    std::vector<float> sums((size_t)e.lc.rows);
     if (!fake_delayed()) /* no code may rely on zeros */
         memset(e.workspace, 0xFF, e.algo.workspace);
-    for (int64_t col = 0; col < e.lc.cols; col++)
+    for (int64_t col = 0; col < e.lc.cols; col++) {
+        product_sums(u, {u, k, &b[(size_t)(col * k)]}, rows, sums.data());
         for (int64_t row = 0; row < e.lc.rows; row++) {
-            float v = product_sum(&u, k, &a[(size_t)(row * k)], &b[(size_t)(col * k)]);
+            float v = sums[(size_t)row];
             if (biased)
                 v += float_load(dtype_of(e.desc.bias_type), e.desc.bias, row);
             float_store(dtype_of(e.lc.type), e.c, col * e.lc.ld + row, relu && v < 0 ? 0 : v);
         }
+    }
 }
 
 } // namespace

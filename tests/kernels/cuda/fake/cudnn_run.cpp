@@ -92,23 +92,61 @@ shape shape_of(const execution &e, const graph_operation &o)
     return s;
 }
 
+/* Returns the rows of each group as operands. `rows` holds them group by group. */
+std::vector<product_rows> rows_by_group(const execution &e, const shape &s, int64_t length,
+                                        int64_t count, const floats &rows)
+{
+    std::vector<product_rows> all;
+    product_numbers numbers(e.unit, (int64_t)rows.size(), rows.data());
+    for (int64_t g = 0; g < s.groups; g++)
+        all.emplace_back(length, count, numbers, g * count);
+    return all;
+}
+
+/* A row of an operand, which is gathered from a tensor. */
+struct gathered {
+    product_numbers all, row;
+    const product_numbers zeros;
+
+    gathered(const execution &e, const floats &tensor, int64_t length)
+        : all(e.unit, (int64_t)tensor.size(), tensor.data()),
+          row(e.unit, length, floats((size_t)length).data()), zeros(row)
+    {
+    }
+
+    /* Copies n numbers. If the pixel is outside of the image, they are zeros. */
+    void copy(int64_t to, bool inside, int64_t from, int64_t n)
+    {
+        const product_numbers &source = inside ? all : zeros;
+        size_t at = inside ? (size_t)from : 0;
+        memcpy(&row.value[(size_t)to], &source.value[at], (size_t)n * sizeof row.value[0]);
+        memcpy(&row.exponent[(size_t)to], &source.exponent[at], (size_t)n * sizeof row.exponent[0]);
+    }
+};
+
+/* Gathers the patch of X around pixel (p, q) of Y. */
+void patch_of_x(const shape &s, int64_t n, int64_t p, int64_t q, int64_t g, gathered *x)
+{
+    for (int64_t f = 0; f < s.r * s.s; f++) {
+        int64_t h = p * s.stride[0] - s.pad[0] + f / s.s;
+        int64_t v = q * s.stride[1] - s.pad[1] + f % s.s;
+        bool inside = h >= 0 && h < s.h && v >= 0 && v < s.w;
+        x->copy(f * s.cg, inside, s.x_at(n, h, v) + g * s.cg, s.cg);
+    }
+}
+
 floats convolve_forward(const execution &e, const shape &s, const floats &x, const floats &w)
 {
-    floats y((size_t)(s.n * s.p * s.q * s.k)), row((size_t)(s.r * s.s * s.cg));
+    int64_t length = s.r * s.s * s.cg;
+    floats y((size_t)(s.n * s.p * s.q * s.k));
+    std::vector<product_rows> weights = rows_by_group(e, s, length, s.kg, w);
+    gathered patch(e, x, length);
     for (int64_t i = 0; i < s.n * s.p * s.q * s.groups; i++) {
         int64_t g = i % s.groups, at = i / s.groups;
         int64_t n = at / s.q / s.p, p = at / s.q % s.p, q = at % s.q;
-        for (int64_t f = 0; f < s.r * s.s; f++) {
-            int64_t h = p * s.stride[0] - s.pad[0] + f / s.s;
-            int64_t v = q * s.stride[1] - s.pad[1] + f % s.s;
-            bool inside = h >= 0 && h < s.h && v >= 0 && v < s.w;
-            for (int64_t c = 0; c < s.cg; c++)
-                row[(size_t)(f * s.cg + c)] =
-                    inside ? x[(size_t)(s.x_at(n, h, v) + g * s.cg + c)] : 0;
-        }
-        for (int64_t k = g * s.kg; k < (g + 1) * s.kg; k++)
-            y[(size_t)(s.y_at(n, p, q) + k)] =
-                product_sum(&e.unit, (int64_t)row.size(), row.data(), &w[(size_t)s.w_at(k, 0, 0)]);
+        patch_of_x(s, n, p, q, g, &patch);
+        product_sums(e.unit, patch.row, weights[(size_t)g],
+                     &y[(size_t)(s.y_at(n, p, q) + g * s.kg)]);
     }
     return y;
 }
@@ -125,52 +163,67 @@ floats turned_weights(const shape &s, const floats &w)
     return t;
 }
 
+/* Gathers the patch of DY around pixel (h, v) of X. */
+void patch_of_dy(const shape &s, int64_t n, int64_t h, int64_t v, int64_t g, gathered *dy)
+{
+    for (int64_t f = 0; f < s.r * s.s; f++) {
+        int64_t p = h + s.pad[0] - f / s.s, q = v + s.pad[1] - f % s.s;
+        bool inside = p >= 0 && q >= 0 && p % s.stride[0] == 0 && q % s.stride[1] == 0 &&
+                      p / s.stride[0] < s.p && q / s.stride[1] < s.q;
+        dy->copy(f * s.kg, inside, s.y_at(n, p / s.stride[0], q / s.stride[1]) + g * s.kg, s.kg);
+    }
+}
+
 floats convolve_data(const execution &e, const shape &s, const floats &w, const floats &dy)
 {
-    floats dx((size_t)(s.n * s.h * s.w * s.c)), row((size_t)(s.r * s.s * s.kg));
-    floats turned = turned_weights(s, w);
+    int64_t length = s.r * s.s * s.kg;
+    floats dx((size_t)(s.n * s.h * s.w * s.c));
+    std::vector<product_rows> weights = rows_by_group(e, s, length, s.cg, turned_weights(s, w));
+    gathered patch(e, dy, length);
     for (int64_t i = 0; i < s.n * s.h * s.w * s.groups; i++) {
         int64_t g = i % s.groups, at = i / s.groups;
         int64_t n = at / s.w / s.h, h = at / s.w % s.h, v = at % s.w;
-        for (int64_t f = 0; f < s.r * s.s; f++) {
-            int64_t p = h + s.pad[0] - f / s.s, q = v + s.pad[1] - f % s.s;
-            bool inside = p >= 0 && q >= 0 && p % s.stride[0] == 0 && q % s.stride[1] == 0 &&
-                          p / s.stride[0] < s.p && q / s.stride[1] < s.q;
-            for (int64_t k = 0; k < s.kg; k++)
-                row[(size_t)(f * s.kg + k)] =
-                    inside
-                        ? dy[(size_t)(s.y_at(n, p / s.stride[0], q / s.stride[1]) + g * s.kg + k)]
-                        : 0;
-        }
-        for (int64_t c = g * s.cg; c < (g + 1) * s.cg; c++)
-            dx[(size_t)(s.x_at(n, h, v) + c)] =
-                product_sum(&e.unit, (int64_t)row.size(), row.data(),
-                            &turned[(size_t)(c * (int64_t)row.size())]);
+        patch_of_dy(s, n, h, v, g, &patch);
+        product_sums(e.unit, patch.row, weights[(size_t)g],
+                     &dx[(size_t)(s.x_at(n, h, v) + g * s.cg)]);
     }
     return dx;
+}
+
+/* Gathers the pixels of channel c of X that weight f is multiplied with, one for each pixel of Y.
+ */
+void column_of_x(const shape &s, int64_t f, int64_t c, gathered *x)
+{
+    size_t to = 0;
+    for (int64_t n = 0; n < s.n; n++)
+        for (int64_t p = 0; p < s.p; p++) {
+            int64_t h = p * s.stride[0] - s.pad[0] + f / s.s;
+            for (int64_t q = 0; q < s.q; q++, to++) {
+                int64_t v = q * s.stride[1] - s.pad[1] + f % s.s;
+                bool inside = h >= 0 && h < s.h && v >= 0 && v < s.w;
+                size_t from = inside ? (size_t)(s.x_at(n, h, v) + c) : 0;
+                x->row.value[to] = inside ? x->all.value[from] : 0;
+                x->row.exponent[to] = inside ? x->all.exponent[from] : x->zeros.exponent[0];
+            }
+        }
 }
 
 floats convolve_weights(const execution &e, const shape &s, const floats &x, const floats &dy)
 {
     int64_t pixels = s.n * s.p * s.q;
-    floats dw((size_t)(s.k * s.r * s.s * s.cg)), column((size_t)pixels);
+    floats dw((size_t)(s.k * s.r * s.s * s.cg)), sums((size_t)s.kg);
     floats turned((size_t)(s.k * pixels)); /* DY in the order (K, N, P, Q) */
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t k = 0; k < s.k; k++)
             turned[(size_t)(k * pixels + i)] = dy[(size_t)(i * s.k + k)];
+    std::vector<product_rows> channels = rows_by_group(e, s, pixels, s.kg, turned);
+    gathered column(e, x, pixels);
     for (int64_t i = 0; i < s.r * s.s * s.c; i++) {
-        int64_t c = i % s.c, f = i / s.c;
-        for (int64_t at = 0; at < pixels; at++) {
-            int64_t n = at / s.q / s.p, p = at / s.q % s.p, q = at % s.q;
-            int64_t h = p * s.stride[0] - s.pad[0] + f / s.s;
-            int64_t v = q * s.stride[1] - s.pad[1] + f % s.s;
-            bool inside = h >= 0 && h < s.h && v >= 0 && v < s.w;
-            column[(size_t)at] = inside ? x[(size_t)(s.x_at(n, h, v) + c)] : 0;
-        }
-        int64_t g = c / s.cg;
-        for (int64_t k = g * s.kg; k < (g + 1) * s.kg; k++)
-            dw[(size_t)(s.w_at(k, 0, f) + c % s.cg)] =
-                product_sum(&e.unit, pixels, &turned[(size_t)(k * pixels)], column.data());
+        int64_t c = i % s.c, f = i / s.c, g = c / s.cg;
+        column_of_x(s, f, c, &column);
+        product_sums(e.unit, column.row, channels[(size_t)g], sums.data());
+        for (int64_t k = 0; k < s.kg; k++)
+            dw[(size_t)(s.w_at(g * s.kg + k, 0, f) + c % s.cg)] = sums[(size_t)k];
     }
     return dw;
 }

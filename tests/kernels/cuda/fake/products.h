@@ -46,4 +46,32 @@ float product_sum(const struct product_unit *u, int64_t n, const float *a, const
 
 #ifdef __cplusplus
 }
+
+#include <vector>
+
+/* Numbers with their exponents. */
+struct product_numbers {
+    std::vector<double> value;
+    std::vector<float> exponent;
+
+    /* The numbers of `v` are those that product_operands() returned. */
+    product_numbers(const product_unit &u, int64_t n, const float *v);
+};
+
+/* Rows of numbers, all of one length. Numbers with the same index in four rows are neighbours in
+ * memory, so that four sums are computed together. */
+enum { PRODUCT_LANES = 4 };
+struct product_rows {
+    int64_t length, count;
+    std::vector<double> value;
+    std::vector<float> exponent;
+
+    /* Copies `count` rows of `all`, from row `first` on. */
+    product_rows(int64_t length, int64_t count, const product_numbers &all, int64_t first);
+};
+
+/* Computes the sums of products of a single row and each of many rows. The number of sums is
+ * many.count. */
+void product_sums(const product_unit &u, const product_numbers &single, const product_rows &many,
+                  float *sums);
 #endif

@@ -6,6 +6,7 @@
  */
 #include "cuda_runtime.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
@@ -32,9 +33,38 @@ struct context {
 
 struct fibre {
     context where;
-    enum { IDLE, READY, WAITING } state = IDLE;
     unsigned number; /* index of the fibre */
     unsigned thread = 0; /* number of the thread that the fibre runs, unless it is idle */
+};
+
+/* A set of fibres. */
+struct fibre_set {
+    uint64_t word[MAX_THREADS / 64];
+
+    void add(unsigned n)
+    {
+        word[n / 64] |= (uint64_t)1 << n % 64;
+    }
+    void remove(unsigned n)
+    {
+        word[n / 64] &= ~((uint64_t)1 << n % 64);
+    }
+
+    /* Returns the first or the last member, or -1. */
+    int first() const
+    {
+        for (int i = 0; i < (int)(MAX_THREADS / 64); i++)
+            if (word[i])
+                return i * 64 + __builtin_ctzll(word[i]);
+        return -1;
+    }
+    int last() const
+    {
+        for (int i = MAX_THREADS / 64 - 1; i >= 0; i--)
+            if (word[i])
+                return i * 64 + 63 - __builtin_clzll(word[i]);
+        return -1;
+    }
 };
 
 /* The number of threads that have reached a barrier. */
@@ -56,6 +86,7 @@ struct block {
 };
 
 std::vector<fibre *> fibres;
+fibre_set idle, ready; /* the others wait, except for the current fibre, which is in `ready` */
 fibre *current;
 context scheduler;
 block now;
@@ -103,7 +134,8 @@ void fibre_main()
             now.body(now.argument);
             now.left--;
         }
-        self->state = fibre::IDLE;
+        ready.remove(self->number);
+        idle.add(self->number);
         if (now.left == 0) {
             switch_to(&self->where, &scheduler);
         } else {
@@ -133,18 +165,17 @@ void fibre_add()
 fibre *fibre_next()
 {
     bool start = now.next < now.threads;
-    for (size_t i = 0; i < fibres.size(); i++) {
-        fibre *f = fibres[now.backwards ? fibres.size() - 1 - i : i];
-        if (f->state == (start ? fibre::IDLE : fibre::READY)) {
-            f->state = fibre::READY;
-            return f;
-        }
-    }
-    if (!start)
+    const fibre_set &from = start ? idle : ready;
+    int n = now.backwards ? from.last() : from.first();
+    if (n < 0 && !start)
         die("some threads wait at a barrier that others do not reach");
-    fibre_add();
-    fibres.back()->state = fibre::READY;
-    return fibres.back();
+    if (n < 0) {
+        n = (int)fibres.size();
+        fibre_add();
+    }
+    idle.remove((unsigned)n);
+    ready.add((unsigned)n);
+    return fibres[(size_t)n];
 }
 
 void wait_at(barrier *b)
@@ -153,10 +184,10 @@ void wait_at(barrier *b)
     if (++b->arrived == b->size) {
         b->arrived = 0;
         for (unsigned t = b->first; t < b->first + b->size; t++)
-            now.runs[t]->state = fibre::READY;
+            ready.add(now.runs[t]->number);
         return;
     }
-    self->state = fibre::WAITING;
+    ready.remove(self->number);
     current = fibre_next();
     switch_to(&self->where, &current->where);
     place_thread(self->thread);
@@ -175,7 +206,8 @@ void run_block()
     if (fibres.empty())
         fibre_add();
     current = fibres[0];
-    current->state = fibre::READY;
+    idle.remove(0);
+    ready.add(0);
     switch_to(&scheduler, &current->where);
     if (now.waits != now.threads)
         die("not every thread waits once for the previous kernel");
