@@ -58,10 +58,10 @@ awk -v budget="$budget" -v budget_wide="$budget_wide" -v wide="${wide//$'\n'/|}"
 
 # The sources do not depend on the architecture. The code for one architecture is therefore enough
 # to show that no kernel uses the tensor cores.
-"$source/scripts/kernel-table" "$module" "$version" "$out/sass" >"$out/table"
-if ! grep -q EXIT "$out/sass"; then
+"$source/scripts/kernel-table" "$module" "$version" "$out/sm_90" >"$out/table"
+if ! grep -q EXIT "$out/sm_90"; then
     fail "cuobjdump shows no instructions"
-elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$out/sass"); then
+elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$out/sm_90"); then
     fail "a kernel uses the tensor cores: $(head -3 <<<"$matrix")"
 fi
 
@@ -101,14 +101,15 @@ late_waits() {
 for arch in "$@"; do
     [[ $arch == *-real ]] && ((${arch%-real} >= 90)) || continue
     sm=sm_${arch%-real}
-    cuobjdump -sass -arch "$sm" "$module" >"$out/$sm"
+    [[ -s $out/$sm ]] || cuobjdump -sass -arch "$sm" "$module" >"$out/$sm" # takes half a minute
     late=$(late_waits <"$out/$sm")
     [[ -z $late ]] || fail "$sm: these kernels read memory before they wait for the previous kernel: $(head -5 <<<"$late")"
-    # Tests late_waits: it must report one kernel after that kernel's ACQBULK is removed, put under
-    # a predicate, or preceded by a load.
+    # Tests late_waits with the first two kernels: it must report one of them after that kernel's
+    # ACQBULK is removed, put under a predicate, or preceded by a load.
+    awk '/Function :/ && ++n > 2 { exit } { print }' "$out/$sm" >"$out/two"
     for change in 's/ACQBULK/NOP/' 's/ACQBULK/@P0 ACQBULK/' \
         's/^\(.*\)ACQBULK/\1LDG.E R0, desc[UR4][R2.64] ;\n&/'; do
-        found=$(sed "0,/ACQBULK/{$change}" "$out/$sm" | late_waits | wc -l)
+        found=$(sed "0,/ACQBULK/{$change}" "$out/two" | late_waits | wc -l)
         ((found == 1)) || fail "$sm: late_waits found $found kernels after '$change' was applied to one kernel"
     done
 done
