@@ -71,7 +71,7 @@ fi
 # performance model of an H200 predicts less than 12,500 images/s, so the rate must be lower. The
 # buffers of the step must fit in the GPU's memory.
 AMPSCALE_FAKE_DELAYS=1 expect 0 train --dummy -a resnet50 -b 256 --steps 2 -p 1 --precision O1 \
-    --devices cuda:0 --out "$scratch/delayed"
+    "${plain[@]}" --out "$scratch/delayed"
 rate=$(sed -nE 's/^    "median": ([0-9.]+).*/\1/p' "$scratch/delayed/summary.json")
 awk -v r="$rate" 'BEGIN { exit !(r > 0 && r < 12500) }' || fail "the measured rate of $rate images/s does not include the delay"
 finish
