@@ -147,16 +147,27 @@ enum status train_work_close(struct train_work *w, enum status st)
     return first_failure_return(&first);
 }
 
-/* Sets `out` to the folder of a run: "<dir>/runs/NAME". In the name, all characters but letters and
- * digits become dashes. Makes "<dir>/runs". */
+/* Replaces characters that are no letters or digits by dashes, and several of them by one dash. */
+static void make_name(char *text)
+{
+    char *to = text;
+    for (const char *c = text; *c; c++)
+        if (isalnum((unsigned char)*c))
+            *to++ = *c;
+        else if (to == text || to[-1] != '-')
+            *to++ = '-';
+    *to = '\0';
+}
+
+/* Sets `out` to the folder of a run: "<dir>/runs/NAME", with the name as make_name makes it. Makes
+ * "<dir>/runs". */
 static enum status train_work_path(const struct train_work *w, const char *name,
                                    char out[TRAIN_PATH_SIZE])
 {
     TRY(path_format(out, TRAIN_PATH_SIZE, "%s/runs", w->dir));
     TRY(dir_make(out));
     TRY(path_format(out, TRAIN_PATH_SIZE, "%s/runs/%s", w->dir, name));
-    for (char *c = out + strlen(out) - strlen(name); *c; c++)
-        *c = isalnum((unsigned char)*c) ? *c : '-';
+    make_name(out + strlen(out) - strlen(name));
     return STATUS_OK;
 }
 
@@ -202,10 +213,8 @@ enum status train_child_interrupted(int signal)
 }
 
 static enum status run_child(const struct train_work *w, const struct words *command,
-                             const char *dir, int64_t limit_s, struct process_end *end)
+                             const char *log, int64_t limit_s, struct process_end *end)
 {
-    char log[TRAIN_PATH_SIZE];
-    TRY(path_format(log, sizeof log, "%s.log", dir));
     const struct process_config c = {.argv = command->v,
                                      .log = log,
                                      .signals = &w->signals,
@@ -215,32 +224,50 @@ static enum status run_child(const struct train_work *w, const struct words *com
     return train_child_interrupted(end->received);
 }
 
-static enum status run_rung(const struct train_work *w, const struct words *args, const char *dir,
-                            int rung, int64_t limit_s, struct process_end *end)
+/* Sets `log` to the name of the log of a run that starts now. */
+static enum status name_log(const struct train_work *w, const struct train_ladder *l,
+                            const char *dir, bool again, char log[TRAIN_PATH_SIZE])
 {
+    char rung[RUNG_NAME_MAX + 1] = "";
+    if (has_rungs(w) && !l->fixed)
+        snprintf(rung, sizeof rung, "-%s", train_rung_str(l->rung));
+    make_name(rung);
+    return path_format(log, TRAIN_PATH_SIZE, "%s%s%s.log", dir, rung, again ? "-again" : "");
+}
+
+/* Runs `train` once. --no-checkpoint keeps hundreds of megabytes of weights from being written for
+ * nothing, also by a run that is killed. */
+static enum status run_rung(const struct train_work *w, const struct words *args, const char *dir,
+                            const struct train_ladder *l, bool again, int64_t limit_s,
+                            struct process_end *end)
+{
+    char log[TRAIN_PATH_SIZE];
     struct words command = {0};
     enum status st;
     CHECK(dir_remove(dir));
+    CHECK(name_log(w, l, dir, again, log));
     CHECK(words_add_all(&command, w->program, "train", NULL));
     CHECK(words_add_list(&command, args->n, args->v));
-    CHECK(words_add_all(&command, "--devices", w->devices, NULL));
-    if (rung & RUNG_UNFUSED)
+    CHECK(words_add_all(&command, "--no-checkpoint", "--devices", w->devices, NULL));
+    if (l->rung & RUNG_UNFUSED)
         CHECK(words_add_all(&command, "--fuse", "none", NULL));
-    if (rung & RUNG_NO_GRAPH)
+    if (l->rung & RUNG_NO_GRAPH)
         CHECK(words_add(&command, "--no-graph"));
     CHECK(words_add_all(&command, "--out", dir, NULL));
-    CHECK(run_child(w, &command, dir, limit_s, end));
+    CHECK(run_child(w, &command, log, limit_s, end));
 done:
     words_free(&command);
     return st;
 }
 
-/* Sets `why` to a text that says how a child failed. */
-static void explain_end(const struct process_end *end, int64_t limit_s, char why[TRAIN_WHY_SIZE])
+/* Sets `why` to a text that says how a child failed. `again`: the child repeated a late one. */
+static void explain_end(const struct process_end *end, int64_t limit_s, bool again,
+                        char why[TRAIN_WHY_SIZE])
 {
     const char *colon = *end->message ? ": " : "";
     if (end->late)
-        snprintf(why, TRAIN_WHY_SIZE, "not done within %lld s", (long long)limit_s);
+        snprintf(why, TRAIN_WHY_SIZE, "not done within %lld s%s", (long long)limit_s,
+                 again ? ", and late before" : "");
     else if (end->code > 128)
         snprintf(why, TRAIN_WHY_SIZE, "ended by a signal (%s)%s%s", strsignal(end->code - 128),
                  colon, end->message);
@@ -252,7 +279,6 @@ static void explain_end(const struct process_end *end, int64_t limit_s, char why
 static enum status take_run(struct train_work *w, const char *dir, struct train_ladder *l,
                             struct run **run)
 {
-    TRY(run_drop_weights(dir));
     TRY(run_load(dir, run));
     take_device(w, *run);
     take_ladder(*run, l);
@@ -267,32 +293,62 @@ static enum status take_run(struct train_work *w, const char *dir, struct train_
     return STATUS_OK;
 }
 
+/* Whether every rung of the row failed with the same message. */
+static bool failed_alike(const struct train_ladder *l)
+{
+    for (int i = 1; i < l->n_falls; i++)
+        if (strcmp(l->fall[i].why, l->fall[0].why) != 0)
+            return false;
+    return l->n_falls == RUNG_COUNT;
+}
+
+/* Decides whether a row has another run after one that failed for the reason l->why. Sets l->rung
+ * to the rung of its next run. */
+static bool tries_again(struct train_work *w, const struct process_end *end, struct train_ladder *l)
+{
+    if (l->proven)
+        return false;
+    if (end->late && has_rungs(w)) {
+        bool first = !l->late;
+        l->late = true;
+        return first;
+    }
+    /* Wrong arguments and missing data fail on every rung, and so does a device that has failed in
+     * this way on all rungs of an earlier row. */
+    if (l->fixed || !has_rungs(w) || end->code == status_exit_code(STATUS_USAGE) ||
+        end->code == status_exit_code(STATUS_DATA) || strcmp(l->why, w->broken) == 0) {
+        l->rung = RUNG_COUNT;
+        return false;
+    }
+    add_fall(l, l->rung, l->why);
+    l->rung++;
+    if (failed_alike(l))
+        snprintf(w->broken, sizeof w->broken, "%s", l->why);
+    return l->rung < RUNG_COUNT;
+}
+
 enum status train_child_run(struct train_work *w, const struct words *args, const char *dir,
                             struct train_ladder *l, struct run **run)
 {
+    bool again = false, more = l->rung < RUNG_COUNT;
     *run = NULL;
-    while (l->rung < RUNG_COUNT) {
+    while (more) {
         struct process_end end;
         int64_t limit_s = time_budget_limit(&w->budget, w->limit_s);
         if (limit_s == 0) {
-            snprintf(l->why, sizeof l->why, "no time was left");
+            if (!again)
+                snprintf(l->why, sizeof l->why, "no time was left");
             return STATUS_OK;
         }
-        TRY(run_rung(w, args, dir, l->rung, limit_s, &end));
+        TRY(run_rung(w, args, dir, l, again, limit_s, &end));
         *l->why = '\0';
-        if (end.code == 0)
+        if (end.code == 0) {
+            *w->broken = '\0';
             return take_run(w, dir, l, run);
-        explain_end(&end, limit_s, l->why);
-        if (l->proven)
-            return STATUS_OK;
-        /* Wrong arguments and missing data fail on every rung, so no lower rung is tried. */
-        if (l->fixed || !has_rungs(w) || end.code == status_exit_code(STATUS_USAGE) ||
-            end.code == status_exit_code(STATUS_DATA)) {
-            l->rung = RUNG_COUNT;
-            return STATUS_OK;
         }
-        add_fall(l, l->rung, l->why);
-        l->rung++;
+        explain_end(&end, limit_s, again, l->why);
+        again = end.late;
+        more = tries_again(w, &end, l);
     }
     return STATUS_OK;
 }
@@ -300,7 +356,7 @@ enum status train_child_run(struct train_work *w, const struct words *args, cons
 enum status train_work_photos(struct train_work *w, const struct train_photos *photos,
                               char why[TRAIN_WHY_SIZE])
 {
-    char dir[TRAIN_PATH_SIZE];
+    char dir[TRAIN_PATH_SIZE], log[TRAIN_PATH_SIZE];
     struct words command = {0};
     struct process_end end = {0};
     int64_t limit_s = time_budget_limit(&w->budget, w->limit_s);
@@ -311,16 +367,17 @@ enum status train_work_photos(struct train_work *w, const struct train_photos *p
     if (limit_s == 0)
         return STATUS_OK;
     CHECK(path_format(dir, sizeof dir, "%s/photos", w->scratch.path));
+    CHECK(path_format(log, sizeof log, "%s/photos.log", w->dir));
     CHECK(words_add_all(&command, w->program, "data", "synth", NULL));
     CHECK(words_add(&command, "--out=%s", dir));
     CHECK(words_add(&command, "--classes=%d", photos->classes));
     CHECK(words_add(&command, "--train=%d", photos->train));
     CHECK(words_add(&command, "--val=%d", photos->val));
     CHECK(words_add(&command, "--size=%d", photos->size));
-    CHECK(run_child(w, &command, dir, limit_s, &end));
+    CHECK(run_child(w, &command, log, limit_s, &end));
     w->photos_made = end.code == 0;
     if (!w->photos_made)
-        explain_end(&end, limit_s, why);
+        explain_end(&end, limit_s, false, why);
 done:
     words_free(&command);
     return st;

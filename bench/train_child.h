@@ -1,9 +1,17 @@
 /* Runs trainings as child processes, within a time budget.
  *
- * A crash or a hang of a run ends only that run. If a run on a GPU fails, crashes or exceeds its
- * limit, it is repeated on the next lower rung (engine/ladder.h), that is, with flags that disable
- * fusion or graphs. `train` itself continues on a lower rung after a failure that it detects; the
- * rung of such a run, and its falls (moves to a lower rung), are read from its summary.json. */
+ * A crash or a hang of a run ends only that run. If a run on a GPU fails or crashes, it is repeated
+ * on the next lower rung (engine/ladder.h), that is, with flags that disable fusion or graphs.
+ * `train` itself continues on a lower rung after a failure that it detects; the rung of such a run,
+ * and its falls (moves to a lower rung), are read from its summary.json.
+ *
+ * A run that exceeds its limit says nothing about its rung: the first run of a row searches for
+ * plans, which may take minutes. It is repeated once on the same rung, where it finds the plans
+ * that the late run has saved.
+ *
+ * A device that does not work makes every rung of every row fail in the same way. After a row whose
+ * rungs all failed with one message, a row whose first run fails with that message tries no lower
+ * rung, so that other rows get the time. `train` has tried the lower rungs in that run, too. */
 #pragma once
 
 #include "base/file.h"
@@ -46,6 +54,7 @@ struct train_fall {
 struct train_ladder {
     bool fixed;
     bool proven; /* whether a run has succeeded on `rung`; later runs then use only that rung */
+    bool late;   /* whether a run was late on a rung that is not proven; no second one is repeated */
     int rung;    /* rung of the next run; RUNG_COUNT: no rung is left */
     int n_falls;
     struct train_fall fall[RUNG_COUNT];
@@ -81,6 +90,8 @@ struct train_work {
     struct temporary_dir scratch;
 
     bool photos_made;               /* set by train_work_photos */
+    char broken[TRAIN_WHY_SIZE];    /* the message with which all rungs of a row failed; "" before
+                                     * such a row, and after a run that succeeded */
     char device[TRAIN_DEVICE_SIZE]; /* description of the device from the first successful run; ""
                                      * before that run */
 };
@@ -106,10 +117,12 @@ const char *train_work_device(const struct train_work *w);
  * ladder is fixed. */
 const char *train_work_rung(const struct train_work *w, const struct train_ladder *l);
 
-/* Runs `ampscale train ARGS`. The run replaces the folder `dir`, and its output is in "<dir>.log".
- * Sets *run to the record of the run, which the caller frees, and removes the weights that the run
- * wrote. If there is no record, sets *run to NULL and ladder->why to the reason. STATUS_INTERRUPTED
- * after a signal. Any other failure status means that this process failed, not the run. */
+/* Runs `ampscale train ARGS`. The run replaces the folder `dir`. It writes no weights. Each process
+ * has a log of its own, which names the rung and a repetition: "<dir>-auto.log",
+ * "<dir>-auto-again.log", "<dir>-no-graph.log"; or "<dir>.log" if there are no rungs to choose
+ * from. Sets *run to the record of the run, which the caller frees. If there is no record, sets
+ * *run to NULL and ladder->why to the reason. STATUS_INTERRUPTED after a signal. Any other failure
+ * status means that this process failed, not the run. */
 MUST_CHECK enum status train_child_run(struct train_work *w, const struct words *args,
                                        const char *dir, struct train_ladder *ladder,
                                        struct run **run);
@@ -121,8 +134,8 @@ struct train_photos {
     int size;                /* pixels of a typical side */
 };
 
-/* Makes the data set in "<scratch>/photos" unless it exists. If that fails, w->photos_made stays
- * false and `why` has the reason. */
+/* Makes the data set in "<scratch>/photos" unless it exists. The output is in "<dir>/photos.log". If
+ * that fails, w->photos_made stays false and `why` has the reason. */
 MUST_CHECK enum status train_work_photos(struct train_work *w, const struct train_photos *photos,
                                          char why[TRAIN_WHY_SIZE]);
 

@@ -241,22 +241,110 @@ static void test_no_fall(void **state)
     assert_string_equal(wrong.why, "exit code 2: broken");
 }
 
-/* If no rung completes a run, the row lists the reason of each rung, including a rung that hung. */
+/* Returns the number of runs, which the scripts of some tests count. */
+static size_t count_runs(const struct rig *r)
+{
+    size_t size;
+    free(scratch_read(r->dir, "program.runs", &size));
+    return size;
+}
+
+static void assert_log(const struct rig *r, const char *name, const char *text)
+{
+    size_t size;
+    char *log = scratch_read(r->dir, name, &size);
+    if (strcmp(log, text) != 0)
+        fail_msg("%s has '%s', not '%s'", name, log, text);
+    free(log);
+}
+
+/* If no rung completes a run, the row lists the reason of each rung, and each rung has a log. */
 static void test_no_rung(void **state)
 {
     struct rig *r = *state;
     struct train_ladder *l = &r->ladder;
-    rig_open(r, "[ \"$rung\" = auto ] && exec sleep 600\n"
+    rig_open(r, "printf . >>\"$0.runs\"\n"
+                "echo \"ampscale: cannot run on $rung\" >&2\n"
                 "exit 4\n");
-    r->work.limit_s = 1;
     assert_false(rig_train(r, l));
     assert_int_equal(l->n_falls, RUNG_COUNT);
-    assert_string_equal(l->fall[0].why, "not done within 1 s");
-    for (int i = 1; i < RUNG_COUNT; i++)
-        assert_string_equal(l->fall[i].why, "exit code 4");
+    assert_string_equal(l->fall[0].why, "exit code 4: cannot run on auto");
+    assert_string_equal(l->fall[3].why, "exit code 4: cannot run on fuse none, no graph");
     assert_int_equal(l->rung, RUNG_COUNT);
     assert_false(rig_train(r, l));
     assert_int_equal(l->n_falls, RUNG_COUNT);
+    assert_int_equal(count_runs(r), RUNG_COUNT);
+    assert_log(r, "run-auto.log", "ampscale: cannot run on auto\n");
+    assert_log(r, "run-fuse-none.log", "ampscale: cannot run on fuse none\n");
+    assert_log(r, "run-no-graph.log", "ampscale: cannot run on no graph\n");
+    assert_log(r, "run-fuse-none-no-graph.log", "ampscale: cannot run on fuse none, no graph\n");
+}
+
+/* After a row whose rungs all failed with one message, a row that fails with this message tries no
+ * lower rung. A row that fails otherwise tries all of them, and so does a row after a success. */
+static void test_broken_device(void **state)
+{
+    struct rig *r = *state;
+    struct train_ladder first = {0}, same = {0}, other = {0}, good = {0}, last = {0};
+    rig_open(r, "printf . >>\"$0.runs\"\n"
+                "text=$(cat \"$0.why\")\n"
+                "[ \"$text\" ] || done_on null\n"
+                "echo \"ampscale: $text\" >&2\n"
+                "exit 1\n");
+    scratch_write(r->dir, "program.why", "no device", 9);
+    assert_false(rig_train(r, &first));
+    assert_int_equal(count_runs(r), 4);
+    assert_false(rig_train(r, &same));
+    assert_int_equal(count_runs(r), 5);
+    assert_int_equal(same.rung, RUNG_COUNT);
+    assert_string_equal(same.why, "exit code 1: no device");
+    scratch_write(r->dir, "program.why", "no plan", 7);
+    assert_false(rig_train(r, &other));
+    assert_int_equal(count_runs(r), 9);
+    scratch_write(r->dir, "program.why", "", 0);
+    assert_true(rig_train(r, &good));
+    scratch_write(r->dir, "program.why", "no plan", 7);
+    assert_false(rig_train(r, &last));
+    assert_int_equal(count_runs(r), 14);
+}
+
+/* A late run is repeated once on the same rung, even if the row has only one. The repetition has a
+ * log of its own, and finds what the late run has saved. */
+static void test_late(void **state)
+{
+    struct rig *r = *state;
+    struct train_ladder fixed = {.fixed = true}, *l = &r->ladder;
+    rig_open(r, "echo \"at $rung\" >&2\n"
+                "[ -e \"$0.plans\" ] || { echo >\"$0.plans\"; exec sleep 600; }\n"
+                "done_on \"{\\\"fuse\\\": \\\"auto\\\", \\\"graphs\\\": true, \\\"rung\\\": "
+                "\\\"$rung\\\"}\"\n");
+    r->work.limit_s = 1;
+    assert_true(rig_train(r, l));
+    assert_true(l->proven && l->rung == 0 && l->n_falls == 0);
+    assert_string_equal(l->why, "");
+    assert_log(r, "run-auto.log", "at auto\n");
+    assert_log(r, "run-auto-again.log", "at auto\n");
+    char plans[SCRATCH_MAX + 64];
+    snprintf(plans, sizeof plans, "%s.plans", r->program);
+    assert_int_equal(remove(plans), 0);
+    assert_true(rig_train(r, &fixed));
+}
+
+/* A row that is late twice has no result. This is no failure of its rung, and its next turn is not
+ * repeated. */
+static void test_late_twice(void **state)
+{
+    struct rig *r = *state;
+    struct train_ladder *l = &r->ladder;
+    rig_open(r, "printf . >>\"$0.runs\"\n"
+                "exec sleep 600\n");
+    r->work.limit_s = 1;
+    assert_false(rig_train(r, l));
+    assert_int_equal(count_runs(r), 2);
+    assert_string_equal(l->why, "not done within 1 s, and late before");
+    assert_true(l->rung == 0 && l->n_falls == 0);
+    assert_false(rig_train(r, l));
+    assert_int_equal(count_runs(r), 3);
 }
 
 static void test_budget(void **state)
@@ -369,6 +457,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_fell, rig_setup, rig_close),
         cmocka_unit_test_setup_teardown(test_no_fall, rig_setup, rig_close),
         cmocka_unit_test_setup_teardown(test_no_rung, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_broken_device, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_late, rig_setup, rig_close),
+        cmocka_unit_test_setup_teardown(test_late_twice, rig_setup, rig_close),
         cmocka_unit_test_setup_teardown(test_peer, rig_setup, rig_close),
         cmocka_unit_test_setup_teardown(test_peer_dies, rig_setup, rig_close),
         cmocka_unit_test_setup_teardown(test_peer_hangs, rig_setup, rig_close),
