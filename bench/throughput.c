@@ -36,7 +36,7 @@ static enum status take_turns(struct throughput *t)
     bar_begin(bar, t->plan.n_turns);
     for (int i = 0; i < t->plan.n_turns; i++) {
         TRY(train_child_interrupted(process_signals_received(&t->work.signals)));
-        t->work.budget.after = t->plan.n_turns - 1 - i;
+        t->work.budget.after = t->plan.turn[i].after;
         TRY(throughput_take(t, &t->plan.turn[i]));
         /* Writes the record after each turn, so that a killed process leaves the results of the
          * finished turns. */
@@ -93,20 +93,18 @@ enum status bench_throughput(const struct throughput_config *c)
 {
     const struct bench_options *o = &c->options;
     struct throughput *t;
-    char log[TRAIN_PATH_SIZE];
     enum status st;
     TRY(array_new(&t, 1));
     t->config = c;
     t->work.limit_s = LIMIT_SECONDS;
     CHECK(train_work_open(&t->work, o));
     CHECK(open_rows(t));
-    CHECK(path_format(log, sizeof log, "%s/peer.log", t->work.dir));
     t->peer = (struct peer){.script = c->peer,
                             .device = o->devices,
                             .net = o->net,
                             .image_size = o->image_size,
                             .threads = o->threads,
-                            .log = log,
+                            .dir = t->work.dir,
                             .signals = &t->work.signals,
                             .budget = &t->work.budget,
                             .lost = !c->peer};

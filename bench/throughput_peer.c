@@ -53,16 +53,18 @@ static enum status peer_command(const struct peer *p, struct words *w)
 
 enum status peer_start(struct peer *p)
 {
+    char log[TRAIN_PATH_SIZE];
     struct words command = {0};
     int pair[2];
     enum status st;
     if (p->state != PEER_NONE || p->lost)
         return STATUS_OK;
+    TRY(path_format(log, sizeof log, "%s/peer%s.log", p->dir, p->starts ? "-again" : ""));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return status_fail(STATUS_IO, "cannot make a socket for the peer: %s", strerror(errno));
     CHECK(peer_command(p, &command));
     const struct process_config c = {
-        .argv = command.v, .log = p->log, .talk = pair[1], .signals = p->signals, .grace_s = 1};
+        .argv = command.v, .log = log, .talk = pair[1], .signals = p->signals, .grace_s = 1};
     CHECK(process_start(&c, &p->process));
     p->fd = pair[0];
     p->n = 0;
@@ -214,8 +216,11 @@ enum status peer_ask(struct peer *p, const char *mode, const char *precision, in
         *images_per_s = parse_answer(line, why);
         return STATUS_OK;
     }
-    snprintf(line, sizeof line, "%s '%s %s %d'",
-             heard == HEARD_END ? "it ended at" : "no answer to", mode, precision, batch);
+    if (heard == HEARD_END)
+        snprintf(line, sizeof line, "it ended at '%s %s %d'", mode, precision, batch);
+    else
+        snprintf(line, sizeof line, "out of time: no answer to '%s %s %d' within %lld s", mode,
+                 precision, batch, (long long)limit_s);
     TRY(replace_peer(p, line, heard == HEARD_END));
     snprintf(why, TRAIN_WHY_SIZE, "%s", p->why);
     return STATUS_OK;

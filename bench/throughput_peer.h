@@ -26,7 +26,7 @@ struct peer {
     const char *device, *net;
     int image_size;
     int threads;     /* 0: the peer's default */
-    const char *log; /* file for its messages */
+    const char *dir; /* folder of its logs: peer.log, and peer-again.log of the second process */
     const struct process_signals *signals;
     const struct time_budget *budget;
 

@@ -34,11 +34,10 @@ static bool is_compared(enum throughput_who who)
 
 static void add_turn(struct throughput_plan *p, int slot, int round)
 {
-    p->turn[p->n_turns++] = (struct throughput_turn){slot, round};
+    p->turn[p->n_turns++] = (struct throughput_turn){slot, round, 0};
 }
 
-static void add_round(const struct throughput_shape *s, int key, int round,
-                      struct throughput_plan *p)
+static void add_round(int key, int round, struct throughput_plan *p)
 {
     for (int i = 0; i < p->n_slots; i++) {
         int k = round % 2 == 0 ? i : p->n_slots - 1 - i;
@@ -49,7 +48,7 @@ static void add_round(const struct throughput_shape *s, int key, int round,
         const struct throughput_slot *slot = &p->slot[i];
         if (slot->key != key || is_compared(slot->who))
             continue;
-        if (slot->who == THROUGHPUT_FILES || round == s->rounds - 1)
+        if (slot->who == THROUGHPUT_FILES || round == 0)
             add_turn(p, i, round);
     }
 }
@@ -63,10 +62,13 @@ enum status throughput_plan_make(const struct throughput_shape *s, struct throug
     for (int key = 0; key < s->keys; key++)
         add_slots(s, key, p);
     for (int round = 0; round < s->rounds; round++)
-        add_round(s, 0, round, p);
+        add_round(0, round, p);
     for (int round = 0; round < s->rounds; round++)
         for (int key = 1; key < s->keys; key++)
-            add_round(s, key, round, p);
+            add_round(key, round, p);
+    for (int i = 0; i < p->n_turns; i++)
+        if (p->slot[p->turn[i].slot].who != THROUGHPUT_COMPILE)
+            p->turn[i].after = p->n_turns - 1 - i;
     return STATUS_OK;
 }
 

@@ -5,8 +5,8 @@
  * files, and the compiled peer. A turn measures one row. A round has one turn of each row of a key,
  * so that all rows are measured in the same state of the device. The order of the compared rows
  * (ampscale and eager) reverses from round to round. All rounds of the first key come first; after
- * that each round covers all other keys. The compiled peer has one turn, in the last round of the
- * first key, because compiling takes minutes. */
+ * that each round covers all other keys. The compiled peer has one turn, because compiling takes
+ * minutes: in the first round of the first key, because the budget may end any later turn. */
 #pragma once
 
 #include "base/status.h"
@@ -35,6 +35,9 @@ struct throughput_slot {
 struct throughput_turn {
     int slot;
     int round; /* from 0 */
+    int after; /* number of later turns for which time is reserved: all of them, but 0 in the turn
+                * of the compiled peer. Without this row the peer would be compared at less than its
+                * best */
 };
 
 struct throughput_plan {

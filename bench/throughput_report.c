@@ -205,20 +205,33 @@ enum status throughput_json(const struct throughput *t, json_t **record)
 
 /* --- the table --- */
 
-/* Prints the ratio of the fastest row of ampscale to the fastest row of the peer. */
+/* Prints the ratio of the fastest row of ampscale to the fastest row of the peer, the name of that
+ * row, and why a row of the peer is missing in the comparison. */
 static void print_ratio(const struct throughput *t, int key)
 {
     double ours = 0, theirs = 0;
+    FILE *out = t->config->options.out;
+    const char *fastest = "";
+    const struct throughput_row *missing = NULL;
     for (int i = 0; i < t->plan.n_slots; i++) {
         const struct throughput_row *row = &t->row[i];
-        if (row->slot.key != key || row->slot.who == THROUGHPUT_FILES || row->n == 0)
+        if (row->slot.key != key || row->slot.who == THROUGHPUT_FILES)
             continue;
-        double *best = is_ours(row) ? &ours : &theirs;
-        *best = fmax(*best, row->stats.median);
+        if (row->n > 0 && is_ours(row))
+            ours = fmax(ours, row->stats.median);
+        else if (row->n > 0 && row->stats.median > theirs) {
+            theirs = row->stats.median;
+            fastest = who_name[row->slot.who];
+        } else if (row->n == 0 && !is_ours(row))
+            missing = row;
     }
-    if (ours > 0 && theirs > 0)
-        fprintf(t->config->options.out, "%s:%d: %.3f times PyTorch\n",
-                t->config->key[key].precision, t->config->key[key].batch, ours / theirs);
+    if (ours == 0 || theirs == 0)
+        return;
+    fprintf(out, "%s:%d: %.3f times %s", t->config->key[key].precision, t->config->key[key].batch,
+            ours / theirs, fastest);
+    if (missing)
+        fprintf(out, " only; %s: %s", who_name[missing->slot.who], why_of(missing));
+    fprintf(out, "\n");
 }
 
 void throughput_print(const struct throughput *t)

@@ -26,7 +26,7 @@
 struct time_budget {
     double seconds; /* 0: unlimited */
     uint64_t begun_ns;
-    int after; /* number of turns of the benchmark that follow the present turn */
+    int after; /* number of later turns of the benchmark for which time is reserved */
 };
 struct time_budget time_budget_begin(double seconds);
 
@@ -54,8 +54,8 @@ struct train_fall {
 struct train_ladder {
     bool fixed;
     bool proven; /* whether a run has succeeded on `rung`; later runs then use only that rung */
-    bool late;   /* whether a run was late on a rung that is not proven; no second one is repeated */
-    int rung;    /* rung of the next run; RUNG_COUNT: no rung is left */
+    bool late; /* whether a run was late on a rung that is not proven; no second one is repeated */
+    int rung;  /* rung of the next run; RUNG_COUNT: no rung is left */
     int n_falls;
     struct train_fall fall[RUNG_COUNT];
     char why[TRAIN_WHY_SIZE]; /* why the last run gave no result; "" if it gave one */
@@ -134,8 +134,8 @@ struct train_photos {
     int size;                /* pixels of a typical side */
 };
 
-/* Makes the data set in "<scratch>/photos" unless it exists. The output is in "<dir>/photos.log". If
- * that fails, w->photos_made stays false and `why` has the reason. */
+/* Makes the data set in "<scratch>/photos" unless it exists. The output is in "<dir>/photos.log".
+ * If that fails, w->photos_made stays false and `why` has the reason. */
 MUST_CHECK enum status train_work_photos(struct train_work *w, const struct train_photos *photos,
                                          char why[TRAIN_WHY_SIZE]);
 

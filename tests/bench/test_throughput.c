@@ -52,10 +52,16 @@ static void test_plan(void **state)
     }
     assert_int_equal(p.slot[p.turn[0].slot].who, THROUGHPUT_OURS);
     assert_int_equal(p.slot[p.turn[1].slot].who, THROUGHPUT_EAGER);
+    assert_int_equal(p.slot[p.turn[2].slot].who, THROUGHPUT_FILES);
+    /* The compiled peer is measured before the first row's second round. */
+    assert_int_equal(p.slot[p.turn[3].slot].who, THROUGHPUT_COMPILE);
+    assert_int_equal(p.turn[2].after, p.n_turns - 3);
+    assert_int_equal(p.turn[3].after, 0);
+    assert_int_equal(p.turn[4].after, p.n_turns - 5);
     /* The peer takes the first turn of every second round, beginning with the second round. */
-    assert_int_equal(p.turn[3].round, 1);
-    assert_int_equal(p.slot[p.turn[3].slot].who, THROUGHPUT_EAGER);
-    assert_int_equal(p.slot[p.turn[4].slot].who, THROUGHPUT_OURS);
+    assert_int_equal(p.turn[4].round, 1);
+    assert_int_equal(p.slot[p.turn[4].slot].who, THROUGHPUT_EAGER);
+    assert_int_equal(p.slot[p.turn[5].slot].who, THROUGHPUT_OURS);
     assert_int_equal(p.slot[p.turn[first + 4].slot].who, THROUGHPUT_EAGER);
     throughput_plan_free(&p);
 }
@@ -80,7 +86,7 @@ struct rig {
     char dir[SCRATCH_MAX], program[SCRATCH_MAX + 32], run[SCRATCH_MAX + 32];
     struct train_work work;
     struct train_ladder ladder;
-    char script[SCRATCH_MAX + 32], log[SCRATCH_MAX + 32];
+    char script[SCRATCH_MAX + 32];
     struct peer peer;
 };
 
@@ -382,12 +388,11 @@ static struct rig *peer_open(void **state, const char *script)
     rig_open(r, "exit 1\n");
     write_script(r, "peer", script);
     snprintf(r->script, sizeof r->script, "%s/peer", r->dir);
-    snprintf(r->log, sizeof r->log, "%s/peer.log", r->dir);
     r->peer = (struct peer){.script = r->script,
                             .device = "cpu",
                             .net = "resnet8",
                             .image_size = 32,
-                            .log = r->log,
+                            .dir = r->dir,
                             .signals = &r->work.signals,
                             .budget = &r->work.budget};
     assert_int_equal(peer_start(&r->peer), STATUS_OK);
@@ -432,7 +437,7 @@ static void test_peer_hangs(void **state)
     struct rig *r = peer_open(state, answers);
     assert_answer(r, "fp32", NULL);
     r->work.budget = time_budget_begin(3); /* the peer has one second to answer */
-    assert_answer(r, "hang", "no answer to 'eager hang 8'");
+    assert_answer(r, "hang", "out of time: no answer to 'eager hang 8' within 1 s");
     r->work.budget = time_budget_begin(0);
     assert_answer(r, "fp32", NULL);
 }

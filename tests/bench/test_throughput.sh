@@ -26,6 +26,7 @@ cat >peer <<'PEER'
 echo "ready Peer 1.0 on $2 with $4 at $6"
 while read -r mode precision batch steps; do
     [[ $precision != bf16 ]] || exit 3
+    [[ $mode != compile || ! -e broken ]] || { echo "error no compiler" && continue; }
     echo "images_per_s 12.5 12 13"
 done
 PEER
@@ -36,7 +37,8 @@ grep -qE '^fp32:4 ampscale, from files +[0-9.]+ +[0-9.]+ +[0-9.]+ +2 ' out || fa
 grep -qE '^O1:2 ampscale +[0-9.]+ ' out || fail "the table: $(<out)"
 grep -qE '^fp32:4 PyTorch compile +12.5 +12.5 +12.5 +1 ' out || fail "compiled: $(<out)"
 grep -qx 'peer: Peer 1.0 on cpu with resnet8 at 32' out || fail "the peer: $(<out)"
-grep -qE '^O1:2: [0-9.]+ times PyTorch$' out || fail "no ratio: $(<out)"
+grep -qE '^fp32:4: [0-9.]+ times PyTorch (eager|compile)$' out || fail "no ratio: $(<out)"
+grep -qE '^O1:2: [0-9.]+ times PyTorch eager$' out || fail "no ratio: $(<out)"
 [[ -z $(ls "$TMPDIR") ]] || fail "TMPDIR is not empty: $(ls "$TMPDIR")"
 
 # A peer that dies is replaced, and the row that it measured has no result. The record has the
@@ -48,8 +50,16 @@ holds out "w['fp32', 'PyTorch eager']['images_per_s'] == {'median': 12.5, 'min':
 holds out "w['bf16', 'PyTorch eager']['why'].startswith(\"it ended at 'eager bf16 4'\")"
 holds out "w['bf16', 'ampscale']['rounds'] == 2 and 'rung' not in w['bf16', 'ampscale']"
 holds kept/throughput.json "r['rows'][0]['images_per_s']['median'] > 0 and r['device'] != 'cpu'"
-[[ -s kept/runs/bf16-4-ampscale-r2/summary.json && -z $(find kept -name '*.safetensors') ]] ||
+[[ -s kept/runs/bf16-4-ampscale-r2/summary.json && -s kept/runs/bf16-4-ampscale-r2.log ]] ||
     fail "the runs: $(find kept)"
+[[ -z $(find kept -name '*.safetensors') && -e kept/peer.log && -e kept/peer-again.log ]] ||
+    fail "the other files: $(find kept)"
+
+# A comparison with a peer that could not compile says so.
+touch broken
+expect 5 bench throughput "${tiny[@]}" --rows fp32:4 --rounds 1 --peer ./peer
+grep -qE '^fp32:4: [0-9.]+ times PyTorch eager only; PyTorch compile: no compiler$' out || fail "no ratio: $(<out)"
+rm broken
 
 # When the budget ends, the table is printed, even if a turn is not complete.
 expect 5 bench throughput "${tiny[@]}" --rows fp32:4,bf16:4 --steps 100000 --budget 4
@@ -88,6 +98,12 @@ if fake_gpu && ! sanitized; then
     # A fault breaks the device in every process. Every rung fails and has its reason.
     AMPSCALE_FAKE_FAIL=cudaLaunchKernel:1:sticky expect 5 bench throughput "${fake[@]}" --rounds 1 --json
     holds out "len(w['amp', 'ampscale']['falls']) == 4 and w['amp', 'ampscale']['why']"
+    # Each rung has a log. The next rows fail in the same way, and try only one.
+    AMPSCALE_FAKE_FAIL=cudaStreamWaitEvent:1:sticky expect 5 bench throughput "${fake[@]}" --rows amp:2,fp32:2 --rounds 1 --out broken
+    [[ $(cd broken/runs && echo *.log) == 'amp-2-ampscale-r1-auto.log amp-2-ampscale-r1-fuse-none-no-graph.log amp-2-ampscale-r1-fuse-none.log amp-2-ampscale-r1-no-graph.log fp32-2-ampscale-r1-auto.log' ]] ||
+        fail "the logs: $(ls broken/runs)"
+    [[ $(<broken/runs/amp-2-ampscale-r1-auto.log) == *"'auto' failed: "*"'no graph' failed: "* ]] ||
+        fail "the first rung's log: $(<broken/runs/amp-2-ampscale-r1-auto.log)"
     expect 5 bench throughput "${fake[@]}" --rounds 1 --devices cuda:63
     grep -q 'there is no GPU 63' out || fail "the output does not say that GPU 63 is missing: $(<out)"
 fi
