@@ -61,6 +61,12 @@ enum status accept_plan_seconds(const struct accept_spec *spec, const struct acc
     return STATUS_OK;
 }
 
+int64_t accept_plan_room(double left, double later, int64_t limit_s)
+{
+    double room = left - fmin(later, left) / 2;
+    return room < (double)limit_s ? (int64_t)ceil(room) : limit_s;
+}
+
 /* "40 s", "12 min", "3.5 h" */
 static void say_seconds(double s, char *out, size_t size)
 {

@@ -138,9 +138,8 @@ static enum status keep_command(const struct words *command, struct accept_resul
     return STATUS_OK;
 }
 
-/* Time limit of a repeat, seconds: the check's own limit, or the budget minus the expected time of
- * later checks (selected and not measured yet), if that is less. A budget that is too small for all
- * checks is spent on the first checks. */
+/* Time limit of a repeat, seconds. Only checks that are selected and not measured yet count as
+ * later ones. */
 static int64_t room_for(const struct work *w, const struct accept_check *check)
 {
     const struct accept_check *end = w->spec->check + w->spec->n_checks;
@@ -151,8 +150,7 @@ static int64_t room_for(const struct work *w, const struct accept_check *check)
     for (const struct accept_check *c = check + check->together; c < end; c += c->together)
         if (accept_plan_has(c, w->options) && !accept_store_has(&w->store, c->name))
             later += c->seconds * c->repeats;
-    double room = fmax(left - later, fmin(left, check->seconds));
-    return room < (double)check->limit_s ? (int64_t)ceil(room) : check->limit_s;
+    return accept_plan_room(left, later, check->limit_s);
 }
 
 static enum status start_repeat(const struct work *w, struct lane *lane, struct process *child)

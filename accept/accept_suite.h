@@ -1,9 +1,8 @@
 /* Running the checks of a spec on this node, one after the other, each in a process of its own.
  * Burn-in checks of single devices run at the same time, so that the whole node is under load.
  *
- * A budget can shorten a check's time limit: the "seconds" that the spec gives for each later check
- * stay reserved. If a check is cut off, its measurements so far count, its other metrics are
- * missing, and the next check starts.
+ * A budget can shorten a check's time limit (accept_plan_room). If a check is cut off, its
+ * measurements so far count, its other metrics are missing, and the next check starts.
  *
  * Measurements are stored as soon as each repeat ends, so that an interrupted test suite can be
  * resumed. With `resume`, checks that could not be measured are run again. A check that crashes,

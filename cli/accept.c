@@ -49,7 +49,7 @@ static const struct setting accept_settings[] = {
      "Run only the checks of this pass of the spec; --resume adds another pass",
      AS_INTEGER(pass, 1, ACCEPT_PASS_MAX)},
     {"budget", 0, "S", NULL,
-     "Seconds for all checks together; a check may use the time that later checks do not need "
+     "Seconds for all checks together; half of the time that later checks need is kept for them "
      "(default: no limit)",
      AS_INTEGER(options.budget_s, 1, 10000000)},
     {"peer", 0, "FILE", NULL,

@@ -247,7 +247,7 @@ static struct accept_report run_budget(const struct rig *r, int64_t budget, cons
         "{\"name\": \"a\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 1, \"limit_s\": 60},"
         "{\"name\": \"b\", \"kind\": \"input\", \"level\": 1, \"seconds\": 1, \"limit_s\": 600, "
         "\"limits\": {\"read_*\": {\"min\": 5}, \"decode_*\": {\"min\": 5}}},"
-        "{\"name\": \"c\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 20, \"limit_s\": 60}]}";
+        "{\"name\": \"c\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 4, \"limit_s\": 60}]}";
     struct accept_spec s;
     struct accept_report report;
     const struct accept_options o = {
@@ -267,7 +267,7 @@ static void test_budget(void **state)
 {
     struct rig *rig = *state;
     size_t size;
-    struct accept_report r = run_budget(rig, 23, NULL);
+    struct accept_report r = run_budget(rig, 6, NULL);
     ended(&r.check[1], VERDICT_PASS, 1, "");
     ended(&r.check[2], VERDICT_MISSING, 1, "stopped after");
     assert_true(accept_metric_median(accept_metric_find(&r.check[2], "read_memory_1")) == 7);
@@ -277,7 +277,7 @@ static void test_budget(void **state)
     assert_int_equal(verdict_exit_code(r.count, false), 5);
     accept_report_free(&r);
 
-    r = run_budget(rig, 23, "a,c");
+    r = run_budget(rig, 6, "a,c");
     ended(&r.check[2], VERDICT_MISSING, 1, "stopped after");
     accept_report_free(&r);
     r = run_budget(rig, 3, "b");
@@ -287,6 +287,18 @@ static void test_budget(void **state)
     assert_int_equal(count(calls, "bench memory"), 2);
     assert_int_equal(count(calls, "bench input"), 2);
     free(calls);
+}
+
+/* The time limit of a check under a budget. */
+static void test_room(void **state)
+{
+    (void)state;
+    assert_int_equal(accept_plan_room(540, 240, 300), 300); /* its own limit */
+    assert_int_equal(accept_plan_room(340, 240, 300), 220); /* half of 240 s is reserved */
+    assert_int_equal(accept_plan_room(150, 80, 300), 110);
+    assert_int_equal(accept_plan_room(150, 1000, 300), 75); /* at most half of the time left */
+    assert_int_equal(accept_plan_room(20.5, 0, 300), 21);   /* the last check takes the rest */
+    assert_true(accept_plan_room(-0.5, 100, 300) < 1 && accept_plan_room(-0.5, 0, 300) < 1);
 }
 
 /* A check that is not selected is neither run nor missing. Results of earlier calls are kept. */
@@ -399,6 +411,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_part, begin, end),
         cmocka_unit_test_setup_teardown(test_strange_device, begin, end),
         cmocka_unit_test_setup_teardown(test_budget, begin, end),
+        cmocka_unit_test(test_room),
         cmocka_unit_test_setup_teardown(test_only, begin, end),
         cmocka_unit_test_setup_teardown(test_burn, begin, end),
         cmocka_unit_test_setup_teardown(test_together, begin, end),
