@@ -95,6 +95,8 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
         TRY(words_add_flag(w, kind->budget, "%" PRId64,
                            half < MARGIN_SECONDS ? half : room_s - MARGIN_SECONDS));
     }
+    if (kind->work)
+        TRY(words_add_flag(w, "--out", "%s/work", dir));
     return kind->folder ? words_add_flag(w, "--out", "%s/run", dir) : STATUS_OK;
 }
 

@@ -39,6 +39,10 @@ struct accept_kind {
     bool on_gpus;                 /* takes --devices: all GPUs, in one process */
     bool ranks;                   /* if "ranks" is above 1, 'ampscale launch' starts the command */
     bool folder;                  /* takes --out; the results are read from that folder */
+    const char *work;             /* takes --out for the folder "work" of the repeat. The command
+                                   * replaces this record in it after each part, and keeps the logs
+                                   * of its own commands there. If the command prints no output, the
+                                   * record is read in its place. NULL: no such folder */
     const char *budget;           /* flag that gives the command a time limit in seconds; at the
                                    * limit the command prints its results so far; NULL: no such
                                    * flag */

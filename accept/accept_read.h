@@ -83,7 +83,8 @@ extern const struct accept_reading accept_read_selftest[], accept_read_determini
  *   images_per_s_amp_256, lowest_, highest_   median, minimum and maximum of the rounds
  *   ..._files_amp_256, ..._peer_eager_amp_256, ..._peer_compile_amp_256   the same three numbers
  *                     for training from JPEG files, and for PyTorch in eager and compiled mode
- *   of_peer_amp_256   ratio to PyTorch's fastest mode
+ *   of_peer_amp_256, peer_mode_amp_256   ratio to PyTorch's fastest mode, and its name: "PyTorch
+ *                     compile"; or "PyTorch eager only; PyTorch compile: WHY" if that has no result
  *   rung_amp_256, falls_amp_256, why_amp_256   the final rung (fallback level), the number of
  *                     falls to it, and the reason of the first fall or of a missing number
  * accept_read_profile reads the ten kernels that take longest in a step, and the step's totals. */

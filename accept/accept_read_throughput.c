@@ -44,18 +44,31 @@ static bool is_peer(const json_t *row)
     return strncmp(accept_read_text(row, "who"), "PyTorch", 7) == 0;
 }
 
-/* Images/s of PyTorch's fastest mode at a row's precision and batch; NAN if PyTorch has no result
- * there. */
-static double fastest_peer(const json_t *rows, const json_t *row)
+/* Returns the images/s of PyTorch's fastest mode at a row's precision and batch; NAN if PyTorch has
+ * no result there. Writes the mode to `mode`, and why another mode is missing in the comparison:
+ * "PyTorch eager only; PyTorch compile: out of time". */
+static double fastest_peer(const json_t *rows, const json_t *row, char mode[ACCEPT_VALUE_SIZE])
 {
     double best = NAN;
+    char missing[ACCEPT_VALUE_SIZE] = "";
+    *mode = '\0';
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *other = json_array_get(rows, i);
-        if (is_peer(other) &&
-            accept_read_number(other, "batch") == accept_read_number(row, "batch") &&
-            strcmp(accept_read_text(other, "precision"), accept_read_text(row, "precision")) == 0)
-            best = fmax(best, accept_read_number(other, "images_per_s.median"));
+        const char *who = accept_read_text(other, "who");
+        double rate = accept_read_number(other, "images_per_s.median");
+        if (!is_peer(other) ||
+            accept_read_number(other, "batch") != accept_read_number(row, "batch") ||
+            strcmp(accept_read_text(other, "precision"), accept_read_text(row, "precision")) != 0)
+            continue;
+        if (isnan(rate))
+            text_append(missing, sizeof missing, "; %s: %s", who, accept_read_text(other, "why"));
+        else if (isnan(best) || rate > best) {
+            best = rate;
+            snprintf(mode, ACCEPT_VALUE_SIZE, "%s", who);
+        }
     }
+    if (*missing)
+        text_append(mode, ACCEPT_VALUE_SIZE, " only%s", missing);
     return best;
 }
 
@@ -67,7 +80,7 @@ static enum status add_work(const json_t *rows, const json_t *row, bool ways,
         {"images_per_s.min", "lowest_{}", "images/s", ACCEPT_HIGHER},
         {"images_per_s.max", "highest_{}", "images/s", ACCEPT_HIGHER},
         {0}};
-    char work[WORK_SIZE], of[ACCEPT_NAME_SIZE], name[ACCEPT_NAME_SIZE];
+    char work[WORK_SIZE], of[ACCEPT_NAME_SIZE], name[ACCEPT_NAME_SIZE], mode[ACCEPT_VALUE_SIZE];
     const char *prefix;
     if (!name_who(accept_read_text(row, "who"), &prefix))
         return STATUS_OK;
@@ -77,10 +90,13 @@ static enum status add_work(const json_t *rows, const json_t *row, bool ways,
     TRY(accept_read_rung(row, of, r));
     if (*prefix)
         return STATUS_OK;
+    double ratio = accept_read_number(row, "images_per_s.median") / fastest_peer(rows, row, mode);
+    if (isnan(ratio))
+        return STATUS_OK;
+    snprintf(name, sizeof name, "peer_mode_%s", work);
+    TRY(accept_result_text(r, name, mode));
     snprintf(name, sizeof name, "of_peer_%s", work);
-    return accept_result_number(r, name, "x", ACCEPT_HIGHER,
-                                accept_read_number(row, "images_per_s.median") /
-                                    fastest_peer(rows, row));
+    return accept_result_number(r, name, "x", ACCEPT_HIGHER, ratio);
 }
 
 static enum status read_rates(const struct accept_output *o, struct accept_result *r)

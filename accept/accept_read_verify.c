@@ -27,7 +27,7 @@ const struct accept_reading accept_read_determinism[] = {
 static enum status read_failure(const struct accept_output *o, struct accept_result *r)
 {
     static const char *const part[] = {"failures.0.kind", "failures.0.name", "failures.0.reason"};
-    char text[ACCEPT_TEXT_SIZE] = "";
+    char text[ACCEPT_VALUE_SIZE] = "";
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (*accept_read_text(o->json, part[i]))
             text_join(text, sizeof text, ": ", "%s", accept_read_text(o->json, part[i]));

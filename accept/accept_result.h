@@ -4,7 +4,7 @@
  *
  *   spec.json               the spec, as it was read
  *   checks/<check>.json     a check's measurements, written as a whole after the check has ended
- *   checks/<check>/r<k>/    output of the check's k-th repeat: output.json, log, run/
+ *   checks/<check>/r<k>/    output of the check's k-th repeat: output.json, log, run/, work/
  *   accept.json             all results, with verdicts; accept.md, .html and .xml say the same
  *
  * Verdicts are a pure function of the spec and the measurements (accept_judge.h), so that they can
@@ -30,6 +30,7 @@ enum { ACCEPT_SCHEMA = 1 };
 enum {
     ACCEPT_NAME_SIZE = 64,
     ACCEPT_TEXT_SIZE = 128,
+    ACCEPT_VALUE_SIZE = 512, /* a metric's text, such as the message of a failure */
     ACCEPT_SOURCE_SIZE = 320,
     ACCEPT_UNIT_SIZE = 16,
     ACCEPT_REASON_SIZE = 400,
@@ -52,10 +53,10 @@ struct accept_metric {
     char name[ACCEPT_NAME_SIZE];
     char unit[ACCEPT_UNIT_SIZE]; /* "": a number without a unit, or a text */
     enum accept_better better;
-    int n;                          /* number of repeats that measured the metric */
-    double *number;                 /* (n); NULL: a text */
-    char (*text)[ACCEPT_TEXT_SIZE]; /* (n); NULL: a number */
-    char where[ACCEPT_WHERE_SIZE];  /* place of the worst number: "node7 cuda:3"; "": none */
+    int n;                           /* number of repeats that measured the metric */
+    double *number;                  /* (n); NULL: a text */
+    char (*text)[ACCEPT_VALUE_SIZE]; /* (n); NULL: a number */
+    char where[ACCEPT_WHERE_SIZE];   /* place of the worst number: "node7 cuda:3"; "": none */
     /* The verdict: */
     enum verdict verdict;
     bool fleet_only;                 /* the verdict is SKIP: the limit needs a fleet baseline */

@@ -120,10 +120,16 @@ enum status accept_store_drop_part(const struct accept_store *store, const char 
     return file_remove(path);
 }
 
+enum status accept_store_repeat_path(const struct accept_store *store, const char *check,
+                                     int repeat, char dir[ACCEPT_PATH_SIZE])
+{
+    return path_format(dir, ACCEPT_PATH_SIZE, "%s/checks/%s/r%d", store->dir, check, repeat);
+}
+
 enum status accept_store_repeat(const struct accept_store *store, const char *check, int repeat,
                                 char dir[ACCEPT_PATH_SIZE])
 {
-    TRY(path_format(dir, ACCEPT_PATH_SIZE, "%s/checks/%s/r%d", store->dir, check, repeat));
+    TRY(accept_store_repeat_path(store, check, repeat, dir));
     TRY(dir_remove(dir));
     return dir_make(dir);
 }

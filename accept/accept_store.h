@@ -32,6 +32,10 @@ MUST_CHECK enum status accept_store_write(const struct accept_store *store,
  * `ampscale accept` was killed between writing the check's result and removing the file. */
 MUST_CHECK enum status accept_store_drop_part(const struct accept_store *store, const char *check);
 
+/* Writes the path of the folder of repeat number `repeat` to `dir`. */
+MUST_CHECK enum status accept_store_repeat_path(const struct accept_store *store, const char *check,
+                                                int repeat, char dir[ACCEPT_PATH_SIZE]);
+
 /* Makes an empty folder for repeat number `repeat` (the first is 1); removes the files of an
  * earlier attempt. */
 MUST_CHECK enum status accept_store_repeat(const struct accept_store *store, const char *check,

@@ -9,11 +9,11 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "results/environment.h"
 #include "results/run.h"
 #include "study/study_progress.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,21 +103,40 @@ static enum status drop_weights(const char *dir)
     return run_drop_weights(path);
 }
 
+static enum status read_object(const char *path, json_t **object)
+{
+    TRY(json_read(path, OUTPUT_MAX_BYTES, object));
+    if (json_is_object(*object))
+        return STATUS_OK;
+    json_decref(*object);
+    *object = NULL;
+    return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
+}
+
+/* Reads what a command printed. If it printed nothing, because it was killed, reads the record that
+ * it kept in its folder "work"; *partial is then true. */
+static enum status read_output(const struct accept_kind *kind, const char *dir, json_t **output,
+                               bool *partial)
+{
+    char path[ACCEPT_PATH_SIZE], record[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/output.json", dir));
+    TRY(path_format(record, sizeof record, "%s/work/%s", dir, kind->work ? kind->work : ""));
+    enum status st = read_object(path, output);
+    *partial = st != STATUS_OK && kind->work && path_exists(record);
+    return *partial ? read_object(record, output) : st;
+}
+
 /* Reads a repeat's output; output that cannot be read makes the check MISSING. */
 static enum status read_repeat(const struct work *w, const struct accept_check *check,
-                               const char *dir, struct accept_result *r)
+                               const char *dir, struct accept_result *r, bool *partial)
 {
-    char path[ACCEPT_PATH_SIZE];
     json_t *output = NULL;
     enum status st;
-    if (check->kind->folder) {
+    *partial = false;
+    if (check->kind->folder)
         CHECK(drop_weights(dir));
-    } else {
-        CHECK(path_format(path, sizeof path, "%s/output.json", dir));
-        CHECK(json_read(path, OUTPUT_MAX_BYTES, &output));
-        if (!json_is_object(output))
-            CHECK(status_fail(STATUS_DATA, "'%s' is no JSON object", path));
-    }
+    else
+        CHECK(read_output(check->kind, dir, &output, partial));
     CHECK(accept_read_repeat(w->spec, check, output, dir, r));
 done:
     json_decref(output);
@@ -125,6 +144,15 @@ done:
         return st;
     end_with(r, VERDICT_MISSING, "%s", status_message());
     return STATUS_OK;
+}
+
+/* Says that the values of a check are not its final ones. */
+static void note_partial(const struct accept_check *check, struct accept_result *r)
+{
+    if (r->ended == VERDICT_PASS)
+        end_with(r, VERDICT_MISSING, "the command printed no output");
+    text_append(r->ended_why, sizeof r->ended_why,
+                "; the values are those of its partial record, %s", check->kind->work);
 }
 
 static enum status keep_command(const struct words *command, struct accept_result *r)
@@ -189,14 +217,17 @@ static enum status end_repeat(const struct work *w, const struct lane *lane,
 {
     struct accept_result *r = lane->result;
     enum status st = STATUS_OK;
+    bool partial = false;
     r->repeats++;
     r->seconds += end->seconds;
     /* A command that found wrong numbers prints them; a command that lacks data or was cut off may
      * have printed its results so far. */
     if (end->code != status_exit_code(STATUS_USAGE))
-        st = read_repeat(w, lane->check, lane->dir, r);
+        st = read_repeat(w, lane->check, lane->dir, r, &partial);
     if (end->late || end->code != 0)
         judge_end(lane, end, r);
+    if (partial)
+        note_partial(lane->check, r);
     return st == STATUS_OK ? accept_store_write(&w->store, r, false) : st;
 }
 
@@ -208,6 +239,16 @@ static bool is_over(const struct work *w, const struct accept_check *check,
     if (r->ended != VERDICT_PASS || r->repeats >= ACCEPT_REPEATS_MAX)
         return true;
     return r->repeats >= check->repeats && (!check->burn || r->seconds >= w->burn_s);
+}
+
+static void begin_result(const struct accept_check *check, struct accept_result *r)
+{
+    strcpy(r->name, check->name);
+    snprintf(r->kind, sizeof r->kind, "%s", check->kind->name);
+    r->level = check->level;
+    r->device = check->device;
+    r->wanted = check->repeats;
+    r->verdict = VERDICT_MISSING; /* until the check has ended */
 }
 
 /* Reads a check's result from the folder, or begins a new result. */
@@ -223,12 +264,7 @@ static enum status open_lane(const struct work *w, const struct accept_check *ch
     }
     if (lane->whole)
         return accept_store_drop_part(&w->store, check->name);
-    strcpy(r->name, check->name);
-    snprintf(r->kind, sizeof r->kind, "%s", check->kind->name);
-    r->level = check->level;
-    r->device = check->device;
-    r->wanted = check->repeats;
-    r->verdict = VERDICT_MISSING; /* until the check has ended */
+    begin_result(check, r);
     return STATUS_OK;
 }
 
@@ -302,6 +338,26 @@ static enum status begin_report(const struct work *w, struct accept_report *repo
     return STATUS_OK;
 }
 
+/* Adds to `r`, which holds the finished repeats of a check, the values of a repeat during which an
+ * earlier call was killed. */
+static enum status take_interrupted(const struct work *w, const struct accept_check *check,
+                                    struct accept_result *r)
+{
+    char dir[ACCEPT_PATH_SIZE];
+    bool partial = false;
+    begin_result(check, r);
+    TRY(accept_store_repeat_path(&w->store, check->name, r->repeats + 1, dir));
+    if (path_exists(dir)) {
+        r->repeats++;
+        TRY(read_repeat(w, check, dir, r, &partial));
+    }
+    if (r->ended != VERDICT_FAIL)
+        end_with(r, VERDICT_MISSING, "interrupted; --resume runs it again");
+    if (partial)
+        note_partial(check, r);
+    return STATUS_OK;
+}
+
 /* For a check that is not selected now, adds the result of an earlier call. */
 static enum status take_earlier(const struct work *w, const struct accept_check *check,
                                 struct accept_report *report)
@@ -310,7 +366,9 @@ static enum status take_earlier(const struct work *w, const struct accept_check 
         struct accept_result *r = &report->check[report->n_checks];
         bool whole;
         TRY(accept_store_read(&w->store, check[k].name, r, &whole));
-        if (whole)
+        if (!whole)
+            TRY(take_interrupted(w, &check[k], r));
+        if (whole || r->repeats > 0)
             report->n_checks++;
         else
             accept_result_free(r);

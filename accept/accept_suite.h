@@ -2,12 +2,14 @@
  * Burn-in checks of single devices run at the same time, so that the whole node is under load.
  *
  * A budget can shorten a check's time limit (accept_plan_room). If a check is cut off, its
- * measurements so far count, its other metrics are missing, and the next check starts.
+ * measurements so far count, its other metrics are missing, and the next check starts. If its
+ * command printed nothing, its measurements are those of the record in its folder "work".
  *
  * Measurements are stored as soon as each repeat ends, so that an interrupted test suite can be
- * resumed. With `resume`, checks that could not be measured are run again. A check that crashes,
- * hangs or fails gets FAIL, and the next check starts; but if a device is missing, or is not the
- * hardware that the spec describes, no further check is run. */
+ * resumed. With `resume`, checks that could not be measured are run again, from their beginning. Of
+ * a check that was interrupted and is not selected now, the report has the measurements so far. A
+ * check that crashes, hangs or fails gets FAIL, and the next check starts; but if a device is
+ * missing, or is not the hardware that the spec describes, no further check is run. */
 #pragma once
 
 #include "accept/accept_plan.h"

@@ -37,7 +37,7 @@ static void write_metrics(struct writer *w, const struct accept_result *c)
     struct table t = table_begin("verdict|metric|>value|range|limit|why|source of the limit");
     for (int i = 0; i < c->n_metrics; i++) {
         const struct accept_metric *m = &c->metric[i];
-        char text[ACCEPT_SOURCE_SIZE];
+        char text[ACCEPT_VALUE_SIZE];
         table_add(&t, "%s", *m->limit ? verdict_str(m->verdict) : "");
         table_add(&t, "%s", m->name);
         accept_value_words(m, text, sizeof text);

@@ -120,6 +120,20 @@ static void add_row(struct table *t, const json_t *checks, const json_t *check, 
     table_add_number(t, ours ? 100 * rate / bound_of(checks, work) : NAN, 1);
 }
 
+/* Names the rows whose ratio is not to PyTorch's best, because one of its modes has no result. */
+static void missing_modes(struct writer *w, const json_t *check)
+{
+    const json_t *list = json_object_get(check, "metrics");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *of = rest_of(json_array_get(list, i), "peer_mode_");
+        const char *mode = of ? text_of(check, "peer_mode_", of) : "";
+        int precision = of ? (int)strcspn(of, "_") : 0;
+        if (strstr(mode, " only; "))
+            writer_paragraph(w, "At %.*s, batch %s, the ratio is to %s.", precision, of,
+                             of + precision + 1, mode);
+    }
+}
+
 static void throughput(struct writer *w, const json_t *checks, const json_t *check)
 {
     const json_t *list = json_object_get(check, "metrics");
@@ -139,6 +153,7 @@ static void throughput(struct writer *w, const json_t *checks, const json_t *che
         "is the throughput that the step's operations could reach at the measured peaks.",
         text_of(check, "net", ""), number_of(check, "image_size", ""),
         *peer ? ", in turns with " : "", peer);
+    missing_modes(w, check);
     writer_table(w, &t);
 }
 

@@ -344,6 +344,8 @@ static void test_throughput(void **state)
     assert_true(value(&r, "images_per_s_amp_256") == 300 && value(&r, "lowest_amp_256") == 290);
     assert_true(value(&r, "images_per_s_peer_compile_amp_256") == 150);
     assert_true(value(&r, "of_peer_amp_256") == 2 && value(&r, "falls_amp_256") == 1);
+    text_is(&r, "peer_mode_amp_256", "PyTorch compile");
+    assert_null(accept_metric_find(&r, "peer_mode_bf16_64"));
     text_is(&r, "rung_amp_256", "no graph");
     text_is(&r, "why_amp_256", "capture failed");
     text_is(&r, "why_bf16_64", "no time was left");
@@ -351,6 +353,28 @@ static void test_throughput(void **state)
     accept_result_free(&r);
     r = read_text("throughput", "{\"fuse\": \"auto,none\"}", text);
     assert_true(value(&r, "images_per_s_amp_256_fuse-none_no-graph") == 300);
+    accept_result_free(&r);
+}
+
+/* Without a result of the compiled PyTorch the ratio is to the eager mode. The whole reason is
+ * kept, and so is the long message of a failed row. */
+static void test_throughput_eager_only(void **state)
+{
+    (void)state;
+    char text[1024], why[301] = "";
+    memset(why, 'w', sizeof why - 1);
+    snprintf(text, sizeof text,
+             "{\"rows\": [{\"precision\": \"amp\", \"batch\": 8, \"who\": \"ampscale\", "
+             "\"images_per_s\": {\"median\": 300}}, {\"precision\": \"amp\", \"batch\": 8, "
+             "\"who\": \"PyTorch eager\", \"images_per_s\": {\"median\": 100}}, {\"precision\": "
+             "\"amp\", \"batch\": 8, \"who\": \"PyTorch compile\", \"images_per_s\": {\"median\": "
+             "null}, \"why\": \"out of time\"}, {\"precision\": \"bf16\", \"batch\": 8, \"who\": "
+             "\"ampscale\", \"why\": \"%s\"}]}",
+             why);
+    struct accept_result r = read_text("throughput", "{}", text);
+    assert_true(value(&r, "of_peer_amp_8") == 3);
+    text_is(&r, "peer_mode_amp_8", "PyTorch eager only; PyTorch compile: out of time");
+    text_is(&r, "why_bf16_8", why);
     accept_result_free(&r);
 }
 
@@ -403,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_operations),
         cmocka_unit_test(test_accuracy),
         cmocka_unit_test(test_throughput),
+        cmocka_unit_test(test_throughput_eager_only),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_gpu_input),

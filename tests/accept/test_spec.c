@@ -204,8 +204,8 @@ static void test_select(void **state)
     accept_spec_free(&s);
 }
 
-/* A list must consist of words. The check's command gets the list, and a time budget that is
- * shorter than the check's limit. */
+/* A list must consist of words. The check's command gets the list, a time budget that is shorter
+ * than the check's limit, and a folder for its record. */
 static void test_args(void **state)
 {
     (void)state;
@@ -225,8 +225,10 @@ static void test_args(void **state)
     assert_int_equal(parse(text, &s), STATUS_OK);
     assert_int_equal(accept_command(&s, &s.check[1], "ampscale", "d", 60, &w), STATUS_OK);
     assert_string_equal(w.v[5], "amp:256,bf16:64");
-    assert_string_equal(w.v[w.n - 2], "--budget");
-    assert_string_equal(w.v[w.n - 1], "45");
+    assert_string_equal(w.v[w.n - 4], "--budget");
+    assert_string_equal(w.v[w.n - 3], "45");
+    assert_string_equal(w.v[w.n - 2], "--out");
+    assert_string_equal(w.v[w.n - 1], "d/work");
     words_free(&w);
     accept_spec_free(&s);
 }

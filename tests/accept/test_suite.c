@@ -35,6 +35,11 @@ static const char program[] =
     "'bench optimizer') cp \"${0%/*}/out/checks/optimizer.part\" \"${0%/*}/part\";"
     " echo '{\"rows\": []}' ;;\n"
     "'bench collective') echo 'ampscale: no such network' >&2; exit 5 ;;\n"
+    /* Writes the record of a finished turn, then ends as the file "end" says. */
+    "'bench throughput') while [ $# -gt 1 ]; do [ $1 != --out ] || work=$2; shift; done\n"
+    " mkdir -p $work; echo '{\"rows\": [{\"precision\": \"amp\", \"batch\": 2, \"who\": "
+    "\"ampscale\", \"images_per_s\": {\"median\": 9}}]}' >$work/throughput.json\n"
+    " eval \"$(cat \"${0%/*}/end\")\" ;;\n"
     "'selftest --json') echo '{\"cases\": [{\"ok\": true}, {\"ok\": false}]}';"
     " echo 'ampscale: it does not hold' >&2; exit 4 ;;\n"
     /* Each device waits until both have started. Then device 1 dies, and device 0 passes. */
@@ -301,6 +306,77 @@ static void test_room(void **state)
     assert_true(accept_plan_room(-0.5, 100, 300) < 1 && accept_plan_room(-0.5, 0, 300) < 1);
 }
 
+/* Checks that the throughput check has the result of its finished turn. */
+static void assert_partial(const struct accept_result *c, enum verdict v, const char *why)
+{
+    ended(c, v, 1, why);
+    assert_non_null(strstr(c->reason, "partial record, throughput.json"));
+    assert_true(accept_metric_median(accept_metric_find(c, "images_per_s_amp_2")) == 9);
+}
+
+/* A command that is killed, is late or fails before it prints anything has left a record in its
+ * folder. A repeated check begins with an empty folder. */
+static void test_partial(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"throughput", NULL};
+    static const struct {
+        const char *end, *why;
+        enum verdict verdict;
+    } endings[] = {{"kill -KILL $$", "ended by a signal: Killed", VERDICT_FAIL},
+                   {"exec sleep 60", "stopped after 1 s, its time limit", VERDICT_MISSING},
+                   {"exit 1", "exit code 1", VERDICT_FAIL},
+                   {"exit 0", "the command printed no output", VERDICT_MISSING}};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        struct accept_report r;
+        char part[SCRATCH_MAX + 64];
+        size_t size;
+        scratch_write(rig->dir, "end", endings[i].end, strlen(endings[i].end));
+        assert_int_equal(run(rig, "*", kinds, false, &r), STATUS_OK);
+        assert_partial(&r.check[1], endings[i].verdict, endings[i].why);
+        accept_report_free(&r);
+        snprintf(part, sizeof part, "%s/checks/throughput.json", rig->out);
+        assert_int_equal(remove(part), 0);
+        scratch_write(rig->dir, "end", "ls $work >${work%/*}/output.json; exit 1", 41);
+        assert_int_equal(run(rig, "*", kinds, true, &r), STATUS_OK);
+        accept_report_free(&r);
+        char *found = scratch_read(rig->dir, "out/checks/throughput/r1/output.json", &size);
+        assert_string_equal(found, "throughput.json\n");
+        free(found);
+        assert_int_equal(dir_remove(rig->out), STATUS_OK);
+    }
+}
+
+/* The suite itself was killed. The report of a later call that does not select the check has the
+ * results of its finished turns. */
+static void test_partial_of_killed_suite(void **state)
+{
+    struct rig *rig = *state;
+    static const char record[] = "{\"rows\": [{\"precision\": \"amp\", \"batch\": 2, \"who\": "
+                                 "\"ampscale\", \"images_per_s\": {\"median\": 9}}]}";
+    static const char text[] =
+        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\", "
+        "\"hardware\": [\"*\"], \"checks\": ["
+        "{\"name\": \"a\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 1, \"limit_s\": 60},"
+        "{\"name\": \"b\", \"kind\": \"throughput\", \"level\": 1, \"seconds\": 1, \"limit_s\": "
+        "60}]}";
+    struct accept_spec s;
+    struct accept_report r;
+    char work[SCRATCH_MAX + 64];
+    const struct accept_options o = {
+        .program = rig->path, .dir = rig->out, .level = 1, .resume = true};
+    snprintf(work, sizeof work, "%s/checks/b/r1/work", rig->out);
+    assert_int_equal(dir_make(work), STATUS_OK);
+    scratch_write(work, "throughput.json", record, sizeof record - 1);
+    assert_int_equal(accept_spec_parse(text, strlen(text), "made", 0, &s), STATUS_OK);
+    assert_int_equal(accept_spec_select(&s, "a", 0), STATUS_OK);
+    assert_int_equal(accept_run(&s, &o, &r), STATUS_OK);
+    assert_string_equal(r.check[2].name, "b");
+    assert_partial(&r.check[2], VERDICT_MISSING, "interrupted; --resume runs it again");
+    accept_report_free(&r);
+    accept_spec_free(&s);
+}
+
 /* A check that is not selected is neither run nor missing. Results of earlier calls are kept. */
 static void test_only(void **state)
 {
@@ -412,6 +488,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_strange_device, begin, end),
         cmocka_unit_test_setup_teardown(test_budget, begin, end),
         cmocka_unit_test(test_room),
+        cmocka_unit_test_setup_teardown(test_partial, begin, end),
+        cmocka_unit_test_setup_teardown(test_partial_of_killed_suite, begin, end),
         cmocka_unit_test_setup_teardown(test_only, begin, end),
         cmocka_unit_test_setup_teardown(test_burn, begin, end),
         cmocka_unit_test_setup_teardown(test_together, begin, end),

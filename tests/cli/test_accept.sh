@@ -171,6 +171,30 @@ grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || f
 sed -i 's/"steps": 100000000/"steps": 4/' asked.json asked/spec.json
 expect 0 accept --spec ./asked.json --out asked --level 2 --resume
 
+# A check whose command is killed has the results of its finished turns, and the records and logs of
+# its runs, but no weights. With --resume the check begins again.
+spec '{"name": "speed", "kind": "throughput", "level": 1, "seconds": 1, "limit_s": 100, "args": {"rows": "fp32:4", "net": "resnet8", "image_size": 32, "steps": 4, "rounds": 64}, "limits": {"images_per_s_fp32_4": {"min": 0.001}}}' >turns.json
+"$program" accept --spec ./turns.json --out turns >out 2>err </dev/null &
+suite=$!
+work=turns/checks/speed/r1/work
+for ((i = 0; i < 600; i++)); do
+    grep -qs '"median"' $work/throughput.json && break
+    sleep 0.1
+done
+pkill -KILL -P $suite
+code=0
+wait $suite || code=$?
+((code == 4)) || fail "with a killed check the suite exits with $code: $(cat out err)"
+grep -qE '^FAIL +speed, .*: ended by a signal: Killed; the values are those of its partial record, throughput.json$' out || fail "the check is not partial: $(cat out)"
+grep -qE '^  PASS +images_per_s_fp32_4 ' out || fail "the finished turns are lost: $(cat out)"
+[[ -s $work/runs/fp32-4-ampscale-r1/summary.json && -s $work/runs/fp32-4-ampscale-r1.log ]] || fail "the records of the runs: $(find $work)"
+[[ -z $(find turns -name '*.safetensors*' -o -type f -size +200k) ]] || fail "large files remain: $(find turns -type f -size +200k)"
+sed -i 's/"rounds": 64/"rounds": 1/' turns.json turns/spec.json
+rm turns/checks/speed.json
+touch $work/old
+expect 0 accept --spec ./turns.json --out turns --resume
+[[ ! -e $work/old && -s $work/throughput.json ]] || fail "a repeated check has files of the earlier attempt: $(find $work)"
+
 # A spec is made from the results of good hardware. The same hardware passes this spec.
 expect 0 accept --make-spec good
 grep -q 'a.copy: .*twice as wide' err || fail "stderr does not say that limits made from few values are twice as wide: $(cat err)"

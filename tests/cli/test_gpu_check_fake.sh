@@ -58,6 +58,12 @@ tar -C "$scratch" -xzf "$OUT/records.tar.gz"
 [[ -s $scratch/cache/ampscale/plans ]] || fail "no plans were passed to the next call: $(find "$scratch/cache")"
 (($(find "$OUT" -type f | wc -l) <= 8)) || fail "OUT has $(ls "$OUT")"
 
+# The runs of a check keep their records and a log for each rung, but no large files.
+work=$scratch/checks/throughput/r1/work
+[[ -s $work/throughput.json && -e $work/peer.log && -s $work/runs/amp-4-ampscale-r1/run.json && -s $work/runs/amp-4-ampscale-r1-auto.log ]] ||
+    fail "the records of the runs: $(find "$work")"
+[[ -z $(find "$scratch/checks" -name '*.safetensors*' -o -type f -size +200k) ]] || fail "large files remain: $(find "$scratch/checks" -type f -size +200k)"
+
 # Every result of a training run has the rung of the ladder on which it was measured.
 for name in rung_amp_4 rung_files_amp_4 rung_fp32_4; do
     grep -q '"auto"' < <(grep -h -A4 "\"name\": \"$name\"" "$scratch"/checks/{throughput,files}.json) || fail "the value '$name' has no rung"
