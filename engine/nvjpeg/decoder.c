@@ -198,7 +198,19 @@ static void describe_all(struct device_queue *q, int side)
     }
 }
 
-/* Enqueues the work of a batch. */
+/* Waits for the queue's stream. The thread sleeps, because it may share its core with other
+ * workers. Does not call the backend's wait functions: they also report invalid labels, and only
+ * the thread that runs the loss may receive such a report. */
+static enum status wait_for(struct device_queue *q)
+{
+    TRY(cuda_event_record(q->over, q->stream));
+    return cuda_check(cudaEventSynchronize(q->over->raw), "decode pictures");
+}
+
+/* Executes the work of a batch, but does not wait for the end of it. On an H100 the engines write the
+ * pictures when nvjpegDecodeBatched is called, and not in the order of the stream: they would
+ * overtake the fill, which would then erase the pictures. An event that the stream waits for does
+ * not stop them either, so the host waits for the fill before it calls the function. */
 static enum status enqueue(struct device_queue *q, int side, size_t described)
 {
     const struct decoder *d = q->decoder;
@@ -211,6 +223,7 @@ static enum status enqueue(struct device_queue *q, int side, size_t described)
                    "fill %zu bytes", used));
     NVJPEG_TRY(d->lib.begin(d->handle, q->state, q->n, 1, NVJPEG_RGBI),
                "nvjpegDecodeBatchedInitialize");
+    TRY(wait_for(q));
     NVJPEG_TRY(d->lib.decode(d->handle, q->state, q->bytes, q->size, q->image, queue.stream),
                "nvjpegDecodeBatched");
     TRY(cu_resample(&queue, side, q->n, (struct cu_picture *)q->copy.at));
@@ -219,15 +232,6 @@ static enum status enqueue(struct device_queue *q, int side, size_t described)
                           out_size(side)));
     return cuda_download(q->stream, q->written, q->out.at + round_up((size_t)q->n * out_size(side)),
                          (size_t)q->n * sizeof *q->written);
-}
-
-/* Waits for the queue's stream. The thread sleeps, because it may share its core with other
- * workers. Does not call the backend's wait functions: they also report invalid labels, and only
- * the thread that runs the loss may receive such a report. */
-static enum status wait_for(struct device_queue *q)
-{
-    TRY(cuda_event_record(q->over, q->stream));
-    return cuda_check(cudaEventSynchronize(q->over->raw), "decode pictures");
 }
 
 static enum status queue_decode(struct device_queue *q, struct device_picture *p, int n)

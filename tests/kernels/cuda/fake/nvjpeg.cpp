@@ -1,5 +1,6 @@
-/* The fake nvJPEG with hardware engines. libjpeg decodes into device memory when the stream
- * executes the call. Files that the engines cannot decode are refused, and calls in a wrong order
+/* The fake nvJPEG with hardware engines. libjpeg decodes into device memory as soon as the function
+ * is called, before work that the stream has not executed yet: the engines of an H100 do so too. The
+ * stream is busy for the time that decoding takes. Files that the engines cannot decode are refused, and calls in a wrong order
  * fail. AMPSCALE_FAKE_NVJPEG=absent: the library is missing; no-engines: the GPU has no engines;
  * skips: every third picture of a batch is not decoded, without an error. */
 #include "delays.h"
@@ -182,22 +183,18 @@ int decode(nvjpegHandle *handle, nvjpegJpegState *state, const unsigned char *co
         return NOT_INITIALIZED;
     if (fake_fails("nvjpegDecodeBatched"))
         return NVJPEG_EXECUTION_FAILED;
+    fake_hold hold;
     for (int i = 0; i < n; i++) {
         bool fits;
         if (!read_jpeg(bytes[i], size[i], &fits, NULL, 0) || !fits)
             return NVJPEG_NOT_SUPPORTED;
         if (set_to("skips") && i % SKIPS == SKIPS - 1)
             continue;
-        const unsigned char *file = bytes[i];
-        size_t length = size[i], pitch = picture[i].pitch[0];
-        unsigned char *rgb = picture[i].channel[0];
-        if (fake_submit(
-                stream,
-                [=] {
-                    bool unused;
-                    read_jpeg(file, length, &unused, rgb, pitch);
-                },
-                fake_takes((double)length, 0, RATE_F32)) != cudaSuccess)
+        fake_with_memory([=] {
+            bool unused;
+            read_jpeg(bytes[i], size[i], &unused, picture[i].channel[0], picture[i].pitch[0]);
+        });
+        if (fake_submit(stream, [] {}, fake_takes((double)size[i], 0, RATE_F32)) != cudaSuccess)
             return NVJPEG_EXECUTION_FAILED;
     }
     return NVJPEG_SUCCESS;
