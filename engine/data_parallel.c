@@ -32,7 +32,12 @@ enum status data_parallel_open(struct engine *e)
     int64_t count = (int64_t)(bytes / sizeof(float));
     for (int i = 0; i < e->n; i++)
         TRY(network_plan_rounding(e->replica[i].net, 0, count, &e->rounding[i]));
-    return flat_sum_open(e->replica[0].dev, count, &e->sum);
+    struct device *first = e->replica[0].dev;
+    void *arrived = NULL;
+    if (first->backend->asynchronous)
+        TRY(first->backend->alloc(first, bytes, &arrived));
+    e->arrived = arrived;
+    return flat_sum_open(first, count, &e->sum);
 }
 
 void data_parallel_close(struct engine *e)
@@ -42,6 +47,8 @@ void data_parallel_close(struct engine *e)
     for (int i = 0; i < e->n; i++)
         rounding_free(e->rounding[i]);
     free(e->partner);
+    if (e->arrived)
+        e->replica[0].dev->backend->free(e->replica[0].dev, e->arrived);
     flat_op_close(&e->sum);
 }
 
@@ -140,6 +147,27 @@ static enum status hand_over(struct engine *e)
     return reducer_complete(e->reducer[0], 0, (int64_t)(bytes / sizeof(float)));
 }
 
+/* Adds the gradients of the other devices to those of device 0, one device after the other. All
+ * devices have completed their gradients, because backward_part waits. A kernel of device 0 may be
+ * unable to read another device's memory, but every GPU can copy from there. Copies and sums are in
+ * the order of device 0's stream, which is idle before the next backward pass begins. */
+static enum status central_sum(struct engine *e)
+{
+    struct replica *first = &e->replica[0];
+    struct stream *s = network_stream(first->net);
+    size_t bytes;
+    float *sum = network_flat(first->net, VALUE_GRADIENT, &bytes);
+    for (int i = 1; i < e->n; i++) {
+        if (!e->replica[i].program[e->current.use])
+            continue;
+        float *own = network_flat(e->replica[i].net, VALUE_GRADIENT, &bytes);
+        if (e->arrived)
+            TRY(first->dev->backend->copy(s, e->arrived, own, bytes));
+        TRY(flat_sum_run(&e->sum, s, sum, e->arrived ? e->arrived : own, sum));
+    }
+    return STATUS_OK;
+}
+
 enum status data_parallel_batch(struct engine *e)
 {
     TRY(engine_flips(e, 0, VALUE_WEIGHT));
@@ -152,17 +180,7 @@ enum status data_parallel_batch(struct engine *e)
     TRY(engine_delay(e));
     TRY(engine_run(e, backward_part));
     TRY(engine_mark(e, MARK_BACKWARD));
-    /* Adds the gradients of the other devices to those of device 0, one device after the other. */
-    struct replica *first = &e->replica[0];
-    size_t bytes;
-    float *sum = network_flat(first->net, VALUE_GRADIENT, &bytes);
-    for (int i = 1; i < e->n; i++) {
-        struct network *net = e->replica[i].net;
-        if (!e->replica[i].program[e->current.use])
-            continue;
-        float *own = network_flat(net, VALUE_GRADIENT, &bytes);
-        TRY(flat_sum_run(&e->sum, network_stream(first->net), sum, own, sum));
-    }
+    TRY(central_sum(e));
     TRY(hand_over(e));
     return engine_mark(e, MARK_SUMMED);
 }
