@@ -79,9 +79,9 @@ struct engine {
     struct rounding *rounding[DEVICES_MAX]; /* rounds a replica's gradients before the sum */
     struct flat_op sum;                     /* adds two replicas' gradients, on device 0 */
     float *arrived; /* device 0's copy of another device's gradients; NULL: devices share memory */
-    struct loss_head *head[USE_COUNT];      /* loss over the whole batch, on device 0 */
-    int32_t *partner;                       /* mixup partners of all rows of a batch; NULL: no
-                                             * mixup */
+    struct loss_head *head[USE_COUNT]; /* loss over the whole batch, on device 0 */
+    int32_t *partner;                  /* mixup partners of all rows of a batch; NULL: no
+                                        * mixup */
 };
 
 static inline int engine_ranks(const struct engine *e)

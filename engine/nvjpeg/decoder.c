@@ -207,8 +207,8 @@ static enum status wait_for(struct device_queue *q)
     return cuda_check(cudaEventSynchronize(q->over->raw), "decode pictures");
 }
 
-/* Executes the work of a batch, but does not wait for the end of it. On an H100 the engines write the
- * pictures when nvjpegDecodeBatched is called, and not in the order of the stream: they would
+/* Executes the work of a batch, but does not wait for the end of it. On an H100 the engines write
+ * the pictures when nvjpegDecodeBatched is called, and not in the order of the stream: they would
  * overtake the fill, which would then erase the pictures. An event that the stream waits for does
  * not stop them either, so the host waits for the fill before it calls the function. */
 static enum status enqueue(struct device_queue *q, int side, size_t described)

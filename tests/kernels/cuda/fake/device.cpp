@@ -37,6 +37,7 @@ uint64_t allocations;
 size_t used;
 int opened; /* depth of nested calls that access device memory */
 thread_local int device;
+int kernel_device; /* device of the kernel that is running */
 bool reached[N_DEVICES][N_DEVICES]; /* from, to */
 int lost_gpu = -1;
 bool flipped;
@@ -86,11 +87,16 @@ size_t page_size()
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+void protect(void *at, size_t size, int protection)
+{
+    if (mprotect(at, size, protection) != 0)
+        abort();
+}
+
 void protect_all(int protection)
 {
     for (auto &m : mapped)
-        if (mprotect(m.first, m.second.size, protection) != 0)
-            abort();
+        protect(m.first, m.second.size, protection);
 }
 
 /* Sets each byte to `value`. With delays, sets large blocks to zeros instead. */
@@ -177,16 +183,32 @@ void fake_with_memory(const std::function<void()> &call)
         protect_all(PROT_NONE);
 }
 
-void fake_close_memory()
+/* Changes the protection of the memory that kernels of a device reach, or of all other memory. */
+static void protect_reach(int from, bool reach, int protection)
 {
-    if (!fake_delayed())
-        protect_all(PROT_NONE);
+    for (auto &m : mapped) {
+        int owner = m.second.device;
+        if ((owner == from || reached[from][owner]) == reach)
+            protect(m.first, m.second.size, protection);
+    }
 }
 
 void fake_open_memory()
 {
     if (!fake_delayed())
-        protect_all(PROT_READ | PROT_WRITE);
+        protect_reach(kernel_device, true, PROT_READ | PROT_WRITE);
+}
+
+void fake_run_kernel(int from, bool early, const std::function<void()> &kernel)
+{
+    if (fake_delayed())
+        return kernel();
+    kernel_device = from;
+    protect_reach(from, false, PROT_NONE);
+    if (early)
+        protect_reach(from, true, PROT_NONE);
+    kernel();
+    protect_reach(from, false, PROT_READ | PROT_WRITE);
 }
 
 cudaError_t shim_attributes(cudaFuncAttributes *attributes)
@@ -350,8 +372,7 @@ cudaError_t cudaMalloc(void **mem, size_t bytes)
         return fake_error(cudaErrorMemoryAllocation);
     if (!fake_delayed()) /* callers must not rely on zeros */
         memset(at, 0xCD, pages < FILLED ? pages : FILLED);
-    if (mprotect(at, pages, protection) != 0)
-        abort();
+    protect(at, pages, protection);
     mapped[(char *)at] = {pages, device, allocations++};
     used += pages;
     *mem = (char *)at + (pages - aligned);
@@ -426,7 +447,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
     bool from = first_page((void *)src) != NULL, to = first_page(dst) != NULL;
     bool leave_out = to && fake_too_large((double)bytes, 0);
     double seconds = fake_copy_takes((double)bytes, !from || !to);
-    return fake_submit(
+    return fake_submit_copy(
         s,
         [=] {
             if (!leave_out)

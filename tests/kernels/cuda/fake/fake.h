@@ -10,6 +10,9 @@
  *   protected follows each allocation.
  * - A stream accepts work only from a thread that uses its device. A call that CUDA does not allow
  *   during a capture fails, and invalidates the capture.
+ * - A kernel or a call of a library can access the memory of its own device, and of devices to
+ * which cudaDeviceEnablePeerAccess has given it access; an access to any other device's memory ends
+ * the process. Copies can access the memory of all devices, as in CUDA.
  * - A kernel of a programmatic dependent launch cannot access device memory before it waits for the
  *   previous kernel, and every thread of every kernel must wait.
  * - Every workspace is filled with NaNs, and a convolution has several engines
@@ -51,8 +54,9 @@ struct fake_hold {
 /* Executes `call` with access to device memory. */
 void fake_with_memory(const std::function<void()> &call);
 
-/* Closes access to device memory inside such a call, and opens it again. */
-void fake_close_memory();
+/* Inside such a call: executes a kernel of a device, with access to the memory that the device can
+ * reach. If `early` is set, the kernel has this access only after it calls fake_open_memory(). */
+void fake_run_kernel(int device, bool early, const std::function<void()> &kernel);
 void fake_open_memory();
 
 /* The device and the capture of the calling thread. */
@@ -68,9 +72,10 @@ bool fake_end_capture();
 void fake_look_for_faults();
 bool fake_lost(int device);
 
-/* Appends work to a stream, or to the graph that the stream captures. `seconds` is the time that
- * the work takes on the stream (delays.h). */
-cudaError_t fake_submit(cudaStream_t s, std::function<void()> work, double seconds);
+/* Appends a kernel or a copy to a stream, or to the graph that the stream captures. `seconds` is
+ * the time that the work takes on the stream (delays.h). */
+cudaError_t fake_submit(cudaStream_t s, std::function<void()> kernel, double seconds);
+cudaError_t fake_submit_copy(cudaStream_t s, std::function<void()> copy, double seconds);
 
 /* Executes all work of all streams. */
 void fake_finish_all();

@@ -151,13 +151,19 @@ bool fake_end_capture()
     return capturing != NULL;
 }
 
-cudaError_t fake_submit(cudaStream_t s, std::function<void()> work, double seconds)
+cudaError_t fake_submit_copy(cudaStream_t s, std::function<void()> copy, double seconds)
 {
     fake_hold hold;
     return submit(s, [=] {
-        work();
+        copy();
         return seconds;
     });
+}
+
+cudaError_t fake_submit(cudaStream_t s, std::function<void()> kernel, double seconds)
+{
+    int device = s->device;
+    return fake_submit_copy(s, [=] { fake_run_kernel(device, false, kernel); }, seconds);
 }
 
 void fake_finish_all()
@@ -195,15 +201,15 @@ cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const voi
     const unsigned shape[2][3] = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}};
     fake_profiled(shape[0], shape[1]);
     fake_hold hold;
+    int device = config->stream->device;
     return submit(config->stream, [=] {
         double touched = fake_kernel_bytes(copy->data(), size);
         fake_kernel_begins();
-        if (!fake_too_large(touched, 0)) {
-            if (early)
-                fake_close_memory();
-            shim_run(grid, block, body, copy->data(), fake_kernel_enough,
-                     early ? fake_open_memory : NULL);
-        }
+        if (!fake_too_large(touched, 0))
+            fake_run_kernel(device, early, [=] {
+                shim_run(grid, block, body, copy->data(), fake_kernel_enough,
+                         early ? fake_open_memory : NULL);
+            });
         return fake_takes(touched, 0, RATE_F32);
     });
 }
