@@ -136,8 +136,8 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
 struct candidates {
     struct conv_library *library;
     struct op_trial *trial;
-    double best;   /* seconds of the fastest plan so far; 0: no plan yet */
-    char why[256]; /* message of the last plan that failed; empty: no plan failed */
+    struct timed_seconds best; /* of the fastest plan so far; 0: no plan yet */
+    char why[256];             /* message of the last plan that failed; empty: no plan failed */
 };
 
 /* Returns an operand for timing. It is large enough for the tensor at this port in every form. */
@@ -248,15 +248,17 @@ done:
  * fails to run but leaves the GPU working. */
 static enum status time_candidate(void *context, const struct cudnn_plan *plan, double *seconds)
 {
-    static const double hopeless = 1.25; /* a plan that takes this many times the best time is not
-                                          * timed again; the slowest plans take 100 times the best
-                                          * time */
+    /* A plan that takes this many times as long as the best plan, each executed alone, is not timed
+     * again. The slowest plans take 100 times the best time. */
+    static const double hopeless = 1.25;
     struct candidates *all = context;
     struct candidate one = {all->library, plan};
     struct timed_work work = {enqueue_candidate, &one, plan->workspace};
-    enum status st = op_trial_time(all->trial, &work, hopeless * all->best, seconds);
-    if (st == STATUS_OK && (all->best == 0 || *seconds < all->best))
-        all->best = *seconds;
+    struct timed_seconds time = {0};
+    enum status st = op_trial_time(all->trial, &work, hopeless * all->best.alone, &time);
+    *seconds = time.median;
+    if (st == STATUS_OK && (all->best.median == 0 || time.median < all->best.median))
+        all->best = time;
     if (st == STATUS_OK || st == STATUS_UNSUPPORTED)
         return st;
     st = status_context(st, "engine %lld", (long long)plan->choice.engine);

@@ -90,7 +90,9 @@ static enum status time_own_plan(struct op_plan *plan, double *seconds)
         if (plan->desc.t[r].ndim)
             operand[r] = (struct timed_operand){plan->desc.t[r].bytes, plan->desc.t[r].type};
     TRY(op_trial_open(cuda_device_of(plan->device), operand, ROLE_COUNT, &trial));
-    enum status st = op_trial_time(trial, &work, 0, seconds);
+    struct timed_seconds time = {0};
+    enum status st = op_trial_time(trial, &work, 0, &time);
+    *seconds = time.median;
     op_trial_close(trial);
     return st;
 }

@@ -4,7 +4,7 @@
  * Time. Several executions, called a burst, run between two events without gaps, like the
  * operations of a step. Earlier work keeps the device busy until the host has put the whole burst
  * on the stream, so that the host's time is not included. If the device finishes the earlier work
- * first, the burst is run again.
+ * first, the burst is run again, with more work before it if it happens again.
  *
  * Operands. Operands contain random numbers in [-1, 1): with zeros or a constant, tensor cores draw
  * less power and clock higher than in training.
@@ -51,11 +51,19 @@ MUST_CHECK enum status op_trial_open(struct cuda_device *dev, const struct timed
                                      int n, struct op_trial **t);
 void op_trial_close(struct op_trial *t); /* NULL is fine */
 
-/* Sets *seconds to the time of one execution: the median over several bursts, after a first burst
- * that loads kernels and is not timed. Work that takes `limit` seconds or longer in its first timed
- * burst is not timed again; 0: no limit. If `enqueue` fails, returns its status. */
+/* The seconds of one execution of some work. */
+struct timed_seconds {
+    double median; /* over several bursts; the time of a burst is divided by its executions */
+    double alone;  /* of a burst of one execution. Includes the latency between the event and the
+                    * execution, several microseconds, which a longer burst has only once. Compare
+                    * it only with times of the same kind. */
+};
+
+/* Times the work, after a first burst that loads kernels and is not timed. Work whose execution
+ * alone takes `limit` seconds or longer is not timed again, and both times are then the same; 0: no
+ * limit. If `enqueue` fails, returns its status. */
 MUST_CHECK enum status op_trial_time(struct op_trial *t, const struct timed_work *work,
-                                     double limit, double *seconds);
+                                     double limit, struct timed_seconds *time);
 
 /* Whether the device still works after a failure of `enqueue`, so that other work may be timed. */
 bool op_trial_lives(struct op_trial *t);

@@ -89,6 +89,7 @@ enum status cuda_zero(struct stream *s, void *dst, size_t bytes)
 {
     (void)s, (void)dst;
     gpu.overwritten += bytes;
+    gpu.zeroed += bytes;
     gpu.device = fmax(gpu.host, gpu.device) + (double)bytes * 1e-6;
     return STATUS_OK;
 }
@@ -145,6 +146,7 @@ enum status cuda_event_record(struct event *e, struct stream *s)
 {
     (void)s;
     e->raw->at = fmax(gpu.host, gpu.device);
+    gpu.after_event = true;
     return STATUS_OK;
 }
 
@@ -214,7 +216,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (gpu.fails[engine] || gpu.broken)
         return CUDNN_STATUS_EXECUTION_FAILED;
     gpu.host += gpu.host_ms;
-    gpu.device = fmax(gpu.host, gpu.device) + gpu.engine_ms[engine];
+    gpu.device =
+        fmax(gpu.host, gpu.device) + gpu.engine_ms[engine] + (gpu.after_event ? gpu.latency_ms : 0);
+    gpu.after_event = false;
     return CUDNN_STATUS_SUCCESS;
 }
 

@@ -20,6 +20,8 @@ struct gpu_double {
     double host, device; /* ms: the current time, and the time at which the device will have
                             completed its work */
     double host_ms;      /* ms that the host needs to prepare an execution */
+    double latency_ms;   /* ms between an event and the execution after it */
+    bool after_event;    /* the last work on the stream is an event */
     double engine_ms[GPU_ENGINES];
     bool fails[GPU_ENGINES];  /* executing the engine fails, and the GPU still works */
     bool breaks[GPU_ENGINES]; /* executing the engine breaks the GPU */
@@ -28,6 +30,7 @@ struct gpu_double {
     size_t most;         /* largest number of bytes in use */
     int l2;              /* bytes of cache */
     size_t overwritten;  /* bytes overwritten since the last work on a stream */
+    size_t zeroed;       /* bytes overwritten in total */
     bool nothing;        /* the heuristics return no engine */
     bool only_compiled;  /* all engines must be compiled at run time */
     int lists, again, executions,

@@ -123,6 +123,24 @@ static void the_fastest_is_taken(void **state)
     assert_int_equal(kept_nanoseconds(), 3000000); /* the host's 2 ms are not included */
 }
 
+/* With short kernels, the latency of an execution alone is as long as the kernel. A faster plan is
+ * found even so. */
+static void short_plans_are_compared_alike(void **state)
+{
+    static const double ms[GPU_ENGINES] = {0.004, 0.0035, 0.003, 0.03};
+    struct cuda_device dev = new_gpu();
+    (void)state;
+    memcpy(gpu.engine_ms, ms, sizeof ms);
+    gpu.host_ms = 0.001;
+    gpu.latency_ms = 0.004;
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 2");
+    assert_int_equal(gpu.executions, 3 * (2 + 5 * 8) + 2);
+    conv_exec_close(exec);
+    close_gpu(&dev);
+    assert_in_range(kept_nanoseconds(), 3499, 3500);
+}
+
 static void what_fails_is_left_out(void **state)
 {
     struct cuda_device dev = new_gpu();
@@ -359,6 +377,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_is_taken),
+        cmocka_unit_test(short_plans_are_compared_alike),
         cmocka_unit_test(what_fails_is_left_out),
         cmocka_unit_test(without_memory_nothing_is_timed),
         cmocka_unit_test(a_plan_without_memory_is_left_out),

@@ -18,6 +18,7 @@ enum { KEPT = 256 };
 /* Work of a given duration, which records the address of its first operand. */
 struct work {
     double host_ms, device_ms;
+    int pause; /* the execution during which the host pauses for 100 ms, from 1; 0: none */
     enum status fails;
     int runs;
     void *x[KEPT];
@@ -35,7 +36,7 @@ static enum status run(void *context, void *const operand[], void *workspace, st
     gpu.overwritten = 0;
     if (w->fails)
         return status_fail(w->fails, "it fails");
-    gpu.host += w->host_ms;
+    gpu.host += w->host_ms + (w->runs == w->pause ? 100 : 0);
     gpu.device = fmax(gpu.host, gpu.device) + w->device_ms;
     return STATUS_OK;
 }
@@ -51,9 +52,9 @@ static struct op_trial *opened(struct cuda_device *dev, size_t bytes)
 static double seconds_of(struct op_trial *t, struct work *w, double limit)
 {
     const struct timed_work work = {run, w, 100};
-    double seconds;
-    assert_int_equal(op_trial_time(t, &work, limit, &seconds), STATUS_OK);
-    return seconds;
+    struct timed_seconds time;
+    assert_int_equal(op_trial_time(t, &work, limit, &time), STATUS_OK);
+    return time.median;
 }
 
 static void close_all(struct cuda_device *dev, struct op_trial *t)
@@ -67,7 +68,7 @@ static void close_all(struct cuda_device *dev, struct op_trial *t)
 /* A measured time does not include host time, even if the host is much slower than the device. */
 static void the_hosts_time_is_in_none(void **state)
 {
-    static const double host_ms[] = {0.001, 0.05, 1, 20};
+    static const double host_ms[] = {0.001, 0.05, 1, 10};
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct cuda_device dev = gpu_new();
@@ -76,6 +77,62 @@ static void the_hosts_time_is_in_none(void **state)
         assert_true(fabs(seconds_of(t, &w, 0) - 1e-5) < 1e-9);
         close_all(&dev, t);
     }
+}
+
+/* Returns how many times a trial of this work overwrites the block of memory. */
+static int overwrites(struct cuda_device *dev, struct work w)
+{
+    size_t before = gpu.zeroed;
+    struct op_trial *t = opened(dev, 4096);
+    assert_true(fabs(seconds_of(t, &w, 0) - 1e-5) < 1e-9);
+    op_trial_close(t);
+    return (int)((gpu.zeroed - before) / (2 * (size_t)gpu.l2));
+}
+
+/* A pause of the host costs one more burst. Work that the host enqueues slowly makes the timer
+ * overwrite more memory in its own trial, but not in later trials. */
+static void a_slow_host_does_not_slow_later_trials(void **state)
+{
+    const struct work quick = {.host_ms = 0.001, .device_ms = 0.01};
+    struct work paused = quick, slow = quick;
+    struct cuda_device dev = gpu_new();
+    int usual = overwrites(&dev, quick), head = usual / (1 + 1 + 5);
+    (void)state;
+    assert_in_range(head, 1, 8);
+    assert_int_equal(usual, head * (1 + 1 + 5));
+    paused.pause = 2;
+    assert_int_equal(overwrites(&dev, paused), usual + head);
+    slow.host_ms = 10;
+    assert_in_range(overwrites(&dev, slow), 3 * usual, 64 * (7 + 3));
+    assert_int_equal(overwrites(&dev, quick), usual);
+    cuda_close_opened(&dev);
+}
+
+/* The time alone includes the latency after the event; in a longer burst each execution has a part
+ * of it. */
+static enum status run_late(void *context, void *const operand[], void *workspace,
+                            struct cuda_stream *s)
+{
+    gpu.device += gpu.after_event ? 0.004 : 0;
+    gpu.after_event = false;
+    return run(context, operand, workspace, s);
+}
+
+static void times_have_their_kind(void **state)
+{
+    struct cuda_device dev = gpu_new();
+    struct op_trial *t = opened(&dev, 4096);
+    struct work w = {.host_ms = 0.001, .device_ms = 0.01};
+    const struct timed_work work = {run_late, &w, 100};
+    struct timed_seconds time;
+    (void)state;
+    assert_int_equal(op_trial_time(t, &work, 0, &time), STATUS_OK);
+    assert_true(fabs(time.alone - 14e-6) < 1e-9);
+    assert_true(fabs(time.median - 10.5e-6) < 1e-9);
+    assert_int_equal(op_trial_time(t, &work, 12e-6, &time), STATUS_OK);
+    assert_true(fabs(time.alone - 14e-6) < 1e-9);
+    assert_true(fabs(time.median - 14e-6) < 1e-9);
+    close_all(&dev, t);
 }
 
 /* Returns whether execution i found cold caches: since the last use of its memory, at least twice
@@ -182,10 +239,10 @@ static void operands_are_random(void **state)
     struct cuda_device dev = gpu_new();
     struct op_trial *t;
     const struct timed_work work = {look, NULL, 0};
-    double seconds;
+    struct timed_seconds time;
     (void)state;
     assert_int_equal(op_trial_open(&dev, each_type, N_TYPES, &t), STATUS_OK);
-    assert_int_equal(op_trial_time(t, &work, 0, &seconds), STATUS_OK);
+    assert_int_equal(op_trial_time(t, &work, 0, &time), STATUS_OK);
     close_all(&dev, t);
     const struct timed_operand label = {64, DTYPE_I32};
     assert_int_equal(op_trial_open(&dev, &label, 1, &t), STATUS_UNSUPPORTED);
@@ -200,12 +257,12 @@ static void failures_are_handed_on(void **state)
     struct timed_work work = {run, &w, 100};
     struct op_trial *t = opened(&dev, 4096), *none;
     const struct timed_operand large = {(size_t)9 << 30, DTYPE_F16};
-    double seconds;
+    struct timed_seconds time;
     (void)state;
-    assert_int_equal(op_trial_time(t, &work, 0, &seconds), STATUS_LIBRARY);
+    assert_int_equal(op_trial_time(t, &work, 0, &time), STATUS_LIBRARY);
     assert_true(op_trial_lives(t));
     work.workspace = (size_t)9 << 30;
-    assert_int_equal(op_trial_time(t, &work, 0, &seconds), STATUS_OOM);
+    assert_int_equal(op_trial_time(t, &work, 0, &time), STATUS_OOM);
     assert_int_equal(op_trial_open(&dev, &large, 1, &none), STATUS_OOM);
     assert_null(none);
     w.fails = STATUS_OK;
@@ -219,9 +276,13 @@ static void failures_are_handed_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_hosts_time_is_in_none),      cmocka_unit_test(caches_are_cold),
-        cmocka_unit_test(long_work_is_timed_a_few_times), cmocka_unit_test(operands_are_random),
+        cmocka_unit_test(the_hosts_time_is_in_none),
+        cmocka_unit_test(caches_are_cold),
+        cmocka_unit_test(long_work_is_timed_a_few_times),
+        cmocka_unit_test(operands_are_random),
         cmocka_unit_test(failures_are_handed_on),
+        cmocka_unit_test(a_slow_host_does_not_slow_later_trials),
+        cmocka_unit_test(times_have_their_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
