@@ -24,6 +24,7 @@ bool environment_allowed(const char *name)
         "OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "NCCL_", "CUDNN_", "OMPI_COMM_WORLD_",
     };
     static const char *const names[] = {
+        "AMPSCALE_CUDNN_WITHOUT",
         "CUDA_VISIBLE_DEVICES",
         "JOB_COMPLETION_INDEX",
         "LOCAL_RANK",

@@ -2,6 +2,7 @@
 #include "kernels/cuda/conv_exec.h"
 
 #include "base/array.h"
+#include "kernels/cuda/conv_operands.h"
 #include "kernels/cuda/conv_plan.h"
 #include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan_file.h"
@@ -27,6 +28,7 @@ struct conv_library {
     struct plan_cache *lacking; /* problems for which the library has no plan; the plan file
                                  * contains only some of these problems (is_lacking) */
     struct kept_plan *kept;
+    struct excluded_engines excluded; /* by the user */
 };
 
 struct cudnn_exec {
@@ -72,6 +74,7 @@ static enum status conv_library_open(struct cuda_device *dev)
     enum status st;
     struct conv_library *l;
     TRY(array_new(&l, 1));
+    CHECK(excluded_engines_read(&l->excluded));
     CHECK(plan_cache_open(&l->lacking));
     if (dev->described)
         CHECK(cudnn_device_describe(dev->described, &l->props));
@@ -136,92 +139,17 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
 struct candidates {
     struct conv_library *library;
     struct op_trial *trial;
+    const struct conv_problem *problem;
+    const char *key;           /* of the problem's plan */
     struct timed_seconds best; /* of the fastest plan so far; 0: no plan yet */
     char why[256];             /* message of the last plan that failed; empty: no plan failed */
 };
 
-/* Returns an operand for timing. It is large enough for the tensor at this port in every form. */
-static struct timed_operand port_operand(const struct conv_problem *a, int port)
-{
-    size_t size = dtype_size(a->type);
-    switch (port) {
-    case CG_X:
-    case CG_DX:
-    case CG_BN_X:
-    case CG_SHORTCUT:
-    case CG_DY2:
-    case CG_Z:
-    case CG_APPLIED:
-        return (struct timed_operand){(size_t)(a->n * a->c * a->h * a->w) * size, a->type};
-    case CG_Y:
-    case CG_DY:
-        return (struct timed_operand){(size_t)(a->n * a->k * a->p * a->q) * size, a->type};
-    case CG_W:
-    case CG_DW:
-        return (struct timed_operand){(size_t)(a->k * (a->c / a->conv.groups) * a->r * a->s) * size,
-                                      a->type};
-    case CG_PRO_SCALE:
-    case CG_PRO_SHIFT:
-    case CG_Z_SCALE:
-    case CG_Z_SHIFT:
-        return (struct timed_operand){(size_t)a->c * size, a->type};
-    default: /* a value per channel of the input or of the result */
-        return (struct timed_operand){(size_t)(a->k > a->c ? a->k : a->c) * sizeof(float),
-                                      DTYPE_F32};
-    }
-}
-
-#define PORT(name) ((uint64_t)1 << CG_##name)
-
-/* Returns the set of a form's ports. The form must be one that this file plans. */
-static uint64_t ports_of(enum conv_form form)
-{
-    const uint64_t sums = PORT(SUM) | PORT(SQSUM), apply = PORT(PRO_SCALE) | PORT(PRO_SHIFT);
-    const uint64_t bn = PORT(BN_X) | PORT(MEAN) | PORT(INVSTD) | PORT(GAMMA) | PORT(BETA) |
-                        PORT(DGAMMA) | PORT(DBETA) | PORT(EQ_DY) | PORT(EQ_X) | PORT(EQ_BIAS);
-    const uint64_t z_bn = PORT(Z) | PORT(Z_MEAN) | PORT(Z_INVSTD) | PORT(Z_GAMMA) | PORT(Z_BETA) |
-                          PORT(Z_DGAMMA) | PORT(Z_DBETA) | PORT(Z_EQ_DY) | PORT(Z_EQ_X) |
-                          PORT(Z_EQ_BIAS);
-    switch (form) {
-    case CONV_BWD_DATA:
-        return PORT(DY) | PORT(W) | PORT(DX);
-    case CONV_BWD_DATA_BN:
-        return PORT(DY) | PORT(W) | PORT(DX) | bn;
-    case CONV_BWD_DATA_ADD_BN:
-        return PORT(DY) | PORT(W) | PORT(DX) | PORT(SHORTCUT) | PORT(DY2) | bn;
-    case CONV_BWD_DATA_TWO_BN:
-        return PORT(DY) | PORT(W) | PORT(DX) | bn | z_bn;
-    case CONV_BWD_DATA_ADD_TWO_BN:
-        return PORT(DY) | PORT(W) | PORT(DX) | PORT(DY2) | bn | z_bn;
-    case CONV_BWD_WEIGHTS:
-        return PORT(X) | PORT(DY) | PORT(DW);
-    case CONV_APPLY_BWD_WEIGHTS:
-        return PORT(X) | PORT(DY) | PORT(DW) | apply;
-    case CONV_FWD_BIAS:
-    case CONV_FWD_BIAS_RELU:
-        return PORT(X) | PORT(W) | PORT(BIAS) | PORT(Y);
-    case CONV_FWD_STATS:
-        return PORT(X) | PORT(W) | PORT(Y) | sums;
-    case CONV_APPLY_FWD_STATS:
-        return PORT(X) | PORT(W) | PORT(Y) | sums | apply;
-    case CONV_END_FWD_STATS:
-        return PORT(X) | PORT(W) | PORT(Y) | PORT(SHORTCUT) | PORT(APPLIED) | sums | apply;
-    case CONV_END_TWO_FWD_STATS:
-        return PORT(X) | PORT(W) | PORT(Y) | PORT(Z) | PORT(Z_SCALE) | PORT(Z_SHIFT) |
-               PORT(APPLIED) | sums | apply;
-    default:
-        return PORT(X) | PORT(W) | PORT(Y);
-    }
-}
-
 static enum status open_trial(struct cuda_device *dev, const struct conv_problem *problem,
                               struct op_trial **trial)
 {
-    struct timed_operand operand[CG_PORT_COUNT] = {{0}};
-    uint64_t ports = ports_of(problem->form);
-    for (int i = 0; i < CG_PORT_COUNT; i++)
-        if (ports >> i & 1)
-            operand[i] = port_operand(problem, i);
+    struct timed_operand operand[CG_PORT_COUNT];
+    conv_operands(problem, operand);
     return op_trial_open(dev, operand, CG_PORT_COUNT, trial);
 }
 
@@ -244,8 +172,37 @@ done:
     return st;
 }
 
-/* Times one candidate. Excludes a plan that needs more memory than the device has, and a plan that
- * fails to run but leaves the GPU working. */
+/* An engine has broken the GPU. Names the engine and the problem, which no later message can do.
+ * Stores that the engine cannot be used, because it would break the GPU of the next process too. */
+static enum status report_broken(const struct candidates *all, int64_t engine, enum status st)
+{
+    struct plan_choice broken = {.fact = PLAN_LACKING};
+    struct first_failure failure = {0};
+    char key[PLAN_KEY_MAX];
+    if (st != STATUS_LIBRARY)
+        return st;
+    st = status_context(st,
+                        "engine %lld of cuDNN broke the GPU as it was timed for '%s'; later "
+                        "processes do not use it for this form and type, and "
+                        "AMPSCALE_CUDNN_WITHOUT=%lld excludes it everywhere",
+                        (long long)engine, all->key, (long long)engine);
+    first_failure_keep(&failure, st);
+    conv_plan_engine_key(&all->library->props, all->problem, engine, key);
+    first_failure_keep(&failure, plan_file_add(key, &broken));
+    plan_file_save();
+    return first_failure_return(&failure);
+}
+
+static bool has_broken(const struct candidates *all, int64_t engine)
+{
+    struct plan_choice known;
+    char key[PLAN_KEY_MAX];
+    conv_plan_engine_key(&all->library->props, all->problem, engine, key);
+    return plan_file_find(key, &known) && known.fact == PLAN_LACKING;
+}
+
+/* Times one candidate. Excludes a plan that needs more memory than the device has, a plan that
+ * fails to run but leaves the GPU working, and an engine that has broken the GPU before. */
 static enum status time_candidate(void *context, const struct cudnn_plan *plan, double *seconds)
 {
     /* A plan that takes this many times as long as the best plan, each executed alone, is not timed
@@ -255,16 +212,21 @@ static enum status time_candidate(void *context, const struct cudnn_plan *plan, 
     struct candidate one = {all->library, plan};
     struct timed_work work = {enqueue_candidate, &one, plan->workspace};
     struct timed_seconds time = {0};
+    if (has_broken(all, plan->choice.engine)) {
+        snprintf(all->why, sizeof all->why, "engine %lld broke the GPU in an earlier run",
+                 (long long)plan->choice.engine);
+        return STATUS_UNSUPPORTED;
+    }
     enum status st = op_trial_time(all->trial, &work, hopeless * all->best.alone, &time);
     *seconds = time.median;
     if (st == STATUS_OK && (all->best.median == 0 || time.median < all->best.median))
         all->best = time;
     if (st == STATUS_OK || st == STATUS_UNSUPPORTED)
         return st;
-    st = status_context(st, "engine %lld", (long long)plan->choice.engine);
     bool lives = st == STATUS_OOM || (st == STATUS_LIBRARY && op_trial_lives(all->trial));
     if (!lives)
-        return st;
+        return report_broken(all, plan->choice.engine, st);
+    st = status_context(st, "engine %lld", (long long)plan->choice.engine);
     snprintf(all->why, sizeof all->why, "%s", status_message());
     return STATUS_UNSUPPORTED;
 }
@@ -321,10 +283,10 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
                                  const struct plan_limits *limits, struct conv_plan *plan)
 {
     struct conv_library *l = dev->conv;
-    struct candidates all = {.library = l};
+    char key[PLAN_KEY_MAX];
+    struct candidates all = {.library = l, .problem = problem, .key = key};
     struct plan_timer timer = {time_candidate, &all};
     struct plan_choice known;
-    char key[PLAN_KEY_MAX];
     conv_plan_key(&l->props, problem, limits, key);
     if (limits->deterministic || dev->described)
         return conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
@@ -383,7 +345,8 @@ static const struct conv_plan *find_kept(const struct conv_library *l, const cha
 /* Whether an earlier search has shown that the library has no plan for the problem. The heuristics
  * would need a long time to detect that again. The plan file stores this only for forms with batch
  * norm: a plain convolution may lack a plan because of a faulty installation, which will be
- * repaired. */
+ * repaired. It stores nothing where the user has excluded engines, because a later run may allow
+ * them. */
 static bool is_lacking(const struct conv_library *l, enum conv_form form, const char *key)
 {
     struct plan_choice known;
@@ -396,7 +359,9 @@ static enum status note_lack(struct conv_library *l, enum conv_form form, const 
 {
     struct plan_choice lack = {.fact = PLAN_LACKING};
     TRY(plan_cache_put(l->lacking, key, &lack));
-    return may_compile(form) || l->props.props.raw ? STATUS_OK : plan_file_add(key, &lack);
+    if (may_compile(form) || l->props.props.raw || l->excluded.n > 0)
+        return STATUS_OK;
+    return plan_file_add(key, &lack);
 }
 
 /* Returns the plan of a problem. The first call for a problem makes it. */
@@ -406,6 +371,7 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
     struct conv_library *l = dev->conv;
     const struct plan_limits limits = {.workspace = WORKSPACE_MAX,
                                        .deterministic = dev->base.deterministic,
+                                       .excluded = &l->excluded,
                                        .plans = dev->described ? 1 : PLANS_MAX};
     char key[PLAN_KEY_MAX];
     conv_plan_key(&l->props, problem, &limits, key);

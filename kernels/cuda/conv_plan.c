@@ -33,6 +33,14 @@ void conv_plan_key(const struct cudnn_device *dev, const struct conv_problem *pr
              text, limits->deterministic ? " deterministic" : "");
 }
 
+void conv_plan_engine_key(const struct cudnn_device *dev, const struct conv_problem *problem,
+                          int64_t engine, char key[PLAN_KEY_MAX])
+{
+    snprintf(key, PLAN_KEY_MAX, "%s sm%d cudnn%zu %s %s without engine %lld", dev->name, dev->sm,
+             cudnnGetVersion(), conv_form_str(problem->form),
+             problem->tf32 ? dtype_str(DTYPE_TF32) : dtype_str(problem->type), (long long)engine);
+}
+
 /* Moves the fastest plan of the list to *best. */
 static enum status conv_plan_choose(struct plan_list *list, const struct plan_timer *timer,
                                     struct conv_plan *best)

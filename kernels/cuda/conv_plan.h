@@ -50,3 +50,10 @@ void conv_plan_close(struct conv_plan *plan); /* a zeroed struct is fine */
  * The key also says whether only deterministic engines are allowed. */
 void conv_plan_key(const struct cudnn_device *dev, const struct conv_problem *problem,
                    const struct plan_limits *limits, char key[PLAN_KEY_MAX]);
+
+/* Writes the key of the fact that an engine cannot be used for the problem's form and type, for
+ * example "NVIDIA H200 sm90 cudnn91900 fwd fp16 without engine 62". The plan file has it as
+ * PLAN_LACKING if the engine broke the GPU: where it did so for one shape, it may do so for others,
+ * and each time ends the process. The number of an engine has no meaning for other forms. */
+void conv_plan_engine_key(const struct cudnn_device *dev, const struct conv_problem *problem,
+                          int64_t engine, char key[PLAN_KEY_MAX]);

@@ -179,6 +179,10 @@ static enum status list_add(struct plan_list *list, const struct cudnn_device *d
         goto done;
     }
     CHECK(choice_read(config, &e, &choice));
+    if (excluded_engines_has(limits->excluded, choice.engine)) {
+        list->excluded++;
+        goto done;
+    }
     if (list_has(list, &choice))
         goto done;
     CHECK(plan_finish(dev, config, &e, &choice, &plan));
@@ -257,8 +261,8 @@ enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_gr
         st = status_fail(
             STATUS_UNSUPPORTED,
             "cuDNN has no plan on GPU '%s': of %d configurations, %d need compilation at "
-            "run time and %d need too much workspace%s%s",
-            dev->name, list->configs, list->runtime_compiled, list->too_large,
+            "run time, %d need too much workspace and %d are of excluded engines%s%s",
+            dev->name, list->configs, list->runtime_compiled, list->too_large, list->excluded,
             list->why[0] ? "; " : "", list->why);
 done:
     if (st != STATUS_OK) {
@@ -330,7 +334,7 @@ enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *
     struct cudnn_desc config = {0};
     *plan = (struct cudnn_plan){0};
     CHECK(engine_make(dev, g, choice->engine, &e));
-    if (!engine_allowed(&e, limits)) {
+    if (!engine_allowed(&e, limits) || excluded_engines_has(limits->excluded, choice->engine)) {
         st = status_fail(STATUS_UNSUPPORTED, "the plan limits exclude cuDNN's engine %lld",
                          (long long)choice->engine);
         goto done;

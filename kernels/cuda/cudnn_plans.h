@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/cudnn_device.h"
 #include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/excluded_engines.h"
 #include "kernels/cuda/plan_cache.h"
 
 #include <stdbool.h>
@@ -23,7 +24,8 @@ struct plan_limits {
     /* Whether to use engines that the library compiles when it makes the plan. The compilation
      * needs a driver and the GPU itself. If false, such engines are only counted. */
     bool runtime_compiled;
-    int plans; /* maximum number of plans to make, 1 to PLANS_MAX */
+    int plans;                               /* maximum number of plans to make, 1 to PLANS_MAX */
+    const struct excluded_engines *excluded; /* NULL: none */
 };
 
 struct cudnn_plan {
@@ -41,6 +43,7 @@ struct plan_list {
     int configs;                       /* number of configurations that the heuristics named */
     int runtime_compiled;              /* number of these that were excluded because the library
                                         * compiles them at run time */
+    int excluded;                      /* number of these that the limits exclude by index */
     int too_large;                     /* number of plans that need more workspace than the limit */
     char why[256]; /* the library's last reason for refusing a plan; empty: it refused no plan */
 };

@@ -295,8 +295,9 @@ enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_gr
     if (gpu.nothing || (gpu.only_compiled && !limits->runtime_compiled))
         return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan");
     for (int i = 0; i < GPU_ENGINES && i < limits->plans; i++)
-        list->plan[list->n++] = plan_of(i);
-    return STATUS_OK;
+        if (!excluded_engines_has(limits->excluded, i))
+            list->plan[list->n++] = plan_of(i);
+    return list->n ? STATUS_OK : status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan");
 }
 
 void plan_list_close(struct plan_list *list)
@@ -309,7 +310,8 @@ enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *
                       struct cudnn_plan *plan)
 {
     (void)dev, (void)g;
-    if (choice->engine >= GPU_ENGINES || (gpu.only_compiled && !limits->runtime_compiled))
+    if (choice->engine >= GPU_ENGINES || (gpu.only_compiled && !limits->runtime_compiled) ||
+        excluded_engines_has(limits->excluded, choice->engine))
         return status_fail(STATUS_UNSUPPORTED, "there is no such engine");
     gpu.again++;
     *plan = plan_of((int)choice->engine);

@@ -4,6 +4,7 @@
 #include "gpu_double.h"
 #include "kernels/cuda/conv_exec.h"
 #include "kernels/cuda/conv_plan.h"
+#include "kernels/cuda/excluded_engines.h"
 #include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan_file.h"
 
@@ -158,12 +159,104 @@ static void what_fails_is_left_out(void **state)
     assert_true(says("every plan for 'NVIDIA H200 sm90 cudnn91900 fwd "));
     assert_true(says(": engine 3: cuDNN fails"));
     close_gpu(&dev);
+}
 
-    dev = new_gpu();
+/* An engine that breaks the GPU ends the search. The message names it, and later processes do not
+ * execute it for this form and type, even if this process could not close its device. */
+static void what_breaks_the_gpu_is_left_out_later(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    struct conv_problem other = problem;
+    (void)state;
     gpu.breaks[1] = true;
     assert_int_equal(refused(&dev, &problem), STATUS_LIBRARY);
-    assert_true(says("engine 1: cuDNN fails"));
+    assert_true(says("engine 1 of cuDNN broke the GPU as it was timed for 'NVIDIA H200 sm90 "
+                     "cudnn91900 fwd fp16 n8 "));
+    assert_true(says("AMPSCALE_CUDNN_WITHOUT=1 excludes it everywhere: cuDNN fails"));
     assert_int_equal(gpu.executions, 6 + 1); /* a plan that has failed is not executed again */
+    assert_int_equal(kept_choices(), 1);
+    cuda_close_opened(&dev);
+
+    dev = gpu_new();
+    gpu.breaks[1] = true;
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 2");
+    conv_exec_close(exec);
+    other.n = 4;
+    conv_exec_close(opened(&dev, &other));
+    other.form = CONV_BWD_DATA; /* its engines have other numbers */
+    assert_int_equal(refused(&dev, &other), STATUS_LIBRARY);
+    cuda_close_opened(&dev);
+    dev = gpu_new();
+    gpu.breaks[1] = true;
+    other = problem;
+    other.type = DTYPE_BF16;
+    assert_int_equal(refused(&dev, &other), STATUS_LIBRARY);
+    cuda_close_opened(&dev);
+}
+
+/* ---- engines that the user excludes ---- */
+
+static enum status set_without(const char *text, struct excluded_engines *e)
+{
+    assert_int_equal(setenv("AMPSCALE_CUDNN_WITHOUT", text, 1), 0);
+    enum status st = excluded_engines_read(e);
+    assert_int_equal(unsetenv("AMPSCALE_CUDNN_WITHOUT"), 0);
+    return st;
+}
+
+static void the_users_text_is_read_strictly(void **state)
+{
+    static const char *const wrong[] = {" ",     ",",  "62,", ",62", "62,,63",     "62 63",
+                                        "62, 3", "-1", "0x1", "6x",  "1000000000", "62;63"};
+    struct excluded_engines e;
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(set_without(wrong[i], &e), STATUS_USAGE);
+        assert_true(says("AMPSCALE_CUDNN_WITHOUT is '"));
+        assert_true(says(wrong[i]));
+        assert_int_equal(e.n, 0);
+    }
+    char many[3 * EXCLUDED_ENGINES_MAX + 1] = "";
+    for (int i = 0; i < EXCLUDED_ENGINES_MAX; i++)
+        strcat(many, i ? ",7" : "7");
+    assert_int_equal(set_without(many, &e), STATUS_OK);
+    assert_int_equal(e.n, EXCLUDED_ENGINES_MAX);
+    assert_int_equal(set_without(strcat(many, ",8"), &e), STATUS_USAGE);
+    assert_int_equal(set_without("", &e), STATUS_OK);
+    assert_int_equal(e.n, 0);
+    assert_int_equal(set_without("62,0", &e), STATUS_OK);
+    assert_int_equal(e.n, 2);
+    assert_true(excluded_engines_has(&e, 62) && excluded_engines_has(&e, 0));
+    assert_false(excluded_engines_has(&e, 2) || excluded_engines_has(NULL, 62));
+}
+
+/* Excluded engines are neither timed nor taken from the file. */
+static void what_the_user_excludes_is_not_used(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    struct conv_problem fused = problem;
+    (void)state;
+    fused.form = CONV_APPLY_FWD_STATS;
+    conv_exec_close(opened(&dev, &problem)); /* the file has engine 2 */
+    close_gpu(&dev);
+    assert_int_equal(setenv("AMPSCALE_CUDNN_WITHOUT", "2", 1), 0);
+    dev = gpu_new();
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 1");
+    conv_exec_close(exec);
+    close_gpu(&dev);
+    assert_int_equal(setenv("AMPSCALE_CUDNN_WITHOUT", "0,1,2,3", 1), 0);
+    dev = gpu_new();
+    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
+    close_gpu(&dev);
+    assert_int_equal(setenv("AMPSCALE_CUDNN_WITHOUT", "two", 1), 0);
+    dev = gpu_new();
+    assert_int_equal(refused(&dev, &problem), STATUS_USAGE);
+    close_gpu(&dev);
+    assert_int_equal(unsetenv("AMPSCALE_CUDNN_WITHOUT"), 0);
+    dev = gpu_new();
+    conv_exec_close(opened(&dev, &fused)); /* the file does not say that it has no plan */
     close_gpu(&dev);
 }
 
@@ -379,6 +472,9 @@ int main(void)
         cmocka_unit_test(the_fastest_is_taken),
         cmocka_unit_test(short_plans_are_compared_alike),
         cmocka_unit_test(what_fails_is_left_out),
+        cmocka_unit_test(what_breaks_the_gpu_is_left_out_later),
+        cmocka_unit_test(the_users_text_is_read_strictly),
+        cmocka_unit_test(what_the_user_excludes_is_not_used),
         cmocka_unit_test(without_memory_nothing_is_timed),
         cmocka_unit_test(a_plan_without_memory_is_left_out),
         cmocka_unit_test(deterministic_devices_ask_no_clock),
