@@ -247,6 +247,8 @@ enum status bench_accuracy(const struct accuracy_config *c)
     CHECK(measure_accuracy(a));
 done:
     st = train_work_close(&a->work, st);
+    for (int i = 0; i < c->n_rows; i++)
+        train_ladder_close(&a->row[i].ladder);
     free(a);
     return st;
 }

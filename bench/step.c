@@ -186,8 +186,11 @@ static void fusion_columns(struct bench_table *t, const void *row)
     column_real(t, "fused_s", "fused ms", 9, 3, 1e3, f->fused);
     column_real(t, "parts_s", "parts ms", 9, 3, 1e3, f->parts);
     column_bool(t, "taken", f->taken);
+    if (f->why[0])
+        column_text(t, "why", NULL, 0, f->why);
     column_text(t, NULL, "choice", 0,
                 f->taken       ? "fused"
+                : f->why[0]    ? f->why
                 : f->parts > 0 ? "parts"
                                : "parts, not timed");
 }

@@ -111,6 +111,8 @@ enum status bench_throughput(const struct throughput_config *c)
     CHECK(measure_throughput(t));
 done:
     st = train_work_close(&t->work, st);
+    for (int i = 0; t->row && i < t->plan.n_slots; i++)
+        train_ladder_close(&t->row[i].ladder);
     throughput_plan_free(&t->plan);
     free(t->row);
     free(t);

@@ -150,6 +150,8 @@ static void throughput_how_columns(struct bench_table *t, const struct throughpu
         column_text(t, "rung", NULL, 0, rung);
     if (is_ours(row))
         column_json(t, "falls", train_falls_json(&row->ladder));
+    if (row->ladder.fusions)
+        column_json(t, "fusions", json_incref(row->ladder.fusions));
 }
 
 static void throughput_columns(struct bench_table *t, const void *row)

@@ -91,6 +91,12 @@ static void add_fall(struct train_ladder *l, int rung, const char *why)
     text_clean(f->why, sizeof f->why, why);
 }
 
+void train_ladder_close(struct train_ladder *l)
+{
+    json_decref(l->fusions);
+    l->fusions = NULL;
+}
+
 /* Reads from the run's summary the rung on which `train` ran. All runs of a row use the same rung:
  * the requested rung, or the rung of the first successful run. A later run that continued on a
  * lower rung gives no result. */
@@ -286,6 +292,8 @@ static enum status take_run(struct train_work *w, const char *dir, struct train_
         snprintf(l->why, sizeof l->why, "the run has no summary.json");
     if (!*l->why) {
         l->proven = true;
+        train_ladder_close(l);
+        l->fusions = json_deep_copy(json_object_get((*run)->info, "fusions"));
         return STATUS_OK;
     }
     run_free(*run);

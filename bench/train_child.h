@@ -21,6 +21,8 @@
 #include "engine/ladder.h"
 #include "results/run.h"
 
+#include <jansson.h>
+
 /* --- time --- */
 
 struct time_budget {
@@ -62,7 +64,11 @@ struct train_ladder {
     bool reported;            /* the run's summary had values for `graphs` and `fuse` */
     bool graphs;
     char fuse[16];
+    json_t *fusions; /* the fusions in the record of the last run that gave a result; owned; NULL:
+                      * none */
 };
+
+void train_ladder_close(struct train_ladder *l);
 
 /* train_falls_json returns a new array of {"rung", "why"}, or NULL if memory ran out.
  * train_falls_print prints a line for each fall, but skips a fall whose reason equals `printed`, a

@@ -2,6 +2,8 @@
  * norm, whose result is added to the shortcut, and of the shortcut's batch norm. */
 #include "model/lower_trial.h"
 
+#include <string.h>
+
 /* ---- a data gradient that also computes a batch norm's backward sums ---- */
 
 static enum status add_joined(struct trial *t, const struct chain *c, bool fused)
@@ -101,6 +103,7 @@ struct ends {
     struct chain chain;           /* its member `bn` is the block's last batch norm */
     const struct layer *shortcut; /* the shortcut's batch norm */
     bool joins;                   /* the next data gradient may compute the backward sums */
+    char why[FUSION_WHY_MAX];     /* the first failure of the device's library; empty: none */
 };
 
 /* Adds the operations of both batch norms to the trial, from the statistics of the shortcut to the
@@ -159,6 +162,8 @@ static enum status time_ends(const struct lowering *l, struct ends *e, bool fuse
             st = trial_seconds(&t, &one);
         if (!joined)
             *covered = t.covered;
+        if (!e->why[0])
+            memcpy(e->why, t.why, sizeof e->why);
         if (one > 0 && (*seconds == 0 || one < *seconds))
             *seconds = one;
         trial_close(&t);
@@ -199,11 +204,13 @@ enum status fuse_shortcut(struct lowering *l, int i, const struct layer *layer, 
                      .joins = conv && trial_allowed(l, FUSE_ALL) && l->n_users[last] <= 2};
     struct fusion choice = {.form = "shortcut", .layer = layer->name};
     TRY(time_ends(l, &e, true, yes, &choice.fused));
-    if (!*yes || l->p->config.fuse != FUSE_AUTO)
+    bool covered = *yes;
+    if (l->p->config.fuse != FUSE_AUTO || (!covered && !e.why[0]))
         return STATUS_OK;
-    bool covered;
-    TRY(time_ends(l, &e, false, &covered, &choice.parts));
+    if (covered)
+        TRY(time_ends(l, &e, false, &covered, &choice.parts));
     *yes = false;
+    memcpy(choice.why, e.why, sizeof choice.why);
     TRY(trial_choose(l->p, &choice));
     *yes = choice.taken;
     return STATUS_OK;

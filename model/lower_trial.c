@@ -7,6 +7,7 @@
 #include "model/lower_trial.h"
 
 #include "base/array.h"
+#include "base/text.h"
 
 /* The time that a fused chain must save, as a fraction of the fused chain's own time. */
 static const double MARGIN = 0.02;
@@ -18,13 +19,28 @@ void trial_close(struct trial *t)
     t->n = 0;
 }
 
-/* Whether failure `st` only means that the device does not support the operation. (A real error of
- * an unfused part is reported later, when lowering plans the part.) Under FUSE_AUTO the user has
- * not requested a fused form, so a library failure also counts as missing support. */
-static bool is_lack(const struct trial *t, enum status st)
+/* A library failure under FUSE_AUTO counts as missing support, because the user has not requested a
+ * fused form. The trial keeps its message. But if the device no longer works, no operation can be
+ * planned, and this failure is the one that says why. */
+static enum status forgive_library(struct trial *t, enum status st)
 {
-    return st == STATUS_UNSUPPORTED || st == STATUS_INVALID ||
-           (st == STATUS_LIBRARY && t->l->p->config.fuse == FUSE_AUTO);
+    struct network *net = t->l->net;
+    struct first_failure first = {0};
+    first_failure_keep(&first, st);
+    if (net->dev->backend->stream_sync(net->stream) != STATUS_OK)
+        return first_failure_return(&first);
+    if (!t->why[0])
+        text_clean(t->why, sizeof t->why, first.message);
+    return STATUS_OK;
+}
+
+/* Returns STATUS_OK if failure `st` only means that the device does not support the operation. (A
+ * real error of an unfused part is reported later, when lowering plans the part.) */
+static enum status forgive_lack(struct trial *t, enum status st)
+{
+    if (st == STATUS_LIBRARY && t->l->p->config.fuse == FUSE_AUTO)
+        return forgive_library(t, st);
+    return st == STATUS_UNSUPPORTED || st == STATUS_INVALID ? STATUS_OK : st;
 }
 
 enum status trial_add(struct trial *t, struct op_desc *d)
@@ -33,29 +49,24 @@ enum status trial_add(struct trial *t, struct op_desc *d)
     if (!t->covered)
         return STATUS_OK;
     enum status st = op_plan(t->l->net->dev, d, &plan);
-    if (is_lack(t, st)) {
+    if (st != STATUS_OK) {
         t->covered = false;
-        return STATUS_OK;
+        return forgive_lack(t, st);
     }
-    TRY(st);
     *d = plan->desc;
     t->plan[t->n++] = plan;
     return STATUS_OK;
 }
 
-enum status trial_seconds(const struct trial *t, double *seconds)
+enum status trial_seconds(struct trial *t, double *seconds)
 {
-    double one;
     *seconds = 0;
     for (int i = 0; i < t->n; i++) {
+        double one = 0;
         enum status st = op_seconds(t->plan[i], &one);
-        if (is_lack(t, st))
-            one = 0;
-        else
-            TRY(st);
-        if (!(one > 0)) {
+        if (st != STATUS_OK || !(one > 0)) {
             *seconds = 0;
-            return STATUS_OK;
+            return forgive_lack(t, st);
         }
         *seconds += one;
     }
@@ -71,19 +82,23 @@ bool trial_allowed(const struct lowering *l, enum fuse level)
 enum status trial_choose(struct program *p, struct fusion *c)
 {
     c->taken = c->fused > 0 && c->fused * (1 + MARGIN) < c->parts;
+    if (c->taken)
+        c->why[0] = '\0';
     TRY(array_reserve(&p->fusion, p->n_fusions));
     p->fusion[p->n_fusions++] = *c;
     return STATUS_OK;
 }
 
-/* Whether the fused chain, which the device can plan, is faster than its parts. */
-static enum status compare(const struct trial *fused, const struct trial *parts, struct fusion *c)
+/* Whether the fused chain is faster than its parts. If the device cannot plan the chain because its
+ * library fails, the choice says so. */
+static enum status compare(struct trial *fused, struct trial *parts, struct fusion *c)
 {
-    if (parts->covered) {
+    if (fused->covered && parts->covered) {
         TRY(trial_seconds(fused, &c->fused));
         if (c->fused > 0)
             TRY(trial_seconds(parts, &c->parts));
     }
+    text_clean(c->why, sizeof c->why, fused->why[0] ? fused->why : parts->why);
     return trial_choose(fused->l->p, c);
 }
 
@@ -96,9 +111,10 @@ enum status trial_decide(const struct lowering *l, const char *form, const struc
     struct trial fused = {.l = l, .covered = true}, parts = fused;
     CHECK(add(&fused, chain, true));
     *yes = fused.covered;
-    if (l->p->config.fuse != FUSE_AUTO || !fused.covered)
+    if (l->p->config.fuse != FUSE_AUTO || (!fused.covered && !fused.why[0]))
         goto done;
-    CHECK(add(&parts, chain, false));
+    if (fused.covered)
+        CHECK(add(&parts, chain, false));
     CHECK(compare(&fused, &parts, &choice));
     *yes = choice.taken;
 done:

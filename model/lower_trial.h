@@ -13,6 +13,7 @@ struct trial {
     bool covered; /* the device can plan all operations of the sequence */
     int n;
     struct op_plan *plan[CHAIN_MAX];
+    char why[FUSION_WHY_MAX]; /* under FUSE_AUTO: the first failure of the device's library */
 };
 
 void trial_close(struct trial *t);
@@ -22,7 +23,7 @@ void trial_close(struct trial *t);
 MUST_CHECK enum status trial_add(struct trial *t, struct op_desc *d);
 
 /* Total seconds of the operations; 0 if one of them cannot be timed. */
-MUST_CHECK enum status trial_seconds(const struct trial *t, double *seconds);
+MUST_CHECK enum status trial_seconds(struct trial *t, double *seconds);
 
 /* Whether the program's configuration allows fusions of `level`. */
 bool trial_allowed(const struct lowering *l, enum fuse level);
@@ -43,7 +44,8 @@ MUST_CHECK enum status
 trial_decide(const struct lowering *l, const char *form, const struct chain *chain,
              enum status (*add)(struct trial *t, const struct chain *c, bool fused), bool *yes);
 
-/* Sets c->taken from the times in `c`, and adds `c` to the program's fusions. */
+/* Sets c->taken from the times in `c`, and adds `c` to the program's fusions. c->why is dropped if
+ * the chain is fused. */
 MUST_CHECK enum status trial_choose(struct program *p, struct fusion *c);
 
 /* The following functions describe operations. trial_bn describes a batch norm operation of `kind`

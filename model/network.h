@@ -107,13 +107,18 @@ struct step_info {
     int64_t grad_begin, grad_end;
 };
 
-/* The choice of FUSE_AUTO for a chain of operations that the device can fuse. */
+enum { FUSION_WHY_MAX = 256 };
+
+/* The choice of FUSE_AUTO for a chain of operations that the device can fuse, or could fuse if its
+ * library did not fail. */
 struct fusion {
     const char *form; /* "stats", "apply", "shortcut", "join", "output", "strided", "pool" or "mask"
                        * (model/lower.h) */
-    const char *layer;   /* the convolution ("stats", "strided") or the batch norm */
-    double fused, parts; /* seconds of the fused and unfused chain; 0: not timed */
-    bool taken;          /* the chain is fused, because its parts are over 2 percent slower */
+    const char *layer;        /* the convolution ("stats", "strided") or the batch norm */
+    double fused, parts;      /* seconds of the fused and unfused chain; 0: not timed */
+    bool taken;               /* the chain is fused, because its parts are over 2 percent slower */
+    char why[FUSION_WHY_MAX]; /* the library's failure because of which the chain is not fused;
+                               * empty: none */
 };
 
 /* Plans `n` programs for `g` on `dev`. The graph must outlive the network. Parameters start as

@@ -85,6 +85,8 @@ static enum status info_json(const struct run_info *info, json_t **out)
         CHECK(json_put(run, "ranks", json_deep_copy(info->ranks)));
     if (info->ladder)
         CHECK(json_put(run, "ladder", json_deep_copy(info->ladder)));
+    if (info->fusions)
+        CHECK(json_put(run, "fusions", json_deep_copy(info->fusions)));
     *out = json_incref(run);
 done:
     json_decref(run);

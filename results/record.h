@@ -51,6 +51,7 @@ struct run_info {
     const json_t *hardware;  /* object whose members are added to "host"; NULL: none */
     const json_t *ladder;    /* object: the rung in use, and the rungs that failed; NULL: the device
                               * has no ladder (engine/ladder.h) */
+    const json_t *fusions;   /* list: the choices of FUSE_AUTO by form; NULL: there are none */
     const struct record_observer *observer; /* NULL: none. Must outlive the record */
 };
 

@@ -110,6 +110,44 @@ static enum status begin_record(struct session *s, const struct run_info *info)
     return record_create(s->dir, info, &s->record);
 }
 
+/* Returns the choices of one form: the number of chains that could be fused, of those that are, and
+ * of those that are not because the device's library failed, with its first message. */
+static json_t *form_json(const struct fusion *f, int n, const char *form)
+{
+    int chains = 0, taken = 0, failed = 0;
+    const char *why = NULL;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(f[i].form, form) != 0)
+            continue;
+        chains++;
+        taken += f[i].taken;
+        failed += f[i].why[0] != '\0';
+        why = !why && f[i].why[0] ? f[i].why : why;
+    }
+    return json_pack("{s:s, s:i, s:i, s:i, s:o*}", "form", form, "chains", chains, "taken", taken,
+                     "failed", failed, "why", why ? text_json(why) : NULL);
+}
+
+/* Sets *fusions to the choices of FUSE_AUTO on the first device, by form; NULL if there are none.
+ */
+static enum status fusions_json(const struct session *s, json_t **fusions)
+{
+    int n;
+    const struct fusion *f = program_fusions(network_program(engine_network(s->engine), 0), &n);
+    *fusions = NULL;
+    if (n == 0)
+        return STATUS_OK;
+    TRY(json_new(fusions, "[]"));
+    for (int i = 0; i < n; i++) {
+        bool first = true;
+        for (int k = 0; k < i && first; k++)
+            first = strcmp(f[k].form, f[i].form) != 0;
+        if (first)
+            TRY(json_add(*fusions, form_json(f, n, f[i].form)));
+    }
+    return STATUS_OK;
+}
+
 static enum status open_record(struct session *s, int argc, char *const *argv)
 {
     enum status st;
@@ -117,12 +155,13 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
     const struct train_setting setting = setting_of(s);
     const struct backend *b = s->devices.backend;
     engine_device(s->engine)->backend->describe(engine_device(s->engine), about, sizeof about);
-    json_t *config = NULL;
+    json_t *config = NULL, *fusions = NULL;
     json_t *libraries = json_object();
     json_t *ranks = s->world.size > 1 ? world_json(&s->world) : NULL;
     json_t *hardware = s->telemetry ? telemetry_facts(s->telemetry) : NULL;
     json_t *ladder = s->ladder.applies ? ladder_json(&s->ladder) : NULL;
     CHECK(train_config_json(s->config, &setting, 0, &config));
+    CHECK(fusions_json(s, &fusions));
     if (b->library)
         CHECK(json_put(libraries, b->library, json_string(b->library_version())));
     if (world_is_mpi(&s->world))
@@ -136,6 +175,7 @@ static enum status open_record(struct session *s, int argc, char *const *argv)
                             .ranks = ranks,
                             .hardware = hardware,
                             .ladder = ladder,
+                            .fusions = fusions,
                             .observer = s->config->observer};
     if (!libraries || (s->world.size > 1 && !ranks) || (s->telemetry && !hardware) ||
         (s->ladder.applies && !ladder))
@@ -148,6 +188,7 @@ done:
     json_decref(ranks);
     json_decref(hardware);
     json_decref(ladder);
+    json_decref(fusions);
     TRY(st);
     atomic_store(&s->ending, s->record);
     atomic_file_sweep(s->dir); /* safe, because the record's lock excludes other runs */

@@ -32,12 +32,12 @@ ran() {
     for file in run.json summary.json; do
         [[ $(field "$run/$file" rung | sed -n 1p) == "\"$rung\"" ]] ||
             fail "$run: $file does not have the rung '$rung': $(field "$run/$file" rung)"
-        [[ $(grep -c '"why": ' "$run/$file") == "$falls" ]] ||
+        [[ $(sed '/"fusions"/,/^  \]/d' "$run/$file" | grep -c '"why": ') == "$falls" ]] ||
             fail "$run: $file does not have $falls changes to a lower rung: $(grep '"why": ' "$run/$file")"
     done
     [[ $(wc -l <err) == "$falls" && $(grep -c "^ampscale: warning: rung '.*' failed: " err) == "$falls" ]] ||
         fail "$run: the number of warnings is not $falls: $(cat err)"
-    ((falls == 0)) || grep -q "^Finished .*, on rung '$rung' since '.*' failed\$" out ||
+    ((falls == 0)) || grep -qE "^Finished .*, on rung '$rung' since '.*' failed(; disturbed: .*)?\$" out ||
         fail "$run: the last line does not name the rung: $(tail -n 1 out)"
 }
 
@@ -94,6 +94,35 @@ fails 0 "" resumed --resume auto
 rung=$(field resumed/summary.json rung)
 [[ $rung == '"fuse none"' ]] || fail "a resumed run is on rung $rung"
 bits resumed unfused
+
+# An engine of cuDNN breaks the device as it is timed. The warning names it and the problem. The run
+# continues in a new process, which times the other engines.
+fresh() {
+    rm -rf plans
+    XDG_CACHE_HOME=$PWD/plans "$@"
+}
+AMPSCALE_FAKE_ENGINE=breaks:7 fresh fails 0 "" breaks --steps 1
+grep -qE "^ampscale: warning: rung 'auto' failed: .*engine 7 of cuDNN broke the GPU as it was timed for 'fake GPU sm90 cudnn[0-9]+ .*AMPSCALE_CUDNN_WITHOUT=7 excludes it everywhere" err ||
+    fail "the warning does not name the engine: $(cat err)"
+ran breaks "fuse none" 1
+AMPSCALE_FAKE_ENGINE=breaks:7 AMPSCALE_CUDNN_WITHOUT=7 fresh fails 0 "" avoids --steps 1
+ran avoids auto 0
+grep -q '"AMPSCALE_CUDNN_WITHOUT": "7"' avoids/run.json || fail "run.json does not have the excluded engines"
+AMPSCALE_CUDNN_WITHOUT=7, fails 2 "" refuses --steps 1
+grep -q "^ampscale: .*AMPSCALE_CUDNN_WITHOUT is '7,'; give the numbers" err || fail "a wrong list of engines is accepted: $(cat err)"
+
+# Fused operations that fail do not end the run. Its record says so.
+AMPSCALE_FAKE_ENGINE=fails:sums fresh fails 0 "" without-sums --steps 1
+ran without-sums auto 0
+python3 - without-sums/run.json auto/run.json <<'CHECK' || fail "the assertion above about the fusions in run.json fails"
+import json, sys
+lacks, whole = ({f["form"]: f for f in json.load(open(path))["fusions"]} for path in sys.argv[1:])
+assert all(f["failed"] == 0 and "why" not in f for f in whole.values()), whole
+assert {"stats", "mask"} <= set(whole) and sum(f["taken"] for f in whole.values()) > 0, whole
+assert lacks["stats"]["chains"] == lacks["stats"]["failed"] > 0, lacks
+assert lacks["stats"]["taken"] == 0 and "every plan for '" in lacks["stats"]["why"], lacks
+assert lacks["mask"]["failed"] == 0, lacks
+CHECK
 
 # All devices of a process are on the same rung.
 settings+=(--devices cuda:0,1 --dp-reduce all --comm host)

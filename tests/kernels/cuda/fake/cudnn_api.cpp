@@ -174,6 +174,19 @@ double seconds_of(const cudnn_graph_read &g, const cudnn_config &c, const cudnn_
     return fake_takes(cost.bytes, cost.flops, rate) * (1 + parts);
 }
 
+/* The failures that AMPSCALE_FAKE_ENGINE requests. */
+void fail_engine(const cudnn_node &plan)
+{
+    const char *set = getenv("AMPSCALE_FAKE_ENGINE");
+    int engine;
+    if (set && sscanf(set, "breaks:%d", &engine) == 1 && plan.config.engine.index == engine &&
+        plan.graph->has(GRAPH_FWD))
+        fake_break();
+    bool fails = set && strcmp(set, "fails:sums") == 0 && plan.graph->has(GRAPH_STATS);
+    if (fake_broken() || fails)
+        throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED, "AMPSCALE_FAKE_ENGINE"};
+}
+
 void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pack)
 {
     need_device();
@@ -203,6 +216,7 @@ void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pac
     if (cudnn_workspace(*plan.graph, plan.config) > 0 &&
         (!workspace || (uintptr_t)workspace % 16 != 0))
         throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "the workspace"};
+    fail_engine(plan);
     auto graph = plan.graph;
     cudnn_config config = plan.config;
     for (auto &t : graph->tensor)

@@ -103,6 +103,11 @@ bool fake_broken()
     return broken;
 }
 
+void fake_break()
+{
+    broken = true;
+}
+
 bool fake_fails(const char *call)
 {
     const request &wanted = counted.wanted;

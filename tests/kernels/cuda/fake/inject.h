@@ -18,8 +18,9 @@
 /* Counts a call, and returns whether it fails. */
 bool fake_fails(const char *call);
 
-/* Whether a sticky failure has broken the device. */
+/* Whether a sticky failure has broken the device. fake_break() breaks it. */
 bool fake_broken();
+void fake_break();
 
 /* Like fake_fails(), for functions of the CUDA runtime. Returns the error that the function must
  * report, or cudaSuccess. `device`: the function needs the device. cudaGetLastError() returns the
