@@ -75,6 +75,7 @@ static enum status conv_library_open(struct cuda_device *dev)
     struct conv_library *l;
     TRY(array_new(&l, 1));
     CHECK(excluded_engines_read(&l->excluded));
+    cudnn_keep_compiler();
     CHECK(plan_cache_open(&l->lacking));
     if (dev->described)
         CHECK(cudnn_device_describe(dev->described, &l->props));

@@ -1,6 +1,7 @@
 /* Describes a GPU to cuDNN. */
 #include "kernels/cuda/cudnn_device.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,4 +31,11 @@ enum status cudnn_device_describe(const struct gpu_description *gpu, struct cudn
     if (st != STATUS_OK)
         cudnn_desc_destroy(&out->props);
     return st;
+}
+
+void cudnn_keep_compiler(void)
+{
+    char file[32];
+    snprintf(file, sizeof file, "libnvrtc.so.%zu", cudnnGetCudartVersion() / 1000);
+    (void)dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }

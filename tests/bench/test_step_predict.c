@@ -4,7 +4,6 @@
  * description of an H200. Needs the CUDA module and a cuDNN that plans from descriptions, but no
  * GPU. */
 #include "bench/step_predict.h"
-#include "tests/kernels/cuda/plans/driver.h"
 #include "tests/kernels/group.h"
 #include "tests/sanitized.h"
 
@@ -359,6 +358,5 @@ int main(void)
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_every_shape_is_fused),
     };
-    compiler_keep();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

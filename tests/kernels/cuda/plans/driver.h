@@ -1,4 +1,4 @@
-/* Loads the libraries that cuDNN needs for engines that it compiles at run time. */
+/* Loads the driver library, which cuDNN needs for engines that it compiles at run time. */
 #pragma once
 
 #include <dlfcn.h>
@@ -10,12 +10,4 @@
 static inline bool driver_loads(void)
 {
     return dlopen("libcuda.so.1", RTLD_LAZY) != NULL;
-}
-
-/* cuDNN loads and unloads the compiler for every engine that it may compile. This call keeps the
- * compiler loaded. Tests then take less time, and the leak sanitizer can name the owner of the
- * compiler's memory. */
-static inline void compiler_keep(void)
-{
-    (void)(dlopen("libnvrtc.so.13", RTLD_LAZY) || dlopen("libnvrtc.so.12", RTLD_LAZY));
 }

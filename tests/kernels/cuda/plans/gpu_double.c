@@ -245,6 +245,10 @@ enum status cudnn_device_describe(const struct gpu_description *gpu_, struct cud
     return status_fail(STATUS_UNSUPPORTED, "the double is not described");
 }
 
+void cudnn_keep_compiler(void)
+{
+}
+
 void cudnn_desc_destroy(struct cudnn_desc *d)
 {
     d->raw = NULL;

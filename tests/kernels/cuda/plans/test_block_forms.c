@@ -3,7 +3,6 @@
  * of a block, at batch 64 to 512. With cuDNN 9.19 each plan must be precompiled and deterministic.
  * Needs no GPU. */
 #include "described_gpu.h"
-#include "driver.h"
 #include "kernels/cuda/conv_plan.h"
 #include "model/graph.h"
 
@@ -111,6 +110,6 @@ static void test_forms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms)};
-    compiler_keep();
+    cudnn_keep_compiler();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

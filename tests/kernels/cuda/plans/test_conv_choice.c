@@ -2,7 +2,6 @@
  * the heuristics return other engines, the choice by time, and the use of the cache. The clock is a
  * fake. */
 #include "described_gpu.h"
-#include "driver.h"
 #include "kernels/cuda/conv_plan.h"
 
 #include <setjmp.h>
@@ -264,6 +263,6 @@ int main(void)
         cmocka_unit_test(test_useless_choice), cmocka_unit_test(test_clock_fails),
         cmocka_unit_test(test_no_plan),
     };
-    compiler_keep();
+    cudnn_keep_compiler();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void test_table(void **state)
     const bool known = cudnnGetVersion() / 100 == 919, driver = driver_loads();
     int wrong = 0;
     (void)state;
-    compiler_keep();
+    cudnn_keep_compiler();
     for (int g = 0; g < N_GPUS; g++)
         described_gpu_open(gpus[g], &dev[g]);
     printf("cuDNN %zu%s; fp16, bf16 and tf32 on", cudnnGetVersion(),

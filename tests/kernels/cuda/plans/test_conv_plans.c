@@ -2,7 +2,6 @@
  * argument names. The checks cover the forward pass and both gradients, two batch sizes, and those
  * of fp16, bf16, tf32 and fp32 that the GPU supports. Needs no GPU. */
 #include "described_gpu.h"
-#include "driver.h"
 #include "kernels/cuda/conv_plan.h"
 #include "model/graph.h"
 
@@ -141,6 +140,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks)};
     if (argc > 1)
         gpu = argv[1];
-    compiler_keep();
+    cudnn_keep_compiler();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 /* Tests devices that are described by text, the error messages of graph builders that are used
  * wrongly, and plans that are made again from stored choices. */
 #include "described_gpu.h"
-#include "driver.h"
 #include "kernels/cuda/cudnn_plans.h"
 
 #include <setjmp.h>
@@ -193,6 +192,6 @@ int main(void)
         cmocka_unit_test(test_plan_again),
         cmocka_unit_test(test_limits),
     };
-    compiler_keep();
+    cudnn_keep_compiler();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,6 +224,7 @@ typedef struct cudnnContext *cudnnHandle_t;
 typedef void *cudnnBackendDescriptor_t;
 
 size_t cudnnGetVersion(void);
+size_t cudnnGetCudartVersion(void);
 const char *cudnnGetErrorString(cudnnStatus_t status);
 void cudnnGetLastErrorString(char *message, size_t max_size);
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle);
