@@ -138,7 +138,7 @@ static enum status matmul_choose(struct blas_matmul *m)
         cublas_check(cublasLtMatmulAlgoGetHeuristic(m->base.device->gemm->handle, m->product, m->b,
                                                     m->a, m->c, m->c, preference, 1, &best, &n),
                      "choose an algorithm"));
-    if (n == 0) {
+    if (n == 0 || best.state != CUBLAS_STATUS_SUCCESS) {
         st = status_fail(STATUS_UNSUPPORTED, "cuBLASLt has no algorithm for this matrix product");
         goto done;
     }

@@ -288,6 +288,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     memcpy(&results[0].algo, &algo, sizeof algo);
     results[0].workspaceSize = algo.workspace;
     results[0].wavesCount = 1;
+    if (fake_fails("cublasLtHeuristicState"))
+        results[0].state = CUBLAS_STATUS_NOT_SUPPORTED;
     *found = 1;
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -171,6 +171,16 @@ static void test_limits(void **state)
     plan_list_close(&list);
     assert_int_equal(plan_make(&dev, g, &tf32, &limits, &plan), STATUS_UNSUPPORTED);
 
+    const struct excluded_engines first = {1, {tf32.engine}};
+    limits = all;
+    limits.excluded = &first;
+    assert_int_equal(plan_list_make(&dev, g, &limits, &list), STATUS_OK);
+    assert_true(list.excluded > 0);
+    for (int i = 0; i < list.n; i++)
+        assert_int_not_equal(list.plan[i].choice.engine, tf32.engine);
+    plan_list_close(&list);
+    assert_int_equal(plan_make(&dev, g, &tf32, &limits, &plan), STATUS_UNSUPPORTED);
+
     limits = (struct plan_limits){.workspace = 0, .deterministic = true, .plans = PLANS_MAX};
     assert_int_equal(plan_list_make(&dev, g, &limits, &list), STATUS_OK);
     for (int i = 0; i < list.n; i++) {
