@@ -136,6 +136,8 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
 
 /* --- timing --- */
 
+enum { WHY_MAX = 256 };
+
 /* Candidates of one problem, which are timed one after the other. */
 struct candidates {
     struct conv_library *library;
@@ -143,7 +145,7 @@ struct candidates {
     const struct conv_problem *problem;
     const char *key;           /* of the problem's plan */
     struct timed_seconds best; /* of the fastest plan so far; 0: no plan yet */
-    char why[256];             /* message of the last plan that failed; empty: no plan failed */
+    char *why; /* [WHY_MAX] message of the last plan that failed; empty: no plan failed */
 };
 
 static enum status open_trial(struct cuda_device *dev, const struct conv_problem *problem,
@@ -214,7 +216,7 @@ static enum status time_candidate(void *context, const struct cudnn_plan *plan, 
     struct timed_work work = {enqueue_candidate, &one, plan->workspace};
     struct timed_seconds time = {0};
     if (has_broken(all, plan->choice.engine)) {
-        snprintf(all->why, sizeof all->why, "engine %lld broke the GPU in an earlier run",
+        snprintf(all->why, WHY_MAX, "engine %lld broke the GPU in an earlier run",
                  (long long)plan->choice.engine);
         return STATUS_UNSUPPORTED;
     }
@@ -228,7 +230,7 @@ static enum status time_candidate(void *context, const struct cudnn_plan *plan, 
     if (!lives)
         return report_broken(all, plan->choice.engine, st);
     st = status_context(st, "engine %lld", (long long)plan->choice.engine);
-    snprintf(all->why, sizeof all->why, "%s", status_message());
+    snprintf(all->why, WHY_MAX, "%s", status_message());
     return STATUS_UNSUPPORTED;
 }
 
@@ -279,13 +281,15 @@ done:
 }
 
 /* Chooses a plan within the limits. If the device lacks the memory for timing, uses the heuristics'
- * first plan. */
+ * first plan. STATUS_UNSUPPORTED if there is no plan that runs; if there are plans, `why` is the
+ * failure of the last one. */
 static enum status choose_within(struct cuda_device *dev, const struct conv_problem *problem,
-                                 const struct plan_limits *limits, struct conv_plan *plan)
+                                 const struct plan_limits *limits, char why[WHY_MAX],
+                                 struct conv_plan *plan)
 {
     struct conv_library *l = dev->conv;
     char key[PLAN_KEY_MAX];
-    struct candidates all = {.library = l, .problem = problem, .key = key};
+    struct candidates all = {.library = l, .problem = problem, .key = key, .why = why};
     struct plan_timer timer = {time_candidate, &all};
     struct plan_choice known;
     conv_plan_key(&l->props, problem, limits, key);
@@ -307,8 +311,6 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
         if (st == STATUS_OK)
             st = keep_choice(l, problem, limits, stale, plan);
     }
-    if (st == STATUS_UNSUPPORTED && all.why[0]) /* plans exist, but all fail to run */
-        st = status_fail(STATUS_LIBRARY, "every plan for '%s' failed: %s", key, all.why);
     op_trial_close(all.trial);
     return st;
 }
@@ -321,18 +323,23 @@ static bool may_compile(enum conv_form form)
 }
 
 /* Chooses a plan. An engine that the library must compile costs seconds in every run, so such an
- * engine is used only if no other engine supports the problem. Of several such engines, the first
- * that the heuristics name is used. */
+ * engine is used only if no other engine supports the problem and runs. Of several such engines,
+ * the first that the heuristics name is used. `key` is for messages. */
 static enum status conv_exec_choose(struct cuda_device *dev, const struct conv_problem *problem,
-                                    const struct plan_limits *limits, struct conv_plan *plan)
+                                    const struct plan_limits *limits, const char *key,
+                                    struct conv_plan *plan)
 {
     struct plan_limits compiled = *limits;
-    enum status st = choose_within(dev, problem, limits, plan);
-    if (st != STATUS_UNSUPPORTED || !may_compile(problem->form))
-        return st;
-    compiled.runtime_compiled = true;
-    compiled.plans = 1;
-    return choose_within(dev, problem, &compiled, plan);
+    char why[WHY_MAX] = "";
+    enum status st = choose_within(dev, problem, limits, why, plan);
+    if (st == STATUS_UNSUPPORTED && may_compile(problem->form)) {
+        compiled.runtime_compiled = true;
+        compiled.plans = 1;
+        st = choose_within(dev, problem, &compiled, why, plan);
+    }
+    if (st == STATUS_UNSUPPORTED && why[0]) /* plans exist, but all fail to run */
+        st = status_fail(STATUS_LIBRARY, "every plan for '%s' failed: %s", key, why);
+    return st;
 }
 
 static const struct conv_plan *find_kept(const struct conv_library *l, const char *key)
@@ -346,8 +353,8 @@ static const struct conv_plan *find_kept(const struct conv_library *l, const cha
 /* Whether an earlier search has shown that the library has no plan for the problem. The heuristics
  * would need a long time to detect that again. The plan file stores this only for forms with batch
  * norm: a plain convolution may lack a plan because of a faulty installation, which will be
- * repaired. It stores nothing where the user has excluded engines, because a later run may allow
- * them. */
+ * repaired. Nothing is stored if a part of the library could not be loaded, or if the user has
+ * excluded engines, because a later run may have them. */
 static bool is_lacking(const struct conv_library *l, enum conv_form form, const char *key)
 {
     struct plan_choice known;
@@ -360,7 +367,7 @@ static enum status note_lack(struct conv_library *l, enum conv_form form, const 
 {
     struct plan_choice lack = {.fact = PLAN_LACKING};
     TRY(plan_cache_put(l->lacking, key, &lack));
-    if (may_compile(form) || l->props.props.raw || l->excluded.n > 0)
+    if (may_compile(form) || l->props.props.raw || l->excluded.n > 0 || cudnn_incomplete())
         return STATUS_OK;
     return plan_file_add(key, &lack);
 }
@@ -383,7 +390,7 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
         return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan for '%s'", key);
     struct kept_plan *k;
     TRY(array_new(&k, 1));
-    enum status st = conv_exec_choose(dev, problem, &limits, &k->plan);
+    enum status st = conv_exec_choose(dev, problem, &limits, key, &k->plan);
     if (st != STATUS_OK) {
         free(k);
         if (st == STATUS_UNSUPPORTED)

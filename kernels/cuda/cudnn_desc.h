@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 #include <cudnn.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cudnn_desc {
@@ -18,6 +19,10 @@ struct cudnn_desc {
  * request, STATUS_OOM if memory is short, else STATUS_LIBRARY. After a failure the message is
  * "cuDNN cannot <action>: <the library's reason>". */
 MUST_CHECK enum status cudnn_check(cudnnStatus_t s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Whether a call of this process has failed because a part of cuDNN could not be loaded. Facts
+ * about missing plans may then come from a faulty installation, and must not be stored. */
+bool cudnn_incomplete(void);
 
 const char *cudnn_version(void); /* "9.19.0" */
 

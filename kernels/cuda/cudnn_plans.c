@@ -58,7 +58,7 @@ static bool engine_allowed(const struct engine *e, const struct plan_limits *lim
 {
     return !e->narrows && (e->deterministic || !limits->deterministic) &&
            (!e->tensor_cores || !limits->full_fp32) &&
-           (!e->runtime_compiled || limits->runtime_compiled);
+           e->runtime_compiled == limits->runtime_compiled;
 }
 
 /* ---- choices ---- */

@@ -21,7 +21,7 @@ struct plan_limits {
     size_t workspace;   /* upper limit of a plan's workspace in bytes */
     bool deterministic; /* only engines that give the same bits each time */
     bool full_fp32;     /* no tensor cores for fp32: products are not rounded to TF32 */
-    /* Whether to use engines that the library compiles when it makes the plan. The compilation
+    /* Whether to use only engines that the library compiles when it makes the plan. The compilation
      * needs a driver and the GPU itself. If false, such engines are only counted. */
     bool runtime_compiled;
     int plans;                               /* maximum number of plans to make, 1 to PLANS_MAX */

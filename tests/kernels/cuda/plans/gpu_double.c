@@ -249,6 +249,11 @@ void cudnn_keep_compiler(void)
 {
 }
 
+bool cudnn_incomplete(void)
+{
+    return gpu.incomplete;
+}
+
 void cudnn_desc_destroy(struct cudnn_desc *d)
 {
     d->raw = NULL;
@@ -290,16 +295,20 @@ static struct cudnn_plan plan_of(int engine)
                                .workspace = 256 * (size_t)engine};
 }
 
+static bool is_compiled(int engine)
+{
+    return gpu.only_compiled || gpu.compiled[engine];
+}
+
 enum status plan_list_make(const struct cudnn_device *dev, const struct cudnn_graph *g,
                            const struct plan_limits *limits, struct plan_list *list)
 {
     (void)dev, (void)g;
     gpu.lists++;
     *list = (struct plan_list){0};
-    if (gpu.nothing || (gpu.only_compiled && !limits->runtime_compiled))
-        return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan");
-    for (int i = 0; i < GPU_ENGINES && i < limits->plans; i++)
-        if (!excluded_engines_has(limits->excluded, i))
+    for (int i = 0; i < GPU_ENGINES && list->n < limits->plans && !gpu.nothing; i++)
+        if (is_compiled(i) == limits->runtime_compiled &&
+            !excluded_engines_has(limits->excluded, i))
             list->plan[list->n++] = plan_of(i);
     return list->n ? STATUS_OK : status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan");
 }
@@ -314,7 +323,8 @@ enum status plan_make(const struct cudnn_device *dev, const struct cudnn_graph *
                       struct cudnn_plan *plan)
 {
     (void)dev, (void)g;
-    if (choice->engine >= GPU_ENGINES || (gpu.only_compiled && !limits->runtime_compiled) ||
+    if (choice->engine >= GPU_ENGINES ||
+        is_compiled((int)choice->engine) != limits->runtime_compiled ||
         excluded_engines_has(limits->excluded, choice->engine))
         return status_fail(STATUS_UNSUPPORTED, "there is no such engine");
     gpu.again++;

@@ -26,13 +26,15 @@ struct gpu_double {
     bool fails[GPU_ENGINES];  /* executing the engine fails, and the GPU still works */
     bool breaks[GPU_ENGINES]; /* executing the engine breaks the GPU */
     bool broken;
-    size_t memory, used; /* bytes: the limit, and the bytes in use */
-    size_t most;         /* largest number of bytes in use */
-    int l2;              /* bytes of cache */
-    size_t overwritten;  /* bytes overwritten since the last work on a stream */
-    size_t zeroed;       /* bytes overwritten in total */
-    bool nothing;        /* the heuristics return no engine */
-    bool only_compiled;  /* all engines must be compiled at run time */
+    size_t memory, used;        /* bytes: the limit, and the bytes in use */
+    size_t most;                /* largest number of bytes in use */
+    int l2;                     /* bytes of cache */
+    size_t overwritten;         /* bytes overwritten since the last work on a stream */
+    size_t zeroed;              /* bytes overwritten in total */
+    bool nothing;               /* the heuristics return no engine */
+    bool only_compiled;         /* all engines must be compiled at run time */
+    bool compiled[GPU_ENGINES]; /* the engine must be compiled at run time */
+    bool incomplete;            /* a part of the library could not be loaded */
     int lists, again, executions,
         packs; /* numbers of calls; `again` counts plans made from stored choices */
 };

@@ -161,6 +161,27 @@ static void what_fails_is_left_out(void **state)
     close_gpu(&dev);
 }
 
+/* If every precompiled engine fails, an engine that is compiled at run time may still work. */
+static void a_compiled_engine_replaces_engines_that_fail(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    struct conv_problem fused = problem;
+    (void)state;
+    gpu.compiled[1] = true;
+    gpu.fails[0] = gpu.fails[2] = gpu.fails[3] = true;
+    struct conv_exec *exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 1");
+    conv_exec_close(exec);
+    fused.form = CONV_APPLY_FWD_STATS; /* separate operations replace this form */
+    assert_int_equal(refused(&dev, &fused), STATUS_LIBRARY);
+    assert_true(says(": engine 3: cuDNN fails"));
+    close_gpu(&dev);
+    exec = opened(&dev, &problem);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 1");
+    conv_exec_close(exec);
+    close_gpu(&dev);
+}
+
 /* An engine that breaks the GPU ends the search. The message names it, and later processes do not
  * execute it for this form and type, even if this process could not close its device. */
 static void what_breaks_the_gpu_is_left_out_later(void **state)
@@ -424,6 +445,15 @@ static void a_lack_is_asked_for_once(void **state)
     conv_exec_close(opened(&dev, &fused));
     assert_true(gpu.lists > lists);
     close_gpu(&dev);
+
+    dev = new_gpu();
+    fused.form = CONV_APPLY_FWD_STATS;
+    gpu.nothing = gpu.incomplete = true; /* a part of the library cannot be loaded */
+    assert_int_equal(refused(&dev, &fused), STATUS_UNSUPPORTED);
+    close_gpu(&dev);
+    gpu.nothing = gpu.incomplete = false;
+    conv_exec_close(opened(&dev, &fused));
+    close_gpu(&dev);
 }
 
 /* ---- execution ---- */
@@ -472,6 +502,7 @@ int main(void)
         cmocka_unit_test(the_fastest_is_taken),
         cmocka_unit_test(short_plans_are_compared_alike),
         cmocka_unit_test(what_fails_is_left_out),
+        cmocka_unit_test(a_compiled_engine_replaces_engines_that_fail),
         cmocka_unit_test(what_breaks_the_gpu_is_left_out_later),
         cmocka_unit_test(the_users_text_is_read_strictly),
         cmocka_unit_test(what_the_user_excludes_is_not_used),
