@@ -5,6 +5,7 @@
 # - no kernel uses the tensor cores: these kernels are bound by memory, and cuDNN and cuBLASLt multiply
 #   matrices;
 # - from sm_90 on, a kernel waits for the previous kernel before work that depends on that kernel;
+# - the kernel that resamples pictures rounds each product, as the CPU does;
 # - batch norm has 128-bit loads and stores;
 # - registers and loads match the committed table, if the same version of nvcc made that table.
 # Skipped (77) without cuobjdump and nvdisasm.
@@ -63,6 +64,12 @@ if ! grep -q EXIT "$out/sm_90"; then
     fail "cuobjdump shows no instructions"
 elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$out/sm_90"); then
     fail "a kernel uses the tensor cores: $(head -3 <<<"$matrix")"
+fi
+
+# `resample` has the bits of input/resize.c, which rounds each product before it adds it.
+awk '/Function :/ { here = $3 ~ /resample/; n += here } here' "$out/sass" >"$out/resample"
+if ! grep -qw FMUL "$out/resample" || ! grep -qw FADD "$out/resample" || grep -qw FFMA "$out/resample"; then
+    fail "the kernel resample has no FMUL and FADD, or it has FFMA: $(grep -owE 'FMUL|FADD|FFMA' "$out/resample" | sort | uniq -c | xargs)"
 fi
 
 # A kernel may start before the previous kernel has ended (await_previous in

@@ -122,6 +122,18 @@ template <typename T> static T __shfl_xor_sync(unsigned mask, T v, int lane_mask
     return v;
 }
 
+/* A sum and a product with a rounding of their own. */
+static inline float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+
+static inline float __fmul_rn(float a, float b)
+{
+    volatile float product = a * b; /* not contracted with a later sum */
+    return product;
+}
+
 static inline float __uint_as_float(uint32_t u)
 {
     float x;
