@@ -17,13 +17,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONV_SHARES = 4, WORKERS_MAX = OP_KIND_COUNT * CONV_SHARES, GRACE_SECONDS = 3 };
+enum {
+    CONV_SHARES = 4,
+    WORKERS_MAX = OP_KIND_COUNT * CONV_SHARES,
+    RESTARTS_MAX = 4, /* for each part of the table */
+    GRACE_SECONDS = 3
+};
 
-/* One worker's part of the table: the cases of `kind` are divided into parts; `every` is the number
- * of parts, and `share` is the index of the worker's part. */
+/* One worker's part of the table: the cases of `kind` from number `first` on are divided into
+ * parts; `every` is the number of parts, and `share` is the index of the worker's part. */
 struct job {
     struct operations_kind *kind;
-    int every, share;
+    int every, share, first;
+    int restarts;
+    double seconds; /* of all workers of this part */
 };
 
 struct operations {
@@ -60,24 +67,40 @@ static bool is_job(const struct operations *o, const struct selection *part)
     return false;
 }
 
-/* Lists the jobs. Convolutions have several workers, which start first, because planning them takes
- * long. */
-static void list_jobs(struct operations *o, bool convolutions)
+/* The cases of a job. */
+static struct selection job_selection(const struct operations *o, const struct job *job)
+{
+    struct selection part = o->config->worker.selection;
+    part.kind = job->kind->name;
+    part.every = job->every;
+    part.share = job->share;
+    part.first = job->first;
+    return part;
+}
+
+/* Lists one part of each kind of convolution, or all other kinds. */
+static void list_part(struct operations *o, bool convolutions, int shares, int s)
 {
     const struct selection *all = &o->config->worker.selection;
     for (int i = 0; i < o->result.n_kinds; i++) {
         struct operations_kind *k = &o->result.kind[i];
-        bool conv = strncmp(k->name, "conv_", strlen("conv_")) == 0;
-        int shares = conv && all->number < 0 ? CONV_SHARES : 1;
-        for (int s = 0; s < shares && conv == convolutions; s++) {
-            struct selection part = *all;
-            part.kind = k->name;
-            part.every = all->every * shares;
-            part.share = all->share + s * all->every;
-            if (is_job(o, &part))
-                o->job[o->n_jobs++] = (struct job){k, part.every, part.share};
-        }
+        const struct job job = {
+            .kind = k, .every = all->every * shares, .share = all->share + s * all->every};
+        const struct selection part = job_selection(o, &job);
+        if ((strncmp(k->name, "conv_", strlen("conv_")) == 0) == convolutions && is_job(o, &part))
+            o->job[o->n_jobs++] = job;
     }
+}
+
+/* Lists the jobs in the order in which they start. First all kinds except convolutions: own kernels
+ * take seconds, and are most likely to be wrong on a new device. Planning convolutions takes long:
+ * they have several workers, and a time limit leaves some part of each kind. */
+static void list_jobs(struct operations *o)
+{
+    int shares = o->config->worker.selection.number < 0 ? CONV_SHARES : 1;
+    list_part(o, false, 1, 0);
+    for (int s = 0; s < shares; s++)
+        list_part(o, true, shares, s);
 }
 
 static void find_jobs(struct operations *o)
@@ -90,8 +113,7 @@ static void find_jobs(struct operations *o)
             k->cases++;
             k->covered = op_in(d->kind, o->covered) && !is_fused(d);
         }
-    list_jobs(o, true);
-    list_jobs(o, false);
+    list_jobs(o);
 }
 
 /* --- one worker --- */
@@ -127,7 +149,8 @@ static enum status worker_command(const struct operations *o, const struct job *
     for (int i = 0; i < s->n_without; i++)
         TRY(words_add(w, "--without=%s", s->without[i]));
     TRY(words_add(w, "--every=%d", job->every));
-    return words_add(w, "--share=%d", job->share);
+    TRY(words_add(w, "--share=%d", job->share));
+    return words_add(w, "--first=%d", job->first);
 }
 
 static enum status worker_path(const struct operations *o, int job, const char *end,
@@ -201,16 +224,45 @@ static void operations_judge_end(struct operations *o, struct operations_kind *k
     }
 }
 
-static enum status end_worker(struct operations *o, int job, const struct process_end *end)
+/* Whether a new worker has to run the cases after case `at`, at which the last worker ended. */
+static bool is_restarted(struct operations *o, struct job *job, int at)
+{
+    struct job rest = *job;
+    rest.first = at + 1;
+    rest.restarts++;
+    const struct selection part = job_selection(o, &rest);
+    if (part.number >= 0 || !is_job(o, &part))
+        return false;
+    if (o->due_ns && seconds_left(o) == 0) {
+        operations_judge_end(o, job->kind, &(struct process_end){.late = true}, -1);
+        return false;
+    }
+    if (job->restarts == RESTARTS_MAX) {
+        text_join(job->kind->ended, sizeof job->kind->ended, "; ",
+                  "after %d such cases, those behind %s are untested", RESTARTS_MAX + 1,
+                  o->result.list->item[at].name);
+        return false;
+    }
+    *job = rest;
+    return true;
+}
+
+/* Reads the results of a worker that has ended. Sets *again if the job needs a new worker. */
+static enum status end_worker(struct operations *o, int job, const struct process_end *end,
+                              bool *again)
 {
     char log[PATH_MAX];
     struct operations_kind *k = o->job[job].kind;
-    int at;
+    struct operations_progress progress;
     TRY(worker_path(o, job, ".log", log));
-    TRY(operations_read_log(&o->result, k, log, &at));
-    if (end->seconds > k->seconds)
-        k->seconds = end->seconds;
-    operations_judge_end(o, k, end, at);
+    TRY(operations_read_log(&o->result, k, log, &progress));
+    o->job[job].seconds += end->seconds;
+    if (o->job[job].seconds > k->seconds)
+        k->seconds = o->job[job].seconds;
+    operations_judge_end(o, k, end, progress.at);
+    *again = !progress.done && progress.at >= 0 && !end->late && !o->received &&
+             end->code != status_exit_code(STATUS_DATA) &&
+             is_restarted(o, &o->job[job], progress.at);
     return STATUS_OK;
 }
 
@@ -220,6 +272,7 @@ static enum status run_jobs(struct operations *o, int at_once)
 {
     struct process child[OPERATIONS_JOBS_MAX] = {{0}};
     int job[OPERATIONS_JOBS_MAX], slot;
+    bool again;
     enum status st = STATUS_OK;
     bar_begin(o->config->bar, o->n_jobs);
     for (;;) {
@@ -232,8 +285,11 @@ static enum status run_jobs(struct operations *o, int at_once)
         if (!process_any(child, at_once))
             break;
         CHECK(process_wait(&o->signals, child, at_once, &slot));
-        CHECK(end_worker(o, job[slot], &child[slot].end));
-        bar_step(o->config->bar);
+        CHECK(end_worker(o, job[slot], &child[slot].end, &again));
+        if (again)
+            CHECK(start_worker(o, job[slot], &child[slot]));
+        else
+            bar_step(o->config->bar);
     }
     for (int i = o->begun; i < o->n_jobs; i++)
         if (o->received)

@@ -43,7 +43,7 @@ static const char *finding_of(const char *line)
 }
 
 static void read_line(struct operations_result *r, struct operations_kind *k, const char *line,
-                      int *at)
+                      struct operations_progress *progress)
 {
     char word[8] = "";
     int number = 0, used = 0;
@@ -51,14 +51,15 @@ static void read_line(struct operations_result *r, struct operations_kind *k, co
     if (finding && !*r->first_finding)
         text_clean(r->first_finding, sizeof r->first_finding, finding);
     if (finding && k->findings == 0)
-        operations_add_failure(r, k, *at, finding);
+        operations_add_failure(r, k, progress->at, finding);
     k->findings += finding != NULL;
     r->unsupported = r->unsupported || strstr(line, "Device not supported");
+    progress->done = progress->done || strcmp(line, "done") == 0;
     if (sscanf(line, "%7s %d %n", word, &number, &used) != 2 || number < 0 || number >= r->list->n)
         return;
     const char *form = line + used, *colon = strstr(form, ": "), *why = colon ? colon + 2 : "";
     if (strcmp(word, "at") == 0) {
-        *at = number;
+        progress->at = number;
     } else if (strcmp(word, "pass") == 0) {
         k->passed++;
     } else if (strcmp(word, "skip") == 0) {
@@ -72,15 +73,15 @@ static void read_line(struct operations_result *r, struct operations_kind *k, co
 }
 
 enum status operations_read_log(struct operations_result *r, struct operations_kind *k,
-                                const char *path, int *at)
+                                const char *path, struct operations_progress *progress)
 {
     char *bytes, *rest, *line;
     size_t size;
-    *at = -1;
+    *progress = (struct operations_progress){.at = -1};
     TRY(file_read(path, LOG_MAX_BYTES, &bytes, &size));
     rest = bytes;
     while ((line = strsep(&rest, "\n")))
-        read_line(r, k, line, at);
+        read_line(r, k, line, progress);
     free(bytes);
     return STATUS_OK;
 }

@@ -38,9 +38,15 @@ struct operations_result {
     bool unsupported;                         /* the sanitizer does not support the device */
 };
 
-/* Adds the results in a worker's log to `k`. Sets *at to the last case that began; -1: none. */
+/* How far a worker came. */
+struct operations_progress {
+    int at;    /* the last case that began; -1: none */
+    bool done; /* no case is left */
+};
+
+/* Adds the results in a worker's log to `k`. */
 MUST_CHECK enum status operations_read_log(struct operations_result *r, struct operations_kind *k,
-                                           const char *path, int *at);
+                                           const char *path, struct operations_progress *progress);
 
 void operations_add_failure(struct operations_result *r, const struct operations_kind *k,
                             int number, const char *reason);

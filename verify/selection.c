@@ -25,6 +25,8 @@ bool selection_has(const struct selection *s, int number, const struct op_case *
             return false;
     if (s->number >= 0)
         return s->number == number;
+    if (number < s->first)
+        return false;
     /* A hash assigns problems to parts. Without a hash, a part would get only some kinds, types and
      * fills, because they repeat periodically in the table. */
     int share = (int)(hash_splitmix64((uint64_t)c->problem) % (uint64_t)s->every);

@@ -14,6 +14,7 @@ struct selection {
     int n_without;
     int every, share;    /* number of parts of the table, and index of the part that is run; all
                           * layouts of a problem are in the same part */
+    int first;           /* number of the first case; 0: all */
     int number;          /* number of a single case; -1: all */
     bool depends_on_isa; /* only cases whose CPU kernels exist in a version for each instruction
                           * set */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ERRORS_MAX = 3 }; /* consecutive errors after which the device counts as broken */
+enum { ERRORS_MAX = 3 }; /* consecutive errors after which a worker stops */
 
 /* Makes the device use the kernels for instruction set `isa`. STATUS_DATA if the processor does not
  * support `isa`. */
@@ -57,6 +57,37 @@ enum status worker_open(const struct worker_config *c, struct device **dev)
     return st;
 }
 
+/* Fails if the device does not work any more. If a kernel has accessed invalid memory, CUDA fails
+ * every later call of the process, so that other cases would fail without having been tested. */
+static enum status try_device(struct device *dev)
+{
+    enum { BYTES = 256 };
+    const struct backend *b = dev->backend;
+    struct stream *s = NULL;
+    void *memory = NULL;
+    enum status st;
+    CHECK(b->alloc(dev, BYTES, &memory));
+    CHECK(b->stream_open(dev, &s));
+    CHECK(b->zero(s, memory, BYTES));
+    CHECK(b->stream_sync(s));
+done:
+    b->stream_close(s);
+    b->free(dev, memory);
+    return st;
+}
+
+/* Fails if the cases after the last one cannot be tested in this process. */
+static enum status check_usable(const struct comparison *h)
+{
+    if (h->errors_in_row == 0)
+        return STATUS_OK;
+    if (try_device(h->dev) != STATUS_OK)
+        return status_context(STATUS_LIBRARY, "the device does not work after this error");
+    if (h->errors_in_row < ERRORS_MAX)
+        return STATUS_OK;
+    return status_fail(STATUS_LIBRARY, "stopped after %d errors in a row", ERRORS_MAX);
+}
+
 enum status worker_run(const struct worker_config *c, const char *dir)
 {
     struct comparison h = {.problem.number = -1, .steps = true, .fault = c->fault};
@@ -68,12 +99,13 @@ enum status worker_run(const struct worker_config *c, const char *dir)
     CHECK(case_list_new(&list));
     CHECK(device_open("ref", 1, &h.ref));
     CHECK(worker_open(c, &h.dev));
-    for (int i = 0; i < list.n && h.errors_in_row < ERRORS_MAX; i++)
-        if (selection_has(&c->selection, i, &list.item[i]))
+    for (int i = 0; i < list.n; i++)
+        if (selection_has(&c->selection, i, &list.item[i])) {
             comparison_run(&h, i, &list.item[i]);
-    if (h.errors_in_row == ERRORS_MAX)
-        st = status_context(STATUS_LIBRARY, "stopped after %d errors in a row", ERRORS_MAX);
-    else if (h.failed)
+            CHECK(check_usable(&h));
+        }
+    puts("done");
+    if (h.failed)
         st = status_fail(STATUS_MISMATCH, "%d results are wrong or missing", h.failed);
 done:
     comparison_close(&h);

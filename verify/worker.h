@@ -20,7 +20,9 @@ struct worker_config {
 MUST_CHECK enum status worker_open(const struct worker_config *c, struct device **dev);
 
 /* Runs the selected cases. Prints to stdout a line when a case begins, and a line with the result
- * of each form of the case (comparison.h). cuDNN plans are cached in `dir` and not in the user's
- * cache: their timings are unreliable, because other processes run at the same time.
- * STATUS_MISMATCH when a case failed, STATUS_LIBRARY after several errors in a row. */
+ * of each form of the case (comparison.h). Prints a line "done" after the last case. Stops earlier
+ * if an error has broken the device for this process, or after several errors in a row. cuDNN plans
+ * are cached in `dir` and not in the user's cache: their timings are unreliable, because other
+ * processes run at the same time. STATUS_MISMATCH when a case failed, STATUS_LIBRARY if the worker
+ * stopped early. */
 MUST_CHECK enum status worker_run(const struct worker_config *c, const char *dir);

@@ -62,9 +62,23 @@ grep -q "\"case\": $bad" "$scratch/out" || fail "no case: $(cat "$scratch/out")"
 expect 1 "${operations[@]}" "${kinds[@]}" --verbose --inject crash="$bad"
 says 'ended by a signal: Killed, at relu_'
 [[ $(grep -c ' completed$' "$scratch/out") -ge 3 ]] || fail "after a crash, other kinds of operations were not tested: $(cat "$scratch/out")"
+# A new process runs the cases after the crash: one case more has no result.
+expect 0 "${operations[@]}" --only relu_fwd --every 20 --json
+passed=$(field passed)
+expect 0 selftest --operations --case "$number" --json
+crashed=$(field passed)
+expect 1 "${operations[@]}" --only relu_fwd --every 20 --inject crash="$number" --json
+[[ $(field passed) == $((passed - crashed)) && $(field crashed) == 1 ]] || fail "after a crash, cases are untested: $(cat "$scratch/out")"
 expect 5 "${operations[@]}" --only relu_fwd --every 20 --limit 10 --inject hang="$number" --json
 [[ $(field late) == 1 && $(field crashed) == 0 ]] || fail "a hang: $(cat "$scratch/out")"
 grep -qF "at $name\"" "$scratch/out" || fail "the message does not name the case that hangs: $(cat "$scratch/out")"
+
+# Convolutions start last, so that one which never ends does not keep other kinds from being tested.
+few=(--only _fwd --without bn_ --without pool --without linear --without dropout --every 40)
+expect 0 "${operations[@]}" --list "${few[@]}"
+conv=$(awk '$2 == "conv_fwd" { print $1; exit }' "$scratch/out")
+expect 5 selftest --operations --jobs 1 "${few[@]}" --limit 5 --inject hang="$conv" --verbose
+grep -qE '^  relu_fwd +[1-9].* completed$' "$scratch/out" || fail "a convolution that hangs keeps other kinds from being tested: $(cat "$scratch/out")"
 
 # A signal ends all processes. The results before the signal are printed, and no folder remains.
 "$program" "${operations[@]}" --only relu_ --every 20 --inject hang="$number" --json >"$scratch/out" 2>"$scratch/err" &
@@ -97,11 +111,23 @@ fake_gpu || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
 (($(field passed) > 0)) || fail "no case passed on the fake GPU: $(cat "$scratch/out")"
 
-# If a kernel breaks the device, only the process that launched it stops, at the case of that
-# kernel.
-AMPSCALE_FAKE_FAIL=cudaLaunchKernel:3:sticky expect 4 "${operations[@]}" --devices cuda:0 --only relu_fwd --every 10
+# If a kernel breaks the device, the process that launched it stops at the case of that kernel, and
+# a new process runs the cases behind it. Here every process breaks its device at one kernel, so the
+# rest is untested after some cases.
+relu=("${operations[@]}" --devices cuda:0 --only relu_fwd)
+expect 0 "${relu[@]}" --json
+cases=$(field cases)
+AMPSCALE_FAKE_FAIL=cudaLaunchKernel:12:sticky expect 4 "${relu[@]}" --json
+[[ $(field failed) == 5 && $(field cases) == "$cases" ]] || fail "a device that breaks in each process: $(cat "$scratch/out")"
+(($(field passed) > 20)) || fail "after the device broke, no case was tested: $(cat "$scratch/out")"
+AMPSCALE_FAKE_FAIL=cudaLaunchKernel:12:sticky expect 4 "${relu[@]}"
 says 'cannot launch the kernel'
-says 'stopped after 3 errors in a row'
+says ': the device does not work after this error'
+says 'after 5 such cases, those behind relu_fwd'
+# An error that does not break the device ends the process only if it is repeated.
+AMPSCALE_FAKE_FAIL=cudaLaunchKernel:3 expect 4 "${relu[@]}" --every 10 --json
+[[ $(field failed) == 1 && $(field crashed) == 0 ]] || fail "a single error ended the process: $(cat "$scratch/out")"
+
 
 # The device supports a kind of operation, but none of the selected cases of that kind can run. That
 # kind does not pass.
