@@ -32,14 +32,16 @@ grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the 
 
 # The device is the CPU. OUT gets only a few files, and the next pass reads the records from OUT.
 export OUT=$scratch/pass1
-check 0 --device cpu --pass 1
+check 0 --device cpu --pass 1 --new
 verdicts PASS facts operations selftest accuracy fusion
 grep -q '^SKIP *not selected: peak, .*, memcheck' "$scratch/out" || fail "the checks 'peak' and 'memcheck' were selected: $(<"$scratch/out")"
-OUT=$scratch/pass2 check 0 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz"
+OUT=$scratch/pass2 check 0 --device cpu --pass 2
+grep -q "^continues the records in 'build/gpu-check/cpu-bring-up-quick.tar.gz'; --new " "$scratch/out" || fail "a pass does not say that it continues the last records: $(<"$scratch/out")"
 verdicts PASS facts operations peak throughput fusion files
 OUT=$scratch/pass3 check 5 --device cpu --pass 3 --from "$scratch/pass2/records.tar.gz"
 verdicts PASS facts peak throughput step-amp step-bf16 step-tf32 step-fp32
 verdicts MISSING profile memcheck racecheck synccheck
+model=$(sed -nE '1s/^cpu: ([^,]*),.*/\1/p' "$scratch/out")
 unset OUT
 for dir in pass1 pass2 pass3; do
     (($(find "$scratch/$dir" -type f | wc -l) <= 8)) || fail "OUT has $(ls "$scratch/$dir")"
@@ -51,10 +53,43 @@ grep -q '"command": "[^"]*--peak [^"]*/peak/r1/output.json' "$scratch/records/ch
     fail "the pass did not use the peaks of the earlier pass: $(grep '"command"' "$scratch/records/checks/step-amp.json")"
 [[ -z $(find "$scratch/records" -name '*.safetensors') ]] || fail "the records contain files of weights"
 
+# --only continues the last records, too; --again measures a check again, and --new begins new
+# records. A relative --out is a folder in the source tree; OUT gets the records also with --out.
+export OUT=$scratch/again
+before=$(stat -c %y "$scratch/records/checks/facts.json")
+check 5 --device cpu --only facts
+verdicts PASS facts peak throughput step-amp
+check 5 --device cpu --again facts
+verdicts PASS facts peak throughput step-amp
+mkdir "$scratch/later"
+tar -C "$scratch/later" -xzf "$OUT/records.tar.gz"
+[[ $(stat -c %y "$scratch/later/checks/facts.json") != "$before" && $(stat -c %y "$scratch/later/checks/peak.json") == "$(stat -c %y "$scratch/records/checks/peak.json")" ]] ||
+    fail "--again has not measured the check again, or another check too"
+OUT=$scratch/new check 0 --device cpu --new --only facts --out "$(realpath --relative-to="$source_dir" "$scratch")/new-records"
+grep -qE 'peak,|continues' "$scratch/out" && ! grep -q '^SKIP.*peak' "$scratch/out" && fail "--new continues the last records: $(<"$scratch/out")"
+[[ -s $scratch/new/records.tar.gz && -s $scratch/new/accept.json ]] || fail "with --out, OUT has no records: $(ls "$scratch/new")"
+check 2 --device cpu --new --only facts --out "$scratch/new-records"
+check 2 --device cpu --new --from "$OUT/records.tar.gz"
+check 2 --device cpu --again ../facts
+unset OUT
+
+# On a machine without the device, the records of a call that was killed become a folder with
+# reports. The reports have the verdicts of the other machine, and nothing is measured here.
+tar -C "$scratch/later" -czf "$scratch/killed.tar.gz" spec.json checks
+check 5 --from "$scratch/killed.tar.gz" --device cuda:63 --out "$scratch/unpacked"
+verdicts PASS facts peak throughput step-amp
+grep -q "^unpacked into '$scratch/unpacked'; next: scripts/gpu-check --build .* -- report $scratch/unpacked -o gpu.md$" "$scratch/out" || fail "the next command: $(<"$scratch/out")"
+[[ -s $scratch/unpacked/accept.json && -s $scratch/unpacked/accept.md ]] || fail "there are no reports: $(ls "$scratch/unpacked")"
+diff -r "$scratch/later/checks" "$scratch/unpacked/checks" >/dev/null || fail "unpacking has changed the records: $(diff -r "$scratch/later/checks" "$scratch/unpacked/checks")"
+check 2 --from "$scratch/killed.tar.gz" --out "$scratch/unpacked"
+: >"$scratch/empty.tar.gz"
+check 1 --from "$scratch/empty.tar.gz" --out "$scratch/unpacked-2"
+tar -C "$scratch/later" -czf "$scratch/empty.tar.gz" spec.json
+check 5 --from "$scratch/empty.tar.gz" --out "$scratch/unpacked-2"
+
 # gpu-check refuses to continue the records of another device.
 mkdir "$scratch/other"
 tar -C "$scratch/other" -xzf "$scratch/pass1/records.tar.gz"
-model=$(sed -nE '1s/^cpu: ([^,]*),.*/\1/p' "$scratch/out")
 sed -i "s/$model/another/" "$scratch/other/checks/hardware.json"
 check 2 --device cpu --pass 2 --out "$scratch/other"
 grep -q "is of another device than" "$scratch/err" || fail "the message does not say that the records are of another device: $(<"$scratch/err")"
@@ -72,6 +107,39 @@ OUT=$scratch/late check 5 --device cpu --pass 2 --from "$scratch/pass1/records.t
 verdicts PASS facts operations
 verdicts MISSING files
 [[ -s $scratch/late/records.tar.gz && -s $scratch/late/accept.json ]] || fail "after the time budget was used up, records.tar.gz or accept.json is missing"
+
+# A program that takes a moment to say what it is, and then writes records that change for a while:
+# files that are too large to be sent, and one that changes although no check has ended.
+mkdir -p "$scratch/stub/bin"
+cat >"$scratch/stub/bin/ampscale" <<'STUB'
+#!/usr/bin/env bash
+[[ $1 != info ]] || { sleep 3; echo "  cpu    a stub, 1 thread"; exit; }
+while [[ $1 != --out ]]; do shift; done
+mkdir -p "$2/checks/one"
+echo '{}' >"$2/spec.json"
+echo "$XDG_CACHE_HOME $*" >"$2/called"
+for n in 1 2 3 4 5 6; do head -c 3500000 /dev/urandom >"$2/large-$n"; done
+head -c 5000000 /dev/zero >"$2/huge"
+: >"$2/weights.safetensors"
+sleep 2
+echo late >"$2/checks/one/log"
+for ((i = 0; i < 400; i++)); do
+    tar -xzOf "$OUT/records.tar.gz" ./checks/one/log 2>/dev/null && exit
+    sleep 0.1
+done
+exit 1
+STUB
+chmod +x "$scratch/stub/bin/ampscale"
+mkdir "$scratch/stub-out"
+export OUT=$scratch/stub-out
+relative=$(realpath --relative-to="$source_dir" "$scratch")/stub-records
+"$source_dir/scripts/gpu-check" --build "$scratch/stub" --device cpu --budget 100 --out "$relative" --only one >"$scratch/out" 2>"$scratch/err" ||
+    fail "a file that changed during a check was not kept: $(cat "$scratch/out" "$scratch/err")"
+unset OUT
+[[ $(<"$scratch/stub-records/called") =~ ^"$scratch/stub-records/cache --out $scratch/stub-records --budget "9[0-7]" --resume --only one" ]] ||
+    fail "the program was called with '$(<"$scratch/stub-records/called")'"
+files=$(tar -tzf "$scratch/stub-out/records.tar.gz")
+[[ $files == *./called* && $files != *large* && $files != *huge* && $files != *weights* ]] || fail "the archive has $files"
 
 # A pack runs without the build. A build with sanitizers is too large to pack, so this part is
 # skipped with sanitizers.

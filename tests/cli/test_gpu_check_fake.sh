@@ -48,7 +48,7 @@ passes() {
 }
 
 # Does not run the self-test, because it would train on the fake GPU for minutes.
-check 0 --only facts,operations,accuracy,fusion
+check 0 --new --only facts,operations,accuracy,fusion
 passes facts operations accuracy fusion
 check 0 --pass 2
 passes facts operations accuracy peak throughput fusion files jpeg
@@ -75,9 +75,17 @@ expect 0 report --no-figures "$OUT" -o "$scratch/report.md"
 grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto \| [0-9.]+ \| [0-9.]+ \|$' "$scratch/report.md" ||
     fail "the report: $(grep '^| amp' "$scratch/report.md")"
 
+# Without PyTorch no time is spent on the GPU, unless the user wants so, or no check needs PyTorch.
+AMPSCALE_PEERS=/none check 5 --again throughput
+grep -q "^scripts/gpu-check: no Python with torch and torchvision is found for the check 'throughput': set AMPSCALE_PEERS .* --no-peer" "$scratch/err" ||
+    fail "without PyTorch: $(cat "$scratch/out" "$scratch/err")"
+AMPSCALE_PEERS=/none check 0 --only facts
+AMPSCALE_PEERS=/none check 0 --again throughput --no-peer
+passes throughput
+
 # The report shows what a tool finds wrong.
 rm -rf "$OUT"
-FAKE_FINDING=racecheck check 4 --only memcheck,racecheck
+FAKE_FINDING=racecheck check 4 --new --only memcheck,racecheck
 passes memcheck
 grep -q '^FAIL *racecheck' "$scratch/out" || fail "racecheck had a finding, but the check has not failed: $(<"$scratch/out")"
 grep -q 'Invalid __global__ write' "$OUT/accept.json" || fail "a finding is not reported: $(<"$OUT/accept.md")"

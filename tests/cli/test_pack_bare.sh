@@ -16,7 +16,7 @@ mkdir -p "$root"/{bin,lib,lib64,tmp,dev,proc,check}
 
 # Programs of a minimal Debian. The libraries that they need are copied to the same paths as on this
 # machine.
-for tool in basename bash cat cp cut date dirname du env find gunzip gzip grep head kill ls mkdir mktemp nproc rm \
+for tool in basename bash cat cp cut date dirname du env find gunzip gzip grep head kill ls mkdir mktemp mv nproc rm \
     sed sh sleep sort tail tar tr wc; do
     file=$(type -P $tool) || { echo "SKIPPED: there is no $tool" && exit 77; }
     cp -L "$file" "$root/bin/"
@@ -62,6 +62,11 @@ grep -q "^scripts/gpu-check: no device 'cuda:0': .*; also missing: PyTorch, comp
 # Checks that need no GPU run under that root directory.
 bare --only facts --device cpu --out /tmp/records --quick
 ((code == 0)) && grep -q '^PASS *facts' "$scratch/out" || fail "the check of the processor's facts has not passed: $(cat "$scratch/out" "$scratch/err")"
+# Records of another machine become a folder of the device's name.
+tar -C "$root/tmp/records" -czf "$root/tmp/records.tar.gz" spec.json checks
+bare --from /tmp/records.tar.gz
+((code == 0)) && [[ -s $(echo "$root"/check/results/recorded/*/bring-up-quick/accept.json) ]] ||
+    fail "records of another machine: $code, $(cat "$scratch/out" "$scratch/err"), $(find "$root/check/results")"
 bare --device cuda:0 --build /nonesuch
 ((code == 2)) || fail "with a missing folder the exit code is $code, not 2"
 finish
