@@ -38,6 +38,7 @@ int main(int argc, char **argv)
     if (argc == 0)
         return status_exit_code(STATUS_USAGE);
     spin_limit(argv);
+    crash_report();
     argv[0] = name;
     return output_check(run(argc, argv));
 }

@@ -1,0 +1,58 @@
+/* Reports a crash. On a machine that can be used for minutes only, nobody attaches a debugger: the
+ * log must say where the process was. */
+#include "cli/cli.h"
+
+#include <execinfo.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CALLS_MAX = 64, STACK_BYTES = 1 << 16 };
+
+static const struct {
+    int signo;
+    const char *name;
+} crashes[] = {{SIGSEGV, "SIGSEGV"},
+               {SIGBUS, "SIGBUS"},
+               {SIGFPE, "SIGFPE"},
+               {SIGILL, "SIGILL"},
+               {SIGABRT, "SIGABRT"}};
+
+static void say(const char *text)
+{
+    ssize_t written = write(STDERR_FILENO, text, strlen(text));
+    (void)written; /* nothing can be done about a failure */
+}
+
+/* Calls only functions that a signal handler may call. SA_RESETHAND has restored the default: the
+ * signal that is raised here ends the process when the handler returns. */
+static void on_crash(int signo)
+{
+    void *call[CALLS_MAX];
+    const char *name = "a signal";
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        if (crashes[i].signo == signo)
+            name = crashes[i].name;
+    say("ampscale: crashed by ");
+    say(name);
+    say("; the calls, innermost first:\n");
+    backtrace_symbols_fd(call, backtrace(call, CALLS_MAX), STDERR_FILENO);
+    raise(signo);
+}
+
+void crash_report(void)
+{
+    static char stack[STACK_BYTES]; /* where the main thread's own stack has overflowed */
+    const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction a, before;
+    void *call[1];
+    memset(&a, 0, sizeof a);
+    sigemptyset(&a.sa_mask);
+    a.sa_handler = on_crash;
+    a.sa_flags = (int)(SA_RESETHAND | SA_ONSTACK);
+    backtrace(call, 1); /* the first call loads a library, which a signal handler must not do */
+    sigaltstack(&other, NULL);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        if (sigaction(crashes[i].signo, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(crashes[i].signo, &a, NULL);
+}
