@@ -61,6 +61,10 @@ static const struct setting selftest_settings[] = {
      "Compare operations with the reference on a table of cases, each kind of operation in its own "
      "process",
      AS_SWITCH(is_operations)},
+    {"limit", 0, "S", NULL,
+     "Seconds for all cases together; a case that will not fit is left out. With --operations, an "
+     "unfinished kind is reported as late (default: no limit)",
+     AS_INTEGER(config.limit_s, 1, 1 << 30)},
     JSON_ROW(config.json),
     QUIET_ROW(quiet),
     {"verbose", 'v', NULL, NULL,
@@ -90,9 +94,6 @@ static const struct setting operations_settings[] = {
      AS_TEXT(operations.worker.isa), GIVEN(for_operations)},
     {"jobs", 0, "N", NULL, "Processes at a time, at most 12 (default: number of cores)",
      AS_INTEGER(operations.jobs, 1, OPERATIONS_JOBS_MAX), GIVEN(for_operations)},
-    {"limit", 0, "S", NULL,
-     "Seconds for all kinds together; an unfinished kind is reported as late (default: no limit)",
-     AS_INTEGER(operations.limit_s, 1, 1 << 30), GIVEN(for_operations)},
     {"sanitizer", 0, "memcheck|racecheck|synccheck", NULL,
      "Run the processes under this tool of compute-sanitizer; only cases of ampscale's own kernels "
      "are run",
@@ -131,6 +132,7 @@ static enum status selftest_operations(struct selftest_command *t)
     o->json = t->config.json;
     o->verbose = t->config.verbose;
     o->bar = t->config.bar;
+    o->limit_s = t->config.limit_s;
     o->out = t->config.out;
     s->depends_on_isa = o->worker.isa != NULL;
     s->every = t->every ? t->every : o->sanitizer ? 15 : 1;
@@ -175,9 +177,10 @@ const struct cli_command cmd_selftest = {
     .doc =
         "Computes known training steps and compares every value with PyTorch's; or repeats steps "
         "and compares every bit; or compares operations with the reference.\vExit status: 0 if all "
-        "values agree, 1 if an operation's process crashed, 4 if some values do not agree, 5 if "
+        "values agree, 1 if a case ended with an error or an operation's process crashed, 4 if "
+        "some values do not agree, 5 if "
         "the oracle file is missing or damaged, if the device or the sanitizer is missing, or if "
-        "no case could run.",
+        "cases were left out.",
     .part = {{selftest_settings}, {operations_settings}},
     .prints = true,
     .config = &(struct selftest_command){.operations.worker.selection.number = -1},

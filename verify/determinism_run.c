@@ -44,17 +44,15 @@ static enum status report_case(json_t *report, const struct determinism_case *c,
 static enum status repeat_case(struct suite *s, const struct determinism_case *c)
 {
     struct determinism_result r;
-    enum status st = determinism_check(s->dev, c, &r);
+    enum status st = determinism_check(s->dev, c, &r), reported = STATUS_OK;
     if (st != STATUS_OK && st != STATUS_MISMATCH)
-        return status_context(st, "%s in %s", c->arch, c->precision);
-    s->ran++;
-    s->failed += st != STATUS_OK;
-    bar_step(s->config->bar);
+        st = status_context(st, "%s in %s", c->arch, c->precision);
     if (s->config->json)
-        return report_case(s->report, c, &r, st == STATUS_OK);
-    if (st != STATUS_OK || s->config->verbose)
+        reported = report_case(s->report, c, &r, st == STATUS_OK);
+    else if (st != STATUS_OK || s->config->verbose)
         print_case(s->lines, c, &r, st == STATUS_OK);
-    return STATUS_OK;
+    suite_end_case(s, st);
+    return reported;
 }
 
 static enum status repeat_cases(struct suite *s, void *context)
@@ -71,7 +69,8 @@ static enum status repeat_cases(struct suite *s, void *context)
                                                .batch = shapes[i].batch,
                                                .steps = STEPS,
                                                .repeats = s->config->repeats};
-            TRY(repeat_case(s, &c));
+            if (suite_begin_case(s))
+                TRY(repeat_case(s, &c));
         }
     return STATUS_OK;
 }

@@ -2,9 +2,11 @@
 #include "verify/selftest.h"
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "kernels/backend.h"
 #include "verify/oracle.h"
+#include "verify/worker.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -242,56 +244,64 @@ static void compare_case(struct verdict *v, const json_t *want, const json_t *fp
                    json_object_get(fp32, "buffer_norms"), json_object_get(got, "buffer_norms"));
 }
 
-static void print_case(const struct selftest_config *config, const struct verdict *v,
-                       const struct oracle_case *c)
+/* `error`: message of the error that ended the case, or NULL. */
+static void print_case(const struct verdict *v, const struct oracle_case *c, const char *error)
 {
-    if (!v->failed && !config->verbose)
+    bool failed = v->failed || error;
+    if (!failed && !v->config->verbose)
         return;
     fprintf(v->lines,
-            "%s  %s, %d classes, %d px, batch %d, %d %s step%s%s%s%s%s: %d values against %s, "
-            "worst %.2f "
-            "of its tolerance (%s)\n",
-            v->failed ? "FAIL" : "PASS", c->arch, c->classes, c->size, c->batch, c->steps,
-            c->train ? "training" : "evaluation", c->steps == 1 ? "" : "s",
-            c->label_smoothing > 0 ? ", label smoothing" : "", c->mix ? ", mixup" : "",
-            c->clip_grad_norm > 0 ? ", clipped gradient" : "",
-            c->norm_weight_decay >= 0 ? ", other decay of norms" : "", v->n,
-            v->exact_reference ? "fp64" : "fp32", v->worst, v->worst_name);
+            "%s  %s, %d classes, %d px, batch %d, %d %s step%s%s%s%s%s: ", failed ? "FAIL" : "PASS",
+            c->arch, c->classes, c->size, c->batch, c->steps, c->train ? "training" : "evaluation",
+            c->steps == 1 ? "" : "s", c->label_smoothing > 0 ? ", label smoothing" : "",
+            c->mix ? ", mixup" : "", c->clip_grad_norm > 0 ? ", clipped gradient" : "",
+            c->norm_weight_decay >= 0 ? ", other decay of norms" : "");
+    if (error)
+        fprintf(v->lines, "error: %s\n", error);
+    else
+        fprintf(v->lines, "%d values against %s, worst %.2f of its tolerance (%s)\n", v->n,
+                v->exact_reference ? "fp64" : "fp32", v->worst, v->worst_name);
 }
 
-/* Runs one case. `fp32`: the same case in PyTorch's fp32, or NULL. */
-static enum status run_case(struct suite *suite, const struct oracle_case *c, const json_t *want,
-                            const json_t *fp32)
+static json_t *case_json(const struct verdict *v, const struct oracle_case *c, bool passed,
+                         const char *error)
 {
-    enum status st;
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:s*, s:O, s:O}", "arch", c->arch,
+                     "classes", c->classes, "size", c->size, "batch", c->batch, "steps", c->steps,
+                     "mode", c->train ? "train" : "eval", "against", c->fp64 ? "fp64" : "fp32",
+                     "ok", passed, "error", error, "families", v->families, "values", v->values);
+}
+
+/* Runs case `number`, and reports it. `fp32`: the same case in PyTorch's fp32, or NULL. */
+static enum status run_case(struct suite *suite, const struct oracle_case *c, size_t number,
+                            const json_t *want, const json_t *fp32)
+{
     json_t *got = NULL;
-    bool passed;
     const struct selftest_config *config = suite->config;
     struct verdict v = {.config = config,
                         .lines = suite->lines,
                         .exact_reference = c->fp64,
                         .values = json_array(),
                         .families = json_array()};
-    CHECK(oracle_compute(suite->dev, c, &got));
-    compare_case(&v, want, fp32, got);
-    passed = v.failed == 0 && v.n > 0;
-    suite->ran++;
-    suite->failed += !passed;
-    bar_step(config->bar);
+    const char *error = NULL;
+    enum status st = oracle_compute(suite->dev, c, &got), reported = STATUS_OK;
+    if (st == STATUS_OK) {
+        compare_case(&v, want, fp32, got);
+        if (v.failed || v.n == 0)
+            st = STATUS_MISMATCH;
+    } else {
+        st = status_context(st, "case %zu", number);
+        error = status_message();
+    }
     if (config->json)
-        json_array_append_new(
-            suite->report,
-            json_pack("{s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:O, s:O}", "arch", c->arch,
-                      "classes", c->classes, "size", c->size, "batch", c->batch, "steps", c->steps,
-                      "mode", c->train ? "train" : "eval", "against", c->fp64 ? "fp64" : "fp32",
-                      "ok", passed, "families", v.families, "values", v.values));
+        reported = json_add(suite->report, case_json(&v, c, st == STATUS_OK, error));
     else
-        print_case(config, &v, c);
-done:
+        print_case(&v, c, error);
+    suite_end_case(suite, st);
     json_decref(got);
     json_decref(v.families);
     json_decref(v.values);
-    return st;
+    return reported;
 }
 
 static enum status load_oracles(const struct selftest_config *config, json_t **cases)
@@ -358,9 +368,8 @@ static enum status run_cases(struct suite *suite, void *context)
     bar_begin(config->bar, total);
     for (size_t i = 0; i < n; i++) {
         TRY(choose_case(config, cases, i, &c, &fp32, &chosen));
-        enum status st = chosen ? run_case(suite, &c, json_array_get(cases, i), fp32) : STATUS_OK;
-        if (st != STATUS_OK)
-            return status_context(st, "case %zu", i);
+        if (chosen && suite_begin_case(suite))
+            TRY(run_case(suite, &c, i, json_array_get(cases, i), fp32));
     }
     if (suite->ran == 0)
         return status_fail(STATUS_DATA, "no case was run, so none has passed");
@@ -376,36 +385,87 @@ enum status selftest_run(const struct selftest_config *config)
     return st;
 }
 
+/* --- a suite --- */
+
+bool suite_begin_case(struct suite *s)
+{
+    s->begun_ns = clock_ns();
+    bool fits = s->due_ns == 0 || s->begun_ns + 2 * s->slowest_ns < s->due_ns;
+    s->left_out += s->broken || !fits;
+    return !s->broken && fits;
+}
+
+void suite_end_case(struct suite *s, enum status st)
+{
+    uint64_t ns = clock_ns() - s->begun_ns;
+    s->ran++;
+    s->failed += st != STATUS_OK;
+    s->slowest_ns = ns > s->slowest_ns ? ns : s->slowest_ns;
+    bar_step(s->config->bar);
+    if (st == STATUS_OK || st == STATUS_MISMATCH)
+        return;
+    first_failure_keep(&s->error, st);
+    s->broken = worker_try(s->dev) != STATUS_OK;
+}
+
+static const char *why_left_out(const struct suite *s)
+{
+    return s->broken ? "the device does not work after an error" : "the time limit is reached";
+}
+
+/* Prints the results of a suite; `lines` is the text of its cases. */
+static enum status suite_report(const struct suite *s, const char *lines, const char *verdict)
+{
+    const struct selftest_config *config = s->config;
+    char about[256];
+    json_t *all;
+    s->dev->backend->describe(s->dev, about, sizeof about);
+    if (config->json) {
+        TRY(json_new(&all, "{s:i, s:s, s:b, s:i, s:O}", "schema", 1, "device", about, "ok",
+                     s->failed == 0 && s->left_out == 0, "left_out", s->left_out, "cases",
+                     s->report));
+        return json_print(all, config->out, JSON_INDENT(1));
+    }
+    fprintf(config->out, "%d of %d cases %s on %s", s->ran - s->failed, s->ran, verdict, about);
+    if (s->left_out)
+        fprintf(config->out, "; cases left out: %d, because %s", s->left_out, why_left_out(s));
+    fprintf(config->out, "\n%s", lines);
+    fflush(config->out); /* so that this text comes before the verdict on stderr */
+    return STATUS_OK;
+}
+
+static enum status suite_verdict(const struct suite *s, const char *verdict)
+{
+    TRY(first_failure_return(&s->error));
+    if (s->failed)
+        return status_fail(
+            STATUS_MISMATCH,
+            "selftest: %d of %d cases do not %s; the results of this device cannot be trusted",
+            s->failed, s->ran, verdict);
+    if (s->left_out)
+        return status_fail(STATUS_DATA, "selftest: %d of %d cases are left out, because %s",
+                           s->left_out, s->ran + s->left_out, why_left_out(s));
+    return STATUS_OK;
+}
+
 enum status suite_run(const struct selftest_config *config, suite_cases *run, void *context,
                       const char *verdict)
 {
     enum status st;
     struct suite s = {.config = config};
-    char about[256], *lines = NULL;
+    char *lines = NULL;
     size_t size;
-    json_t *all = NULL;
+    if (config->limit_s)
+        s.due_ns = clock_ns() + (uint64_t)config->limit_s * 1000000000u;
     CHECK(json_new(&s.report, "[]"));
     CHECK(device_open(config->devices, config->threads, &s.dev));
-    s.dev->backend->describe(s.dev, about, sizeof about);
     s.lines = open_memstream(&lines, &size);
     if (!s.lines)
         CHECK(status_fail(STATUS_OOM, "no memory for the lines of the cases"));
     CHECK(run(&s, context));
-    if (config->json) {
-        CHECK(json_new(&all, "{s:i, s:s, s:b, s:O}", "schema", 1, "device", about, "ok",
-                       s.failed == 0, "cases", s.report));
-        CHECK(json_print(all, config->out, JSON_INDENT(1)));
-    } else {
-        fflush(s.lines);
-        fprintf(config->out, "%d of %d cases %s on %s\n%s", s.ran - s.failed, s.ran, verdict, about,
-                lines);
-        fflush(config->out); /* so that this text comes before the verdict on stderr */
-    }
-    if (s.failed)
-        st = status_fail(
-            STATUS_MISMATCH,
-            "selftest: %d of %d cases do not %s; the results of this device cannot be trusted",
-            s.failed, s.ran, verdict);
+    fflush(s.lines);
+    CHECK(suite_report(&s, lines, verdict));
+    st = suite_verdict(&s, verdict);
 done:
     bar_erase(config->bar);
     if (s.lines)

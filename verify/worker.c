@@ -57,9 +57,7 @@ enum status worker_open(const struct worker_config *c, struct device **dev)
     return st;
 }
 
-/* Fails if the device does not work any more. If a kernel has accessed invalid memory, CUDA fails
- * every later call of the process, so that other cases would fail without having been tested. */
-static enum status try_device(struct device *dev)
+enum status worker_try(struct device *dev)
 {
     enum { BYTES = 256 };
     const struct backend *b = dev->backend;
@@ -81,7 +79,7 @@ static enum status check_usable(const struct comparison *h)
 {
     if (h->errors_in_row == 0)
         return STATUS_OK;
-    if (try_device(h->dev) != STATUS_OK)
+    if (worker_try(h->dev) != STATUS_OK)
         return status_context(STATUS_LIBRARY, "the device does not work after this error");
     if (h->errors_in_row < ERRORS_MAX)
         return STATUS_OK;

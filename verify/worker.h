@@ -19,6 +19,10 @@ struct worker_config {
  * c->isa is set and the device is not a CPU. */
 MUST_CHECK enum status worker_open(const struct worker_config *c, struct device **dev);
 
+/* Fails if the device does not work any more: if a kernel has accessed invalid memory, CUDA fails
+ * every later call of the process, so that other cases would fail without having been tested. */
+MUST_CHECK enum status worker_try(struct device *dev);
+
 /* Runs the selected cases. Prints to stdout a line when a case begins, and a line with the result
  * of each form of the case (comparison.h). Prints a line "done" after the last case. Stops earlier
  * if an error has broken the device for this process, or after several errors in a row. cuDNN plans

@@ -30,6 +30,27 @@ if command -v python3 >/dev/null; then
     python3 -m json.tool "$scratch/out" >/dev/null || fail "--json prints no JSON"
 fi
 
+# With too little time, the cases that were run are printed, and the number of the others.
+expect 5 selftest --limit 1 --json
+left=$(sed -nE 's/^ "left_out": ([0-9]+),$/\1/p' "$scratch/out")
+ran=$(grep -c '^   "arch": ' "$scratch/out")
+((left > 0 && ran > 0)) && grep -q '^ "ok": false' "$scratch/out" || fail "with a limit of 1 s: $ran cases, $left left out: $(head -c 300 "$scratch/out")"
+expect 5 selftest --limit 1
+grep -q "; cases left out: [0-9]*, because the time limit is reached$" "$scratch/out" || fail "with a limit of 1 s: $(<"$scratch/out")"
+
+# A case that ends with an error is reported, and the others still run, unless the device is broken.
+if fake_gpu; then
+    other=${oracle/10/12}
+    echo "${oracle%\]}, ${other#\[}" >"$scratch/two.json"
+    AMPSCALE_FAKE_FAIL=cudaLaunchKernel:5 expect 1 selftest --oracle "$scratch/two.json" --devices cuda:0 --json
+    [[ $(grep -c '"ok": false' "$scratch/out") -ge 3 && $(grep -c '^   "arch": ' "$scratch/out") == 2 ]] || fail "an error: $(<"$scratch/out")"
+    grep -q '"error": "case 0: cannot launch the kernel ' "$scratch/out" || fail "an error is not reported: $(<"$scratch/out")"
+    [[ $(<"$scratch/err") == "ampscale: case 0: cannot launch the kernel "* ]] || fail "an error: $(<"$scratch/err")"
+    AMPSCALE_FAKE_FAIL=cudaLaunchKernel:5:sticky expect 1 selftest --oracle "$scratch/two.json" --devices cuda:0
+    grep -q "^0 of 1 cases hold on .*; cases left out: 1, because the device does not work after an error$" "$scratch/out" || fail "a broken device: $(<"$scratch/out")"
+    grep -q "^FAIL  resnet8, .*: error: case 0: cannot launch " "$scratch/out" || fail "a broken device: $(<"$scratch/out")"
+fi
+
 echo "${oracle%\}]}" >"$scratch/damaged.json"
 expect_error 5 "not valid JSON" selftest --json --oracle "$scratch/damaged.json"
 expect_error 5 "'$scratch/absent.json'" selftest --json --oracle "$scratch/absent.json"
