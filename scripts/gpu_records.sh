@@ -31,7 +31,7 @@ keep() {
     : >"$work/kept"
     [[ -e $records/spec.json ]] || return 0
     mkdir -p build/gpu-check
-    for kib in 4096 512 64; do
+    for kib in 4096 512 64 8; do
         # tar fails if a log grows while it is read
         (cd "$records" && find . -type f ! -name '*.safetensors' ! -size "+${kib}k" -print0 | tar --null -T - -cz) 2>/dev/null >"$work/all" || true
         (($(wc -c <"$work/all") >= 15 << 20)) || break

@@ -15,7 +15,9 @@ invocations() {
         /^```/ { code = !code; next }
         code || /^    / {
             sub(/ #.*/, "")
-            if (sub(/^ *(.* )?ampscale /, ""))
+            $0 = begun $0
+            begun = sub(/\\$/, "") ? $0 : ""
+            if (begun == "" && (sub(/^ *(.* )?ampscale /, "") || sub(/^.*scripts\/gpu-check .* -- /, "")))
                 print
             next
         }
@@ -80,6 +82,11 @@ if [[ -e .git && $(git rev-parse --is-shallow-repository 2>/dev/null) == false ]
         git merge-base --is-ancestor "$hash" HEAD 2>/dev/null || fail "there is no commit '$hash'"
     done
 fi
+# The flags of gpu-check.
+help=$(scripts/gpu-check --help)
+while read -r flag; do
+    grep -qE -e "(^|[[ ])$flag([] ]|$)" <<<"$help" || fail "scripts/gpu-check has no flag '$flag'"
+done < <(sed -e ':a' -e '/\\$/{N;s/\\\n//;ba}' "${docs[@]}" | sed -nE 's/.*scripts\/gpu-check ([^`#]*).*/\1 -- /; T; s/ -- .*//; p' | grep -oE -e '--[a-z-]+' | sort -u)
 ((found > 100)) || fail "only $found commands were found"
 echo "$found commands"
 finish

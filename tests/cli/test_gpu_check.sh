@@ -59,7 +59,7 @@ export OUT=$scratch/again
 before=$(stat -c %y "$scratch/records/checks/facts.json")
 check 5 --device cpu --only facts
 verdicts PASS facts peak throughput step-amp
-check 5 --device cpu --again facts
+check 5 --device cpu --only peak --again facts
 verdicts PASS facts peak throughput step-amp
 mkdir "$scratch/later"
 tar -C "$scratch/later" -xzf "$OUT/records.tar.gz"
@@ -71,6 +71,7 @@ grep -qE 'peak,|continues' "$scratch/out" && ! grep -q '^SKIP.*peak' "$scratch/o
 check 2 --device cpu --new --only facts --out "$scratch/new-records"
 check 2 --device cpu --new --from "$OUT/records.tar.gz"
 check 2 --device cpu --again ../facts
+check 2 --device cpu --again facts --pass 1
 unset OUT
 
 # On a machine without the device, the records of a call that was killed become a folder with

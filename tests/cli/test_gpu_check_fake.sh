@@ -76,11 +76,11 @@ grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto 
     fail "the report: $(grep '^| amp' "$scratch/report.md")"
 
 # Without PyTorch no time is spent on the GPU, unless the user wants so, or no check needs PyTorch.
-AMPSCALE_PEERS=/none check 5 --again throughput
+AMPSCALE_PEERS=/none check 5 --only throughput
 grep -q "^scripts/gpu-check: no Python with torch and torchvision is found for the check 'throughput': set AMPSCALE_PEERS .* --no-peer" "$scratch/err" ||
     fail "without PyTorch: $(cat "$scratch/out" "$scratch/err")"
 AMPSCALE_PEERS=/none check 0 --only facts
-AMPSCALE_PEERS=/none check 0 --again throughput --no-peer
+AMPSCALE_PEERS=/none check 0 --only throughput --no-peer
 passes throughput
 
 # The report shows what a tool finds wrong.
