@@ -41,6 +41,7 @@ const struct accept_kind accept_kinds[] = {
      .words = WORDS("selftest", "--json"),
      .arg = ARGS(QUICK, THREADS),
      .on_device = true,
+     .budget = "--limit",
      .reading = accept_read_selftest},
     {.name = "determinism",
      .about = "whether a training step, repeated from the same state, gives the same bits",
