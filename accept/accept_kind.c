@@ -48,6 +48,7 @@ const struct accept_kind accept_kinds[] = {
      .words = WORDS("selftest", "--determinism", "--json"),
      .arg = ARGS(QUICK, COUNT("repeats", "--repeats", NULL, 2, 1000), THREADS),
      .on_device = true,
+     .budget = "--limit",
      .reading = accept_read_determinism},
     {.name = "operations",
      .about = "every operation of the device's backend, compared with the reference",
