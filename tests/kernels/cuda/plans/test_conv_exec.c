@@ -4,7 +4,6 @@
 #include "gpu_double.h"
 #include "kernels/cuda/conv_exec.h"
 #include "kernels/cuda/conv_plan.h"
-#include "kernels/cuda/excluded_engines.h"
 #include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan_file.h"
 
@@ -217,40 +216,6 @@ static void what_breaks_the_gpu_is_left_out_later(void **state)
 }
 
 /* ---- engines that the user excludes ---- */
-
-static enum status set_without(const char *text, struct excluded_engines *e)
-{
-    assert_int_equal(setenv("AMPSCALE_CUDNN_WITHOUT", text, 1), 0);
-    enum status st = excluded_engines_read(e);
-    assert_int_equal(unsetenv("AMPSCALE_CUDNN_WITHOUT"), 0);
-    return st;
-}
-
-static void the_users_text_is_read_strictly(void **state)
-{
-    static const char *const wrong[] = {" ",     ",",  "62,", ",62", "62,,63",     "62 63",
-                                        "62, 3", "-1", "0x1", "6x",  "1000000000", "62;63"};
-    struct excluded_engines e;
-    (void)state;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(set_without(wrong[i], &e), STATUS_USAGE);
-        assert_true(says("AMPSCALE_CUDNN_WITHOUT is '"));
-        assert_true(says(wrong[i]));
-        assert_int_equal(e.n, 0);
-    }
-    char many[3 * EXCLUDED_ENGINES_MAX + 1] = "";
-    for (int i = 0; i < EXCLUDED_ENGINES_MAX; i++)
-        strcat(many, i ? ",7" : "7");
-    assert_int_equal(set_without(many, &e), STATUS_OK);
-    assert_int_equal(e.n, EXCLUDED_ENGINES_MAX);
-    assert_int_equal(set_without(strcat(many, ",8"), &e), STATUS_USAGE);
-    assert_int_equal(set_without("", &e), STATUS_OK);
-    assert_int_equal(e.n, 0);
-    assert_int_equal(set_without("62,0", &e), STATUS_OK);
-    assert_int_equal(e.n, 2);
-    assert_true(excluded_engines_has(&e, 62) && excluded_engines_has(&e, 0));
-    assert_false(excluded_engines_has(&e, 2) || excluded_engines_has(NULL, 62));
-}
 
 /* Excluded engines are neither timed nor taken from the file. */
 static void what_the_user_excludes_is_not_used(void **state)
@@ -504,7 +469,6 @@ int main(void)
         cmocka_unit_test(what_fails_is_left_out),
         cmocka_unit_test(a_compiled_engine_replaces_engines_that_fail),
         cmocka_unit_test(what_breaks_the_gpu_is_left_out_later),
-        cmocka_unit_test(the_users_text_is_read_strictly),
         cmocka_unit_test(what_the_user_excludes_is_not_used),
         cmocka_unit_test(without_memory_nothing_is_timed),
         cmocka_unit_test(a_plan_without_memory_is_left_out),
