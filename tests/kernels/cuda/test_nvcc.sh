@@ -67,7 +67,7 @@ elif matrix=$(grep -E '\b(HMMA|IMMA|DMMA|QGMMA|HGMMA|IGMMA|UTC[A-Z]*MMA)\b' "$ou
 fi
 
 # `resample` has the bits of input/resize.c, which rounds each product before it adds it.
-awk '/Function :/ { here = $3 ~ /resample/; n += here } here' "$out/sass" >"$out/resample"
+awk '/Function :/ { here = $3 ~ /resample/; n += here } here' "$out/sm_90" >"$out/resample"
 if ! grep -qw FMUL "$out/resample" || ! grep -qw FADD "$out/resample" || grep -qw FFMA "$out/resample"; then
     fail "the kernel resample has no FMUL and FADD, or it has FFMA: $(grep -owE 'FMUL|FADD|FFMA' "$out/resample" | sort | uniq -c | xargs)"
 fi
