@@ -62,8 +62,8 @@ static const struct setting selftest_settings[] = {
      "process",
      AS_SWITCH(is_operations)},
     {"limit", 0, "S", NULL,
-     "Seconds for all cases together; a case that will not fit is left out. With --operations, an "
-     "unfinished kind is reported as late (default: no limit)",
+     "Seconds for all cases together; a case that will not fit is left out, and an unfinished kind "
+     "of --operations is reported as late (default: no limit)",
      AS_INTEGER(config.limit_s, 1, 1 << 30)},
     JSON_ROW(config.json),
     QUIET_ROW(quiet),

@@ -157,7 +157,8 @@ static void test_one_device(void **state)
     assert_int_equal(s.n_devices, 1);
     assert_string_equal(s.check[2].name, "selftest.5");
     assert_int_equal(accept_command(&s, &s.check[2], "ampscale", "d", 9, &w), STATUS_OK);
-    assert_string_equal(w.v[w.n - 1], "cuda:5");
+    assert_string_equal(w.v[w.n - 3], "cuda:5");
+    assert_string_equal(w.v[w.n - 2], "--limit");
     words_free(&w);
     accept_spec_free(&s);
     assert_int_equal(accept_spec_load("cpu", "ref", 0, &s), STATUS_OK);
