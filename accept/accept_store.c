@@ -5,10 +5,14 @@
 #include "base/folder.h"
 #include "base/json.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { FILE_MAX_BYTES = 16 << 20 };
+enum {
+    FILE_MAX_BYTES = 16 << 20,
+    LOCK_WAIT_SECONDS = 20, /* in which the commands of a killed call end */
+};
 
 /* Reads a JSON file. NULL if there is no such file, or if it is not valid JSON. */
 static json_t *read_json(const char *path)
@@ -53,7 +57,9 @@ enum status accept_store_open(const struct accept_spec *spec, const char *dir, b
     TRY(path_format(checks, sizeof checks, "%s/checks", dir));
     TRY(path_format(verdict, sizeof verdict, "%s/" ACCEPT_FILE, dir));
     TRY(dir_make(checks));
-    enum status st = dir_lock(dir, "ampscale accept", &store->lock);
+    enum status st = dir_lock(dir, "ampscale accept", LOCK_WAIT_SECONDS, &store->lock);
+    if (st == STATUS_OK)
+        fcntl(store->lock, F_SETFD, 0); /* commands of checks inherit the lock */
     if (st == STATUS_OK)
         st = keep_spec(spec, store, resume);
     if (st == STATUS_OK)

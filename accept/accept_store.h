@@ -5,13 +5,14 @@
 
 struct accept_store {
     const char *dir;
-    int lock;
+    int lock; /* inherited by child processes */
 };
 
 /* Opens the folder, which is made if it is missing. Writes the spec into it, and removes the
  * accept.json of an earlier test suite. STATUS_USAGE if the folder holds results of another spec,
- * or if it holds any results and `resume` is false; STATUS_IO while another process works in the
- * folder. */
+ * or if it holds any results and `resume` is false; STATUS_IO if another process works in the
+ * folder, after a wait of 20 seconds. The commands of checks count too: if an earlier call was
+ * killed, they write into the folder until they have ended. */
 MUST_CHECK enum status accept_store_open(const struct accept_spec *spec, const char *dir,
                                          bool resume, struct accept_store *store);
 void accept_store_close(struct accept_store *store); /* no-op if the open failed */

@@ -1,6 +1,9 @@
 /* Lists the names of the files in a folder, and locks folders. */
 #include "base/folder.h"
 
+#include "base/clock.h"
+#include "base/stop.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 static int is_visible(const struct dirent *e)
@@ -44,16 +48,28 @@ enum status dir_list(const char *dir, const char *suffix, struct words *names)
     return st;
 }
 
-enum status dir_lock(const char *dir, const char *who, int *fd)
+/* Locks a descriptor. Tries again until the clock shows until_ns. */
+static int lock_until(int fd, int how, uint64_t until_ns)
 {
-    int failed;
+    const struct timespec pause = {.tv_nsec = 100000000};
+    for (;;) {
+        int failed = flock(fd, how);
+        if (!failed || (errno != EINTR && errno != EWOULDBLOCK))
+            return failed;
+        if (errno == EWOULDBLOCK && (clock_ns() >= until_ns || stop_requested()))
+            return failed;
+        if (errno == EWOULDBLOCK)
+            nanosleep(&pause, NULL);
+    }
+}
+
+enum status dir_lock(const char *dir, const char *who, int wait_s, int *fd)
+{
     *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd < 0)
         return status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
-    do
-        failed = flock(*fd, who ? LOCK_EX | LOCK_NB : LOCK_EX);
-    while (failed && errno == EINTR);
-    if (!failed)
+    uint64_t until_ns = clock_ns() + (uint64_t)wait_s * 1000000000u;
+    if (lock_until(*fd, who ? LOCK_EX | LOCK_NB : LOCK_EX, until_ns) == 0)
         return STATUS_OK;
     bool held = errno == EWOULDBLOCK;
     const char *why = strerror(errno);

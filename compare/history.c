@@ -163,7 +163,7 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
     enum status st, closed;
     CHECK(path_of(dir, path));
     CHECK(dir_make(dir));
-    CHECK(dir_lock(dir, NULL, &fd));
+    CHECK(dir_lock(dir, NULL, 0, &fd));
     if (path_exists(path))
         CHECK(history_load(dir, &before));
     CHECK(journal_open(&j, path));

@@ -44,7 +44,7 @@ enum status study_store_open(const struct study_plan *plan, const char *dir,
 {
     *store = (struct study_store){.plan = plan, .dir = dir, .lock = -1};
     TRY(dir_make(dir));
-    enum status st = dir_lock(dir, "ampscale study", &store->lock);
+    enum status st = dir_lock(dir, "ampscale study", 0, &store->lock);
     if (st == STATUS_OK)
         st = keep_plan(store);
     if (st != STATUS_OK)

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -33,20 +34,42 @@ static void test_list(void **state)
 static void test_lock(void **state)
 {
     int own, other, how;
-    assert_int_equal(dir_lock(*state, "test", &own), STATUS_OK);
+    assert_int_equal(dir_lock(*state, "test", 0, &own), STATUS_OK);
     pid_t pid = fork();
     if (pid == 0)
-        _exit(dir_lock(*state, "test", &other) == STATUS_IO && other == -1 &&
+        _exit(dir_lock(*state, "test", 0, &other) == STATUS_IO && other == -1 &&
                       strstr(status_message(), "another 'test' is using")
                   ? 0
                   : 1);
     assert_int_equal(waitpid(pid, &how, 0), pid);
     assert_int_equal(how, 0);
     close(own);
-    assert_int_equal(dir_lock(*state, NULL, &own), STATUS_OK);
+    assert_int_equal(dir_lock(*state, NULL, 0, &own), STATUS_OK);
     close(own);
-    assert_int_equal(dir_lock("no such folder", "test", &own), STATUS_IO);
+    assert_int_equal(dir_lock("no such folder", "test", 60, &own), STATUS_IO);
     assert_int_equal(own, -1);
+}
+
+/* A process that waits gets the lock as soon as it is released. */
+static void test_patience(void **state)
+{
+    int own, end[2];
+    char byte;
+    assert_int_equal(pipe(end), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool held = dir_lock(*state, "test", 0, &own) == STATUS_OK && write(end[1], "1", 1) == 1;
+        usleep(300000);
+        _exit(held ? 0 : 1);
+    }
+    assert_int_equal(read(end[0], &byte, 1), 1);
+    assert_int_equal(dir_lock(*state, "test", 60, &own), STATUS_OK);
+    int how;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(how, 0);
+    close(own);
+    close(end[0]);
+    close(end[1]);
 }
 
 static void test_remove(void **state)
@@ -65,6 +88,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_list, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_lock, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_patience, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(test_remove, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
