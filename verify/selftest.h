@@ -37,7 +37,7 @@ struct selftest_config {
     int threads;         /* of the host; 0: all cores */
     int repeats;         /* executions of each step, for determinism.h */
     int64_t limit_s;     /* seconds for all cases together; 0: unlimited. A case is left out if less
-                          * than twice the time of the slowest case so far is left */
+                          * than the time of the slowest case so far is left */
     bool quick;   /* skip cases larger than 64 pixels; in determinism.h, run only the smallest
                    * network */
     bool json;    /* print one JSON object instead of lines */
