@@ -45,7 +45,7 @@ if fake_gpu; then
     AMPSCALE_FAKE_FAIL=cudaLaunchKernel:5 expect 1 selftest --oracle "$scratch/two.json" --devices cuda:0 --json
     [[ $(grep -c '"ok": false' "$scratch/out") -ge 3 && $(grep -c '^   "arch": ' "$scratch/out") == 2 ]] || fail "an error: $(<"$scratch/out")"
     grep -q '"error": "case 0: cannot launch the kernel ' "$scratch/out" || fail "an error is not reported: $(<"$scratch/out")"
-    [[ $(<"$scratch/err") == "ampscale: case 0: cannot launch the kernel "* ]] || fail "an error: $(<"$scratch/err")"
+    [[ $(grep -v 'ASan doesn.t fully support makecontext' "$scratch/err") == "ampscale: case 0: cannot launch the kernel "* ]] || fail "an error: $(<"$scratch/err")"
     AMPSCALE_FAKE_FAIL=cudaLaunchKernel:5:sticky expect 1 selftest --oracle "$scratch/two.json" --devices cuda:0
     grep -q "^0 of 1 cases hold on .*; cases left out: 1, because the device does not work after an error$" "$scratch/out" || fail "a broken device: $(<"$scratch/out")"
     grep -q "^FAIL  resnet8, .*: error: case 0: cannot launch " "$scratch/out" || fail "a broken device: $(<"$scratch/out")"
