@@ -12,7 +12,7 @@
 #pragma once
 
 #include "model/network.h"
-#include "verify/selftest.h"
+#include "verify/suite.h"
 
 #include <stdint.h>
 

@@ -5,9 +5,9 @@
  * worker is another process of this program. It prints a line for each step (comparison.h) to a
  * log; operations_run reads the results from the logs. If a case ends a worker or breaks its
  * device, a new worker runs the cases after that one; after some such cases the rest stays
- * untested. With `sanitizer`, each worker runs under
- * that tool of NVIDIA's compute-sanitizer. The tool's command line then selects only ampscale's own
- * kernels, because the tools report false errors in library kernels. */
+ * untested. With `sanitizer`, each worker runs under that tool of NVIDIA's compute-sanitizer. The
+ * tool's command line then selects only ampscale's own kernels, because the tools report false
+ * errors in library kernels. */
 #pragma once
 
 #include "base/bar.h"
