@@ -48,19 +48,27 @@ enum status dir_list(const char *dir, const char *suffix, struct words *names)
     return st;
 }
 
-/* Locks a descriptor. Tries again until the clock shows until_ns. */
-static int lock_until(int fd, int how, uint64_t until_ns)
+int fd_lock(int fd, int wait_s)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
-    for (;;) {
-        int failed = flock(fd, how);
-        if (!failed || (errno != EINTR && errno != EWOULDBLOCK))
-            return failed;
+    uint64_t until_ns = clock_ns() + (uint64_t)wait_s * 1000000000u;
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EINTR && errno != EWOULDBLOCK)
+            return -1;
         if (errno == EWOULDBLOCK && (clock_ns() >= until_ns || stop_requested()))
-            return failed;
-        if (errno == EWOULDBLOCK)
-            nanosleep(&pause, NULL);
+            return -1;
+        nanosleep(&pause, NULL);
     }
+    return 0;
+}
+
+static int wait_for_lock(int fd)
+{
+    int failed;
+    do
+        failed = flock(fd, LOCK_EX);
+    while (failed && errno == EINTR);
+    return failed;
 }
 
 enum status dir_lock(const char *dir, const char *who, int wait_s, int *fd)
@@ -68,8 +76,7 @@ enum status dir_lock(const char *dir, const char *who, int wait_s, int *fd)
     *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd < 0)
         return status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
-    uint64_t until_ns = clock_ns() + (uint64_t)wait_s * 1000000000u;
-    if (lock_until(*fd, who ? LOCK_EX | LOCK_NB : LOCK_EX, until_ns) == 0)
+    if ((who ? fd_lock(*fd, wait_s) : wait_for_lock(*fd)) == 0)
         return STATUS_OK;
     bool held = errno == EWOULDBLOCK;
     const char *why = strerror(errno);

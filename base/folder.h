@@ -8,6 +8,11 @@
  * STATUS_IO: the folder cannot be read. */
 MUST_CHECK enum status dir_list(const char *dir, const char *suffix, struct words *names);
 
+/* Locks an open file or folder. If another process has the lock, tries again for `wait_s` seconds,
+ * or until this process is asked to stop. Returns 0; or -1 with errno, which is EWOULDBLOCK if the
+ * other process still has the lock. */
+MUST_CHECK int fd_lock(int fd, int wait_s);
+
 /* Opens and locks a folder; the lock lasts until *fd is closed. If another process has the lock and
  * `who` is NULL, the call waits. If `who` is not NULL, it waits for at most `wait_s` seconds, and
  * then fails with STATUS_IO and a message that another `who` is using the folder. *fd is -1 after a

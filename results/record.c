@@ -4,8 +4,8 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
-#include "base/stop.h"
 #include "results/environment.h"
 #include "results/journal.h"
 #include "results/outcome.h"
@@ -18,9 +18,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { LOCK_WAIT_SECONDS = 5 };
 
 /* Longest time from the recording of a step until other processes can read the step. */
 #define FLUSH_NS UINT64_C(1000000000)
@@ -115,20 +116,6 @@ static void observe_telemetry(struct record *r)
         r->observer->telemetry(r->observer->state, row, n);
 }
 
-/* Locks the folder. Tries for 5 seconds, because ranks of a job that has just failed may own the
- * lock until they exit. */
-static int lock_with_retries(int fd)
-{
-    enum { TRIES = 50 };
-    const struct timespec pause = {.tv_nsec = 100000000};
-    for (int i = 0;; i++) {
-        int failed = flock(fd, LOCK_EX | LOCK_NB);
-        if (!failed || errno != EWOULDBLOCK || i == TRIES || stop_requested())
-            return failed;
-        nanosleep(&pause, NULL);
-    }
-}
-
 /* Creates the folder if it is missing, and locks it until the record is closed or the process
  * ends. */
 static enum status record_open(const char *dir, const struct run_info *info, struct record **out)
@@ -146,9 +133,9 @@ static enum status record_open(const char *dir, const struct run_info *info, str
         st = status_fail(STATUS_IO, "cannot open '%s': %s", dir, strerror(errno));
         goto done;
     }
-    /* If the file system has no locks, the run starts without a lock, because two writers are
-     * rare. */
-    if (lock_with_retries(r->lock) != 0 && errno == EWOULDBLOCK) {
+    /* Waits, because ranks of a job that has just failed may own the lock until they exit. If the
+     * file system has no locks, the run starts without a lock, because two writers are rare. */
+    if (fd_lock(r->lock, LOCK_WAIT_SECONDS) != 0 && errno == EWOULDBLOCK) {
         st = status_fail(STATUS_IO, "'%s' is in use: another process writes its run there", dir);
         goto done;
     }
