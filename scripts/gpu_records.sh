@@ -25,9 +25,11 @@ unpack() {
 }
 
 # keep: saves the current records for the next call and, if OUT is set, as a few files in OUT. Leaves
-# out weights and files above 4 MiB, or smaller ones until the archive may be sent.
+# out weights and files above 4 MiB, or smaller ones until the archive may be sent. Sets `kept` to the
+# time.
 keep() {
     local kib
+    kept=$SECONDS
     : >"$work/kept"
     [[ -e $records/spec.json ]] || return 0
     mkdir -p build/gpu-check
