@@ -180,7 +180,7 @@ const struct cli_command cmd_selftest = {
         "values agree, 1 if a case ended with an error or an operation's process crashed, 4 if "
         "some values do not agree, 5 if "
         "the oracle file is missing or damaged, if the device or the sanitizer is missing, or if "
-        "cases were left out.",
+        "cases were left out or none could run.",
     .part = {{selftest_settings}, {operations_settings}},
     .prints = true,
     .config = &(struct selftest_command){.operations.worker.selection.number = -1},
