@@ -128,7 +128,6 @@ says 'after 5 such cases, those behind relu_fwd'
 AMPSCALE_FAKE_FAIL=cudaLaunchKernel:3 expect 4 "${relu[@]}" --every 10 --json
 [[ $(field failed) == 1 && $(field crashed) == 0 ]] || fail "a single error ended the process: $(cat "$scratch/out")"
 
-
 # The device supports a kind of operation, but none of the selected cases of that kind can run. That
 # kind does not pass.
 expect 5 "${operations[@]}" --verbose --devices cuda:0 --only nChw8c --without conv --without bn_bwd --every 2

@@ -11,8 +11,8 @@
  * - A stream accepts work only from a thread that uses its device. A call that CUDA does not allow
  *   during a capture fails, and invalidates the capture.
  * - A kernel or a call of a library can access the memory of its own device, and of devices to
- * which cudaDeviceEnablePeerAccess has given it access; an access to any other device's memory ends
- * the process. Copies can access the memory of all devices, as in CUDA.
+ *   which cudaDeviceEnablePeerAccess has given it access; an access to any other device's memory
+ *   ends the process. Copies can access the memory of all devices, as in CUDA.
  * - A kernel of a programmatic dependent launch cannot access device memory before it waits for the
  *   previous kernel, and every thread of every kernel must wait.
  * - Every workspace is filled with NaNs, and a convolution has several engines

@@ -1,8 +1,9 @@
 /* The fake nvJPEG with hardware engines. libjpeg decodes into device memory as soon as the function
- * is called, before work that the stream has not executed yet: the engines of an H100 do so too. The
- * stream is busy for the time that decoding takes. Files that the engines cannot decode are refused, and calls in a wrong order
- * fail. AMPSCALE_FAKE_NVJPEG=absent: the library is missing; no-engines: the GPU has no engines;
- * skips: every third picture of a batch is not decoded, without an error. */
+ * is called, before work that the stream has not executed yet: the engines of an H100 do so too.
+ * The stream is busy for the time that decoding takes. Files that the engines cannot decode are
+ * refused, and calls in a wrong order fail. AMPSCALE_FAKE_NVJPEG=absent: the library is missing;
+ * no-engines: the GPU has no engines; skips: every third picture of a batch is not decoded, without
+ * an error. */
 #include "delays.h"
 #include "engine/nvjpeg/library.h"
 #include "fake.h"

@@ -89,7 +89,7 @@ struct block {
 };
 
 std::vector<fibre *> fibres;
-fibre_set idle, ready; /* the others wait, except for the current fibre, which is in `ready` */
+fibre_set idle, ready; /* a fibre in neither waits; the current one is in `ready` */
 fibre *current;
 context scheduler;
 block now;
