@@ -36,6 +36,7 @@ static enum status open_replicas(struct engine *e)
     for (int i = 0; i < e->n; i++) {
         struct replica *r = &e->replica[i];
         r->dev->deterministic = c->deterministic;
+        r->dev->plans = c->plans;
         struct comm *sync = c->sync_bn ? engine_sum_comm(e, i) : NULL;
         TRY(replica_open(r, i, e->n, r->dev, c->graph, config, c->rows, sync));
     }

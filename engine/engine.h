@@ -43,6 +43,7 @@ struct engine_config {
     int accumulate;      /* micro-batches per optimizer step */
     bool sync_bn;        /* batch norm computes its statistics over all devices and ranks */
     bool deterministic;  /* plan only operations that give the same bits in every run */
+    int plans;           /* see struct device in kernels/backend.h */
     bool no_graph;       /* launch operations one by one instead of as graphs */
     enum option
         wgrad_stream;    /* weight gradients on a stream of their own, on asynchronous devices */

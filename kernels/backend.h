@@ -135,6 +135,10 @@ struct backend {
     void (*traffic)(const struct op_plan *plan, struct traffic *t);
 };
 
+/* Maximum number of a library's plans for a problem. For a convolution cuDNN's heuristics name 29
+ * to 40 configurations, best first. */
+enum { PLANS_MAX = 20 };
+
 /* Every backend's device begins with this struct. */
 struct device {
     const struct backend *backend;
@@ -144,6 +148,10 @@ struct device {
      * it after device_open, before the first plan. Plans of ref and cpu always give the same bits
      * (with the same number of threads). */
     bool deterministic;
+    /* Number of the library's plans that are timed for a problem; 0: PLANS_MAX. If it is less than
+     * PLANS_MAX, each is timed once; 1: nothing is timed. The caller sets it like `deterministic`.
+     * Only cuda times plans. */
+    int plans;
 };
 
 struct stream {

@@ -51,6 +51,7 @@ struct train_config {
     enum option wgrad_stream;    /* weight gradients on a second stream of a GPU */
     enum option pdl;             /* programmatic dependent launch of a GPU's kernels */
     bool deterministic;          /* plan only operations that give the same bits in every run */
+    int plans;                   /* plans that are timed for a convolution; 0: PLANS_MAX */
     int accumulate;              /* micro-batches per optimizer step */
     bool sync_bn;                /* batch norm computes its statistics over all devices and ranks */
     double comm_timeout;         /* seconds to wait for another rank; 0: no limit */

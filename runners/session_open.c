@@ -63,6 +63,14 @@ static int threads_of(const struct session *s)
     return named ? named : world_threads(&s->world, s->devices.n);
 }
 
+/* After an error that ended an earlier process of this run nothing is timed, because timing
+ * executes many engines of the library. */
+static int plans_of(const struct session *s)
+{
+    const struct train_config *c = s->config;
+    return c->ladder && c->ladder->n_falls > 0 ? 1 : c->plans;
+}
+
 /* Finds NCCL if there are several GPUs. */
 static enum status find_nccl(struct session *s)
 {
@@ -142,6 +150,7 @@ static enum status open_engine(struct session *s)
                               .accumulate = c->accumulate,
                               .sync_bn = c->sync_bn,
                               .deterministic = c->deterministic,
+                              .plans = plans_of(s),
                               .no_graph = c->no_graph,
                               .wgrad_stream = settle_option(s, c->wgrad_stream),
                               .pdl = settle_option(s, c->pdl),

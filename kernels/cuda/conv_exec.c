@@ -14,6 +14,9 @@
 /* Limit of a plan's workspace in bytes. */
 static const size_t WORKSPACE_MAX = (size_t)1 << 30;
 
+/* Number of plans that are made where none is timed: the first that runs is taken. */
+enum { UNTIMED_PLANS = 4 };
+
 /* A plan that all executors of its problem share. Most problems occur several times in a network,
  * and the library needs milliseconds to make a plan, or seconds if it must compile. */
 struct kept_plan {
@@ -138,12 +141,15 @@ enum status conv_exec_run(struct conv_exec *base, void *const port[CG_PORT_COUNT
 
 enum { WHY_MAX = 256 };
 
-/* Candidates of one problem, which are timed one after the other. */
+/* Candidates of one problem, which are tried one after the other. */
 struct candidates {
     struct conv_library *library;
-    struct op_trial *trial;
+    struct op_trial
+        *trial; /* NULL: the device lacks the memory, so that no candidate is executed */
     const struct conv_problem *problem;
     const char *key;           /* of the problem's plan */
+    bool timed;                /* false: the first candidate that runs is taken */
+    bool taken;                /* one has run, and candidates are not timed */
     struct timed_seconds best; /* of the fastest plan so far; 0: no plan yet */
     char *why; /* [WHY_MAX] message of the last plan that failed; empty: no plan failed */
 };
@@ -204,26 +210,39 @@ static bool has_broken(const struct candidates *all, int64_t engine)
     return plan_file_find(key, &known) && known.fact == PLAN_LACKING;
 }
 
-/* Times one candidate. Excludes a plan that needs more memory than the device has, a plan that
- * fails to run but leaves the GPU working, and an engine that has broken the GPU before. */
-static enum status time_candidate(void *context, const struct cudnn_plan *plan, double *seconds)
+static enum status execute_candidate(struct candidates *all, const struct cudnn_plan *plan,
+                                     double *seconds)
 {
     /* A plan that takes this many times as long as the best plan, each executed alone, is not timed
      * again. The slowest plans take 100 times the best time. */
     static const double hopeless = 1.25;
-    struct candidates *all = context;
     struct candidate one = {all->library, plan};
     struct timed_work work = {enqueue_candidate, &one, plan->workspace};
     struct timed_seconds time = {0};
+    if (!all->timed)
+        return op_trial_run(all->trial, &work);
+    TRY(op_trial_time(all->trial, &work, hopeless * all->best.alone, &time));
+    *seconds = time.median;
+    if (all->best.median == 0 || time.median < all->best.median)
+        all->best = time;
+    return STATUS_OK;
+}
+
+/* Tries one candidate. Excludes a plan that needs more memory than the device has, a plan that
+ * fails to run but leaves the GPU working, and an engine that has broken the GPU before. */
+static enum status try_candidate(void *context, const struct cudnn_plan *plan, double *seconds)
+{
+    struct candidates *all = context;
+    *seconds = 0;
+    if (all->taken)
+        return STATUS_UNSUPPORTED;
     if (has_broken(all, plan->choice.engine)) {
         snprintf(all->why, WHY_MAX, "engine %lld broke the GPU in an earlier run",
                  (long long)plan->choice.engine);
         return STATUS_UNSUPPORTED;
     }
-    enum status st = op_trial_time(all->trial, &work, hopeless * all->best.alone, &time);
-    *seconds = time.median;
-    if (st == STATUS_OK && (all->best.median == 0 || time.median < all->best.median))
-        all->best = time;
+    enum status st = all->trial ? execute_candidate(all, plan, seconds) : STATUS_OK;
+    all->taken = st == STATUS_OK && !all->timed;
     if (st == STATUS_OK || st == STATUS_UNSUPPORTED)
         return st;
     bool lives = st == STATUS_OOM || (st == STATUS_LIBRARY && op_trial_lives(all->trial));
@@ -235,6 +254,38 @@ static enum status time_candidate(void *context, const struct cudnn_plan *plan, 
 }
 
 /* --- planning --- */
+
+/* The number of plans that the device times for a problem; 0: it times nothing. */
+static int timed_plans(const struct cuda_device *dev)
+{
+    if (dev->base.deterministic || dev->described || dev->base.plans == 1)
+        return 0;
+    return cuda_times_once(dev) ? dev->base.plans : PLANS_MAX;
+}
+
+/* Writes the key of the choice among `timed` plans. */
+static void choice_key(const struct conv_library *l, const struct conv_problem *problem,
+                       const struct plan_limits *limits, int timed, char key[PLAN_KEY_MAX])
+{
+    conv_plan_key(&l->props, problem, limits, key);
+    size_t n = strlen(key);
+    if (timed > 0 && timed < PLANS_MAX)
+        snprintf(key + n, PLAN_KEY_MAX - n, " of %d plans", timed);
+}
+
+/* Finds a stored choice: among all plans, or else among as many as the device times. */
+static bool find_choice(const struct cuda_device *dev, const struct conv_problem *problem,
+                        const struct plan_limits *limits, struct plan_choice *known)
+{
+    char key[PLAN_KEY_MAX];
+    if (limits->deterministic)
+        return false;
+    choice_key(dev->conv, problem, limits, 0, key);
+    if (plan_file_find(key, known) && known->fact == PLAN_CHOSEN)
+        return true;
+    choice_key(dev->conv, problem, limits, timed_plans(dev), key);
+    return plan_file_find(key, known) && known->fact == PLAN_CHOSEN;
+}
 
 /* Makes the plan that `choice` names, and sets plan->cached to true. If that plan cannot be made,
  * makes another plan, and plan->cached is false. */
@@ -257,17 +308,18 @@ done:
 
 /* Stores the choice of the fastest plan. If another GPU of the process has meanwhile stored its
  * choice, uses that choice instead: all GPUs then run the same plan. */
-static enum status keep_choice(struct conv_library *l, const struct conv_problem *problem,
+static enum status keep_choice(const struct cuda_device *dev, const struct conv_problem *problem,
                                const struct plan_limits *limits, bool stale, struct conv_plan *plan)
 {
-    struct plan_choice first = plan->plan.choice;
+    struct plan_choice first = plan->plan.choice, known;
     struct conv_plan other = {0};
     char key[PLAN_KEY_MAX];
     enum status st;
-    conv_plan_key(&l->props, problem, limits, key);
+    choice_key(dev->conv, problem, limits, timed_plans(dev), key);
+    stale |= plan_file_find(key, &known) && known.fact != PLAN_CHOSEN;
     CHECK(stale ? plan_file_replace(key, &first) : plan_file_add(key, &first));
     if (!plan_choice_same(&first, &plan->plan.choice))
-        CHECK(open_known(l, problem, limits, &first, &other));
+        CHECK(open_known(dev->conv, problem, limits, &first, &other));
     if (other.cached) {
         conv_plan_close(plan);
         *plan = other;
@@ -280,9 +332,9 @@ done:
     return st;
 }
 
-/* Chooses a plan within the limits. If the device lacks the memory for timing, uses the heuristics'
- * first plan. STATUS_UNSUPPORTED if there is no plan that runs; if there are plans, `why` is the
- * failure of the last one. */
+/* Chooses a plan within the limits. If the device lacks the memory for a trial, uses the
+ * heuristics' first plan. STATUS_UNSUPPORTED if there is no plan that runs; if there are plans,
+ * `why` is the failure of the last one. */
 static enum status choose_within(struct cuda_device *dev, const struct conv_problem *problem,
                                  const struct plan_limits *limits, char why[WHY_MAX],
                                  struct conv_plan *plan)
@@ -290,12 +342,12 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
     struct conv_library *l = dev->conv;
     char key[PLAN_KEY_MAX];
     struct candidates all = {.library = l, .problem = problem, .key = key, .why = why};
-    struct plan_timer timer = {time_candidate, &all};
+    struct plan_timer timer = {try_candidate, &all};
     struct plan_choice known;
-    conv_plan_key(&l->props, problem, limits, key);
-    if (limits->deterministic || dev->described)
+    if (dev->described)
         return conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
-    bool stale = plan_file_find(key, &known);
+    conv_plan_key(&l->props, problem, limits, key);
+    bool stale = find_choice(dev, problem, limits, &known);
     if (stale) {
         TRY(open_known(l, problem, limits, &known, plan));
         if (plan->cached)
@@ -304,13 +356,12 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
         conv_plan_close(plan);
     }
     enum status st = open_trial(dev, problem, &all.trial);
-    if (st == STATUS_OOM) {
-        st = conv_plan_open(&l->props, problem, limits, NULL, NULL, plan);
-    } else if (st == STATUS_OK) {
-        st = conv_plan_open(&l->props, problem, limits, &timer, NULL, plan);
-        if (st == STATUS_OK)
-            st = keep_choice(l, problem, limits, stale, plan);
-    }
+    if (st != STATUS_OK && st != STATUS_OOM)
+        return st;
+    all.timed = all.trial && timed_plans(dev) > 0;
+    st = conv_plan_open(&l->props, problem, limits, &timer, NULL, plan);
+    if (st == STATUS_OK && all.timed)
+        st = keep_choice(dev, problem, limits, stale, plan);
     op_trial_close(all.trial);
     return st;
 }
@@ -377,10 +428,13 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
                              const struct conv_plan **plan)
 {
     struct conv_library *l = dev->conv;
+    int timed = timed_plans(dev);
     const struct plan_limits limits = {.workspace = WORKSPACE_MAX,
                                        .deterministic = dev->base.deterministic,
                                        .excluded = &l->excluded,
-                                       .plans = dev->described ? 1 : PLANS_MAX};
+                                       .plans = timed > 0        ? timed
+                                                : dev->described ? 1
+                                                                 : UNTIMED_PLANS};
     char key[PLAN_KEY_MAX];
     conv_plan_key(&l->props, problem, &limits, key);
     *plan = find_kept(l, key);
@@ -415,8 +469,10 @@ enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *p
     TRY(take_plan(dev, problem, &plan));
     struct cudnn_exec *e;
     TRY(array_new(&e, 1));
-    e->base =
-        (struct conv_exec){.device = dev, .problem = *problem, .workspace = plan->plan.workspace};
+    e->base = (struct conv_exec){.device = dev,
+                                 .problem = *problem,
+                                 .workspace = plan->plan.workspace,
+                                 .seconds = plan->seconds};
     snprintf(e->base.impl, sizeof e->base.impl, "cudnn:%s engine %lld",
              conv_form_str(problem->form), (long long)plan->plan.choice.engine);
     e->plan = &plan->plan;

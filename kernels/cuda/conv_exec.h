@@ -9,6 +9,7 @@ struct conv_exec {
     struct cuda_device *device;
     struct conv_problem problem;
     size_t workspace; /* bytes, 16-byte aligned */
+    double seconds;   /* of one execution, as the library's plan was timed; 0: it was not timed */
     char impl[64];    /* "cudnn:fwd engine 42" */
 };
 
@@ -18,7 +19,8 @@ struct conv_exec {
  * problem share the library's plan, which lives as long as the device. Engines that the library
  * compiles at run time are used only if no other engine supports the problem, and never for forms
  * with batch norm. A deterministic device uses the first deterministic engine that the heuristics
- * name, since timing does not always choose the same engine. */
+ * name and that runs, since timing does not always choose the same engine. A device that times
+ * nothing (`plans` of struct device) uses a stored choice, or the first engine that runs. */
 MUST_CHECK enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *problem,
                                       struct conv_exec **exec);
 void conv_exec_close(struct conv_exec *exec); /* NULL is fine */

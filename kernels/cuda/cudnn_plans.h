@@ -5,6 +5,7 @@
  * made with its properties. */
 #pragma once
 
+#include "kernels/backend.h"
 #include "kernels/cuda/cudnn_device.h"
 #include "kernels/cuda/cudnn_graph.h"
 #include "kernels/cuda/excluded_engines.h"
@@ -12,10 +13,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* Maximum number of plans in a list. For a convolution the heuristics name 29 to 40 configurations,
- * best first. */
-enum { PLANS_MAX = 20 };
 
 struct plan_limits {
     size_t workspace;   /* upper limit of a plan's workspace in bytes */

@@ -55,6 +55,13 @@ static inline struct cuda_device *cuda_device_of(struct device *dev)
     return (struct cuda_device *)dev;
 }
 
+/* Whether the device times few plans, and each execution once: a first run then takes a fraction of
+ * the time (`plans` of struct device). */
+static inline bool cuda_times_once(const struct cuda_device *dev)
+{
+    return dev->base.plans > 1 && dev->base.plans < PLANS_MAX;
+}
+
 /* Registers `close`. It is called when `dev` is closed, and `dev` is then the thread's current
  * device. */
 static inline void cuda_at_close(struct cuda_device *dev, void (*close)(struct cuda_device *dev))

@@ -171,6 +171,16 @@ static void lay_workspace(struct convolution *p)
     p->base.workspace = p->library_at + p->exec->workspace;
 }
 
+/* The function `seconds` of plans: if the library's plan is all of the operation, its time is
+ * known. */
+static enum status conv_seconds(struct op_plan *plan, double *seconds)
+{
+    const struct convolution *p = (const struct convolution *)plan;
+    bool whole = p->image_bytes == 0 && p->weights_bytes == 0 && p->rest == 0;
+    *seconds = whole ? p->exec->seconds : 0;
+    return *seconds > 0 ? STATUS_OK : cuda_op_seconds(plan, seconds);
+}
+
 struct cuda_copies cuda_conv_copies(const struct op_plan *plan)
 {
     const struct convolution *p = (const struct convolution *)plan;
@@ -221,6 +231,7 @@ enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struc
     CHECK(cuda_plan_new(dev, &d, sizeof(struct convolution), run[d.kind - OP_CONV_FWD], plan));
     struct convolution *p = (struct convolution *)*plan;
     p->base.free = conv_free;
+    p->base.seconds = conv_seconds;
     p->base.impl = exec->impl;
     p->exec = exec;
     p->rest = rest;

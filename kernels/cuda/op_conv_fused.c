@@ -141,6 +141,15 @@ static enum status fused_run_bwd_data(struct op_plan *plan, void *const arg[ROLE
     return cuda_round_written(plan, arg, &q);
 }
 
+/* The function `seconds` of plans: without a conversion of DW the library's plan is all of the
+ * operation. */
+static enum status fused_seconds(struct op_plan *plan, double *seconds)
+{
+    const struct fused *p = (const struct fused *)plan;
+    *seconds = p->cast ? 0 : p->exec->seconds;
+    return *seconds > 0 ? STATUS_OK : cuda_op_seconds(plan, seconds);
+}
+
 static void fused_free(struct op_plan *plan)
 {
     struct fused *p = (struct fused *)plan;
@@ -244,6 +253,7 @@ enum status cuda_plan_conv_fused(struct device *dev, const struct op_desc *desc,
     if (p->cast)
         p->library_at = cuda_align((size_t)tensor_count(dw) * dtype_size(problem.type));
     p->base.free = fused_free;
+    p->base.seconds = fused_seconds;
     p->base.impl = exec->impl;
     p->base.workspace = p->library_at + exec->workspace;
 done:

@@ -261,6 +261,13 @@ static int by_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+enum status op_trial_run(struct op_trial *t, const struct timed_work *work)
+{
+    TRY(grow_workspace(t, work->workspace));
+    TRY(enqueue(t, work));
+    return cuda_stream_sync(t->timer->stream);
+}
+
 enum status op_trial_time(struct op_trial *t, const struct timed_work *work, double limit,
                           struct timed_seconds *time)
 {
@@ -270,7 +277,7 @@ enum status op_trial_time(struct op_trial *t, const struct timed_work *work, dou
     TRY(run_burst(t, work, 1, &burst[0], &ahead)); /* loads kernels */
     TRY(time_burst(t, work, 1, &burst[0]));
     *time = (struct timed_seconds){burst[0], burst[0]};
-    if (limit > 0 && burst[0] >= limit)
+    if ((limit > 0 && burst[0] >= limit) || cuda_times_once(t->timer->device))
         return STATUS_OK;
     int n = burst[0] * LONGEST > BURST_SECONDS ? (int)(BURST_SECONDS / burst[0]) : LONGEST;
     if (n < 1)

@@ -61,9 +61,13 @@ struct timed_seconds {
 
 /* Times the work, after a first burst that loads kernels and is not timed. Work whose execution
  * alone takes `limit` seconds or longer is not timed again, and both times are then the same; 0: no
- * limit. If `enqueue` fails, returns its status. */
+ * limit. If the device times each execution once (cuda_times_once), one burst is timed. If
+ * `enqueue` fails, returns its status. */
 MUST_CHECK enum status op_trial_time(struct op_trial *t, const struct timed_work *work,
                                      double limit, struct timed_seconds *time);
+
+/* Executes the work once, and waits for it. */
+MUST_CHECK enum status op_trial_run(struct op_trial *t, const struct timed_work *work);
 
 /* Whether the device still works after a failure of `enqueue`, so that other work may be timed. */
 bool op_trial_lives(struct op_trial *t);

@@ -69,8 +69,8 @@ struct cu_bn_shape cuda_matrix(const struct tensor_desc *t);
 
 /* The function `seconds` of plans. Sets *seconds to the time in the plan file, or measures the time
  * (op_timer.h) if the file has none. The time is 0 for a kind that lowering does not compare
- * (put_attributes in op_seconds.c), on a deterministic device, and if the device lacks the memory
- * for timing. */
+ * (put_attributes in op_seconds.c), on a deterministic device, if the file has no time and the
+ * device times nothing (struct device), and if the device lacks the memory for timing. */
 enum status cuda_op_seconds(struct op_plan *plan, double *seconds);
 
 /* Plan functions for the backend's records (see struct op_record). */

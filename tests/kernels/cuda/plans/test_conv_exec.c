@@ -63,6 +63,13 @@ static enum status refused(struct cuda_device *dev, const struct conv_problem *p
     return st;
 }
 
+static void check_opened(struct cuda_device *dev, const char *impl)
+{
+    struct conv_exec *exec = opened(dev, &problem);
+    assert_string_equal(exec->impl, impl);
+    conv_exec_close(exec);
+}
+
 static bool says(const char *part)
 {
     if (strstr(status_message(), part))
@@ -282,11 +289,45 @@ static void deterministic_devices_ask_no_clock(void **state)
     struct cuda_device dev = new_gpu();
     (void)state;
     dev.base.deterministic = true;
-    struct conv_exec *exec = opened(&dev, &problem);
-    assert_string_equal(exec->impl, "cudnn:fwd engine 0");
-    assert_int_equal(gpu.executions, 0);
-    conv_exec_close(exec);
+    check_opened(&dev, "cudnn:fwd engine 0");
+    assert_int_equal(gpu.executions, 1); /* shows that the engine runs */
     close_gpu(&dev);
+    assert_false(path_exists(file));
+}
+
+/* A device may time a few of the plans, or none. It then takes the first plan that runs. A choice
+ * among more plans, which an earlier run has stored, is better. */
+static void fewer_plans_may_be_timed(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    (void)state;
+    dev.base.plans = 1;
+    gpu.fails[0] = true;
+    check_opened(&dev, "cudnn:fwd engine 1");
+    assert_int_equal(gpu.executions, 2);
+    close_gpu(&dev);
+    assert_false(path_exists(file));
+
+    dev = new_gpu();
+    dev.base.plans = 2;
+    check_opened(&dev, "cudnn:fwd engine 1");
+    assert_int_equal(gpu.executions, 2 * (1 + 1)); /* each is timed once */
+    close_gpu(&dev);
+    dev = gpu_new();
+    dev.base.plans = 2;
+    check_opened(&dev, "cudnn:fwd engine 1");
+    assert_int_equal(gpu.executions, 0);
+    close_gpu(&dev);
+    dev = gpu_new();
+    check_opened(&dev, "cudnn:fwd engine 2");
+    close_gpu(&dev);
+    for (int plans = 1; plans <= 2; plans++) {
+        dev = gpu_new();
+        dev.base.plans = plans;
+        check_opened(&dev, "cudnn:fwd engine 2");
+        assert_int_equal(gpu.executions, 0);
+        close_gpu(&dev);
+    }
 }
 
 /* ---- stored choices ---- */
@@ -473,6 +514,7 @@ int main(void)
         cmocka_unit_test(without_memory_nothing_is_timed),
         cmocka_unit_test(a_plan_without_memory_is_left_out),
         cmocka_unit_test(deterministic_devices_ask_no_clock),
+        cmocka_unit_test(fewer_plans_may_be_timed),
         cmocka_unit_test(a_plan_is_made_once),
         cmocka_unit_test(a_choice_is_kept_in_a_file),
         cmocka_unit_test(a_choice_is_written_before_the_end),
