@@ -101,18 +101,18 @@ fresh() {
     rm -rf plans
     XDG_CACHE_HOME=$PWD/plans "$@"
 }
-AMPSCALE_FAKE_ENGINE=breaks:7 fresh fails 0 "" breaks --steps 1
+AMPSCALE_FAKE_ENGINE=7@fwd:sticky fresh fails 0 "" breaks --steps 1
 grep -qE "^ampscale: warning: rung 'auto' failed: .*engine 7 of cuDNN broke the GPU as it was timed for 'fake GPU sm90 cudnn[0-9]+ .*AMPSCALE_CUDNN_WITHOUT=7 excludes it everywhere" err ||
     fail "the warning does not name the engine: $(cat err)"
 ran breaks "fuse none" 1
-AMPSCALE_FAKE_ENGINE=breaks:7 AMPSCALE_CUDNN_WITHOUT=7 fresh fails 0 "" avoids --steps 1
+AMPSCALE_FAKE_ENGINE=7@fwd:sticky AMPSCALE_CUDNN_WITHOUT=7 fresh fails 0 "" avoids --steps 1
 ran avoids auto 0
 grep -q '"AMPSCALE_CUDNN_WITHOUT": "7"' avoids/run.json || fail "run.json does not have the excluded engines"
 AMPSCALE_CUDNN_WITHOUT=7, fails 2 "" refuses --steps 1
 grep -q "^ampscale: .*AMPSCALE_CUDNN_WITHOUT is '7,'; give the numbers" err || fail "a wrong list of engines is accepted: $(cat err)"
 
 # Fused operations that fail do not end the run. Its record says so.
-AMPSCALE_FAKE_ENGINE=fails:sums fresh fails 0 "" without-sums --steps 1
+AMPSCALE_FAKE_ENGINE=any@stats:fails fresh fails 0 "" without-sums --steps 1
 ran without-sums auto 0
 python3 - without-sums/run.json auto/run.json <<'CHECK' || fail "the assertion above about the fusions in run.json fails"
 import json, sys

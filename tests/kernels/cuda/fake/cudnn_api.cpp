@@ -6,9 +6,11 @@
 #include "inject.h"
 
 #include <set>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 namespace
 {
@@ -174,20 +176,19 @@ double seconds_of(const cudnn_graph_read &g, const cudnn_config &c, const cudnn_
     return fake_takes(cost.bytes, cost.flops, rate) * (1 + parts);
 }
 
-/* The failures that AMPSCALE_FAKE_ENGINE requests. */
-void fail_engine(const cudnn_node &plan)
+/* The failures and crashes that AMPSCALE_FAKE_ENGINE requests. */
+void fail_engine(enum engine_fault fault)
 {
-    const char *set = getenv("AMPSCALE_FAKE_ENGINE");
-    int engine;
-    if (set && sscanf(set, "breaks:%d", &engine) == 1 && plan.config.engine.index == engine &&
-        plan.graph->has(GRAPH_FWD))
+    if (fault == ENGINE_CRASH)
+        raise(SIGSEGV);
+    if (fault == ENGINE_STICKY)
         fake_break();
-    bool fails = set && strcmp(set, "fails:sums") == 0 && plan.graph->has(GRAPH_STATS);
-    if (fake_broken() || fails)
+    if (fault == ENGINE_STICKY || fault == ENGINE_FAILS)
         throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED, "AMPSCALE_FAKE_ENGINE"};
 }
 
-void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pack)
+/* Returns whether the engine is to hang. */
+bool execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pack)
 {
     need_device();
     if (!handles.count(handle) || !plan.finalized || !pack.finalized ||
@@ -216,9 +217,13 @@ void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pac
     if (cudnn_workspace(*plan.graph, plan.config) > 0 &&
         (!workspace || (uintptr_t)workspace % 16 != 0))
         throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "the workspace"};
-    fail_engine(plan);
     auto graph = plan.graph;
     cudnn_config config = plan.config;
+    enum engine_fault fault = fake_engine_fault(config.engine.index, graph->form());
+    fail_engine(fault);
+    if (fault == ENGINE_HANG)
+        return true;
+    bool wrong = fault == ENGINE_WRONG;
     for (auto &t : graph->tensor)
         if (!t.second.is_virtual)
             fake_know(port[t.first], t.second.bytes());
@@ -232,11 +237,12 @@ void execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pac
             if (leave_out)
                 cudnn_clear(*graph, port);
             else
-                cudnn_run(*graph, config, port, workspace);
+                cudnn_run(*graph, config, port, workspace, wrong);
         },
         seconds_of(*graph, config, cost));
     if (e != cudaSuccess)
         throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED, cudaGetErrorString(e)};
+    return false;
 }
 
 } // namespace
@@ -369,6 +375,11 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack)
 {
-    return guarded("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED,
-                   [=] { execute(handle, *find(plan)->node, *find(pack)->node); });
+    bool hangs = false;
+    cudnnStatus_t status = guarded("cudnnBackendExecute", CUDNN_STATUS_EXECUTION_FAILED, [&] {
+        hangs = execute(handle, *find(plan)->node, *find(pack)->node);
+    });
+    while (hangs) /* without the fake's lock: other threads continue */
+        pause();
+    return status;
 }

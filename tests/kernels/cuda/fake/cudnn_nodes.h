@@ -75,6 +75,7 @@ struct cudnn_graph_read {
     const graph_operation *convolution() const; /* NULL: there is none */
     bool has(graph_kind kind) const;
     cudnnDataType_t type() const; /* type of the convolution's operands */
+    std::string form() const;     /* as the module names it: "apply+fwd+stats" */
 };
 
 /* --- engines --- */
@@ -180,9 +181,10 @@ struct cudnn_cost {
 };
 cudnn_cost cudnn_cost_of(const cudnn_graph_read &g);
 
-/* Executes a plan. The caller must have opened device memory. */
+/* Executes a plan. The caller must have opened device memory. `wrong`: all results are too large
+ * (AMPSCALE_FAKE_ENGINE). */
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
-               const std::map<int64_t, void *> &port, void *workspace);
+               const std::map<int64_t, void *> &port, void *workspace, bool wrong);
 
 /* Sets a plan's results to zeros (delays.h). */
 void cudnn_clear(const cudnn_graph_read &g, const std::map<int64_t, void *> &port);

@@ -177,6 +177,31 @@ cudnnDataType_t cudnn_graph_read::type() const
     return tensor.at(c->uid[c->kind == GRAPH_BWD_WEIGHTS ? 2 : 1]).type;
 }
 
+std::string cudnn_graph_read::form() const
+{
+    const graph_operation *c = convolution();
+    bool past = false, adds = false, relu = false;
+    int scalings = 0, bns = 0;
+    for (auto &o : operation) {
+        bool point = o.kind == GRAPH_POINTWISE;
+        past = past || &o == c;
+        scalings += !past && point && o.mode == CUDNN_POINTWISE_MUL;
+        adds |= past && point && o.mode == CUDNN_POINTWISE_ADD && o.uid[0] == c->uid[0];
+        relu |= past && point && o.mode == CUDNN_POINTWISE_RELU_FWD;
+        bns += o.kind == GRAPH_BN_BWD_WEIGHTS;
+    }
+    bool virtual_x = tensor.at(c->uid[0]).is_virtual;
+    std::string name = scalings == 0 ? "" : scalings == 2 ? "2" : virtual_x ? "" : "add+";
+    name += scalings ? "apply+" : "";
+    if (c->kind == GRAPH_BWD_WEIGHTS)
+        return name + "wgrad";
+    if (c->kind == GRAPH_BWD_DATA)
+        return std::string("dgrad") + (adds ? "+add" : "") + (bns ? "+drelu" : "") +
+               (bns == 0 ? "" : bns == 2 ? "+2bn" : "+bn");
+    return name + "fwd" + (tensor.at(c->uid[2]).is_virtual ? "+bias" : "") +
+           (relu ? "+relu" : "") + (has(GRAPH_STATS) ? "+stats" : "");
+}
+
 cudnn_cost cudnn_cost_of(const cudnn_graph_read &g)
 {
     const graph_operation &o = *g.convolution();

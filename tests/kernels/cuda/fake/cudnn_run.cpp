@@ -344,6 +344,18 @@ std::vector<int64_t> results(const graph_operation &o)
     }
 }
 
+/* Multiplies all results by 1.5. The operations of the graph have used the right values. */
+void enlarge_results(execution &e)
+{
+    for (const graph_operation &o : e.graph->operation)
+        for (int64_t uid : results(o)) {
+            floats v = e.read(uid);
+            for (float &x : v)
+                x *= 1.5f;
+            e.write(uid, std::move(v));
+        }
+}
+
 } // namespace
 
 void cudnn_clear(const cudnn_graph_read &g, const std::map<int64_t, void *> &port)
@@ -355,7 +367,7 @@ void cudnn_clear(const cudnn_graph_read &g, const std::map<int64_t, void *> &por
 }
 
 void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
-               const std::map<int64_t, void *> &port, void *workspace)
+               const std::map<int64_t, void *> &port, void *workspace, bool wrong)
 {
     static bool odd; /* every second execution adds the parts in reverse order */
     execution e = {&g, &port, {}, {}};
@@ -383,4 +395,6 @@ void cudnn_run(const cudnn_graph_read &g, const cudnn_config &c,
         default:
             run_convolution(e, o);
         }
+    if (wrong)
+        enlarge_results(e);
 }

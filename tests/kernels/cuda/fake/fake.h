@@ -34,12 +34,11 @@
  * that is used.
  * AMPSCALE_FAKE_DELAYS=SCALE: large operations take time instead of computing (delays.h).
  * AMPSCALE_FAKE_NVJPEG=absent|no-engines|skips: faults of the JPEG decoder (nvjpeg.cpp).
- * AMPSCALE_FAKE_ENGINE=breaks:NUMBER|fails:sums: executing cuDNN's engine NUMBER in a forward
- * pass breaks the device; executing any engine that also computes the sums of its result fails
- * (cudnn_api.cpp). AMPSCALE_FAKE_FAIL, AMPSCALE_FAKE_COUNT: calls that fail, and counts of calls
- * (inject.h). AMPSCALE_FAKE_FAULT=lost:GPU:FILE or flip:GPU:FILE: damages the GPU as soon as the
- * file exists. lost: every call that needs the GPU fails. flip: one bit of its first allocation of
- * 16 KiB or more changes, and no call reports it. */
+ * AMPSCALE_FAKE_FAIL, AMPSCALE_FAKE_ENGINE, AMPSCALE_FAKE_COUNT: calls that fail, engines of cuDNN
+ * that crash, hang or compute wrong values, and counts of calls (inject.h).
+ * AMPSCALE_FAKE_FAULT=lost:GPU:FILE or flip:GPU:FILE: damages the GPU as soon as the file exists.
+ * lost: every call that needs the GPU fails. flip: one bit of its first allocation of 16 KiB or
+ * more changes, and no call reports it. */
 #pragma once
 
 #include "cuda_runtime_api.h"

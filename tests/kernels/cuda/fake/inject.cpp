@@ -39,6 +39,43 @@ struct request {
     }
 };
 
+/* What AMPSCALE_FAKE_ENGINE asks for. */
+struct engine_request {
+    enum engine_fault how = ENGINE_SOUND;
+    std::string engine, form; /* form is empty: every form */
+    long n = 1, met = 0;
+
+    engine_request()
+    {
+        const std::pair<const char *, enum engine_fault> faults[] = {{"fails", ENGINE_FAILS},
+                                                                     {"sticky", ENGINE_STICKY},
+                                                                     {"crash", ENGINE_CRASH},
+                                                                     {"hang", ENGINE_HANG},
+                                                                     {"wrong", ENGINE_WRONG}};
+        char name[64] = "", word[16] = "";
+        const char *set = getenv("AMPSCALE_FAKE_ENGINE");
+        if (!set || !*set)
+            return;
+        if (sscanf(set, "%63[0-9a-z@+]:%15[a-z]:%ld", name, word, &n) >= 2 && n >= 1)
+            for (auto &f : faults)
+                how = strcmp(word, f.first) == 0 ? f.second : how;
+        if (how == ENGINE_SOUND) {
+            fprintf(stderr, "AMPSCALE_FAKE_ENGINE is not ENGINE[@FORM]:HOW[:N]: %s\n", set);
+            abort();
+        }
+        char *at = strchr(name, '@');
+        form = at ? at + 1 : "";
+        engine = at ? std::string(name, at) : name;
+    }
+
+    bool covers(int64_t index, const std::string &of) const
+    {
+        bool plain = form == "fwd" || form == "dgrad" || form == "wgrad";
+        return (engine == "any" || engine == std::to_string(index)) &&
+               (plain ? of == form : of.find(form) != std::string::npos);
+    }
+};
+
 struct count {
     long outside = 0, inside = 0;
 };
@@ -61,6 +98,7 @@ struct tally {
     }
 };
 tally counted;
+engine_request engines;
 bool broken;
 thread_local cudaError_t last;
 
@@ -122,6 +160,14 @@ bool fake_fails(const char *call)
         fake_end_capture();
     broken = broken || wanted.sticky;
     return true;
+}
+
+enum engine_fault fake_engine_fault(int64_t engine, const std::string &form)
+{
+    std::lock_guard<std::mutex> hold(counted.lock);
+    if (!engines.covers(engine, form))
+        return ENGINE_SOUND;
+    return ++engines.met >= engines.n ? engines.how : ENGINE_SOUND;
 }
 
 cudaError_t fake_error(cudaError_t e)
