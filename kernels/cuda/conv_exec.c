@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit of a plan's workspace in bytes. */
-static const size_t WORKSPACE_MAX = (size_t)1 << 30;
-
 /* Number of plans that are made where none is timed: the first that runs is taken. */
 enum { UNTIMED_PLANS = 4 };
 
@@ -429,7 +426,7 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
 {
     struct conv_library *l = dev->conv;
     int timed = timed_plans(dev);
-    const struct plan_limits limits = {.workspace = WORKSPACE_MAX,
+    const struct plan_limits limits = {.workspace = plan_workspace_max(dev->memory),
                                        .deterministic = dev->base.deterministic,
                                        .excluded = &l->excluded,
                                        .plans = timed > 0        ? timed

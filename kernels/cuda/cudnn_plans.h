@@ -14,6 +14,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Limit of a plan's workspace on a GPU of `memory` bytes. The fast engines of fp32 need a workspace
+ * of the size of their operands: 1.2 GB in ResNet-50 at batch 256, 13.2 GB in VGG-16 at batch 512.
+ * With a lower limit, such a convolution keeps only cuDNN's generic engine. */
+static inline size_t plan_workspace_max(size_t memory)
+{
+    return memory / 6;
+}
+
 struct plan_limits {
     size_t workspace;   /* upper limit of a plan's workspace in bytes */
     bool deterministic; /* only engines that give the same bits each time */

@@ -19,7 +19,7 @@ namespace
 {
 
 enum { SM_AMPERE = 80 };
-const size_t SMALL = 4096, TOO_LARGE = (size_t)2 << 30;
+const size_t SMALL = 4096, TOO_LARGE = (size_t)64 << 30;
 
 const cudnn_engine plain = {.index = 0, .deterministic = true, .splits = 1};
 const cudnn_engine plain_split = {.index = 7, .deterministic = true, .splits = 2};
