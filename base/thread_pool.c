@@ -2,9 +2,11 @@
 #include "base/thread_pool.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct member {
     struct thread_pool *pool;
@@ -117,4 +119,16 @@ enum status thread_pool_run(struct thread_pool *t, enum status (*work)(void *con
         pthread_cond_wait(&t->end, &t->lock);
     pthread_mutex_unlock(&t->lock);
     return first_failure_return(&t->failure);
+}
+
+enum status thread_start(pthread_t *thread, const char *what, void *(*run)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return status_fail(STATUS_IO, "cannot start the %s: %s", what, strerror(error));
+    return STATUS_OK;
 }

@@ -3,6 +3,8 @@
 
 #include "base/status.h"
 
+#include <pthread.h>
+
 struct thread_pool;
 
 /* Opens a pool of `members` >= 1. Member 0 is the thread that calls thread_pool_run; the pool
@@ -20,3 +22,8 @@ MUST_CHECK enum status thread_pool_run(struct thread_pool *pool,
  * this function before it wakes other members: their work then fails too, but their failures must
  * not be recorded as the first failure. */
 void thread_pool_fail(struct thread_pool *pool, enum status st);
+
+/* Starts a thread that runs run(arg). It and the threads that it starts block all signals, so
+ * that the caller's threads receive them. `what` is for the message: "communication thread". */
+MUST_CHECK enum status thread_start(pthread_t *thread, const char *what, void *(*run)(void *arg),
+                                    void *arg);

@@ -98,11 +98,6 @@ MUST_CHECK enum status manual_print(const struct argp_option *options, FILE *out
  * then set it. */
 void spin_limit(char **argv);
 
-/* From now on, a signal of a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) writes one line and
- * the calls of the thread to stderr before it ends the process. Leaves the handlers of a sanitizer
- * in place. */
-void crash_report(void);
-
 struct ladder;
 
 /* If this process was restarted by restart_process, loads the falls (moves to a lower rung,

@@ -1,4 +1,5 @@
 /* The entry point: lists the commands, and runs one. */
+#include "base/crash.h"
 #include "cli/cli.h"
 #include "results/environment.h"
 

@@ -138,18 +138,6 @@ enum status comm_intent_check(int rank, const struct comm_intent *theirs,
                        comm_kind_str((enum comm_kind)first->kind), (long long)first->count);
 }
 
-enum status comm_thread_start(pthread_t *thread, void *(*serve)(void *arg), void *arg)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(thread, NULL, serve, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0)
-        return status_fail(STATUS_IO, "cannot start the communication thread: %s", strerror(error));
-    return STATUS_OK;
-}
-
 void comm_copy_alone(const struct comm *c, const struct comm_op *op)
 {
     size_t bytes = comm_send_bytes(c, op);

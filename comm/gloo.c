@@ -320,7 +320,7 @@ enum status comm_open_gloo(const struct gloo_port *port, struct comm *control,
     CHECK(open_mesh(g, control, config));
     CHECK(open_link(g));
     g->control = control;
-    CHECK(comm_thread_start(&g->thread, serve, g));
+    CHECK(thread_start(&g->thread, "communication thread", serve, g));
     *c = &g->base;
     return STATUS_OK;
 done:

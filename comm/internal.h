@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/thread_pool.h"
 #include "comm/comm.h"
 
 #include <pthread.h>
@@ -118,10 +119,6 @@ void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, cons
 
 /* Divides each of `count` values by `n`. Rounds the quotients to the type, for I32 towards zero. */
 void comm_divide_by(enum dtype type, void *values, int64_t count, int n);
-
-/* Starts a communication thread. That thread and the threads that it starts block all signals, so
- * that the caller's threads receive them. */
-MUST_CHECK enum status comm_thread_start(pthread_t *thread, void *(*serve)(void *arg), void *arg);
 
 /* Writes "operation 57 (allreduce)" to out[COMM_TEXT_MAX]. */
 const char *comm_op_text(const struct comm_op *op, char *out);

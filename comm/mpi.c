@@ -231,7 +231,7 @@ enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)
 {
     struct mpi *m;
     TRY(mpi_new(config, &m));
-    enum status st = comm_thread_start(&m->thread, mpi_serve, m);
+    enum status st = thread_start(&m->thread, "communication thread", mpi_serve, m);
     if (st != STATUS_OK) {
         mpi_free(m);
         return st;

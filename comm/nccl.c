@@ -390,7 +390,7 @@ static enum status open_links(struct nccl *const *n, int count,
     for (int k = 0; k < count; k++)
         TRY(wait_link(n[k]));
     for (int k = 0; k < count; k++) {
-        TRY(comm_thread_start(&n[k]->watchdog, watch, n[k]));
+        TRY(thread_start(&n[k]->watchdog, "communication thread", watch, n[k]));
         n[k]->watched = true;
     }
     return STATUS_OK;

@@ -371,7 +371,7 @@ static enum status open_member(struct staged *s)
     for (int k = 0; k < 2; k++)
         TRY(dev->backend->alloc_host(dev, PIECE_BYTES, &s->buffer[k]));
     TRY(dev->backend->stream_open(dev, &s->stream));
-    TRY(comm_thread_start(&s->thread, staged_serve, s));
+    TRY(thread_start(&s->thread, "communication thread", staged_serve, s));
     s->running = true;
     return STATUS_OK;
 }

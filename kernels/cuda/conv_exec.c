@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "kernels/cuda/conv_operands.h"
 #include "kernels/cuda/conv_plan.h"
+#include "kernels/cuda/engine_attempt.h"
 #include "kernels/cuda/op_timer.h"
 #include "kernels/cuda/plan_file.h"
 
@@ -207,8 +208,8 @@ static bool has_broken(const struct candidates *all, int64_t engine)
     return plan_file_find(key, &known) && known.fact == PLAN_LACKING;
 }
 
-static enum status execute_candidate(struct candidates *all, const struct cudnn_plan *plan,
-                                     double *seconds)
+static enum status time_candidate(struct candidates *all, const struct cudnn_plan *plan,
+                                  double *seconds)
 {
     /* A plan that takes this many times as long as the best plan, each executed alone, is not timed
      * again. The slowest plans take 100 times the best time. */
@@ -225,6 +226,21 @@ static enum status execute_candidate(struct candidates *all, const struct cudnn_
     return STATUS_OK;
 }
 
+static enum status execute_candidate(struct candidates *all, const struct cudnn_plan *plan,
+                                     double *seconds)
+{
+    struct engine_attempt attempt;
+    char about[PLAN_KEY_MAX + 64];
+    int64_t engine = plan->choice.engine;
+    snprintf(about, sizeof about, "engine %lld of cuDNN, tried for '%s'", (long long)engine,
+             all->key);
+    conv_plan_engine_key(&all->library->props, all->problem, engine, attempt.key);
+    engine_attempt_begin(&attempt, about);
+    enum status st = time_candidate(all, plan, seconds);
+    engine_attempt_end(&attempt);
+    return st;
+}
+
 /* Tries one candidate. Excludes a plan that needs more memory than the device has, a plan that
  * fails to run but leaves the GPU working, and an engine that has broken the GPU before. */
 static enum status try_candidate(void *context, const struct cudnn_plan *plan, double *seconds)
@@ -234,7 +250,7 @@ static enum status try_candidate(void *context, const struct cudnn_plan *plan, d
     if (all->taken)
         return STATUS_UNSUPPORTED;
     if (has_broken(all, plan->choice.engine)) {
-        snprintf(all->why, WHY_MAX, "engine %lld broke the GPU in an earlier run",
+        snprintf(all->why, WHY_MAX, "engine %lld broke the GPU or the process in an earlier run",
                  (long long)plan->choice.engine);
         return STATUS_UNSUPPORTED;
     }

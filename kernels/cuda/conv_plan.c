@@ -36,8 +36,8 @@ void conv_plan_key(const struct cudnn_device *dev, const struct conv_problem *pr
 void conv_plan_engine_key(const struct cudnn_device *dev, const struct conv_problem *problem,
                           int64_t engine, char key[PLAN_KEY_MAX])
 {
-    snprintf(key, PLAN_KEY_MAX, "%s sm%d cudnn%zu %s %s without engine %lld", dev->name, dev->sm,
-             cudnnGetVersion(), conv_form_str(problem->form),
+    snprintf(key, PLAN_KEY_MAX, "%s sm%d cudnn%zu %s %s" PLAN_ENGINE_WORDS "%lld", dev->name,
+             dev->sm, cudnnGetVersion(), conv_form_str(problem->form),
              problem->tf32 ? dtype_str(DTYPE_TF32) : dtype_str(problem->type), (long long)engine);
 }
 

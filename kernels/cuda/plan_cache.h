@@ -57,6 +57,9 @@ static inline bool plan_choice_same(const struct plan_choice *a, const struct pl
 /* Keys are 1 to PLAN_KEY_MAX - 1 characters of printable ASCII, without a space at either end. */
 enum { PLAN_KEY_MAX = 320, PLAN_CACHE_MAX = 65536 };
 
+/* What the key of an engine that cannot be used has before the engine's number. */
+#define PLAN_ENGINE_WORDS " without engine "
+
 struct plan_cache;
 
 MUST_CHECK enum status plan_cache_open(struct plan_cache **cache);

@@ -7,6 +7,9 @@
  * same time before the file exists may choose differently; later processes use the facts that were
  * written first.
  *
+ * A second file, plans.broken, is a journal: a line for each engine that crashed a process. A
+ * handler of signals can append a line, but cannot replace a file.
+ *
  * Any thread may call these functions. */
 #pragma once
 
@@ -32,3 +35,7 @@ MUST_CHECK enum status plan_file_replace(const char *key, const struct plan_choi
 /* Writes new facts to the file and keeps facts that other processes have added meanwhile. If the
  * file cannot be written, the next run must time the plans again. */
 void plan_file_save(void);
+
+/* The file descriptor of the journal, opened for appending; -1: there is no file. A line is the key
+ * of an engine (conv_plan_engine_key) and a newline. */
+int plan_file_journal(void);

@@ -1,6 +1,5 @@
-/* Reports a crash. On a machine that can be used for minutes only, nobody attaches a debugger: the
- * log must say where the process was. */
-#include "cli/cli.h"
+/* Handles the signals of crashes. */
+#include "base/crash.h"
 
 #include <execinfo.h>
 #include <signal.h>
@@ -18,10 +17,32 @@ static const struct {
                {SIGILL, "SIGILL"},
                {SIGABRT, "SIGABRT"}};
 
+static _Thread_local const struct crash_note *volatile noted;
+
+void crash_note(const struct crash_note *note)
+{
+    noted = note;
+}
+
+static void put(int fd, const char *text)
+{
+    ssize_t written = write(fd, text, strlen(text));
+    (void)written; /* nothing can be done about a failure */
+}
+
 static void say(const char *text)
 {
-    ssize_t written = write(STDERR_FILENO, text, strlen(text));
-    (void)written; /* nothing can be done about a failure */
+    put(STDERR_FILENO, text);
+}
+
+static void report_note(const struct crash_note *note)
+{
+    if (!note)
+        return;
+    if (note->journal >= 0)
+        put(note->journal, note->line);
+    say(" in ");
+    say(note->about);
 }
 
 /* Calls only functions that a signal handler may call. SA_RESETHAND has restored the default: the
@@ -35,6 +56,7 @@ static void on_crash(int signo)
             name = crashes[i].name;
     say("ampscale: crashed by ");
     say(name);
+    report_note(noted);
     say("; the calls, innermost first:\n");
     backtrace_symbols_fd(call, backtrace(call, CALLS_MAX), STDERR_FILENO);
     raise(signo);
