@@ -2,6 +2,7 @@
 #include "base/crash.h"
 
 #include <execinfo.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,10 +38,12 @@ static void say(const char *text)
 
 static void report_note(const struct crash_note *note)
 {
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     if (!note)
         return;
-    if (note->journal >= 0)
-        put(note->journal, note->line);
+    int journal = *note->journal ? open(note->journal, flags, 0600) : -1;
+    if (journal >= 0)
+        put(journal, note->line);
     say(" in ");
     say(note->about);
 }

@@ -9,9 +9,9 @@ void crash_report(void);
 
 /* What a thread executes, for the report of its crash. */
 struct crash_note {
-    const char *about; /* written to stderr: "cuDNN's plan '...'" */
-    int journal;       /* file descriptor to which `line` is appended; -1: none */
-    const char *line;  /* ends with a newline */
+    const char *about;   /* written to stderr: "engine 2 of cuDNN" */
+    const char *journal; /* path of the file to which `line` is appended; "": none */
+    const char *line;    /* ends with a newline */
 };
 
 /* Sets the calling thread's note, which must stay valid until it is replaced. NULL: no note. */

@@ -2,6 +2,7 @@
 #include "kernels/cuda/conv_exec.h"
 
 #include "base/array.h"
+#include "kernels/cuda/conv_check.h"
 #include "kernels/cuda/conv_operands.h"
 #include "kernels/cuda/conv_plan.h"
 #include "kernels/cuda/engine_attempt.h"
@@ -345,6 +346,44 @@ done:
     return st;
 }
 
+/* Whether the library may compile engines for a form. Compiling is not allowed for forms with batch
+ * norm, because separate operations can replace such a form. */
+static bool may_compile(enum conv_form form)
+{
+    return form <= CONV_FWD_BIAS_RELU;
+}
+
+/* Compares a new plan of a form with batch norm with the form's parts. STATUS_LIBRARY if it is
+ * wrong, which later processes find in the plan file. A device without the memory, or without a
+ * plan of the plain convolution, does not compare. */
+static enum status check_plan(struct cuda_device *dev, const struct conv_problem *problem,
+                              const char *key, const struct cudnn_plan *plan)
+{
+    struct plan_choice wrong = {.fact = PLAN_WRONG};
+    struct conv_problem alone = *problem;
+    struct candidate one = {dev->conv, plan};
+    const struct timed_work work = {enqueue_candidate, &one, plan->workspace};
+    struct conv_difference d;
+    struct conv_exec *plain;
+    if (may_compile(problem->form))
+        return STATUS_OK;
+    alone.form = conv_check_plain(problem->form);
+    enum status st = conv_exec_open(dev, &alone, &plain);
+    if (st == STATUS_OK)
+        st = conv_check(plain, problem, &work, &d);
+    conv_exec_close(plain);
+    if (st == STATUS_OOM || st == STATUS_UNSUPPORTED)
+        return STATUS_OK;
+    TRY(st);
+    if (conv_difference_is_small(&d, problem->type))
+        return STATUS_OK;
+    TRY(plan_file_replace(key, &wrong));
+    return status_fail(STATUS_LIBRARY,
+                       "engine %lld of cuDNN computes wrong values for '%s': %s differs by %.2g "
+                       "from that of the unfused parts",
+                       (long long)plan->choice.engine, key, d.of, d.worst);
+}
+
 /* Chooses a plan within the limits. If the device lacks the memory for a trial, uses the
  * heuristics' first plan. STATUS_UNSUPPORTED if there is no plan that runs; if there are plans,
  * `why` is the failure of the last one. */
@@ -373,17 +412,14 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
         return st;
     all.timed = all.trial && timed_plans(dev) > 0;
     st = conv_plan_open(&l->props, problem, limits, &timer, NULL, plan);
-    if (st == STATUS_OK && all.timed)
-        st = keep_choice(dev, problem, limits, stale, plan);
     op_trial_close(all.trial);
+    if (st == STATUS_OK)
+        st = check_plan(dev, problem, key, &plan->plan);
+    if (st == STATUS_OK && all.timed)
+        return keep_choice(dev, problem, limits, stale, plan);
+    if (st != STATUS_OK)
+        conv_plan_close(plan);
     return st;
-}
-
-/* Whether the library may compile engines for a form. Compiling is not allowed for forms with batch
- * norm, because separate operations can replace such a form. */
-static bool may_compile(enum conv_form form)
-{
-    return form <= CONV_FWD_BIAS_RELU;
 }
 
 /* Chooses a plan. An engine that the library must compile costs seconds in every run, so such an
@@ -448,6 +484,7 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
                                        .plans = timed > 0        ? timed
                                                 : dev->described ? 1
                                                                  : UNTIMED_PLANS};
+    struct plan_choice known;
     char key[PLAN_KEY_MAX];
     conv_plan_key(&l->props, problem, &limits, key);
     *plan = find_kept(l, key);
@@ -455,6 +492,9 @@ static enum status take_plan(struct cuda_device *dev, const struct conv_problem 
         return STATUS_OK;
     if (is_lacking(l, problem->form, key))
         return status_fail(STATUS_UNSUPPORTED, "cuDNN has no plan for '%s'", key);
+    if (!dev->described && plan_file_find(key, &known) && known.fact == PLAN_WRONG)
+        return status_fail(STATUS_LIBRARY,
+                           "cuDNN computed wrong values for '%s' in this or an earlier run", key);
     struct kept_plan *k;
     TRY(array_new(&k, 1));
     enum status st = conv_exec_choose(dev, problem, &limits, key, &k->plan);

@@ -45,7 +45,8 @@ static void *watch(void *context)
 void engine_attempt_begin(struct engine_attempt *a, const char *about)
 {
     snprintf(a->line, sizeof a->line, "%s\n", a->key);
-    a->note = (struct crash_note){.about = about, .journal = plan_file_journal(), .line = a->line};
+    plan_file_journal(a->journal);
+    a->note = (struct crash_note){.about = about, .journal = a->journal, .line = a->line};
     a->over = false;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->ended, NULL);

@@ -6,10 +6,12 @@
 #include "base/crash.h"
 #include "kernels/cuda/plan_cache.h"
 
+#include <limits.h>
 #include <pthread.h>
 
 struct engine_attempt {
-    char key[PLAN_KEY_MAX];      /* of the engine */
+    char key[PLAN_KEY_MAX]; /* of the engine */
+    char journal[PATH_MAX];
     char line[PLAN_KEY_MAX + 1]; /* the key, for the journal */
     struct crash_note note;
     pthread_t watch;

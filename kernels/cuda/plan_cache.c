@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_LINE "ampscale plans 3\n"
+#define FIRST_LINE "ampscale plans 4\n"
 
 enum { FILE_MAX = 64 << 20, SUM_LINE = 4 + 16 + 1 }; /* "sum ", digits, newline */
 
@@ -98,6 +98,7 @@ static bool choice_valid(const struct plan_choice *choice)
     case PLAN_CHOSEN:
         return plan_valid(choice);
     case PLAN_LACKING:
+    case PLAN_WRONG:
         return no_plan && choice->nanoseconds == 0;
     case PLAN_TIMED:
         return no_plan && choice->nanoseconds > 0;
@@ -136,8 +137,8 @@ enum status plan_cache_merge(struct plan_cache *cache, const struct plan_cache *
 
 static void write_entry(FILE *out, const struct entry *e)
 {
-    if (e->choice.fact == PLAN_LACKING) {
-        fprintf(out, "none %s\n", e->key);
+    if (e->choice.fact == PLAN_LACKING || e->choice.fact == PLAN_WRONG) {
+        fprintf(out, "%s %s\n", e->choice.fact == PLAN_WRONG ? "wrong" : "none", e->key);
         return;
     }
     if (e->choice.fact == PLAN_TIMED) {
@@ -235,6 +236,10 @@ static bool take_choice(char **p, struct plan_choice *choice)
         choice->fact = PLAN_LACKING;
         return true;
     }
+    if (take_word(p, "wrong ")) {
+        choice->fact = PLAN_WRONG;
+        return true;
+    }
     if (take_word(p, "time ")) {
         choice->fact = PLAN_TIMED;
         return take_number(p, &choice->nanoseconds) && take_char(p, ' ');
@@ -254,7 +259,8 @@ static enum status read_lines(struct plan_cache *cache, char *line, const char *
         line[-1] = '\0';
         struct plan_choice choice = {0};
         if (!take_choice(&p, &choice) || !key_valid(p) || !choice_valid(&choice))
-            return plan_cache_damaged(path, "a line is not a valid 'plan', 'none' or 'time' line");
+            return plan_cache_damaged(
+                path, "a line is not a valid 'plan', 'none', 'wrong' or 'time' line");
         TRY(plan_cache_put(cache, p, &choice));
     }
     return STATUS_OK;

@@ -5,9 +5,10 @@
  * the program, the operation, its types and shape. The file is text with one fact (struct
  * plan_choice) per line, sorted by key:
  *
- *     ampscale plans 3
+ *     ampscale plans 4
  *     plan <engine> <nanoseconds> <knob>=<value>,...|- <key>
  *     none <key>
+ *     wrong <key>
  *     time <nanoseconds> <key>
  *     sum <FNV-1a of all lines above, 16 hexadecimal digits>
  *
@@ -33,10 +34,11 @@ enum plan_fact {
     PLAN_CHOSEN,  /* a problem's plan; all members of struct plan_choice are set */
     PLAN_LACKING, /* the library has no plan for the problem; all other members are 0 */
     PLAN_TIMED,   /* an operation's time: `nanoseconds` is above 0, the other members are 0 */
+    PLAN_WRONG,   /* the problem's plan computes wrong values; all other members are 0 */
 };
 
 /* A fact about an operation: its fastest plan (an engine of the library and the settings of its
- * knobs), the fact that it has no plan, or the time that it takes. */
+ * knobs), the fact that it has no plan or a wrong one, or the time that it takes. */
 struct plan_choice {
     enum plan_fact fact;
     int64_t engine;      /* index among the library's engines for the graph's pattern */

@@ -4,13 +4,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { JOURNAL_MAX = 1 << 20 };
 
@@ -24,7 +21,6 @@ static struct plan_file {
     bool changed;        /* facts were added since the file was read or written */
     bool replaced;       /* a fact was replaced; the file may contain facts that are no longer
                           * true */
-    int journal;         /* -1: not open */
     uint64_t saved;      /* clock_ns() when the file was last written; 0: not yet */
 } file;
 
@@ -43,9 +39,10 @@ static void find_path(char path[PATH_MAX])
         path[0] = '\0';
 }
 
-static enum status journal_path(char path[PATH_MAX])
+void plan_file_journal(char path[PATH_MAX])
 {
-    return path_format(path, PATH_MAX, "%s.broken", file.path);
+    if (!file.path[0] || path_format(path, PATH_MAX, "%s.broken", file.path) != STATUS_OK)
+        path[0] = '\0';
 }
 
 /* Adds the facts that the engines in the journal cannot be used. Lines that are no keys of engines
@@ -55,8 +52,8 @@ static enum status journal_read(void)
     const struct plan_choice broken = {.fact = PLAN_LACKING};
     char path[PATH_MAX], *text, *next = NULL;
     size_t size;
-    TRY(journal_path(path));
-    if (!path_exists(path))
+    plan_file_journal(path);
+    if (!path[0] || !path_exists(path))
         return STATUS_OK;
     TRY(file_read(path, JOURNAL_MAX, &text, &size));
     for (char *key = strtok_r(text, "\n", &next); key; key = strtok_r(NULL, "\n", &next))
@@ -69,7 +66,6 @@ static enum status journal_read(void)
 static enum status plan_file_read(void)
 {
     file.saved = 0;
-    file.journal = -1;
     file.changed = file.replaced = false;
     TRY(plan_cache_open(&file.cache));
     find_path(file.path);
@@ -77,18 +73,6 @@ static enum status plan_file_read(void)
         (plan_cache_load(file.cache, file.path) == STATUS_OOM || journal_read() == STATUS_OOM))
         return STATUS_OOM;
     return STATUS_OK;
-}
-
-int plan_file_journal(void)
-{
-    char path[PATH_MAX];
-    pthread_mutex_lock(&lock);
-    if (file.journal < 0 && file.path[0] && journal_path(path) == STATUS_OK)
-        file.journal =
-            open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    int journal = file.journal;
-    pthread_mutex_unlock(&lock);
-    return journal;
 }
 
 /* Merges the file and the process's facts in both directions. If a key is in both, the file and the
@@ -129,8 +113,6 @@ static void plan_file_close_with(struct cuda_device *dev)
         save_changes();
         plan_cache_close(file.cache);
         file.cache = NULL;
-        if (file.journal >= 0)
-            close(file.journal);
     }
     pthread_mutex_unlock(&lock);
 }

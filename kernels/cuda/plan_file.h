@@ -16,6 +16,8 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/plan_cache.h"
 
+#include <limits.h>
+
 /* Opens the file for a device, if the device has not opened it yet (cuda_device.plan_file). Closing
  * a device closes its file; closing the last device of the process also saves the file. A damaged
  * file is ignored and later replaced. */
@@ -36,6 +38,6 @@ MUST_CHECK enum status plan_file_replace(const char *key, const struct plan_choi
  * file cannot be written, the next run must time the plans again. */
 void plan_file_save(void);
 
-/* The file descriptor of the journal, opened for appending; -1: there is no file. A line is the key
- * of an engine (conv_plan_engine_key) and a newline. */
-int plan_file_journal(void);
+/* Writes the path of the journal; "": there is no file. A line is the key of an engine
+ * (conv_plan_engine_key) and a newline. */
+void plan_file_journal(char path[PATH_MAX]);

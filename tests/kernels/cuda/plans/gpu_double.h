@@ -26,6 +26,7 @@ struct gpu_double {
     bool fails[GPU_ENGINES];  /* executing the engine fails, and the GPU still works */
     bool breaks[GPU_ENGINES]; /* executing the engine breaks the GPU */
     bool broken;
+    bool wrong;                 /* fused forms compute other values than their parts */
     size_t memory, used;        /* bytes: the limit, and the bytes in use */
     size_t most;                /* largest number of bytes in use */
     int l2;                     /* bytes of cache */

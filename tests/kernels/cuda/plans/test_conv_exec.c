@@ -222,6 +222,57 @@ static void what_breaks_the_gpu_is_left_out_later(void **state)
     cuda_close_opened(&dev);
 }
 
+/* A fused form whose plan computes wrong values is not used, nor in later processes. Other forms
+ * are. */
+static void what_computes_wrong_values_is_left_out(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    struct conv_problem fused = problem;
+    (void)state;
+    fused.form = CONV_APPLY_FWD_STATS;
+    gpu.wrong = true;
+    assert_int_equal(refused(&dev, &fused), STATUS_LIBRARY);
+    assert_true(says("engine 2 of cuDNN computes wrong values for 'NVIDIA H200 sm90 cudnn91900 "
+                     "apply+fwd+stats fp16 n8 "));
+    assert_true(says(": Y differs by 0.5 from that of the unfused parts"));
+    check_opened(&dev, "cudnn:fwd engine 2");
+    close_gpu(&dev);
+
+    dev = gpu_new();
+    assert_int_equal(refused(&dev, &fused), STATUS_LIBRARY);
+    assert_true(says("cuDNN computed wrong values for 'NVIDIA H200 "));
+    assert_int_equal(gpu.executions, 0);
+    fused.n = 4;
+    conv_exec_close(opened(&dev, &fused));
+    close_gpu(&dev);
+}
+
+/* The journal names engines that crashed earlier processes. Lines that are no keys of engines are
+ * ignored. */
+static void what_crashed_is_left_out(void **state)
+{
+    struct cuda_device dev = new_gpu();
+    char path[PATH_MAX + 16], key[PLAN_KEY_MAX];
+    const struct cudnn_device props = {.name = "NVIDIA H200", .sm = 90};
+    (void)state;
+    conv_plan_engine_key(&props, &problem, 2, key);
+    snprintf(path, sizeof path, "%s.broken", file);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "\n\x01 without engine 1\nno key\n%s\n%.20s", key, key);
+    fclose(f);
+    check_opened(&dev, "cudnn:fwd engine 1");
+    close_gpu(&dev);
+    unlink(path);
+    dev = gpu_new(); /* the file of plans has the fact, too */
+    struct conv_problem other = problem;
+    other.n = 4;
+    struct conv_exec *exec = opened(&dev, &other);
+    assert_string_equal(exec->impl, "cudnn:fwd engine 1");
+    conv_exec_close(exec);
+    close_gpu(&dev);
+}
+
 /* ---- engines that the user excludes ---- */
 
 /* Excluded engines are neither timed nor taken from the file. */
@@ -510,6 +561,8 @@ int main(void)
         cmocka_unit_test(what_fails_is_left_out),
         cmocka_unit_test(a_compiled_engine_replaces_engines_that_fail),
         cmocka_unit_test(what_breaks_the_gpu_is_left_out_later),
+        cmocka_unit_test(what_computes_wrong_values_is_left_out),
+        cmocka_unit_test(what_crashed_is_left_out),
         cmocka_unit_test(what_the_user_excludes_is_not_used),
         cmocka_unit_test(without_memory_nothing_is_timed),
         cmocka_unit_test(a_plan_without_memory_is_left_out),

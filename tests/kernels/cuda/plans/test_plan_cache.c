@@ -139,7 +139,7 @@ static void test_damage(void **state)
 static void check_forged(const char *lines)
 {
     char text[4096];
-    int n = snprintf(text, sizeof text, "ampscale plans 3\n%s", lines);
+    int n = snprintf(text, sizeof text, "ampscale plans 4\n%s", lines);
     n += snprintf(text + n, sizeof text - (size_t)n, "sum %016" PRIx64 "\n", hash_fnv1a64(text));
     check_refused(text, (size_t)n);
 }

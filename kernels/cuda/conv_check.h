@@ -1,0 +1,28 @@
+/* Compares the results of a fused form with those of its unfused parts, on random operands of the
+ * problem's own shape. For each fused form cuDNN has one engine, and tests cover small shapes: an
+ * engine that is wrong for one shape would otherwise train wrong weights. */
+#pragma once
+
+#include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/op_timer.h"
+
+struct conv_difference {
+    /* The largest of the relative differences of the results: |u - v| / |v| in the 2-norm, per
+     * channel of a tensor, or over all channels of sums. NaN: a value is not finite. */
+    double worst;
+    const char *of; /* the result that differs most: "Y" */
+};
+
+/* Whether the results are as close as rounding explains: sixteen units of the type's roundoff. Two
+ * correct results differ by about one unit. One wrong tile of 128 rows among 12,544, the fewest of
+ * ResNet-50 at batch 256, is a difference of 10 %. */
+bool conv_difference_is_small(const struct conv_difference *d, enum dtype type);
+
+/* Executes `fused`, a plan of the problem whose operands are the problem's ports, and its parts:
+ * the plain convolution and own kernels. `plain` is the plan of the plain convolution. STATUS_OOM
+ * if the device lacks the memory. */
+MUST_CHECK enum status conv_check(struct conv_exec *plain, const struct conv_problem *problem,
+                                  const struct timed_work *fused, struct conv_difference *d);
+
+/* The plain form that a fused form contains. */
+enum conv_form conv_check_plain(enum conv_form form);
