@@ -20,6 +20,7 @@ static enum status open_rows(struct throughput *t)
                                                c->n_combinations ? c->n_combinations : 1,
                                            .rounds = c->options.rounds,
                                            .peer = c->peer,
+                                           .compile = !c->no_compile,
                                            .files = c->files};
     TRY(throughput_plan_make(&shape, &t->plan));
     TRY(array_new(&t->row, t->plan.n_slots));
@@ -30,21 +31,47 @@ static enum status open_rows(struct throughput *t)
     return STATUS_OK;
 }
 
+/* Takes a turn, and writes the record, so that a killed process leaves the results of the finished
+ * turns. */
+static enum status take_turn(struct throughput *t, const struct throughput_turn *turn)
+{
+    json_t *record;
+    TRY(train_child_interrupted(process_signals_received(&t->work.signals)));
+    t->work.budget.after = turn->after;
+    TRY(throughput_take(t, turn));
+    TRY(throughput_json(t, &record));
+    return train_work_keep(&t->work, "throughput.json", record);
+}
+
+/* Whether an earlier call took the turn. */
+static bool is_taken(const struct throughput *t, const struct throughput_turn *turn)
+{
+    return t->row[turn->slot].n > turn->round;
+}
+
+/* Number of rows from row `i` on that have no result because their turns were cut off. */
+static int count_cut(const struct throughput *t, int i)
+{
+    int n = 0;
+    for (; i < t->plan.n_slots; i++)
+        n += t->row[i].cut && t->row[i].n == 0;
+    return n;
+}
+
 static enum status take_turns(struct throughput *t)
 {
     struct bar *bar = t->config->options.timing.bar;
-    bar_begin(bar, t->plan.n_turns);
-    for (int i = 0; i < t->plan.n_turns; i++) {
-        TRY(train_child_interrupted(process_signals_received(&t->work.signals)));
-        t->work.budget.after = t->plan.turn[i].after;
-        TRY(throughput_take(t, &t->plan.turn[i]));
-        /* Writes the record after each turn, so that a killed process leaves the results of the
-         * finished turns. */
-        json_t *record;
-        TRY(throughput_json(t, &record));
-        TRY(train_work_keep(&t->work, "throughput.json", record));
+    const struct throughput_plan *p = &t->plan;
+    bar_begin(bar, p->n_turns);
+    for (int i = 0; i < p->n_turns; i++) {
+        if (!is_taken(t, &p->turn[i]))
+            TRY(take_turn(t, &p->turn[i]));
         bar_step(bar);
     }
+    for (int i = 0; i < p->n_slots; i++)
+        if (count_cut(t, i) > count_cut(t, i + 1))
+            TRY(take_turn(
+                t, &(struct throughput_turn){i, t->config->options.rounds, count_cut(t, i + 1)}));
     return STATUS_OK;
 }
 
@@ -76,11 +103,24 @@ static enum status throughput_check_rows(const struct throughput *t)
                                       t->plan.n_slots, names);
 }
 
+/* Starts the peer, unless its turns were all taken. The peer loads its libraries while ampscale
+ * trains. */
+static enum status start_peer(struct throughput *t)
+{
+    for (int i = 0; i < t->plan.n_turns; i++) {
+        enum throughput_who who = t->row[t->plan.turn[i].slot].slot.who;
+        if ((who == THROUGHPUT_EAGER || who == THROUGHPUT_COMPILE) &&
+            !is_taken(t, &t->plan.turn[i]))
+            return peer_start(&t->peer);
+    }
+    return STATUS_OK;
+}
+
 /* Prints the available results, even if the turns ended early. */
 static enum status measure_throughput(struct throughput *t)
 {
     struct first_failure first = {0};
-    TRY(peer_start(&t->peer)); /* the peer loads its libraries while ampscale trains */
+    TRY(start_peer(t));
     first_failure_keep(&first, take_turns(t));
     peer_stop(&t->peer);
     bar_erase(t->config->options.timing.bar);
@@ -108,6 +148,8 @@ enum status bench_throughput(const struct throughput_config *c)
                             .signals = &t->work.signals,
                             .budget = &t->work.budget,
                             .lost = !c->peer};
+    if (c->resume)
+        CHECK(throughput_resume(t));
     CHECK(measure_throughput(t));
 done:
     st = train_work_close(&t->work, st);

@@ -8,8 +8,10 @@
  * row, and the runs of the row use this combination or fail. Otherwise a failed run is repeated on
  * a lower rung (train_child.h), and the row names the rung of its results.
  *
- * The measurement ends within its budget, or at a signal, and prints the rows that it has. With
- * options.dir, the record is replaced after each turn. */
+ * The measurement ends within its budget, or at a signal, and prints the rows that it has. If a
+ * turn was cut off and its row has no result, the row has another turn in the time that all others
+ * left. With options.dir, the record is replaced after each turn, and a later call continues it
+ * (throughput_resume.c): a call that is killed loses at most the turn that ran. */
 #pragma once
 
 #include "base/stats.h"
@@ -42,8 +44,11 @@ struct throughput_config {
     int n_combinations; /* 0: no combination was requested, so a failed run may be repeated on a
                          * lower rung */
     struct throughput_combination combination[THROUGHPUT_COMBINATIONS_MAX];
+    int plans;        /* `--plans` of the runs; 0: the default of `train` */
     const char *peer; /* the peer's script; NULL: no peer */
+    bool no_compile;  /* whether the peer is measured in eager mode only */
     bool files;       /* whether a training on JPEG files is measured too */
+    bool resume;      /* whether the results of the record in options.dir are kept */
 };
 
 struct throughput_row {
@@ -51,8 +56,10 @@ struct throughput_row {
     struct train_ladder ladder;         /* for rows of ampscale */
     double rate[THROUGHPUT_ROUNDS_MAX]; /* (n) images/s */
     int n;
-    struct stats stats;       /* of rate */
-    double seconds;           /* duration of the last turn that gave a result */
+    struct stats stats; /* of rate */
+    double seconds; /* least duration of the next turn; 0: not known. Of the peer, that of the last
+                     * one; of ampscale, that of the steps, because a first turn also plans */
+    bool cut;       /* whether the last turn was cut off */
     char why[TRAIN_WHY_SIZE]; /* why the last turn gave no result; "" if it gave one, or before the
                                * first turn */
 };
@@ -66,6 +73,10 @@ struct throughput {
     int taken;                  /* number of turns so far */
     struct peer peer;
 };
+
+/* Takes the results from the record in options.dir, if there is one (throughput_resume.c).
+ * STATUS_DATA if it is damaged; STATUS_USAGE if it is of other settings. */
+MUST_CHECK enum status throughput_resume(struct throughput *t);
 
 /* Takes one turn (throughput_turn.c). A turn without a result is not a failure here. */
 MUST_CHECK enum status throughput_take(struct throughput *t, const struct throughput_turn *turn);

@@ -162,7 +162,7 @@ static enum status meet(struct peer *p, bool *ready)
     if (p->state != PEER_STARTING)
         return STATUS_OK;
     double waited = (double)(clock_ns() - p->started_ns) * 1e-9;
-    double left = (double)time_budget_limit(p->budget, READY_SECONDS);
+    double left = (double)time_budget_limit(p->budget, false, READY_SECONDS);
     TRY(hear(p, fmax(fmin(left, READY_SECONDS - waited), 0), line, &heard));
     if (heard == HEARD_LINE && strncmp(line, "ready ", 6) == 0) {
         text_clean(p->about, sizeof p->about, line + 6);
@@ -203,8 +203,9 @@ enum status peer_ask(struct peer *p, const char *mode, const char *precision, in
     bool ready;
     int most = strcmp(mode, "compile") == 0 ? COMPILE_SECONDS : EAGER_SECONDS;
     *images_per_s = NAN;
+    p->cut = false;
     TRY(meet(p, &ready));
-    int64_t limit_s = time_budget_limit(p->budget, most);
+    int64_t limit_s = time_budget_limit(p->budget, false, most);
     if (!ready || limit_s == 0) {
         snprintf(why, TRAIN_WHY_SIZE, "%s", ready ? "no time was left" : p->why);
         return STATUS_OK;
@@ -216,6 +217,7 @@ enum status peer_ask(struct peer *p, const char *mode, const char *precision, in
         *images_per_s = parse_answer(line, why);
         return STATUS_OK;
     }
+    p->cut = heard == HEARD_NOTHING;
     if (heard == HEARD_END)
         snprintf(line, sizeof line, "it ended at '%s %s %d'", mode, precision, batch);
     else

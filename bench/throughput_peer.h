@@ -33,6 +33,7 @@ struct peer {
     /* The caller initialises these members to 0, but sets `lost` to true if there is no script. */
     enum peer_state state;
     bool lost;                   /* whether the peer will never be started again */
+    bool cut;                    /* whether the last request had no answer in time */
     int starts;                  /* number of starts */
     char about[PEER_ABOUT_SIZE]; /* the peer's versions; "" before the peer is ready for the first
                                   * time */

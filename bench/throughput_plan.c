@@ -21,7 +21,7 @@ static void add_slots(const struct throughput_shape *s, int key, struct throughp
         add_slot(p, key, THROUGHPUT_FILES, 0);
     if (s->peer)
         add_slot(p, key, THROUGHPUT_EAGER, 0);
-    if (s->peer && key == 0)
+    if (s->peer && s->compile && key == 0)
         add_slot(p, key, THROUGHPUT_COMPILE, 0);
 }
 
@@ -37,6 +37,7 @@ static void add_turn(struct throughput_plan *p, int slot, int round)
     p->turn[p->n_turns++] = (struct throughput_turn){slot, round, 0};
 }
 
+/* Adds the turns of the key's compared rows. */
 static void add_round(int key, int round, struct throughput_plan *p)
 {
     for (int i = 0; i < p->n_slots; i++) {
@@ -44,13 +45,15 @@ static void add_round(int key, int round, struct throughput_plan *p)
         if (p->slot[k].key == key && is_compared(p->slot[k].who))
             add_turn(p, k, round);
     }
-    for (int i = 0; i < p->n_slots; i++) {
-        const struct throughput_slot *slot = &p->slot[i];
-        if (slot->key != key || is_compared(slot->who))
-            continue;
-        if (slot->who == THROUGHPUT_FILES || round == 0)
-            add_turn(p, i, round);
-    }
+}
+
+/* Adds `rounds` turns of the row that only the first key has. */
+static void add_single(enum throughput_who who, int rounds, struct throughput_plan *p)
+{
+    for (int round = 0; round < rounds; round++)
+        for (int i = 0; i < p->n_slots; i++)
+            if (p->slot[i].who == who)
+                add_turn(p, i, round);
 }
 
 enum status throughput_plan_make(const struct throughput_shape *s, struct throughput_plan *p)
@@ -61,11 +64,13 @@ enum status throughput_plan_make(const struct throughput_shape *s, struct throug
     TRY(array_new(&p->turn, slots * s->rounds));
     for (int key = 0; key < s->keys; key++)
         add_slots(s, key, p);
-    for (int round = 0; round < s->rounds; round++)
-        add_round(0, round, p);
-    for (int round = 0; round < s->rounds; round++)
-        for (int key = 1; key < s->keys; key++)
+    for (int round = 0; round < s->rounds; round++) {
+        for (int key = 0; key < s->keys; key++)
             add_round(key, round, p);
+        if (round == 0)
+            add_single(THROUGHPUT_COMPILE, 1, p);
+    }
+    add_single(THROUGHPUT_FILES, s->rounds, p);
     for (int i = 0; i < p->n_turns; i++)
         if (p->slot[p->turn[i].slot].who != THROUGHPUT_COMPILE)
             p->turn[i].after = p->n_turns - 1 - i;

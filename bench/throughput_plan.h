@@ -2,11 +2,11 @@
  *
  * A key is a precision and a batch size. The rows of a key are ampscale with each combination of
  * fusion and graphs, and the peer in eager mode. The first key has two more rows: ampscale on JPEG
- * files, and the compiled peer. A turn measures one row. A round has one turn of each row of a key,
- * so that all rows are measured in the same state of the device. The order of the compared rows
- * (ampscale and eager) reverses from round to round. All rounds of the first key come first; after
- * that each round covers all other keys. The compiled peer has one turn, because compiling takes
- * minutes: in the first round of the first key, because the budget may end any later turn. */
+ * files, and the compiled peer. A turn measures one row. A round has one turn of each row of all
+ * keys that is compared (ampscale and eager), key by key; the order of a key's rows reverses from
+ * round to round. The budget may end any later turn, so the first round comes first: after it every
+ * key has a comparison. The compiled peer has one turn, after the first round, because compiling
+ * takes minutes. JPEG files come last. */
 #pragma once
 
 #include "base/status.h"
@@ -23,7 +23,7 @@ enum throughput_who {
 
 struct throughput_shape {
     int keys, combinations, rounds; /* numbers, each at least 1 */
-    bool peer, files;
+    bool peer, compile, files;
 };
 
 struct throughput_slot {
@@ -36,8 +36,8 @@ struct throughput_turn {
     int slot;
     int round; /* from 0 */
     int after; /* number of later turns for which time is reserved: all of them, but 0 in the turn
-                * of the compiled peer. Without this row the peer would be compared at less than its
-                * best */
+                * of the compiled peer. At its time limit the peer is killed, so no time may be left
+                * then in which it would have had other turns */
 };
 
 struct throughput_plan {

@@ -154,6 +154,11 @@ static void throughput_how_columns(struct bench_table *t, const struct throughpu
         column_json(t, "fusions", json_incref(row->ladder.fusions));
 }
 
+static json_t *rate_json(const void *rate, int64_t i)
+{
+    return json_real(((const double *)rate)[i]);
+}
+
 static void throughput_columns(struct bench_table *t, const void *row)
 {
     const struct throughput_row *r = row;
@@ -162,7 +167,7 @@ static void throughput_columns(struct bench_table *t, const void *row)
     const char *rung = rung_of(all, r);
     char name[128];
     throughput_row_name(all, r, name, sizeof name);
-    column_text(t, NULL, "row", -48, name);
+    column_text(t, "name", "row", -48, name);
     column_text(t, "precision", NULL, 0, key->precision);
     column_int(t, "batch", NULL, 0, key->batch);
     column_text(t, "who", NULL, 0, who_name[r->slot.who]);
@@ -176,6 +181,7 @@ static void throughput_columns(struct bench_table *t, const void *row)
     column_group_end(t);
     t->absent = false;
     column_int(t, "rounds", "rounds", 6, r->n);
+    column_json(t, "rates", json_list(r->n, rate_json, r->rate));
     column_text(t, NULL, "rung", 0, r->n == 0 ? why_of(r) : rung ? rung : "");
     if (r->n == 0 || *r->why)
         column_text(t, "why", NULL, 0, why_of(r));
@@ -192,9 +198,10 @@ enum status throughput_json(const struct throughput *t, json_t **record)
     json_t *rows, *more;
     bench_table_rows(&table, t->row, t->plan.n_slots, sizeof *t->row);
     TRY(bench_table_take(&table, &rows));
-    more = json_pack("{s:s, s:i, s:i, s:s, s:o, s:{s:i, s:i}}", "net", c->options.net, "image_size",
-                     c->options.image_size, "steps", c->steps, "unit", "images/s", "rows", rows,
-                     "turns", "planned", t->plan.n_turns, "taken", t->taken);
+    more =
+        json_pack("{s:s, s:i, s:i, s:i, s:s, s:o, s:{s:i, s:i}}", "net", c->options.net,
+                  "image_size", c->options.image_size, "steps", c->steps, "plans", c->plans, "unit",
+                  "images/s", "rows", rows, "turns", "planned", t->plan.n_turns, "taken", t->taken);
     if (c->peer)
         json_object_set_new(more, "peer",
                             *t->peer.about ? json_string(t->peer.about) : json_null());

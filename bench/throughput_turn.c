@@ -6,7 +6,12 @@
 
 #include <math.h>
 
-enum { MORE_STEPS = 8, PHOTO_CLASSES = 10, PHOTO_SIZE_MIN = 48 };
+enum {
+    MORE_STEPS = 8,
+    PHOTO_CLASSES = 10,
+    PHOTO_SIZE_MIN = 48,
+    COMPILE_SECONDS_MIN = 60, /* a compilation is not begun with less time */
+};
 
 /* --- ampscale --- */
 
@@ -32,7 +37,6 @@ static enum status train_args(struct throughput *t, struct throughput_row *row, 
     } else {
         TRY(words_add(w, "--dummy"));
         TRY(words_add(w, "--dummy-train=%lld", (long long)key->batch * (c->steps + MORE_STEPS)));
-        TRY(words_add(w, "--dummy-val=%d", key->batch));
     }
     TRY(words_add(w, "--arch=%s", c->options.net));
     TRY(words_add(w, "--image-size=%d", c->options.image_size));
@@ -41,10 +45,13 @@ static enum status train_args(struct throughput *t, struct throughput_row *row, 
                   key->precision));
     TRY(words_add(w, "--steps=%d", c->steps));
     TRY(words_add(w, "--epochs=1000"));
+    TRY(words_add(w, "--training-only"));
     TRY(words_add(w, "--workers=%d", host_cores()));
     TRY(words_add(w, "--print-freq=1000"));
     if (c->options.threads > 0)
         TRY(words_add(w, "--threads=%d", c->options.threads));
+    if (c->plans > 0)
+        TRY(words_add(w, "--plans=%d", c->plans));
     if (c->n_combinations == 0)
         return STATUS_OK;
     const struct throughput_combination *named = &c->combination[row->slot.combination];
@@ -88,26 +95,42 @@ static enum status peer_turn(struct throughput *t, struct throughput_row *row, d
 
 /* --- any turn --- */
 
+static bool is_peer(const struct throughput_row *row)
+{
+    return row->slot.who == THROUGHPUT_EAGER || row->slot.who == THROUGHPUT_COMPILE;
+}
+
+/* Whether the row's turn could give a result in the time left. If not, it would take time from
+ * other rows, or the peer would be killed. */
+static bool can_end(const struct throughput *t, struct throughput_row *row)
+{
+    double left = time_budget_left(&t->work.budget);
+    if (row->slot.who != THROUGHPUT_COMPILE || left >= COMPILE_SECONDS_MIN)
+        return left > row->seconds;
+    snprintf(row->why, sizeof row->why, "less than %d s were left", COMPILE_SECONDS_MIN);
+    return false;
+}
+
 enum status throughput_take(struct throughput *t, const struct throughput_turn *turn)
 {
     struct throughput_row *row = &t->row[turn->slot];
-    double rate = NAN;
-    /* Skips a turn that cannot end in time: it would give no result, and would take time from other
-     * rows. */
-    if (time_budget_left(&t->work.budget) <= row->seconds)
-        return STATUS_OK;
     uint64_t begun = clock_ns();
+    double rate = NAN;
+    if (!can_end(t, row))
+        return STATUS_OK;
     *row->why = '\0';
-    if (row->slot.who == THROUGHPUT_OURS)
-        TRY(train_turn(t, row, turn->round, &rate));
+    if (is_peer(row))
+        TRY(peer_turn(t, row, &rate));
     else if (row->slot.who == THROUGHPUT_FILES)
         TRY(files_turn(t, row, turn->round, &rate));
     else
-        TRY(peer_turn(t, row, &rate));
-    t->taken++;
+        TRY(train_turn(t, row, turn->round, &rate));
+    row->cut = is_peer(row) ? t->peer.cut : row->ladder.cut;
+    t->taken += turn->round < t->config->options.rounds; /* another turn is not one of the plan */
     if (isnan(rate))
         return STATUS_OK;
     row->rate[row->n++] = rate;
-    row->seconds = (double)(clock_ns() - begun) * 1e-9;
+    row->seconds = is_peer(row) ? (double)(clock_ns() - begun) * 1e-9
+                                : t->config->steps * t->config->key[row->slot.key].batch / rate;
     return stats_of(row->rate, row->n, &row->stats);
 }

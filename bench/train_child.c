@@ -15,7 +15,8 @@
  * budget that is kept free for killing a child. */
 enum { GRACE_SECONDS = 2, RESERVE_SECONDS = 2 * GRACE_SECONDS + 1 };
 #define RESERVE_SHARE 0.25 /* the reserve is at most this fraction of the budget */
-#define LIMIT_SHARE   0.4
+#define FIRST_SHARE   0.7  /* least fraction of the time left that a turn gets before any result */
+#define LIMIT_SHARE   0.4  /* the same after a result */
 #define TURN_SECONDS  20.0 /* estimate: the time of a turn whose plans are cached on disk */
 
 /* --- time --- */
@@ -33,13 +34,16 @@ double time_budget_left(const struct time_budget *b)
     return b->seconds - reserve - (double)(clock_ns() - b->begun_ns) * 1e-9;
 }
 
-int64_t time_budget_limit(const struct time_budget *b, int64_t most)
+int64_t time_budget_share(const struct time_budget *b, double left, bool again, int64_t most)
 {
-    double left = time_budget_left(b);
-    if (left < 1)
-        return 0;
-    double limit = fmax(LIMIT_SHARE * left, left - TURN_SECONDS * (b->after + 1));
-    return (int64_t)fmin((double)most, fmax(1, limit));
+    double share = (b->measured ? LIMIT_SHARE : FIRST_SHARE) * left;
+    double limit = fmax(share, left - TURN_SECONDS * (b->after + again));
+    return left < 1 ? 0 : (int64_t)fmin((double)most, fmax(1, limit));
+}
+
+int64_t time_budget_limit(const struct time_budget *b, bool again, int64_t most)
+{
+    return time_budget_share(b, time_budget_left(b), again, most);
 }
 
 /* --- the ladder of a row --- */
@@ -97,34 +101,56 @@ void train_ladder_close(struct train_ladder *l)
     l->fusions = NULL;
 }
 
+/* Adds the falls of a record's list to the ladder. */
+static void take_falls(struct train_ladder *l, const json_t *falls)
+{
+    const json_t *fall;
+    size_t i;
+    json_array_foreach(falls, i, fall)
+    {
+        int from = find_rung(json_text_at(fall, "rung"));
+        if (from >= 0)
+            add_fall(l, from, json_text_at(fall, "why"));
+    }
+}
+
+/* Sets how the runs of the row compute, from a record that names it. */
+static void take_way(struct train_ladder *l, const json_t *from)
+{
+    const char *fuse = json_text_at(from, "fuse");
+    const json_t *graphs = json_object_get(from, "graphs");
+    int rung = find_rung(json_text_at(from, "rung"));
+    l->reported = *fuse && json_is_boolean(graphs);
+    l->graphs = json_is_true(graphs);
+    text_clean(l->fuse, sizeof l->fuse, fuse);
+    if (!l->fixed && rung >= 0)
+        l->rung = rung;
+}
+
+void train_ladder_resume(struct train_ladder *l, const json_t *row)
+{
+    take_way(l, row);
+    take_falls(l, json_object_get(row, "falls"));
+    l->proven = true;
+    l->fusions = json_deep_copy(json_object_get(row, "fusions"));
+}
+
 /* Reads from the run's summary the rung on which `train` ran. All runs of a row use the same rung:
  * the requested rung, or the rung of the first successful run. A later run that continued on a
  * lower rung gives no result. */
 static void take_ladder(const struct run *run, struct train_ladder *l)
 {
-    const json_t *said = json_object_get(run->summary, "ladder"), *fall;
-    const char *fuse = json_text_at(said, "fuse");
-    const char *name = json_text_at(said, "rung");
-    int rung = find_rung(name);
-    size_t i;
+    const json_t *said = json_object_get(run->summary, "ladder");
+    const json_t *falls = json_object_get(said, "falls");
     if (!said)
         return;
-    json_array_foreach(json_object_get(said, "falls"), i, fall)
-    {
-        int from = find_rung(json_text_at(fall, "rung"));
-        const char *why = json_text_at(fall, "why");
-        if (l->fixed || l->proven)
-            snprintf(l->why, sizeof l->why, "fell to '%.32s': %.300s", name, why);
-        else if (from >= 0)
-            add_fall(l, from, why);
-    }
-    if (*l->why)
-        return;
-    l->reported = *fuse && json_is_boolean(json_object_get(said, "graphs"));
-    l->graphs = json_is_true(json_object_get(said, "graphs"));
-    text_clean(l->fuse, sizeof l->fuse, fuse);
-    if (!l->fixed && rung >= 0)
-        l->rung = rung;
+    if (!l->fixed && !l->proven)
+        take_falls(l, falls);
+    else if (json_array_size(falls) > 0)
+        snprintf(l->why, sizeof l->why, "fell to '%.32s': %.300s", json_text_at(said, "rung"),
+                 json_text_at(json_array_get(falls, json_array_size(falls) - 1), "why"));
+    if (!*l->why)
+        take_way(l, said);
 }
 
 /* --- the state that runs share --- */
@@ -203,11 +229,18 @@ const char *train_work_rung(const struct train_work *w, const struct train_ladde
     return has_rungs(w) && !l->fixed ? train_rung_str(l->rung) : NULL;
 }
 
-static void take_device(struct train_work *w, const struct run *run)
+/* Takes the device's description. A run on another device than the first one gives no result: the
+ * results of an earlier call may be of another GPU or library. */
+static void take_device(struct train_work *w, const struct run *run, struct train_ladder *l)
 {
-    const char *device = json_text_at(run->info, "device");
-    if (*device && !*w->device)
-        text_clean(w->device, sizeof w->device, device);
+    char device[TRAIN_DEVICE_SIZE];
+    text_clean(device, sizeof device, json_text_at(run->info, "device"));
+    if (!*w->device)
+        strcpy(w->device, device);
+    if (*device && strcmp(device, w->device) != 0)
+        snprintf(l->why, sizeof l->why,
+                 "earlier results are of another device: '%.160s', not '%.160s'", w->device,
+                 device);
 }
 
 /* --- runs --- */
@@ -255,7 +288,7 @@ static enum status run_rung(const struct train_work *w, const struct words *args
     CHECK(words_add_all(&command, w->program, "train", NULL));
     CHECK(words_add_list(&command, args->n, args->v));
     CHECK(words_add_all(&command, "--no-checkpoint", "--devices", w->devices, NULL));
-    if (l->rung & RUNG_UNFUSED)
+    if (l->rung & RUNG_UNFUSED) /* TODO plans */
         CHECK(words_add_all(&command, "--fuse", "none", NULL));
     if (l->rung & RUNG_NO_GRAPH)
         CHECK(words_add(&command, "--no-graph"));
@@ -286,12 +319,12 @@ static enum status take_run(struct train_work *w, const char *dir, struct train_
                             struct run **run)
 {
     TRY(run_load(dir, run));
-    take_device(w, *run);
+    take_device(w, *run, l);
     take_ladder(*run, l);
     if (!(*run)->summary)
         snprintf(l->why, sizeof l->why, "the run has no summary.json");
     if (!*l->why) {
-        l->proven = true;
+        l->proven = w->budget.measured = true;
         train_ladder_close(l);
         l->fusions = json_deep_copy(json_object_get((*run)->info, "fusions"));
         return STATUS_OK;
@@ -342,7 +375,8 @@ enum status train_child_run(struct train_work *w, const struct words *args, cons
     *run = NULL;
     while (more) {
         struct process_end end;
-        int64_t limit_s = time_budget_limit(&w->budget, w->limit_s);
+        int64_t limit_s =
+            time_budget_limit(&w->budget, has_rungs(w) && !l->proven && !l->late, w->limit_s);
         if (limit_s == 0) {
             if (!again)
                 snprintf(l->why, sizeof l->why, "no time was left");
@@ -350,6 +384,7 @@ enum status train_child_run(struct train_work *w, const struct words *args, cons
         }
         TRY(run_rung(w, args, dir, l, again, limit_s, &end));
         *l->why = '\0';
+        l->cut = end.late;
         if (end.code == 0) {
             *w->broken = '\0';
             return take_run(w, dir, l, run);
@@ -367,7 +402,7 @@ enum status train_work_photos(struct train_work *w, const struct train_photos *p
     char dir[TRAIN_PATH_SIZE], log[TRAIN_PATH_SIZE];
     struct words command = {0};
     struct process_end end = {0};
-    int64_t limit_s = time_budget_limit(&w->budget, w->limit_s);
+    int64_t limit_s = time_budget_limit(&w->budget, false, w->limit_s);
     enum status st = STATUS_OK;
     if (w->photos_made)
         return STATUS_OK;

@@ -28,7 +28,8 @@
 struct time_budget {
     double seconds; /* 0: unlimited */
     uint64_t begun_ns;
-    int after; /* number of later turns of the benchmark for which time is reserved */
+    int after;     /* number of later turns of the benchmark for which time is reserved */
+    bool measured; /* whether the benchmark has a result */
 };
 struct time_budget time_budget_begin(double seconds);
 
@@ -37,10 +38,12 @@ struct time_budget time_budget_begin(double seconds);
 double time_budget_left(const struct time_budget *b);
 
 /* Returns the time limit, in whole seconds and at most `most`, of a child that starts now; 0 if no
- * time is left. A child must not take all of the time left. Its limit is the larger of two times:
- * 2/5 of the time left; or the time left minus 20 s for each later turn, and minus 20 s for a
- * repetition on a lower rung. */
-int64_t time_budget_limit(const struct time_budget *b, int64_t most);
+ * time is left. The limit is the time left minus 20 s for each later turn, and minus 20 s if the
+ * child, once late, will run `again`. So the last turn has all the time that is left. The limit is
+ * at least 2/5 of the time left; 7/10 until the benchmark has a result. time_budget_share is the
+ * same if `left` seconds are left. */
+int64_t time_budget_limit(const struct time_budget *b, bool again, int64_t most);
+int64_t time_budget_share(const struct time_budget *b, double left, bool again, int64_t most);
 
 /* --- the ladder of a row --- */
 
@@ -57,6 +60,7 @@ struct train_ladder {
     bool fixed;
     bool proven; /* whether a run has succeeded on `rung`; later runs then use only that rung */
     bool late; /* whether a run was late on a rung that is not proven; no second one is repeated */
+    bool cut;  /* whether the last run was late */
     int rung;  /* rung of the next run; RUNG_COUNT: no rung is left */
     int n_falls;
     struct train_fall fall[RUNG_COUNT];
@@ -69,6 +73,10 @@ struct train_ladder {
 };
 
 void train_ladder_close(struct train_ladder *l);
+
+/* Sets a new ladder to the one of a row of a record, which may have any contents: "rung", "falls",
+ * "fuse", "graphs", "fusions". A row without a rung leaves it as it is. */
+void train_ladder_resume(struct train_ladder *l, const json_t *row);
 
 /* train_falls_json returns a new array of {"rung", "why"}, or NULL if memory ran out.
  * train_falls_print prints a line for each fall, but skips a fall whose reason equals `printed`, a

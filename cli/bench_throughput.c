@@ -47,10 +47,12 @@ static enum status take_peer(const struct setting *s, const char *file, void *co
     return STATUS_OK;
 }
 
+enum { PLANS_MAX = 20 };
+
 #define SETTINGS_OF struct throughput_command
 static const struct setting throughput_settings[] = {
     {"rows", 0, "P:N,...", "amp:256,bf16:256,tf32:256,fp32:256",
-     "Precisions, named as for train, and images per step; all rounds of the first row come first",
+     "Precisions, named as for train, and images per step; the first round measures all of them",
      PARTS_TAKEN_BY(take_row, config.n_keys)},
     {"net", 'a', "ARCH", "resnet50", "Network", AS_TEXT(config.options.net)},
     {"image-size", 0, "PX", "224", "Side of the input images in pixels",
@@ -67,8 +69,14 @@ static const struct setting throughput_settings[] = {
      "Program to take turns with; it must answer as tests/peers/torch_step.py does; 'none': no "
      "other program",
      TAKEN_BY(take_peer)},
+    {"no-compile", 0, NULL, NULL, "Measure the other program in eager mode only",
+     AS_SWITCH(config.no_compile)},
     {"files", 0, NULL, NULL, "Add a row that repeats the first one with JPEG files as input",
      AS_SWITCH(config.files)},
+    {"plans", 0, "N", NULL, "Plans that train tries for each convolution (default: as train)",
+     AS_INTEGER(config.plans, 1, PLANS_MAX)},
+    {"resume", 0, NULL, NULL, "Keep the results of the record in the folder of --out",
+     AS_SWITCH(config.resume)},
     {0},
 };
 
@@ -84,6 +92,8 @@ static enum status run_throughput(void *command)
         for (int off = 0; off < 2; off++)
             if (a->fuse[f] && a->graphs[off])
                 c->combination[c->n_combinations++] = (struct throughput_combination){f, !off};
+    if (c->resume && !c->options.dir)
+        return status_fail(STATUS_USAGE, "--resume: give --out, the folder of the record");
     return bench_throughput(c);
 }
 
