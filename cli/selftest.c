@@ -92,7 +92,8 @@ static const struct setting operations_settings[] = {
     {"isa", 0, "generic|avx2|avx512", NULL,
      "Use ampscale's CPU kernels for this instruction set (default: the best one of the processor)",
      AS_TEXT(operations.worker.isa), GIVEN(for_operations)},
-    {"jobs", 0, "N", NULL, "Processes at a time, at most 12 (default: number of cores)",
+    {"jobs", 0, "N", NULL,
+     "Processes at a time, at most 12 (default: number of cores, on a GPU at most 6)",
      AS_INTEGER(operations.jobs, 1, OPERATIONS_JOBS_MAX), GIVEN(for_operations)},
     {"sanitizer", 0, "memcheck|racecheck|synccheck", NULL,
      "Run the processes under this tool of compute-sanitizer; only cases of ampscale's own kernels "

@@ -373,18 +373,24 @@ static enum status check_device(struct operations *o)
     return STATUS_OK;
 }
 
+/* Number of workers at a time. */
+static int count_workers(const struct operations_config *c)
+{
+    bool gpu = strncmp(c->worker.devices, "cuda", 4) == 0;
+    int most = gpu && c->jobs == 0 ? OPERATIONS_GPU_JOBS : OPERATIONS_JOBS_MAX;
+    int jobs = c->jobs ? c->jobs : host_cores();
+    return jobs < most ? jobs : most;
+}
+
 enum status operations_run(const struct operations_config *c)
 {
     struct operations *o;
     struct case_list list = {0};
-    int cores = host_cores(), at_once = c->jobs ? c->jobs : cores;
     enum status st = STATUS_OK;
     TRY(array_new(&o, 1));
     o->config = c;
     o->signals.fd = -1;
     o->result.list = &list;
-    if (at_once > OPERATIONS_JOBS_MAX)
-        at_once = OPERATIONS_JOBS_MAX;
     CHECK(process_own_file(o->program, sizeof o->program));
     CHECK(check_device(o));
     CHECK(case_list_new(&list));
@@ -394,7 +400,7 @@ enum status operations_run(const struct operations_config *c)
     find_jobs(o);
     if (o->n_jobs == 0)
         CHECK(status_fail(STATUS_USAGE, "operations: no case is selected; --list shows the cases"));
-    CHECK(run_jobs(o, at_once));
+    CHECK(run_jobs(o, count_workers(c)));
     add_up(&o->result);
     CHECK(operations_report(c, &o->result));
     st = operations_verdict(o);

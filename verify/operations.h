@@ -16,12 +16,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { OPERATIONS_JOBS_MAX = 12 };
+enum {
+    OPERATIONS_JOBS_MAX = 12,
+    OPERATIONS_GPU_JOBS = 6, /* more processes would wait for each other on one GPU */
+};
 
 struct operations_config {
     struct worker_config worker;
     int jobs;              /* number of workers at a time, at most OPERATIONS_JOBS_MAX; 0: one per
-                            * core */
+                            * core, and at most OPERATIONS_GPU_JOBS on a GPU */
     int64_t limit_s;       /* seconds for all workers together; 0: unlimited */
     const char *sanitizer; /* memcheck, racecheck or synccheck; NULL: none */
     bool json;             /* print one JSON object instead of lines */
