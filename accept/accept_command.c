@@ -72,6 +72,8 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
 {
     const struct accept_kind *kind = check->kind;
     int64_t ranks = ranks_of(spec, check);
+    char record[ACCEPT_PATH_SIZE];
+    TRY(path_format(record, sizeof record, "%s/work/%s", dir, kind->work ? kind->work : ""));
     TRY(words_add(w, "%s", program));
     if (ranks > 1) {
         TRY(words_add(w, "launch"));
@@ -97,6 +99,8 @@ enum status accept_command(const struct accept_spec *spec, const struct accept_c
     }
     if (kind->work)
         TRY(words_add_flag(w, "--out", "%s/work", dir));
+    if (kind->resumes && path_exists(record))
+        TRY(words_add(w, "--resume"));
     return kind->folder ? words_add_flag(w, "--out", "%s/run", dir) : STATUS_OK;
 }
 

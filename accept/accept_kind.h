@@ -43,6 +43,7 @@ struct accept_kind {
                                    * replaces this record in it after each part, and keeps the logs
                                    * of its own commands there. If the command prints no output, the
                                    * record is read in its place. NULL: no such folder */
+    bool resumes;                 /* with --resume the command keeps the results of that record */
     const char *budget;           /* flag that gives the command a time limit in seconds; at the
                                    * limit the command prints its results so far; NULL: no such
                                    * flag */

@@ -61,9 +61,9 @@ enum status accept_plan_seconds(const struct accept_spec *spec, const struct acc
     return STATUS_OK;
 }
 
-int64_t accept_plan_room(double left, double later, int64_t limit_s)
+int64_t accept_plan_room(double left, double planned, double later, int64_t limit_s)
 {
-    double room = left - fmin(later, left) / 2;
+    double room = fmax(left - fmin(later, left) / 2, fmin(planned, left));
     return room < (double)limit_s ? (int64_t)ceil(room) : limit_s;
 }
 

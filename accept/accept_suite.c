@@ -72,13 +72,14 @@ static void PRINTF_LIKE(3, 4)
 }
 
 /* Judges a command that did not complete: FAIL if it found wrong numbers, failed, crashed or hung;
- * MISSING if data or devices are missing, if the command could not be started, or if it was too
- * slow for its time budget. */
+ * MISSING if data or devices are missing, if the command could not be started, if it was too slow
+ * for its time budget, or if it was killed and a later call can continue it. */
 static void judge_end(const struct lane *lane, const struct process_end *end,
                       struct accept_result *r)
 {
     bool missing = end->code == status_exit_code(STATUS_USAGE) ||
-                   end->code == status_exit_code(STATUS_DATA) || end->code == PROCESS_NOT_STARTED;
+                   end->code == status_exit_code(STATUS_DATA) || end->code == PROCESS_NOT_STARTED ||
+                   (end->code == 128 + SIGKILL && lane->check->kind->resumes);
     bool budget = lane->room_s < lane->check->limit_s;
     /* A command with a budget ends itself if it hangs. If it had to be stopped, it was slow. */
     if (end->late && (budget || lane->check->kind->budget))
@@ -88,7 +89,8 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
         end_with(r, VERDICT_FAIL, "not done within the limit of %lld s",
                  (long long)lane->check->limit_s);
     else if (end->code > 128)
-        end_with(r, VERDICT_FAIL, "ended by a signal: %s", strsignal(end->code - 128));
+        end_with(r, missing ? VERDICT_MISSING : VERDICT_FAIL, "ended by a signal: %s",
+                 strsignal(end->code - 128));
     else if (*end->message)
         end_with(r, missing ? VERDICT_MISSING : VERDICT_FAIL, "%s", end->message);
     else
@@ -113,17 +115,40 @@ static enum status read_object(const char *path, json_t **object)
     return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
 }
 
+static enum status read_record(const struct accept_kind *kind, const char *dir, json_t **record)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/work/%s", dir, kind->work));
+    return read_object(path, record);
+}
+
 /* Reads what a command printed. If it printed nothing, because it was killed, reads the record that
  * it kept in its folder "work"; *partial is then true. */
 static enum status read_output(const struct accept_kind *kind, const char *dir, json_t **output,
                                bool *partial)
 {
-    char path[ACCEPT_PATH_SIZE], record[ACCEPT_PATH_SIZE];
+    char path[ACCEPT_PATH_SIZE];
     TRY(path_format(path, sizeof path, "%s/output.json", dir));
-    TRY(path_format(record, sizeof record, "%s/work/%s", dir, kind->work ? kind->work : ""));
     enum status st = read_object(path, output);
-    *partial = st != STATUS_OK && kind->work && path_exists(record);
-    return *partial ? read_object(record, output) : st;
+    if (st == STATUS_OK || !kind->work)
+        return st;
+    st = read_record(kind, dir, output);
+    *partial = st == STATUS_OK;
+    return st;
+}
+
+/* Makes the folder of a repeat: an empty one, unless the command continues the record of a call
+ * that was killed, or whose results are not complete. */
+static enum status make_folder(const struct work *w, struct lane *lane)
+{
+    const struct accept_kind *kind = lane->check->kind;
+    json_t *record;
+    int repeat = lane->result->repeats + 1;
+    TRY(accept_store_repeat_path(&w->store, lane->check->name, repeat, lane->dir));
+    if (!kind->resumes || read_record(kind, lane->dir, &record) != STATUS_OK)
+        return accept_store_repeat(&w->store, lane->check->name, repeat, lane->dir);
+    json_decref(record);
+    return STATUS_OK;
 }
 
 /* Reads a repeat's output; output that cannot be read makes the check MISSING. */
@@ -178,7 +203,7 @@ static int64_t room_for(const struct work *w, const struct accept_check *check)
     for (const struct accept_check *c = check + check->together; c < end; c += c->together)
         if (accept_plan_has(c, w->options) && !accept_store_has(&w->store, c->name))
             later += c->seconds * c->repeats;
-    return accept_plan_room(left, later, check->limit_s);
+    return accept_plan_room(left, check->seconds, later, check->limit_s);
 }
 
 static enum status start_repeat(const struct work *w, struct lane *lane, struct process *child)
@@ -193,7 +218,7 @@ static enum status start_repeat(const struct work *w, struct lane *lane, struct 
                  (long long)w->options->budget_s);
         return STATUS_OK;
     }
-    CHECK(accept_store_repeat(&w->store, check->name, lane->result->repeats + 1, lane->dir));
+    CHECK(make_folder(w, lane));
     CHECK(path_format(log, sizeof log, "%s/log", lane->dir));
     CHECK(path_format(out, sizeof out, "%s/output.json", lane->dir));
     CHECK(accept_command(w->spec, check, w->options->program, lane->dir, lane->room_s, &command));

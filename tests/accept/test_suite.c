@@ -36,7 +36,8 @@ static const char program[] =
     " echo '{\"rows\": []}' ;;\n"
     "'bench collective') echo 'ampscale: no such network' >&2; exit 5 ;;\n"
     /* Writes the record of a finished turn, then ends as the file "end" says. */
-    "'bench throughput') while [ $# -gt 1 ]; do [ $1 != --out ] || work=$2; shift; done\n"
+    "'bench throughput') echo \"$*\" >\"${0%/*}/args\"\n"
+    " while [ $# -gt 1 ]; do [ $1 != --out ] || work=$2; shift; done\n"
     " mkdir -p $work; echo '{\"rows\": [{\"precision\": \"amp\", \"batch\": 2, \"who\": "
     "\"ampscale\", \"images_per_s\": {\"median\": 9}}]}' >$work/throughput.json\n"
     " eval \"$(cat \"${0%/*}/end\")\" ;;\n"
@@ -298,12 +299,14 @@ static void test_budget(void **state)
 static void test_room(void **state)
 {
     (void)state;
-    assert_int_equal(accept_plan_room(540, 240, 300), 300); /* its own limit */
-    assert_int_equal(accept_plan_room(340, 240, 300), 220); /* half of 240 s is reserved */
-    assert_int_equal(accept_plan_room(150, 80, 300), 110);
-    assert_int_equal(accept_plan_room(150, 1000, 300), 75); /* at most half of the time left */
-    assert_int_equal(accept_plan_room(20.5, 0, 300), 21);   /* the last check takes the rest */
-    assert_true(accept_plan_room(-0.5, 100, 300) < 1 && accept_plan_room(-0.5, 0, 300) < 1);
+    assert_int_equal(accept_plan_room(540, 50, 240, 300), 300); /* its own limit */
+    assert_int_equal(accept_plan_room(340, 50, 240, 300), 220); /* half of 240 s is reserved */
+    assert_int_equal(accept_plan_room(150, 50, 80, 300), 110);
+    assert_int_equal(accept_plan_room(150, 50, 1000, 300), 75); /* at most half of the time left */
+    assert_int_equal(accept_plan_room(150, 120, 1000, 300), 120); /* at least what it needs */
+    assert_int_equal(accept_plan_room(100, 120, 1000, 300), 100);
+    assert_int_equal(accept_plan_room(20.5, 1, 0, 300), 21); /* the last check takes the rest */
+    assert_true(accept_plan_room(-0.5, 9, 100, 300) < 1 && accept_plan_room(-0.5, 9, 0, 300) < 1);
 }
 
 /* Checks that the throughput check has the result of its finished turn. */
@@ -314,8 +317,18 @@ static void assert_partial(const struct accept_result *c, enum verdict v, const 
     assert_true(accept_metric_median(accept_metric_find(c, "images_per_s_amp_2")) == 9);
 }
 
+/* Whether the last command of the throughput check continued its record. */
+static bool is_resumed(const struct rig *r)
+{
+    size_t size;
+    char *args = scratch_read(r->dir, "args", &size);
+    bool resumed = strstr(args, " --resume");
+    free(args);
+    return resumed;
+}
+
 /* A command that is killed, is late or fails before it prints anything has left a record in its
- * folder. A repeated check begins with an empty folder. */
+ * folder, which a later call continues. */
 static void test_partial(void **state)
 {
     struct rig *rig = *state;
@@ -323,7 +336,8 @@ static void test_partial(void **state)
     static const struct {
         const char *end, *why;
         enum verdict verdict;
-    } endings[] = {{"kill -KILL $$", "ended by a signal: Killed", VERDICT_FAIL},
+    } endings[] = {{"kill -KILL $$", "ended by a signal: Killed", VERDICT_MISSING},
+                   {"kill -SEGV $$", "ended by a signal: Segmentation fault", VERDICT_FAIL},
                    {"exec sleep 60", "stopped after 1 s, its time limit", VERDICT_MISSING},
                    {"exit 1", "exit code 1", VERDICT_FAIL},
                    {"exit 0", "the command printed no output", VERDICT_MISSING}};
@@ -335,15 +349,40 @@ static void test_partial(void **state)
         assert_int_equal(run(rig, "*", kinds, false, &r), STATUS_OK);
         assert_partial(&r.check[1], endings[i].verdict, endings[i].why);
         accept_report_free(&r);
+        assert_false(is_resumed(rig));
         snprintf(part, sizeof part, "%s/checks/throughput.json", rig->out);
-        assert_int_equal(remove(part), 0);
-        scratch_write(rig->dir, "end", "ls $work >${work%/*}/output.json; exit 1", 41);
+        if (endings[i].verdict == VERDICT_FAIL) /* a failed check is not run again */
+            assert_int_equal(remove(part), 0);
+        scratch_write(rig->out, "checks/throughput/r1/work/run", "", 0);
         assert_int_equal(run(rig, "*", kinds, true, &r), STATUS_OK);
+        assert_partial(&r.check[1], endings[i].verdict, endings[i].why);
         accept_report_free(&r);
-        char *found = scratch_read(rig->dir, "out/checks/throughput/r1/output.json", &size);
-        assert_string_equal(found, "throughput.json\n");
-        free(found);
+        assert_true(is_resumed(rig));
+        free(scratch_read(rig->out, "checks/throughput/r1/work/run", &size));
         assert_int_equal(dir_remove(rig->out), STATUS_OK);
+    }
+}
+
+/* A damaged record is no record to continue: the check begins with an empty folder. */
+static void test_damaged_record(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const kinds[] = {"throughput", NULL}, *const damaged[] = {"[1]", "{\"rows\"",
+                                                                                 ""};
+    struct accept_report r;
+    char work[SCRATCH_MAX + 64], old[SCRATCH_MAX + 80];
+    scratch_write(rig->dir, "end", "kill -KILL $$", 13);
+    snprintf(work, sizeof work, "%s/checks/throughput/r1/work", rig->out);
+    snprintf(old, sizeof old, "%s/old", work);
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        assert_int_equal(run(rig, "*", kinds, i > 0, &r), STATUS_OK);
+        accept_report_free(&r);
+        scratch_write(work, "throughput.json", damaged[i], strlen(damaged[i]));
+        scratch_write(work, "old", "", 0);
+        assert_int_equal(run(rig, "*", kinds, true, &r), STATUS_OK);
+        assert_partial(&r.check[1], VERDICT_MISSING, "ended by a signal: Killed");
+        accept_report_free(&r);
+        assert_false(is_resumed(rig) || path_exists(old));
     }
 }
 
@@ -489,6 +528,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_budget, begin, end),
         cmocka_unit_test(test_room),
         cmocka_unit_test_setup_teardown(test_partial, begin, end),
+        cmocka_unit_test_setup_teardown(test_damaged_record, begin, end),
         cmocka_unit_test_setup_teardown(test_partial_of_killed_suite, begin, end),
         cmocka_unit_test_setup_teardown(test_only, begin, end),
         cmocka_unit_test_setup_teardown(test_burn, begin, end),
