@@ -106,7 +106,7 @@ static bool can_end(const struct throughput *t, struct throughput_row *row)
 {
     double left = time_budget_left(&t->work.budget);
     if (row->slot.who != THROUGHPUT_COMPILE || left >= COMPILE_SECONDS_MIN)
-        return left > row->seconds;
+        return left >= fmax(1, row->seconds);
     snprintf(row->why, sizeof row->why, "less than %d s were left", COMPILE_SECONDS_MIN);
     return false;
 }

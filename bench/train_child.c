@@ -265,26 +265,25 @@ static enum status run_child(const struct train_work *w, const struct words *com
 
 /* Sets `log` to the name of the log of a run that starts now. */
 static enum status name_log(const struct train_work *w, const struct train_ladder *l,
-                            const char *dir, bool again, char log[TRAIN_PATH_SIZE])
+                            const char *dir, char log[TRAIN_PATH_SIZE])
 {
     char rung[RUNG_NAME_MAX + 1] = "";
     if (has_rungs(w) && !l->fixed)
         snprintf(rung, sizeof rung, "-%s", train_rung_str(l->rung));
     make_name(rung);
-    return path_format(log, TRAIN_PATH_SIZE, "%s%s%s.log", dir, rung, again ? "-again" : "");
+    return path_format(log, TRAIN_PATH_SIZE, "%s%s.log", dir, rung);
 }
 
 /* Runs `train` once. --no-checkpoint keeps hundreds of megabytes of weights from being written for
  * nothing, also by a run that is killed. */
 static enum status run_rung(const struct train_work *w, const struct words *args, const char *dir,
-                            const struct train_ladder *l, bool again, int64_t limit_s,
-                            struct process_end *end)
+                            const struct train_ladder *l, int64_t limit_s, struct process_end *end)
 {
     char log[TRAIN_PATH_SIZE];
     struct words command = {0};
     enum status st;
     CHECK(dir_remove(dir));
-    CHECK(name_log(w, l, dir, again, log));
+    CHECK(name_log(w, l, dir, log));
     CHECK(words_add_all(&command, w->program, "train", NULL));
     CHECK(words_add_list(&command, args->n, args->v));
     CHECK(words_add_all(&command, "--no-checkpoint", "--devices", w->devices, NULL));
@@ -299,14 +298,12 @@ done:
     return st;
 }
 
-/* Sets `why` to a text that says how a child failed. `again`: the child repeated a late one. */
-static void explain_end(const struct process_end *end, int64_t limit_s, bool again,
-                        char why[TRAIN_WHY_SIZE])
+/* Sets `why` to a text that says how a child failed. */
+static void explain_end(const struct process_end *end, int64_t limit_s, char why[TRAIN_WHY_SIZE])
 {
     const char *colon = *end->message ? ": " : "";
     if (end->late)
-        snprintf(why, TRAIN_WHY_SIZE, "not done within %lld s%s", (long long)limit_s,
-                 again ? ", and late before" : "");
+        snprintf(why, TRAIN_WHY_SIZE, "not done within %lld s", (long long)limit_s);
     else if (end->code > 128)
         snprintf(why, TRAIN_WHY_SIZE, "ended by a signal (%s)%s%s", strsignal(end->code - 128),
                  colon, end->message);
@@ -347,13 +344,8 @@ static bool failed_alike(const struct train_ladder *l)
  * to the rung of its next run. */
 static bool tries_again(struct train_work *w, const struct process_end *end, struct train_ladder *l)
 {
-    if (l->proven)
+    if (l->proven || end->late)
         return false;
-    if (end->late && has_rungs(w)) {
-        bool first = !l->late;
-        l->late = true;
-        return first;
-    }
     /* Wrong arguments and missing data fail on every rung, and so does a device that has failed in
      * this way on all rungs of an earlier row. */
     if (l->fixed || !has_rungs(w) || end->code == status_exit_code(STATUS_USAGE) ||
@@ -371,26 +363,24 @@ static bool tries_again(struct train_work *w, const struct process_end *end, str
 enum status train_child_run(struct train_work *w, const struct words *args, const char *dir,
                             struct train_ladder *l, struct run **run)
 {
-    bool again = false, more = l->rung < RUNG_COUNT;
+    bool more = l->rung < RUNG_COUNT;
     *run = NULL;
     while (more) {
         struct process_end end;
         int64_t limit_s =
-            time_budget_limit(&w->budget, has_rungs(w) && !l->proven && !l->late, w->limit_s);
+            time_budget_limit(&w->budget, has_rungs(w) && !l->proven && !l->cut, w->limit_s);
         if (limit_s == 0) {
-            if (!again)
-                snprintf(l->why, sizeof l->why, "no time was left");
+            snprintf(l->why, sizeof l->why, "no time was left");
             return STATUS_OK;
         }
-        TRY(run_rung(w, args, dir, l, again, limit_s, &end));
+        TRY(run_rung(w, args, dir, l, limit_s, &end));
         *l->why = '\0';
         l->cut = end.late;
         if (end.code == 0) {
             *w->broken = '\0';
             return take_run(w, dir, l, run);
         }
-        explain_end(&end, limit_s, again, l->why);
-        again = end.late;
+        explain_end(&end, limit_s, l->why);
         more = tries_again(w, &end, l);
     }
     return STATUS_OK;
@@ -420,7 +410,7 @@ enum status train_work_photos(struct train_work *w, const struct train_photos *p
     CHECK(run_child(w, &command, log, limit_s, &end));
     w->photos_made = end.code == 0;
     if (!w->photos_made)
-        explain_end(&end, limit_s, false, why);
+        explain_end(&end, limit_s, why);
 done:
     words_free(&command);
     return st;

@@ -6,8 +6,8 @@
  * and its falls (moves to a lower rung), are read from its summary.json.
  *
  * A run that exceeds its limit says nothing about its rung: the first run of a row searches for
- * plans, which may take minutes. It is repeated once on the same rung, where it finds the plans
- * that the late run has saved.
+ * plans, which may take minutes. The row's next run is on the same rung, and finds the plans that
+ * the late one has saved.
  *
  * A device that does not work makes every rung of every row fail in the same way. After a row whose
  * rungs all failed with one message, a row whose first run fails with that message tries no lower
@@ -38,10 +38,10 @@ struct time_budget time_budget_begin(double seconds);
 double time_budget_left(const struct time_budget *b);
 
 /* Returns the time limit, in whole seconds and at most `most`, of a child that starts now; 0 if no
- * time is left. The limit is the time left minus 20 s for each later turn, and minus 20 s if the
- * child, once late, will run `again`. So the last turn has all the time that is left. The limit is
- * at least 2/5 of the time left; 7/10 until the benchmark has a result. time_budget_share is the
- * same if `left` seconds are left. */
+ * time is left. The limit is the time left minus 20 s for each later turn, and minus 20 s if a
+ * late child will have another turn, `again`. So the last turn has all the time that is left. The
+ * limit is at least 2/5 of the time left; 7/10 until the benchmark has a result. time_budget_share
+ * is the same if `left` seconds are left. */
 int64_t time_budget_limit(const struct time_budget *b, bool again, int64_t most);
 int64_t time_budget_share(const struct time_budget *b, double left, bool again, int64_t most);
 
@@ -59,9 +59,8 @@ struct train_fall {
 struct train_ladder {
     bool fixed;
     bool proven; /* whether a run has succeeded on `rung`; later runs then use only that rung */
-    bool late; /* whether a run was late on a rung that is not proven; no second one is repeated */
-    bool cut;  /* whether the last run was late */
-    int rung;  /* rung of the next run; RUNG_COUNT: no rung is left */
+    bool cut;    /* whether the last run exceeded its limit */
+    int rung;    /* rung of the next run; RUNG_COUNT: no rung is left */
     int n_falls;
     struct train_fall fall[RUNG_COUNT];
     char why[TRAIN_WHY_SIZE]; /* why the last run gave no result; "" if it gave one */
@@ -132,11 +131,11 @@ const char *train_work_device(const struct train_work *w);
 const char *train_work_rung(const struct train_work *w, const struct train_ladder *l);
 
 /* Runs `ampscale train ARGS`. The run replaces the folder `dir`. It writes no weights. Each process
- * has a log of its own, which names the rung and a repetition: "<dir>-auto.log",
- * "<dir>-auto-again.log", "<dir>-no-graph.log"; or "<dir>.log" if there are no rungs to choose
- * from. Sets *run to the record of the run, which the caller frees. If there is no record, sets
- * *run to NULL and ladder->why to the reason. STATUS_INTERRUPTED after a signal. Any other failure
- * status means that this process failed, not the run. */
+ * has a log of its own, which names the rung: "<dir>-auto.log", "<dir>-no-graph.log"; or
+ * "<dir>.log" if there are no rungs to choose from. Sets *run to the record of the run, which the
+ * caller frees. If there is no record, sets *run to NULL and ladder->why to the reason.
+ * STATUS_INTERRUPTED after a signal. Any other failure status means that this process failed, not
+ * the run. */
 MUST_CHECK enum status train_child_run(struct train_work *w, const struct words *args,
                                        const char *dir, struct train_ladder *ladder,
                                        struct run **run);
