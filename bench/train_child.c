@@ -287,8 +287,8 @@ static enum status run_rung(const struct train_work *w, const struct words *args
     CHECK(words_add_all(&command, w->program, "train", NULL));
     CHECK(words_add_list(&command, args->n, args->v));
     CHECK(words_add_all(&command, "--no-checkpoint", "--devices", w->devices, NULL));
-    if (l->rung & RUNG_UNFUSED) /* TODO plans */
-        CHECK(words_add_all(&command, "--fuse", "none", NULL));
+    if (l->rung & RUNG_UNFUSED)
+        CHECK(words_add_all(&command, "--plans", "1", "--fuse", "none", NULL));
     if (l->rung & RUNG_NO_GRAPH)
         CHECK(words_add(&command, "--no-graph"));
     CHECK(words_add_all(&command, "--out", dir, NULL));

@@ -47,8 +47,6 @@ static enum status take_peer(const struct setting *s, const char *file, void *co
     return STATUS_OK;
 }
 
-enum { PLANS_MAX = 20 };
-
 #define SETTINGS_OF struct throughput_command
 static const struct setting throughput_settings[] = {
     {"rows", 0, "P:N,...", "amp:256,bf16:256,tf32:256,fp32:256",
@@ -73,7 +71,7 @@ static const struct setting throughput_settings[] = {
      AS_SWITCH(config.no_compile)},
     {"files", 0, NULL, NULL, "Add a row that repeats the first one with JPEG files as input",
      AS_SWITCH(config.files)},
-    {"plans", 0, "N", NULL, "Plans that train tries for each convolution (default: as train)",
+    {"plans", 0, "N", NULL, "Plans of cuDNN to time for each convolution, as for train",
      AS_INTEGER(config.plans, 1, PLANS_MAX)},
     {"resume", 0, NULL, NULL, "Keep the results of the record in the folder of --out",
      AS_SWITCH(config.resume)},

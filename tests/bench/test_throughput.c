@@ -290,20 +290,22 @@ static void test_no_rung(void **state)
     struct rig *r = *state;
     struct train_ladder *l = &r->ladder;
     rig_open(r, "printf . >>\"$0.runs\"\n"
+                "case \"$* \" in *' --plans 1 '*) rung=\"$rung, untimed\" ;; esac\n"
                 "echo \"ampscale: cannot run on $rung\" >&2\n"
                 "exit 4\n");
     assert_false(rig_train(r, l));
     assert_int_equal(l->n_falls, RUNG_COUNT);
     assert_string_equal(l->fall[0].why, "exit code 4: cannot run on auto");
-    assert_string_equal(l->fall[3].why, "exit code 4: cannot run on fuse none, no graph");
+    assert_string_equal(l->fall[3].why, "exit code 4: cannot run on fuse none, no graph, untimed");
     assert_int_equal(l->rung, RUNG_COUNT);
     assert_false(rig_train(r, l));
     assert_int_equal(l->n_falls, RUNG_COUNT);
     assert_int_equal(count_runs(r), RUNG_COUNT);
     assert_log(r, "run-auto.log", "ampscale: cannot run on auto\n");
-    assert_log(r, "run-fuse-none.log", "ampscale: cannot run on fuse none\n");
+    assert_log(r, "run-fuse-none.log", "ampscale: cannot run on fuse none, untimed\n");
     assert_log(r, "run-no-graph.log", "ampscale: cannot run on no graph\n");
-    assert_log(r, "run-fuse-none-no-graph.log", "ampscale: cannot run on fuse none, no graph\n");
+    assert_log(r, "run-fuse-none-no-graph.log",
+               "ampscale: cannot run on fuse none, no graph, untimed\n");
 }
 
 /* After a row whose rungs all failed with one message, a row that fails with this message tries no
