@@ -193,7 +193,8 @@ static void bound_xent(const struct op_desc *d, const struct operands *o, struct
         for (int64_t k = 0; k < classes; k++)
             sum += exp((double)x[k] - top);
         double relative = (16 + 2 * sqrt((double)classes) + 8 * largest) * U;
-        loss_bound += relative + 4 * U * log(sum);
+        if (!isnan(sum)) /* the NaN of a row without a label does not reach the loss */
+            loss_bound += relative + 4 * U * log(sum);
         for (int64_t k = 0; b->p[ROLE_DX] && k < classes; k++) {
             double p = exp((double)x[k] - top) / sum;
             b->p[ROLE_DX][n * classes + k] = scale * (relative * p + target * U);

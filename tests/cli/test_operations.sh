@@ -111,6 +111,10 @@ fake_gpu || finish
 expect 0 "${operations[@]}" --devices cuda:0 --only bn_apply --every 3 --json
 (($(field passed) > 0)) || fail "no case passed on the fake GPU: $(cat "$scratch/out")"
 
+# A NaN in a row without a label leaves the loss of all other rows to be compared.
+expect 0 "${operations[@]}" --devices cuda:0 --only 'mixed +PARTNER nan' --json
+(($(field passed) > 0)) || fail "no case with a NaN passed on the fake GPU: $(cat "$scratch/out")"
+
 # If a kernel breaks the device, the process that launched it stops at the case of that kernel, and
 # a new process runs the cases behind it. Here every process breaks its device at one kernel, so the
 # rest is untested after some cases.
