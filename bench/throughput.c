@@ -33,11 +33,11 @@ static enum status open_rows(struct throughput *t)
 
 /* Takes a turn, and writes the record, so that a killed process leaves the results of the finished
  * turns. */
-static enum status take_turn(struct throughput *t, const struct throughput_turn *turn)
+static enum status take_turn(struct throughput *t, const struct throughput_turn *turn, int after)
 {
     json_t *record;
     TRY(train_child_interrupted(process_signals_received(&t->work.signals)));
-    t->work.budget.after = turn->after;
+    t->work.budget.after = after;
     TRY(throughput_take(t, turn));
     TRY(throughput_json(t, &record));
     return train_work_keep(&t->work, "throughput.json", record);
@@ -49,12 +49,15 @@ static bool is_taken(const struct throughput *t, const struct throughput_turn *t
     return t->row[turn->slot].n > turn->round;
 }
 
-/* Number of rows from row `i` on that have no result because their turns were cut off. */
-static int count_cut(const struct throughput *t, int i)
+/* Number of turns behind turn `i` for which it leaves time. The compiled peer leaves none: at its
+ * time limit the peer is killed, and then no time may be left in which it would have had turns. */
+static int count_after(const struct throughput *t, int i)
 {
     int n = 0;
-    for (; i < t->plan.n_slots; i++)
-        n += t->row[i].cut && t->row[i].n == 0;
+    if (t->row[t->plan.turn[i].slot].slot.who == THROUGHPUT_COMPILE)
+        return 0;
+    while (++i < t->plan.n_turns)
+        n += !is_taken(t, &t->plan.turn[i]);
     return n;
 }
 
@@ -65,13 +68,12 @@ static enum status take_turns(struct throughput *t)
     bar_begin(bar, p->n_turns);
     for (int i = 0; i < p->n_turns; i++) {
         if (!is_taken(t, &p->turn[i]))
-            TRY(take_turn(t, &p->turn[i]));
+            TRY(take_turn(t, &p->turn[i], count_after(t, i)));
         bar_step(bar);
     }
     for (int i = 0; i < p->n_slots; i++)
-        if (count_cut(t, i) > count_cut(t, i + 1))
-            TRY(take_turn(
-                t, &(struct throughput_turn){i, t->config->options.rounds, count_cut(t, i + 1)}));
+        if (t->row[i].cut && t->row[i].n == 0)
+            TRY(take_turn(t, &(struct throughput_turn){i, t->config->options.rounds}, 0));
     return STATUS_OK;
 }
 

@@ -34,7 +34,7 @@ static bool is_compared(enum throughput_who who)
 
 static void add_turn(struct throughput_plan *p, int slot, int round)
 {
-    p->turn[p->n_turns++] = (struct throughput_turn){slot, round, 0};
+    p->turn[p->n_turns++] = (struct throughput_turn){slot, round};
 }
 
 /* Adds the turns of the key's compared rows. */
@@ -71,9 +71,6 @@ enum status throughput_plan_make(const struct throughput_shape *s, struct throug
             add_single(THROUGHPUT_COMPILE, 1, p);
     }
     add_single(THROUGHPUT_FILES, s->rounds, p);
-    for (int i = 0; i < p->n_turns; i++)
-        if (p->slot[p->turn[i].slot].who != THROUGHPUT_COMPILE)
-            p->turn[i].after = p->n_turns - 1 - i;
     return STATUS_OK;
 }
 

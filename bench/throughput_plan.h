@@ -35,9 +35,6 @@ struct throughput_slot {
 struct throughput_turn {
     int slot;
     int round; /* from 0 */
-    int after; /* number of later turns for which time is reserved: all of them, but 0 in the turn
-                * of the compiled peer. At its time limit the peer is killed, so no time may be left
-                * then in which it would have had other turns */
 };
 
 struct throughput_plan {

@@ -65,11 +65,6 @@ static void test_plan(void **state)
                             (round + i) % 2 == 1 ? THROUGHPUT_EAGER : THROUGHPUT_OURS, round);
     for (int round = 0; round < 4; round++)
         assert_turn(&p, 25 + round, 0, THROUGHPUT_FILES, round);
-    assert_int_equal(p.turn[0].after, 28);
-    assert_int_equal(p.turn[5].after, 23);
-    assert_int_equal(p.turn[6].after, 0);
-    assert_int_equal(p.turn[7].after, 21);
-    assert_int_equal(p.turn[28].after, 0);
     throughput_plan_free(&p);
 }
 
