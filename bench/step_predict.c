@@ -38,6 +38,8 @@ static enum status predict_operation(struct step_prediction *p, int i, struct gp
                                          .what = t.kernel[k],
                                          .operations = k == 0,
                                          .kernels = 1,
+                                         .read = t.kernel[k].copies,
+                                         .written = t.kernel[k].copies,
                                          .flops = t.kernel[k].flops};
         for (int a = 0; a < row->what.n; a++)
             *(row->what.access[a].writes ? &row->written : &row->read) += row->what.access[a].bytes;

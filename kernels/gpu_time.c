@@ -77,10 +77,11 @@ struct gpu_time gpu_time_of(const struct gpu_description *gpu, const struct op_d
                             void *const arg[ROLE_COUNT])
 {
     double bytes = cache ? transferred(gpu, k, cache, arg) : traffic_bytes(k);
-    double memory_s = bytes / (gpu->bytes_per_s * (k->library ? 0.85 : 0.90)), product_s = 0;
+    double rate = gpu->bytes_per_s * (k->library ? 0.85 : 0.90);
+    double memory_s = bytes / rate, copies_s = 2 * k->copies / rate, product_s = 0;
     if (k->flops > 0)
         product_s = k->flops / (gpu->flops_per_s[product_type(d)] * product_share(d));
-    return (struct gpu_time){.seconds = fmax(memory_s, product_s) + gap_s,
-                             .dram_bytes = bytes,
-                             .compute = product_s > memory_s};
+    return (struct gpu_time){.seconds = fmax(memory_s, product_s) + copies_s + gap_s,
+                             .dram_bytes = bytes + 2 * k->copies,
+                             .compute = product_s > memory_s + copies_s};
 }

@@ -4,7 +4,10 @@
  * cache:
  *
  *     seconds = max(bytes / (bytes_per_s * e), flops / (flops_per_s * f)) + 1e-6
+ *             + copied bytes / (bytes_per_s * e)
  *
+ * - copied bytes: read and written by a call of a library before and after its product
+ *   (traffic_kernel.copies), by kernels of their own
  * - e: the share of a large copy's rate that a kernel reaches, 0.90 for own kernels and 0.85 for
  *   kernels of a library
  * - f: the share of a large product's rate, 0.70 for windows of one pixel and for linear layers,

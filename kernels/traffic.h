@@ -21,6 +21,9 @@ struct traffic_kernel {
                                   * library: the name of the plan's implementation */
     bool library;                /* one call of a library, which may launch several kernels */
     double flops;                /* two per multiply-add; 0 for own kernels */
+    /* Bytes that the call of a library reads, and writes, to copy its operands and results to
+     * another layout, before and after its product. */
+    double copies;
     int n;
     struct traffic_access access[TRAFFIC_ACCESSES_MAX];
 };
@@ -30,7 +33,7 @@ struct traffic {
     struct traffic_kernel kernel[TRAFFIC_KERNELS_MAX]; /* in the order of their launches */
 };
 
-/* Bytes that a kernel reads and writes. */
+/* Bytes that a kernel reads and writes, without copies. */
 static inline double traffic_bytes(const struct traffic_kernel *k)
 {
     double bytes = 0;

@@ -77,6 +77,7 @@ static void cases_dense(struct case_list *list)
     static const struct conv_shape shape[] = {
         {2, 32, 5, 5, 32, {3, 3}, {1, 1}, {1, 1}, 1},
         {2, 17, 6, 5, 9, {1, 1}, {2, 2}, {0, 0}, 1},
+        {3, 20, 6, 5, 9, {1, 1}, {1, 1}, {0, 0}, 1},
     };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
         struct op_desc forward = describe_conv(OP_CONV_FWD, &shape[i], WITH(B));
@@ -87,7 +88,7 @@ static void cases_dense(struct case_list *list)
         add_dense(list, describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i], WITH(DB)));
     }
     /* Weight gradients in a 16-bit type: they are rounded only when they are stored. */
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         enum dtype type = i % 2 ? DTYPE_BF16 : DTYPE_F16;
         struct op_desc plain = describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i / 2], 0);
         struct op_desc d = with_type(&plain, type);

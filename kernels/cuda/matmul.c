@@ -76,13 +76,18 @@ static enum status matmul_describe(struct blas_matmul *m)
                                   : p->relu          ? CUBLASLT_EPILOGUE_RELU
                                                      : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t bias = type_of(p->type);
+    /* Never read: the heuristics take the alignment of the bias from it. */
+    static const char aligned[ALIGNMENT] __attribute__((aligned(ALIGNMENT)));
+    const void *pointer = aligned;
     TRY(cublas_check(cublasLtMatmulDescCreate(&m->product, compute, CUDA_R_32F),
                      "describe a product"));
     TRY(SET(m, TRANSA, first));
     TRY(SET(m, TRANSB, second));
     TRY(SET(m, EPILOGUE, epilogue));
-    if (p->bias)
+    if (p->bias) {
         TRY(SET(m, BIAS_DATA_TYPE, bias));
+        TRY(SET(m, BIAS_POINTER, pointer));
+    }
     return STATUS_OK;
 }
 

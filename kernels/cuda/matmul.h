@@ -18,6 +18,7 @@ struct matmul {
     struct cuda_device *device;
     struct matmul_problem problem;
     size_t workspace; /* bytes, 256-byte aligned */
+    double seconds;   /* of one execution, as the opener timed it; 0: it was not timed */
     const char *impl; /* "cublaslt" */
 };
 

@@ -1,18 +1,26 @@
-/* Convolutions. A plan runs the library's plan. Before and after that, it runs own kernels for the
- * parts that the library does not compute (CONV_REST_* of conv_problem.h).
+/* Convolutions. A plan runs the library's: cuDNN's plan, or a product of cuBLASLt (conv_product.h).
+ * Before and after that, it runs own kernels for the parts that the library does not compute
+ * (CONV_REST_* of conv_problem.h).
  *
  * If the library needs X with padded channels, an X of layout ANY becomes OPAQUE (plan.h). An X of
  * layout NHWC is copied with padding to the workspace. Weights that need padding are always copied.
  * The library computes DW in the type of X. If DW has another type, the workspace contains the
  * library's result. */
-#include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/conv_product.h"
 #include "kernels/cuda/plan.h"
 
 #include <stdlib.h>
 
+/* The library's part of a convolution: `exec` or, if that is NULL, `product`. */
+struct conv_call {
+    struct conv_problem problem;
+    struct conv_exec *exec;
+    struct matmul *product;
+};
+
 struct convolution {
     struct op_plan base;
-    struct conv_exec *exec;
+    struct conv_call call;
     unsigned rest;
     int64_t channels; /* channels of the tensors, without the padding that the problem includes */
     /* Offsets and sizes in the workspace; 0 bytes: absent. */
@@ -23,9 +31,45 @@ struct convolution {
     size_t library_at;
 };
 
+static void call_close(struct conv_call *c)
+{
+    conv_exec_close(c->exec);
+    matmul_close(c->product);
+    *c = (struct conv_call){.exec = NULL};
+}
+
+/* Opens the faster of cuDNN's plan and the product. */
+static enum status call_open(struct cuda_device *dev, const struct conv_problem *problem,
+                             struct conv_call *c)
+{
+    *c = (struct conv_call){.problem = *problem};
+    enum status st = conv_exec_open(dev, problem, &c->exec);
+    if (st != STATUS_OK && st != STATUS_UNSUPPORTED)
+        return st;
+    enum status chosen = conv_product_choose(dev, problem, c->exec, &c->product);
+    if (chosen != STATUS_OK) {
+        call_close(c);
+        return chosen;
+    }
+    if (!c->product)
+        return st;
+    conv_exec_close(c->exec);
+    c->exec = NULL;
+    return STATUS_OK;
+}
+
 static void *place(void *const arg[ROLE_COUNT], size_t at)
 {
     return (char *)arg[ROLE_WORKSPACE] + at;
+}
+
+static enum status run_library(const struct convolution *p, void *const port[CG_PORT_COUNT],
+                               void *const arg[ROLE_COUNT], cudaStream_t stream)
+{
+    const struct conv_call *c = &p->call;
+    void *workspace = place(arg, p->library_at);
+    return c->exec ? conv_exec_run(c->exec, port, workspace, stream)
+                   : conv_product_run(&c->problem, c->product, port, workspace, stream);
 }
 
 /* Number of pixels of X or DX, for the copies that add or remove channels of padding. */
@@ -43,7 +87,7 @@ static int64_t weight_rows(const struct conv_problem *p)
 static enum status bring_image(const struct convolution *p, void *const arg[ROLE_COUNT],
                                const struct cu_queue *q, void **image)
 {
-    const struct conv_problem *a = &p->exec->problem;
+    const struct conv_problem *a = &p->call.problem;
     *image = arg[ROLE_X];
     if (p->image_bytes == 0)
         return STATUS_OK;
@@ -55,7 +99,7 @@ static enum status bring_image(const struct convolution *p, void *const arg[ROLE
 static enum status bring_weights(const struct convolution *p, void *const arg[ROLE_COUNT],
                                  const struct cu_queue *q, void **weights)
 {
-    const struct conv_problem *a = &p->exec->problem;
+    const struct conv_problem *a = &p->call.problem;
     *weights = arg[ROLE_W];
     if (p->weights_bytes == 0)
         return STATUS_OK;
@@ -64,26 +108,29 @@ static enum status bring_weights(const struct convolution *p, void *const arg[RO
                           *weights);
 }
 
-static bool has_bias(enum conv_form form)
+/* Whether cuDNN adds the bias, which it reads in fp32. */
+static bool casts_bias(const struct conv_call *c)
 {
-    return form == CONV_FWD_BIAS || form == CONV_FWD_BIAS_RELU;
+    return c->exec && (c->problem.form == CONV_FWD_BIAS || c->problem.form == CONV_FWD_BIAS_RELU);
 }
 
 static enum status conv_run_fwd(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
     struct convolution *p = (struct convolution *)plan;
-    const struct conv_problem *a = &p->exec->problem;
+    const struct conv_problem *a = &p->call.problem;
     const struct cu_bn_shape y = {a->type, a->n * a->p * a->q, (int)a->k};
     void *port[CG_PORT_COUNT] = {[CG_Y] = arg[ROLE_Y]};
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
     TRY(bring_image(p, arg, &q, &port[CG_X]));
     TRY(bring_weights(p, arg, &q, &port[CG_W]));
-    if (has_bias(a->form)) {
+    if (a->form != CONV_FWD)
+        port[CG_BIAS] = arg[ROLE_B];
+    if (casts_bias(&p->call)) {
         port[CG_BIAS] = place(arg, p->bias_at);
         TRY(cu_cast(&q, a->type, DTYPE_F32, a->k, arg[ROLE_B], port[CG_BIAS]));
     }
-    TRY(conv_exec_run(p->exec, port, place(arg, p->library_at), q.stream));
+    TRY(run_library(p, port, arg, q.stream));
     if (p->rest & CONV_REST_BIAS)
         return cu_add_bias(&q, &y, arg[ROLE_B], p->rest & CONV_REST_RELU, arg[ROLE_Y]);
     if (p->rest & CONV_REST_RELU)
@@ -95,14 +142,14 @@ static enum status conv_run_bwd_data(struct op_plan *plan, void *const arg[ROLE_
                                      struct stream *s)
 {
     struct convolution *p = (struct convolution *)plan;
-    const struct conv_problem *a = &p->exec->problem;
+    const struct conv_problem *a = &p->call.problem;
     bool cut = p->image_bytes > 0;
     void *port[CG_PORT_COUNT] = {
         [CG_DY] = arg[ROLE_DY], [CG_DX] = cut ? place(arg, p->image_at) : arg[ROLE_DX]};
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
     TRY(bring_weights(p, arg, &q, &port[CG_W]));
-    TRY(conv_exec_run(p->exec, port, place(arg, p->library_at), q.stream));
+    TRY(run_library(p, port, arg, q.stream));
     if (!cut)
         return STATUS_OK;
     return cu_resize_rows(&q, a->type, a->type, image_rows(a), a->c, p->channels, port[CG_DX],
@@ -113,7 +160,7 @@ static enum status conv_run_bwd_data(struct op_plan *plan, void *const arg[ROLE_
 static enum status take_weights(const struct convolution *p, void *const arg[ROLE_COUNT],
                                 const struct cu_queue *q, const void *weights)
 {
-    const struct conv_problem *a = &p->exec->problem;
+    const struct conv_problem *a = &p->call.problem;
     enum dtype type = p->base.desc.t[ROLE_DW].type;
     int64_t from = a->c / a->conv.groups, to = p->channels / a->conv.groups;
     if (from == to)
@@ -125,7 +172,7 @@ static enum status conv_run_bwd_weights(struct op_plan *plan, void *const arg[RO
                                         struct stream *s)
 {
     struct convolution *p = (struct convolution *)plan;
-    const struct conv_problem *a = &p->exec->problem;
+    const struct conv_problem *a = &p->call.problem;
     const struct cu_bn_shape dy = {a->type, a->n * a->p * a->q, (int)a->k};
     bool turned = p->weights_bytes > 0;
     void *port[CG_PORT_COUNT] = {
@@ -133,7 +180,7 @@ static enum status conv_run_bwd_weights(struct op_plan *plan, void *const arg[RO
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
     TRY(bring_image(p, arg, &q, &port[CG_X]));
-    TRY(conv_exec_run(p->exec, port, place(arg, p->library_at), q.stream));
+    TRY(run_library(p, port, arg, q.stream));
     if (turned)
         TRY(take_weights(p, arg, &q, port[CG_DW]));
     if (p->rest & CONV_REST_DB)
@@ -144,13 +191,13 @@ static enum status conv_run_bwd_weights(struct op_plan *plan, void *const arg[RO
 static void conv_free(struct op_plan *plan)
 {
     struct convolution *p = (struct convolution *)plan;
-    conv_exec_close(p->exec);
+    call_close(&p->call);
     free(p);
 }
 
 static void lay_workspace(struct convolution *p)
 {
-    const struct conv_problem *a = &p->exec->problem;
+    const struct conv_problem *a = &p->call.problem;
     const struct op_desc *d = &p->base.desc;
     const struct tensor_desc *image = &d->t[d->kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X];
     const struct cu_bn_shape dy = {a->type, a->n * a->p * a->q, (int)a->k};
@@ -161,14 +208,15 @@ static void lay_workspace(struct convolution *p)
         p->image_bytes = (size_t)(image_rows(a) * a->c) * size;
     if (padded || cast)
         p->weights_bytes = (size_t)(weight_rows(a) * a->c / a->conv.groups) * size;
-    if (has_bias(a->form))
+    if (casts_bias(&p->call))
         p->bias_bytes = (size_t)a->k * sizeof(float);
     else if (p->rest & CONV_REST_DB)
         p->bias_bytes = cu_column_sums_workspace(&dy);
     p->weights_at = cuda_align(p->image_bytes);
     p->bias_at = p->weights_at + cuda_align(p->weights_bytes);
     p->library_at = p->bias_at + cuda_align(p->bias_bytes);
-    p->base.workspace = p->library_at + p->exec->workspace;
+    p->base.workspace =
+        p->library_at + (p->call.exec ? p->call.exec->workspace : p->call.product->workspace);
 }
 
 /* The function `seconds` of plans: if the library's plan is all of the operation, its time is
@@ -177,7 +225,7 @@ static enum status conv_seconds(struct op_plan *plan, double *seconds)
 {
     const struct convolution *p = (const struct convolution *)plan;
     bool whole = p->image_bytes == 0 && p->weights_bytes == 0 && p->rest == 0;
-    *seconds = whole ? p->exec->seconds : 0;
+    *seconds = whole ? (p->call.exec ? p->call.exec->seconds : p->call.product->seconds) : 0;
     return *seconds > 0 ? STATUS_OK : cuda_op_seconds(plan, seconds);
 }
 
@@ -186,24 +234,28 @@ struct cuda_copies cuda_conv_copies(const struct op_plan *plan)
     const struct convolution *p = (const struct convolution *)plan;
     if (!op_in(plan->desc.kind, OPS_CONV))
         return (struct cuda_copies){.rest = 0};
-    return (struct cuda_copies){p->image_bytes, p->weights_bytes, p->rest};
+    return (struct cuda_copies){.image = p->image_bytes,
+                                .weights = p->weights_bytes,
+                                .library = p->call.exec ? conv_exec_copies(p->call.exec) : 0,
+                                .bias = casts_bias(&p->call),
+                                .rest = p->rest};
 }
 
-/* Prefers a plan that adds the bias itself, even if the library must compile this plan. The
+/* Prefers a call that adds the bias itself, even if the library must compile its plan. The
  * backend's own kernels would add the bias to values that are already rounded. */
-static enum status open_exec(struct cuda_device *dev, const struct conv_problem *plain,
-                             unsigned *rest, struct conv_exec **exec)
+static enum status open_library(struct cuda_device *dev, const struct conv_problem *plain,
+                                unsigned *rest, struct conv_call *c)
 {
     if (*rest & CONV_REST_BIAS) {
         struct conv_problem fused = *plain;
         fused.form = *rest & CONV_REST_RELU ? CONV_FWD_BIAS_RELU : CONV_FWD_BIAS;
-        enum status st = conv_exec_open(dev, &fused, exec);
+        enum status st = call_open(dev, &fused, c);
         if (st == STATUS_OK)
             *rest &= ~(unsigned)(CONV_REST_BIAS | CONV_REST_RELU);
         if (st != STATUS_UNSUPPORTED)
             return st;
     }
-    return conv_exec_open(dev, plain, exec);
+    return call_open(dev, plain, c);
 }
 
 enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struct op_plan **plan)
@@ -211,7 +263,7 @@ enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struc
     static op_executor *const run[] = {conv_run_fwd, conv_run_bwd_data, conv_run_bwd_weights};
     struct op_desc d = *desc;
     struct conv_problem problem;
-    struct conv_exec *exec = NULL;
+    struct conv_call call = {.exec = NULL};
     unsigned rest;
     enum status st;
     *plan = NULL;
@@ -227,18 +279,18 @@ enum status cuda_plan_conv(struct device *dev, const struct op_desc *desc, struc
     TRY(cuda_resolve_operands(&d, LAYOUT_NHWC));
     if (problem.type != DTYPE_F32)
         d.t[ROLE_DW].raw = false; /* the library has rounded DW */
-    CHECK(open_exec(cuda_device_of(dev), &problem, &rest, &exec));
+    CHECK(open_library(cuda_device_of(dev), &problem, &rest, &call));
     CHECK(cuda_plan_new(dev, &d, sizeof(struct convolution), run[d.kind - OP_CONV_FWD], plan));
     struct convolution *p = (struct convolution *)*plan;
     p->base.free = conv_free;
     p->base.seconds = conv_seconds;
-    p->base.impl = exec->impl;
-    p->exec = exec;
+    p->base.impl = call.exec ? call.exec->impl : call.product->impl;
+    p->call = call;
     p->rest = rest;
     p->channels = d.t[d.kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X].dim[1];
     lay_workspace(p);
 done:
     if (st != STATUS_OK)
-        conv_exec_close(exec);
+        call_close(&call);
     return st;
 }

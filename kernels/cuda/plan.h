@@ -54,6 +54,8 @@ static inline bool cuda_rounds_result(const struct tensor_desc *t)
  * traffic.h. */
 struct cuda_copies {
     size_t image, weights; /* bytes of the padded or converted copies; 0: no copy */
+    size_t library;        /* bytes of the activations that the library itself copies */
+    bool bias;             /* B is converted to fp32 */
     unsigned rest;         /* CONV_REST_*, which other kernels compute */
 };
 struct cuda_copies cuda_conv_copies(const struct op_plan *plan);

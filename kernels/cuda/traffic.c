@@ -40,7 +40,7 @@ static bool casts_weights(const struct op_plan *p)
 
 static bool casts_bias(const struct op_plan *p)
 {
-    return p->desc.t[ROLE_B].ndim && !(cuda_conv_copies(p).rest & CONV_REST_BIAS);
+    return cuda_conv_copies(p).bias;
 }
 
 static bool adds_bias(const struct op_plan *p)
@@ -377,6 +377,7 @@ static void add_row(const struct op_plan *p, const struct row *row, struct traff
     struct traffic_kernel *k = add_kernel(t, row->kernel ? row->kernel : p->impl);
     k->library = row->kernel == LIBRARY;
     k->flops = k->library ? op_flops(&p->desc) : 0;
+    k->copies = k->library ? (double)cuda_conv_copies(p).library : 0;
     add_accesses(p, row->reads, false, k);
     add_accesses(p, row->writes, true, k);
 }

@@ -42,7 +42,7 @@ struct cublasLtMatmulPreferenceOpaque {
 namespace
 {
 
-enum { SMALL = 1024, WORKSPACE_ALIGNMENT = 256, SM_AMPERE = 80 };
+enum { SMALL = 1024, ALIGNMENT = 16, WORKSPACE_ALIGNMENT = 256, SM_AMPERE = 80 };
 
 /* The contents of cublasLtMatmulAlgo_t. */
 struct algorithm {
@@ -161,6 +161,11 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
     }
 }
 
+size_t cublasLtGetVersion()
+{
+    return 130000;
+}
+
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
     if (fake_fails("cublasLtCreate") || fake_broken())
@@ -270,8 +275,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         (second ? b->cols : b->rows) != k || a->type != b->type || wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
     for (uint32_t alignment : preference->alignment) /* arguments are aligned to 16 bytes only */
-        if (alignment > 16)
+        if (alignment > ALIGNMENT)
             return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (desc->epilogue & CUBLASLT_EPILOGUE_BIAS &&
+        (!desc->bias || (uintptr_t)desc->bias % ALIGNMENT != 0))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint32_t schemes[] = {CUBLASLT_REDUCTION_SCHEME_NONE,
                                 CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
                                 CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
@@ -306,7 +314,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     execution e = {*desc, *la, *lb, *ld, a, b, d, workspace, {}, fake_sm(handle->device)};
     memcpy(&e.algo, algo, sizeof e.algo);
     bool plain = *(const float *)alpha == 1 && *(const float *)beta == 0;
-    bool aligned = ((uintptr_t)a | (uintptr_t)b | (uintptr_t)d) % 16 == 0 &&
+    bool aligned = ((uintptr_t)a | (uintptr_t)b | (uintptr_t)d) % ALIGNMENT == 0 &&
                    (uintptr_t)workspace % WORKSPACE_ALIGNMENT == 0;
     if (!plain || !aligned || size < e.algo.workspace ||
         (desc->epilogue & CUBLASLT_EPILOGUE_BIAS && !desc->bias))
