@@ -31,6 +31,8 @@ struct step_prediction {
     int n;
     struct predicted_kernel *kernel; /* (n) in the order of launches */
     struct predicted_kernel all;     /* the sums */
+    double share; /* of the prediction that can be expected at most, because published results of
+                   * the GPU in 16 bits reach no more; 1: none are known, or fp32 or TF32 */
 };
 
 /* `gpu` is a name or a file (gpu_description_open). Of the options, only net, batch, image_size,

@@ -80,30 +80,38 @@ static void print_sums(const struct step_prediction *p)
     print_kinds(p);
     fprintf(p->options->out,
             "\nPredicted: %d kernels a step, %.1f MB an image (%.1f MB from and to memory), "
-            "%.2f ms a step, %.0f images/s; published results on H100 GPUs reach %.3f of the "
-            "throughput that this model predicts, here %.0f images/s\n",
+            "%.2f ms a step, %.0f images/s; ",
             all->kernels, step_prediction_bytes(p) * 1e-6,
             all->time.dram_bytes / p->options->batch * 1e-6, all->time.seconds * 1e3,
-            images_per_s(p), GPU_TIME_REACHED, GPU_TIME_REACHED * images_per_s(p));
+            images_per_s(p));
+    if (p->share < 1)
+        fprintf(p->options->out,
+                "at most %.0f images/s, as published results reach %.3f of the prediction (%s)\n",
+                p->share * images_per_s(p), p->share, p->gpu.share_source);
+    else
+        fprintf(p->options->out, "at most that: no published results of this GPU and precision are "
+                                 "known\n");
 }
 
 static json_t *rates_json(const struct gpu_description *g)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:s}", "bytes_per_s", g->bytes_per_s, "half_flops_per_s",
-                     g->flops_per_s[DTYPE_F16], "tf32_flops_per_s", g->flops_per_s[DTYPE_TF32],
-                     "fp32_flops_per_s", g->flops_per_s[DTYPE_F32], "source", g->source);
+    return json_pack("{s:f, s:f, s:f, s:f, s:s?}", "bytes_per_s", g->bytes_per_s,
+                     "half_flops_per_s", g->flops_per_s[DTYPE_F16], "tf32_flops_per_s",
+                     g->flops_per_s[DTYPE_TF32], "fp32_flops_per_s", g->flops_per_s[DTYPE_F32],
+                     "source", g->source);
 }
 
 static json_t *sums_json(const struct step_prediction *p)
 {
     const struct predicted_kernel *all = &p->all;
     double images = p->options->batch;
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "operations", all->operations,
-                     "kernels", all->kernels, "bytes_per_image", step_prediction_bytes(p),
-                     "dram_bytes_per_image", all->time.dram_bytes / images, "flops_per_image",
-                     all->flops / images, "predicted_step_s", all->time.seconds,
-                     "predicted_images_per_s", images_per_s(p), "reached_images_per_s",
-                     GPU_TIME_REACHED * images_per_s(p));
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "operations",
+                     all->operations, "kernels", all->kernels, "bytes_per_image",
+                     step_prediction_bytes(p), "dram_bytes_per_image",
+                     all->time.dram_bytes / images, "flops_per_image", all->flops / images,
+                     "predicted_step_s", all->time.seconds, "predicted_images_per_s",
+                     images_per_s(p), "at_most_images_per_s", p->gpu.share * images_per_s(p),
+                     "published_share", p->gpu.share, "published_source", p->gpu.share_source);
 }
 
 static enum status print_json(const struct step_prediction *p, struct bench_table *kernels)

@@ -107,11 +107,23 @@ static enum status take_rates(const json_t *text, const char *name, struct gpu_d
     return STATUS_OK;
 }
 
-/* Stores the text for cuDNN: the given text without its member "rates". */
+static enum status take_published(const json_t *text, const char *name, struct gpu_description *g)
+{
+    const json_t *published = json_object_get(text, "published");
+    if (!published)
+        return STATUS_OK;
+    text_clean(g->share_source, sizeof g->share_source,
+               json_text_or(published, "source", "its file"));
+    return take(published, name, "share", 1, &g->share);
+}
+
+/* Stores the text for cuDNN: the given text without its members "rates" and "published". */
 static enum status take_properties(json_t *text, const char *name, struct gpu_description *g)
 {
-    if (json_object_del(text, "rates") != 0) { /* there were none */
-    }
+    static const char *const ours[] = {"rates", "published"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (json_object_del(text, ours[i]) != 0) { /* there was none */
+        }
     char *properties = json_dumps(text, JSON_COMPACT);
     if (!properties)
         return status_fail(STATUS_OOM, "no memory for the description of a GPU");
@@ -138,6 +150,7 @@ static enum status read_gpu(json_t *text, const char *name, struct gpu_descripti
     g->sm = (int)version / 10; /* 900 is 9.0 */
     g->multiprocessors = (int)multiprocessors;
     TRY(take_rates(text, name, g));
+    TRY(take_published(text, name, g));
     return take_properties(text, name, g);
 }
 

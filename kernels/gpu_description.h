@@ -6,6 +6,12 @@
  *
  *     "rates": {"bytes_per_s": 4.3e12, "half_flops_per_s": 7.9e14, "source": "..."}
  *
+ * The member "published" compares the model of kernels/gpu_time.h with published results of
+ * ResNet-50 in 16 bits on such GPUs: the share that they reach of the throughput that the model
+ * predicts for batch 256 in amp, and their source:
+ *
+ *     "published": {"share": 0.708, "source": "..."}
+ *
  * The descriptions in kernels/gpus are part of the program.
  *
  * If the text has no rates, they follow from the properties:
@@ -35,7 +41,9 @@ struct gpu_description {
     double bytes_per_s;              /* of large copies; counts bytes read and bytes written */
     double flops_per_s[DTYPE_COUNT]; /* of large products with operands of a type */
     char source[256];                /* of the rates */
-    char properties[GPU_TEXT_MAX];   /* cuDNN's text */
+    double share; /* of the model's throughput that published results reach; 0: none are known */
+    char share_source[256];
+    char properties[GPU_TEXT_MAX]; /* cuDNN's text */
 };
 
 /* Reads the description that is part of the program as `name` ("h200"), or, if `name` contains a

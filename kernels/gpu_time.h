@@ -27,10 +27,6 @@
 #include "kernels/gpu_description.h"
 #include "kernels/traffic.h"
 
-/* Published MLPerf Training results of ResNet-50 on H100 GPUs, in images/s, are 0.855 of the
- * throughput that this model predicts with an H100's rates. */
-#define GPU_TIME_REACHED 0.855
-
 enum { GPU_CACHE_TENSORS = 256 };
 
 /* The tensors in the L2 cache, least recently used first. Zeroed: empty. */

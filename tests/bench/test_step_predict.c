@@ -200,12 +200,18 @@ static struct count count_step(const struct forms *f)
 
 /* --- the prediction --- */
 
-static void predict(enum fuse fuse, int batch, struct step_prediction *p)
+static void predict_on(const char *gpu, const char *precision, enum fuse fuse, int batch,
+                       struct step_prediction *p)
 {
     static struct bench_options o;
     o = (struct bench_options){
-        .net = "resnet50", .batch = batch, .image_size = 224, .precision = "amp", .fuse = fuse};
-    OK(step_prediction_open(&o, "h200", p));
+        .net = "resnet50", .batch = batch, .image_size = 224, .precision = precision, .fuse = fuse};
+    OK(step_prediction_open(&o, gpu, p));
+}
+
+static void predict(enum fuse fuse, int batch, struct step_prediction *p)
+{
+    predict_on("h200", "amp", fuse, batch, p);
 }
 
 static struct forms forms_of(const struct step_prediction *p)
@@ -302,6 +308,36 @@ static void test_every_shape_is_fused(void **state)
     }
 }
 
+/* In fp32, cuDNN's engines for the forward pass and for data gradients copy both activations.
+ * Convolutions that are products do not need that. */
+static void test_copies(void **state)
+{
+    struct step_prediction p;
+    int products = 0, copying = 0;
+    (void)state;
+    predict_on("h200", "fp32", FUSE_NONE, BATCH, &p);
+    for (int i = 0; i < p.n; i++) {
+        const struct predicted_kernel *k = &p.kernel[i];
+        const struct op_desc *d = &k->info.plan->desc;
+        const struct tensor_desc *x = &d->t[d->kind == OP_CONV_BWD_DATA ? ROLE_DX : ROLE_X];
+        const struct tensor_desc *y = &d->t[d->kind == OP_CONV_FWD ? ROLE_Y : ROLE_DY];
+        const struct tensor_desc *w = &d->t[d->kind == OP_CONV_BWD_WEIGHTS ? ROLE_DW : ROLE_W];
+        if (!op_in(d->kind, OPS_CONV) || !k->what.library)
+            continue;
+        bool pointwise = w->dim[2] == 1 && d->attr.conv.stride[0] == 1;
+        bool product = strcmp(k->what.name, "cublaslt") == 0;
+        if ((product && !pointwise) || (pointwise && k->what.copies > 0))
+            fail_msg("%s, %s: %s", k->info.layer, op_str(d->kind), k->what.name);
+        if (k->what.copies > 0 && x->dim[1] > 3) /* the image has 4 channels in memory */
+            assert_true(k->what.copies == (double)(x->bytes + y->bytes));
+        products += product;
+        copying += k->what.copies > 0;
+    }
+    print_message("%d products, %d convolutions with copies\n", products, copying);
+    assert_true(products > 33 && copying > 0);
+    step_prediction_close(&p);
+}
+
 /* --- descriptions and times --- */
 
 /* Peaks from data sheets: A100 80 GB 2,039 GB/s and 312 TFLOP/s, T4 320 GB/s and 65 TFLOP/s, L40S
@@ -348,15 +384,40 @@ static void test_times(void **state)
     k.flops = 7e7;
     t = gpu_time_of(&g, &d, &k, NULL, arg);
     assert_true(t.compute && fabs(t.seconds - (1e-6 + 1e-6)) < 1e-12);
+    k.copies = 8.5e5; /* read and written, in 1e-6 seconds each, before and after the product */
+    t = gpu_time_of(&g, &d, &k, NULL, arg);
+    assert_true(!t.compute && fabs(t.seconds - (1e-6 + 2e-6 + 1e-6)) < 1e-12);
+    assert_true(t.dram_bytes == 70 + 1.7e6);
+}
+
+/* Published results: logs of MLPerf Training v4.0, closed division, NVIDIA, one node with 8 GPUs,
+ * images/s of ResNet-50 in fp16. They say nothing about fp32. */
+static void test_published(void **state)
+{
+    static const struct {
+        const char *gpu;
+        double images_per_s;
+    } published[] = {{"h100", 57280}, {"h200", 63600}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct step_prediction p;
+        predict_on(published[i].gpu, "amp", FUSE_AUTO, BATCH, &p);
+        double at_most = p.share * BATCH / p.all.time.seconds;
+        print_message("%s: at most %.0f images/s\n", published[i].gpu, at_most);
+        assert_true(fabs(at_most / (published[i].images_per_s / 8) - 1) < 0.01);
+        step_prediction_close(&p);
+        predict_on(published[i].gpu, "fp32", FUSE_NONE, 16, &p);
+        assert_true(p.share == 1);
+        step_prediction_close(&p);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_times),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_every_shape_is_fused),
+        cmocka_unit_test(test_rates),  cmocka_unit_test(test_times),
+        cmocka_unit_test(test_bytes),  cmocka_unit_test(test_every_shape_is_fused),
+        cmocka_unit_test(test_copies), cmocka_unit_test(test_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

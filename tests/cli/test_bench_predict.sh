@@ -18,6 +18,8 @@ echo '{"device": "x"}' >other.json
 expect_error 5 "'other.json' does not describe a GPU: it has no 'deviceName'" bench step --predict other.json
 sed 's/"multiProcessorCount": [0-9]*/"multiProcessorCount": 0/' "$gpus/h200.json" >none.json
 expect_error 5 "'multiProcessorCount' is missing or not a number above 0" bench step --predict none.json
+sed 's/"share": [0-9.]*/"share": 1.5/' "$gpus/h200.json" >above.json
+expect_error 5 "'share' is missing or not a number above 0 and at most 1" bench step --predict above.json
 sed 's/"bytes_per_s": [0-9.e]*/"bytes_per_s": -1/' "$gpus/h200.json" >slow.json
 expect_error 5 "'bytes_per_s' is missing" bench step --predict slow.json
 expect_error 2 "exclude each other" bench step --predict h200 --json --csv
@@ -47,6 +49,8 @@ fi
 grep -q '^Predicted, not measured: resnet18, 224 px, batch 16, amp, fuse auto on NVIDIA H200 (described)' out ||
     fail "the heading is wrong: $(head -n 1 out)"
 grep -qE '^Predicted: [0-9]+ kernels a step, [0-9.]+ MB an image' out || fail "the sums are missing: $(tail -n 1 out)"
+grep -q '; at most [0-9]* images/s, as published results reach 0.708 of the prediction (MLPerf' out ||
+    fail "the sums do not say what published results reach: $(tail -n 1 out)"
 grep -qE 'bn_pool_fwd|maxpool_fwd' out || fail "the table has no row of the pooling"
 
 # A copy of a built-in description gives the same prediction. No file of plans is written.
@@ -75,6 +79,7 @@ assert near(total("share"), 1)
 assert near((total("read_bytes") + total("written_bytes")) / 16, sums["bytes_per_image"])
 assert near(total("flops") / 16, sums["flops_per_image"])
 assert near(16 / sums["predicted_step_s"], sums["predicted_images_per_s"])
+assert near(sums["published_share"] * sums["predicted_images_per_s"], sums["at_most_images_per_s"])
 # ResNet-18 has 1.814e9 multiply-adds per image and pass, and three passes. conv1 does not compute
 # the gradient of the image, so the multiply-adds of this gradient are subtracted.
 assert near(sums["flops_per_image"], 2 * (3 * 1814073344 - 118013952)), sums["flops_per_image"]
@@ -84,6 +89,7 @@ PY
 
 expect_error 1 "'NVIDIA H200' has no memory for another" bench step --predict h200 -b 65536
 
-# A GPU without measured rates.
+# A GPU without measured rates or published results.
 expect 0 "${small[@]/h200/a100}" --fuse none
+grep -q '; at most that: no published results of this GPU and precision' out || fail "a GPU has results: $(tail -n 1 out)"
 finish
