@@ -332,6 +332,7 @@ static enum status keep_choice(const struct cuda_device *dev, const struct conv_
     choice_key(dev->conv, problem, limits, timed_plans(dev), key);
     stale |= plan_file_find(key, &known) && known.fact != PLAN_CHOSEN;
     CHECK(stale ? plan_file_replace(key, &first) : plan_file_add(key, &first));
+    plan->seconds = (double)first.nanoseconds * 1e-9; /* another GPU may have stored another time */
     if (!plan_choice_same(&first, &plan->plan.choice))
         CHECK(open_known(dev->conv, problem, limits, &first, &other));
     if (other.cached) {
