@@ -48,7 +48,7 @@ static enum status choose(struct engine *e, const struct batch *b,
 {
     double seconds[2][ROUNDS];
     bool lost = engine_graphs_lost(e) != NULL, works = true;
-    for (int i = -1; i < ROUNDS; i++) /* the first round records the graphs */
+    for (int i = -REHEARSALS; i < ROUNDS; i++) /* the first rounds record the graphs */
         for (int use = 0; use < 2; use++) {
             set(e, use && works);
             uint64_t begin = clock_ns();

@@ -57,11 +57,11 @@ struct step {
 struct graph_segment {
     enum phase phase;
     int first, end;
-    bool end_here;                  /* the segment ends before its phase ends */
-    int64_t grad_begin, grad_end;   /* gradients complete after the segment; begin = end: none */
-    bool warm;                      /* has been executed once without a graph */
-    struct graph_exec *graph[2][2]; /* [with early launches][with the stream of weight gradients];
-                                       NULL: not recorded */
+    bool end_here;                /* the segment ends before its phase ends */
+    int64_t grad_begin, grad_end; /* gradients complete after the segment; begin = end: none */
+    /* [with early launches][with the stream of weight gradients] */
+    bool warm[2][2];                /* has been executed once without a graph */
+    struct graph_exec *graph[2][2]; /* NULL: not recorded */
 };
 
 struct program {

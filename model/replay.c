@@ -3,8 +3,9 @@
  * A program is cut into segments of operations that run without interruption. Each phase is one
  * segment. The backward phase is also cut where the program notifies a caller of gradients. The
  * first time, a segment is executed without a graph, because libraries initialise themselves
- * lazily. The second time it is recorded, and from then on the graph is launched. A recorded
- * segment stays valid, because all values that change from step to step are in device memory.
+ * lazily, and also on each stream. The second time it is recorded, and from then on the graph is
+ * launched. A recorded segment stays valid, because all values that change from step to step are in
+ * device memory.
  *
  * If recording or launching fails, none of the segment's operations has been executed. The network
  * then stores the reason, and from then on executes all operations one by one. The results have the
@@ -81,11 +82,11 @@ static enum status record_steps(struct program *p, struct graph_segment *segment
 static enum status run_graph_segment(struct program *p, struct graph_segment *segment)
 {
     struct network *net = p->net;
-    struct graph_exec **graph =
-        &segment->graph[net->pdl][net->wgrad.used && segment->phase == PHASE_BACKWARD];
-    if (!p->config.graphs || *net->graphs_lost || !net->dev->backend->capture_begin ||
-        !segment->warm) {
-        segment->warm = true;
+    bool aside = net->wgrad.used && segment->phase == PHASE_BACKWARD;
+    struct graph_exec **graph = &segment->graph[net->pdl][aside];
+    bool *warm = &segment->warm[net->pdl][aside];
+    if (!p->config.graphs || *net->graphs_lost || !net->dev->backend->capture_begin || !*warm) {
+        *warm = true;
         return run_steps(p, segment);
     }
     enum status st = *graph ? STATUS_OK : record_steps(p, segment, graph);

@@ -124,8 +124,9 @@ enum status cuda_capture_begin(struct stream *s)
 {
     struct cu_queue q;
     TRY(cuda_queue(s, &q));
-    /* The capture does not affect other threads, which have their own GPUs. */
-    return cuda_check(cudaStreamBeginCapture(q.stream, cudaStreamCaptureModeThreadLocal),
+    /* Relaxed: a library may allocate memory or load a kernel as an operation is recorded. The
+     * other modes fail the capture then. */
+    return cuda_check(cudaStreamBeginCapture(q.stream, cudaStreamCaptureModeRelaxed),
                       "begin to capture a step");
 }
 

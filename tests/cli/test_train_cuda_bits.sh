@@ -53,6 +53,14 @@ AMPSCALE_FAKE_FAIL=cudaLaunchDependent@capture:3 expect 0 train --dummy -a resne
 grep -q '"pdl": false' "$scratch/tried/run.json" || fail "early launches are used although they failed"
 grep -q '"rung": "auto"' "$scratch/tried/summary.json" || fail "after early launches failed, the run does not use graphs"
 
+# Every capture becomes a graph, with each option that is tried. The fake GPU refuses to capture cuDNN
+# and cuBLASLt on a stream on which they have not executed before.
+AMPSCALE_FAKE_COUNT=$scratch/captures expect 0 train --dummy -a resnet8 --image-size 8 -b 2 --classes 10 \
+    --steps 32 -p 99 --threads 1 --devices cuda:0 --precision O1 --fuse all --deterministic --out "$scratch/options"
+awk '$1 == "cudaStreamEndCapture" { ended += $2 + $3 } $1 == "cudaGraphInstantiate" { made += $2 + $3 }
+    END { exit !(made > 0 && ended == made) }' "$scratch/captures" ||
+    fail "not every capture became a graph: $(grep -E 'EndCapture|Instantiate' "$scratch/captures" | paste -sd' ')"
+
 # Checkpoints do not have the gradients in half precision. A run that skips a step and is then
 # resumed must still be bitwise equal to an uninterrupted run.
 narrow=(train --dummy -a resnet8 "${net[@]}" --classes 10 -p 1 --threads 1 --devices cuda:0 --precision O1

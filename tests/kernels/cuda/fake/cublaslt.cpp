@@ -331,8 +331,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     fake_know(b, bytes_of(*lb));
     fake_know(d, bytes_of(*ld));
     fake_profiled_library();
-    return status_of(fake_submit(
-        stream,
+    return status_of(fake_submit_call(
+        stream, FAKE_CUBLASLT,
         [=] {
             if (leave_out)
                 fake_clear(e.c, bytes_of(e.lc));

@@ -76,6 +76,12 @@ bool fake_lost(int device);
 /* Appends a kernel or a copy to a stream, or to the graph that the stream captures. `seconds` is
  * the time that the work takes on the stream (delays.h). */
 cudaError_t fake_submit(cudaStream_t s, std::function<void()> kernel, double seconds);
+/* The same for a library that sets itself up as it first executes on a stream. Unlike CUDA, the
+ * fake never allows this in a capture: there, the library must have executed on the stream before.
+ */
+enum fake_library { FAKE_CUDNN, FAKE_CUBLASLT, FAKE_LIBRARIES };
+cudaError_t fake_submit_call(cudaStream_t s, enum fake_library library, std::function<void()> call,
+                             double seconds);
 cudaError_t fake_submit_copy(cudaStream_t s, std::function<void()> copy, double seconds);
 
 /* Executes all work of all streams. */

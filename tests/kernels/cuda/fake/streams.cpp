@@ -70,6 +70,7 @@ struct CUstream_st {
     int device;
     std::shared_ptr<queue> work = std::make_shared<queue>();
     CUgraph_st *captured = NULL; /* capture of this stream, or of a stream that it waits for */
+    bool warm[FAKE_LIBRARIES] = {}; /* the library has executed here outside of a capture */
 };
 
 struct CUevent_st {
@@ -164,6 +165,16 @@ cudaError_t fake_submit(cudaStream_t s, std::function<void()> kernel, double sec
 {
     int device = s->device;
     return fake_submit_copy(s, [=] { fake_run_kernel(device, false, kernel); }, seconds);
+}
+
+cudaError_t fake_submit_call(cudaStream_t s, enum fake_library library, std::function<void()> call,
+                             double seconds)
+{
+    fake_hold hold;
+    if (s->captured && !s->warm[library])
+        return refuse_capture(s->captured);
+    s->warm[library] = true;
+    return fake_submit(s, call, seconds);
 }
 
 void fake_finish_all()

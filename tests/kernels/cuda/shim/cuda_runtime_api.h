@@ -41,7 +41,7 @@ enum cudaMemcpyKind {
     cudaMemcpyDefault = 4,
 };
 
-enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 
 #define cudaStreamNonBlocking 0x01
 #define cudaEventBlockingSync 0x01
