@@ -137,7 +137,7 @@ void cudnn_finalize_heuristics(cudnn_node &n)
     auto g = n.node(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)->graph;
     int mode = n.value(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE);
     std::vector<cudnn_engine> all = engines_of(*g);
-    fake_host_takes(is_fused(*g) ? 28e-3 : 1.5e-3);
+    fake_host_takes(is_fused(*g) ? 6e-3 : 1.5e-3);
     for (const cudnn_engine &e : all)
         for (int64_t splits : knob_values(e))
             if (mode == CUDNN_HEUR_MODE_A || !e.tensor_cores)
@@ -201,7 +201,7 @@ void cudnn_finalize_plan(cudnn_node &n)
     if (n.config.engine.lacking)
         throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the engine does not support the graph"};
     int64_t workspace = (int64_t)cudnn_workspace(*n.graph, n.config);
-    fake_host_takes(is_fused(*n.graph) ? 2.5e-3 : 20e-6);
+    fake_host_takes(0.7e-3);
     n.set_all(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
               std::vector<int64_t>{workspace});
 }

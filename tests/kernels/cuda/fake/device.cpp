@@ -294,6 +294,7 @@ cudaError_t cudaSetDevice(int index)
     if (!find_model(index, &m))
         return fake_error(cudaErrorInvalidDevice);
     device = index;
+    fake_context_opens();
     return cudaSuccess;
 }
 
