@@ -3,22 +3,25 @@
 
 usage: torch_step.py [--device cuda:0] [--net resnet50] [--image-size 224]
 Says "ready <versions>", then answers each line "MODE PRECISION BATCH STEPS" on its standard input,
-MODE eager, compile or plain (eager in PyTorch's default layout), PRECISION fp32, tf32, amp or bf16, with "images_per_s <median over the steps
-after warm-up> <5th percentile> <95th>", or "error <why>". A process that stays pays for its start
-once, and lets runs of both sides alternate; what it compiled last it keeps, so that a second request
-of the same kind does not compile again.
+MODE eager, compile or plain, PRECISION fp32, tf32, amp or bf16, with "images_per_s <median over the
+steps after warm-up> <5th percentile> <95th>", or "error <why>". A process that stays pays for its
+start once, and lets runs of both sides alternate; what it compiled last it keeps, so that a second
+request of the same kind does not compile again. It compiles in a process of its own: whatever
+happens to that, later requests are answered.
 
 The step is what ampscale's is: torchvision's network (ResNet-50 v1.5), cross entropy, SGD with
-momentum and weight decay, channels last (but in plain), automatic mixed precision with dynamic loss scaling for
-amp. PyTorch is given what makes it fast: cuDNN's timed choice of algorithms, the fused optimizer,
-which spares the scaler its look at the gradients from the host, and images that lie on the device
-already. With RANK in the environment the process is a rank of DistributedDataParallel by Gloo, and
-BATCH is that of each rank.
+momentum and weight decay, automatic mixed precision with dynamic loss scaling for amp. PyTorch is
+given what makes it fast: channels last, except in mode plain, which is eager in PyTorch's default
+layout, and except where a few steps of an eager fp32 or tf32 are faster in that layout (standard
+error says so); cuDNN's timed choice of algorithms; the fused optimizer, which spares the scaler its
+look at the gradients from the host; and images that lie on the device already. With RANK in the
+environment the process is a rank of DistributedDataParallel by Gloo, and BATCH is that of each rank.
 """
 import argparse
 import gc
 import os
 import statistics
+import subprocess
 import sys
 import time
 
@@ -26,9 +29,10 @@ import torch
 import torchvision
 
 WARMUP = 10
-
+PROBE = 5  # steps of a layout, of which the first may choose algorithms
 
 compiled = {}  # the last compiled step, by the request's settings
+faster = {}  # the faster layout of an eager step, by precision and batch
 
 
 class Step:
@@ -42,7 +46,8 @@ class Step:
         if not hasattr(torchvision.models, args.net):
             raise ValueError(f"torchvision has no '{args.net}'")
         model = getattr(torchvision.models, args.net)(num_classes=1000)
-        layout = torch.contiguous_format if mode == "plain" else torch.channels_last
+        plain = mode == "plain" or (mode == "eager" and faster.get((precision, batch)) == "plain")
+        layout = torch.contiguous_format if plain else torch.channels_last
         model = model.to(self.device, memory_format=layout)
         self.parameters = list(model.parameters())
         if "RANK" in os.environ:
@@ -114,18 +119,64 @@ def step_for(args, mode, precision, batch):
     return compiled[precision, batch]
 
 
-def rates(args, mode, precision, batch, steps):
-    step = step_for(args, mode, precision, batch)
-    warmup = min(WARMUP, steps // 2)
+def seconds_of(step, warmup, n):
     for _ in range(warmup):
         step.run()
     step.wait()
-    timed = seconds_on_gpu if step.device.type == "cuda" else seconds_on_cpu
-    return [batch / seconds for seconds in timed(step, max(1, steps - warmup))]
+    return (seconds_on_gpu if step.device.type == "cuda" else seconds_on_cpu)(step, n)
+
+
+def find_faster(args, precision, batch):
+    """Tries both layouts where either may be faster: half precision needs channels last."""
+    if precision not in ("fp32", "tf32") or (precision, batch) in faster:
+        return
+    rate = {}
+    for layout in ("plain", "channels_last"):
+        faster[precision, batch] = layout
+        probed = seconds_of(Step(args, "eager", precision, batch), 1, PROBE - 1)
+        rate[layout] = batch / statistics.median(probed)
+    faster[precision, batch] = max(rate, key=rate.get)
+    shown = ", ".join(f"{layout} {found:.2f}" for layout, found in rate.items())
+    print(f"eager {precision} {batch}: images/s {shown}", file=sys.stderr, flush=True)
+
+
+def rates(args, mode, precision, batch, steps):
+    if mode == "eager":
+        find_faster(args, precision, batch)
+    warmup = min(WARMUP, steps // 2)
+    step = step_for(args, mode, precision, batch)
+    return [batch / seconds for seconds in seconds_of(step, warmup, max(1, steps - warmup))]
+
+
+class Compiler:
+    """Another process of this script, which answers the requests to compile."""
+
+    process = None
+
+    def answer(self, line):
+        if not self.process:
+            self.process = subprocess.Popen([sys.executable, *sys.argv, "--compiler"], text=True,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.process.stdout.readline()
+        try:
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+            said = self.process.stdout.readline().strip() or "error the process that compiles ended"
+        except OSError as problem:
+            said = f"error the process that compiles ended: {problem}"
+        if said.startswith("error"):
+            self.process.kill()
+            self.process = None
+        return said
+
+
+compiler = Compiler()
 
 
 def answer(args, line):
     mode, precision, batch, steps = line.split()
+    if mode == "compile" and not args.compiler and "RANK" not in os.environ:
+        return compiler.answer(line)
     if mode not in ("eager", "compile", "plain") or precision not in ("fp32", "tf32", "amp", "bf16"):
         raise ValueError(f"there is no '{mode} {precision}'")
     found = sorted(rates(args, mode, precision, int(batch), int(steps)))
@@ -138,6 +189,7 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--net", default="resnet50")
     parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--compiler", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if "RANK" in os.environ:
         torch.distributed.init_process_group("gloo")
