@@ -24,6 +24,18 @@ unpack() {
     exit "$code"
 }
 
+# take_plans FROM TO: copies a file of plans between folders of caches, if it has more of them.
+take_plans() {
+    local file=ampscale/plans
+    [[ -e $1/$file ]] || return 0
+    [[ -e $2/$file && $(wc -l <"$2/$file") -ge $(wc -l <"$1/$file") ]] || { mkdir -p "$2/ampscale" && cp "$1/$file" "$2/$file"; }
+}
+
+# changed PATHS...: prints something if a file has changed since keep() was last called.
+changed() {
+    find "$@" -newer "$work/kept" -print -quit 2>/dev/null || true
+}
+
 # keep: saves the current records for the next call and, if OUT is set, as a few files in OUT. Leaves
 # out weights and files above 4 MiB, or smaller ones until the archive may be sent. Sets `kept` to the
 # time.
@@ -33,6 +45,7 @@ keep() {
     : >"$work/kept"
     [[ -e $records/spec.json ]] || return 0
     mkdir -p build/gpu-check
+    take_plans "$cache" "$records/cache"
     for kib in 4096 512 64 8; do
         # tar fails if a log grows while it is read
         (cd "$records" && find . -type f ! -name '*.safetensors' ! -size "+${kib}k" -print0 | tar --null -T - -cz) 2>/dev/null >"$work/all" || true
