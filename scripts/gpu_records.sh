@@ -31,8 +31,10 @@ take_plans() {
     [[ -e $2/$file && $(wc -l <"$2/$file") -ge $(wc -l <"$1/$file") ]] || { mkdir -p "$2/ampscale" && cp "$1/$file" "$2/$file"; }
 }
 
-# changed PATHS...: prints something if a file has changed since keep() was last called.
+# changed PATHS...: prints something if a file has changed since keep() was last called,
+# or if it was not called yet.
 changed() {
+    [[ ! -e $work/kept ]] && echo "$records" && return
     find "$@" -newer "$work/kept" -print -quit 2>/dev/null || true
 }
 

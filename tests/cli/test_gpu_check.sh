@@ -33,13 +33,13 @@ grep -q "^scripts/gpu-check: no device 'cuda:63': " "$scratch/err" || fail "the 
 # The device is the CPU. OUT gets only a few files, and the next pass reads the records from OUT.
 export OUT=$scratch/pass1
 check 0 --device cpu --pass 1 --new
-verdicts PASS facts operations selftest accuracy fusion
-grep -q '^SKIP *not selected: peak, .*, memcheck' "$scratch/out" || fail "the checks 'peak' and 'memcheck' were selected: $(<"$scratch/out")"
+verdicts PASS facts first operations accuracy
+grep -q '^SKIP *not selected: throughput, .*, memcheck' "$scratch/out" || fail "the checks 'throughput' and 'memcheck' were selected: $(<"$scratch/out")"
 OUT=$scratch/pass2 check 0 --device cpu --pass 2
 grep -q "^continues the records in 'build/gpu-check/cpu-bring-up-quick.tar.gz'; --new " "$scratch/out" || fail "a pass does not say that it continues the last records: $(<"$scratch/out")"
-verdicts PASS facts operations peak throughput fusion files
+verdicts PASS facts first operations throughput selftest peak fusion accuracy-more
 OUT=$scratch/pass3 check 5 --device cpu --pass 3 --from "$scratch/pass2/records.tar.gz"
-verdicts PASS facts peak throughput step-amp step-bf16 step-tf32 step-fp32
+verdicts PASS facts peak throughput files step-amp step-bf16 step-tf32 step-fp32
 verdicts MISSING profile memcheck racecheck synccheck
 model=$(sed -nE '1s/^cpu: ([^,]*),.*/\1/p' "$scratch/out")
 unset OUT
@@ -106,7 +106,7 @@ done
 # are written. Another call can run the missing checks.
 OUT=$scratch/late check 5 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz" --budget 1
 verdicts PASS facts operations
-verdicts MISSING files
+verdicts MISSING throughput
 [[ -s $scratch/late/records.tar.gz && -s $scratch/late/accept.json ]] || fail "after the time budget was used up, records.tar.gz or accept.json is missing"
 
 # A program that takes a moment to say what it is, and then writes records that change for a while:
@@ -137,7 +137,7 @@ relative=$(realpath --relative-to="$source_dir" "$scratch")/stub-records
 "$source_dir/scripts/gpu-check" --build "$scratch/stub" --device cpu --budget 100 --out "$relative" --only one >"$scratch/out" 2>"$scratch/err" ||
     fail "a file that changed during a check was not kept: $(cat "$scratch/out" "$scratch/err")"
 unset OUT
-[[ $(<"$scratch/stub-records/called") =~ ^"$scratch/stub-records/cache --out $scratch/stub-records --budget "9[0-7]" --resume --only one" ]] ||
+[[ $(<"$scratch/stub-records/called") =~ ^"$scratch/stub/cache --out $scratch/stub-records --budget "9[0-7]" --resume --only one" ]] ||
     fail "the program was called with '$(<"$scratch/stub-records/called")'"
 files=$(tar -tzf "$scratch/stub-out/records.tar.gz")
 [[ $files == *./called* && $files != *large* && $files != *huge* && $files != *weights* ]] || fail "the archive has $files"

@@ -15,18 +15,12 @@ cat >"$scratch/tools/compute-sanitizer" <<'TOOL'
 while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
 TOOL
-# Answers each request.
-mkdir "$scratch/tools/bin"
-cat >"$scratch/tools/bin/python3" <<'TOOL'
-#!/bin/sh
-[ "$1" != -c ] || exit 0
-echo "ready PyTorch 0.0"
-while read -r mode precision batch steps; do
-    echo "images_per_s 2.00 1.00 3.00"
-done
-TOOL
-chmod +x "$scratch"/tools/* "$scratch"/tools/bin/python3
-export AMPSCALE_PEERS=$scratch/tools
+mkdir -p "$scratch"/{tools,pack}/bin
+cp "$source_dir/tests/cli/fake_python.sh" "$scratch/tools/bin/python3"
+chmod +x "$scratch"/tools/* "$scratch/tools/bin/python3"
+export AMPSCALE_PEERS=$scratch/tools FAKE_PYTHON_LOG=$scratch/python.log
+ln -s "$program" "$scratch/pack/bin/ampscale"
+plans=$scratch/pack/cache/ampscale/plans
 
 # check CODE ARGS...: runs the script on the records of the previous call, and checks the exit code.
 check() {
@@ -34,7 +28,7 @@ check() {
     shift
     [[ ! -e $OUT/records.tar.gz ]] || from=(--from "$OUT/records.tar.gz")
     code=0
-    "$source_dir/scripts/gpu-check" --quick --build "$build_dir" --device cuda:0 "${from[@]}" "$@" \
+    "$source_dir/scripts/gpu-check" --quick --build "$scratch/pack" --device cuda:0 "${from[@]}" "$@" \
         >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
     ((code == want)) || fail "gpu-check $* exited with $code, not $want: $(cat "$scratch/out" "$scratch/err")"
 }
@@ -47,15 +41,41 @@ passes() {
     done
 }
 
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds, for at most so many seconds.
+wait_for() {
+    local i
+    for ((i = 0; i < $1 * 10; i++)); do
+        "${@:2}" && return
+        sleep 0.1
+    done
+    return 1
+}
+
+# The first call. A context is held before a process trains, and released after the call.
+check 0 --new --pass 1
+passes facts first operations accuracy
+[[ $(head -n 2 "$FAKE_PYTHON_LOG") == held$'\n'"answers eager amp 4 4" ]] || fail "no context was held: $(<"$FAKE_PYTHON_LOG")"
+wait_for 30 grep -q released "$FAKE_PYTHON_LOG" || fail "the context is still held after the call"
+
+# A command of the user continues the plans of the call: the second run of one kind adds none.
+for run in 1 2; do
+    cp "$plans" "$scratch/plans-$run"
+    "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- train --dummy -a resnet8 --image-size 32 -b 4 --steps 2 \
+        --precision amp --no-checkpoint --devices cuda:0 --out "$scratch/run-$run" >"$scratch/out" 2>&1 || fail "train: $(<"$scratch/out")"
+done
+cmp -s "$scratch/plans-2" "$plans" && [[ $(wc -l <"$plans") -ge $(wc -l <"$scratch/plans-1") ]] ||
+    fail "a command of the user does not continue the plans: $(wc -l "$scratch"/plans-* "$plans")"
+
+# The second call, on a machine that has only the pack: it continues the plans of the first.
 # Does not run the self-test, because it would train on the fake GPU for minutes.
-check 0 --new --only facts,operations,accuracy,fusion
-passes facts operations accuracy fusion
-check 0 --pass 2
-passes facts operations accuracy peak throughput fusion files jpeg
+rm -rf "$scratch/pack/cache"
+check 0 --only throughput,peak,fusion,files,jpeg
+passes facts first operations accuracy throughput peak fusion files jpeg
+[[ $(comm -23 <(grep -v '^sum' "$scratch/plans-1" | sort) <(sort "$plans") | wc -l) == 0 ]] || fail "the plans of the first call were lost"
 check 0 --only step-amp,step-bf16,step-tf32,step-fp32,memcheck,racecheck,synccheck
 passes throughput step-amp step-bf16 step-tf32 step-fp32 memcheck racecheck synccheck
 tar -C "$scratch" -xzf "$OUT/records.tar.gz"
-[[ -s $scratch/cache/ampscale/plans ]] || fail "no plans were passed to the next call: $(find "$scratch/cache")"
+cmp -s "$scratch/cache/ampscale/plans" "$plans" || fail "the plans do not come back with the records: $(find "$scratch/cache")"
 (($(find "$OUT" -type f | wc -l) <= 8)) || fail "OUT has $(ls "$OUT")"
 
 # The runs of a check keep their records and a log for each rung, but no large files.
@@ -77,7 +97,7 @@ grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto 
 
 # Without PyTorch no time is spent on the GPU, unless the user wants so, or no check needs PyTorch.
 AMPSCALE_PEERS=/none check 5 --only throughput
-grep -q "^scripts/gpu-check: no Python with torch and torchvision is found for the check 'throughput': set AMPSCALE_PEERS .* --no-peer" "$scratch/err" ||
+grep -q "^scripts/gpu-check: no Python with torch and torchvision is found for the checks 'first' and 'throughput': set AMPSCALE_PEERS .* --no-peer" "$scratch/err" ||
     fail "without PyTorch: $(cat "$scratch/out" "$scratch/err")"
 AMPSCALE_PEERS=/none check 0 --only facts
 AMPSCALE_PEERS=/none check 0 --only throughput --no-peer
@@ -90,20 +110,38 @@ passes memcheck
 grep -q '^FAIL *racecheck' "$scratch/out" || fail "racecheck had a finding, but the check has not failed: $(<"$scratch/out")"
 grep -q 'Invalid __global__ write' "$OUT/accept.json" || fail "a finding is not reported: $(<"$OUT/accept.md")"
 
-# The command is killed during a check. The next call runs this check again, and keeps the results
-# of all other checks.
+# rates: prints the rows of the check 'first' in OUT's archive that have a number, with their numbers.
+rates() {
+    tar -xzOf "$OUT/records.tar.gz" ./checks/first/r1/work/throughput.json 2>/dev/null |
+        sed -nE '/"name": ".*:/{s/.*: "(.*)".*/\1/;h}; /"rates": \[$/{n;s/ //g;H;g;s/\n/ /p}'
+}
+has_rates() {
+    [[ -n $(rates) ]]
+}
+has_records() {
+    [[ -s $OUT/records.tar.gz ]]
+}
+
+# A call is killed with all its processes: as soon as there are records, after the first row, and at
+# some moment after it. OUT has all rows that had ended, and the next call keeps their numbers.
 rm -rf "$OUT" "$scratch/checks"
-"$program" accept --spec bring-up-quick --device cuda:0 --only facts,peak,files --out "$scratch/killed" >/dev/null 2>&1 </dev/null &
-suite=$!
-for ((i = 0; i < 1200; i++)); do
-    [[ -s $scratch/killed/checks/peak.json && -e $scratch/killed/checks/files/r1 ]] && break
-    sleep 0.1
+for moment in has_records has_rates 'sleep 2'; do
+    setsid "$source_dir/scripts/gpu-check" --quick --build "$scratch/pack" $([[ -e $OUT ]] && echo "--from $OUT/records.tar.gz" || echo --new) \
+        --only facts,first >"$scratch/out" 2>&1 </dev/null &
+    session=$!
+    # shellcheck disable=SC2086 # the shell must split the command
+    wait_for 120 $moment || fail "there are no records after two minutes: $(<"$scratch/out")"
+    for again in 1 2; do # a process may start another one at this moment
+        mapfile -t pids < <(ps -s $session -o pid=)
+        kill -KILL "${pids[@]}" 2>/dev/null
+    done
+    wait $session 2>/dev/null
+    rates >"$scratch/rates-before"
 done
-kill -KILL $suite
-wait $suite 2>/dev/null
-[[ -s $scratch/killed/checks/peak.json && ! -e $scratch/killed/checks/files.json ]] || fail "the records are not stored before the end of the call"
-kept=$(stat -c %i "$scratch/killed/checks/peak.json")
-expect 0 accept --spec bring-up-quick --device cuda:0 --only facts,peak,files --out "$scratch/killed" --resume
-passes facts peak files
-[[ $(stat -c %i "$scratch/killed/checks/peak.json") == "$kept" ]] || fail "a complete check was run again"
+[[ -s $scratch/rates-before ]] || fail "no row was kept"
+check 0 --only facts,first
+passes facts first
+rates >"$scratch/rates-after"
+[[ $(wc -l <"$scratch/rates-after") == 4 && -z $(comm -23 <(sort "$scratch/rates-before") <(sort "$scratch/rates-after")) ]] ||
+    fail "rows were lost or measured again: $(cat "$scratch"/rates-{before,after})"
 finish
