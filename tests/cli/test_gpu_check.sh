@@ -149,7 +149,7 @@ if ! sanitized; then
     LD_LIBRARY_PATH=$scratch/cuda "$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 ||
         fail "pack: $(<"$scratch/out")"
     [[ -e $scratch/pack/lib/libnvjpeg.so.13.gz ]] || fail "the pack lacks nvJPEG: $(<"$scratch/out")"
-    [[ -x $scratch/pack/bin/ampscale && $(find "$scratch/pack/bin" -type f | wc -l) -le 2 ]] || fail "the pack holds $(find "$scratch/pack")"
+    [[ -e $scratch/pack/bin/ampscale.gz && $(find "$scratch/pack/bin" -type f | wc -l) -le 2 ]] || fail "the pack holds $(find "$scratch/pack")"
     [[ -e $scratch/pack/lib/libjansson.so.4.gz && ! -e $scratch/pack/lib/libc.so.6.gz ]] || fail "the pack holds $(ls "$scratch/pack/lib")"
     "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- info >"$scratch/out" 2>&1 || fail "a command of the pack failed: $(<"$scratch/out")"
     grep -q '^ampscale [0-9]' "$scratch/out" || fail "the pack's command 'info' did not print the version: $(<"$scratch/out")"

@@ -16,7 +16,7 @@ mkdir -p "$root"/{bin,lib,lib64,tmp,dev,proc,check}
 
 # Programs of a minimal Debian. The libraries that they need are copied to the same paths as on this
 # machine.
-for tool in basename bash cat cp cut date dirname du env find gunzip gzip grep head kill ls mkdir mktemp mv nproc rm \
+for tool in basename bash cat chmod cp cut date dirname du env find gunzip gzip grep head kill ls mkdir mktemp mv nproc rm \
     sed sh sleep sort tail tar tr wc; do
     file=$(type -P $tool) || { echo "SKIPPED: there is no $tool" && exit 77; }
     cp -L "$file" "$root/bin/"
@@ -34,10 +34,13 @@ done < <(sort -u "$scratch/needed")
 : >"$root/dev/null"
 ln -s /proc/self/fd "$root/dev/fd"
 
-"$source_dir/scripts/gpu-check" --build "$build_dir" --pack "$scratch/pack" >"$scratch/out" 2>&1 || fail "pack: $(<"$scratch/out")"
-cp -R "$scratch/pack" "$source_dir/scripts" "$root/check/"
-mkdir -p "$root/check/tests/peers"
+# The repository has the records of a GPU, with plans that a pack takes along.
+mkdir -p "$root"/check/{tests/peers,results/recorded/a-gpu/bring-up/cache/ampscale}
+cp -R "$source_dir/scripts" "$root/check/"
 cp "$source_dir"/tests/peers/{run.sh,torch_step.py} "$root/check/tests/peers/"
+echo "known plans" >"$root/check/results/recorded/a-gpu/bring-up/cache/ampscale/plans"
+"$root/check/scripts/gpu-check" --build "$build_dir" --pack "$root/check/pack" >"$scratch/out" 2>&1 || fail "pack: $(<"$scratch/out")"
+grep -q "known plans" "$root/check/pack/cache/ampscale/plans" || fail "the pack lacks the recorded plans: $(find "$root/check/pack/cache")"
 
 # bare ARGS...: runs scripts/gpu-check with $root as the root directory.
 bare() {
