@@ -98,17 +98,6 @@ MUST_CHECK enum status manual_print(const struct argp_option *options, FILE *out
  * then set it. */
 void spin_limit(char **argv);
 
-struct ladder;
-
-/* If this process was restarted by restart_process, loads the falls (moves to a lower rung,
- * engine/ladder.h) that happened before the restart. Otherwise sets *l to a ladder without falls.
- */
-void restart_load(struct ladder *l);
-
-/* Called when this process has lost its device. Replaces this process by a new process image, which
- * runs the same command and loads the falls of `l`. Returns if that is not possible. */
-void restart_process(const struct ladder *l);
-
 extern const struct cli_command cmd_accept, cmd_amp_report, cmd_bench, cmd_compare, cmd_data,
     cmd_export, cmd_info, cmd_launch, cmd_pair, cmd_plot, cmd_predict, cmd_report, cmd_selftest,
     cmd_study, cmd_train, cmd_trend, cmd_watch;

@@ -26,7 +26,6 @@ static enum status train(struct train_command *t, int argc, char **argv)
 static int run_train(const struct cli_command *c, int argc, char **argv)
 {
     struct train_command *t = c->config;
-    struct ladder ladder;
     int exit_code;
     *t = (struct train_command){.config = train_config_default(),
                                 .live = {.warnings = stderr},
@@ -36,17 +35,11 @@ static int run_train(const struct cli_command *c, int argc, char **argv)
     if (t->config.on_save_helper)
         return cli_end(on_save_serve(&(struct on_save_config){
             t->config.on_save, t->config.on_save_helper, t->config.on_save_timeout}));
-    restart_load(&ladder);
-    t->config.ladder = &ladder;
     if (t->config.desired_acc > 0 && t->config.desired_acc <= 1)
         t->config.desired_acc *= 100;
     enum status st = torch_settle(t, argc, argv);
     if (st == STATUS_OK)
         st = train(t, argc, argv);
-    if (st != STATUS_OK && ladder.restart) {
-        ladder_warn(&ladder);
-        restart_process(&ladder);
-    }
     return cli_end(st);
 }
 

@@ -63,11 +63,7 @@ enum status engine_fall(struct engine *e, enum ladder_failure kind, enum status 
     for (int i = 0; i < e->n && !lost; i++)
         lost = !device_answers(e->replica[i].dev);
     st = first_failure_return(&first);
-    if (lost && !l->may_restart)
-        return ladder_explain(l, kind, st);
-    TRY(ladder_fall(l, kind, st));
-    l->restart = lost;
-    return lost ? st : STATUS_OK;
+    return lost ? ladder_explain(l, kind, st) : ladder_fall(l, kind, st);
 }
 
 /* `st` is the result of opening the replicas on this rank. If planning failed on any rank, all

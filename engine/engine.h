@@ -145,8 +145,8 @@ void engine_drop_graphs(struct engine *e, const char *why);
 MUST_CHECK enum status engine_rehearse(struct engine *e);
 
 /* Moves the ladder to the next rung after failure `st`, which this thread's status message
- * describes. Returns STATUS_OK if the caller should try that rung. Otherwise returns `st`, and sets
- * ladder->restart if a device no longer works in this process. */
+ * describes. Returns STATUS_OK if the caller should try that rung. Otherwise returns `st`: no rung
+ * is left, or a device no longer works in this process. */
 MUST_CHECK enum status engine_fall(struct engine *e, enum ladder_failure kind, enum status st);
 
 /* Returns whether the devices keep and update the loss scale. If so, they start with the scale that

@@ -49,14 +49,10 @@ struct ladder {
     int rung;
     int n_falls;
     struct ladder_fall fall[RUNG_COUNT - 1];
-    /* may_restart: the run can start again in another process. restart: the run must start again in
-     * another process, because a device no longer works in this process. */
-    bool may_restart, restart;
 };
 
 /* Sets the first rung. `fuse` and `graphs` are what the user requested, limited to what the device
- * can do. A ladder that ladder_parse has read stays on the rung that the earlier process
- * reached. */
+ * can do. */
 void ladder_begin(struct ladder *l, bool applies, enum fuse fuse, enum fuse_choice choice,
                   bool graphs);
 
@@ -89,9 +85,3 @@ void ladder_rung_name(const struct ladder *l, int rung, char name[RUNG_NAME_MAX]
 
 /* {"fuse", "graphs", "rung", "falls": [{"rung", "why"}]}, for the record. NULL if out of memory. */
 json_t *ladder_json(const struct ladder *l);
-
-/* ladder_text returns the rung and the falls as one line of text, for a process that starts the run
- * again. The caller frees the text; NULL if out of memory. ladder_parse reads that text; for any
- * other text it returns false and zeroes *l. */
-char *ladder_text(const struct ladder *l);
-bool ladder_parse(const char *text, struct ladder *l);

@@ -127,10 +127,6 @@ struct train_config {
     int64_t checkpoint_steps;   /* interval of checkpoints in steps, in addition to those at epoch
                                  * ends; 0: only at epoch ends */
     const struct record_observer *observer; /* observer of the run's record; NULL: none */
-    /* The ladder (engine/ladder.h), with the rungs that failed in earlier processes of this run. If
-     * the run fails but can start again in a new process with this ladder, it sets `restart`. NULL:
-     * the run cannot start again. */
-    struct ladder *ladder;
 };
 
 /* The normalisation of images: torchvision's values for ImageNet, in units of pixel/255. */

@@ -32,9 +32,6 @@ enum status session_settle_ladder(struct session *s)
     const struct train_config *c = s->config;
     const struct backend *b = s->devices.backend;
     enum fuse recorded = FUSE_COUNT;
-    if (c->ladder)
-        s->ladder = *c->ladder;
-    s->ladder.may_restart = c->ladder && s->world.size == 1;
     if (session_leads(s))
         TRY(recorded_fuse(s, &recorded));
     TRY(world_share(&s->world, &recorded, sizeof recorded));

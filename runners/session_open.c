@@ -63,14 +63,6 @@ static int threads_of(const struct session *s)
     return named ? named : world_threads(&s->world, s->devices.n);
 }
 
-/* After an error that ended an earlier process of this run nothing is timed, because timing
- * executes many engines of the library. */
-static int plans_of(const struct session *s)
-{
-    const struct train_config *c = s->config;
-    return c->ladder && c->ladder->n_falls > 0 ? 1 : c->plans;
-}
-
 /* Finds NCCL if there are several GPUs. */
 static enum status find_nccl(struct session *s)
 {
@@ -150,7 +142,7 @@ static enum status open_engine(struct session *s)
                               .accumulate = c->accumulate,
                               .sync_bn = c->sync_bn,
                               .deterministic = c->deterministic,
-                              .plans = plans_of(s),
+                              .plans = c->plans,
                               .no_graph = c->no_graph,
                               .wgrad_stream = settle_option(s, c->wgrad_stream),
                               .pdl = settle_option(s, c->pdl),
@@ -314,8 +306,6 @@ enum status session_close(struct session *s, enum status st)
 {
     struct first_failure first = {0};
     first_failure_keep(&first, st);
-    if (s->config->ladder)
-        *s->config->ladder = s->ladder;
     first_failure_keep(&first, telemetry_stop(s->telemetry));
     const char *lost = telemetry_lost(s->telemetry);
     if (lost)

@@ -37,9 +37,8 @@ enum {
 };
 
 struct check {
-    struct conv_exec *plain;
     const struct conv_problem *problem;
-    const struct timed_work *fused;
+    const struct timed_work *fused, *plain;
     struct conv_difference *difference;
     /* While the check runs: */
     void *const *at; /* the operands' addresses */
@@ -205,7 +204,7 @@ static enum status apply(struct check *c, void **x)
 
 static enum status run_plain(struct check *c, void *const port[CG_PORT_COUNT])
 {
-    return conv_exec_run(c->plain, port, c->workspace, c->queue.stream);
+    return c->plain->enqueue(c->plain->context, port, c->workspace, cuda_stream_of(c->stream));
 }
 
 static enum status check_forward(struct check *c)
@@ -428,14 +427,15 @@ static size_t lay_out(const struct check *c, struct timed_operand operand[OPERAN
     return bytes;
 }
 
-enum status conv_check(struct conv_exec *plain, const struct conv_problem *problem,
-                       const struct timed_work *fused, struct conv_difference *d)
+enum status conv_check(struct cuda_device *dev, const struct conv_problem *problem,
+                       const struct timed_work *fused, const struct timed_work *plain,
+                       struct conv_difference *d)
 {
     struct timed_operand operand[OPERAND_COUNT];
     struct op_trial *trial = NULL;
-    struct check c = {.plain = plain,
-                      .problem = problem,
+    struct check c = {.problem = problem,
                       .fused = fused,
+                      .plain = plain,
                       .difference = d,
                       .channels = (int)(problem->c > problem->k ? problem->c : problem->k)};
     enum status st;
@@ -444,7 +444,7 @@ enum status conv_check(struct conv_exec *plain, const struct conv_problem *probl
     c.host = calloc(4 * (size_t)c.channels, sizeof *c.host);
     if (!c.host)
         return status_fail(STATUS_OOM, "no memory to compare results");
-    CHECK(op_trial_open(plain->device, operand, OPERAND_COUNT, &trial));
+    CHECK(op_trial_open(dev, operand, OPERAND_COUNT, &trial));
     CHECK(op_trial_run(trial, &work));
 done:
     op_trial_close(trial);

@@ -3,7 +3,7 @@
  * engine that is wrong for one shape would otherwise train wrong weights. */
 #pragma once
 
-#include "kernels/cuda/conv_exec.h"
+#include "kernels/cuda/conv_problem.h"
 #include "kernels/cuda/op_timer.h"
 
 struct conv_difference {
@@ -18,11 +18,12 @@ struct conv_difference {
  * ResNet-50 at batch 256, is a difference of 10 %. */
 bool conv_difference_is_small(const struct conv_difference *d, enum dtype type);
 
-/* Executes `fused`, a plan of the problem whose operands are the problem's ports, and its parts:
- * the plain convolution and own kernels. `plain` is the plan of the plain convolution. STATUS_OOM
- * if the device lacks the memory. */
-MUST_CHECK enum status conv_check(struct conv_exec *plain, const struct conv_problem *problem,
-                                  const struct timed_work *fused, struct conv_difference *d);
+/* Executes `fused`, a plan of the problem, and its parts: `plain`, a plan of its plain convolution,
+ * and own kernels. The operands of both plans are the ports of their forms. STATUS_OOM if the
+ * device lacks the memory. */
+MUST_CHECK enum status conv_check(struct cuda_device *dev, const struct conv_problem *problem,
+                                  const struct timed_work *fused, const struct timed_work *plain,
+                                  struct conv_difference *d);
 
 /* The plain form that a fused form contains. */
 enum conv_form conv_check_plain(enum conv_form form);

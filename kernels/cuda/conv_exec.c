@@ -354,6 +354,12 @@ static bool may_compile(enum conv_form form)
     return form <= CONV_FWD_BIAS_RELU;
 }
 
+static enum status enqueue_exec(void *context, void *const port[], void *workspace,
+                                struct cuda_stream *s)
+{
+    return conv_exec_run(context, port, workspace, s->raw);
+}
+
 /* Compares a new plan of a form with batch norm with the form's parts. STATUS_LIBRARY if it is
  * wrong, which later processes find in the plan file. A device without the memory, or without a
  * plan of the plain convolution, does not compare. */
@@ -370,8 +376,9 @@ static enum status check_plan(struct cuda_device *dev, const struct conv_problem
         return STATUS_OK;
     alone.form = conv_check_plain(problem->form);
     enum status st = conv_exec_open(dev, &alone, &plain);
+    const struct timed_work parts = {enqueue_exec, plain, plain ? plain->workspace : 0};
     if (st == STATUS_OK)
-        st = conv_check(plain, problem, &work, &d);
+        st = conv_check(dev, problem, &work, &parts, &d);
     conv_exec_close(plain);
     if (st == STATUS_OOM || st == STATUS_UNSUPPORTED)
         return STATUS_OK;

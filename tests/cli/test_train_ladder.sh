@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Training on a fake GPU on which one call fails (tests/kernels/cuda/fake/inject.h). The run may
-# continue on a lower rung of the ladder, without graphs or fused operations. If the device is lost,
-# the run continues in a new process. The result is bitwise equal to that of a run that began on the
-# lower rung, and the record names the change of rung. A run that cannot continue ends with one line
-# that suggests a remedy.
+# continue on a lower rung of the ladder, without graphs or fused operations. The result is bitwise
+# equal to that of a run that began on the lower rung, and the record names the change of rung. A run
+# that cannot continue, for instance because the device is lost, ends with one line that suggests a
+# remedy.
 . "$(dirname "$0")/common.sh" "$@"
 
 need_fake_gpu runners_ladder_runs
@@ -59,7 +59,7 @@ bits unfused plain
 # Graphs that cannot be recorded, instantiated or launched: the run continues without graphs, and
 # with the --fuse of its command line.
 for call in cudaStreamBeginCapture:1 cudaStreamEndCapture:2 cudaGraphInstantiate:3 cudaGraphLaunch:5 \
-    cudaLaunchKernel@capture:4 cudnnBackendExecute@capture:3 cudaGraphLaunch:2:sticky; do
+    cudaLaunchKernel@capture:4 cudnnBackendExecute@capture:3; do
     fails 0 "$call" "$call" --fuse none
     ran "$call" "fuse none, no graph" 1
     bits "$call" plain
@@ -75,11 +75,12 @@ fails 0 cudaStreamWaitEvent:1 step-plain --no-graph
 ran step-plain "fuse none, no graph" 1
 bits step-plain plain
 
-# A step fails on every rung. The run changes to a lower rung three times, each time in a new
-# process, and then ends.
-fails 1 cudaStreamWaitEvent:1:sticky all
-[[ $(wc -l <err) == 4 && $(grep -c '^ampscale: warning: ' err) == 3 && ! -e all ]] ||
-    fail "the messages for a step that fails on every rung are wrong: $(cat err)"
+# The device is lost: the run ends, and its message names the flags that may help.
+fails 1 cudaStreamWaitEvent:1:sticky lost
+[[ $(wc -l <err) == 1 && ! -e lost ]] && grep -q '; try --fuse none --no-graph$' err ||
+    fail "the message for a lost device is wrong: $(cat err)"
+fails 1 cudaGraphLaunch:2:sticky lost
+grep -q '; try --no-graph$' err || fail "the message for a device that a graph broke is wrong: $(cat err)"
 
 # A run keeps the fusion and the graphs that the user has chosen by flags.
 fails 1 cudaStreamWaitEvent:1:sticky named --fuse auto --no-graph
@@ -95,16 +96,23 @@ rung=$(field resumed/summary.json rung)
 [[ $rung == '"fuse none"' ]] || fail "a resumed run is on rung $rung"
 bits resumed unfused
 
-# An engine of cuDNN breaks the device as it is timed. The warning names it and the problem. The run
-# continues in a new process, which times the other engines.
+# An engine of cuDNN breaks the device as it is tried, crashes the process or does not end. The message
+# names it and the problem. The same command does not use the engine the next time.
 fresh() {
     rm -rf plans
     XDG_CACHE_HOME=$PWD/plans "$@"
 }
-AMPSCALE_FAKE_ENGINE=7@fwd:sticky fresh fails 0 "" breaks --steps 1
-grep -qE "^ampscale: warning: rung 'auto' failed: .*engine 7 of cuDNN broke the GPU as it was timed for 'fake GPU sm90 cudnn[0-9]+ .*AMPSCALE_CUDNN_WITHOUT=7 excludes it everywhere" err ||
-    fail "the warning does not name the engine: $(cat err)"
-ran breaks "fuse none" 1
+named="ngine 7 of cuDNN.* for 'fake GPU sm90 cudnn[0-9]+ fwd fp16 n4 "
+for how in sticky crash hang; do
+    code=1
+    [[ $how != crash ]] || code=$((128 + $(kill -l SEGV)))
+    if [[ $how == crash ]] && sanitized; then continue; fi # the sanitizer ends the process
+    ulimit -c 0
+    AMPSCALE_FAKE_ENGINE=7@fwd:$how fresh fails "$code" "" "$how" --steps 1 --fuse none
+    grep -qE "^ampscale: .*$named" err || fail "$how: the message does not name the engine: $(cat err)"
+    AMPSCALE_FAKE_ENGINE=7@fwd:$how XDG_CACHE_HOME=$PWD/plans fails 0 "" "$how" --steps 1
+    ran "$how" auto 0
+done
 AMPSCALE_FAKE_ENGINE=7@fwd:sticky AMPSCALE_CUDNN_WITHOUT=7 fresh fails 0 "" avoids --steps 1
 ran avoids auto 0
 grep -q '"AMPSCALE_CUDNN_WITHOUT": "7"' avoids/run.json || fail "run.json does not have the excluded engines"

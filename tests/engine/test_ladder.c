@@ -161,38 +161,6 @@ static void falls_are_bounded(void **state)
     }
 }
 
-static void text_keeps_all(void **state)
-{
-    (void)state;
-    struct ladder l = ladder_of(FUSE_AUTO, FUSE_FREE, true), got;
-    falls_to(&l, FAILED_CAPTURE, "no graph");
-    falls_to(&l, FAILED_STEP, "fuse none, no graph");
-    snprintf(l.fall[0].why, sizeof l.fall[0].why, "layer 'conv1': 1 2 3\nsecond line");
-    l.fall[1].why[0] = '\0';
-    char *text = ladder_text(&l);
-    assert_non_null(text);
-    assert_true(ladder_parse(text, &got));
-    free(text);
-    assert_int_equal(got.rung, l.rung);
-    assert_int_equal(got.n_falls, 2);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(got.fall[i].rung, l.fall[i].rung);
-        assert_int_equal(got.fall[i].kind, l.fall[i].kind);
-        assert_string_equal(got.fall[i].why, l.fall[i].why);
-    }
-    ladder_begin(&got, true, FUSE_AUTO, FUSE_FREE, true);
-    is_on(&got, "fuse none, no graph");
-
-    static const char *const bad[] = {"",          "4 0",        "0 4",          "1",
-                                      "1 1",       "1 1 9 0 0 ", "1 1 0 7 0 ",   "1 1 0 0 5 abc",
-                                      "1 0 extra", "-1 0",       "1 1 0 0 900 x"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_false(ladder_parse(bad[i], &got));
-        assert_int_equal(got.rung, 0);
-        assert_int_equal(got.n_falls, 0);
-    }
-}
-
 static void record_says_it(void **state)
 {
     (void)state;
@@ -215,7 +183,6 @@ int main(void)
         cmocka_unit_test(resumed_runs_stay),
         cmocka_unit_test(other_failures_end_the_run),
         cmocka_unit_test(falls_are_bounded),
-        cmocka_unit_test(text_keeps_all),
         cmocka_unit_test(record_says_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,6 @@
 #include "accept/accept_spec.h"
 #include "base/text.h"
 #include "engine/inject.h"
-#include "engine/ladder.h"
 #include "kernels/device_list.h"
 #include "runners/settings.h"
 #include "tests/fuzz/fuzz.h"
@@ -18,16 +17,6 @@ static const struct setting *find(const struct setting *s, const char *flag)
     return setting_is_end(s) ? NULL : s;
 }
 
-static void ladder(const char *text)
-{
-    struct ladder l;
-    if (!ladder_parse(text, &l))
-        return;
-    char *again = ladder_text(&l);
-    json_decref(ladder_json(&l));
-    free(again);
-}
-
 static void other(const char *name, const char *value)
 {
     struct device_list list;
@@ -38,8 +27,6 @@ static void other(const char *name, const char *value)
         fuzz_refused(device_list_parse(value, &list));
     if (strcmp(name, "fault") == 0 && inject_parse(value, &inject) == STATUS_OK)
         json_decref(inject_json(&inject));
-    if (strcmp(name, "ladder") == 0)
-        ladder(value);
     if (strcmp(name, "clean") == 0)
         text_clean(clean, sizeof clean, value);
     if (strcmp(name, "matches") == 0 && bar)

@@ -15,8 +15,6 @@
 
 #include <cmocka.h>
 
-enum { PROCESSES_MAX = 6 };
-
 /* One epoch. It launches every phase of every program. */
 static struct train_config short_run(void)
 {
@@ -25,24 +23,14 @@ static struct train_config short_run(void)
     return c;
 }
 
-/* Runs the trainer as the program does: if the device is lost, trains again in a new process, which
- * gets the falls so far. The fault occurs in every process. Returns the number of processes. */
-static int run_processes(struct scene *s, const struct train_config *config,
-                         const struct stream_fault *fault, enum status *st)
+/* Trains on the device on which the fault occurs. */
+static enum status run_with(struct scene *s, const struct train_config *config,
+                            const struct stream_fault *fault)
 {
-    struct ladder l = {0};
-    struct train_config c = *config;
-    int n = 0;
-    c.ladder = &l;
-    do {
-        char *text = ladder_text(&l);
-        assert_true(ladder_parse(text, &l));
-        free(text);
-        stream_backend_fail(&scene_streams, fault);
-        *st = scene_run(s, &c, "stream");
-    } while (++n < PROCESSES_MAX && *st != STATUS_OK && l.restart);
+    stream_backend_fail(&scene_streams, fault);
+    enum status st = scene_run(s, config, "stream");
     stream_backend_fail(&scene_streams, &(struct stream_fault){STREAM_CALL_NONE});
-    return n;
+    return st;
 }
 
 /* Checks the ladder in run.json or summary.json. */
@@ -69,14 +57,12 @@ static struct scene *run_from_start(const struct train_config *config, const cha
     return s;
 }
 
-/* Checks that the run ends on `rung` after `falls` falls, in `processes` processes. */
+/* Checks that the run ends on `rung` after `falls` falls. */
 static void ends_on(const struct train_config *c, const struct stream_fault *fault,
-                    const char *rung, int falls, int processes)
+                    const char *rung, int falls)
 {
-    enum status st;
     struct scene *want = run_from_start(c, rung), *got = scene_open();
-    assert_int_equal(run_processes(got, c, fault, &st), processes);
-    scene_expect(st, STATUS_OK, got);
+    scene_expect(run_with(got, c, fault), STATUS_OK, got);
     scene_same_run(want, got);
     struct run *r = scene_load(got);
     is_recorded(r->info, rung, falls);
@@ -89,14 +75,11 @@ static void ends_on(const struct train_config *c, const struct stream_fault *fau
 }
 
 /* Checks that the run fails with one line that contains `text`, and leaves no folder. */
-static void fails(const struct train_config *c, const struct stream_fault *fault, const char *text,
-                  int processes)
+static void fails(const struct train_config *c, const struct stream_fault *fault, const char *text)
 {
-    enum status st;
     char dir[SCRATCH_MAX + 8];
     struct scene *got = scene_open();
-    assert_int_equal(run_processes(got, c, fault, &st), processes);
-    scene_expect(st, STATUS_LIBRARY, got);
+    scene_expect(run_with(got, c, fault), STATUS_LIBRARY, got);
     if (!strstr(got->message, text))
         print_error("'%s' is not in '%s'\n", text, got->message);
     assert_non_null(strstr(got->message, text));
@@ -129,17 +112,17 @@ static void without_graphs(void **state)
                                             STREAM_CALL_LAUNCH};
     struct train_config c = short_run();
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
-        ends_on(&c, &(struct stream_fault){.call = call[i], .number = 1}, "no graph", 1, 1);
-        ends_on(&c, &(struct stream_fault){.call = call[i], .number = 8}, "no graph", 1, 1);
-        ends_on(&c, &(struct stream_fault){call[i], 3, true, STATUS_LIBRARY}, "no graph", 1, 2);
+        ends_on(&c, &(struct stream_fault){.call = call[i], .number = 1}, "no graph", 1);
+        ends_on(&c, &(struct stream_fault){.call = call[i], .number = 8}, "no graph", 1);
+        fails(&c, &(struct stream_fault){call[i], 3, true, STATUS_LIBRARY}, "; try --no-graph");
     }
     ends_on(&c, &(struct stream_fault){STREAM_CALL_CAPTURE_END, 2, false, STATUS_OOM}, "no graph",
-            1, 1);
+            1);
     c.devices = ":2";
     c.dp_reduce = DP_ALL;
-    ends_on(&c, &(struct stream_fault){.call = STREAM_CALL_LAUNCH, .number = 5}, "no graph", 1, 1);
+    ends_on(&c, &(struct stream_fault){.call = STREAM_CALL_LAUNCH, .number = 5}, "no graph", 1);
     c.dp_reduce = DP_CENTRAL;
-    ends_on(&c, &(struct stream_fault){.call = STREAM_CALL_LAUNCH, .number = 5}, "no graph", 1, 1);
+    ends_on(&c, &(struct stream_fault){.call = STREAM_CALL_LAUNCH, .number = 5}, "no graph", 1);
 }
 
 /* A launch fails after the run's first step. (The first 13 launches take place before the run.) The
@@ -149,10 +132,8 @@ static void late(void **state)
     (void)state;
     struct train_config c = short_run();
     const struct stream_fault fault = {.call = STREAM_CALL_LAUNCH, .number = 20};
-    enum status st;
     struct scene *want = run_from_start(&c, "auto"), *got = scene_open();
-    assert_int_equal(run_processes(got, &c, &fault, &st), 1);
-    scene_expect(st, STATUS_OK, got);
+    scene_expect(run_with(got, &c, &fault), STATUS_OK, got);
     scene_same_run(want, got);
     struct run *r = scene_load(got);
     is_recorded(r->info, "auto", 0);
@@ -170,11 +151,9 @@ static void without_fusion(void **state)
     struct train_config c = short_run();
     int fell = 0;
     for (int n = 1; n <= 8; n++) {
-        enum status st;
+        const struct stream_fault fault = {STREAM_CALL_PLAN_FUSED, n};
         struct scene *got = scene_open();
-        assert_int_equal(
-            run_processes(got, &c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n}, &st), 1);
-        scene_expect(st, STATUS_OK, got);
+        scene_expect(run_with(got, &c, &fault), STATUS_OK, got);
         struct run *r = scene_load(got);
         size_t falls =
             json_array_size(json_object_get(json_object_get(r->info, "ladder"), "falls"));
@@ -183,10 +162,10 @@ static void without_fusion(void **state)
             struct scene *want = run_from_start(&c, "fuse none");
             scene_same_run(want, got);
             scene_close(want);
-            ends_on(&c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n, true, STATUS_LIBRARY},
-                    "fuse none", 1, 2);
+            fails(&c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n, true, STATUS_LIBRARY},
+                  "; try --fuse none");
             c.fuse_named = true;
-            fails(&c, &(struct stream_fault){STREAM_CALL_PLAN_FUSED, n}, "; try --fuse none", 1);
+            fails(&c, &fault, "; try --fuse none");
             c.fuse_named = false;
         }
         run_free(r);
@@ -200,18 +179,17 @@ static void down_to_the_last(void **state)
     (void)state;
     struct train_config c = short_run();
     const struct stream_fault once = {.call = STREAM_CALL_EXECUTE, .number = 30};
-    const struct stream_fault always = {STREAM_CALL_EXECUTE, 30, true, STATUS_LIBRARY};
-    ends_on(&c, &once, "fuse none", 1, 1);
-    fails(&c, &always, "as configured", 4);
+    const struct stream_fault lost = {STREAM_CALL_EXECUTE, 30, true, STATUS_LIBRARY};
+    ends_on(&c, &once, "fuse none", 1);
+    fails(&c, &lost, "; try --fuse none --no-graph");
     c.devices = ":2";
-    ends_on(&c, &once, "fuse none", 1, 1);
+    ends_on(&c, &once, "fuse none", 1);
     c.devices = "";
     c.fuse_named = true;
-    fails(&c, &always, "; try --fuse none", 2);
     c.no_graph = true;
-    fails(&c, &once, "; try --fuse none", 1);
+    fails(&c, &once, "; try --fuse none");
     c.fuse = FUSE_NONE;
-    fails(&c, &once, "as configured", 1);
+    fails(&c, &once, "as configured");
 }
 
 /* A run that has fallen back is resumed on the same rung, although fusion would work now. It has
@@ -220,16 +198,13 @@ static void resumed(void **state)
 {
     (void)state;
     struct train_config c = short_run();
-    enum status st;
     const struct stream_fault fault = {.call = STREAM_CALL_EXECUTE, .number = 30};
     struct scene *want = run_from_start(&c, "fuse none"), *got = scene_open();
     c.resume = "auto";
     c.steps = 2;
-    run_processes(got, &c, &fault, &st);
-    scene_expect(st, STATUS_OK, got);
+    scene_expect(run_with(got, &c, &fault), STATUS_OK, got);
     c.steps = 0;
-    run_processes(got, &c, &(struct stream_fault){STREAM_CALL_NONE}, &st);
-    scene_expect(st, STATUS_OK, got);
+    scene_expect(run_with(got, &c, &(struct stream_fault){STREAM_CALL_NONE}), STATUS_OK, got);
     scene_same_run(want, got);
     struct run *r = scene_load(got);
     is_recorded(r->info, "fuse none", 1);
@@ -245,21 +220,19 @@ static void resumed_where_it_fails(void **state)
 {
     (void)state;
     struct train_config c = short_run();
-    enum status st;
     struct scene *got = scene_open();
     c.resume = "auto";
     c.steps = 2;
-    run_processes(got, &c, &(struct stream_fault){STREAM_CALL_NONE}, &st);
-    scene_expect(st, STATUS_OK, got);
+    scene_expect(run_with(got, &c, &(struct stream_fault){STREAM_CALL_NONE}), STATUS_OK, got);
     c.steps = 0;
     c.no_graph = true;
-    run_processes(got, &c, &(struct stream_fault){.call = STREAM_CALL_EXECUTE, .number = 30}, &st);
-    scene_expect(st, STATUS_LIBRARY, got);
+    scene_expect(
+        run_with(got, &c, &(struct stream_fault){.call = STREAM_CALL_EXECUTE, .number = 30}),
+        STATUS_LIBRARY, got);
     assert_non_null(strstr(got->message, "the checkpoint was trained with --fuse auto"));
     c.fuse = FUSE_NONE;
     c.fuse_named = true;
-    run_processes(got, &c, &(struct stream_fault){STREAM_CALL_NONE}, &st);
-    scene_expect(st, STATUS_OK, got);
+    scene_expect(run_with(got, &c, &(struct stream_fault){STREAM_CALL_NONE}), STATUS_OK, got);
     scene_close(got);
 }
 

@@ -353,9 +353,11 @@ enum conv_form conv_check_plain(enum conv_form form)
     return CONV_FWD;
 }
 
-enum status conv_check(struct conv_exec *plain, const struct conv_problem *problem,
-                       const struct timed_work *fused, struct conv_difference *d)
+enum status conv_check(struct cuda_device *dev, const struct conv_problem *problem,
+                       const struct timed_work *fused, const struct timed_work *plain,
+                       struct conv_difference *d)
 {
+    (void)dev;
     (void)plain;
     (void)problem;
     (void)fused;
