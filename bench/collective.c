@@ -37,5 +37,5 @@ void collective_bandwidth(enum comm_kind kind, int ranks, int64_t bytes, struct 
     double others = (double)(ranks - 1) / ranks;
     double factor = kind == COMM_ALLREDUCE ? 2 * others : collective_has_parts(kind) ? others : 1;
     t->algbw = t->time.median > 0 ? (double)bytes * 1e-9 / t->time.median : 0;
-    t->busbw = factor * t->algbw;
+    t->busbw = ranks > 1 ? factor * t->algbw : 0;
 }

@@ -15,7 +15,7 @@
  * ranks, algbw is the size in bytes divided by the seconds. For a kind with parts (allgather,
  * reduce-scatter, alltoall, gather, scatter), the size is the sum over all parts of one buffer.
  * busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for kinds with parts, and 1 for broadcast,
- * reduce and sendrecv. */
+ * reduce and sendrecv. One rank moves no data to others, and its busbw is 0. */
 #pragma once
 
 #include "bench/options.h"

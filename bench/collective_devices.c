@@ -51,21 +51,33 @@ static enum status open_host(struct world *w, double timeout_s, struct collectiv
     return STATUS_OK;
 }
 
+/* Finds NCCL. One rank moves no data to others, so all that it can check is NCCL itself. */
+static enum status find_nccl(const struct collective_config *c, const struct world *w,
+                             struct collective_devices *d)
+{
+    if (w->size * d->list.n > 1)
+        return gpu_group_find(c->via, w->rank == 0, &d->port);
+    if (comm_via_is_host(c->via))
+        return status_fail(STATUS_USAGE,
+                           "%s: a collective through the host needs at least two ranks; name "
+                           "several GPUs, start a job, or check NCCL with --comm nccl",
+                           d->flag);
+    if (comm_nccl_find(&d->port) == STATUS_OK)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE, "%s: a collective needs at least two ranks, or NCCL: %s",
+                       d->flag, status_message());
+}
+
 enum status collective_devices_open(const struct collective_config *c, struct world *w,
                                     struct collective_devices *d)
 {
-    if (w->size * d->list.n == 1)
-        return status_fail(
-            STATUS_USAGE,
-            "%s: a collective needs at least two ranks; name several GPUs, or start a job",
-            d->flag);
     const struct backend *b = d->list.backend;
     if (c->gpus > 1)
         TRY(number_gpus(w, &d->list));
     TRY(gpu_group_open_first(&d->list, w, 1, &d->device[0]));
     for (d->n = 1; d->n < d->list.n; d->n++)
         TRY(b->open(b, d->list.index[d->n], 1, &d->device[d->n]));
-    TRY(gpu_group_find(c->via, w->rank == 0, &d->port));
+    TRY(find_nccl(c, w, d));
     const double timeout_s = world_config_default().timeout_s;
     struct comm *host[DEVICES_MAX];
     TRY(open_host(w, timeout_s, d, host));

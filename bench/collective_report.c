@@ -58,6 +58,9 @@ static void nccl_print_header(const struct collective_report *r)
                 r->network);
     if (r->why[0])
         fprintf(c->options.out, "#  through host memory: %s\n", r->why);
+    if (r->ranks == 1)
+        fputs("#  one rank: the values are checked, and no data moves between ranks\n",
+              c->options.out);
     fprintf(c->options.out, "#\n# %10s  %12s  %8s  %6s  %6s  %s\n", "", "", "", "", "",
             "         out-of-place                       in-place          ");
     fprintf(c->options.out, row, "size", "count", "type", "redop", "root", "time", "algbw", "busbw",

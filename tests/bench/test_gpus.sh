@@ -24,9 +24,27 @@ grep -qx '# Out of bounds values : 0 OK' out || fail "not checked: $(<out)"
 expect 0 bench collective reduce-scatter --devices cuda:0,1,2 --comm host "${quick[@]}" --csv
 [[ $(wc -l <out) == 5 ]] || fail "CSV: $(<out)"
 ! grep -q 'ampscale:' err || fail "--comm host gives a warning: $(<err)"
-expect_error 2 "a collective needs at least two ranks" bench collective allreduce --devices cuda:0
+expect_error 2 "a collective needs at least two ranks, or NCCL: the CUDA module was built without NCCL" \
+    bench collective allreduce --devices cuda:0
+expect_error 2 "through the host needs at least two ranks" bench collective allreduce --devices cuda:0 --comm host
 expect_error 1 "built without NCCL" bench collective allreduce --devices cuda:0,1 --comm nccl
 AMPSCALE_FAKE_GPU=no-driver expect_error 1 "there is no NVIDIA driver" bench collective allreduce --devices cuda:0,1
+
+# One GPU checks NCCL itself, by the calls that several GPUs make. Modules without NCCL lack the
+# function.
+if grep -q ampscale_cuda_nccl "$AMPSCALE_CUDA_MODULE"; then
+    AMPSCALE_FAKE_NCCL=1 AMPSCALE_FAKE_COUNT=$scratch/calls expect 0 bench collective allreduce --devices cuda:0 "${quick[@]}"
+    for line in '#  one rank: the values are checked, and no data moves between ranks' '# Out of bounds values : 0 OK' \
+        '# Avg bus bandwidth    : 0 '; do
+        grep -qxF "$line" out || fail "one rank: no line '$line': $(<out)"
+    done
+    [[ $(grep -c '\[device\] memory, NCCL ' out) == 1 ]] || fail "one rank does not use NCCL: $(<out)"
+    for call in GetUniqueId CommInitRankConfig CommRegister AllReduce CommFinalize CommDestroy; do
+        grep -q "^nccl$call [1-9]" calls || fail "one rank does not call nccl$call: $(grep nccl calls)"
+    done
+    AMPSCALE_FAKE_NCCL=1 AMPSCALE_FAKE_FAIL=ncclCommInitRankConfig:1 expect_error 1 "ncclCommInitRankConfig: unhandled system error" \
+        bench collective allreduce --devices cuda:0 "${quick[@]}"
+fi
 
 # Copies between GPUs: 0 and 1 have peer access to each other; GPU 2 has none.
 expect 0 bench memory --devices cuda:0,1,2 --max-mib 4 -n 2 -w 1

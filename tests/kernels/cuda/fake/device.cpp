@@ -331,6 +331,13 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 }
 
 /* GPUs of the same generation have peer access to each other. */
+cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int index)
+{
+    FAKE_ASK(cudaDeviceGetPCIBusId);
+    snprintf(id, (size_t)size, "0000:%02x:00.0", index);
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
 {
     FAKE_ASK(cudaDeviceCanAccessPeer);

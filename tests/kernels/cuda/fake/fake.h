@@ -33,6 +33,7 @@
  * AMPSCALE_FAKE_MEMORY=GIB: the memory of each device (default 1). The host provides only the part
  * that is used.
  * AMPSCALE_FAKE_DELAYS=SCALE: large operations take time instead of computing (delays.h).
+ * AMPSCALE_FAKE_NCCL=1: there is NCCL, for groups of one rank (nccl.cpp).
  * AMPSCALE_FAKE_NVJPEG=absent|no-engines|skips: faults of the JPEG decoder (nvjpeg.cpp).
  * AMPSCALE_FAKE_FAIL, AMPSCALE_FAKE_ENGINE, AMPSCALE_FAKE_COUNT: calls that fail, engines of cuDNN
  * that crash, hang or compute wrong values, and counts of calls (inject.h).

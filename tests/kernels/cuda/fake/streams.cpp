@@ -79,7 +79,7 @@ struct CUevent_st {
     uint64_t at = 0;             /* number of calls of the stream before the event */
     uint64_t captured = 0;       /* the capture in which it was recorded; 0: none */
     std::shared_ptr<steady::time_point> when = std::make_shared<steady::time_point>();
-    bool passed = false;
+    bool passed = false, queried = false;
 };
 
 namespace
@@ -328,7 +328,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
     if (s->captured)
         return s->device == fake_device() ? cudaSuccess
                                           : fake_error(cudaErrorInvalidResourceHandle);
-    e->passed = false;
+    e->passed = e->queried = false;
     e->when = std::make_shared<steady::time_point>();
     std::shared_ptr<steady::time_point> when = e->when;
     std::shared_ptr<queue> work = s->work;
@@ -392,12 +392,15 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     return result;
 }
 
-/* Returns "not ready" until a thread waits for the event, because all work is postponed until then.
- */
+/* Returns "not ready" the first time, because work is postponed as long as possible. A thread that
+ * queries the event again waits for it in effect, and the work is then executed. */
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
     FAKE_ENTER(cudaEventQuery);
     fake_hold hold;
+    if (e->work && !e->passed && e->queried)
+        run_until(e->work.get(), e->at);
+    e->queried = true;
     return !e->work || e->passed ? cudaSuccess : fake_error(cudaErrorNotReady);
 }
 

@@ -3,6 +3,8 @@
 
 #include "base/half.h"
 
+#ifdef __cplusplus
+
 struct __nv_bfloat16 {
     uint16_t bits;
 };
@@ -16,3 +18,5 @@ static inline __nv_bfloat16 __float2bfloat16_rn(float x)
 {
     return __nv_bfloat16{bf16_from_float(x)};
 }
+
+#endif

@@ -3,6 +3,8 @@
 
 #include "base/half.h"
 
+#ifdef __cplusplus
+
 struct __half {
     uint16_t bits;
 };
@@ -16,3 +18,5 @@ static inline __half __float2half_rn(float x)
 {
     return __half{f16_from_float(x)};
 }
+
+#endif

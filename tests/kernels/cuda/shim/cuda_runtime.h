@@ -13,6 +13,8 @@
 
 #include "cuda_runtime_api.h"
 
+#ifdef __cplusplus
+
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -147,3 +149,5 @@ static inline uint32_t __float_as_uint(float x)
     memcpy(&u, &x, sizeof u);
     return u;
 }
+
+#endif
