@@ -18,7 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GRACE_SECONDS = 10, OUTPUT_MAX_BYTES = 64 << 20 };
+enum {
+    GRACE_SECONDS = 10,
+    REST_SECONDS = 30, /* a check that was cut off is continued if so many seconds are left */
+    OUTPUT_MAX_BYTES = 64 << 20,
+};
 
 struct work {
     const struct accept_spec *spec;
@@ -141,14 +145,13 @@ static enum status read_output(const struct accept_kind *kind, const char *dir, 
  * that was killed, or whose results are not complete. */
 static enum status make_folder(const struct work *w, struct lane *lane)
 {
-    const struct accept_kind *kind = lane->check->kind;
-    json_t *record;
+    const struct accept_check *check = lane->check;
+    json_t *record = NULL;
     int repeat = lane->result->repeats + 1;
-    TRY(accept_store_repeat_path(&w->store, lane->check->name, repeat, lane->dir));
-    if (!kind->resumes || read_record(kind, lane->dir, &record) != STATUS_OK)
-        return accept_store_repeat(&w->store, lane->check->name, repeat, lane->dir);
+    TRY(accept_store_repeat_path(&w->store, check->name, repeat, lane->dir));
+    bool kept = check->kind->resumes && read_record(check->kind, lane->dir, &record) == STATUS_OK;
     json_decref(record);
-    return STATUS_OK;
+    return kept ? STATUS_OK : accept_store_repeat(&w->store, check->name, repeat, lane->dir);
 }
 
 /* Reads a repeat's output; output that cannot be read makes the check MISSING. */
@@ -191,19 +194,23 @@ static enum status keep_command(const struct words *command, struct accept_resul
     return STATUS_OK;
 }
 
+static double seconds_left(const struct work *w)
+{
+    return (double)w->options->budget_s - (double)(clock_ns() - w->begun_ns) * 1e-9;
+}
+
 /* Time limit of a repeat, seconds. Only checks that are selected and not measured yet count as
  * later ones. */
 static int64_t room_for(const struct work *w, const struct accept_check *check)
 {
     const struct accept_check *end = w->spec->check + w->spec->n_checks;
-    double left = (double)w->options->budget_s - (double)(clock_ns() - w->begun_ns) * 1e-9;
     double later = 0;
     if (w->options->budget_s == 0)
         return check->limit_s;
     for (const struct accept_check *c = check + check->together; c < end; c += c->together)
         if (accept_plan_has(c, w->options) && !accept_store_has(&w->store, c->name))
             later += c->seconds * c->repeats;
-    return accept_plan_room(left, check->seconds, later, check->limit_s);
+    return accept_plan_room(seconds_left(w), check->seconds, later, check->limit_s);
 }
 
 static enum status start_repeat(const struct work *w, struct lane *lane, struct process *child)
@@ -401,6 +408,36 @@ static enum status take_earlier(const struct work *w, const struct accept_check 
     return STATUS_OK;
 }
 
+/* Runs n checks at the same time, and judges them. */
+static enum status run_checks(struct work *w, const struct accept_check *check, int n,
+                              struct accept_result *r)
+{
+    TRY(run_together(w, check, n, r));
+    for (int k = 0; k < n; k++) {
+        TRY(accept_judge(&check[k], &r[k]));
+        say_end(w, &r[k]);
+    }
+    return STATUS_OK;
+}
+
+/* Continues checks that were cut off, in the time that all others left. */
+static enum status run_rest(struct work *w, struct accept_report *report)
+{
+    for (int i = 0; i < report->n_checks; i++) {
+        struct accept_result *r = &report->check[i];
+        const struct accept_check *check = w->spec->check;
+        while (strcmp(check->name, r->name) != 0)
+            check++;
+        if (!check->asked || !check->kind->resumes || r->ended != VERDICT_MISSING ||
+            seconds_left(w) < REST_SECONDS)
+            continue;
+        accept_result_free(r);
+        w->done--;
+        TRY(run_checks(w, check, 1, r));
+    }
+    return STATUS_OK;
+}
+
 static enum status run_all(struct work *w, struct accept_report *report)
 {
     const struct accept_check *check = w->spec->check, *end = check + w->spec->n_checks;
@@ -413,14 +450,11 @@ static enum status run_all(struct work *w, struct accept_report *report)
             continue;
         }
         report->n_checks += check->together;
-        TRY(run_together(w, check, check->together, r));
-        for (int k = 0; k < check->together; k++) {
-            TRY(accept_judge(&check[k], &r[k]));
-            say_end(w, &r[k]);
-        }
+        TRY(run_checks(w, check, check->together, r));
         if (check == w->spec->check && r->verdict != VERDICT_PASS)
             break; /* the spec is not for this hardware */
     }
+    TRY(run_rest(w, report));
     environment_time(report->ended);
     return accept_judge_report(w->spec, report);
 }

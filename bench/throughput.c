@@ -49,16 +49,21 @@ static bool is_taken(const struct throughput *t, const struct throughput_turn *t
     return t->row[turn->slot].n > turn->round;
 }
 
+/* Number of turns from turn `i` on that are to be taken. */
+static int count_left(const struct throughput *t, int i)
+{
+    int n = 0;
+    for (; i < t->plan.n_turns; i++)
+        n += !is_taken(t, &t->plan.turn[i]);
+    return n;
+}
+
 /* Number of turns behind turn `i` for which it leaves time. The compiled peer leaves none: at its
  * time limit the peer is killed, and then no time may be left in which it would have had turns. */
 static int count_after(const struct throughput *t, int i)
 {
-    int n = 0;
-    if (t->row[t->plan.turn[i].slot].slot.who == THROUGHPUT_COMPILE)
-        return 0;
-    while (++i < t->plan.n_turns)
-        n += !is_taken(t, &t->plan.turn[i]);
-    return n;
+    bool compiles = t->row[t->plan.turn[i].slot].slot.who == THROUGHPUT_COMPILE;
+    return compiles ? 0 : count_left(t, i + 1);
 }
 
 static enum status take_turns(struct throughput *t)
@@ -105,24 +110,12 @@ static enum status throughput_check_rows(const struct throughput *t)
                                       t->plan.n_slots, names);
 }
 
-/* Starts the peer, unless its turns were all taken. The peer loads its libraries while ampscale
- * trains. */
-static enum status start_peer(struct throughput *t)
-{
-    for (int i = 0; i < t->plan.n_turns; i++) {
-        enum throughput_who who = t->row[t->plan.turn[i].slot].slot.who;
-        if ((who == THROUGHPUT_EAGER || who == THROUGHPUT_COMPILE) &&
-            !is_taken(t, &t->plan.turn[i]))
-            return peer_start(&t->peer);
-    }
-    return STATUS_OK;
-}
-
 /* Prints the available results, even if the turns ended early. */
 static enum status measure_throughput(struct throughput *t)
 {
     struct first_failure first = {0};
-    TRY(start_peer(t));
+    if (count_left(t, 0) > 0)
+        TRY(peer_start(&t->peer)); /* the peer loads its libraries while ampscale trains */
     first_failure_keep(&first, take_turns(t));
     peer_stop(&t->peer);
     bar_erase(t->config->options.timing.bar);

@@ -87,6 +87,39 @@ static void test_damaged_record(void **state)
     }
 }
 
+/* A check that was cut off is continued at the end of the same call, if the budget leaves time. */
+static void test_rest(void **state)
+{
+    struct rig *rig = *state;
+    static const char text[] =
+        "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\", "
+        "\"hardware\": [\"*\"], \"checks\": ["
+        "{\"name\": \"a\", \"kind\": \"throughput\", \"level\": 1, \"seconds\": 1, \"limit_s\": "
+        "60},"
+        "{\"name\": \"b\", \"kind\": \"memory\", \"level\": 1, \"seconds\": 1, \"limit_s\": 60}]}";
+    static const char first[] = "echo 'cat $work/throughput.json' >\"${0%/*}/end\"; exit 5";
+    static const struct {
+        int64_t budget_s;
+        enum verdict verdict;
+    } cases[] = {{1000, VERDICT_PASS}, {20, VERDICT_MISSING}, {0, VERDICT_MISSING}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct accept_spec s;
+        struct accept_report r;
+        const struct accept_options o = {
+            .program = rig->path, .dir = rig->out, .level = 1, .budget_s = cases[i].budget_s};
+        scratch_write(rig->dir, "end", first, sizeof first - 1);
+        assert_int_equal(accept_spec_parse(text, strlen(text), "made", 0, &s), STATUS_OK);
+        assert_int_equal(accept_run(&s, &o, &r), STATUS_OK);
+        assert_int_equal(r.n_checks, 3);
+        assert_int_equal(r.check[1].verdict, cases[i].verdict);
+        assert_int_equal(r.check[2].verdict, VERDICT_PASS);
+        assert_int_equal(is_resumed(rig), cases[i].verdict == VERDICT_PASS);
+        accept_report_free(&r);
+        accept_spec_free(&s);
+        assert_int_equal(dir_remove(rig->out), STATUS_OK);
+    }
+}
+
 /* The suite itself was killed. The report of a later call that does not select the check has the
  * results of its finished turns. */
 static void test_partial_of_killed_suite(void **state)
@@ -122,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_partial, suite_begin, suite_end),
         cmocka_unit_test_setup_teardown(test_damaged_record, suite_begin, suite_end),
+        cmocka_unit_test_setup_teardown(test_rest, suite_begin, suite_end),
         cmocka_unit_test_setup_teardown(test_partial_of_killed_suite, suite_begin, suite_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
