@@ -89,12 +89,18 @@ static void products_equal_the_reference(void **state)
 
 /* --- the choice --- */
 
+static char *file_text(void)
+{
+    char *text;
+    size_t size;
+    OK(file_read(file, 1 << 20, &text, &size));
+    return text;
+}
+
 /* Returns the key of the one product whose time is in the file. */
 static char *key_of_product(void)
 {
-    char *text, *key = NULL;
-    size_t size;
-    OK(file_read(file, 1 << 20, &text, &size));
+    char *text = file_text(), *key = NULL;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         if (strncmp(line, "time ", 5) == 0 && strstr(line, " cublaslt")) {
             assert_null(key);
@@ -119,6 +125,24 @@ static int64_t stored_time(const char *key, int64_t nanoseconds)
     int64_t stored = plan_cache_find(cache, key)->nanoseconds;
     plan_cache_close(cache);
     return stored;
+}
+
+/* Removes all facts but the choice of cuDNN's plan. */
+static void forget_product(const char *key)
+{
+    struct plan_cache *all, *plan;
+    char *of_plan = strdup(key);
+    *strstr(of_plan, " cublaslt") = '\0';
+    OK(plan_cache_open(&all));
+    OK(plan_cache_open(&plan));
+    OK(plan_cache_load(all, file));
+    const struct plan_choice *choice = plan_cache_find(all, of_plan);
+    assert_true(choice && choice->fact == PLAN_CHOSEN && choice->nanoseconds > 0);
+    OK(plan_cache_put(plan, of_plan, choice));
+    OK(plan_cache_save(plan, file));
+    plan_cache_close(all);
+    plan_cache_close(plan);
+    free(of_plan);
 }
 
 /* Opens the GPU, as a new process does, and plans a convolution on it. */
@@ -178,6 +202,13 @@ static void few_plans_are_timed(void **state)
     expect(OP_CONV_FWD, 1, false, "cublaslt");
     expect(OP_CONV_FWD, 4, false, "cublaslt");
     assert_int_equal(stored_time(key, 0), 1);
+    forget_product(key);
+    char *before = file_text(), *after;
+    expect(OP_CONV_FWD, 1, false, "cudnn:");
+    after = file_text();
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
     free(once);
     free(key);
 }
