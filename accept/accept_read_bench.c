@@ -153,6 +153,10 @@ const struct accept_reading accept_read_collective[] = {
                        {"in_place.busbw", "busbw_{bytes}_in", "GB/s", ACCEPT_HIGHER})},
     {0}};
 
+/* One rank has no bandwidth. */
+const struct accept_reading accept_read_nccl[] = {
+    {.column = COLUMNS({"wrong", "wrong", "", ACCEPT_LOWER})}, {0}};
+
 /* --- a step --- */
 
 /* Adds the seconds of one operation to the sum of its kind; false if the operation has no time. */

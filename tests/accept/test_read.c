@@ -209,6 +209,17 @@ static void test_peers(void **state)
     accept_result_free(&r);
 }
 
+/* One rank moves no data, so its rows have no metric. */
+static void test_nccl(void **state)
+{
+    (void)state;
+    struct accept_result r = read_output(
+        "nccl", "{\"wrong\": 3, \"rows\": [{\"bytes\": 4096, \"out_of_place\": {\"busbw\": 0}}]}");
+    assert_true(value(&r, "wrong") == 3);
+    assert_int_equal(r.n_metrics, 1);
+    accept_result_free(&r);
+}
+
 /* A row without `on_gpu` comes from a machine without JPEG engines. The metric is then missing. */
 static void test_gpu_input(void **state)
 {
@@ -430,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_throughput_eager_only),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_nccl),
         cmocka_unit_test(test_gpu_input),
         cmocka_unit_test(test_overhead),
         cmocka_unit_test(test_step),

@@ -33,6 +33,16 @@ done
 expect 0 accept --spec ./gpus.json --gpus 1 --out single --level 1
 ! grep -q peers out || fail "the check 'peers' was planned for a single GPU: $(<out)"
 
+# One GPU checks NCCL itself. Without NCCL, the check is missing.
+expect 5 accept --spec bring-up-quick --only nccl --out without-nccl
+grep -q '^MISSING nccl, .*built without NCCL' out || fail "a check without NCCL is not missing: $(<out)"
+if grep -q ampscale_cuda_nccl "$AMPSCALE_CUDA_MODULE"; then
+    AMPSCALE_FAKE_NCCL=1 expect 0 accept --spec bring-up-quick --only facts,nccl --out nccl
+    grep -q '^PASS *nccl, ' out || fail "the check of NCCL has not passed: $(<out)"
+    AMPSCALE_FAKE_NCCL=1 AMPSCALE_FAKE_FAIL=ncclAllReduce:2 expect 4 accept --spec bring-up-quick --only nccl --out broken-nccl
+    grep -q '^FAIL *nccl, .*ncclAllReduce: unhandled system error' out || fail "a failure of NCCL passes: $(<out)"
+fi
+
 # The launcher starts a process for each GPU: all GPUs are judged, and the report names the worst
 # one.
 . "$source_dir/tests/comm/mpi.sh"
