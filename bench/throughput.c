@@ -49,21 +49,23 @@ static bool is_taken(const struct throughput *t, const struct throughput_turn *t
     return t->row[turn->slot].n > turn->round;
 }
 
-/* Number of turns from turn `i` on that are to be taken. */
-static int count_left(const struct throughput *t, int i)
+static bool is_left(const struct throughput *t)
 {
-    int n = 0;
-    for (; i < t->plan.n_turns; i++)
-        n += !is_taken(t, &t->plan.turn[i]);
-    return n;
+    bool left = false;
+    for (int i = 0; i < t->plan.n_turns; i++)
+        left = left || !is_taken(t, &t->plan.turn[i]);
+    return left;
 }
 
-/* Number of turns behind turn `i` for which it leaves time. The compiled peer leaves none: at its
- * time limit the peer is killed, and then no time may be left in which it would have had turns. */
-static int count_after(const struct throughput *t, int i)
+int throughput_after(const struct throughput *t, int i)
 {
-    bool compiles = t->row[t->plan.turn[i].slot].slot.who == THROUGHPUT_COMPILE;
-    return compiles ? 0 : count_left(t, i + 1);
+    const struct throughput_turn *turn = t->plan.turn;
+    const struct throughput_row *row = &t->row[turn[i].slot];
+    int n = 0;
+    for (int k = i + 1; k < t->plan.n_turns && row->slot.who != THROUGHPUT_COMPILE; k++)
+        if (!is_taken(t, &turn[k]) && (row->n > 0 || turn[k].round == turn[i].round))
+            n += t->row[turn[k].slot].slot.who == THROUGHPUT_COMPILE ? 3 : 1;
+    return n;
 }
 
 static enum status take_turns(struct throughput *t)
@@ -73,7 +75,7 @@ static enum status take_turns(struct throughput *t)
     bar_begin(bar, p->n_turns);
     for (int i = 0; i < p->n_turns; i++) {
         if (!is_taken(t, &p->turn[i]))
-            TRY(take_turn(t, &p->turn[i], count_after(t, i)));
+            TRY(take_turn(t, &p->turn[i], throughput_after(t, i)));
         bar_step(bar);
     }
     for (int i = 0; i < p->n_slots; i++)
@@ -114,7 +116,7 @@ static enum status throughput_check_rows(const struct throughput *t)
 static enum status measure_throughput(struct throughput *t)
 {
     struct first_failure first = {0};
-    if (count_left(t, 0) > 0)
+    if (is_left(t))
         TRY(peer_start(&t->peer)); /* the peer loads its libraries while ampscale trains */
     first_failure_keep(&first, take_turns(t));
     peer_stop(&t->peer);

@@ -56,10 +56,10 @@ struct throughput_row {
     struct train_ladder ladder;         /* for rows of ampscale */
     double rate[THROUGHPUT_ROUNDS_MAX]; /* (n) images/s */
     int n;
-    struct stats stats; /* of rate */
-    double seconds; /* least duration of the next turn; 0: not known. Of the peer, that of the last
-                     * one; of ampscale, that of the steps, because a first turn also plans */
-    bool cut;       /* whether the last turn was cut off */
+    struct stats stats;       /* of rate */
+    double seconds;           /* duration of the last turn that gave a result, at most TURN_SECONDS,
+                               * because a first turn also plans; 0: none */
+    bool cut;                 /* whether the last turn was cut off */
     char why[TRAIN_WHY_SIZE]; /* why the last turn gave no result; "" if it gave one, or before the
                                * first turn */
 };
@@ -77,6 +77,12 @@ struct throughput {
 /* Takes the results from the record in options.dir, if there is one (throughput_resume.c).
  * STATUS_DATA if it is damaged; STATUS_USAGE if it is of other settings. */
 MUST_CHECK enum status throughput_resume(struct throughput *t);
+
+/* Returns the number of turns behind turn `i` for which it leaves time: all that are to be taken,
+ * but for the first result of a row only those of the same round. The compilation counts as three,
+ * because it is not begun with less time. It leaves none: at its time limit the peer is killed, and
+ * then no time may be left in which the peer would have had turns. */
+int throughput_after(const struct throughput *t, int i);
 
 /* Takes one turn (throughput_turn.c). A turn without a result is not a failure here. */
 MUST_CHECK enum status throughput_take(struct throughput *t, const struct throughput_turn *turn);

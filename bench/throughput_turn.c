@@ -130,7 +130,6 @@ enum status throughput_take(struct throughput *t, const struct throughput_turn *
     if (isnan(rate))
         return STATUS_OK;
     row->rate[row->n++] = rate;
-    row->seconds = is_peer(row) ? (double)(clock_ns() - begun) * 1e-9
-                                : t->config->steps * t->config->key[row->slot.key].batch / rate;
+    row->seconds = fmin((double)(clock_ns() - begun) * 1e-9, TURN_SECONDS);
     return stats_of(row->rate, row->n, &row->stats);
 }

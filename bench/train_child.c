@@ -17,7 +17,6 @@ enum { GRACE_SECONDS = 2, RESERVE_SECONDS = 2 * GRACE_SECONDS + 1 };
 #define RESERVE_SHARE 0.25 /* the reserve is at most this fraction of the budget */
 #define FIRST_SHARE   0.7  /* least fraction of the time left that a turn gets before any result */
 #define LIMIT_SHARE   0.4  /* the same after a result */
-#define TURN_SECONDS  20.0 /* estimate: the time of a turn whose plans are cached on disk */
 
 /* --- time --- */
 

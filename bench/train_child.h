@@ -37,9 +37,11 @@ struct time_budget time_budget_begin(double seconds);
  * killing a child that does not react is already subtracted. */
 double time_budget_left(const struct time_budget *b);
 
+#define TURN_SECONDS 20.0 /* estimate: the time of a turn whose plans are cached on disk */
+
 /* Returns the time limit, in whole seconds and at most `most`, of a child that starts now; 0 if no
- * time is left. The limit is the time left minus 20 s for each later turn, and minus 20 s if a
- * late child will have another turn, `again`. So the last turn has all the time that is left. The
+ * time is left. The limit is the time left minus TURN_SECONDS for each later turn, and once more if
+ * a late child will have another turn, `again`. So the last turn has all the time that is left. The
  * limit is at least 2/5 of the time left; 7/10 until the benchmark has a result. time_budget_share
  * is the same if `left` seconds are left. */
 int64_t time_budget_limit(const struct time_budget *b, bool again, int64_t most);
