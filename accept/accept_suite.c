@@ -41,6 +41,7 @@ struct lane {
     const struct accept_check *check;
     struct accept_result *result;
     bool whole;                 /* an earlier accept_run has completed the check */
+    bool begun;                 /* an earlier accept_run has begun it, and its results were kept */
     int64_t room_s;             /* time limit of the running repeat, seconds */
     char dir[ACCEPT_PATH_SIZE]; /* folder of the running repeat */
 };
@@ -149,7 +150,8 @@ static enum status make_folder(const struct work *w, struct lane *lane)
     json_t *record = NULL;
     int repeat = lane->result->repeats + 1;
     TRY(accept_store_repeat_path(&w->store, check->name, repeat, lane->dir));
-    bool kept = check->kind->resumes && read_record(check->kind, lane->dir, &record) == STATUS_OK;
+    bool kept = lane->begun && check->kind->resumes &&
+                read_record(check->kind, lane->dir, &record) == STATUS_OK;
     json_decref(record);
     return kept ? STATUS_OK : accept_store_repeat(&w->store, check->name, repeat, lane->dir);
 }
@@ -289,6 +291,7 @@ static enum status open_lane(const struct work *w, const struct accept_check *ch
 {
     *lane = (struct lane){.check = check, .result = r};
     TRY(accept_store_read(&w->store, check->name, r, &lane->whole));
+    lane->begun = *r->name;
     if (lane->whole &&
         (r->ended == VERDICT_MISSING || (check == w->spec->check && r->verdict != VERDICT_PASS))) {
         accept_result_free(r); /* devices or inputs that the check lacked may be available now */
@@ -297,7 +300,9 @@ static enum status open_lane(const struct work *w, const struct accept_check *ch
     if (lane->whole)
         return accept_store_drop_part(&w->store, check->name);
     begin_result(check, r);
-    return STATUS_OK;
+    /* A later call continues the check only if it finds this file: who removes a check's results
+     * wants new ones. */
+    return check->kind->resumes ? accept_store_write(&w->store, r, false) : STATUS_OK;
 }
 
 /* Starts the next repeat. After the last repeat, or if no time is left, judges the check and stores
