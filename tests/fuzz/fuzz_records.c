@@ -1,7 +1,9 @@
 /* Fuzzes the readers of records that other commands than train write: acceptances, analyses,
- * histories, peaks, synthetic data sets, and plans of studies. */
+ * histories, peaks, synthetic data sets, plans of studies, and measurements of throughput that are
+ * continued. */
 #include "accept/accept_result.h"
 #include "bench/roofline.h"
+#include "bench/throughput.h"
 #include "compare/history.h"
 #include "input/synth.h"
 #include "predict/prediction_source.h"
@@ -11,15 +13,12 @@
 
 #include <stdio.h>
 
-enum record { ACCEPT, ANALYSIS, HISTORY, PEAK, DATASET, PLAN };
+enum record { ACCEPT, ANALYSIS, HISTORY, PEAK, DATASET, PLAN, THROUGHPUT };
 
-static const char *const names[] = {[ACCEPT] = "accept.json",
-                                    [ANALYSIS] = "analysis.json",
-                                    [HISTORY] = "history.jsonl",
-                                    [PEAK] = "peak.json",
-                                    [DATASET] = "dataset.json",
-                                    [PLAN] = "plan.json",
-                                    NULL};
+static const char *const names[] = {[ACCEPT] = "accept.json",         [ANALYSIS] = "analysis.json",
+                                    [HISTORY] = "history.jsonl",      [PEAK] = "peak.json",
+                                    [DATASET] = "dataset.json",       [PLAN] = "plan.json",
+                                    [THROUGHPUT] = "throughput.json", NULL};
 
 static void accept_record(void)
 {
@@ -62,6 +61,32 @@ static void plan_record(void)
     watch_plan_free(&plan);
 }
 
+static void throughput_record(void)
+{
+    const struct throughput_config c = {
+        .options = {.net = "resnet8", .image_size = 32, .rounds = 2, .out = stdout},
+        .steps = 4,
+        .n_keys = 1,
+        .key = {{"amp", 4}},
+        .peer = "peer"};
+    const struct throughput_shape shape = {
+        .keys = 1, .combinations = 1, .rounds = 2, .peer = true, .compile = true};
+    struct throughput_row row[3] = {{{0}}};
+    struct throughput t = {
+        .config = &c, .row = row, .work = {.dir = fuzz_dir(), .devices = "cuda:0"}};
+    json_t *record;
+    enum status st = throughput_plan_make(&shape, &t.plan);
+    for (int i = 0; st == STATUS_OK && i < t.plan.n_slots; i++)
+        row[i].slot = t.plan.slot[i];
+    st = st == STATUS_OK ? throughput_resume(&t) : st;
+    fuzz_refused(st);
+    if (st == STATUS_OK && throughput_json(&t, &record) == STATUS_OK)
+        json_decref(record);
+    for (int i = 0; i < 3; i++)
+        train_ladder_close(&row[i].ladder);
+    throughput_plan_free(&t.plan);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[4096];
@@ -83,5 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_refused(synth_check_complete(fuzz_dir()));
     if (found & 1u << PLAN)
         plan_record();
+    if (found & 1u << THROUGHPUT)
+        throughput_record();
     return 0;
 }
