@@ -63,7 +63,7 @@ int throughput_after(const struct throughput *t, int i)
     const struct throughput_row *row = &t->row[turn[i].slot];
     int n = 0;
     for (int k = i + 1; k < t->plan.n_turns && row->slot.who != THROUGHPUT_COMPILE; k++)
-        if (!is_taken(t, &turn[k]) && (row->n > 0 || turn[k].round == turn[i].round))
+        if (t->row[turn[k].slot].n == 0 && (row->n > 0 || turn[k].round == turn[i].round))
             n += t->row[turn[k].slot].slot.who == THROUGHPUT_COMPILE ? 3 : 1;
     return n;
 }

@@ -78,10 +78,10 @@ struct throughput {
  * STATUS_DATA if it is damaged; STATUS_USAGE if it is of other settings. */
 MUST_CHECK enum status throughput_resume(struct throughput *t);
 
-/* Returns the number of turns behind turn `i` for which it leaves time: all that are to be taken,
- * but for the first result of a row only those of the same round. The compilation counts as three,
- * because it is not begun with less time. It leaves none: at its time limit the peer is killed, and
- * then no time may be left in which the peer would have had turns. */
+/* Returns the number of turns behind turn `i` for which it leaves time: those of rows without a
+ * result, and for a row that has none itself only those of the same round. The compilation counts
+ * as three, because it is not begun with less time. It leaves none: at its time limit the peer is
+ * killed, and then no time may be left in which the peer would have had turns. */
 int throughput_after(const struct throughput *t, int i);
 
 /* Takes one turn (throughput_turn.c). A turn without a result is not a failure here. */
