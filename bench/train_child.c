@@ -297,17 +297,19 @@ done:
     return st;
 }
 
-/* Sets `why` to a text that says how a child failed. */
+/* Sets `why` to a text that says how a child failed. Leaves out the flags that may help: the lower
+ * rungs are these flags, and a device that is broken has the same text on all of them. */
 static void explain_end(const struct process_end *end, int64_t limit_s, char why[TRAIN_WHY_SIZE])
 {
-    const char *colon = *end->message ? ": " : "";
+    const char *colon = *end->message ? ": " : "", *flags = strstr(end->message, "; try --");
+    int n = (int)(flags ? (size_t)(flags - end->message) : strlen(end->message));
     if (end->late)
         snprintf(why, TRAIN_WHY_SIZE, "not done within %lld s", (long long)limit_s);
     else if (end->code > 128)
-        snprintf(why, TRAIN_WHY_SIZE, "ended by a signal (%s)%s%s", strsignal(end->code - 128),
-                 colon, end->message);
+        snprintf(why, TRAIN_WHY_SIZE, "ended by a signal (%s)%s%.*s", strsignal(end->code - 128),
+                 colon, n, end->message);
     else
-        snprintf(why, TRAIN_WHY_SIZE, "exit code %d%s%s", end->code, colon, end->message);
+        snprintf(why, TRAIN_WHY_SIZE, "exit code %d%s%.*s", end->code, colon, n, end->message);
 }
 
 /* Reads the record and the rung of a successful run. */
