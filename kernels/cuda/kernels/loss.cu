@@ -212,6 +212,8 @@ static enum status launch_rows(const struct cu_queue *q, const struct cu_xent *a
 enum status cu_softmax_xent(const struct cu_queue *q, const struct cu_xent *a, void *workspace)
 {
     struct xent_work *work = (struct xent_work *)workspace;
+    if (a->dx == a->x) /* threads read logits of a row while others write its gradient */
+        return status_fail(STATUS_INVALID, "softmax_xent: dx must not be in the memory of x");
     cudaLaunchConfig_t one = launch_loop(q, 1, 1);
     TRY(launch("check_labels", one, check_labels, *a, work));
     TRY(LAUNCH_TYPED(a->type, launch_rows, q, a, work));

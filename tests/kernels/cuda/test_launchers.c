@@ -104,6 +104,9 @@ static void normalize_refuses_other_channels(void **state)
     const struct cu_mix none = {NULL, NULL, 1};
     assert_int_equal(cu_normalize(&q, DTYPE_F32, 1, 5, &attr, &none, NULL, NULL), STATUS_INVALID);
     assert_int_equal(cu_relu_fwd(&q, DTYPE_I32, 1, NULL, NULL), STATUS_UNSUPPORTED);
+    float x = 0;
+    const struct cu_xent in_place = {.type = DTYPE_F32, .rows = 1, .classes = 1, .x = &x, .dx = &x};
+    assert_int_equal(cu_softmax_xent(&q, &in_place, NULL), STATUS_INVALID);
 }
 
 /* --- invalid labels --- */
