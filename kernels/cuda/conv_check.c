@@ -82,9 +82,11 @@ bool conv_difference_is_small(const struct conv_difference *d, enum dtype type)
     return d->worst <= 16 * unit;
 }
 
-static void note_difference(struct check *c, double relative, const char *of)
+/* Two results that are 0 do not differ. */
+static void note_difference(struct check *c, double square, double norm, const char *of)
 {
     struct conv_difference *d = c->difference;
+    double relative = square == 0 ? 0 : sqrt(square / norm);
     if (isnan(d->worst) || !(isnan(relative) || relative > d->worst))
         return;
     *d = (struct conv_difference){relative, of};
@@ -127,7 +129,7 @@ static enum status compare_tensors(struct check *c, const char *of, const struct
     for (size_t i = 0; i < n; i++)
         mean += square[1][i] / (double)n;
     for (size_t i = 0; i < n; i++)
-        note_difference(c, sqrt(square[0][i] / fmax(square[1][i], mean)), of);
+        note_difference(c, square[0][i], fmax(square[1][i], mean), of);
 done:
     free(both);
     return st;
@@ -142,7 +144,7 @@ static void compare_arrays(struct check *c, const char *of, int n, const float *
         difference += (u[i] - expected[i]) * (u[i] - expected[i]);
         norm += expected[i] * expected[i];
     }
-    note_difference(c, sqrt(difference / norm), of);
+    note_difference(c, difference, norm, of);
 }
 
 static enum status compare_channels(struct check *c, const char *of, int n, enum cg_port port,

@@ -392,9 +392,9 @@ static enum status check_plan(struct cuda_device *dev, const struct conv_problem
                        (long long)plan->choice.engine, key, d.of, d.worst);
 }
 
-/* Chooses a plan within the limits. If the device lacks the memory for a trial, uses the
- * heuristics' first plan. STATUS_UNSUPPORTED if there is no plan that runs; if there are plans,
- * `why` is the failure of the last one. */
+/* Chooses a plan within the limits. On a deterministic device, and if the device lacks the memory
+ * for a trial, uses the heuristics' first plan. STATUS_UNSUPPORTED if there is no plan that runs;
+ * if there are plans, `why` is the failure of the last one. */
 static enum status choose_within(struct cuda_device *dev, const struct conv_problem *problem,
                                  const struct plan_limits *limits, char why[WHY_MAX],
                                  struct conv_plan *plan)
@@ -415,13 +415,14 @@ static enum status choose_within(struct cuda_device *dev, const struct conv_prob
         /* cuDNN can no longer make the cached plan, so candidates are timed again. */
         conv_plan_close(plan);
     }
-    enum status st = open_trial(dev, problem, &all.trial);
+    enum status st = limits->deterministic ? STATUS_OK : open_trial(dev, problem, &all.trial);
+    bool tried = st == STATUS_OK && !limits->deterministic;
     if (st != STATUS_OK && st != STATUS_OOM)
         return st;
-    all.timed = all.trial && timed_plans(dev) > 0;
+    all.timed = tried && timed_plans(dev) > 0;
     st = conv_plan_open(&l->props, problem, limits, &timer, NULL, plan);
     op_trial_close(all.trial);
-    if (st == STATUS_OK)
+    if (st == STATUS_OK && tried)
         st = check_plan(dev, problem, key, &plan->plan);
     if (st == STATUS_OK && all.timed)
         return keep_choice(dev, problem, limits, stale, plan);

@@ -19,7 +19,7 @@ struct conv_exec {
  * problem share the library's plan, which lives as long as the device. Engines that the library
  * compiles at run time are used only if no other engine supports the problem, and never for forms
  * with batch norm. A deterministic device uses the first deterministic engine that the heuristics
- * name and that runs, since timing does not always choose the same engine. A device that times
+ * name and executes none, since timing does not always choose the same engine. A device that times
  * nothing (`plans` of struct device) uses a stored choice, or the first engine that runs. */
 MUST_CHECK enum status conv_exec_open(struct cuda_device *dev, const struct conv_problem *problem,
                                       struct conv_exec **exec);

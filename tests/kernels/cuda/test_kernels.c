@@ -1,7 +1,8 @@
 /* Compares the CUDA backend with the reference, on those cases of the table (verify/cases.h) that
  * the backend covers. AMPSCALE_CUDA_MODULE names the module, for a GPU or for the fake GPU.
  *
- *     test_cuda_kernels [--device cuda:N | --masks] [--every N] [--only TEXT] [--without TEXT]
+ *     test_cuda_kernels [--device cuda:N | --masks] [--untried] [--every N] [--only TEXT]
+ * [--without TEXT]
  *                      [--case N]
  *
  * With --masks, the program compares batch norm with masks (backend.h). The program fails if the
@@ -18,6 +19,7 @@ enum { SKIPPED = 77 };
 struct options {
     bool masks;
     const char *device;
+    bool untried;        /* no plan is tried */
     const char *only;    /* NULL: any name */
     const char *without; /* NULL: no case is left out */
     int every;
@@ -100,6 +102,7 @@ int main(int argc, char **argv)
     struct case_list list = {0};
     for (int i = 1; i < argc; i++) {
         options.masks = options.masks || strcmp(argv[i], "--masks") == 0;
+        options.untried = options.untried || strcmp(argv[i], "--untried") == 0;
         if (strcmp(argv[i], "--case") == 0 && i + 1 < argc)
             options.only_case = atoi(argv[++i]);
         if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
@@ -119,6 +122,7 @@ int main(int argc, char **argv)
         CHECK(shim_device_open(&h.dev));
     else
         CHECK(device_open(options.device, 1, &h.dev));
+    h.dev->deterministic = options.untried;
     code = run_cases(&h, &options, &list);
 done:
     if (st != STATUS_OK)
