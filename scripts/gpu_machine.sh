@@ -13,8 +13,8 @@ for path in nvidia.__path__:
     mkdir "$work"/{bin,lib}
     known=$(PATH=$PATH:/sbin ldconfig -p 2>/dev/null || true)
     for file in "$build_dir"/{bin,lib}/*.gz; do
-        name=$(basename "$file" .gz)
-        [[ ! -e $file || $file == */lib/* && $known == *"$name "* ]] || gunzip -c "$file" >"$work/${file: ${#build_dir}+1:3}/$name"
+        name=${file#"$build_dir/"} name=${name%.gz}
+        [[ ! -e $file || $name == lib/* && $known == *"${name#lib/} "* ]] || gunzip -c "$file" >"$work/$name"
     done
     chmod -R +x "$work/bin"
     ampscale=$(find "$work/bin" "$build_dir"/{bin,cli} -maxdepth 1 ! -type d -name ampscale 2>/dev/null | head -n 1 || true)
