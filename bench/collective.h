@@ -50,10 +50,6 @@ struct collective_config {
     int ranks;           /* number of threads that act as ranks; 0: the ranks are the processes of
                           * the job, or 2 threads if there is no job */
     enum comm_via via;   /* how devices communicate */
-    const int64_t *list; /* (listed) the sizes in bytes, ascending; `first` and `last` are then
-                          * equal to the first and last size, and step and factor are not used.
-                          * NULL: no list */
-    int listed;
 };
 
 enum collective_place { COLLECTIVE_OUT, COLLECTIVE_IN, COLLECTIVE_PLACES };

@@ -23,7 +23,6 @@ static enum status collective_agree(const struct collective_config *c, struct wo
     json_t *settings = collective_config_json(c);
     const char *devices = c->options.devices ? c->options.devices : "host";
     enum status st;
-    CHECK(json_put(settings, "deepbench", json_integer(c->listed)));
     CHECK(json_put(settings, "devices", json_string(devices)));
     CHECK(json_put(settings, "gpus", json_integer(c->gpus)));
     CHECK(json_put(settings, "comm", json_integer((int)c->via)));
@@ -53,8 +52,6 @@ static enum status report_begin(struct job *j, int ranks, struct collective_repo
  * size. */
 static int64_t size_number(const struct collective_config *c, int i, int64_t before)
 {
-    if (c->list)
-        return i < c->listed ? c->list[i] : -1;
     int64_t bytes = i == 0 ? c->first : c->step ? before + c->step : before * c->factor;
     return bytes <= c->last ? bytes : -1;
 }

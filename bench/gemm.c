@@ -250,8 +250,6 @@ static enum status open_list(struct gemm_bench *b)
 {
     const struct gemm_config *c = b->config;
     const struct bench_options *o = &c->options;
-    if (c->deepbench)
-        return gemm_list_deepbench(&b->list);
     if (!o->net)
         return gemm_list_one(&c->size, &b->list);
     TRY(graph_build(o->net, 1000, o->image_size, &b->graph));

@@ -1,6 +1,6 @@
 /* Times matrix products C = op(A) op(B) of given sizes, as linear layers in training compute them.
  *
- * A size is DeepBench's (m, n, k, a_t, b_t): column-major matrices, C of m x n, op(A) of m x k,
+ * A size is (m, n, k, a_t, b_t): column-major matrices, C of m x n, op(A) of m x k,
  * op(B) of k x n; a_t or b_t says that A or B is stored transposed. If the matrices are read as
  * row-major, the products are the passes of a linear layer for N rows, from I input features to O
  * output features:
@@ -48,17 +48,12 @@ struct gemm_list {
     struct gemm_case *item; /* (n) */
 };
 
-/* Each function makes a list. gemm_list_deepbench: the training set of DeepBench
- * (gemm_deepbench.c). gemm_list_net: the distinct products of a network's training step on `batch`
- * images, in the order of the layers, without the gradient of the images. gemm_list_one: one
- * size. */
-MUST_CHECK enum status gemm_list_deepbench(struct gemm_list *list);
+/* Each function makes a list. gemm_list_net: the distinct products of a network's training step on
+ * `batch` images, in the order of the layers, without the gradient of the images. gemm_list_one:
+ * one size. */
 MUST_CHECK enum status gemm_list_net(const struct graph *g, int batch, struct gemm_list *list);
 MUST_CHECK enum status gemm_list_one(const struct gemm_size *size, struct gemm_list *list);
 void gemm_list_free(struct gemm_list *list);
-
-extern const struct gemm_size gemm_deepbench[];
-extern const int gemm_deepbench_n;
 
 /* Returns the FLOPs of the product; a multiply-add counts as two. */
 double gemm_flops(const struct gemm_size *s);
@@ -92,8 +87,7 @@ MUST_CHECK enum status gemm_measure(const struct harness_config *timing, struct 
 
 struct gemm_config {
     struct bench_options options; /* .net: a network whose products are measured; NULL: none */
-    bool deepbench;
-    struct gemm_size size; /* used if there is neither .net nor deepbench */
+    struct gemm_size size;        /* used if there is no .net */
     bool types[DTYPE_COUNT];
     double max_gflop; /* products of more GFLOP than this are left out; 0: no limit */
 };

@@ -1,4 +1,4 @@
-/* Makes lists of matrix sizes: the sizes of a network, the sizes of DeepBench, or a single size. */
+/* Makes lists of matrix sizes: the sizes of a network, or a single size. */
 #include "bench/gemm.h"
 
 #include "base/array.h"
@@ -30,16 +30,6 @@ enum status gemm_list_one(const struct gemm_size *size, struct gemm_list *list)
     list->n = 0;
     TRY(array_new(&list->item, 1));
     list->item[list->n++] = (struct gemm_case){.size = *size, .pass = "", .count = 1};
-    return STATUS_OK;
-}
-
-enum status gemm_list_deepbench(struct gemm_list *list)
-{
-    list->n = 0;
-    TRY(array_new(&list->item, gemm_deepbench_n));
-    for (int i = 0; i < gemm_deepbench_n; i++)
-        list->item[list->n++] =
-            (struct gemm_case){.size = gemm_deepbench[i], .pass = "", .count = 1};
     return STATUS_OK;
 }
 

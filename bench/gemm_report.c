@@ -54,8 +54,6 @@ void gemm_report_begin(struct gemm_report *r)
     const struct bench_options *o = &c->options;
     if (o->format == BENCH_TEXT && o->net)
         fprintf(o->out, "%s, %d px, batch %d on ", o->net, o->image_size, o->batch);
-    else if (o->format == BENCH_TEXT && c->deepbench)
-        fprintf(o->out, "DeepBench's training set on ");
     if (o->format == BENCH_TEXT)
         fprintf(o->out, "%s\n", r->micro->about);
     r->table = bench_table_of(o, gemm_columns, r);
@@ -68,7 +66,7 @@ static json_t *gemm_sizes_json(const struct gemm_config *c)
     if (o->net)
         return json_pack("{s:s, s:i, s:i}", "net", o->net, "batch", o->batch, "image_size",
                          o->image_size);
-    return c->deepbench ? json_string("deepbench") : json_string("given");
+    return json_string("given");
 }
 
 enum status gemm_report_end(struct gemm_report *r)

@@ -14,13 +14,11 @@ struct bench_options {
     FILE *out;                    /* output stream of the table or the record */
     struct harness_config timing; /* number of calls, warm-up and time limit for one row */
     bool quiet;                   /* show no progress on stderr */
-    bool timed;                   /* whether a flag has set a member of `timing` */
     const char *peak;             /* file of peaks (roofline.h); NULL: the benchmark measures them
                                    * first, or does not need them */
-    int max_mib;     /* size in MiB of the largest array or of an operation's memory; 0: the
-                      * default */
-    double budget_s; /* time limit, seconds; 0: unlimited */
-    const char *dir; /* folder for the record and the runs; NULL: neither is saved */
+    int max_mib;                  /* size in MiB of the largest array; 0: the default */
+    double budget_s;              /* time limit, seconds; 0: unlimited */
+    const char *dir;              /* folder for the record and the runs; NULL: neither is saved */
     /* Settings of a network's training step: */
     const char *net;
     int batch, image_size;

@@ -1,7 +1,6 @@
 /* ampscale bench collective: times collectives; it has the flags of nccl-tests. */
 #include "bench/collective.h"
 
-#include "bench/deepbench.h"
 #include "cli/bench_options.h"
 
 #include <errno.h>
@@ -16,10 +15,8 @@ struct collective_command {
     struct collective_config config;
     const char *kind;        /* NULL: not given */
     bool by_factor, by_step; /* -f or -i was given */
-    bool sized;              /* -b or -e was given */
-    bool deepbench;
-    int threads;  /* ignored; accepted because launchers pass it to every program */
-    int nthreads; /* must be 1; accepted because nccl-tests have this flag */
+    int threads;             /* ignored; accepted because launchers pass it to every program */
+    int nthreads;            /* must be 1; accepted because nccl-tests have this flag */
 };
 
 /* --- values --- */
@@ -114,9 +111,9 @@ _Static_assert(COMM_SUM == 0 && COMM_MAX == 1 && COMM_MIN == 2 && COMM_AVG == 3,
 static const struct setting collective_settings[] = {
     {NULL, 0, "KIND", NULL, NULL, AS_TEXT(kind)},
     {"minbytes", 'b', "SIZE", "1K", "Smallest size in bytes; K, M and G are accepted",
-     TAKEN_BY(take_bytes), SETTING_AT(config.first), GIVEN(sized)},
+     TAKEN_BY(take_bytes), SETTING_AT(config.first)},
     {"maxbytes", 'e', "SIZE", "64M", "Largest size in bytes", TAKEN_BY(take_bytes),
-     SETTING_AT(config.last), GIVEN(sized)},
+     SETTING_AT(config.last)},
     {"stepfactor", 'f', "N", "2", "Factor from one size to the next",
      AS_INTEGER(config.factor, 2, FACTOR_MAX), GIVEN(by_factor)},
     {"stepbytes", 'i', "SIZE", NULL, "Difference from one size to the next, in bytes",
@@ -153,7 +150,6 @@ static const struct setting collective_settings[] = {
      "nccl: NCCL, between GPUs; host: host memory; mpi, gloo: that library; local: connections to "
      "rank 0",
      AS_CHOICE(config.via)},
-    {"deepbench", 0, NULL, NULL, "Sizes of DeepBench's all-reduce of float", AS_SWITCH(deepbench)},
     {"threads", 0, "N", NULL, "Ignored; accepted because launchers pass it to every program",
      AS_INTEGER(threads, 1, BENCH_THREADS_MAX)},
     BENCH_JSON_ROW,
@@ -161,24 +157,6 @@ static const struct setting collective_settings[] = {
     BENCH_QUIET_ROW,
     {0},
 };
-
-static enum status run_deepbench(struct collective_command *a)
-{
-    struct collective_config *c = &a->config;
-    int64_t list[DEEPBENCH_SUMS];
-    if (a->sized || a->by_factor || a->by_step)
-        return status_fail(STATUS_USAGE, "--deepbench sets the sizes: leave out -b, -e, -f and -i");
-    if (c->kind != COMM_ALLREDUCE || c->type != DTYPE_F32 || c->reduction != COMM_SUM)
-        return status_fail(STATUS_USAGE,
-                           "--deepbench supports only allreduce with -d float and -o sum");
-    for (int i = 0; i < DEEPBENCH_SUMS; i++)
-        list[i] = deepbench_sum[i] * (int64_t)sizeof(float);
-    c->list = list;
-    c->listed = DEEPBENCH_SUMS;
-    c->first = list[0];
-    c->last = list[c->listed - 1];
-    return bench_collective(c);
-}
 
 static enum status run_collective(void *command)
 {
@@ -190,7 +168,7 @@ static enum status run_collective(void *command)
     if (gpu && !a->config.options.devices && !a->config.gpus)
         return status_fail(STATUS_USAGE,
                            "--comm nccl and host have an effect only with --devices or -g");
-    return a->deepbench ? run_deepbench(a) : bench_collective(&a->config);
+    return bench_collective(&a->config);
 }
 
 const struct cli_command cmd_bench_collective = {

@@ -28,7 +28,6 @@ static const struct setting gemm_settings[] = {
      AS_INTEGER(options.batch, 1, BENCH_BATCH_MAX)},
     {"image-size", 0, "PX", "224", "Side of the images in pixels",
      AS_INTEGER(options.image_size, 1, BENCH_IMAGE_SIZE_MAX)},
-    {"deepbench", 0, NULL, NULL, "Sizes of DeepBench's training list", AS_SWITCH(deepbench)},
     {"m", 'm', "N", NULL, "One size, with -n and -k: rows of C and op(A)",
      AS_INTEGER(size.m, 1, GEMM_SIZE_MAX)},
     {"n", 'n', "N", NULL, "Columns of C and op(B)", AS_INTEGER(size.n, 1, GEMM_SIZE_MAX)},
@@ -55,22 +54,21 @@ static enum status run_gemm(void *config)
     struct gemm_config *c = config;
     const struct gemm_size *s = &c->size;
     bool given = s->m || s->n || s->k || s->a_t || s->b_t;
-    if ((c->options.net != NULL) + c->deepbench + given > 1)
-        return status_fail(STATUS_USAGE,
-                           "--net, --deepbench and -m -n -k exclude each other: give one of them");
+    if (c->options.net && given)
+        return status_fail(STATUS_USAGE, "--net and -m -n -k exclude each other: give one of them");
     if (given && !(s->m && s->n && s->k))
         return status_fail(STATUS_USAGE, "a size is incomplete: give -m, -n and -k");
-    if (!given && !c->deepbench && !c->options.net)
+    if (!given && !c->options.net)
         c->options.net = "resnet50";
     return bench_gemm(c);
 }
 
 const struct cli_command cmd_bench_gemm = {
     .name = "gemm",
-    .summary = "matrix products of a network, of DeepBench's list, or of one size",
+    .summary = "matrix products of a network, or of one size",
     .doc = "Times matrix products C = op(A) op(B) relative to the device's measured peak, and "
            "checks each against the reference. C has m rows and n columns; k is the summed "
-           "dimension. Matrices are column-major, as in DeepBench.",
+           "dimension. Matrices are column-major.",
     .part = {{bench_device_settings}, {bench_peak_settings}, {gemm_settings}},
     .prints = true,
     .config = &(struct gemm_config){.options.timing = {.within = 0.01, .seconds = 2}},

@@ -55,9 +55,9 @@ const struct setting bench_device_settings[] = {
 
 const struct setting bench_timing_settings[] = {
     {"iters", 'n', "N", "50", "Largest number of timed calls per row",
-     AS_INTEGER(timing.most, 1, BENCH_ITERS_MAX), GIVEN(timed)},
+     AS_INTEGER(timing.most, 1, BENCH_ITERS_MAX)},
     {"warmup", 'w', "N", "2", "Warm-up calls, which are not timed",
-     AS_INTEGER(timing.warmup, 0, BENCH_ITERS_MAX), GIVEN(timed)},
+     AS_INTEGER(timing.warmup, 0, BENCH_ITERS_MAX)},
     BENCH_CSV_ROW,
     {"markdown", 0, NULL, NULL, "Print a table in Markdown", TAKEN_BY(bench_take_format)},
     {0},

@@ -16,7 +16,6 @@ void collective_rig_run(collective_rig_open *open, bool direct)
     enum { RANKS = 2 };
     struct rank_info info = {.host = "node1", .pid = 1};
     struct world w = {.size = 1, .info = &info};
-    static const int64_t sizes[] = {64, 4000};
     for (enum comm_kind kind = 0; kind < COMM_BARRIER; kind++) {
         struct collective_config c = collective_config_default();
         struct device *device[RANKS];
@@ -26,7 +25,7 @@ void collective_rig_run(collective_rig_open *open, bool direct)
         c.kind = kind;
         c.checks = 2;
         c.options.timing = (struct harness_config){.warmup = 1, .most = 2};
-        c.list = sizes, c.listed = 2, c.first = sizes[0], c.last = sizes[1];
+        c.first = 64, c.last = 4000, c.step = 3936;
         c.options.out = open_memstream(&text, &size);
         c.options.format = BENCH_JSON;
         for (int i = 0; i < RANKS; i++)

@@ -1,4 +1,4 @@
-/* Tests the shapes of matrix products from DeepBench and from a network, the passes of each
+/* Tests the shapes of matrix products of a network, the passes of each
  * product, and the detection of a wrong product. */
 #include "bench/gemm.h"
 #include "broken.h"
@@ -10,26 +10,6 @@
 #include <cmocka.h>
 
 static const struct harness_config quick = {.warmup = 1, .most = 3};
-
-static void test_deepbench(void **state)
-{
-    (void)state;
-    struct gemm_list list;
-    double flops = 0;
-    int tn = 0, nn = 0, nt = 0;
-    assert_int_equal(gemm_list_deepbench(&list), STATUS_OK);
-    assert_int_equal(list.n, 160);
-    for (int i = 0; i < list.n; i++) {
-        const struct gemm_size *s = &list.item[i].size;
-        flops += gemm_flops(s);
-        tn += strcmp(gemm_transposes(s), "TN") == 0;
-        nn += strcmp(gemm_transposes(s), "NN") == 0;
-        nt += strcmp(gemm_transposes(s), "NT") == 0;
-    }
-    assert_true(tn == 73 && nn == 77 && nt == 10);
-    assert_true(flops == 26706398187136.0);
-    gemm_list_free(&list);
-}
 
 static bool same_size(const struct gemm_size *a, const struct gemm_size *b)
 {
@@ -199,9 +179,9 @@ static void test_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_deepbench), cmocka_unit_test(test_resnet50),
-        cmocka_unit_test(test_groups),    cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_right),     cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_resnet50),     cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_descriptions), cmocka_unit_test(test_right),
+        cmocka_unit_test(test_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,6 @@ cd "$scratch" || exit 1
 expect_error 2 "--devices cpu:2 uses the host's memory" bench collective allreduce --devices cpu:2
 expect_error 2 "--comm nccl and host have an effect only with --devices" bench collective allreduce --comm host
 expect_error 2 "--comm mpi is for the processes of a job" bench collective allreduce --comm mpi
-expect_error 2 "--deepbench sets the sizes" bench collective allreduce --deepbench -b 4
-expect_error 2 "--deepbench supports only allreduce" bench collective broadcast --deepbench
 
 need_fake_gpu
 quick=(-b 1K -e 64K -f 64 -n 2 -w 1)

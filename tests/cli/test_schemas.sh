@@ -139,7 +139,6 @@ save peak bench peak --max-mib 4 "${one[@]}"
 peak=(--peak records/peak.json)
 save memory bench memory --max-mib 4 -n 2 "${one[@]}"
 save conv bench conv "${step[@]}" "${one[@]}"
-save deepbench bench conv --deepbench --max-mib 4 -n 1 "${peak[@]}" "${one[@]}"
 save gemm bench gemm "${step[@]}" --iters 2 "${peak[@]}" "${one[@]}"
 save gemm-size bench gemm -m 8 -n 8 -k 8 --iters 2 "${peak[@]}" "${one[@]}"
 save optimizer bench optimizer --net resnet8 -n 2 "${peak[@]}" "${one[@]}"
