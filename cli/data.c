@@ -91,7 +91,7 @@ static const struct cli_command data_scan = {
     .name = "scan",
     .summary = "find missing and corrupt files in a data set",
     .arguments = "DIR",
-    .doc = "Decodes every image of DIR/train and DIR/val (JPEG, PNG, WebP; files, or tar archives) "
+    .doc = "Decodes every image of DIR/train and DIR/val (JPEG, PNG; files, or tar archives) "
            "and reports classes, counts, sizes, formats, and the files that are missing or "
            "corrupt.\vExit status: 0 if all is well, 5 if something is missing or corrupt.",
     .part = {{scan_settings}},

@@ -48,7 +48,7 @@ const struct cli_command cmd_train = {
     .summary = "train a network, or validate it",
     .arguments = "[DATA]",
     .doc = "Trains a network on DATA, a folder with train/CLASS/*.JPEG and val/CLASS/*.JPEG: JPEG, "
-           "PNG or WebP files, or tar archives of them (train*.tar and val*.tar).\vExit status: 0 "
+           "PNG files, or tar archives of them (train*.tar and val*.tar).\vExit status: 0 "
            "on success, 1 on an error or divergence, 2 on wrong usage, 4 if numbers are wrong, 5 "
            "if data is missing or damaged, 128 plus the number of the signal that stopped the run.",
     .part = {{train_settings, offsetof(struct train_command, config)},

@@ -29,11 +29,6 @@ if(NOT PNG_FOUND)
   message(STATUS "libpng was not found, so that PNG files are not read: apt-get install libpng-dev")
 endif()
 
-pkg_check_modules(WEBP IMPORTED_TARGET libwebp)
-if(NOT WEBP_FOUND)
-  message(STATUS "libwebp was not found, so that WebP files are not read: apt-get install libwebp-dev")
-endif()
-
 pkg_check_modules(JANSSON IMPORTED_TARGET jansson)
 if(NOT JANSSON_FOUND)
   message(FATAL_ERROR "jansson was not found: apt-get install libjansson-dev")

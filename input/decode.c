@@ -25,11 +25,6 @@ static const struct {
 #else
     [IMAGE_PNG] = {"PNG", "libpng"},
 #endif
-#if AMPSCALE_WEBP
-    [IMAGE_WEBP] = {"WebP", "libwebp", &decode_webp},
-#else
-    [IMAGE_WEBP] = {"WebP", "libwebp"},
-#endif
 };
 
 const char *image_format_str(enum image_format format)
@@ -53,8 +48,6 @@ static enum image_format format_of(const uint8_t *bytes, size_t size)
         return IMAGE_JPEG;
     if (begins(bytes, size, "\x89PNG\r\n\x1a\n", 8))
         return IMAGE_PNG;
-    if (begins(bytes, size, "RIFF", 4) && size >= 12 && memcmp(bytes + 8, "WEBP", 4) == 0)
-        return IMAGE_WEBP;
     return IMAGE_OTHER;
 }
 
@@ -66,11 +59,10 @@ static enum status refuse(enum image_format format, const uint8_t *bytes, size_t
         const char *magic;
         size_t size;
         const char *name;
+        size_t at; /* bytes before the magic */
     } known[] = {
-        {"GIF8", 4, "GIF"},
-        {"BM", 2, "BMP"},
-        {"II*\0", 4, "TIFF"},
-        {"MM\0*", 4, "TIFF"},
+        {"GIF8", 4, "GIF"},   {"BM", 2, "BMP"},       {"II*\0", 4, "TIFF"},
+        {"MM\0*", 4, "TIFF"}, {"WEBP", 4, "WebP", 8},
     };
     if (format != IMAGE_OTHER)
         return status_fail(STATUS_DATA, "a %s file, and this build lacks %s", formats[format].name,
@@ -78,9 +70,10 @@ static enum status refuse(enum image_format format, const uint8_t *bytes, size_t
     if (size == 0)
         return status_fail(STATUS_DATA, "an empty file");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (begins(bytes, size, known[i].magic, known[i].size))
-            return status_fail(STATUS_DATA, "a %s file, not a JPEG, PNG or WebP", known[i].name);
-    return status_fail(STATUS_DATA, "not a JPEG, PNG or WebP file");
+        if (size > known[i].at &&
+            begins(bytes + known[i].at, size - known[i].at, known[i].magic, known[i].size))
+            return status_fail(STATUS_DATA, "a %s file, not a JPEG or PNG", known[i].name);
+    return status_fail(STATUS_DATA, "not a JPEG or PNG file");
 }
 
 enum status decoder_open(struct decoder **out)

@@ -1,4 +1,4 @@
-/* Decodes the requested part of a JPEG, PNG or WebP picture to RGB pixels.
+/* Decodes the requested part of a JPEG or PNG picture to RGB pixels.
  *
  * A decoder belongs to one thread and decodes many images, one after the other:
  *
@@ -12,8 +12,6 @@
  *   it, arithmetic-coded.
  * - PNG: all kinds. Alpha is dropped and gamma ignored. Colour samples of 16 bits are reduced to
  *   their upper 8 bits; 16-bit grayscale samples are instead clipped at 255.
- * - WebP: lossy and lossless. Alpha is dropped. Of an animation, the first frame is decoded, on a
- *   black canvas.
  *
  * An EXIF orientation is not applied, as in torchvision's loader. Files are not trusted. The
  * functions return STATUS_DATA, with a reason, for a file that has another format, needs a library
@@ -33,9 +31,9 @@
 
 struct decoder;
 
-enum image_format { IMAGE_OTHER, IMAGE_JPEG, IMAGE_PNG, IMAGE_WEBP, IMAGE_FORMATS };
+enum image_format { IMAGE_OTHER, IMAGE_JPEG, IMAGE_PNG, IMAGE_FORMATS };
 
-/* Returns "JPEG", "PNG", "WebP" or "other". */
+/* Returns "JPEG", "PNG" or "other". */
 const char *image_format_str(enum image_format format);
 
 /* If this build lacks the library that decodes a format, returns the library's name, such as

@@ -1,5 +1,4 @@
-/* Internal to the decoder: the functions of each format (decode_jpeg.c, decode_png.c,
- * decode_webp.c). */
+/* Internal to the decoder: the functions of each format (decode_jpeg.c, decode_png.c). */
 #pragma once
 
 #include "input/decode.h"
@@ -23,7 +22,7 @@ struct decode_format {
     enum status (*read)(void *own, int shrink, struct rect want, bool keep, struct region *out);
 };
 
-extern const struct decode_format decode_jpeg, decode_png, decode_webp;
+extern const struct decode_format decode_jpeg, decode_png;
 
 /* Returns STATUS_DATA for a picture of more than DECODE_MAX_PIXELS. */
 MUST_CHECK static inline enum status decode_check_pixels(int64_t width, int64_t height)

@@ -1,4 +1,4 @@
-/* Fuzzes the decoders of JPEG, PNG and WebP files, in every way in which training and validation
+/* Fuzzes the decoders of JPEG and PNG files, in every way in which training and validation
  * call them. */
 #include "input/sample.h"
 #include "tests/fuzz/fuzz.h"

@@ -122,11 +122,13 @@ static void test_not_a_jpeg(void **state)
 {
     (void)state;
     refuse("", 0, "empty");
-    refuse("\xff", 1, "not a JPEG, PNG or WebP file");
+    refuse("\xff", 1, "not a JPEG or PNG file");
     refuse("\xff\xd8", 2, "not a JPEG");
     refuse("\xff\xd8\xff", 3, "Premature end");
     refuse("RIFF\4\0\0\0WAVE", 12, "not a JPEG");
     refuse("GIF89a", 6, "a GIF file");
+    refuse("RIFF\4\0\0\0WEBP", 12, "a WebP file, not a JPEG or PNG");
+    refuse("RIFF\4\0\0\0WEB", 11, "not a JPEG");
     refuse("hello, world", 12, "not a JPEG");
 }
 

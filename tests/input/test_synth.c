@@ -227,7 +227,7 @@ static void test_scan(void **state)
     assert_int_equal(r->format[IMAGE_OTHER], 1);
     assert_int_equal(r->bad[0].sample, 11);
     assert_int_equal(r->bad[1].sample, 200);
-    assert_string_equal(r->bad[1].reason, "a GIF file, not a JPEG, PNG or WebP");
+    assert_string_equal(r->bad[1].reason, "a GIF file, not a JPEG or PNG");
     scan_free(r);
     dataset_free(d);
 }

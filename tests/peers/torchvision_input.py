@@ -43,7 +43,7 @@ def write_images(root):
             image = image.convert("L")
         if i == 5:
             image = image.convert("CMYK")
-        kind = {6: "PNG", 7: "WEBP"}.get(i, "JPEG")  # whatever the name says
+        kind = "PNG" if i == 6 else "JPEG"  # whatever the name says
         image.save(os.path.join(folder, f"{i}.JPEG"), kind, **(options if kind == "JPEG" else {}))
 
 

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the PNG and WebP files of this folder, and for each the pixels that PIL decodes.
+"""Makes the PNG files of this folder, and for each the pixels that PIL decodes.
 
 usage: make.py [FOLDER]
 
-NAME.png or NAME.webp is a file, NAME.*.ppm its pixels by Image.open(...).convert("RGB"). Needs
+NAME.png is a file, NAME.png.ppm its pixels by Image.open(...).convert("RGB"). Needs
 Pillow and NumPy; the committed files were made with Pillow 13.0.
 """
-import io
 import os
 import struct
 import sys
@@ -94,49 +93,9 @@ def png_files():
     yield "rgb-alpha-16-interlaced", png(values(4, 65535, 14), 16, 6, interlaced=True)
 
 
-def webp(samples, **options):
-    out = io.BytesIO()
-    Image.fromarray(samples.astype(np.uint8)).save(out, "WEBP", **options)
-    return out.getvalue()
-
-
-def riff_chunk(kind, data):
-    return kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
-
-
-def animation(frames):
-    """An animation on a canvas of W x H; a frame is (x, y, width, height, chunks of its picture)."""
-    def three(v):
-        return struct.pack("<I", v)[:3]
-    body = b"WEBP" + riff_chunk(b"VP8X", bytes([0x12, 0, 0, 0]) + three(W - 1) + three(H - 1))
-    body += riff_chunk(b"ANIM", b"\x40\x80\xc0\xff\0\0")
-    for x, y, width, height, chunks in frames:
-        head = three(x // 2) + three(y // 2) + three(width - 1) + three(height - 1) + three(100) + b"\0"
-        body += riff_chunk(b"ANMF", head + chunks)
-    return b"RIFF" + struct.pack("<I", len(body)) + body
-
-
-def webp_files():
-    color, alpha = values(3, 255, 30), values(4, 255, 31)
-    yield "lossless", webp(color, lossless=True)
-    yield "lossless-alpha", webp(alpha, lossless=True, exact=True)
-    yield "lossy", webp(color, quality=80)
-    yield "lossy-low", webp(color, quality=5)
-    yield "lossy-alpha", webp(alpha, quality=60)
-    second = Image.fromarray(values(3, 255, 33).astype(np.uint8))
-    out = io.BytesIO()
-    Image.fromarray(color.astype(np.uint8)).save(out, "WEBP", save_all=True, append_images=[second], lossless=True)
-    yield "animated", out.getvalue()
-    part = webp(color[:9, :13], lossless=True)[12:]
-    lossy = webp(color[:9, :13], quality=70)[12:]
-    yield "animated-part", animation([(6, 4, 13, 9, part), (0, 0, 13, 9, lossy)])
-    yield "animated-part-lossy", animation([(16, 12, 13, 9, lossy), (6, 4, 13, 9, part)])
-
-
 folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-for suffix, files in ((".png", png_files()), (".webp", webp_files())):
-    for name, data in files:
-        path = os.path.join(folder, name + suffix)
-        with open(path, "wb") as f:
-            f.write(data)
-        Image.open(path).convert("RGB").save(path + ".ppm")
+for name, data in png_files():
+    path = os.path.join(folder, name + ".png")
+    with open(path, "wb") as f:
+        f.write(data)
+    Image.open(path).convert("RGB").save(path + ".ppm")
