@@ -22,7 +22,7 @@ struct export_config {
 /* The names of the formats are in the order of enum export_format. TORCH_WEIGHTS comes last. */
 #define SETTINGS_OF struct export_config
 static const struct setting export_settings[] = {
-    {"format", 0, "tensorboard|mlperf|prometheus|csv|superbench|torch-weights", NULL,
+    {"format", 0, "tensorboard|mlperf|prometheus|csv|torch-weights", NULL,
      "Format to write (required)", AS_CHOICE(options.format), GIVEN(chosen)},
     {"out", 'o', "FILE|DIR", NULL,
      "Where to write (required): a folder for tensorboard and csv, a file for the other formats",
@@ -39,7 +39,7 @@ static enum status check(const struct export_config *c)
         return status_fail(STATUS_USAGE, "no run to export: give the folder of a run");
     if (!c->chosen)
         return status_fail(STATUS_USAGE, "no format: give --format tensorboard, mlperf, "
-                                         "prometheus, csv, superbench or torch-weights");
+                                         "prometheus, csv or torch-weights");
     if (!c->options.out)
         return status_fail(STATUS_USAGE, "no place to export to: give -o FILE, or -o DIR");
     return STATUS_OK;
@@ -87,7 +87,7 @@ const struct cli_command cmd_export = {
     .summary = "write records for TensorBoard, MLPerf, Prometheus and others",
     .arguments = "RUN...",
     .doc = "Writes the records of runs for other programs: TensorBoard's event files, MLPerf's "
-           ":::MLLOG lines, a textfile for Prometheus, CSV tables, SuperBench's results summary; "
+           ":::MLLOG lines, a textfile for Prometheus, CSV tables; "
            "or the weights of a run's newest checkpoint as PyTorch's state_dict. RUN is the folder "
            "of 'ampscale train --out'. Prints the names of the written files.",
     .part = {{export_settings}},

@@ -16,8 +16,7 @@
 
 const char *export_format_str(enum export_format f)
 {
-    static const char *const name[EXPORT_FORMATS] = {"tensorboard", "mlperf", "prometheus", "csv",
-                                                     "superbench"};
+    static const char *const name[EXPORT_FORMATS] = {"tensorboard", "mlperf", "prometheus", "csv"};
     return name[f];
 }
 
@@ -175,11 +174,11 @@ enum status export_runs(const struct run *const *run, int n, const struct export
 {
     static enum status (*const export[EXPORT_FORMATS])(const struct run *const *, int,
                                                        const struct export_options *) = {
-        [EXPORT_TENSORBOARD] = export_tensorboard, [EXPORT_MLPERF] = export_mlperf,
-        [EXPORT_PROMETHEUS] = export_prometheus,   [EXPORT_CSV] = export_csv,
-        [EXPORT_SUPERBENCH] = export_superbench,
+        [EXPORT_TENSORBOARD] = export_tensorboard,
+        [EXPORT_MLPERF] = export_mlperf,
+        [EXPORT_PROMETHEUS] = export_prometheus,
+        [EXPORT_CSV] = export_csv,
     };
-    if (o->format != EXPORT_SUPERBENCH)
-        TRY(check_names(run, n, o->format));
+    TRY(check_names(run, n, o->format));
     return export[o->format](run, n, o);
 }

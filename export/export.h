@@ -6,7 +6,6 @@
  *                not finite is empty
  *   prometheus   OUT: a file for node_exporter's textfile collector, see prometheus.h
  *   mlperf       OUT: the ":::MLLOG" lines of one run: see mlperf.c, mlperf_rules.h
- *   superbench   OUT: SuperBench's results-summary.jsonl: see superbench.c
  *
  * The same records always give the same bytes. A time stamp in a file is the start of the run plus
  * the recorded elapsed time, which does not include pauses between attempts. Files are written
@@ -24,7 +23,6 @@ enum export_format {
     EXPORT_MLPERF,
     EXPORT_PROMETHEUS,
     EXPORT_CSV,
-    EXPORT_SUPERBENCH,
     EXPORT_FORMATS
 };
 

@@ -29,5 +29,3 @@ MUST_CHECK enum status export_prometheus(const struct run *const *run, int n,
                                          const struct export_options *o);
 MUST_CHECK enum status export_mlperf(const struct run *const *run, int n,
                                      const struct export_options *o);
-MUST_CHECK enum status export_superbench(const struct run *const *run, int n,
-                                         const struct export_options *o);

@@ -82,7 +82,7 @@ attack 200 checkpoint 1 "$records" train "${dummy[@]}" "${net[@]}" --epochs 2 --
 attack 200 checkpoint 1 checkpoint train "${dummy[@]}" "${net[@]}" --steps 1 --out other --init run/checkpoint.safetensors
 attack 700 run 1 "$records" report run --no-figures --html page.html --out page.md
 attack 700 run 1 "$records" watch --once run
-for format in tensorboard mlperf prometheus csv superbench; do
+for format in tensorboard mlperf prometheus csv; do
     attack 140 run 1 "$records" export run --format "$format" --out exported
 done
 attack 20 run 1 "$records" plot run

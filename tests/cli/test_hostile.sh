@@ -53,7 +53,7 @@ try 5 compare "$evil-one" "$evil-two"
 mkdir files
 try 5 compare "$evil-one" "$evil-one" --markdown files.md --junit files.xml --json -o files.json
 what="compare's files" clean files.md files.xml files.json
-for format in mlperf prometheus csv superbench tensorboard; do
+for format in mlperf prometheus csv tensorboard; do
     try 0 export "$evil-two" --format "$format" --out files
     try 0 export "$evil-two" --format "$format" --out "$evil-files"
     rm -rf "$evil-files"

@@ -342,21 +342,6 @@ static void test_mlperf_rules(void **state)
     run_free(run);
 }
 
-static void test_superbench(void **state)
-{
-    size_t size;
-    struct fixture *f = *state;
-    char *text = exported(f, EXPORT_SUPERBENCH, "x.jsonl", "x.jsonl", &size);
-    assert_string_equal(text,
-                        "{\"node\": \"node1\", "
-                        "\"model-benchmarks:resnet/ampscale-resnet18/return_code\": 0, "
-                        "\"model-benchmarks:resnet/ampscale-resnet18/fp16_train_throughput\": "
-                        "64.0, "
-                        "\"model-benchmarks:resnet/ampscale-resnet18/fp16_train_step_time\": "
-                        "500.0}\n");
-    free(text);
-}
-
 /* Exports runs whose settings are absent or invalid, and then a run that was killed before its
  * first record. */
 static void test_hostile_runs(void **state)
@@ -442,14 +427,8 @@ static void test_same_names(void **state)
     snprintf(out, sizeof out, "%s/out", f->dir);
     for (int format = 0; format < EXPORT_FORMATS; format++) {
         struct export_options o = {.format = format, .out = out, .written = f->written};
-        assert_int_equal(export_runs(twice, 2, &o),
-                         format == EXPORT_SUPERBENCH ? STATUS_OK : STATUS_USAGE);
+        assert_int_equal(export_runs(twice, 2, &o), STATUS_USAGE);
     }
-    size_t size;
-    char *text = scratch_read(f->dir, "out", &size);
-    assert_non_null(strstr(text, "resnet18/0/fp16_train_throughput"));
-    assert_non_null(strstr(text, "resnet18/1/fp16_train_throughput"));
-    free(text);
     run_free(run);
 }
 
@@ -467,7 +446,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_telemetry, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mlperf, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mlperf_rules, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_superbench, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_runs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_interrupted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_names, set_up, tear_down),

@@ -170,7 +170,7 @@ class Maker:
         self.run("report", "--no-figures", "-o", "REPORT.md", self.recorded)
         self.put("report", numbers_of((self.work / "REPORT.md").read_text()))
         run = self.recorded / "precision/O1-seed0"
-        for form in ("mlperf", "prometheus", "superbench"):
+        for form in ("mlperf", "prometheus"):
             self.run("export", "--format", form, "-o", f"export-{form}", run)
             self.put(f"export-{form}", numbers_of((self.work / f"export-{form}").read_text()))
         for form in ("csv", "tensorboard"):
