@@ -253,8 +253,7 @@ enum status process_call(char *const *argv, const char *dir, int out, int *statu
     int error = posix_spawn_file_actions_init(&actions);
     if (error != 0)
         return status_fail(STATUS_OOM, "no memory to run '%s'", argv[0]);
-    if (dir)
-        error = posix_spawn_file_actions_addchdir_np(&actions, dir);
+    error = posix_spawn_file_actions_addchdir_np(&actions, dir);
     error =
         error ? error
               : posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

@@ -93,7 +93,7 @@ bool process_any(const struct process *child, int n);
 /* Kills those of the n children that are running, and their process groups. */
 void process_kill(struct process *child, int n);
 
-/* Runs a program in the folder `dir` (NULL: this process's folder) and waits until it ends. Its
+/* Runs a program in the folder `dir` and waits until it ends. Its
  * stdin is empty, and its stdout and stderr are the descriptor `out`. Signals from the terminal
  * reach this process and the program. *status is set as by waitpid. STATUS_UNSUPPORTED: there is no
  * such program. */

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "compare/compare_confirm.h"
+#include "compare/compare.h"
 #include "compare/compare_formats.h"
 #include "compare/history.h"
 
@@ -19,7 +19,6 @@ struct compare_args {
     int n_base, n_new;
     const char *history, *record; /* NULL: none */
     int64_t last;
-    const char *confirm, *confirm_out; /* the command (NULL: none); folder of its runs */
     struct compare_config config;
     double general; /* threshold of metrics that have no threshold of their own */
     bool chosen;    /* --metric was given */
@@ -92,13 +91,6 @@ static const struct setting compare_settings[] = {
      "Add the new runs to this history, which is made if missing; the new runs count as accepted "
      "if they passed, or if there was nothing to compare them with",
      AS_TEXT(record)},
-    {"confirm", 0, "COMMAND", NULL,
-     "Before reporting a regression, measure again: run COMMAND for each repeat, without a shell; "
-     "{out} becomes the folder of the run, {name} the configuration, and {side} base or new; "
-     "without {side} only the new side is measured",
-     AS_TEXT(confirm)},
-    {"confirm-out", 0, "DIR", "compare-confirm", "New folder for the repeated measurements",
-     AS_TEXT(confirm_out)},
     {"allow-different", 0, "NAME", NULL,
      "Compare even if this field of configuration or hardware, or a field below it, differs; may "
      "be given several times",
@@ -186,27 +178,6 @@ static enum status compare_sides(const struct compare_args *a, struct compare_re
                       : compare_compare(a->base, a->n_base, a->new, a->n_new, &a->config, report);
 }
 
-/* Measures regressions again. Does nothing if there is no regression or no --confirm. */
-static enum status confirm(const struct compare_args *a, struct compare_report *report)
-{
-    char line[COMPARE_LINE_SIZE];
-    const struct compare_confirm c = {.command = a->confirm,
-                                      .dir = a->confirm_out,
-                                      .base = a->base,
-                                      .n_base = a->n_base,
-                                      .new = a->new,
-                                      .n_new = a->n_new,
-                                      .history = a->history,
-                                      .last = a->last};
-    if (!a->confirm || report->verdicts[COMPARE_REGRESSION] == 0)
-        return STATUS_OK;
-    FILE *out = a->json ? stderr : stdout;
-    TRY(compare_confirm(&c, &a->config, report, out));
-    compare_conclusion(report, line, sizeof line);
-    fprintf(out, "With the repeated measurements, %s\n", line);
-    return STATUS_OK;
-}
-
 static enum status compare(struct compare_args *a)
 {
     struct compare_report report;
@@ -217,8 +188,8 @@ static enum status compare(struct compare_args *a)
     TRY(compare_sides(a, &report));
     if (!a->json)
         compare_print(&report, stdout);
-    enum status st = confirm(a, &report);
-    if (st == STATUS_OK && a->json)
+    enum status st = STATUS_OK;
+    if (a->json)
         st = json_print(compare_json(&report), stdout, JSON_RECORD);
     if (st == STATUS_OK)
         st = compare_write(&report, &a->files);

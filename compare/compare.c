@@ -212,19 +212,17 @@ static enum status add_new(char *const *new, int n_new, struct repeats *n)
     return add_runs(new, n_new, n);
 }
 
-/* Chooses from the history the runs with which the new runs are compared. without[0] has the new
- * runs. Does not choose any run in `without`. */
+/* Chooses from the history the runs with which the new runs are compared. */
 static enum status choose_base(const struct history *h, const struct compare_rolling *base,
-                               const struct compare_config *config, const struct repeats without[2],
+                               const struct compare_config *config, const struct repeats *new,
                                struct repeats *out)
 {
-    if (without[0].n == 0)
+    if (new->n == 0)
         return STATUS_OK;
-    const struct history_choice c = {.fingerprint = without[0].repeat[0].fingerprint,
+    const struct history_choice c = {.fingerprint = new->repeat[0].fingerprint,
                                      .allowed = config->allowed,
                                      .n_allowed = config->n_allowed,
-                                     .without = without,
-                                     .n_without = 2,
+                                     .without = new,
                                      .most = base->most};
     return history_base(h, &c, out);
 }
@@ -237,26 +235,23 @@ enum status compare_compare_history(const struct compare_rolling *base, char *co
     char name[COMPARE_NAME_SIZE];
     struct compare_cell *cell;
     struct history h = {0};
-    struct repeats b = {0}, n[2] = {{0}, {0}}; /* n[0]: new runs; n[1]: other runs that must not be
-                                                * in the base */
+    struct repeats b = {0}, n = {0};
     begin(config, report);
-    CHECK(add_new(new, n_new, &n[0]));
-    CHECK(add_new(base->without, base->n_without, &n[1]));
+    CHECK(add_new(new, n_new, &n));
     CHECK(history_load(base->dir, &h));
-    CHECK(choose_base(&h, base, config, n, &b));
-    name_of(&n[0], name);
+    CHECK(choose_base(&h, base, config, &n, &b));
+    name_of(&n, name);
     CHECK(new_cell(report, name, &cell));
     if (b.n == 0)
         text_join(cell->missing, sizeof cell->missing, "; ",
                   "apart from the new runs, none of %lld runs in '%s' was accepted and has the "
                   "same configuration and hardware",
                   (long long)h.n, base->dir);
-    CHECK(compare_repeats(&b, &n[0], config, cell));
+    CHECK(compare_repeats(&b, &n, config, cell));
 done:
     history_free(&h);
     repeats_free(&b);
-    repeats_free(&n[0]);
-    repeats_free(&n[1]);
+    repeats_free(&n);
     return conclude(st, report);
 }
 

@@ -27,13 +27,10 @@ MUST_CHECK enum status compare_compare(char *const *base, int n_base, char *cons
                                        struct compare_report *report);
 
 /* A rolling base: the last `most` accepted runs in the history in `dir` (history.h) that have the
- * configuration and hardware of the new runs. The new runs themselves and the runs in `without` are
- * left out. */
+ * configuration and hardware of the new runs. The new runs themselves are left out. */
 struct compare_rolling {
     const char *dir;
     int64_t most;
-    char *const *without; /* (n_without) folders of runs that are left out */
-    int n_without;
 };
 
 /* Compares new runs with a rolling base, in the same way as compare_compare. The new runs must not

@@ -41,13 +41,13 @@ json_t *compare_json(const struct compare_report *r)
 {
     const int *v = r->verdicts;
     return json_pack(
-        "{s:s, s:i, s:b, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
+        "{s:s, s:i, s:b, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
         "record", "compare", "schema", COMPARE_SCHEMA, "passed", compare_passed(r), "alpha",
-        r->alpha, "family", r->family, "regressions", v[COMPARE_REGRESSION], "unconfirmed",
-        v[COMPARE_UNCONFIRMED], "better", v[COMPARE_BETTER], "worse", v[COMPARE_WORSE],
-        "equivalent", v[COMPARE_EQUIVALENT], "no_regression", v[COMPARE_NOT_WORSE], "inconclusive",
-        v[COMPARE_INCONCLUSIVE], "small", v[COMPARE_SMALL], "few", v[COMPARE_FEW], "refused",
-        r->refused, "incomplete", r->incomplete, "cells", json_list(r->n_cells, cell_json, r));
+        r->alpha, "family", r->family, "regressions", v[COMPARE_REGRESSION], "better",
+        v[COMPARE_BETTER], "worse", v[COMPARE_WORSE], "equivalent", v[COMPARE_EQUIVALENT],
+        "no_regression", v[COMPARE_NOT_WORSE], "inconclusive", v[COMPARE_INCONCLUSIVE], "small",
+        v[COMPARE_SMALL], "few", v[COMPARE_FEW], "refused", r->refused, "incomplete", r->incomplete,
+        "cells", json_list(r->n_cells, cell_json, r));
 }
 
 static json_t *benchmark_json(const struct compare_cell *c, const struct compare_result *r)

@@ -7,23 +7,18 @@
 
 /* Version of the JSON format. It is incremented if a reader of the previous version would misread
  * the new one. */
-enum { COMPARE_SCHEMA = 3 };
+enum { COMPARE_SCHEMA = 4 };
 
 /* compare_print prints a table for the terminal. compare_print_markdown prints a Markdown table for
- * each cell. Both end with the line of compare_conclusion. */
+ * each cell. Both end with a line such as "REGRESSION: 2 regressions, 1 inconclusive ...". */
 void compare_print(const struct compare_report *report, FILE *out);
 void compare_print_markdown(const struct compare_report *report, FILE *out);
-
-/* Writes the conclusion to `out`, without a newline: "REGRESSION: 2 regressions, 0 not confirmed, 1
- * inconclusive ...". */
-enum { COMPARE_LINE_SIZE = 320 };
-void compare_conclusion(const struct compare_report *report, char *out, size_t size);
 
 /* Writes a JUnit test suite with a case for each metric of each cell. A regression is a failure. A
  * metric that could not be judged is an error if it is gating; else it is skipped. */
 MUST_CHECK enum status compare_write_junit(const struct compare_report *report, const char *path);
 
-/* {"record": "compare", "schema": 3, "passed", "alpha", "family", counts of verdicts, "cells":
+/* {"record": "compare", "schema": 4, "passed", "alpha", "family", counts of verdicts, "cells":
  * [{"name", "runs": {"base", "new"}, "missing": text or null, "differences": {field: {"base",
  * "new"}}, "metrics": [{"name", "unit", "better": "higher" or "lower", "base": {"n", "median",
  * "min", "max", "stddev"}, "new", "paired", "ratio", "low", "high", "p", "corrected_p", "exact",

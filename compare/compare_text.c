@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_SIZE = METRIC_TEXT_SIZE };
+enum { NUMBER_SIZE = METRIC_TEXT_SIZE, LINE_SIZE = 320 };
 
-void compare_conclusion(const struct compare_report *r, char *out, size_t size)
+/* Writes the conclusion to `out`, without a newline. */
+static void conclusion(const struct compare_report *r, char out[LINE_SIZE])
 {
     const int *v = r->verdicts;
     /* True if everything was judged, but some results have an interval that is too wide to
@@ -17,8 +18,8 @@ void compare_conclusion(const struct compare_report *r, char *out, size_t size)
     bool inconclusive =
         r->refused == 0 && r->incomplete == 0 && r->undecided == 0 && r->inconclusive > 0;
     snprintf(
-        out, size,
-        "%s: %d %s, %d not confirmed, %d inconclusive, %d better, %d equivalent, %d without "
+        out, LINE_SIZE,
+        "%s: %d %s, %d inconclusive, %d better, %d equivalent, %d without "
         "regression, %d too small to judge, %d of too few repeats; non-gating regressions: %d; "
         "%lld %s: %d refused, %d incomplete",
         compare_passed(r)       ? "passed"
@@ -26,9 +27,9 @@ void compare_conclusion(const struct compare_report *r, char *out, size_t size)
         : inconclusive          ? "inconclusive"
                                 : "incomplete",
         v[COMPARE_REGRESSION], v[COMPARE_REGRESSION] == 1 ? "regression" : "regressions",
-        v[COMPARE_UNCONFIRMED], v[COMPARE_INCONCLUSIVE], v[COMPARE_BETTER], v[COMPARE_EQUIVALENT],
-        v[COMPARE_NOT_WORSE], v[COMPARE_SMALL], v[COMPARE_FEW], v[COMPARE_WORSE],
-        (long long)r->n_cells, r->n_cells == 1 ? "cell" : "cells", r->refused, r->incomplete);
+        v[COMPARE_INCONCLUSIVE], v[COMPARE_BETTER], v[COMPARE_EQUIVALENT], v[COMPARE_NOT_WORSE],
+        v[COMPARE_SMALL], v[COMPARE_FEW], v[COMPARE_WORSE], (long long)r->n_cells,
+        r->n_cells == 1 ? "cell" : "cells", r->refused, r->incomplete);
 }
 
 static void print_family(const struct compare_report *r, FILE *out)
@@ -117,7 +118,7 @@ static void print_disturbed(const struct compare_cell *c, const char *indent, FI
 
 void compare_print(const struct compare_report *report, FILE *out)
 {
-    char line[COMPARE_LINE_SIZE];
+    char line[LINE_SIZE];
     for (int64_t i = 0; i < report->n_cells; i++) {
         const struct compare_cell *c = &report->cell[i];
         fprintf(out, "%s, %lld and %lld runs\n", c->name, (long long)c->n_base,
@@ -131,7 +132,7 @@ void compare_print(const struct compare_report *report, FILE *out)
             print_results(c, out);
     }
     print_family(report, out);
-    compare_conclusion(report, line, sizeof line);
+    conclusion(report, line);
     fprintf(out, "%s\n", line);
 }
 
@@ -179,7 +180,7 @@ static void markdown_results(const struct compare_cell *c, FILE *out)
 
 void compare_print_markdown(const struct compare_report *report, FILE *out)
 {
-    char line[COMPARE_LINE_SIZE];
+    char line[LINE_SIZE];
     fprintf(out, "## Comparison\n\n");
     for (int64_t i = 0; i < report->n_cells; i++) {
         const struct compare_cell *c = &report->cell[i];
@@ -198,7 +199,7 @@ void compare_print_markdown(const struct compare_report *report, FILE *out)
             markdown_results(c, out);
     }
     print_family(report, out);
-    compare_conclusion(report, line, sizeof line);
+    conclusion(report, line);
     fprintf(out, "%s**%s**\n", report->family > 1 ? "\n" : "", line);
 }
 

@@ -21,7 +21,6 @@ const char *compare_verdict_str(enum compare_verdict v)
         [COMPARE_BETTER] = "better",
         [COMPARE_WORSE] = "worse",
         [COMPARE_REGRESSION] = "REGRESSION",
-        [COMPARE_UNCONFIRMED] = "not confirmed",
         [COMPARE_SMALL] = "too small to judge",
         [COMPARE_FEW] = "not enough repeats",
     };

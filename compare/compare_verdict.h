@@ -46,8 +46,7 @@ struct compare_config {
  * one-sided tests of 2.5 % (Schuirmann, "A comparison of the two one-sided tests procedure and the
  * power approach", 1987); COMPARE_NOT_WORSE if the interval exceeds the threshold on the better
  * side only; COMPARE_INCONCLUSIVE if the interval contains a regression beyond the threshold, or if
- * there is no interval. COMPARE_UNCONFIRMED is a regression that the second measurement did not
- * find (compare_confirm.h). */
+ * there is no interval. */
 enum compare_verdict {
     COMPARE_EQUIVALENT,
     COMPARE_NOT_WORSE,
@@ -55,14 +54,13 @@ enum compare_verdict {
     COMPARE_BETTER,
     COMPARE_WORSE,
     COMPARE_REGRESSION,
-    COMPARE_UNCONFIRMED,
     COMPARE_SMALL,
     COMPARE_FEW,
     COMPARE_VERDICTS
 };
 
-/* Returns "equivalent", "no regression", "inconclusive", "better", "worse", "REGRESSION", "not
- * confirmed", "too small to judge" or "not enough repeats". */
+/* Returns "equivalent", "no regression", "inconclusive", "better", "worse", "REGRESSION", "too
+ * small to judge" or "not enough repeats". */
 const char *compare_verdict_str(enum compare_verdict v);
 
 /* The ratio of the new side to the base, and its significance. Numbers that are not known are

@@ -183,10 +183,9 @@ done:
 
 static bool is_left_out(const struct history_choice *c, const struct repeat *r)
 {
-    for (int k = 0; k < c->n_without; k++)
-        for (int64_t i = 0; i < c->without[k].n; i++)
-            if (repeat_same(&c->without[k].repeat[i], r))
-                return true;
+    for (int64_t i = 0; i < c->without->n; i++)
+        if (repeat_same(&c->without->repeat[i], r))
+            return true;
     return false;
 }
 

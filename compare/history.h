@@ -42,8 +42,7 @@ struct history_choice {
     json_t *fingerprint;
     const char *const *allowed; /* (n_allowed) */
     int n_allowed;
-    const struct repeats *without; /* (n_without) */
-    int n_without;
+    const struct repeats *without;
     int64_t most;
 };
 

@@ -135,7 +135,7 @@ assert len(cases) == int(suite.get("tests")) == 6
 assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == 1
 assert suite.get("errors") == "0" and not suite.findall("testcase/error")
 record = json.load(open("x.json"))
-assert record["record"] == "compare" and record["schema"] == 3 and not record["passed"]
+assert record["record"] == "compare" and record["schema"] == 4 and not record["passed"]
 step = [m for m in record["cells"][0]["metrics"] if m["name"] == "step_s"][0]
 assert abs(step["ratio"] - 1.1) < 1e-6 and step["verdict"] == "worse" and step["base"]["n"] == 9
 bench = json.load(open("x.bench"))

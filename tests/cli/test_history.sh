@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A history of results: recorded runs, comparison with a rolling base, and confirmation.
+# A history of results: recorded runs, and comparison with a rolling base.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/made_runs.sh"
 
@@ -84,73 +84,4 @@ for change in 's/"accepted":true/"accepted":1/' 's/"steps":20/"steps":-1/' 's/"f
     rm -r damaged
 done
 
-# An apparent regression is measured again. The command for the measurement is a script that copies
-# existing runs. To make the regression real, the script copies slow runs as the new side.
-make_runs first 0
-cat >again <<'SH'
-#!/bin/sh
-# again PICK SIDE OUT NAME: copies a run to OUT, from PICK if SIDE is "new", else from "first".
-[ "$2" = new ] && from=$1 || from=first
-mkdir -p "$(dirname "$3")"
-cp -r "$from/r$(basename "$3" | sed 's/r0*//')" "$3"
-echo "$2 $4" >>calls
-SH
-chmod +x again
-expect 3 compare --confirm './again slow {side} {out} {name}' --confirm-out c1 first slow
-[[ $(grep -c '^base resnet18$' calls) == 9 && $(grep -c '^new resnet18$' calls) == 9 ]] || fail "the number of repeated runs is not 9 for each side: $(cat calls)"
-[[ $(head -n 2 calls) == $'base resnet18\nnew resnet18' && $(sed -n 3,4p calls) == $'new resnet18\nbase resnet18' ]] || fail "the sides do not take turns: $(head calls)"
-grep -q '^With the repeated measurements, REGRESSION: 1 regression' out || fail "a real regression was not confirmed: $(cat out)"
-expect 0 compare --confirm './again same {side} {out} {name}' --confirm-out c2 --junit c2.xml --json -o c2.json first slow
-grep -q '^With the repeated measurements, passed: 0 regressions, 1 not confirmed' err || fail "a false alarm was confirmed: $(cat err)"
-grep -q 'failures="0"' c2.xml || fail "an unconfirmed regression is a failure in JUnit: $(cat c2.xml)"
-grep -q '"unconfirmed": 1' c2.json || fail "the record does not name the unconfirmed regression"
-rm calls
-
-# If the command has no {side}, only the new side is measured again. It is compared with the
-# existing runs of the base, or with the history.
-expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c3 first slow
-[[ $(sort calls | uniq -c | xargs) == '9 new resnet18' ]] || fail "not exactly the nine runs of the new side are run again: $(cat calls)"
-expect 0 compare --confirm './again same new {out} {name}' --confirm-out c4 --history history slow
-cp -r begun mixed
-make_runs late 10
-for i in late/r*; do
-    sed -i "s/{\"schema\": 1,/&\"started_s\": 180000000${i##*/r}.5,/" "$i/run.json"
-done
-expect 0 compare --record mixed late
-expect 3 compare --confirm './again slow new {out} {name}' --confirm-out c10 --history mixed --last 9 late
-[[ $(grep -c ', 9 and 9 runs$' out) == 2 && $(grep -c 'REGRESSION$' out) == 2 ]] ||
-    fail "the suspicious runs are in the base of the repeated comparison: $(cat out)"
-expect 0 compare --confirm './again same new {out} {name}' --confirm-out c5 first same
-[[ ! -e c5 ]] || fail "runs that passed are measured again"
-
-# If the repeated runs cannot be compared with the base, the regression stays a regression. Here the
-# repeated runs end for another reason than the base, so their top-1 is not compared.
-# validated DIR TOP1 BY: gives each run of DIR a validation, and BY as the reason of its end.
-validated() {
-    local i column columns=(lr train_images train_loss train_top1 train_top5 val_images val_loss val_top1
-        val_top5 best_top1 images_per_s images_per_s_p5 images_per_s_p95 images_per_s_wall train_s val_s
-        checkpoint_s bytes_per_s files_per_s decode_ms elapsed)
-    for i in "$1"/r*; do
-        printf '{"epoch": 0, "steps": 20, "bad_images": 0' >"$i/epochs.jsonl"
-        for column in "${columns[@]}"; do
-            printf ', "%s": %d' "$column" "$2"
-        done >>"$i/epochs.jsonl"
-        echo '}' >>"$i/epochs.jsonl"
-        printf '{"schema": 1, "ended_by": "%s"}' "$3" >"$i/summary.json"
-    done
-}
-cp -r first seen && validated seen 75 steps
-cp -r slow unseen && validated unseen 60 steps
-cp -r unseen otherwise && validated otherwise 60 'desired accuracy'
-expect 3 compare --confirm './again otherwise new {out} {name}' --confirm-out c11 seen unseen
-grep -q '^With the repeated measurements, REGRESSION: 2 regressions, 0 not confirmed' out ||
-    fail "a regression that could not be measured again was dropped: $(cat out)"
-
-expect 2 compare --confirm './again slow' --confirm-out c6 first slow
-grep -q 'must contain {out}' err || fail "a command without {out} is run: $(cat err)"
-expect 2 compare --confirm './again same {side} {out}' --confirm-out c1 first slow
-expect 5 compare --confirm 'false {out}' --confirm-out c7 first slow
-grep -q "'false' exited with 1" err || fail "a failed run of the command is not an error: $(cat err)"
-expect 1 compare --confirm './no-such-program {out}' --confirm-out c8 first slow
-expect 5 compare --confirm 'true {out}' --confirm-out c9 first slow
 finish
