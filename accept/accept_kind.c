@@ -115,13 +115,6 @@ const struct accept_kind accept_kinds[] = {
      .arg = ARGS(MAX_MIB, ITERS),
      .on_gpus = true,
      .reading = accept_read_peers},
-    {.name = "overhead",
-     .about =
-         "overhead of minimal calls: launch, event, smallest step, record, smallest all-reduce",
-     .words = WORDS("bench", "overhead", "--json"),
-     .arg = ARGS(COUNT("iters", "--iters", NULL, 1, 1000), THREADS),
-     .on_device = true,
-     .reading = accept_read_overhead},
     {.name = "step",
      .about = "a training step, timed operation by operation, and compared with the peaks",
      .words = WORDS("bench", "step", "--json"),

@@ -67,9 +67,9 @@ const char *accept_read_text(const json_t *object, const char *path);
 
 /* Readings of the JSON that a check's command printed (accept_read_bench.c). */
 extern const struct accept_reading accept_read_facts[], accept_read_peak[], accept_read_memory[],
-    accept_read_peers[], accept_read_overhead[], accept_read_step[], accept_read_gemm[],
-    accept_read_optimizer[], accept_read_input[], accept_read_gpu_input[], accept_read_conv[],
-    accept_read_collective[], accept_read_nccl[];
+    accept_read_peers[], accept_read_step[], accept_read_gemm[], accept_read_optimizer[],
+    accept_read_input[], accept_read_gpu_input[], accept_read_conv[], accept_read_collective[],
+    accept_read_nccl[];
 
 /* Readings for checks of correctness: single operations, and the accuracy of training
  * (accept_read_verify.c). The metric "wrong" counts failed cases. The metric "late" counts the

@@ -117,14 +117,6 @@ const struct accept_reading accept_read_peers[] = {
                        {"wrong", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_SUM})},
     {0}};
 
-/* A row without proof that the timed call ran counts as wrong. */
-const struct accept_reading accept_read_overhead[] = {
-    {.rows = "rows",
-     .needs = "call",
-     .column = COLUMNS({"seconds.median", "{what}_us", "us", ACCEPT_LOWER, .scale = 1e6},
-                       {"valid", "wrong", "", ACCEPT_LOWER, .over = ACCEPT_FALSE})},
-    {0}};
-
 const struct accept_reading accept_read_optimizer[] = {
     {.rows = "rows", .column = COLUMNS({"gb_per_s", "update_{precision}", "GB/s", ACCEPT_HIGHER})},
     {0}};

@@ -243,19 +243,6 @@ static void test_gpu_input(void **state)
     accept_result_free(&r);
 }
 
-static void test_overhead(void **state)
-{
-    (void)state;
-    struct accept_result r = read_output(
-        "overhead", "{\"rows\": [{\"what\": \"launch\", \"seconds\": {\"median\": 5e-6}, "
-                    "\"valid\": true}, {\"what\": \"event\", \"seconds\": {\"median\": 1}, "
-                    "\"valid\": false}]}");
-    assert_true(fabs(value(&r, "launch_us") - 5) < 1e-9);
-    assert_true(value(&r, "event_us") == 1e6);
-    assert_true(value(&r, "wrong") == 1);
-    accept_result_free(&r);
-}
-
 /* The times of operations of a kind are added. `of_peak` is the sum of the bounds divided by the
  * sum of the times. An operation without a bound adds only its time. */
 static void test_step(void **state)
@@ -443,7 +430,6 @@ int main(void)
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_nccl),
         cmocka_unit_test(test_gpu_input),
-        cmocka_unit_test(test_overhead),
         cmocka_unit_test(test_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,6 @@
 static enum status wrong_execute(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
 {
     const struct broken *b = (const struct broken *)p->device->backend;
-    if (b->idle)
-        return STATUS_OK;
     TRY(b->execute(p, arg, s));
     ((float *)arg[b->role])[tensor_count(&p->desc.t[b->role]) - 1] += 1;
     return STATUS_OK;

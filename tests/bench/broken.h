@@ -1,5 +1,4 @@
-/* The cpu backend with a fault: one kind of operation computes a wrong last element, or computes
- * nothing. */
+/* The cpu backend with a fault: one kind of operation computes a wrong last element. */
 #pragma once
 
 #include "kernels/backend.h"
@@ -8,7 +7,6 @@ struct broken {
     struct backend base;
     enum op_kind kind;
     enum role role; /* fp32 tensor of `kind` whose last element is 1 too large */
-    bool idle;      /* if true, `kind` computes nothing, instead of a wrong value */
     /* The functions of the backend that the broken functions replace. */
     enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
     enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);

@@ -95,10 +95,6 @@ expect 0 accept --spec ./alone.json --out alone
 grep -q '^4 metrics need a fleet .* correctness and reproducibility only, no speed$' out || fail "the output does not say that speed was not judged: $(cat out)"
 grep -q 'reproducibility only, no speed' alone/accept.md || fail "the report does not say that speed was not judged"
 
-# The overhead check measures the time of a step outside the computation.
-spec '{"name": "calls", "kind": "overhead", "level": 1, "seconds": 1, "limit_s": 60, "args": {"iters": 3, "threads": 1}, "limits": {"wrong": {"max": 0}, "step_us": {"min": 0.001}, "allreduce_us": {"min": 0.001}}}' >overhead.json
-expect 0 accept --spec ./overhead.json --out overhead
-
 # If the device is absent, the checks are missing. --resume runs them when the device is present. A
 # resume with another device is refused.
 spec "$(memory a "$right")" | sed 's/"device": "cpu"/"device": "cuda:63"/' >absent.json

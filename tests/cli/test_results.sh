@@ -56,7 +56,6 @@ declare -A args=(
     ["bench input"]="--data images --image-size 32 -b 2 -n 2 --images 4"
     ["bench memory"]="--max-mib 4 -n 2 --threads 1"
     ["bench optimizer"]="--net resnet8 -n 2 --threads 1 --peak peak.json"
-    ["bench overhead"]="-n 2 --threads 1"
     ["bench overlap"]="-" # not run, because it needs the ranks of a job
     ["bench peak"]="--max-mib 4 --threads 1"
     ["bench profile"]="-" # not run, because it needs a GPU

@@ -141,7 +141,6 @@ save conv bench conv "${step[@]}" "${one[@]}"
 save gemm bench gemm "${step[@]}" --iters 2 "${peak[@]}" "${one[@]}"
 save gemm-size bench gemm -m 8 -n 8 -k 8 --iters 2 "${peak[@]}" "${one[@]}"
 save optimizer bench optimizer --net resnet8 -n 2 "${peak[@]}" "${one[@]}"
-save overhead bench overhead -n 2 "${one[@]}"
 save step bench step "${step[@]}" "${peak[@]}" "${one[@]}"
 # The prediction of a step on a GPU. It needs the CUDA module and cuDNN 9.11.
 ! run bench step --predict h200 --net resnet18 -b 16 --precision amp --json || cp out records/step-predict.json

@@ -203,11 +203,11 @@ class Maker:
         for name, args in {"gemm": ["-m", "16", "-n", "16", "-k", "16", "--iters", "1"],
                            "conv": [*small, "--rounds", "1"], "step": [*small, "--rounds", "1"],
                            "memory": ["--max-mib", "4", "--iters", "1"], "peak": ["--max-mib", "4", "--rounds", "1"],
-                           "optimizer": ["--net", "resnet8", "--iters", "1"], "overhead": ["--iters", "1"],
+                           "optimizer": ["--net", "resnet8", "--iters", "1"],
                            "input": ["--images", "4", "--size", "48", "--image-size", "32", "-b", "2", "--iters", "1", "--threads", "1"],
                            "collective": ["allreduce", "--ranks", "2", "-e", "1K", "--iters", "1"]}.items():
             self.json(f"bench-{name}.json", shape, "bench", name, *args, "--json")
-            if name in ("gemm", "memory", "optimizer", "overhead", "input", "collective"):
+            if name in ("gemm", "memory", "optimizer", "input", "collective"):
                 rows = list(csv.reader(io.StringIO(self.run("bench", name, *args, "--csv"))))
                 self.put(f"bench-{name}.csv", "\n".join(rows[0]) + f"\n{len(rows)} rows")
 
