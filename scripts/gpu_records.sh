@@ -24,9 +24,15 @@ unpack() {
     exit "$code"
 }
 
-# take_plans FROM TO: copies a file of plans between folders of caches, if it has more of them.
+# take_plans FROM TO: copies a file of plans between folders of caches, if it has more of them, and adds
+# the engines that have crashed a process.
 take_plans() {
     local file=ampscale/plans
+    if [[ -e $1/$file.broken ]]; then
+        mkdir -p "$2/ampscale"
+        cat "$1/$file.broken" "$2/$file.broken" 2>/dev/null | sort -u >"$work/broken"
+        cp "$work/broken" "$2/$file.broken"
+    fi
     [[ -e $1/$file ]] || return 0
     [[ -e $2/$file && $(wc -l <"$2/$file") -ge $(wc -l <"$1/$file") ]] || { mkdir -p "$2/ampscale" && cp "$1/$file" "$2/$file"; }
 }
