@@ -30,8 +30,8 @@ take_plans() {
     local file=ampscale/plans
     if [[ -e $1/$file.broken ]]; then
         mkdir -p "$2/ampscale"
-        cat "$1/$file.broken" "$2/$file.broken" 2>/dev/null | sort -u >"$work/broken"
-        cp "$work/broken" "$2/$file.broken"
+        touch "$2/$file.broken"
+        sort -u -o "$2/$file.broken" "$1/$file.broken" "$2/$file.broken"
     fi
     [[ -e $1/$file ]] || return 0
     [[ -e $2/$file && $(wc -l <"$2/$file") -ge $(wc -l <"$1/$file") ]] || { mkdir -p "$2/ampscale" && cp "$1/$file" "$2/$file"; }
