@@ -69,6 +69,16 @@ static float *floats(const struct check *c, int array)
     return (float *)c->at[EXTRA_FLOATS] + (size_t)array * (size_t)c->channels;
 }
 
+static size_t floats_bytes(const struct check *c)
+{
+    return FLOATS_COUNT * (size_t)c->channels * sizeof(float);
+}
+
+static size_t sums_bytes(const struct check *c)
+{
+    return 2 * (2 * (size_t)c->channels + 2) * sizeof(double);
+}
+
 static double *sums_of(const struct check *c, int which)
 {
     return (double *)c->at[EXTRA_SUMS] + (size_t)which * (2 * (size_t)c->channels + 2);
@@ -395,6 +405,8 @@ static enum status enqueue_check(void *context, void *const operand[], void *wor
     c->workspace = workspace;
     c->stream = &s->base;
     TRY(cuda_queue(&s->base, &c->queue));
+    TRY(cuda_zero(&s->base, operand[EXTRA_FLOATS], floats_bytes(c)));
+    TRY(cuda_zero(&s->base, operand[EXTRA_SUMS], sums_bytes(c)));
     TRY(shrink_gradient(c));
     TRY(c->fused->enqueue(c->fused->context, operand, workspace, s));
     return plain == CONV_FWD           ? check_forward(c)
@@ -419,10 +431,8 @@ static size_t lay_out(const struct check *c, struct timed_operand operand[OPERAN
     conv_operands(p, operand);
     operand[EXTRA_APPLIED] = (struct timed_operand){of_x, p->type};
     operand[EXTRA_RESULT] = operand[EXTRA_DIFFERENCE] = (struct timed_operand){most, p->type};
-    operand[EXTRA_FLOATS] =
-        (struct timed_operand){FLOATS_COUNT * (size_t)c->channels * sizeof(float), DTYPE_F32};
-    operand[EXTRA_SUMS] =
-        (struct timed_operand){2 * (2 * (size_t)c->channels + 2) * sizeof(double), DTYPE_F32};
+    operand[EXTRA_FLOATS] = (struct timed_operand){floats_bytes(c), DTYPE_F32};
+    operand[EXTRA_SUMS] = (struct timed_operand){sums_bytes(c), DTYPE_F32};
     const struct cu_bn_shape *shape[] = {&x, &y, &w};
     for (int i = 0; i < 3; i++)
         bytes = largest(bytes, largest(cu_bn_workspace(shape[i]), cu_bn_workspace_two(shape[i])));
