@@ -260,9 +260,8 @@ const struct setting train_unrecorded[] = {
      "auto: only if this makes steps faster",
      AS_CHOICE(config.wgrad_stream), IN(DEVICES)},
     {"plans", 0, "N", NULL,
-     "Plans of cuDNN to time for each convolution, up to 20; 1 times nothing, and takes the plan "
-     "that "
-     "cuDNN's heuristics name first (default: 20)",
+     "Plans of cuDNN to time for each convolution; 1: none, the first that runs is taken (default: "
+     "20)",
      AS_INTEGER(config.plans, 1, PLANS_MAX), IN(DEVICES)},
     {"pdl", 0, "auto|off|on", "auto",
      "Launch own kernels before the previous kernel of the stream is complete (programmatic "

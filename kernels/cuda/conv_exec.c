@@ -143,8 +143,7 @@ enum { WHY_MAX = 256 };
 /* Candidates of one problem, which are tried one after the other. */
 struct candidates {
     struct conv_library *library;
-    struct op_trial
-        *trial; /* NULL: the device lacks the memory, so that no candidate is executed */
+    struct op_trial *trial; /* NULL: no candidate is executed */
     const struct conv_problem *problem;
     const char *key;           /* of the problem's plan */
     bool timed;                /* false: the first candidate that runs is taken */

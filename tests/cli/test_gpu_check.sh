@@ -165,6 +165,8 @@ if ! sanitized; then
     [[ ! -e $scratch/mixed.pack ]] || fail "a pack with a module of another version was written"
 fi
 
+check 2 --build "$scratch/nowhere"
+grep -q "there is no folder '$scratch/nowhere'$" "$scratch/err" || fail "the message does not name the folder: $(<"$scratch/err")"
 for wrong in '--nonesuch' '--budget soon' '--device' '--build /nonexistent' '--' "--build $build_dir -- nonesuch" \
     "--build $build_dir --device cpu --only nonesuch --out $scratch/wrong"; do
     code=0
