@@ -46,9 +46,9 @@ set(AMPSCALE_CUDA_MODULE_REASON ${AMPSCALE_CUDNN_REASON})
 if(AMPSCALE_CUDNN)
   include(CheckLanguage)
   # Machine code for each GPU generation with tensor cores that this nvcc knows (CUDA 13 has none
-  # for Volta), and intermediate code of the newest one for later GPUs. Sanitizers check only host
-  # code, so their builds have just the intermediate code of the oldest generation, which compiles
-  # much faster.
+  # for Volta), and intermediate code of the newest one for later GPUs; CMAKE_CUDA_ARCHITECTURES
+  # names others. Sanitizers check only host code, so their builds have just the intermediate code of
+  # the oldest generation, which compiles much faster.
   execute_process(COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} --list-gpu-code OUTPUT_VARIABLE known
                   ERROR_QUIET)
   set(generations "")
@@ -62,7 +62,7 @@ if(AMPSCALE_CUDNN)
   endif()
   if(generations AND AMPSCALE_SANITIZE)
     set(CMAKE_CUDA_ARCHITECTURES ${AMPSCALE_CUDA_OLDEST}-virtual)
-  elseif(generations)
+  elseif(generations AND NOT CMAKE_CUDA_ARCHITECTURES)
     list(GET generations -1 newest)
     list(TRANSFORM generations APPEND -real OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
     list(APPEND CMAKE_CUDA_ARCHITECTURES ${newest}-virtual)

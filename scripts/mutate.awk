@@ -12,6 +12,15 @@ function trimmed(text)
     return text
 }
 
+# program_of TEST: the target that ctest runs as TEST, which begins with its component.
+function program_of(test)
+{
+    if (test ~ /^cli_/)
+        return "ampscale interpose"
+    match(test, /^(kernels_cuda|[a-z]+)_/)
+    return "test_" substr(test, 1, RLENGTH - 1)
+}
+
 function print_name(    targets, list, i, n)
 {
     if (name == "" || mode != "names")
@@ -19,7 +28,7 @@ function print_name(    targets, list, i, n)
     targets = build
     n = split(tests, list, " ")
     for (i = 1; i <= n && build == ""; i++)
-        targets = targets " " (list[i] ~ /^cli_/ ? "ampscale interpose" : "test_" list[i])
+        targets = targets " " program_of(list[i])
     printf "%s\t%s\t%s\t%s\t%s\n", name, area, file, tests, trimmed(targets)
 }
 
