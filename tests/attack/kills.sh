@@ -9,7 +9,7 @@
 # table of docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/cli/train.sh"
-. "$source_dir/tests/cli/modes.sh"
+. "$source_dir/tests/cli/ranks.sh"
 cp "$program" "$scratch/ampscale"
 program=$scratch/ampscale
 cd "$scratch" || exit 1

@@ -1,5 +1,8 @@
 # shellcheck shell=bash
-# Runs jobs of several ranks in the background, for tests that disturb them. Sourced after modes.sh.
+# Runs jobs of several ranks in the background, for tests that disturb them. Sourced after common.sh and
+# train.sh.
+# shellcheck source=tests/cli/ranks.sh
+. "$source_dir/tests/cli/ranks.sh"
 
 # Copies the program to the scratch folder. The path then identifies the processes of this test.
 cp "$program" "$scratch/ampscale"

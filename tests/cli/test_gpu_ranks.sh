@@ -7,7 +7,7 @@
 expect_error 2 "--comm nccl needs GPUs, not --devices cpu" \
     train --dummy -a resnet8 --image-size 16 --steps 1 --comm nccl --out "$scratch/refused"
 
-. "$source_dir/tests/cli/modes.sh"
+. "$source_dir/tests/cli/ranks.sh"
 need_fake_gpu
 cd "$scratch" || exit 1
 net=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1

@@ -2,7 +2,7 @@
 # Faults injected into one of several ranks: flipped bits, and lost images.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
-. "$(dirname "$0")/modes.sh"
+. "$(dirname "$0")/ranks.sh"
 cd "$scratch" || exit 1
 small=(--dummy --dummy-train 72 --dummy-val 8 --classes 3 -b 4 --threads 1 -j 1 --telemetry 0 -p 100 --epochs 1)
 

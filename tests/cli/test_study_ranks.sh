@@ -3,7 +3,7 @@
 # names.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
-. "$(dirname "$0")/modes.sh"
+. "$(dirname "$0")/ranks.sh"
 cd "$scratch" || exit 1
 
 # The study starts "mpirun". Here it must be the mpirun of the MPI library that the program uses.

@@ -42,7 +42,7 @@ sanitized || faulty second whole-2 lost 1 "${phase}GPU 1 $damaged" "${cards[@]}"
 faulty silent whole-2 flip 1 "the weights of rank 0, device 1 differ from those of rank 0, device 0" "${cards[@]}"
 
 # One of several ranks has the fault.
-. "$source_dir/tests/cli/modes.sh"
+. "$source_dir/tests/cli/ranks.sh"
 AMPSCALE_FAKE_FAULT=lost:1:ranks/checkpoint-prev.safetensors expect_ranks 4 2 --dummy-train 40 --devices cuda --comm host --out ranks
 [[ $(grep -c '^ampscale: ' <(grep -v warning: err)) == 1 ]] && grep -qE "^ampscale: rank 1: .*GPU 1 $damaged" err ||
     fail "ranks: there is not exactly one line that names the GPU: $(cat err)"

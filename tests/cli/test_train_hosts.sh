@@ -3,7 +3,7 @@
 # host. If the network fails, all ranks end, and one line says why.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
-. "$(dirname "$0")/modes.sh"
+. "$(dirname "$0")/ranks.sh"
 # shellcheck source=tests/comm/netns.sh
 . "$source_dir/tests/comm/netns.sh"
 cd "$scratch" || exit 1

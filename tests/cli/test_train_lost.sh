@@ -4,7 +4,6 @@
 # resumed.
 . "$(dirname "$0")/common.sh" "$@"
 . "$(dirname "$0")/train.sh"
-. "$(dirname "$0")/modes.sh"
 . "$(dirname "$0")/jobs.sh"
 job_may_lose
 cd "$scratch" || exit 1
@@ -28,7 +27,7 @@ lost() {
     [[ $6 == "$code" || $6 == - && $code != 0 ]] || fail "$name: exited with $code, not $6"
     job_says_lost "$2" "$4" "$rank" "$(<pid)" "$7"
     run_values "$name" >values || fail "$name: the record cannot be read"
-    [[ $name != stop ]] || grep -q '"outcome": "lost rank"' "$name/outcome.json" || fail "$name: the outcome is not that of a lost rank"
+    [[ $4 != STOP || $rank == 0 ]] || grep -q '"outcome": "lost rank"' "$name/outcome.json" || fail "$name: the outcome is not that of a lost rank"
     (($(grep -c '^epoch' values) >= epochs)) || fail "$name: an epoch is lost"
     (($(grep -c '^step' values) >= steps)) || fail "$name: a step is lost"
     last=$(sed -nE 's/^step ([0-9]+) .*/\1/p' values | tail -n 1)
@@ -40,11 +39,11 @@ lost() {
 dead='did not (answer after|reach) operation [0-9]+.*; it may have died or be stuck'
 stuck='did not reach operation [0-9]+.* within 3 s; it may have died or be stuck'
 lost kill mpirun 2 KILL 1 - "$dead"
-sanitized || lost kill-first mpirun 3 KILL 0 - "$dead"
+lost kill-first mpirun 3 KILL 0 - "$dead"
 # Open MPI 4 resumes a stopped rank before it kills the rank, by default after one second. In three
 # seconds, the resumed rank would have enough time to report rank 0 as lost.
 export OMPI_MCA_odls_base_sigkill_timeout=3
-sanitized || lost stop mpirun 2 STOP 1 1 "$stuck"
+lost stop mpirun 2 STOP 1 1 "$stuck"
 unset OMPI_MCA_odls_base_sigkill_timeout
 lost stop-first mpirun 3 STOP 0 1 "$stuck"
 lost launch-kill launch 2 KILL 1 137 "was killed by signal 9 \(SIGKILL\)"

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Storage that is slow, stalls or fails while a run trains, and images that are gone or damaged.
+. "$(dirname "$0")/common.sh" "$@"
+. "$(dirname "$0")/train.sh"
+. "$source_dir/tests/interpose/interpose.sh"
+cd "$scratch" || exit 1
+make_data data
+run=(data --epochs 2)
+expect_train 0 "${run[@]}" --out reference
+
+# one_line WHAT TEXT: checks that stderr is one line that contains TEXT.
+one_line() {
+    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$1: wrote $(cat "$scratch/err")"
+    grep -qF -- "$2" "$scratch/err" || fail "$1: does not say '$2': $(cat "$scratch/err")"
+}
+
+# The record of an epoch includes the time for writing its checkpoint.
+interposed "fsync:delay300:1-:checkpoint.safetensors" expect_train 0 "${run[@]}" --out slow
+python3 - <<'END' || fail "the record of an epoch does not include the time for its checkpoint"
+import json
+for line in open("slow/epochs.jsonl"):
+    e = json.loads(line)
+    seconds = e["train_s"] + e["val_s"] + e["checkpoint_s"]
+    assert e["checkpoint_s"] >= 0.3, e["checkpoint_s"]
+    assert abs(e["images_per_s_wall"] * seconds - e["train_images"]) < 0.01 * e["train_images"], e
+END
+
+# If an image cannot be read, the run tries again. If the error is temporary, the result is bitwise
+# equal to that of an undisturbed run. If the error remains, the run ends. It can be resumed when
+# the storage works again.
+for fault in open:EIO:3-5 open:EMFILE:2-4 open:ESTALE:9 read:EIO:20-22; do
+    interposed "$fault:.JPEG" expect_train 0 "${run[@]}" --out "again-$fault"
+    [[ ! -s err ]] || fail "$fault: $(cat err)"
+    same_run "$fault" reference "again-$fault"
+done
+for fault in open:EIO:50- read:ENOMEM:50-; do
+    interposed "$fault:.JPEG" expect_train 1 "${run[@]}" --out "ended-$fault" --checkpoint-steps 1
+    one_line "$fault" "ampscale: cannot read image 'data/"
+    expect_train 0 "${run[@]}" --out "ended-$fault" --resume auto
+    same_run "$fault" reference "ended-$fault"
+done
+
+# If the size of a file cannot be read, the run ends. Otherwise the run would treat the data as
+# another data set.
+interposed stat:EIO:9:.JPEG expect_train 1 "${run[@]}" --out unseen
+one_line "a size" "ampscale: cannot read 'data/"
+[[ ! -e unseen ]] || fail "a size: the failed run made its folder"
+
+# If the images are deleted during a run, the run ends.
+cp -r data gone
+"$program" train "${net[@]}" gone --epochs 100000 --out vanished >out 2>err &
+pid=$!
+until [[ -s vanished/checkpoint.safetensors ]]; do sleep 0.05; done
+rm -rf gone/train/*
+code=0
+wait "$pid" || code=$?
+((code == 1)) || fail "the run 'vanished' exited with $code, not 1"
+one_line vanished "in every attempt"
+
+# Images that could not be decoded are left out. Records and `watch` show their number, and the
+# throughput does not include them. `compare` refuses runs that left out different numbers of
+# images.
+cp -r data worse
+mapfile -t images < <(find worse/train -type f | sort)
+echo "this is no picture" >"${images[5]}"
+for name in sound spoilt; do
+    [[ $name == sound ]] && from=data || from=worse
+    mkdir -p "$name"
+    ln -sfn "$scratch/$from" images
+    expect_train 0 images --epochs 2 --out "$name/r1"
+done
+python3 - <<'END' || fail "the records do not have the number of images that were left out"
+import json
+steps = [json.loads(l) for l in open("spoilt/r1/steps.jsonl")]
+assert sum(s["images"] for s in steps if "images" in s) == 2 * 35
+assert json.load(open("spoilt/r1/summary.json"))["images_left_out"] == 2
+assert json.load(open("sound/r1/summary.json"))["images_left_out"] == 0
+END
+expect 5 compare sound spoilt
+grep -q images_left_out out err || fail "compare does not name the field that differs: $(cat out err)"
+expect 0 watch --once spoilt/r1
+grep -q "skipped   2 images that could not be decoded" out || fail "watch: $(cat out)"
+
+# A run stops at a signal even if it is waiting for storage that does not respond.
+for ask in TERM INT; do
+    LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=open:delay100000:30-:.JPEG "$program" train "${net[@]}" "${run[@]}" --out "stalled-$ask" >out 2>err &
+    pid=$!
+    until [[ -s stalled-$ask/run.json ]]; do sleep 0.05; done
+    sleep 1
+    before=$SECONDS
+    kill -s "$ask" "$pid"
+    code=0
+    wait "$pid" || code=$?
+    ((SECONDS - before < 60)) || fail "stalled storage, SIG$ask: the run ended after $((SECONDS - before)) s"
+    ((code == 128 + $(kill -l "$ask"))) || fail "after SIG$ask on stalled storage the exit code is $code: $(cat err)"
+    one_line "stalled, SIG$ask" "stopped by SIG$ask at epoch 0"
+    expect_train 0 "${run[@]}" --out "stalled-$ask" --resume auto
+    same_run "stalled, SIG$ask" reference "stalled-$ask"
+done
+
+finish
