@@ -15,14 +15,8 @@ expect_error 2 "no launcher names the rank of this process" train "${net[@]}" --
 RANK=1 WORLD_SIZE=2 expect_error 2 "--rendezvous '127.0.0.1': give HOST:PORT" train "${net[@]}" --rendezvous 127.0.0.1 --out none
 RANK=2 WORLD_SIZE=2 expect_error 2 "RANK=2 and WORLD_SIZE=2" train "${net[@]}" --rendezvous 127.0.0.1:1 --out none
 
-# If a launcher starts only one process, for example srun with PMIx, that process can train in the
-# modes nd and dp.
-for mode in nd dp; do
-    devices=(--devices ref)
-    [[ $mode == nd ]] || devices=(--devices ref:2)
-    PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 \
-        expect 0 train "${net[@]}" "${devices[@]}" --mode "$mode" --out "only-$mode"
-done
+# The only process that a launcher starts, for example srun with PMIx, can train in the modes nd and dp.
+PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 expect 0 train "${net[@]}" --devices ref:2 --mode dp --out only
 "$program" info >info.out
 grep -q 'MPI: none' info.out || # without MPI, the tasks are no ranks of one job
     PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 expect_error 2 "a launcher started several" \
@@ -39,20 +33,26 @@ done
 [[ ! -e none ]] || fail "a refused run made its folder"
 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect 0 train "${net[@]}" --mode nd --out alone
 
-# pair DIR ARGS...: starts two ranks; rank 1 also gets ARGS. Fills `code` with rank 0's exit code.
-# Tries several ports, since another process may use one of them.
-pair() {
-    local dir=$1 rank port try
+# start DIR ARGS...: starts two ranks in the background; rank 1 also gets ARGS. Fills `pids`.
+start() {
+    local dir=$1 rank more
+    port=$((20000 + RANDOM % 12000))
     shift
+    for rank in 0 1; do
+        more=()
+        ((rank == 0)) || more=("$@")
+        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" "${more[@]}" \
+            --rendezvous "127.0.0.1:$port" --out "$dir" >"out$rank" 2>"err$rank" </dev/null &
+        pids[rank]=$!
+    done
+}
+
+# pair DIR ARGS...: starts two ranks, and waits for them. Fills `code` with rank 0's exit code. Tries
+# several ports, since another process may use one of them.
+pair() {
+    local try
     for ((try = 0; try < 5; try++)); do
-        port=$((20000 + RANDOM % 12000))
-        for rank in 0 1; do
-            local more=()
-            ((rank == 0)) || more=("$@")
-            RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" "${more[@]}" \
-                --rendezvous "127.0.0.1:$port" --out "$dir" >"out$rank" 2>"err$rank" </dev/null &
-            pids[rank]=$!
-        done
+        start "$@"
         code=0
         wait "${pids[0]}" || code=$?
         grep -q "rank 0 cannot listen at" err0 || break
@@ -76,25 +76,21 @@ for rank in 0 1; do
     grep -q "interrupted by SIGTERM" err || fail "rank $rank got a signal, and its message is wrong: $(cat err)"
 done
 
-# A signal to one rank stops all ranks. The rank that got it exits with 128 plus the signal's
-# number; the other ranks exit as after a SIGTERM.
-stopped_together() {
-    local rank port=$((20000 + RANDOM % 12000)) codes=(0 0) i
-    for rank in 0 1; do
-        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" --epochs 100000 \
-            --rendezvous "127.0.0.1:$port" --out stopped >"out$rank" 2>"err$rank" </dev/null &
-        pids[rank]=$!
-    done
-    for ((i = 0; i < 600; i++)); do
-        [[ ! -s stopped/epochs.jsonl ]] || break
-        sleep 0.1
-    done
-    kill -HUP "${pids[1]}"
-    for rank in 0 1; do wait "${pids[rank]}" || codes[rank]=$?; done
-    [[ ${codes[*]} == "143 129" ]] || fail "after SIGHUP to rank 1 the exit codes are ${codes[*]}, not 143 129: $(cat err0 err1)"
-    grep -q '"exit_code": 143' stopped/outcome.json || fail "the record does not have exit code 143: $(cat stopped/outcome.json)"
-}
-stopped_together
+# A signal to one rank stops all ranks. The rank that got it exits with 128 plus the signal's number;
+# the other ranks exit as after a SIGTERM.
+all=("${net[@]}")
+net+=(--epochs 100000)
+start stopped
+for ((i = 0; i < 600; i++)); do
+    [[ ! -s stopped/epochs.jsonl ]] || break
+    sleep 0.1
+done
+kill -HUP "${pids[1]}"
+codes=(0 0)
+for rank in 0 1; do wait "${pids[rank]}" || codes[rank]=$?; done
+[[ ${codes[*]} == "143 129" ]] || fail "after SIGHUP to rank 1 the exit codes are ${codes[*]}, not 143 129: $(cat err0 err1)"
+grep -q '"exit_code": 143' stopped/outcome.json || fail "the record does not have exit code 143: $(<stopped/outcome.json)"
+net=("${all[@]}")
 
 pair run
 ((code == 0)) || fail "two ranks at an address exited with $code: $(cat err0 err1)"
@@ -163,12 +159,13 @@ pair differs --seed 1
 
 # The environment variables or flags of PyTorch alone, as torchrun or Kubernetes pods set them, are
 # enough to connect ranks.
-# together DIR ARGS...: starts two processes, and replaces RANK in ARGS by the rank's number.
+# together DIR ARGS...: starts two processes, and replaces RANK in ARGS by the rank's number, which
+# they also have as RANK if WORLD_SIZE is set.
 together() {
     local dir=$1 rank
     shift
     for rank in 0 1; do
-        timeout 100 "$program" train "${net[@]}" "${@//RANK/$rank}" --out "$dir" >"out$rank" 2>"err$rank" </dev/null &
+        ${WORLD_SIZE:+env RANK=$rank LOCAL_RANK=$rank} timeout 100 "$program" train "${net[@]}" "${@//RANK/$rank}" --out "$dir" >"out$rank" 2>"err$rank" </dev/null &
         pids[rank]=$!
     done
     code=0
@@ -178,17 +175,7 @@ together() {
     same_run "$*" run "$dir"
 }
 port=$((20000 + RANDOM % 12000))
-for rank in 0 1; do
-    export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port WORLD_SIZE=2
-    RANK=$rank LOCAL_RANK=$rank timeout 100 "$program" train "${net[@]}" --out by-variables >"out$rank" 2>"err$rank" </dev/null &
-    pids[rank]=$!
-done
-unset MASTER_ADDR MASTER_PORT WORLD_SIZE
-code=0
-wait "${pids[0]}" || code=$?
-((code == 0)) || fail "ranks with environment variables only failed: $(cat err0 err1)"
-wait "${pids[1]}"
-same_run "variables alone" run by-variables
+MASTER_ADDR=127.0.0.1 MASTER_PORT=$port WORLD_SIZE=2 together by-variables
 together by-flags --dist-url "tcp://127.0.0.1:$((port + 1))" --dist-backend gloo --world_size 2 --rank RANK
 together by-file --dist-url "file://$scratch/meet" --world-size 2 --rank RANK
 [[ ! -e meet ]] || fail "the file of the rendezvous was not removed"
@@ -231,9 +218,4 @@ expect_error 2 "--nproc 3: --nproc-per-node 2 on 2 nodes gives 4 ranks" launch -
 expect_error 2 "--nproc 3: not a multiple of --nnodes 2" launch --nproc 3 --nnodes 2 --rendezvous h:1 info
 expect_error 2 "--master-addr 'h' and --rendezvous" launch --nproc 2 --master-addr h --rendezvous h:1 info
 
-# Unknown flags, commands and values: the message suggests the nearest valid name.
-expect_error 2 "unknown flag '--epocs'; did you mean --epochs?" train --epocs 3
-expect_error 2 "unknown flag '--gradient_clip_val'" train --gradient_clip_val 1
-expect_error 2 "unknown command 'trian'; did you mean train?" trian
-expect_error 2 "did you mean cosine?" train --lr-schedule cosin
 finish

@@ -16,6 +16,11 @@ expect 0 help bench
 grep -q '^usage: ampscale bench <command>' "$scratch/out" || fail "'help bench' shows no usage: $(cat "$scratch/out")"
 expect_error 2 "'--nonesuch'" --nonesuch
 
+# Unknown flags, commands and values: the message suggests the nearest valid name.
+expect_error 2 "unknown flag '--epocs'; did you mean --epochs?" train --epocs 3
+expect_error 2 "unknown flag '--gradient_clip_val'" train --gradient_clip_val 1
+expect_error 2 "unknown command 'trian'; did you mean train?" trian
+expect_error 2 "did you mean cosine?" train --lr-schedule cosin
 commands=$(all_commands)
 [[ -n $commands ]] || fail "'ampscale --help' lists no command"
 while read -ra command; do
