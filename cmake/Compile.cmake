@@ -5,6 +5,15 @@ set(CMAKE_C_EXTENSIONS ON) # POSIX and GNU functions of glibc
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# ccache, where it is installed and no other launcher is named.
+find_program(CCACHE_PROGRAM ccache)
+mark_as_advanced(CCACHE_PROGRAM)
+foreach(language C CXX CUDA)
+  if(CCACHE_PROGRAM AND NOT CMAKE_${language}_COMPILER_LAUNCHER)
+    set(CMAKE_${language}_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  endif()
+endforeach()
+
 add_library(ampscale_flags INTERFACE)
 target_include_directories(ampscale_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 target_compile_definitions(ampscale_flags INTERFACE _GNU_SOURCE)
