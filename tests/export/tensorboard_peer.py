@@ -7,8 +7,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import api_pb2, metadata
 
 STEP_TAGS = ["Throughput/train", "Loss/train", "Top1/train", "Top5/train", "Lr"]
-PART_TAGS = ["Total_s", "DataWait_s", "Copy_s", "Forward_s", "Backward_s", "ExposedCommunication_s", "Optimizer_s"]
-PART_TAGS = ["Step/" + tag for tag in PART_TAGS]
+PART_TAGS = ["Step/" + part + "_s" for part in ("Total", "DataWait", "Copy", "Forward", "Backward",
+                                                "ExposedCommunication", "Optimizer")]
 VAL_TAGS = ["Loss/val", "Top1/val", "Top5/val", "Throughput/val"]
 
 
@@ -24,8 +24,7 @@ def points(events, tag):
 
 def close(a, b):
     return len(a) == len(b) and all(
-        x[0] == y[0] and abs(x[1] - y[1]) <= 1e-6 * abs(y[1]) for x, y in zip(a, b)
-    )
+        x[0] == y[0] and abs(x[1] - y[1]) <= 1e-6 * abs(y[1]) for x, y in zip(a, b))
 
 
 def hparams(events):

@@ -4,14 +4,9 @@
 #include "base/file.h"
 
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 void scratch_make(char dir[SCRATCH_MAX])
 {
@@ -63,16 +58,37 @@ void scratch_write(const char *dir, const char *file, const void *bytes, size_t 
     put(dir, file, "wb", bytes, size);
 }
 
+void scratch_write_text(const char *dir, const char *file, const char *text)
+{
+    put(dir, file, "wb", text, strlen(text));
+}
+
+void scratch_write_changed(const char *dir, const char *file, const char *text, const char *old,
+                           const char *new)
+{
+    const char *at = strstr(text, old);
+    assert_non_null(at);
+    put(dir, file, "wb", text, (size_t)(at - text));
+    put(dir, file, "ab", new, strlen(new));
+    put(dir, file, "ab", at + strlen(old), strlen(at + strlen(old)));
+}
+
 void scratch_append(const char *dir, const char *file, const void *bytes, size_t size)
 {
     put(dir, file, "ab", bytes, size);
+}
+
+void scratch_remove_file(const char *dir, const char *file)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    assert_int_equal(remove(path), 0);
 }
 
 char *scratch_read(const char *dir, const char *file, size_t *size)
 {
     char path[4096], *bytes;
     snprintf(path, sizeof path, "%s/%s", dir, file);
-    if (file_read(path, (size_t)1 << 30, &bytes, size) != STATUS_OK)
-        fail_msg("%s", status_message());
+    expect_ok(file_read(path, (size_t)1 << 30, &bytes, size));
     return bytes;
 }

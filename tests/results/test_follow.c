@@ -1,73 +1,35 @@
 /* Tests following a run while another process writes it: incomplete lines, several attempts,
  * replaced files, long files. */
 #include "results/follow.h"
-#include "results/record.h"
-#include "scratch.h"
+#include "run_rig.h"
 
-#include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include <cmocka.h>
-
-struct fixture {
-    char dir[SCRATCH_MAX];
-    json_t *config;
-};
-
-static int set_up(void **state)
+static void begin_run(const char *dir)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    scratch_make(f->dir);
-    f->config = json_pack("{s:s}", "arch", "resnet18");
-    *state = f;
-    return 0;
+    scratch_write_text(dir, "run.json", "{\"schema\":1}");
 }
 
-static int tear_down(void **state)
+static void add_steps(const char *dir, int64_t begin, int64_t end)
 {
-    struct fixture *f = *state;
-    json_decref(f->config);
-    scratch_remove(f->dir);
-    free(f);
-    return 0;
+    for (int64_t i = begin; i < end; i++) {
+        struct step_record s = {.step = i, .elapsed = (double)i + 1};
+        run_rig_append(dir, &step_schema, &s);
+    }
 }
 
-static size_t step_line(int64_t step, char line[SCHEMA_LINE_MAX])
-{
-    struct step_record r = {.step = step, .images = 1, .total_s = 1, .elapsed = (double)step + 1};
-    return schema_format(&step_schema, &r, line);
-}
-
-static void begin_run(const struct fixture *f)
-{
-    static const char info[] = "{\"schema\":1,\"config\":{\"arch\":\"resnet18\"}}";
-    scratch_write(f->dir, "run.json", info, strlen(info));
-}
-
-static void add_steps(const struct fixture *f, int64_t begin, int64_t end)
-{
-    char line[SCHEMA_LINE_MAX];
-    for (int64_t i = begin; i < end; i++)
-        scratch_append(f->dir, "steps.jsonl", line, step_line(i, line));
-}
-
-static struct follow *open_follow(const struct fixture *f)
+static struct follow *open_follow(const char *dir)
 {
     struct follow *follow;
-    if (follow_open(f->dir, &follow) != STATUS_OK)
-        fail_msg("%s", status_message());
+    expect_ok(follow_open(dir, &follow));
     return follow;
 }
 
 static const struct run *polled(struct follow *follow)
 {
-    if (follow_poll(follow) != STATUS_OK)
-        fail_msg("%s", status_message());
+    expect_ok(follow_poll(follow));
     return follow_run(follow);
 }
 
@@ -78,18 +40,19 @@ static void expect_steps(const struct run *run, int64_t begin, int64_t end)
         assert_int_equal(run->step[i - begin].step, i);
 }
 
+/* A line is appended in three parts. It must be read only when it is complete. */
 static void test_growing(void **state)
 {
+    const struct run_rig *f = *state;
     char line[SCHEMA_LINE_MAX];
-    struct fixture *f = *state;
-    begin_run(f);
-    struct follow *follow = open_follow(f);
+    begin_run(f->dir);
+    struct follow *follow = open_follow(f->dir);
     expect_steps(follow_run(follow), 0, 0);
-    add_steps(f, 0, 3);
+    add_steps(f->dir, 0, 3);
     expect_steps(polled(follow), 0, 3);
     assert_true(follow_quiet(follow) < 60);
-    /* Appends a line in three parts. The line must be read only when it is complete. */
-    size_t size = step_line(3, line);
+    struct step_record s = {.step = 3, .elapsed = 4};
+    size_t size = schema_format(&step_schema, &s, line);
     scratch_append(f->dir, "steps.jsonl", line, 20);
     expect_steps(polled(follow), 0, 3);
     scratch_append(f->dir, "steps.jsonl", line + 20, 7);
@@ -101,85 +64,64 @@ static void test_growing(void **state)
 }
 
 /* The run ends with an incomplete line. The resumed attempt removes this line before it writes its
- * own lines. */
+ * own lines. At last, the run is complete, and is resumed again. */
 static void test_resumed(void **state)
 {
-    struct fixture *f = *state;
-    struct record *record;
-    struct run_info info = {.device = "cpu", .config = f->config};
-    assert_int_equal(record_create(f->dir, &info, &record), STATUS_OK);
+    const struct run_rig *f = *state;
+    struct record *r = run_rig_open(f, 1, NULL, 0);
     for (int64_t i = 0; i < 5; i++)
-        assert_int_equal(record_step(record, &(struct step_record){.step = i}), STATUS_OK);
-    assert_int_equal(record_close(record), STATUS_OK);
+        expect_ok(record_step(r, &(struct step_record){.step = i}));
+    run_rig_close(r);
     scratch_append(f->dir, "steps.jsonl", "{\"epoch\":0,\"step\":5,\"ba", 22);
-    struct follow *follow = open_follow(f);
+    struct follow *follow = open_follow(f->dir);
     expect_steps(follow_run(follow), 0, 5);
-    assert_int_equal(record_resume(f->dir, &info, 3, 0, &record), STATUS_OK);
+    expect_ok(record_resume(f->dir, &f->info, 3, 0, &r));
     expect_steps(polled(follow), 0, 3);
     assert_int_equal(follow_run(follow)->resumes, 1);
     for (int64_t i = 3; i < 9; i++)
-        assert_int_equal(record_step(record, &(struct step_record){.step = i, .loss = 2}),
-                         STATUS_OK);
-    assert_int_equal(record_epoch(record, &(struct epoch_record){.steps = 9}), STATUS_OK);
+        expect_ok(record_step(r, &(struct step_record){.step = i, .loss = 2}));
+    run_rig_add_epoch(r, 0, 0);
     expect_steps(polled(follow), 0, 9);
-    assert_true(follow_run(follow)->step[4].loss == 2);
-    assert_int_equal(follow_run(follow)->n_epochs, 1);
-    /* Ends the run and resumes it. */
+    assert_true(follow_run(follow)->step[4].loss == 2 && follow_run(follow)->n_epochs == 1);
     assert_null(follow_run(follow)->summary);
     json_t *summary = json_object();
-    assert_int_equal(record_finish(record, summary), STATUS_OK);
+    expect_ok(record_finish(r, summary));
     json_decref(summary);
     assert_non_null(polled(follow)->summary);
-    assert_int_equal(record_close(record), STATUS_OK);
-    assert_int_equal(record_resume(f->dir, &info, 9, 1, &record), STATUS_OK);
+    run_rig_close(r);
+    r = run_rig_open(f, 1, NULL, 1);
     assert_null(polled(follow)->summary);
-    assert_int_equal(record_close(record), STATUS_OK);
+    run_rig_close(r);
     follow_close(follow);
 }
 
-static void remove_file(const struct fixture *f, const char *file)
-{
-    char path[SCRATCH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%s", f->dir, file);
-    assert_int_equal(remove(path), 0);
-}
-
+/* A file is replaced by one with another inode number, then truncated. Then the run is removed, and
+ * another one is written in its place; that one is damaged. */
 static void test_replaced(void **state)
 {
-    struct fixture *f = *state;
-    begin_run(f);
-    add_steps(f, 0, 50);
-    struct follow *follow = open_follow(f);
+    const struct run_rig *f = *state;
+    begin_run(f->dir);
+    add_steps(f->dir, 0, 50);
+    struct follow *follow = open_follow(f->dir), *other;
     expect_steps(follow_run(follow), 0, 50);
-    /* Replaces the file by a new file. The new file has another inode number, because the old file
-     * is still open. */
-    remove_file(f, "steps.jsonl");
-    add_steps(f, 0, 60);
+    scratch_remove_file(f->dir, "steps.jsonl");
+    add_steps(f->dir, 0, 60);
     expect_steps(polled(follow), 0, 60);
-    /* Truncates the file. */
-    char line[SCHEMA_LINE_MAX];
-    scratch_write(f->dir, "steps.jsonl", line, step_line(0, line));
+    scratch_write_text(f->dir, "steps.jsonl", "");
+    add_steps(f->dir, 0, 1);
     expect_steps(polled(follow), 0, 1);
-    /* Removes the run, and writes it again. */
-    remove_file(f, "run.json");
-    remove_file(f, "steps.jsonl");
+    scratch_remove_file(f->dir, "run.json");
+    scratch_remove_file(f->dir, "steps.jsonl");
     assert_int_equal(follow_poll(follow), STATUS_DATA);
     assert_null(follow_run(follow));
-    begin_run(f);
-    add_steps(f, 0, 2);
+    assert_int_equal(follow_open(f->dir, &other), STATUS_DATA);
+    begin_run(f->dir);
+    add_steps(f->dir, 0, 2);
     expect_steps(polled(follow), 0, 2);
+    scratch_append(f->dir, "steps.jsonl", "{}\n", 3);
+    assert_int_equal(follow_poll(follow), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "steps.jsonl' line 3: 'epoch' is missing"));
     follow_close(follow);
-}
-
-static void test_damaged(void **state)
-{
-    struct fixture *f = *state;
-    struct follow *follow;
-    begin_run(f);
-    scratch_write(f->dir, "steps.jsonl", "{}\n", 3);
-    assert_int_equal(follow_open(f->dir, &follow), STATUS_DATA);
-    assert_non_null(strstr(status_message(), "steps.jsonl' line 1: 'epoch' is missing"));
-    assert_int_equal(follow_open("/nonexistent", &follow), STATUS_DATA);
 }
 
 /* Follows a long file. All events are read, but only the steps at the end of the file. Steps that
@@ -187,40 +129,35 @@ static void test_damaged(void **state)
 static void test_long_file(void **state)
 {
     enum { FIRST = 10, STEPS = 20000, TAIL_BYTES = 4 << 20 };
-    struct fixture *f = *state;
+    const struct run_rig *f = *state;
     char line[SCHEMA_LINE_MAX], *text = NULL;
     size_t size = 0;
     static const char event[] =
         "{\"event\":\"resume\",\"step\":7,\"ranks\":[{\"rank\":0,\"host\":\"a\",\"pid\":1}]}\n";
-    begin_run(f);
+    begin_run(f->dir);
     FILE *out = open_memstream(&text, &size);
     for (int i = 0; i < FIRST; i++)
         fprintf(out, "{\"not a step\":%d}\n%s", i, i == 3 ? event : "");
-    fflush(out);
-    size_t junk = size;
-    for (int64_t i = 0; i < STEPS; i++)
-        fwrite(line, 1, step_line(i, line), out);
+    for (int64_t i = 0; i < STEPS; i++) {
+        struct step_record s = {.step = i, .elapsed = (double)i};
+        fwrite(line, 1, schema_format(&step_schema, &s, line), out);
+    }
     fclose(out);
+    assert_true(size > TAIL_BYTES); /* a shorter file would be read as a whole */
     scratch_write(f->dir, "steps.jsonl", text, size);
     free(text);
-    assert_true(size - junk > TAIL_BYTES); /* a shorter file would be read as a whole */
-    struct follow *follow = open_follow(f);
+    struct follow *follow = open_follow(f->dir);
     expect_steps(follow_run(follow), STEPS - FOLLOW_KEEP, STEPS);
     assert_int_equal(follow_run(follow)->resumes, 1);
     assert_int_equal(run_attempt_ranks(follow_run(follow), 1), 1);
-    add_steps(f, STEPS, STEPS + 5);
+    add_steps(f->dir, STEPS, STEPS + 5);
     expect_steps(polled(follow), STEPS + 5 - FOLLOW_KEEP, STEPS + 5);
     follow_close(follow);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_growing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_resumed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_long_file, set_up, tear_down),
-    };
+    const struct CMUnitTest tests[] = {RUN_RIG_TEST(test_growing), RUN_RIG_TEST(test_resumed),
+                                       RUN_RIG_TEST(test_replaced), RUN_RIG_TEST(test_long_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

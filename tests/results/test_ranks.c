@@ -1,313 +1,229 @@
-/* Tests the records of ranks. They are written and read back, a run is resumed with another number
- * of ranks, and invalid records are refused. */
-#include "base/file.h"
-#include "base/rng.h"
-#include "rank_run.h"
+/* Tests which rank is reported as the slowest, from the records of ranks and of communication. */
 #include "results/ranks.h"
+#include "results/summary.h"
+#include "run_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
-#include <cmocka.h>
+static struct rank_record row[16];
+static struct run run = {.dir = "a run", .rank = row};
+static struct ranks ranks; /* the result of `evaluate` */
 
-static bool has_file(const struct rank_run *f, const char *file)
+static int set_up(void **state)
 {
-    char path[SCRATCH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%s", f->dir, file);
-    return path_exists(path);
+    (void)state;
+    run.n_ranks = 0;
+    run.attempts = json_array();
+    return 0;
 }
 
-static void test_round_trip(void **state)
+static int tear_down(void **state)
 {
-    struct rank_run *f = *state;
-    struct record *r = rank_run_open(f, 4, "node", 0);
-    rank_run_add_epoch(r, 0, 4);
-    rank_run_add_epoch(r, 1, 4);
-    assert_int_equal(record_close(r), STATUS_OK);
-    struct run *run = rank_run_load(f);
-    assert_int_equal(run->n_ranks, 8);
-    for (int i = 0; i < 8; i++) {
-        struct rank_record want = rank_run_row(i / 4, i % 4);
-        assert_memory_equal(&run->rank[i], &want, sizeof want);
-    }
-    assert_int_equal(run_attempt_ranks(run, 0), 4);
-    assert_int_equal(run_attempt_ranks(run, 1), 0);
-    assert_int_equal(run_attempt_ranks(run, -1), 0);
-    assert_string_equal(run_rank_host(run, 0, 3), "node1");
-    assert_null(run_rank_host(run, 0, 4));
-    int64_t hosts, per_host;
-    assert_int_equal(run_hosts(run, 0, &hosts, &per_host), STATUS_OK);
-    assert_true(hosts == 2 && per_host == 2);
-    assert_int_equal(run_hosts(run, 1, &hosts, &per_host), STATUS_OK);
-    assert_true(hosts == 1 && per_host == 1);
-    const json_t *last = json_array_get(json_object_get(run->info, "ranks"), 3);
-    assert_int_equal(json_integer_value(json_object_get(last, "pid")), 1003);
-    run_free(run);
+    (void)state;
+    ranks_free(&ranks);
+    json_decref(run.attempts);
+    return 0;
 }
 
-static void test_one_rank_leaves_no_file(void **state)
+/* Adds an attempt of n ranks, two on each of the hosts <host>0, <host>1, ... */
+static void add_attempt(int n, const char *host)
 {
-    struct rank_run *f = *state;
-    struct record *r = rank_run_open(f, 1, NULL, 0);
-    struct rank_record rank = rank_run_row(0, 0);
-    assert_int_equal(record_rank(r, &rank), STATUS_INVALID);
-    rank_run_add_epoch(r, 0, 0);
-    assert_int_equal(record_close(r), STATUS_OK);
-    assert_false(has_file(f, "ranks.jsonl"));
-    struct run *run = rank_run_load(f);
-    assert_int_equal(run->n_ranks, 0);
-    assert_int_equal(run_attempt_ranks(run, 0), 0);
-    assert_null(json_object_get(run->info, "ranks"));
-    run_free(run);
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:o}", "host", json_sprintf("%s%d", host, i / 2)));
+    json_array_append_new(run.attempts, list);
 }
 
-static void test_wrong_calls(void **state)
+static struct rank_record *add_row(int64_t epoch, int64_t rank)
 {
-    struct rank_run *f = *state;
-    struct record *r = rank_run_open(f, 2, "node", 0);
-    struct rank_record rank = rank_run_row(0, 2);
-    assert_int_equal(record_rank(r, &rank), STATUS_INVALID);
-    rank.rank = -1;
-    assert_int_equal(record_rank(r, &rank), STATUS_INVALID);
-    assert_int_equal(record_close(r), STATUS_OK);
-    char dir[SCRATCH_MAX + 8];
-    snprintf(dir, sizeof dir, "%s/other", f->dir);
-    json_t *list = json_pack("[{s:i, s:s}]", "rank", 0, "host", "node0");
-    struct run_info info = {.config = f->config, .device = "", .ranks = list};
-    assert_int_equal(record_create(dir, &info, &r), STATUS_INVALID);
-    json_decref(list);
+    struct rank_record *r = &row[run.n_ranks++];
+    *r = run_rig_rank(epoch, rank);
+    return r;
 }
 
-/* Four ranks are killed while they record epoch 2. The run is then resumed at the beginning of
- * epoch 2: first with two ranks, then with one rank, and finally with three ranks. */
-static void test_resume_with_other_ranks(void **state)
+/* Adds two epochs of four ranks. Rank 3 is slightly slow in its backward passes. In the second
+ * epoch, rank 2 also waits for data. The other ranks wait in communication: an epoch takes the same
+ * time on all ranks. */
+static void add_slow_epochs(void)
 {
-    struct rank_run *f = *state;
-    struct record *r = rank_run_open(f, 4, "node", 0);
-    for (int i = 0; i < 3; i++)
-        rank_run_add_epoch(r, i, 4);
-    assert_int_equal(record_close(r), STATUS_OK);
-    scratch_append(f->dir, "ranks.jsonl", "{\"epoch\":3,\"ra", 14);
-    struct run *run = rank_run_load(f);
-    assert_int_equal(run->n_ranks, 12);
-    run_free(run);
-
-    r = rank_run_open(f, 2, "late", 2);
-    run = rank_run_load(f);
-    assert_int_equal(run->n_ranks, 8);
-    run_free(run);
-    rank_run_add_epoch(r, 2, 2);
-    rank_run_add_epoch(r, 3, 2);
-    assert_int_equal(record_close(r), STATUS_OK);
-    r = rank_run_open(f, 1, NULL, 3);
-    rank_run_add_epoch(r, 3, 0);
-    assert_int_equal(record_close(r), STATUS_OK);
-    r = rank_run_open(f, 3, "third", 4);
-    rank_run_add_epoch(r, 4, 3);
-    assert_int_equal(record_close(r), STATUS_OK);
-
-    static const struct {
-        int epoch, rank, attempt;
-    } want[] = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {0, 3, 0}, {1, 0, 0}, {1, 1, 0}, {1, 2, 0},
-                {1, 3, 0}, {2, 0, 1}, {2, 1, 1}, {4, 0, 3}, {4, 1, 3}, {4, 2, 3}};
-    run = rank_run_load(f);
-    assert_int_equal(run->n_ranks, sizeof want / sizeof *want);
-    for (int i = 0; i < run->n_ranks; i++) {
-        assert_int_equal(run->rank[i].epoch, want[i].epoch);
-        assert_int_equal(run->rank[i].rank, want[i].rank);
-        assert_int_equal(run->rank[i].attempt, want[i].attempt);
-    }
-    assert_int_equal(run_attempt_ranks(run, 1), 2);
-    assert_string_equal(run_rank_host(run, 1, 1), "late0");
-    assert_int_equal(run_attempt_ranks(run, 2), 0);
-    assert_string_equal(run_rank_host(run, 3, 2), "third1");
-    run_free(run);
-}
-
-/* A run of one rank has no records of ranks. If it is resumed with two ranks, ranks.jsonl begins
- * with the second attempt. */
-static void test_resume_grows_from_one(void **state)
-{
-    struct rank_run *f = *state;
-    struct record *r = rank_run_open(f, 1, NULL, 0);
-    rank_run_add_epoch(r, 0, 0);
-    assert_int_equal(record_close(r), STATUS_OK);
-    r = rank_run_open(f, 2, "node", 1);
-    rank_run_add_epoch(r, 1, 2);
-    assert_int_equal(record_close(r), STATUS_OK);
-    struct run *run = rank_run_load(f);
-    assert_int_equal(run->n_ranks, 2);
-    assert_int_equal(run->rank[0].attempt, 1);
-    run_free(run);
-}
-
-static const char run_text[] =
-    "{\"schema\":1,\"config\":{},\"ranks\":[{\"rank\":0,\"host\":\"a\",\"pid\":1},"
-    "{\"rank\":1,\"host\":\"b\",\"pid\":2}]}";
-static const char rank_text[] =
-    "{\"epoch\":0,\"rank\":0,\"steps\":10,\"images\":320,\"data_s\":0.1,\"h2d_s\":0,"
-    "\"forward_s\":1,\"backward_s\":2,\"comm_s\":0.5,\"comm_busy_s\":1,\"optimizer_s\":0.1,"
-    "\"total_s\":4,\"later\":[]}\n"
-    "{\"epoch\":0,\"rank\":1,\"steps\":10,\"images\":320,\"data_s\":0.1,\"h2d_s\":0,"
-    "\"forward_s\":1,\"backward_s\":2,\"comm_s\":0.5,\"comm_busy_s\":1,\"optimizer_s\":0.2,"
-    "\"total_s\":4}\n";
-
-static void write_texts(const char *dir)
-{
-    scratch_write(dir, "run.json", run_text, strlen(run_text));
-    scratch_write(dir, "ranks.jsonl", rank_text, strlen(rank_text));
-}
-
-/* Writes `text` to `file`, and replaces the first occurrence of `old` by `new`. */
-static void write_changed(const char *dir, const char *file, const char *text, const char *old,
-                          const char *new)
-{
-    char changed[2048];
-    const char *at = strstr(text, old);
-    assert_non_null(at);
-    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
-    scratch_write(dir, file, changed, strlen(changed));
-}
-
-static void expect_data_error(const char *dir, const char *part_of_message)
-{
-    struct run *run;
-    assert_int_equal(run_load(dir, &run), STATUS_DATA);
-    if (!strstr(status_message(), part_of_message))
-        fail_msg("'%s' does not say '%s'", status_message(), part_of_message);
-    assert_null(strchr(status_message(), '\n'));
-}
-
-static void test_bad_ranks(void **state)
-{
-    struct rank_run *f = *state;
-    static const struct {
-        const char *old, *new, *say;
-    } cases[] = {
-        {"\"rank\":0", "\"rank\":2", "line 1: 'rank' is out of range: the attempt has 2 ranks"},
-        {"\"rank\":1", "\"rank\":9007199254740992", "line 2: 'rank' is out of range"},
-        {"\"rank\":0", "\"rank\":-1", "line 1: 'rank' is out of range"},
-        {"\"rank\":0", "\"rank\":null", "line 1: 'rank' is not a whole number"},
-        {"\"rank\":0", "\"rank\":0,\"rank\":0", "line 1: not valid JSON"},
-        {"\"rank\":0", "\"rank\":0,\"attempt\":1", "the attempt has 0 ranks"},
-        {"\"rank\":0", "\"rank\":0,\"attempt\":9007199254740992", "the attempt has 0 ranks"},
-        {"\"rank\":0,", "", "line 1: 'rank' is missing"},
-        {"\"data_s\":0.1", "\"data_s\":-0.1", "line 1: 'data_s' is out of range"},
-        {"\"comm_busy_s\":1", "\"comm_busy_s\":\"1\"", "line 1: 'comm_busy_s' is not a number"},
-    };
-    write_texts(f->dir);
-    run_free(rank_run_load(f));
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_changed(f->dir, "ranks.jsonl", rank_text, cases[i].old, cases[i].new);
-        expect_data_error(f->dir, cases[i].say);
-    }
-}
-
-static void test_bad_rank_lists(void **state)
-{
-    struct rank_run *f = *state;
-    static const struct {
-        const char *old, *new;
-    } cases[] = {
-        {"\"rank\":1", "\"rank\":0"},
-        {"\"rank\":1", "\"rank\":2"},
-        {"\"rank\":0", "\"rank\":\"0\""},
-        {"\"host\":\"a\"", "\"host\":7"},
-        {"\"host\":\"a\",", ""},
-        {"\"pid\":2", "\"pid\":\"2\""},
-        {"[{\"rank\":0", "[null,{\"rank\":0"},
-        {"\"ranks\":", "\"ranks\":null,\"was\":"},
-        {"\"ranks\":", "\"ranks\":[],\"was\":"},
-    };
-    write_texts(f->dir);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_changed(f->dir, "run.json", run_text, cases[i].old, cases[i].new);
-        expect_data_error(f->dir, "run.json': 'ranks' is not a list of ranks");
-    }
-    write_texts(f->dir);
-    const char *event = "{\"event\":\"resume\",\"step\":0,\"epoch\":0,\"ranks\":{}}\n";
-    scratch_write(f->dir, "steps.jsonl", event, strlen(event));
-    expect_data_error(f->dir, "steps.jsonl' line 1: 'ranks' is not a list of ranks");
-}
-
-/* A second record of the same rank and epoch replaces the first record. All records between these
- * two records are dropped. */
-static void test_last_one_wins(void **state)
-{
-    struct rank_run *f = *state;
-    static const struct {
-        int epoch, rank;
-    } order[] = {{0, 0}, {0, 1}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}, {1, 1}};
-    write_texts(f->dir);
-    scratch_write(f->dir, "ranks.jsonl", "", 0);
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        char line[SCHEMA_LINE_MAX];
-        struct rank_record r = rank_run_row(order[i].epoch, order[i].rank);
-        r.images = (int64_t)i;
-        scratch_append(f->dir, "ranks.jsonl", line, schema_format(&rank_schema, &r, line));
-    }
-    static const int64_t want[] = {0, 2, 3, 7};
-    struct run *run = rank_run_load(f);
-    assert_int_equal(run->n_ranks, 4);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(run->rank[i].images, want[i]);
-    run_free(run);
-}
-
-/* run_load must read or refuse files with random damage. If it reads them, ranks_of must summarize
- * or refuse the result. Sanitizers detect invalid memory accesses. */
-static void test_damage(void **state)
-{
-    struct rank_run *f = *state;
-    const char *const files[] = {"run.json", "ranks.jsonl"};
-    const char *const texts[] = {run_text, rank_text};
-    int found = 0;
-    write_texts(f->dir);
-    for (int i = 0; i < 2000; i++) {
-        struct rng rng = rng_at(2, RNG_TEST, (uint64_t)i, 0);
-        char bytes[1024];
-        const char *text = texts[i % 2];
-        size_t size = strlen(text);
-        memcpy(bytes, text, size);
-        for (int k = 0; k <= i % 3; k++)
-            bytes[rng_below(&rng, (uint32_t)size)] = (char)rng_below(&rng, 256);
-        if (i % 5 == 0)
-            size = rng_below(&rng, (uint32_t)size);
-        scratch_write(f->dir, files[i % 2], bytes, size);
-        struct run *run;
-        enum status st = run_load(f->dir, &run);
-        assert_true(st == STATUS_OK || st == STATUS_DATA);
-        if (st == STATUS_OK) {
-            struct ranks ranks;
-            st = ranks_of(run, &ranks);
-            assert_true(st == STATUS_OK || st == STATUS_DATA);
-            if (st == STATUS_OK)
-                ranks_free(&ranks);
-            run_free(run);
-        } else {
-            found++;
+    for (int epoch = 0; epoch < 2; epoch++) {
+        for (int i = 0; i < 4; i++) {
+            struct rank_record *r = add_row(epoch, i);
+            double late = epoch == 1 && i == 2 ? 0.375 : 0;
+            r->data_s += late;
+            r->backward_s += i == 3 ? 0.0625 : 0;
+            r->comm_s -= late + (i == 3 ? 0.0625 : 0);
         }
-        scratch_write(f->dir, files[i % 2], text, strlen(text));
     }
-    assert_true(found > 500);
 }
 
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, rank_run_begin, rank_run_end)
+static void evaluate(void)
+{
+    ranks_free(&ranks);
+    expect_ok(ranks_of(&run, &ranks));
+}
+
+/* Only rank 0 recorded epoch 2 before the job was killed. */
+static void test_slowest(void **state)
+{
+    (void)state;
+    add_attempt(4, "node");
+    add_slow_epochs();
+    add_row(2, 0)->forward_s = 100;
+    evaluate();
+    assert_true(ranks.n == 4 && ranks.slowest == 2);
+    assert_string_equal(ranks.rank[2].host, "node1");
+    assert_close(ranks.rank[0].own_s, 0.375);
+    assert_close(ranks.rank[2].own_s, 0.39375);
+    assert_close(ranks.rank[3].own_s, 0.38125);
+    assert_close(ranks.median_own_s, 0.375);
+    assert_close(ranks.behind, 0.39375 / 0.375 - 1);
+    assert_string_equal(rank_part_str(ranks.part), "data");
+    assert_close(ranks.part_s, 0.01875);
+    assert_close(ranks.rank[2].images_per_s, 32 / 0.39375);
+    assert_close(ranks.rank[2].part[RANK_COMM], 0.03125);
+    assert_close(ranks.rank[2].part[RANK_OTHER], 0.025);
+}
+
+/* Evaluates one epoch of `n` ranks. The median step time of a rank is 10 ms, but the last rank's
+ * median is longer by the fraction `late`. Returns whether the last rank is reported as a
+ * straggler. Stragglers are found by medians, not by the sums. */
+static bool is_slow(int n, double late, double mad, int64_t steps)
+{
+    run.n_ranks = 0;
+    json_array_clear(run.attempts);
+    add_attempt(n, "node");
+    for (int i = 0; i < n; i++) {
+        struct rank_record *r = add_row(0, i);
+        r->steps = steps;
+        r->own_median_s = 0.01 * (1 + (i == n - 1 ? late : 0));
+        r->own_mad_s = mad * r->own_median_s;
+        r->data_s = 1e3 * (n - i);
+    }
+    evaluate();
+    assert_int_equal(ranks.slowest, n - 1);
+    assert_close(ranks.behind, late);
+    return ranks.slow;
+}
+
+/* A rank that is 20 % slower is a straggler if step times vary little. If they vary much, many
+ * steps are needed to detect it. */
+static void test_slow_or_chance(void **state)
+{
+    (void)state;
+    for (int n = 2; n < 5; n++) {
+        assert_true(is_slow(n, 0.2, 0.01, 20));
+        assert_true(ranks.noise > 0 && ranks.noise < 0.03);
+        assert_false(is_slow(n, 0.09, 0.01, 1000));
+        assert_false(is_slow(n, 0.2, 0.2, 20));
+        assert_true(ranks.noise > 0.2);
+        assert_true(is_slow(n, 0.2, 0.2, 2000));
+        assert_true(is_slow(n, 0.11, 0, 5) && ranks.noise == 0);
+    }
+}
+
+/* The last of three ranks is slow in its forward passes. It also waited for data in a few steps,
+ * and this waiting is the largest part of its total time. */
+static void test_part_by_medians(void **state)
+{
+    (void)state;
+    add_attempt(3, "node");
+    for (int i = 0; i < 3; i++) {
+        struct rank_record *r = add_row(0, i);
+        bool late = i == 2;
+        r->steps = 16;
+        r->data_s = late ? 8 : 0.5;
+        r->data_median_s = 0.03125;
+        r->forward_median_s = late ? 0.25 : 0.125;
+        r->own_median_s = late ? 0.28125 : 0.15625;
+    }
+    evaluate();
+    assert_true(ranks.slowest == 2 && ranks.part == RANK_FORWARD);
+    assert_close(ranks.part_s, 0.125);
+    assert_close(ranks.rank[2].part[RANK_DATA], 0.5);
+}
+
+/* The ranks of the latest attempt that completed an epoch are compared. */
+static void test_latest_attempt(void **state)
+{
+    (void)state;
+    add_attempt(4, "node");
+    add_attempt(3, "late");
+    add_slow_epochs();
+    run.n_ranks = 4; /* the second attempt began at epoch 1 */
+    evaluate();
+    assert_true(ranks.n == 4 && ranks.slowest == 3 && ranks.part == RANK_BACKWARD);
+    assert_string_equal(ranks.rank[3].host, "node1");
+    for (int i = 0; i < 3; i++)
+        add_row(1, i)->attempt = 1;
+    evaluate();
+    assert_true(ranks.n == 3 && ranks.slowest == 0 && ranks.behind == 0 && ranks.part_s == 0);
+    assert_string_equal(ranks.rank[2].host, "late1");
+}
+
+/* Records with impossible numbers must not result in a straggler. */
+static void test_absurd_times(void **state)
+{
+    (void)state;
+    add_attempt(2, "node");
+    add_row(0, 0);
+    add_row(0, 1)->forward_s = NAN;
+    evaluate();
+    assert_int_equal(ranks.n, 0);
+    row[1] = run_rig_rank(0, 1);
+    row[1].steps = 0;
+    evaluate();
+    assert_int_equal(ranks.n, 0);
+    row[1] = (struct rank_record){.rank = 1, .steps = 1, .images = 1, .data_s = 1e-309};
+    assert_int_equal(ranks_of(&run, &ranks), STATUS_DATA);
+    ranks = (struct ranks){0};
+}
+
+/* The summary uses the last five of ten steps. The hidden fraction of communication is 0.75, 0, 0
+ * and 0.5 in four of them (negative values become 0). In the last step, there was no communication.
+ */
+static void test_summary(void **state)
+{
+    static const double exposed[] = {9, 9, 9, 9, 9, 0.25, 3, 3, 0.5, 0};
+    static const double busy[] = {9, 9, 9, 9, 9, 1, 2, 2, 1, 0};
+    static const struct {
+        const char *object, *key;
+        double want;
+    } numbers[] = {
+        {"step_s", "comm", 0.5},          {"step_s", "comm_busy", 1},
+        {"step_s", "comm_hidden", 0.25},  {"ranks", "count", 4},
+        {"ranks", "slowest", 2},          {"ranks", "own_s", 0.39375},
+        {"ranks", "median_own_s", 0.375}, {"ranks", "behind", 0.39375 / 0.375 - 1},
+        {"ranks", "part_s", 0.01875},     {"ranks", "images_per_s", 32 / 0.39375},
+    };
+    (void)state;
+    struct step_record step[10];
+    for (int i = 0; i < 10; i++)
+        step[i] = (struct step_record){.step = i, .comm_s = exposed[i], .comm_busy_s = busy[i]};
+    add_attempt(4, "node\x1b");
+    add_slow_epochs();
+    struct run with_steps = run;
+    with_steps.step = step;
+    with_steps.n_steps = 10;
+    json_t *summary = json_object();
+    expect_ok(summary_add(&with_steps, summary));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const json_t *object = json_object_get(summary, numbers[i].object);
+        assert_true(json_is_number(json_object_get(object, numbers[i].key)));
+        assert_close(json_number_value(json_object_get(object, numbers[i].key)), numbers[i].want);
+    }
+    const json_t *o = json_object_get(summary, "ranks");
+    assert_string_equal(json_string_value(json_object_get(o, "part")), "data");
+    assert_string_equal(json_string_value(json_object_get(o, "host")), "node?1");
+    json_decref(summary);
+}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_round_trip),
-        WITH_FOLDER(test_one_rank_leaves_no_file),
-        WITH_FOLDER(test_wrong_calls),
-        WITH_FOLDER(test_resume_with_other_ranks),
-        WITH_FOLDER(test_resume_grows_from_one),
-        WITH_FOLDER(test_bad_ranks),
-        WITH_FOLDER(test_bad_rank_lists),
-        WITH_FOLDER(test_last_one_wins),
-        WITH_FOLDER(test_damage),
-    };
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {TEST(test_slowest),         TEST(test_slow_or_chance),
+                                       TEST(test_part_by_medians), TEST(test_latest_attempt),
+                                       TEST(test_absurd_times),    TEST(test_summary)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,271 @@
+/* Checks what watch shows of runs and studies with known content: values, not layout. */
+#include "watch/watch.h"
+
+#include "../results/run_rig.h"
+#include "watch/draw.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* Makes the folder <dir>/<name> with a run in it. */
+static void make_run(const char *dir, const char *name)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(mkdir(path, 0777), 0);
+    run_rig_write(path);
+}
+
+/* A scratch folder with the complete run "first". */
+static int set_up(void **state)
+{
+    scratch_set_up(state);
+    make_run(*state, "first");
+    return 0;
+}
+
+/* Returns the current output; the caller frees it. */
+static char *shown(struct watch *w, int width, int height, bool ascii)
+{
+    char *text;
+    size_t size;
+    struct watch_options o = {.width = width, .height = height, .ascii = ascii};
+    FILE *out = open_memstream(&text, &size);
+    enum status st = watch_view(w, &o, out);
+    expect_ok(st);
+    fclose(out);
+    return text;
+}
+
+/* Opens <dir>/<name>, and returns its first output. */
+static char *first_sight(const char *dir, const char *name)
+{
+    char path[512];
+    struct watch *w;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    expect_ok(watch_open(path, &w));
+    char *text = shown(w, 80, 0, true);
+    watch_close(w);
+    return text;
+}
+
+/* Checks that the text contains all parts, which end with NULL, and frees it. */
+static void expect_in(char *text, const char *const *part)
+{
+    for (; *part; part++)
+        if (!strstr(text, *part))
+            fail_msg("no '%s' in:\n%s", *part, text);
+    free(text);
+}
+#define PARTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_run(void **state)
+{
+    expect_in(first_sight(*state, "first"),
+              PARTS("first: resnet18, amp, nd, batch 32\n", "a \"quick\" \\ device\n", "2/2",
+                    "100 %", "median 64.0", "500.0 ms",
+                    "data 12%  forward 25%  backward 50%  optimizer 6%  other 6%\n",
+                    "loss 1.0000, top-1 25.00 %, top-5 50.00 %, lr 0.0001\n",
+                    "loss 2.0000, top-1 78.00 %, top-5 90.00 % after epoch 2, best 78.00 %\n",
+                    "32768, 1 step skipped\n", "ended: epochs, after 4 steps in 0:05\n"));
+}
+
+/* The run is in its second epoch, after the first of two steps. A step takes half a second, and the
+ * validation after an epoch takes one second. The last record is two hours old. */
+static void test_time_left(void **state)
+{
+    static const char *const files[] = {"run.json", "steps.jsonl", "epochs.jsonl"};
+    const struct timespec then[2] = {{time(NULL) - 7200, 0}, {time(NULL) - 7200, 0}};
+    char *text, path[512];
+    size_t size;
+    scratch_remove_file(*state, "first/summary.json");
+    text = scratch_read(*state, "first/steps.jsonl", &size); /* half of the last line stays */
+    scratch_write(*state, "first/steps.jsonl", text, (size_t)(strrchr(text, '{') - text) + 20);
+    free(text);
+    text = scratch_read(*state, "first/epochs.jsonl", &size);
+    scratch_write(*state, "first/epochs.jsonl", text, (size_t)(strchr(text, '\n') + 1 - text));
+    free(text);
+    expect_in(first_sight(*state, "first"),
+              PARTS("2/2", " 50 %, 0:01 left, run 0:02 left\n", "loss nan", "running for 0:03\n"));
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/first/%s", (char *)*state, files[i]);
+        assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
+    }
+    expect_in(first_sight(*state, "first"), PARTS("no new record for 2:00:0"));
+}
+
+/* For a run with a limited number of steps, the view shows the progress in steps, not in epochs. It
+ * also shows the sensors of two devices. */
+static void test_steps_and_sensors(void **state)
+{
+    scratch_remove_file(*state, "first/summary.json");
+    scratch_remove_file(*state, "first/epochs.jsonl");
+    scratch_write_text(*state, "first/run.json",
+                       "{\"schema\":1,\"config\":{\"epochs\":9,\"epoch_steps\":100,\"steps\":8}}");
+    scratch_write_text(
+        *state, "first/telemetry.jsonl",
+        "{\"sample\":0,\"device\":0,\"power_w\":1,\"elapsed\":1}\n"
+        "{\"sample\":1,\"device\":0,\"clock_mhz\":1410,\"power_w\":350.4,\"temperature_c\":67,"
+        "\"busy\":98,\"elapsed\":2}\n"
+        "{\"sample\":1,\"device\":1,\"temperature_c\":90,\"throttle\":4294967295,\"elapsed\":2}\n");
+    expect_in(first_sight(*state, "first"),
+              PARTS("4/8", " 50 %, run 0:02 left\n", "device 0, 1410 MHz, 350 W, 67 C, busy 98 %\n",
+                    "device 1, 90 C, slowed by "));
+}
+
+/* Views of runs with absent and impossible settings have no escape sequences. Then the files of the
+ * run are removed one by one, until the run looks as if it had just begun. */
+static void test_hostile(void **state)
+{
+    static const char *const infos[] = {
+        "{\"schema\":1}",
+        "{\"schema\":1,\"device\":7,\"config\":{\"arch\":\"\\u001b[2J\",\"batch_size\":-1,"
+        "\"epochs\":"
+        "9223372036854775807,\"dummy\":true,\"dummy_train\":9223372036854775807,\"accumulate\":0,"
+        "\"world_size\":9223372036854775807}}"};
+    for (size_t i = 0; i < 2; i++) {
+        scratch_write_text(*state, "first/run.json", infos[i]);
+        char *text = first_sight(*state, "first");
+        assert_null(strchr(text, '\033'));
+        free(text);
+    }
+    static const char *const files[] = {"summary.json", "epochs.jsonl", "steps.jsonl"};
+    for (size_t i = 0; i < 3; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "first/%s", files[i]);
+        scratch_remove_file(*state, name);
+        expect_in(first_sight(*state, "first"), PARTS(i == 2 ? "no step yet\n" : "first: "));
+    }
+}
+
+/* The output fits into a window: no line is too long, and there are not too many lines. */
+static void test_window(void **state)
+{
+    char path[512], *text;
+    struct watch *w;
+    make_run(*state, "a r\xc3\xbcn with a name that is long and longer");
+    snprintf(path, sizeof path, "%s/a r\xc3\xbcn with a name that is long and longer",
+             (char *)*state);
+    expect_ok(watch_open(path, &w));
+    text = shown(w, 40, 4, false);
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        size_t columns = 0;
+        for (const char *c = line; *c; c++)
+            columns += ((unsigned char)*c & 0xc0) != 0x80;
+        if (columns > 40)
+            fail_msg("%zu columns: '%s'", columns, line);
+    }
+    assert_int_equal(lines, 4);
+    free(text);
+    watch_close(w);
+}
+
+static void test_ranks(void **state)
+{
+    struct run_rig *f = *state;
+    struct record *r = run_rig_open(f, 3, "node", 0);
+    for (int64_t i = 0; i < 3; i++) {
+        struct rank_record row = run_rig_rank(0, i);
+        row.data_s += i == 1 ? 1 : 0;
+        expect_ok(record_rank(r, &row));
+    }
+    run_rig_add_epoch(r, 0, 0);
+    run_rig_close(r);
+    expect_in(first_sight(f->dir, "."),
+              PARTS("straggler: rank 1, +26.7 %, mostly data\n", " 475.0", " 375.0", "node0\n"));
+}
+
+static void test_study(void **state)
+{
+    static const char *const folders[] = {"cells", "cells/nd-fp32", "cells/nd-amp"};
+    char path[512];
+    scratch_write_text(
+        *state, "plan.json",
+        "{\"schema\":1,\"runs\":[{\"cell\":\"nd-fp32\",\"repeat\":1},{\"cell\":\"nd-fp32\","
+        "\"repeat\":2},{\"cell\":\"nd-amp\",\"repeat\":1},{\"cell\":\"nd-amp\",\"repeat\":2}]}");
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", (char *)*state, folders[i]);
+        assert_int_equal(mkdir(path, 0777), 0);
+    }
+    make_run(*state, "cells/nd-fp32/r1");
+    make_run(*state, "cells/nd-fp32/r2");
+    scratch_remove_file(*state, "cells/nd-fp32/r2/summary.json");
+    scratch_write_text(*state, "cells/nd-amp/r1.failed", "{\"reason\":\"no\\nmemory\"}");
+    struct watch *w;
+    bool over;
+    expect_ok(watch_open(*state, &w));
+    expect_in(shown(w, 80, 0, true), PARTS("4 runs, ", " 1 done, 1 running, 1 failed, 1 to come\n",
+                                           "nd-amp/r1: no?memory\n", "nd-fp32/r2\n",
+                                           "\nr2: resnet18, amp, nd, batch 32\n"));
+
+    /* The current run ends, and the last one begins. */
+    scratch_write_text(*state, "cells/nd-fp32/r2/summary.json", "{\"schema\":1}");
+    expect_ok(watch_poll(w, &over));
+    assert_false(over);
+    make_run(*state, "cells/nd-amp/r2");
+    scratch_remove_file(*state, "cells/nd-amp/r2/summary.json");
+    scratch_write_text(*state, "cells/nd-amp/r2/run.json",
+                       "{\"schema\":1,\"config\":{\"arch\":\"vgg11\"}}");
+    expect_ok(watch_poll(w, &over));
+    expect_in(shown(w, 80, 0, true),
+              PARTS(" 2 done, 1 running, 1 failed, 0 to come\n", "nd-amp/r2\n", "\nr2: vgg11, "));
+    scratch_write_text(*state, "cells/nd-amp/r2/summary.json", "{\"schema\":1}");
+    expect_ok(watch_poll(w, &over));
+    assert_true(over);
+    watch_close(w);
+}
+
+static void test_wrong_plans(void **state)
+{
+    static const char *const plans[] = {
+        "", "[]", "{\"runs\":[{\"cell\":\"../x\",\"repeat\":1}]}",
+        "{\"runs\":[{\"cell\":\"a\",\"repeat\":1},{\"cell\":\"..\",\"repeat\":1}]}",
+        "{\"runs\":[{\"cell\":\"a\",\"repeat\":\"1\"}]}"};
+    struct watch *w;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        scratch_write_text(*state, "plan.json", plans[i]);
+        assert_int_equal(watch_open(*state, &w), STATUS_DATA);
+        assert_non_null(strstr(status_message(), "plan.json'"));
+    }
+    assert_int_equal(watch_open("/nonexistent", &w), STATUS_DATA);
+}
+
+static void test_drawing(void **state)
+{
+    (void)state;
+    char text[DRAW_MAX];
+    const double x[] = {0, 7, NAN, 14, 1, 13};
+    draw_spark(text, x, 4, 10, true);
+    assert_string_equal(text, "_= #");
+    draw_spark(text, x, 6, 3, true); /* means 3.5, 14, 7 */
+    assert_string_equal(text, "_#:");
+    draw_bar(text, INFINITY, 4);
+    assert_string_equal(text, "[====]");
+    draw_time(text, 3671.4);
+    assert_string_equal(text, "1:01:11");
+    draw_time(text, NAN);
+    assert_string_equal(text, "-");
+}
+
+int main(void)
+{
+#define WITH_RUN(test) cmocka_unit_test_setup_teardown(test, set_up, scratch_tear_down)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drawing),
+        WITH_RUN(test_run),
+        WITH_RUN(test_time_left),
+        WITH_RUN(test_steps_and_sensors),
+        WITH_RUN(test_hostile),
+        WITH_RUN(test_window),
+        cmocka_unit_test_setup_teardown(test_ranks, run_rig_set_up, run_rig_tear_down),
+        WITH_RUN(test_study),
+        WITH_RUN(test_wrong_plans),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
