@@ -93,8 +93,7 @@ void section_gate_quality(struct writer *w, const char *name, const json_t *reco
         "divided by the base's, as the median over the trials.",
         json_number_at(record, "rounds"), json_number_at(record, "alpha"),
         100 * json_number_at(record, "threshold"));
-    writer_code(w,
-                "build/tests/compare/compare_experiment --program build/cli/ampscale --out FILE");
+    writer_code(w, "tests/compare/experiment.py --program build/cli/ampscale --out FILE");
     for (size_t i = 0; i < json_array_size(workloads); i++) {
         const json_t *workload = json_array_get(workloads, i);
         const json_t *arms = json_object_get(workload, "arms");

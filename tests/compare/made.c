@@ -1,51 +1,48 @@
 /* Makes records of runs for tests of comparisons. */
 #include "made.h"
 
-#include "results/schema.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+/* Writes run.json. What may differ between the repeats of a side differs. */
+static void write_info(const char *dir, const struct made *m, int repeat)
+{
+    char text[1024], started[64] = "";
+    if (m->first_s > 0)
+        snprintf(started, sizeof started, "\"started_s\": %.3f, ", m->first_s + 60 * repeat);
+    snprintf(text, sizeof text,
+             "{\"schema\": 1, %s\"started\": \"2024-01-31T12:00:00Z\", \"build\": \"Release\","
+             "\"version\": \"%d\", \"seed\": %d, \"device\": \"%s\", \"host\": {\"hostname\":"
+             "\"node%d\", \"memory_bytes\": %d}, \"config\": {\"arch\": \"resnet18\", "
+             "\"precision\": \"fp32\", \"mode\": \"nd\", \"seed\": %d, \"batch_size\": 32, "
+             "\"data\": \"/data/%d/images/\"%s}}",
+             started, repeat, repeat, m->device ? m->device : "a \\\"quick\\\" device", repeat,
+             1000000 + repeat, repeat, repeat, m->more ? m->more : "");
+    scratch_write_text(dir, "run.json", text);
+}
 
 void make_run(const char *dir, const struct made *m, int repeat)
 {
-    char text[1024], line[SCHEMA_LINE_MAX];
     double slower = m->uneven && repeat % 3 == 0 ? -m->slower : m->slower;
-    double drift = m->drift > 0 ? pow(m->drift, repeat) : 1;
-    double total = 0.1 * (1 + slower) * (1 + 0.001 * repeat) * drift;
-    char started[64] = "";
+    double drift = m->drift > 0 ? pow(m->drift, repeat) : 1, vary = 1 + 0.001 * repeat;
+    double total = 0.1 * (1 + slower) * vary * drift;
     assert_int_equal(mkdir(dir, 0777), 0);
-    if (m->first_s > 0)
-        snprintf(started, sizeof started, "\"started_s\": %.3f, ", m->first_s + 60 * repeat);
-    int n =
-        snprintf(text, sizeof text,
-                 "{\"schema\": 1, %s\"started\": \"2024-01-31T12:00:00Z\", \"build\": \"Release\","
-                 "\"version\": \"%d\", \"seed\": %d, \"device\": \"%s\", \"host\": {\"hostname\":"
-                 "\"node%d\", \"memory_bytes\": %d}, \"config\": {\"arch\": \"resnet18\", "
-                 "\"precision\": \"fp32\", \"mode\": \"nd\", \"seed\": %d, \"batch_size\": 32, "
-                 "\"data\": \"/data/%d/images/\"%s}}",
-                 started, repeat, repeat, m->device ? m->device : "a \\\"quick\\\" device", repeat,
-                 1000000 + repeat, repeat, repeat, m->more ? m->more : "");
-    scratch_write(dir, "run.json", text, (size_t)n);
+    write_info(dir, m, repeat);
     for (int64_t i = 0; i < STEPS; i++) {
-        double forward = m->forward_s > 0 ? m->forward_s * (1 + 0.001 * repeat) : total / 3;
         struct step_record s = {.step = i,
                                 .batch = i,
                                 .images = 32,
                                 .bytes_read = m->decode_s > 0 ? 32 * 1000 : 0,
                                 .files_read = m->decode_s > 0 ? 32 : 0,
-                                .decode_s = 32 * m->decode_s * (1 + 0.001 * repeat),
+                                .decode_s = 32 * m->decode_s * vary,
                                 .loss = 1,
-                                .forward_s = forward,
+                                .forward_s = m->forward_s > 0 ? m->forward_s * vary : total / 3,
                                 .backward_s = total / 2,
                                 .total_s = total,
                                 .elapsed = (double)(i + 1) * total};
-        scratch_append(dir, "steps.jsonl", line, schema_format(&step_schema, &s, line));
+        run_rig_append(dir, &step_schema, &s);
     }
     struct epoch_record e = {.steps = STEPS,
                              .train_images = (int64_t)STEPS * 32,
@@ -53,19 +50,19 @@ void make_run(const char *dir, const struct made *m, int repeat)
                              .val_top1 = 75 - m->top1 + 0.1 * repeat,
                              .val_top5 = 90,
                              .elapsed = STEPS * total};
-    scratch_append(dir, "epochs.jsonl", line, schema_format(&epoch_schema, &e, line));
+    run_rig_append(dir, &epoch_schema, &e);
     for (int i = 0; i < 2 && m->joules > 0; i++) {
         struct telemetry_record t = telemetry_nothing;
         t.sample = i;
-        t.energy_j = i * m->joules * STEPS * 32 * (1 + 0.001 * repeat);
+        t.energy_j = i * m->joules * STEPS * 32 * vary;
         t.elapsed = i * STEPS * total;
-        scratch_append(dir, "telemetry.jsonl", line, schema_format(&telemetry_schema, &t, line));
+        run_rig_append(dir, &telemetry_schema, &t);
     }
-    if (m->by && !*m->by)
-        return;
-    n = snprintf(text, sizeof text, "{\"schema\": 1, \"ended_by\": \"%s\"}",
-                 m->by ? m->by : "epochs");
-    scratch_write(dir, "summary.json", text, (size_t)n);
+    if (!m->by)
+        scratch_write_text(dir, "summary.json", "{\"schema\": 1, \"ended_by\": \"epochs\"}");
+    else if (*m->by)
+        scratch_write_changed(dir, "summary.json", "{\"schema\": 1, \"ended_by\": \"BY\"}", "BY",
+                              m->by);
 }
 
 int set_up(void **state)
@@ -82,6 +79,7 @@ int set_up(void **state)
 int tear_down(void **state)
 {
     struct fixture *f = *state;
+    compare_report_free(&f->report);
     scratch_remove(f->dir);
     free(f);
     return 0;
@@ -105,22 +103,20 @@ void make_side(struct fixture *f, int side, const char *name, const struct made 
     }
 }
 
-enum status compare(struct fixture *f, struct compare_report *report)
+enum status compare(struct fixture *f)
 {
     char *base = f->side[0], *new = f->side[1];
-    return compare_compare(&base, 1, &new, 1, &f->config, report);
+    compare_report_free(&f->report);
+    return compare_compare(&base, 1, &new, 1, &f->config, &f->report);
 }
 
-struct compare_report made(struct fixture *f, const struct made *m, int n)
+const struct compare_report *made(struct fixture *f, const struct made *m, int n)
 {
-    struct compare_report report;
-    const struct made base = {.joules = m->joules > 0 ? 1 : 0};
-    make_side(f, 0, "base", &base, REPEATS);
+    make_side(f, 0, "base", &(struct made){.joules = m->joules > 0}, REPEATS);
     make_side(f, 1, "new", m, n);
-    if (compare(f, &report) != STATUS_OK)
-        fail_msg("%s", status_message());
-    assert_int_equal(report.n_cells, 1);
-    return report;
+    expect_ok(compare(f));
+    assert_int_equal(f->report.n_cells, 1);
+    return &f->report;
 }
 
 const struct compare_result *result(const struct compare_report *r, enum metric_id id)

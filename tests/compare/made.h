@@ -1,7 +1,7 @@
 /* Makes and compares records of runs, for tests. If a function fails, the test fails. */
 #pragma once
 
-#include "../results/scratch.h"
+#include "../results/run_rig.h"
 #include "compare/compare.h"
 
 #include <math.h>
@@ -30,6 +30,7 @@ struct fixture {
     char dir[SCRATCH_MAX];
     char side[2][SCRATCH_MAX + 128];
     struct compare_config config;
+    struct compare_report report; /* of the last comparison */
 };
 
 /* Makes the folder of one run, which is number `repeat` of its side. */
@@ -46,10 +47,10 @@ void set_side(struct fixture *f, int side, const char *name);
 void make_side(struct fixture *f, int side, const char *name, const struct made *m, int n);
 
 /* Compares the two sides with compare_compare. */
-enum status compare(struct fixture *f, struct compare_report *report);
+enum status compare(struct fixture *f);
 
-/* Compares REPEATS base runs with n runs of `m`. */
-struct compare_report made(struct fixture *f, const struct made *m, int n);
+/* Compares REPEATS base runs with n runs of `m`, and returns the report. */
+const struct compare_report *made(struct fixture *f, const struct made *m, int n);
 
 /* The first cell's result of a metric; NULL: there is none. */
 const struct compare_result *result(const struct compare_report *r, enum metric_id id);
