@@ -10,11 +10,22 @@
 
 struct fake_nvml fake_nvml = {.gpu = {{.bus = "0000:01:00.0"}, {.bus = "0000:02:00.0"}}};
 
-static struct fake_gpu *gpu_of(void *handle)
-{
-    fake_nvml.calls++;
-    return handle;
-}
+/* Defines nvmlDeviceGet<name>, which sets *out and returns the code of GPU `g`. GET_OF defines a
+ * function that takes also which of several values is meant. */
+#define GET(name, type, value)                                                                     \
+    int nvmlDeviceGet##name(void *gpu, type *out)                                                  \
+    {                                                                                              \
+        const struct fake_gpu *g = gpu;                                                            \
+        *out = value;                                                                              \
+        return g->code;                                                                            \
+    }
+#define GET_OF(name, value)                                                                        \
+    int nvmlDeviceGet##name(void *gpu, int which, unsigned *out)                                   \
+    {                                                                                              \
+        const struct fake_gpu *g = gpu;                                                            \
+        *out = value;                                                                              \
+        return g->code;                                                                            \
+    }
 
 int nvmlInit_v2(void)
 {
@@ -36,25 +47,19 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **gpu)
     return 0;
 }
 
-int nvmlDeviceGetPowerUsage(void *gpu, unsigned *milliwatts)
-{
-    *milliwatts = gpu_of(gpu)->milliwatts;
-    return gpu_of(gpu)->code;
-}
-
+GET(PowerUsage, unsigned, g->milliwatts)
 /* In drivers before 535, nvmlDeviceGetCurrentClocksEventReasons had this name. */
-int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *reasons)
-{
-    *reasons = gpu_of(gpu)->throttle;
-    return gpu_of(gpu)->code;
-}
+GET(CurrentClocksThrottleReasons, unsigned long long, g->throttle)
 
 #ifndef FAKE_NVML_OLD
 
-int nvmlDeviceGetCurrentClocksEventReasons(void *gpu, unsigned long long *reasons)
-{
-    return nvmlDeviceGetCurrentClocksThrottleReasons(gpu, reasons);
-}
+GET(CurrentClocksEventReasons, unsigned long long, g->throttle)
+GET(EnforcedPowerLimit, unsigned, 700000)
+GET(CurrPcieLinkWidth, unsigned, 16)
+GET_OF(ClockInfo, which == 1 ? g->clock : which == 2 ? g->memory_clock : 0)
+GET_OF(MaxClockInfo, which == 1 ? 1980 : 3201)
+GET_OF(Temperature, which == 0 ? g->celsius : 0)
+GET_OF(PcieThroughput, which == 0 ? 10 : 20)
 
 const char *nvmlErrorString(int code)
 {
@@ -78,46 +83,16 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **gpu)
     return 6;
 }
 
-int nvmlDeviceGetName(void *gpu, char *text, unsigned size)
+int nvmlDeviceGetName(const struct fake_gpu *gpu, char *text, unsigned size)
 {
     snprintf(text, size, "Fake GPU");
-    return gpu_of(gpu)->code;
+    return gpu->code;
 }
 
-int nvmlDeviceGetUUID(void *gpu, char *text, unsigned size)
+int nvmlDeviceGetUUID(const struct fake_gpu *gpu, char *text, unsigned size)
 {
-    snprintf(text, size, "GPU-secret-%d", (int)(gpu_of(gpu) - fake_nvml.gpu));
-    return gpu_of(gpu)->code;
-}
-
-int nvmlDeviceGetClockInfo(void *gpu, int which, unsigned *mhz)
-{
-    *mhz = which == 1 ? gpu_of(gpu)->clock : which == 2 ? gpu_of(gpu)->memory_clock : 0;
-    return gpu_of(gpu)->code;
-}
-
-int nvmlDeviceGetMaxClockInfo(void *gpu, int which, unsigned *mhz)
-{
-    *mhz = which == 1 ? 1980 : 3201;
-    return gpu_of(gpu)->code;
-}
-
-int nvmlDeviceGetTemperature(void *gpu, int sensor, unsigned *celsius)
-{
-    *celsius = gpu_of(gpu)->celsius;
-    return sensor == 0 ? gpu_of(gpu)->code : 2;
-}
-
-int nvmlDeviceGetPcieThroughput(void *gpu, int counter, unsigned *kilobytes)
-{
-    *kilobytes = counter == 0 ? 10 : 20;
-    return gpu_of(gpu)->code;
-}
-
-int nvmlDeviceGetEnforcedPowerLimit(void *gpu, unsigned *milliwatts)
-{
-    *milliwatts = 700000;
-    return gpu_of(gpu)->code;
+    snprintf(text, size, "GPU-secret-%d", (int)(gpu - fake_nvml.gpu));
+    return gpu->code;
 }
 
 /* Not supported, as on some GPUs. */
@@ -128,41 +103,35 @@ int nvmlDeviceGetCurrPcieLinkGeneration(void *gpu, unsigned *generation)
     return 3;
 }
 
-int nvmlDeviceGetCurrPcieLinkWidth(void *gpu, unsigned *width)
+int nvmlDeviceGetTotalEnergyConsumption(struct fake_gpu *gpu, unsigned long long *millijoules)
 {
-    *width = 16;
-    return gpu_of(gpu)->code;
-}
-
-int nvmlDeviceGetTotalEnergyConsumption(void *gpu, unsigned long long *millijoules)
-{
-    struct fake_gpu *g = gpu_of(gpu);
     const char *more = getenv("FAKE_NVML_MILLIJOULES");
     if (more)
-        g->millijoules += strtoull(more, NULL, 10);
-    *millijoules = g->millijoules;
-    return g->code ? g->code : g->energy_code;
+        gpu->millijoules += strtoull(more, NULL, 10);
+    *millijoules = gpu->millijoules;
+    return gpu->code ? gpu->code : gpu->energy_code;
 }
 
-int nvmlDeviceGetTotalEccErrors(void *gpu, int kind, int counter, unsigned long long *count)
+int nvmlDeviceGetTotalEccErrors(const struct fake_gpu *gpu, int kind, int counter,
+                                unsigned long long *count)
 {
-    *count = kind == 0 ? gpu_of(gpu)->corrected : gpu_of(gpu)->uncorrected;
-    return counter == 0 ? gpu_of(gpu)->code : 2;
+    *count = kind == 0 ? gpu->corrected : gpu->uncorrected;
+    return counter == 0 ? gpu->code : 2;
 }
 
-int nvmlDeviceGetMemoryInfo(void *gpu, unsigned long long memory[3])
+int nvmlDeviceGetMemoryInfo(const struct fake_gpu *gpu, unsigned long long memory[3])
 {
     memory[0] = 1000; /* total */
     memory[1] = 700;  /* free */
     memory[2] = 300;  /* used */
-    return gpu_of(gpu)->code;
+    return gpu->code;
 }
 
-int nvmlDeviceGetUtilizationRates(void *gpu, unsigned busy[2])
+int nvmlDeviceGetUtilizationRates(const struct fake_gpu *gpu, unsigned busy[2])
 {
     busy[0] = 97;
     busy[1] = 45;
-    return gpu_of(gpu)->code;
+    return gpu->code;
 }
 
 #endif

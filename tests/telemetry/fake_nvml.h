@@ -17,7 +17,6 @@ struct fake_gpu {
 struct fake_nvml {
     int init_code;
     int running; /* number of calls of nvmlInit minus those of nvmlShutdown */
-    int calls;   /* number of calls that read a sensor */
     struct fake_gpu gpu[FAKE_GPUS];
 };
 

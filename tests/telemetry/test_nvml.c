@@ -1,19 +1,18 @@
-/* Tests the sensors of GPUs with stand-ins for NVML. The argument says which stand-in is in
- * LD_LIBRARY_PATH: full, old, or none. */
+/* Tests the sensors of GPUs with stand-ins for NVML. The suite's argument says which stand-in is in
+ * LD_LIBRARY_PATH: full (the default), old, or none. */
+#include "../results/scratch.h"
 #include "fake_nvml.h"
 #include "telemetry/meter.h"
 #include "telemetry/telemetry.h"
+#include "tests/suite.h"
 
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 static struct fake_nvml *fake;
+static const int gpus[] = {0, 1, 5};
 
 static int set_up(void **state)
 {
@@ -31,6 +30,21 @@ static int set_up(void **state)
     return 0;
 }
 
+static struct meter *open_meter(int n)
+{
+    struct meter *m;
+    expect_ok(nvml_meter_open(gpus, n, &m));
+    return m;
+}
+
+static struct telemetry *open_telemetry(int n)
+{
+    struct telemetry *t;
+    struct telemetry_config c = {.seconds = 3600, .gpu = true, .n = n, .index = gpus};
+    expect_ok(telemetry_open(&c, &t));
+    return t;
+}
+
 static struct telemetry_record sample(struct meter *m, int i)
 {
     struct telemetry_record row = telemetry_nothing;
@@ -38,43 +52,39 @@ static struct telemetry_record sample(struct meter *m, int i)
     return row;
 }
 
+/* CUDA's device 1 is the first GPU on the bus. The energy counter of the second GPU fails. */
 static void test_sensors(void **state)
 {
     (void)state;
-    struct meter *m;
-    const int index[] = {1};
-    assert_int_equal(nvml_meter_open(index, 1, &m), STATUS_OK);
+    fake->gpu[1].energy_code = 3;
+    struct meter *m = open_meter(2);
     fake->gpu[0].millijoules += 2500;
-    struct telemetry_record r = sample(m, 0);
-    /* CUDA's device 1 is the first GPU on the bus. */
-    assert_true(r.clock_mhz == 1500);
-    assert_true(r.memory_clock_mhz == 3000);
-    assert_true(fabs(r.power_w - 650.5) < 1e-9);
-    assert_true(fabs(r.energy_j - 2.5) < 1e-6);
-    assert_true(r.temperature_c == 61);
+    struct telemetry_record r = sample(m, 1);
+    assert_true(r.clock_mhz == 1500 && r.memory_clock_mhz == 3000 && r.temperature_c == 61);
+    assert_true(fabs(r.power_w - 650.5) < 1e-9 && fabs(r.energy_j - 2.5) < 1e-6);
     assert_true(r.throttle == THROTTLE_POWER_CAP);
     assert_true(r.ecc_corrected == 2 && r.ecc_uncorrected == 0);
-    assert_true(r.memory_bytes == 300);
-    assert_true(r.busy == 97 && r.memory_busy == 45);
+    assert_true(r.memory_bytes == 300 && r.busy == 97 && r.memory_busy == 45);
     assert_true(r.pcie_sent == 10000 && r.pcie_received == 20000);
+    r = sample(m, 0);
+    assert_true(r.clock_mhz == 1501 && isnan(r.energy_j) && isnan(m->joules(m, 0)));
+    assert_string_equal(m->lost, "");
     m->close(m);
     assert_int_equal(fake->running, 0);
 }
 
+/* Identities are recorded only as hashes. Properties that a GPU does not report are left out. */
 static void test_facts(void **state)
 {
+    static const char *const parts[] = {"\"driver\": \"580.1\"", "\"power_limit_w\": 700.0",
+                                        "\"source\": \"nvml\""};
     (void)state;
-    struct telemetry *t;
-    const int index[] = {0, 1};
-    struct telemetry_config c = {.seconds = 2, .gpu = true, .n = 2, .index = index};
-    assert_int_equal(telemetry_open(&c, &t), STATUS_OK);
+    struct telemetry *t = open_telemetry(2);
     json_t *o = telemetry_facts(t);
     char *text = json_dumps(o, JSON_SORT_KEYS);
-    assert_non_null(strstr(text, "\"driver\": \"580.1\""));
-    assert_non_null(strstr(text, "\"power_limit_w\": 700.0"));
-    assert_non_null(strstr(text, "\"source\": \"nvml\""));
-    assert_null(strstr(text, "secret")); /* identities only as hashes */
-    /* Properties that the GPU does not report are left out. */
+    for (int i = 0; i < 3; i++)
+        assert_non_null(strstr(text, parts[i]));
+    assert_null(strstr(text, "secret"));
     assert_null(strstr(text, "pcie_generation"));
     const json_t *devices = json_object_get(o, "devices");
     const char *a = json_string_value(json_object_get(json_array_get(devices, 0), "uuid_hash"));
@@ -83,21 +93,6 @@ static void test_facts(void **state)
     free(text);
     json_decref(o);
     telemetry_close(t);
-}
-
-static void test_a_sensor_fails(void **state)
-{
-    (void)state;
-    struct meter *m;
-    const int index[] = {0};
-    fake->gpu[1].energy_code = 3;
-    assert_int_equal(nvml_meter_open(index, 1, &m), STATUS_OK);
-    struct telemetry_record r = sample(m, 0);
-    assert_true(isnan(r.energy_j));
-    assert_true(isnan(m->joules(m, 0)));
-    assert_true(r.clock_mhz == 1501);
-    assert_string_equal(m->lost, "");
-    m->close(m);
 }
 
 /* Rows that telemetry passes to the test. */
@@ -120,46 +115,27 @@ static enum status take(void *context, struct telemetry_record *row, int n)
     return STATUS_OK;
 }
 
-static struct telemetry *open_both(void)
-{
-    struct telemetry *t;
-    static const int index[] = {0, 1};
-    struct telemetry_config c = {.seconds = 3600, .gpu = true, .n = 2, .index = index};
-    assert_int_equal(telemetry_open(&c, &t), STATUS_OK);
-    return t;
-}
-
+/* There is a sample at the start and one at the end. Once a GPU is lost, the sum over all devices
+ * is unknown. */
 static void test_a_gpu_vanishes(void **state)
 {
     (void)state;
     struct taken taken = {.refuse_at = -1};
-    struct telemetry *t = open_both();
+    struct telemetry *t = open_telemetry(2);
     assert_true(telemetry_joules(t) == 0);
-    assert_int_equal(telemetry_start(t, take, &taken), STATUS_OK);
-    assert_int_equal(telemetry_stop(t), STATUS_OK); /* a sample at the start and one at the end */
-    assert_int_equal(telemetry_stop(t), STATUS_OK);
+    expect_ok(telemetry_start(t, take, &taken));
+    expect_ok(telemetry_stop(t));
+    expect_ok(telemetry_stop(t));
     assert_int_equal(taken.n, 2);
-    assert_true(taken.row[0][1].clock_mhz == 1500);
-    assert_true(taken.row[1][0].clock_mhz == 1501);
+    assert_true(taken.row[0][1].clock_mhz == 1500 && taken.row[1][0].clock_mhz == 1501);
     assert_true(taken.row[1][0].device == 0 && taken.row[1][1].device == 1);
     assert_true(isnan(taken.row[1][1].clock_mhz) && isnan(taken.row[1][1].energy_j));
     assert_string_equal(telemetry_lost(t), "GPU 1 stopped answering: GPU is lost");
-    assert_true(isnan(telemetry_joules(t))); /* the sum over all devices is unknown */
-    int calls = fake->calls;
-    fake->gpu[1].code = 15;
     assert_true(isnan(telemetry_joules(t)));
-    int calls_of_one = fake->calls - calls;
-    assert_true(isnan(telemetry_joules(t)));
-    assert_int_equal(fake->calls - calls, calls_of_one); /* a lost GPU is not queried again */
     telemetry_close(t);
-}
-
-static void test_nobody_takes(void **state)
-{
-    (void)state;
-    struct taken taken = {.refuse_at = 0};
-    struct telemetry *t = open_both();
-    assert_int_equal(telemetry_start(t, take, &taken), STATUS_OK);
+    taken = (struct taken){.refuse_at = 0}; /* the failure of a call of `take` is returned */
+    t = open_telemetry(2);
+    expect_ok(telemetry_start(t, take, &taken));
     assert_int_equal(telemetry_stop(t), STATUS_IO);
     assert_string_equal(status_message(), "no room for sample 0");
     telemetry_close(t);
@@ -168,55 +144,45 @@ static void test_nobody_takes(void **state)
 /* Checks that the facts about missing sensors contain `why`, and that nothing is sampled. */
 static void expect_missing(const char *why)
 {
-    static const int index[] = {0, 1, 5};
     struct taken taken = {0};
-    struct telemetry *t;
-    struct telemetry_config c = {.seconds = 1, .gpu = true, .n = 3, .index = index};
-    assert_int_equal(telemetry_open(&c, &t), STATUS_OK);
+    struct telemetry *t = open_telemetry(3);
     json_t *o = telemetry_facts(t);
-    const char *said =
-        json_string_value(json_object_get(json_object_get(o, "telemetry"), "missing"));
-    if (!said || !strstr(said, why))
-        fail_msg("'%s' does not say '%s'", said ? said : "", why);
+    const json_t *missing = json_object_get(json_object_get(o, "telemetry"), "missing");
+    if (!json_is_string(missing) || !strstr(json_string_value(missing), why))
+        fail_msg("the facts do not say '%s'", why);
     json_decref(o);
-    assert_int_equal(telemetry_start(t, take, &taken), STATUS_OK);
-    assert_int_equal(telemetry_stop(t), STATUS_OK);
+    expect_ok(telemetry_start(t, take, &taken));
+    expect_ok(telemetry_stop(t));
     assert_int_equal(taken.n, 0);
     assert_true(isnan(telemetry_joules(t)));
     assert_null(telemetry_lost(t));
     telemetry_close(t);
 }
 
-static void test_no_driver(void **state)
+static void test_no_driver_or_gpu(void **state)
 {
     (void)state;
+    expect_missing("no telemetry of GPU 5: another error");
     fake->init_code = 9;
     expect_missing("cannot initialise NVML: Driver Not Loaded");
     assert_int_equal(fake->running, 0);
 }
 
-static void test_no_such_gpu(void **state)
-{
-    (void)state;
-    expect_missing("no telemetry of GPU 5: another error");
-    assert_int_equal(fake->running, 0);
-}
-
+/* An old library has only the power and the reasons of throttling. The only fact is the index. */
 static void test_old_library(void **state)
 {
     (void)state;
-    struct meter *m;
-    const int index[] = {0, 1};
-    assert_int_equal(nvml_meter_open(index, 2, &m), STATUS_OK);
+    struct meter *m = open_meter(2);
     struct telemetry_record r = sample(m, 0);
-    assert_true(fabs(r.power_w - 650.5) < 1e-9);
-    assert_true(r.throttle == THROTTLE_POWER_CAP);
-    assert_true(isnan(r.clock_mhz) && isnan(r.memory_clock_mhz) && isnan(r.energy_j));
-    assert_true(isnan(r.temperature_c) && isnan(r.ecc_corrected) && isnan(r.ecc_uncorrected));
-    assert_true(isnan(r.memory_bytes) && isnan(r.busy) && isnan(r.memory_busy));
-    assert_true(isnan(r.pcie_sent) && isnan(r.pcie_received));
+    int measured = 0;
+    for (int i = 0; i < telemetry_schema.n; i++) {
+        const struct field *f = &telemetry_schema.field[i];
+        measured += f->type == FIELD_SENSOR && !isnan(*(double *)((char *)&r + f->offset));
+    }
+    assert_int_equal(measured, 2);
+    assert_true(fabs(r.power_w - 650.5) < 1e-9 && r.throttle == THROTTLE_POWER_CAP);
     json_t *o = m->facts(m, 0);
-    assert_int_equal(json_object_size(o), 1); /* the only fact is its index */
+    assert_int_equal(json_object_size(o), 1);
     json_decref(o);
     fake->gpu[0].code = 15; /* this old library has no text for the code */
     r = sample(m, 0);
@@ -231,33 +197,29 @@ static void test_no_library(void **state)
     expect_missing("cannot load libnvidia-ml.so.1, a part of NVIDIA's driver");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest full[] = {
         cmocka_unit_test_setup(test_sensors, set_up),
         cmocka_unit_test_setup(test_facts, set_up),
-        cmocka_unit_test_setup(test_a_sensor_fails, set_up),
         cmocka_unit_test_setup(test_a_gpu_vanishes, set_up),
-        cmocka_unit_test_setup(test_nobody_takes, set_up),
-        cmocka_unit_test_setup(test_no_driver, set_up),
-        cmocka_unit_test_setup(test_no_such_gpu, set_up),
+        cmocka_unit_test_setup(test_no_driver_or_gpu, set_up),
     };
     const struct CMUnitTest old[] = {cmocka_unit_test_setup(test_old_library, set_up)};
     const struct CMUnitTest none[] = {cmocka_unit_test(test_no_library)};
+    const char *which = suite_argc > 1 ? suite_argv[1] : "full";
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    bool wanted = strcmp(which, "none") != 0;
     fake = library ? dlsym(library, "fake_nvml") : NULL;
-    if (argc == 2 && strcmp(argv[1], "none") == 0) {
-        if (library) {
-            printf("SKIPPED: this machine has NVIDIA's library\n");
-            return 77;
-        }
-        return cmocka_run_group_tests(none, NULL, NULL);
+    if (!wanted && library) {
+        printf("SKIPPED: this machine has NVIDIA's library\n");
+        return 77;
     }
-    if (!fake) {
+    if (wanted && !fake) {
         printf("FAILED: the library made for this test was not found\n");
         return 1;
     }
-    if (argc == 2 && strcmp(argv[1], "old") == 0)
-        return cmocka_run_group_tests(old, NULL, NULL);
-    return cmocka_run_group_tests(full, NULL, NULL);
+    return !wanted                     ? cmocka_run_group_tests(none, NULL, NULL)
+           : strcmp(which, "old") == 0 ? cmocka_run_group_tests(old, NULL, NULL)
+                                       : cmocka_run_group_tests(full, NULL, NULL);
 }
