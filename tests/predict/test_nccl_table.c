@@ -1,16 +1,10 @@
 /* Reads tables of nccl-tests, and refuses invalid ones. */
+#include "../results/scratch.h"
 #include "predict/cost.h"
-#include "scratch.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define RANK(i, host)                                                                              \
     "#  Rank  " #i " Group  0 Pid  " #i "11 on      " host " device  " #i " [0x07] NVIDIA V100\n"
@@ -36,7 +30,7 @@
 static enum status load(const char *dir, const char *text, struct nccl_table *t)
 {
     char path[SCRATCH_MAX + 16];
-    scratch_write(dir, "table.txt", text, strlen(text));
+    scratch_write_text(dir, "table.txt", text);
     snprintf(path, sizeof path, "%s/table.txt", dir);
     return nccl_table_load(path, t);
 }
@@ -51,8 +45,7 @@ static void test_reading(void **state)
 {
     static struct nccl_table t;
     double latency, s_per_byte;
-    if (load(*state, FOUR, &t) != STATUS_OK)
-        fail_msg("%s", status_message());
+    expect_ok(load(*state, FOUR, &t));
     assert_true(t.ranks == 4 && t.nodes == 2 && t.n == 3);
     assert_close(nccl_table_at(&t, 10), 21e-6);
     assert_close(nccl_table_at(&t, 5500), 25.5e-6);
@@ -70,9 +63,9 @@ static void test_network(void **state)
 {
     static struct nccl_table t[2];
     struct network_cost net = {.table = t, .n_tables = 2, .ranks_per_node = 1};
-    assert_int_equal(load(*state, TWO, &t[0]), STATUS_OK);
-    assert_int_equal(load(*state, FOUR, &t[1]), STATUS_OK);
-    assert_int_equal(cost_from_tables(&net), STATUS_OK);
+    expect_ok(load(*state, TWO, &t[0]));
+    expect_ok(load(*state, FOUR, &t[1]));
+    expect_ok(cost_from_tables(&net));
     assert_int_equal(net.ranks_per_node, 2);
     assert_close(net.intra.latency_s, 1e-6);
     assert_close(net.intra.bytes_per_s, 10e9);
@@ -80,19 +73,14 @@ static void test_network(void **state)
     assert_close(net.inter.bytes_per_s, 1.5e9);
     assert_close(cost_allreduce(&net, 4, 10000), 30e-6); /* for 4 ranks, the measured time */
     assert_close(cost_allreduce(&net, 8, 1e6), 2 * 3 * 8e-6 + 2 * 4 * 1e-6 + 1.75e6 / 1.5e9);
-}
 
-/* Without a table of one node, the latency within a node is not measured. The fit divides the 20 us
- * equally among the six hops. */
-static void test_network_between_alone(void **state)
-{
-    static struct nccl_table t;
-    struct network_cost net = {.table = &t,
-                               .n_tables = 1,
-                               .intra = {.latency_s = 1e-5, .bytes_per_s = 40e9},
-                               .ranks_per_node = 1};
-    assert_int_equal(load(*state, FOUR, &t), STATUS_OK);
-    assert_int_equal(cost_from_tables(&net), STATUS_OK);
+    /* Without a table of one node, the latency within a node is not measured. The fit divides the
+     * 20 us equally among the six hops. */
+    net = (struct network_cost){.table = &t[1],
+                                .n_tables = 1,
+                                .intra = {.latency_s = 1e-5, .bytes_per_s = 40e9},
+                                .ranks_per_node = 1};
+    expect_ok(cost_from_tables(&net));
     assert_close(net.intra.latency_s, 20e-6 / 6);
     assert_close(net.inter.latency_s, 20e-6 / 6);
     assert_close(net.intra.bytes_per_s, 40e9);
@@ -100,43 +88,31 @@ static void test_network_between_alone(void **state)
 
 static void test_refusals(void **state)
 {
-    static const struct {
-        const char *text;
-        enum status want;
-    } bad[] = {
-        {"", STATUS_DATA},
-        {"hello\n", STATUS_DATA},
-        {HEAD ROW("1000", "21", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"), STATUS_DATA},
-        {TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.07"), STATUS_DATA},
-        {TWO_HOSTS HEAD ROW("10000", "30", "0.33", "0.5") ROW("1000", "21", "0.05", "0.07"),
-         STATUS_DATA},
-        {TWO_HOSTS HEAD ROW("1000", "0", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
-         STATUS_DATA},
-        {TWO_HOSTS HEAD ROW("1000", "nan", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
-         STATUS_DATA},
-        {TWO_HOSTS HEAD ROW("1000", "1e99", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
-         STATUS_DATA},
+    static const char *const bad[] = {
+        "",
+        "hello\n",
+        HEAD ROW("1000", "21", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
+        TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.07"),
+        TWO_HOSTS HEAD ROW("10000", "30", "0.33", "0.5") ROW("1000", "21", "0.05", "0.07"),
+        TWO_HOSTS HEAD ROW("1000", "0", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
+        TWO_HOSTS HEAD ROW("1000", "nan", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
+        TWO_HOSTS HEAD ROW("1000", "1e99", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
         /* a table of another collective: bus bandwidth = 0.75 * algorithm bandwidth */
-        {TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.04") ROW("10000", "30", "0.33", "0.25"),
-         STATUS_DATA},
-        {TWO_HOSTS HEAD "  1000  1  float  sum  -1  9  9.0  9.0  0  9  1.0  1.5  7\n",
-         STATUS_MISMATCH},
+        TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.04") ROW("10000", "30", "0.33", "0.25"),
     };
     static struct nccl_table t;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (load(*state, bad[i].text, &t) != bad[i].want)
+        if (load(*state, bad[i], &t) != STATUS_DATA)
             fail_msg("table %zu was not refused: %s", i, status_message());
     assert_int_equal(nccl_table_load("/nowhere/table", &t), STATUS_DATA);
+    static const char wrong[] =
+        TWO_HOSTS HEAD "  1000  1  float  sum  -1  9  9.0  9.0  0  9  1.0  1.5  7\n";
+    assert_int_equal(load(*state, wrong, &t), STATUS_MISMATCH);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_reading, scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(test_network, scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(test_network_between_alone, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(test_refusals, scratch_set_up, scratch_tear_down),
-    };
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_reading), SCRATCH_TEST(test_network),
+                                       SCRATCH_TEST(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
