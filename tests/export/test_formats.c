@@ -30,7 +30,7 @@ static int set_up(void **state)
                        "{\"sample\":0,\"device\":0,\"power_w\":100,\"elapsed\":0.5}\n"
                        "{\"sample\":1,\"device\":0,\"power_w\":200,\"busy\":50,\"elapsed\":1.25}\n"
                        "{\"sample\":1,\"device\":1,\"temperature_c\":71,\"elapsed\":1.25}\n"
-                       "{\"sample\":2,\"device\":0,\"power_w\":300,\"busy\":25,\"elapsed\":9}\n");
+                       "{\"sample\":2,\"device\":0,\"power_w\":300,\"busy\":25,\"elapsed\":4.5}\n");
     *state = f;
     return 0;
 }
@@ -94,8 +94,9 @@ static const struct {
      {"# TYPE ampscale_steps_total counter",
       "ampscale_run_info" RUN ",arch=\"resnet18\",precision=\"amp\",mode=\"nd\",device=\"a "
       "\\\"quick\\\" \\\\ device\"} 1",
-      "ampscale_last_record_timestamp_seconds" RUN "} 1706702409", "ampscale_steps_total" RUN "} 4",
-      "ampscale_skipped_steps_total" RUN "} 1", "ampscale_throughput_images_per_second" RUN "} 64",
+      "ampscale_last_record_timestamp_seconds" RUN "} 1706702404.5",
+      "ampscale_steps_total" RUN "} 4", "ampscale_skipped_steps_total" RUN "} 1",
+      "ampscale_throughput_images_per_second" RUN "} 64",
       "ampscale_step_part_seconds" RUN ",part=\"backward\"} 0.25",
       "ampscale_accuracy_ratio" RUN ",phase=\"val\",top=\"1\"} 0.78",
       "# TYPE ampscale_device_power_watts gauge",

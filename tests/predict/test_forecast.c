@@ -175,6 +175,13 @@ static void test_fit_finds_the_machine(void **state)
     for (int64_t n = 64; n <= 256; n *= 2)
         assert_close(forecast_of(&s, n).images_per_s, forecast_of(&truth, n).images_per_s, 0.05);
     assert_true(s.net.intra.bytes_per_s == 40e9); /* a known value is not changed */
+}
+
+static void test_calibration(void **state)
+{
+    (void)state;
+    struct system s = by_hand();
+    s.work.bucket[0] = s.work.bucket[1] = (struct bucket){.ready = 1, .bytes = 40e6};
     expect_ok(forecast_calibrate(&s, 4, 1, 200));
     assert_close(forecast_of(&s, 4).images_per_s, 200, 1e-5);
     assert_int_equal(forecast_calibrate(&s, 4, 1, 4000), STATUS_DATA);
@@ -301,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_buckets_of_a_network),
         cmocka_unit_test(test_fit_finds_the_machine),
+        cmocka_unit_test(test_calibration),
         cmocka_unit_test(test_fit_needs_points),
         cmocka_unit_test(test_source_of_a_study),
         cmocka_unit_test(test_source_of_a_run),
