@@ -1,10 +1,11 @@
 /* Makes records of runs for tests of comparisons. */
 #include "made.h"
 
+#include "base/file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Writes run.json. What may differ between the repeats of a side differs. */
 static void write_info(const char *dir, const struct made *m, int repeat)
@@ -28,7 +29,7 @@ void make_run(const char *dir, const struct made *m, int repeat)
     double slower = m->uneven && repeat % 3 == 0 ? -m->slower : m->slower;
     double drift = m->drift > 0 ? pow(m->drift, repeat) : 1, vary = 1 + 0.001 * repeat;
     double total = 0.1 * (1 + slower) * vary * drift;
-    assert_int_equal(mkdir(dir, 0777), 0);
+    expect_ok(dir_make(dir));
     write_info(dir, m, repeat);
     for (int64_t i = 0; i < STEPS; i++) {
         struct step_record s = {.step = i,
@@ -96,7 +97,6 @@ void make_side(struct fixture *f, int side, const char *name, const struct made 
 {
     char run[sizeof f->side[side] + 16];
     set_side(f, side, name);
-    assert_int_equal(mkdir(f->side[side], 0777), 0);
     for (int i = 0; i < n; i++) {
         snprintf(run, sizeof run, "%s/r%d", f->side[side], i + 1);
         make_run(run, m, i);

@@ -1,12 +1,12 @@
 /* Tests the verdicts on made runs, and errors. */
 #include "made.h"
 
+#include "base/file.h"
 #include "compare/compare_formats.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* The verdict on a metric, and its ratio within 0.1 %; a ratio of 0 ends a list. */
 struct wanted {
@@ -278,14 +278,8 @@ static void make_cell(struct fixture *f, int side, const char *study, const char
 /* Cells are compared one by one; a cell that one side lacks is missing. */
 static void test_studies(void **state)
 {
-    static const char *const folders[] = {"study0", "study0/cells", "study1", "study1/cells"};
     struct fixture *f = *state;
     const struct compare_report *r = &f->report;
-    char path[256];
-    for (int i = 0; i < 4; i++) {
-        snprintf(path, sizeof path, "%s/%s", f->dir, folders[i]);
-        assert_int_equal(mkdir(path, 0777), 0);
-    }
     make_cell(f, 0, "study0", "a", 0);
     make_cell(f, 0, "study0", "b", 0);
     make_cell(f, 1, "study1", "b", 0.2);
@@ -335,11 +329,11 @@ static void test_damaged(void **state)
     set_side(f, 1, "base/r1/no");
     assert_int_equal(compare(f), STATUS_DATA);
     set_side(f, 1, "empty");
-    assert_int_equal(mkdir(f->side[1], 0777), 0);
+    expect_ok(dir_make(f->side[1]));
     assert_int_equal(compare(f), STATUS_DATA);
 }
 
-/* JUnit and Markdown escape text. */
+/* JUnit and Markdown escape text; JSON has the values. */
 static void test_formats(void **state)
 {
     static const char *const want[][2] = {
@@ -361,10 +355,14 @@ static void test_formats(void **state)
         assert_non_null(strstr(text, want[i][1]));
         free(text);
     }
+    json_t *o = compare_json(r), *bench = compare_benchmark_action(r);
+    const json_t *cell = json_array_get(json_object_get(o, "cells"), 0);
+    const json_t *m = json_array_get(json_object_get(cell, "metrics"), 0);
+    expect_near(json_real_value(json_object_get(m, "ratio")), 1 / 1.1, 1e-6);
     /* throughput and accuracy have three metrics each for which higher values are better */
-    json_t *o = compare_benchmark_action(r);
-    assert_int_equal(json_array_size(o), 6);
+    assert_int_equal(json_array_size(bench), 6);
     json_decref(o);
+    json_decref(bench);
 }
 
 int main(void)

@@ -18,7 +18,7 @@ def value(metric, **labels):
     return found[0]
 
 
-# The run that made_run.c makes.
+# The run that export_made_run makes.
 assert value("ampscale_steps_total") == 4 and value("ampscale_epochs_total") == 2
 assert value("ampscale_run_finished") == 1 and value("ampscale_loss_scale") == 32768
 assert value("ampscale_step_part_seconds", part="backward") == 0.25

@@ -1,5 +1,5 @@
 """TensorBoard's view of a run: arguments are the folders of the live run, of its export, and of the
-export of the run that made_run.c makes."""
+export of the run that export_made_run makes."""
 
 import sys
 

@@ -10,50 +10,41 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-struct fixture {
-    char dir[SCRATCH_MAX];
-    char tensorboard[SCRATCH_MAX + 16], prometheus[SCRATCH_MAX + 16], run[SCRATCH_MAX + 16];
-    char *warnings;
-    size_t warnings_size;
-    FILE *stream;
-    json_t *config;
-};
+static char tensorboard[SCRATCH_MAX + 16], prometheus[SCRATCH_MAX + 16], folder[SCRATCH_MAX + 16];
+static char *warnings;
+static size_t warnings_size;
+static FILE *stream; /* writes the warnings */
 
 static int set_up(void **state)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    scratch_make(f->dir);
-    snprintf(f->run, sizeof f->run, "%s/first", f->dir);
-    snprintf(f->tensorboard, sizeof f->tensorboard, "%s/tb", f->dir);
-    snprintf(f->prometheus, sizeof f->prometheus, "%s/x.prom", f->dir);
-    f->stream = open_memstream(&f->warnings, &f->warnings_size);
-    f->config = json_pack("{s:s}", "arch", "resnet18");
-    *state = f;
+    run_rig_set_up(state);
+    const struct run_rig *f = *state;
+    snprintf(folder, sizeof folder, "%s/first", f->dir);
+    snprintf(tensorboard, sizeof tensorboard, "%s/tb", f->dir);
+    snprintf(prometheus, sizeof prometheus, "%s/x.prom", f->dir);
+    stream = open_memstream(&warnings, &warnings_size);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct fixture *f = *state;
-    fclose(f->stream);
-    free(f->warnings);
-    json_decref(f->config);
-    scratch_remove(f->dir);
-    free(f);
-    return 0;
+    fclose(stream);
+    free(warnings);
+    return run_rig_tear_down(state);
 }
 
 /* Records `steps` steps, beginning with step `first`, and the end of an epoch. */
-static void train(struct fixture *f, int64_t first, int64_t steps)
+static void train(const struct run_rig *f, int64_t first, int64_t steps)
 {
     struct live *live;
     struct record *record;
     struct live_config c = {
-        .tensorboard = f->tensorboard, .prometheus = f->prometheus, .warnings = f->stream};
+        .tensorboard = tensorboard, .prometheus = prometheus, .warnings = stream};
     expect_ok(live_create(&c, &live));
-    struct run_info info = {.device = "cpu", .config = f->config, .observer = live_observer(live)};
-    expect_ok(first ? record_resume(f->run, &info, first, 0, &record)
-                    : record_create(f->run, &info, &record));
+    struct run_info info = f->info;
+    info.observer = live_observer(live);
+    expect_ok(first ? record_resume(folder, &info, first, 0, &record)
+                    : record_create(folder, &info, &record));
     for (int64_t i = first; i < first + steps; i++) {
         struct step_record step = {.step = i, .images = 8, .total_s = 0.5};
         expect_ok(record_step(record, &step));
@@ -68,15 +59,15 @@ static void train(struct fixture *f, int64_t first, int64_t steps)
     expect_ok(record_epoch(record, &epoch));
     expect_ok(record_close(record));
     live_free(live);
-    fflush(f->stream);
+    fflush(stream);
 }
 
-static int warnings_of(const struct fixture *f)
+static void expect_warnings(int expected)
 {
     int n = 0;
-    for (const char *at = f->warnings; at && (at = strchr(at, '\n')); at++)
+    for (const char *at = warnings; at && (at = strchr(at, '\n')); at++)
         n++;
-    return n;
+    assert_int_equal(n, expected);
 }
 
 static void test_files(void **state)
@@ -86,13 +77,13 @@ static void test_files(void **state)
         "ampscale_device_power_watts{run=\"first\",device=\"0\"} 700\n",
         "ampscale_device_power_watts{run=\"first\",device=\"1\"} 650\n",
         "ampscale_device_clock_hertz{run=\"first\",device=\"1\"} 1980000000\n"};
-    struct fixture *f = *state;
+    const struct run_rig *f = *state;
     char path[SCRATCH_MAX + 32];
     size_t size;
     train(f, 0, 3);
     train(f, 3, 2);
-    assert_int_equal(warnings_of(f), 0);
-    snprintf(path, sizeof path, "%s/first", f->tensorboard);
+    expect_warnings(0);
+    snprintf(path, sizeof path, "%s/first", tensorboard);
     assert_int_equal(access(path, R_OK), 0);
     char *text = scratch_read(f->dir, "x.prom", &size);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
@@ -104,33 +95,32 @@ static void test_files(void **state)
 
 static void test_nowhere_to_write(void **state)
 {
-    struct fixture *f = *state;
+    const struct run_rig *f = *state;
     scratch_write(f->dir, "tb", "", 0); /* a file already has the folder's name */
-    snprintf(f->prometheus, sizeof f->prometheus, "%s/no/x.prom", f->dir);
+    snprintf(prometheus, sizeof prometheus, "%s/no/x.prom", f->dir);
     train(f, 0, 5);
-    assert_int_equal(warnings_of(f), 2);
-    assert_non_null(strstr(f->warnings, "cannot make folder '"));
-    assert_non_null(strstr(f->warnings, "x.prom"));
+    expect_warnings(2);
+    assert_non_null(strstr(warnings, "cannot make folder '"));
+    assert_non_null(strstr(warnings, "x.prom"));
 }
 
 /* A limit on the size of files acts like a full disk. The test calls the observer without a record,
  * because writing a record would fail at this limit too. */
 static void test_full_disk(void **state)
 {
-    struct fixture *f = *state;
+    const struct run_rig *f = *state;
     struct rlimit old, small;
-    f->prometheus[0] = '\0';
+    prometheus[0] = '\0';
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = old;
     small.rlim_cur = 4096;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     struct live *live;
-    struct live_config c = {.tensorboard = f->tensorboard, .warnings = f->stream};
+    struct live_config c = {.tensorboard = tensorboard, .warnings = stream};
     expect_ok(live_create(&c, &live));
-    struct run_info info = {.device = "cpu", .config = f->config};
     const struct record_observer *o = live_observer(live);
-    o->begin(o->state, f->run, &info, 0);
+    o->begin(o->state, folder, &f->info, 0);
     for (int64_t i = 0; i < 1000; i++)
         o->step(o->state, &(struct step_record){.step = i, .images = 8, .total_s = 0.5});
     o->epoch(o->state, &(struct epoch_record){.steps = 1000});
@@ -138,9 +128,9 @@ static void test_full_disk(void **state)
     o->close(o->state, true);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     live_free(live);
-    fflush(f->stream);
-    assert_int_equal(warnings_of(f), 1);
-    assert_non_null(strstr(f->warnings, "ampscale: warning: cannot write '"));
+    fflush(stream);
+    expect_warnings(1);
+    assert_non_null(strstr(warnings, "ampscale: warning: cannot write '"));
 }
 
 int main(void)

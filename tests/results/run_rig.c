@@ -70,11 +70,6 @@ void run_rig_add_epoch(struct record *r, int64_t epoch, int n)
     expect_ok(record_epoch(r, &(struct epoch_record){.epoch = epoch}));
 }
 
-void run_rig_close(struct record *r)
-{
-    expect_ok(record_close(r));
-}
-
 void run_rig_append(const char *dir, const struct schema *schema, const void *record)
 {
     char line[SCHEMA_LINE_MAX];

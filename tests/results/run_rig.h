@@ -27,8 +27,6 @@ struct rank_record run_rig_rank(int64_t epoch, int64_t rank);
 /* Records an epoch: for each of n ranks, the record that run_rig_rank returns. */
 void run_rig_add_epoch(struct record *r, int64_t epoch, int n);
 
-void run_rig_close(struct record *r);
-
 /* Appends a line to the file of the schema's records in the folder of a run. */
 void run_rig_append(const char *dir, const struct schema *schema, const void *record);
 

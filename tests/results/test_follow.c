@@ -71,7 +71,7 @@ static void test_resumed(void **state)
     struct record *r = run_rig_open(f, 1, NULL, 0);
     for (int64_t i = 0; i < 5; i++)
         expect_ok(record_step(r, &(struct step_record){.step = i}));
-    run_rig_close(r);
+    expect_ok(record_close(r));
     scratch_append(f->dir, "steps.jsonl", "{\"epoch\":0,\"step\":5,\"ba", 22);
     struct follow *follow = open_follow(f->dir);
     expect_steps(follow_run(follow), 0, 5);
@@ -88,10 +88,10 @@ static void test_resumed(void **state)
     expect_ok(record_finish(r, summary));
     json_decref(summary);
     assert_non_null(polled(follow)->summary);
-    run_rig_close(r);
+    expect_ok(record_close(r));
     r = run_rig_open(f, 1, NULL, 1);
     assert_null(polled(follow)->summary);
-    run_rig_close(r);
+    expect_ok(record_close(r));
     follow_close(follow);
 }
 

@@ -38,7 +38,7 @@ static void finish(struct record *r)
     json_t *summary = json_pack("{s:f}", "best_top1", 20.0);
     expect_ok(record_finish(r, summary));
     json_decref(summary);
-    run_rig_close(r);
+    expect_ok(record_close(r));
 }
 
 static void test_round_trip(void **state)
@@ -117,7 +117,7 @@ static void test_refuses_to_overwrite(void **state)
     struct run_rig *f = *state;
     struct record *r = run_rig_open(f, 1, NULL, 0);
     add_steps(r, 0, 3, 1);
-    run_rig_close(r);
+    expect_ok(record_close(r));
     assert_int_equal(record_create(f->dir, &f->info, &r), STATUS_USAGE);
     assert_non_null(strstr(status_message(), f->dir));
     assert_non_null(strstr(status_message(), "--resume auto"));
@@ -150,7 +150,7 @@ static void test_one_writer(void **state)
     expect_ok(record_resume(f->dir, &f->info, 0, 0, &second));
     assert_int_equal(pthread_join(closer, &closed), 0);
     assert_non_null(closed);
-    run_rig_close(second);
+    expect_ok(record_close(second));
 }
 
 /* The first attempt writes a checkpoint at step 17 of epoch 1, and is killed while it writes step
@@ -166,7 +166,7 @@ static void test_resume_after_kill(void **state)
     add_epoch(r, 1, 1);
     add_sample(r);
     add_sample(r);
-    run_rig_close(r);
+    expect_ok(record_close(r));
     for (int i = 0; i < 3; i++)
         scratch_append(f->dir, files[i], "{\"epoch\":2,\"st", 14);
     struct run *run = run_rig_load(f->dir);
@@ -181,7 +181,7 @@ static void test_resume_after_kill(void **state)
     add_steps(r, 17, 20, 2);
     add_epoch(r, 1, 2);
     add_sample(r);
-    run_rig_close(r);
+    expect_ok(record_close(r));
 
     run = run_rig_load(f->dir);
     assert_true(run->n_steps == 20 && run->n_epochs == 2 && run->n_telemetry == 6);
@@ -214,7 +214,7 @@ static void test_resume_of_other_runs(void **state)
     run_free(run);
 
     expect_ok(record_resume(dir, &f->info, 10, 1, &r));
-    run_rig_close(r);
+    expect_ok(record_close(r));
     run = run_rig_load(dir);
     assert_null(run->summary);
     assert_int_equal(run->n_steps, 10);
@@ -234,7 +234,7 @@ static void test_ranks_round_trip(void **state)
     assert_int_equal(record_rank(r, &wrong), STATUS_INVALID);
     run_rig_add_epoch(r, 0, 4);
     run_rig_add_epoch(r, 1, 4);
-    run_rig_close(r);
+    expect_ok(record_close(r));
     struct run *run = run_rig_load(f->dir);
     assert_int_equal(run->n_ranks, 8);
     for (int i = 0; i < 8; i++) {
@@ -274,7 +274,7 @@ static void test_resume_with_other_ranks(void **state)
             assert_int_equal(record_rank(r, &rank), STATUS_INVALID);
         for (int64_t epoch = attempts[i].from; epoch < attempts[i].to; epoch++)
             run_rig_add_epoch(r, epoch, n > 1 ? n : 0);
-        run_rig_close(r);
+        expect_ok(record_close(r));
         if (i == 1)
             scratch_append(f->dir, "ranks.jsonl", "{\"epoch\":3,\"ra", 14);
         struct run *run = run_rig_load(f->dir);

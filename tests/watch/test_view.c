@@ -2,6 +2,7 @@
 #include "watch/watch.h"
 
 #include "../results/run_rig.h"
+#include "base/file.h"
 #include "watch/draw.h"
 
 #include <fcntl.h>
@@ -17,7 +18,7 @@ static void make_run(const char *dir, const char *name)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    assert_int_equal(mkdir(path, 0777), 0);
+    expect_ok(dir_make(path));
     run_rig_write(path);
 }
 
@@ -176,26 +177,23 @@ static void test_ranks(void **state)
         expect_ok(record_rank(r, &row));
     }
     run_rig_add_epoch(r, 0, 0);
-    run_rig_close(r);
+    expect_ok(record_close(r));
     expect_in(first_sight(f->dir, "."),
               PARTS("straggler: rank 1, +26.7 %, mostly data\n", " 475.0", " 375.0", "node0\n"));
 }
 
 static void test_study(void **state)
 {
-    static const char *const folders[] = {"cells", "cells/nd-fp32", "cells/nd-amp"};
     char path[512];
     scratch_write_text(
         *state, "plan.json",
         "{\"schema\":1,\"runs\":[{\"cell\":\"nd-fp32\",\"repeat\":1},{\"cell\":\"nd-fp32\","
         "\"repeat\":2},{\"cell\":\"nd-amp\",\"repeat\":1},{\"cell\":\"nd-amp\",\"repeat\":2}]}");
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/%s", (char *)*state, folders[i]);
-        assert_int_equal(mkdir(path, 0777), 0);
-    }
     make_run(*state, "cells/nd-fp32/r1");
     make_run(*state, "cells/nd-fp32/r2");
     scratch_remove_file(*state, "cells/nd-fp32/r2/summary.json");
+    snprintf(path, sizeof path, "%s/cells/nd-amp", (char *)*state);
+    expect_ok(dir_make(path));
     scratch_write_text(*state, "cells/nd-amp/r1.failed", "{\"reason\":\"no\\nmemory\"}");
     struct watch *w;
     bool over;
