@@ -1,5 +1,6 @@
 /* Compares each format with known bytes, and tests the export of damaged records. */
 #include "../results/run_rig.h"
+#include "base/file.h"
 #include "export/export.h"
 #include "export/mlperf_rules.h"
 #include "export/prometheus.h"
@@ -12,55 +13,50 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct fixture {
-    char dir[SCRATCH_MAX];
-    char run[SCRATCH_MAX + 32]; /* its name has characters that CSV and labels must quote */
-    FILE *written;
-};
+/* The folder of the run. Its name has characters that CSV and labels must quote. */
+static char folder[SCRATCH_MAX + 32];
 
 static int set_up(void **state)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    scratch_make(f->dir);
-    snprintf(f->run, sizeof f->run, "%s/say \"hi\", \\o", f->dir);
-    f->written = fopen("/dev/null", "w");
-    assert_int_equal(mkdir(f->run, 0777), 0);
-    run_rig_write(f->run);
-    scratch_write_text(f->run, "telemetry.jsonl",
+    scratch_set_up(state);
+    snprintf(folder, sizeof folder, "%s/say \"hi\", \\o", (char *)*state);
+    expect_ok(dir_make(folder));
+    run_rig_write(folder);
+    scratch_write_text(folder, "telemetry.jsonl",
                        "{\"sample\":0,\"device\":0,\"power_w\":100,\"elapsed\":0.5}\n"
                        "{\"sample\":1,\"device\":0,\"power_w\":200,\"busy\":50,\"elapsed\":1.25}\n"
                        "{\"sample\":1,\"device\":1,\"temperature_c\":71,\"elapsed\":1.25}\n"
                        "{\"sample\":2,\"device\":0,\"power_w\":300,\"busy\":25,\"elapsed\":4.5}\n");
-    *state = f;
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    fclose(f->written);
-    scratch_remove(f->dir);
-    free(f);
-    return 0;
-}
-
-/* Exports the run once; returns the status. */
-static enum status export_one(const struct fixture *f, enum export_format format, const char *name)
+/* Exports the run n times to <dir>/<name>. Names of files that are in place are written to
+ * `written`, which this closes. */
+static enum status export_to(const char *dir, enum export_format format, const char *name, int n,
+                             FILE *written, enum status (*proceed)(void))
 {
     char out[SCRATCH_MAX + 64];
-    struct run *run = run_rig_load(f->run);
-    snprintf(out, sizeof out, "%s/%s", f->dir, name);
-    struct export_options o = {.format = format, .out = out, .written = f->written};
-    enum status st = export_runs((const struct run *const *)&run, 1, &o);
+    struct run *run = run_rig_load(folder);
+    const struct run *const runs[] = {run, run};
+    snprintf(out, sizeof out, "%s/%s", dir, name);
+    struct export_options o = {
+        .format = format, .out = out, .written = written, .proceed = proceed};
+    enum status st = export_runs(runs, n, &o);
     run_free(run);
+    fclose(written);
     return st;
 }
 
-static char *exported(const struct fixture *f, enum export_format format, const char *name,
+static enum status export_one(const char *dir, enum export_format format, const char *name)
+{
+    return export_to(dir, format, name, 1, fopen("/dev/null", "w"), NULL);
+}
+
+static char *exported(const char *dir, enum export_format format, const char *name,
                       const char *file, size_t *size)
 {
-    expect_ok(export_one(f, format, name));
-    return scratch_read(f->dir, file, size);
+    expect_ok(export_one(dir, format, name));
+    return scratch_read(dir, file, size);
 }
 
 /* Checks that `text` contains a whole line. */
@@ -122,17 +118,16 @@ static const struct {
 
 static void test_texts(void **state)
 {
-    const struct fixture *f = *state;
     size_t size;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char *text = exported(f, texts[i].format, texts[i].out, texts[i].file, &size);
+        char *text = exported(*state, texts[i].format, texts[i].out, texts[i].file, &size);
         for (int k = 0; k < 12 && texts[i].line[k]; k++)
             expect_line(text, texts[i].line[k]);
         assert_int_equal(text[size - 1], '\n');
         assert_null(strstr(text, "ampscale_device_clock_hertz")); /* was not measured */
         free(text);
     }
-    char *text = scratch_read(f->dir, "csv/ranks.csv", &size); /* has only its head */
+    char *text = scratch_read(*state, "csv/ranks.csv", &size); /* has only its head */
     assert_memory_equal(text, "run,epoch,rank,attempt,", 23);
     assert_ptr_equal(strchr(text, '\n'), text + size - 1);
     free(text);
@@ -229,7 +224,6 @@ static void test_prometheus_of_nothing(void **state)
  * resnet50, and the data set is not ImageNet; the line on synthetic data replaces the second. */
 static void test_mlperf_rules(void **state)
 {
-    const struct fixture *f = *state;
     const struct {
         const char *key;
         json_t *value;
@@ -250,8 +244,9 @@ static void test_mlperf_rules(void **state)
         {"epochs", json_integer(2), 78, 0.0105,
          "its base learning rate, 0.0105, is not a multiple of 0.001\n"},
     };
+    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct run *run = run_rig_load(f->run);
+        struct run *run = run_rig_load(folder);
         char *text;
         size_t size;
         FILE *out = open_memstream(&text, &size);
@@ -275,7 +270,6 @@ static void test_mlperf_rules(void **state)
  * first record. */
 static void test_hostile_runs(void **state)
 {
-    struct fixture *f = *state;
     char path[SCRATCH_MAX + 64];
     static const char *const infos[] = {
         "{\"schema\":1}",
@@ -283,18 +277,18 @@ static void test_hostile_runs(void **state)
         "\"world_size\":9223372036854775807,\"accumulate\":-1,\"devices_per_rank\":0,\"lars\":1,"
         "\"arch\":\"../../x\",\"lr\":\"high\"},\"host\":[]}"};
     for (size_t i = 0; i < 2; i++) {
-        scratch_write_text(f->run, "run.json", infos[i]);
+        scratch_write_text(folder, "run.json", infos[i]);
         for (int format = 0; format < EXPORT_FORMATS; format++) {
             snprintf(path, sizeof path, "hostile-%d", format);
-            if (export_one(f, format, path) != STATUS_OK)
+            if (export_one(*state, format, path) != STATUS_OK)
                 fail_msg("%s: %s", export_format_str(format), status_message());
         }
     }
-    scratch_remove_file(f->run, "epochs.jsonl");
-    scratch_remove_file(f->run, "steps.jsonl");
+    scratch_remove_file(folder, "epochs.jsonl");
+    scratch_remove_file(folder, "steps.jsonl");
     for (int format = 0; format < EXPORT_FORMATS; format++) {
         snprintf(path, sizeof path, "empty-%d", format);
-        assert_int_equal(export_one(f, format, path),
+        assert_int_equal(export_one(*state, format, path),
                          format == EXPORT_MLPERF ? STATUS_DATA : STATUS_OK);
     }
 }
@@ -321,49 +315,31 @@ static enum status stop(void)
 }
 
 /* export_runs calls `proceed` before it puts a file in place. Here `proceed` fails: neither the
- * file nor a part of it may remain. */
+ * file nor a part of it may remain. Two runs of one name are refused. */
 static void test_interrupted(void **state)
 {
-    struct fixture *f = *state;
-    int before = count_files(f->dir);
+    int before = count_files(*state);
     for (int format = 0; format < EXPORT_FORMATS; format++) {
-        char out[SCRATCH_MAX + 64], *written;
+        char *written;
         size_t size;
         FILE *names = open_memstream(&written, &size);
-        struct run *run = run_rig_load(f->run);
-        snprintf(out, sizeof out, "%s/stopped", f->dir);
-        struct export_options o = {.format = format, .out = out, .written = names, .proceed = stop};
-        assert_int_equal(export_runs((const struct run *const *)&run, 1, &o), STATUS_INTERRUPTED);
-        run_free(run);
-        fclose(names);
+        assert_int_equal(export_to(*state, format, "stopped", 1, names, stop), STATUS_INTERRUPTED);
         assert_string_equal(written, "");
         free(written);
-        assert_int_equal(count_files(f->dir), before);
+        assert_int_equal(count_files(*state), before);
+        names = fopen("/dev/null", "w");
+        assert_int_equal(export_to(*state, format, "twice", 2, names, NULL), STATUS_USAGE);
     }
-}
-
-static void test_same_names(void **state)
-{
-    struct fixture *f = *state;
-    struct run *run = run_rig_load(f->run);
-    const struct run *twice[] = {run, run};
-    char out[SCRATCH_MAX + 8];
-    snprintf(out, sizeof out, "%s/out", f->dir);
-    for (int format = 0; format < EXPORT_FORMATS; format++) {
-        struct export_options o = {.format = format, .out = out, .written = f->written};
-        assert_int_equal(export_runs(twice, 2, &o), STATUS_USAGE);
-    }
-    run_free(run);
 }
 
 int main(void)
 {
-#define WITH_RUN(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define WITH_RUN(test) cmocka_unit_test_setup_teardown(test, set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_event_bytes), cmocka_unit_test(test_prometheus_of_nothing),
         WITH_RUN(test_tensorboard),         WITH_RUN(test_texts),
         WITH_RUN(test_mlperf_rules),        WITH_RUN(test_hostile_runs),
-        WITH_RUN(test_interrupted),         WITH_RUN(test_same_names),
+        WITH_RUN(test_interrupted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
