@@ -1,13 +1,12 @@
 /* The ranks of an MPI job that retests nodes:
- *     pair_ranks SUSPECT fine | slow-rank RANK | slow-link RANK RANK
- * The limits are wide and the faults large, because ranks that share cores are slow at times. Rank
- * 0 prints the findings. */
+ *     pair_ranks SUSPECT [RANK RANK]
+ * The link of the two ranks is slow. The limits are wide and the fault large, because ranks that
+ * share cores are slow at times. Rank 0 prints the findings. */
 #include "accept/pair_run.h"
 #include "comm/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { RANKS_MAX = 16, DELAY_NS = 400000000 };
@@ -69,7 +68,7 @@ static const struct comm_calls slow_calls = {
     .divide = slow_divide,
 };
 
-static enum status look(struct comm *comm, int suspect, double delay, int *code)
+static enum status retest(struct comm *comm, int suspect, int *code)
 {
     static const char *const names[RANKS_MAX] = {"n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"};
     bool bad[RANKS_MAX] = {false};
@@ -89,7 +88,6 @@ static enum status look(struct comm *comm, int suspect, double delay, int *code)
                                            .rounds = 1,
                                            .devices = "cpu",
                                            .threads = 1},
-                                  .delay = delay,
                                   .progress = comm_rank(comm) == 0 ? stdout : NULL};
     TRY(pair_run(&c, comm, &r));
     if (comm_rank(comm) == 0) {
@@ -108,17 +106,15 @@ int main(int argc, char **argv)
     const struct comm_mpi_config config = {.timeout_s = 60};
     struct slow s = {.base = {.calls = &slow_calls}, .a = -1, .b = -1};
     int code = 1;
-    if (argc < 3 || comm_open_mpi(&config, &s.inner) != STATUS_OK)
+    if (argc < 2 || comm_open_mpi(&config, &s.inner) != STATUS_OK)
         return 2;
     s.place = s.base.rank = comm_rank(s.inner);
     s.base.size = comm_size(s.inner);
-    bool slow_rank = strcmp(argv[2], "slow-rank") == 0 && argc == 4;
-    if (strcmp(argv[2], "slow-link") == 0 && argc == 5) {
-        s.a = atoi(argv[3]);
-        s.b = atoi(argv[4]);
+    if (argc == 4) {
+        s.a = atoi(argv[2]);
+        s.b = atoi(argv[3]);
     }
-    double delay = slow_rank && atoi(argv[3]) == s.place ? 40 : 0;
-    if (look(&s.base, atoi(argv[1]), delay, &code) != STATUS_OK)
+    if (retest(&s.base, atoi(argv[1]), &code) != STATUS_OK)
         comm_fail(s.inner, STATUS_LIBRARY, status_message());
     comm_close(s.inner);
     return s.place == 0 ? code : 0;

@@ -1,92 +1,76 @@
 /* Tests limits made from results: outliers, few values, and whole folders. */
-#include "../results/scratch.h"
-#include "accept/accept_judge.h"
 #include "accept/accept_make.h"
 #include "accept/accept_report.h"
 #include "base/file.h"
+#include "rig.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-static void take(enum status st)
-{
-    if (st != STATUS_OK)
-        fail_msg("%s", status_message());
-}
+enum { NODES = 7 };
 
-static struct accept_made make(const double *values, int n, enum accept_better better)
+/* With fewer than five values, bounds are twice as wide. Outliers are dropped, but not values that
+ * are better than the rest. */
+static void test_limits(void **state)
 {
-    double x[16];
+    static const struct {
+        double x[NODES];
+        int n;
+        enum accept_better better;
+        int dropped;
+        double baseline, within; /* NAN: any */
+    } rows[] = {
+        {{100, 100.1, 99.9, 100.05, 99.95}, 5, ACCEPT_HIGHER, 0, 100, 0.03},
+        {{100, 100.1, 99.9, 100.05}, 4, ACCEPT_HIGHER, 0, NAN, 0.06},
+        {{90, 95, 100, 105, 110}, 5, ACCEPT_HIGHER, 0, 100, 5 * 1.4826 * 5 / 100},
+        {{100, 100.1, 60, 99.9, 100.05, 99.95, 95}, 7, ACCEPT_HIGHER, 2, 100, NAN},
+        {{100, 100.1, 60, 99.9, 100.05, 99.95, 95}, 7, ACCEPT_LOWER, 0, NAN, NAN},
+        {{100, 100.1, 60, 99.9, 100.05, 99.95, 95}, 7, ACCEPT_EVEN, 2, NAN, NAN},
+    };
+    double zero[5] = {0};
     struct accept_made m;
-    memcpy(x, values, (size_t)n * sizeof *x);
-    take(accept_make_limit(x, n, better, &m));
-    return m;
-}
-
-static void test_alike(void **state)
-{
     (void)state;
-    const double x[] = {100, 100.1, 99.9, 100.05, 99.95};
-    struct accept_made m = make(x, 5, ACCEPT_HIGHER);
-    assert_int_equal(m.n, 5);
-    assert_true(m.baseline == 100 && m.within == 0.03);
-    m = make(x, 4, ACCEPT_HIGHER); /* with fewer than 5 values, bounds are twice as wide */
-    assert_true(m.within == 0.06);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double x[NODES];
+        memcpy(x, rows[i].x, sizeof x);
+        take(accept_make_limit(x, rows[i].n, rows[i].better, &m));
+        assert_int_equal(m.n, rows[i].n - rows[i].dropped);
+        assert_int_equal(m.dropped, rows[i].dropped);
+        assert_true(isnan(rows[i].baseline) || m.baseline == rows[i].baseline);
+        assert_true(isnan(rows[i].within) || fabs(m.within - rows[i].within) < 1e-12);
+    }
+    take(accept_make_limit(zero, 5, ACCEPT_LOWER, &m));
+    assert_true(isnan(m.baseline));
 }
-
-static void test_scattered(void **state)
-{
-    (void)state;
-    const double x[] = {90, 95, 100, 105, 110};
-    struct accept_made m = make(x, 5, ACCEPT_HIGHER);
-    assert_int_equal(m.n, 5);
-    assert_true(fabs(m.within - 5 * 1.4826 * 5 / 100) < 1e-12);
-}
-
-static void test_dropped(void **state)
-{
-    (void)state;
-    const double x[] = {100, 100.1, 60, 99.9, 100.05, 99.95, 95};
-    struct accept_made m = make(x, 7, ACCEPT_HIGHER);
-    assert_int_equal(m.n, 5);
-    assert_int_equal(m.dropped, 2);
-    assert_true(m.baseline == 100);
-    /* A value that is better than the rest is not dropped. */
-    m = make(x, 7, ACCEPT_LOWER);
-    assert_int_equal(m.dropped, 0);
-    m = make(x, 7, ACCEPT_EVEN);
-    assert_int_equal(m.dropped, 2);
-    const double zero[] = {0, 0, 0, 0, 0};
-    assert_true(isnan(make(zero, 5, ACCEPT_LOWER).baseline));
-}
-
-static const char spec_text[] =
-    "{\"schema\": 1, \"name\": \"made\", \"about\": \"a test\", \"device\": \"cpu\", "
-    "\"hardware\": [\"*\"], \"checks\": [{\"name\": \"a\", \"kind\": \"memory\", \"level\": 1, "
-    "\"seconds\": 1, \"limit_s\": 9, \"limits\": {\"c*\": {\"fleet_within\": 5}, \"wrong\": "
-    "{\"max\": 0}, \"bits\": {\"same\": true}}}]}";
 
 /* Writes the results of a node whose "copy" has this value. */
-static void make_folder(const char *dir, int i, double copy)
+static void make_folder(const char *dir, double copy)
 {
-    char path[SCRATCH_MAX + 16];
+    struct accept_spec spec;
     struct accept_result check = {
         .name = "a", .kind = "memory", .level = 1, .device = -1, .repeats = 1, .wanted = 1};
     struct accept_report r = {.level = 1, .n_checks = 1, .check = &check};
+    char path[1024];
+    spec_take(SPEC("cpu", MADE_CHECK("a", "memory",
+                                     ", 'limits': {'c*': {'fleet_within': 5}, 'wrong': {'max': 0}, "
+                                     "'bits': {'same': true}}")),
+              &spec);
     take(accept_result_number(&check, "copy", "GB/s", ACCEPT_HIGHER, copy));
     take(accept_result_number(&check, "scale", "GB/s", ACCEPT_HIGHER, copy));
     take(accept_result_number(&check, "wrong", "", ACCEPT_LOWER, 0));
     take(accept_result_text(&check, "bits", "c0ffee"));
-    snprintf(path, sizeof path, "%s/n%d", dir, i);
-    take(dir_make(path));
-    take(accept_write(&r, false, path));
-    scratch_write(path, "spec.json", spec_text, sizeof spec_text - 1);
+    take(dir_make(dir));
+    take(accept_write(&r, false, dir));
+    snprintf(path, sizeof path, "%s/spec.json", dir);
+    assert_int_equal(json_dump_file(spec.json, path, 0), 0);
     accept_result_free(&check);
+    accept_spec_free(&spec);
 }
 
 static enum verdict judge(const struct accept_spec *s, double copy)
@@ -105,17 +89,14 @@ static enum verdict judge(const struct accept_spec *s, double copy)
 
 static void test_folders(void **state)
 {
-    (void)state;
-    enum { NODES = 7 };
     static const double copy[NODES] = {100, 101, 99, 100.5, 99.5, 100, 50};
-    char dir[SCRATCH_MAX], path[NODES][SCRATCH_MAX + 16], said[512] = "";
+    char path[NODES][SCRATCH_MAX + 16], said[512] = "";
     const char *paths[NODES];
     json_t *json;
     struct accept_spec s;
-    scratch_make(dir);
     for (int i = 0; i < NODES; i++) {
-        make_folder(dir, i, copy[i]);
-        snprintf(path[i], sizeof path[i], "%s/n%d", dir, i);
+        snprintf(path[i], sizeof path[i], "%s/n%d", (char *)*state, i);
+        make_folder(path[i], copy[i]);
         paths[i] = path[i];
     }
     FILE *out = fmemopen(said, sizeof said, "w");
@@ -125,7 +106,7 @@ static void test_folders(void **state)
     assert_non_null(strstr(said, "a.copy: 1 of 7 values were left out"));
     assert_null(strstr(said, "scale"));
     char *text = json_dumps(json, JSON_REAL_PRECISION(6));
-    take(accept_spec_parse(text, strlen(text), "made", 0, &s));
+    spec_take(text, &s);
     assert_true(accept_limit_for(&s.check[1], "copy")->baseline == 100);
     assert_true(accept_limit_for(&s.check[1], "wrong")->max == 0);
     assert_string_equal(accept_limit_for(&s.check[1], "bits")->matches, "c0ffee");
@@ -135,22 +116,18 @@ static void test_folders(void **state)
     accept_spec_free(&s);
     free(text);
     json_decref(json);
-
-    /* Folders with results of different specs, and a folder without results, are refused. */
+    /* results of different specs, and a folder without results */
     scratch_write(path[1], "spec.json", "{}", 2);
     assert_int_equal(accept_make_spec(paths, NODES, NULL, &json), STATUS_DATA);
     scratch_remove(path[1]);
     assert_int_equal(accept_make_spec(paths, NODES, NULL, &json), STATUS_DATA);
-    scratch_remove(dir);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alike),
-        cmocka_unit_test(test_scattered),
-        cmocka_unit_test(test_dropped),
-        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test_setup_teardown(test_folders, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,155 +86,108 @@ static void test_no_plan(void **state)
     assert_int_equal(pair_plan_make(all, 3, 2, 1, &p), STATUS_DATA);
 }
 
-/* Six nodes. The first, "a", has failed before, and is tested with three partners. */
-struct second_look {
-    bool suspect[6];
-    double step[6];
-    struct pair_link link[MEETINGS_MAX];
-    struct pair_plan plan;
-    struct pair_finding *finding;
-    int n;
-};
-
 static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
 
-static void begin(struct second_look *s)
+/* Judges a plan of at most six nodes, and checks the verdict and a part of the reason of finding
+ * number `at` of `n`. */
+static void judged(const struct pair_plan *p, const bool *suspect, const double *step,
+                   const struct pair_link *link, int n, int at, enum pair_verdict verdict,
+                   const char *says, int code)
 {
-    *s = (struct second_look){.suspect = {true}};
-    assert_int_equal(pair_plan_make(s->suspect, 6, 3, 1, &s->plan), STATUS_OK);
-    for (int r = 0; r < 6; r++)
-        s->step[r] = 0.1;
-    for (int i = 0; i < s->plan.n; i++)
-        s->link[i] = (struct pair_link){.busbw = 10, .latency = 4e-6};
-}
-
-/* Returns the k-th pair test of the suspect. */
-static struct pair_link *meeting_of_a(struct second_look *s, int k)
-{
-    for (int i = 0; i < s->plan.n; i++)
-        if (!s->plan.meeting[i].reference && k-- == 0)
-            return &s->link[i];
-    fail_msg("the plan has too few pair tests of the suspect");
-    return NULL;
-}
-
-static void end(struct second_look *s, enum pair_verdict verdict, const char *says, int code)
-{
-    const struct pair_judging j = {.plan = &s->plan,
-                                   .suspect = s->suspect,
-                                   .step = s->step,
-                                   .link = s->link,
+    const struct pair_judging j = {.plan = p,
+                                   .suspect = suspect,
+                                   .step = step,
+                                   .link = link,
                                    .name = names,
                                    .within = 0.2,
                                    .latency_within = 1};
-    assert_int_equal(pair_judge(&j, &s->finding, &s->n), STATUS_OK);
-    assert_true(s->n >= 1);
-    if (s->finding[0].verdict != verdict || !strstr(s->finding[0].reason, says))
-        fail_msg("'%s': %s", pair_verdict_str(s->finding[0].verdict), s->finding[0].reason);
-    assert_int_equal(pair_exit_code(s->finding, s->n), code);
-    free(s->finding);
-    pair_plan_free(&s->plan);
+    struct pair_finding *f;
+    int findings;
+    assert_int_equal(pair_judge(&j, &f, &findings), STATUS_OK);
+    assert_int_equal(findings, n);
+    if (f[at].verdict != verdict || !strstr(f[at].reason, says))
+        fail_msg("'%s': %s", pair_verdict_str(f[at].verdict), f[at].reason);
+    assert_int_equal(pair_exit_code(f, findings), code);
+    free(f);
 }
 
+/* Six nodes. The first, "a", has failed before, and meets three partners. Unless a row says
+ * otherwise, a step takes 0.1 s, and a link has 10 GB/s and 4 us. */
 static void test_verdicts(void **state)
 {
+    static const struct {
+        double step;               /* of a; 0: as the other nodes */
+        int first, last;           /* the pair tests of a that this row changes */
+        struct pair_link link;     /* 0: as usual */
+        enum pair_verdict verdict; /* of a */
+        const char *says;
+        int code;
+    } rows[] = {
+        {0, 0, -1, {.wrong = 0}, PAIR_GONE, "failure not reproduced", 0},
+        {0.13, 0, 0, {.busbw = 1}, PAIR_NODE, "step takes 130 ms, the good nodes' median", 4},
+        {0, 1, 1, {.busbw = 7}, PAIR_LINK, "(7 GB/s, 4 us), but passes with", 4},
+        {0, 0, 0, {.latency = 7.9e-6}, PAIR_GONE, "failure not reproduced", 0},
+        {0, 1, 1, {.latency = 9e-6}, PAIR_LINK, "(10 GB/s, 9 us), but passes with", 4},
+        {0, 2, 2, {.latency = NAN}, PAIR_UNKNOWN, "not everything", 5},
+        {0, 0, 2, {.busbw = 7}, PAIR_PORT, "the node's connection", 4},
+        {0, 2, 2, {.wrong = 5}, PAIR_LINK, "(5 wrong values)", 4},
+        {NAN, 0, -1, {.wrong = 0}, PAIR_UNKNOWN, "not everything", 5},
+        {0, 0, 0, {.busbw = NAN}, PAIR_UNKNOWN, "not everything", 5},
+    };
+    const bool suspect[6] = {true};
+    struct pair_plan p;
     (void)state;
-    struct second_look s;
-    begin(&s);
-    end(&s, PAIR_GONE, "failure not reproduced", 0);
-    begin(&s);
-    s.step[0] = 0.13;
-    meeting_of_a(&s, 0)->busbw = 1;
-    end(&s, PAIR_NODE,
-        "the node itself: its training step takes 130 ms, the good nodes' median is 100 ms", 4);
-    begin(&s);
-    meeting_of_a(&s, 1)->busbw = 7;
-    end(&s, PAIR_LINK, "(7 GB/s, 4 us), but passes with", 4);
-    begin(&s);
-    meeting_of_a(&s, 0)->latency = 7.9e-6;
-    end(&s, PAIR_GONE, "failure not reproduced", 0);
-    begin(&s);
-    meeting_of_a(&s, 1)->latency = 9e-6;
-    end(&s, PAIR_LINK, "(10 GB/s, 9 us), but passes with", 4);
-    begin(&s);
-    meeting_of_a(&s, 2)->latency = NAN;
-    end(&s, PAIR_UNKNOWN, "not everything", 5);
-    begin(&s);
-    for (int k = 0; k < 3; k++)
-        meeting_of_a(&s, k)->busbw = 7;
-    end(&s, PAIR_PORT, "the node's connection", 4);
-    begin(&s);
-    meeting_of_a(&s, 2)->wrong = 5;
-    end(&s, PAIR_LINK, "(5 wrong values)", 4);
-    begin(&s);
-    s.step[0] = NAN;
-    end(&s, PAIR_UNKNOWN, "not everything", 5);
-    begin(&s);
-    meeting_of_a(&s, 0)->busbw = NAN;
-    end(&s, PAIR_UNKNOWN, "not everything", 5);
-}
-
-/* With only two nodes, there is one pair test. No other pair test shows the normal speed. */
-static void test_two_nodes(void **state)
-{
-    (void)state;
-    const bool suspect[2] = {false, true};
-    const double step[2] = {0.1, 0.1}, slow[2] = {0.1, 0.2};
-    struct pair_plan plan;
-    struct pair_link link[1] = {{.busbw = 3, .latency = 4e-6}};
-    struct pair_finding *f;
-    int n;
-    assert_int_equal(pair_plan_make(suspect, 2, 2, 1, &plan), STATUS_OK);
-    assert_int_equal(plan.n, 1);
-    struct pair_judging j = {.plan = &plan,
-                             .suspect = suspect,
-                             .step = step,
-                             .link = link,
-                             .name = names,
-                             .within = 0.2,
-                             .latency_within = 1};
-    assert_int_equal(pair_judge(&j, &f, &n), STATUS_OK);
-    assert_true(n == 1 && f[0].verdict == PAIR_UNKNOWN);
-    free(f);
-    j.step = slow;
-    assert_int_equal(pair_judge(&j, &f, &n), STATUS_OK);
-    assert_true(n == 1 && f[0].verdict == PAIR_NODE && f[0].rank == 1);
-    free(f);
-    j.step = step;
-    link[0].wrong = 1;
-    assert_int_equal(pair_judge(&j, &f, &n), STATUS_OK);
-    assert_true(n == 1 && f[0].verdict == PAIR_EITHER);
-    free(f);
-    pair_plan_free(&plan);
+    assert_int_equal(pair_plan_make(suspect, 6, 3, 1, &p), STATUS_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct pair_link *x = &rows[i].link;
+        double step[6] = {rows[i].step != 0 ? rows[i].step : 0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
+        struct pair_link link[MEETINGS_MAX];
+        for (int k = 0, of_a = 0; k < p.n; k++) {
+            link[k] = (struct pair_link){.busbw = 10, .latency = 4e-6};
+            if (p.meeting[k].reference || of_a++ < rows[i].first || of_a - 1 > rows[i].last)
+                continue;
+            link[k].busbw = x->busbw != 0 ? x->busbw : 10;
+            link[k].latency = x->latency != 0 ? x->latency : 4e-6;
+            link[k].wrong = x->wrong;
+        }
+        judged(&p, suspect, step, link, 1, 0, rows[i].verdict, rows[i].says, rows[i].code);
+    }
+    pair_plan_free(&p);
 }
 
 /* Good nodes that fail with each other are reported too. */
 static void test_references(void **state)
 {
+    const bool suspect[6] = {true};
+    const double step[6] = {0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
+    struct pair_link link[MEETINGS_MAX];
+    struct pair_plan p;
+    int bad = 0;
     (void)state;
-    struct second_look s;
-    begin(&s);
-    for (int i = 0; i < s.plan.n; i++) {
-        if (s.plan.meeting[i].reference) {
-            s.link[i].wrong = 1;
-            break;
-        }
-    }
-    const struct pair_judging j = {.plan = &s.plan,
-                                   .suspect = s.suspect,
-                                   .step = s.step,
-                                   .link = s.link,
-                                   .name = names,
-                                   .within = 0.2,
-                                   .latency_within = 1};
-    assert_int_equal(pair_judge(&j, &s.finding, &s.n), STATUS_OK);
-    assert_int_equal(s.n, 2);
-    assert_int_equal(s.finding[0].verdict, PAIR_GONE);
-    assert_non_null(
-        strstr(s.finding[1].reason, "passed before, but fail with each other: 1 wrong"));
-    assert_int_equal(pair_exit_code(s.finding, s.n), 4);
-    free(s.finding);
-    pair_plan_free(&s.plan);
+    assert_int_equal(pair_plan_make(suspect, 6, 3, 1, &p), STATUS_OK);
+    for (int k = 0; k < p.n; k++)
+        link[k] = (struct pair_link){
+            .busbw = 10, .latency = 4e-6, .wrong = p.meeting[k].reference && bad++ == 0 ? 1 : 0};
+    judged(&p, suspect, step, link, 2, 1, PAIR_EITHER,
+           "passed before, but fail with each other: 1 wrong", 4);
+    pair_plan_free(&p);
+}
+
+/* With only two nodes, there is one pair test. No other pair test shows the normal speed. */
+static void test_two_nodes(void **state)
+{
+    const bool suspect[2] = {false, true};
+    const double step[2] = {0.1, 0.1}, slow[2] = {0.1, 0.2};
+    struct pair_plan p;
+    struct pair_link link[1] = {{.busbw = 3, .latency = 4e-6}};
+    (void)state;
+    assert_int_equal(pair_plan_make(suspect, 2, 2, 1, &p), STATUS_OK);
+    assert_int_equal(p.n, 1);
+    judged(&p, suspect, step, link, 1, 0, PAIR_UNKNOWN, "", 5);
+    judged(&p, suspect, slow, link, 1, 0, PAIR_NODE, "the node itself", 4);
+    link[0].wrong = 1;
+    judged(&p, suspect, step, link, 1, 0, PAIR_EITHER, "", 4);
+    pair_plan_free(&p);
 }
 
 int main(void)
