@@ -1,6 +1,8 @@
-/* Tests smoothing, thinning, scaling and naming of series with hand-computed values. */
+/* Tests smoothing, thinning, scaling and naming of series with hand-computed values, and the ticks
+ * of axes. */
 #include "plots/figure.h"
 #include "plots/series.h"
+#include "plots/study_axis.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -53,25 +55,16 @@ static void test_windows(void **state)
     assert_close(x[1], 100); /* untouched */
 }
 
-static void test_stride(void **state)
+static void test_scales(void **state)
 {
+    static const double ceiling[][2] = {{1, 1}, {76.3, 80}, {81, 100}, {0.011, 0.012},
+                                        {0, 1}, {-3, 1},    {NAN, 1}};
+    static const int64_t stride[][2] = {{0, 1}, {10, 1}, {11, 2}, {1000, 100}};
     (void)state;
-    assert_int_equal(series_stride(0, 10), 1);
-    assert_int_equal(series_stride(10, 10), 1);
-    assert_int_equal(series_stride(11, 10), 2);
-    assert_int_equal(series_stride(1000, 10), 100);
-}
-
-static void test_ceiling(void **state)
-{
-    (void)state;
-    assert_close(series_ceiling(1), 1);
-    assert_close(series_ceiling(76.3), 80);
-    assert_close(series_ceiling(81), 100);
-    assert_close(series_ceiling(0.011), 0.012);
-    assert_close(series_ceiling(0), 1);
-    assert_close(series_ceiling(-3), 1);
-    assert_close(series_ceiling(NAN), 1);
+    for (size_t i = 0; i < sizeof ceiling / sizeof *ceiling; i++)
+        assert_close(series_ceiling(ceiling[i][0]), ceiling[i][1]);
+    for (size_t i = 0; i < sizeof stride / sizeof *stride; i++)
+        assert_int_equal(series_stride(stride[i][0], 10), stride[i][1]);
 }
 
 static void test_quantile_passes_over_nan(void **state)
@@ -137,16 +130,42 @@ static void test_labels(void **state)
         json_decref(run[i].info);
 }
 
+static void expect_ticks(double low, double high, bool powers, const double want[], int n)
+{
+    double tick[AXIS_TICKS_MAX];
+    assert_int_equal(axis_log_ticks(low, high, powers, tick), n);
+    for (int i = 0; i < n; i++)
+        assert_true(fabs(tick[i] - want[i]) <= 1e-12 * want[i]);
+}
+
+static void test_ticks(void **state)
+{
+    (void)state;
+    expect_ticks(1300, 5700, false, (const double[]){1500, 2000, 3000, 4000, 5000}, 5);
+    expect_ticks(0.09, 1.1, false, (const double[]){0.1, 0.2, 0.5, 1}, 4);
+    expect_ticks(1, 9, true, (const double[]){1, 2, 4, 8}, 4);
+    expect_ticks(0.7, 2.9, true, (const double[]){0.8, 1, 1.5, 2}, 4);
+    expect_ticks(1.1, 1e12, true,
+                 (const double[]){10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12},
+                 12);
+    expect_ticks(1e-300, 1e300, false, NULL, 0);
+    for (double low = 0.001; low < 1000; low *= 1.07) {
+        double tick[AXIS_TICKS_MAX];
+        int n = axis_log_ticks(low, 2 * low, false, tick);
+        assert_in_range(n, 3, AXIS_TICKS_MAX);
+        assert_true(tick[0] >= low && tick[n - 1] <= 2 * low);
+        for (int i = 1; i < n; i++)
+            assert_true(tick[i] > tick[i - 1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ema),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_stride),
-        cmocka_unit_test(test_ceiling),
-        cmocka_unit_test(test_quantile_passes_over_nan),
-        cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_ema),    cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_scales), cmocka_unit_test(test_quantile_passes_over_nan),
+        cmocka_unit_test(test_gap),    cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_ticks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
