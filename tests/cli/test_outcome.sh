@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks outcome.json after each way in which a run can end, and how watch, report, plot and
-# amp-report describe an incomplete run.
+# Checks outcome.json after each way in which a run can end, how watch, report, plot and amp-report
+# describe an incomplete run, and watch and export while a run grows or a signal comes.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
@@ -18,7 +18,17 @@ watched() {
     grep -qE -- "$2" <<<"$(tr '\n' ' ' <out)" || fail "watch $1: $(tail -n 4 out)"
 }
 
-expect_train 0 "${few[@]}" --epochs 1 --out done
+# wait_for TEXT FILE: waits at most half a minute until the file contains the text.
+wait_for() {
+    local i
+    for ((i = 0; i < 300; i++)); do
+        ! grep -qF -- "$1" "$2" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    fail "the text '$1' did not appear in $2: $(tail -c 2000 "$2")"
+}
+
+expect_train 0 "${few[@]}" --epochs 2 --out done --prometheus live.prom
 ended done done 0 epochs
 expect_train 0 "${few[@]}" --epochs 9 --desired-acc 1 --out accurate
 ended accurate "desired accuracy" 0 "desired accuracy"
@@ -31,54 +41,112 @@ watched stopped 'ended after [0-9]+ steps in .*signal, exit code 143: stopped by
 train_signalled KILL 3 "${few[@]}" --epochs 400 --resume auto --out stopped
 watched stopped 'killed: process [0-9]+ of host .* ended and wrote no outcome'
 expect 0 plot stopped --format svg --out figures
-grep -q "^note: run 'stopped' is not complete: killed: process" err || fail "plot: $(cat err)"
+grep -q "^note: run 'stopped' is not complete: killed: process" err || fail "plot: $(<err)"
 expect 0 report --no-figures -o report.md stopped
-grep -q '^| stopped .* incomplete |$' report.md || fail "the report depends on which processes run: $(grep stopped report.md)"
+grep -q '^| stopped .* incomplete |$' report.md || fail "report: $(grep stopped report.md)"
 expect_train 0 "${few[@]}" --epochs 400 --steps 60 --resume auto --out stopped
 ended stopped done 0 steps
 
 # A run diverges. The log shows values that are not finite as nan or inf.
 diverge=(train "${few[@]}" --dummy-train 96 -a resnet18 --image-size 32 -b 4 --threads 1 -j 1 -p 1 --lr 1e6)
-if ! sanitized; then
-    expect 1 "${diverge[@]}" --out diverged
-    ended diverged diverged 1 'training diverged at precision fp32: the loss of epoch 0'
-    watched diverged 'diverged, exit code 1: training diverged'
-    expect 5 amp-report diverged
-    grep -q "^note: run 'diverged' is not complete: diverged, exit code 1" err || fail "amp-report: $(cat err)"
-    expect 0 report --no-figures -o report.md diverged
-    grep -q '^| diverged .* diverged |$' report.md && grep -q '^- diverged: diverged, exit code 1: training' report.md ||
-        fail "report: $(grep diverged report.md)"
-    expect 0 "${diverge[@]}" --on-nan continue --epochs 1 --out continued
-    grep -qE '^Epoch: .*Loss (nan|inf) ' out && ! grep -q -- '-nan' out || fail "the log does not report the loss as nan or inf: $(grep Epoch out)"
-    grep -q '"loss":null' continued/steps.jsonl && grep -q '"train_loss":null' continued/epochs.jsonl ||
-        fail "the record does not show losses that are not finite"
-    [[ -z $(find continued -name '*.safetensors*') ]] || fail "weights that are not finite were written"
-    ended continued done 0 epochs
-fi
+expect 1 "${diverge[@]}" --out diverged
+ended diverged diverged 1 'training diverged at precision fp32: the loss of epoch 0'
+watched diverged 'diverged, exit code 1: training diverged'
+expect 5 amp-report diverged
+grep -q "^note: run 'diverged' is not complete: diverged, exit code 1" err || fail "amp-report: $(<err)"
+expect 0 report --no-figures -o report.md diverged
+grep -q '^| diverged .* diverged |$' report.md || fail "report: $(grep diverged report.md)"
+expect 0 "${diverge[@]}" --on-nan continue --epochs 1 --out continued
+grep -qE '^Epoch: .*Loss (nan|inf) ' out && ! grep -q -- '-nan' out || fail "the log does not report the loss as nan or inf: $(grep Epoch out)"
+grep -q '"loss":null' continued/steps.jsonl || fail "the record does not show losses that are not finite"
+[[ -z $(find continued -name '*.safetensors*') ]] || fail "weights that are not finite were written"
+ended continued done 0 epochs
 
-# The summary has the state of the loss scaler at the end of the run: one step overflowed, and the
-# scale grew once after it.
+# One step overflowed, and the loss scale grew once after it.
 expect_train 0 "${few[@]}" --precision O1 --epochs 1 --inject-overflow 1 --loss-scale-interval 2 --loss-scale-init 8 --out scaled
-diff <(sed -n '/"loss_scaler"/,/}/p' scaled/summary.json | tr -d ' \n') \
-    <(printf '%s' '"loss_scaler":{"scale":8.0,"growths":1,"skipped":1},') || fail "the summary has another state of the loss scaler"
+[[ $(sed -n '/"loss_scaler"/,/}/p' scaled/summary.json | tr -d ' \n') == '"loss_scaler":{"scale":8.0,"growths":1,"skipped":1},' ]] ||
+    fail "the summary has another state of the loss scaler: $(<scaled/summary.json)"
 
-# A limit on the size of files acts as a full disk: the weights cannot be written. The run ends with
-# an error after it has begun its record.
+# A limit on the size of files acts as a full disk: the weights cannot be written.
 (ulimit -f 64 && exec "$program" train "${net[@]}" "${few[@]}" --epochs 1 --out full >out 2>err </dev/null)
 ended full error 1 "cannot write 'full/"
-watched full "error, exit code 1: cannot write 'full/"
 
 # A process that is stopped by SIGSTOP is not reported as killed.
 "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out still >/dev/null 2>&1 </dev/null &
 pid=$!
-for ((i = 0; i < 600; i++)); do
-    [[ ! -s still/epochs.jsonl ]] || break
-    sleep 0.1
-done
+wait_for '"epoch"' still/epochs.jsonl
 kill -STOP "$pid"
 touch -d '10 minutes ago' still/*.jsonl still/run.json
 watched still 'no new record for .*: its process still runs, and may hang'
+# On a terminal, Ctrl-C ends watch, and the terminal is restored.
+if command -v script >/dev/null; then
+    echo "stty rows 20 cols 70; echo \$\$ >watch.pid; exec '$program' watch still --interval 0.05" >on_terminal
+    script -qefc 'sh on_terminal' typescript >/dev/null 2>&1 </dev/null &
+    terminal=$!
+    wait_for "images/s" typescript
+    kill -INT "$(<watch.pid)"
+    wait "$terminal" || fail "on a terminal, watch ended with exit code $?"
+    enter=$'\033[?1049h\033[?25l' leave=$'\033[?25h\033[?1049l'
+    screens=$(tr -d '\r' <typescript)
+    [[ $screens == *"$enter"*"$leave"* && ${screens##*"$leave"} != *$'\033'* ]] || fail "the terminal was not restored: $(tail -c 1000 typescript | cat -v)"
+fi
 kill -KILL "$pid"
 { wait "$pid"; } 2>/dev/null
 watched still "killed: process $pid of host"
+
+# The records grow in pieces, some of which end in the middle of a line. Without "system", watch does
+# not look for the process, which has ended.
+mkdir live
+sed 's/"system": ".*"/"system": ""/' done/run.json >live/run.json
+head -n 3 done/steps.jsonl >live/steps.jsonl
+"$program" watch live --interval 0.05 --ascii >watched 2>&1 </dev/null &
+watcher=$!
+wait_for "epoch     1/2 [=============>          ]  60 %" watched
+sed -n 4p done/steps.jsonl | head -c 50 >>live/steps.jsonl
+sed -n 4p done/steps.jsonl | tail -c +51 >>live/steps.jsonl
+wait_for "]  80 %" watched
+tail -n +5 done/steps.jsonl >>live/steps.jsonl
+cp done/epochs.jsonl done/summary.json live
+wait "$watcher" || fail "watch ended with exit code $?: $(<watched)"
+
+# The text file that training updates agrees with the exported one, except for times and rates.
+expect 0 export done --format prometheus -o exported.prom
+for file in live exported; do
+    grep -v -e timestamp -e seconds -e throughput "$file.prom" | grep -e total -e info -e finished >"$file.txt"
+done
+cmp live.txt exported.txt || fail "live and exported textfiles differ"
+
+# Exports the weights of the newest checkpoint for PyTorch. Here the newest epoch is the best, so the
+# weights equal best.safetensors (tests/model/interop_peer.py).
+expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights
+expect 0 export weights --format torch-weights -o out.safetensors
+cmp out.safetensors weights/best.safetensors || fail "the exported weights differ from best.safetensors"
+grep -qaF momentum/ weights/checkpoint.safetensors || fail "the checkpoint has no momentum that an export could omit"
+before=$(cksum <weights/checkpoint.safetensors)
+expect_error 2 "is the checkpoint itself" export weights --format torch-weights -o weights/../weights/checkpoint.safetensors
+[[ $(cksum <weights/checkpoint.safetensors) == "$before" ]] || fail "an export changed the checkpoint"
+head -c 1000 weights/best.safetensors >weights/checkpoint.safetensors
+expect_error 5 "checkpoint.safetensors" export weights --format torch-weights -o x
+
+# A signal ends an export, and no temporary file remains. If the export ends before the signal arrives,
+# the test starts it again.
+# catches PID: whether the process has a handler of SIGTERM, signal 15.
+catches() {
+    local mask
+    mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status" 2>/dev/null)
+    [[ -n $mask ]] && ((0x$mask >> 14 & 1))
+}
+tail -n 1 done/steps.jsonl | awk '{ for (i = 10; i < 20000; i++) { sub(/"step": *[0-9]+/, "\"step\": " i); print } }' >more
+cat more >>done/steps.jsonl
+for turn in 1 2 3 4 5; do
+    "$program" export done --format csv -o ended >out 2>err &
+    pid=$!
+    until catches "$pid" || ! kill -0 "$pid" 2>/dev/null; do :; done
+    kill -TERM "$pid" 2>/dev/null
+    code=0
+    wait "$pid" 2>/dev/null || code=$?
+    ((code == 0)) || break
+done
+[[ $code == 143 && $(<err) == "ampscale: interrupted by SIGTERM" ]] || fail "after SIGTERM the exit code is $code, or stderr has another message: $(<err)"
+[[ -z $(find . -name '*.tmp.[0-9]*') ]] || fail "after SIGTERM, temporary files remain: $(find . -name '*.tmp.*')"
 finish

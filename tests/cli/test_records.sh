@@ -1,0 +1,419 @@
+#!/usr/bin/env bash
+# Programs that read records. One study, one acceptance and pairs of runs are made once; then every
+# reader is asked for what its users want of it: study, plot, report, predict, accept, compare, trend,
+# export, watch.
+. "$(dirname "$0")/common.sh" "$@"
+. "$source_dir/tests/cli/made_runs.sh"
+export OMP_WAIT_POLICY=passive
+cd "$scratch" || exit 1
+hal=$source_dir/results/published/hal_v100.csv
+
+# has FILE PATTERN: checks that a line of the file matches the extended regular expression.
+has() {
+    grep -qE -- "$2" "$1" || fail "$1 has no '$2': $(head -c 800 "$1")"
+}
+
+# lacks FILE PATTERN: checks that no line matches.
+lacks() {
+    ! grep -qE -- "$2" "$1" || fail "$1 has '$2': $(grep -E -- "$2" "$1" | head -n 3)"
+}
+
+# count N FILE PATTERN: checks the number of matching lines.
+count() {
+    [[ $(grep -cE -- "$3" "$2") == "$1" ]] || fail "not $1 lines of $2 have '$3': $(head -c 800 "$2")"
+}
+
+# --- study ---------------------------------------------------------------------------------------
+cat >study.json <<'END'
+{"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
+ "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
+ "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4}],
+ "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 1,
+ "measured_steps": 3, "limit_s": 60, "train": ["--lr", "0.05"]}
+END
+nd=s/cells/nd-fp32-resnet8-dummy-1x4/r1
+dp=s/cells/dp-fp32-resnet8-dummy-weak-2x4/r1
+expect 0 study study.json --dry-run --out s
+[[ $(wc -l <out) == 2 && ! -e s ]] || fail "a dry run prints $(wc -l <out) commands, or starts runs"
+has out "^ampscale train --dummy .* -b 4 --mode nd .* --steps 4 .* --out $nd$"
+expect 0 study quick --print
+cmp -s out "$source_dir/study/presets/quick.json" || fail "--print does not print the preset"
+expect 0 study hal --dry-run --out h --hosts a:4,b:4
+[[ $(wc -l <out) == 18 ]] || fail "study hal has $(wc -l <out) runs, not the 18 of the published study"
+has out '^ampscale launch --nproc 8 --hosts a:4,b:4 .* -b 208 --mode ddp --devices cuda --opt-level O2 -j 20 .* --lr-milestones 30,60,80 '
+
+expect 0 study study.json --out s
+count 2 out '-bound|no single bound|not enough|oversubscribed'
+has s/RESULTS.md '^\| nd-fp32-resnet8-dummy-1x4 \|'
+has s/RESULTS.html '<td class="name">nd-fp32-resnet8-dummy-1x4</td>'
+cp s/analysis.json before
+before=$(stat -c %Y $nd/summary.json)
+expect 0 study study.json --no-report --out s # repeats no run
+[[ ! -s err && $(stat -c %Y $nd/summary.json) == "$before" ]] || fail "a study that was complete ran again: $(<err)"
+expect 0 study study.json --out s --analyse --no-report
+cmp s/analysis.json before || fail "the same runs gave another analysis"
+
+# If the record of a run does not match its cell, the analysis names that run.
+cp -r s wrong
+for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": "resnet18"/' 's/"mode": "nd"/"mode": "dp"/' \
+    's/"precision": "fp32"/"precision": "bf16"/' 's/"dummy_train": 64/"dummy_train": 32/' 's/"seed": ./"seed": 7/' \
+    's/"steps": 4/"steps": 5/' 's/"workers": 1/"workers": 2/' 's/"devices": "cpu"/"devices": "ref"/' 's/"dummy": true/"dummy": false/'; do
+    sed "$change" $nd/run.json >wrong/${nd#s/}/run.json
+    expect 5 study study.json --out wrong --analyse --no-report
+    grep -q "\"missing\": \"'wrong/${nd#s/}' was run " wrong/analysis.json || fail "the changed setting $change is not reported"
+done
+sed 's/"measured_steps": 3/"measured_steps": 4/' study.json >other.json
+expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study other.json --out s
+sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
+expect_error 2 "its own 'launcher'" study ./own.json --out h --hosts a
+echo '{"schema": 1, "nmae": "x"}' >bad.json
+expect_error 2 "'bad.json': unknown key 'nmae'; did you mean 'name'?" study bad.json --out b
+expect_error 2 "unknown preset 'quikc'" study quikc --out b
+expect_error 2 "--out" study study.json
+expect_error 2 "is not a regular expression" study study.json --out b --only '('
+expect_error 2 "host '-oProxyCommand=id'" study hal --out b --hosts -oProxyCommand=id
+[[ ! -e b ]] || fail "a study with an invalid specification made its folder"
+
+# --- plot and report -----------------------------------------------------------------------------
+if command -v gnuplot >/dev/null; then
+    has s/RESULTS.md '^!\[efficiency\]\(<figures/efficiency.svg>\)$'
+    for format in png svg pdf; do
+        [[ -s s/figures/efficiency.$format ]] || fail "the study has no efficiency.$format: $(ls s/figures)"
+    done
+    expect 0 plot s --format svg --published "$hal:may" --published "$hal:feb"
+    for name in training_throughput training_time efficiency scaling_weak accuracy cell_split loss split; do
+        [[ -s s/plots/$name.svg ]] && grep -qxF "s/plots/$name.svg" out || fail "plot did not draw figure '$name': $(<out)"
+    done
+    has s/plots/efficiency.svg '>published: feb V100-16<'
+    has s/plots/split.svg '>dp-fp32-resnet8-dummy'
+    has err '^scaling_strong: skipped'
+    expect 0 plot s/analysis.json --format pdf --out alone
+    [[ $(tail -c 6 alone/training_time.pdf) == %%EOF && ! -e alone/loss.pdf ]] || fail "plot of analysis.json: $(ls alone)"
+fi
+expect_error 2 "needs a folder for its figure" plot s/analysis.json
+expect_error 2 "is not a study" plot s/cells --published "$hal:may"
+expect_error 2 "give FILE:SERIES" plot s --published may
+expect_error 2 "known: feb, may" plot s --published "$hal:june"
+expect_error 2 "one at a time" plot s s --out x
+for words in "plot s" "report s -o x" "trend s" "predict s/analysis.json" "amp-report s" "study study.json --out t"; do
+    read -ra command <<<"$words"
+    expect_error 2 "the limit is 6400 pixels" "${command[@]}" --width 64 --dpi 200
+done
+[[ ! -e t && ! -e x ]] || fail "a picture that is too wide was refused after work had begun"
+# A report quotes the words of a run's command for a shell.
+cp -r $nd "=cmd()"
+sed -i 's/"ampscale train"/"$(touch pwned) train"/' "=cmd()/run.json"
+expect 0 report --no-figures "=cmd()" -o report.md
+grep -qF "'\$(touch pwned) train'" report.md || fail "a report's command is not quoted: $(grep touch report.md)"
+
+# --- predict -------------------------------------------------------------------------------------
+expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128
+has out 'fitted *to 5 points, up to 32 ranks'
+count 5 out ' fitted$'
+count 1 out '^ *64 .* held out$'
+awk '$1 == 128 && $3 < 65 { found = 1 } END { exit !found }' out || fail "the forecast for 128 ranks has no efficiency below 65 %"
+expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --out drawn
+if command -v gnuplot >/dev/null; then
+    expect 0 plot drawn/predict.json --out again --format svg
+    cmp -s drawn/forecast.svg again/forecast.svg || fail "the figure that plot draws from the record differs"
+fi
+# The storage delivers only half of the images per second that 64 GPUs need.
+expect 0 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
+awk '$1 == 64 && $2 == "18750.0" && $NF == "input" { found = 1 } END { exit !found }' out || fail "storage is not the limit: $(<out)"
+expect 0 predict $nd $dp --fit --ranks 4 # runs on 1 and 2 devices
+[[ $(awk '/ fitted$/ { print $1 }' out | tr '\n' ' ') == "1 2 " ]] || fail "the forecast does not have two measured points: $(<out)"
+expect 0 predict s/analysis.json --network 20,1 --ranks 4,8
+has out '^tiny: dp fp32 resnet8 dummy weak$'
+count 2 out ' calibration point$| held out$'
+expect_error 2 "give a whole number from 1 to 1" predict s/analysis.json:x --network 20,1
+expect_error 5 "have 1 ranks" predict $nd $nd --network 20,1
+expect_error 2 'no measurement to start from' predict --fit
+expect_error 2 'no network to forecast for' predict "$hal:feb"
+expect_error 2 'known: feb, may' predict "$hal:june" --fit
+expect_error 2 'a fit needs at least two' predict "$hal:feb" --fit-up-to 3
+expect_error 2 'ascending order' predict "$hal:feb" --fit --ranks 4,2
+expect_error 2 '--network' predict "$hal:feb" --network 5
+expect_error 2 'give ring, tree or auto' predict "$hal:feb" --fit --algorithm star
+expect_error 2 'several sources must all be folders of runs' predict "$hal:feb" "$hal:may" --fit
+expect_error 5 "cannot open 'none.csv'" predict none.csv --fit
+expect_error 5 'lists fewer than two ranks' predict "$hal:feb" --nccl-table "$hal"
+
+# --- compare and trend ---------------------------------------------------------------------------
+make_runs base 0
+make_runs same 0.1
+make_runs slow 10
+make_runs other 0 64
+expect 0 compare base same
+has out '^passed: 0 regressions'
+expect 0 compare slow base
+has out 'better$'
+expect 3 compare base slow
+count 1 out 'REGRESSION$'
+count 5 out '\(worse\)$'
+[[ ! -s err ]] || fail "a regression is reported as an error: $(<err)"
+expect 3 compare --metric all base slow
+count 6 out 'REGRESSION$'
+expect 0 compare --threshold 15 base slow
+expect 3 compare --threshold images_per_s=5 --threshold 15 base slow
+count 1 out 'REGRESSION$'
+expect 3 compare --alpha 0.01 base/r* -- slow/r*
+expect 5 compare --metric comm_s base same
+has out 'no value of comm_s to compare'
+expect 5 compare base/r* -- slow/r[1-4]
+has err 'give at least 5 complete runs'
+expect 5 compare --pair always base same
+has out 'did not take turns'
+expect 5 compare base other
+has out "config.batch_size: '32' in the first run of BASE, '64' in another"
+expect 0 compare --allow-different config.batch_size base other
+expect_error 2 "--metric 'speed': unknown metric; known: images_per_s, " compare --metric speed base same
+expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe base same
+expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
+expect_error 2 "give BASE NEW" compare base
+expect_error 2 "--threshold 'much'" compare --threshold much base same
+expect_error 2 "--alpha '0'" compare --alpha 0 base same
+expect_error 5 "is neither a run, nor a folder of runs, nor a study" compare base "$TMPDIR"
+expect_error 5 "cannot open 'nothing'" compare base nothing
+
+# Runs that vary too much are inconclusive. Disturbed, damaged and incomplete runs are named.
+for i in 1 2 3 4 5 6 7 8 9; do
+    make_run "uneven/r$i" "$(awk -v i=$i 'BEGIN { print i % 3 ? 0.11 : 0.09 }')"
+done
+expect 5 compare base uneven
+has out '^inconclusive: 0 regressions'
+has err '^ampscale: [0-9] of [0-9] metrics are inconclusive: .*; give about [0-9]+ runs per side'
+cp -r same noisy
+echo '{"schema": 1, "ended_by": "steps", "noise": {"disturbed": true, "reason": "9.0 % of the steps took more than 1.5 times the median"}}' >noisy/r2/summary.json
+expect 0 compare base noisy
+has out 'disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW'
+cp -r same torn
+cp -r torn/r1 torn/r10
+echo 'x' >>torn/r3/steps.jsonl
+expect 5 compare base torn
+has out "incomplete: 1 damaged run of NEW left out: 'torn/r3/steps.jsonl' line 21: not valid JSON"
+has out '^resnet18.*9 and 9 runs$'
+cp -r same cut && rm cut/r6/summary.json
+expect 5 compare base cut
+has out '1 of 9 runs of NEW are incomplete'
+
+# Other programs read the files of a comparison.
+expect 3 compare --markdown x.md --junit x.xml --json -o x.json --benchmark-action x.bench base slow
+has x.md '\| `images_per_s` \| .* \| \*\*REGRESSION\*\* \|'
+! command -v python3 >/dev/null || python3 - <<'PY' || fail "other programs cannot read the files"
+import json, xml.etree.ElementTree as tree
+suite = tree.parse("x.xml").getroot().find("testsuite")
+cases = suite.findall("testcase")
+assert len(cases) == int(suite.get("tests")) == 6
+assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == 1
+record = json.load(open("x.json"))
+assert record["record"] == "compare" and not record["passed"]
+step = [m for m in record["cells"][0]["metrics"] if m["name"] == "step_s"][0]
+assert abs(step["ratio"] - 1.1) < 1e-6 and step["verdict"] == "worse" and step["base"]["n"] == 9
+assert "resnet18: images_per_s" in [b["name"] for b in json.load(open("x.bench"))]
+PY
+expect 1 compare --json -o no/such/folder.json base slow
+
+# Runs are recorded in a history, and compared with its accepted runs.
+expect_error 5 "'ampscale compare --record history RUNS' begins one" compare --history history same
+expect 0 compare --history history --record history base
+has out "'history' had no history yet: these runs are its first"
+expect 0 compare --history history --record history same
+expect 3 compare --history history --record history slow
+count 18 history/history.jsonl '"accepted":true'
+count 9 history/history.jsonl '"accepted":false'
+expect 3 compare --history history --last 7 slow
+has out '7 and 9 runs'
+expect 5 compare --history history other
+has out "none of 27 runs in 'history' was accepted and has the same configuration"
+expect_error 5 "nothing is recorded" compare --record history cut
+expect_error 2 "give new runs only" compare --history history base -- same
+expect_error 2 "--last '4'" compare --last 4 --history history same
+printf '{"record": "hist' >>history/history.jsonl # the next call removes an incomplete last line
+expect 0 compare --record history base
+[[ $(wc -l <history/history.jsonl) == 36 ]] || fail "the history has $(wc -l <history/history.jsonl) lines"
+for change in 's/.*//' 's/.*/[]/' 's/.*/{"record":"history","schema":1,"added_s":1e999}/' 's/"accepted":true/"accepted":1/' \
+    's/"steps":20/"steps":-1/' 's/"fingerprint":{/&"x":{"a":1},/' 's/"images_per_s":[0-9.]*/"images_per_s":"fast"/' \
+    's/"schema":1/"schema":2/' 's/"metrics":{/"metrics":5,"more":{/'; do
+    mkdir -p damaged && sed "2$change" history/history.jsonl >damaged/history.jsonl
+    ! cmp -s history/history.jsonl damaged/history.jsonl || fail "'$change' changes nothing"
+    expect_error 5 "line 2: not an entry of a history" compare --history damaged same
+done
+
+# Forty points of three runs; the last fifteen points are 10 % slower.
+mkdir steps
+awk 'BEGIN { for (i = 0; i < 40; i++) for (k = 0; k < 3; k++) {
+    v = (100 + (i * 37 % 11) / 10 + k / 100) * (i < 25 ? 1 : 0.9)
+    printf "{\"record\":\"history\",\"schema\":1,\"added_s\":%d,\"started_s\":%d,\"commit\":\"%07x\",\"accepted\":%s,\"end\":{\"by\":\"steps\",\"steps\":20,\"epochs\":0},\"fingerprint\":{\"config.arch\":\"resnet18\",\"config.batch_size\":32},\"metrics\":{\"images_per_s\":%.4f,\"step_s\":%.6f}}\n", 1700000000 + 86400 * i, 1700000000 + 86400 * i + k - 100, 1048576 + i, i < 25 ? "true" : "false", v, 1 / v
+} }' >steps/history.jsonl
+sed 's/"config.batch_size":32/"config.batch_size":64/; s/"images_per_s":[0-9.]*/"images_per_s":100/' steps/history.jsonl >flat
+cat flat >>steps/history.jsonl
+expect 0 trend steps
+has out '^resnet18 \(batch_size 32\), images_per_s: 40 points from 2023-11-14 to 2023-12-23'
+has out '^  2023-12-09  point 26   0100019 +ratio 0.90.*worse$'
+count 1 out 'no change$'
+expect 0 trend steps --metric step_s
+has out 'ratio 1.1.*worse$'
+expect 0 trend steps --threshold 20
+lacks out 'worse$'
+expect 0 trend steps --json -o trend.json
+if command -v gnuplot >/dev/null; then
+    expect 0 plot trend.json --out trends --format svg
+    has trends/trend.svg '>-10.* % since 2023-12-09 0100019<'
+    sed 's/"point": 25/"point": 99/' trend.json >bad.json
+    expect_error 5 "damaged record: 'point'" plot bad.json --out bad
+fi
+expect_error 2 "no history" trend
+expect_error 2 "unknown metric" trend steps --metric speed
+expect_error 5 "none of the requested metrics" trend steps --metric val_top1
+echo '{}' >>steps/history.jsonl
+expect_error 5 "line 241: not an entry of a history" trend steps
+
+# --- export and watch ----------------------------------------------------------------------------
+expect 0 export $nd --format csv -o tables
+[[ $(<out) == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv\ntables/telemetry.csv' ]] || fail "export printed: $(<out)"
+[[ $(wc -l <tables/steps.csv) == 5 ]] || fail "steps.csv does not have the lines of the record"
+expect 0 export "=cmd()" --format csv -o formula # no name is a formula of a spreadsheet
+lacks <(sed 1d formula/steps.csv) '^='
+touch exported.prom.tmp.1 # of a killed export
+expect 0 export $nd --format prometheus -o exported.prom
+[[ $(echo exported.prom*) == exported.prom ]] || fail "temporary files remain: $(echo exported.prom*)"
+has exported.prom '^ampscale_run_finished\{run="r1"\} 1$'
+expect_error 2 "no run to export" export
+expect_error 2 "no format" export $nd -o x
+expect_error 2 "--format 'excel': give tensorboard" export $nd --format excel -o x
+expect_error 2 "no place to export to" export $nd --format csv
+expect_error 2 "--division 'ajar': give open or closed" export $nd --format mlperf --division ajar -o x
+expect_error 2 "have the same name" export $nd $dp --format csv -o x
+expect_error 2 "only one run" export $nd "=cmd()" --format mlperf -o x
+expect_error 5 "there is no such folder" export s/none --format csv -o x
+expect_error 1 "cannot write" export $nd --format prometheus -o no/such/folder.prom
+[[ ! -e x ]] || fail "a refused export wrote a file"
+
+expect 0 watch $nd --once --ascii
+has out '^ended: steps, after 4 steps in '
+lacks out '[^ -~]'
+has <(LC_ALL=C.UTF-8 "$program" watch $nd --once) '[▁▂▃▄▅▆▇█]'
+has $nd/outcome.json '"outcome": "done"'
+expect_error 2 "nothing to watch" watch
+expect_error 2 "--interval '0'" watch $nd --interval 0
+expect_error 5 "it has no run.json" watch . --once
+# --- accept --------------------------------------------------------------------------------------
+# spec CHECKS: prints a spec. memory NAME LIMITS: prints a check that takes a moment.
+spec() {
+    printf '{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["%s"], "checks": [%s]}\n' "${2:-*}" "$1"
+}
+memory() {
+    printf '{"name": "%s", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60, "args": {"max_mib": 4, "iters": 3, "threads": 1}, "limits": {%s}}' "$1" "$2"
+}
+right='"wrong": {"max": 0}, "copy": {"min": 0.001}'
+
+# Built-in specs can be listed, printed and planned without their hardware.
+expect 0 accept --list
+for name in cpu h200 h100 a100 v100 bring-up bring-up-quick; do
+    has out "^$name "
+done
+expect 0 accept --spec h200 --print
+cp out printed.json
+expect 0 accept --spec ./printed.json --dry-run --level 4 --hours 16
+has out 'train-amp.7 .*level 2'
+has out '--devices cuda:7'
+has out 'about 1[67]\.[0-9] h'
+expect 0 accept --spec h200 --dry-run --gpus 2 --level 1
+lacks out 'cuda:2'
+# On a GPU, bring-up takes three passes: two calls of five and seven minutes, and the rest.
+most=(0 300 420 560)
+for pass in 1 2 3; do
+    expect 0 accept --spec bring-up --pass $pass --dry-run --device cpu
+    sum=$(sed -nE '$s/^[0-9]+ checks, about ([0-9]+) s$/\1/p' out)
+    ((sum > 0 && sum <= most[pass])) || fail "the planned time of pass $pass is $(tail -n 1 out)"
+    cut -d' ' -f1 out | grep -vE '^$|^[0-9]' >>names
+done
+expect 0 accept --spec bring-up --dry-run
+[[ $(sort -u names | wc -l) == $(grep -c level out) ]] || fail "the three passes together do not have all checks of bring-up"
+expect_error 2 "give --spec" accept
+expect_error 2 "give --out DIR" accept --spec cpu
+expect_error 2 "known: cpu, h200, h100, a100, v100" accept --spec b300 --out x
+expect_error 2 "is not built in" accept --spec ./printed.json --print
+expect_error 2 "no check 'speed' in 'cpu'; its checks are selftest, same-bits" accept --spec cpu --only speed --out x
+expect_error 2 "--pass '0'" accept --spec cpu --pass 0 --out x
+expect_error 2 "--level '5'" accept --spec cpu --level 5
+expect_error 2 "'cpu' has no burn-in check up to level 2" accept --spec cpu --out x --hours 1
+expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
+
+# All checks pass. A warning passes, except with --strict. A metric that was not measured is missing.
+spec "$(memory a "$right"', "speed": {"min": 1, "absent": "skip"}, "scale": {"fleet_within": 5}')" >good.json
+expect 0 accept --spec ./good.json --out good
+has out '^accepted: checks: 2 passed, .*; metrics with a limit: .* 2 skipped, 0 missing$'
+has out '^1 metric needs a fleet baseline and was not judged here$'
+expect_error 2 "--resume continues them" accept --spec ./good.json --out good
+spec "$(memory a '"copy": {"warn_min": 1e9}')" >warn.json
+expect 0 accept --spec ./warn.json --out warn
+expect 4 accept --spec ./warn.json --out strict --strict
+spec "$(memory a '"speed": {"min": 1}')" >missing.json
+expect 5 accept --spec ./missing.json --out missing
+has out '^incomplete: '
+spec "$(memory a "$right")" | sed 's/"device": "cpu"/"device": "cuda:63"/' >absent.json
+expect 5 accept --spec ./absent.json --out absent
+has out "^MISSING hardware.*: no device 'cuda:63': "
+has out '^MISSING a: not run'
+expect_error 2 "are of a spec that differs from" accept --spec ./absent.json --device cpu --out absent --resume
+
+# A run that takes too long fails, and so does a metric below its limit. The later checks are measured
+# nevertheless. The losses of repeated runs have the same bits.
+long='{"name": "long", "kind": "train", "level": 1, "seconds": 1, "limit_s": 1, "args": {"arch": "resnet8", "image_size": 32, "batch": 8, "classes": 10, "steps": 100000000, "threads": 1}, "limits": {}}'
+bits=$(sed 's/"long"/"bits"/; s/"limit_s": 1/"limit_s": 60, "repeats": 2/; s/100000000/4/; s/{}}$/{"loss_bits": {"same": true}, "images_per_s": {"min": 0.001}}}/' <<<"$long")
+spec "$(memory a '"copy": {"min": 1e9}'),$long,$bits" >fail.json
+expect 4 accept --spec ./fail.json --out fail --level 2
+has out 'FAIL *long, .*not done within the limit of 1 s'
+has out 'is below 1e\+09'
+has out 'PASS *loss_bits'
+has <(tr -d '\n' <fail/accept.md) 'ampscale train --dummy'
+for dir in good fail missing; do
+    for file in accept.json accept.md accept.html accept.xml spec.json; do
+        [[ -s $dir/$file ]] || fail "no $dir/$file"
+    done
+done
+
+# A spec is made from the results of good hardware.
+expect 0 accept --make-spec good
+has err 'a.copy: .*twice as wide'
+has out '"baseline"'
+cp out made.json
+expect 0 accept --spec ./made.json --dry-run
+expect_error 2 "are of different specs" accept --make-spec good warn
+expect_error 5 "holds no results" accept --make-spec good "$TMPDIR"
+
+# fleet FILE RATE...: writes results of nodes n0, n1 ... with these rates; 'null' means no value.
+fleet() {
+    local file=$1 rate i=0
+    for rate in "${@:2}"; do
+        echo "{\"node\": \"n$((i++))\", \"hardware\": \"<x> & | 'z'\", \"train/return_code\": 0, \"train/images_per_s\": $rate}"
+    done >"$file"
+}
+fleet slow.jsonl 100 101 70 null 100
+printf 'n0\nn1 slots=8\nn2\nn3\nn4\naway\n' >expected
+expect 4 accept --node-list slow.jsonl --expect expected --out judged
+[[ $(xargs <judged/good.txt) == 'n0 n1 n4' && $(<judged/failed.txt) == n2 && $(xargs <judged/missing.txt) == 'n3 away' ]] ||
+    fail "the lists of nodes: $(head judged/*.txt)"
+has out 'FAIL train/images_per_s: 30.0 % worse than the median of 4 nodes \(100\)'
+has out 'MISSING train/images_per_s: not measured here; 4 of 5 nodes have a value'
+has out 'MISSING no results of this node were found'
+has out '^FAILED: 6 nodes: 3 passed'
+! command -v xmllint >/dev/null || xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" judged/fleet.xml 2>err ||
+    fail "fleet.xml is not JUnit's: $(<err)"
+expect 4 accept --node-list judged/results-summary.jsonl # the written results give the same verdicts
+fleet warning.jsonl 100 94 100 100
+expect 0 accept --node-list warning.jsonl
+expect 4 accept --node-list warning.jsonl --strict
+expect 4 accept --node-list warning.jsonl --within 5
+fleet two.jsonl 100 100
+expect 5 accept --node-list two.jsonl
+expect_error 5 "node 'n0' occurs twice" accept --node-list two.jsonl two.jsonl
+expect_error 5 "line 1" accept --node-list expected
+expect_error 5 "no results of nodes in '$scratch/tables'" accept --node-list "$scratch/tables"
+expect_error 5 "cannot open 'none'" accept --node-list two.jsonl --expect none
+expect_error 2 "unexpected argument 'two.jsonl'" accept two.jsonl
+expect_error 2 "give --failing" pair
+expect_error 2 "must run as the ranks of a job" accept pair --failing n1
+[[ ! -e x ]] || fail "a refused suite made its folder"
+finish

@@ -1,0 +1,200 @@
+#!/usr/bin/env bash
+# Acceptance suites and studies that are killed, interrupted, late or out of disk space, and continue.
+. "$(dirname "$0")/common.sh" "$@"
+export OMP_WAIT_POLICY=passive
+cd "$scratch" || exit 1
+cp "$program" long # processes of this name belong to this test
+
+# until_true COMMAND...: waits at most a minute until the command succeeds.
+until_true() {
+    local i
+    for ((i = 0; i < 1200; i++)); do
+        ! "$@" || return 0
+        sleep 0.05
+    done
+    fail "'$*' did not become true: $(cat out err)"
+}
+
+# begin ARGS...: starts the program in the background as $job.
+begin() {
+    ./long "$@" >out 2>err </dev/null &
+    job=$!
+}
+
+# stop SIGNAL WANT: sends a signal to $job, and checks its exit code.
+stop() {
+    kill -s "$1" "$job"
+    code=0
+    { wait "$job"; } 2>/dev/null || code=$?
+    ((code == $2)) || fail "after $1, the exit code is $code, not $2: $(<err)"
+}
+
+# idle: succeeds if no process of this test is running.
+idle() {
+    [[ -z $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$scratch/long" 2>/dev/null) ]]
+}
+
+# --- accept --------------------------------------------------------------------------------------
+memory='{"name": "a", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60, "args": {"max_mib": 4, "iters": 3, "threads": 1}}'
+train='{"name": "long", "kind": "train", "level": 1, "seconds": 1, "limit_s": 60, "args": {"arch": "resnet8", "image_size": 32, "batch": 8, "classes": 10, "steps": 100000000, "threads": 1}}'
+
+# spec CHECKS: writes spec.json.
+spec() {
+    printf '{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["*"], "checks": [%s]}\n' "$1" >spec.json
+}
+
+# With --resume, a killed or interrupted suite runs only the checks that have no result. It waits until
+# the command of the killed suite has ended.
+for signal in KILL:137 TERM:143; do
+    spec "$memory,$train"
+    begin accept --spec ./spec.json --out "$signal"
+    until_true test -e "$signal/checks/long/r1/run/steps.jsonl"
+    expect_error 1 "another 'ampscale accept' is using '$signal'" accept --spec ./spec.json --out "$signal" --resume
+    stop "${signal%:*}" "${signal#*:}"
+    [[ $signal == KILL* ]] || grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || fail "interrupted: $(<err)"
+    [[ ! -e $signal/accept.json ]] || fail "an interrupted suite has a verdict"
+    kept=$(stat -c %i "$signal/checks/a.json")
+    sed -i 's/"steps": 100000000/"steps": 4/' spec.json "$signal/spec.json"
+    expect 0 accept --spec ./spec.json --out "$signal" --resume
+    [[ $(stat -c %i "$signal/checks/a.json") == "$kept" ]] || fail "a complete check was run again"
+done
+[[ -z $(find . -name 'checkpoint.safetensors') ]] || fail "the suite did not remove a checkpoint of a check that trains"
+
+# A check whose command is killed has the results of its finished turns, and the records and logs of
+# its runs, but no weights. With --resume it keeps them, and runs what is missing.
+spec '{"name": "speed", "kind": "throughput", "level": 1, "seconds": 1, "limit_s": 100, "args": {"rows": "fp32:4", "net": "resnet8", "image_size": 32, "steps": 4, "rounds": 64}, "limits": {"images_per_s_fp32_4": {"min": 0.001}}}'
+begin accept --spec ./spec.json --out turns
+work=turns/checks/speed/r1/work
+until_true grep -qs '"median"' $work/throughput.json
+pkill -KILL -P $job
+code=0
+wait $job || code=$?
+((code == 5)) || fail "with a killed check the suite exits with $code: $(cat out err)"
+grep -qE '^MISSING +speed, .*: ended by a signal: Killed; the values are those of its partial record, throughput.json$' out || fail "the check is not partial: $(<out)"
+grep -qE '^  PASS +images_per_s_fp32_4 ' out || fail "the finished turns are lost: $(<out)"
+[[ -z $(find turns -name '*.safetensors*' -o -type f -size +200k) ]] || fail "large files remain: $(find turns -type f -size +200k)"
+first=$(stat -c %i $work/runs/fp32-4-ampscale-r1/summary.json)
+sed -i 's/"rounds": 64/"rounds": 3/' spec.json turns/spec.json
+expect 0 accept --spec ./spec.json --out turns --resume
+[[ $(stat -c %i $work/runs/fp32-4-ampscale-r1/summary.json) == "$first" ]] || fail "a finished turn was run again: $(find $work)"
+
+# --- study ---------------------------------------------------------------------------------------
+# study_file STEPS LIMIT_S ARCHS: writes study.json: for each network four cells of two runs.
+study_file() {
+    cat >study.json <<END
+{"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
+ "precisions": ["fp32"], "archs": [$3], "batch": {"weak": [4]},
+ "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4},
+          {"name": "jpeg", "generate": {"classes": 3, "train": 12, "val": 2, "size": 48}}],
+ "image_size": 32, "threads": 1, "workers": 1, "repeats": 2, "warmup_steps": 1,
+ "measured_steps": $1, "limit_s": $2, "train": ["--lr", "0.05"]}
+END
+}
+
+# summaries DIR: prints the complete runs and the times at which they ended.
+summaries() {
+    find "$1" -name summary.json -printf '%P %T@\n' 2>/dev/null | sort
+}
+some_are_complete() { (($(summaries s | wc -l) >= 3)); }
+
+# A study is killed while a run trains. The process of the run ends too, and no complete run is
+# repeated. A temporary file that remains in a data set is removed.
+study_file 3 60 '"resnet8"'
+begin study study.json --no-report --out s
+until_true some_are_complete
+kill -STOP "$job" # stopped, so that it does not end before it is killed
+expect_error 1 "another 'ampscale study' is using 's'" study study.json --out s
+stop KILL 137
+until_true idle
+summaries s >before
+touch s/data/jpeg/dataset.json.tmp.1
+expect 0 study study.json --no-report --out s
+summaries s >after
+[[ $(wc -l <after) == 8 && -z $(comm -23 before after) ]] || fail "of 8 runs, some are incomplete or were repeated: $(diff before after)"
+[[ -z $(find s -name '*.safetensors' -o -name '*.tmp*') ]] || fail "checkpoints or temporary files of the study remain"
+
+# A cell whose run failed is recorded as failed, and the other cells run. The same command repeats the
+# failed run only with --retry.
+study_file 3 60 '"resnet8", "resnet9"'
+few=(study study.json --no-report --only '^nd-.*dummy.*r1$')
+expect 5 "${few[@]}" --out f
+grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "the output does not report the cell of 'resnet9' as missing: $(<out)"
+grep -qE "nd-fp32-resnet8-dummy-1x4 .*([ -]bound)" out || fail "the other cell is missing: $(<out)"
+expect 5 "${few[@]}" --out f
+[[ $(wc -l <err) == 1 ]] && grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "without --retry: $(<err)"
+expect 5 "${few[@]}" --out f --retry
+[[ $(grep -c FAILED err) == 1 ]] || fail "a failed run was not repeated with --retry: $(<err)"
+
+# A long run stops when the study gets SIGINT, and fails at its time limit.
+study_file 1000000 2 '"resnet8"'
+begin "${few[@]}" --out l
+cell=l/cells/nd-fp32-resnet8-dummy-1x4/r1
+until_true test -e $cell/run.json
+stop INT 130
+grep -qx 'ampscale: interrupted by Interrupt; the same command continues the study' err || fail "an interrupted study says: $(<err)"
+idle || fail "the study ended before its run had ended"
+[[ ! -e $cell/summary.json && ! -e $cell.failed ]] || fail "an interrupted run counts as complete or failed"
+run "${few[@]}" --out l
+grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the time limit was not enforced: $(<err)"
+
+# If data, hosts or devices are missing, no run is started, and one line names everything that is
+# missing. A script replaces ssh.
+mkdir bin
+cat >bin/ssh <<'END'
+#!/bin/bash
+while [[ $1 != -- ]]; do shift; done
+[[ $2 == good ]] || { echo "ssh: Could not resolve hostname $2" >&2; exit 255; }
+echo '{"devices": [{"device": "cpu", "usable": true}, {"device": "cuda:0", "usable": true}, {"device": "cuda:1", "usable": false}]}'
+END
+chmod +x bin/ssh
+PATH=$scratch/bin:$PATH expect_error 5 "no run was started: data 'imagenet': there is no folder 'data/imagenet/train'; data 'imagenet': there is no folder 'data/imagenet/val'; good has 1 of 4 GPUs; bad does not answer: ssh: Could not resolve hostname bad; --hosts: 64 ranks need 56 more slots" \
+    study hal --out h --hosts good:4,bad:4
+[[ -z $(find h -name '*.log' -o -name '*.failed') ]] || fail "a study started runs although something is missing"
+
+# A full disk stops the study. When the disk has space again, the study continues.
+mkdir disk
+if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
+    study_file 3 60 '"resnet8"'
+    head -c 200k /dev/zero >disk/ballast
+    run study study.json --no-report --out disk/s --only dummy
+    ((code != 0)) || fail "a study succeeded on a full disk"
+    grep -qi 'no space left' err out || fail "no message says that the disk is full: $(cat err)"
+    rm disk/ballast
+    mount -o remount,size=4m disk
+    expect 0 study study.json --no-report --out disk/s --only dummy --retry
+    [[ $(tail -n 1 out) == '4 runs that --only does not match are missing'* ]] || fail "the last line is wrong: $(tail -n 1 out)"
+    expect 5 study study.json --no-report --out disk/s --analyse
+    grep -q 'lacks 4 runs; the same command without --analyse runs them' err || fail "stderr does not name the flag to leave out: $(<err)"
+    umount disk
+else
+    echo "the full disk was not tested, because no tmpfs can be mounted"
+fi
+
+# --- ranks ---------------------------------------------------------------------------------------
+# A study with jobs of two ranks, started by ampscale launch or by a launcher that the user names. If
+# it is interrupted, the ranks stop too.
+. "$source_dir/tests/comm/mpi.sh"
+mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
+mkdir mpi
+ln -s "$(command -v "${mpi_launch[0]}")" mpi/mpirun
+PATH=$scratch/mpi:$PATH
+words=$(printf '"%s", ' "${mpi_launch[@]}")
+ranks='s/"dp": \[2\]/"ddp": [2]/; s/"repeats": 2/"repeats": 1/'
+cell=cells/ddp-fp32-resnet8-dummy-weak-2x4
+for name in launched own; do
+    study_file 15 60 '"resnet8"'
+    sed -i "$ranks" study.json
+    [[ $name == launched ]] || sed -i "s|\"repeats\"|\"launcher\": [$words\"-n\", \"{ranks}\"], &|" study.json
+    expect 0 study study.json --no-report --out $name --only dummy
+    [[ -s $name/$cell/r1/ranks.jsonl ]] || fail "the record has no ranks: $(cat $name/$cell/r1.log)"
+    [[ $(sed -nE 's/^ *"speedup": ([0-9.]+),$/\1/p' $name/analysis.json | wc -l) == 2 ]] || fail "no speed-up"
+done
+[[ -s launched/$cell/r1-logs/rank-1.log ]] || fail "rank 1 has no log"
+study_file 1000000 60 '"resnet8"'
+sed -i "$ranks" study.json
+begin study study.json --no-report --out r --only '^ddp.*dummy'
+until_true test -s r/$cell/r1/steps.jsonl
+stop TERM 143
+until_true idle
+[[ ! -e r/$cell/r1/summary.json ]] || fail "an interrupted run counts as complete"
+finish
