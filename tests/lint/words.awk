@@ -1,15 +1,13 @@
 # Finds words that words.list bans. Reads words.list first, then the texts. Prints for each match
 #     FILE:LINE: words -> term
-# and exits with 1 if there is a match. With list=1, prints only the file name of each match, and
-# exits with 0.
+# and exits with 1 if there is a match.
 
 function words_of(text) {
     text = tolower(text)
     gsub(/[.,;:(){}\[\]=<>!?+|&]+/, " . ", text)
     gsub(/%+/, " % ", text)
     gsub(/[^a-z0-9%.]+/, " ", text)
-    sub(/^ +/, "", text)
-    sub(/ +$/, "", text)
+    gsub(/^ +| +$/, "", text)
     return text
 }
 
@@ -44,25 +42,19 @@ FNR == 1 {
         used[i] = (only[i] == "" || FILENAME ~ only[i]) && (except[i] == "" || FILENAME !~ except[i])
 }
 
-# Searches a line together with the last words of the previous line, to find phrases that a line
-# break divides. Skips phrases that end within those last words, because they have been reported
-# already.
+# Searches a line together with the last four words of the previous line, to find phrases that a
+# line break divides. Skips phrases that end within those words, because they have been reported.
 {
     own = words_of($0)
-    if (own == "") {
-        before = ""
-        next
-    }
-    text = " " (before == "" ? "" : before " ") own " "
-    seen = before == "" ? 0 : length(before) + 1
+    text = own == "" ? "" : " " before own " "
     if (text ~ (" (" any ") "))
         for (i = 1; i <= n; i++)
             if (used[i])
-                look(i, text, seen)
+                look(i, text, length(before))
     m = split(own, word, " ")
     before = ""
     for (i = m > 4 ? m - 3 : 1; i <= m; i++)
-        before = before (before == "" ? "" : " ") word[i]
+        before = before word[i] " "
 }
 
 function look(i, text, seen,   at, found) {
@@ -76,14 +68,11 @@ function look(i, text, seen,   at, found) {
     while (match(substr(text, at + 1), " (" pattern[i] ") ")) {
         found = substr(text, at + RSTART + 1, RLENGTH - 2)
         at += RSTART + RLENGTH - 2
-        if (at <= seen)
-            continue
-        bad++
-        if (list)
-            print FILENAME
-        else
+        if (at > seen) {
+            bad = 1
             print FILENAME ":" FNR ": " found " -> " term[i]
+        }
     }
 }
 
-END { exit !list && bad > 0 }
+END { exit bad }
