@@ -7,8 +7,8 @@ With --older, which is for records of earlier versions, keys may be missing.
 
 PATH is a file or a folder, of which every *.json, *.jsonl, *.part and *.failed is taken. A file's
 schema follows from its name or, for output that was saved under any name, from its content. Prints
-each violation, and the schemas that were used; exits with 1 after a violation and for a file
-without a schema, with 77 where the Python module jsonschema is missing.
+the first violations of each file, and the schemas that were used; exits with 1 after a violation and
+for a file without a schema, with 77 where the Python module jsonschema is missing.
 """
 import json
 import os
@@ -20,8 +20,6 @@ try:
 except ImportError:
     print("skipped: this Python has no jsonschema; scripts/setup --test installs it")
     sys.exit(77)
-
-SHOWN = 5  # violations of a file
 
 # Patterns of paths; the first match counts.
 NAMES = [
@@ -67,12 +65,12 @@ def from_content(value):
     return None
 
 
-def name_of(path, values):
+def name_of(path, value):
     for pattern, name in NAMES:
         match = re.search(pattern, path)
         if match:
             return match.expand(name)
-    return from_content(values[0][1]) if values else None
+    return from_content(value)
 
 
 def no_duplicates(pairs):
@@ -86,16 +84,12 @@ def no_constant(name):
     raise ValueError(f"{name} is not JSON")
 
 
-def parse(text):
-    return json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
-
-
 def read(path):
     """The values of a file, each with its place in messages."""
     with open(path, encoding="utf-8") as file:
-        if path.endswith(".jsonl"):
-            return [(f":{i}", parse(line)) for i, line in enumerate(file, 1)]
-        return [("", parse(file.read()))]
+        texts = enumerate(file, 1) if path.endswith(".jsonl") else [(0, file.read())]
+        return [(f":{i}" if i else "", json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant))
+                for i, text in texts]
 
 
 class Schemas:
@@ -143,17 +137,15 @@ def violations(schemas, path, older):
     except ValueError as error:
         yield f"{path}: {error}"
         return
-    name = name_of(path, values)
-    if not name or name not in schemas.files:
-        if values:
-            yield f"{path}: no schema in docs/schema describes this file ({name})"
+    name = name_of(path, values[0][1]) if values else None
+    if values and name not in schemas.files:
+        yield f"{path}: no schema in docs/schema describes this file ({name})"
         return
     for place, value in values:
         for error in schemas.validator(name).iter_errors(value):
-            if older and error.validator == "required":
-                continue
-            where = "/".join(str(step) for step in error.absolute_path)
-            yield f"{path}{place}: {name}: '{where}': {error.message[:300]}"
+            if not (older and error.validator == "required"):
+                where = "/".join(str(step) for step in error.absolute_path)
+                yield f"{path}{place}: {name}: '{where}': {error.message[:300]}"
 
 
 def files_of(path):
@@ -171,10 +163,7 @@ def main():
     for path in files:
         lines = list(violations(schemas, path, older))
         wrong += bool(lines)
-        for line in lines[:SHOWN]:
-            print(line)
-        if len(lines) > SHOWN:
-            print(f"{path}: and {len(lines) - SHOWN} more")
+        print(*lines[:5], sep="\n", end="\n" if lines else "")
     print(f"{len(files)} files, {wrong} wrong")
     print("schemas used:", " ".join(sorted(schemas.validators)))
     sys.exit(1 if wrong or not files else 0)
