@@ -1,12 +1,9 @@
 /* Tables of settings: allowed values, messages for other values, defaults, and records. */
 #include "base/setting.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum colour { RED, GREEN, BLUE };
 
@@ -71,78 +68,79 @@ static const struct setting *row_of(const char *flag)
     return s;
 }
 
-static void takes(struct things *t, const char *flag, const char *text)
-{
-    if (setting_take(row_of(flag), text, t) != STATUS_OK)
-        fail_msg("--%s '%s': %s", flag, text ? text : "", status_message());
-}
-
-static void refuses(const char *flag, const char *text, const char *message)
-{
-    struct things t = {0};
-    assert_int_equal(setting_take(row_of(flag), text, &t), STATUS_USAGE);
-    assert_string_equal(status_message(), message);
-}
-
 static void values_reach_their_members(void **state)
 {
-    (void)state;
+    static const char *const values[][2] = {{"max-count", "9"},
+                                            {"large", "1000000000000000"},
+                                            {"seed", "9223372036854775807"},
+                                            {"share", "1e-3"},
+                                            {"colour", "blue"},
+                                            {"door", "open"},
+                                            {"file", "a b"},
+                                            {"word", "two"},
+                                            {"dir", "x"},
+                                            {"dir", "y"},
+                                            {"twice", "4"},
+                                            {"is-loud", NULL}};
     struct things t = {0};
-    takes(&t, "max-count", "9");
-    takes(&t, "large", "1000000000000000");
-    takes(&t, "seed", "9223372036854775807");
-    takes(&t, "share", "1e-3");
-    takes(&t, "colour", "blue");
-    takes(&t, "door", "open");
-    takes(&t, "file", "a b");
-    takes(&t, "word", "two");
-    takes(&t, "dir", "x");
-    takes(&t, "dir", "y");
-    takes(&t, "twice", "4");
-    assert_false(t.named);
-    takes(&t, "is-loud", NULL);
-    assert_true(t.loud && t.named && t.open);
-    assert_int_equal(t.count, 9);
+    for (int i = 0; i < COUNT(values); i++) {
+        assert_false(t.named);
+        assert_int_equal(setting_take(row_of(values[i][0]), values[i][1], &t), STATUS_OK);
+    }
+    assert_true(t.loud && t.named && t.open && !t.untouched);
+    assert_true(t.count == 9 && t.twice == 8 && t.colour == BLUE && t.n_dirs == 2);
     assert_true(t.large == 1000000000000000 && t.seed == INT64_MAX && t.share == 1e-3);
-    assert_int_equal(t.colour, BLUE);
     assert_string_equal(t.file, "a b");
     assert_string_equal(t.word, "two");
-    assert_int_equal(t.n_dirs, 2);
     assert_string_equal(t.dir[1], "y");
-    assert_int_equal(t.twice, 8);
-    assert_null(t.untouched);
     assert_int_equal(setting_take(row_of("dir"), "z", &t), STATUS_USAGE);
-    assert_string_equal(status_message(), "at most 2 values of --dir are allowed: 'z' is too many");
+    assert_non_null(strstr(status_message(), "at most 2 values of --dir"));
 }
 
 static void other_values_are_refused(void **state)
 {
-    (void)state;
-    static const char *const bad[] = {"", "x", "1x", "0", "10", "99999999999999999999", "1.5"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    static const struct {
+        const char *flag, *text, *wanted;
+    } cases[] = {
+        {"max-count", "", "a whole number from 1 to 9"},
+        {"max-count", "1x", "a whole number from 1 to 9"},
+        {"max-count", "10", "a whole number from 1 to 9"},
+        {"max-count", "99999999999999999999", "a whole number from 1 to 9"},
+        {"max-count", "0", "a whole number from 1 to 9"},
+        {"share", "nan", "a number from 0 to 1"},
+        {"share", "1.01", "a number from 0 to 1"},
+        {"colour", "gree", "red, green or blue; did you mean green?"},
+        {"colour", "", "red, green or blue"},
+        {"door", "red|green", "shut or open"},
+        {"word", "three", "one or two"},
+        {"size", "small,tiny", "small, medium or large"},
+        {"size", "", "small, medium or large"},
+        {"parts", "3,x", "a whole number from 0 to 10"},
+        {"twice", "11", "a whole number from 0 to 10"},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
         struct things t = {0};
-        assert_int_equal(setting_take(row_of("max-count"), bad[i], &t), STATUS_USAGE);
+        char flag[32];
+        snprintf(flag, sizeof flag, "--%s '", cases[i].flag);
+        assert_int_equal(setting_take(row_of(cases[i].flag), cases[i].text, &t), STATUS_USAGE);
+        assert_non_null(strstr(status_message(), flag));
+        assert_non_null(strstr(status_message(), cases[i].wanted));
         assert_int_equal(t.count, 0);
     }
-    refuses("max-count", "10", "--max-count '10': give a whole number from 1 to 9");
-    refuses("share", "nan", "--share 'nan': give a number from 0 to 1");
-    refuses("share", "1.01", "--share '1.01': give a number from 0 to 1");
-    refuses("colour", "gree", "--colour 'gree': give red, green or blue; did you mean green?");
-    refuses("colour", "", "--colour '': give red, green or blue");
-    refuses("door", "red|green", "--door 'red|green': give shut or open");
-    refuses("word", "three", "--word 'three': give one or two");
-    refuses("size", "small,tiny", "--size 'tiny': give small, medium or large");
-    refuses("size", "", "--size '': give small, medium or large");
-    refuses("parts", "3,x", "--parts 'x': give a whole number from 0 to 10");
-    refuses("twice", "11", "--twice '11': give a whole number from 0 to 10");
+}
+
+static void defaults_are_values(void **state)
+{
+    struct things t = {.large = 4};
+    assert_int_equal(settings_default(table, &t), STATUS_OK);
+    assert_true(t.count == 7 && t.colour == GREEN && t.twice == 6 && t.share == 0.5);
+    assert_true(t.large == 4 && !t.named && !t.file);
+    assert_true(t.n_parts == 2 && t.part[0] == 1 && t.part[1] == 2);
 }
 
 static void a_list_replaces_the_one_before(void **state)
 {
-    (void)state;
-    struct things t = {0};
-    assert_int_equal(settings_default(table, &t), STATUS_OK);
-    assert_true(t.n_parts == 2 && t.part[0] == 1 && t.part[1] == 2);
+    struct things t = {.n_parts = 2};
     assert_int_equal(setting_take(row_of("parts"), "7", &t), STATUS_OK);
     assert_true(t.n_parts == 1 && t.part[0] == 7);
     assert_int_equal(setting_take(row_of("size"), "large,small", &t), STATUS_OK);
@@ -151,37 +149,26 @@ static void a_list_replaces_the_one_before(void **state)
     assert_true(!t.size[0] && t.size[1] && !t.size[2]);
 }
 
-static void defaults_are_values(void **state)
-{
-    (void)state;
-    struct things t = {.large = 4};
-    assert_int_equal(settings_default(table, &t), STATUS_OK);
-    assert_int_equal(t.count, 7);
-    assert_int_equal(t.colour, GREEN);
-    assert_int_equal(t.twice, 6);
-    assert_true(t.share == 0.5 && t.large == 4 && !t.named && !t.file);
-}
-
 static void records_have_rows_in_their_order(void **state)
 {
-    (void)state;
+    static const char *const want[] = {
+        "{\"count\":3,\"large\":0,\"seed\":0,\"is_loud\":false,\"colour\":\"blue\",\"file\":null}",
+        "{\"count\":3,\"large\":0,\"seed\":0,\"is_loud\":false,\"colour\":\"blue\",\"door\":"
+        "\"open\","
+        "\"file\":null,\"word\":\"one\",\"extra\":{\"a\":1}}"};
     struct things t = {.count = 3, .colour = BLUE, .dir = {"x"}, .n_dirs = 1};
-    json_t *o = json_object();
-    assert_int_equal(settings_record(table, &t, SETTING_TRAIT, o), STATUS_OK);
-    char *text = json_dumps(o, JSON_COMPACT);
-    assert_string_equal(text, "{\"count\":3,\"large\":0,\"seed\":0,\"is_loud\":false,"
-                              "\"colour\":\"blue\",\"file\":null}");
-    free(text);
-    t.open = true;
-    t.word = "one";
-    t.extra = json_pack("{s:i}", "a", 1);
-    assert_int_equal(settings_record(table, &t, SETTING_TRAIT, o), STATUS_OK);
-    text = json_dumps(o, JSON_COMPACT);
-    assert_non_null(strstr(text, "\"file\":null,\"door\":\"open\",\"word\":\"one\","
-                                 "\"extra\":{\"a\":1}}"));
-    free(text);
-    json_decref(t.extra);
-    json_decref(o);
+    for (int i = 0; i < 2; i++) {
+        json_t *o = json_object();
+        assert_int_equal(settings_record(table, &t, SETTING_TRAIT, o), STATUS_OK);
+        char *text = json_dumps(o, JSON_COMPACT);
+        assert_string_equal(text, want[i]);
+        free(text);
+        json_decref(o);
+        json_decref(t.extra);
+        t.open = true;
+        t.word = "one";
+        t.extra = i == 0 ? json_pack("{s:i}", "a", 1) : NULL;
+    }
 }
 
 int main(void)
@@ -193,5 +180,5 @@ int main(void)
         cmocka_unit_test(defaults_are_values),
         cmocka_unit_test(records_have_rows_in_their_order),
     };
-    return cmocka_run_group_tests_name("setting", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

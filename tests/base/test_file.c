@@ -1,0 +1,253 @@
+/* Tests that files and folders are intact after a failure or a kill, and that locks hold. */
+#include "base/file.h"
+#include "base/folder.h"
+#include "tests/unit.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Returns "<folder of the test>/<name>", valid for three more calls. */
+static const char *in(void **state, const char *name)
+{
+    static char path[4][SCRATCH_MAX + 64];
+    static int n;
+    n = (n + 1) % 4;
+    snprintf(path[n], sizeof path[n], "%s/%s", (char *)*state, name);
+    return path[n];
+}
+
+static void put(void **state, const char *name)
+{
+    scratch_write(*state, name, name, strlen(name));
+}
+
+static void holds(void **state, const char *name, const char *want)
+{
+    size_t size;
+    char *bytes = scratch_read(*state, name, &size);
+    assert_string_equal(bytes, want);
+    free(bytes);
+}
+
+static void test_atomic_file(void **state)
+{
+    struct atomic_file f;
+    struct words names = {0};
+    char *bytes;
+    size_t size;
+    assert_int_equal(file_replace(in(state, "f"), "old", 3), STATUS_OK);
+    assert_int_equal(atomic_file_open(&f, in(state, "f")), STATUS_OK);
+    fputs("new", f.stream);
+    atomic_file_abandon(&f);
+    holds(state, "f", "old");
+    assert_int_equal(file_read(in(state, "f"), 2, &bytes, &size), STATUS_DATA);
+    assert_int_equal(file_read(*state, 100, &bytes, &size), STATUS_DATA);
+    assert_int_equal(atomic_file_open(&f, in(state, "none/f")), STATUS_IO);
+    assert_int_equal(dir_list(*state, "", &names), STATUS_OK);
+    assert_int_equal(names.n, 1); /* no temporary file is left */
+    words_free(&names);
+}
+
+/* The temporary files of a process that has ended are removed. Files with similar names stay. */
+static void test_sweep(void **state)
+{
+    static const char *const swept[] = {"a.json.tmp.1", "b.tmp.4194304", "c.tmp.0123456789abcdef"};
+    static const char *const kept[] = {
+        "a.json", "a.tmp", "a.tmp.", "a.tmp.1x", "tmp.1", "a.tmpx.1", "a.tmp.0123456789abcde"};
+    for (int i = 0; i < COUNT(swept); i++)
+        put(state, swept[i]);
+    for (int i = 0; i < COUNT(kept); i++)
+        put(state, kept[i]);
+    atomic_file_sweep(*state);
+    atomic_file_sweep("no such folder");
+    for (int i = 0; i < COUNT(swept); i++)
+        assert_false(path_exists(in(state, swept[i])));
+    for (int i = 0; i < COUNT(kept); i++)
+        holds(state, kept[i], kept[i]);
+}
+
+/* If a process is killed while it writes a file, a temporary file is left, which the next write of
+ * the same file removes. A temporary file that is being written stays, and so do the temporary
+ * files of other files. */
+static void test_left_over(void **state)
+{
+    static const char *const kept[] = {"f.tmp.2", "f.tmp.x", "f.tmp.1.tmp", "ff.tmp.1", "f.tmp"};
+    struct atomic_file f;
+    for (int i = 0; i < COUNT(kept); i++)
+        put(state, kept[i]);
+    put(state, "f.tmp.1");
+    int writer = open(in(state, "f.tmp.2"), O_RDWR);
+    assert_int_equal(flock(writer, LOCK_EX), 0);
+    assert_int_equal(atomic_file_open(&f, in(state, "f")), STATUS_OK);
+    assert_false(path_exists(in(state, "f.tmp.1")));
+    int other = open(f.temp, O_RDWR);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1); /* the writer has locked the file */
+    close(other);
+    assert_int_equal(atomic_file_commit(&f), STATUS_OK);
+    close(writer);
+    for (int i = 0; i < COUNT(kept); i++)
+        holds(state, kept[i], kept[i]);
+    holds(state, "f", "");
+}
+
+/* A symbolic link at the name of a temporary file is not followed, and two temporary files of one
+ * file have different names. */
+static void test_links(void **state)
+{
+    char link[64];
+    struct atomic_file a, b;
+    put(state, "victim");
+    snprintf(link, sizeof link, "f.tmp.%ld", (long)getpid());
+    assert_int_equal(symlink(in(state, "victim"), in(state, link)), 0);
+    assert_int_equal(file_replace(in(state, "f"), "new", 3), STATUS_OK);
+    holds(state, "victim", "victim");
+    assert_int_equal(atomic_file_open(&a, in(state, "f")), STATUS_OK);
+    assert_int_equal(atomic_file_open(&b, in(state, "f")), STATUS_OK);
+    assert_string_not_equal(a.temp, b.temp);
+    atomic_file_abandon(&a);
+    atomic_file_abandon(&b);
+}
+
+static void test_full_disk(void **state)
+{
+    if (access("/dev/full", W_OK) != 0)
+        skip(); /* /dev/full does not exist on this system */
+    struct atomic_file f = {.temp = "/dev/null/x"};
+    snprintf(f.path, sizeof f.path, "%s", in(state, "never"));
+    f.stream = fopen("/dev/full", "wb");
+    assert_non_null(f.stream);
+    for (int i = 0; i < 10000; i++)
+        fputc('x', f.stream);
+    assert_int_equal(atomic_file_commit(&f), STATUS_IO);
+    assert_non_null(strstr(status_message(), "No space left"));
+    assert_false(path_exists(f.path));
+}
+
+/* Only ENOENT and ENOTDIR mean that the path does not exist. */
+static void test_look(void **state)
+{
+    bool exists = false;
+    char name[400];
+    assert_int_equal(path_look(*state, &exists), STATUS_OK);
+    assert_true(exists);
+    put(state, "f");
+    static const char *const absent[] = {"g", "f/g"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(path_look(in(state, absent[i]), &exists), STATUS_OK);
+        assert_true(!exists && !path_exists(in(state, absent[i])));
+    }
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0'; /* ENAMETOOLONG */
+    assert_int_equal(path_look(name, &exists), STATUS_IO);
+    assert_true(!exists && path_exists(name));
+}
+
+/* When a temporary folder is made, unlocked temporary folders of the same kind are removed. */
+static void test_temporary_dir(void **state)
+{
+    struct temporary_dir one = {{0}}, other = {{0}};
+    assert_int_equal(dir_make(in(state, "a-killed/b")), STATUS_OK);
+    assert_int_equal(dir_make(in(state, "a-another-kind")), STATUS_OK);
+    assert_int_equal(setenv("TMPDIR", *state, 1), 0);
+    assert_int_equal(temporary_dir_make(&one, "/none", "a"), STATUS_OK);
+    assert_false(path_exists(in(state, "a-killed")));
+    assert_true(path_exists(in(state, "a-another-kind")));
+    assert_int_equal(temporary_dir_make(&other, "/none", "a"), STATUS_OK);
+    assert_true(path_is_dir(one.path) && path_is_dir(other.path));
+    assert_string_not_equal(one.path, other.path);
+    assert_int_equal(temporary_dir_remove(&one), STATUS_OK);
+    assert_int_equal(temporary_dir_remove(&one), STATUS_OK);
+    assert_true(path_is_dir(other.path));
+    assert_int_equal(temporary_dir_remove(&other), STATUS_OK);
+    assert_int_equal(setenv("TMPDIR", "", 1), 0);
+    assert_int_equal(temporary_dir_make(&one, "/none", "a"), STATUS_IO);
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+}
+
+/* Removing a folder removes all its contents, but not the target of a symbolic link in it. */
+static void test_remove(void **state)
+{
+    assert_int_equal(dir_make(in(state, "a/b")), STATUS_OK);
+    put(state, "kept");
+    put(state, "file");
+    assert_int_equal(file_replace(in(state, "a/b/file"), "x", 1), STATUS_OK);
+    assert_int_equal(symlink(in(state, "kept"), in(state, "a/link")), 0);
+    for (int i = 0; i < 2; i++) { /* the second time, the folder does not exist any more */
+        assert_int_equal(dir_remove(in(state, "a")), STATUS_OK);
+        assert_int_equal(file_remove(in(state, "file")), STATUS_OK);
+        assert_false(path_exists(in(state, "a")) || path_exists(in(state, "file")));
+    }
+    holds(state, "kept", "kept");
+    assert_int_equal(dir_remove("/proc/self/status"), STATUS_IO);
+    assert_int_equal(file_remove(*state), STATUS_IO); /* the path is a folder */
+}
+
+static void test_list(void **state)
+{
+    struct words names = {0};
+    put(state, "b.svg");
+    put(state, "B.txt");
+    put(state, ".hidden");
+    assert_int_equal(dir_list(*state, "", &names), STATUS_OK);
+    assert_int_equal(dir_list(*state, ".svg", &names), STATUS_OK);
+    assert_int_equal(names.n, 3);
+    assert_string_equal(names.v[0], "B.txt");
+    assert_string_equal(names.v[1], "b.svg");
+    assert_string_equal(names.v[2], "b.svg");
+    words_free(&names);
+    assert_int_equal(dir_list("no such folder", "", &names), STATUS_DATA);
+}
+
+/* Another process does not get the lock until this process releases it. */
+static void test_lock(void **state)
+{
+    int own, other, how;
+    assert_int_equal(dir_lock(*state, "test", 0, &own), STATUS_OK);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(dir_lock(*state, "test", 0, &other) == STATUS_IO && other == -1 ? 0 : 1);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(how, 0);
+    close(own);
+    assert_int_equal(dir_lock(*state, NULL, 0, &own), STATUS_OK);
+    close(own);
+    assert_int_equal(dir_lock("no such folder", "test", 60, &own), STATUS_IO);
+    assert_int_equal(own, -1);
+}
+
+/* A process that waits gets the lock as soon as it is released. */
+static void test_wait_for_lock(void **state)
+{
+    int own, end[2], how;
+    char byte;
+    assert_int_equal(pipe(end), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool held = dir_lock(*state, "test", 0, &own) == STATUS_OK && write(end[1], "1", 1) == 1;
+        usleep(300000);
+        _exit(held ? 0 : 1);
+    }
+    close(end[1]); /* so that the read ends even if the child fails */
+    assert_int_equal(read(end[0], &byte, 1), 1);
+    assert_int_equal(dir_lock(*state, "test", 60, &own), STATUS_OK);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(how, 0);
+    close(own);
+    close(end[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(test_atomic_file),   IN_FOLDER(test_sweep),         IN_FOLDER(test_left_over),
+        IN_FOLDER(test_links),         IN_FOLDER(test_full_disk),     IN_FOLDER(test_look),
+        IN_FOLDER(test_temporary_dir), IN_FOLDER(test_remove),        IN_FOLDER(test_list),
+        IN_FOLDER(test_lock),          IN_FOLDER(test_wait_for_lock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
