@@ -17,6 +17,7 @@ struct jpeg_spec {
     int restart;     /* rows between restart markers; 0: none */
     int exif;        /* orientation tag, 1..8; 0: no EXIF */
     int quality;     /* 0: 90 */
+    int code;        /* seed of random Huffman codes; 0: the usual codes */
     int flat; /* 1 to 256: every sample has the value flat - 1; 0: a smooth picture with noise */
 };
 
@@ -25,8 +26,3 @@ uint8_t *jpeg_make(const struct jpeg_spec *spec, size_t *size);
 
 /* Returns the offset of the first marker with the bytes 0xff `code`, or 0 if the file has none. */
 size_t jpeg_find(const uint8_t *bytes, size_t size, uint8_t code);
-
-void file_write(const char *path, const void *bytes, size_t size);
-
-/* Removes a folder of a test and everything in it. */
-void tree_remove(const char *path);

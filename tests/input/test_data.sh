@@ -8,13 +8,6 @@ make=(data synth --out "$set" --classes 3 --train 5 --val 2 --size 40 -j 2)
 expect 0 "${make[@]}"
 [[ $(find "$set/train" -type f | wc -l) == 15 ]] || fail "not 15 training images"
 [[ $(find "$set/val" -type f | wc -l) == 6 ]] || fail "not 6 validation images"
-sum() { (cd "$set" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
-before=$(sum)
-expect 0 "${make[@]}"
-[[ $(sum) == "$before" ]] || fail "the same command wrote different bytes"
-
-expect 0 data scan "$set"
-grep -q 'all is well' "$scratch/out" || fail "'all is well' is not printed for a new data set"
 expect 0 data scan "$set" --json
 grep -q '"ok": true' "$scratch/out" || fail "the JSON of a new data set does not have ok: true"
 
@@ -24,10 +17,9 @@ head -c 200 "${images[7]}" >"$scratch/part" && mv "$scratch/part" "${images[7]}"
 expect 5 data scan "$set"
 grep -qF "${images[1]}: an empty file" "$scratch/out" || fail "an empty file is not named"
 grep -qF "${images[7]}: " "$scratch/out" || fail "a truncated file is not named"
-expect 5 data scan "$set" --json
-grep -q '"reason": "an empty file"' "$scratch/out" || fail "an empty file is not in the JSON"
 expect 0 "${make[@]}" # the same command makes the damaged files again
 expect 0 data scan "$set"
+grep -q 'all is well' "$scratch/out" || fail "'all is well' is not printed for a sound data set"
 
 # The decoder determines the format of a file from its contents, not from its name. The PNG here has a
 # name that ends in .JPEG.
@@ -36,12 +28,8 @@ mapfile -t images < <(find "$scratch/mixed/val" -type f | sort)
 cp "$source_dir/tests/input/pictures/rgb-8.png" "${images[0]}"
 run data scan "$scratch/mixed"
 grep -q '^  JPEG 5, PNG 1, grayscale' "$scratch/out" || fail "formats are not counted: $(cat "$scratch/out")"
-if ((code == 0)); then
-    grep -q 'all is well' "$scratch/out" || fail "'all is well' is not printed for a set of several formats"
-else # a build without libpng reports this in one line
-    grep -qE "^problem: 1 PNG file of '.*' cannot be read: this build has no libpng; " "$scratch/out" ||
-        fail "a missing library is not named: $(cat "$scratch/out")"
-fi
+((code == 0)) || grep -qE "^problem: 1 PNG file of '.*' cannot be read: this build has no libpng; " "$scratch/out" ||
+    fail "a missing library is not named: $(cat "$scratch/out")"
 
 rm -r "$(find "$set/val" -mindepth 1 -type d | sort | head -1)"
 expect 5 data scan "$set"
@@ -56,11 +44,8 @@ expect_error 5 "no folder '$scratch/none'" data scan "$scratch/none"
 
 expect_error 2 "no folder to write to: give --out DIR" data synth
 expect_error 2 "--classes '0'" data synth --out "$scratch/x" --classes 0
-expect_error 2 "--size 'big'" data synth --out "$scratch/x" --size big
 expect_error 2 "nothing to scan: give the folder" data scan
 expect_error 2 "'more'" data scan "$set" more
-expect_error 2 "a synthetic data set with other settings" data synth --out "$set"
-expect_error 2 "not empty" data synth --out "$scratch"
 [[ ! -e $scratch/x ]] || fail "a refused command wrote something"
 
 # A limit on the size of files makes writes fail, as a full disk does.

@@ -1,195 +1,113 @@
 /* Tests the listing of valid and invalid folders. */
-#include "base/file.h"
-#include "input/dataset.h"
-#include "tests/input/jpegs.h"
+#include "tests/input/trees.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static char dir[64];
-
-static int set_up(void **state)
+static void put(void **state, const char *path)
 {
-    (void)state;
-    strcpy(dir, "/tmp/ampscale-dataset-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
+    tree_put(*state, path, path, strlen(path));
 }
 
-static int tear_down(void **state)
+/* Makes a symbolic link in the test's folder. */
+static void link_to(void **state, const char *target, const char *path)
 {
-    (void)state;
-    tree_remove(dir);
-    return 0;
-}
-
-/* Writes a file in the test's folder, and creates the folders of its path. */
-static void put(const char *path, const char *bytes)
-{
-    char full[512];
-    snprintf(full, sizeof full, "%s/%s", dir, path);
-    *strrchr(full, '/') = '\0';
-    assert_int_equal(dir_make(full), STATUS_OK);
-    full[strlen(full)] = '/';
-    file_write(full, bytes, strlen(bytes));
-}
-
-static void refuse(const char *split, const char *reason)
-{
-    struct dataset *d;
-    assert_int_equal(dataset_open(dir, split, &d), STATUS_DATA);
-    assert_null(d);
-    if (!strstr(status_message(), reason))
-        fail_msg("'%s' does not say '%s'", status_message(), reason);
+    char full[128];
+    snprintf(full, sizeof full, "%s/%s", (char *)*state, path);
+    assert_int_equal(symlink(target, full), 0);
 }
 
 static void test_order_is_imagefolders(void **state)
 {
-    (void)state;
-    put("train/b/2.JPEG", "");
-    put("train/b/10.jpg", "");
-    put("train/B/x.PNG", "");
-    put("train/a/z.jpeg", "");
-    put("train/a/sub/a.webp", "");
-    put("train/a/sub/deep/c.bmp", "");
-    put("train/a/sub-x/b.tif", "");
-    put("train/a/notes.txt", "");
-    put("train/a/jpg", "");
-    put("train/a/.hidden.jpg", "");
-    put("train/.cache/x.jpg", "");
-    put("train/README.jpg", "");
-    static const char *const want[] = {"B/x.PNG",       "a/z.jpeg",         "a/sub/a.webp",
-                                       "a/sub-x/b.tif", "a/sub/deep/c.bmp", "b/10.jpg",
-                                       "b/2.JPEG"};
-    static const int label[] = {0, 1, 1, 1, 1, 2, 2};
-    struct dataset *d;
-    assert_int_equal(dataset_open(dir, "train", &d), STATUS_OK);
-    assert_int_equal(d->classes, 3);
-    assert_string_equal(d->class_name[0], "B");
-    assert_int_equal(d->n, 7);
-    for (int i = 0; i < 7; i++) {
-        assert_string_equal(dataset_path(d, i), want[i]);
-        assert_int_equal(dataset_label(d, i), label[i]);
+    static const char *const files[] = {
+        "b/2.JPEG",         "b/10.jpg",      "B/x.PNG",     "a/z.jpeg", "a/sub/a.webp",
+        "a/sub/deep/c.bmp", "a/sub-x/b.tif", "a/notes.txt", "a/jpg",    "a/.hidden.jpg",
+        ".cache/x.jpg",     "README.jpg",    NULL};
+    for (int i = 0; files[i]; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "train/%s", files[i]);
+        tree_put(*state, path, "x", 1);
     }
-    dataset_free(d);
+    tree_lists(*state, "train",
+               (const char *const[]){"B B/x.PNG x", "a a/z.jpeg x", "a a/sub/a.webp x",
+                                     "a a/sub-x/b.tif x", "a a/sub/deep/c.bmp x", "b b/10.jpg x",
+                                     "b b/2.JPEG x", NULL});
 }
 
 static void test_links_are_followed(void **state)
 {
-    (void)state;
-    char from[128], to[128];
-    put("elsewhere/1.jpg", "");
-    put("train/real/1.jpg", "");
-    snprintf(from, sizeof from, "%s/elsewhere", dir);
-    snprintf(to, sizeof to, "%s/train/linked", dir);
-    assert_int_equal(symlink(from, to), 0);
-    struct dataset *d;
-    assert_int_equal(dataset_open(dir, "train", &d), STATUS_OK);
-    assert_int_equal(d->n, 2);
-    assert_string_equal(dataset_path(d, 0), "linked/1.jpg");
-    dataset_free(d);
-
-    snprintf(from, sizeof from, "%s/train/real", dir);
-    snprintf(to, sizeof to, "%s/train/real/again", dir);
-    assert_int_equal(symlink(from, to), 0);
-    refuse("train", "links form a cycle");
+    put(state, "elsewhere/1.jpg");
+    put(state, "train/real/1.jpg");
+    link_to(state, "../elsewhere", "train/linked");
+    tree_lists(*state, "train",
+               (const char *const[]){"linked linked/1.jpg elsewhere/1.jpg",
+                                     "real real/1.jpg train/real/1.jpg", NULL});
+    link_to(state, "../real", "train/real/again");
+    tree_refused(*state, "train", STATUS_DATA, "links form a cycle");
 }
 
 /* A link to a file that does not exist is skipped. Any other link that cannot be resolved is an
  * error, because its target may be an image. */
 static void test_links_that_lead_nowhere(void **state)
 {
-    (void)state;
-    char to[128];
-    struct dataset *d;
-    put("train/a/1.jpg", "");
-    snprintf(to, sizeof to, "%s/train/a/2.jpg", dir);
-    assert_int_equal(symlink("absent", to), 0);
-    assert_int_equal(dataset_open(dir, "train", &d), STATUS_OK);
-    assert_int_equal(d->n, 1);
-    dataset_free(d);
-
-    snprintf(to, sizeof to, "%s/train/a/3.jpg", dir);
-    assert_int_equal(symlink("3.jpg", to), 0);
-    assert_int_equal(dataset_open(dir, "train", &d), STATUS_IO);
-    assert_null(d);
-    assert_non_null(strstr(status_message(), "cannot examine '"));
-    snprintf(to, sizeof to, "%s/val", dir);
-    assert_int_equal(symlink("val", to), 0);
-    assert_int_equal(dataset_open(dir, "val", &d), STATUS_IO);
-    assert_null(d);
+    put(state, "train/a/1.jpg");
+    link_to(state, "absent", "train/a/2.jpg");
+    tree_lists(*state, "train", (const char *const[]){"a a/1.jpg train/a/1.jpg", NULL});
+    link_to(state, "3.jpg", "train/a/3.jpg");
+    tree_refused(*state, "train", STATUS_IO, "cannot examine '");
+    link_to(state, "val", "val");
+    tree_refused(*state, "val", STATUS_IO, "");
 }
 
 static void test_missing_things(void **state)
 {
-    (void)state;
-    refuse("train", "no folder");
-    assert_non_null(strstr(status_message(), "ampscale data synth --out"));
-    put("train/file.jpg", "");
-    refuse("train", "no class folders");
-    put("train/a/1.jpg", "");
-    put("train/b/notes.txt", "");
-    refuse("train", "/train/b' has no images");
-    put("train/c/notes.txt", "");
-    refuse("train", "/train/b' and 1 more have no images");
+    tree_refused(*state, "train", STATUS_DATA, "no folder");
+    put(state, "train/file.jpg");
+    tree_refused(*state, "train", STATUS_DATA, "no class folders");
+    put(state, "train/a/1.jpg");
+    put(state, "train/b/notes.txt");
+    tree_refused(*state, "train", STATUS_DATA, "/train/b' has no images");
+    put(state, "train/c/notes.txt");
+    tree_refused(*state, "train", STATUS_DATA, "/train/b' and 1 more have no images");
 }
 
 static void test_pairs(void **state)
 {
-    (void)state;
-    put("train/a/1.jpg", "");
-    put("train/b/1.jpg", "");
-    put("val/a/1.jpg", "");
-    put("val/b/1.jpg", "");
-    struct dataset *train, *val;
-    assert_int_equal(dataset_open(dir, "train", &train), STATUS_OK);
-    assert_int_equal(dataset_open(dir, "val", &val), STATUS_OK);
+    struct dataset *train, *val, *more;
+    put(state, "train/a/1.jpg");
+    put(state, "train/b/1.jpg");
+    put(state, "val/a/1.jpg");
+    put(state, "val/b/1.jpg");
+    assert_int_equal(dataset_open(*state, "train", &train), STATUS_OK);
+    assert_int_equal(dataset_open(*state, "val", &val), STATUS_OK);
+    put(state, "val/c/1.jpg");
+    assert_int_equal(dataset_open(*state, "val", &more), STATUS_OK);
     assert_int_equal(dataset_check_pair(train, val), STATUS_OK);
-    dataset_free(val);
-
-    put("val/c/1.jpg", "");
-    assert_int_equal(dataset_open(dir, "val", &val), STATUS_OK);
-    assert_int_equal(dataset_check_pair(train, val), STATUS_DATA);
+    assert_int_equal(dataset_check_pair(train, more), STATUS_DATA);
     assert_non_null(strstr(status_message(), "class 'c' is in"));
-    assert_int_equal(dataset_check_pair(val, train), STATUS_DATA);
+    assert_int_equal(dataset_check_pair(more, train), STATUS_DATA);
     assert_non_null(strstr(status_message(), "class 'c' is in"));
     dataset_free(train);
     dataset_free(val);
-}
-
-static uint64_t fingerprint(void)
-{
-    struct dataset *d;
-    assert_int_equal(dataset_open(dir, "train", &d), STATUS_OK);
-    uint64_t hash;
-    assert_int_equal(dataset_fingerprint(d, &hash), STATUS_OK);
-    dataset_free(d);
-    return hash;
+    dataset_free(more);
 }
 
 static void test_fingerprint(void **state)
 {
-    (void)state;
-    put("train/a/1.jpg", "xx");
-    put("train/b/1.jpg", "x");
-    uint64_t first = fingerprint();
-    assert_true(first == fingerprint());
-    put("train/b/1.jpg", "xyz"); /* a file of another size */
-    uint64_t second = fingerprint();
-    assert_true(first != second);
-    put("train/b/2.jpg", "x"); /* an additional file */
-    uint64_t third = fingerprint();
-    assert_true(second != third);
+    tree_put(*state, "train/a/1.jpg", "xx", 2);
+    tree_put(*state, "train/b/1.jpg", "x", 1);
+    uint64_t first = tree_fingerprint(*state);
+    assert_true(first == tree_fingerprint(*state));
+    tree_put(*state, "train/b/1.jpg", "xyz", 3); /* a file of another size */
+    uint64_t second = tree_fingerprint(*state);
+    tree_put(*state, "train/b/2.jpg", "x", 1); /* an additional file */
+    assert_true(first != second && second != tree_fingerprint(*state));
 }
 
 static void test_dummy(void **state)
 {
-    (void)state;
     struct dataset *d;
     assert_int_equal(dataset_dummy(1000, 10, &d), STATUS_OK);
     int count[10] = {0};
@@ -207,13 +125,13 @@ static void test_dummy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_order_is_imagefolders, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_links_are_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_links_that_lead_nowhere, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_missing_things, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_pairs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_fingerprint, set_up, tear_down),
+        IN_FOLDER(test_order_is_imagefolders),
+        IN_FOLDER(test_links_are_followed),
+        IN_FOLDER(test_links_that_lead_nowhere),
+        IN_FOLDER(test_missing_things),
+        IN_FOLDER(test_pairs),
+        IN_FOLDER(test_fingerprint),
         cmocka_unit_test(test_dummy),
     };
-    return cmocka_run_group_tests_name("input_dataset", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,6 @@
 /* Prints data for the comparison with a peer (tests/peers/torchvision_input.py):
  *     views pixels FOLDER SPLIT SIZE   each validation image, SIZE x SIZE x 3 bytes
- *     views decoded FILE SHRINK        a full decode: a line "W H", then W x H x 3 bytes
  *     views crops WIDTH HEIGHT N       N training crops, a line "x y w h flip" each */
-#include "base/file.h"
 #include "input/augment.h"
 #include "input/loader.h"
 
@@ -34,29 +32,6 @@ done:
     return st;
 }
 
-static enum status decoded(const char *path, int shrink)
-{
-    struct decoder *d = NULL;
-    struct image_info info;
-    struct region r;
-    char *bytes = NULL;
-    size_t size;
-    enum status st = STATUS_OK;
-    CHECK(file_read(path, 1 << 26, &bytes, &size));
-    CHECK(decoder_open(&d));
-    CHECK(decoder_begin(d, (const uint8_t *)bytes, size, &info));
-    struct rect all = {0, 0, (info.width + shrink - 1) / shrink,
-                       (info.height + shrink - 1) / shrink};
-    CHECK(decoder_read(d, shrink, all, &r));
-    printf("%d %d\n", all.w, all.h);
-    for (int y = 0; y < all.h; y++)
-        fwrite(r.pixels + (size_t)y * r.stride, 3, (size_t)all.w, stdout);
-done:
-    decoder_close(d);
-    free(bytes);
-    return st;
-}
-
 static void crops(int width, int height, int n)
 {
     static const struct crop_range range = {0.08f, 1.0f, 3.0f / 4, 4.0f / 3};
@@ -73,8 +48,6 @@ int main(int argc, char **argv)
     enum status st = STATUS_OK;
     if (strcmp(what, "pixels") == 0 && argc == 5)
         st = pixels(argv[2], argv[3], atoi(argv[4]));
-    else if (strcmp(what, "decoded") == 0 && argc == 4)
-        st = decoded(argv[2], atoi(argv[3]));
     else if (strcmp(what, "crops") == 0 && argc == 5)
         crops(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
     else

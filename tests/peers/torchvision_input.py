@@ -68,19 +68,6 @@ def compare_validation(root, size):
             check(name + ", largest difference", difference.max(), 2)
 
 
-def compare_decoding(root):
-    """libjpeg's own reductions, through PIL's draft mode."""
-    path = os.path.join(root, "val", "b", "1.JPEG")
-    for shrink in (1, 2, 4, 8):
-        image = Image.open(path)
-        image.draft("RGB", (image.width // shrink, image.height // shrink))
-        header, _, pixels = call("decoded", path, shrink).partition(b"\n")
-        width, height = map(int, header.split())
-        assert (width, height) == image.size, (width, height, image.size)
-        ours = np.frombuffer(pixels, np.uint8).reshape(height, width, 3).astype(int)
-        check(f"decoded at 1/{shrink}", np.abs(ours - np.asarray(image).astype(int)).max(), 0)
-
-
 def compare_crops(width, height, n=4000):
     """Means and spreads of RandomResizedCrop's parameters."""
     ours = np.array([list(map(int, line.split()))
@@ -104,7 +91,6 @@ def compare_crops(width, height, n=4000):
 VIEWS = sys.argv[1]
 with tempfile.TemporaryDirectory() as folder:
     write_images(folder)
-    compare_decoding(folder)
     compare_validation(folder, 64)
     compare_validation(folder, 224)
 compare_crops(500, 375)
