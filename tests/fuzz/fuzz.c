@@ -3,11 +3,9 @@
 
 #include "base/file.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static char folder[4096];
 
@@ -37,13 +35,18 @@ const char *fuzz_dir(void)
     return folder;
 }
 
-const char *fuzz_file(const char *name, const void *bytes, size_t size)
+const char *fuzz_path(const char *name)
 {
     static char path[sizeof folder + 256];
     snprintf(path, sizeof path, "%s/%s", fuzz_dir(), name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    need(fd >= 0 && write(fd, bytes, size) == (ssize_t)size, path);
-    close(fd);
+    return path;
+}
+
+const char *fuzz_file(const char *name, const void *bytes, size_t size)
+{
+    const char *path = fuzz_path(name);
+    FILE *out = fopen(path, "wb");
+    need(out && fwrite(bytes, 1, size, out) == size && fclose(out) == 0, path);
     return path;
 }
 
@@ -58,38 +61,40 @@ static int heading(const char *line, size_t length, const char *const *names)
 
 unsigned fuzz_files(const uint8_t *data, size_t size, const char *const *names)
 {
-    const char *at = (const char *)data, *end = at + size, *begin = NULL;
-    char path[sizeof folder + 256];
+    const char *end = (const char *)data + size, *next;
     unsigned found = 0;
-    int name = -1;
-    for (int i = 0; names[i]; i++) {
-        snprintf(path, sizeof path, "%s/%s", fuzz_dir(), names[i]);
-        unlink(path);
+    FILE *out = NULL;
+    for (int i = 0; names[i]; i++)
+        remove(fuzz_path(names[i]));
+    for (const char *at = (const char *)data; at < end; at = next) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        int name = heading(at, (size_t)((newline ? newline : end) - at), names);
+        next = newline ? newline + 1 : end;
+        if (name < 0 && out)
+            fwrite(at, 1, (size_t)(next - at), out);
+        if (name < 0)
+            continue;
+        need(!out || fclose(out) == 0, folder);
+        need((out = fopen(fuzz_path(names[name]), "wb")), folder);
+        found |= 1u << name;
     }
-    while (at <= end) {
-        const char *newline = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-        const char *stop = newline ? newline : end;
-        int next = heading(at, (size_t)(stop - at), names);
-        if ((next >= 0 || !newline) && name >= 0)
-            fuzz_file(names[name], begin, (size_t)((next >= 0 ? at : end) - begin));
-        if (next >= 0) {
-            name = next;
-            found |= 1u << next;
-            begin = newline ? newline + 1 : end;
-            if (!newline)
-                fuzz_file(names[name], begin, 0);
-        }
-        if (!newline)
-            break;
-        at = newline + 1;
-    }
+    need(!out || fclose(out) == 0, folder);
     return found;
 }
 
-void fuzz_refused(enum status st)
+char *fuzz_text(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    need(text, "malloc");
+    memcpy(text, data, size);
+    text[size] = '\0';
+    return text;
+}
+
+bool fuzz_ok(enum status st)
 {
     if (st == STATUS_OK || *status_message())
-        return;
+        return st == STATUS_OK;
     fprintf(stderr, "a refusal (%s) has no message\n", status_str(st));
     abort();
 }

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,7 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * files that a reader opens by path. */
 const char *fuzz_dir(void);
 
-/* Writes "<fuzz_dir>/<name>" and returns its path, valid until the next call. */
+/* Returns "<fuzz_dir>/<name>", valid until the next call. */
+const char *fuzz_path(const char *name);
+
+/* Writes a file in fuzz_dir, and returns its path as fuzz_path does. */
 const char *fuzz_file(const char *name, const void *bytes, size_t size);
 
 /* Splits one input into files in fuzz_dir, and removes those of the previous input. A line "@name"
@@ -24,5 +28,9 @@ const char *fuzz_file(const char *name, const void *bytes, size_t size);
  * name. */
 unsigned fuzz_files(const uint8_t *data, size_t size, const char *const *names);
 
-/* Aborts if `st` is an error without a message. An error with a message is a correct result. */
-void fuzz_refused(enum status st);
+/* Returns a copy that ends with NUL. The caller frees it. */
+char *fuzz_text(const uint8_t *data, size_t size);
+
+/* Returns whether `st` is STATUS_OK. An error with a message is a correct result; aborts if the
+ * error has no message. */
+bool fuzz_ok(enum status st);

@@ -5,17 +5,19 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static void use(struct launch_hosts *h)
+static void use(struct launch_hosts *h, enum status st)
 {
     struct words w = {0};
-    launch_hosts_most(h);
-    if (launch_hosts_slots(h) < h->n)
-        abort();
-    fuzz_refused(launch_hosts_word(h, false, &w));
-    fuzz_refused(launch_hosts_word(h, true, &w));
+    if (fuzz_ok(st)) {
+        launch_hosts_most(h);
+        if (launch_hosts_slots(h) < h->n)
+            abort();
+        fuzz_ok(launch_hosts_word(h, false, &w));
+        fuzz_ok(launch_hosts_word(h, true, &w));
+    }
     words_free(&w);
+    launch_hosts_free(h);
 }
 
 static void report(const char *line, size_t size)
@@ -31,23 +33,11 @@ static void report(const char *line, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct launch_hosts file = {0}, list = {0};
-    char *text = malloc(size + 1);
-    if (!text)
-        abort();
-    memcpy(text, data, size);
-    text[size] = '\0';
-    enum status st = launch_hosts_read(&file, fuzz_file("hosts", data, size));
-    fuzz_refused(st);
-    if (st == STATUS_OK)
-        use(&file);
-    st = launch_hosts_parse(&list, text);
-    fuzz_refused(st);
-    if (st == STATUS_OK)
-        use(&list);
+    char *text = fuzz_text(data, size);
+    use(&file, launch_hosts_read(&file, fuzz_file("hosts", data, size)));
+    use(&list, launch_hosts_parse(&list, text));
     report(text, size);
     report_reason(text);
-    launch_hosts_free(&file);
-    launch_hosts_free(&list);
     free(text);
     return 0;
 }

@@ -14,10 +14,8 @@ static void view_of(struct sample_reader *r, bool train, const uint8_t *data, si
     static uint8_t out[SIDE * SIDE * 3];
     struct sample_view view;
     struct rng rng = rng_at(1, RNG_TEST, size, 0);
-    enum status st = sample_decode(r, &c, data, size, &rng, &view);
-    if (st == STATUS_OK)
-        st = sample_resample(r, &view, out);
-    fuzz_refused(st);
+    if (fuzz_ok(sample_decode(r, &c, data, size, &rng, &view)))
+        fuzz_ok(sample_resample(r, &view, out));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -29,11 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     /* Skips large pictures, to bound the time of an input: a header of a few bytes may claim 178
      * million pixels. */
-    enum status st = decoder_begin(d, data, size, &info);
-    fuzz_refused(st);
-    if (st != STATUS_OK || (int64_t)info.width * info.height > 1 << 20)
+    if (!fuzz_ok(decoder_begin(d, data, size, &info)) ||
+        (int64_t)info.width * info.height > 1 << 20)
         return 0;
-    fuzz_refused(decoder_check(d));
+    fuzz_ok(decoder_check(d));
     view_of(r, true, data, size);
     view_of(r, false, data, size);
     return 0;

@@ -23,9 +23,7 @@ static const char *const names[] = {[ACCEPT] = "accept.json",         [ANALYSIS]
 static void accept_record(void)
 {
     struct accept_report r;
-    enum status st = accept_report_load(fuzz_dir(), &r);
-    fuzz_refused(st);
-    if (st != STATUS_OK)
+    if (!fuzz_ok(accept_report_load(fuzz_dir(), &r)))
         return;
     for (int i = 0; i < r.n_checks; i++)
         for (int m = 0; m < r.check[i].n_metrics; m++)
@@ -38,12 +36,10 @@ static void analysis_record(void)
 {
     struct analysis a;
     struct source source;
-    enum status st = analysis_read(fuzz_dir(), &a);
-    fuzz_refused(st);
-    if (st != STATUS_OK)
+    if (!fuzz_ok(analysis_read(fuzz_dir(), &a)))
         return;
     for (int64_t i = 0; i < a.n_series; i++)
-        fuzz_refused(source_of_analysis(&a, i, &source));
+        fuzz_ok(source_of_analysis(&a, i, &source));
     analysis_free(&a);
 }
 
@@ -51,10 +47,8 @@ static void plan_record(void)
 {
     struct watch_plan plan = {0};
     char reason[128];
-    enum status st = watch_plan_load(fuzz_dir(), &plan);
-    fuzz_refused(st);
-    if (st == STATUS_OK) {
-        fuzz_refused(watch_plan_look(&plan));
+    if (fuzz_ok(watch_plan_load(fuzz_dir(), &plan))) {
+        fuzz_ok(watch_plan_look(&plan));
         for (int64_t i = 0; i < plan.n; i++)
             watch_plan_reason(&plan.run[i], reason, sizeof reason);
     }
@@ -79,8 +73,7 @@ static void throughput_record(void)
     for (int i = 0; st == STATUS_OK && i < t.plan.n_slots; i++)
         row[i].slot = t.plan.slot[i];
     st = st == STATUS_OK ? throughput_resume(&t) : st;
-    fuzz_refused(st);
-    if (st == STATUS_OK && throughput_json(&t, &record) == STATUS_OK)
+    if (fuzz_ok(st) && throughput_json(&t, &record) == STATUS_OK)
         json_decref(record);
     for (int i = 0; i < 3; i++)
         train_ladder_close(&row[i].ladder);
@@ -89,7 +82,6 @@ static void throughput_record(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[4096];
     struct history h = {0};
     struct peaks peaks;
     unsigned found = fuzz_files(data, size, names);
@@ -98,14 +90,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (found & 1u << ANALYSIS)
         analysis_record();
     if (found & 1u << HISTORY) {
-        fuzz_refused(history_load(fuzz_dir(), &h));
+        fuzz_ok(history_load(fuzz_dir(), &h));
         history_free(&h);
     }
-    snprintf(path, sizeof path, "%s/%s", fuzz_dir(), names[PEAK]);
     if (found & 1u << PEAK)
-        fuzz_refused(peaks_read(path, &peaks));
+        fuzz_ok(peaks_read(fuzz_path(names[PEAK]), &peaks));
     if (found & 1u << DATASET)
-        fuzz_refused(synth_check_complete(fuzz_dir()));
+        fuzz_ok(synth_check_complete(fuzz_dir()));
     if (found & 1u << PLAN)
         plan_record();
     if (found & 1u << THROUGHPUT)

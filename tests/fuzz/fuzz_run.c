@@ -15,25 +15,21 @@ static void summarise(const struct run *run)
     struct ranks ranks;
     json_t *fingerprint, *into = json_object();
     int64_t hosts, most;
-    enum status st = ranks_of(run, &ranks);
-    fuzz_refused(st);
-    if (st == STATUS_OK)
+    if (fuzz_ok(ranks_of(run, &ranks)))
         ranks_free(&ranks);
     energy_of(run);
     if (into)
-        fuzz_refused(sensors_add(run, into));
+        fuzz_ok(sensors_add(run, into));
     json_decref(into);
     for (int64_t a = 0; a <= run->resumes && a < 8; a++) {
-        fuzz_refused(run_hosts(run, a, &hosts, &most));
+        fuzz_ok(run_hosts(run, a, &hosts, &most));
         run_rank_host(run, a, run_attempt_ranks(run, a) - 1);
         run_host_cores(run, a);
     }
     run_left_out(run);
     run_config_text(run, "arch", "");
     run_config_count(run, "batch_size", 0);
-    st = fingerprint_of(run, &fingerprint);
-    fuzz_refused(st);
-    if (st == STATUS_OK)
+    if (fuzz_ok(fingerprint_of(run, &fingerprint)))
         json_decref(fingerprint);
 }
 
@@ -42,16 +38,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct run *run;
     struct follow *f;
     fuzz_files(data, size, names);
-    enum status st = run_load(fuzz_dir(), &run);
-    fuzz_refused(st);
-    if (st == STATUS_OK) {
+    if (fuzz_ok(run_load(fuzz_dir(), &run))) {
         summarise(run);
         run_free(run);
     }
-    st = follow_open(fuzz_dir(), &f);
-    fuzz_refused(st);
-    if (st == STATUS_OK) {
-        fuzz_refused(follow_poll(f));
+    if (fuzz_ok(follow_open(fuzz_dir(), &f))) {
+        fuzz_ok(follow_poll(f));
         follow_close(f);
     }
     return 0;

@@ -13,18 +13,11 @@ static void study(const char *text, size_t size)
     struct study_spec spec = {0};
     struct study_plan plan = {0};
     json_t *json;
-    enum status st = study_spec_parse(text, size, "spec", &spec);
-    fuzz_refused(st);
-    if (st != STATUS_OK)
+    if (!fuzz_ok(study_spec_parse(text, size, "spec", &spec)))
         return;
-    st = study_plan_make(&spec, &plan);
-    fuzz_refused(st);
-    if (st == STATUS_OK && plan.n_runs <= RUNS_PRINTED_MAX) {
-        st = study_plan_json(&plan, "study", &json);
-        fuzz_refused(st);
-        if (st == STATUS_OK)
-            json_decref(json);
-    }
+    if (fuzz_ok(study_plan_make(&spec, &plan)) && plan.n_runs <= RUNS_PRINTED_MAX &&
+        fuzz_ok(study_plan_json(&plan, "study", &json)))
+        json_decref(json);
     study_plan_free(&plan);
     study_spec_free(&spec);
 }
@@ -38,12 +31,10 @@ static void accept_with(const char *text, size_t size, int devices)
     static FILE *out;
     if (!out && !(out = fopen("/dev/null", "w")))
         abort();
-    enum status st = accept_spec_parse(text, size, "spec", devices, &spec);
-    fuzz_refused(st);
-    if (st != STATUS_OK)
+    if (!fuzz_ok(accept_spec_parse(text, size, "spec", devices, &spec)))
         return;
-    fuzz_refused(accept_plan_seconds(&spec, &options, &seconds));
-    fuzz_refused(accept_plan_print(&spec, &options, out));
+    fuzz_ok(accept_plan_seconds(&spec, &options, &seconds));
+    fuzz_ok(accept_plan_print(&spec, &options, out));
     for (int i = 0; i < spec.n_checks; i++)
         accept_limit_for(&spec.check[i], "images_per_s");
     accept_spec_free(&spec);

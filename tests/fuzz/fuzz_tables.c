@@ -7,9 +7,7 @@
 #include "results/published.h"
 #include "tests/fuzz/fuzz.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum table { NCCL, PUBLISHED, NCU, NODES };
 
@@ -19,20 +17,11 @@ static const char *const names[] = {[NCCL] = "nccl.txt",
                                     [NODES] = "nodes.jsonl",
                                     NULL};
 
-static const char *path_of(enum table table)
-{
-    static char path[4096];
-    snprintf(path, sizeof path, "%s/%s", fuzz_dir(), names[table]);
-    return path;
-}
-
 static void nccl(void)
 {
     struct nccl_table t;
     double latency, per_byte;
-    enum status st = nccl_table_load(path_of(NCCL), &t);
-    fuzz_refused(st);
-    if (st != STATUS_OK)
+    if (!fuzz_ok(nccl_table_load(fuzz_path(names[NCCL]), &t)))
         return;
     nccl_table_at(&t, 1);
     nccl_table_at(&t, 1e18);
@@ -45,12 +34,11 @@ static void published(void)
 {
     struct published p = {0};
     struct source source;
-    enum status st = published_load(path_of(PUBLISHED), &p);
-    fuzz_refused(st);
-    for (int i = 0; st == STATUS_OK && i < p.n; i++) {
+    bool read = fuzz_ok(published_load(fuzz_path(names[PUBLISHED]), &p));
+    for (int i = 0; read && i < p.n; i++) {
         for (int k = 0; k < p.series[i].n; k++)
             published_efficiency(&p.series[i], k);
-        fuzz_refused(source_of_published(&p.series[i], &source));
+        fuzz_ok(source_of_published(&p.series[i], &source));
     }
     published_free(&p);
 }
@@ -60,12 +48,8 @@ static void ncu(const uint8_t *data, size_t size)
 {
     struct ncu_kernel *kernel;
     int n;
-    char *text = malloc(size + 1);
-    if (!text)
-        abort();
-    memcpy(text, data, size);
-    text[size] = '\0';
-    fuzz_refused(ncu_parse(text, &kernel, &n));
+    char *text = fuzz_text(data, size);
+    fuzz_ok(ncu_parse(text, &kernel, &n));
     free(kernel);
     free(text);
 }
@@ -81,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (found & 1u << NCU)
         ncu(data, size);
     if (found & 1u << NODES) {
-        fuzz_refused(nodes_read(path_of(NODES), &nodes));
+        fuzz_ok(nodes_read(fuzz_path(names[NODES]), &nodes));
         nodes_free(&nodes);
     }
     return 0;

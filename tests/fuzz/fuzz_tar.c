@@ -7,14 +7,11 @@ static void open_split(const char *path, const char *split)
     struct dataset *d;
     struct image_files files;
     uint64_t hash;
-    enum status st = dataset_open(path, split, &d);
-    fuzz_refused(st);
-    if (st != STATUS_OK)
+    if (!fuzz_ok(dataset_open(path, split, &d)))
         return;
-    fuzz_refused(dataset_fingerprint(d, &hash));
-    st = image_files_open(d, &files);
-    fuzz_refused(st);
-    for (int64_t i = 0; st == STATUS_OK && i < d->n; i++) {
+    fuzz_ok(dataset_fingerprint(d, &hash));
+    bool open = fuzz_ok(image_files_open(d, &files));
+    for (int64_t i = 0; open && i < d->n; i++) {
         struct image_file f = image_files_at(&files, i);
         if (f.offset < 0 || f.bytes < 0 || dataset_label(d, i) >= d->classes)
             __builtin_trap();
