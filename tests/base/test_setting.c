@@ -151,24 +151,17 @@ static void a_list_replaces_the_one_before(void **state)
 
 static void records_have_rows_in_their_order(void **state)
 {
-    static const char *const want[] = {
-        "{\"count\":3,\"large\":0,\"seed\":0,\"is_loud\":false,\"colour\":\"blue\",\"file\":null}",
-        "{\"count\":3,\"large\":0,\"seed\":0,\"is_loud\":false,\"colour\":\"blue\",\"door\":"
-        "\"open\","
-        "\"file\":null,\"word\":\"one\",\"extra\":{\"a\":1}}"};
-    struct things t = {.count = 3, .colour = BLUE, .dir = {"x"}, .n_dirs = 1};
-    for (int i = 0; i < 2; i++) {
-        json_t *o = json_object();
-        assert_int_equal(settings_record(table, &t, SETTING_TRAIT, o), STATUS_OK);
-        char *text = json_dumps(o, JSON_COMPACT);
-        assert_string_equal(text, want[i]);
-        free(text);
-        json_decref(o);
-        json_decref(t.extra);
-        t.open = true;
-        t.word = "one";
-        t.extra = i == 0 ? json_pack("{s:i}", "a", 1) : NULL;
-    }
+    struct things t = {.count = 3, .colour = BLUE, .n_dirs = 1, .word = "one"};
+    json_t *o = json_object();
+    t.extra = json_pack("{s:i}", "a", 1);
+    assert_int_equal(settings_record(table, &t, SETTING_TRAIT, o), STATUS_OK);
+    char *text = json_dumps(o, JSON_COMPACT);
+    assert_string_equal(text,
+                        "{\"count\":3,\"large\":0,\"seed\":0,\"is_loud\":false,"
+                        "\"colour\":\"blue\",\"file\":null,\"word\":\"one\",\"extra\":{\"a\":1}}");
+    free(text);
+    json_decref(t.extra);
+    json_decref(o);
 }
 
 int main(void)

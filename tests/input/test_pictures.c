@@ -1,5 +1,5 @@
-/* Decodes valid and damaged PNG files. The pixels of pictures/NAME.png must equal NAME.png.ppm, which
- * PIL (Pillow 13.0) made: Image.open("NAME.png").convert("RGB").save("NAME.png.ppm"). */
+/* Decodes valid and damaged PNG files. The pixels of pictures/NAME.png must equal NAME.png.ppm,
+ * which PIL (Pillow 13.0) made: Image.open("NAME.png").convert("RGB").save("NAME.png.ppm"). */
 #include "base/file.h"
 #include "tests/input/decoded.h"
 #include "tests/unit.h"

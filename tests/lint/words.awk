@@ -1,17 +1,10 @@
-# Finds words that words.list bans. Reads words.list first, then the texts. Prints for each match
+# Finds words that words.list bans. Reads words.list first, then each text as one record. Prints for
+# each match
 #     FILE:LINE: words -> term
 # and exits with 1 if there is a match.
 
-function words_of(text) {
-    text = tolower(text)
-    gsub(/[.,;:(){}\[\]=<>!?+|&]+/, " . ", text)
-    gsub(/%+/, " % ", text)
-    gsub(/[^a-z0-9%.]+/, " ", text)
-    gsub(/^ +| +$/, "", text)
-    return text
-}
-
-# Returns the part of a line of words.list after a mark, or "" if the line lacks the mark.
+# Returns the part of a line of words.list after a mark, or "" if the line lacks the mark. A space
+# stands for any space, also for the end of a line.
 function part(line, mark,   at) {
     at = index(line, mark)
     if (!at)
@@ -21,57 +14,47 @@ function part(line, mark,   at) {
     return line
 }
 
-# Reads words.list, the first file. A line has a pattern, its term, and exceptions.
+function spaced(pattern) {
+    gsub(/ /, "[ \n]+", pattern)
+    return pattern == "" ? "" : "[ \n](" pattern ")[ \n]"
+}
+
 FNR == NR {
     if (/^#/ || /^ *$/)
         next
     n++
-    pattern[n] = $0
-    sub(/ -> .*/, "", pattern[n])
+    pattern[n] = spaced(part(" -> " $0, " -> "))
     term[n] = part($0, " -> ")
-    right[n] = part($0, " ! ")
+    right[n] = spaced(part($0, " ! "))
     only[n] = part($0, " @ ")
     except[n] = part($0, " @! ")
-    any = any (n > 1 ? "|" : "") pattern[n]
     next
 }
 
-FNR == 1 {
-    before = ""
-    for (i = 1; i <= n; i++)
-        used[i] = (only[i] == "" || FILENAME ~ only[i]) && (except[i] == "" || FILENAME !~ except[i])
-}
-
-# Searches a line together with the last four words of the previous line, to find phrases that a
-# line break divides. Skips phrases that end within those words, because they have been reported.
 {
-    own = words_of($0)
-    text = own == "" ? "" : " " before own " "
-    if (text ~ (" (" any ") "))
-        for (i = 1; i <= n; i++)
-            if (used[i])
-                look(i, text, length(before))
-    m = split(own, word, " ")
-    before = ""
-    for (i = m > 4 ? m - 3 : 1; i <= m; i++)
-        before = before word[i] " "
+    text = "\n" tolower($0) "\n"
+    gsub(/[.,;:(){}\[\]=<>!?+|&]+/, " . ", text)
+    gsub(/%+/, " % ", text)
+    gsub(/[^a-z0-9%.\n]+/, " ", text)
+    for (i = 1; i <= n; i++)
+        if (text ~ pattern[i] && (only[i] == "" || FILENAME ~ only[i]) && (except[i] == "" || FILENAME !~ except[i]))
+            look(i, text)
 }
 
-function look(i, text, seen,   at, found) {
-    if (right[i] != "")
-        while (match(text, " (" right[i] ") ")) {
-            found = substr(text, RSTART, RLENGTH)
-            gsub(/[^ ]/, "-", found)
-            text = substr(text, 1, RSTART - 1) found substr(text, RSTART + RLENGTH)
-        }
-    at = 0
-    while (match(substr(text, at + 1), " (" pattern[i] ") ")) {
-        found = substr(text, at + RSTART + 1, RLENGTH - 2)
-        at += RSTART + RLENGTH - 2
-        if (at > seen) {
-            bad = 1
-            print FILENAME ":" FNR ": " found " -> " term[i]
-        }
+# Hides the phrases in which the words are right, then prints what is left.
+function look(i, text,   found, before, line) {
+    while (right[i] != "" && match(text, right[i])) {
+        found = substr(text, RSTART, RLENGTH)
+        gsub(/[a-z]/, "-", found)
+        text = substr(text, 1, RSTART - 1) found substr(text, RSTART + RLENGTH)
+    }
+    for (line = 0; match(text, pattern[i]); text = substr(text, RSTART + RLENGTH - 1)) {
+        before = substr(text, 1, RSTART + RLENGTH - 2) # its newlines are counted; the first is none
+        found = substr(text, RSTART + 1, RLENGTH - 2)
+        line += gsub(/\n/, "", before)
+        gsub(/[ \n]+/, " ", found)
+        print FILENAME ":" line ": " found " -> " term[i]
+        bad = 1
     }
 }
 

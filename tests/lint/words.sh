@@ -13,4 +13,4 @@ mapfile -t files < <(git ls-files --cached --others --exclude-standard -- "$@" |
     grep -E '\.([ch]|cuh?|cpp|in|json|sh|awk|py|gp|bash|cmake|md|1|yml)$|CMakeLists\.txt$|^scripts/' |
     grep -vE '^results/(recorded|published)/|^RESULTS\.md$|^docs/words\.md$|^tests/lint/')
 ((${#files[@]})) || { echo "FAILED: no text was found in '$*'" && exit 1; }
-LC_ALL=C awk -f tests/lint/words.awk tests/lint/words.list "${files[@]}"
+LC_ALL=C awk -f tests/lint/words.awk tests/lint/words.list RS='\001' "${files[@]}"
