@@ -4,13 +4,12 @@
 #     hostile.sh PROGRAM SOURCE_DIR BUILD_DIR [PERCENT]
 #
 # PERCENT reduces the number of files. SEED=N changes the damage. In a build with sanitizers (preset
-# asan-nightly), no sanitizer may report an error. hostile.c defines a finding; findings are stored
+# asan-nightly), no sanitizer may report an error. hostile.py defines a finding; findings are stored
 # in the folder KEEP. Prints the table of docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
 percent=${4:-100} seed=${SEED:-1}
-driver=$build_dir/tests/attack/hostile
 # With this option, the sanitizer refuses a request for too much memory, as the C library does.
 export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0
 export LSAN_OPTIONS=suppressions=$source_dir/tests/lsan.supp:print_suppressions=0
@@ -55,17 +54,16 @@ made history compare --record history/h history/runs/base/r1 history/runs/base/r
 
 printf '| command | cases | files | findings | exit 0 | 1 | 2 | 3 | 4 | 5 |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n'
 total=0
-# attack CASES FOLDER FILES NAMES COMMAND ARG...: runs hostile.c with HOSTILE_NAMES=NAMES, and
-# prints a row of the table.
+# attack CASES FOLDER FILES NAMES COMMAND ARG...: runs hostile.py, and prints a row of the table.
 attack() {
     local cases=$((($1 * percent + 99) / 100)) counts
     rm -rf work
     mkdir work
-    HOSTILE_NAMES=$4 "$driver" "$cases" "$seed" "$2" work "$3" "${@:5}" >said 2>&1 || {
-        [[ $? == 1 ]] || { fail "the program 'hostile' failed: $(tail -n 3 said)" && finish; }
+    python3 "$source_dir/tests/attack/hostile.py" "$program" "$cases" "$seed" "${@:2:1}" work "${@:3}" >said 2>&1 || {
+        [[ $? == 1 && -d work/finding-1 ]] || { fail "hostile.py failed: $(tail -n 3 said)" && finish; }
         grep -v '^[0-9]' said
         failures=$((failures + 1))
-        [[ -z ${KEEP-} ]] || { mkdir -p "$KEEP/$seed-$RANDOM" && cp -r work/finding-* said "$KEEP/$seed-$RANDOM"; }
+        [[ -z ${KEEP-} ]] || { mkdir -p "$KEEP/$seed" && cp -r work/finding-* said "$KEEP/$seed"; }
     }
     read -ra counts < <(tail -n 1 said)
     total=$((total + counts[1]))

@@ -5,37 +5,23 @@
 # table of docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
-. "$source_dir/tests/comm/mpi.sh"
+. "$source_dir/tests/attack/jobs.sh"
 cd "$scratch" || exit 1
-sanitized && { echo "skipped: a sanitizer keeps freed memory" && exit 77; }
+sanitized && skip "a sanitizer keeps freed memory"
 shift 3
 (($# > 0)) || set -- nd:1000:10000 ddp:1000:10000 tcp:1000:10000 cuda:1000:10000
 
 # Allowed growth of a process in kB. An allocator keeps the memory of the largest epoch so far, and
 # epochs differ. 4 MB in 9,000 steps would be a leak of 460 bytes a step.
 allowed=4096
-export XDG_CACHE_HOME=$scratch/cache
-cp "$program" longlife
-program=$scratch/longlife
-# The copy of the program is in a folder without modules, so the path of the Gloo module is given.
-[[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
 net=(--dummy --dummy-train 200 --dummy-val 2 --classes 2 -a resnet8 --image-size 8 -b 1 --threads 1 -j 1 -p 100 --epochs 1000000)
-
-# processes: prints the training processes, oldest first.
-processes() {
-    local exe
-    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | sort -V | while read -r exe; do
-        exe=${exe#/proc/}
-        echo "${exe%/exe}"
-    done
-}
 
 # sample: prints "PID RSS ANONYMOUS DESCRIPTORS THREADS" of each process. Takes the minimum of five
 # samples, because a checkpoint opens files and starts threads for a moment.
 sample() {
-    local i p
-    for i in {1..5}; do
-        for p in $(processes); do
+    local p
+    for _ in {1..5}; do
+        for p in $(processes train); do
             awk -v p="$p" -v fds="$(find "/proc/$p/fd" -mindepth 1 2>/dev/null | wc -l)" '
                 $1 == "VmRSS:" { rss = $2 } $1 == "RssAnon:" { anonymous = $2 } $1 == "Threads:" { threads = $2 }
                 END { print p, rss, anonymous, fds, threads }' "/proc/$p/status" 2>/dev/null
@@ -58,23 +44,12 @@ until_step() {
     done
 }
 
-# start RUN: starts the training in the background, and sets `jobs` to its processes.
 start() {
-    local rank port
-    jobs=()
     case $1 in
-    nd) "$program" train "${net[@]}" --out nd >log 2>&1 </dev/null & jobs=($!) ;;
-    cuda)
-        AMPSCALE_CUDA_MODULE=$build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so \
-            "$program" train "${net[@]}" --devices cuda:0 --precision amp --out cuda >log 2>&1 </dev/null & jobs=($!) ;;
-    ddp) "${mpi_launch[@]}" -n 2 "$program" train "${net[@]}" --mode ddp --out ddp >log 2>&1 </dev/null & jobs=($!) ;;
-    tcp)
-        port=$((20000 + RANDOM % 12000))
-        for rank in 0 1; do
-            RANK=$rank WORLD_SIZE=2 "$program" train "${net[@]}" --mode ddp --rendezvous "127.0.0.1:$port" --out tcp >>log 2>&1 </dev/null &
-            jobs+=($!)
-        done
-        ;;
+    nd) job_start alone 1 "${net[@]}" --out nd ;;
+    ddp) job_start mpi 2 "${net[@]}" --mode ddp --out ddp ;;
+    tcp) job_start tcp 2 "${net[@]}" --mode ddp --out tcp ;;
+    cuda) job_start alone 1 "${net[@]}" --devices cuda:0 --precision amp --out cuda ;;
     esac
 }
 
@@ -84,7 +59,7 @@ measure() {
     start "$1"
     if ! until_step "$1" "$2" || ! { at=$(steps "$1") && first=$(sample); } ||
         ! until_step "$1" "$3" || ! { end=$(steps "$1") && last=$(sample); }; then
-        fail "$1: the run ended before step $3: $(tail -n 3 log)"
+        fail "$1: the run ended before step $3: $(tail -n 3 err)"
         return
     fi
     kill -TERM "${jobs[@]}" 2>/dev/null
@@ -104,15 +79,8 @@ echo '| run | steps | RSS, MiB | of it anonymous, MiB | file descriptors | threa
 echo '|---|---:|---:|---:|---:|---:|'
 for run in "$@"; do
     IFS=: read -r name from to <<<"$run"
-    case $name in
-    ddp)
-        found=$(mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") || { echo "$found" && continue; }
-        mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
-        ;;
-    cuda)
-        [[ -e $build_dir/tests/kernels/cuda/fake/ampscale_cuda_fake.so ]] || { echo "skipped: no fake GPU" && continue; }
-        ;;
-    esac
+    [[ $name != ddp ]] || has_mpi || continue
+    [[ $name != cuda ]] || fake_gpu || { echo "skipped: no fake GPU" && continue; }
     measure "$name" "$from" "$to"
 done
 finish

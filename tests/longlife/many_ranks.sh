@@ -6,61 +6,33 @@
 # docs/reliability.md.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
-. "$source_dir/tests/comm/mpi.sh"
+. "$source_dir/tests/attack/jobs.sh"
 cd "$scratch" || exit 1
-sanitized && { echo "skipped: a rank with a sanitizer takes ten times the memory" && exit 77; }
+sanitized && skip "a rank with a sanitizer takes ten times the memory"
 shift 3
 (($# > 0)) || set -- launch:64 tcp:64 launch:256 tcp:256
-
-cp "$program" many
-program=$scratch/many
-# The copy of the program is in a folder without modules, so the path of the Gloo module is given.
-[[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
-unset AMPSCALE_SECRET AMPSCALE_JOB
 
 # seconds SINCE: prints the seconds that have passed since SINCE.
 seconds() {
     awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }'
 }
 
-# ranks: prints "RANK PID" of each training process.
-ranks() {
-    local exe pid
-    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
-        pid=${exe:6:-4}
-        grep -qx train < <(tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 2p) || continue
-        tr '\0' '\n' <"/proc/$pid/environ" | sed -nE "s/^(OMPI_COMM_WORLD_RANK|PMI_RANK|RANK)=(.*)/\2 $pid/p" | head -n 1
-    done 2>/dev/null
+# rank_pid RANK: prints the process ID of the rank.
+rank_pid() {
+    local pid
+    for pid in $(processes train); do
+        ! grep -qzE "^(OMPI_COMM_WORLD_RANK|PMI_RANK|RANK)=$1\$" "/proc/$pid/environ" || echo "$pid"
+    done 2>/dev/null | head -n 1
 }
 
 # memory: prints "PSS LARGEST THREADS": the mean and the maximum memory of a rank in MiB, and the
 # maximum number of threads of a rank.
 memory() {
     local pid
-    while read -r _ pid; do
+    for pid in $(processes train); do
         cat "/proc/$pid/smaps_rollup" "/proc/$pid/status" 2>/dev/null
-    done < <(ranks) | awk '$1 == "Pss:" { n++; sum += $2; if ($2 > most) most = $2 } $1 == "Threads:" && $2 > threads { threads = $2 }
+    done | awk '$1 == "Pss:" { n++; sum += $2; if ($2 > most) most = $2 } $1 == "Threads:" && $2 > threads { threads = $2 }
         END { printf "%.1f %.1f %d", sum / n / 1024, most / 1024, threads }'
-}
-
-# start KIND N: starts a job of N ranks in the background. Sets `jobs` to its processes. The test
-# waits only for the first process.
-start() {
-    local port rank
-    # The dummy images suffice for a few steps of an epoch. Each rank's batch is one image.
-    local net=(--dummy --dummy-train $(($2 * 4)) --dummy-val "$2" --classes 2 -a resnet8 --image-size 8 -b 1
-        --threads 1 -j 1 -p 1000 --epochs 1000000 --mode ddp --comm-timeout 900)
-    jobs=()
-    if [[ $1 == launch ]]; then
-        "$program" launch --mpirun "${mpi_launch[0]}" --nproc "$2" --start-timeout 900 -- train "${net[@]}" --out run >out 2>err </dev/null &
-        jobs=($!)
-        return
-    fi
-    port=$((20000 + RANDOM % 12000))
-    for ((rank = 0; rank < $2; rank++)); do
-        RANK=$rank WORLD_SIZE=$2 "$program" train "${net[@]}" --rendezvous "127.0.0.1:$port" --out run >>out 2>>err </dev/null &
-        jobs+=($!)
-    done
 }
 
 # await FILE: waits until FILE is not empty; fails if the job ends before.
@@ -71,16 +43,14 @@ await() {
     done
 }
 
-# bytes FILE
-bytes() {
-    stat -c %s "$1"
-}
-
+# measure KIND RANKS: prints a line of the table. The dummy images suffice for a few steps of an
+# epoch; each rank's batch is one image.
 measure() {
-    local kind=$1 n=$2 since met step memory pss most threads victim=$(($2 * 3 / 5)) pid ended code=0 line
-    rm -rf run run-logs out err
+    local kind=$1 n=$2 since met step pss most threads victim=$(($2 * 3 / 5)) pid ended code=0 line
+    rm -rf run logs
     since=$(date +%s.%N)
-    start "$kind" "$n"
+    job_start "$kind" "$n" --dummy --dummy-train $((n * 4)) --dummy-val "$n" --classes 2 -a resnet8 --image-size 8 -b 1 \
+        --threads 1 -j 1 -p 1000 --epochs 1000000 --mode ddp --comm-timeout 900 --out run
     if ! await run/run.json || ! { met=$(seconds "$since") && await run/steps.jsonl; } || ! { step=$(seconds "$since") && await run/epochs.jsonl; }; then
         fail "$kind:$n: the run ended before its first epoch: $(head -n 3 err)"
         kill -KILL "${jobs[@]}" 2>/dev/null
@@ -88,7 +58,7 @@ measure() {
         return
     fi
     read -r pss most threads < <(memory)
-    pid=$(ranks | sed -n "s/^$victim //p")
+    pid=$(rank_pid "$victim")
     since=$(date +%s.%N)
     kill -KILL "$pid" 2>/dev/null || fail "$kind:$n: rank $victim does not run"
     { wait "${jobs[0]}"; } 2>/dev/null || code=$?
@@ -98,9 +68,9 @@ measure() {
     [[ $line == *" was killed by signal 9 "* || $line == *" was lost"* ]] || fail "$kind:$n: no message says that rank $victim was killed or lost: $(head -n 5 err)"
     [[ $(grep -ac 'ampscale: .*rank ' err) -le 3 ]] || fail "$kind:$n: $(grep -ac 'ampscale: .*rank ' err) messages about ranks, not at most 3: $(head -n 5 err)"
     ((code != 0)) || fail "$kind:$n: the exit code is 0 although a rank was killed"
-    [[ -z $(ranks) ]] || fail "$kind:$n: ranks still run after the end of the job: $(ranks | head -n 3)"
+    [[ -z $(processes train) ]] || fail "$kind:$n: ranks still run after the end of the job: $(processes train | head -n 3)"
     printf '| %s, %d ranks | %s | %s | %s | %s | %d | %d | %d | %s |\n' "$kind" "$n" "$met" "$step" "$pss" "$most" "$threads" \
-        "$(bytes run/run.json)" "$(($(bytes run/ranks.jsonl) / $(wc -l <run/epochs.jsonl)))" "$ended"
+        "$(wc -c <run/run.json)" "$(($(wc -c <run/ranks.jsonl) / $(wc -l <run/epochs.jsonl)))" "$ended"
     echo "$line" >&2
 }
 
@@ -108,10 +78,7 @@ echo '| job | joined, s | first step, s | memory of a rank, MiB | largest | thre
 echo '|---|---:|---:|---:|---:|---:|---:|---:|---:|'
 for job in "$@"; do
     IFS=: read -r kind n <<<"$job"
-    if [[ $kind == launch ]]; then
-        found=$(mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") || { echo "$found" && continue; }
-        mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
-    fi
+    [[ $kind != launch ]] || has_mpi || continue
     measure "$kind" "$n"
 done
 finish
