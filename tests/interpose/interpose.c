@@ -12,8 +12,8 @@
  * process, writes half of its bytes first.
  *
  *     AMPSCALE_INTERPOSE_COUNT=FILE   appends a line "KIND CALLS" for each kind at exit
- *     AMPSCALE_INTERPOSE_SYNCS=FILE   appends "file PATH", "folder PATH" and "rename FROM TO",
- *                                     in the order of the calls
+ *     AMPSCALE_INTERPOSE_SYNCS=FILE   appends "write PATH", "file PATH" and "folder PATH" (syncs)
+ *                                     and "rename FROM TO", in the order of the calls
  *     AMPSCALE_INTERPOSE_STATE=FILE   the calls of all processes with the same FILE are numbered in
  *                                     one sequence
  *     AMPSCALE_INTERPOSE_ONLY=WORD    calls fail only in processes whose first argument is WORD
@@ -40,20 +40,6 @@ static const char *const kind_name[KINDS] = {
     "fsync", "fsync-folder", "rename",  "unlink",         "mkdir", "truncate", "lock",  "mmap",
     "file",  "print",        "malloc",  "malloc-library", "spawn", "thread",   "pipe",  "socket",
     "bind",  "connect",      "accept",  "send",           "recv",  "poll"};
-
-#define ERROR(name)                                                                                \
-    {                                                                                              \
-#name, name                                                                                \
-    }
-static const struct {
-    const char *name;
-    int number;
-} error_name[] = {ERROR(EIO),        ERROR(ENOENT),       ERROR(EACCES),     ERROR(ESTALE),
-                  ERROR(ENOMEM),     ERROR(EMFILE),       ERROR(ENFILE),     ERROR(ENOSPC),
-                  ERROR(EDQUOT),     ERROR(EINTR),        ERROR(EROFS),      ERROR(ECONNREFUSED),
-                  ERROR(ENOBUFS),    ERROR(EPERM),        ERROR(ECONNRESET), ERROR(EAGAIN),
-                  ERROR(ENOLCK),     ERROR(EPIPE),        ERROR(ETIMEDOUT),  ERROR(ECONNABORTED),
-                  ERROR(EADDRINUSE), ERROR(EHOSTUNREACH), ERROR(ENOTSUP)};
 
 static enum kind failing = KINDS;
 static int failing_error, delay_ms;
@@ -96,9 +82,10 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *data)
 
 static int error_number(const char *error)
 {
-    for (size_t i = 0; i < sizeof error_name / sizeof *error_name; i++)
-        if (strcmp(error, error_name[i].name) == 0)
-            return error_name[i].number;
+    enum { LARGEST = 133 };
+    for (int n = 1; n <= LARGEST; n++)
+        if (strerrorname_np(n) && strcmp(error, strerrorname_np(n)) == 0)
+            return n;
     return 0;
 }
 
@@ -121,7 +108,7 @@ static void share_turn(const char *file)
 static bool is_under_test(int argc, char **argv)
 {
     const char *only = getenv("AMPSCALE_INTERPOSE_ONLY");
-    char exe[4096];
+    char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[n > 0 ? n : 0] = '\0';
     const char *name = strrchr(exe, '/');
@@ -189,11 +176,11 @@ __attribute__((destructor)) static void interpose_end(void)
 void interpose_log(const char *event, const char *path, const char *to)
 {
     const char *file = getenv("AMPSCALE_INTERPOSE_SYNCS");
-    char line[8300];
+    char line[2 * PATH_MAX + 64];
+    int error = errno;
     if (file && text.end != 0)
-        append(
-            file, line,
-            snprintf(line, sizeof line, "%s %s%s%s\n", event, path, to ? " " : "", to ? to : ""));
+        append(file, line, snprintf(line, sizeof line, "%s %s %s\n", event, path, to ? to : ""));
+    errno = error;
 }
 
 static bool within(const struct code *c, const void *caller)
@@ -214,18 +201,19 @@ enum kind interpose_malloc_kind(const void *caller)
     return KIND_MALLOC;
 }
 
+const char *interpose_path(int fd, char path[PATH_MAX])
+{
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = fd >= 0 ? readlink(link, path, PATH_MAX - 1) : 0;
+    path[n > 0 ? n : 0] = '\0';
+    return path;
+}
+
 static bool path_counts(const char *path, int fd)
 {
-    char of_fd[4096], link[64];
-    if (!*failing_path)
-        return true;
-    if (!path && fd >= 0) {
-        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-        ssize_t n = readlink(link, of_fd, sizeof of_fd - 1);
-        of_fd[n > 0 ? n : 0] = '\0';
-        path = of_fd;
-    }
-    return path && strstr(path, failing_path);
+    char of_fd[PATH_MAX];
+    return !*failing_path || strstr(path ? path : interpose_path(fd, of_fd), failing_path);
 }
 
 void interpose_end_if_killed(void)
@@ -234,17 +222,14 @@ void interpose_end_if_killed(void)
         kill(getpid(), SIGKILL);
 }
 
-static bool calls_here(enum kind k, const void *caller)
-{
-    if (k != KIND_MALLOC_LIBRARY)
-        return within(&text, caller);
-    return text.end != 0; /* interpose_malloc_kind has checked the caller */
-}
-
 bool interpose_fails(enum kind k, const void *caller, const char *path, int fd, bool *half)
 {
-    if (k == KINDS || !calls_here(k, caller))
+    char of_fd[PATH_MAX];
+    /* interpose_malloc_kind has checked the caller in a library */
+    if (k == KINDS || !(k == KIND_MALLOC_LIBRARY ? text.end != 0 : within(&text, caller)))
         return false;
+    if (k == KIND_WRITE)
+        interpose_log("write", interpose_path(fd, of_fd), NULL);
     atomic_fetch_add(&calls[k], 1);
     if (k < KIND_FILE)
         atomic_fetch_add(&calls[KIND_FILE], 1);

@@ -2,6 +2,7 @@
  * interpose_calls.c use these functions. */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -55,5 +56,8 @@ enum kind interpose_malloc_kind(const void *caller);
  * their bytes. For all other calls, interpose_fails kills the process. */
 void interpose_end_if_killed(void);
 
-/* Appends a sync or a rename to the file that AMPSCALE_INTERPOSE_SYNCS names, if it is set. */
+/* Writes the path of the file `fd` to `path`, or "", and returns it. */
+const char *interpose_path(int fd, char path[PATH_MAX]);
+
+/* Appends an event to the file that AMPSCALE_INTERPOSE_SYNCS names, if it is set. */
 void interpose_log(const char *event, const char *path, const char *to);

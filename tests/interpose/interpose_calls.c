@@ -148,36 +148,24 @@ ssize_t write(int fd, const void *bytes, size_t n)
 }
 
 /* fsync on a folder is KIND_FSYNC_FOLDER, and fsync on a file is KIND_FSYNC. */
-static enum kind fsync_kind(int fd, char path[4096])
-{
-    char link[64];
-    struct stat s;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, 4095);
-    path[n > 0 ? n : 0] = '\0';
-    return fstatat(AT_FDCWD, link, &s, 0) == 0 && S_ISDIR(s.st_mode) ? KIND_FSYNC_FOLDER
-                                                                     : KIND_FSYNC;
-}
-
 int fsync(int fd)
 {
-    char path[4096];
+    char path[PATH_MAX];
+    struct stat s;
     REAL(fsync);
-    enum kind k = fsync_kind(fd, path);
-    if (interpose_fails(k, CALLER, path, fd, NULL))
+    bool folder = fstatat(fd, "", &s, AT_EMPTY_PATH) == 0 && S_ISDIR(s.st_mode);
+    if (interpose_fails(folder ? KIND_FSYNC_FOLDER : KIND_FSYNC, CALLER, NULL, fd, NULL))
         return -1;
-    interpose_log(k == KIND_FSYNC ? "file" : "folder", path, NULL);
+    interpose_log(folder ? "folder" : "file", interpose_path(fd, path), NULL);
     return real_fsync(fd);
 }
 
 int syncfs(int fd)
 {
-    char path[4096];
     REAL(syncfs);
-    fsync_kind(fd, path);
-    if (interpose_fails(KIND_FSYNC_FOLDER, CALLER, path, fd, NULL))
+    if (interpose_fails(KIND_FSYNC_FOLDER, CALLER, NULL, fd, NULL))
         return -1;
-    interpose_log("all", path, NULL);
+    interpose_log("all", "", NULL);
     return real_syncfs(fd);
 }
 
@@ -218,90 +206,53 @@ static void stream_fail(FILE *f)
  * memory and never fails. */
 static bool stream_fails(FILE *f, const void *caller)
 {
-    int fd = fileno(f);
+    int fd = f ? fileno(f) : -1;
     if (fd < 0 || !interpose_fails(interpose_write_kind(fd), caller, NULL, fd, NULL))
         return false;
     stream_fail(f);
     return true;
 }
 
-size_t fread(void *restrict bytes, size_t size, size_t n, FILE *restrict f)
+static bool stream_read_fails(FILE *f, const void *caller)
 {
-    REAL(fread);
-    if (!interpose_fails(KIND_READ, CALLER, NULL, fileno(f), NULL))
-        return real_fread(bytes, size, n, f);
+    if (!interpose_fails(KIND_READ, caller, NULL, fileno(f), NULL))
+        return false;
     f->_flags |= STREAM_ERROR;
-    return 0;
+    return true;
 }
 
-char *fgets(char *restrict line, int n, FILE *restrict f)
-{
-    REAL(fgets);
-    if (!interpose_fails(KIND_READ, CALLER, NULL, fileno(f), NULL))
-        return real_fgets(line, n, f);
-    f->_flags |= STREAM_ERROR;
-    return NULL;
-}
+/* clang-format off */
+#define STREAM(fails, type, bad, name, params, args, stream)                                       \
+    type name params                                                                               \
+    {                                                                                              \
+        REAL(name);                                                                                \
+        return fails(stream, CALLER) ? (bad) : real_##name args;                                   \
+    }
+STREAM(stream_read_fails, size_t, 0, fread, (void *restrict bytes, size_t size, size_t n, FILE *restrict f), (bytes, size, n, f), f)
+STREAM(stream_read_fails, char *, NULL, fgets, (char *restrict line, int n, FILE *restrict f), (line, n, f), f)
+STREAM(stream_fails, size_t, n / 2, fwrite, (const void *restrict bytes, size_t size, size_t n, FILE *restrict f), (bytes, size, n, f), f)
+STREAM(stream_fails, int, EOF, fputs, (const char *restrict line, FILE *restrict f), (line, f), f)
+STREAM(stream_fails, int, EOF, fputc, (int c, FILE *f), (c, f), f)
+STREAM(stream_fails, int, EOF, puts, (const char *line), (line), stdout)
+STREAM(stream_fails, int, -1, vfprintf, (FILE *restrict f, const char *restrict format, va_list ap), (f, format, ap), f)
+STREAM(stream_fails, int, EOF, fflush, (FILE *f), (f), f)
 
-size_t fwrite(const void *restrict bytes, size_t size, size_t n, FILE *restrict f)
-{
-    REAL(fwrite);
-    return stream_fails(f, CALLER) ? n / 2 : real_fwrite(bytes, size, n, f);
-}
-
-int fputs(const char *restrict line, FILE *restrict f)
-{
-    REAL(fputs);
-    return stream_fails(f, CALLER) ? EOF : real_fputs(line, f);
-}
-
-int fputc(int c, FILE *f)
-{
-    REAL(fputc);
-    return stream_fails(f, CALLER) ? EOF : real_fputc(c, f);
-}
-
-int puts(const char *line)
-{
-    REAL(puts);
-    return stream_fails(stdout, CALLER) ? EOF : real_puts(line);
-}
-
-int vfprintf(FILE *restrict f, const char *restrict format, va_list ap)
-{
-    REAL(vfprintf);
-    return stream_fails(f, CALLER) ? -1 : real_vfprintf(f, format, ap);
-}
-
-int fprintf(FILE *restrict f, const char *restrict format, ...)
-{
-    va_list ap;
-    REAL(vfprintf);
-    if (stream_fails(f, CALLER))
-        return -1;
-    va_start(ap, format);
-    int n = real_vfprintf(f, format, ap);
-    va_end(ap);
-    return n;
-}
-
-int printf(const char *restrict format, ...)
-{
-    va_list ap;
-    REAL(vfprintf);
-    if (stream_fails(stdout, CALLER))
-        return -1;
-    va_start(ap, format);
-    int n = real_vfprintf(stdout, format, ap);
-    va_end(ap);
-    return n;
-}
-
-int fflush(FILE *f)
-{
-    REAL(fflush);
-    return f && stream_fails(f, CALLER) ? EOF : real_fflush(f);
-}
+/* Defines a function with the arguments of printf, whose real one is `vname`. */
+#define FORMATTED(name, vname, params, first, fails)                                               \
+    int name params                                                                                \
+    {                                                                                              \
+        va_list ap;                                                                                \
+        REAL(vname);                                                                               \
+        if (fails)                                                                                 \
+            return -1;                                                                             \
+        va_start(ap, format);                                                                      \
+        int n = real_##vname(first, format, ap);                                                   \
+        va_end(ap);                                                                                \
+        return n;                                                                                  \
+    }
+FORMATTED(fprintf, vfprintf, (FILE *restrict f, const char *restrict format, ...), f, stream_fails(f, CALLER))
+FORMATTED(printf, vfprintf, (const char *restrict format, ...), stdout, stream_fails(stdout, CALLER))
+/* clang-format on */
 
 /* Even a call of close() that must fail closes the file. */
 int close(int fd)
@@ -354,38 +305,11 @@ void *aligned_alloc(size_t alignment, size_t n)
     return NO_MEMORY ? NULL : __libc_memalign(alignment, n);
 }
 
-char *strdup(const char *s)
-{
-    REAL(strdup);
-    return NO_MEMORY ? NULL : real_strdup(s);
-}
-
-int vasprintf(char **restrict out, const char *restrict format, va_list ap)
-{
-    REAL(vasprintf);
-    return NO_MEMORY ? -1 : real_vasprintf(out, format, ap);
-}
-
-int asprintf(char **restrict out, const char *restrict format, ...)
-{
-    va_list ap;
-    REAL(vasprintf);
-    if (NO_MEMORY)
-        return -1;
-    va_start(ap, format);
-    int n = real_vasprintf(out, format, ap);
-    va_end(ap);
-    return n;
-}
-
-FILE *open_memstream(char **bytes, size_t *size)
-{
-    REAL(open_memstream);
-    return NO_MEMORY ? NULL : real_open_memstream(bytes, size);
-}
-
-FILE *fdopen(int fd, const char *mode)
-{
-    REAL(fdopen);
-    return NO_MEMORY ? NULL : real_fdopen(fd, mode);
-}
+/* clang-format off */
+FORMATTED(asprintf, vasprintf, (char **restrict out, const char *restrict format, ...), out, NO_MEMORY)
+#define ALLOCATES(type, bad, name, params, args) WRAP(interpose_malloc_kind(CALLER), type, bad, name, params, args, NULL, -1)
+ALLOCATES(int, -1, vasprintf, (char **restrict out, const char *restrict format, va_list ap), (out, format, ap))
+ALLOCATES(char *, NULL, strdup, (const char *s), (s))
+ALLOCATES(FILE *, NULL, open_memstream, (char **bytes, size_t *size), (bytes, size))
+ALLOCATES(FILE *, NULL, fdopen, (int fd, const char *mode), (fd, mode))
+/* clang-format on */
