@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 
+from common import write_record
 from peer_stats import difference, mean_interval
 
 RECIPE = {"net": "resnet18", "image_size": 32, "batch": 32, "epochs": 6, "lr": 0.01,
@@ -95,14 +96,6 @@ def summarize(record):
             side["apart"] = difference(values, reference, LEVEL, MARGIN)
 
 
-def save(record, path):
-    record["measured"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    with open(path + ".part", "w") as out:
-        json.dump(record, out, indent=1)
-        out.write("\n")
-    os.replace(path + ".part", path)
-
-
 def run_side(peers, data, name, seed):
     theirs = name == REFERENCE
     return their_run(peers, data, seed) if theirs else our_run(peers, data, name, seed)
@@ -129,6 +122,7 @@ def measure(peers, path, seeds, jobs):
             side["runs"].sort(key=lambda r: r["seed"])
             peers.say(f"accuracy: seed {run['seed']}, {side['side']}: {run['top1']:.2f} %")
             summarize(record)
+            record["measured"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             if path:
-                save(record, path)
+                write_record(record, path)
     return record

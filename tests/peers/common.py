@@ -21,6 +21,13 @@ def die(code, text):
     sys.exit(code)
 
 
+def write_record(record, path):
+    with open(path + ".part", "w") as out:
+        json.dump(record, out, indent=1)
+        out.write("\n")
+    os.replace(path + ".part", path)
+
+
 class Peers:
     def __init__(self, program, scratch, threads, quick, limit, minutes=60):
         self.program, self.scratch = program, scratch

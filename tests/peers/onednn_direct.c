@@ -30,7 +30,7 @@ struct direct {
     int n_args;
     long m, n, k;
     bool a_t, b_t;
-    float *buffer[BUFFERS]; /* A, B and C of dnnl_sgemm */
+    float *buffer[3]; /* A, B and C of dnnl_sgemm */
     double seconds[ROUNDS_MAX];
 };
 
@@ -94,18 +94,29 @@ static void run_sgemm(const struct direct *d)
          "dnnl_sgemm failed");
 }
 
-static void add_arg(struct bench *b, struct direct *d, int arg, const struct md *m)
+static void add_arg(struct bench *b, struct direct *d, int arg, dnnl_primitive_desc_t pd,
+                    dnnl_query_t query)
 {
     dnnl_memory_t mem;
-    float *x = buffer_new(md_bytes(m));
-    must_ok(memory_make(&mem, m, b->engine));
+    struct md m = {0};
+    must_ok(md_query(&m, pd, query));
+    float *x = buffer_new(md_bytes(&m));
+    must_ok(memory_make(&mem, &m, b->engine));
     must(dnnl_memory_set_data_handle(mem, x), "no memory handle");
-    d->buffer[d->n_args] = x;
     d->arg[d->n_args++] = (dnnl_exec_arg_t){arg, mem};
+    md_free(&m);
 }
 
+/* A tensor in a layout, or in one that the library chooses. */
+struct shape {
+    int n;
+    dnnl_dims_t dims;
+    dnnl_format_tag_t tag;
+};
+
 /* Creates a primitive, and allocates its tensors in the layouts that the primitive chose. */
-static void add_primitive(struct bench *b, struct direct *d, const struct gemm_like *g)
+static void add_primitive(struct bench *b, struct direct *d, struct gemm_like g,
+                          const struct shape shape[3])
 {
     static const struct {
         int arg;
@@ -120,8 +131,15 @@ static void add_primitive(struct bench *b, struct direct *d, const struct gemm_l
                     {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md},
                     {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md}}};
     dnnl_primitive_desc_t pd;
-    struct md m;
-    enum status st = pd_make(&pd, b->engine, g);
+    struct md md[3] = {{0}};
+    for (int i = 0; i < 3; i++)
+        must_ok(md_make(&md[i], shape[i].n, shape[i].dims, dnnl_f32, shape[i].tag));
+    g.src = &md[0];
+    g.weights = &md[1];
+    g.dst = &md[2];
+    enum status st = pd_make(&pd, b->engine, &g);
+    for (int i = 0; i < 3; i++)
+        md_free(&md[i]);
     d->missing = st == STATUS_UNSUPPORTED;
     if (d->missing)
         return;
@@ -130,16 +148,9 @@ static void add_primitive(struct bench *b, struct direct *d, const struct gemm_l
     const char *impl;
     must(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&impl), "no name");
     snprintf(d->impl, sizeof d->impl, "%s", impl);
-    for (int i = 0; i < 3; i++) {
-        memset(&m, 0, sizeof m);
-        must_ok(md_query(&m, pd, use[g->pass][i].query));
-        add_arg(b, d, use[g->pass][i].arg, &m);
-        md_free(&m);
-    }
-    memset(&m, 0, sizeof m);
-    must_ok(md_query(&m, pd, dnnl_query_scratchpad_md));
-    add_arg(b, d, DNNL_ARG_SCRATCHPAD, &m);
-    md_free(&m);
+    for (int i = 0; i < 3; i++)
+        add_arg(b, d, use[g.pass][i].arg, pd, use[g.pass][i].query);
+    add_arg(b, d, DNNL_ARG_SCRATCHPAD, pd, dnnl_query_scratchpad_md);
     dnnl_primitive_desc_destroy(pd);
 }
 
@@ -150,49 +161,27 @@ static void add_product(struct bench *b, struct direct *d)
     long rows = pass == PASS_BACKWARD_WEIGHTS ? d->k : d->n;
     long in = pass == PASS_FORWARD ? d->k : d->m;
     long out = pass == PASS_FORWARD ? d->m : pass == PASS_BACKWARD_DATA ? d->k : d->n;
-    struct md src, weights, dst;
-    memset(&src, 0, sizeof src);
-    memset(&weights, 0, sizeof weights);
-    memset(&dst, 0, sizeof dst);
-    must_ok(md_make(&src, 2, (dnnl_dims_t){rows, in}, dnnl_f32, dnnl_ab));
-    must_ok(md_make(&weights, 2, (dnnl_dims_t){out, in}, dnnl_f32, dnnl_format_tag_any));
-    must_ok(md_make(&dst, 2, (dnnl_dims_t){rows, out}, dnnl_f32, dnnl_ab));
-    const struct gemm_like g = {.pass = pass, .src = &src, .weights = &weights, .dst = &dst};
-    add_primitive(b, d, &g);
-    md_free(&src);
-    md_free(&weights);
-    md_free(&dst);
+    const struct shape shape[] = {
+        {2, {rows, in}, dnnl_ab}, {2, {out, in}, dnnl_format_tag_any}, {2, {rows, out}, dnnl_ab}};
+    add_primitive(b, d, (struct gemm_like){.pass = pass}, shape);
 }
-
-/* --- convolutions --- */
 
 static void add_conv(struct bench *b, struct direct *d, const long *v)
 {
     long n = v[1], c = v[2], h = v[3], w = v[4], o = v[5], kh = v[6], kw = v[7];
     long stride = v[8], pad = v[9], groups = v[10];
     long oh = (h + 2 * pad - kh) / stride + 1, ow = (w + 2 * pad - kw) / stride + 1;
-    struct md src, weights, dst;
-    memset(&src, 0, sizeof src);
-    memset(&weights, 0, sizeof weights);
-    memset(&dst, 0, sizeof dst);
-    must_ok(md_make(&src, 4, (dnnl_dims_t){n, c, h, w}, dnnl_f32, dnnl_format_tag_any));
-    must_ok(md_make(&dst, 4, (dnnl_dims_t){n, o, oh, ow}, dnnl_f32, dnnl_format_tag_any));
-    if (groups > 1)
-        must_ok(md_make(&weights, 5, (dnnl_dims_t){groups, o / groups, c / groups, kh, kw},
-                        dnnl_f32, dnnl_format_tag_any));
-    else
-        must_ok(md_make(&weights, 4, (dnnl_dims_t){o, c, kh, kw}, dnnl_f32, dnnl_format_tag_any));
-    const struct gemm_like g = {.pass = (enum pass)v[0],
-                                .src = &src,
-                                .weights = &weights,
-                                .dst = &dst,
-                                .is_conv = true,
-                                .stride = {stride, stride},
-                                .pad = {pad, pad}};
-    add_primitive(b, d, &g);
-    md_free(&src);
-    md_free(&weights);
-    md_free(&dst);
+    const dnnl_format_tag_t any = dnnl_format_tag_any;
+    const struct shape weights =
+        groups > 1 ? (struct shape){5, {groups, o / groups, c / groups, kh, kw}, any}
+                   : (struct shape){4, {o, c, kh, kw}, any};
+    const struct shape shape[] = {{4, {n, c, h, w}, any}, weights, {4, {n, o, oh, ow}, any}};
+    add_primitive(b, d,
+                  (struct gemm_like){.pass = (enum pass)v[0],
+                                     .is_conv = true,
+                                     .stride = {stride, stride},
+                                     .pad = {pad, pad}},
+                  shape);
 }
 
 /* --- all operations --- */
