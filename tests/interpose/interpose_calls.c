@@ -30,35 +30,24 @@
     if (!real_##name)                                                                              \
     real_##name = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 
-#define MODE(flags, mode)                                                                          \
-    mode_t mode = 0;                                                                               \
-    if ((flags) & (O_CREAT | __O_TMPFILE)) {                                                       \
-        va_list ap;                                                                                \
-        va_start(ap, flags);                                                                       \
-        mode = va_arg(ap, mode_t);                                                                 \
-        va_end(ap);                                                                                \
-    }
+static mode_t mode_of(int flags, va_list ap)
+{
+    return flags & (O_CREAT | __O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+}
 
 /* clang-format off */
-#define OPEN(name)                                                                                 \
-    int name(const char *path, int flags, ...)                                                     \
+#define OPEN(name, params, args, path)                                                             \
+    int name params                                                                                \
     {                                                                                              \
+        va_list ap;                                                                                \
         REAL(name);                                                                                \
-        MODE(flags, mode)                                                                          \
-        return interpose_fails(KIND_OPEN, CALLER, path, -1, NULL) ? -1 : real_##name(path, flags, mode); \
+        va_start(ap, flags);                                                                       \
+        mode_t mode = mode_of(flags, ap);                                                          \
+        va_end(ap);                                                                                \
+        return interpose_fails(KIND_OPEN, CALLER, path, -1, NULL) ? -1 : real_##name args;         \
     }
-OPEN(open)
-OPEN(open64)
-
-#define OPENAT(name)                                                                               \
-    int name(int dir, const char *path, int flags, ...)                                            \
-    {                                                                                              \
-        REAL(name);                                                                                \
-        MODE(flags, mode)                                                                          \
-        return interpose_fails(KIND_OPEN, CALLER, path, -1, NULL) ? -1 : real_##name(dir, path, flags, mode); \
-    }
-OPENAT(openat)
-OPENAT(openat64)
+OPEN(open, (const char *path, int flags, ...), (path, flags, mode), path)
+OPEN(openat, (int dir, const char *path, int flags, ...), (dir, path, flags, mode), path)
 
 /* Defines a replacement for a function with a fixed number of arguments. `path` and `fd` are the
  * name and the descriptor of its file. */
@@ -69,7 +58,6 @@ OPENAT(openat64)
         return interpose_fails(kind, CALLER, path, fd, NULL) ? (bad) : real_##name args;           \
     }
 WRAP(KIND_OPEN, FILE *, NULL, fopen, (const char *path, const char *mode), (path, mode), path, -1)
-WRAP(KIND_OPEN, FILE *, NULL, fopen64, (const char *path, const char *mode), (path, mode), path, -1)
 WRAP(KIND_OPENDIR, DIR *, NULL, opendir, (const char *path), (path), path, -1)
 WRAP(KIND_READDIR, struct dirent *, NULL, readdir, (DIR *d), (d), NULL, -1)
 WRAP(KIND_READDIR, int, -1, scandir, (const char *restrict dir, struct dirent ***restrict list, int (*take)(const struct dirent *), int (*order)(const struct dirent **, const struct dirent **)), (dir, list, take, order), dir, -1)
@@ -77,7 +65,6 @@ WRAP(KIND_STAT, int, -1, stat, (const char *restrict path, struct stat *restrict
 WRAP(KIND_STAT, int, -1, lstat, (const char *restrict path, struct stat *restrict s), (path, s), path, -1)
 WRAP(KIND_STAT, int, -1, fstat, (int fd, struct stat *s), (fd, s), NULL, fd)
 WRAP(KIND_STAT, int, -1, fstatat, (int dir, const char *restrict path, struct stat *restrict s, int flags), (dir, path, s, flags), path, -1)
-WRAP(KIND_STAT, int, -1, faccessat, (int dir, const char *path, int mode, int flags), (dir, path, mode, flags), path, -1)
 WRAP(KIND_STAT, int, -1, access, (const char *path, int mode), (path, mode), path, -1)
 WRAP(KIND_STAT, int, -1, statvfs, (const char *restrict path, struct statvfs *restrict s), (path, s), path, -1)
 WRAP(KIND_STAT, ssize_t, -1, readlink, (const char *restrict path, char *restrict out, size_t size), (path, out, size), path, -1)
@@ -88,7 +75,6 @@ WRAP(KIND_SEEK, int, -1, fseek, (FILE *f, long at, int from), (f, at, from), NUL
 WRAP(KIND_UNLINK, int, -1, unlink, (const char *path), (path), path, -1)
 WRAP(KIND_UNLINK, int, -1, unlinkat, (int dir, const char *path, int flags), (dir, path, flags), path, -1)
 WRAP(KIND_UNLINK, int, -1, remove, (const char *path), (path), path, -1)
-WRAP(KIND_UNLINK, int, -1, rmdir, (const char *path), (path), path, -1)
 WRAP(KIND_MKDIR, int, -1, mkdir, (const char *path, mode_t mode), (path, mode), path, -1)
 WRAP(KIND_MKDIR, char *, NULL, mkdtemp, (char *path), (path), path, -1)
 WRAP(KIND_TRUNCATE, int, -1, ftruncate, (int fd, off_t size), (fd, size), NULL, fd)
@@ -108,7 +94,6 @@ WRAP(KIND_BIND, int, -1, bind, (int fd, const struct sockaddr *a, socklen_t n), 
 WRAP(KIND_BIND, int, -1, listen, (int fd, int n), (fd, n), NULL, -1)
 WRAP(KIND_BIND, int, -1, setsockopt, (int fd, int level, int name, const void *value, socklen_t n), (fd, level, name, value, n), NULL, -1)
 WRAP(KIND_CONNECT, int, -1, connect, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n), NULL, -1)
-WRAP(KIND_ACCEPT, int, -1, accept, (int fd, struct sockaddr *restrict a, socklen_t *restrict n), (fd, a, n), NULL, -1)
 WRAP(KIND_ACCEPT, int, -1, accept4, (int fd, struct sockaddr *restrict a, socklen_t *restrict n, int flags), (fd, a, n, flags), NULL, -1)
 WRAP(KIND_POLL, int, -1, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), NULL, -1)
 
