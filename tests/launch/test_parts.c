@@ -20,78 +20,58 @@
 
 /* ---- hosts ---- */
 
-static void assert_hosts(struct launch_hosts *hosts, enum status st, const char *want)
+/* Lists of hosts, and files of hosts, which have a newline; and what they mean, as a list. */
+static const char *const accepted[][2] = {
+    {"a", "a:1"},
+    {"a:4,b:2", "a:4,b:2"},
+    {"node-1.example.org:8", "node-1.example.org:8"},
+    {"a:2,b,a:3", "a:5,b:1"},
+    {"a:65536", "a:65536"},
+    {"a slots=4\nb slots=2\n", "a:4,b:2"},
+    {"a:4\nb\n", "a:4,b:1"},
+    {"a\na\nb\na\n", "a:3,b:1"},
+    {"# all of them\n\n \t a \t slots=2 max_slots=4 # two\r\nb max-slots=1\n", "a:2,b:1"},
+};
+static const char *const refused[] = {
+    "",           "a,",        ",a",    "a:",         "a:0",          "a:-1",
+    "a:+1",       "a:2x",      "a: 2",  "a:65537",    "a:65536,b",    "a:99999999999999999999",
+    "a b",        "-a:2",      "a;b",   "\n",         "# none\n",     "a slots=0\n",
+    "a slots=\n", "a slots\n", "a b\n", "a user=x\n", "-x slots=1\n", "a;x\n"};
+
+static enum status read_hosts(struct launch_hosts *hosts, const char *text)
 {
-    struct words w = {0};
-    assert_int_equal(st, want ? STATUS_OK : STATUS_USAGE);
-    if (want) {
-        assert_int_equal(launch_hosts_word(hosts, false, &w), STATUS_OK);
-        assert_string_equal(w.v[0], want);
-    }
-    words_free(&w);
-    launch_hosts_free(hosts);
+    char path[] = "/tmp/ampscale-hosts-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    enum status st = launch_hosts_read(hosts, path);
+    unlink(path);
+    return st;
 }
 
-static void test_hosts_of_a_list(void **state)
+static enum status take_hosts(struct launch_hosts *hosts, const char *text)
 {
-    static const char *const cases[][2] = {
-        {"a", "a:1"},
-        {"a:4,b:2", "a:4,b:2"},
-        {"node-1.example.org:8", "node-1.example.org:8"},
-        {"a:2,b,a:3", "a:5,b:1"},
-        {"a:65536", "a:65536"},
-        {"", NULL},
-        {"a,", NULL},
-        {",a", NULL},
-        {"a:", NULL},
-        {"a:0", NULL},
-        {"a:-1", NULL},
-        {"a:+1", NULL},
-        {"a:2x", NULL},
-        {"a: 2", NULL},
-        {"a:65537", NULL},
-        {"a:65536,b", NULL},
-        {"a:99999999999999999999", NULL},
-        {"a b", NULL},
-        {"-a:2", NULL},
-        {"a;b", NULL},
-    };
-    (void)state;
-    for (int i = 0; i < COUNT(cases); i++) {
-        struct launch_hosts hosts = {0};
-        enum status st = launch_hosts_parse(&hosts, cases[i][0]);
-        assert_hosts(&hosts, st, cases[i][1]);
-    }
+    return strchr(text, '\n') ? read_hosts(hosts, text) : launch_hosts_parse(hosts, text);
 }
 
-static void test_hosts_of_a_file(void **state)
+static void test_hosts(void **state)
 {
-    static const char *const cases[][2] = {
-        {"a slots=4\nb slots=2\n", "a:4,b:2"},
-        {"a:4\nb\n", "a:4,b:1"},
-        {"a\na\nb\na\n", "a:3,b:1"},
-        {"# all of them\n\n \t a \t slots=2 max_slots=4 # two\r\nb max-slots=1", "a:2,b:1"},
-        {"", NULL},
-        {"# none\n", NULL},
-        {"a slots=0\n", NULL},
-        {"a slots=\n", NULL},
-        {"a slots\n", NULL},
-        {"a b\n", NULL},
-        {"a user=x\n", NULL},
-        {"-x slots=1\n", NULL},
-        {"a;x\n", NULL},
-    };
     (void)state;
-    for (int i = 0; i < COUNT(cases); i++) {
-        char path[] = "/tmp/ampscale-hosts-XXXXXX";
+    for (int i = 0; i < COUNT(accepted); i++) {
         struct launch_hosts hosts = {0};
-        int fd = mkstemp(path);
-        assert_true(fd >= 0);
-        assert_int_equal(write(fd, cases[i][0], strlen(cases[i][0])), strlen(cases[i][0]));
-        close(fd);
-        enum status st = launch_hosts_read(&hosts, path);
-        unlink(path);
-        assert_hosts(&hosts, st, cases[i][1]);
+        struct words w = {0};
+        assert_int_equal(take_hosts(&hosts, accepted[i][0]), STATUS_OK);
+        assert_int_equal(launch_hosts_word(&hosts, false, &w), STATUS_OK);
+        assert_string_equal(w.v[0], accepted[i][1]);
+        words_free(&w);
+        launch_hosts_free(&hosts);
+    }
+    for (int i = 0; i < COUNT(refused); i++) {
+        struct launch_hosts hosts = {0};
+        if (take_hosts(&hosts, refused[i]) != STATUS_USAGE)
+            fail_msg("'%s' was not refused", refused[i]);
+        launch_hosts_free(&hosts);
     }
 }
 
@@ -189,52 +169,41 @@ static void test_overlong_lines_come_in_pieces(void **state)
 
 /* ---- reports ---- */
 
-static void assert_report(const struct rank_report *r, const char *want, int code)
-{
-    char line[REPORT_MAX];
-    struct rank_report back;
-    report_write(r, line);
-    assert_string_equal(line, want);
-    assert_true(report_read(line, strlen(line), &back));
-    assert_int_equal(back.end, r->end);
-    assert_int_equal(back.rank, r->rank);
-    assert_int_equal(back.pid, r->pid);
-    assert_int_equal(report_code(&back), code);
-    assert_string_equal(back.host, r->host);
-    if (r->end == REPORT_EXITED || r->end == REPORT_ENDED)
-        assert_string_equal(back.reason, r->reason);
-}
+#define WHO "ampscale: rank 1 (host node1, pid 4711) "
 
 static void test_reports(void **state)
 {
-    struct rank_report r = {.end = REPORT_EXITED,
-                            .rank = 1,
-                            .pid = 4711,
-                            .code = 5,
-                            .host = "node1",
-                            .reason = "cannot open 'x': no such file"};
+    static const struct {
+        enum report_end end;
+        int written, code; /* the code in the report, and the exit code that it means */
+        const char *reason, *want;
+    } cases[] = {
+        {REPORT_EXITED, 5, 5, "cannot open 'x'", WHO "exited with code 5: cannot open 'x'\n"},
+        {REPORT_EXITED, 5, 5, "", WHO "exited with code 5\n"},
+        {REPORT_ENDED, 5, 1, "cannot open 'x'",
+         WHO "had failed before the launcher ended it: cannot open 'x'\n"},
+        {REPORT_STOPPED, 5, 5, "", WHO "was asked to stop, and exited with code 5\n"},
+        {REPORT_KILLED, 9, 137, "", WHO "was killed by signal 9 (SIGKILL)\n"},
+    };
     (void)state;
-    assert_report(&r,
-                  "ampscale: rank 1 (host node1, pid 4711) exited with code 5: "
-                  "cannot open 'x': no such file\n",
-                  5);
-    r.end = REPORT_ENDED;
-    assert_report(
-        &r,
-        "ampscale: rank 1 (host node1, pid 4711) had failed before the launcher ended it: "
-        "cannot open 'x': no such file\n",
-        1);
-    r.end = REPORT_EXITED;
-    r.reason[0] = '\0';
-    assert_report(&r, "ampscale: rank 1 (host node1, pid 4711) exited with code 5\n", 5);
-    r.end = REPORT_STOPPED;
-    assert_report(
-        &r, "ampscale: rank 1 (host node1, pid 4711) was asked to stop, and exited with code 5\n",
-        5);
-    r.end = REPORT_KILLED;
-    r.code = 9;
-    assert_report(&r, "ampscale: rank 1 (host node1, pid 4711) was killed by signal 9 (SIGKILL)\n",
-                  137);
+    for (int i = 0; i < COUNT(cases); i++) {
+        char line[REPORT_MAX];
+        struct rank_report back, r = {.end = cases[i].end,
+                                      .rank = 1,
+                                      .pid = 4711,
+                                      .code = cases[i].written,
+                                      .host = "node1"};
+        strcpy(r.reason, cases[i].reason);
+        report_write(&r, line);
+        assert_string_equal(line, cases[i].want);
+        assert_true(report_read(line, strlen(line), &back));
+        assert_int_equal(back.end, r.end);
+        assert_int_equal(back.rank, r.rank);
+        assert_int_equal(back.pid, r.pid);
+        assert_int_equal(report_code(&back), cases[i].code);
+        assert_string_equal(back.host, r.host);
+        assert_string_equal(back.reason, r.reason);
+    }
 }
 
 static void test_other_lines_are_no_reports(void **state)
@@ -322,34 +291,37 @@ static void test_bound_ranks_share_cpus(void **state)
 
 /* ---- commands ---- */
 
-static void assert_rank_command(int argc, char **argv, int threads, int cores, const char *want)
-{
-    struct words w = {0};
-    char *line;
-    assert_int_equal(launch_command_rank(argc, argv, threads, cores, &w), STATUS_OK);
-    assert_int_equal(words_shell(&w, &line), STATUS_OK);
-    assert_string_equal(line, want);
-    free(line);
-    words_free(&w);
-}
-
 static void test_rank_gets_threads(void **state)
 {
-    char *train[] = {"train", "d", "-a", "resnet18"};
-    char *said[] = {"train", "d", "--threads", "3"};
-    char *also[] = {"bench", "step", "--threads=3"};
-    char *twice[] = {"train", "--devices", "cpu:2"};
-    char *gpus[] = {"train", "--devices=cuda:3"};
-    char *info[] = {"info", "--list"};
+    static const struct {
+        const char *args;
+        int threads, cores;
+        const char *want;
+    } cases[] = {
+        {"train d -a resnet18", 0, 4, "ampscale train --threads 4 d -a resnet18"},
+        {"train d -a resnet18", 2, 4, "ampscale train --threads 2 d -a resnet18"},
+        {"train d --threads 3", 2, 4, "ampscale train d --threads 3"},
+        {"bench step --threads=3", 2, 4, "ampscale bench step --threads=3"},
+        {"train --devices cpu:2", 0, 8, "ampscale train --threads 4 --devices cpu:2"},
+        {"train --devices cpu:2", 0, 1, "ampscale train --threads 1 --devices cpu:2"},
+        {"train --devices=cuda:3", 0, 8, "ampscale train --threads 8 --devices=cuda:3"},
+        {"info --list", 2, 4, "ampscale info --list"},
+    };
     (void)state;
-    assert_rank_command(4, train, 0, 4, "ampscale train --threads 4 d -a resnet18");
-    assert_rank_command(4, train, 2, 4, "ampscale train --threads 2 d -a resnet18");
-    assert_rank_command(4, said, 2, 4, "ampscale train d --threads 3");
-    assert_rank_command(3, also, 2, 4, "ampscale bench step --threads=3");
-    assert_rank_command(3, twice, 0, 8, "ampscale train --threads 4 --devices cpu:2");
-    assert_rank_command(3, twice, 0, 1, "ampscale train --threads 1 --devices cpu:2");
-    assert_rank_command(2, gpus, 0, 8, "ampscale train --threads 8 --devices=cuda:3");
-    assert_rank_command(2, info, 2, 4, "ampscale info --list");
+    for (int i = 0; i < COUNT(cases); i++) {
+        char args[64], *argv[8], *line;
+        int argc = 0;
+        struct words w = {0};
+        strcpy(args, cases[i].args);
+        for (char *word = strtok(args, " "); word; word = strtok(NULL, " "))
+            argv[argc++] = word;
+        assert_int_equal(launch_command_rank(argc, argv, cases[i].threads, cases[i].cores, &w),
+                         STATUS_OK);
+        assert_int_equal(words_shell(&w, &line), STATUS_OK);
+        assert_string_equal(line, cases[i].want);
+        free(line);
+        words_free(&w);
+    }
 }
 
 static void test_values_of_flags(void **state)
@@ -380,8 +352,7 @@ static void test_kinds_of_mpirun(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts_of_a_list),
-        cmocka_unit_test(test_hosts_of_a_file),
+        cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_hosts_are_counted),
         cmocka_unit_test(test_lines_that_stay),
         cmocka_unit_test(test_lines_that_are_redrawn_live),
