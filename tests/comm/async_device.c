@@ -22,7 +22,7 @@ static const size_t HALF = (size_t)1 << 30;
 
 struct async_device {
     struct device base;
-    pthread_mutex_t lock; /* guards `used` and all events */
+    pthread_mutex_t lock; /* guards everything that changes, also in streams and events */
     pthread_cond_t change;
     char *reserved;
     size_t used;
@@ -35,25 +35,23 @@ struct event {
     uint64_t ns; /* time of the latest executed record */
 };
 
-enum work_kind { WORK_COPY, WORK_RECORD, WORK_WAIT, WORK_CALL };
-
+/* What a stream executes: waits for record `number` of `awaits`, then copies, then calls, then
+ * makes record `number` of `records`. */
 struct work {
     struct work *next;
-    enum work_kind kind;
+    const struct event *awaits;
     void *to;
     const void *from;
     size_t bytes;
-    struct event *event;
-    int64_t number; /* number of the record that the command makes or waits for */
     void (*call)(void *arg);
     void *arg;
+    struct event *records;
+    int64_t number;
 };
 
 struct async_stream {
     struct stream base;
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t change;
     struct work *first, **last;
     bool busy, closing;
     uint64_t done;
@@ -72,54 +70,44 @@ void *async_device_inside(struct device *dev, const void *mem)
     return (void *)(ours ? at + HALF : at);
 }
 
-/* --- streams --- */
-
-static void pass(struct event *e, int64_t number)
+static enum status no_memory(void)
 {
-    pthread_mutex_lock(&e->device->lock);
-    e->passed = number > e->passed ? number : e->passed;
-    e->ns = clock_ns();
-    pthread_cond_broadcast(&e->device->change);
-    pthread_mutex_unlock(&e->device->lock);
+    return status_fail(STATUS_OOM, "no memory for a test");
 }
 
+/* --- streams --- */
+
+/* Waits for record `number`; 0: for the latest that the host has requested. */
 static void await(const struct event *e, int64_t number)
 {
     pthread_mutex_lock(&e->device->lock);
+    if (number == 0)
+        number = e->wanted;
     while (e->passed < number)
         pthread_cond_wait(&e->device->change, &e->device->lock);
     pthread_mutex_unlock(&e->device->lock);
-}
-
-static int64_t wanted(const struct event *e)
-{
-    pthread_mutex_lock(&e->device->lock);
-    int64_t number = e->wanted;
-    pthread_mutex_unlock(&e->device->lock);
-    return number;
 }
 
 static void carry_out(struct async_stream *s, const struct work *w)
 {
     if (hash_splitmix64(s->done++) % LATE_ONE_IN == 0)
         nanosleep(&(struct timespec){.tv_nsec = LATE_NS}, NULL);
-    if (w->kind == WORK_COPY)
+    if (w->awaits && w->number > 0)
+        await(w->awaits, w->number);
+    if (w->bytes > 0)
         memcpy(w->to, w->from, w->bytes);
-    else if (w->kind == WORK_RECORD)
-        pass(w->event, w->number);
-    else if (w->kind == WORK_CALL)
+    if (w->call)
         w->call(w->arg);
-    else
-        await(w->event, w->number);
 }
 
 static void *serve(void *arg)
 {
     struct async_stream *s = arg;
-    pthread_mutex_lock(&s->lock);
+    struct async_device *d = of(s->base.device);
+    pthread_mutex_lock(&d->lock);
     for (;;) {
         while (!s->first && !s->closing)
-            pthread_cond_wait(&s->change, &s->lock);
+            pthread_cond_wait(&d->change, &d->lock);
         struct work *w = s->first;
         if (!w)
             break;
@@ -127,30 +115,38 @@ static void *serve(void *arg)
         if (!s->first)
             s->last = &s->first;
         s->busy = true;
-        pthread_mutex_unlock(&s->lock);
+        pthread_mutex_unlock(&d->lock);
         carry_out(s, w);
+        pthread_mutex_lock(&d->lock);
+        if (w->records) {
+            w->records->passed = w->number > w->records->passed ? w->number : w->records->passed;
+            w->records->ns = clock_ns();
+        }
         free(w);
-        pthread_mutex_lock(&s->lock);
         s->busy = false;
-        pthread_cond_broadcast(&s->change);
+        pthread_cond_broadcast(&d->change);
     }
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&d->lock);
     return NULL;
 }
 
 static enum status put(struct stream *stream, struct work what)
 {
     struct async_stream *s = (struct async_stream *)stream;
+    struct async_device *d = of(stream->device);
     struct work *w = malloc(sizeof *w);
     if (!w)
-        return status_fail(STATUS_OOM, "no memory for a test");
+        return no_memory();
+    pthread_mutex_lock(&d->lock);
+    if (what.records)
+        what.number = ++what.records->wanted;
+    if (what.awaits)
+        what.number = what.awaits->wanted;
     *w = what;
-    w->next = NULL;
-    pthread_mutex_lock(&s->lock);
     *s->last = w;
     s->last = &w->next;
-    pthread_cond_broadcast(&s->change);
-    pthread_mutex_unlock(&s->lock);
+    pthread_cond_broadcast(&d->change);
+    pthread_mutex_unlock(&d->lock);
     return STATUS_OK;
 }
 
@@ -158,11 +154,9 @@ static enum status stream_open(struct device *dev, struct stream **out)
 {
     struct async_stream *s = calloc(1, sizeof *s);
     if (!s)
-        return status_fail(STATUS_OOM, "no memory for a test");
+        return no_memory();
     s->base.device = dev;
     s->last = &s->first;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->change, NULL);
     if (pthread_create(&s->thread, NULL, serve, s) != 0)
         return status_fail(STATUS_IO, "no thread for a test");
     *out = &s->base;
@@ -174,44 +168,41 @@ static void stream_close(struct stream *stream)
     struct async_stream *s = (struct async_stream *)stream;
     if (!s)
         return;
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&of(stream->device)->lock);
     s->closing = true;
-    pthread_cond_broadcast(&s->change);
-    pthread_mutex_unlock(&s->lock);
+    pthread_cond_broadcast(&of(stream->device)->change);
+    pthread_mutex_unlock(&of(stream->device)->lock);
     pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->change);
-    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
 static enum status stream_sync(struct stream *stream)
 {
     struct async_stream *s = (struct async_stream *)stream;
-    pthread_mutex_lock(&s->lock);
+    struct async_device *d = of(stream->device);
+    pthread_mutex_lock(&d->lock);
     while (s->first || s->busy)
-        pthread_cond_wait(&s->change, &s->lock);
-    pthread_mutex_unlock(&s->lock);
+        pthread_cond_wait(&d->change, &d->lock);
+    pthread_mutex_unlock(&d->lock);
     return STATUS_OK;
 }
 
 static enum status copy(struct stream *s, void *dst, const void *src, size_t bytes)
 {
     struct device *dev = s->device;
-    return put(s, (struct work){.kind = WORK_COPY,
-                                .to = async_device_inside(dev, dst),
+    return put(s, (struct work){.to = async_device_inside(dev, dst),
                                 .from = async_device_inside(dev, src),
                                 .bytes = bytes});
 }
 
 enum status async_device_call(struct stream *s, void (*call)(void *arg), void *arg)
 {
-    return put(s, (struct work){.kind = WORK_CALL, .call = call, .arg = arg});
+    return put(s, (struct work){.call = call, .arg = arg});
 }
 
 static enum status stream_wait(struct stream *s, const struct event *e)
 {
-    return put(s,
-               (struct work){.kind = WORK_WAIT, .event = (struct event *)e, .number = wanted(e)});
+    return put(s, (struct work){.awaits = e});
 }
 
 /* --- events --- */
@@ -220,7 +211,7 @@ static enum status event_open(struct device *dev, struct event **out)
 {
     *out = calloc(1, sizeof **out);
     if (!*out)
-        return status_fail(STATUS_OOM, "no memory for a test");
+        return no_memory();
     (*out)->device = of(dev);
     return STATUS_OK;
 }
@@ -232,15 +223,12 @@ static void event_close(struct event *e)
 
 static enum status event_record(struct event *e, struct stream *s)
 {
-    pthread_mutex_lock(&e->device->lock);
-    int64_t number = ++e->wanted;
-    pthread_mutex_unlock(&e->device->lock);
-    return put(s, (struct work){.kind = WORK_RECORD, .event = e, .number = number});
+    return put(s, (struct work){.records = e});
 }
 
 static enum status event_wait(const struct event *e)
 {
-    await(e, wanted(e));
+    await(e, 0);
     return STATUS_OK;
 }
 
@@ -279,7 +267,7 @@ static enum status host_alloc(struct device *dev, size_t bytes, void **mem)
 {
     (void)dev;
     *mem = malloc(bytes);
-    return *mem ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a test");
+    return *mem ? STATUS_OK : no_memory();
 }
 
 static void host_free(struct device *dev, void *mem)
@@ -321,7 +309,7 @@ enum status async_device_open(struct device **dev)
 {
     struct async_device *d = calloc(1, sizeof *d);
     if (!d)
-        return status_fail(STATUS_OOM, "no memory for a test");
+        return no_memory();
     d->base.backend = &async_backend;
     d->base.threads = 1;
     pthread_mutex_init(&d->lock, NULL);

@@ -1,8 +1,8 @@
 #include "exercise.h"
 
-#include "base/half.h"
 #include "base/rng.h"
 #include "kernels/backend.h"
+#include "values.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,15 @@
 
 static const enum dtype types[] = {DTYPE_F32,  DTYPE_F64, DTYPE_F16,
                                    DTYPE_BF16, DTYPE_I32, DTYPE_U8};
-enum { TYPES = sizeof types / sizeof *types, UNTOUCHED = 0x5a, MOST_REPORTED = 5 };
+enum { TYPES = sizeof types / sizeof *types, FLOATS = 4, UNTOUCHED = 0x5a, MOST_REPORTED = 5 };
+
+static int report(const struct comm *c, const struct comm_op *op, const char *what)
+{
+    printf("FAILED: rank %d of %d (%s): %s of %" PRId64 " %s, reduction %d, root %d: %s\n",
+           comm_rank(c), comm_size(c), comm_name(c), comm_kind_str(op->kind), op->count,
+           dtype_str(op->type), (int)op->reduction, op->root, what);
+    return 1;
+}
 
 /* --- values --- */
 
@@ -20,30 +28,6 @@ enum { TYPES = sizeof types / sizeof *types, UNTOUCHED = 0x5a, MOST_REPORTED = 5
 static int value_of(int rank, int64_t i)
 {
     return (int)((rank * 7 + i * 13) % 13) - (rank % 2 ? 6 : 2);
-}
-
-static void put(enum dtype type, void *data, int64_t i, double value)
-{
-    switch (type) {
-    case DTYPE_F32:
-        ((float *)data)[i] = (float)value;
-        break;
-    case DTYPE_F64:
-        ((double *)data)[i] = value;
-        break;
-    case DTYPE_F16:
-        ((uint16_t *)data)[i] = f16_from_float((float)value);
-        break;
-    case DTYPE_BF16:
-        ((uint16_t *)data)[i] = bf16_from_float((float)value);
-        break;
-    case DTYPE_I32:
-        ((int32_t *)data)[i] = (int32_t)value;
-        break;
-    default:
-        ((uint8_t *)data)[i] = (uint8_t)(int)value;
-        break;
-    }
 }
 
 static double reduced(const struct comm *c, enum comm_reduction reduction, int64_t i)
@@ -67,13 +51,12 @@ static double expected(const struct comm *c, const struct comm_op *op, int64_t i
     case COMM_BROADCAST:
         return value_of(op->root, i);
     case COMM_ALLGATHER:
+    case COMM_GATHER:
         return value_of((int)(i / op->count), i % op->count);
     case COMM_REDUCE_SCATTER:
         return reduced(c, op->reduction, rank * op->count + i);
     case COMM_ALLTOALL:
         return value_of((int)(i / op->count), rank * op->count + i % op->count);
-    case COMM_GATHER:
-        return value_of((int)(i / op->count), i % op->count);
     case COMM_SCATTER:
         return value_of(op->root, rank * op->count + i);
     case COMM_SENDRECV:
@@ -81,6 +64,12 @@ static double expected(const struct comm *c, const struct comm_op *op, int64_t i
     default:
         return reduced(c, op->reduction, i);
     }
+}
+
+static void fill(const struct comm *c, enum dtype type, void *data, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        element_put(type, data, i, value_of(comm_rank(c), i));
 }
 
 /* --- device memory --- */
@@ -145,34 +134,21 @@ static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *o
     return STATUS_OK;
 }
 
-/* Executes `op`, whose buffers are in host memory. If the communicator requires device memory, `op`
- * is executed on copies of the buffers. */
-static enum status run_anywhere(struct comm *c, struct comm_op *op, size_t bytes)
+/* Executes `op`, whose buffers are in host memory, on copies in device memory if the communicator
+ * requires that. Returns the number of failures. */
+static int run_anywhere(struct comm *c, struct comm_op *op, size_t bytes)
 {
     struct lane l;
-    if (!comm_device(c))
-        return comm_run(c, op);
-    TRY(lane_open(c, &l));
-    enum status st = run_on_lane(c, &l, op, bytes);
-    lane_close(&l);
-    return st;
+    enum status st = comm_device(c) ? lane_open(c, &l) : comm_run(c, op);
+    if (comm_device(c)) {
+        if (st == STATUS_OK)
+            st = run_on_lane(c, &l, op, bytes);
+        lane_close(&l);
+    }
+    return st == STATUS_OK ? 0 : report(c, op, status_message());
 }
 
-/* --- one operation --- */
-
-static int report(const struct comm *c, const struct comm_op *op, const char *what)
-{
-    printf("FAILED: rank %d of %d (%s): %s of %" PRId64 " %s, reduction %d, root %d: %s\n",
-           comm_rank(c), comm_size(c), comm_name(c), comm_kind_str(op->kind), op->count,
-           dtype_str(op->type), (int)op->reduction, op->root, what);
-    return 1;
-}
-
-static void fill(const struct comm *c, enum dtype type, void *data, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        put(type, data, i, value_of(comm_rank(c), i));
-}
+/* --- operations of every kind --- */
 
 /* Compares `recv` with the expected data. The byte after `recv` must be unchanged. If `op` writes
  * no result on this rank, all of `recv` must be unchanged. */
@@ -184,17 +160,12 @@ static int check(const struct comm *c, const struct comm_op *op, int64_t receive
     bool written = !to_root || comm_rank(c) == op->root;
     for (int64_t i = 0; i < received; i++) {
         char want[8];
-        if (written)
-            put(op->type, want, 0, expected(c, op, i));
-        else if (op->send == op->recv)
-            put(op->type, want, 0, value_of(comm_rank(c), i));
-        else
-            memset(want, UNTOUCHED, sizeof want);
-        if (memcmp(want, recv + (size_t)i * element, element) != 0) {
-            char what[64];
-            snprintf(what, sizeof what, "element %" PRId64 " is wrong", i);
-            return report(c, op, what);
-        }
+        memset(want, UNTOUCHED, sizeof want);
+        if (written || op->send == op->recv)
+            element_put(op->type, want, 0,
+                        written ? expected(c, op, i) : value_of(comm_rank(c), i));
+        if (memcmp(want, recv + (size_t)i * element, element) != 0)
+            return report(c, op, "an element is wrong");
     }
     if (recv[(size_t)received * element] != UNTOUCHED)
         return report(c, op, "wrote behind the end");
@@ -222,29 +193,22 @@ static int run_one(struct comm *c, struct comm_op op, bool in_place)
         op.send =
             memcpy(recv + at * dtype_size(op.type), send, (size_t)op.count * dtype_size(op.type));
     }
-    int failures;
-    if (run_anywhere(c, &op, bytes) != STATUS_OK)
-        failures = report(c, &op, status_message());
-    else if (!comm_device(c) && (op.begun_ns <= 0 || op.ended_ns < op.begun_ns))
+    int failures = run_anywhere(c, &op, bytes);
+    if (failures == 0 && !comm_device(c) && (op.begun_ns <= 0 || op.ended_ns < op.begun_ns))
         failures = report(c, &op, "ended before it began");
-    else
+    if (failures == 0)
         failures = check(c, &op, received);
     free(send);
     free(recv);
     return failures;
 }
 
-static bool may_be_in_place(enum comm_kind kind)
-{
-    return kind == COMM_ALLREDUCE || kind == COMM_REDUCE || kind == COMM_ALLGATHER;
-}
-
-/* --- the exercises --- */
-
 static int both_places(struct comm *c, struct comm_op op)
 {
+    bool may_be_in_place =
+        op.kind == COMM_ALLREDUCE || op.kind == COMM_REDUCE || op.kind == COMM_ALLGATHER;
     int failures = run_one(c, op, false);
-    return may_be_in_place(op.kind) ? failures + run_one(c, op, true) : failures;
+    return may_be_in_place ? failures + run_one(c, op, true) : failures;
 }
 
 static int every_type(struct comm *c, struct comm_op op)
@@ -285,119 +249,89 @@ int exercise_kinds(struct comm *c, int64_t largest)
         }
     }
     struct comm_op barrier = {COMM_BARRIER};
-    if (comm_run(c, &barrier) != STATUS_OK)
-        failures += report(c, &barrier, status_message());
-    return failures;
+    return comm_run(c, &barrier) == STATUS_OK ? failures
+                                              : failures + report(c, &barrier, status_message());
 }
 
-/* Fills the data with random bits. About one fp32 value in 256, and one fp16 value in 32, is a NaN
+/* --- sums --- */
+
+/* Sums random bits over all ranks. About one fp32 value in 256, and one fp16 value in 32, is a NaN
  * or an infinity. */
-static void fill_bits(const struct comm *c, uint8_t *data, int64_t bytes, int64_t seed)
+static int sum_bits(struct comm *c, struct comm_op op, uint8_t *data, size_t bytes)
 {
-    struct rng r = rng_at((uint64_t)seed, RNG_TEST, (uint64_t)comm_rank(c), 0);
-    for (int64_t i = 0; i < bytes; i += 4) {
+    struct rng r = rng_at((uint64_t)op.count, RNG_TEST, (uint64_t)comm_rank(c), 0);
+    for (size_t i = 0; i < bytes; i += 4) {
         uint32_t bits = rng_u32(&r);
-        memcpy(data + i, &bits, bytes - i < 4 ? (size_t)(bytes - i) : 4);
+        memcpy(data + i, &bits, bytes - i < 4 ? bytes - i : 4);
     }
-}
-
-static uint64_t hash_of(const uint8_t *data, size_t bytes)
-{
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < bytes; i++)
-        h = (h ^ data[i]) * 1099511628211u;
-    return h;
-}
-
-/* Sums `count` random elements over all ranks, and stores a hash of the sum. */
-static int sum_bits(struct comm *c, enum dtype type, int64_t count, uint8_t *data, uint64_t *hash)
-{
-    size_t bytes = (size_t)count * dtype_size(type);
-    struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,     type,
-                         .send = data,   .recv = data, .count = count};
-    fill_bits(c, data, (int64_t)bytes, count);
-    if (run_anywhere(c, &op, bytes) != STATUS_OK)
-        return report(c, &op, status_message());
-    *hash = hash_of(data, bytes);
-    return 0;
+    op.send = op.recv = data;
+    return run_anywhere(c, &op, bytes);
 }
 
 static int compare_bits(struct comm *c, enum dtype type, int64_t count, uint8_t *data,
-                        uint64_t *all)
+                        uint8_t *again)
 {
-    uint64_t first = 0, again = 0;
+    size_t bytes = (size_t)count * dtype_size(type);
     struct comm_op op = {COMM_ALLREDUCE, COMM_SUM, type, .count = count};
-    struct comm_op gather = {COMM_ALLGATHER, COMM_SUM,
-                             DTYPE_U8,       .send = all + comm_rank(c),
-                             .recv = all,    .count = sizeof first};
-    if (sum_bits(c, type, count, data, &first) || sum_bits(c, type, count, data, &again))
-        return 1;
-    all[comm_rank(c)] = first;
-    if (run_anywhere(c, &gather, (size_t)comm_size(c) * sizeof first) != STATUS_OK)
-        return report(c, &gather, status_message());
-    for (int r = 0; r < comm_size(c); r++)
-        if (all[r] != first)
-            return report(c, &op, "ranks have different bits");
-    return first == again ? 0 : report(c, &op, "the repeated sum has other bits");
+    struct comm_op first = {.kind = COMM_BROADCAST, .type = type, .recv = again, .count = count};
+    int failures = sum_bits(c, op, data, bytes) + sum_bits(c, op, again, bytes);
+    if (failures == 0 && memcmp(data, again, bytes) != 0)
+        failures = report(c, &op, "the repeated sum has other bits");
+    failures += run_anywhere(c, &first, bytes);
+    if (failures == 0 && memcmp(data, again, bytes) != 0)
+        failures = report(c, &op, "rank 0 has other bits");
+    return failures;
 }
 
 int exercise_same_bits(struct comm *c, int64_t max_bytes)
 {
     int failures = 0;
-    uint8_t *data = malloc((size_t)max_bytes);
-    uint64_t *all = malloc((size_t)comm_size(c) * sizeof *all);
-    for (int64_t bytes = 8; bytes <= max_bytes; bytes *= 8) {
-        failures += compare_bits(c, DTYPE_F32, bytes / 4, data, all);
-        failures += compare_bits(c, DTYPE_F16, bytes / 2, data, all);
-        failures += compare_bits(c, DTYPE_BF16, bytes / 2 - 1, data, all);
-        failures += compare_bits(c, DTYPE_F64, bytes / 8, data, all);
-    }
-    failures += compare_bits(c, DTYPE_F32, max_bytes / 4, data, all);
+    uint8_t *data = malloc((size_t)max_bytes), *again = malloc((size_t)max_bytes);
+    for (int64_t bytes = 8; bytes <= max_bytes; bytes *= 8)
+        for (int t = 0; t < FLOATS; t++) /* an odd number of bf16 values */
+            failures += compare_bits(
+                c, types[t], bytes / (int64_t)dtype_size(types[t]) - (types[t] == DTYPE_BF16), data,
+                again);
     free(data);
-    free(all);
+    free(again);
     return failures;
 }
 
 int exercise_factor(struct comm *c)
 {
-    static const enum dtype float_types[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
     enum { COUNT = 3001, VALUE = 49152 }; /* VALUE + VALUE overflows fp16 */
-    double data[COUNT + 1];
-    char want[8];
+    double data[COUNT];
     int failures = 0;
-    for (size_t t = 0; t < sizeof float_types / sizeof *float_types; t++) {
-        enum dtype type = float_types[t];
-        struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,       type,          .send = data,
+    for (int t = 0; t < FLOATS && comm_device(c); t++) {
+        struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,       types[t],      .send = data,
                              .recv = data,   .count = COUNT, .factor = 0.5f};
+        double want[1];
         for (int64_t i = 0; i < COUNT; i++)
-            put(type, data, i, VALUE);
-        put(type, want, 0, VALUE / 2 * comm_size(c));
-        if (run_anywhere(c, &op, sizeof data) != STATUS_OK)
-            failures += report(c, &op, status_message());
-        for (size_t i = 0; i < COUNT && failures < MOST_REPORTED; i++)
-            if (memcmp((char *)data + i * dtype_size(type), want, dtype_size(type)) != 0)
+            element_put(types[t], data, i, VALUE);
+        element_put(types[t], want, 0, VALUE / 2 * comm_size(c));
+        failures += run_anywhere(c, &op, COUNT * dtype_size(types[t]));
+        for (int64_t i = 0; i < COUNT && failures < MOST_REPORTED; i++)
+            if (element_get(types[t], data, i) != element_get(types[t], want, 0))
                 failures += report(c, &op, "a scaled sum is wrong");
     }
     return failures;
 }
 
+/* --- many operations at a time --- */
+
+enum { OPS = 24, LONGEST = 60000 };
+
 /* Returns operation number k of a round. Its buffer begins at `data`. */
-static struct comm_op nth_op(const struct comm *c, int k, int64_t count, float *data)
+static struct comm_op nth_op(const struct comm *c, int k, int round, float *data)
 {
+    float *at = data + (size_t)k * LONGEST;
     return (struct comm_op){k % 5 == 4 ? COMM_BROADCAST : COMM_ALLREDUCE,
                             COMM_SUM,
                             DTYPE_F32,
                             .root = k % comm_size(c),
-                            .send = data,
-                            .recv = data,
-                            .count = count};
-}
-
-enum { OPS = 24, LONGEST = 60000 };
-
-static int64_t nth_count(int k, int round)
-{
-    return (k * 7919 + round * 104729) % LONGEST + 1;
+                            .send = at,
+                            .recv = at,
+                            .count = (k * 7919 + round * 104729) % LONGEST + 1};
 }
 
 /* Starts all operations of a round, then waits for them. Each rank waits in a different order. */
@@ -406,7 +340,7 @@ static int run_round(struct comm *c, int round, float *data)
     struct comm_op op[OPS];
     int failures = 0;
     for (int k = 0; k < OPS; k++) {
-        op[k] = nth_op(c, k, nth_count(k, round), data + (size_t)k * LONGEST);
+        op[k] = nth_op(c, k, round, data);
         if (comm_start(c, &op[k]) != STATUS_OK)
             failures += report(c, &op[k], status_message());
     }
@@ -423,12 +357,11 @@ static int run_round_on_device(struct comm *c, int round, float *data, size_t by
 {
     struct lane l;
     void *mem;
-    int failures = 0;
     const struct backend *b = comm_device(c)->backend;
     if (lane_open(c, &l) != STATUS_OK || b->alloc(l.device, bytes, &mem) != STATUS_OK ||
         b->upload(l.stream, mem, data, bytes) != STATUS_OK || b->stream_sync(l.stream) != STATUS_OK)
         return 1;
-    failures += run_round(c, round, mem);
+    int failures = run_round(c, round, mem);
     failures += b->download(l.stream, data, mem, bytes) != STATUS_OK;
     failures += b->stream_sync(l.stream) != STATUS_OK;
     b->free(l.device, mem);
@@ -436,12 +369,12 @@ static int run_round_on_device(struct comm *c, int round, float *data, size_t by
     return failures;
 }
 
-static int check_round(struct comm *c, int round, const float *data)
+static int check_round(struct comm *c, int round, float *data)
 {
     int failures = 0;
     for (int k = 0; k < OPS; k++) {
-        const float *got = data + (size_t)k * LONGEST;
-        struct comm_op o = nth_op(c, k, nth_count(k, round), NULL);
+        struct comm_op o = nth_op(c, k, round, data);
+        const float *got = o.recv;
         int parts = o.kind == COMM_ALLREDUCE ? comm_size(c) : 1;
         for (int64_t i = 0; i < o.count && failures < MOST_REPORTED; i++)
             if (got[i] != (float)(expected(c, &o, i) + parts * (k + round)))
@@ -456,10 +389,8 @@ int exercise_under_way(struct comm *c, int rounds)
     size_t bytes = (size_t)OPS * LONGEST * sizeof(float);
     float *data = malloc(bytes);
     for (int round = 0; round < rounds; round++) {
-        for (int k = 0; k < OPS; k++)
-            for (int64_t i = 0; i < LONGEST; i++)
-                data[(size_t)k * LONGEST + (size_t)i] =
-                    (float)(value_of(comm_rank(c), i) + k + round);
+        for (int i = 0; i < OPS * LONGEST; i++)
+            data[i] = (float)(value_of(comm_rank(c), i % LONGEST) + i / LONGEST + round);
         failures +=
             comm_device(c) ? run_round_on_device(c, round, data, bytes) : run_round(c, round, data);
         failures += check_round(c, round, data);

@@ -12,11 +12,12 @@
  */
 int exercise_kinds(struct comm *c, int64_t largest);
 
-/* Sums arbitrary values, including NaNs and infinities, in buffers of 1 byte to `max_bytes`. The
+/* Sums arbitrary values, including NaNs and infinities, in buffers of 8 bytes to `max_bytes`. The
  * sum must have the same bits on every rank, and the same bits if it is repeated. */
 int exercise_same_bits(struct comm *c, int64_t max_bytes);
 
-/* Tests sums on a device communicator that multiplies each value by 0.5 before it adds it. */
+/* On a device communicator, sums values that overflow fp16 unless each is first multiplied by the
+ * operation's factor, 0.5. Does nothing on host communicators, which have no factor. */
 int exercise_factor(struct comm *c);
 
 /* Starts many operations before it waits for any. Each rank waits for them in a different order.

@@ -1,7 +1,6 @@
-/* A rank of an MPI job, for the tests of communicators: mpi_ranks SCENARIO [ARGUMENT]. */
+/* A rank of an MPI job, for the tests of communicators: mpi_ranks SCENARIO SECONDS. */
 #include "async_device.h"
 #include "exercise.h"
-#include "tests/sanitized.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -53,16 +52,13 @@ static int lose_rank_1(struct comm *c, const char *how)
     return 1;
 }
 
-/* Executes small and large operations until an operation fails or the job is ended. */
-static int run_endlessly(struct comm *c)
+/* Tests results. With `large`, counts and bytes are so many that every algorithm divides the data
+ * into several pieces. */
+static int exercise_values(struct comm *c, bool large)
 {
-    while (exercise_under_way(c, 1) == 0)
-        continue;
-    return 1;
+    return exercise_kinds(c, large ? INT64_MAX : 262147) +
+           exercise_same_bits(c, large ? 1 << 24 : 1 << 18) + exercise_under_way(c, large ? 5 : 1);
 }
-
-/* number of bytes: so many that every algorithm of a sum divides them into several pieces */
-enum { MANY = (SANITIZED ? 8 : 64) << 20 };
 
 /* Tests operations on device memory. These ranks transfer the data through host memory. */
 static int exercise_staged(struct comm *c)
@@ -71,8 +67,7 @@ static int exercise_staged(struct comm *c)
     struct comm *staged;
     if (async_device_open(&dev) != STATUS_OK || comm_open_staged(1, &c, &dev, &staged) != STATUS_OK)
         return 1;
-    int failures = exercise_kinds(staged, 300000) + exercise_same_bits(staged, 1 << 20) +
-                   exercise_under_way(staged, 2);
+    int failures = exercise_values(staged, false);
     comm_close(staged);
     device_close(dev);
     return failures > 0;
@@ -89,7 +84,7 @@ static int exercise_group(struct comm *c, int groups)
     if (comm_rank(c) != rank / groups || comm_size(c) != (ranks - group + groups - 1) / groups)
         failures++;
     failures += comm_sum(c, &sum, 1) != STATUS_OK || sum != want;
-    failures += exercise_kinds(c, 300000) + exercise_under_way(c, 1);
+    failures += exercise_kinds(c, 65536) + exercise_under_way(c, 1);
     failures += comm_divide(c, -1) != STATUS_OK;
     if (comm_rank(c) != rank || comm_size(c) != ranks)
         failures++;
@@ -100,7 +95,7 @@ static int exercise_groups(struct comm *c)
 {
     int failures = 0;
     for (int groups = comm_size(c); groups > 0; groups--)
-        failures += exercise_group(c, groups) + exercise_under_way(c, 1);
+        failures += exercise_group(c, groups);
     return failures > 0;
 }
 
@@ -108,16 +103,10 @@ static int exercise(struct comm *c, const char *scenario)
 {
     if (strcmp(scenario, "staged") == 0)
         return exercise_staged(c);
-    if (strcmp(scenario, "kinds") == 0)
-        return exercise_kinds(c, INT64_MAX) > 0;
-    if (strcmp(scenario, "same-bits") == 0)
-        return exercise_same_bits(c, MANY) > 0;
-    if (strcmp(scenario, "under-way") == 0)
-        return exercise_under_way(c, 5) > 0;
+    if (strcmp(scenario, "values") == 0 || strcmp(scenario, "large") == 0)
+        return exercise_values(c, *scenario == 'l') > 0;
     if (strcmp(scenario, "groups") == 0)
         return exercise_groups(c);
-    if (strcmp(scenario, "endless") == 0)
-        return run_endlessly(c);
     return lose_rank_1(c, scenario);
 }
 

@@ -4,15 +4,14 @@
 #include "nccl_fake.h"
 
 #include "async_device.h"
-#include "base/half.h"
-#include "mailbox.h"
+#include "values.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MAX = MAILBOX_RANKS, GROUPS_MAX = 64, LAZY_POLLS = 3 };
+enum { RANKS = 8, GROUPS = 64, FACTORS = 8, LAZY_POLLS = 3 };
 
 /* One rank of a communicator. */
 struct ncclComm {
@@ -22,12 +21,14 @@ struct ncclComm {
     int operations, pending;
     bool aborted, destroyed;
     ncclResult_t state;
+    int factors; /* reduction FIRST_SCALED + i multiplies each value by factor[i], and then sums */
+    double factor[FACTORS];
 };
+enum { FIRST_SCALED = 16 };
 
 struct group {
-    int id, size, joined;
-    struct comm *local[RANKS_MAX];
-    struct mailbox mail;
+    int size, joined;
+    struct comm *local[RANKS];
 };
 
 /* Global, because NCCL's functions have no argument for a context. */
@@ -35,7 +36,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t change;
     int groups;
-    struct group group[GROUPS_MAX];
+    struct group group[GROUPS];
     struct nccl_fake_plan plan;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
 
@@ -74,7 +75,7 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     pthread_mutex_unlock(&fake.lock);
     memset(id, 0, sizeof *id);
     memcpy(id, &number, sizeof number);
-    return none || number >= GROUPS_MAX ? ncclSystemError : ncclSuccess;
+    return none || number >= GROUPS ? ncclSystemError : ncclSuccess;
 }
 
 static ncclResult_t comm_init_rank_config(ncclComm_t *out, int ranks, ncclUniqueId id, int rank,
@@ -83,7 +84,7 @@ static ncclResult_t comm_init_rank_config(ncclComm_t *out, int ranks, ncclUnique
     int number;
     struct ncclComm *c = calloc(1, sizeof *c);
     memcpy(&number, &id, sizeof number);
-    if (!c || config->blocking != 0 || ranks > RANKS_MAX)
+    if (!c || config->blocking != 0 || ranks > RANKS)
         abort();
     pthread_mutex_lock(&fake.lock);
     struct group *g = &fake.group[number];
@@ -149,64 +150,44 @@ static ncclResult_t comm_finalize(ncclComm_t c)
 
 /* --- operations --- */
 
+/* A send or a receive. */
+struct message {
+    bool sends;
+    int peer;
+    void *mem;
+    size_t bytes;
+};
+
 struct call {
     ncclComm_t comm;
     struct comm_op op; /* not used if `messages` > 0 */
     int messages;
-    struct mail message[MAILBOX_MESSAGES];
-    float factor;
+    struct message message[2 * RANKS];
+    double factor;
     bool hangs, breaks;
 };
 
-/* Reduction number FIRST_SCALED + i multiplies each value by factors[i], and then sums. */
-enum { FIRST_SCALED = 16 };
-static const float factors[] = {0.5f, 0.25f, 1.0f / 3};
+static enum dtype type_of(ncclDataType_t type)
+{
+    static const struct {
+        int theirs;
+        enum dtype ours;
+    } types[] = {{ncclFloat16, DTYPE_F16}, {NCCL_BFLOAT16, DTYPE_BF16}, {ncclFloat64, DTYPE_F64},
+                 {ncclUint8, DTYPE_U8},    {ncclInt32, DTYPE_I32},      {ncclFloat32, DTYPE_F32}};
+    size_t i = 0;
+    while (types[i].theirs != (int)type)
+        i++;
+    return types[i].ours;
+}
 
 static ncclResult_t create_scaled(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                   ncclScalarResidence_t residence, ncclComm_t comm)
 {
-    (void)comm;
-    double f64;
-    float f32;
-    uint16_t half;
-    if (residence != ncclScalarHostImmediate)
+    if (residence != ncclScalarHostImmediate || comm->factors == FACTORS)
         return ncclInvalidUsage;
-    memcpy(&half, scalar, sizeof half);
-    if (type == ncclFloat64)
-        memcpy(&f64, scalar, sizeof f64);
-    if (type == ncclFloat32)
-        memcpy(&f32, scalar, sizeof f32);
-    float factor = type == ncclFloat64   ? (float)f64
-                   : type == ncclFloat32 ? f32
-                   : type == ncclFloat16 ? f16_to_float(half)
-                                         : bf16_to_float(half);
-    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
-        if (factor - factors[i] < 1e-2f && factors[i] - factor < 1e-2f) {
-            *op = (ncclRedOp_t)(FIRST_SCALED + i);
-            return ncclSuccess;
-        }
-    return ncclInvalidUsage;
-}
-
-static void multiply(enum dtype type, float factor, const void *from, void *to, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        switch (type) {
-        case DTYPE_F16:
-            ((uint16_t *)to)[i] =
-                f16_from_float(factor * f16_to_float(((const uint16_t *)from)[i]));
-            break;
-        case DTYPE_BF16:
-            ((uint16_t *)to)[i] =
-                bf16_from_float(factor * bf16_to_float(((const uint16_t *)from)[i]));
-            break;
-        case DTYPE_F64:
-            ((double *)to)[i] = (double)factor * ((const double *)from)[i];
-            break;
-        default:
-            ((float *)to)[i] = factor * ((const float *)from)[i];
-            break;
-        }
+    comm->factor[comm->factors] = element_get(type_of(type), scalar, 0);
+    *op = (ncclRedOp_t)(FIRST_SCALED + comm->factors++);
+    return ncclSuccess;
 }
 
 static void wait_for_abort(struct ncclComm *c)
@@ -217,14 +198,23 @@ static void wait_for_abort(struct ncclComm *c)
     pthread_mutex_unlock(&fake.lock);
 }
 
+/* Tells each rank where the data is that others send to it, and waits until all have copied it. */
 static bool carry_out_messages(const struct call *call)
 {
     struct ncclComm *c = call->comm;
-    pthread_mutex_lock(&fake.lock);
-    bool done = mailbox_exchange(&fake.group[c->group].mail, c->rank, call->messages, call->message,
-                                 &fake.lock, &fake.change, &c->aborted);
-    pthread_mutex_unlock(&fake.lock);
-    return done;
+    const void *sent[RANKS] = {NULL}, *arrived[RANKS];
+    struct comm_op tell = {COMM_ALLTOALL, .type = DTYPE_U8, .send = sent, .recv = arrived,
+                           .count = sizeof *sent};
+    struct comm_op copied = {COMM_BARRIER};
+    for (int i = 0; i < call->messages; i++)
+        if (call->message[i].sends)
+            sent[call->message[i].peer] = call->message[i].mem;
+    if (comm_run(c->local, &tell) != STATUS_OK)
+        return false;
+    for (int i = 0; i < call->messages; i++)
+        if (!call->message[i].sends)
+            memmove(call->message[i].mem, arrived[call->message[i].peer], call->message[i].bytes);
+    return comm_run(c->local, &copied) == STATUS_OK;
 }
 
 /* Runs on the thread of the stream. */
@@ -235,7 +225,9 @@ static void carry_out(void *arg)
     void *scaled = NULL;
     if (call->factor != 0) {
         scaled = malloc((size_t)call->op.count * dtype_size(call->op.type) + 1);
-        multiply(call->op.type, call->factor, call->op.send, scaled, call->op.count);
+        for (int64_t i = 0; i < call->op.count; i++)
+            element_put(call->op.type, scaled, i,
+                        call->factor * element_get(call->op.type, call->op.send, i));
         call->op.send = scaled;
     }
     pthread_mutex_lock(&fake.lock);
@@ -253,24 +245,6 @@ static void carry_out(void *arg)
     c->pending--;
     free_if_done(c);
     pthread_mutex_unlock(&fake.lock);
-}
-
-static enum dtype type_of(ncclDataType_t type)
-{
-    switch ((int)type) {
-    case ncclFloat16:
-        return DTYPE_F16;
-    case NCCL_BFLOAT16:
-        return DTYPE_BF16;
-    case ncclFloat64:
-        return DTYPE_F64;
-    case ncclUint8:
-        return DTYPE_U8;
-    case ncclInt32:
-        return DTYPE_I32;
-    default:
-        return DTYPE_F32;
-    }
 }
 
 static ncclResult_t enqueue_call(ncclComm_t c, struct stream *s, const struct call *made)
@@ -308,7 +282,7 @@ static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, n
                                     : COMM_SUM;
     struct call call = {.comm = c, .op = op};
     if ((int)how >= FIRST_SCALED)
-        call.factor = factors[(int)how - FIRST_SCALED];
+        call.factor = c->factor[(int)how - FIRST_SCALED];
     return enqueue_call(c, s, &call);
 }
 
@@ -331,11 +305,11 @@ static ncclResult_t group_end(void)
                               : ncclSuccess;
 }
 
-static ncclResult_t add_message(struct mail m, ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t add_message(struct message m, ncclComm_t comm, cudaStream_t stream)
 {
     struct call *call = &group_of_messages.call;
     struct stream *s = (struct stream *)(void *)stream;
-    if (call->messages == MAILBOX_MESSAGES || m.peer < 0 || m.peer >= comm->size)
+    if (call->messages == 2 * RANKS || m.peer < 0 || m.peer >= comm->size)
         return ncclInvalidUsage;
     m.mem = async_device_inside(s->device, m.mem);
     call->comm = comm;
@@ -388,14 +362,14 @@ static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count, n
 static ncclResult_t send_message(const void *send, size_t count, ncclDataType_t type, int peer,
                                  ncclComm_t comm, cudaStream_t stream)
 {
-    struct mail m = {true, peer, (void *)(uintptr_t)send, count * dtype_size(type_of(type))};
+    struct message m = {true, peer, (void *)(uintptr_t)send, count * dtype_size(type_of(type))};
     return add_message(m, comm, stream);
 }
 
 static ncclResult_t recv_message(void *recv, size_t count, ncclDataType_t type, int peer,
                                  ncclComm_t comm, cudaStream_t stream)
 {
-    struct mail m = {false, peer, recv, count * dtype_size(type_of(type))};
+    struct message m = {false, peer, recv, count * dtype_size(type_of(type))};
     return add_message(m, comm, stream);
 }
 

@@ -80,16 +80,6 @@ netns_ranks() {
     ps -o comm= -p "$(xargs <<<"$pids" | tr ' ' ,)" | grep -cx "$1"
 }
 
-# netns_received: prints how many bytes host 1 has received over the network.
-netns_received() {
-    ip -n "${netns_name[1]}" -s link show cable | awk '$1 == "RX:" { getline; print $1 }'
-}
-
-# netns_has_received BYTES: succeeds if host 1 has received at least BYTES bytes.
-netns_has_received() {
-    (($(netns_received) >= $1))
-}
-
 # netns_until SECONDS COMMAND...: repeats the command until it succeeds, for at most SECONDS.
 netns_until() {
     local end=$((SECONDS + $1))

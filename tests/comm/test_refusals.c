@@ -1,4 +1,4 @@
-/* Tests the errors and guarantees of every kind of communicator, on a group of one rank. */
+/* Tests what every kind of communicator refuses, on a group of one rank. */
 #include "exercise.h"
 
 #include <setjmp.h>
@@ -29,50 +29,36 @@ static void test_solo(void **state)
     struct comm *c = *state;
     assert_int_equal(comm_rank(c), 0);
     assert_int_equal(comm_size(c), 1);
-    assert_string_equal(comm_name(c), "solo");
     assert_int_equal(exercise_kinds(c, 20000), 0);
     assert_int_equal(exercise_under_way(c, 1), 0);
 }
 
-static void refuse(struct comm *c, struct comm_op op, const char *message)
-{
-    assert_int_equal(comm_start(c, &op), STATUS_INVALID);
-    assert_string_equal(status_message(), message);
-    assert_int_equal(op.handle, 0);
-}
-
 static void test_refusals(void **state)
 {
-    struct comm *c = *state;
-    float x[4] = {0};
-    const struct comm_op good = {COMM_ALLREDUCE, COMM_SUM,  DTYPE_F32,
-                                 .send = x,      .recv = x, .count = 2};
-    struct comm_op op = good;
-    op.kind = COMM_KIND_COUNT;
-    refuse(c, op, "unknown kind of operation 10");
-    op = good;
-    op.type = DTYPE_TF32;
-    refuse(c, op, "allreduce: elements in memory cannot have type 6");
-    op.type = DTYPE_U8;
-    refuse(c, op, "allreduce: u8 cannot be reduced");
-    op = good;
-    op.reduction = (enum comm_reduction)7;
-    refuse(c, op, "allreduce: unknown reduction 7");
-    op = good;
-    op.kind = COMM_REDUCE;
-    op.root = 1;
-    refuse(c, op, "reduce: root 1 is not one of the 1 ranks");
-    op = good;
-    op.count = -1;
-    refuse(c, op, "allreduce: the count -1 is out of range");
-    op.count = INT64_MAX / 2;
-    refuse(c, op, "allreduce: the count 4611686018427387903 is out of range");
-    op = good;
-    op.recv = NULL;
-    refuse(c, op, "allreduce: send or recv is NULL for 2 elements");
-    op = good;
-    op.recv = x + 1;
-    refuse(c, op, "allreduce: send and recv overlap");
+    static float x[4];
+    static const struct {
+        struct comm_op op;
+        const char *message;
+    } refused[] = {
+        {{COMM_KIND_COUNT}, "unknown kind of operation"},
+        {{COMM_ALLREDUCE, .type = DTYPE_TF32}, "elements in memory cannot have type"},
+        {{COMM_ALLREDUCE, .type = DTYPE_U8}, "allreduce: u8 cannot be reduced"},
+        {{COMM_ALLREDUCE, (enum comm_reduction)7}, "unknown reduction"},
+        {{COMM_REDUCE, .root = 1}, "root 1 is not one of the 1 ranks"},
+        {{COMM_REDUCE, .root = -1}, "root -1 is not one of the 1 ranks"},
+        {{COMM_ALLREDUCE, .count = -1}, "the count -1 is out of range"},
+        {{COMM_ALLREDUCE, .count = INT64_MAX / 2}, "is out of range"},
+        {{COMM_ALLREDUCE, .send = x, .count = 2}, "send or recv is NULL for 2 elements"},
+        {{COMM_ALLREDUCE, .send = x, .recv = x + 1, .count = 2}, "send and recv overlap"},
+        {{COMM_ALLTOALL, .send = x, .recv = x, .count = 2}, "send and recv overlap"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct comm_op op = refused[i].op;
+        assert_int_equal(comm_start(*state, &op), STATUS_INVALID);
+        if (!strstr(status_message(), refused[i].message))
+            fail_msg("'%s' does not contain '%s'", status_message(), refused[i].message);
+        assert_int_equal(op.handle, 0);
+    }
 }
 
 static void test_order_of_calls(void **state)
@@ -80,10 +66,8 @@ static void test_order_of_calls(void **state)
     struct comm *c = *state;
     struct comm_op op = {COMM_BARRIER};
     assert_int_equal(comm_wait(c, &op), STATUS_INVALID);
-    assert_string_equal(status_message(), "barrier: the caller waited for it before starting it");
     assert_int_equal(comm_start(c, &op), STATUS_OK);
     assert_int_equal(comm_start(c, &op), STATUS_INVALID);
-    assert_string_equal(status_message(), "barrier: started again before the caller waited for it");
     assert_int_equal(comm_wait(c, &op), STATUS_OK);
     assert_int_equal(comm_wait(c, &op), STATUS_INVALID);
     assert_int_equal(comm_run(c, &op), STATUS_OK);
@@ -100,11 +84,17 @@ static void test_most_started(void **state)
     }
     struct comm_op more = {COMM_BARRIER};
     assert_int_equal(comm_start(c, &more), STATUS_INVALID);
-    assert_string_equal(status_message(),
-                        "wait for operation 1 before starting 1024 more operations");
+    assert_non_null(strstr(status_message(), "wait for operation 1 before"));
     for (int i = 0; i < COMM_MAX_STARTED; i++)
         assert_int_equal(comm_wait(c, &op[i]), STATUS_OK);
     assert_int_equal(comm_run(c, &more), STATUS_OK);
+}
+
+static void test_size(void **state)
+{
+    (void)state;
+    struct comm *c[1];
+    assert_int_equal(comm_open_local(0, 0, c), STATUS_INVALID);
 }
 
 int main(void)
@@ -114,6 +104,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refusals, open_solo, close_solo),
         cmocka_unit_test_setup_teardown(test_order_of_calls, open_solo, close_solo),
         cmocka_unit_test_setup_teardown(test_most_started, open_solo, close_solo),
+        cmocka_unit_test(test_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,311 @@
+/* Tests how processes of a job find and prove themselves to each other at a TCP address. Each
+ * process is a thread. */
+#include "comm/rendezvous.h"
+#include "comm/socket.h"
+#include "ranks.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static const struct secret none = {0}, own = {16, "0123456789abcdef"},
+                           other = {16, "0123456789abcdeF"};
+
+/* A rank, and the result of its call of rendezvous_meet. */
+struct visitor {
+    struct rendezvous_config config;
+    enum status st;
+    char message[512];
+    pthread_t thread;
+};
+
+static void *visit(void *arg)
+{
+    struct visitor *v = arg;
+    int peer[RANKS_MAX];
+    v->st = rendezvous_meet(&v->config, peer);
+    snprintf(v->message, sizeof v->message, "%s", v->st == STATUS_OK ? "" : status_message());
+    for (int r = 0; r < v->config.size; r++)
+        if (peer[r] >= 0)
+            close(peer[r]);
+    return NULL;
+}
+
+static void start(struct visitor *v, const char *address, int rank, int size, const char *job,
+                  const struct secret *secret, double timeout_s)
+{
+    *v = (struct visitor){.config = {.address = address,
+                                     .rank = rank,
+                                     .size = size,
+                                     .timeout_s = timeout_s,
+                                     .job = job,
+                                     .secret = secret}};
+    assert_int_equal(pthread_create(&v->thread, NULL, visit, v), 0);
+}
+
+static void ends(struct visitor *v, enum status st, const char *message)
+{
+    pthread_join(v->thread, NULL);
+    if (!strstr(v->message, message))
+        fail_msg("'%s' does not contain '%s'", v->message, message);
+    assert_int_equal(v->st, st);
+}
+
+/* Starts a visitor and waits for its end. */
+static void meets(const char *address, int rank, int size, const char *job,
+                  const struct secret *secret, double timeout_s, enum status st,
+                  const char *message)
+{
+    struct visitor v;
+    start(&v, address, rank, size, job, secret, timeout_s);
+    ends(&v, st, message);
+}
+
+/* Connects to `address` as soon as a process listens there, and sends nothing. */
+static int connect_silently(const char *address)
+{
+    const struct timespec rest = {.tv_nsec = 10000000};
+    struct addrinfo *list;
+    bool loopback;
+    int fd = -1;
+    assert_int_equal(socket_resolve(address, &list, &loopback), STATUS_OK);
+    for (int i = 0; i < 500 && fd < 0; i++) {
+        fd = socket_connect(list, 1);
+        if (fd < 0)
+            nanosleep(&rest, NULL);
+    }
+    freeaddrinfo(list);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void test_absent_ranks(void **state)
+{
+    (void)state;
+    char address[64];
+    struct visitor first;
+    free_address(address, sizeof address);
+    meets(address, 1, 2, "", &none, 0.3, STATUS_LIBRARY, "rank 1 of 2 found no rank 0 of its job");
+    start(&first, address, 0, 3, "", &none, 2);
+    meets(address, 1, 3, "", &none, 2, STATUS_OK, "");
+    ends(&first, STATUS_LIBRARY, "rank 2 of 3 did not reach '127.0.0.1:");
+}
+
+/* Rank 0 closes the connection of a process that sends something else, without an answer. */
+static void test_strangers_are_turned_away(void **state)
+{
+    static const char words[] = "GET / HTTP/1.0\r\n\r\n";
+    (void)state;
+    char address[64], answer;
+    struct visitor first;
+    free_address(address, sizeof address);
+    start(&first, address, 0, 2, "", &none, 60);
+    int fd = connect_silently(address);
+    assert_int_equal(socket_put(fd, words, sizeof words, 60), STATUS_OK);
+    assert_int_equal(socket_get(fd, &answer, 1, 60), STATUS_IO);
+    close(fd);
+    meets(address, 1, 2, "", &none, 60, STATUS_OK, "");
+    ends(&first, STATUS_OK, "");
+}
+
+/* There are more silent connections than seconds in the time limit. Rank 0 must therefore wait for
+ * all of them at the same time. */
+static void test_silent_clients_keep_no_rank_out(void **state)
+{
+    enum { SILENT = 90, SLOW = 10, LIMIT_S = 30 };
+    (void)state;
+    char address[64];
+    int fd[SILENT + SLOW];
+    struct visitor first;
+    free_address(address, sizeof address);
+    start(&first, address, 0, 2, "", &none, LIMIT_S);
+    for (int i = 0; i < SILENT + SLOW; i++) {
+        fd[i] = connect_silently(address);
+        if (i >= SILENT) /* sends only the beginning of a hello */
+            assert_int_equal(socket_put(fd[i], "amps", 4, LIMIT_S), STATUS_OK);
+    }
+    meets(address, 1, 2, "", &none, LIMIT_S, STATUS_OK, "");
+    ends(&first, STATUS_OK, "");
+    for (int i = 0; i < SILENT + SLOW; i++)
+        close(fd[i]);
+}
+
+static void test_wrong_secrets_are_refused(void **state)
+{
+    (void)state;
+    char address[64];
+    struct visitor first;
+    free_address(address, sizeof address);
+    start(&first, address, 0, 2, "a", &own, 60);
+    meets(address, 1, 2, "a", &other, 60, STATUS_LIBRARY, "rank 0 has another secret");
+    meets(address, 1, 2, "a", &none, 60, STATUS_LIBRARY, "rank 0 has another secret");
+    meets(address, 1, 2, "a", &own, 60, STATUS_OK, "");
+    ends(&first, STATUS_OK, "");
+
+    free_address(address, sizeof address);
+    start(&first, address, 0, 2, "a", &own, 1);
+    meets(address, 1, 2, "a", &other, 60, STATUS_LIBRARY, "rank 0 has another secret");
+    ends(&first, STATUS_LIBRARY, "; refused connections: 1 with a wrong secret");
+}
+
+/* Acts as rank 0 but does not have the secret: accepts a connection and answers with an invalid
+ * proof. */
+static void *pretend_rank_0(void *arg)
+{
+    struct addrinfo *list;
+    bool loopback;
+    int fd[SOCKET_ADDRESSES_MAX], n;
+    char hello[80], proof[32], challenge[40] = "amps", answer[36] = "";
+    assert_int_equal(socket_resolve(arg, &list, &loopback), STATUS_OK);
+    assert_int_equal(socket_listen(arg, list, fd, &n), STATUS_OK);
+    freeaddrinfo(list);
+    struct pollfd p = {.fd = fd[0], .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 60000), 1);
+    int rank = accept(fd[0], NULL, NULL);
+    assert_int_equal(socket_get(rank, hello, sizeof hello, 60), STATUS_OK);
+    assert_int_equal(socket_put(rank, challenge, sizeof challenge, 60), STATUS_OK);
+    assert_int_equal(socket_get(rank, proof, sizeof proof, 60), STATUS_OK);
+    assert_int_equal(socket_put(rank, answer, sizeof answer, 60), STATUS_OK);
+    close(rank);
+    close(fd[0]);
+    return NULL;
+}
+
+static void test_an_impostor_of_rank_0_is_refused(void **state)
+{
+    (void)state;
+    char address[64];
+    pthread_t impostor;
+    free_address(address, sizeof address);
+    assert_int_equal(pthread_create(&impostor, NULL, pretend_rank_0, address), 0);
+    meets(address, 1, 2, "a", &own, 60, STATUS_LIBRARY, "does not know the secret of this job");
+    pthread_join(impostor, NULL);
+}
+
+/* Rank 0 refuses ranks of another job, or of a job of another size, and a second process with the
+ * number of a rank that has joined. */
+static void test_only_the_ranks_of_a_job_join(void **state)
+{
+    (void)state;
+    char address[64];
+    struct visitor first, second;
+    free_address(address, sizeof address);
+    start(&first, address, 0, 3, "a", &own, 60);
+    close(connect_silently(address));
+    meets(address, 0, 2, "b", &own, 60, STATUS_IO, "rank 0 cannot listen at '127.0.0.1:");
+    meets(address, 1, 3, "b", &own, 60, STATUS_LIBRARY, "rank 0 belongs to another job");
+    meets(address, 1, 2, "a", &own, 60, STATUS_LIBRARY, "rank 0 belongs to a job of another size");
+    start(&second, address, 1, 3, "a", &own, 60);
+    ends(&second, STATUS_OK, "");
+    meets(address, 1, 3, "a", &own, 60, STATUS_LIBRARY,
+          "rank 0 is already connected to another process with this number");
+    meets(address, 2, 3, "a", &own, 60, STATUS_OK, "");
+    ends(&first, STATUS_OK, "");
+}
+
+/* Finds the local addresses on which this machine listens at `port`, in /proc/net/tcp or tcp6. */
+static void find_listeners(const char *file, int port, char *out, size_t size)
+{
+    char line[512], address[64];
+    unsigned at, state;
+    FILE *f = fopen(file, "r");
+    out[0] = '\0';
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, " %*d: %63[0-9A-F]:%x %*[0-9A-F]:%*x %x", address, &at, &state) == 3 &&
+            (int)at == port && state == 0x0a)
+            snprintf(out + strlen(out), size - strlen(out), "%s ", address);
+    if (f)
+        fclose(f);
+}
+
+static void test_only_the_named_address_listens(void **state)
+{
+    static const struct {
+        const char *host, *tcp, *tcp6;
+    } cases[] = {
+        {"127.0.0.1", "0100007F ", ""},
+        {"[::1]", "", "00000000000000000000000001000000 "},
+        {"localhost", "0100007F ", NULL},
+    };
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        char free4[64], address[64], found[256];
+        struct visitor first;
+        if (cases[i].host[0] == '[' && system("grep -qs '^0\\{31\\}1 ' /proc/net/if_inet6") != 0)
+            continue; /* the machine has no IPv6 */
+        free_address(free4, sizeof free4);
+        const char *port = strchr(free4, ':') + 1;
+        snprintf(address, sizeof address, "%s:%s", cases[i].host, port);
+        start(&first, address, 0, 2, "", &none, 60);
+        close(connect_silently(address));
+        find_listeners("/proc/net/tcp", atoi(port), found, sizeof found);
+        assert_string_equal(found, cases[i].tcp);
+        find_listeners("/proc/net/tcp6", atoi(port), found, sizeof found);
+        if (cases[i].tcp6)
+            assert_string_equal(found, cases[i].tcp6);
+        meets(address, 1, 2, "", &none, 60, STATUS_OK, "");
+        ends(&first, STATUS_OK, "");
+    }
+}
+
+static void test_a_secret_is_needed_beyond_loopback(void **state)
+{
+    static const char *const beyond[] = {"0.0.0.0:1", "[::]:1", "192.0.2.77:1"};
+    (void)state;
+    int peer[2];
+    for (int i = 0; i < COUNT(beyond); i++) {
+        struct rendezvous_config c = {.address = beyond[i],
+                                      .rank = 1,
+                                      .size = 2,
+                                      .timeout_s = 0.2,
+                                      .job = "",
+                                      .secret = &none};
+        assert_int_equal(rendezvous_meet(&c, peer), STATUS_USAGE);
+        assert_non_null(strstr(status_message(), "no secret is set"));
+        if (i == 2) /* connecting to this address may take long to fail */
+            continue;
+        c.secret = &own;
+        assert_int_equal(rendezvous_meet(&c, peer), STATUS_LIBRARY);
+        c.secret = &none;
+        c.insecure = true;
+        assert_int_equal(rendezvous_meet(&c, peer), STATUS_LIBRARY);
+    }
+}
+
+static void test_addresses(void **state)
+{
+    static const char *const bad[] = {"",       "host",       "host:",   ":1",
+                                      "host:0", "host:65536", "host:1x", "::1:1"};
+    (void)state;
+    for (int i = 0; i < COUNT(bad); i++)
+        meets(bad[i], 1, 2, "", &none, 0.1, STATUS_USAGE, "give HOST:PORT");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_absent_ranks),
+        cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_silent_clients_keep_no_rank_out),
+        cmocka_unit_test(test_wrong_secrets_are_refused),
+        cmocka_unit_test(test_an_impostor_of_rank_0_is_refused),
+        cmocka_unit_test(test_only_the_ranks_of_a_job_join),
+        cmocka_unit_test(test_only_the_named_address_listens),
+        cmocka_unit_test(test_a_secret_is_needed_beyond_loopback),
+        cmocka_unit_test(test_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+/* Tests communicators of every transport: results, and how an operation ends if a rank fails, is
+ * lost or starts another operation. test_nccl.c tests NCCL. */
+#include "base/rng.h"
+#include "exercise.h"
+#include "kernels/backend.h"
+#include "ranks.h"
+#include "values.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+static bool is_missing(const struct transport *t)
+{
+    return t == &gloo_transport && !ranks_have_gloo();
+}
+
+/* --- values --- */
+
+/* Data of the largest count is transferred in several pieces. */
+static const struct values {
+    const struct transport *transport;
+    int size;
+    int64_t largest, bytes;
+} values[] = {
+    {&local_transport, 1, 0, 64},
+    {&local_transport, 2, 20000, 4096},
+    {&local_transport, 3, 0, 4096},
+    {&local_transport, 8, 20000, 512},
+    {&tcp_transport, 1, 0, 64},
+    {&tcp_transport, 2, 65536, 4096},
+    {&tcp_transport, 3, 0, 4096},
+    {&gloo_transport, 1, 0, 64},
+    {&gloo_transport, 2, 262147, 1 << 18},
+    {&gloo_transport, 3, 65536, 1 << 18},
+    {&staged_transport, 1, 0, 64},
+    {&staged_transport, 2, 1310720, 4096},
+    {&staged_transport, 3, 0, 4096},
+};
+static const struct values *now;
+
+static void exercise(struct rank *r)
+{
+    r->failures = exercise_kinds(r->c, now->largest) + exercise_same_bits(r->c, now->bytes) +
+                  exercise_factor(r->c) + exercise_under_way(r->c, 1) +
+                  (strcmp(comm_name(r->c), now->transport->name) != 0) +
+                  (comm_device(r->c) != r->dev);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    for (now = values; now < values + COUNT(values); now++) {
+        struct rank rank[RANKS_MAX];
+        if (is_missing(now->transport))
+            continue;
+        ranks_run(rank, now->transport, now->size, 60, exercise);
+        ranks_are_right(rank, now->size);
+    }
+}
+
+/* Ranks must add in the order of their numbers: in fp32, (1e8 + 1) - 1e8 is 0, but (1e8 - 1e8) + 1
+ * is 1. */
+static void add_in_order(struct rank *r)
+{
+    static const float part[] = {1e8f, 1, -1e8f};
+    float x = part[comm_rank(r->c)];
+    struct comm_op op = {COMM_ALLREDUCE, COMM_SUM, DTYPE_F32, .send = &x, .recv = &x, .count = 1};
+    rank_keep(r, comm_run(r->c, &op));
+    r->failures = x != 0;
+}
+
+static void test_rank_order(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS_MAX];
+    ranks_run(rank, &local_transport, 3, 60, add_in_order);
+    ranks_are_right(rank, 3);
+}
+
+/* Sums random numbers over all ranks. Each rank stores a hash of the sums in `failures`. */
+static void hash_sums(struct rank *r)
+{
+    enum { N = 30001 };
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
+    struct rng random = rng_at(7, RNG_TEST, (uint64_t)comm_rank(r->c), 0);
+    double *data = malloc(N * sizeof *data);
+    uint32_t hash = 1;
+    for (int t = 0; t < COUNT(types); t++) {
+        struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,     types[t],
+                             .send = data,   .recv = data, .count = N};
+        for (int i = 0; i < N; i++)
+            element_put(types[t], data, i, exp(8 * rng_double(&random)) * (i % 3 - 1));
+        rank_keep(r, comm_run(r->c, &op));
+        for (size_t i = 0; i < N * dtype_size(types[t]); i++)
+            hash = (hash ^ ((unsigned char *)data)[i]) * 16777619;
+    }
+    free(data);
+    r->failures = (int)hash;
+}
+
+/* A sum of two values has the same bits in either order. With two ranks, sums must therefore have
+ * the same bits over every transport. */
+static void test_bits_of_two_ranks(void **state)
+{
+    static const struct transport *const other[] = {&tcp_transport, &gloo_transport};
+    (void)state;
+    struct rank first[2], rank[2];
+    ranks_run(first, &local_transport, 2, 60, hash_sums);
+    for (int t = 0; t < COUNT(other); t++) {
+        if (is_missing(other[t]))
+            continue;
+        ranks_run(rank, other[t], 2, 60, hash_sums);
+        for (int i = 0; i < 2; i++) {
+            assert_string_equal(rank[i].message, "");
+            assert_int_equal(rank[i].failures, first[0].failures);
+        }
+    }
+}
+
+/* --- ends --- */
+
+#define DATA "cannot read 'x'"
+#define DIFFERENT                                                                                  \
+    "rank 1 started operation 1 (allreduce) of 2 elements where rank 0 started operation 1 "       \
+    "(allreduce) of 1 elements"
+
+/* What one rank does before all ranks have executed two operations. */
+enum how { FAILS, DIFFERS, ENDS, IS_KILLED, IS_STOPPED, IS_BUSY };
+
+static const struct end {
+    const struct transport *transport;
+    enum how how;
+    int rank;
+    double timeout_s;
+    enum status st;
+    const char *message; /* its beginning, on the other ranks */
+} ends[] = {
+    {&local_transport, FAILS, 2, 0, STATUS_DATA, "rank 2: " DATA},
+    {&staged_transport, FAILS, 2, 0, STATUS_DATA, "rank 2: " DATA},
+    {&tcp_transport, FAILS, 2, 60, STATUS_DATA, "rank 2: " DATA},
+    {&tcp_transport, FAILS, 0, 60, STATUS_DATA, "rank 0: " DATA},
+    {&gloo_transport, FAILS, 2, 60, STATUS_DATA, "rank 2: " DATA},
+    {&gloo_transport, FAILS, 0, 60, STATUS_DATA, "rank 0: " DATA},
+    {&local_transport, DIFFERS, 1, 0, STATUS_INVALID, DIFFERENT},
+    {&staged_transport, DIFFERS, 1, 0, STATUS_INVALID, DIFFERENT},
+    {&tcp_transport, DIFFERS, 1, 60, STATUS_INVALID, DIFFERENT},
+    {&gloo_transport, DIFFERS, 1, 60, STATUS_INVALID, DIFFERENT},
+    {&local_transport, ENDS, 1, 0.5, STATUS_LOST_RANK,
+     "rank 1 did not reach operation 2 (barrier) within 0.5 s"},
+    {&staged_transport, ENDS, 1, 0.5, STATUS_LOST_RANK,
+     "rank 1 did not reach operation 2 (barrier) within 0.5 s"},
+    {&tcp_transport, ENDS, 1, 60, STATUS_LOST_RANK,
+     "the connection to rank 1 was lost in operation 2 (barrier): "},
+    {&gloo_transport, ENDS, 1, 60, STATUS_LOST_RANK, "rank 1 ended before operation 2 (barrier)"},
+    {&tcp_transport, IS_KILLED, 1, 60, STATUS_LOST_RANK, "the connection to rank 1 was lost"},
+    {&gloo_transport, IS_KILLED, 1, 60, STATUS_LOST_RANK, "the connection to rank 1 was lost"},
+    {&gloo_transport, IS_KILLED, 0, 60, STATUS_LOST_RANK, "the connection to rank 0 was lost"},
+    {&gloo_transport, IS_STOPPED, 1, 4, STATUS_LOST_RANK,
+     "rank 1 did not reach operation 2 (barrier) within 4 s; it may have died"},
+    {&gloo_transport, IS_BUSY, 2, 4, STATUS_LOST_RANK,
+     "rank 2 did not reach operation 2 (barrier) within 4 s; the process is alive"},
+};
+static const struct end *expected;
+
+/* What the rank `expected->rank` does after the first operation. */
+static void be_lost(struct rank *r)
+{
+    r->lost = expected->how != ENDS;
+    if (expected->how == IS_KILLED)
+        raise(SIGKILL);
+    if (expected->how == IS_STOPPED)
+        raise(SIGSTOP);
+    while (r->lost)
+        pause();
+}
+
+static void run_to_the_end(struct rank *r)
+{
+    bool mine = comm_rank(r->c) == expected->rank;
+    float x[2] = {0};
+    struct comm_op op = {COMM_BARRIER}, other = {COMM_ALLREDUCE, COMM_SUM, DTYPE_F32};
+    other.send = other.recv = x;
+    other.count = mine ? 2 : 1;
+    other.on_host = true;
+    if (expected->how == FAILS && mine)
+        comm_fail(r->c, STATUS_DATA, DATA);
+    /* If the first barrier fails, a rank was killed before this rank knew that all ranks had
+     * joined. */
+    enum status st = comm_run(r->c, expected->how == DIFFERS ? &other : &op);
+    if (expected->how >= ENDS && mine) {
+        be_lost(r);
+        return;
+    }
+    if (st == STATUS_OK)
+        st = comm_run(r->c, &op);
+    rank_keep(r, st);
+    if (comm_run(r->c, &op) == STATUS_OK || strcmp(r->message, status_message()) != 0)
+        r->failures++; /* later operations fail in the same way */
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    for (expected = ends; expected < ends + COUNT(ends); expected++) {
+        struct rank rank[RANKS_MAX];
+        if (is_missing(expected->transport))
+            continue;
+        ranks_run(rank, expected->transport, 3, expected->timeout_s, run_to_the_end);
+        for (int i = 0; i < 3; i++) {
+            bool message =
+                strncmp(rank[i].message, expected->message, strlen(expected->message)) == 0;
+            bool lost = expected->how >= ENDS && i == expected->rank;
+            if (!lost && (rank[i].st != expected->st || rank[i].failures != 0 || !message))
+                fail_msg("%s, end %d, rank %d: status %d, %d failures: %s",
+                         expected->transport->name, (int)(expected - ends), i, (int)rank[i].st,
+                         rank[i].failures, rank[i].message);
+        }
+    }
+}
+
+/* --- device communicators --- */
+
+/* Sums values in host memory while a sum in device memory is in progress. Every rank must execute
+ * both sums in the same order. */
+static void mix(struct rank *r)
+{
+    enum { N = 2000000 };
+    const struct backend *b = r->dev->backend;
+    void *mem;
+    double sums[2] = {1, comm_rank(r->c)};
+    struct event *over;
+    r->failures = b->alloc(r->dev, N * sizeof(float), &mem) != STATUS_OK ||
+                  b->event_open(r->dev, &over) != STATUS_OK;
+    if (r->failures)
+        return;
+    struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,   DTYPE_F32,   .send = mem,
+                         .recv = mem,    .count = N, .over = over};
+    r->failures += comm_start(r->c, &op) != STATUS_OK;
+    r->failures += comm_sum(r->c, sums, 2) != STATUS_OK;
+    r->failures += comm_wait(r->c, &op) != STATUS_OK;
+    r->failures += sums[0] != 2 || sums[1] != 1;
+    b->event_close(over);
+}
+
+static void test_host_memory_in_order(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS_MAX];
+    ranks_run(rank, &staged_transport, 2, 60, mix);
+    ranks_are_right(rank, 2);
+}
+
+static void wait_without_event(struct rank *r)
+{
+    struct stream *s;
+    struct comm_op op = {COMM_BARRIER};
+    rank_keep(r, r->dev->backend->stream_open(r->dev, &s));
+    if (r->st != STATUS_OK || comm_start(r->c, &op) != STATUS_OK)
+        return;
+    rank_keep(r, comm_wait_on(r->c, &op, s));
+    r->failures += comm_wait(r->c, &op) != STATUS_OK;
+    r->dev->backend->stream_close(s);
+}
+
+static void test_stream_needs_an_event(void **state)
+{
+    (void)state;
+    struct rank rank[RANKS_MAX];
+    ranks_run(rank, &staged_transport, 1, 60, wait_without_event);
+    assert_int_equal(rank[0].failures, 0);
+    assert_int_equal(rank[0].st, STATUS_INVALID);
+    assert_non_null(strstr(rank[0].message, "whose event 'over' is set"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_bits_of_two_ranks),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_host_memory_in_order),
+        cmocka_unit_test(test_stream_needs_an_event),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
