@@ -198,18 +198,18 @@ static void wait_for_abort(struct ncclComm *c)
     pthread_mutex_unlock(&fake.lock);
 }
 
-/* Tells each rank where the data is that others send to it, and waits until all have copied it. */
+/* Publishes the address of the data for each rank, and waits until all ranks have copied theirs. */
 static bool carry_out_messages(const struct call *call)
 {
     struct ncclComm *c = call->comm;
     const void *sent[RANKS] = {NULL}, *arrived[RANKS];
-    struct comm_op tell = {COMM_ALLTOALL, .type = DTYPE_U8, .send = sent, .recv = arrived,
-                           .count = sizeof *sent};
+    struct comm_op publish = {COMM_ALLTOALL, .type = DTYPE_U8, .send = sent, .recv = arrived,
+                              .count = sizeof *sent};
     struct comm_op copied = {COMM_BARRIER};
     for (int i = 0; i < call->messages; i++)
         if (call->message[i].sends)
             sent[call->message[i].peer] = call->message[i].mem;
-    if (comm_run(c->local, &tell) != STATUS_OK)
+    if (comm_run(c->local, &publish) != STATUS_OK)
         return false;
     for (int i = 0; i < call->messages; i++)
         if (!call->message[i].sends)

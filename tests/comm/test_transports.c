@@ -1,18 +1,14 @@
 /* Tests communicators of every transport: results, and how an operation ends if a rank fails, is
  * lost or starts another operation. test_nccl.c tests NCCL. */
-#include "base/rng.h"
 #include "exercise.h"
 #include "kernels/backend.h"
 #include "ranks.h"
-#include "values.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -86,46 +82,6 @@ static void test_rank_order(void **state)
     struct rank rank[RANKS_MAX];
     ranks_run(rank, &local_transport, 3, 60, add_in_order);
     ranks_are_right(rank, 3);
-}
-
-/* Sums random numbers over all ranks. Each rank stores a hash of the sums in `failures`. */
-static void hash_sums(struct rank *r)
-{
-    enum { N = 30001 };
-    static const enum dtype types[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
-    struct rng random = rng_at(7, RNG_TEST, (uint64_t)comm_rank(r->c), 0);
-    double *data = malloc(N * sizeof *data);
-    uint32_t hash = 1;
-    for (int t = 0; t < COUNT(types); t++) {
-        struct comm_op op = {COMM_ALLREDUCE, COMM_SUM,     types[t],
-                             .send = data,   .recv = data, .count = N};
-        for (int i = 0; i < N; i++)
-            element_put(types[t], data, i, exp(8 * rng_double(&random)) * (i % 3 - 1));
-        rank_keep(r, comm_run(r->c, &op));
-        for (size_t i = 0; i < N * dtype_size(types[t]); i++)
-            hash = (hash ^ ((unsigned char *)data)[i]) * 16777619;
-    }
-    free(data);
-    r->failures = (int)hash;
-}
-
-/* A sum of two values has the same bits in either order. With two ranks, sums must therefore have
- * the same bits over every transport. */
-static void test_bits_of_two_ranks(void **state)
-{
-    static const struct transport *const other[] = {&tcp_transport, &gloo_transport};
-    (void)state;
-    struct rank first[2], rank[2];
-    ranks_run(first, &local_transport, 2, 60, hash_sums);
-    for (int t = 0; t < COUNT(other); t++) {
-        if (is_missing(other[t]))
-            continue;
-        ranks_run(rank, other[t], 2, 60, hash_sums);
-        for (int i = 0; i < 2; i++) {
-            assert_string_equal(rank[i].message, "");
-            assert_int_equal(rank[i].failures, first[0].failures);
-        }
-    }
 }
 
 /* --- ends --- */
@@ -288,7 +244,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_rank_order),
-        cmocka_unit_test(test_bits_of_two_ranks),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_host_memory_in_order),
         cmocka_unit_test(test_stream_needs_an_event),

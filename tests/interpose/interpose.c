@@ -2,7 +2,7 @@
  *
  *     AMPSCALE_INTERPOSE=KIND:ERROR:FIRST[-[LAST]][:PATH]
  *
- * KIND is a name in kind_name below; interpose_calls.c lists the functions of each kind. ERROR is
+ * KIND is a name in INTERPOSE_KINDS; interpose_calls.c lists the functions of each kind. ERROR is
  * the name of an errno, "delayN", "SHORT" or "KILL". With "delayN" the call takes N ms longer. With
  * "SHORT" it reads or writes half of the bytes. With "KILL" the process is killed before the call.
  *
@@ -35,11 +35,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char *const kind_name[KINDS] = {
-    "open",  "opendir",      "readdir", "stat",           "read",  "write",    "close", "seek",
-    "fsync", "fsync-folder", "rename",  "unlink",         "mkdir", "truncate", "lock",  "mmap",
-    "file",  "print",        "malloc",  "malloc-library", "spawn", "thread",   "pipe",  "socket",
-    "bind",  "connect",      "accept",  "send",           "recv",  "poll"};
+#define NAME(name, text) text
+static const char *const kind_name[KINDS] = {INTERPOSE_KINDS(NAME)};
 
 static enum kind failing = KINDS;
 static int failing_error, delay_ms;

@@ -6,39 +6,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum kind {
-    KIND_OPEN,
-    KIND_OPENDIR,
-    KIND_READDIR,
-    KIND_STAT,
-    KIND_READ,
-    KIND_WRITE,
-    KIND_CLOSE,
-    KIND_SEEK,
-    KIND_FSYNC,        /* of files */
-    KIND_FSYNC_FOLDER, /* of folders, and syncfs */
-    KIND_RENAME,       /* and link */
-    KIND_UNLINK,
-    KIND_MKDIR,
-    KIND_TRUNCATE,
-    KIND_LOCK,
-    KIND_MMAP,
-    KIND_FILE,  /* each of those above */
-    KIND_PRINT, /* to standard output */
-    KIND_MALLOC,
-    KIND_MALLOC_LIBRARY,
-    KIND_SPAWN, /* fork, exec, posix_spawn */
-    KIND_THREAD,
-    KIND_PIPE, /* and socketpair, signalfd, dup2 */
-    KIND_SOCKET,
-    KIND_BIND, /* and listen, setsockopt */
-    KIND_CONNECT,
-    KIND_ACCEPT,
-    KIND_SEND,
-    KIND_RECV,
-    KIND_POLL,
-    KINDS
-};
+/* The kinds of calls and their names. "file" stands for each of those before it. "fsync-folder" has
+ * syncfs, "rename" has link, "print" is a write to standard output, "spawn" has fork and exec,
+ * "pipe" has socketpair, signalfd and dup2, and "bind" has listen and setsockopt. */
+#define INTERPOSE_KINDS(X)                                                                         \
+    X(OPEN, "open"), X(OPENDIR, "opendir"), X(READDIR, "readdir"), X(STAT, "stat"),                \
+        X(READ, "read"), X(WRITE, "write"), X(CLOSE, "close"), X(SEEK, "seek"), X(FSYNC, "fsync"), \
+        X(FSYNC_FOLDER, "fsync-folder"), X(RENAME, "rename"), X(UNLINK, "unlink"),                 \
+        X(MKDIR, "mkdir"), X(TRUNCATE, "truncate"), X(LOCK, "lock"), X(MMAP, "mmap"),              \
+        X(FILE, "file"), X(PRINT, "print"), X(MALLOC, "malloc"),                                   \
+        X(MALLOC_LIBRARY, "malloc-library"), X(SPAWN, "spawn"), X(THREAD, "thread"),               \
+        X(PIPE, "pipe"), X(SOCKET, "socket"), X(BIND, "bind"), X(CONNECT, "connect"),              \
+        X(ACCEPT, "accept"), X(SEND, "send"), X(RECV, "recv"), X(POLL, "poll")
+
+#define KIND(name, text) KIND_##name
+enum kind { INTERPOSE_KINDS(KIND), KINDS };
+#undef KIND
 
 /* Returns whether this call must fail; if so, sets errno. `caller` is the address of the calling
  * code. `path` may be NULL, and `fd` may be -1. If the call must instead process half of its bytes,

@@ -56,11 +56,8 @@ def our_run(peers, data, side, seed):
 
 
 def their_run(peers, data, seed):
-    r = RECIPE
-    text = peers.call([peers.python, f"{peers.here}/torch_train.py", data, str(seed), "--net",
-                       r["net"], "--image-size", str(r["image_size"]), "--batch", str(r["batch"]),
-                       "--epochs", str(r["epochs"]), "--lr", str(r["lr"]), "--warmup-epochs",
-                       str(r["warmup_epochs"]), "--wd", str(r["weight_decay"])])
+    text = peers.call([peers.python, f"{peers.here}/torch_train.py", data, str(seed),
+                       json.dumps(RECIPE)])
     return json.loads(text.splitlines()[-1])
 
 

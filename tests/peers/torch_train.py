@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
 """Trains a network on a folder of images in PyTorch, by the recipe that `ampscale train` has.
 
-usage: torch_train.py DATA [--net resnet18] [--image-size 32] [--batch 48] [--epochs 8] [--lr 0.02]
-                      [--warmup-epochs 2] [--wd 1e-4] [--threads 1] SEED...
-Prints a line for each seed: a JSON object with `seed`, `top1` (validation, percent, after the last
-epoch) and `loss` (the last epoch's mean training loss).
+usage: torch_train.py DATA SEED RECIPE
+RECIPE is that of accuracy.py, as JSON. Trains on one thread. Prints a JSON object with `seed`, `top1`
+(validation, percent, after the last epoch) and `loss` (the last epoch's mean training loss).
 
 What the two sides share: torchvision's network with its own initialisation, RandomResizedCrop and a
 flip for training, Resize and CenterCrop for validation, ImageNet's mean and deviation, a new order
-in each epoch with the last batch kept, cross entropy, SGD with momentum 0.9 and weight decay on all
+in each epoch with the last batch kept, cross entropy, SGD with momentum and weight decay on all
 parameters, a learning rate that rises linearly and then falls along a cosine, set anew in each step.
 """
-import argparse
 import json
 import math
 import os
 import random
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -69,7 +68,8 @@ def train(args, data, seed):
     torch.manual_seed(seed)
     model = getattr(models, args.net)(num_classes=len(train_part.classes))
     model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), args.lr, momentum=0.9, weight_decay=args.wd)
+    optimizer = torch.optim.SGD(model.parameters(), args.lr, momentum=args.momentum,
+                                weight_decay=args.weight_decay)
     loader = torch.utils.data.DataLoader(train_part, args.batch, shuffle=True)
     step, total = 0, 0.0
     for _ in range(args.epochs):
@@ -90,23 +90,11 @@ def train(args, data, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data")
-    parser.add_argument("seeds", nargs="+", type=int)
-    parser.add_argument("--net", default="resnet18")
-    parser.add_argument("--image-size", type=int, default=32)
-    parser.add_argument("--batch", type=int, default=48)
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--lr", type=float, default=0.02)
-    parser.add_argument("--warmup-epochs", type=float, default=2)
-    parser.add_argument("--wd", type=float, default=1e-4)
-    parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    data = parts(args.data, args.image_size)
-    for seed in args.seeds:
-        print(json.dumps(train(args, data, seed)), flush=True)
+    data, seed, recipe = sys.argv[1:]
+    args = SimpleNamespace(**json.loads(recipe))
+    torch.set_num_threads(1)
+    print(json.dumps(train(args, parts(data, args.image_size), int(seed))))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
