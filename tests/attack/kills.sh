@@ -89,6 +89,7 @@ attempt() {
 attack() {
     local mode=$1 i epochs=0 now lost=0 steps same=yes before=$failures
     killed=0 hangs=0 stuck=0
+    : >values
     for ((i = 0; i < kills; i++)); do
         attempt "$mode"
         [[ -e $mode/run.json ]] || continue

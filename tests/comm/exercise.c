@@ -227,22 +227,18 @@ static int every_type(struct comm *c, struct comm_op op)
 
 int exercise_kinds(struct comm *c, int64_t largest)
 {
-    static const int64_t small[] = {0, 1, 7, 3001};
-    /* Element counts at and above the limit of one MPI call (SMALL_BYTES in comm/mpi_flow.c), for 1
-     * to 4 ranks. Data above this limit is transferred in segments. Some counts give one segment
-     * and some give several; for some counts, the last segment is shorter than the others. */
-    static const int64_t large[] = {16384, 16385, 65536, 262144 + 3, 1310720, 1700001};
-    enum { SMALL = sizeof small / sizeof *small, LARGE = sizeof large / sizeof *large };
+    /* Few elements, and element counts at and above the limit of one MPI call (SMALL_BYTES in
+     * comm/mpi_flow.c), for 1 to 4 ranks. Data above this limit is transferred in segments. Some
+     * counts give one segment and some give several; for some counts, the last segment is shorter
+     * than the others. */
+    static const int64_t counts[] = {0, 1, 7, 16384, 16385, 65536, 262144 + 3, 1310720, 1700001};
+    enum { COUNTS = sizeof counts / sizeof *counts, ANY = 3001 };
     int failures = 0, size = comm_size(c);
     for (int k = 0; k < COMM_BARRIER; k++) {
-        struct comm_op op = {.kind = (enum comm_kind)k};
-        for (int i = 0; i < SMALL; i++) {
-            op.count = small[i];
-            op.root = i % size;
-            failures += every_type(c, op);
-        }
-        for (int i = 0; i < LARGE && large[i] <= largest; i++) {
-            op.count = large[i];
+        struct comm_op op = {.kind = (enum comm_kind)k, .root = k % size, .count = ANY};
+        failures += every_type(c, op);
+        for (int i = 0; i < COUNTS && (i < 3 || counts[i] <= largest); i++) {
+            op.count = counts[i];
             op.root = i % size;
             op.type = i % 2 ? DTYPE_F32 : DTYPE_F16;
             failures += both_places(c, op);

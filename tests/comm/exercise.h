@@ -5,7 +5,7 @@
 
 #include "comm/comm.h"
 
-/* Executes every kind, type and reduction with few elements, and every kind with element counts
+/* Executes every kind, type and reduction with some elements, and every kind with element counts
  * around the internal limits, up to `largest`. `send` and `recv` are first different buffers, then
  * the same buffer where that is allowed. Values are small whole numbers: sums are exact in any
  * order.

@@ -163,15 +163,22 @@ static void start(struct process *p)
     }
 }
 
-/* Waits for a process that ends. */
+/* Waits for the process, unless its rank is lost. A process that crashes is a failure of its rank.
+ */
 static void end(struct process *p)
 {
     const struct timespec rest = {.tv_nsec = 5000000};
-    if (!p->job->transport->forks)
+    struct rank *rank = &p->job->rank[p->first];
+    int status = 0;
+    pid_t ended = 0;
+    if (!p->job->transport->forks) {
         pthread_join(p->thread, NULL);
-    else
-        while (!p->job->rank[p->first].lost && waitpid(p->pid, NULL, WNOHANG) == 0)
-            nanosleep(&rest, NULL);
+        return;
+    }
+    while (!rank->lost && (ended = waitpid(p->pid, &status, WNOHANG)) == 0)
+        nanosleep(&rest, NULL);
+    p->pid = ended == 0 ? p->pid : 0;
+    rank->failures += status != 0;
 }
 
 void ranks_run(struct rank *rank, const struct transport *t, int size, double timeout_s,
@@ -195,7 +202,7 @@ void ranks_run(struct rank *rank, const struct transport *t, int size, double ti
     for (int i = 0; i < processes; i++)
         end(&process[i]);
     for (int i = 0; i < processes; i++)
-        if (job.rank[i].lost) {
+        if (process[i].pid > 0) { /* lost */
             kill(process[i].pid, SIGKILL);
             waitpid(process[i].pid, NULL, 0);
         }

@@ -131,7 +131,7 @@ static void add_primitive(struct bench *b, struct direct *d, struct gemm_like g,
                     {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md},
                     {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md}}};
     dnnl_primitive_desc_t pd;
-    struct md md[3] = {{0}};
+    struct md md[3] = {0};
     for (int i = 0; i < 3; i++)
         must_ok(md_make(&md[i], shape[i].n, shape[i].dims, dnnl_f32, shape[i].tag));
     g.src = &md[0];

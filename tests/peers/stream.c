@@ -15,32 +15,21 @@
 
 enum { COPY, SCALE, ADD, TRIAD, KERNELS };
 
+#define LOOP(statement) _Pragma("omp parallel for") for (int64_t j = 0; j < n; j++) statement
+
 static double seconds_of(int kernel, int64_t n, double *restrict a, double *restrict b,
                          double *restrict c)
 {
     const double scalar = 3.0;
     uint64_t begun = clock_ns();
-    switch (kernel) {
-    case COPY:
-#pragma omp parallel for
-        for (int64_t j = 0; j < n; j++)
-            c[j] = a[j];
-        break;
-    case SCALE:
-#pragma omp parallel for
-        for (int64_t j = 0; j < n; j++)
-            b[j] = scalar * c[j];
-        break;
-    case ADD:
-#pragma omp parallel for
-        for (int64_t j = 0; j < n; j++)
-            c[j] = a[j] + b[j];
-        break;
-    default:
-#pragma omp parallel for
-        for (int64_t j = 0; j < n; j++)
-            a[j] = b[j] + scalar * c[j];
-    }
+    if (kernel == COPY)
+        LOOP(c[j] = a[j]);
+    else if (kernel == SCALE)
+        LOOP(b[j] = scalar * c[j]);
+    else if (kernel == ADD)
+        LOOP(c[j] = a[j] + b[j]);
+    else
+        LOOP(a[j] = b[j] + scalar * c[j]);
     return (double)(clock_ns() - begun) * 1e-9;
 }
 
@@ -62,12 +51,7 @@ int main(int argc, char **argv)
         return 1;
     }
     omp_set_num_threads(atoi(argv[3]));
-#pragma omp parallel for
-    for (int64_t j = 0; j < n; j++) {
-        a[j] = 1;
-        b[j] = 2;
-        c[j] = 0;
-    }
+    LOOP((a[j] = 1, b[j] = 2, c[j] = 0));
     for (int i = 0; i < times; i++) {
         for (int k = 0; k < KERNELS; k++) {
             double s = seconds_of(k, n, a, b, c);
