@@ -139,7 +139,7 @@ static void sum_endlessly(struct rank *r)
     r->failures +=
         comm_run(r->c, &more) == STATUS_OK ||
         strcmp(r->message, status_message()) != 0; /* later operations fail in the same way */
-    comm_close(r->c); /* its stream may still wait for the events */
+    comm_close(r->c);                              /* its stream may still wait for the events */
     r->c = NULL;
     b->stream_close(s);
     b->event_close(ready);
