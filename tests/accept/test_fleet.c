@@ -1,16 +1,11 @@
 /* Tests the comparison of nodes, with invented fleets. */
 #include "accept/fleet.h"
 #include "rig.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define RATE "train/images_per_s"
 
@@ -87,7 +82,6 @@ static void test_rates(void **state)
         {{80, 81, 80, 79, 100, 101}, "FFFFPP", 4, 4, 0, "worse"},
         {{100, 96, 104, 92, 108, 88, 112, 84, 116, 78}, "PPPWPWPWPF", 4, 4, 7, "14.3 % worse"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fleet fleet;
         judge_rates(rows[i].rate, &fleet);
@@ -108,7 +102,6 @@ static void test_missing(void **state)
     struct fleet_config config = usual;
     struct nodes nodes = {0};
     struct fleet fleet;
-    (void)state;
     for (int i = 0; i < 3; i++)
         add_rate(&nodes, names[i], "", 5);
     config.expected = expected;
@@ -127,7 +120,6 @@ static void test_other_hardware(void **state)
 {
     struct nodes nodes = {0};
     struct fleet fleet;
-    (void)state;
     add_rate(&nodes, "odd", "y", 50);
     add_rate(&nodes, "a", "x", 100);
     add_rate(&nodes, "b", "x", 101);
@@ -148,7 +140,6 @@ static void test_return_codes(void **state)
     static const char *const name[] = {"a", "b", "c", "d", "e", "f"};
     struct nodes nodes = {0};
     struct fleet fleet;
-    (void)state;
     for (int i = 0; i < 6; i++)
         add_node(&nodes, json_pack("{s:s, s:i, s:f}", "node", name[i], "memory/return_code:0",
                                    code[i], "memory/copy_bw", 10.0));
@@ -167,7 +158,6 @@ static void test_spec(void **state)
     struct nodes nodes = {0};
     struct fleet fleet;
     struct fleet_config config = usual;
-    (void)state;
     spec_take(SPEC("cpu",
                    MADE_CHECK("memory", "memory",
                               ", 'limits': {'copy': {'fleet_within': 30}, 'add': {'fleet_within': "
@@ -213,7 +203,6 @@ static void test_directions(void **state)
         {time, ACCEPT_EVEN, 7, NAN, VERDICT_FAIL},   {zero, ACCEPT_LOWER, 0, NAN, VERDICT_PASS},
         {zero, ACCEPT_LOWER, 2, NAN, VERDICT_FAIL},
     };
-    (void)state;
     assert_int_equal(fleet_better("x/images_per_s"), ACCEPT_HIGHER);
     assert_int_equal(fleet_better("model-benchmarks:r/p/fp16_train_throughput:3"), ACCEPT_HIGHER);
     assert_int_equal(fleet_better("throughput/step_time"), ACCEPT_LOWER);
@@ -237,7 +226,6 @@ static void test_bounds_of_the_spread(void **state)
         double times, warn, fail;
     } rows[] = {{0.5, 0.0259455, 0.10}, {2, 0.05, 0.103782}, {0.01, 0.01, 0.10}, {5, 0.05, 0.20}};
     enum { N = sizeof off / sizeof *off };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double x[N];
         struct fleet_sample s;

@@ -2,14 +2,10 @@
 #include "accept/accept_report.h"
 #include "base/rng.h"
 #include "rig.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define BOUNDS "'min': 10, 'warn_min': 12, 'warn_max': 18, 'max': 20"
 #define NEAR   "'baseline': 100, 'within': 10, 'warn_within': 5"
@@ -70,7 +66,6 @@ static void test_numbers(void **state)
         {"'same': true", ACCEPT_EVEN, {15, 15}, 2, VERDICT_PASS},
         {"'same': true", ACCEPT_EVEN, {15, 15.000001}, 2, VERDICT_FAIL},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct accept_result r = {.name = "a", .repeats = 2, .wanted = 2};
         for (int k = 0; k < rows[i].n; k++)
@@ -97,7 +92,6 @@ static void test_texts(void **state)
         {"'min': 1", {"1", "1"}, VERDICT_MISSING},
         {"'same': true, 'min': 1", {"1", "1"}, VERDICT_MISSING},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct accept_result r = {.name = "a", .repeats = 2, .wanted = 2};
         for (int k = 0; k < 2; k++)
@@ -111,7 +105,6 @@ static void test_texts(void **state)
  * metric is stored. It is found by its new name. */
 static void test_not_alike(void **state)
 {
-    (void)state;
     struct accept_result r = {.name = "a"};
     take(accept_result_text(&r, "x", "fast"));
     take(accept_result_number(&r, "y\n", "", ACCEPT_EVEN, 1));
@@ -132,7 +125,6 @@ static void test_place(void **state)
     struct accept_spec s;
     struct accept_result r = {.name = "a", .kind = "memory", .level = 1, .repeats = 4}, back;
     char where[32], words[160];
-    (void)state;
     make_spec("'max': 65", &s);
     for (int i = 0; i < 4; i++) {
         take(accept_result_number(&r, "x", "C", ACCEPT_LOWER, x[i]));
@@ -186,7 +178,6 @@ static void test_exit_codes(void **state)
         {{VERDICT_PASS, VERDICT_MISSING}, 5, 5}, {{VERDICT_MISSING, VERDICT_FAIL}, 4, 4},
         {{VERDICT_PASS, VERDICT_FAIL}, 4, 4},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int count[VERDICTS] = {0};
         for (int k = 0; k < 2; k++)
@@ -199,7 +190,6 @@ static void test_exit_codes(void **state)
 /* If the report lacks a check of the spec, this check gets the verdict MISSING. */
 static void test_not_run(void **state)
 {
-    (void)state;
     struct accept_spec s;
     struct accept_report r = {.level = 1};
     make_spec("'min': 1", &s);

@@ -3,15 +3,11 @@
 #include "accept/accept_report.h"
 #include "base/file.h"
 #include "rig.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { NODES = 7 };
 
@@ -35,7 +31,6 @@ static void test_limits(void **state)
     };
     double zero[5] = {0};
     struct accept_made m;
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double x[NODES];
         memcpy(x, rows[i].x, sizeof x);

@@ -1,17 +1,12 @@
 /* Tests the plan of pair tests between suspect and good ranks, and the findings from their results.
  */
 #include "accept/pair.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { RANKS_MAX = 20, MEETINGS_MAX = 400 };
 
@@ -43,7 +38,6 @@ static void check_plan(const bool *suspect, int ranks, int partners, const struc
 
 static void test_plans(void **state)
 {
-    (void)state;
     for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
         for (int bad = 1; bad < ranks; bad++) {
             for (int partners = 1; partners <= 4; partners++) {
@@ -61,7 +55,6 @@ static void test_plans(void **state)
 
 static void test_seeds(void **state)
 {
-    (void)state;
     const bool suspect[RANKS_MAX] = {[3] = true, [11] = true};
     struct pair_plan p, same, other;
     assert_int_equal(pair_plan_make(suspect, RANKS_MAX, 2, 1, &p), STATUS_OK);
@@ -79,7 +72,6 @@ static void test_seeds(void **state)
 
 static void test_no_plan(void **state)
 {
-    (void)state;
     const bool none[3] = {false}, all[3] = {true, true, true};
     struct pair_plan p;
     assert_int_equal(pair_plan_make(none, 3, 2, 1, &p), STATUS_DATA);
@@ -136,7 +128,6 @@ static void test_verdicts(void **state)
     };
     const bool suspect[6] = {true};
     struct pair_plan p;
-    (void)state;
     assert_int_equal(pair_plan_make(suspect, 6, 3, 1, &p), STATUS_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct pair_link *x = &rows[i].link;
@@ -163,7 +154,6 @@ static void test_references(void **state)
     struct pair_link link[MEETINGS_MAX];
     struct pair_plan p;
     int bad = 0;
-    (void)state;
     assert_int_equal(pair_plan_make(suspect, 6, 3, 1, &p), STATUS_OK);
     for (int k = 0; k < p.n; k++)
         link[k] = (struct pair_link){
@@ -180,7 +170,6 @@ static void test_two_nodes(void **state)
     const double step[2] = {0.1, 0.1}, slow[2] = {0.1, 0.2};
     struct pair_plan p;
     struct pair_link link[1] = {{.busbw = 3, .latency = 4e-6}};
-    (void)state;
     assert_int_equal(pair_plan_make(suspect, 2, 2, 1, &p), STATUS_OK);
     assert_int_equal(p.n, 1);
     judged(&p, suspect, step, link, 1, 0, PAIR_UNKNOWN, "", 5);

@@ -5,14 +5,10 @@
 #include "base/file.h"
 #include "results/schema.h"
 #include "rig.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { STEPS = 20, SAMPLES = 4, WANTS = 10 };
 
@@ -287,7 +283,6 @@ static const struct {
 
 static void test_outputs(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         struct accept_result r = {.name = "a", .repeats = 1};
         const struct accept_spec spec = {.n_devices = 2, .device = "cuda", .only_device = -1};

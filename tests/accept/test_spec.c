@@ -3,14 +3,11 @@
 #include "accept/accept_plan.h"
 #include "base/rng.h"
 #include "rig.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MEMORY(more)   SPEC("cpu", MADE_CHECK("a", "memory", more))
 #define LIMITS(limits) MEMORY(", 'limits': {" limits "}")
@@ -18,7 +15,6 @@
 
 static void test_limits(void **state)
 {
-    (void)state;
     struct accept_spec s;
     spec_take(LIMITS("'copy': {'min': 1, 'warn_min': 2, 'source': 'x'}, "
                      "'*': {'baseline': 10, 'within': 5}"),
@@ -74,7 +70,6 @@ static void test_refused(void **state)
         {ROWS("../x"), "'checks[0].args.rows' must be words"},
         {ROWS("$(x)"), "'checks[0].args.rows' must be words"},
     };
-    (void)state;
     struct accept_spec s;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         refused(spec_read(rows[i].spec, 0, &s), STATUS_USAGE, rows[i].why);
@@ -102,7 +97,6 @@ static void test_devices(void **state)
     static const char text[] = SPEC(
         "cuda", MADE_CHECK("a", "memory", ", 'each': true, 'limits': {'h2d': {'min': 1}}") ", " //
         MADE_CHECK("all", "train", "") ", " MADE_CHECK("sum", "gpu-collective", ""));
-    (void)state;
     struct accept_spec s;
     take(spec_read(text, 3, &s));
     assert_int_equal(s.n_checks, 6);
@@ -153,7 +147,6 @@ static void selected(const char *spec, int devices, const char *only, int pass, 
 
 static void test_select(void **state)
 {
-    (void)state;
     struct accept_spec s;
     selected("bring-up", 0, "fusion,facts", 0, "hardware facts fusion ");
     selected("bring-up", 0, "fusion,facts", 2, "hardware fusion ");
@@ -168,7 +161,6 @@ static void test_select(void **state)
 /* Every built-in spec can be read, and gives the source of each number. */
 static void test_presets(void **state)
 {
-    (void)state;
     for (const struct preset *p = accept_presets; p->name; p++) {
         struct accept_spec s;
         take(accept_spec_load(p->name, NULL, 0, &s));
@@ -199,7 +191,6 @@ static void test_patterns(void **state)
         {"*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b",
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_int_equal(accept_matches(rows[i].pattern, rows[i].text), rows[i].matches);
 }
@@ -210,7 +201,6 @@ static void test_mutated(void **state)
     const char *text = (const char *)accept_presets[1].text; /* h200 */
     size_t size = strlen(text);
     char *copy = malloc(size);
-    (void)state;
     assert_non_null(copy);
     for (uint64_t i = 0; i < 400; i++) {
         struct accept_spec s;

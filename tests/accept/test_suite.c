@@ -3,15 +3,11 @@
 #include "accept/accept_suite.h"
 #include "base/file.h"
 #include "rig.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 /* A check with a time limit of a second, and two repeats if it does not fail. */
 #define SHORT(kind)                                                                                \
@@ -205,7 +201,6 @@ static void test_room(void **state)
         {100, 120, 1000, 100}, //
         {20.5, 1, 0, 21},      /* the last check takes the rest */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_int_equal(accept_plan_room(rows[i].left, rows[i].planned, rows[i].later, 300),
                          rows[i].room);

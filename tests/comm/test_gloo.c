@@ -1,15 +1,12 @@
 /* Tests Gloo's connections beside strangers, and the missing module. test_transports.c tests the
  * rest. */
 #include "ranks.h"
+#include "tests/unit.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +15,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Connects again and again to every loopback port at which a process listens, and sends data that
  * no rank would send. Counts the connections that took the data. */
@@ -57,7 +52,6 @@ static void sum(struct rank *r)
 
 static void test_strangers_are_turned_away(void **state)
 {
-    (void)state;
     enum { ROUNDS = 5 };
     atomic_int *intruded =
         mmap(NULL, sizeof *intruded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -79,7 +73,6 @@ static void test_strangers_are_turned_away(void **state)
 
 static void test_missing_module(void **state)
 {
-    (void)state;
     const struct gloo_port *port;
     char *before = strdup(getenv("AMPSCALE_GLOO_MODULE"));
     setenv("AMPSCALE_GLOO_MODULE", "/absent.so", 1);

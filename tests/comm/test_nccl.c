@@ -4,15 +4,10 @@
 #include "exercise.h"
 #include "nccl_fake.h"
 #include "ranks.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct nccl_fake_plan all_well = {
     .hang_rank = -1, .broken_rank = -1, .refused_rank = -1};
@@ -46,7 +41,6 @@ static const struct transport one_gpu = {"NCCL 2.28.9", false, 1, open_nccl},
 
 static int begin(void **state)
 {
-    (void)state;
     absent = false;
     nccl_fake_plan(&all_well);
     return nccl_fake_open(&port) != STATUS_OK;
@@ -54,7 +48,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     port->drop(port);
     return 0;
 }
@@ -74,7 +67,6 @@ static void test_values(void **state)
         const struct transport *transport;
         int size;
     } jobs[] = {{&one_gpu, 1}, {&one_gpu, 3}, {&two_gpus, 4}};
-    (void)state;
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         struct rank rank[RANKS_MAX];
         ranks_run(rank, jobs[i].transport, jobs[i].size, 60, exercise);
@@ -102,7 +94,6 @@ static void run_many(struct rank *r)
 
 static void test_many_started(void **state)
 {
-    (void)state;
     struct rank rank[RANKS_MAX];
     ranks_run(rank, &one_gpu, 2, 60, run_many);
     ranks_are_right(rank, 2);
@@ -184,7 +175,6 @@ static void test_ends(void **state)
                                        breaks = {-1, 0, 0, 2, -1, 0, false},
                                        refuses = {-1, 0, -1, 0, 0, 2, false},
                                        has_no_id = {-1, 0, -1, 0, -1, 0, true};
-    (void)state;
     ends(&hangs, sum_endlessly, STATUS_LIBRARY, "rank 0: operation 3 (allreduce)" STUCK,
          "rank 1: operation 3 (allreduce)" STUCK);
     ends(&breaks, sum_endlessly, STATUS_LIBRARY,
@@ -208,7 +198,6 @@ static void test_ends(void **state)
 
 static void test_library_missing(void **state)
 {
-    (void)state;
     struct nccl_library lib;
     assert_int_equal(nccl_library_load("libnccl-of-nobody.so.2", &lib), STATUS_UNSUPPORTED);
     assert_non_null(strstr(status_message(), "NCCL cannot be loaded (libnccl-of-nobody.so.2: "));
@@ -220,7 +209,6 @@ static void test_library_missing(void **state)
  * communicator must then fail with NCCL's message. On a machine with a GPU, opening may succeed. */
 static void test_real_library(void **state)
 {
-    (void)state;
     struct nccl_library lib;
     struct nccl_port *real;
     struct nccl_link *link;

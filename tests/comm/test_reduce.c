@@ -3,17 +3,12 @@
 #include "comm/internal.h"
 
 #include "base/rng.h"
+#include "tests/unit.h"
 #include "values.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { LONGEST = 100000 };
 
@@ -54,7 +49,6 @@ static void check_all(enum dtype type, enum comm_reduction reduction, const void
 
 static void test_definition(void **state)
 {
-    (void)state;
     double *a = malloc(LONGEST * sizeof *a), *b = malloc(LONGEST * sizeof *b);
     double *out = malloc(LONGEST * sizeof *out);
     fill(a, LONGEST * sizeof *a, 1);
@@ -94,7 +88,6 @@ static void check_lengths(enum dtype type, enum comm_reduction reduction)
 
 static void test_lengths_and_places(void **state)
 {
-    (void)state;
     for (int t = 0; t < TYPES; t++)
         for (int r = COMM_SUM; r <= COMM_MIN; r++)
             check_lengths(types[t], (enum comm_reduction)r);

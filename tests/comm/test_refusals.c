@@ -1,13 +1,8 @@
 /* Tests what every kind of communicator refuses, on a group of one rank. */
 #include "exercise.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static int open_solo(void **state)
 {
@@ -92,7 +87,6 @@ static void test_most_started(void **state)
 
 static void test_size(void **state)
 {
-    (void)state;
     struct comm *c[1];
     assert_int_equal(comm_open_local(0, 0, c), STATUS_INVALID);
 }

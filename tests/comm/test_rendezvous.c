@@ -3,23 +3,16 @@
 #include "comm/rendezvous.h"
 #include "comm/socket.h"
 #include "ranks.h"
+#include "tests/unit.h"
 
 #include <netdb.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static const struct secret none = {0}, own = {16, "0123456789abcdef"},
                            other = {16, "0123456789abcdeF"};
@@ -94,7 +87,6 @@ static int connect_silently(const char *address)
 
 static void test_absent_ranks(void **state)
 {
-    (void)state;
     char address[64];
     struct visitor first;
     free_address(address, sizeof address);
@@ -108,7 +100,6 @@ static void test_absent_ranks(void **state)
 static void test_strangers_are_turned_away(void **state)
 {
     static const char words[] = "GET / HTTP/1.0\r\n\r\n";
-    (void)state;
     char address[64], answer;
     struct visitor first;
     free_address(address, sizeof address);
@@ -126,7 +117,6 @@ static void test_strangers_are_turned_away(void **state)
 static void test_silent_clients_keep_no_rank_out(void **state)
 {
     enum { SILENT = 90, SLOW = 10, LIMIT_S = 30 };
-    (void)state;
     char address[64];
     int fd[SILENT + SLOW];
     struct visitor first;
@@ -145,7 +135,6 @@ static void test_silent_clients_keep_no_rank_out(void **state)
 
 static void test_wrong_secrets_are_refused(void **state)
 {
-    (void)state;
     char address[64];
     struct visitor first;
     free_address(address, sizeof address);
@@ -186,7 +175,6 @@ static void *pretend_rank_0(void *arg)
 
 static void test_an_impostor_of_rank_0_is_refused(void **state)
 {
-    (void)state;
     char address[64];
     pthread_t impostor;
     free_address(address, sizeof address);
@@ -199,7 +187,6 @@ static void test_an_impostor_of_rank_0_is_refused(void **state)
  * number of a rank that has joined. */
 static void test_only_the_ranks_of_a_job_join(void **state)
 {
-    (void)state;
     char address[64];
     struct visitor first, second;
     free_address(address, sizeof address);
@@ -240,7 +227,6 @@ static void test_only_the_named_address_listens(void **state)
         {"[::1]", "", "00000000000000000000000001000000 "},
         {"localhost", "0100007F ", NULL},
     };
-    (void)state;
     for (int i = 0; i < COUNT(cases); i++) {
         char free4[64], address[64], found[256];
         struct visitor first;
@@ -264,7 +250,6 @@ static void test_only_the_named_address_listens(void **state)
 static void test_a_secret_is_needed_beyond_loopback(void **state)
 {
     static const char *const beyond[] = {"0.0.0.0:1", "[::]:1", "192.0.2.77:1"};
-    (void)state;
     int peer[2];
     for (int i = 0; i < COUNT(beyond); i++) {
         struct rendezvous_config c = {.address = beyond[i],
@@ -289,7 +274,6 @@ static void test_addresses(void **state)
 {
     static const char *const bad[] = {"",       "host",       "host:",   ":1",
                                       "host:0", "host:65536", "host:1x", "::1:1"};
-    (void)state;
     for (int i = 0; i < COUNT(bad); i++)
         meets(bad[i], 1, 2, "", &none, 0.1, STATUS_USAGE, "give HOST:PORT");
 }

@@ -1,17 +1,12 @@
 /* Tests the secret of a job: its sources, and the proofs computed with it. */
 #include "comm/secret.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const char text[] = "a secret of this test only";
 
@@ -40,7 +35,6 @@ static void test_files(void **state)
     static const mode_t open_modes[] = {0640, 0604, 0644, 0660, 0610, 0666};
     struct secret s;
     char line[64], large[SECRET_MAX + 2];
-    (void)state;
     snprintf(line, sizeof line, "%s\n", text);
     assert_int_equal(read_with(line, strlen(line), 0600, &s), STATUS_OK);
     is_text(&s);
@@ -65,7 +59,6 @@ static void test_files(void **state)
 static void test_variable(void **state)
 {
     struct secret s;
-    (void)state;
     unsetenv(SECRET_VARIABLE);
     assert_int_equal(secret_read(NULL, &s), STATUS_OK);
     assert_int_equal(s.size, 0);
@@ -89,7 +82,6 @@ static void test_proofs(void **state)
     static const struct secret s = {16, "0123456789abcdef"};
     unsigned char proof[DIGEST_BYTES], other[DIGEST_BYTES];
     char hex[2 * DIGEST_BYTES + 1];
-    (void)state;
     secret_proof(&s, "ampscale rank", "data", 4, proof);
     to_hex(proof, hex);
     assert_string_equal(hex, "3344917f00f14c99e8c275656f6e5a648350d27e9db5f023e09c11f585dfd523");
@@ -107,7 +99,6 @@ static void test_proofs(void **state)
 static void test_nonces_differ(void **state)
 {
     unsigned char a[NONCE_BYTES], b[NONCE_BYTES];
-    (void)state;
     assert_int_equal(nonce_make(a), STATUS_OK);
     assert_int_equal(nonce_make(b), STATUS_OK);
     assert_false(digest_equal(a, b));

@@ -3,18 +3,11 @@
 #include "exercise.h"
 #include "kernels/backend.h"
 #include "ranks.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static bool is_missing(const struct transport *t)
 {
@@ -55,7 +48,6 @@ static void exercise(struct rank *r)
 
 static void test_values(void **state)
 {
-    (void)state;
     for (now = values; now < values + COUNT(values); now++) {
         struct rank rank[RANKS_MAX];
         if (is_missing(now->transport))
@@ -78,7 +70,6 @@ static void add_in_order(struct rank *r)
 
 static void test_rank_order(void **state)
 {
-    (void)state;
     struct rank rank[RANKS_MAX];
     ranks_run(rank, &local_transport, 3, 60, add_in_order);
     ranks_are_right(rank, 3);
@@ -167,7 +158,6 @@ static void run_to_the_end(struct rank *r)
 
 static void test_ends(void **state)
 {
-    (void)state;
     for (expected = ends; expected < ends + COUNT(ends); expected++) {
         struct rank rank[RANKS_MAX];
         if (is_missing(expected->transport))
@@ -211,7 +201,6 @@ static void mix(struct rank *r)
 
 static void test_host_memory_in_order(void **state)
 {
-    (void)state;
     struct rank rank[RANKS_MAX];
     ranks_run(rank, &staged_transport, 2, 60, mix);
     ranks_are_right(rank, 2);
@@ -231,7 +220,6 @@ static void wait_without_event(struct rank *r)
 
 static void test_stream_needs_an_event(void **state)
 {
-    (void)state;
     struct rank rank[RANKS_MAX];
     ranks_run(rank, &staged_transport, 1, 60, wait_without_event);
     assert_int_equal(rank[0].failures, 0);

@@ -127,7 +127,6 @@ static void test_chance(void **state)
  * threshold is 3 %. So (2.8 / 1.96 * 8 / 3)^2 times as many runs are needed. */
 static void test_deciding_runs(void **state)
 {
-    (void)state;
     struct compare_result one = {.metric = METRIC_STEP,
                                  .base.n = 10,
                                  .new.n = 12,
@@ -150,7 +149,6 @@ static void test_enough_repeats(void **state)
         {{.alpha = 1e-4, .family = 1}, 9},
         {{.alpha = 0.01, .family = 1, .pairs_only = true}, 8},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof reports / sizeof *reports; i++)
         assert_int_equal(compare_enough_repeats(&reports[i].report), reports[i].enough);
 }

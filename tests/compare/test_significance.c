@@ -24,7 +24,6 @@ static void expect_test(const double *x, int64_t n, const double *y, int64_t m, 
 /* scipy.stats.mannwhitneyu(x, y, alternative="two-sided", method="exact"), SciPy 1.17 */
 static void test_exact(void **state)
 {
-    (void)state;
     const double a[] = {101, 102.5, 99, 103, 100.5}, b[] = {95, 96.5, 97, 94, 98.5};
     const double e[] = {19, 22, 16, 29, 24}, f[] = {20, 11, 17, 12};
     double g[20], h[20];
@@ -42,7 +41,6 @@ static void test_exact(void **state)
  * 6435 divisions. For c and d all are, because no division has a U nearer to the middle. */
 static void test_ties(void **state)
 {
-    (void)state;
     const double a[] = {1, 2, 2, 3, 4, 5, 5, 6}, b[] = {2, 3, 5, 5, 7, 8, 9};
     const double c[] = {5, 5, 5, 5, 6}, d[] = {5, 5, 5, 6, 6}, e[] = {5, 5, 5, 5, 5, 5};
     expect_test(a, COUNT(a), b, COUNT(b), 14.5, 784.0 / 6435, true);
@@ -54,7 +52,6 @@ static void test_ties(void **state)
  * Lehmann's formula: U is 310 of 961 pairs, and the 62 values are 51 fives and 11 sixes. */
 static void test_normal(void **state)
 {
-    (void)state;
     double g[60], h[55], x[31], y[31];
     for (int i = 0; i < 60; i++)
         g[i] = i * 37 % 101 + 0.5;
@@ -72,7 +69,6 @@ static void test_normal(void **state)
 /* Samples that do not overlap have the smallest possible p, whatever their sizes. */
 static void test_least(void **state)
 {
-    (void)state;
     double x[MANN_WHITNEY_EXACT], y[MANN_WHITNEY_EXACT];
     struct mann_whitney t;
     for (int i = 0; i < MANN_WHITNEY_EXACT; i++) {
@@ -92,7 +88,6 @@ static void test_least(void **state)
 
 static void test_bootstrap(void **state)
 {
-    (void)state;
     const double x[] = {10, 10, 10, 10, 10}, y[] = {8, 8, 8, 8, 8};
     const double wide[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, zero[] = {0, 1, 2};
     double low, high;
@@ -115,7 +110,6 @@ static void test_bootstrap(void **state)
 
 static void test_refusals(void **state)
 {
-    (void)state;
     const double x[] = {1};
     double low, high;
     struct mann_whitney t;
@@ -149,7 +143,6 @@ static void fill_signed(double *d, int n)
  * ranks 1.5, 1.5, 4, 4, 4, 6, 7.5, 7.5 and 9, 13 have a sum of at most 5.5. */
 static void test_signed_rank(void **state)
 {
-    (void)state;
     const double a[] = {0.3, -0.1, 0.7, 1.1, 0.9, -0.2, 1.4, 0.6, 0.55, 2.0};
     const double ties[] = {1, 2, 2, -2, 3, 0, 5, -1, 4, 4}, zeros[] = {0, 0, 0};
     double many[80];
@@ -167,7 +160,6 @@ static void test_signed_rank(void **state)
  * interval follows from the definition, with SciPy's distribution. */
 static void test_hodges_lehmann(void **state)
 {
-    (void)state;
     double center, low, high, many[50];
     fill_signed(many, 50);
     expect_ok(hodges_lehmann(depression, COUNT(depression), 0.95, &center, &low, &high));

@@ -26,7 +26,6 @@ static int64_t find(const double *x, int64_t n, double threshold, struct trend_s
  * than 6 is less than 0.5 %. */
 static void test_noise(void **state)
 {
-    (void)state;
     int alarms = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
         double x[POINTS];
@@ -39,7 +38,6 @@ static void test_noise(void **state)
 
 static void test_one_step(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         double x[POINTS];
         struct trend_step step[POINTS];
@@ -60,7 +58,6 @@ static void test_one_step(void **state)
  * of points that a step needs. */
 static void test_three_steps(void **state)
 {
-    (void)state;
     double x[POINTS];
     struct trend_step step[POINTS];
     fill_noise(x, 7);
@@ -80,7 +77,6 @@ static void test_three_steps(void **state)
  * it. */
 static void test_threshold(void **state)
 {
-    (void)state;
     double x[POINTS];
     struct trend_step step[POINTS];
     for (int i = 0; i < POINTS; i++)
@@ -95,7 +91,6 @@ static void test_threshold(void **state)
  * size. */
 static void test_few_and_zeros(void **state)
 {
-    (void)state;
     double x[POINTS];
     struct trend_step step[POINTS];
     for (int i = 0; i < POINTS; i++)

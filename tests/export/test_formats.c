@@ -137,7 +137,6 @@ static void test_texts(void **state)
  * checksums are TensorFlow's. */
 static void test_event_bytes(void **state)
 {
-    (void)state;
     static const unsigned char version[] = {24,   0,    0,    0,    0,   0,   0,   0,   0xa3,
                                             0x7f, 0x4b, 0x22, 0x09, 0,   0,   0,   0,   0,
                                             0,    0xf8, 0x3f, 0x1a, 13,  'b', 'r', 'a', 'i',
@@ -201,7 +200,6 @@ static void test_tensorboard(void **state)
  * finite. The text contains neither nan nor inf. */
 static void test_prometheus_of_nothing(void **state)
 {
-    (void)state;
     char *text = NULL;
     size_t size = 0;
     struct prometheus_run run = {
@@ -244,7 +242,6 @@ static void test_mlperf_rules(void **state)
         {"epochs", json_integer(2), 78, 0.0105,
          "its base learning rate, 0.0105, is not a multiple of 0.001\n"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct run *run = run_rig_load(folder);
         char *text;

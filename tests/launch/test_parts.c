@@ -5,18 +5,11 @@
 #include "launch/command.h"
 #include "launch/cores.h"
 #include "launch/report.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 /* ---- hosts ---- */
 
@@ -57,7 +50,6 @@ static enum status take_hosts(struct launch_hosts *hosts, const char *text)
 
 static void test_hosts(void **state)
 {
-    (void)state;
     for (int i = 0; i < COUNT(accepted); i++) {
         struct launch_hosts hosts = {0};
         struct words w = {0};
@@ -79,7 +71,6 @@ static void test_hosts_are_counted(void **state)
 {
     struct launch_hosts hosts = {0};
     char name[HOST_NAME_SIZE + 1];
-    (void)state;
     assert_int_equal(launch_hosts_slots(&hosts), 0);
     assert_int_equal(launch_hosts_most(&hosts), 0);
     assert_int_equal(launch_hosts_parse(&hosts, "a:2,b:5,c"), STATUS_OK);
@@ -128,7 +119,6 @@ static void assert_lines(const char *in, const char *want)
 
 static void test_lines_that_stay(void **state)
 {
-    (void)state;
     assert_lines("a\nbc\n", "[a\n][bc\n]");
     assert_lines("a\n\nrest", "[a\n][\n][rest]");
     assert_lines("dos\r\nx\n", "[dos\r\n][x\n]");
@@ -140,7 +130,6 @@ static void test_lines_that_are_redrawn_live(void **state)
 {
     struct pieces got = {0};
     struct output lines = {.take = take, .self = &got, .live = true};
-    (void)state;
     output_feed(&lines, "half", 4);
     assert_string_equal(got.text, "");
     output_feed(&lines, " a line\n\rbar 1", 14);
@@ -157,7 +146,6 @@ static void test_overlong_lines_come_in_pieces(void **state)
     struct pieces got = {0};
     struct output lines = {.take = take, .self = &got};
     char *bytes = malloc(OUTPUT_LINE_MAX + 2);
-    (void)state;
     assert_non_null(bytes);
     memset(bytes, 'x', OUTPUT_LINE_MAX + 1);
     bytes[OUTPUT_LINE_MAX + 1] = '\n';
@@ -185,7 +173,6 @@ static void test_reports(void **state)
         {REPORT_STOPPED, 5, 5, "", WHO "was asked to stop, and exited with code 5\n"},
         {REPORT_KILLED, 9, 137, "", WHO "was killed by signal 9 (SIGKILL)\n"},
     };
-    (void)state;
     for (int i = 0; i < COUNT(cases); i++) {
         char line[REPORT_MAX];
         struct rank_report back, r = {.end = cases[i].end,
@@ -224,7 +211,6 @@ static void test_other_lines_are_no_reports(void **state)
         "ampscale: rank 1 (host h, pid 7) exited with code 1", /* cut */
     };
     struct rank_report r;
-    (void)state;
     for (int i = 0; i < COUNT(lines); i++)
         if (report_read(lines[i], strlen(lines[i]), &r))
             fail_msg("'%s' was read as a report", lines[i]);
@@ -235,7 +221,6 @@ static void test_long_reasons_are_cut(void **state)
 {
     char line[2 * REPORT_MAX];
     struct rank_report r;
-    (void)state;
     int n = snprintf(line, sizeof line, "ampscale: rank 1 (host h, pid 7) exited with code 1: ");
     memset(line + n, 'x', REPORT_REASON_MAX + 10);
     strcpy(line + n + REPORT_REASON_MAX + 10, "\n");
@@ -252,7 +237,6 @@ static void test_shares(void **state)
 {
     static const int cases[][3] = {{8, 2, 4}, {8, 3, 2}, {8, 8, 1},
                                    {2, 4, 1}, {1, 1, 1}, {7, 1, 7}};
-    (void)state;
     for (int i = 0; i < COUNT(cases); i++) {
         struct launcher_place place = {.local_size = cases[i][1]};
         assert_int_equal(cores_share(&place, cases[i][0]), cases[i][2]);
@@ -264,7 +248,6 @@ static void test_shares(void **state)
 static void test_bound_ranks_share_cpus(void **state)
 {
     enum { CPUS = 12 };
-    (void)state;
     for (int size = 1; size <= 2 * CPUS; size++) {
         int users[CPU_SETSIZE] = {0}, most = 0;
         for (int rank = 0; rank < size; rank++) {
@@ -307,7 +290,6 @@ static void test_rank_gets_threads(void **state)
         {"train --devices=cuda:3", 0, 8, "ampscale train --threads 8 --devices=cuda:3"},
         {"info --list", 2, 4, "ampscale info --list"},
     };
-    (void)state;
     for (int i = 0; i < COUNT(cases); i++) {
         char args[64], *argv[8], *line;
         int argc = 0;
@@ -327,7 +309,6 @@ static void test_rank_gets_threads(void **state)
 static void test_values_of_flags(void **state)
 {
     char *argv[] = {"train", "--out", "a", "--outer", "b", "--out=c", "--resume"};
-    (void)state;
     assert_string_equal(launch_command_value(3, argv, "--out"), "a");
     assert_string_equal(launch_command_value(7, argv, "--out"), "c");
     assert_string_equal(launch_command_value(7, argv, "--outer"), "b");
@@ -338,7 +319,6 @@ static void test_values_of_flags(void **state)
 static void test_kinds_of_mpirun(void **state)
 {
     enum mpi_kind kind;
-    (void)state;
     assert_int_equal(launch_mpi_kind("m", "mpirun (Open MPI) 5.0.3\n", &kind), STATUS_OK);
     assert_int_equal(kind, MPI_KIND_OPENMPI);
     assert_int_equal(launch_mpi_kind("m", "HYDRA build details:\n    Version: 4.0.2\n", &kind),

@@ -1,13 +1,9 @@
 /* Tests the figures of single records: of an AMP report, of overlap and of a prediction. Damaged
  * records are refused. */
 #include "rig.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define AMP    "{\"schema\":1,\"report\":\"amp\",\"arch\":\"resnet<8>'s\",\"loss_scale\":1024,"
 #define NO_AMP "{\"schema\":1,\"report\":\"amp\","

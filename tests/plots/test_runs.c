@@ -1,14 +1,10 @@
 /* Draws every figure of runs once, and tests the tables from which figures are drawn. */
 #include "rig.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct sample usual = {
     .arch = "resnet18", .batch = 32, .epochs = 1, .steps_per_epoch = 20, .images_per_s = 120};

@@ -3,15 +3,11 @@
 #include "plots/figure.h"
 #include "plots/series.h"
 #include "plots/study_axis.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void assert_close(double got, double want)
 {
@@ -21,7 +17,6 @@ static void assert_close(double got, double want)
 
 static void test_ema(void **state)
 {
-    (void)state;
     double x[] = {4, 8, NAN, 2, INFINITY, 2};
     series_ema(x, 6, 0.5);
     assert_close(x[0], 4);
@@ -41,7 +36,6 @@ static void test_ema(void **state)
 
 static void test_windows(void **state)
 {
-    (void)state;
     const double x[] = {1, 100, 3, NAN, 5, 6};
     double scratch[5];
     assert_close(series_mean_around(x, 6, 0, 1), 50.5);
@@ -60,7 +54,6 @@ static void test_scales(void **state)
     static const double ceiling[][2] = {{1, 1}, {76.3, 80}, {81, 100}, {0.011, 0.012},
                                         {0, 1}, {-3, 1},    {NAN, 1}};
     static const int64_t stride[][2] = {{0, 1}, {10, 1}, {11, 2}, {1000, 100}};
-    (void)state;
     for (size_t i = 0; i < sizeof ceiling / sizeof *ceiling; i++)
         assert_close(series_ceiling(ceiling[i][0]), ceiling[i][1]);
     for (size_t i = 0; i < sizeof stride / sizeof *stride; i++)
@@ -69,7 +62,6 @@ static void test_scales(void **state)
 
 static void test_quantile_passes_over_nan(void **state)
 {
-    (void)state;
     const double x[] = {NAN, 3, INFINITY, 1, 2};
     double q;
     assert_int_equal(series_quantile(x, 5, 0.5, &q), STATUS_OK);
@@ -82,7 +74,6 @@ static void test_quantile_passes_over_nan(void **state)
 
 static void test_gap(void **state)
 {
-    (void)state;
     struct step_record a = {.elapsed = 10, .total_s = 1}, b = {.elapsed = 11.5, .total_s = 1};
     assert_false(series_gap(&a, &b, 0.6));
     assert_true(series_gap(&a, &b, 0.4));
@@ -98,7 +89,6 @@ static struct run named(char *name, const char *config)
 
 static void test_labels(void **state)
 {
-    (void)state;
     char first[] = "first", twin[] = "first", bare[] = "bare", odd[] = "odd";
     char tall[] = "a-folder-name-that-is-far-too-long-for-any-legend-at-all-0017";
     char wide[] = "\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc"
@@ -140,7 +130,6 @@ static void expect_ticks(double low, double high, bool powers, const double want
 
 static void test_ticks(void **state)
 {
-    (void)state;
     expect_ticks(1300, 5700, false, (const double[]){1500, 2000, 3000, 4000, 5000}, 5);
     expect_ticks(0.09, 1.1, false, (const double[]){0.1, 0.2, 0.5, 1}, 4);
     expect_ticks(1, 9, true, (const double[]){1, 2, 4, 8}, 4);

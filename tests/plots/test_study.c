@@ -1,15 +1,11 @@
 /* Tests the figures of studies and of published tables. */
 #include "base/file.h"
 #include "rig.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { CELLS = 5 };
 

@@ -1,14 +1,10 @@
 /* Tests failures of drawing, wrong calls, and figures that are left from an earlier drawing. */
 #include "base/file.h"
 #include "rig.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct sample little = {.arch = "alexnet",
                                      .epochs = 1,

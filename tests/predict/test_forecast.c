@@ -35,7 +35,6 @@ static void test_allreduce(void **state)
         {COST_AUTO, 16, 40e6, 6e-4 + 24e-6 + 7.5e-3},
         {COST_AUTO, 16, 1000, 4e-4 + 6e-6 + 2e-7},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct network_cost net = cluster;
         net.algorithm = cases[i].algorithm;
@@ -47,7 +46,6 @@ static void test_allreduce(void **state)
  * table 1. */
 static void test_largest_of_many(void **state)
 {
-    (void)state;
     const struct {
         int64_t n;
         double mean;
@@ -85,7 +83,6 @@ static struct forecast forecast_of(const struct system *s, int64_t ranks)
 /* On 4 ranks, a bucket of 40 MB takes 1.506 ms, and a bucket of 240 MB takes 9.006 ms. */
 static void test_schedule(void **state)
 {
-    (void)state;
     struct system s = by_hand();
     /* The first bucket is ready at 6 ms and done at 7.506 ms. The second is ready at 9 ms and done
      * at 10.506 ms: 1.506 ms after the backward pass. */
@@ -106,7 +103,6 @@ static void test_schedule(void **state)
 
 static void test_limits(void **state)
 {
-    (void)state;
     struct system s = by_hand();
     s.work.bucket[0] = s.work.bucket[1] = (struct bucket){.ready = 1, .bytes = 1000};
     s.input_bytes_per_s = 1e7; /* 4 images of 100 kB take 40 ms */
@@ -128,7 +124,6 @@ static void test_limits(void **state)
  * gradients are ready first. */
 static void test_buckets_of_a_network(void **state)
 {
-    (void)state;
     struct workload_config c = {.arch = "resnet18",
                                 .classes = 1000,
                                 .image_size = 224,
@@ -157,7 +152,6 @@ static void test_buckets_of_a_network(void **state)
  * parameters of this system. */
 static void test_fit_finds_the_machine(void **state)
 {
-    (void)state;
     const struct fit_known known = {.intra = true};
     struct system truth = by_hand(), s = truth;
     struct measured point[6];
@@ -179,7 +173,6 @@ static void test_fit_finds_the_machine(void **state)
 
 static void test_calibration(void **state)
 {
-    (void)state;
     struct system s = by_hand();
     s.work.bucket[0] = s.work.bucket[1] = (struct bucket){.ready = 1, .bytes = 40e6};
     expect_ok(forecast_calibrate(&s, 4, 1, 200));
@@ -189,7 +182,6 @@ static void test_calibration(void **state)
 
 static void test_fit_needs_points(void **state)
 {
-    (void)state;
     static struct source source = {.n = 2,
                                    .ranks_per_node = 4,
                                    .work = {.forward = 0.3, .backward = 0.6, .n = 1},
@@ -217,7 +209,6 @@ static void test_fit_needs_points(void **state)
  * systems: fewer classes, half gradients, and at last 4 ranks with two devices each. */
 static void test_source_of_a_study(void **state)
 {
-    (void)state;
     static struct analysis_cell cell[4];
     static struct source source;
     int64_t place[4] = {0, 1, 2, 3};
@@ -265,7 +256,6 @@ static void test_source_of_a_study(void **state)
  * between 10 % more and 10 % less. */
 static void test_source_of_a_run(void **state)
 {
-    (void)state;
     static struct source source;
     struct step_record step[40];
     struct run run = {.dir = "a", .name = "a", .n_steps = 40, .step = step};

@@ -89,7 +89,6 @@ static int forecast_file(const char *file, int fraction, const char *apart)
  * sign of this, so its error is not checked. */
 static void test_forecasts(void **state)
 {
-    (void)state;
     for (int fraction = 2; fraction <= 4; fraction *= 2) {
         assert_int_equal(forecast_file("hal_v100.csv", fraction, fraction == 4 ? "feb" : ""), 2);
         assert_int_equal(forecast_file("deeplearningexamples.csv", fraction, ""), 5);

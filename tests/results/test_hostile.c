@@ -178,7 +178,6 @@ static void test_last_one_wins(void **state)
 
 static void test_text_is_cleaned(void **state)
 {
-    (void)state;
     static const struct {
         const char *in, *out;
     } cases[] = {

@@ -48,7 +48,6 @@ static void expect(struct run run, struct host_noise host, const char *const *sa
  * 5.3 %. A slow step takes more than 1.5 times the median; fast steps are not a disturbance. */
 static void test_far_steps(void **state)
 {
-    (void)state;
     assert_int_equal(run_warmup(&(struct run){.step = steps, .n_steps = STEPS}), WARMUP);
     expect(run_of(0, 0), quiet, NULL);
     expect(run_of(9, 3.1), quiet, NULL);
@@ -66,7 +65,6 @@ static void test_far_steps(void **state)
 
 static void test_short_runs_are_not_judged(void **state)
 {
-    (void)state;
     struct run run = run_of(5, 9);
     struct host_noise host = quiet;
     run.n_steps = NOISE_STEPS_MIN - 1;
@@ -79,7 +77,6 @@ static void test_short_runs_are_not_judged(void **state)
 
 static void test_host(void **state)
 {
-    (void)state;
     struct host_noise host = quiet;
     host.steal = NOISE_STEAL;
     host.others = NOISE_OTHERS;
@@ -96,7 +93,6 @@ static void test_host(void **state)
 /* The judgement of the recorded values is the same. */
 static void test_record(void **state)
 {
-    (void)state;
     char text[NOISE_TEXT_MAX], read[NOISE_TEXT_MAX];
     for (int disturbed = 0; disturbed < 2; disturbed++) {
         struct noise n = {.host = quiet, .steps = 100, .far_share = 0.25 * disturbed};

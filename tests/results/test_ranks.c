@@ -12,7 +12,6 @@ static struct ranks ranks; /* the result of `evaluate` */
 
 static int set_up(void **state)
 {
-    (void)state;
     run.n_ranks = 0;
     run.attempts = json_array();
     return 0;
@@ -20,7 +19,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     ranks_free(&ranks);
     json_decref(run.attempts);
     return 0;
@@ -67,7 +65,6 @@ static void evaluate(void)
 /* Only rank 0 recorded epoch 2 before the job was killed. */
 static void test_slowest(void **state)
 {
-    (void)state;
     add_attempt(4, "node");
     add_slow_epochs();
     add_row(2, 0)->forward_s = 100;
@@ -111,7 +108,6 @@ static bool is_slow(int n, double late, double mad, int64_t steps)
  * steps are needed to detect it. */
 static void test_slow_or_chance(void **state)
 {
-    (void)state;
     for (int n = 2; n < 5; n++) {
         assert_true(is_slow(n, 0.2, 0.01, 20));
         assert_true(ranks.noise > 0 && ranks.noise < 0.03);
@@ -127,7 +123,6 @@ static void test_slow_or_chance(void **state)
  * and this waiting is the largest part of its total time. */
 static void test_part_by_medians(void **state)
 {
-    (void)state;
     add_attempt(3, "node");
     for (int i = 0; i < 3; i++) {
         struct rank_record *r = add_row(0, i);
@@ -147,7 +142,6 @@ static void test_part_by_medians(void **state)
 /* The ranks of the latest attempt that completed an epoch are compared. */
 static void test_latest_attempt(void **state)
 {
-    (void)state;
     add_attempt(4, "node");
     add_attempt(3, "late");
     add_slow_epochs();
@@ -165,7 +159,6 @@ static void test_latest_attempt(void **state)
 /* Records with impossible numbers must not result in a straggler. */
 static void test_absurd_times(void **state)
 {
-    (void)state;
     add_attempt(2, "node");
     add_row(0, 0);
     add_row(0, 1)->forward_s = NAN;
@@ -197,7 +190,6 @@ static void test_summary(void **state)
         {"ranks", "median_own_s", 0.375}, {"ranks", "behind", 0.39375 / 0.375 - 1},
         {"ranks", "part_s", 0.01875},     {"ranks", "images_per_s", 32 / 0.39375},
     };
-    (void)state;
     struct step_record step[10];
     for (int i = 0; i < 10; i++)
         step[i] = (struct step_record){.step = i, .comm_s = exposed[i], .comm_busy_s = busy[i]};

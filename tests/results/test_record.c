@@ -87,7 +87,6 @@ static void test_round_trip(void **state)
 /* The buffer must be long enough for a line with the longest value in every column. */
 static void test_longest_line(void **state)
 {
-    (void)state;
     static const struct schema *const schemas[] = {&step_schema, &epoch_schema, &rank_schema,
                                                    &telemetry_schema};
     for (int k = 0; k < 4; k++) {

@@ -14,7 +14,6 @@ static struct run run;
 
 static int set_up(void **state)
 {
-    (void)state;
     run = (struct run){.dir = "a run", .n_steps = 2, .step = step, .telemetry = sample};
     return 0;
 }
@@ -51,7 +50,6 @@ static void expect_energy(double joules, double images)
 
 static void test_energy_of_steps_alone(void **state)
 {
-    (void)state;
     add_samples(1, 0);
     expect_energy(200, 20);
 }
@@ -60,7 +58,6 @@ static void test_energy_of_steps_alone(void **state)
  * half of the first step, and the whole second step. */
 static void test_energy_between_samples(void **state)
 {
-    (void)state;
     add_sample(0, 0, 1.5, 0);
     add_sample(1, 0, 5.5, 400);
     expect_energy(150, 15);
@@ -70,7 +67,6 @@ static void test_energy_between_samples(void **state)
  * energy, the total energy is unknown. */
 static void test_energy_of_devices(void **state)
 {
-    (void)state;
     add_samples(2, 6);
     assert_close(energy_of(&run).joules_per_image, 15);
     run.n_telemetry = 0;
@@ -86,7 +82,6 @@ static void test_energy_of_several_ranks(void **state)
         {.train_images = 100},
         {.epoch = 1, .train_images = 100, .energy_j = 100, .joules_per_image = 1},
         {.epoch = 2, .train_images = 100, .energy_j = 200, .joules_per_image = 2}};
-    (void)state;
     add_samples(1, 0);
     run.attempts = json_pack("[[{s:s}, {s:s}]]", "host", "a", "host", "b");
     assert_true(isnan(energy_of(&run).joules_per_image));
@@ -100,7 +95,6 @@ static void test_energy_of_several_ranks(void **state)
  * the next attempt begins. */
 static void test_energy_over_attempts(void **state)
 {
-    (void)state;
     add_sample(0, 0, 0, 7000);
     add_sample(1, 0, 2.5, 7250);
     add_sample(2, 0, 3.25, 9000)->attempt = 1;
@@ -115,7 +109,6 @@ static void test_summary(void **state)
         double want;
     } numbers[] = {
         {"samples", 5}, {"temperature_c", 54}, {"clock_mhz", 1002}, {"ecc_corrected", 1}};
-    (void)state;
     for (int i = 0; i <= 4; i++) {
         struct telemetry_record *r = add_sample(i, 0, i, 100 * i);
         r->temperature_c = 50 + i;
@@ -142,7 +135,6 @@ static void test_summary(void **state)
 static void test_throttle_words(void **state)
 {
     char words[THROTTLE_WORDS_MAX];
-    (void)state;
     throttle_words(0, words);
     assert_string_equal(words, "none");
     throttle_words(THROTTLE_POWER_CAP | THROTTLE_HARDWARE_HEAT, words);

@@ -10,7 +10,6 @@
 
 static void test_known_sample(void **state)
 {
-    (void)state;
     const double x[] = {12.5, 3.25, 8, 1, 40, 7.75, 9.5, 8, 6, 100};
     struct stats s;
     expect_ok(stats_of(x, 10, &s));
@@ -32,7 +31,6 @@ static void test_known_sample(void **state)
 
 static void test_small_samples(void **state)
 {
-    (void)state;
     const double one = -4, two[] = {3, 1};
     struct stats s;
     expect_ok(stats_of(&one, 1, &s));
@@ -45,7 +43,6 @@ static void test_small_samples(void **state)
 
 static void test_refusals(void **state)
 {
-    (void)state;
     const double x[] = {1, NAN}, y[] = {INFINITY}, z[] = {1, 2};
     struct stats s;
     double low, high;
@@ -63,7 +60,6 @@ static void test_refusals(void **state)
  * the 5 % quantile is 3. By symmetry, the 95 % quantile is 7. */
 static void test_median_interval(void **state)
 {
-    (void)state;
     const double x[] = {9, 1, 8, 2, 7, 3, 6, 4, 5};
     double low, high, low2, high2;
     expect_ok(stats_median_interval(x, 9, 0.9, 4000, 1, &low, &high));
@@ -83,7 +79,6 @@ static void test_median_interval(void **state)
 
 static void test_environment_is_an_allow_list(void **state)
 {
-    (void)state;
     static const char *const allowed[] = {"OMP_NUM_THREADS", "DNNL_VERBOSE", "SLURM_JOB_ID"};
     static const char *const secret[] = {"SLURM_JOB_ACCOUNT", "HOME", "AWS_SECRET_ACCESS_KEY",
                                          "OMP"};
@@ -120,7 +115,6 @@ static void test_proportion(void **state)
         {200, 200, 0.9817246596448512, 1},
         {1, 1, 0.025, 1},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double low, high;
         expect_ok(stats_proportion_interval(cases[i].k, cases[i].n, 0.95, &low, &high));

@@ -1,13 +1,10 @@
 /* Checks medians, intervals, series and verdicts for invented results with known answers. */
 #include "rig.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define ND32   "nd-fp32-resnet8-dummy-1x32"
 #define ND64   "nd-fp32-resnet8-dummy-1x64"
@@ -119,7 +116,6 @@ static void test_verdicts(void **state)
         {{{JPEG32, 60, 0.4, 0}}, JPEG32, "not enough to say", "no cell with synthetic data"},
         {{{JPEG32, 60, 0.01, 0}}, JPEG32, "compute-bound", "no cell with synthetic data"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         void *made;
         rig_begin(&made);

@@ -2,14 +2,11 @@
  * of runs, and the commands. */
 #include "base/rng.h"
 #include "rig.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Studies with one error: the first `from` of the rig's study is replaced by `to`. */
 static void test_refused(void **state)
@@ -39,7 +36,6 @@ static void test_refused(void **state)
         {flag, "\"--\"", "'--' is no flag"},
         {flag, "0.05", "'train' must be a list of strings"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct study_spec spec;
         char *bad = NULL;
@@ -58,7 +54,6 @@ static void test_refused(void **state)
 /* A damaged study is read or refused, without an invalid memory access. */
 static void test_mutated(void **state)
 {
-    (void)state;
     int read = 0;
     for (uint64_t i = 0; i < 1000; i++) {
         struct rng rng = rng_at(0, RNG_TEST, i, 0);
@@ -84,7 +79,6 @@ static void test_mutated(void **state)
 
 static void test_presets(void **state)
 {
-    (void)state;
     for (const struct preset *p = study_presets; p->name; p++) {
         struct study_spec spec;
         struct study_plan plan;

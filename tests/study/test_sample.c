@@ -3,14 +3,11 @@
 #include "../results/scratch.h"
 #include "results/record.h"
 #include "study/study_sample.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct recorded {
     char dir[SCRATCH_MAX];

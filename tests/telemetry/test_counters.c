@@ -148,7 +148,6 @@ static void test_storage_unknown(void **state)
 
 static void test_cached_share(void **state)
 {
-    (void)state;
     assert_true(storage_cached_percent(0, 100) == 100);
     assert_true(storage_cached_percent(25, 100) == 75);
     assert_true(storage_cached_percent(130, 100) == 0); /* read-ahead */

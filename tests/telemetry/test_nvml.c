@@ -16,7 +16,6 @@ static const int gpus[] = {0, 1, 5};
 
 static int set_up(void **state)
 {
-    (void)state;
     *fake = (struct fake_nvml){0};
     for (int i = 0; i < FAKE_GPUS; i++)
         fake->gpu[i] = (struct fake_gpu){.clock = 1500 + (unsigned)i,
@@ -55,7 +54,6 @@ static struct telemetry_record sample(struct meter *m, int i)
 /* CUDA's device 1 is the first GPU on the bus. The energy counter of the second GPU fails. */
 static void test_sensors(void **state)
 {
-    (void)state;
     fake->gpu[1].energy_code = 3;
     struct meter *m = open_meter(2);
     fake->gpu[0].millijoules += 2500;
@@ -78,7 +76,6 @@ static void test_facts(void **state)
 {
     static const char *const parts[] = {"\"driver\": \"580.1\"", "\"power_limit_w\": 700.0",
                                         "\"source\": \"nvml\""};
-    (void)state;
     struct telemetry *t = open_telemetry(2);
     json_t *o = telemetry_facts(t);
     char *text = json_dumps(o, JSON_SORT_KEYS);
@@ -119,7 +116,6 @@ static enum status take(void *context, struct telemetry_record *row, int n)
  * is unknown. */
 static void test_a_gpu_vanishes(void **state)
 {
-    (void)state;
     struct taken taken = {.refuse_at = -1};
     struct telemetry *t = open_telemetry(2);
     assert_true(telemetry_joules(t) == 0);
@@ -161,7 +157,6 @@ static void expect_missing(const char *why)
 
 static void test_no_driver_or_gpu(void **state)
 {
-    (void)state;
     expect_missing("no telemetry of GPU 5: another error");
     fake->init_code = 9;
     expect_missing("cannot initialise NVML: Driver Not Loaded");
@@ -171,7 +166,6 @@ static void test_no_driver_or_gpu(void **state)
 /* An old library has only the power and the reasons of throttling. The only fact is the index. */
 static void test_old_library(void **state)
 {
-    (void)state;
     struct meter *m = open_meter(2);
     struct telemetry_record r = sample(m, 0);
     int measured = 0;
@@ -193,7 +187,6 @@ static void test_old_library(void **state)
 
 static void test_no_library(void **state)
 {
-    (void)state;
     expect_missing("cannot load libnvidia-ml.so.1, a part of NVIDIA's driver");
 }
 

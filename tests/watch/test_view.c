@@ -236,7 +236,6 @@ static void test_wrong_plans(void **state)
 
 static void test_drawing(void **state)
 {
-    (void)state;
     char text[DRAW_MAX];
     const double x[] = {0, 7, NAN, 14, 1, 13};
     draw_spark(text, x, 4, 10, true);
