@@ -15,9 +15,8 @@ enum { ROWS_MAX = 6, SIDE = 8, CLASSES = 5, MICRO_MAX = 2 };
 #define MIX 0.7f
 
 struct rig {
-    int rows;            /* number of images in a batch */
-    bool mixes;          /* mixup is on, and the second image of every batch is bad */
-    const char *devices; /* the device string, such as "cpu:2" */
+    int rows;   /* number of images in a batch */
+    bool mixes; /* mixup is on, and the second image of every batch is bad */
     struct device_list list;
     struct engine_config config;
     struct graph *graph;
@@ -42,21 +41,8 @@ static void fill(struct rig *r)
 }
 
 /* ImageNet's values. */
-static void normalise(struct program_config *p)
-{
-    static const float mean[3] = {0.485f, 0.456f, 0.406f}, std[3] = {0.229f, 0.224f, 0.225f};
-    memcpy(p->mean, mean, sizeof mean);
-    memcpy(p->std, std, sizeof std);
-}
-
-static void rig_close(struct rig *r)
-{
-    if (!r)
-        return;
-    engine_close(r->engine);
-    graph_free(r->graph);
-    free(r);
-}
+static const struct program_config imagenet = {.mean = {0.485f, 0.456f, 0.406f},
+                                               .std = {0.229f, 0.224f, 0.225f}};
 
 /* Opens the engine and copies the weights of rank 0 to all ranks. Before that, each rank has
  * different weights. */
@@ -67,21 +53,15 @@ static enum status open_engine(struct rig *r)
     return engine_share(r->engine);
 }
 
-static enum status rig_open(struct comm *ranks, const struct engine_case *c, struct rig **out)
+static enum status rig_open(struct comm *ranks, const struct engine_case *c, struct rig *r)
 {
-    enum status st;
-    struct rig *r = calloc(1, sizeof *r);
-    *out = NULL;
-    if (!r)
-        return status_fail(STATUS_OOM, "no memory for a test");
-    r->rows = c->rows;
-    r->mixes = c->mixes;
-    r->devices = c->devices;
-    r->ranks = ranks;
+    *r = (struct rig){.rows = c->rows, .mixes = c->mixes, .ranks = ranks};
     fill(r);
-    CHECK(device_list_parse(c->devices, &r->list));
-    CHECK(graph_build("resnet8", CLASSES, SIDE, &r->graph));
-    r->config = (struct engine_config){.program = {.momentum = 0.9f, .mixes = c->mixes},
+    TRY(device_list_parse(c->devices, &r->list));
+    if (c->backend)
+        r->list.backend = c->backend;
+    TRY(graph_build("resnet8", CLASSES, SIDE, &r->graph));
+    r->config = (struct engine_config){.program = imagenet,
                                        .graph = r->graph,
                                        .scaler = scaler_default(),
                                        .devices = &r->list,
@@ -93,16 +73,18 @@ static enum status rig_open(struct comm *ranks, const struct engine_case *c, str
                                        .dp_reduce = c->reduce,
                                        .bucket_mb = 0.05,
                                        .grad_compress = c->compress};
-    normalise(&r->config.program);
-    CHECK(open_engine(r));
-    *out = r;
-    r = NULL;
-done:
-    rig_close(r);
-    return st;
+    r->config.program.momentum = 0.9f;
+    r->config.program.mixes = c->mixes;
+    return open_engine(r);
 }
 
-static enum status step_scaled(struct rig *r, int number, float lr, float loss_scale)
+static void rig_close(struct rig *r)
+{
+    engine_close(r->engine);
+    graph_free(r->graph);
+}
+
+static enum status step(struct rig *r, int number, float lr, float loss_scale)
 {
     struct step_result result;
     int n = r->config.accumulate;
@@ -121,11 +103,6 @@ static enum status step_scaled(struct rig *r, int number, float lr, float loss_s
     return STATUS_OK;
 }
 
-static enum status step(struct rig *r, int number, float lr)
-{
-    return step_scaled(r, number, lr, 1);
-}
-
 /* ---- gradients ---- */
 
 static int64_t count_trained(const struct graph *g)
@@ -137,7 +114,7 @@ static int64_t count_trained(const struct graph *g)
     return n;
 }
 
-/* Adds share * x to `sum` for every gradient or momentum x of the network, in the order of the
+/* Adds share * x to `sum` for every such value x of the network, in the order of the
  * graph's parameters. */
 static enum status add_values(const struct graph *g, struct network *net, enum param_value value,
                               double share, double *sum)
@@ -159,28 +136,25 @@ done:
     return st;
 }
 
-/* Returns the partner of each image in mixup, for a batch of 2, 3, 5 or 6 images. The tables are
- * written by hand. If `bad` is true, the second image is bad. */
-static const int32_t *pairs_of(int rows, bool bad)
+/* The partner of each image in mixup: the image before it. The second image of a batch is bad. */
+static void pair(int32_t partner[ROWS_MAX], int rows, bool bad)
 {
-    static const int32_t pairs[][2][ROWS_MAX] = {{{0}, {0}},
-                                                 {{0}, {0}},
-                                                 {{1, 0}, {0, 0}},
-                                                 {{2, 0, 1}, {2, 0, 0}},
-                                                 {{3, 0, 1, 2}, {3, 0, 0, 2}},
-                                                 {{4, 0, 1, 2, 3}, {4, 0, 0, 2, 3}},
-                                                 {{5, 0, 1, 2, 3, 4}, {5, 0, 0, 2, 3, 4}}};
-    return pairs[rows][bad];
+    for (int i = 0; i < rows; i++)
+        partner[i] = i == 0 ? rows - 1 : i - 1;
+    if (bad)
+        partner[rows > 2 ? 2 : 0] = 0; /* instead of the bad image, which keeps its own partner */
 }
 
 static enum status run_alone(struct program *p, const uint8_t *pixels, const int32_t *label)
 {
     const struct step_state state = {.mix = MIX, .loss_scale = 1, .grad_scale = 1};
+    int32_t partner[ROWS_MAX];
     int rows = program_config(p)->batch;
     TRY(program_state(p, &state));
     TRY(program_input(p, pixels, label));
+    pair(partner, rows, rows > 1 && label[1] < 0);
     if (program_config(p)->mixes)
-        TRY(program_partners(p, pairs_of(rows, rows > 1 && label[1] < 0)));
+        TRY(program_partners(p, partner));
     for (int phase = PHASE_INPUT; phase <= PHASE_BACKWARD; phase++)
         TRY(program_run(p, (enum phase)phase));
     return program_wait(p);
@@ -195,8 +169,10 @@ static enum status alone(const struct rig *r, int device, double *sum)
     struct network *net = NULL;
     const struct backend *b = r->list.backend;
     struct part part = part_of(r->rows, r->list.n, device);
-    struct program_config config = {.batch = part.count, .train = true, .mixes = r->mixes};
-    normalise(&config);
+    struct program_config config = imagenet;
+    config.batch = part.count;
+    config.train = true;
+    config.mixes = r->mixes;
     CHECK(b->open(b, r->list.index[device], 1, &dev));
     CHECK(network_open(dev, r->graph, &config, 1, &net));
     CHECK(network_init(net, 0));
@@ -222,8 +198,7 @@ static double bound(const struct rig *r)
     return unit > 0 ? unit * comm_size(r->ranks) : even ? 1e-6 : 1e-5;
 }
 
-static enum status compare(const struct rig *r, const char *what, const double *mean,
-                           const double *got, int64_t n)
+static enum status compare(const struct rig *r, const double *mean, const double *got, int64_t n)
 {
     double norm = 0, far = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -231,12 +206,9 @@ static enum status compare(const struct rig *r, const char *what, const double *
         far += (got[i] - mean[i]) * (got[i] - mean[i]);
     }
     far = sqrt(far / norm);
-    if (comm_rank(r->ranks) == 0)
-        printf("%d x %s, %d images: %s: error relative to the mean gradient: %.2g\n",
-               comm_size(r->ranks), r->devices, r->rows, what, far);
     if (!(norm > 0) || !(far <= bound(r)))
-        return status_fail(STATUS_MISMATCH, "rank %d: %s: error relative to the mean gradient: %g",
-                           comm_rank(r->ranks), what, far);
+        return status_fail(STATUS_MISMATCH, "rank %d: error relative to the mean gradient: %g",
+                           comm_rank(r->ranks), far);
     return STATUS_OK;
 }
 
@@ -255,47 +227,38 @@ static enum status exact_mean(struct rig *r, double *mean, int64_t n)
     return comm_run(r->ranks, &sum);
 }
 
-/* Executes a step. Compares the mean gradients with the reduced gradients (VALUE_GRADIENT), or with
- * the momentum that the optimizer computes from the reduced gradients. */
-static enum status compare_step(struct rig *r, enum param_value value)
+/* Executes a step with a loss scale, and compares the momentum that the optimizer computes from the
+ * reduced gradients. */
+static enum status compare_step(struct rig *r)
 {
     enum status st;
-    bool gradient = value == VALUE_GRADIENT;
     int64_t n = count_trained(r->graph);
-    double share = gradient ? 1.0 / r->config.accumulate / comm_size(r->ranks) : 1;
     double *mean = calloc((size_t)n, sizeof *mean), *got = calloc((size_t)n, sizeof *got);
     if (!mean || !got) {
         st = status_fail(STATUS_OOM, "no memory for gradients");
         goto done;
     }
     CHECK(exact_mean(r, mean, n));
-    /* The update only reads the gradient buffer: the gradients are still there after the step. */
-    CHECK(gradient ? step(r, 0, 0) : step_scaled(r, 0, 0, 128));
-    CHECK(add_values(r->graph, engine_network(r->engine), value, share, got));
-    st = compare(r, gradient ? "reduced gradients" : "momentum", mean, got, n);
+    CHECK(step(r, 0, 0, 128));
+    CHECK(add_values(r->graph, engine_network(r->engine), VALUE_MOMENTUM, 1, got));
+    st = compare(r, mean, got, n);
 done:
     free(mean);
     free(got);
     return st;
 }
 
-static enum status exercise(struct comm *ranks, const struct engine_case *c, enum param_value value)
-{
-    struct rig *r;
-    TRY(rig_open(ranks, c, &r));
-    enum status st = compare_step(r, value);
-    rig_close(r);
-    return st;
-}
-
-enum status exercise_gradients(struct comm *ranks, const struct engine_case *c)
-{
-    return exercise(ranks, c, VALUE_GRADIENT);
-}
+/* Opens a rig on `ranks`, returns what `run` returns, and closes the rig. */
+#define WITH_RIG(run)                                                                              \
+    struct rig r;                                                                                  \
+    enum status st = rig_open(ranks, c, &r);                                                       \
+    st = st == STATUS_OK ? run : st;                                                               \
+    rig_close(&r);                                                                                 \
+    return st
 
 enum status exercise_average(struct comm *ranks, const struct engine_case *c)
 {
-    return exercise(ranks, c, VALUE_MOMENTUM);
+    WITH_RIG(compare_step(&r));
 }
 
 /* ---- bits ---- */
@@ -303,37 +266,27 @@ enum status exercise_average(struct comm *ranks, const struct engine_case *c)
 static enum status digest(struct rig *r, uint64_t *out)
 {
     enum status st;
-    int64_t n = count_trained(r->graph), at = 0;
-    float *plain = malloc((size_t)n * sizeof *plain);
+    int64_t n = count_trained(r->graph);
+    double *weight = calloc((size_t)n, sizeof *weight);
     *out = 0;
-    if (!plain)
+    if (!weight)
         return status_fail(STATUS_OOM, "no memory for weights");
-    CHECK(step(r, 0, 0.01f));
-    CHECK(step(r, 1, 0.01f));
-    for (int i = 0; i < r->graph->n_params; i++) {
-        if (!param_is_trained(&r->graph->param[i]))
-            continue;
-        CHECK(network_get(engine_network(r->engine), VALUE_WEIGHT, i, plain + at));
-        at += param_count(&r->graph->param[i]);
-    }
+    CHECK(step(r, 0, 0.01f, 1));
+    CHECK(step(r, 1, 0.01f, 1));
+    CHECK(add_values(r->graph, engine_network(r->engine), VALUE_WEIGHT, 1, weight));
     for (int64_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &plain[i], sizeof bits);
+        uint64_t bits;
+        memcpy(&bits, &weight[i], sizeof bits);
         *out = hash_splitmix64(*out ^ bits);
     }
-    st = STATUS_OK;
 done:
-    free(plain);
+    free(weight);
     return st;
 }
 
 enum status exercise_digest(struct comm *ranks, const struct engine_case *c, uint64_t *out)
 {
-    struct rig *r;
-    TRY(rig_open(ranks, c, &r));
-    enum status st = digest(r, out);
-    rig_close(r);
-    return st;
+    WITH_RIG(digest(&r, out));
 }
 
 /* ---- replicas ---- */
@@ -370,12 +323,12 @@ static enum status damage(struct rig *r, int rank, int device, enum damage what)
     bool here = comm_rank(r->ranks) == rank;
     bool late = what == DAMAGE_STATISTICS || what == DAMAGE_GRADIENT;
     struct network *net = r->engine->replica[device].net;
-    TRY(step(r, 0, 0.01f));
+    TRY(step(r, 0, 0.01f, 1));
     TRY(engine_share_buffers(r->engine));
     TRY(engine_check_replicas(r->engine, true));
     if (here && !late)
         spoil(net, what);
-    TRY(step(r, 1, 0.01f));
+    TRY(step(r, 1, 0.01f, 1));
     TRY(engine_share_buffers(r->engine));
     if (here && late)
         spoil(net, what);
@@ -385,9 +338,5 @@ static enum status damage(struct rig *r, int rank, int device, enum damage what)
 enum status exercise_damage(struct comm *ranks, const struct engine_case *c, int rank, int device,
                             enum damage what)
 {
-    struct rig *r;
-    TRY(rig_open(ranks, c, &r));
-    enum status st = damage(r, rank, device, what);
-    rig_close(r);
-    return st;
+    WITH_RIG(damage(&r, rank, device, what));
 }

@@ -46,94 +46,68 @@ static void *decide(void *arg)
     return NULL;
 }
 
-/* Runs two ranks of `n` GPUs each, on two threads. Each rank determines whether all GPUs can be
- * connected. socket[i][k] is the number in the bus address of GPU k of rank i. */
-static void decide_all(struct rank rank[RANKS], enum comm_via via, int n,
-                       const int socket[RANKS][GPUS])
+static const struct decision {
+    enum comm_via via;
+    int n;
+    bool library[RANKS];     /* the rank has NCCL */
+    int socket[RANKS][GPUS]; /* numbers in the GPUs' bus addresses */
+    enum status st;
+    bool direct;
+    const char *why; /* of the group, or the message; empty: none */
+} decisions[] = {
+    {VIA_AUTO, 2, {true, true}, {{1, 2}, {3, 4}}, STATUS_OK, true, ""},
+    {VIA_AUTO,
+     2,
+     {true, true},
+     {{1, 2}, {3, 2}},
+     STATUS_OK,
+     false,
+     "ranks 0 and 1 share the GPU 0000:02:00.0 of host "},
+    {VIA_NCCL,
+     2,
+     {true, true},
+     {{1, 2}, {3, 2}},
+     STATUS_USAGE,
+     false,
+     "--comm nccl: ranks 0 and 1 share the GPU 0000:02:00.0 of host "},
+    {VIA_AUTO, 1, {true, false}, {{1}, {3}}, STATUS_OK, false, "rank 1 (host "},
+    {VIA_HOST, 1, {true, true}, {{1}, {3}}, STATUS_OK, false, ""},
+};
+
+/* Runs two ranks on two threads. Each rank determines whether all GPUs can be connected. */
+static void check_decision(const struct decision *d)
 {
+    struct rank rank[RANKS] = {{0}};
     struct comm *comm[RANKS];
     assert_int_equal(comm_open_local(RANKS, 60, comm), STATUS_OK);
     for (int i = 0; i < RANKS; i++) {
+        rank[i].port = d->library[i] ? &library : NULL;
         rank[i].comm = comm[i];
-        rank[i].via = via;
-        rank[i].n = n;
+        rank[i].via = d->via;
+        rank[i].n = d->n;
         for (int k = 0; k < GPUS; k++)
-            rank[i].device[k].index = socket[i][k];
+            rank[i].device[k].index = d->socket[i][k];
         assert_int_equal(pthread_create(&rank[i].thread, NULL, decide, &rank[i]), 0);
     }
     for (int i = 0; i < RANKS; i++) {
         pthread_join(rank[i].thread, NULL);
         comm_close(comm[i]);
+        const char *why = d->st == STATUS_OK ? rank[i].group.why : rank[i].message;
+        assert_int_equal(rank[i].st, d->st);
+        assert_true(rank[i].group.direct == d->direct);
+        assert_true(*d->why ? strncmp(why, d->why, strlen(d->why)) == 0 : !*why);
     }
 }
 
-static void test_apart(void **state)
+static void all_ranks_decide_alike(void **state)
 {
     (void)state;
-    static const int socket[RANKS][GPUS] = {{1, 2}, {3, 4}};
-    struct rank rank[RANKS] = {{.port = &library}, {.port = &library}};
-    decide_all(rank, VIA_AUTO, 2, socket);
-    for (int i = 0; i < RANKS; i++) {
-        assert_int_equal(rank[i].st, STATUS_OK);
-        assert_true(rank[i].group.direct);
-        assert_string_equal(rank[i].group.why, "");
-    }
-}
-
-static void test_shared(void **state)
-{
-    (void)state;
-    static const int socket[RANKS][GPUS] = {{1, 2}, {3, 2}};
-    struct rank rank[RANKS] = {{.port = &library}, {.port = &library}};
-    decide_all(rank, VIA_AUTO, 2, socket);
-    for (int i = 0; i < RANKS; i++) {
-        static const char why[] = "ranks 0 and 1 share the GPU 0000:02:00.0 of host ";
-        assert_int_equal(rank[i].st, STATUS_OK);
-        assert_false(rank[i].group.direct);
-        assert_memory_equal(rank[i].group.why, why, strlen(why));
-    }
-    decide_all(rank, VIA_NCCL, 2, socket);
-    for (int i = 0; i < RANKS; i++) {
-        static const char why[] = "--comm nccl: ranks 0 and 1 share the GPU 0000:02:00.0 of host ";
-        assert_int_equal(rank[i].st, STATUS_USAGE);
-        assert_memory_equal(rank[i].message, why, strlen(why));
-        assert_non_null(strstr(rank[i].message, "; use --comm host"));
-    }
-}
-
-static void test_library_on_one(void **state)
-{
-    (void)state;
-    static const int socket[RANKS][GPUS] = {{1}, {3}};
-    struct rank rank[RANKS] = {{.port = &library}};
-    decide_all(rank, VIA_AUTO, 1, socket);
-    for (int i = 0; i < RANKS; i++) {
-        assert_int_equal(rank[i].st, STATUS_OK);
-        assert_false(rank[i].group.direct);
-        assert_memory_equal(rank[i].group.why, "rank 1 (host ", 13);
-    }
-}
-
-static void test_by_the_host(void **state)
-{
-    (void)state;
-    static const int socket[RANKS][GPUS] = {{1}, {3}};
-    struct rank rank[RANKS] = {{.port = &library}, {.port = &library}};
-    decide_all(rank, VIA_HOST, 1, socket);
-    for (int i = 0; i < RANKS; i++) {
-        assert_int_equal(rank[i].st, STATUS_OK);
-        assert_false(rank[i].group.direct);
-        assert_string_equal(rank[i].group.why, "");
-    }
+    for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++)
+        check_decision(&decisions[i]);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_library_on_one),
-        cmocka_unit_test(test_by_the_host),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(all_ranks_decide_alike)};
+    return cmocka_run_group_tests_name("gpu_group", tests, NULL, NULL);
 }

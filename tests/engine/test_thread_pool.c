@@ -1,6 +1,5 @@
-/* Tests thread pools, and the division of a batch among devices. */
+/* Tests thread pools. */
 #include "base/thread_pool.h"
-#include "engine/replica.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -87,34 +86,11 @@ static void the_first_failure_is_reported(void **state)
     pthread_barrier_destroy(&d.all);
 }
 
-static void a_batch_is_cut_as_torch_cuts_it(void **state)
-{
-    (void)state;
-    static const struct {
-        int rows, n;
-        int count[4];
-    } cases[] = {
-        {8, 1, {8}},       {8, 2, {4, 4}},       {9, 2, {5, 4}},       {10, 4, {3, 3, 3, 1}},
-        {5, 4, {2, 2, 1}}, {2, 4, {1, 1, 0, 0}}, {9, 4, {3, 3, 3, 0}}, {0, 2, {0, 0}},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        int next = 0;
-        for (int i = 0; i < cases[k].n; i++) {
-            struct part p = part_of(cases[k].rows, cases[k].n, i);
-            assert_int_equal(p.first, next);
-            assert_int_equal(p.count, cases[k].count[i]);
-            next += p.count;
-        }
-        assert_int_equal(next, cases[k].rows);
-    }
-}
-
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_work_together),
         cmocka_unit_test(the_first_failure_is_reported),
-        cmocka_unit_test(a_batch_is_cut_as_torch_cuts_it),
     };
     return cmocka_run_group_tests_name("thread_pool", tests, NULL, NULL);
 }

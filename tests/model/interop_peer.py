@@ -130,11 +130,6 @@ def exported_to_torchvision(folder):
     wrong = [name for name, tensor in net.state_dict().items() if not torch.equal(tensor, whole[name])]
     check("tensors that export --format torch-weights changed", len(wrong), 0)
     try:
-        torchvision.models.resnet18(num_classes=CLASSES).load_state_dict(whole, strict=True)
-        check("a checkpoint with momentum that loads strictly", 1, 0)
-    except RuntimeError as error:
-        check("a strict load that does not name the momentum", float("momentum/" not in str(error)), 0)
-    try:
         from safetensors.torch import load_file
     except ImportError:
         print("not tested: this Python has no safetensors")

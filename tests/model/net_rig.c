@@ -3,13 +3,8 @@
 
 #include "model/oracle_fill.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include <math.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 void assert_ok_at(enum status st, const char *file, int line)
 {
@@ -22,9 +17,29 @@ void assert_ok_at(enum status st, const char *file, int line)
 void net_rig_open(struct net_rig *r, const char *device, const char *arch, int classes,
                   int image_size, const struct program_config *config, int n)
 {
-    assert_ok(device_open(device, 2, &r->dev));
-    assert_ok(graph_build(arch, classes, image_size, &r->graph));
-    assert_ok(network_open(r->dev, r->graph, config, n, &r->net));
+    net_rig_open_on(r, net_rig_device(device), net_rig_graph(arch, classes, image_size), config, n);
+}
+
+void net_rig_open_on(struct net_rig *r, struct device *dev, struct graph *g,
+                     const struct program_config *config, int n)
+{
+    r->dev = dev;
+    r->graph = g;
+    assert_ok(network_open(dev, g, config, n, &r->net));
+}
+
+struct device *net_rig_device(const char *name)
+{
+    struct device *dev;
+    assert_ok(device_open(name, 2, &dev));
+    return dev;
+}
+
+struct graph *net_rig_graph(const char *arch, int classes, int image_size)
+{
+    struct graph *g;
+    assert_ok(graph_build(arch, classes, image_size, &g));
+    return g;
 }
 
 enum { LAZY_HEAD = 4096 };
@@ -55,13 +70,12 @@ static void lazy_free(struct device *dev, void *mem)
 void net_rig_open_lazy(struct net_rig *r, const char *device, const char *arch, int classes,
                        int image_size, const struct program_config *config, int n)
 {
-    assert_ok(device_open(device, 2, &r->dev));
-    r->lazy = *r->dev->backend;
+    struct device *dev = net_rig_device(device);
+    r->lazy = *dev->backend;
     r->lazy.alloc = lazy_alloc;
     r->lazy.free = lazy_free;
-    r->dev->backend = &r->lazy;
-    assert_ok(graph_build(arch, classes, image_size, &r->graph));
-    assert_ok(network_open(r->dev, r->graph, config, n, &r->net));
+    dev->backend = &r->lazy;
+    net_rig_open_on(r, dev, net_rig_graph(arch, classes, image_size), config, n);
 }
 
 void net_rig_close(struct net_rig *r)
@@ -103,4 +117,48 @@ void net_rig_input(struct net_rig *r, struct program *p, int step)
     assert_ok(program_wait(p));
     free(images);
     free(labels);
+}
+
+void net_rig_run(struct program *p, const struct step_state *state, enum phase last)
+{
+    assert_ok(program_state(p, state));
+    for (int phase = PHASE_INPUT; phase <= (int)last; phase++)
+        assert_ok(program_run(p, (enum phase)phase));
+    assert_ok(program_wait(p));
+}
+
+void net_rig_assert_same(const struct net_rig *a, const struct net_rig *b, enum param_value v)
+{
+    for (int i = 0; i < a->graph->n_params; i++) {
+        const struct param *p = &a->graph->param[i];
+        if (v != VALUE_WEIGHT && !param_is_trained(p))
+            continue;
+        float *x = net_rig_get(a, v, i), *y = net_rig_get(b, v, i);
+        if (memcmp(x, y, (size_t)param_count(p) * sizeof *x) != 0)
+            fail_msg("value %d of '%s' differs", v, p->name);
+        free(x);
+        free(y);
+    }
+}
+
+double net_rig_norm(const float *a, const float *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)a[i] - (b ? (double)b[i] : 0);
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+void net_rig_assert_close(const struct net_rig *got, const struct net_rig *want, int i,
+                          enum param_value v, double tolerance, double size)
+{
+    const struct param *p = &want->graph->param[i];
+    float *a = net_rig_get(got, v, i), *b = net_rig_get(want, v, i);
+    double off = net_rig_norm(a, b, param_count(p)), norm = net_rig_norm(b, NULL, param_count(p));
+    if (!(off <= tolerance * (norm + size)))
+        fail_msg("value %d of '%s': error %.3g, norm %.3g", v, p->name, off, norm);
+    free(a);
+    free(b);
 }

@@ -1,8 +1,12 @@
-"""Python's safetensors against ours: `write FILE` makes one for us to read, `check FILE` reads ours.
+"""Python's safetensors against ours. usage: safetensors_peer.py TEST_MODEL
 
-Both hold what tensors() gives, and the metadata {"epoch": "7", "note": "grüße"}.
+`TEST_MODEL safetensors FOLDER` writes FOLDER/ours, and checks FOLDER/theirs, which is made here. Both
+hold what tensors() gives, and the metadata {"epoch": "7", "note": "grüße"}.
 """
+import os
+import subprocess
 import sys
+import tempfile
 import zlib
 
 import numpy as np
@@ -38,7 +42,7 @@ def check(path):
     assert int(crc, 16) == zlib.crc32(content[:at] + b"00000000" + content[at + 8 :])
 
 
-if sys.argv[1] == "write":
-    save_file(tensors(), sys.argv[2], metadata=METADATA)
-else:
-    check(sys.argv[2])
+with tempfile.TemporaryDirectory() as folder:
+    save_file(tensors(), os.path.join(folder, "theirs"), metadata=METADATA)
+    subprocess.run([sys.argv[1], "safetensors", folder], check=True)
+    check(os.path.join(folder, "ours"))

@@ -1,4 +1,5 @@
 """Prints torchvision_graphs.inc: what torchvision's networks look like, one C initializer a line.
+With the name of that file: checks that it still says so.
 
     name, image size, entries of the state_dict, trained parameters, hash of the state_dict's names
     and shapes, hash of the modules' output shapes
@@ -8,12 +9,14 @@ block's shortcut, which come first in their block, and without batch norm's coun
 a line is "name:64x3x7x7\\n". Modules are sorted by name; a line is "name:64x112x112\\n", with 1 for
 height and width after flattening.
 """
+import sys
+
 import torch
 import torchvision
 
 NAMES = """alexnet resnet18 resnet34 resnet50 resnet101 resnet152 resnext50_32x4d wide_resnet50_2
 vgg11 vgg11_bn vgg13 vgg13_bn vgg16 vgg16_bn vgg19 vgg19_bn""".split()
-SIZES = [224, 64, 97, 231]
+ODD = ("alexnet", "resnet50", "vgg16_bn")  # also with images of an odd size
 
 
 def fnv1a64(text):
@@ -62,16 +65,17 @@ def main():
     # Initial values are skipped: only shapes matter here, and drawing values takes long.
     for name in ("kaiming_normal_", "kaiming_uniform_", "normal_", "trunc_normal_", "uniform_"):
         setattr(torch.nn.init, name, lambda tensor, *args, **kwargs: tensor)
+    lines = []
     for name in NAMES:
-        for size in SIZES:
+        for size in [224, 97] if name in ODD else [224]:
             net = getattr(torchvision.models, name)().to("meta").eval()
-            states = state_lines(net)
+            states, modules = state_lines(net), module_lines(net, size)
             trained = sum(p.numel() for p in net.parameters())
-            modules = module_lines(net, size)
-            print(
-                f'{{"{name}", {size}, {len(states)}, {trained}, '
-                f'0x{fnv1a64("".join(states)):016x}, 0x{fnv1a64("".join(modules)):016x}}},'
-            )
+            hashes = ", ".join(f'0x{fnv1a64("".join(text)):016x}' for text in (states, modules))
+            lines.append(f'{{"{name}", {size}, {len(states)}, {trained}, {hashes}}},\n')
+    if len(sys.argv) > 1:
+        sys.exit(open(sys.argv[1]).readlines() != lines)
+    print(*lines, sep="", end="")
 
 
 main()
