@@ -327,8 +327,6 @@ static void check_segments(const struct network *net)
     assert_int_equal(end * (int64_t)sizeof(float), net->flat_bytes);
 }
 
-/* ---- all checks ---- */
-
 /* Planning takes longer than checking. Each plan therefore goes through all checks at once. */
 static void check_plan(const struct network *net)
 {

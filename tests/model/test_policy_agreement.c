@@ -372,8 +372,6 @@ static void check_apart(const char *arch, const struct precision *precision)
     pair_close(&t);
 }
 
-/* ---- tests ---- */
-
 static const struct precision precisions[] = {
     {"fp32"}, {"tf32"}, {"O1"}, {"O2"}, {"O3"}, {"bf16"}, {"bf16", true},
 };

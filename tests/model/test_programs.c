@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#define ARCH "resnet8"
-
 enum { CLASSES = 10, SIZE = 16, BATCH = 4, REST = 3, VAL = 2 };
 
 static const struct program_config configs[] = {
@@ -19,7 +17,7 @@ static const struct step_state plain_state = {.loss_scale = 1, .grad_scale = 1};
 
 static void open_all(struct net_rig *r, const char *device)
 {
-    net_rig_open(r, device, ARCH, CLASSES, SIZE, configs, N_PROGRAMS);
+    net_rig_open(r, device, "resnet8", CLASSES, SIZE, configs, N_PROGRAMS);
 }
 
 /* One optimizer step on batch `step`. Returns the loss. */
@@ -70,7 +68,7 @@ static void compare_with_separate_networks(const char *device, double tolerance)
     open_all(&all, device);
     net_rig_fill(&all);
     for (int k = 0; k < N_PROGRAMS; k++)
-        net_rig_open(&one[k], device, ARCH, CLASSES, SIZE, &configs[k], 1);
+        net_rig_open(&one[k], device, "resnet8", CLASSES, SIZE, &configs[k], 1);
     net_rig_fill(&one[TRAIN]);
 
     for (int round = 0; round < 2; round++) { /* round 1 begins with momentum */
