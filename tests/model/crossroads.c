@@ -1,4 +1,4 @@
-/* The network crossroads_graph. */
+/* The network of crossroads_graph(). */
 #include "model/builder.h"
 #include "net_rig.h"
 

@@ -23,7 +23,7 @@ static struct program_config training(const char *precision)
     return c;
 }
 
-/* `arch`: NULL for the network crossroads_graph. */
+/* `arch`: NULL for crossroads_graph(). */
 static struct program *open_rig(struct net_rig *r, const char *device, const char *arch,
                                 const struct program_config *config)
 {

@@ -225,8 +225,8 @@ static void check_step(const struct net_rig *fused, const struct net_rig *plain,
     }
 }
 
-/* Compares training at each fusion level with training without fusion. `arch`: NULL for the network
- * crossroads_graph. */
+/* Compares training at each fusion level with training without fusion. `arch`: NULL for
+ * crossroads_graph(). */
 static void compare(const char *arch, struct program_config config, const struct tolerance *t)
 {
     struct net_rig r[LEVELS];

@@ -1,5 +1,5 @@
-/* Compares the gradients of the network crossroads_graph with finite differences of its loss, on
- * the reference device. */
+/* Compares the gradients of crossroads_graph() with finite differences of its loss, on the
+ * reference device. */
 #include "net_rig.h"
 
 #include "base/rng.h"

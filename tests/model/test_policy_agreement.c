@@ -55,7 +55,7 @@ struct precision {
     bool emulate; /* emulate narrow types on cpu even if the processor has them */
 };
 
-/* Opens the network `arch`, or that crossroads_graph if `arch` is NULL. fp16's loss scale is so
+/* Opens the network `arch`, or crossroads_graph() if `arch` is NULL. fp16's loss scale is so
  * large that hardly any gradient is subnormal. Tests of single operations cover subnormal values.
  */
 static void pair_open(struct pair *t, const char *arch, const struct precision *precision,
