@@ -1,14 +1,9 @@
 /* Tests the division of a batch among devices, the weights of mixup, and which images are mixed. */
 #include "engine/mixup.h"
 #include "engine/replica.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 /* torch.arange(5).roll(1, 0) is 4, 0, 1, 2, 3. A bad image, with a negative label, is not mixed
  * with another image: the image after it is mixed with the image before it. */
@@ -26,7 +21,6 @@ static void an_image_is_mixed_with_the_one_before_it(void **state)
         {3, {1, -1, -1}, {0, 0, 0}},
         {2, {-1, -1}, {0, 1}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int32_t partner[6] = {-1, -1, -1, -1, -1, -1};
         mixup_pair(cases[i].label, cases[i].rows, partner);
@@ -38,7 +32,6 @@ static void an_image_is_mixed_with_the_one_before_it(void **state)
 /* A weight depends only on the seed and the step, and not on random numbers drawn before. */
 static void weights_are_a_function_of_seed_and_step(void **state)
 {
-    (void)state;
     float first = mixup_weight(0.2, 1, 1000), sum = 0;
     for (int i = 0; i < 1000; i++) {
         float w = mixup_weight(0.2, 1, i);
@@ -55,7 +48,6 @@ static void weights_are_a_function_of_seed_and_step(void **state)
 
 static void a_batch_is_cut_as_torch_cuts_it(void **state)
 {
-    (void)state;
     static const struct {
         int rows, n;
         int count[4];

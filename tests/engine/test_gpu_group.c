@@ -3,16 +3,11 @@
 #include "comm/nccl_port.h"
 #include "engine/gpu_group.h"
 #include "kernels/backend.h"
+#include "tests/unit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { RANKS = 2, GPUS = 2 };
 
@@ -101,7 +96,6 @@ static void check_decision(const struct decision *d)
 
 static void all_ranks_decide_alike(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++)
         check_decision(&decisions[i]);
 }

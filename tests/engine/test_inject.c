@@ -1,13 +1,8 @@
 /* Tests the faults that a user can request on the command line, and their effects on a run. */
 #include "engine/inject.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct inject parsed(const char *text)
 {
@@ -20,7 +15,6 @@ static struct inject parsed(const char *text)
 
 static void good_forms_are_read(void **state)
 {
-    (void)state;
     struct inject f = parsed("slow-rank=1:20%");
     assert_true(f.slow && f.slow_rank == 1 && f.slow_share == 0.2);
     assert_true(parsed("throttle=2.5%").throttle == 0.025);
@@ -65,7 +59,6 @@ static void bad_forms_are_refused(void **state)
         "lost-image=",
         "lost-image=x",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct inject f = {0};
         if (inject_parse(bad[i], &f) != STATUS_USAGE)
@@ -80,7 +73,6 @@ static void what_is_open_is_drawn(void **state)
     struct inject f = {0}, again;
     struct graph *g;
     int different = 0;
-    (void)state;
     assert_int_equal(graph_build("resnet8", 5, 8, &g), STATUS_OK);
     for (int i = 0; i < INJECT_FLIPS_MAX; i++)
         assert_int_equal(inject_parse("bitflip=1", &f), STATUS_OK);
@@ -107,7 +99,6 @@ static void what_the_run_has_not_is_refused(void **state)
                                       "bitflip=0:weight:bn1.running_mean",
                                       "bitflip=0:weight:fc.bias:160"};
     struct graph *g;
-    (void)state;
     assert_int_equal(graph_build("resnet8", 5, 8, &g), STATUS_OK);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct inject f = parsed(bad[i]);
@@ -122,7 +113,6 @@ static void what_the_run_has_not_is_refused(void **state)
 static void records_say_it_in_the_same_words(void **state)
 {
     struct inject f = {0};
-    (void)state;
     json_t *want = json_pack("[s, s, s, s]", "slow-rank=1:20%", "throttle=2.5%",
                              "bitflip=3@1:gradient:fc.bias:7", "lost-image=4");
     for (size_t i = 0; i < json_array_size(want); i++)
@@ -136,7 +126,6 @@ static void records_say_it_in_the_same_words(void **state)
 static void delays_multiply(void **state)
 {
     struct inject f = {.throttle = 0.5, .slow = true, .slow_rank = 1, .slow_share = 1};
-    (void)state;
     assert_true(inject_delay(&f, 0) == 0.5);
     assert_true(inject_delay(&f, 1) == 2);
     assert_true(inject_delay(&(struct inject){0}, 0) == 0);

@@ -1,14 +1,9 @@
 /* Tests the rules of the ladder: to which lower rung a run falls after each failure, or why the run
  * ends. The rules depend on the flags that the user has set. */
 #include "engine/ladder.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct ladder ladder_of(enum fuse fuse, enum fuse_choice choice, bool graphs)
 {
@@ -62,7 +57,6 @@ static void each_failure_has_its_remedy(void **state)
         {{FAILED_PLAN, FAILED_STEP, FAILED_STEP, END}, {"fuse none", "fuse none, no graph"}},
         {{FAILED_PLAN, FAILED_PLAN, END}, {"fuse none"}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ladder l = ladder_of(FUSE_AUTO, FUSE_FREE, true);
         is_on(&l, "auto");
@@ -82,7 +76,6 @@ static void each_failure_has_its_remedy(void **state)
 /* What the user or the checkpoint has chosen stays, and the message names it. */
 static void choices_stay(void **state)
 {
-    (void)state;
     struct ladder l = ladder_of(FUSE_AUTO, FUSE_NAMED, true);
     ends(&l, FAILED_PLAN, "; try --fuse none");
     falls_to(&l, FAILED_CAPTURE, "no graph");
@@ -115,7 +108,6 @@ static void choices_stay(void **state)
  * several rungs. Other failures end the run. */
 static void other_failures_end_the_run(void **state)
 {
-    (void)state;
     static const enum status other[] = {STATUS_USAGE, STATUS_DIVERGED, STATUS_INTERRUPTED,
                                         STATUS_OOM};
     struct ladder l = ladder_of(FUSE_AUTO, FUSE_FREE, true);
@@ -134,7 +126,6 @@ static void other_failures_end_the_run(void **state)
 
 static void record_says_it(void **state)
 {
-    (void)state;
     struct ladder l = ladder_of(FUSE_AUTO, FUSE_FREE, true);
     falls_to(&l, FAILED_STEP, "fuse none");
     json_t *got = ladder_json(&l);

@@ -4,15 +4,10 @@
 #include "engine_exercise.h"
 
 #include "tests/kernels/stream_backend.h"
+#include "tests/unit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 enum { RANKS = 3 };
 
@@ -95,7 +90,6 @@ static void batches_are_averaged(void **state)
     };
     static const enum dtype sent[] = {DTYPE_F32, DTYPE_F32, DTYPE_F32,
                                       DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int form = 0; form < (cases[i].devices[3] ? 4 : 6); form++) {
             const struct engine_case c = {.devices = cases[i].devices,
@@ -129,7 +123,6 @@ static void damage_is_seen(void **state)
         {2, true, "ref", DP_CENTRAL, 1, 0, DAMAGE_WEIGHT},
         {2, true, "ref:2", DP_ALL, 1, 1, DAMAGE_MOMENTUM},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         run_ranks(cases[i].ranks,
                   (struct rank){.check = CHECK_DAMAGE,
@@ -156,7 +149,6 @@ static void bits_are_the_same(void **state)
         {2, {"ref:2", DP_CENTRAL, false, 4}},
         {2, {"ref:2", DP_ALL, false, 4}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t digest[2][RANKS] = {{0}};
         for (int k = 0; k < 2; k++)

@@ -1,14 +1,9 @@
 /* Compares the loss scaler with tables written by hand. A table lists the scale and the numbers of
  * clean and of skipped steps after a sequence of overflows. */
 #include "engine/scaler.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void assert_state(const struct scaler_state *s, double scale, int64_t clean, int64_t skipped)
 {
@@ -27,7 +22,6 @@ static void repeat(const struct scaler_rule *c, struct scaler_state *s, int n, b
 
 static void test_defaults(void **state)
 {
-    (void)state;
     const struct scaler_rule c = scaler_default();
     assert_true(c.dynamic && c.init == 65536 && c.growth == 2 && c.backoff == 0.5);
     assert_true(c.interval == 2000 && c.max == 0x1p24 && c.min == 1);
@@ -35,7 +29,6 @@ static void test_defaults(void **state)
 
 static void test_collapse(void **state)
 {
-    (void)state;
     const struct scaler_rule c = scaler_default();
     struct scaler_state s = scaler_begin(&c);
     repeat(&c, &s, 16, true);
@@ -59,7 +52,6 @@ struct sequence {
 
 static void test_sequences(void **state)
 {
-    (void)state;
     static const struct sequence table[] = {
         {1024, 2, 0.5, 3, 4096, 1, "", {1024, 0, 0}, STATUS_OK},
         {1024, 2, 0.5, 3, 4096, 1, "..", {1024, 2, 0}, STATUS_OK},
@@ -125,7 +117,6 @@ static void check_peer(struct scaler_rule c, const struct peer_step *step, int n
 
 static void test_grad_scaler(void **state)
 {
-    (void)state;
     /* GradScaler(init_scale=65536, growth_factor=2, backoff_factor=0.5, growth_interval=3) */
     static const struct peer_step usual[] = {
         {false, 65536, 1}, {false, 65536, 2}, {false, 131072, 0}, {true, 65536, 0},
@@ -153,7 +144,6 @@ static void test_grad_scaler(void **state)
  * interrupted. */
 static void test_resume(void **state)
 {
-    (void)state;
     static const char steps[] = "..X....X...........XX.........X......";
     struct scaler_rule c = scaler_default();
     c.interval = 4;
@@ -170,7 +160,6 @@ static void test_resume(void **state)
  * interval, and the next clean step increases the scale. */
 static void test_resume_with_a_shorter_interval(void **state)
 {
-    (void)state;
     struct scaler_rule c = scaler_default();
     struct scaler_state s = scaler_begin(&c);
     repeat(&c, &s, 500, false);

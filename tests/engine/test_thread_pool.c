@@ -1,15 +1,10 @@
 /* Tests thread pools. */
 #include "base/thread_pool.h"
+#include "tests/unit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { MEMBERS = 4, CALLS = 200 };
 
@@ -34,7 +29,6 @@ static enum status work(void *context, int member)
 
 static void members_work_together(void **state)
 {
-    (void)state;
     struct thread_pool *pool;
     struct tally t = {.fails = -1};
     pthread_barrier_init(&t.all, NULL, MEMBERS);
@@ -74,7 +68,6 @@ static enum status fall(void *context, int member)
 
 static void the_first_failure_is_reported(void **state)
 {
-    (void)state;
     struct domino d;
     pthread_barrier_init(&d.all, NULL, MEMBERS);
     assert_int_equal(thread_pool_open(MEMBERS, &d.pool), STATUS_OK);

@@ -95,7 +95,6 @@ static void check_announced(const char *device, const char *arch)
 
 static void gradients_are_announced_when_complete(void **state)
 {
-    (void)state;
     check_announced("cpu", "resnet8");
     check_announced("ref", "resnet8");
     check_announced("cpu", NULL);
@@ -122,7 +121,6 @@ static void replicate(const struct net_rig *a, const struct net_rig *b)
  * requires new half-precision copies of the weights. */
 static void replicas_compute_the_same(void **state)
 {
-    (void)state;
     static const char *const precision[] = {"fp32", "bf16"};
     for (int k = 0; k < 2; k++) {
         struct program_config config = training(precision[k]);
@@ -171,7 +169,6 @@ static void check_layout_changes(const struct net_rig *r, struct placement *at)
  * therefore have different numbers on two devices, which does not change the hash. */
 static void layouts_are_told_apart(void **state)
 {
-    (void)state;
     struct program_config config = training("fp32");
     struct net_rig alone, second, ref;
     struct network *first;
@@ -200,7 +197,6 @@ static void layouts_are_told_apart(void **state)
 /* From the same logits, the loss head computes the same bits as the loss phase of a program. */
 static void the_head_is_the_programs_loss(void **state)
 {
-    (void)state;
     struct program_config config[2] = {training("amp"), training("amp")};
     struct net_rig r;
     config[1].train = false;
@@ -266,7 +262,6 @@ static void check_rounding(struct network *net, int64_t begin, int64_t end)
 
 static void ranges_are_rounded_to_their_types(void **state)
 {
-    (void)state;
     static const char *const device[] = {"cpu", "ref"};
     for (int d = 0; d < 2; d++) {
         struct program_config config = training("amp"); /* batch norm stays fp32 */
@@ -295,7 +290,6 @@ static void averages_are_not_rounded_again(void **state)
         const char *precision;
         bool reduced, rounds;
     } cases[] = {{"O1", false, true}, {"O1", true, false}, {"O3", true, true}};
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct program_config config = training(cases[k].precision);
         config.reduced = cases[k].reduced;

@@ -39,7 +39,6 @@ static void fusion_saves_memory(void **state)
         {"cpu", "resnet18", "fp32", FUSE_ALL, FUSE_NONE, 0.99},
         {"cpu", "resnet18", "fp32", FUSE_AUTO, FUSE_NONE, 0.99},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double more = arena_of(cases[i].device, cases[i].arch, cases[i].precision, cases[i].more);
         double less = arena_of(cases[i].device, cases[i].arch, cases[i].precision, cases[i].less);
@@ -148,7 +147,6 @@ static void the_clock_decides(void **state)
         {OP_BN_FINALIZE, 0, OP_CONV_STATS_FWD, false}, /* 0: the time is unknown */
     };
     struct net_rig r;
-    (void)state;
     set_prices();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         price[cases[i].kind] = cases[i].price;
@@ -163,7 +161,6 @@ static void the_clock_decides(void **state)
 static void what_fails_is_not_fused(void **state)
 {
     struct net_rig r;
-    (void)state;
     set_prices();
     price[OP_BN_FINALIZE] = 0.1;
     price[OP_BN_APPLY] = 0.5;
@@ -274,7 +271,6 @@ static void training_is_the_same(void **state)
     static const struct tolerance tf32 = {1e-3, 5e-2, 1e-3, 1e-3};
     static const struct tolerance fp16 = {1e-3, 1e-1, 1e-3, 1e-3};
     static const struct tolerance bf16 = {1e-2, 4e-1, 1e-2, 1e-2};
-    (void)state;
     compare("resnet8", training("fp32"), &fp32);
     compare(NULL, training("fp32"), &fp32);
     compare("resnet8", training("O2"), &fp16);
@@ -296,7 +292,6 @@ static void statistics_over_ranks_are_kept(void **state)
     int calls = 0;
     const struct bn_sync sync = {twice, &calls};
     struct program_config config = training("fp32");
-    (void)state;
     config.sync = &sync;
     compare("resnet8", config, &fp32);
     assert_true(calls > 0);
@@ -307,7 +302,6 @@ static void devices_train_the_same(void **state)
 {
     static const struct tolerance fp16 = {1e-2, 1e-1, 1e-3, 1e-3};
     struct program_config config = training("fp32");
-    (void)state;
     config.emulate = false;
     compare("resnet8", config, &fp32);
     config = training("O2");

@@ -74,7 +74,6 @@ static void gradients_are_slopes(void **state)
     const struct program_config config = {
         .batch = BATCH, .train = true, .float_input = true, .label_smoothing = 0.1f};
     struct net_rig r;
-    (void)state;
     net_rig_open_on(&r, net_rig_device("ref"), crossroads_graph(), &config, 1);
     net_rig_fill(&r);
     net_rig_input(&r, network_program(r.net, 0), 0);

@@ -84,7 +84,6 @@ static uint64_t modules_hash(const struct graph *g)
 
 static void test_networks_are_torchvisions(void **state)
 {
-    (void)state;
     const char *arch;
     for (int k = 0; (arch = graph_arch_name(k)); k++) {
         /* torchvision has no resnet8; test_resnet8 checks this network */
@@ -108,7 +107,6 @@ static void test_networks_are_torchvisions(void **state)
 
 static void test_resnet8(void **state)
 {
-    (void)state;
     struct graph *g = net_rig_graph("resnet8", 10, 32);
     assert_int_equal(graph_params_trained(g), 78042);
     assert_int_equal(g->n_params, 9 * 5 + 2);
@@ -122,7 +120,6 @@ static void test_resnet8(void **state)
 
 static void test_flops_and_dropout(void **state)
 {
-    (void)state;
     struct graph *g = net_rig_graph("alexnet", 10, 224);
     assert_true(node_named(g, "classifier.3")->dropout_p == 0.5f);
     graph_free(g);
@@ -168,7 +165,6 @@ static void test_wrong_requests(void **state)
         {"resnet19", 10, 64, "'resnet19'"},
         {"resnet19", 10, 64, "vgg19_bn"}, /* the list of all names */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (cases[i].says)
             assert_build_refused(cases[i].arch, cases[i].classes, cases[i].size, cases[i].says);
@@ -250,7 +246,6 @@ static void test_init(void **state)
         {"alexnet", "features.3.bias", UNIFORM, 1.0 / (64 * 25)},
         {"alexnet", "classifier.1.bias", UNIFORM, 1.0 / 9216},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph *g = net_rig_graph(cases[i].arch, 1000, 64);
         check_init(param_named(g, cases[i].param), cases[i].init, sqrt(cases[i].square));
@@ -260,7 +255,6 @@ static void test_init(void **state)
 
 static void test_init_is_a_function_of_seed_and_name(void **state)
 {
-    (void)state;
     enum { N = 16 * 16 * 9 };
     float a[N], b[N];
     struct graph *g = net_rig_graph("resnet8", 10, 32), *other = net_rig_graph("resnet8", 3, 64);

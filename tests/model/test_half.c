@@ -198,7 +198,6 @@ static void check_kept(const struct rig r[2], enum kept kept)
 
 static void no_bit_changes(void **state)
 {
-    (void)state;
     for (int i = 0; i < VARIANTS; i++) {
         struct rig r[2];
         if (trains_on && i != 1)
@@ -234,7 +233,6 @@ static float element(const struct rig *r, int i, int64_t k)
 static void a_flip_is_of_the_stored_bits(void **state)
 {
     struct rig r;
-    (void)state;
     open_rig(&r, &variants[0], true);
     int i = some_weight(r.net.graph);
     set_element(&r, VALUE_GRADIENT, i, 0, 1);
@@ -250,7 +248,6 @@ static void reductions_refuse_half_gradients(void **state)
     struct rig r;
     struct rounding *rounding;
     struct program_config c = config_of(&variants[0]);
-    (void)state;
     c.half_gradients = true;
     open_with(&r, &c, true);
     assert_int_equal(network_plan_rounding(r.net.net, 0, 16, &rounding), STATUS_INVALID);

@@ -380,7 +380,6 @@ static void every_plan_is_sound(void **state)
 {
     static const char *const arch[] = {"alexnet",         "resnet8", "resnet18", "resnet50",
                                        "resnext50_32x4d", "vgg11",   "vgg11_bn"};
-    (void)state;
     for (size_t i = 0; i < sizeof arch / sizeof *arch; i++)
         for (size_t k = 0; k < sizeof variants / sizeof *variants; k++) {
             struct net_rig r;

@@ -33,7 +33,6 @@ static void check_policy(const struct policy *want, const struct policy *p)
 static void test_table(void **state)
 {
     struct policy p;
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         for (int keep = -1; keep < 2; keep++) {
             assert_int_equal(policy_find(table[i].name, keep, &p), STATUS_OK);

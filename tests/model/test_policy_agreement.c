@@ -380,7 +380,6 @@ static const char *const networks[] = {NULL, "resnet8"};
 
 static void networks_agree_in_step(void **state)
 {
-    (void)state;
     for (int i = 0; i < PRECISIONS; i++)
         for (int k = 0; k < 2; k++)
             check_in_step(networks[k], &precisions[i]);
@@ -388,7 +387,6 @@ static void networks_agree_in_step(void **state)
 
 static void networks_agree_apart(void **state)
 {
-    (void)state;
     for (int i = 0; i < PRECISIONS; i++)
         for (int k = 0; k < 2; k++)
             check_apart(networks[k], &precisions[i]);

@@ -101,7 +101,6 @@ static void compare_with_separate_networks(const char *device, double tolerance)
  * order of sums. The results may therefore differ slightly. */
 static void programs_share_parameters(void **state)
 {
-    (void)state;
     compare_with_separate_networks("ref", 0);
     compare_with_separate_networks("cpu", 1e-4);
 }
@@ -124,7 +123,6 @@ static void set_params(struct net_rig *r, const char *suffix, float value)
  * Evaluation uses the running statistics, and does not change them. */
 static void evaluation_uses_running_statistics(void **state)
 {
-    (void)state;
     struct net_rig r, before;
     float first[VAL * CLASSES], second[VAL * CLASSES];
     open_all(&r, "cpu");
@@ -154,7 +152,6 @@ static void evaluation_uses_running_statistics(void **state)
 /* Statistics have neither gradients nor momentum. network_get and network_set refuse them. */
 static void statistics_have_no_gradient(void **state)
 {
-    (void)state;
     struct net_rig r;
     float plain[64];
     int i = 0;

@@ -75,7 +75,6 @@ static int layers;
 static int open_reference(void **state)
 {
     const struct backend *ref;
-    (void)state;
     assert_ok(backend_find("ref", &ref));
     open_configured(&reference, ref, "resnet8", &(struct program_config){0});
     for (int i = 0; i < STEPS; i++)
@@ -85,7 +84,6 @@ static int open_reference(void **state)
 
 static int close_reference(void **state)
 {
-    (void)state;
     net_rig_close(&reference);
     return 0;
 }
@@ -133,7 +131,6 @@ static void check_variant(const struct variant *v)
 
 static void no_bit_changes(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         check_variant(&variants[i]);
 }
@@ -142,7 +139,6 @@ static void no_bit_changes(void **state)
  * graphs are kept. A device without early launches must ignore the setting. */
 static void with_early_launches(void **state)
 {
-    (void)state;
     for (int can = 0; can < 2; can++) {
         struct stream_backend b;
         struct net_rig r;
@@ -205,7 +201,6 @@ static int check_memory(const struct program *p)
 /* Fusion changes the order of steps, and lets more values share memory. */
 static void second_stream_has_its_memory(void **state)
 {
-    (void)state;
     for (int fuse = FUSE_NONE; fuse < FUSE_COUNT; fuse++) {
         struct stream_backend b;
         struct net_rig r;
@@ -251,7 +246,6 @@ static void graphs_are_given_up(void **state)
         {{STREAM_CALL_CAPTURE_BEGIN, 4, false, STATUS_LIBRARY}, "backward"},
         {{STREAM_CALL_CAPTURE_END, 5, false, STATUS_LIBRARY}, "update"},
     };
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct stream_backend b;
         struct net_rig r;
@@ -275,7 +269,6 @@ static void failures_are_reported(void **state)
 {
     struct stream_backend b;
     struct net_rig r;
-    (void)state;
     open_failing(&r, &b, &(struct stream_fault){STREAM_CALL_NONE});
     struct program *p = network_program(r.net, 0);
     step(&r, 0); /* nothing is recorded yet */
@@ -293,7 +286,6 @@ static void mistakes_stay(void **state)
 {
     struct stream_backend b;
     struct net_rig r;
-    (void)state;
     open_failing(&r, &b, &(struct stream_fault){STREAM_CALL_LAUNCH, 1, false, STATUS_INVALID});
     step(&r, 0);
     assert_int_equal(program_run(network_program(r.net, 0), PHASE_INPUT), STATUS_INVALID);

@@ -4,16 +4,12 @@
 #include "model/safetensors.h"
 #include "tests/results/scratch.h"
 #include "tests/suite.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* The tests run in a temporary folder. */
 static int enter_folder(void **state)
@@ -94,7 +90,6 @@ static void assert_holds_sample(const struct safetensors *f)
 
 static void test_round_trip(void **state)
 {
-    (void)state;
     write_sample("a.safetensors");
     struct safetensors *f;
     assert_int_equal(safetensors_open("a.safetensors", &f), STATUS_OK);
@@ -127,7 +122,6 @@ static enum status get_entry(void *context, size_t i, void *out)
  * `get` copies the data. If `get` fails, no file is left. */
 static void test_get(void **state)
 {
-    (void)state;
     struct safetensors_entry bare[N_ENTRIES];
     size_t fails = N_ENTRIES, length[2];
     const struct safetensors_contents c = {.entry = bare,
@@ -156,7 +150,6 @@ static void test_get(void **state)
 
 static void test_writer_refuses(void **state)
 {
-    (void)state;
     static const char *const name[] = {"bytes", "__metadata__", "\xff", "big"};
     struct safetensors_entry two[2] = {entries[0], entries[0]};
     for (int i = 0; i < 4; i++) {
@@ -191,7 +184,6 @@ static void assert_refused(const char *path, enum status want, const char *words
 
 static void test_damaged_headers(void **state)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t data_bytes;
@@ -249,7 +241,6 @@ static void test_damaged_headers(void **state)
  * above would prove nothing. */
 static void test_plain_header_is_read(void **state)
 {
-    (void)state;
     struct safetensors *f;
     put_parts("good",
               "{\"b\":" T("U8", "2", "1,3") ",\"a\":" T("U8", "", "0,1") ",\"z\":" T(
@@ -276,7 +267,6 @@ static void test_damaged_files(void **state)
                  {0, 0, 8, "not JSON"},
                  {57, 0, 64, "header of 57 bytes ends past"},
                  {255, 255, 64, "more than the format's"}};
-    (void)state;
     assert_refused("absent", STATUS_DATA, "cannot open");
     assert_refused(".", STATUS_DATA, "not a regular file");
     assert_int_equal(mkfifo("pipe", 0600), 0);
@@ -294,7 +284,6 @@ static void test_damaged_files(void **state)
  * the checksum, but leaves the tensors intact. */
 static void test_each_bit_counts(void **state)
 {
-    (void)state;
     size_t size, unchecked = 0;
     write_sample("a.safetensors");
     char *bytes = scratch_read(".", "a.safetensors", &size);
@@ -319,7 +308,6 @@ static void test_each_bit_counts(void **state)
 
 static void test_each_length_counts(void **state)
 {
-    (void)state;
     size_t size;
     write_sample("a.safetensors");
     char *bytes = scratch_read(".", "a.safetensors", &size);
@@ -337,7 +325,6 @@ static void test_each_length_counts(void **state)
 /* Exchanges files with safetensors_peer.py, in the folder that is the suite's argument. */
 static void test_python(void **state)
 {
-    (void)state;
     struct safetensors *f;
     assert_int_equal(chdir(suite_argv[1]), 0);
     write_sample("ours");
