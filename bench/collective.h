@@ -164,10 +164,6 @@ MUST_CHECK enum status collective_report_end(struct collective_report *r);
 /* Returns a new object with every setting of the measurement, or NULL if memory ran out. */
 json_t *collective_config_json(const struct collective_config *c);
 
-/* Writes a number in `width` (6 or 7) characters, in the first of these formats that fits: two
- * decimals, one decimal, no decimals, an exponent. `out` has width + 1 bytes. */
-void collective_number(double value, int width, char *out);
-
 /* --- the benchmark --- */
 
 /* The ranks of this process, one thread each. */

@@ -31,7 +31,9 @@ static int root_of(const struct collective_config *c)
 
 /* --- the table --- */
 
-void collective_number(double value, int width, char *out)
+/* Writes a number in `width` (6 or 7) characters, in the first of these formats that fits: two
+ * decimals, one decimal, no decimals, an exponent. `out` has width + 1 bytes. */
+static void nccl_number(double value, int width, char *out)
 {
     size_t size = (size_t)width + 1;
     for (int digits = 2; digits >= 0; digits--)
@@ -72,9 +74,9 @@ static void nccl_print_header(const struct collective_report *r)
 static void nccl_print_time(const struct collective_time *t, FILE *out)
 {
     char time[8], algbw[7], busbw[7];
-    collective_number(t->time.median * 1e6, 7, time);
-    collective_number(t->algbw, 6, algbw);
-    collective_number(t->busbw, 6, busbw);
+    nccl_number(t->time.median * 1e6, 7, time);
+    nccl_number(t->algbw, 6, algbw);
+    nccl_number(t->busbw, 6, busbw);
     fprintf(out, "  %7s  %6s  %6s", time, algbw, busbw);
     if (t->wrong < 0)
         fputs("    N/A", out);

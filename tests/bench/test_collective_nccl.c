@@ -1,8 +1,8 @@
-/* Collectives between GPUs over a fake NCCL. */
+/* Collectives between GPUs over a fake NCCL: two GPUs of one process, and of each of two. The
+ * devices are test devices (comm/async_device.h), whose memory the host cannot access. */
 #include "../comm/async_device.h"
 #include "../comm/nccl_fake.h"
 #include "bench/collective.h"
-#include "collective_rig.h"
 #include "comm/world.h"
 
 #include <pthread.h>
@@ -14,32 +14,12 @@
 
 #include <cmocka.h>
 
+enum { EACH = 2, PROCESSES_MAX = 2 }; /* GPUs of a process, which is a thread here */
+
 static struct nccl_port *port;
 
-static enum status open_nccl(struct device *const *device, struct comm *const *host,
-                             struct comm **c)
-{
-    (void)host; /* the only process has both devices */
-    struct comm *alone;
-    TRY(comm_open_solo(&alone));
-    const struct comm_nccl_config config = {.port = port, .host = alone, .timeout_s = 20};
-    enum status st = comm_open_nccl(&config, 2, device, c);
-    comm_close(alone);
-    return st;
-}
-
-static void test_nccl(void **state)
-{
-    (void)state;
-    assert_int_equal(nccl_fake_open(&port), STATUS_OK);
-    collective_rig_run(open_nccl, true);
-    port->drop(port);
-}
-
-/* Two processes with two GPUs each. Each process is a thread of this test. */
-enum { PROCESSES = 2, EACH = 2 };
-
 struct process {
+    int processes;
     struct comm *between;
     struct collective_config config;
     enum status st;
@@ -47,13 +27,15 @@ struct process {
 
 static enum status measure(struct process *p)
 {
-    struct rank_info info[PROCESSES] = {{.host = "node1", .pid = 1}, {.host = "node2", .pid = 2}};
-    struct world w = {
-        .comm = p->between, .rank = comm_rank(p->between), .size = PROCESSES, .info = info};
+    struct rank_info info[PROCESSES_MAX] = {{.host = "node0", .pid = 1}, {.host = "node1"}};
+    struct world w = {.comm = p->processes > 1 ? p->between : NULL,
+                      .rank = comm_rank(p->between),
+                      .size = p->processes,
+                      .info = info};
     struct device *device[EACH] = {NULL};
     struct comm *local[EACH] = {NULL}, *joint[EACH] = {NULL}, *comm[EACH];
-    const struct comm_nccl_config nccl = {.port = port, .host = p->between, .timeout_s = 20};
     const struct collective_ranks ranks = {.members = EACH, .comm = comm, .words = joint};
+    const struct comm_nccl_config nccl = {.port = port, .host = p->between, .timeout_s = 20};
     enum status st;
     CHECK(comm_open_local(EACH, 20, local));
     for (int i = 0; i < EACH; i++) {
@@ -71,62 +53,71 @@ done:
     return st;
 }
 
-static void *run_process(void *p)
+static void *process_run(void *p)
 {
     ((struct process *)p)->st = measure(p);
     return NULL;
 }
 
-static void check_record(const char *text)
+static void check_record(const char *text, int processes)
 {
-    static const char *const hosts[] = {"node1", "node1", "node2", "node2"};
     json_t *o = json_loads(text, 0, NULL);
     const json_t *ranks = json_object_get(o, "ranks");
-    assert_int_equal(json_array_size(ranks), PROCESSES * EACH);
-    for (size_t i = 0; i < PROCESSES * EACH; i++)
-        assert_string_equal(json_string_value(json_object_get(json_array_get(ranks, i), "host")),
-                            hosts[i]);
+    assert_int_equal(json_array_size(ranks), processes * EACH);
+    for (int i = 0; i < processes * EACH; i++)
+        assert_string_equal(
+            json_string_value(json_object_get(json_array_get(ranks, (size_t)i), "host")),
+            i < EACH ? "node0" : "node1");
+    assert_string_equal(json_string_value(json_object_get(o, "memory")), "device");
     assert_int_equal(json_array_size(json_object_get(o, "rows")), 2);
     assert_int_equal(json_integer_value(json_object_get(o, "wrong")), 0);
     json_decref(o);
 }
 
-static void test_processes(void **state)
+/* Measures and checks every kind of operation, and compares the record with the arguments. */
+static void measure_all(int processes)
 {
-    (void)state;
-    assert_int_equal(nccl_fake_open(&port), STATUS_OK);
     for (enum comm_kind kind = 0; kind < COMM_BARRIER; kind++) {
-        struct process process[PROCESSES];
-        struct comm *between[PROCESSES];
-        pthread_t thread[PROCESSES];
+        struct process process[PROCESSES_MAX];
+        struct comm *between[PROCESSES_MAX];
+        pthread_t thread[PROCESSES_MAX];
         char *text;
         size_t size;
         struct collective_config c = collective_config_default();
         c.kind = kind;
+        c.checks = 2;
         c.options.timing = (struct harness_config){.warmup = 1, .most = 2};
         c.first = 64, c.last = 4000, c.step = 3936;
         c.options.format = BENCH_JSON;
         c.options.out = open_memstream(&text, &size);
-        assert_int_equal(comm_open_local(PROCESSES, 20, between), STATUS_OK);
-        for (int i = 0; i < PROCESSES; i++) {
-            process[i] = (struct process){.between = between[i], .config = c};
-            assert_int_equal(pthread_create(&thread[i], NULL, run_process, &process[i]), 0);
+        assert_int_equal(comm_open_local(processes, 20, between), STATUS_OK);
+        for (int i = 0; i < processes; i++) {
+            process[i] = (struct process){processes, between[i], c, STATUS_OK};
+            assert_int_equal(pthread_create(&thread[i], NULL, process_run, &process[i]), 0);
         }
-        for (int i = 0; i < PROCESSES; i++) {
+        for (int i = 0; i < processes; i++) {
             assert_int_equal(pthread_join(thread[i], NULL), 0);
             assert_int_equal(process[i].st, STATUS_OK);
             comm_close(between[i]);
         }
         fclose(c.options.out);
-        check_record(text);
+        check_record(text, processes);
         free(text);
     }
-    port->drop(port);
+}
+
+static void test_nccl(void **state)
+{
+    (void)state;
+    for (int processes = 1; processes <= PROCESSES_MAX; processes++) {
+        assert_int_equal(nccl_fake_open(&port), STATUS_OK);
+        measure_all(processes);
+        port->drop(port);
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nccl),
-                                       cmocka_unit_test(test_processes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nccl)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

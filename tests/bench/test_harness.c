@@ -48,49 +48,34 @@ static void test_interval(void **state)
     assert_true(fabs(low - 469) <= 1 && high == 1001 - low);
 }
 
-static void test_narrow(void **state)
+/* When the harness stops: at the wanted width of the interval, at the most samples, or when the
+ * time is over. Without a wanted width it does not stop early. */
+static void test_stops(void **state)
 {
     (void)state;
-    static const double x[] = {9, 9, 1, 1, 1, 1, 1, 1, 1, 1};
-    struct script s = {x, 10, 0};
-    struct harness_config c = {.warmup = 2, .most = 100, .within = 0.01};
-    struct harness_result r;
-    assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);
-    assert_int_equal(s.taken, 8); /* 2 samples of warm-up and 6 that count */
-    assert_true(r.n == 6 && r.narrow && r.median == 1 && r.p95 == 1);
-}
-
-static void test_count(void **state)
-{
-    (void)state;
-    static const double x[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-    struct script s = {x, 10, 0};
-    struct harness_config c = {.most = 9, .within = 0.01};
-    struct harness_result r;
-    assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);
-    assert_int_equal(s.taken, 9);
-    assert_true(r.n == 9 && !r.narrow && r.min == 1 && r.median == 5);
-    assert_true(r.low == 2 && r.high == 8 && r.p5 == 1.4 && r.p95 == 8.6);
-    s = (struct script){x, 10, 0};
-    c.most = 1;
-    assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);
-    assert_true(r.n == 1 && r.median == 1 && !r.narrow);
-}
-
-static void test_time(void **state)
-{
-    (void)state;
-    static const double x[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    struct script s = {x, 10, 0};
-    struct harness_config c = {.most = 100, .seconds = 3};
-    struct harness_result r;
-    assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);
-    assert_int_equal(s.taken, 3);
-    /* If the width of the interval has no limit, the harness does not stop early. */
-    s = (struct script){x, 10, 0};
-    c = (struct harness_config){.most = 10};
-    assert_int_equal(harness_run(&c, next, &s, &r), STATUS_OK);
-    assert_int_equal(r.n, 10);
+    static const struct {
+        double x[10];
+        struct harness_config c;
+        int taken;
+        double median, low, high, p5, p95;
+    } cases[] = {
+        {{9, 9, 1, 1, 1, 1, 1, 1}, {.warmup = 2, .most = 100, .within = 0.01}, 8, 1, 1, 1, 1, 1},
+        {{1, 2, 3, 4, 5, 6, 7, 8, 9}, {.most = 9, .within = 0.01}, 9, 5, 2, 8, 1.4, 8.6},
+        {{1, 2, 3}, {.most = 1, .within = 0.01}, 1, 1, 1, 1, 1, 1},
+        {{1, 1, 1, 1, 1}, {.most = 100, .seconds = 3}, 3, 1, 1, 1, 1, 1},
+        {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {.most = 10}, 10, 1, 1, 1, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct script s = {cases[i].x, 10, 0};
+        struct harness_result r;
+        assert_int_equal(harness_run(&cases[i].c, next, &s, &r), STATUS_OK);
+        assert_int_equal(s.taken, cases[i].taken);
+        assert_int_equal(r.n, cases[i].taken - cases[i].c.warmup);
+        assert_true(cases[i].c.within == 0 || r.narrow == (i == 0));
+        assert_true(r.min == 1 && r.median == cases[i].median);
+        assert_true(r.low == cases[i].low && r.high == cases[i].high);
+        assert_true(r.p5 == cases[i].p5 && r.p95 == cases[i].p95);
+    }
 }
 
 static void test_failures(void **state)
@@ -108,8 +93,8 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interval), cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_count),    cmocka_unit_test(test_time),
+        cmocka_unit_test(test_interval),
+        cmocka_unit_test(test_stops),
         cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

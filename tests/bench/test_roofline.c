@@ -36,40 +36,35 @@ static struct op_desc conv(enum op_kind kind, enum dtype type)
 static void test_bytes(void **state)
 {
     (void)state;
+    enum { X = 2 * 3 * 16, Y = 2 * 5 * 16, W = 5 * 3 * 9 }; /* elements of conv() */
     struct op_desc d = conv(OP_CONV_FWD, DTYPE_F32);
-    assert_true(roofline_bytes(&d) == 4.0 * (2 * 3 * 16 + 2 * 5 * 16 + 5 * 3 * 9));
+    assert_true(roofline_bytes(&d) == 4 * (X + Y + W));
     d = conv(OP_CONV_BWD_DATA, DTYPE_F16);
-    assert_true(roofline_bytes(&d) == 2.0 * (2 * 3 * 16 + 2 * 5 * 16 + 5 * 3 * 9));
+    assert_true(roofline_bytes(&d) == 2 * (X + Y + W));
     d = conv(OP_CONV_BWD_WEIGHTS, DTYPE_F16);
-    assert_true(roofline_bytes(&d) == 2.0 * (2 * 3 * 16 + 2 * 5 * 16) + 4.0 * 5 * 3 * 9);
+    assert_true(roofline_bytes(&d) == 2 * (X + Y) + 4 * W);
     struct op_desc strided = {.kind = OP_ADD_STRIDED, .attr.grid.stride = {2, 2}};
     strided.t[ROLE_X] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 3, 3);
     strided.t[ROLE_Y] = tensor_4d(DTYPE_F16, LAYOUT_NHWC, 2, 8, 6, 6);
-    assert_true(roofline_bytes(&strided) == 3 * 2.0 * (2 * 8 * 9));
-    /* Bytes read and bytes written are added. */
+    assert_true(roofline_bytes(&strided) == 3 * 2 * (2 * 8 * 9));
+    /* The optimizer reads and writes weights and momentum. Each segment has its gradients in one of
+     * two buffers, and only the bytes in that buffer are counted. */
     struct sgd_segment segment[] = {{.end = 60}, {.begin = 60, .end = 100}};
     struct op_desc sgd = {.kind = OP_SGD, .attr.sgd = {.n_segments = 2, .segment = segment}};
     sgd.t[ROLE_W] = sgd.t[ROLE_DW] = sgd.t[ROLE_MOMENTUM] = tensor_1d(DTYPE_F32, 100);
-    assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4));
-    sgd.t[ROLE_WCOPY] = tensor_1d(DTYPE_F16, 100);
-    assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 4 + 2));
-    /* Each segment has its gradients in one of two buffers. Only the bytes in that buffer are
-     * counted. */
+    assert_true(roofline_bytes(&sgd) == 100 * 5 * 4);
+    sgd.t[ROLE_WCOPY] = sgd.t[ROLE_DW_HALF] = tensor_1d(DTYPE_F16, 100);
     segment[1].half = true;
-    sgd.t[ROLE_DW_HALF] = tensor_1d(DTYPE_F16, 100);
-    assert_true(roofline_bytes(&sgd) == 100 * (4 + 4 + 4 + 4 + 2) + 60 * 4 + 40 * 2);
+    assert_true(roofline_bytes(&sgd) == 100 * (4 * 4 + 2) + 60 * 4 + 40 * 2);
 }
 
+/* The time of a small copy is mostly launch time, so its bandwidth is not a bound. */
 static void test_bandwidth(void **state)
 {
     (void)state;
-    const struct peaks *p = &round_peaks;
-    /* The time of a small copy is mostly launch time, so its bandwidth is not a bound. */
-    assert_true(roofline_bandwidth(p, 1) == 100);
-    assert_true(roofline_bandwidth(p, 1000) == 100);
-    assert_true(roofline_bandwidth(p, 1001) == 12);
-    assert_true(roofline_bandwidth(p, 20000) == 12);
-    assert_true(roofline_bandwidth(p, 1e9) == 12);
+    static const double cases[][2] = {{1, 100}, {1000, 100}, {1001, 12}, {20000, 12}, {1e9, 12}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_true(roofline_bandwidth(&round_peaks, cases[i][0]) == cases[i][1]);
 }
 
 static void test_types(void **state)
@@ -132,53 +127,27 @@ static void test_round_trip(void **state)
     json_decref(o);
 }
 
-/* Reads a record whose device name is too long and begins with a bell character. The bell becomes
- * '?', and the shortened name is valid text. */
-static void test_strange_name(void **state)
-{
-    char text[1024] = "{\"schema\":1,\"bench\":\"peak\",\"copy\":[{\"bytes\":1,\"bytes_per_s\":9}],"
-                      "\"device\":\"\\u0007";
-    struct peaks p;
-    for (int i = 0; i < PEAK_DEVICE_MAX; i++)
-        strcat(text, "\u00e9");
-    strcat(text, "\"}");
-    assert_int_equal(read_text(*state, text, &p), STATUS_OK);
-    assert_int_equal(p.device[0], '?');
-    json_t *o = peaks_json(&p);
-    assert_non_null(o);
-    json_decref(o);
-}
-
-static void test_hostile(void **state)
+/* The fuzzer of records (tests/fuzz) reads damaged ones. Unknown types are ignored. */
+static void test_wrong(void **state)
 {
 #define HEAD "{\"schema\":1,\"bench\":\"peak\",\"copy\":"
-    static const struct {
-        const char *text, *say;
-    } cases[] = {
-        {"", "not valid JSON"},
-        {"[]", "not the output of 'ampscale bench peak --json'"},
-        {"{\"bench\":\"step\"}", "not the output of 'ampscale bench peak --json'"},
-        {"{\"bench\":\"peak\",\"schema\":2}", "its schema is not 1"},
-        {HEAD "[]}", "'copy' is not a list of 1 to 16"},
-        {HEAD "3}", "'copy' is not a list of 1 to 16"},
-        {HEAD "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", "'copy' is not a list of 1 to 16"},
-        {HEAD "[1]}", "'bytes' is not a number above 0"},
-        {HEAD "[{\"bytes\":1,\"bytes_per_s\":0}]}", "'bytes_per_s' is not a number above 0"},
-        {HEAD "[{\"bytes\":1,\"bytes_per_s\":9}],\"flops\":[{\"type\":\"fp32\"}]}",
-         "'flops_per_s' is not a number above 0"},
+#define COPY "[{\"bytes\":1,\"bytes_per_s\":9}]"
+    static const char *const cases[] = {
+        "",
+        "[]",
+        "{\"bench\":\"step\"}",
+        "{\"bench\":\"peak\",\"schema\":2}",
+        HEAD "[]}",
+        HEAD "3}",
+        HEAD "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}",
+        HEAD "[1]}",
+        HEAD "[{\"bytes\":1,\"bytes_per_s\":0}]}",
+        HEAD COPY ",\"flops\":[{\"type\":\"fp32\"}]}",
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct peaks p;
-        assert_int_equal(read_text(*state, cases[i].text, &p), STATUS_DATA);
-        if (!strstr(status_message(), cases[i].say))
-            fail_msg("'%s' does not say '%s'", status_message(), cases[i].say);
-    }
-    /* Unknown types are ignored. */
     struct peaks p;
-    assert_int_equal(read_text(*state,
-                               HEAD "[{\"bytes\":1,\"bytes_per_s\":9}],"
-                                    "\"flops\":[{\"type\":\"fp8\"},7]}",
-                               &p),
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(read_text(*state, cases[i], &p), STATUS_DATA);
+    assert_int_equal(read_text(*state, HEAD COPY ",\"flops\":[{\"type\":\"fp8\"},7]}", &p),
                      STATUS_OK);
     assert_int_not_equal(peaks_read("/nonexistent", &p), STATUS_OK);
 }
@@ -191,8 +160,7 @@ int main(void)
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test_setup_teardown(test_round_trip, scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(test_strange_name, scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(test_hostile, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(test_wrong, scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
-/* Tests the fallback of a failed run of bench throughput to another rung (configuration), and the
- * protocol of a peer. The programs are shell scripts that fail on purpose.
- */
-#include "bench/throughput_peer.h"
+/* Tests bench throughput: the order and the time limits of turns, and the fallback of a failed run
+ * to another rung (configuration). The program is a shell script that fails on purpose. */
+#include "bench/throughput.h"
 
 #include "../results/scratch.h"
 
@@ -12,8 +11,82 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
+
+/* --- turns --- */
+
+static void assert_turn(const struct throughput_plan *p, int i, int key, enum throughput_who who,
+                        int round)
+{
+    const struct throughput_slot *s = &p->slot[p->turn[i].slot];
+    if (s->key != key || s->who != who || p->turn[i].round != round)
+        fail_msg("turn %d is of key %d, who %d, round %d", i, s->key, s->who, p->turn[i].round);
+}
+
+/* In the first round each key has ours and then eager; then the peer compiles once. In every second
+ * round the peer has the first turn of a key. Training from files comes last. */
+static void test_plan(void **state)
+{
+    (void)state;
+    enum { KEYS = 3, ROUNDS = 4 };
+    const struct throughput_shape shape = {.keys = KEYS,
+                                           .combinations = 1,
+                                           .rounds = ROUNDS,
+                                           .peer = true,
+                                           .compile = true,
+                                           .files = true};
+    struct throughput_plan p;
+    int turn = 0;
+    assert_int_equal(throughput_plan_make(&shape, &p), STATUS_OK);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int key = 0; key < KEYS; key++)
+            for (int i = 0; i < 2; i++)
+                assert_turn(&p, turn++, key,
+                            (round + i) % 2 == 1 ? THROUGHPUT_EAGER : THROUGHPUT_OURS, round);
+        if (round == 0)
+            assert_turn(&p, turn++, 0, THROUGHPUT_COMPILE, 0);
+    }
+    for (int round = 0; round < ROUNDS; round++)
+        assert_turn(&p, turn++, 0, THROUGHPUT_FILES, round);
+    assert_int_equal(p.n_turns, turn);
+    throughput_plan_free(&p);
+}
+
+/* Limits with values by hand: 20 s for each later turn, and for a repetition. */
+static void test_limits(void **state)
+{
+    (void)state;
+    struct time_budget none = time_budget_begin(0), some = time_budget_begin(100000),
+                       over = time_budget_begin(1e-6);
+    assert_true(isinf(time_budget_left(&none)));
+    assert_int_equal(time_budget_limit(&none, false, 600), 600);
+    assert_int_equal(time_budget_limit(&none, true, 600), 600);
+    assert_int_equal(time_budget_limit(&some, false, 600), 600);
+    assert_true(time_budget_limit(&some, false, 1000000) > 90000);
+    assert_int_equal(time_budget_limit(&over, false, 600), 0);
+    static const struct {
+        double left;
+        int after;
+        bool again, measured;
+        int limit;
+    } cases[] = {
+        {130, 0, false, true, 130}, /* the last turn has all the time that is left */
+        {130, 0, true, true, 110},  {130, 2, false, true, 90}, /* 130 - 2 x 20 */
+        {130, 2, true, true, 70},                              /* 130 - 3 x 20 */
+        {130, 3, true, false, 91},  /* 0.7 x 130, because nothing is measured yet */
+        {130, 24, false, true, 52}, /* 0.4 x 130 */
+        {130, 24, true, false, 91}, {20, 0, true, true, 8},    {2, 24, false, true, 1},
+        {0.9, 0, false, true, 0},   {-3, 0, false, true, 0},   {10000, 1, false, true, 600},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct time_budget b = {.after = cases[i].after, .measured = cases[i].measured};
+        int64_t limit = time_budget_share(&b, cases[i].left, cases[i].again, 600);
+        if (limit != cases[i].limit)
+            fail_msg("case %zu: %lld s, not %d", i, (long long)limit, cases[i].limit);
+    }
+}
 
 /* --- runs --- */
 
@@ -22,17 +95,7 @@ struct rig {
     char dir[SCRATCH_MAX], program[SCRATCH_MAX + 32], run[SCRATCH_MAX + 32];
     struct train_work work;
     struct train_ladder ladder;
-    char script[SCRATCH_MAX + 32];
-    struct peer peer;
 };
-
-static void write_script(const struct rig *r, const char *file, const char *text)
-{
-    char path[SCRATCH_MAX + 64];
-    scratch_write(r->dir, file, text, strlen(text));
-    snprintf(path, sizeof path, "%s/%s", r->dir, file);
-    assert_int_equal(chmod(path, 0755), 0);
-}
 
 /* Opens the rig. A script replaces ampscale: its "train ... --out DIR" writes a summary that
  * depends on the rung. */
@@ -59,7 +122,8 @@ static void rig_open(struct rig *r, const char *train)
     snprintf(r->program, sizeof r->program, "%s/program", r->dir);
     snprintf(r->run, sizeof r->run, "%s/run", r->dir);
     assert_true(asprintf(&text, "%s%s", head, train) > 0);
-    write_script(r, "program", text);
+    scratch_write(r->dir, "program", text, strlen(text));
+    assert_int_equal(chmod(r->program, 0755), 0);
     free(text);
     const struct bench_options o = {.devices = "cuda:0", .dir = r->dir};
     r->work = (struct train_work){.program = r->program, .limit_s = 60};
@@ -75,24 +139,28 @@ static int rig_setup(void **state)
 static int rig_close(void **state)
 {
     struct rig *r = *state;
-    peer_stop(&r->peer);
     assert_int_equal(train_work_close(&r->work, STATUS_OK), STATUS_OK);
     scratch_remove(r->dir);
     free(r);
     return 0;
 }
 
-/* Executes one run, and returns whether it wrote a record. */
-static bool rig_train(struct rig *r, struct train_ladder *l)
+/* Executes one run of a row. Checks whether it wrote a record, and then the row's rung, its number
+ * of falls, and why the run failed. */
+static void assert_run(struct rig *r, struct train_ladder *l, bool good, int rung, int falls,
+                       const char *why)
 {
     struct words args = {0};
     struct run *run;
     assert_int_equal(words_add(&args, "--dummy"), STATUS_OK);
     assert_int_equal(train_child_run(&r->work, &args, r->run, l, &run), STATUS_OK);
-    bool got = run;
+    assert_int_equal(run != NULL, good);
+    assert_int_equal(l->rung, rung);
+    assert_int_equal(l->n_falls, falls);
+    if (!good)
+        assert_string_equal(l->why, why);
     run_free(run);
     words_free(&args);
-    return got;
 }
 
 static void test_ladder(void **state)
@@ -104,152 +172,93 @@ static void test_ladder(void **state)
                 "'fuse none') echo 'ampscale: cannot plan' >&2; exit 1 ;;\n"
                 "esac\n"
                 "done_on '{\"fuse\": \"auto\", \"graphs\": false, \"rung\": \"no graph\"}'\n");
-    assert_true(rig_train(r, l));
-    assert_int_equal(l->rung, RUNG_NO_GRAPH);
-    assert_int_equal(l->n_falls, 2);
-    assert_int_equal(l->fall[0].rung, 0);
+    assert_run(r, l, true, RUNG_NO_GRAPH, 2, NULL);
+    assert_true(l->fall[0].rung == 0 && l->fall[1].rung == RUNG_UNFUSED);
     assert_non_null(strstr(l->fall[0].why, "Segmentation fault"));
-    assert_int_equal(l->fall[1].rung, RUNG_UNFUSED);
     assert_string_equal(l->fall[1].why, "exit code 1: cannot plan");
     assert_true(l->reported && !l->graphs);
     assert_string_equal(l->fuse, "auto");
-    /* The row's next run starts on the rung on which this run ended. */
-    assert_true(rig_train(r, l));
-    assert_int_equal(l->n_falls, 2);
+    assert_run(r, l, true, RUNG_NO_GRAPH, 2, NULL); /* the row's next run starts on that rung */
 }
 
-/* `train` itself may fall back to other rungs and report them. Later runs start on the last
- * reported rung. */
+/* `train` itself may fall back to other rungs and report them: later runs of the row start on the
+ * last reported one. If a row already has a measurement, or its configuration names its fusion or
+ * graphs, such a run is rejected. */
 static void test_ladder_of_train(void **state)
 {
     struct rig *r = *state;
-    struct train_ladder *l = &r->ladder;
+    struct train_ladder open = {0}, proven = {0}, fixed = {.fixed = true};
+    char fine[SCRATCH_MAX + 32];
     rig_open(r, "[ \"$rung\" = auto ] || done_on '{\"fuse\": \"none\", \"graphs\": true, \"rung\": "
                 "\"fuse none\", \"falls\": []}'\n"
+                "[ ! -e \"$0.fine\" ] || done_on '{\"fuse\": \"auto\", \"graphs\": true, \"rung\": "
+                "\"auto\", \"falls\": []}'\n"
                 "done_on '{\"fuse\": \"none\", \"graphs\": true, \"rung\": \"fuse none\", "
                 "\"falls\": [{\"rung\": \"auto\", \"why\": \"no plan\"}]}'\n");
-    assert_true(rig_train(r, l));
-    assert_int_equal(l->rung, RUNG_UNFUSED);
-    assert_int_equal(l->n_falls, 1);
-    assert_string_equal(l->fall[0].why, "no plan");
-    assert_true(rig_train(r, l));
-    assert_int_equal(l->n_falls, 1);
-}
-
-/* If a row already has a measurement, a run that falls to another rung is rejected. It is also
- * rejected if the row's configuration names its fusion or graphs. */
-static void test_fell(void **state)
-{
-    struct rig *r = *state;
-    struct train_ladder proven = {0}, fixed = {.fixed = true};
-    rig_open(r, "[ -e \"$0.ran\" ] || { echo >\"$0.ran\"; done_on '{\"fuse\": \"auto\", "
-                "\"graphs\": true, \"rung\": \"auto\", \"falls\": []}'; }\n"
-                "done_on '{\"fuse\": \"auto\", \"graphs\": false, \"rung\": \"no graph\", "
-                "\"falls\": [{\"rung\": \"auto\", \"why\": \"no capture\"}]}'\n");
-    assert_true(rig_train(r, &proven));
-    assert_false(rig_train(r, &proven));
-    assert_string_equal(proven.why, "fell to 'no graph': no capture");
-    assert_int_equal(proven.n_falls, 0);
-    assert_true(proven.rung == 0 && proven.graphs);
-    assert_false(rig_train(r, &fixed));
-    assert_string_equal(fixed.why, "fell to 'no graph': no capture");
+    assert_run(r, &open, true, RUNG_UNFUSED, 1, NULL);
+    assert_string_equal(open.fall[0].why, "no plan");
+    assert_run(r, &open, true, RUNG_UNFUSED, 1, NULL);
+    snprintf(fine, sizeof fine, "%s/program.fine", r->dir);
+    scratch_write(r->dir, "program.fine", "", 0);
+    assert_run(r, &proven, true, 0, 0, NULL);
+    assert_int_equal(unlink(fine), 0);
+    assert_run(r, &proven, false, 0, 0, "fell to 'fuse none': no plan");
+    assert_run(r, &fixed, false, 0, 0, "fell to 'fuse none': no plan");
 }
 
 /* If a row already has a measurement, a failed run does not change its rung. A row that names its
- * fusion or graphs has no other rung. Wrong arguments, and errors on a CPU, would recur on every
- * rung. */
+ * fusion or graphs has no other rung. Wrong arguments (exit code 2), and errors on a CPU, would
+ * recur on every rung. */
 static void test_no_fall(void **state)
 {
     struct rig *r = *state;
-    struct train_ladder proven = {0}, fixed = {.fixed = true}, wrong = {0}, cpu = {0};
+    static const struct {
+        const char *devices, *code, *why;
+        bool fixed;
+    } cases[] = {{"cuda:0", "1\n", "exit code 1: broken", true},
+                 {"cpu", "1\n", "exit code 1: broken", false},
+                 {"cuda:0", "2\n", "exit code 2: broken", false}};
+    struct train_ladder proven = {0};
     rig_open(r, "[ -e \"$0.ran\" ] && { echo 'ampscale: broken' >&2; exit $(cat \"$0.ran\"); }\n"
                 "echo 1 >\"$0.ran\"\n"
                 "done_on null\n");
-    assert_true(rig_train(r, &proven));
-    assert_false(rig_train(r, &proven));
-    assert_int_equal(proven.rung, 0);
-    assert_int_equal(proven.n_falls, 0);
-    assert_string_equal(proven.why, "exit code 1: broken");
-    assert_false(rig_train(r, &fixed));
-    assert_int_equal(fixed.n_falls, 0);
-    assert_int_equal(fixed.rung, RUNG_COUNT);
-    r->work.devices = "cpu";
-    assert_false(rig_train(r, &cpu));
-    assert_int_equal(cpu.n_falls, 0);
-    r->work.devices = "cuda:0";
-    scratch_write(r->dir, "program.ran", "2\n", 2);
-    assert_false(rig_train(r, &wrong));
-    assert_int_equal(wrong.n_falls, 0);
-    assert_string_equal(wrong.why, "exit code 2: broken");
+    assert_run(r, &proven, true, 0, 0, NULL);
+    assert_run(r, &proven, false, 0, 0, "exit code 1: broken");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct train_ladder l = {.fixed = cases[i].fixed};
+        r->work.devices = cases[i].devices;
+        scratch_write(r->dir, "program.ran", cases[i].code, 2);
+        assert_run(r, &l, false, RUNG_COUNT, 0, cases[i].why);
+    }
 }
 
-/* Returns the number of runs, which the scripts of some tests count. */
-static size_t count_runs(const struct rig *r)
-{
-    size_t size;
-    free(scratch_read(r->dir, "program.runs", &size));
-    return size;
-}
-
-static void assert_log(const struct rig *r, const char *name, const char *text)
-{
-    size_t size;
-    char *log = scratch_read(r->dir, name, &size);
-    if (strcmp(log, text) != 0)
-        fail_msg("%s has '%s', not '%s'", name, log, text);
-    free(log);
-}
-
-/* If no rung completes a run, the row lists the reason of each rung, and each rung has a log. */
+/* If no rung completes a run, the row lists the reason of each rung, and each rung has a log. Lower
+ * rungs time no plans. After such a row, a row that fails with the same message tries no lower
+ * rung. A row that fails otherwise tries all of them, and so does a row after a success. */
 static void test_no_rung(void **state)
 {
     struct rig *r = *state;
-    struct train_ladder *l = &r->ladder;
-    rig_open(r, "printf . >>\"$0.runs\"\n"
-                "case \"$* \" in *' --plans 1 '*) rung=\"$rung, untimed\" ;; esac\n"
-                "echo \"ampscale: cannot run on $rung\" >&2\n"
-                "exit 4\n");
-    assert_false(rig_train(r, l));
-    assert_int_equal(l->n_falls, RUNG_COUNT);
-    assert_string_equal(l->fall[0].why, "exit code 4: cannot run on auto");
-    assert_string_equal(l->fall[3].why, "exit code 4: cannot run on fuse none, no graph, untimed");
-    assert_int_equal(l->rung, RUNG_COUNT);
-    assert_false(rig_train(r, l));
-    assert_int_equal(l->n_falls, RUNG_COUNT);
-    assert_int_equal(count_runs(r), RUNG_COUNT);
-    assert_log(r, "run-auto.log", "ampscale: cannot run on auto\n");
-    assert_log(r, "run-fuse-none.log", "ampscale: cannot run on fuse none, untimed\n");
-    assert_log(r, "run-no-graph.log", "ampscale: cannot run on no graph\n");
-    assert_log(r, "run-fuse-none-no-graph.log",
-               "ampscale: cannot run on fuse none, no graph, untimed\n");
-}
-
-/* After a row whose rungs all failed with one message, a row that fails with this message tries no
- * lower rung. A row that fails otherwise tries all of them, and so does a row after a success. */
-static void test_broken_device(void **state)
-{
-    struct rig *r = *state;
     struct train_ladder first = {0}, same = {0}, other = {0}, good = {0}, last = {0};
-    rig_open(r, "printf . >>\"$0.runs\"\n"
+    size_t size;
+    rig_open(r, "case \"$* \" in *' --plans 1 '*) rung=\"$rung, untimed\" ;; esac\n"
                 "text=$(cat \"$0.why\")\n"
                 "[ \"$text\" ] || done_on null\n"
                 "echo \"ampscale: $text\" >&2\n"
+                "echo \"$rung\" >&2\n"
                 "exit 1\n");
     scratch_write(r->dir, "program.why", "no device", 9);
-    assert_false(rig_train(r, &first));
-    assert_int_equal(count_runs(r), 4);
-    assert_false(rig_train(r, &same));
-    assert_int_equal(count_runs(r), 5);
-    assert_int_equal(same.rung, RUNG_COUNT);
-    assert_string_equal(same.why, "exit code 1: no device");
+    assert_run(r, &first, false, RUNG_COUNT, RUNG_COUNT, "exit code 1: no device");
+    assert_string_equal(first.fall[3].why, "exit code 1: no device");
+    char *log = scratch_read(r->dir, "run-fuse-none.log", &size);
+    assert_string_equal(log, "ampscale: no device\nfuse none, untimed\n");
+    free(log);
+    assert_run(r, &same, false, RUNG_COUNT, 0, "exit code 1: no device");
     scratch_write(r->dir, "program.why", "no plan", 7);
-    assert_false(rig_train(r, &other));
-    assert_int_equal(count_runs(r), 9);
+    assert_run(r, &other, false, RUNG_COUNT, RUNG_COUNT, "exit code 1: no plan");
     scratch_write(r->dir, "program.why", "", 0);
-    assert_true(rig_train(r, &good));
+    assert_run(r, &good, true, 0, 0, NULL);
     scratch_write(r->dir, "program.why", "no plan", 7);
-    assert_false(rig_train(r, &last));
-    assert_int_equal(count_runs(r), 14);
+    assert_run(r, &last, false, RUNG_COUNT, RUNG_COUNT, "exit code 1: no plan");
 }
 
 /* A late run is no failure of its rung: the row's next run is on the same one, and finds what the
@@ -258,116 +267,24 @@ static void test_late(void **state)
 {
     struct rig *r = *state;
     struct train_ladder *l = &r->ladder;
-    rig_open(r, "echo \"at $rung\" >&2\n"
-                "[ -e \"$0.plans\" ] || { echo >\"$0.plans\"; exec sleep 600; }\n"
-                "done_on \"{\\\"fuse\\\": \\\"auto\\\", \\\"graphs\\\": true, \\\"rung\\\": "
-                "\\\"$rung\\\"}\"\n");
+    rig_open(r, "[ -e \"$0.plans\" ] || { echo >\"$0.plans\"; exec sleep 600; }\n"
+                "done_on null\n");
     r->work.limit_s = 1;
-    assert_false(rig_train(r, l));
-    assert_true(l->cut && l->rung == 0 && l->n_falls == 0);
-    assert_string_equal(l->why, "not done within 1 s");
-    assert_log(r, "run-auto.log", "at auto\n");
-    assert_true(rig_train(r, l));
-    assert_true(l->proven && !l->cut && l->rung == 0 && l->n_falls == 0);
+    assert_run(r, l, false, 0, 0, "not done within 1 s");
+    assert_true(l->cut);
+    assert_run(r, l, true, 0, 0, NULL);
+    assert_true(l->proven && !l->cut);
 }
 
-/* --- the peer --- */
-
-static const char answers[] = "#!/bin/sh\n"
-                              "echo 'ready Peer 1.2'\n"
-                              "while read -r mode precision batch steps; do\n"
-                              "    case $precision in\n"
-                              "    die) echo 'out of luck' >&2; exit 3 ;;\n"
-                              "    hang) echo 'a warning' >&2; exec sleep 600 ;;\n"
-                              "    odd) echo 'images_per_s many' ;;\n"
-                              "    none) echo \"error no $batch images\" ;;\n"
-                              "    *) echo \"images_per_s $batch.5 1 2\" ;;\n"
-                              "    esac\n"
-                              "done\n";
-
-static struct rig *peer_open(void **state, const char *script)
-{
-    struct rig *r = *state;
-    rig_open(r, "exit 1\n");
-    write_script(r, "peer", script);
-    snprintf(r->script, sizeof r->script, "%s/peer", r->dir);
-    r->peer = (struct peer){.script = r->script,
-                            .device = "cpu",
-                            .net = "resnet8",
-                            .image_size = 32,
-                            .dir = r->dir,
-                            .signals = &r->work.signals,
-                            .budget = &r->work.budget};
-    assert_int_equal(peer_start(&r->peer), STATUS_OK);
-    return r;
-}
-
-/* Requests 8 images at a precision. The peer must answer 8.5, or fail with `reason`. */
-static void assert_answer(struct rig *r, const char *precision, const char *reason)
-{
-    char why[TRAIN_WHY_SIZE] = "";
-    double rate;
-    assert_int_equal(peer_ask(&r->peer, "eager", precision, 8, 4, &rate, why), STATUS_OK);
-    assert_true(reason ? isnan(rate) : rate == 8.5);
-    if (reason && !strstr(why, reason))
-        fail_msg("%s: '%s' is not '%s'", precision, why, reason);
-}
-
-static void test_peer(void **state)
-{
-    struct rig *r = peer_open(state, answers);
-    assert_answer(r, "fp32", NULL);
-    assert_string_equal(r->peer.about, "Peer 1.2");
-    assert_answer(r, "none", "no 8 images");
-    assert_answer(r, "odd", "images_per_s many");
-    assert_answer(r, "amp", NULL);
-    assert_int_equal(r->peer.starts, 1);
-}
-
-/* A peer that dies is replaced once. If the new peer dies too, there is no peer. */
-static void test_peer_dies(void **state)
-{
-    struct rig *r = peer_open(state, answers);
-    assert_answer(r, "die", "it ended at 'eager die 8': out of luck");
-    assert_answer(r, "fp32", NULL);
-    assert_answer(r, "die", "");
-    assert_answer(r, "fp32", "it ended at 'eager die 8': out of luck");
-    assert_int_equal(r->peer.starts, 2);
-}
-
-static void test_peer_hangs(void **state)
-{
-    struct rig *r = peer_open(state, answers);
-    assert_answer(r, "fp32", NULL);
-    r->work.budget = time_budget_begin(3); /* the peer has two seconds to answer */
-    assert_answer(r, "hang", "out of time: no answer to 'eager hang 8' within 2 s");
-    r->work.budget = time_budget_begin(0);
-    assert_answer(r, "fp32", NULL);
-}
-
-/* If a peer cannot start, its reason is reported, and it is not started again. */
-static void test_no_peer(void **state)
-{
-    struct rig *r = peer_open(state, "#!/bin/sh\necho 'no Python has torch'\nexit 77\n");
-    assert_answer(r, "fp32", "no Python has torch");
-    assert_answer(r, "fp32", "");
-    assert_int_equal(r->peer.starts, 1);
-}
+#define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_close)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_ladder, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_ladder_of_train, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_fell, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_no_fall, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_no_rung, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_broken_device, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_late, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_peer, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_peer_dies, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_peer_hangs, rig_setup, rig_close),
-        cmocka_unit_test_setup_teardown(test_no_peer, rig_setup, rig_close),
+        cmocka_unit_test(test_plan), cmocka_unit_test(test_limits),
+        WITH_RIG(test_ladder),       WITH_RIG(test_ladder_of_train),
+        WITH_RIG(test_no_fall),      WITH_RIG(test_no_rung),
+        WITH_RIG(test_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
