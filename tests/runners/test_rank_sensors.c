@@ -27,8 +27,8 @@ static void *gather(void *arg)
     return NULL;
 }
 
-/* Gathers the summaries of all ranks on rank 0, whose own summary is `first`. Returns the summary
- * that rank 0 then has. Of the other ranks, only those with a number below `dumb` have sensors. */
+/* Returns the summary of rank 0, which begins as `first`, after all ranks have gathered theirs. Of
+ * the other ranks, only those with a number below `dumb` have sensors. */
 static json_t *gather_all(const char *first, int dumb)
 {
     struct comm *comm[RANKS];
@@ -58,48 +58,36 @@ static json_t *gather_all(const char *first, int dumb)
     return member[0].summary;
 }
 
-static void is_device(const json_t *o, int rank, const char *host, double celsius)
-{
-    assert_int_equal(json_integer_value(json_object_get(o, "rank")), rank);
-    assert_int_equal(json_integer_value(json_object_get(o, "index")), 4 + rank);
-    assert_string_equal(json_string_value(json_object_get(o, "host")), host);
-    assert_true(json_number_value(json_object_get(o, "temperature_c")) == celsius);
-}
-
-static void test_all(void **state)
-{
-    (void)state;
-    json_t *summary =
-        gather_all("{\"telemetry\": [{\"device\": 0, \"temperature_c\": 54}]}", RANKS);
-    const json_t *list = json_object_get(summary, "telemetry");
-    assert_int_equal(json_array_size(list), RANKS);
-    is_device(json_array_get(list, 0), 0, "a", 54);
-    is_device(json_array_get(list, 1), 1, "b", 64);
-    is_device(json_array_get(list, 2), 2, "b", 74);
-    assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 2), "samples")),
-                     SAMPLES);
-    json_decref(summary);
-}
-
 /* A rank that measured nothing adds nothing. If no rank measured, the summary is empty. */
-static void test_dumb(void **state)
+static void test_gathered(void **state)
 {
     (void)state;
-    json_t *summary = gather_all("{}", 2);
-    const json_t *list = json_object_get(summary, "telemetry");
-    assert_int_equal(json_array_size(list), 1);
-    is_device(json_array_get(list, 0), 1, "b", 64);
-    json_decref(summary);
-    summary = gather_all("{}", 0);
-    assert_null(json_object_get(summary, "telemetry"));
-    json_decref(summary);
+    static const struct {
+        const char *first;
+        int dumb, from, to; /* the ranks in the summary */
+    } cases[] = {
+        {"{\"telemetry\": [{\"device\": 0, \"temperature_c\": 54}]}", RANKS, 0, RANKS},
+        {"{}", 2, 1, 2},
+        {"{}", 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *summary = gather_all(cases[i].first, cases[i].dumb);
+        const json_t *list = json_object_get(summary, "telemetry");
+        assert_int_equal(json_array_size(list), cases[i].to - cases[i].from);
+        for (int rank = cases[i].from; rank < cases[i].to; rank++) {
+            const json_t *o = json_array_get(list, (size_t)(rank - cases[i].from));
+            assert_int_equal(json_integer_value(json_object_get(o, "rank")), rank);
+            assert_int_equal(json_integer_value(json_object_get(o, "index")), 4 + rank);
+            assert_string_equal(json_string_value(json_object_get(o, "host")), rank ? "b" : "a");
+            assert_true(json_number_value(json_object_get(o, "temperature_c")) == 54 + 10 * rank);
+            assert_true(rank == 0 || json_integer_value(json_object_get(o, "samples")) == SAMPLES);
+        }
+        json_decref(summary);
+    }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),
-        cmocka_unit_test(test_dumb),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gathered)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
