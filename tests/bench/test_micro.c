@@ -110,40 +110,6 @@ static void test_networks(void **state)
     }
 }
 
-/* The orientation of the operands selects the pass of a linear layer, and its tensors have the
- * sizes of m, n and k. Weight gradients are stored in fp32. */
-static void test_descriptions(void **state)
-{
-    (void)state;
-    static const struct {
-        bool a_t, b_t;
-        enum op_kind kind;
-        enum role result, other;
-        int64_t rows, columns, other_rows, other_columns;
-    } cases[] = {
-        {true, false, OP_LINEAR_FWD, ROLE_Y, ROLE_W, 3, 2, 2, 5},
-        {false, true, OP_LINEAR_BWD_WEIGHTS, ROLE_DW, ROLE_X, 3, 2, 5, 2},
-        {false, false, OP_LINEAR_BWD_DATA, ROLE_DX, ROLE_DY, 3, 2, 3, 5},
-    };
-    struct op_desc d;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct gemm_size s = {2, 3, 5, cases[i].a_t, cases[i].b_t};
-        assert_int_equal(gemm_describe(&s, DTYPE_F16, false, &d), STATUS_OK);
-        const struct tensor_desc *r = &d.t[cases[i].result], *o = &d.t[cases[i].other];
-        assert_int_equal(d.kind, cases[i].kind);
-        assert_true(r->dim[0] == cases[i].rows && r->dim[1] == cases[i].columns);
-        assert_true(o->dim[0] == cases[i].other_rows && o->dim[1] == cases[i].other_columns);
-        assert_true(o->type == DTYPE_F16);
-        assert_int_equal(r->type, cases[i].result == ROLE_DW ? DTYPE_F32 : DTYPE_F16);
-        assert_true(op_flops(&d) == 60 && gemm_flops(&s) == 60);
-        assert_int_equal(gemm_describe(&s, DTYPE_BF16, true, &d), STATUS_OK); /* emulated */
-        assert_true(d.t[cases[i].other].type == DTYPE_F32);
-        assert_true(d.t[cases[i].other].rounds == DTYPE_BF16);
-    }
-    const struct gemm_size both = {2, 3, 5, true, true};
-    assert_int_equal(gemm_describe(&both, DTYPE_F32, false, &d), STATUS_UNSUPPORTED);
-}
-
 struct rig {
     struct device *dev, *ref;
     struct stream *s, *r;
@@ -281,7 +247,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv),
         cmocka_unit_test(test_networks),
-        cmocka_unit_test(test_descriptions),
         cmocka_unit_test(test_gemm_right),
         cmocka_unit_test(test_gemm_wrong),
         cmocka_unit_test(test_optimizer_right),

@@ -85,6 +85,8 @@ for row in rows["gemm"]:
     assert row["flops"] == 2 * row["m"] * row["n"] * row["k"] and 0 < row["checked"] <= row["m"] * row["n"], row
     assert near(row["gflops"] * 1e9 * row["seconds"]["median"], row["flops"]), row
     assert not (row["type"] == "fp32" or row["emulated"]) or near(row["share"] * 1000, row["gflops"]), row
+    operands = {"fwd": (True, False), "bwd_data": (False, False), "bwd_weights": (False, True)}
+    assert (row["a_t"], row["b_t"]) == operands[row["pass"]], row
 assert {row["type"] for row in rows["gemm"]} == {"fp32", "tf32", "fp16", "bf16"}
 assert not load("tt")["rows"][0]["measured"]
 for row in rows["optimizer"]:

@@ -65,7 +65,8 @@ struct train_config scene_config(void)
     return c;
 }
 
-enum status scene_run(struct scene *s, const struct train_config *config, const char *device)
+void scene_run(struct scene *s, const struct train_config *config, const char *device,
+               enum status want)
 {
     char devices[32];
     char dir[SCRATCH_MAX + 32], argument[] = "ampscale";
@@ -82,11 +83,6 @@ enum status scene_run(struct scene *s, const struct train_config *config, const 
     enum status st = trainer_run(&c, 1, argv, out);
     snprintf(s->message, sizeof s->message, "%s", st == STATUS_OK ? "" : status_message());
     fclose(out);
-    return st;
-}
-
-void scene_expect(enum status st, enum status want, const struct scene *s)
-{
     if (st != want)
         print_error("%s\n", s->message);
     assert_int_equal(st, want);

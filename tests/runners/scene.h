@@ -28,10 +28,10 @@ void scene_close(struct scene *s);
 /* Two epochs, each with batches of 4, 4, 4 and 2 images. */
 struct train_config scene_config(void);
 
-/* Trains on "<device><config->devices>", into the scene's folder "run". */
-enum status scene_run(struct scene *s, const struct train_config *config, const char *device);
-
-void scene_expect(enum status st, enum status want, const struct scene *s);
+/* Trains on "<device><config->devices>", into the scene's folder "run". Fails the test unless the
+ * run ends with `want`. */
+void scene_run(struct scene *s, const struct train_config *config, const char *device,
+               enum status want);
 struct run *scene_load(const struct scene *s);
 
 /* scene_same_records checks that losses, accuracies and loss scales are equal, and scene_same_file
