@@ -42,16 +42,18 @@ static bool uses(const struct scene *s, const char *way)
 
 /* --- tests --- */
 
-/* An epoch has 4 batches. `accumulate` 3: a step of 3 micro-batches, and a step of 1. `odd_scale`:
- * the loss scale is no power of two. `beside`: weight gradients on a second stream, and early
- * launches. */
+/* An epoch has 4 batches, or so many `images` that the loader uses the memory of a batch again: a
+ * batch that the device still reads must not be overwritten. `accumulate` 3: a step of 3
+ * micro-batches, and a step of 1. `odd_scale`: the loss scale is no power of two. `beside`: weight
+ * gradients on a second stream, and early launches. */
 static const struct {
     const char *precision, *devices;
-    int epochs, accumulate, overflow;
+    int epochs, images, accumulate, overflow;
     enum dp_reduce reduce;
     bool no_graph, sync_bn, odd_scale, static_scale, beside;
 } settings[] = {
     {"fp32", "", .epochs = 2},
+    {"fp32", "", .epochs = 1, .images = 160},
     {"fp32", "", .epochs = 1, .no_graph = true},
     {"fp32", "", .epochs = 1, .accumulate = 3, .beside = true},
     {"amp", "", .epochs = 2, .overflow = 4},
@@ -72,6 +74,7 @@ static void same_as_the_reference(void **state)
         c.precision = settings[i].precision;
         c.devices = settings[i].devices; /* follows the device's name: "stream:2" */
         c.epochs = settings[i].epochs;
+        c.dummy_train = settings[i].images > 0 ? settings[i].images : c.dummy_train;
         c.accumulate = settings[i].accumulate > 0 ? settings[i].accumulate : 1;
         c.inject_overflow = strcmp(c.precision, "amp") == 0 ? settings[i].overflow : -1;
         c.dp_reduce = settings[i].reduce;
