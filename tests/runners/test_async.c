@@ -44,26 +44,27 @@ static bool uses(const struct scene *s, const char *way)
 
 /* An epoch has 4 batches, or so many `images` that the loader uses the memory of a batch again: a
  * batch that the device still reads must not be overwritten. `accumulate` 3: a step of 3
- * micro-batches, and a step of 1. `odd_scale`: the loss scale is no power of two. `beside`: weight
- * gradients on a second stream, and early launches. */
+ * micro-batches, and a step of 1. `odd_scale`: the loss scale is no power of two. `overlapped`:
+ * weight gradients on a second stream, and early launches. */
 static const struct {
     const char *precision, *devices;
     int epochs, images, accumulate, overflow;
     enum dp_reduce reduce;
-    bool no_graph, sync_bn, odd_scale, static_scale, beside;
+    bool no_graph, sync_bn, odd_scale, static_scale, overlapped;
 } settings[] = {
     {"fp32", "", .epochs = 2},
     {"fp32", "", .epochs = 1, .images = 160},
     {"fp32", "", .epochs = 1, .no_graph = true},
-    {"fp32", "", .epochs = 1, .accumulate = 3, .beside = true},
+    {"fp32", "", .epochs = 1, .accumulate = 3, .overlapped = true},
     {"amp", "", .epochs = 2, .overflow = 4},
     {"amp", "", .epochs = 1, .no_graph = true, .odd_scale = true},
     {"amp", "", .epochs = 1, .no_graph = true, .odd_scale = true, .static_scale = true},
-    {"amp", "", .epochs = 1, .accumulate = 3, .overflow = 1, .no_graph = true, .beside = true},
+    {"amp", "", .epochs = 1, .accumulate = 3, .overflow = 1, .no_graph = true, .overlapped = true},
     {"amp", ":2", .epochs = 2, .overflow = 2, .reduce = DP_ALL},
     {"amp", ":2", .epochs = 1, .accumulate = 2, .overflow = 2, .reduce = DP_ALL, .sync_bn = true},
     {"amp", ":2", .epochs = 1, .accumulate = 2, .overflow = 2, .reduce = DP_CENTRAL},
-    {"amp", ":2", .epochs = 1, .accumulate = 2, .overflow = 2, .reduce = DP_ALL, .beside = true},
+    {"amp", ":2", .epochs = 1, .accumulate = 2, .overflow = 2, .reduce = DP_ALL,
+     .overlapped = true},
 };
 
 static void same_as_the_reference(void **state)
@@ -86,10 +87,10 @@ static void same_as_the_reference(void **state)
             c.scaler.growth = 1.7;
         }
         c.scaler.dynamic = !settings[i].static_scale;
-        c.wgrad_stream = c.pdl = settings[i].beside ? OPTION_ON : c.pdl;
+        c.wgrad_stream = c.pdl = settings[i].overlapped ? OPTION_ON : c.pdl;
         struct pair p = pair_run(&c, STATUS_OK);
         scene_same_run(p.want, p.got);
-        assert_true(!settings[i].beside || (uses(p.got, "wgrad_stream") && uses(p.got, "pdl")));
+        assert_true(!settings[i].overlapped || (uses(p.got, "wgrad_stream") && uses(p.got, "pdl")));
         pair_close(&p);
     }
 }
