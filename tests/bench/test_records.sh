@@ -5,8 +5,9 @@
 cd "$scratch" || exit 1
 export OMP_WAIT_POLICY=passive TMPDIR=$scratch
 
-# both NAME ARGS...: writes the record to NAME.json and the CSV to NAME.csv.
+# both NAME ARGS...: prints the table, and writes the record to NAME.json and the CSV to NAME.csv.
 both() {
+    expect 0 "${@:2}"
     expect 0 "${@:2}" --csv
     cp out "$1.csv"
     expect 0 "${@:2}" --json
@@ -19,12 +20,16 @@ net=(--net resnet8 --image-size 32 -b 2 --threads 1)
 made=(--peak made.json --warmup 1)
 expect 0 bench --threads 2 peak --rounds 1 --max-mib 4 --json # shared flags may come first
 cp out peak.json
+expect 0 bench peak --threads 2 --rounds 1 --max-mib 4
+expect 0 bench step "${net[@]}" --rounds 1 --peak peak.json
+[[ $(grep -c '^all ' out) == 1 ]] || fail "the table has no sum over all operations: $(tail -n 3 out)"
 expect 0 bench step "${net[@]}" --rounds 1 --peak peak.json --json
 cp out step.json
 for fuse in none stats; do # the reference device has every fused form
     expect 0 bench step --devices ref --net resnet8 --image-size 8 -b 1 --rounds 1 --peak peak.json --fuse $fuse --json
     cp out $fuse.json
 done
+expect 0 bench conv "${net[@]}" --rounds 1
 expect 0 bench conv "${net[@]}" --rounds 1 --json
 cp out conv.json
 both gemm bench gemm "${net[@]}" --precision all "${made[@]}" --iters 2
@@ -34,6 +39,8 @@ both memory bench memory --threads 1 --max-mib 4 -n 2 -w 1
 both collective bench collective reduce-scatter -b 1K -e 2K -n 2 -w 1
 expect 0 data synth --out set --classes 2 --train 4 --val 1 --size 40
 both input bench input --image-size 32 -b 5 -n 2 -w 0 --data set --threads 2
+expect 0 launch --nproc 2 --log-dir logs -- bench overlap "${net[@]}" --rounds 1 --bucket-mb 0.01,0
+[[ $(grep -c '^bucket ' out) == 1 && $(grep -c ' lowest$' out) == 1 ]] || fail "the table of two ranks: $(<out)"
 for how in fp32 amp; do
     # shellcheck disable=SC2046
     expect 0 launch --nproc 2 --threads 1 --log-dir logs -- bench overlap --net resnet8 --image-size 32 -b 2 --rounds 2 \
