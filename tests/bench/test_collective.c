@@ -3,14 +3,11 @@
 #include "bench/collective.h"
 #include "comm/internal.h"
 #include "comm/world.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- a communicator of one rank whose results can be wrong --- */
 
@@ -74,7 +71,6 @@ static void measure_broken(enum comm_kind kind, enum fault fault, struct collect
 
 static void test_wrong_is_seen(void **state)
 {
-    (void)state;
     static const enum comm_kind kinds[] = {COMM_ALLREDUCE,     COMM_REDUCE,   COMM_ALLGATHER,
                                            COMM_GATHER,        COMM_ALLTOALL, COMM_SENDRECV,
                                            COMM_REDUCE_SCATTER};
@@ -95,7 +91,6 @@ static void test_wrong_is_seen(void **state)
 /* The whole table is printed before the command fails with exit code 4. */
 static void test_wrong_fails(void **state)
 {
-    (void)state;
     struct rank_info info = {.host = "node1", .pid = 1};
     struct world w = {.size = 1, .info = &info};
     for (enum fault fault = NONE; fault <= FLIPS_LAST; fault++) {
@@ -120,7 +115,6 @@ static void test_wrong_fails(void **state)
 /* If a rank fails, the other ranks stop, and the failed rank's reason is reported. */
 static void test_failed_rank(void **state)
 {
-    (void)state;
     struct rank_info info = {.host = "node1", .pid = 1};
     struct world w = {.size = 1, .info = &info};
     struct comm *comm[3];
@@ -139,7 +133,6 @@ static void test_failed_rank(void **state)
 /* The expected result depends on the rank and on the round. */
 static void test_expectations(void **state)
 {
-    (void)state;
     enum { N = 64, RANKS = 3 };
     float all[RANKS * N], sum[RANKS * N];
     struct collective_config c = quick(COMM_ALLGATHER);
@@ -171,7 +164,6 @@ static void test_expectations(void **state)
 /* Sums are whole numbers that bfloat16 represents exactly, in any order of addition. */
 static void test_sums_are_exact(void **state)
 {
-    (void)state;
     for (int ranks = 1; ranks <= COLLECTIVE_RANKS_MAX; ranks++) {
         for (int i = 0; i < 50; i++) {
             double sum = 0;
@@ -184,7 +176,6 @@ static void test_sums_are_exact(void **state)
 
 static void test_sizes(void **state)
 {
-    (void)state;
     static const struct {
         enum comm_kind kind;
         enum dtype type;
@@ -202,7 +193,6 @@ static void test_sizes(void **state)
 
 static void test_bandwidth(void **state)
 {
-    (void)state;
     static const struct {
         enum comm_kind kind;
         double factor; /* factor for four ranks */

@@ -4,15 +4,10 @@
 #include "../comm/nccl_fake.h"
 #include "bench/collective.h"
 #include "comm/world.h"
+#include "tests/unit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 enum { EACH = 2, PROCESSES_MAX = 2 }; /* GPUs of a process, which is a thread here */
 
@@ -108,7 +103,6 @@ static void measure_all(int processes)
 
 static void test_nccl(void **state)
 {
-    (void)state;
     for (int processes = 1; processes <= PROCESSES_MAX; processes++) {
         assert_int_equal(nccl_fake_open(&port), STATUS_OK);
         measure_all(processes);

@@ -1,12 +1,8 @@
 /* Tests when the harness stops, and the statistics that it computes from the samples. */
 #include "bench/harness.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 /* Samples in a fixed order, and the number of samples taken. */
 struct script {
@@ -25,7 +21,6 @@ static enum status next(void *context, double *seconds)
 
 static void test_interval(void **state)
 {
-    (void)state;
     double x[1000], low, high;
     for (int i = 0; i < 1000; i++)
         x[i] = i + 1;
@@ -52,7 +47,6 @@ static void test_interval(void **state)
  * time is over. Without a wanted width it does not stop early. */
 static void test_stops(void **state)
 {
-    (void)state;
     static const struct {
         double x[10];
         struct harness_config c;
@@ -80,7 +74,6 @@ static void test_stops(void **state)
 
 static void test_failures(void **state)
 {
-    (void)state;
     static const double x[] = {1, NAN, 1};
     struct script s = {x, 1, 0};
     struct harness_config c = {.most = 3};

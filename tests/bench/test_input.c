@@ -1,13 +1,10 @@
 /* Tests the stages of the input pipeline: a wrong image is detected in each stage. */
 #include "base/file.h"
 #include "bench/input.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct input_config small(void)
 {
@@ -44,7 +41,6 @@ static void path_of(const struct input_set *set, int i, char path[8192])
 
 static void test_stages(void **state)
 {
-    (void)state;
     struct input_config c = small();
     struct input_set set;
     char made[4096];
@@ -79,7 +75,6 @@ static void test_stages(void **state)
 
 static void test_bad_image(void **state)
 {
-    (void)state;
     struct input_config c = small();
     struct input_set set, bad;
     char path[8192];

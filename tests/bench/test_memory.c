@@ -3,22 +3,18 @@
 #include "../kernels/stream_backend.h"
 #include "../results/scratch.h"
 #include "bench/memory.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
-
 static const struct harness_config quick = {.warmup = 1, .most = 3};
 
 static void test_host(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         double bytes; /* bytes moved if each array has 640 bytes */
@@ -54,7 +50,6 @@ static void measure_device(struct stream_backend *b, struct memory_result *r)
 
 static void test_device(void **state)
 {
-    (void)state;
     struct stream_backend b;
     struct memory_result r;
     stream_backend_make(&b);
@@ -72,7 +67,6 @@ static void test_device(void **state)
 /* Copies between three devices. First all copies are right; later every copy omits one byte. */
 static void test_peers(void **state)
 {
-    (void)state;
     struct stream_backend b;
     struct device *dev[3];
     stream_backend_make(&b);
@@ -118,7 +112,6 @@ static void make_cache(const char *root, int cpu, int level, const char *size, c
 
 static void test_caches(void **state)
 {
-    (void)state;
     char root[SCRATCH_MAX];
     scratch_make(root);
     assert_int_equal(memory_caches(root), 0);

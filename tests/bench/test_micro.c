@@ -4,12 +4,9 @@
 #include "bench/gemm.h"
 #include "bench/optimizer.h"
 #include "broken.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct harness_config quick = {.warmup = 1, .most = 3};
 
@@ -44,7 +41,6 @@ static int64_t conv_wrong(struct timed_op *t)
  * elements are. The check samples 17 elements. */
 static void test_conv(void **state)
 {
-    (void)state;
     static const enum role result[CONV_PASSES] = {ROLE_Y, ROLE_DX, ROLE_DW};
     for (int k = 0; k < 4 * CONV_PASSES; k++) {
         int pass = k / 4;
@@ -81,7 +77,6 @@ static void test_conv(void **state)
  * layer, with 4089184256 multiply-adds per image. A grouped convolution has a product per group. */
 static void test_networks(void **state)
 {
-    (void)state;
     static const char *const passes[] = {"fwd", "bwd_data", "bwd_weights"};
     enum { BATCH = 2 };
     for (int grouped = 0; grouped < 2; grouped++) {
@@ -138,7 +133,6 @@ static struct gemm_case case_of(int m, int n, int k, bool a_t, bool b_t)
 
 static void test_gemm_right(void **state)
 {
-    (void)state;
     static const enum dtype types[] = {DTYPE_F32, DTYPE_TF32, DTYPE_F16, DTYPE_BF16};
     static const char *const names[] = {"cpu", "ref"};
     for (int name = 0; name < 2; name++) {
@@ -167,7 +161,6 @@ static void test_gemm_right(void **state)
  * the sample. */
 static void test_gemm_wrong(void **state)
 {
-    (void)state;
     struct broken broken;
     struct rig rig;
     struct gemm_row row;
@@ -189,7 +182,6 @@ static const struct bench_options update = {
 
 static void test_optimizer_right(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         double bytes; /* bytes moved per parameter */
@@ -221,7 +213,6 @@ static void test_optimizer_right(void **state)
 
 static void test_optimizer_wrong(void **state)
 {
-    (void)state;
     static const enum role roles[] = {ROLE_W, ROLE_MOMENTUM, ROLE_WCOPY};
     struct graph *g;
     assert_int_equal(graph_build("resnet8", 10, 32, &g), STATUS_OK);

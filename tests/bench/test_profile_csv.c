@@ -1,13 +1,10 @@
 /* Tests the reader of ncu's CSV: the formats of several versions of ncu, and damaged bytes. */
 #include "bench/profile_ncu.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define HEAD   "\"ID\",\"Process ID\",\"Kernel Name\",\"Block Size\""
 #define BYTES  "dram__bytes.sum"
@@ -33,7 +30,6 @@ static void near(double a, double b)
 
 static void test_forms(void **state)
 {
-    (void)state;
     struct ncu_kernel *k;
     assert_int_equal(
         parse_text(
@@ -61,7 +57,6 @@ static void test_forms(void **state)
 /* If the row of units is missing, no value is read. */
 static void test_units(void **state)
 {
-    (void)state;
     struct ncu_kernel *k;
     assert_int_equal(parse_text(HEAD ",\"" TIME "\"\n\"0\",\"7\",\"f()\",\"\",\"10\"\n", &k), 1);
     assert_true(isnan(k[0].seconds));
@@ -79,7 +74,6 @@ static void test_units(void **state)
  * no profile. The fuzzer of tables (tests/fuzz) reads damaged ones. */
 static void test_wrong(void **state)
 {
-    (void)state;
     static const char whole[] =
         HEAD ",\"" TIME "\",\"" BYTES "\"\n\"\",\"\",\"\",\"\",\"ns\",\"byte\"\n"
              "\"0\",\"7\",\"f(a, \"\"b\"\")\",\"(1, 1, 1)\",\"1,000\",\"2\"\n"

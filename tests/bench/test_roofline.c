@@ -1,15 +1,12 @@
 /* Tests the bytes and bounds of operations, and peaks that are written, read and refused. */
 #include "../results/scratch.h"
 #include "bench/roofline.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* The peaks of a device, in round numbers. Its cache has 1000 bytes and ten times the bandwidth of
  * its memory. */
@@ -35,7 +32,6 @@ static struct op_desc conv(enum op_kind kind, enum dtype type)
 
 static void test_bytes(void **state)
 {
-    (void)state;
     enum { X = 2 * 3 * 16, Y = 2 * 5 * 16, W = 5 * 3 * 9 }; /* elements of conv() */
     struct op_desc d = conv(OP_CONV_FWD, DTYPE_F32);
     assert_true(roofline_bytes(&d) == 4 * (X + Y + W));
@@ -61,7 +57,6 @@ static void test_bytes(void **state)
 /* The time of a small copy is mostly launch time, so its bandwidth is not a bound. */
 static void test_bandwidth(void **state)
 {
-    (void)state;
     static const double cases[][2] = {{1, 100}, {1000, 100}, {1001, 12}, {20000, 12}, {1e9, 12}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_true(roofline_bandwidth(&round_peaks, cases[i][0]) == cases[i][1]);
@@ -69,7 +64,6 @@ static void test_bandwidth(void **state)
 
 static void test_types(void **state)
 {
-    (void)state;
     struct peaks p = round_peaks;
     struct op_desc d = conv(OP_CONV_FWD, DTYPE_F32);
     assert_int_equal(roofline_type(&p, &d), DTYPE_F32);
@@ -85,7 +79,6 @@ static void test_types(void **state)
 
 static void test_bounds(void **state)
 {
-    (void)state;
     struct op_desc d = conv(OP_CONV_FWD, DTYPE_F32);
     double flops = 2.0 * 2 * 5 * 16 * 3 * 9, bytes = roofline_bytes(&d);
     struct bound b = roofline_bound(&round_peaks, &d);

@@ -4,15 +4,11 @@
  * descriptions, but no GPU. */
 #include "bench/step_predict.h"
 #include "tests/kernels/group.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { BATCH = 256, BLOCKS = 16 };
 
@@ -195,7 +191,6 @@ static void test_bytes(void **state)
         enum fuse fuse;
         int batch;
     } cases[] = {{FUSE_ALL, 256}, {FUSE_ALL, 64}, {FUSE_STATS, 256}, {FUSE_NONE, 256}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct step_prediction p;
         predict_on("h200", "amp", cases[i].fuse, cases[i].batch, &p);
@@ -215,7 +210,6 @@ static void test_copies(void **state)
 {
     struct step_prediction p;
     int products = 0, copying = 0;
-    (void)state;
     predict_on("h200", "fp32", FUSE_NONE, BATCH, &p);
     for (int i = 0; i < p.n; i++) {
         const struct predicted_kernel *k = &p.kernel[i];
@@ -249,7 +243,6 @@ static void test_rates(void **state)
         double bytes_per_s, half;
     } sheet[] = {{"a100", 2039e9, 312e12}, {"t4", 320e9, 65e12}, {"l40", 864e9, 362e12}};
     struct gpu_description g;
-    (void)state;
     for (int i = 0; i < 3; i++) {
         OK(gpu_description_open(sheet[i].gpu, &g));
         assert_true(fabs(g.bytes_per_s / 0.875 / sheet[i].bytes_per_s - 1) < 0.02);
@@ -271,7 +264,6 @@ static void test_times(void **state)
     struct gpu_cache cache = {.n = 0};
     char memory[200];
     void *const arg[ROLE_COUNT] = {[ROLE_X] = memory, [ROLE_Y] = memory + 100};
-    (void)state;
     struct gpu_time t = gpu_time_of(&g, &d, &k, &cache, arg);
     assert_true(t.dram_bytes == 60 && !t.compute);
     assert_true(fabs(t.seconds - (60 / 0.85e12 + 1e-6)) < 1e-18);
@@ -298,7 +290,6 @@ static void test_published(void **state)
         const char *gpu;
         double images_per_s;
     } published[] = {{"h100", 57280}, {"h200", 63600}};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct step_prediction p;
         predict_on(published[i].gpu, "amp", FUSE_AUTO, BATCH, &p);

@@ -1,13 +1,10 @@
 /* Tests a table in each of its formats. All formats have the same cells, including cells without a
  * value. */
 #include "bench/table.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 struct item {
     const char *name;
@@ -58,7 +55,6 @@ static const struct {
 
 static void test_printed(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) {
         char *text;
         size_t size;
@@ -73,7 +69,6 @@ static void test_printed(void **state)
 
 static void test_json(void **state)
 {
-    (void)state;
     struct bench_table t = {.format = BENCH_JSON, .columns = item_columns};
     json_t *rows;
     bench_table_rows(&t, items, 3, sizeof *items);
@@ -100,7 +95,6 @@ static void null_columns(struct bench_table *t, const void *row)
 
 static void test_empty(void **state)
 {
-    (void)state;
     struct bench_table t = {.format = BENCH_JSON, .columns = null_columns};
     json_t *rows;
     bench_table_rows(&t, NULL, 0, 1);

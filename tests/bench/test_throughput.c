@@ -3,17 +3,14 @@
 #include "bench/throughput.h"
 
 #include "../results/scratch.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* --- turns --- */
 
@@ -29,7 +26,6 @@ static void assert_turn(const struct throughput_plan *p, int i, int key, enum th
  * round the peer has the first turn of a key. Training from files comes last. */
 static void test_plan(void **state)
 {
-    (void)state;
     enum { KEYS = 3, ROUNDS = 4 };
     const struct throughput_shape shape = {.keys = KEYS,
                                            .combinations = 1,
@@ -57,7 +53,6 @@ static void test_plan(void **state)
 /* Limits with values by hand: 20 s for each later turn, and for a repetition. */
 static void test_limits(void **state)
 {
-    (void)state;
     struct time_budget none = time_budget_begin(0), some = time_budget_begin(100000),
                        over = time_budget_begin(1e-6);
     assert_true(isinf(time_budget_left(&none)));

@@ -1,15 +1,10 @@
 /* Compares training on an asynchronous device bit by bit with the reference: records, weights,
  * checkpoints, messages. The thread sanitizer checks all of it. */
 #include "scene.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* The same training on the reference and on the asynchronous device. */
 struct pair {
@@ -69,7 +64,6 @@ static const struct {
 
 static void same_as_the_reference(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct train_config c = scene_config();
         c.precision = settings[i].precision;
@@ -100,7 +94,6 @@ static void same_as_the_reference(void **state)
  * any other capture fails, the run continues without graphs. */
 static void with_a_choice(void **state)
 {
-    (void)state;
     static const struct {
         int number; /* which capture fails */
         const char *without;
@@ -129,7 +122,6 @@ static void with_a_choice(void **state)
 /* A checkpoint must have the results of all steps before it, and of no step after it. */
 static void with_checkpoints(void **state)
 {
-    (void)state;
     struct train_config c = scene_config();
     c.precision = "amp";
     c.inject_overflow = 3;
@@ -145,7 +137,6 @@ static void with_checkpoints(void **state)
  */
 static void resumed(void **state)
 {
-    (void)state;
     struct train_config c = scene_config();
     c.precision = "amp";
     c.inject_overflow = 2;
@@ -169,7 +160,6 @@ static void resumed(void **state)
 /* Both runs fail at the same step, with the same message. */
 static void diverged(void **state)
 {
-    (void)state;
     for (int amp = 0; amp < 2; amp++) {
         struct train_config c = scene_config();
         c.lr = amp ? c.lr : 1e30;
@@ -184,7 +174,6 @@ static void diverged(void **state)
 
 static void evaluated(void **state)
 {
-    (void)state;
     char weights[SCRATCH_MAX + 64];
     struct train_config c = scene_config();
     struct scene *trained = scene_open();

@@ -6,18 +6,14 @@
 #include "tests/model/net_rig.h"
 #include "tests/results/scratch.h"
 #include "tests/runners/checkpoint_save.h"
+#include "tests/unit.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define ARCH "resnet8"
 
@@ -158,7 +154,6 @@ static void assert_same_files(const char *a, const char *b)
 
 static void equal_runs_write_equal_bytes(void **state)
 {
-    (void)state;
     struct net_rig r;
     struct train_state s;
     open_net(&r, "ref");

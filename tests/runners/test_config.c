@@ -1,13 +1,10 @@
 /* Tests training configurations: learning rates compared with PyTorch's schedulers, refused values,
  * and the record of a configuration. */
 #include "runners/settings.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Both sides compute in double, but PyTorch computes some rates recursively. */
 static void assert_near(double got, double want)
@@ -21,7 +18,6 @@ static void assert_near(double got, double want)
  * PolynomialLR(24, 2), PolynomialLR(24, 0.9) and CosineAnnealingLR(24), stepped once a step. */
 static void rates_are_those_of_pytorch(void **state)
 {
-    (void)state;
     enum { EPOCHS = 8, STEPS = 3 };
     static const struct {
         const char *name;
@@ -57,7 +53,6 @@ static void rates_are_those_of_pytorch(void **state)
  * lr * batch * world / 256, a warm-up of 5 epochs, and a factor of 0.1 at epochs 30, 60 and 80. */
 static void apex_schedule(void **state)
 {
-    (void)state;
     enum { STEPS = 7 };
     struct train_config c = train_config_default();
     c.batch = 208;
@@ -81,7 +76,6 @@ static void apex_schedule(void **state)
  * every 30 epochs. */
 static void defaults_are_those_of_the_example(void **state)
 {
-    (void)state;
     struct train_config c = train_config_default();
     assert_near(train_config_lr(&c, 30 * 5005 - 1, 5005), 0.1);
     assert_near(train_config_lr(&c, 30 * 5005, 5005), 0.01);
@@ -93,7 +87,6 @@ static void defaults_are_those_of_the_example(void **state)
  * warm-up. MLPerf's polynomial ends at 1e-4. */
 static void warmup_leads_into_each_schedule(void **state)
 {
-    (void)state;
     enum { STEPS = 2, WARM = 6, LEFT = 14 };
     for (int schedule = SCHEDULE_STEP; schedule <= SCHEDULE_POLY; schedule++) {
         struct train_config c = train_config_default();
@@ -124,7 +117,6 @@ static void warmup_leads_into_each_schedule(void **state)
  * after the end of the run. */
 static void rates_stay_finite(void **state)
 {
-    (void)state;
     struct train_config c = train_config_default();
     c.schedule = SCHEDULE_COSINE;
     c.epochs = 3;
@@ -151,7 +143,6 @@ static void rates_stay_finite(void **state)
 
 static void contradictions_are_refused(void **state)
 {
-    (void)state;
     REFUSED("--dummy", c.dummy = false);
     REFUSED("'imagenet'", c.data = "imagenet");
     REFUSED("--init", c.evaluate = true);
@@ -177,7 +168,6 @@ static void contradictions_are_refused(void **state)
  * the value that resulted. */
 static void the_record_holds_the_settings(void **state)
 {
-    (void)state;
     struct train_config c = train_config_default();
     c.data = "imagenet";
     c.val_batch = 0;
@@ -217,7 +207,6 @@ static void the_record_holds_the_settings(void **state)
 /* Each default is a valid value of its setting, and loss scaling has the scaler's own defaults. */
 static void defaults_are_valid(void **state)
 {
-    (void)state;
     struct train_config c = train_config_default();
     const struct scaler_rule want = scaler_default();
     assert_int_equal(settings_default(train_settings, &c), STATUS_OK);
@@ -232,7 +221,6 @@ static void defaults_are_valid(void **state)
  * train_key_is_neutral is true for settings that do not affect the results. */
 static void traits_leave_settings_out(void **state)
 {
-    (void)state;
     struct train_config c = train_config_default();
     const struct train_setting setting = {.mode = MODE_ND, .ranks = 1, .devices = 1};
     json_t *j;
@@ -252,7 +240,6 @@ static void traits_leave_settings_out(void **state)
  * micro-batches. */
 static void rates_grow_with_the_step(void **state)
 {
-    (void)state;
     struct train_config c = train_config_default();
     c.batch = 64;
     c.accumulate = 2;

@@ -4,16 +4,11 @@
 #include "base/file.h"
 #include "engine/ladder.h"
 #include "scene.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct stream_fault none = {STREAM_CALL_NONE};
 
@@ -68,7 +63,6 @@ static struct scene *run_from_start(const struct train_config *config, const cha
 /* Two rungs give different bits. Otherwise the comparisons below would prove nothing. */
 static void rungs_differ(void **state)
 {
-    (void)state;
     size_t n, m;
     struct train_config c = short_run();
     struct scene *a = run_from_start(&c, "auto"), *b = run_from_start(&c, "fuse none");
@@ -85,7 +79,6 @@ static void rungs_differ(void **state)
  * fails after the first step: the run continues without graphs. */
 static void falls_to_a_lower_rung(void **state)
 {
-    (void)state;
     static const struct {
         struct stream_fault fault;
         const char *devices;
@@ -131,7 +124,6 @@ static void fails(const struct train_config *c, const struct stream_fault *fault
 
 static void no_rung_is_left(void **state)
 {
-    (void)state;
     static const struct {
         struct stream_fault fault;
         bool named, no_graph;
@@ -158,7 +150,6 @@ static void no_rung_is_left(void **state)
  * network is planned, the run falls back by one rung. */
 static void without_fusion(void **state)
 {
-    (void)state;
     struct train_config c = short_run();
     int fell = 0;
     for (int n = 1; n <= 8; n++) {
@@ -187,7 +178,6 @@ static void without_fusion(void **state)
  * the bits of a run that never fused. */
 static void resumed(void **state)
 {
-    (void)state;
     struct train_config c = short_run();
     const struct stream_fault fault = {.call = STREAM_CALL_EXECUTE, .number = 30};
     struct scene *want = run_from_start(&c, "fuse none"), *got = scene_open();
@@ -205,7 +195,6 @@ static void resumed(void **state)
  * the run fails. It turns fusion off only if the user gives --fuse none. */
 static void resumed_where_it_fails(void **state)
 {
-    (void)state;
     struct train_config c = short_run();
     const struct stream_fault fault = {.call = STREAM_CALL_EXECUTE, .number = 30};
     struct scene *got = scene_open();

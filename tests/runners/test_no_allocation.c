@@ -10,13 +10,9 @@
 #include "results/record.h"
 #include "tests/model/net_rig.h"
 #include "tests/results/scratch.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
@@ -114,7 +110,6 @@ static void arm(void)
 /* Tests the counter itself. */
 static void the_counter_counts(void **state)
 {
-    (void)state;
     arm();
     void *volatile mem = malloc(1);
     mem = realloc(mem, 2);
@@ -168,13 +163,11 @@ static void steps_of(const char *arch)
 
 static void steps_of_a_residual_network(void **state)
 {
-    (void)state;
     steps_of("resnet18");
 }
 
 static void steps_of_a_plain_network_with_dropout(void **state)
 {
-    (void)state;
     steps_of("alexnet");
 }
 
@@ -261,7 +254,6 @@ static long count_epochs(bool dummy, int epochs)
 
 static void epochs_of_dummy_images(void **state)
 {
-    (void)state;
     assert_int_equal(count_epochs(true, 3), 0);
 }
 
@@ -269,7 +261,6 @@ static void epochs_of_dummy_images(void **state)
  * rare. */
 static void epochs_of_jpegs(void **state)
 {
-    (void)state;
     assert_in_range(count_epochs(false, 6), 0, 6 * IMAGES / 3);
 }
 

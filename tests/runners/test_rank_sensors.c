@@ -1,14 +1,11 @@
 /* Tests the sensors of several ranks, which are threads here. Rank 0 gathers their summaries. */
 #include "runners/rank_sensors.h"
+#include "tests/unit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { RANKS = 3, SAMPLES = 3000 };
 
@@ -61,7 +58,6 @@ static json_t *gather_all(const char *first, int dumb)
 /* A rank that measured nothing adds nothing. If no rank measured, the summary is empty. */
 static void test_gathered(void **state)
 {
-    (void)state;
     static const struct {
         const char *first;
         int dumb, from, to; /* the ranks in the summary */
