@@ -1,7 +1,6 @@
 /* Convolutions as problems. A form names the operations that are fused with the convolution; a
  * problem is a form with types and a shape. Both are independent of the library. Not every form has
- * a plan on every GPU and in every type: tests/kernels/cuda/plans/test_conv_forms.c has the
- * table. */
+ * a plan on every GPU and in every type. */
 #pragma once
 
 #include "kernels/ops.h"

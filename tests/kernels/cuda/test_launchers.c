@@ -1,6 +1,7 @@
 /* Tests parts of the kernels that the table of cases does not reach: types that tensors have only
  * on a GPU, the loss scaler's state machine, and labels that are not the index of a class. */
-#include "tests/kernels/cuda/backend.h"
+#include "tests/kernels/cuda/fake/arrays.h"
+#include "tests/kernels/cuda/rig.h"
 #include "tests/kernels/group.h"
 #include "verify/rig.h"
 
@@ -16,25 +17,28 @@
 
 #include <cmocka.h>
 
-/* Returns memory that is 16-byte aligned, as the kernels require. The caller frees it. */
+static void *allocated[64];
+static int n_allocated;
+
+/* Returns memory that is 16-byte aligned, as the kernels require, until the end of the test. */
 static void *aligned(size_t bytes)
 {
     void *p = aligned_alloc(16, (bytes + 15) / 16 * 16);
-    assert_non_null(p);
+    assert_true(p && n_allocated < 64);
     memset(p, 0xff, bytes);
+    allocated[n_allocated++] = p;
     return p;
 }
 
-/* --- the fourth channel --- */
-
-static float stored_value(enum dtype type, const void *p, int64_t i)
+static int free_all(void **state)
 {
-    if (type == DTYPE_F16)
-        return f16_to_float(((const uint16_t *)p)[i]);
-    if (type == DTYPE_BF16)
-        return bf16_to_float(((const uint16_t *)p)[i]);
-    return ((const float *)p)[i];
+    (void)state;
+    while (n_allocated > 0)
+        free(allocated[--n_allocated]);
+    return 0;
 }
+
+/* --- the fourth channel --- */
 
 /* One unit in the last place of values below 4. The compiler may fuse multiplications and
  * additions, which changes results by up to this amount. */
@@ -64,49 +68,26 @@ static void check_normalize4(enum dtype type, int64_t pixels, int rows)
             float partner = (float)((x[other * 3 + c] / 255.0 - mean) / std);
             float mixed = (float)(0.75 * (double)own + (double)(0.25f * partner));
             float exact = rows > 1 ? mixed : own;
-            assert_true(fabsf(stored_value(type, y, i * 4 + c) - dtype_round(type, exact)) <=
+            assert_true(fabsf(float_load(type, y, i * 4 + c) - dtype_round(type, exact)) <=
                         (rows > 1 ? mixed_error(type) : 0));
         }
-        assert_true(stored_value(type, y, i * 4 + 3) == 0);
+        assert_true(float_load(type, y, i * 4 + 3) == 0);
     }
-    free(x);
-    free(y);
 }
 
+/* A unit of eight pixels may belong to two images, if an image has 35 pixels or one. */
 static void normalize_pads_to_four_channels(void **state)
 {
-    (void)state;
     static const enum dtype type[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-    static const int pixels[] = {1, 8, 13, 5000};
-    for (int t = 0; t < 3; t++)
+    static const int pixels[] = {1, 8, 13, 5000}, of_image[] = {64, 35, 1};
+    (void)state;
+    for (int t = 0; t < 3; t++) {
         for (int k = 0; k < 4; k++)
             check_normalize4(type[t], pixels[k], 1);
-}
-
-/* The number of pixels of an image is a multiple of eight in the first case only. In the other
- * cases, a unit of eight pixels may belong to two images. */
-static void normalize_mixes_rows(void **state)
-{
-    (void)state;
-    static const enum dtype type[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-    for (int t = 0; t < 3; t++) {
-        check_normalize4(type[t], 3 * 64, 3);
-        check_normalize4(type[t], 3 * 35, 3);
-        check_normalize4(type[t], 3 * 1, 3);
+        for (int k = 0; k < 3; k++)
+            check_normalize4(type[t], 3 * of_image[k], 3);
+        free_all(NULL);
     }
-}
-
-static void normalize_refuses_other_channels(void **state)
-{
-    (void)state;
-    struct cu_queue q = shim_queue();
-    struct normalize_attr attr = {{0}, {1, 1, 1}};
-    const struct cu_mix none = {NULL, NULL, 1};
-    assert_int_equal(cu_normalize(&q, DTYPE_F32, 1, 5, &attr, &none, NULL, NULL), STATUS_INVALID);
-    assert_int_equal(cu_relu_fwd(&q, DTYPE_I32, 1, NULL, NULL), STATUS_UNSUPPORTED);
-    float x = 0;
-    const struct cu_xent in_place = {.type = DTYPE_F32, .rows = 1, .classes = 1, .x = &x, .dx = &x};
-    assert_int_equal(cu_softmax_xent(&q, &in_place, NULL), STATUS_INVALID);
 }
 
 /* --- invalid labels --- */
@@ -147,10 +128,6 @@ static void bad_label_leaves_everything(void **state)
     for (int i = 0; i < ROWS; i++)
         labelled += label[i] >= 0;
     assert_int_equal(metrics.count, labelled);
-    free(x);
-    free(dx);
-    free(label);
-    free(work);
 }
 
 /* Without label smoothing, a logit of -infinity of another class does not affect the loss. */
@@ -171,9 +148,6 @@ static void infinite_logit_of_another_class(void **state)
     assert_true(fabs(metrics.loss_sum - log(2)) < 1e-6);
     assert_int_equal(metrics.top1, 0); /* the lower index wins a tie */
     assert_int_equal(metrics.top5, 1);
-    free(x);
-    free(label);
-    free(work);
 }
 
 /* --- half-precision gradients and weights --- */
@@ -187,153 +161,106 @@ static const struct sgd_attr attr_f16 = {
     .momentum = 0.9f, .nesterov = true, .n_segments = 3, .segment = segments};
 enum { PARAMETERS = 9001 };
 
-/* Executes two steps with the same values. One step has dw and wcopy stored as fp16, and the other
- * step has them stored as fp32. Both steps must give the same bits. */
-static void sgd_of_stored_gradients(void **state)
+static struct cu_segments segments_of(const struct sgd_attr *attr)
 {
-    (void)state;
+    int64_t chunks = cu_chunks_cut(attr, NULL);
+    struct cu_chunk *chunk = aligned((size_t)chunks * sizeof *chunk);
+    cu_chunks_cut(attr, chunk);
+    return (struct cu_segments){attr->n_segments, chunks, attr->segment, chunk};
+}
+
+/* Executes a step in two ways, from the same weights and momentum. Both must give the same bits. */
+static void check_same_step(const struct sgd_attr *const attr[2], struct cu_sgd a[2])
+{
     struct cu_queue q = shim_queue();
     struct rng r = rng_at(1, RNG_TEST, 0, 0);
     struct step_state step = {.lr = 0.1f, .grad_scale = 1.0f / 1024};
-    struct shim_segments s;
-    OK(shim_segments_new(&attr_f16, &s));
-    float *w[2], *v[2], *dw = aligned(PARAMETERS * sizeof *dw);
-    uint16_t *dw16 = aligned(PARAMETERS * sizeof *dw16), *copy16 = aligned(PARAMETERS * 2);
-    float *copy = aligned(PARAMETERS * sizeof *copy);
     for (int k = 0; k < 2; k++) {
-        w[k] = aligned(PARAMETERS * sizeof **w);
-        v[k] = aligned(PARAMETERS * sizeof **v);
+        a[k].w = aligned(PARAMETERS * sizeof *a[k].w);
+        a[k].v = aligned(PARAMETERS * sizeof *a[k].v);
     }
     for (int i = 0; i < PARAMETERS; i++) {
-        w[0][i] = w[1][i] = rng_float(&r) - 0.5f;
-        v[0][i] = v[1][i] = rng_float(&r) - 0.5f;
+        a[0].w[i] = a[1].w[i] = rng_float(&r) - 0.5f;
+        a[0].v[i] = a[1].v[i] = rng_float(&r) - 0.5f;
+    }
+    for (int k = 0; k < 2; k++) {
+        const struct cu_segments s = segments_of(attr[k]);
+        a[k].momentum = 0.9f;
+        a[k].nesterov = a[k].lars = true;
+        a[k].state = &step;
+        OK(cu_check_finite(&q, &a[k], &s, &step));
+        assert_int_equal(step.found_inf, 0);
+        OK(cu_sgd(&q, &a[k], &s, aligned(cu_sgd_workspace(&a[k], &s))));
+    }
+    assert_memory_equal(a[0].w, a[1].w, PARAMETERS * sizeof *a->w);
+    assert_memory_equal(a[0].v, a[1].v, PARAMETERS * sizeof *a->v);
+}
+
+/* dw and wcopy are stored as fp16, or as fp32. */
+static void sgd_of_stored_gradients(void **state)
+{
+    struct rng r = rng_at(3, RNG_TEST, 0, 0);
+    float *dw = aligned(PARAMETERS * sizeof *dw), *copy = aligned(PARAMETERS * sizeof *copy);
+    uint16_t *dw16 = aligned(PARAMETERS * sizeof *dw16), *copy16 = aligned(PARAMETERS * 2);
+    (void)state;
+    for (int i = 0; i < PARAMETERS; i++) {
         dw16[i] = f16_from_float(1000 * (rng_float(&r) - 0.5f));
         dw[i] = f16_to_float(dw16[i]);
     }
-    struct cu_sgd narrow = {.momentum = attr_f16.momentum,
-                            .nesterov = true,
-                            .lars = true,
-                            .state = &step,
-                            .gradient = DTYPE_F16,
-                            .copy = DTYPE_F16,
-                            .dw = dw16,
-                            .w = w[0],
-                            .v = v[0],
-                            .wcopy = copy16};
-    struct cu_sgd wide = narrow;
-    wide.gradient = wide.copy = DTYPE_F32;
-    wide.dw = dw;
-    wide.w = w[1];
-    wide.v = v[1];
-    wide.wcopy = copy;
-    void *work = aligned(cu_sgd_workspace(&narrow, &s.s));
-    OK(cu_sgd(&q, &narrow, &s.s, work));
-    OK(cu_sgd(&q, &wide, &s.s, work));
-    assert_memory_equal(w[0], w[1], PARAMETERS * sizeof **w);
-    assert_memory_equal(v[0], v[1], PARAMETERS * sizeof **v);
+    struct cu_sgd a[2] = {{.gradient = DTYPE_F16, .copy = DTYPE_F16, .dw = dw16, .wcopy = copy16},
+                          {.dw = dw, .wcopy = copy}};
+    check_same_step((const struct sgd_attr *const[]){&attr_f16, &attr_f16}, a);
     for (int i = 0; i < PARAMETERS; i++) {
         assert_true(f16_to_float(copy16[i]) == copy[i]);
-        assert_true(copy[i] == round_f16(w[1][i]));
+        assert_true(copy[i] == round_f16(a[1].w[i]));
     }
-    for (int k = 0; k < 2; k++) {
-        free(w[k]);
-        free(v[k]);
-    }
-    free(dw);
-    free(dw16);
-    free(copy16);
-    free(copy);
-    free(work);
-    shim_segments_free(&s);
 }
 
-/* Executes a step with all gradients in fp32, and a step with the gradient of one segment in the
- * half-precision buffer. Each segment must read the right buffer, so both steps have the same
- * result. */
+/* All gradients are in fp32, or the gradient of one segment is in the half-precision buffer. Each
+ * segment must read the right buffer: the other one has NaNs. */
 static void sgd_of_two_gradient_buffers(void **state)
 {
-    (void)state;
-    struct cu_queue q = shim_queue();
     struct rng r = rng_at(2, RNG_TEST, 0, 0);
-    struct step_state step = {.lr = 0.1f, .grad_scale = 1.0f / 1024};
     struct sgd_segment split[3];
     memcpy(split, segments, sizeof split);
     split[1].half = true;
-    const struct sgd_attr attr[2] = {attr_f16,
-                                     {.momentum = 0.9f, .n_segments = 3, .segment = split}};
-    float *w[2], *v[2], *dw[2];
+    const struct sgd_attr halved = {.momentum = 0.9f, .n_segments = 3, .segment = split};
+    float *dw[2] = {aligned(PARAMETERS * sizeof **dw), aligned(PARAMETERS * sizeof **dw)};
     uint16_t *half = aligned(PARAMETERS * sizeof *half);
-    for (int k = 0; k < 2; k++) {
-        w[k] = aligned(PARAMETERS * sizeof **w);
-        v[k] = aligned(PARAMETERS * sizeof **v);
-        dw[k] = aligned(PARAMETERS * sizeof **dw);
-    }
+    (void)state;
     for (int i = 0; i < PARAMETERS; i++) {
         bool narrow = i >= split[1].begin && i < split[1].end;
-        w[0][i] = w[1][i] = rng_float(&r) - 0.5f;
-        v[0][i] = v[1][i] = rng_float(&r) - 0.5f;
         dw[0][i] = round_f16(1000 * (rng_float(&r) - 0.5f));
         dw[1][i] = narrow ? NAN : dw[0][i];
         half[i] = narrow ? f16_from_float(dw[0][i]) : 0x7e00;
     }
-    for (int k = 0; k < 2; k++) {
-        struct shim_segments s;
-        OK(shim_segments_new(&attr[k], &s));
-        struct cu_sgd a = {.momentum = 0.9f,
-                           .nesterov = true,
-                           .lars = true,
-                           .state = &step,
-                           .half = DTYPE_F16,
-                           .dw = dw[k],
-                           .dw_half = half,
-                           .w = w[k],
-                           .v = v[k]};
-        void *work = aligned(cu_sgd_workspace(&a, &s.s));
-        OK(cu_check_finite(&q, &a, &s.s, &step));
-        assert_int_equal(step.found_inf, 0);
-        OK(cu_sgd(&q, &a, &s.s, work));
-        free(work);
-        shim_segments_free(&s);
-    }
-    assert_memory_equal(w[0], w[1], PARAMETERS * sizeof **w);
-    assert_memory_equal(v[0], v[1], PARAMETERS * sizeof **v);
-    for (int k = 0; k < 2; k++) {
-        free(w[k]);
-        free(v[k]);
-        free(dw[k]);
-    }
-    free(half);
+    struct cu_sgd a[2] = {{.half = DTYPE_F16, .dw = dw[0], .dw_half = half},
+                          {.half = DTYPE_F16, .dw = dw[1], .dw_half = half}};
+    check_same_step((const struct sgd_attr *const[]){&attr_f16, &halved}, a);
 }
 
 /* An infinity or NaN must be found at every place. The check must not change any other part of the
  * state. */
 static void finite_check_of_stored_gradients(void **state)
 {
-    (void)state;
     static const int places[] = {0, 4, 5, 6, 4095, 4096, 4999, 5000, PARAMETERS - 1};
-    static const uint16_t values[] = {0x7c00, 0xfc00, 0x7e00, 0xfe01};
+    static const uint16_t values[] = {0x7bff, 0x7c00, 0xfc00, 0x7e00, 0xfe01}; /* one is finite */
     struct cu_queue q = shim_queue();
-    struct shim_segments s;
-    OK(shim_segments_new(&attr_f16, &s));
+    const struct cu_segments s = segments_of(&attr_f16);
     uint16_t *dw = aligned(PARAMETERS * sizeof *dw);
     const struct cu_sgd a = {.gradient = DTYPE_F16, .dw = dw};
     struct step_state step = {.seed = 3, .step = 4, .lr = 0.5f, .found_inf = 1}, wanted = step;
+    (void)state;
     for (int i = 0; i < PARAMETERS; i++)
         dw[i] = 0x7bff; /* the largest finite value */
-    wanted.found_inf = 0;
-    OK(cu_check_finite(&q, &a, &s.s, &step));
-    assert_memory_equal(&step, &wanted, sizeof step);
-    wanted.found_inf = 1;
     for (size_t p = 0; p < sizeof places / sizeof *places; p++)
         for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
             dw[places[p]] = values[k];
-            step.found_inf = 0;
-            OK(cu_check_finite(&q, &a, &s.s, &step));
+            wanted.found_inf = k > 0;
+            OK(cu_check_finite(&q, &a, &s, &step));
             assert_memory_equal(&step, &wanted, sizeof step);
             dw[places[p]] = 0x7bff;
         }
-    free(dw);
-    shim_segments_free(&s);
 }
 
 /* --- the scaler --- */
@@ -406,24 +333,19 @@ static void sums_of_ranks_add_up(void **state)
     }
     for (int i = 0; i < 4 * CHANNELS; i++)
         assert_true(fabsf(saved[i] - saved[4 * CHANNELS + i]) <= 1e-5f * fabsf(saved[i]));
-    free(x);
-    free(saved);
-    free(work);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(normalize_pads_to_four_channels),
-        cmocka_unit_test(normalize_mixes_rows),
-        cmocka_unit_test(normalize_refuses_other_channels),
-        cmocka_unit_test(bad_label_leaves_everything),
-        cmocka_unit_test(infinite_logit_of_another_class),
-        cmocka_unit_test(sgd_of_stored_gradients),
-        cmocka_unit_test(sgd_of_two_gradient_buffers),
-        cmocka_unit_test(finite_check_of_stored_gradients),
-        cmocka_unit_test(scaler_is_the_hosts),
-        cmocka_unit_test(sums_of_ranks_add_up),
+        cmocka_unit_test_teardown(normalize_pads_to_four_channels, free_all),
+        cmocka_unit_test_teardown(bad_label_leaves_everything, free_all),
+        cmocka_unit_test_teardown(infinite_logit_of_another_class, free_all),
+        cmocka_unit_test_teardown(sgd_of_stored_gradients, free_all),
+        cmocka_unit_test_teardown(sgd_of_two_gradient_buffers, free_all),
+        cmocka_unit_test_teardown(finite_check_of_stored_gradients, free_all),
+        cmocka_unit_test_teardown(scaler_is_the_hosts, free_all),
+        cmocka_unit_test_teardown(sums_of_ranks_add_up, free_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "input/augment.h"
 #include "kernels/cuda/resample.h"
-#include "tests/kernels/cuda/backend.h"
+#include "tests/kernels/cuda/rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,7 +108,7 @@ static void test_crops_and_flips(void **state)
     static const int sides[] = {1, 7, 24, 33};
     struct rng rng = rng_at(3, RNG_TEST, 0, 0);
     int flips = 0;
-    for (int round = 0; round < 24; round++) {
+    for (int round = 0; round < 12; round++) {
         struct kase k[BATCH] = {{0}};
         int side = sides[round % 4];
         for (int i = 0; i < BATCH; i++) {
@@ -126,7 +126,7 @@ static void test_crops_and_flips(void **state)
         }
         free_batch(k, BATCH);
     }
-    assert_true(flips > 10);
+    assert_true(flips > 5);
 }
 
 /* Each row is wider than CU_RESAMPLE_SPAN, so the kernel computes it in several tiles. */

@@ -82,6 +82,11 @@ template <typename T> cublasStatus_t copy_value(T *to, const void *value, size_t
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Begins a function that AMPSCALE_FAKE_FAIL can make fail with `status`. */
+#define CAN_FAIL(status)                                                                           \
+    if (fake_fails(__func__))                                                                      \
+    return status
+
 template <typename T> cublasStatus_t destroy(T *object, const char *call)
 {
     delete object;
@@ -143,22 +148,8 @@ void multiply(const execution &e)
 
 const char *cublasLtGetStatusString(cublasStatus_t status)
 {
-    switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-        return "CUBLAS_STATUS_SUCCESS";
-    case CUBLAS_STATUS_NOT_INITIALIZED:
-        return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case CUBLAS_STATUS_ALLOC_FAILED:
-        return "CUBLAS_STATUS_ALLOC_FAILED";
-    case CUBLAS_STATUS_INVALID_VALUE:
-        return "CUBLAS_STATUS_INVALID_VALUE";
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-        return "CUBLAS_STATUS_NOT_SUPPORTED";
-    case CUBLAS_STATUS_EXECUTION_FAILED:
-        return "CUBLAS_STATUS_EXECUTION_FAILED";
-    default:
-        return "CUBLAS_STATUS_INTERNAL_ERROR";
-    }
+    return status == CUBLAS_STATUS_EXECUTION_FAILED ? "CUBLAS_STATUS_EXECUTION_FAILED"
+                                                    : "another error of cuBLASLt";
 }
 
 size_t cublasLtGetVersion()
@@ -176,15 +167,13 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 {
-    delete handle;
-    return fake_fails("cublasLtDestroy") ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_SUCCESS;
+    return destroy(handle, __func__);
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
                                         cudaDataType_t)
 {
-    if (fake_fails("cublasLtMatmulDescCreate"))
-        return CUBLAS_STATUS_ALLOC_FAILED;
+    CAN_FAIL(CUBLAS_STATUS_ALLOC_FAILED);
     *desc = new cublasLtMatmulDescOpaque{
         compute, {CUBLAS_OP_N, CUBLAS_OP_N}, CUBLASLT_EPILOGUE_DEFAULT, CUDA_R_32F, NULL};
     return CUBLAS_STATUS_SUCCESS;
@@ -199,28 +188,20 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t size)
 {
-    if (fake_fails("cublasLtMatmulDescSetAttribute"))
-        return CUBLAS_STATUS_INVALID_VALUE;
-    switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-        return copy_value(&desc->op[0], value, size);
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-        return copy_value(&desc->op[1], value, size);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+    CAN_FAIL(CUBLAS_STATUS_INVALID_VALUE);
+    if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE)
         return copy_value(&desc->epilogue, value, size);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+    if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
         return copy_value(&desc->bias, value, size);
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+    if (attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)
         return copy_value(&desc->bias_type, value, size);
-    }
-    return CUBLAS_STATUS_INVALID_VALUE;
+    return copy_value(&desc->op[attribute == CUBLASLT_MATMUL_DESC_TRANSB], value, size);
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
                                           uint64_t rows, uint64_t cols, int64_t ld)
 {
-    if (fake_fails("cublasLtMatrixLayoutCreate"))
-        return CUBLAS_STATUS_ALLOC_FAILED;
+    CAN_FAIL(CUBLAS_STATUS_ALLOC_FAILED);
     *layout = new cublasLtMatrixLayoutOpaque{type, (int64_t)rows, (int64_t)cols, ld};
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -234,8 +215,7 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
  * are aligned to 256 bytes. */
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
 {
-    if (fake_fails("cublasLtMatmulPreferenceCreate"))
-        return CUBLAS_STATUS_ALLOC_FAILED;
+    CAN_FAIL(CUBLAS_STATUS_ALLOC_FAILED);
     *preference =
         new cublasLtMatmulPreferenceOpaque{0, CUBLASLT_REDUCTION_SCHEME_MASK, {256, 256, 256, 256}};
     return CUBLAS_STATUS_SUCCESS;
@@ -250,8 +230,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t size)
 {
-    if (fake_fails("cublasLtMatmulPreferenceSetAttribute"))
-        return CUBLAS_STATUS_INVALID_VALUE;
+    CAN_FAIL(CUBLAS_STATUS_INVALID_VALUE);
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
         return copy_value(&preference->workspace, value, size);
     if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)

@@ -29,24 +29,15 @@ thread_local std::string last_error;
 /* Bytes of an element. */
 size_t size_of(cudnnBackendAttributeType_t type)
 {
-    switch (type) {
-    case CUDNN_TYPE_BOOLEAN:
-    case CUDNN_TYPE_CHAR:
-        return 1;
-    case CUDNN_TYPE_INT64:
-    case CUDNN_TYPE_HANDLE:
-    case CUDNN_TYPE_VOID_PTR:
-        return 8;
-    default:
-        return 4;
-    }
+    bool byte = type == CUDNN_TYPE_BOOLEAN || type == CUDNN_TYPE_CHAR;
+    bool wide = type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_VOID_PTR;
+    return byte ? 1 : wide ? 8 : 4;
 }
 
 descriptor *find(const void *raw)
 {
     descriptor *d = (descriptor *)raw;
-    if (!descriptors.count(d))
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no such descriptor"};
+    need(descriptors.count(d), CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no such descriptor");
     return d;
 }
 
@@ -68,37 +59,25 @@ template <typename Body> cudnnStatus_t guarded(const char *call, cudnnStatus_t i
 
 void need_device()
 {
-    if (fake_broken())
-        throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED,
-                            "an illegal memory access was encountered"};
-    if (fake_lost(fake_device()))
-        throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED, "uncorrectable ECC error encountered"};
+    need(!fake_broken(), CUDNN_STATUS_EXECUTION_FAILED, "an illegal memory access was encountered");
+    need(!fake_lost(fake_device()), CUDNN_STATUS_EXECUTION_FAILED, "uncorrectable ECC error encountered");
 }
 
+/* The attributes of other types of nodes are checked when a node is used. */
 void finalize(cudnn_node &n)
 {
-    switch (n.type) {
-    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-        cudnn_finalize_graph(n);
-        break;
-    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
-        cudnn_finalize_engine(n);
-        break;
-    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
-        cudnn_finalize_config(n);
-        break;
-    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-        cudnn_finalize_heuristics(n);
-        break;
-    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+    static const std::map<int, void (*)(cudnn_node &)> types = {
+        {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, cudnn_finalize_graph},
+        {CUDNN_BACKEND_ENGINE_DESCRIPTOR, cudnn_finalize_engine},
+        {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, cudnn_finalize_config},
+        {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, cudnn_finalize_heuristics},
+        {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, cudnn_finalize_plan},
+    };
+    need(n.type != CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, CUDNN_STATUS_NOT_SUPPORTED, "the fake plans only for its own devices");
+    if (n.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
         need_device();
-        cudnn_finalize_plan(n);
-        break;
-    case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
-        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the fake plans only for its own devices"};
-    default: /* the attributes of other types of nodes are checked when a node is used */
-        break;
-    }
+    if (types.count(n.type))
+        types.at(n.type)(n);
     n.finalized = true;
 }
 
@@ -109,8 +88,7 @@ void hand_over(const std::vector<node_ptr> &nodes, int64_t wanted, int64_t *coun
     *count = (int64_t)nodes.size();
     for (int64_t i = 0; i < wanted && i < *count; i++) {
         descriptor *d = find(raw[i]);
-        if (d->node->type != nodes[(size_t)i]->type || d->node->finalized)
-            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the descriptor cannot be written"};
+        need(d->node->type == nodes[(size_t)i]->type && !d->node->finalized, CUDNN_STATUS_BAD_PARAM, "the descriptor cannot be written");
         d->node = nodes[(size_t)i];
     }
 }
@@ -118,10 +96,8 @@ void hand_over(const std::vector<node_ptr> &nodes, int64_t wanted, int64_t *coun
 void set(cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
          int64_t count, const void *elements)
 {
-    if (n.finalized)
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the descriptor was finalized before"};
-    if (!elements || count < 1)
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "an attribute without elements"};
+    need(!n.finalized, CUDNN_STATUS_BAD_PARAM, "the descriptor was finalized before");
+    need(elements && count >= 1, CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "an attribute without elements");
     if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) {
         n.set_bytes(name, type, count, elements, (size_t)count * size_of(type));
         return;
@@ -130,8 +106,7 @@ void set(cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttributeT
     const cudnnBackendDescriptor_t *raw = (const cudnnBackendDescriptor_t *)elements;
     for (int64_t i = 0; i < count; i++) {
         a.nodes.push_back(find(raw[i])->node);
-        if (!a.nodes.back()->finalized)
-            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a part is not finalized"};
+        need(a.nodes.back()->finalized, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a part is not finalized");
     }
     n.attribute[name] = a;
 }
@@ -139,9 +114,7 @@ void set(cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttributeT
 void get(const cudnn_node &n, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
          int64_t wanted, int64_t *count, void *elements)
 {
-    if (!n.finalized)
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
-                            "the descriptor is not finalized"};
+    need(n.finalized, CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the descriptor is not finalized");
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS)
         return hand_over(n.results, wanted, count, elements);
     if (!n.has(name)) { /* an empty list */
@@ -183,8 +156,7 @@ void fail_engine(enum engine_fault fault)
         raise(SIGSEGV);
     if (fault == ENGINE_STICKY)
         fake_break();
-    if (fault == ENGINE_STICKY || fault == ENGINE_FAILS)
-        throw cudnn_failure{CUDNN_STATUS_EXECUTION_FAILED, "AMPSCALE_FAKE_ENGINE"};
+    need(fault != ENGINE_STICKY && fault != ENGINE_FAILS, CUDNN_STATUS_EXECUTION_FAILED, "AMPSCALE_FAKE_ENGINE");
 }
 
 /* Returns whether the engine is to hang. */
@@ -195,10 +167,8 @@ bool execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pac
         plan.type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
         pack.type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
         throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "handle, plan or pack"};
-    if (handle->device != plan.graph->device || handle->device != fake_device())
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the plan was made for another device"};
-    if (!handle->stream)
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "the handle has no stream"};
+    need(handle->device == plan.graph->device && handle->device == fake_device(), CUDNN_STATUS_BAD_PARAM, "the plan was made for another device");
+    need(handle->stream, CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "the handle has no stream");
     auto uid = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64);
     auto at = pack.all<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
                                (int64_t)uid.size());
@@ -209,10 +179,8 @@ bool execute(cudnnHandle_t handle, const cudnn_node &plan, const cudnn_node &pac
         port[uid[i]] = at[i];
     for (auto &t : plan.graph->tensor) {
         bool placed = port.count(t.first) && port[t.first];
-        if (!t.second.is_virtual && !placed)
-            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "a tensor has no memory"};
-        if (placed && (uintptr_t)port[t.first] % 16 != 0)
-            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "a tensor's memory"};
+        need(t.second.is_virtual || placed, CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "a tensor has no memory");
+        need(!(placed && (uintptr_t)port[t.first] % 16 != 0), CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "a tensor's memory");
     }
     if (cudnn_workspace(*plan.graph, plan.config) > 0 &&
         (!workspace || (uintptr_t)workspace % 16 != 0))
@@ -280,20 +248,10 @@ size_t cudnnGetCudartVersion(void)
 
 const char *cudnnGetErrorString(cudnnStatus_t status)
 {
-    switch ((int)status / 1000) {
-    case 0:
-        return "CUDNN_STATUS_SUCCESS";
-    case 1:
-        return "CUDNN_STATUS_NOT_INITIALIZED";
-    case 2:
-        return "CUDNN_STATUS_BAD_PARAM";
-    case 3:
-        return "CUDNN_STATUS_NOT_SUPPORTED";
-    case 4:
-        return "CUDNN_STATUS_INTERNAL_ERROR";
-    default:
-        return "CUDNN_STATUS_EXECUTION_FAILED";
-    }
+    static const char *const kinds[] = {"CUDNN_STATUS_SUCCESS",       "CUDNN_STATUS_NOT_INITIALIZED",
+                                        "CUDNN_STATUS_BAD_PARAM",     "CUDNN_STATUS_NOT_SUPPORTED",
+                                        "CUDNN_STATUS_INTERNAL_ERROR", "CUDNN_STATUS_EXECUTION_FAILED"};
+    return kinds[(int)status / 1000];
 }
 
 void cudnnGetLastErrorString(char *message, size_t max_size)
@@ -322,8 +280,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
 {
     return guarded("cudnnSetStream", CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, [=] {
-        if (!handles.count(handle))
-            throw cudnn_failure{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no such handle"};
+        need(handles.count(handle), CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no such handle");
         handle->stream = stream;
     });
 }

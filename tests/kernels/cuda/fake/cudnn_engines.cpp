@@ -142,8 +142,7 @@ void cudnn_finalize_heuristics(cudnn_node &n)
         for (int64_t splits : knob_values(e))
             if (mode == CUDNN_HEUR_MODE_A || !e.tensor_cores)
                 n.results.push_back(new_config(g, e, splits));
-    if (n.results.empty())
-        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine for the graph"};
+    need(!n.results.empty(), CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine for the graph");
     size_t turn = turn_of(*g) % n.results.size();
     std::vector<node_ptr> turned(n.results.begin() + (long)turn, n.results.end());
     turned.insert(turned.end(), n.results.begin(), n.results.begin() + (long)turn);
@@ -165,8 +164,7 @@ void cudnn_finalize_config(cudnn_node &n)
     const cudnn_node &engine = *n.node(CUDNN_ATTR_ENGINECFG_ENGINE);
     n.graph = engine.graph;
     n.config = engine.config;
-    if (!n.has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES))
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the engine configuration has no knob choice"};
+    need(n.has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES), CUDNN_STATUS_BAD_PARAM, "the engine configuration has no knob choice");
     const cudnn_node &knob = *n.node(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
     n.config.splits = knob.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE);
     if (knob.value(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE) !=
@@ -196,10 +194,8 @@ void cudnn_finalize_plan(cudnn_node &n)
         n.all<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1)[0];
     n.graph = config.graph;
     n.config = config.config;
-    if (handle->device != n.graph->device)
-        throw cudnn_failure{CUDNN_STATUS_BAD_PARAM, "the handle belongs to another device"};
-    if (n.config.engine.lacking)
-        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the engine does not support the graph"};
+    need(handle->device == n.graph->device, CUDNN_STATUS_BAD_PARAM, "the handle belongs to another device");
+    need(!n.config.engine.lacking, CUDNN_STATUS_NOT_SUPPORTED, "the engine does not support the graph");
     int64_t workspace = (int64_t)cudnn_workspace(*n.graph, n.config);
     fake_host_takes(0.7e-3);
     n.set_all(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,

@@ -21,6 +21,12 @@ struct cudnn_failure {
     std::string text;
 };
 
+static inline void need(bool holds, cudnnStatus_t status, const char *text)
+{
+    if (!holds)
+        throw cudnn_failure{status, text};
+}
+
 struct cudnn_node;
 typedef std::shared_ptr<cudnn_node> node_ptr;
 

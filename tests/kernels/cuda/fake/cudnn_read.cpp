@@ -19,47 +19,27 @@ struct conv_names {
     cudnnBackendAttributeName_t conv, alpha, beta;
     names tensors;
 };
+#define CONV(of, attr) CUDNN_ATTR_OPERATION_CONVOLUTION_##of##_##attr
+#define CONVOLUTION(descriptor, kind, of, a, b, c)                                                 \
+    {                                                                                              \
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_##descriptor##_DESCRIPTOR, kind, CONV(of, CONV_DESC),  \
+            CONV(of, ALPHA), CONV(of, BETA), {CONV(of, a), CONV(of, b), CONV(of, c)}               \
+    }
 const conv_names CONVOLUTIONS[] = {
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-     GRAPH_FWD,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-     {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y}},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-     GRAPH_BWD_DATA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-     {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY}},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-     GRAPH_BWD_WEIGHTS,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-     {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}},
+    CONVOLUTION(FORWARD, GRAPH_FWD, FORWARD, X, W, Y),
+    CONVOLUTION(BACKWARD_DATA, GRAPH_BWD_DATA, BWD_DATA, DX, W, DY),
+    CONVOLUTION(BACKWARD_FILTER, GRAPH_BWD_WEIGHTS, BWD_FILTER, X, DW, DY),
 };
-const names UNARY = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
-const names BINARY = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
-                      CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
-const names BACKWARD = {CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
-                        CUDNN_ATTR_OPERATION_POINTWISE_DXDESC};
+#define POINTWISE(name) CUDNN_ATTR_OPERATION_POINTWISE_##name##DESC
+const names UNARY = {POINTWISE(X), POINTWISE(Y)};
+const names BINARY = {POINTWISE(X), POINTWISE(B), POINTWISE(Y)};
+const names BACKWARD = {POINTWISE(DY), POINTWISE(X), POINTWISE(DX)};
 const names STATS = {CUDNN_ATTR_OPERATION_GENSTATS_XDESC, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC,
                      CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC};
-const names BN_BWD = {CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC,
-                      CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS};
+#define BN(name) CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_##name
+const names BN_BWD = {BN(DY_DESC),       BN(X_DESC),         BN(MEAN_DESC),      BN(INVSTD_DESC),
+                      BN(BN_SCALE_DESC), BN(DBN_SCALE_DESC), BN(DBN_BIAS_DESC),
+                      BN(EQ_DY_SCALE_DESC), BN(EQ_X_SCALE_DESC), BN(EQ_BIAS)};
 
 /* Accepts only the layout and alignment that the module uses: NHWC, aligned to 16 bytes. */
 graph_tensor read_tensor(const cudnn_node &n)
@@ -74,11 +54,9 @@ graph_tensor read_tensor(const cudnn_node &n)
         t.dim[i] = dim[i];
     const int64_t nhwc[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
     for (size_t i = 0; i < 4; i++)
-        if (stride[i] != nhwc[i] || dim[i] < 1)
-            throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the tensor is not NHWC"};
+        need(stride[i] == nhwc[i] && dim[i] >= 1, CUDNN_STATUS_NOT_SUPPORTED, "the tensor is not NHWC");
     int64_t align = n.integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
-    if (align != 16)
-        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "the tensor is not aligned to 16 bytes"};
+    need(align == 16, CUDNN_STATUS_NOT_SUPPORTED, "the tensor is not aligned to 16 bytes");
     return t;
 }
 
@@ -215,8 +193,7 @@ cudnn_cost cudnn_cost_of(const cudnn_graph_read &g)
 
 void cudnn_finalize_graph(cudnn_node &n)
 {
-    if (!n.has(CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
-        throw cudnn_failure{CUDNN_STATUS_NOT_SUPPORTED, "a graph without a handle"};
+    need(n.has(CUDNN_ATTR_OPERATIONGRAPH_HANDLE), CUDNN_STATUS_NOT_SUPPORTED, "a graph without a handle");
     n.graph = std::make_shared<cudnn_graph_read>();
     n.graph->device =
         n.all<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1)[0]->device;

@@ -59,25 +59,25 @@ struct execution {
 
 /* --- convolution --- */
 
-/* The three convolutions as matrix products. Each element of the result is the product of a row of
- * A and a row of B in one group. Both rows have `length` elements. The rows of A are patches of X
- * around a pixel of Y (FWD), patches of DY around a pixel of X (BWD_DATA), or the channels of DY
- * (BWD_WEIGHTS). */
 struct shape {
     int64_t n, c, h, w, k, r, s, p, q, groups, cg, kg;
-    int64_t stride[2], pad[2];
 
-    int64_t x_at(int64_t i, int64_t y, int64_t x) const
+    int64_t filter() const
     {
-        return ((i * h + y) * w + x) * c;
+        return r * s;
     }
-    int64_t y_at(int64_t i, int64_t y, int64_t x) const
+    int64_t x_pixels() const
     {
-        return ((i * p + y) * q + x) * k;
+        return n * h * w;
     }
-    int64_t w_at(int64_t o, int64_t y, int64_t x) const
+    int64_t y_pixels() const
     {
-        return ((o * r + y) * s + x) * cg;
+        return n * p * q;
+    }
+    /* The number of a weight; weights are O H W I. */
+    int64_t w_at(int64_t o, int64_t f, int64_t channel) const
+    {
+        return (o * filter() + f) * cg + channel;
     }
 };
 
@@ -85,147 +85,114 @@ shape shape_of(const execution &e, const graph_operation &o)
 {
     const int64_t *x = e.tensor(o.uid[0]).dim, *w = e.tensor(o.uid[1]).dim;
     const int64_t *y = e.tensor(o.uid[2]).dim;
-    shape s = {x[0], x[1], x[2], x[3], w[0], w[2], w[3], y[2], y[3], x[1] / w[1], w[1], 0, {}, {}};
-    s.kg = s.k / s.groups;
-    memcpy(s.stride, o.stride, sizeof s.stride);
-    memcpy(s.pad, o.pad, sizeof s.pad);
-    return s;
+    int64_t groups = x[1] / w[1];
+    return {x[0], x[1], x[2], x[3], w[0], w[2], w[3], y[2], y[3], groups, w[1], w[0] / groups};
 }
 
-/* Returns the rows of each group as operands. `rows` holds them group by group. */
-std::vector<product_rows> rows_by_group(const execution &e, const shape &s, int64_t length,
-                                        int64_t count, const floats &rows)
-{
-    std::vector<product_rows> all;
-    product_numbers numbers(e.unit, (int64_t)rows.size(), rows.data());
-    for (int64_t g = 0; g < s.groups; g++)
-        all.emplace_back(length, count, numbers, g * count);
-    return all;
-}
+/* For each pixel of the filter, the pixels of X that it meets at the pixels of Y, or the pixels of Y
+ * that it meets at the pixels of X. -1: none. */
+struct meetings {
+    std::vector<int64_t> of_y, of_x;
 
-/* A row of an operand, which is gathered from a tensor. */
-struct gathered {
-    product_numbers all, row;
-    const product_numbers zeros;
-
-    gathered(const execution &e, const floats &tensor, int64_t length)
-        : all(e.unit, (int64_t)tensor.size(), tensor.data()),
-          row(e.unit, length, floats((size_t)length).data()), zeros(row)
+    meetings(const shape &s, const graph_operation &o)
+        : of_y((size_t)(s.filter() * s.y_pixels()), -1),
+          of_x((size_t)(s.filter() * s.x_pixels()), -1)
     {
-    }
-
-    /* Copies n numbers. If the pixel is outside of the image, they are zeros. */
-    void copy(int64_t to, bool inside, int64_t from, int64_t n)
-    {
-        const product_numbers &source = inside ? all : zeros;
-        size_t at = inside ? (size_t)from : 0;
-        memcpy(&row.value[(size_t)to], &source.value[at], (size_t)n * sizeof row.value[0]);
-        memcpy(&row.exponent[(size_t)to], &source.exponent[at], (size_t)n * sizeof row.exponent[0]);
+        for (int64_t f = 0; f < s.filter(); f++)
+            for (int64_t y = 0; y < s.y_pixels(); y++) {
+                int64_t row = y / s.q % s.p * o.stride[0] - o.pad[0] + f / s.s;
+                int64_t col = y % s.q * o.stride[1] - o.pad[1] + f % s.s;
+                if (row < 0 || row >= s.h || col < 0 || col >= s.w)
+                    continue;
+                int64_t x = (y / s.q / s.p * s.h + row) * s.w + col;
+                of_y[(size_t)(f * s.y_pixels() + y)] = x;
+                of_x[(size_t)(f * s.x_pixels() + x)] = y;
+            }
     }
 };
 
-/* Gathers the patch of X around pixel (p, q) of Y. */
-void patch_of_x(const shape &s, int64_t n, int64_t p, int64_t q, int64_t g, gathered *x)
-{
-    for (int64_t f = 0; f < s.r * s.s; f++) {
-        int64_t h = p * s.stride[0] - s.pad[0] + f / s.s;
-        int64_t v = q * s.stride[1] - s.pad[1] + f % s.s;
-        bool inside = h >= 0 && h < s.h && v >= 0 && v < s.w;
-        x->copy(f * s.cg, inside, s.x_at(n, h, v) + g * s.cg, s.cg);
-    }
-}
+/* A convolution as matrix products, one for each group. An element is the sum of products of a row
+ * of A and a row of B. A row of A has `parts` parts of `run` neighbours. */
+struct matrices {
+    int64_t groups, rows, columns, parts, run;
+};
 
-floats convolve_forward(const execution &e, const shape &s, const floats &x, const floats &w)
+/* a_at(group, row, part) and b_at(group, column, k) return numbers of elements, -1 for zeros;
+ * to(group, row, column) returns the number of an element of the result. */
+template <typename A, typename B, typename To>
+floats multiply(const execution &e, const matrices &m, const floats &a, A a_at, const floats &b,
+                B b_at, To to)
 {
-    int64_t length = s.r * s.s * s.cg;
-    floats y((size_t)(s.n * s.p * s.q * s.k));
-    std::vector<product_rows> weights = rows_by_group(e, s, length, s.kg, w);
-    gathered patch(e, x, length);
-    for (int64_t i = 0; i < s.n * s.p * s.q * s.groups; i++) {
-        int64_t g = i % s.groups, at = i / s.groups;
-        int64_t n = at / s.q / s.p, p = at / s.q % s.p, q = at % s.q;
-        patch_of_x(s, n, p, q, g, &patch);
-        product_sums(e.unit, patch.row, weights[(size_t)g],
-                     &y[(size_t)(s.y_at(n, p, q) + g * s.kg)]);
-    }
-    return y;
-}
-
-/* Returns the weights in the order in which the data gradient reads them: (C, R, S, K / groups). */
-floats turned_weights(const shape &s, const floats &w)
-{
-    floats t(w.size());
-    for (int64_t k = 0; k < s.k; k++)
-        for (int64_t f = 0; f < s.r * s.s; f++)
-            for (int64_t c = 0; c < s.cg; c++)
-                t[(size_t)(((k / s.kg * s.cg + c) * s.r * s.s + f) * s.kg + k % s.kg)] =
-                    w[(size_t)(s.w_at(k, 0, f) + c)];
-    return t;
-}
-
-/* Gathers the patch of DY around pixel (h, v) of X. */
-void patch_of_dy(const shape &s, int64_t n, int64_t h, int64_t v, int64_t g, gathered *dy)
-{
-    for (int64_t f = 0; f < s.r * s.s; f++) {
-        int64_t p = h + s.pad[0] - f / s.s, q = v + s.pad[1] - f % s.s;
-        bool inside = p >= 0 && q >= 0 && p % s.stride[0] == 0 && q % s.stride[1] == 0 &&
-                      p / s.stride[0] < s.p && q / s.stride[1] < s.q;
-        dy->copy(f * s.kg, inside, s.y_at(n, p / s.stride[0], q / s.stride[1]) + g * s.kg, s.kg);
-    }
-}
-
-floats convolve_data(const execution &e, const shape &s, const floats &w, const floats &dy)
-{
-    int64_t length = s.r * s.s * s.kg;
-    floats dx((size_t)(s.n * s.h * s.w * s.c));
-    std::vector<product_rows> weights = rows_by_group(e, s, length, s.cg, turned_weights(s, w));
-    gathered patch(e, dy, length);
-    for (int64_t i = 0; i < s.n * s.h * s.w * s.groups; i++) {
-        int64_t g = i % s.groups, at = i / s.groups;
-        int64_t n = at / s.w / s.h, h = at / s.w % s.h, v = at % s.w;
-        patch_of_dy(s, n, h, v, g, &patch);
-        product_sums(e.unit, patch.row, weights[(size_t)g],
-                     &dx[(size_t)(s.x_at(n, h, v) + g * s.cg)]);
-    }
-    return dx;
-}
-
-/* Gathers the pixels of channel c of X that weight f is multiplied with, one for each pixel of Y.
- */
-void column_of_x(const shape &s, int64_t f, int64_t c, gathered *x)
-{
-    size_t to = 0;
-    for (int64_t n = 0; n < s.n; n++)
-        for (int64_t p = 0; p < s.p; p++) {
-            int64_t h = p * s.stride[0] - s.pad[0] + f / s.s;
-            for (int64_t q = 0; q < s.q; q++, to++) {
-                int64_t v = q * s.stride[1] - s.pad[1] + f % s.s;
-                bool inside = h >= 0 && h < s.h && v >= 0 && v < s.w;
-                size_t from = inside ? (size_t)(s.x_at(n, h, v) + c) : 0;
-                x->row.value[to] = inside ? x->all.value[from] : 0;
-                x->row.exponent[to] = inside ? x->all.exponent[from] : x->zeros.exponent[0];
+    int64_t length = m.parts * m.run;
+    floats result((size_t)(m.groups * m.rows * m.columns)), sums((size_t)m.columns);
+    floats turned((size_t)(m.columns * length));
+    const product_numbers all(e.unit, (int64_t)a.size(), a.data());
+    const product_numbers zeros(e.unit, length, floats((size_t)length).data());
+    product_numbers row = zeros;
+    for (int64_t g = 0; g < m.groups; g++) {
+        for (int64_t i = 0; i < m.columns * length; i++)
+            turned[(size_t)i] = b[(size_t)b_at(g, i / length, i % length)];
+        product_numbers numbers(e.unit, m.columns * length, turned.data());
+        const product_rows many(length, m.columns, numbers, 0);
+        for (int64_t i = 0; i < m.rows; i++) {
+            for (int64_t k = 0; k < m.parts; k++) {
+                int64_t at = a_at(g, i, k);
+                row.copy(k * m.run, at < 0 ? zeros : all, at < 0 ? 0 : at, m.run);
             }
+            product_sums(e.unit, row, many, sums.data());
+            for (int64_t j = 0; j < m.columns; j++)
+                result[(size_t)to(g, i, j)] = sums[(size_t)j];
         }
+    }
+    return result;
 }
 
-floats convolve_weights(const execution &e, const shape &s, const floats &x, const floats &dy)
+int64_t channel_at(int64_t pixel, int64_t channels, int64_t first)
 {
-    int64_t pixels = s.n * s.p * s.q;
-    floats dw((size_t)(s.k * s.r * s.s * s.cg)), sums((size_t)s.kg);
-    floats turned((size_t)(s.k * pixels)); /* DY in the order (K, N, P, Q) */
-    for (int64_t i = 0; i < pixels; i++)
-        for (int64_t k = 0; k < s.k; k++)
-            turned[(size_t)(k * pixels + i)] = dy[(size_t)(i * s.k + k)];
-    std::vector<product_rows> channels = rows_by_group(e, s, pixels, s.kg, turned);
-    gathered column(e, x, pixels);
-    for (int64_t i = 0; i < s.r * s.s * s.c; i++) {
-        int64_t c = i % s.c, f = i / s.c, g = c / s.cg;
-        column_of_x(s, f, c, &column);
-        product_sums(e.unit, column.row, channels[(size_t)g], sums.data());
-        for (int64_t k = 0; k < s.kg; k++)
-            dw[(size_t)(s.w_at(g * s.kg + k, 0, f) + c % s.cg)] = sums[(size_t)k];
-    }
-    return dw;
+    return pixel < 0 ? -1 : pixel * channels + first;
+}
+
+floats convolve_forward(const execution &e, const shape &s, const meetings &meet, const floats &x,
+                        const floats &w)
+{
+    const matrices m = {s.groups, s.y_pixels(), s.kg, s.filter(), s.cg};
+    return multiply(
+        e, m, x,
+        [&](int64_t g, int64_t y, int64_t f) {
+            return channel_at(meet.of_y[(size_t)(f * m.rows + y)], s.c, g * s.cg);
+        },
+        w, [&](int64_t g, int64_t k, int64_t i) { return s.w_at(g * s.kg + k, 0, i); },
+        [&](int64_t g, int64_t y, int64_t k) { return y * s.k + g * s.kg + k; });
+}
+
+floats convolve_data(const execution &e, const shape &s, const meetings &meet, const floats &w,
+                     const floats &dy)
+{
+    const matrices m = {s.groups, s.x_pixels(), s.cg, s.filter(), s.kg};
+    return multiply(
+        e, m, dy,
+        [&](int64_t g, int64_t x, int64_t f) {
+            return channel_at(meet.of_x[(size_t)(f * m.rows + x)], s.k, g * s.kg);
+        },
+        w,
+        [&](int64_t g, int64_t c, int64_t i) {
+            return s.w_at(g * s.kg + i % s.kg, i / s.kg, c);
+        },
+        [&](int64_t g, int64_t x, int64_t c) { return x * s.c + g * s.cg + c; });
+}
+
+floats convolve_weights(const execution &e, const shape &s, const meetings &meet, const floats &x,
+                        const floats &dy)
+{
+    const matrices m = {s.groups, s.filter() * s.cg, s.kg, s.y_pixels(), 1};
+    return multiply(
+        e, m, x,
+        [&](int64_t g, int64_t i, int64_t y) {
+            return channel_at(meet.of_y[(size_t)(i / s.cg * m.parts + y)], s.c,
+                              g * s.cg + i % s.cg);
+        },
+        dy, [&](int64_t g, int64_t k, int64_t y) { return y * s.k + g * s.kg + k; },
+        [&](int64_t g, int64_t i, int64_t k) { return s.w_at(g * s.kg + k, 0, i); });
 }
 
 /* Returns a tensor as operands of tensor cores: its values are rounded to the operands' type. */
@@ -245,11 +212,12 @@ void run_convolution(execution &e, const graph_operation &o)
 {
     shape s = shape_of(e, o);
     int64_t out = convolution_result(o);
+    meetings meet(s, o);
     floats result = o.kind == GRAPH_FWD
-                        ? convolve_forward(e, s, operand(e, o.uid[0]), operand(e, o.uid[1]))
+                        ? convolve_forward(e, s, meet, operand(e, o.uid[0]), operand(e, o.uid[1]))
                     : o.kind == GRAPH_BWD_DATA
-                        ? convolve_data(e, s, operand(e, o.uid[1]), operand(e, o.uid[2]))
-                        : convolve_weights(e, s, operand(e, o.uid[0]), operand(e, o.uid[2]));
+                        ? convolve_data(e, s, meet, operand(e, o.uid[1]), operand(e, o.uid[2]))
+                        : convolve_weights(e, s, meet, operand(e, o.uid[0]), operand(e, o.uid[2]));
     floats before = o.beta != 0 ? e.read(out) : floats();
     for (size_t i = 0; i < result.size(); i++)
         result[i] = o.alpha * result[i] + (o.beta != 0 ? o.beta * before[i] : 0);

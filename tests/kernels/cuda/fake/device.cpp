@@ -220,44 +220,27 @@ cudaError_t shim_attributes(cudaFuncAttributes *attributes)
 
 const char *cudaGetErrorString(cudaError_t e)
 {
-    switch (e) {
-    case cudaSuccess:
-        return "no error";
-    case cudaErrorECCUncorrectable:
-        return "uncorrectable ECC error encountered";
-    case cudaErrorMemoryAllocation:
-        return "out of memory";
-    case cudaErrorInvalidResourceHandle:
-        return "invalid resource handle";
-    case cudaErrorInvalidConfiguration:
-        return "invalid configuration argument";
-    case cudaErrorDevicesUnavailable:
-        return "CUDA-capable device(s) is/are busy or unavailable";
-    case cudaErrorNoDevice:
-        return "no CUDA-capable device is detected";
-    case cudaErrorIllegalAddress:
-        return "an illegal memory access was encountered";
-    case cudaErrorLaunchOutOfResources:
-        return "too many resources requested for launch";
-    case cudaErrorLaunchFailure:
-        return "unspecified launch failure";
-    case cudaErrorInvalidDevice:
-        return "invalid device ordinal";
-    case cudaErrorNotReady:
-        return "device not ready";
-    case cudaErrorStreamCaptureUnsupported:
-        return "operation not permitted when stream is capturing";
-    case cudaErrorStreamCaptureInvalidated:
-        return "operation failed due to a previous error during capture";
-    case cudaErrorStreamCaptureImplicit:
-        return "operation would make the legacy stream depend on a capturing blocking stream";
-    case cudaErrorCapturedEvent:
-        return "operation not permitted on an event last recorded in a capturing stream";
-    case cudaErrorUnknown:
-        return "unknown error";
-    default:
-        return "invalid argument";
-    }
+    static const std::map<cudaError_t, const char *> text = {
+        {cudaSuccess, "no error"},
+        {cudaErrorECCUncorrectable, "uncorrectable ECC error encountered"},
+        {cudaErrorMemoryAllocation, "out of memory"},
+        {cudaErrorInvalidResourceHandle, "invalid resource handle"},
+        {cudaErrorInvalidConfiguration, "invalid configuration argument"},
+        {cudaErrorDevicesUnavailable, "CUDA-capable device(s) is/are busy or unavailable"},
+        {cudaErrorNoDevice, "no CUDA-capable device is detected"},
+        {cudaErrorIllegalAddress, "an illegal memory access was encountered"},
+        {cudaErrorLaunchOutOfResources, "too many resources requested for launch"},
+        {cudaErrorLaunchFailure, "unspecified launch failure"},
+        {cudaErrorInvalidDevice, "invalid device ordinal"},
+        {cudaErrorNotReady, "device not ready"},
+        {cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"},
+        {cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture"},
+        {cudaErrorStreamCaptureImplicit, "operation would make the legacy stream depend on a capturing blocking stream"},
+        {cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream"},
+        {cudaErrorUnknown, "unknown error"},
+    };
+    auto known = text.find(e);
+    return known == text.end() ? "invalid argument" : known->second;
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
@@ -278,10 +261,8 @@ cudaError_t cudaGetDeviceCount(int *n)
 {
     FAKE_ASK(cudaGetDeviceCount);
     *n = 0;
-    if (machine_is("no-driver") || machine_is("old-driver"))
-        return fake_error(cudaErrorInsufficientDriver);
-    if (machine_is("no-gpu"))
-        return fake_error(cudaErrorNoDevice);
+    FAKE_NEED(!machine_is("no-driver") && !machine_is("old-driver"), cudaErrorInsufficientDriver);
+    FAKE_NEED(!machine_is("no-gpu"), cudaErrorNoDevice);
     int gpu[N_DEVICES];
     *n = visible(gpu);
     return *n ? cudaSuccess : cudaErrorNoDevice;
@@ -291,8 +272,7 @@ cudaError_t cudaSetDevice(int index)
 {
     FAKE_ASK(cudaSetDevice);
     model m;
-    if (!find_model(index, &m))
-        return fake_error(cudaErrorInvalidDevice);
+    FAKE_NEED(find_model(index, &m), cudaErrorInvalidDevice);
     device = index;
     fake_context_opens();
     return cudaSuccess;
@@ -309,8 +289,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int index)
 {
     FAKE_ASK(cudaGetDeviceProperties);
     model m;
-    if (!find_model(index, &m))
-        return fake_error(cudaErrorInvalidDevice);
+    FAKE_NEED(find_model(index, &m), cudaErrorInvalidDevice);
     *prop = cudaDeviceProp{};
     snprintf(prop->name, sizeof prop->name, "fake GPU");
     prop->totalGlobalMem = memory();
@@ -324,8 +303,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 {
     FAKE_ASK(cudaDeviceGetAttribute);
     model m;
-    if (!find_model(index, &m))
-        return fake_error(cudaErrorInvalidDevice);
+    FAKE_NEED(find_model(index, &m), cudaErrorInvalidDevice);
     *value = attribute == cudaDevAttrL2CacheSize ? L2_CACHE : 0; /* clock rates are unknown */
     return cudaSuccess;
 }
@@ -341,19 +319,16 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int index)
 cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
 {
     FAKE_ASK(cudaDeviceCanAccessPeer);
-    if (index < 0 || index >= N_DEVICES || peer < 0 || peer >= N_DEVICES)
-        return fake_error(cudaErrorInvalidDevice);
+    FAKE_NEED(index >= 0 && index < N_DEVICES && peer >= 0 && peer < N_DEVICES, cudaErrorInvalidDevice);
     *can = index != peer && models[index].major == models[peer].major;
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned)
 {
-    FAKE_ENTER(cudaDeviceEnablePeerAccess);
-    fake_hold hold;
+    FAKE_ENTER_HELD(cudaDeviceEnablePeerAccess);
     int can;
-    if (cudaDeviceCanAccessPeer(&can, device, peer) != cudaSuccess || !can)
-        return fake_error(cudaErrorInvalidDevice);
+    FAKE_NEED(cudaDeviceCanAccessPeer(&can, device, peer) == cudaSuccess && can, cudaErrorInvalidDevice);
     bool &reaches = reached[device][peer];
     cudaError_t e = reaches ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess;
     reaches = true;
@@ -362,22 +337,17 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned)
 
 cudaError_t cudaMalloc(void **mem, size_t bytes)
 {
-    FAKE_ENTER(cudaMalloc);
-    fake_hold hold;
+    FAKE_ENTER_HELD(cudaMalloc);
     size_t page = page_size(), aligned = (bytes + 255) & ~(size_t)255;
     size_t pages = (aligned + page - 1) / page * page;
     *mem = NULL;
-    if (fake_end_capture())
-        return fake_error(cudaErrorStreamCaptureUnsupported);
-    if (fake_lost(device))
-        return fake_error(cudaErrorECCUncorrectable);
-    if (pages > memory() - used)
-        return fake_error(cudaErrorMemoryAllocation);
+    FAKE_NEED(!fake_end_capture(), cudaErrorStreamCaptureUnsupported);
+    FAKE_NEED(!fake_lost(device), cudaErrorECCUncorrectable);
+    FAKE_NEED(pages <= memory() - used, cudaErrorMemoryAllocation);
     int protection = opened || fake_delayed() ? PROT_READ | PROT_WRITE : PROT_NONE;
     void *at =
         mmap(NULL, pages + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED || mprotect(at, pages, PROT_READ | PROT_WRITE) != 0)
-        return fake_error(cudaErrorMemoryAllocation);
+    FAKE_NEED(at != MAP_FAILED && mprotect(at, pages, PROT_READ | PROT_WRITE) == 0, cudaErrorMemoryAllocation);
     if (!fake_delayed()) /* callers must not rely on zeros */
         memset(at, 0xCD, pages < FILLED ? pages : FILLED);
     protect(at, pages, protection);
@@ -394,12 +364,10 @@ cudaError_t cudaFree(void *mem)
     fake_hold hold;
     if (!mem)
         return result;
-    if (fake_end_capture())
-        return fake_error(cudaErrorStreamCaptureUnsupported);
+    FAKE_NEED(!fake_end_capture(), cudaErrorStreamCaptureUnsupported);
     fake_finish_all();
     char *at = first_page(mem);
-    if (!at)
-        return fake_error(cudaErrorInvalidValue);
+    FAKE_NEED(at, cudaErrorInvalidValue);
     fake_forget(at, mapped[at].size);
     used -= mapped[at].size;
     munmap(at, mapped[at].size + page_size());
@@ -410,8 +378,7 @@ cudaError_t cudaFree(void *mem)
 cudaError_t cudaHostAlloc(void **mem, size_t bytes, unsigned)
 {
     FAKE_ENTER(cudaHostAlloc);
-    if (fake_end_capture())
-        return fake_error(cudaErrorStreamCaptureUnsupported);
+    FAKE_NEED(!fake_end_capture(), cudaErrorStreamCaptureUnsupported);
     *mem = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
     return *mem ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -427,22 +394,17 @@ cudaError_t cudaFreeHost(void *mem)
 
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind)
 {
-    FAKE_ENTER(cudaMemcpy);
-    fake_hold hold;
-    if (fake_end_capture())
-        return fake_error(cudaErrorStreamCaptureImplicit);
-    if (fake_lost(device))
-        return fake_error(cudaErrorECCUncorrectable);
+    FAKE_ENTER_HELD(cudaMemcpy);
+    FAKE_NEED(!fake_end_capture(), cudaErrorStreamCaptureImplicit);
+    FAKE_NEED(!fake_lost(device), cudaErrorECCUncorrectable);
     fake_with_memory([=] { memcpy(dst, src, bytes); });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemset(void *dst, int value, size_t bytes)
 {
-    FAKE_ENTER(cudaMemset);
-    fake_hold hold;
-    if (fake_end_capture())
-        return fake_error(cudaErrorStreamCaptureImplicit);
+    FAKE_ENTER_HELD(cudaMemset);
+    FAKE_NEED(!fake_end_capture(), cudaErrorStreamCaptureImplicit);
     fake_with_memory([=] { fill(dst, value, bytes); });
     return cudaSuccess;
 }
@@ -450,8 +412,7 @@ cudaError_t cudaMemset(void *dst, int value, size_t bytes)
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind,
                             cudaStream_t s)
 {
-    FAKE_ENTER(cudaMemcpyAsync);
-    fake_hold hold;
+    FAKE_ENTER_HELD(cudaMemcpyAsync);
     bool from = first_page((void *)src) != NULL, to = first_page(dst) != NULL;
     bool leave_out = to && fake_too_large((double)bytes, 0);
     double seconds = fake_copy_takes((double)bytes, !from || !to);

@@ -59,7 +59,14 @@ cudaError_t fake_error(cudaError_t e);
 #define FAKE_ENTER(call)                                                                           \
     if (cudaError_t entered = fake_enter(#call, true))                                             \
     return entered
+/* And holds the fake's lock. */
+#define FAKE_ENTER_HELD(call)                                                                      \
+    FAKE_ENTER(call);                                                                              \
+    fake_hold hold
 /* For functions that do not need a working device. */
 #define FAKE_ASK(call)                                                                             \
     if (cudaError_t entered = fake_enter(#call, false))                                            \
     return entered
+#define FAKE_NEED(condition, error)                                                                \
+    if (!(condition))                                                                              \
+    return fake_error(error)

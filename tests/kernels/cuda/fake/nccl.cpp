@@ -90,9 +90,10 @@ ncclResult_t group()
     return ncclSuccess;
 }
 
-ncclResult_t create_scaled(ncclRedOp_t *, void *, ncclDataType_t, ncclScalarResidence_t, ncclComm_t)
+/* A function that only groups of several ranks need. */
+template <typename... Arguments> ncclResult_t refuse(Arguments...)
 {
-    return ncclInvalidUsage; /* only gradients of several ranks have a factor */
+    return ncclInvalidUsage;
 }
 
 size_t size_of(ncclDataType_t type)
@@ -145,16 +146,6 @@ ncclResult_t reduce_scatter(const void *send, void *recv, size_t n, ncclDataType
     return copy("ncclReduceScatter", send, recv, n, type, c, s);
 }
 
-ncclResult_t send(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)
-{
-    return ncclInvalidUsage;
-}
-
-ncclResult_t recv(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)
-{
-    return ncclInvalidUsage;
-}
-
 ncclResult_t comm_register(const ncclComm_t c, void *mem, size_t, void **handle)
 {
     FAKE_NCCL("ncclCommRegister");
@@ -186,14 +177,14 @@ enum status nccl_library_load(const char *, struct nccl_library *lib)
             comm_abort,
             group,
             group,
-            create_scaled,
+            refuse,
             all_reduce,
             broadcast,
             reduce,
             all_gather,
             reduce_scatter,
-            send,
-            recv,
+            refuse,
+            refuse,
             comm_register,
             comm_deregister};
     return STATUS_OK;

@@ -108,9 +108,9 @@ int create(int backend, void *, void *, unsigned, nvjpegHandle **handle)
     return NVJPEG_SUCCESS;
 }
 
-int destroy(nvjpegHandle *handle)
+template <typename T> int destroy(T *object)
 {
-    delete handle;
+    delete object;
     return NVJPEG_SUCCESS;
 }
 
@@ -129,23 +129,11 @@ int state_create(nvjpegHandle *handle, nvjpegJpegState **state)
     return NVJPEG_SUCCESS;
 }
 
-int state_destroy(nvjpegJpegState *state)
-{
-    delete state;
-    return NVJPEG_SUCCESS;
-}
-
 int parser_create(nvjpegHandle *handle, nvjpegJpegStream **parser)
 {
     if (fake_fails("nvjpegJpegStreamCreate"))
         return ALLOCATOR_FAILURE;
     *parser = new nvjpegJpegStream{handle, false, false};
-    return NVJPEG_SUCCESS;
-}
-
-int parser_destroy(nvjpegJpegStream *parser)
-{
-    delete parser;
     return NVJPEG_SUCCESS;
 }
 
@@ -207,7 +195,7 @@ enum status nvjpeg_library_load(struct nvjpeg_library *lib)
 {
     if (set_to("absent"))
         return status_fail(STATUS_UNSUPPORTED, "nvJPEG cannot be loaded (it is not installed)");
-    *lib = {get_property,  create, destroy,   hardware, state_create, state_destroy, parser_create,
-            parser_destroy, parse,  supported, begin,    decode};
+    *lib = {get_property, create, destroy, hardware, state_create, destroy, parser_create,
+            destroy, parse, supported, begin, decode};
     return STATUS_OK;
 }

@@ -56,6 +56,15 @@ struct product_numbers {
 
     /* The numbers of `v` are those that product_operands() returned. */
     product_numbers(const product_unit &u, int64_t n, const float *v);
+
+    /* Copies n numbers of `from`, from number `at` on, to number `to` and those after it. */
+    void copy(int64_t to, const product_numbers &from, int64_t at, int64_t n)
+    {
+        for (int64_t i = 0; i < n; i++) {
+            value[(size_t)(to + i)] = from.value[(size_t)(at + i)];
+            exponent[(size_t)(to + i)] = from.exponent[(size_t)(at + i)];
+        }
+    }
 };
 
 /* Rows of numbers, all of one length. Numbers with the same index in four rows are neighbours in

@@ -92,12 +92,9 @@ thread_local CUgraph_st *capturing;
 /* Appends a call to the stream, or to the graph if the stream is captured. */
 cudaError_t submit(cudaStream_t s, call c)
 {
-    if (s->device != fake_device())
-        return fake_error(cudaErrorInvalidResourceHandle);
-    if (fake_lost(s->device))
-        return fake_error(cudaErrorECCUncorrectable);
-    if (s->captured && s->captured->broken)
-        return fake_error(cudaErrorStreamCaptureInvalidated);
+    FAKE_NEED(s->device == fake_device(), cudaErrorInvalidResourceHandle);
+    FAKE_NEED(!fake_lost(s->device), cudaErrorECCUncorrectable);
+    FAKE_NEED(!s->captured || !s->captured->broken, cudaErrorStreamCaptureInvalidated);
     if (s->captured)
         s->captured->calls.push_back(std::move(c));
     else
@@ -207,8 +204,7 @@ cudaError_t shim_launch(const cudaLaunchConfig_t *config, void (*body)(const voi
     dim3 grid = config->gridDim, block = config->blockDim;
     const char *bytes = (const char *)context;
     auto copy = std::make_shared<std::vector<char>>(bytes, bytes + size);
-    if (!shim_grid_valid(grid, block))
-        return fake_error(cudaErrorInvalidConfiguration);
+    FAKE_NEED(shim_grid_valid(grid, block), cudaErrorInvalidConfiguration);
     const unsigned shape[2][3] = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}};
     fake_profiled(shape[0], shape[1]);
     fake_hold hold;
@@ -278,8 +274,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     if (s->captured)
         return refuse_capture(s->captured);
     fake_look_for_faults();
-    if (fake_lost(s->device))
-        return fake_error(cudaErrorECCUncorrectable);
+    FAKE_NEED(!fake_lost(s->device), cudaErrorECCUncorrectable);
     run_until(s->work.get(), s->work->given);
     sleep.until = s->work->clock;
     return result;
@@ -318,13 +313,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
-    FAKE_ENTER(cudaEventRecord);
-    fake_hold hold;
-    if (e->device != s->device)
-        return fake_error(cudaErrorInvalidResourceHandle);
+    FAKE_ENTER_HELD(cudaEventRecord);
+    FAKE_NEED(e->device == s->device, cudaErrorInvalidResourceHandle);
     e->captured = s->captured ? s->captured->number : 0;
-    if (s->captured && s->captured->broken)
-        return fake_error(cudaErrorStreamCaptureInvalidated);
+    FAKE_NEED(!s->captured || !s->captured->broken, cudaErrorStreamCaptureInvalidated);
     if (s->captured)
         return s->device == fake_device() ? cudaSuccess
                                           : fake_error(cudaErrorInvalidResourceHandle);
@@ -347,8 +339,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
  */
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
-    FAKE_ENTER(cudaStreamWaitEvent);
-    fake_hold hold;
+    FAKE_ENTER_HELD(cudaStreamWaitEvent);
     if (e->captured) {
         CUgraph_st *capture = capture_of(e);
         if (!capture) /* it has ended */
@@ -383,8 +374,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
         return capture ? refuse_capture(capture) : fake_error(cudaErrorCapturedEvent);
     }
     fake_look_for_faults();
-    if (fake_lost(e->device))
-        return fake_error(cudaErrorECCUncorrectable);
+    FAKE_NEED(!fake_lost(e->device), cudaErrorECCUncorrectable);
     if (e->work) {
         run_until(e->work.get(), e->at);
         sleep.until = *e->when;
@@ -396,8 +386,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
  * queries the event again waits for it in effect, and the work is then executed. */
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
-    FAKE_ENTER(cudaEventQuery);
-    fake_hold hold;
+    FAKE_ENTER_HELD(cudaEventQuery);
     if (e->work && !e->passed && e->queried)
         run_until(e->work.get(), e->at);
     e->queried = true;
@@ -406,12 +395,9 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
-    FAKE_ENTER(cudaEventElapsedTime);
-    fake_hold hold;
-    if (!from->work || !to->work)
-        return fake_error(cudaErrorInvalidResourceHandle);
-    if (!from->passed || !to->passed)
-        return fake_error(cudaErrorNotReady);
+    FAKE_ENTER_HELD(cudaEventElapsedTime);
+    FAKE_NEED(from->work && to->work, cudaErrorInvalidResourceHandle);
+    FAKE_NEED(from->passed && to->passed, cudaErrorNotReady);
     *ms = std::chrono::duration<float, std::milli>(*to->when - *from->when).count();
     return cudaSuccess;
 }
@@ -420,10 +406,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode)
 {
-    FAKE_ENTER(cudaStreamBeginCapture);
-    fake_hold hold;
-    if (s->captured || capturing || s->device != fake_device())
-        return fake_error(cudaErrorInvalidValue);
+    FAKE_ENTER_HELD(cudaStreamBeginCapture);
+    FAKE_NEED(!s->captured && !capturing && s->device == fake_device(), cudaErrorInvalidValue);
     s->captured = capturing = new CUgraph_st{{}, s, ++captures};
     return cudaSuccess;
 }
@@ -435,8 +419,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
     fake_hold hold;
     *g = NULL;
     CUgraph_st *captured = s->captured;
-    if (!captured || captured->origin != s)
-        return fake_error(cudaErrorInvalidValue);
+    FAKE_NEED(captured && captured->origin == s, cudaErrorInvalidValue);
     for (cudaStream_t other : streams)
         if (other->captured == captured)
             other->captured = NULL;
@@ -467,8 +450,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g)
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
 {
-    FAKE_ENTER(cudaGraphLaunch);
-    fake_hold hold;
+    FAKE_ENTER_HELD(cudaGraphLaunch);
     auto calls = std::make_shared<std::vector<call>>(x->calls);
     return submit(s, [=] {
         double seconds = 0;
