@@ -10,13 +10,10 @@
  * slow each other down. The results of operations that are not executed are zeros. Zeros keep
  * losses finite, but have no meaning.
  *
- * Rates of an H200, as measured by others: 4.3 TB/s; 790 TFLOP/s in fp16 and bf16, half of that in
- * TF32, 60 TFLOP/s in fp32; 3 us per launch; 55 GB/s from and to the host. The host's time for
- * cuDNN was measured with version 9.19 on a CPU, for the convolutions of ResNet-50 on the
- * description of an H200 (kernels/gpus). The heuristics of a plain convolution take 1.5 ms, and
- * those of a form with batch norm 6 ms; each plan takes 0.7 ms, and the very first one 137 ms. Two
- * numbers are assumptions: the first execution of an engine takes 30 ms, because its kernels must
- * be loaded, and a process waits 0.5 to 3 s for its first context, by its process id. */
+ * The rates of an H200 are as measured by others. The host's time for cuDNN was measured with
+ * version 9.19 on a CPU, for the convolutions of ResNet-50 on the description of an H200
+ * (kernels/gpus). Two numbers are assumptions: the first execution of an engine takes 30 ms, because
+ * its kernels must be loaded, and a process waits 0.5 to 3 s for its first context. */
 #pragma once
 
 #include <stddef.h>

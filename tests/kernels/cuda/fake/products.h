@@ -1,23 +1,19 @@
 /* Sums of products, as the units of a GPU compute them.
  *
- * Tensor cores add a block of products and the sum so far in one operation. Each product is exact.
- * All terms are aligned to the largest exponent among them; the exponent of a product is the sum of
- * its factors' exponents. The terms are truncated towards zero after a number of bits, and added
- * exactly. The result is truncated towards zero to fp32. The sizes of blocks and numbers of bits
- * are from models that agree with the hardware in every bit:
+ * Tensor cores add a block of exact products and the sum so far in one operation. All terms are
+ * aligned to the largest exponent among them (a product's is the sum of its factors' exponents),
+ * truncated towards zero after a number of bits, and added exactly. The result is truncated towards
+ * zero to fp32. Blocks and bits are from models that agree with the hardware in every bit:
  *
  *     sm_75           8 products of fp16, 24 bits
  *     sm_80, sm_89    8 of fp16 or bf16, 4 of TF32, 24 bits
  *     sm_90           16 of fp16 or bf16, 8 of TF32, 25 bits
  *
- * Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv:2512.07004 (H100: blocks of
- * 16, two extra bits, rounding towards zero); Xie et al., "MMA-Sim", arXiv:2511.10909 (the bits of
- * each generation; fp32 operands are truncated to TF32); Fasi, Higham, Mikaitis and Pranesh,
- * "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021 (nothing is
- * rounded to nearest).
+ * Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", arXiv:2512.07004; Xie et al.,
+ * "MMA-Sim", arXiv:2511.10909 (operands are truncated to TF32); Fasi, Higham, Mikaitis and Pranesh,
+ * "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7:e330, 2021.
  *
- * Units other than tensor cores add products in fp32. The fake adds them in double and rounds the
- * sum once. */
+ * Other units add products in fp32: the fake adds them in double and rounds the sum once. */
 #pragma once
 
 #include "kernels/tensor.h"
