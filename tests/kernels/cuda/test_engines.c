@@ -63,7 +63,7 @@ static const struct process processes[] = {
     {"the first that runs", .says = "cudnn:fwd engine #"},
     {"one fails", .fault = "#@fwd:fails"},
     {"all fail", .fault = "any@fwd:fails", .says = "every plan for 'fake GPU sm90 "},
-    {"one is wrong in timing alone", .fault = "#@fwd:fails", .plans = 4},
+    {"one fails as plans are timed", .fault = "#@fwd:fails", .plans = 4},
     {NULL, .plans = 4}, /* the stored choice, although the engine runs now */
     {"one breaks the GPU", .fault = "#@fwd:sticky",
      .says = "engine # of cuDNN broke the GPU as it was timed for 'fake GPU sm90 "},
@@ -84,7 +84,6 @@ static const struct process processes[] = {
     {NULL, .without = "0,1,2,3,4,5,7,8", .says = "cudnn:fwd engine 6"}, /* compiled at run time */
     {NULL, .without = "0,1,2,3,4,5,6,7,8", .fused = true, .says = "no plan"},
     {NULL, .fused = true, .says = "cudnn:dgrad+drelu+bn engine "},
-    {NULL, .without = "two", .says = "AMPSCALE_CUDNN_WITHOUT is 'two'; give "},
 };
 
 /* Copies `text` with the number of the engine in place of '#'. */
@@ -138,6 +137,20 @@ static void processes_avoid_engines_that_do_not_work(void **state)
                          : strncmp(line, "cudnn:fwd engine ", 17) == 0 && strcmp(line, own) != 0;
         if (!right)
             fail_msg("%s, process %d: %s", story, (int)i, line);
+    }
+}
+
+static void the_users_list_is_read_strictly(void **state)
+{
+    static const char *const wrong[] = {" ",     ",",  "62,", ",62", "62,,63",     "62 63", "two",
+                                        "62, 3", "-1", "0x1", "6x",  "1000000000", "62;63"};
+    char line[1024], quoted[80];
+    (void)state;
+    forget();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        run_process(&(struct process){.without = wrong[i]}, "", line);
+        snprintf(quoted, sizeof quoted, "AMPSCALE_CUDNN_WITHOUT is '%s'; give ", wrong[i]);
+        assert_non_null(strstr(line, quoted));
     }
 }
 
@@ -295,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_avoid_engines_that_do_not_work),
+        cmocka_unit_test(the_users_list_is_read_strictly),
         cmocka_unit_test(useless_facts_are_ignored),
         cmocka_unit_test(the_stored_times_decide),
         cmocka_unit_test(few_plans_are_timed),

@@ -38,7 +38,8 @@ static bool is_expected(const struct op_desc *d, bool found)
            (d->kind == OP_CONV_STATS_FWD && !d->t[ROLE_AFFINE].ndim);
 }
 
-static void compare(struct devices *t, const struct case_list *list)
+/* Compares one of `stride` fused cases with the reference. */
+static void compare(struct devices *t, const struct case_list *list, int stride)
 {
     struct comparison c = {.dev = t->gpu, .ref = t->ref, .problem.number = -1};
     for (int i = 0; i < list->n; i++) {
@@ -48,18 +49,20 @@ static void compare(struct devices *t, const struct case_list *list)
         bool found = has(t->gpu, d);
         if (found != is_expected(d, found))
             fail_msg("%s: the backend has %s plan", list->item[i].name, found ? "a" : "no");
-        comparison_run(&c, i, &list->item[i]);
+        if (i % stride == 0)
+            comparison_run(&c, i, &list->item[i]);
     }
     assert_int_equal(c.failed, 0);
     assert_true(c.passed > c.skipped);
     comparison_close(&c);
 }
 
+/* The rest of the table is compared by kernels_cuda_ops_whole. */
 static void the_table_of_cases(void **state)
 {
     struct case_list list;
     OK(case_list_new(&list));
-    compare(*state, &list);
+    compare(*state, &list, 4);
     case_list_free(&list);
 }
 
@@ -86,7 +89,7 @@ static void long_batch_norms(void **state)
                 cases_add_one(&list, list.problems++, fused_of_type(d, types[k]), FILL_RANDOM, "");
             }
     OK(list.status);
-    compare(*state, &list);
+    compare(*state, &list, 1);
     case_list_free(&list);
 }
 
