@@ -30,7 +30,7 @@ fail() {
 cuobjdump -res-usage "$module" >"$out/usage"
 archs=$(sed -n 's/^arch = sm_//p' "$out/usage" | sort -nu)
 if ! grep -qx 90 <<<"$archs"; then
-    echo "skipped: the module has code for these architectures, but not for sm_90: " $archs
+    echo "skipped: the module has code for these architectures, but not for sm_90: ${archs//$'\n'/ }"
     exit 77
 fi
 
@@ -120,7 +120,7 @@ columns=1-
 [[ $archs == *80*100* ]] || columns=1-4,6,8-
 if ! grep -qF "nvcc $version." "$committed"; then
     echo "another version of nvcc than $version made the committed table: the tables are not compared"
-elif ! diff <(cut -d'|' -f$columns "$committed") <(cut -d'|' -f$columns "$out/table"); then
+elif ! diff <(cut -d'|' -f"$columns" "$committed") <(cut -d'|' -f"$columns" "$out/table"); then
     fail "'$committed' differs from this module's table; if the change is intended: scripts/kernel-table $module $version >$committed"
 fi
 exit "$code"
