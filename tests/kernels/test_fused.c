@@ -1,18 +1,14 @@
-/* Compares the fused forms of convolution and batch norm with separate operations. Both run on the
- * reference, in fp32 and in fp32 that is rounded to fp16 or bf16. */
+/* Compares every fused form of convolution, batch norm, residual and pooling with the separate
+ * operations that it replaces. Both run on the reference, in fp32 and in fp32 that is rounded to
+ * fp16 or bf16. */
 #include "tests/kernels/group.h"
 #include "tests/kernels/random_operand.h"
 #include "verify/describe.h"
-#include "verify/fill.h"
-#include "verify/rig.h"
-
-#include "base/rng.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -32,253 +28,199 @@ static double unit_of(enum dtype precision)
     return precision == DTYPE_F16 ? 0x1p-11 : precision == DTYPE_BF16 ? 0x1p-8 : 0x1p-24;
 }
 
-/* Sets the precision of activations. All other tensors are fp32. */
-static void round_activations(struct op_desc *d, enum dtype precision)
-{
-    static const enum role narrow[] = {ROLE_X,  ROLE_Y,  ROLE_Z,   ROLE_DX,
-                                       ROLE_DZ, ROLE_DY, ROLE_DY2, ROLE_AFFINE};
-    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++)
-        if (d->t[narrow[i]].ndim)
-            d->t[narrow[i]].rounds = precision;
-}
+/* --- operations in a row --- */
 
-/* Copies a tensor of `from` to a tensor of `to` with the same number of elements. */
-static void hand_over(struct operands *to, enum role to_role, const struct operands *from,
-                      enum role from_role, const struct op_desc *from_desc)
-{
-    memcpy(to->p[to_role], from->p[from_role], operand_bytes(from_desc, from_role));
-}
-
-static void assert_near(const char *what, const float *got, const float *want, int64_t n,
-                        double tolerance)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < n; i++)
-        largest = fmax(largest, fabs((double)want[i]));
-    for (int64_t i = 0; i < n; i++)
-        if (!(fabs((double)got[i] - (double)want[i]) <= tolerance * largest))
-            fail_msg("%s[%lld] is %.9g, not %.9g", what, (long long)i, (double)got[i],
-                     (double)want[i]);
-}
-
-static void assert_same(const char *what, const struct op_desc *d, enum role role,
-                        const struct operands *got, const struct operands *want, enum role in)
-{
-    assert_near(what, operand_f32(got, role), operand_f32(want, in), operand_count(d, role), 0);
-}
-
-/* --- convolution with sums --- */
-
-static void fill_conv(const struct op_desc *d, struct operands *o)
-{
-    OK(operands_new(d, o));
-    put_random(o, d, ROLE_X, -1, 2);
-    if (d->t[ROLE_W].ndim)
-        put_random(o, d, ROLE_W, -0.5, 0.5);
-    if (d->t[ROLE_AFFINE].ndim)
-        put_random(o, d, ROLE_AFFINE, -1, 1);
-}
-
-static void check_sums(const struct op_desc *d, const struct operands *o)
-{
-    const struct tensor_desc *y = &d->t[ROLE_Y];
-    int64_t channels = y->dim[1], plane = y->dim[2] * y->dim[3];
-    float *want = calloc(2 * (size_t)channels, sizeof *want);
-    assert_non_null(want);
-    for (int64_t c = 0; c < channels; c++) {
-        double sum = 0, squares = 0;
-        for (int64_t i = 0; i < y->dim[0] * plane; i++) {
-            int64_t at = (i / plane * channels + c) * plane + i % plane;
-            double v = (double)operand_f32(o, ROLE_Y)[at];
-            sum += v;
-            squares += v * v;
-        }
-        want[c] = (float)sum;
-        want[channels + c] = (float)squares;
-    }
-    assert_near("SUMS", operand_f32(o, ROLE_SUMS), want, 2 * channels, 1e-7);
-    free(want);
-}
-
-static void check_stats(struct device *ref, const struct conv_shape *s, enum dtype precision)
-{
-    struct op_desc fused = describe_conv(OP_CONV_STATS_FWD, s, 0);
-    struct op_desc plain = describe_conv(OP_CONV_FWD, s, 0);
-    struct operands f, p;
-    round_activations(&fused, precision);
-    round_activations(&plain, precision);
-    fill_conv(&fused, &f);
-    OK(operands_new(&plain, &p));
-    hand_over(&p, ROLE_X, &f, ROLE_X, &fused);
-    hand_over(&p, ROLE_W, &f, ROLE_W, &fused);
-    OK(run_once(ref, &fused, &f));
-    OK(run_once(ref, &plain, &p));
-    assert_same("Y", &fused, ROLE_Y, &f, &p, ROLE_Y);
-    check_sums(&fused, &f);
-    operands_free(&f);
-    operands_free(&p);
-}
-
-static void for_all(struct device *ref,
-                    void (*check)(struct device *, const struct conv_shape *, enum dtype))
-{
-    for (int i = 0; i < N_SHAPES; i++)
-        for (int k = 0; k < N_PRECISIONS; k++)
-            check(ref, &shapes[i], precisions[k]);
-}
-
-static void sums_come_with_the_convolution(void **state)
-{
-    for_all(*state, check_stats);
-}
-
-/* --- X applied --- */
-
-static void apply_on_host(const struct op_desc *d, const struct operands *o, float *out)
-{
-    const struct tensor_desc *x = &d->t[ROLE_X];
-    const float *affine = operand_f32(o, ROLE_AFFINE);
-    int64_t plane = x->dim[2] * x->dim[3];
-    for (int64_t i = 0; i < tensor_count(x); i++) {
-        int64_t c = i / plane % x->dim[1];
-        double v =
-            (double)operand_f32(o, ROLE_X)[i] * (double)affine[c] + (double)affine[x->dim[1] + c];
-        out[i] = dtype_round(x->rounds, (float)fmax(v, 0));
-    }
-}
-
-static void check_applied(struct device *ref, const struct conv_shape *s, enum dtype precision)
-{
-    static const struct {
-        enum op_kind fused, plain;
-        enum role result;
-    } kinds[] = {{OP_CONV_STATS_FWD, OP_CONV_FWD, ROLE_Y},
-                 {OP_CONV_APPLY_BWD_WEIGHTS, OP_CONV_BWD_WEIGHTS, ROLE_DW}};
-    for (int k = 0; k < 2; k++) {
-        struct op_desc fused = describe_conv(kinds[k].fused, s, WITH(AFFINE));
-        struct op_desc plain = describe_conv(kinds[k].plain, s, 0);
-        struct operands f, p;
-        round_activations(&fused, precision);
-        round_activations(&plain, precision);
-        fill_conv(&fused, &f);
-        OK(operands_new(&plain, &p));
-        apply_on_host(&fused, &f, operand_f32(&p, ROLE_X));
-        if (k == 0) {
-            hand_over(&p, ROLE_W, &f, ROLE_W, &fused);
-        } else {
-            put_random(&f, &fused, ROLE_DY, -1, 1);
-            hand_over(&p, ROLE_DY, &f, ROLE_DY, &fused);
-        }
-        OK(run_once(ref, &fused, &f));
-        OK(run_once(ref, &plain, &p));
-        assert_same("the result of X applied", &fused, kinds[k].result, &f, &p, kinds[k].result);
-        operands_free(&f);
-        operands_free(&p);
-    }
-}
-
-static void convolutions_apply_as_they_read(void **state)
-{
-    for_all(*state, check_applied);
-}
-
-/* --- batch norm in separate operations --- */
-
-struct bn_shape {
-    int n, c, h, w;
+/* Operations with their operands. Inputs are random, and equal in all operations of a chain for the
+ * same role, unless the test gives an operation the operand of another. */
+struct chain {
+    struct device *ref;
+    enum dtype precision; /* of activations; other tensors are fp32 */
+    int n;
+    struct op_desc d[8];
+    struct operands o[8];
 };
 
-static void fill_bn(const struct op_desc *d, struct operands *o)
+static void fill_input(const struct op_desc *d, struct operands *o, enum role role)
 {
-    static const enum role roles[] = {ROLE_X, ROLE_Z, ROLE_BETA, ROLE_RMEAN};
-    OK(operands_new(d, o));
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (d->t[roles[i]].ndim)
-            put_random(o, d, roles[i], -1, 1.5);
-    put_random(o, d, ROLE_GAMMA, 0.5, 1.5);
-    put_random(o, d, ROLE_RVAR, 0.5, 1.5);
+    bool positive = role == ROLE_INVSTD || role == ROLE_Z_INVSTD || role == ROLE_RVAR;
+    struct rng r = rng_at(9, RNG_INIT, (uint64_t)role, 0);
+    if (role == ROLE_MASK)
+        for (size_t i = 0; i < operand_bytes(d, role); i++)
+            ((uint8_t *)o->p[role])[i] = (uint8_t)rng_below(&r, 256);
+    else if (d->t[role].type == DTYPE_F32)
+        put_random(o, d, role, positive ? 0.5 : -1, 1.5);
 }
 
-/* The sums of X. */
-static void sums_of(const struct op_desc *bn, const struct operands *o, float *sums)
+static int add(struct chain *c, struct op_desc d)
 {
-    const struct tensor_desc *x = &bn->t[ROLE_X];
-    int64_t channels = x->dim[1], plane = x->dim[2] * x->dim[3];
-    for (int64_t c = 0; c < channels; c++) {
-        double sum = 0, squares = 0;
-        for (int64_t i = 0; i < x->dim[0] * plane; i++) {
-            double v =
-                (double)operand_f32(o, ROLE_X)[(i / plane * channels + c) * plane + i % plane];
-            sum += v;
-            squares += v * v;
-        }
-        sums[c] = (float)sum;
-        sums[channels + c] = (float)squares;
+    const uint64_t narrow = WITH(X) | WITH(Y) | WITH(Z) | WITH(DX) | WITH(DZ) | WITH(DY) |
+                            WITH(DY2) | WITH(APPLIED) | WITH(AFFINE) | WITH(Z_AFFINE);
+    int i = c->n++;
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (d.t[r].ndim && narrow >> r & 1)
+            d.t[r].rounds = c->precision;
+    c->d[i] = d;
+    OK(operands_new(&d, &c->o[i]));
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (d.t[r].ndim && op_roles(d.kind).reads >> r & 1)
+            fill_input(&d, &c->o[i], (enum role)r);
+    return i;
+}
+
+static void give(struct chain *c, int to, enum role as, int from, enum role role)
+{
+    assert_int_equal(operand_bytes(&c->d[to], as), operand_bytes(&c->d[from], role));
+    memcpy(c->o[to].p[as], c->o[from].p[role], operand_bytes(&c->d[from], role));
+}
+
+/* Gives several operands, each in the same role. */
+static void give_all(struct chain *c, int to, int from, uint64_t roles)
+{
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (roles >> r & 1 && c->d[to].t[r].ndim)
+            give(c, to, (enum role)r, from, (enum role)r);
+}
+
+/* Makes a batch norm compute X * scale + shift, with the scales and shifts in an operand of another
+ * operation. */
+static void give_affine(struct chain *c, int to, int from, enum role affine)
+{
+    int64_t channels = operand_count(&c->d[to], ROLE_GAMMA);
+    const float *scale = operand_f32(&c->o[from], affine);
+    memcpy(c->o[to].p[ROLE_GAMMA], scale, (size_t)channels * sizeof *scale);
+    memcpy(c->o[to].p[ROLE_BETA], scale + channels, (size_t)channels * sizeof *scale);
+    for (int64_t i = 0; i < channels; i++) {
+        operand_f32(&c->o[to], ROLE_MEAN)[i] = 0;
+        operand_f32(&c->o[to], ROLE_INVSTD)[i] = 1;
     }
 }
 
-static void check_affine(const struct op_desc *d, const struct operands *o, enum dtype precision)
+static void run(struct chain *c, int i)
 {
-    int64_t channels = d->t[ROLE_GAMMA].dim[0];
-    for (int64_t c = 0; c < channels; c++) {
-        double scale =
-            (double)operand_f32(o, ROLE_GAMMA)[c] * (double)operand_f32(o, ROLE_INVSTD)[c];
-        double shift =
-            (double)operand_f32(o, ROLE_BETA)[c] -
-            (double)operand_f32(o, ROLE_MEAN)[c] * (double)operand_f32(o, ROLE_AFFINE)[c];
-        double unit = unit_of(precision) * 1.01 + 1e-6;
-        assert_true(fabs((double)operand_f32(o, ROLE_AFFINE)[c] - scale) <= unit * fabs(scale));
-        assert_true(fabs((double)operand_f32(o, ROLE_AFFINE)[channels + c] - shift) <=
-                    unit * fabs(shift) + 1e-6);
+    OK(run_once(c->ref, &c->d[i], &c->o[i]));
+}
+
+/* Compares a result with a result of another operation: bit for bit, or with an error of at most
+ * `tolerance` times the largest value. */
+static void assert_near(const struct chain *c, int a, enum role role, int b, enum role as,
+                        double tolerance)
+{
+    const float *got = operand_f32(&c->o[a], role), *want = operand_f32(&c->o[b], as);
+    int64_t n = operand_count(&c->d[a], role);
+    double largest = 0;
+    if (c->d[a].t[role].type != DTYPE_F32) {
+        assert_memory_equal(got, want, operand_bytes(&c->d[a], role));
+        return;
     }
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs((double)want[i]));
+    assert_true(largest > 0);
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - (double)want[i]) <= tolerance * largest) &&
+            !(isnan(got[i]) && isnan(want[i])))
+            fail_msg("%s: %s[%d] is %.9g, not %.9g", op_str(c->d[a].kind), role_str(role), (int)i,
+                     (double)got[i], (double)want[i]);
 }
 
-/* Compares batch norm as one operation with batch norm as separate operations. `sync` may be NULL.
- */
-static void check_parts(struct device *ref, enum dtype precision, const struct bn_sync *sync)
+static void assert_all_same(const struct chain *c, int a, int b, uint64_t roles)
 {
-    static const struct bn_shape s = {3, 17, 5, 4};
-    struct op_desc whole =
-        describe_bn(OP_BN_FWD_TRAIN, s.n, s.c, s.h, s.w, true, WITH(Z) | WITH(MASK));
-    struct op_desc finalize = describe_bn(OP_BN_FINALIZE, s.n, s.c, s.h, s.w, true, WITH(AFFINE));
-    struct op_desc apply = describe_bn(OP_BN_APPLY, s.n, s.c, s.h, s.w, true, WITH(Z) | WITH(MASK));
-    static const enum role given[] = {ROLE_GAMMA, ROLE_BETA, ROLE_RMEAN, ROLE_RVAR};
-    static const enum role kept[] = {ROLE_MEAN, ROLE_INVSTD, ROLE_RMEAN, ROLE_RVAR};
-    struct operands w, f, a;
-    round_activations(&whole, precision);
-    round_activations(&finalize, precision);
-    round_activations(&apply, precision);
-    whole.attr.bn.sync = finalize.attr.bn.sync = sync;
-    fill_bn(&whole, &w);
-    OK(operands_new(&finalize, &f));
-    OK(operands_new(&apply, &a));
-    for (int i = 0; i < 4; i++)
-        hand_over(&f, given[i], &w, given[i], &whole);
-    sums_of(&whole, &w, operand_f32(&f, ROLE_SUMS));
-    OK(run_once(ref, &whole, &w));
-    OK(run_once(ref, &finalize, &f));
-    for (int i = 0; i < 4; i++)
-        assert_near(role_str(kept[i]), operand_f32(&f, kept[i]), operand_f32(&w, kept[i]), s.c,
-                    1e-6);
-    check_affine(&finalize, &f, precision);
-    for (int i = 0; i < 4; i++)
-        hand_over(&a, i < 2 ? given[i] : kept[i - 2], &f, i < 2 ? given[i] : kept[i - 2],
-                  &finalize);
-    hand_over(&a, ROLE_X, &w, ROLE_X, &whole);
-    hand_over(&a, ROLE_Z, &w, ROLE_Z, &whole);
-    OK(run_once(ref, &apply, &a));
-    assert_near("Y", operand_f32(&a, ROLE_Y), operand_f32(&w, ROLE_Y),
-                operand_count(&apply, ROLE_Y), 2 * unit_of(precision) + 1e-6);
-    assert_memory_equal(a.p[ROLE_MASK], w.p[ROLE_MASK], operand_bytes(&apply, ROLE_MASK));
-    operands_free(&w);
-    operands_free(&f);
-    operands_free(&a);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (roles >> r & 1 && c->d[a].t[r].ndim)
+            assert_near(c, a, (enum role)r, b, (enum role)r, 0);
 }
 
-static void batch_norm_is_its_parts(void **state)
+static void chain_free(struct chain *c)
 {
-    for (int k = 0; k < N_PRECISIONS; k++)
-        check_parts(*state, precisions[k], NULL);
+    for (int i = 0; i < c->n; i++)
+        operands_free(&c->o[i]);
+}
+
+static struct op_desc bn_like(enum op_kind kind, const struct tensor_desc *x, bool relu,
+                              uint64_t with)
+{
+    return describe_bn(kind, (int)x->dim[0], (int)x->dim[1], (int)x->dim[2], (int)x->dim[3], relu,
+                       with);
+}
+
+/* --- forward --- */
+
+/* Compares a batch norm of one operation's Y with OP_BN_FINALIZE and OP_BN_APPLY, which use the
+ * SUMS of operation `fused`. */
+static void check_parts(struct chain *c, int plain, int fused, const struct bn_sync *sync)
+{
+    const struct tensor_desc *y = &c->d[plain].t[ROLE_Y];
+    const uint64_t statistics = WITH(MEAN) | WITH(INVSTD) | WITH(RMEAN) | WITH(RVAR);
+    double unit = unit_of(c->precision);
+    int whole = add(c, bn_like(OP_BN_FWD_TRAIN, y, true, WITH(MASK)));
+    int finalize = add(c, bn_like(OP_BN_FINALIZE, y, true, WITH(AFFINE)));
+    int apply = add(c, bn_like(OP_BN_APPLY, y, true, WITH(MASK)));
+    int affine = add(c, bn_like(OP_BN_APPLY, y, true, 0));
+    c->d[whole].attr.bn.sync = c->d[finalize].attr.bn.sync = sync;
+    give(c, whole, ROLE_X, plain, ROLE_Y);
+    give(c, finalize, ROLE_SUMS, fused, ROLE_SUMS);
+    run(c, whole);
+    run(c, finalize);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (statistics >> r & 1)
+            assert_near(c, finalize, (enum role)r, whole, (enum role)r, 1e-6);
+    give(c, apply, ROLE_X, plain, ROLE_Y);
+    give_all(c, apply, finalize, WITH(MEAN) | WITH(INVSTD));
+    run(c, apply);
+    assert_near(c, apply, ROLE_Y, whole, ROLE_Y, 2 * unit + 1e-6);
+    assert_near(c, apply, ROLE_MASK, whole, ROLE_MASK, 0);
+    give(c, affine, ROLE_X, plain, ROLE_Y);
+    give_affine(c, affine, finalize, ROLE_AFFINE);
+    run(c, affine);
+    assert_near(c, affine, ROLE_Y, whole, ROLE_Y, 4 * unit + 1e-6);
+}
+
+/* A convolution that applies batch norm, residual and ReLU to its input, and sums its output. */
+static void check_forward(struct device *ref, const struct conv_shape *s, uint64_t with,
+                          enum dtype precision, const struct bn_sync *sync)
+{
+    struct chain c = {.ref = ref, .precision = precision};
+    int fused = add(&c, describe_conv(OP_CONV_STATS_FWD, s, with));
+    int conv = add(&c, describe_conv(OP_CONV_FWD, s, 0));
+    run(&c, fused);
+    if (with) {
+        int applied = add(&c, bn_like(OP_BN_APPLY, &c.d[fused].t[ROLE_X], true,
+                                      with & (WITH(Z) | WITH(Z_AFFINE))));
+        give_affine(&c, applied, fused, ROLE_AFFINE);
+        run(&c, applied);
+        give(&c, conv, ROLE_X, applied, ROLE_Y);
+        if (with & WITH(APPLIED))
+            assert_near(&c, fused, ROLE_APPLIED, applied, ROLE_Y, 0);
+    }
+    run(&c, conv);
+    assert_near(&c, fused, ROLE_Y, conv, ROLE_Y, 0);
+    check_parts(&c, conv, fused, sync);
+    chain_free(&c);
+}
+
+static void convolutions_apply_and_sum(void **state)
+{
+    static const uint64_t variants[] = {0, WITH(AFFINE), WITH_END, WITH_END | WITH(Z_AFFINE)};
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int k = 0; k < N_PRECISIONS; k++)
+            for (int v = 0; v < 4; v++)
+                check_forward(*state, &shapes[i], variants[v], precisions[k], NULL);
+}
+
+/* Simulates a sum over three ranks that have the same values. */
+static enum status thrice(void *context, double *values, int64_t n)
+{
+    ++*(int *)context;
+    for (int64_t i = 0; i < n; i++)
+        values[i] *= 3;
+    return STATUS_OK;
+}
+
+static void sums_are_those_of_all_ranks(void **state)
+{
+    int calls = 0;
+    const struct bn_sync sync = {thrice, &calls};
+    check_forward(*state, &shapes[0], 0, DTYPE_F32, &sync);
+    assert_int_equal(calls, 2); /* once in the batch norm, and once in OP_BN_FINALIZE */
 }
 
 /* The largest error of X*scale + shift over all channels, as a fraction of OP_BN_FINALIZE's bound.
@@ -327,196 +269,254 @@ static void the_shift_makes_up_for_the_scale(void **state)
     for (int k = 1; k < N_PRECISIONS; k++)
         for (int i = 0; i < 4; i++) {
             double worst = affine_error(*state, precisions[k], ratios[i]);
-            print_message("%s, mean %g sigma: error / bound = %.2f\n", dtype_str(precisions[k]),
-                          ratios[i], worst);
             assert_true(worst > 0.4 && worst <= 1.02);
         }
 }
 
-/* Simulates a sum over three ranks that have the same values. */
-static enum status thrice(void *context, double *values, int64_t n)
-{
-    ++*(int *)context;
-    for (int64_t i = 0; i < n; i++)
-        values[i] *= 3;
-    return STATUS_OK;
-}
+/* --- a batch norm, its residual and its mask --- */
 
-static void sums_are_those_of_all_ranks(void **state)
+/* A mask stands for Y in the backward pass. A residual with a batch norm of its own is normalised
+ * as it is added. */
+static void check_block(struct device *ref, enum op_kind kind, int channels, uint64_t with,
+                        enum dtype precision)
 {
-    int calls = 0;
-    const struct bn_sync sync = {thrice, &calls};
-    check_parts(*state, DTYPE_F32, &sync);
-    assert_int_equal(calls, 2); /* once in the batch norm, and once in OP_BN_FINALIZE */
-}
-
-/* --- masks --- */
-
-static void check_mask(struct device *ref, int channels, uint64_t with)
-{
-    struct op_desc fwd = describe_bn(OP_BN_FWD_TRAIN, 2, channels, 3, 5, true, WITH(MASK));
-    struct op_desc by_y = describe_bn(OP_BN_BWD, 2, channels, 3, 5, true, with);
-    struct op_desc by_mask = describe_bn(OP_BN_BWD, 2, channels, 3, 5, true, with | WITH(MASK));
-    static const enum role shared[] = {ROLE_X, ROLE_GAMMA, ROLE_MEAN, ROLE_INVSTD};
-    static const enum role results[] = {ROLE_DX, ROLE_DGAMMA, ROLE_DBETA};
-    struct operands f, y, m;
-    fill_bn(&fwd, &f);
-    OK(run_once(ref, &fwd, &f));
-    OK(operands_new(&by_y, &y));
-    OK(operands_new(&by_mask, &m));
-    put_random(&y, &by_y, ROLE_DY, -1, 1);
-    hand_over(&m, ROLE_DY, &y, ROLE_DY, &by_y);
-    for (int i = 0; i < 4; i++) {
-        hand_over(&y, shared[i], &f, shared[i], &fwd);
-        hand_over(&m, shared[i], &f, shared[i], &fwd);
+    struct chain c = {.ref = ref, .precision = precision};
+    const uint64_t backward = with ? WITH(DZ) | WITH(DY2) : 0;
+    const uint64_t given = WITH(Y) | WITH(MASK) | WITH(MEAN) | WITH(INVSTD);
+    int fused = add(&c, describe_bn(kind, 2, channels, 3, 5, true, with | WITH(MASK)));
+    int by_y = add(&c, describe_bn(OP_BN_BWD, 2, channels, 3, 5, true, backward));
+    int by_mask = add(&c, describe_bn(OP_BN_BWD, 2, channels, 3, 5, true, backward | WITH(MASK)));
+    run(&c, fused);
+    if (with & WITH(Z_AFFINE)) {
+        int z = add(&c, describe_bn(OP_BN_APPLY, 2, channels, 3, 5, false, 0));
+        int plain = add(&c, describe_bn(kind, 2, channels, 3, 5, true, WITH(Z)));
+        give(&c, z, ROLE_X, fused, ROLE_Z);
+        give_affine(&c, z, fused, ROLE_Z_AFFINE);
+        run(&c, z);
+        give(&c, plain, ROLE_Z, z, ROLE_Y);
+        run(&c, plain);
+        /* the separate operations also round the residual */
+        assert_near(&c, fused, ROLE_Y, plain, ROLE_Y, 2 * unit_of(precision) + 1e-6);
     }
-    hand_over(&y, ROLE_Y, &f, ROLE_Y, &fwd);
-    hand_over(&m, ROLE_MASK, &f, ROLE_MASK, &fwd);
-    OK(run_once(ref, &by_y, &y));
-    OK(run_once(ref, &by_mask, &m));
-    for (int i = 0; i < 3; i++)
-        assert_same(role_str(results[i]), &by_y, results[i], &y, &m, results[i]);
-    if (with & WITH(DZ))
-        assert_same("DZ", &by_y, ROLE_DZ, &y, &m, ROLE_DZ);
-    operands_free(&f);
-    operands_free(&y);
-    operands_free(&m);
+    give_all(&c, by_y, fused, given);
+    give_all(&c, by_mask, fused, given);
+    run(&c, by_y);
+    run(&c, by_mask);
+    assert_all_same(&c, by_mask, by_y, WITH(DX) | WITH(DGAMMA) | WITH(DBETA) | WITH(DZ));
+    chain_free(&c);
 }
 
-static void a_mask_stands_for_the_result(void **state)
+static void masks_and_residuals(void **state)
 {
+    static const uint64_t variants[] = {0, WITH(Z), WITH(Z) | WITH(Z_AFFINE)};
     static const int channels[] = {1, 5, 8, 17};
-    for (int i = 0; i < 4; i++) {
-        check_mask(*state, channels[i], 0);
-        check_mask(*state, channels[i], WITH(DZ));
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < N_PRECISIONS; k++)
+            for (int v = 0; v < 3; v++) {
+                check_block(*state, OP_BN_FWD_TRAIN, channels[i], variants[v], precisions[k]);
+                check_block(*state, OP_BN_APPLY, channels[i], variants[v], precisions[k]);
+            }
+}
+
+/* --- backward --- */
+
+/* Adds the backward pass of the residual's batch norm, whose gradient is in DZ of operation `from`.
+ */
+static int add_residual_backward(struct chain *c, int fused, int from)
+{
+    int z = add(c, bn_like(OP_BN_BWD, &c->d[fused].t[ROLE_Z], false, 0));
+    give(c, z, ROLE_X, fused, ROLE_Z);
+    give(c, z, ROLE_GAMMA, fused, ROLE_Z_GAMMA);
+    give(c, z, ROLE_MEAN, fused, ROLE_Z_MEAN);
+    give(c, z, ROLE_INVSTD, fused, ROLE_Z_INVSTD);
+    give(c, z, ROLE_DY, from, ROLE_DZ);
+    run(c, z);
+    assert_near(c, fused, ROLE_Z_DGAMMA, z, ROLE_DGAMMA, 1e-6);
+    assert_near(c, fused, ROLE_Z_DBETA, z, ROLE_DBETA, 1e-6);
+    return z;
+}
+
+static void check_two(struct device *ref, uint64_t with, bool relu, enum dtype precision)
+{
+    struct chain c = {.ref = ref, .precision = precision};
+    int fused = add(&c, describe_bn(OP_BN_BWD, 3, 11, 5, 4, relu, with | WITH(DZ) | WITH_BN_OF_Z));
+    int plain = add(&c, describe_bn(OP_BN_BWD, 3, 11, 5, 4, relu, with | WITH(DZ)));
+    run(&c, fused);
+    run(&c, plain);
+    assert_all_same(&c, fused, plain, WITH(DX) | WITH(DGAMMA) | WITH(DBETA));
+    int z = add_residual_backward(&c, fused, plain);
+    assert_near(&c, fused, ROLE_DZ, z, ROLE_DX, unit_of(precision) + 1e-6);
+    chain_free(&c);
+}
+
+static void both_gradients_of_two_batch_norms(void **state)
+{
+    for (int k = 0; k < N_PRECISIONS; k++) {
+        check_two(*state, 0, false, precisions[k]);
+        check_two(*state, 0, true, precisions[k]);
+        check_two(*state, WITH(MASK), true, precisions[k]);
+        check_two(*state, WITH(MASK) | WITH(DY2), true, precisions[k]);
     }
 }
 
-/* --- data gradient with the sums of batch norm --- */
-
-/* A fused case and the separate operations with the same result. */
-struct data_bn {
-    struct op_desc fused, rest, data, forward, backward;
-    struct operands f, r, d, fwd, b;
-};
-
-static void data_bn_fill(struct data_bn *t)
+/* Adds the batch norm before the ReLU, whose Y decides where the gradient passes. A residual's own
+ * batch norm is computed first and, as in the fused form, not rounded. */
+static int add_normalised(struct chain *c, int fused, uint64_t with)
 {
-    static const enum role conv_reads[] = {ROLE_X, ROLE_W, ROLE_DY, ROLE_MEAN, ROLE_BN_BETA};
-    OK(operands_new(&t->fused, &t->f));
-    for (int i = 0; i < 5; i++)
-        put_random(&t->f, &t->fused, conv_reads[i], -1, 1.25);
-    put_random(&t->f, &t->fused, ROLE_BN_GAMMA, 0.5, 1.5);
-    put_random(&t->f, &t->fused, ROLE_INVSTD, 0.5, 1.5);
-    for (int role = ROLE_Z; role <= ROLE_DY2; role++)
-        if ((role == ROLE_Z || role == ROLE_DY2) && t->fused.t[role].ndim)
-            put_random(&t->f, &t->fused, (enum role)role, -1, 1);
-}
-
-/* Runs the data gradient, batch norm's forward pass (its Y is an input of the next operation), and
- * batch norm's backward pass. */
-static void data_bn_run_plain(struct device *ref, struct data_bn *t)
-{
-    static const enum role from[] = {ROLE_X, ROLE_MEAN, ROLE_INVSTD, ROLE_BN_GAMMA};
-    static const enum role to[] = {ROLE_X, ROLE_MEAN, ROLE_INVSTD, ROLE_GAMMA};
-    OK(operands_new(&t->data, &t->d));
-    OK(operands_new(&t->forward, &t->fwd));
-    OK(operands_new(&t->backward, &t->b));
-    hand_over(&t->d, ROLE_DY, &t->f, ROLE_DY, &t->fused);
-    hand_over(&t->d, ROLE_W, &t->f, ROLE_W, &t->fused);
-    for (int i = 0; i < 4; i++) {
-        hand_over(&t->fwd, to[i], &t->f, from[i], &t->fused);
-        hand_over(&t->b, to[i], &t->f, from[i], &t->fused);
+    const struct tensor_desc *x = &c->d[fused].t[ROLE_X];
+    int y = add(c, bn_like(OP_BN_APPLY, x, true, with & WITH(Z)));
+    give(c, y, ROLE_GAMMA, fused, ROLE_BN_GAMMA);
+    give(c, y, ROLE_BETA, fused, ROLE_BN_BETA);
+    if (with & WITH(Z_GAMMA)) {
+        int z = add(c, bn_like(OP_BN_APPLY, x, false, 0));
+        c->d[z].t[ROLE_Y].rounds = c->d[y].t[ROLE_Z].rounds = DTYPE_F32;
+        give(c, z, ROLE_X, fused, ROLE_Z);
+        give(c, z, ROLE_GAMMA, fused, ROLE_Z_GAMMA);
+        give(c, z, ROLE_BETA, fused, ROLE_Z_BETA);
+        give(c, z, ROLE_MEAN, fused, ROLE_Z_MEAN);
+        give(c, z, ROLE_INVSTD, fused, ROLE_Z_INVSTD);
+        run(c, z);
+        give(c, y, ROLE_Z, z, ROLE_Y);
     }
-    hand_over(&t->fwd, ROLE_BETA, &t->f, ROLE_BN_BETA, &t->fused);
-    if (t->fused.t[ROLE_Z].ndim)
-        hand_over(&t->fwd, ROLE_Z, &t->f, ROLE_Z, &t->fused);
-    OK(run_once(ref, &t->data, &t->d));
-    OK(run_once(ref, &t->forward, &t->fwd));
-    hand_over(&t->b, ROLE_DY, &t->d, ROLE_DX, &t->data);
-    hand_over(&t->b, ROLE_Y, &t->fwd, ROLE_Y, &t->forward);
-    if (t->fused.t[ROLE_DY2].ndim)
-        hand_over(&t->b, ROLE_DY2, &t->f, ROLE_DY2, &t->fused);
-    OK(run_once(ref, &t->backward, &t->b));
+    run(c, y);
+    return y;
 }
 
-static void data_bn_compare(struct device *ref, struct data_bn *t, enum dtype precision)
+/* A data gradient that also passes the ReLU before the convolution, and sums for the batch norms
+ * before it; and the multiply-adds that then give the gradients of their inputs. */
+static void check_data(struct device *ref, const struct conv_shape *s, uint64_t with,
+                       enum dtype precision)
 {
-    int64_t channels = t->fused.t[ROLE_X].dim[1], n = operand_count(&t->fused, ROLE_DX);
-    double unit = unit_of(precision);
-    OK(run_once(ref, &t->fused, &t->f));
-    /* The fused DX is the gradient after the ReLU. Separate batch norm returns it as DZ, with the
-     * same rounding. */
-    assert_same("DX", &t->fused, ROLE_DX, &t->f, &t->b, ROLE_DZ);
-    assert_near("DGAMMA", operand_f32(&t->f, ROLE_DGAMMA), operand_f32(&t->b, ROLE_DGAMMA),
-                channels, 2 * unit + 1e-6);
-    assert_near("DBETA", operand_f32(&t->f, ROLE_DBETA), operand_f32(&t->b, ROLE_DBETA), channels,
-                2 * unit + 1e-6);
-    OK(operands_new(&t->rest, &t->r));
-    hand_over(&t->r, ROLE_DY, &t->f, ROLE_DX, &t->fused);
-    hand_over(&t->r, ROLE_X, &t->f, ROLE_X, &t->fused);
-    hand_over(&t->r, ROLE_EQ, &t->f, ROLE_EQ, &t->fused);
-    OK(run_once(ref, &t->rest, &t->r));
-    assert_near("the gradient of X", operand_f32(&t->r, ROLE_DX), operand_f32(&t->b, ROLE_DX), n,
-                4 * unit + 1e-6);
-}
-
-static void check_data_bn(struct device *ref, const struct conv_shape *s, enum dtype precision)
-{
-    static const uint64_t variants[] = {0, WITH(Z), WITH(DY2), WITH(Z) | WITH(DY2)};
-    for (int v = 0; v < 4; v++) {
-        struct data_bn t = {.fused = describe_conv(OP_CONV_BWD_DATA_BN, s, variants[v]),
-                            .data = describe_conv(OP_CONV_BWD_DATA, s, 0),
-                            .rest = describe_bn(OP_BN_BWD_APPLY, s->n, s->c, s->h, s->w, false, 0),
-                            .forward = describe_bn(OP_BN_APPLY, s->n, s->c, s->h, s->w, true,
-                                                   variants[v] & WITH(Z)),
-                            .backward = describe_bn(OP_BN_BWD, s->n, s->c, s->h, s->w, true,
-                                                    (variants[v] & WITH(DY2)) | WITH(DZ))};
-        struct op_desc *all[] = {&t.fused, &t.data, &t.rest, &t.forward, &t.backward};
-        for (int i = 0; i < 5; i++)
-            round_activations(all[i], precision);
-        data_bn_fill(&t);
-        data_bn_run_plain(ref, &t);
-        data_bn_compare(ref, &t, precision);
-        struct operands *operands[] = {&t.f, &t.r, &t.d, &t.fwd, &t.b};
-        for (int i = 0; i < 5; i++)
-            operands_free(operands[i]);
-    }
+    struct chain c = {.ref = ref, .precision = precision};
+    const bool two = with & WITH(Z_GAMMA);
+    const double unit = unit_of(precision);
+    int fused = add(&c, describe_conv(OP_CONV_BWD_DATA_BN, s, with));
+    int data = add(&c, describe_conv(OP_CONV_BWD_DATA, s, 0));
+    const struct tensor_desc *x = &c.d[fused].t[ROLE_X];
+    int plain = add(&c, bn_like(OP_BN_BWD, x, true, (with & WITH(DY2)) | WITH(DZ)));
+    int lines =
+        add(&c, bn_like(OP_BN_BWD_APPLY, x, false, two ? WITH(Z) | WITH(Z_EQ) | WITH(DZ) : 0));
+    run(&c, fused);
+    run(&c, data);
+    give(&c, plain, ROLE_GAMMA, fused, ROLE_BN_GAMMA);
+    give(&c, plain, ROLE_Y, add_normalised(&c, fused, with), ROLE_Y);
+    give(&c, plain, ROLE_DY, data, ROLE_DX);
+    run(&c, plain);
+    assert_near(&c, fused, ROLE_DX, plain, ROLE_DZ, 0);
+    assert_near(&c, fused, ROLE_DGAMMA, plain, ROLE_DGAMMA, 2 * unit + 1e-6);
+    assert_near(&c, fused, ROLE_DBETA, plain, ROLE_DBETA, 2 * unit + 1e-6);
+    give(&c, lines, ROLE_DY, fused, ROLE_DX);
+    give_all(&c, lines, fused, WITH(EQ) | WITH(Z_EQ));
+    run(&c, lines);
+    assert_near(&c, lines, ROLE_DX, plain, ROLE_DX, 4 * unit + 1e-6);
+    if (two)
+        assert_near(&c, lines, ROLE_DZ, add_residual_backward(&c, fused, plain), ROLE_DX,
+                    4 * unit + 1e-6);
+    chain_free(&c);
 }
 
 static void data_gradients_bring_sums(void **state)
 {
-    for_all(*state, check_data_bn);
+    static const uint64_t variants[] = {0,
+                                        WITH(Z),
+                                        WITH(DY2),
+                                        WITH(Z) | WITH(DY2),
+                                        WITH_DATA_BN_OF_Z,
+                                        WITH_DATA_BN_OF_Z | WITH(DY2)};
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int k = 0; k < N_PRECISIONS; k++)
+            for (int v = 0; v < 6; v++)
+                check_data(*state, &shapes[i], variants[v], precisions[k]);
 }
 
-/* --- costs --- */
-
-static void fused_forms_cost_as_much(void **state)
+static void check_weights(struct device *ref, const struct conv_shape *s, enum dtype precision)
 {
-    static const struct {
-        enum op_kind fused, plain;
-    } kinds[] = {{OP_CONV_STATS_FWD, OP_CONV_FWD},
-                 {OP_CONV_APPLY_BWD_WEIGHTS, OP_CONV_BWD_WEIGHTS},
-                 {OP_CONV_BWD_DATA_BN, OP_CONV_BWD_DATA}};
-    (void)state;
-    for (int k = 0; k < 3; k++) {
-        struct op_desc fused = describe_conv(kinds[k].fused, &shapes[1], 0);
-        struct op_desc plain = describe_conv(kinds[k].plain, &shapes[1], 0);
-        assert_true(op_flops(&fused) > 0 && op_flops(&fused) == op_flops(&plain));
-    }
+    struct chain c = {.ref = ref, .precision = precision};
+    int fused = add(&c, describe_conv(OP_CONV_APPLY_BWD_WEIGHTS, s, 0));
+    int plain = add(&c, describe_conv(OP_CONV_BWD_WEIGHTS, s, 0));
+    int applied = add(&c, bn_like(OP_BN_APPLY, &c.d[fused].t[ROLE_X], true, 0));
+    give_affine(&c, applied, fused, ROLE_AFFINE);
+    run(&c, applied);
+    give(&c, plain, ROLE_X, applied, ROLE_Y);
+    run(&c, fused);
+    run(&c, plain);
+    assert_near(&c, fused, ROLE_DW, plain, ROLE_DW, 0);
+    assert_true(op_flops(&c.d[fused]) > 0 && op_flops(&c.d[fused]) == op_flops(&c.d[plain]));
+    chain_free(&c);
+}
+
+static void weight_gradients_apply_as_they_read(void **state)
+{
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int k = 0; k < N_PRECISIONS; k++)
+            check_weights(*state, &shapes[i], precisions[k]);
+}
+
+/* --- with max pooling --- */
+
+/* `bad`: X has a NaN, which makes the gradients of its channel NaN. */
+static void check_pooled(struct device *ref, const int side[2], const struct pool_attr *p,
+                         uint64_t with, enum dtype precision, bool bad)
+{
+    struct chain c = {.ref = ref, .precision = precision};
+    int h = side[0], w = side[1];
+    int fused = add(&c, describe_bn_pool(OP_BN_POOL_FWD, 2, 16, h, w, p, 0));
+    int apply = add(&c, describe_bn(OP_BN_APPLY, 2, 16, h, w, true, 0));
+    int pool = add(&c, describe_maxpool(OP_MAXPOOL_FWD, 2, 16, h, w, p, WITH(INDEX)));
+    int fused_bwd = add(&c, describe_bn_pool(OP_BN_POOL_BWD, 2, 16, h, w, p, with));
+    int pool_bwd = add(&c, describe_maxpool(OP_MAXPOOL_BWD, 2, 16, h, w, p, with));
+    int bwd = add(&c, describe_bn(OP_BN_BWD, 2, 16, h, w, true, 0));
+    if (bad)
+        operand_f32(&c.o[fused], ROLE_X)[3] = NAN;
+    give(&c, apply, ROLE_X, fused, ROLE_X);
+    run(&c, fused);
+    run(&c, apply);
+    give(&c, pool, ROLE_X, apply, ROLE_Y);
+    run(&c, pool);
+    assert_near(&c, fused, ROLE_Y, pool, ROLE_Y, 0);
+    const uint8_t *index = c.o[fused].p[ROLE_INDEX], *place = c.o[pool].p[ROLE_INDEX];
+    for (int64_t i = 0; i < operand_count(&c.d[fused], ROLE_Y); i++)
+        assert_int_equal(index[i],
+                         operand_f32(&c.o[pool], ROLE_Y)[i] > 0 ? place[i] : POOL_NO_INDEX);
+    give_all(&c, fused_bwd, fused, WITH(INDEX) | WITH(X));
+    give(&c, pool_bwd, ROLE_INDEX, pool, ROLE_INDEX);
+    run(&c, fused_bwd);
+    run(&c, pool_bwd);
+    give(&c, bwd, ROLE_X, fused, ROLE_X);
+    give(&c, bwd, ROLE_Y, apply, ROLE_Y);
+    give(&c, bwd, ROLE_DY, pool_bwd, ROLE_DX);
+    run(&c, bwd);
+    assert_all_same(&c, fused_bwd, bwd, WITH(DX) | WITH(DGAMMA) | WITH(DBETA));
+    int train = add(&c, describe_bn(OP_BN_FWD_TRAIN, 2, 16, h, w, true, 0));
+    int statistics = add(&c, describe_bn_pool(OP_BN_STATISTICS, 2, 16, h, w, p, 0));
+    run(&c, train);
+    run(&c, statistics);
+    assert_all_same(&c, statistics, train, WITH(MEAN) | WITH(INVSTD) | WITH(RMEAN) | WITH(RVAR));
+    chain_free(&c);
+}
+
+static void pooling_takes_the_batch_norm_in(void **state)
+{
+    static const int sides[][2] = {{8, 8}, {7, 6}, {19, 37}};
+    static const struct pool_attr windows[] = {{{3, 3}, {2, 2}, {1, 1}}, {{2, 2}, {2, 2}, {0, 0}}};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++)
+            for (int p = 0; p < N_PRECISIONS; p++)
+                check_pooled(*state, sides[i], &windows[k], i ? WITH(DY2) : 0, precisions[p],
+                             i == 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_come_with_the_convolution),
-        cmocka_unit_test(convolutions_apply_as_they_read),
-        cmocka_unit_test(batch_norm_is_its_parts),
-        cmocka_unit_test(the_shift_makes_up_for_the_scale),
+        cmocka_unit_test(convolutions_apply_and_sum),
         cmocka_unit_test(sums_are_those_of_all_ranks),
-        cmocka_unit_test(a_mask_stands_for_the_result),
+        cmocka_unit_test(the_shift_makes_up_for_the_scale),
+        cmocka_unit_test(masks_and_residuals),
+        cmocka_unit_test(both_gradients_of_two_batch_norms),
         cmocka_unit_test(data_gradients_bring_sums),
-        cmocka_unit_test(fused_forms_cost_as_much),
+        cmocka_unit_test(weight_gradients_apply_as_they_read),
+        cmocka_unit_test(pooling_takes_the_batch_norm_in),
     };
     return cmocka_run_group_tests_name("fused", tests, rig_group_setup, rig_group_teardown);
 }

@@ -3,17 +3,18 @@
 #include "verify/determinism.h"
 
 #include "base/rng.h"
+#include "tests/kernels/group.h"
 #include "tests/kernels/stream_backend.h"
-#include "tests/sanitized.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-enum { FLIPS = SANITIZED ? 60 : 300, STEPS = 2, REPEATS = 3 };
+enum { FLIPS = 60, STEPS = 2, REPEATS = 3 };
 
 static const struct determinism_case tiny = {.arch = "resnet8",
                                              .precision = "fp32",
@@ -23,53 +24,39 @@ static const struct determinism_case tiny = {.arch = "resnet8",
                                              .steps = STEPS,
                                              .repeats = REPEATS};
 
-static void check_holds(struct device *dev, struct determinism_case c)
+/* Returns the bits of the results. */
+static uint64_t check_holds(struct device *dev, struct determinism_case c)
 {
     struct determinism_result first, second, other;
-    if (determinism_check(dev, &c, &first) != STATUS_OK)
-        fail_msg("%s", status_message());
-    assert_int_equal(determinism_check(dev, &c, &second), STATUS_OK);
+    OK(determinism_check(dev, &c, &first));
+    OK(determinism_check(dev, &c, &second));
     assert_true(first.bits == second.bits && first.loss == second.loss && first.bytes > 0);
     c.seed++;
-    assert_int_equal(determinism_check(dev, &c, &other), STATUS_OK);
+    OK(determinism_check(dev, &c, &other));
     assert_true(first.bits != other.bits && first.loss != other.loss);
-}
-
-static void every_precision_holds(void **state)
-{
-    static const char *const devices[] = {"cpu", "ref"};
-    static const char *const precisions[] = {"fp32", "tf32", "amp", "O2", "O3", "bf16"};
-    (void)state;
-    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
-        struct device *dev;
-        assert_int_equal(device_open(devices[d], 1, &dev), STATUS_OK);
-        for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++) {
-            struct determinism_case c = tiny;
-            c.precision = precisions[p];
-            check_holds(dev, c);
-        }
-        device_close(dev);
-    }
+    return first.bits;
 }
 
 /* The asynchronous device computes the same bits as the reference device, because it executes the
  * reference's operations. */
-static void an_asynchronous_device_holds(void **state)
+static void devices_and_precisions_hold(void **state)
 {
+    static const char *const precisions[] = {"fp32", "tf32", "amp", "O2", "O3", "bf16"};
     struct stream_backend streams;
-    struct determinism_result here, beside;
-    struct device *ref, *dev;
-    const struct backend *b;
+    struct device *ref, *cpu, *async;
     (void)state;
-    assert_int_equal(backend_find("ref", &b), STATUS_OK);
     stream_backend_make(&streams);
-    assert_int_equal(device_open("ref", 1, &ref), STATUS_OK);
-    assert_int_equal(streams.base.open(&streams.base, 0, 1, &dev), STATUS_OK);
-    check_holds(dev, tiny);
-    assert_int_equal(determinism_check(ref, &tiny, &here), STATUS_OK);
-    assert_int_equal(determinism_check(dev, &tiny, &beside), STATUS_OK);
-    assert_true(here.bits == beside.bits);
-    device_close(dev);
+    OK(device_open("ref", 1, &ref));
+    OK(device_open("cpu", 1, &cpu));
+    OK(streams.base.open(&streams.base, 0, 1, &async));
+    for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++) {
+        struct determinism_case c = tiny;
+        c.precision = precisions[p];
+        check_holds(cpu, c);
+    }
+    assert_true(check_holds(ref, tiny) == check_holds(async, tiny));
+    device_close(async);
+    device_close(cpu);
     device_close(ref);
 }
 
@@ -112,8 +99,8 @@ static void every_flipped_bit_is_seen(void **state)
     struct device *dev;
     struct graph *g;
     (void)state;
-    assert_int_equal(graph_build(tiny.arch, tiny.classes, tiny.image_size, &g), STATUS_OK);
-    assert_int_equal(device_open("cpu", 1, &dev), STATUS_OK);
+    OK(graph_build(tiny.arch, tiny.classes, tiny.image_size, &g));
+    OK(device_open("cpu", 1, &dev));
     for (int i = 0; i < FLIPS; i++) {
         struct determinism_case c = tiny;
         struct determinism_fault f = any_fault(g, &rng);
@@ -126,28 +113,25 @@ static void every_flipped_bit_is_seen(void **state)
 
 static void what_cannot_flip_is_refused(void **state)
 {
+    const struct determinism_fault f = {.value = VALUE_WEIGHT, .param = 0, .bit = INT64_C(1) << 40};
+    struct determinism_case beyond = tiny, once = tiny, unknown = tiny;
     struct determinism_result r;
-    struct determinism_fault f = {.value = VALUE_WEIGHT, .param = 0, .bit = INT64_C(1) << 40};
-    struct determinism_case c = tiny;
     struct device *dev;
     (void)state;
-    assert_int_equal(device_open("cpu", 1, &dev), STATUS_OK);
-    c.fault = &f;
-    assert_int_equal(determinism_check(dev, &c, &r), STATUS_INVALID);
-    c.fault = NULL;
-    c.repeats = 1;
-    assert_int_equal(determinism_check(dev, &c, &r), STATUS_INVALID);
-    c = tiny;
-    c.precision = "fp8";
-    assert_int_equal(determinism_check(dev, &c, &r), STATUS_USAGE);
+    beyond.fault = &f;
+    once.repeats = 1;
+    unknown.precision = "fp8";
+    OK(device_open("cpu", 1, &dev));
+    assert_int_equal(determinism_check(dev, &beyond, &r), STATUS_INVALID);
+    assert_int_equal(determinism_check(dev, &once, &r), STATUS_INVALID);
+    assert_int_equal(determinism_check(dev, &unknown, &r), STATUS_USAGE);
     device_close(dev);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_precision_holds),
-        cmocka_unit_test(an_asynchronous_device_holds),
+        cmocka_unit_test(devices_and_precisions_hold),
         cmocka_unit_test(every_flipped_bit_is_seen),
         cmocka_unit_test(what_cannot_flip_is_refused),
     };

@@ -92,17 +92,6 @@ static json_t *one_case(json_t **one)
     return list;
 }
 
-static void true_values_hold(void **state)
-{
-    (void)state;
-    json_t *one, *cases = one_case(&one);
-    struct result r = run_cases(cases, false);
-    assert_int_equal(r.st, STATUS_OK);
-    assert_non_null(strstr(r.text, "PASS  resnet8, 10 classes, 16 px, batch 4, 2 training steps"));
-    assert_non_null(strstr(r.text, "1 of 1 cases hold"));
-    free(r.text);
-}
-
 /* Returns the number at a path such as "step/0/grad_norms/fc.weight". */
 static json_t *number_at(json_t *from, const char *path)
 {
@@ -127,7 +116,8 @@ static void scale(json_t *number, double factor)
         json_real_set(number, json_number_value(number) * factor);
 }
 
-/* Changes one value by 1 %, or a count by 1. Only the line of this kind of value must have FAIL. */
+/* Correct values pass. Then changes one value by 1 %, or a count by 1. Only the line of this kind
+ * of value must have FAIL. A value that the program does not compute fails too. */
 static void every_false_value_is_found(void **state)
 {
     (void)state;
@@ -145,64 +135,65 @@ static void every_false_value_is_found(void **state)
         {"buffer_norms/layer3.0.bn2.running_mean", "buffer_norms"},
         {"params", "params"},
     };
+    json_t *one, *cases = one_case(&one);
+    struct result r = run_cases(cases, false);
+    assert_int_equal(r.st, STATUS_OK);
+    assert_non_null(strstr(r.text, "1 of 1 cases hold"));
+    free(r.text);
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char line[64];
-        json_t *one, *cases = one_case(&one);
+        cases = one_case(&one);
         scale(number_at(one, values[i][0]), 1.01);
-        struct result r = run_cases(cases, false);
+        r = run_cases(cases, false);
         snprintf(line, sizeof line, "  FAIL %s ", values[i][1]);
         const char *first = strstr(r.text, line);
         if (r.st != STATUS_MISMATCH || !first || strstr(first + 1, "  FAIL ") ||
             !strstr(r.text, "0 of 1 cases hold"))
             fail_msg("%s off by 1 %%: %s\n%s", values[i][0], status_str(r.st), r.text);
-        assert_int_equal(status_exit_code(r.st), 4);
         free(r.text);
     }
-}
-
-/* A case fails if the file has a value that the program does not compute. */
-static void unknown_values_fail(void **state)
-{
-    (void)state;
-    json_t *one, *cases = one_case(&one);
+    cases = one_case(&one);
     json_object_set_new(json_object_get(one, "buffer_norms"), "bn9.running_mean", json_real(1));
-    struct result r = run_cases(cases, false);
+    r = run_cases(cases, false);
     assert_int_equal(r.st, STATUS_MISMATCH);
     free(r.text);
 }
 
-/* Runs the correct case together with a copy in fp32. The copy stands for results that PyTorch
- * computes in fp32. For one value, the program has the relative error `got` and the copy has the
- * relative error `off`. */
-static void check_with_twin(const char *value, double off, double got, enum status want)
-{
-    json_t *one, *cases = one_case(&one), *twin = json_deep_copy(truth);
-    json_object_set_new(twin, "precision", json_string("fp32"));
-    json_array_append_new(cases, twin);
-    /* The test cannot change the program's value. It changes the case's value so that the program's
-     * value has the error `got`, and the copy's value so that it has the error `off`. */
-    scale(number_at(one, value), 1 / (1 + got));
-    scale(number_at(twin, value), (1 + off) / (1 + got));
-    struct result r = run_cases(cases, false);
-    if (r.st != want)
-        fail_msg("%s: error %g, PyTorch's error %g: %s\n%s", value, got, off, status_str(r.st),
-                 r.text);
-    assert_non_null(strstr(r.text, want == STATUS_OK ? "1 of 1 cases" : "0 of 1 cases"));
-    free(r.text);
-}
-
-/* The tolerance is three times PyTorch's own error. For the gradient norm it is ten times that
- * error, because the norm depends on the drift of earlier steps. The fp32 copy does not count as a
- * case. */
+/* The correct case runs together with a copy in fp32, which stands for results that PyTorch
+ * computes in fp32 and does not count as a case. For one value, the program has the relative error
+ * `got` and the copy has the relative error `off`. The tolerance is three times PyTorch's own
+ * error. For the gradient norm it is ten times that error, because the norm depends on the drift of
+ * earlier steps.
+ */
 static void fp32_errors_widen_the_tolerance(void **state)
 {
+    static const struct {
+        const char *value;
+        double got;
+        enum status want;
+    } table[] = {
+        {"step/0/loss", 2.8e-2, STATUS_OK},
+        {"step/0/loss", 3.3e-2, STATUS_MISMATCH},
+        {"step/0/logits_row0/3", 2.8e-2, STATUS_OK},
+        {"step/0/logits_row0/3", 3.3e-2, STATUS_MISMATCH},
+        {"step/0/grad_norm", 9e-2, STATUS_OK},
+        {"step/0/grad_norm", 11e-2, STATUS_MISMATCH},
+    };
+    const double off = 1e-2;
     (void)state;
-    check_with_twin("step/0/loss", 1e-2, 2.8e-2, STATUS_OK);
-    check_with_twin("step/0/loss", 1e-2, 3.3e-2, STATUS_MISMATCH);
-    check_with_twin("step/0/logits_row0/3", 1e-2, 2.8e-2, STATUS_OK);
-    check_with_twin("step/0/logits_row0/3", 1e-2, 3.3e-2, STATUS_MISMATCH);
-    check_with_twin("step/0/grad_norm", 1e-2, 9e-2, STATUS_OK);
-    check_with_twin("step/0/grad_norm", 1e-2, 11e-2, STATUS_MISMATCH);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        json_t *one, *cases = one_case(&one), *twin = json_deep_copy(truth);
+        double got = table[i].got;
+        json_object_set_new(twin, "precision", json_string("fp32"));
+        json_array_append_new(cases, twin);
+        /* The test cannot change the program's value. It changes those of the case and the copy. */
+        scale(number_at(one, table[i].value), 1 / (1 + got));
+        scale(number_at(twin, table[i].value), (1 + off) / (1 + got));
+        struct result r = run_cases(cases, false);
+        if (r.st != table[i].want || !strstr(r.text, r.st == STATUS_OK ? "1 of 1" : "0 of 1"))
+            fail_msg("%s: error %g: %s\n%s", table[i].value, got, status_str(r.st), r.text);
+        free(r.text);
+    }
 }
 
 /* Without fp64 values, the relative tolerance is 0.001. */
@@ -256,46 +247,40 @@ static void assert_no_oracle(struct result r, const char *word)
 static void damaged_files_are_refused(void **state)
 {
     (void)state;
-    json_t *cases, *one;
-    assert_no_oracle(run_bytes("", 0, false), "not valid JSON");
-    assert_no_oracle(run_bytes("[{\"arch\": \"resn", 15, false), "not valid JSON");
-    assert_no_oracle(run_bytes("[]", 2, false), "list of cases");
-    assert_no_oracle(run_bytes("{}", 2, false), "list of cases");
-    assert_no_oracle(run_bytes("[7]", 3, false), "'arch'");
-
-    cases = one_case(&one);
-    json_object_set_new(one, "batch", json_integer(0));
-    assert_no_oracle(run_cases(cases, false), "'batch'");
-    cases = one_case(&one);
-    json_object_set_new(one, "lr", json_string("0.1"));
-    assert_no_oracle(run_cases(cases, false), "'lr'");
-    cases = one_case(&one);
-    json_object_set_new(one, "mode", json_string("both"));
-    assert_no_oracle(run_cases(cases, false), "'mode'");
-    cases = one_case(&one);
-    json_object_set_new(one, "mix", json_pack("[f]", 0.5));
-    assert_no_oracle(run_cases(cases, false), "'mix'");
-    cases = one_case(&one);
-    json_object_set_new(one, "mix", json_pack("[f, f]", 0.5, 1.5));
-    assert_no_oracle(run_cases(cases, false), "'mix'");
-    cases = one_case(&one);
-    json_array_remove(json_object_get(one, "step"), 1);
-    assert_no_oracle(run_cases(cases, false), "2 steps");
-    cases = one_case(&one);
-    json_object_del(json_array_get(json_object_get(one, "step"), 1), "loss");
-    assert_no_oracle(run_cases(cases, false), "loss");
-
+    static const struct {
+        const char *bytes, *word;
+    } files[] = {
+        {"", "not valid JSON"},  {"[{\"arch\": \"resn", "not valid JSON"},
+        {"[]", "list of cases"}, {"{}", "list of cases"},
+        {"[7]", "'arch'"},
+    };
+    static const struct {
+        const char *key, *value, *word;
+    } members[] = {
+        {"batch", "0", "'batch'"},
+        {"lr", "\"0.1\"", "'lr'"},
+        {"mode", "\"both\"", "'mode'"},
+        {"mix", "[0.5]", "'mix'"},
+        {"mix", "[0.5, 1.5]", "'mix'"},
+        {"step", "[{\"loss\": 1}]", "2 steps"},
+        {"step", "[{\"loss\": 1}, {}]", "loss"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        assert_no_oracle(run_bytes(files[i].bytes, strlen(files[i].bytes), false), files[i].word);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        json_t *one, *cases = one_case(&one);
+        json_object_set_new(one, members[i].key,
+                            json_loads(members[i].value, JSON_DECODE_ANY, NULL));
+        assert_no_oracle(run_cases(cases, false), members[i].word);
+    }
     struct selftest_config c = {.oracle = "/nonexistent", .devices = "cpu", .out = stdout};
     assert_int_equal(selftest_run(&c), STATUS_DATA);
-    assert_int_equal(status_exit_code(STATUS_DATA), 5);
 }
 
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(true_values_hold),
         cmocka_unit_test(every_false_value_is_found),
-        cmocka_unit_test(unknown_values_fail),
         cmocka_unit_test(fp32_errors_widen_the_tolerance),
         cmocka_unit_test(fp32_values_alone),
         cmocka_unit_test(json_says_the_same),
