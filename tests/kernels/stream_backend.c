@@ -8,27 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct event {
-    struct queue_device *dev;
-    struct mark *mark;
-};
-
 /* --- copies --- */
 
-static enum status upload(struct stream *s, void *dst, const void *src, size_t bytes)
+static enum status move(struct stream *s, void *dst, const void *src, size_t bytes)
 {
-    return queue_put(s, &(struct command){.kind = UPLOAD, .dst = dst, .src = src, .bytes = bytes});
+    return queue_put(s, &(struct command){.kind = MOVE, .dst = dst, .src = src, .bytes = bytes});
 }
 
 static enum status copy(struct stream *s, void *dst, const void *src, size_t bytes)
 {
     return queue_put(s, &(struct command){.kind = COPY, .dst = dst, .src = src, .bytes = bytes});
-}
-
-static enum status download(struct stream *s, void *dst, const void *src, size_t bytes)
-{
-    return queue_put(s,
-                     &(struct command){.kind = DOWNLOAD, .dst = dst, .src = src, .bytes = bytes});
 }
 
 static enum status zero(struct stream *s, void *dst, size_t bytes)
@@ -40,17 +29,10 @@ static enum status zero(struct stream *s, void *dst, size_t bytes)
 
 static enum status event_open(struct device *dev, struct event **out)
 {
-    struct event *e = malloc(sizeof *e);
-    struct mark *m = calloc(1, sizeof *m);
-    *out = NULL;
-    if (!e || !m) {
-        free(e);
-        free(m);
-        return status_fail(STATUS_OOM, "no memory for an event");
-    }
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->changed, NULL);
-    *e = (struct event){device_of(dev), m};
+    struct event *e = queue_new(sizeof *e);
+    e->dev = device_of(dev);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
     *out = e;
     return STATUS_OK;
 }
@@ -59,74 +41,68 @@ static void event_close(struct event *e)
 {
     if (!e)
         return;
-    pthread_mutex_destroy(&e->mark->lock);
-    pthread_cond_destroy(&e->mark->changed);
-    free(e->mark);
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->changed);
     free(e);
 }
 
-static uint64_t last_record(struct mark *m, bool another)
+static uint64_t last_record(struct event *e, bool another)
 {
-    pthread_mutex_lock(&m->lock);
-    uint64_t number = m->recorded += another;
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_lock(&e->lock);
+    uint64_t number = e->recorded += another;
+    pthread_mutex_unlock(&e->lock);
     return number;
-}
-
-static enum status not_recordable(const struct stream *s, const char *what)
-{
-    const struct queue_stream *q = (const struct queue_stream *)s;
-    return q->recording ? status_fail(STATUS_INVALID, "%s in a stream that is being recorded", what)
-                        : STATUS_OK;
 }
 
 static enum status event_record(struct event *e, struct stream *s)
 {
-    e->mark->captured = stream_of(s)->recording;
-    e->mark->by = stream_of(s);
-    return queue_put(s, &(struct command){
-                            .kind = RECORD, .mark = e->mark, .number = last_record(e->mark, true)});
+    e->captured = stream_of(s)->recording;
+    e->by = stream_of(s);
+    return queue_put(s,
+                     &(struct command){.kind = RECORD, .event = e, .number = last_record(e, true)});
 }
 
 /* As in CUDA, a stream that waits for an event of a capture joins the capture. A captured stream
  * cannot wait for other events. */
-static enum status stream_wait(struct stream *stream, const struct event *e)
+static enum status stream_wait(struct stream *stream, const struct event *event)
 {
+    struct event *e = (struct event *)event;
     struct queue_stream *s = stream_of(stream);
     struct graph_exec *g = s->recording;
-    if (e->mark->captured && !g) {
-        s->recording = g = e->mark->by->recording;
+    if (e->captured && !g) {
+        s->recording = g = e->by->recording;
         if (!g || g->branch)
             return status_fail(STATUS_INVALID, "an event of another capture");
         g->branch = s;
     }
-    if (g && e->mark->captured != g)
+    if (g && e->captured != g)
         return status_fail(STATUS_INVALID, "a capture cannot wait for an event outside of it");
-    if (g && e->mark->by == g->branch && s == g->origin)
+    if (g && e->by == g->branch && s == g->origin)
         g->open = false;
-    return queue_put(
-        stream,
-        &(struct command){.kind = WAIT, .mark = e->mark, .number = last_record(e->mark, false)});
+    return queue_put(stream,
+                     &(struct command){.kind = WAIT, .event = e, .number = last_record(e, false)});
 }
 
-static enum status event_wait(const struct event *e)
+static enum status event_wait(const struct event *event)
 {
+    struct event *e = (struct event *)event;
     TRY(queue_call(&e->dev->base, STREAM_CALL_NONE)); /* the record may have failed */
-    mark_await(e->mark, last_record(e->mark, false));
+    event_await(e, last_record(e, false));
     return queue_failure(e->dev);
 }
 
-static uint64_t passed_at(struct mark *m)
+static uint64_t passed_at(const struct event *event)
 {
-    pthread_mutex_lock(&m->lock);
-    uint64_t ns = m->ns;
-    pthread_mutex_unlock(&m->lock);
+    struct event *e = (struct event *)event;
+    pthread_mutex_lock(&e->lock);
+    uint64_t ns = e->ns;
+    pthread_mutex_unlock(&e->lock);
     return ns;
 }
 
 static double event_seconds(const struct event *from, const struct event *to)
 {
-    return ((double)passed_at(to->mark) - (double)passed_at(from->mark)) * 1e-9;
+    return ((double)passed_at(to) - (double)passed_at(from)) * 1e-9;
 }
 
 /* --- graphs --- */
@@ -135,9 +111,7 @@ static enum status capture_begin(struct stream *stream)
 {
     struct queue_stream *s = stream_of(stream);
     TRY(queue_call(stream->device, STREAM_CALL_CAPTURE_BEGIN));
-    struct graph_exec *g = calloc(1, sizeof *g);
-    if (!g)
-        return status_fail(STATUS_OOM, "no memory for a graph");
+    struct graph_exec *g = queue_new(sizeof *g);
     g->dev = device_of(stream->device);
     g->origin = s;
     s->recording = g;
@@ -153,7 +127,7 @@ static enum status capture_launch(struct graph_exec *g, struct stream *s)
     for (struct command c, *k = g->list.first; k; k = k->next) {
         c = *k;
         if (c.kind == RECORD || c.kind == WAIT)
-            c.number = last_record(c.mark, c.kind == RECORD);
+            c.number = last_record(c.event, c.kind == RECORD);
         TRY(queue_put(c.stream == g->origin ? s : &c.stream->base, &c));
     }
     return STATUS_OK;
@@ -196,17 +170,14 @@ struct queue_plan {
     struct op_plan *ref;
 };
 
-static bool calls_the_host(const struct op_desc *d)
-{
-    return (d->kind == OP_BN_FWD_TRAIN || d->kind == OP_BN_BWD) && d->attr.bn.sync;
-}
-
 /* An operation with sums over ranks is executed by the calling thread, which must request the sums
  * (struct bn_sync). */
 static enum status execute(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
 {
-    if (calls_the_host(&plan->desc)) {
-        TRY(not_recordable(s, "a sum over ranks"));
+    const struct op_desc *d = &plan->desc;
+    if ((d->kind == OP_BN_FWD_TRAIN || d->kind == OP_BN_BWD) && d->attr.bn.sync) {
+        if (stream_of(s)->recording)
+            return status_fail(STATUS_INVALID, "a sum over ranks in a stream that is recorded");
         TRY(queue_sync(s));
         return op_execute(((struct queue_plan *)plan)->ref, arg, NULL);
     }
@@ -243,11 +214,7 @@ static enum status plan_any(struct device *dev, const struct op_desc *desc, stru
     struct op_plan *ref;
     TRY(queue_call(dev, is_fused(desc->kind) ? STREAM_CALL_PLAN_FUSED : STREAM_CALL_NONE));
     TRY(op_plan(device_of(dev)->ref, desc, &ref));
-    struct queue_plan *p = malloc(sizeof *p);
-    if (!p) {
-        op_plan_free(ref);
-        return status_fail(STATUS_OOM, "no memory for a plan");
-    }
+    struct queue_plan *p = queue_new(sizeof *p);
     *p = (struct queue_plan){.base = *ref, .ref = ref};
     p->base.device = dev;
     p->base.seconds = ((const struct stream_backend *)dev->backend)->fusion_pays ? seconds : NULL;
@@ -261,15 +228,11 @@ static enum status plan_any(struct device *dev, const struct op_desc *desc, stru
 
 static enum status open_device(const struct backend *b, int index, int threads, struct device **out)
 {
-    struct queue_device *d = calloc(1, sizeof *d);
+    struct device *ref;
     *out = NULL;
-    if (!d)
-        return status_fail(STATUS_OOM, "no memory for a device");
-    enum status st = backend_ref.open(&backend_ref, index, threads, &d->ref);
-    if (st != STATUS_OK) {
-        free(d);
-        return st;
-    }
+    TRY(backend_ref.open(&backend_ref, index, threads, &ref));
+    struct queue_device *d = queue_new(sizeof *d);
+    d->ref = ref;
     d->base = (struct device){.backend = b, .index = index, .threads = threads};
     pthread_mutex_init(&d->lock, NULL);
     *out = &d->base;
@@ -329,8 +292,8 @@ void stream_backend_make(struct stream_backend *b)
                                .pdl = pdl,
                                HOST_BACKEND_MEMBERS};
     b->base.asynchronous = true;
-    b->base.upload = upload;
-    b->base.download = download;
+    b->base.upload = move;
+    b->base.download = move;
     b->base.copy = copy;
     b->base.zero = zero;
     b->base.stream_open = queue_open;

@@ -8,6 +8,14 @@
 #include <string.h>
 #include <time.h>
 
+void *queue_new(size_t size)
+{
+    void *mem = calloc(1, size);
+    if (!mem)
+        abort();
+    return mem;
+}
+
 /* --- failures --- */
 
 static void note_failure(struct queue_device *d, enum status st)
@@ -46,30 +54,30 @@ enum status queue_call(const struct device *dev, enum stream_call call)
 
 /* --- the thread --- */
 
-void mark_await(struct mark *m, uint64_t number)
+void event_await(struct event *e, uint64_t number)
 {
-    pthread_mutex_lock(&m->lock);
-    while (m->passed < number)
-        pthread_cond_wait(&m->changed, &m->lock);
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_lock(&e->lock);
+    while (e->passed < number)
+        pthread_cond_wait(&e->changed, &e->lock);
+    pthread_mutex_unlock(&e->lock);
 }
 
-static void pass(struct mark *m, uint64_t number)
+static void pass(struct event *e, uint64_t number)
 {
-    pthread_mutex_lock(&m->lock);
-    if (number > m->passed) {
-        m->passed = number;
-        m->ns = clock_ns();
+    pthread_mutex_lock(&e->lock);
+    if (number > e->passed) {
+        e->passed = number;
+        e->ns = clock_ns();
     }
-    pthread_cond_broadcast(&m->changed);
-    pthread_mutex_unlock(&m->lock);
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
 }
 
 /* Delays each copy from or to the host, and one in sixteen of the other commands, by up to 0.2 ms.
  */
 static void take_time(struct queue_stream *s, const struct command *c)
 {
-    if (c->kind != UPLOAD && c->kind != DOWNLOAD && rng_double(&s->delays) > 0.0625)
+    if (c->kind != MOVE && rng_double(&s->delays) > 0.0625)
         return;
     struct timespec t = {.tv_nsec = (long)(rng_double(&s->delays) * 2e5)};
     nanosleep(&t, NULL);
@@ -81,8 +89,7 @@ static enum status carry_out(struct queue_stream *s, const struct command *c)
     switch (c->kind) {
     case EXECUTE:
         return op_execute(c->plan, c->arg, NULL);
-    case UPLOAD:
-    case DOWNLOAD:
+    case MOVE:
     case COPY:
         memcpy(c->dst, c->src, c->bytes);
         return STATUS_OK;
@@ -90,25 +97,17 @@ static enum status carry_out(struct queue_stream *s, const struct command *c)
         memset(c->dst, 0, c->bytes);
         return STATUS_OK;
     case RECORD:
-        pass(c->mark, c->number);
+        pass(c->event, c->number);
         return STATUS_OK;
     case WAIT:
-        mark_await(c->mark, c->number);
+        event_await(c->event, c->number);
         return STATUS_OK;
     }
     return STATUS_OK;
 }
 
-static struct command *take(struct queue_stream *s)
-{
-    struct command *c = s->list.first;
-    s->list.first = c->next;
-    if (!c->next)
-        s->list.last = NULL;
-    return c;
-}
-
-/* A stream passes marks even after a failure, so that no thread waits for them indefinitely. */
+/* A stream passes events even after a failure, so that no thread waits for them
+ * indefinitely. */
 static void *serve(void *context)
 {
     struct queue_stream *s = context;
@@ -120,7 +119,8 @@ static void *serve(void *context)
             pthread_cond_wait(&s->more, &s->lock);
         if (!s->list.first)
             break;
-        struct command *c = take(s);
+        struct command *c = s->list.first;
+        s->list.first = c->next;
         s->busy = true;
         pthread_mutex_unlock(&s->lock);
         if (!failed || c->kind == RECORD) {
@@ -143,7 +143,7 @@ static void *serve(void *context)
 
 static void append(struct list *l, struct command *c)
 {
-    if (l->last)
+    if (l->first)
         l->last->next = c;
     else
         l->first = c;
@@ -154,9 +154,7 @@ enum status queue_put(struct stream *stream, const struct command *what)
 {
     struct queue_stream *s = stream_of(stream);
     TRY(queue_call(stream->device, STREAM_CALL_NONE));
-    struct command *c = malloc(sizeof *c);
-    if (!c)
-        return status_fail(STATUS_OOM, "no memory for a command");
+    struct command *c = queue_new(sizeof *c);
     *c = *what;
     c->next = NULL;
     if (s->recording) {
@@ -177,18 +175,14 @@ enum status queue_open(struct device *dev, struct stream **out)
 {
     *out = NULL;
     TRY(queue_call(dev, STREAM_CALL_NONE));
-    struct queue_stream *s = calloc(1, sizeof *s);
-    if (!s)
-        return status_fail(STATUS_OOM, "no memory for a stream");
+    struct queue_stream *s = queue_new(sizeof *s);
     s->base.device = dev;
     s->delays = rng_at(1, RNG_TEST, 0, 0);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->more, NULL);
     pthread_cond_init(&s->idle, NULL);
-    if (pthread_create(&s->thread, NULL, serve, s) != 0) {
-        free(s);
-        return status_fail(STATUS_IO, "cannot start a thread for a stream");
-    }
+    if (pthread_create(&s->thread, NULL, serve, s) != 0)
+        abort();
     *out = &s->base;
     return STATUS_OK;
 }

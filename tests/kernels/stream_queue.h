@@ -1,4 +1,5 @@
-/* Inside stream_backend: a stream as a thread with a queue of commands. */
+/* Inside stream_backend: a stream as a thread with a queue of commands. Each stream and each event
+ * has its own lock, so that the thread sanitizer sees no more order than the test's waits give. */
 #pragma once
 
 #include "base/rng.h"
@@ -15,7 +16,7 @@ struct queue_device {
     struct stream_counts counts;
 };
 
-enum command_kind { EXECUTE, UPLOAD, DOWNLOAD, COPY, ZERO, RECORD, WAIT };
+enum command_kind { EXECUTE, MOVE, COPY, ZERO, RECORD, WAIT }; /* MOVE: from or to the host */
 
 struct command {
     struct command *next;
@@ -25,7 +26,7 @@ struct command {
     void *dst;
     const void *src;
     size_t bytes;
-    struct mark *mark;
+    struct event *event;
     uint64_t number;             /* number of the record to make or wait for */
     struct queue_stream *stream; /* in a graph: the stream that recorded it */
 };
@@ -54,8 +55,8 @@ struct queue_stream {
     struct rng delays;            /* the thread's */
 };
 
-/* The state of an event, reached through a pointer so that waiting threads can lock it. */
-struct mark {
+struct event {
+    struct queue_device *dev;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t recorded;                 /* number of records that the host has requested */
@@ -75,6 +76,9 @@ static inline struct queue_stream *stream_of(struct stream *s)
     return (struct queue_stream *)s;
 }
 
+/* Zeroed memory; a test without memory ends. */
+void *queue_new(size_t size);
+
 /* Counts a call of a device. Returns a failure if this call is configured to fail, or if a sticky
  * failure has happened. STREAM_CALL_NONE fails only after a sticky failure. */
 enum status queue_call(const struct device *dev, enum stream_call call);
@@ -91,5 +95,5 @@ enum status queue_put(struct stream *stream, const struct command *what);
 /* Waits until all commands are executed. */
 enum status queue_sync(struct stream *stream);
 
-/* Waits until a stream has executed record `number` of the mark. */
-void mark_await(struct mark *m, uint64_t number);
+/* Waits until a stream has executed record `number` of the event. */
+void event_await(struct event *e, uint64_t number);

@@ -125,43 +125,63 @@ static void check_gradient(struct gradient *g)
     operands_free(&g->out);
 }
 
-/* Begins a check of `backward` against `forward`. All inputs get small multiples of a power of two.
- */
-static struct gradient begin(void **state, struct op_desc forward, struct op_desc backward,
-                             double step, double tolerance)
+enum values {
+    GRID,     /* multiples of 1/4 */
+    CLUSTERS, /* half of the values near +1, the others near -1, at a distance of at most 1/4 */
+    EIGHTHS,  /* the same, but multiples of 1/8, so that sums are exact */
+    LADDER,   /* shuffled values at distances of 1/2, so that a small step keeps their order */
+};
+
+static void fill(float *x, int64_t n, enum values values, uint64_t role)
 {
-    struct gradient g = {.ref = *state,
-                         .forward = forward,
-                         .backward = backward,
-                         .step = step,
-                         .tolerance = tolerance};
-    struct op_roles roles = op_roles(forward.kind);
-    OK(operands_new(&forward, &g.in));
-    for (int role = 0; role < ROLE_COUNT; role++) {
-        struct rng r = rng_at(1, RNG_TEST, (uint64_t)role, 0);
-        if (role == ROLE_STATE && g.in.p[role])
-            *operand_state(&g.in) = (struct step_state){.seed = 3, .step = 4, .loss_scale = 8};
-        else if (roles.reads >> role & 1 && forward.t[role].type == DTYPE_F32 && g.in.p[role])
-            fill_grid(&r, g.in.p[role], operand_count(&forward, (enum role)role), 0.25, 2);
+    struct rng r = rng_at(1, RNG_TEST, role, 0);
+    if (values == GRID)
+        fill_grid(&r, x, n, 0.25, 2);
+    if (values == CLUSTERS || values == EIGHTHS)
+        fill_uniform(&r, x, n, 0.75, 1.25);
+    for (int64_t i = 1; i < n && (values == CLUSTERS || values == EIGHTHS); i += 2)
+        x[i] = -x[i];
+    for (int64_t i = 0; i < n && values == EIGHTHS; i++)
+        x[i] = 0.125f * rintf(8 * x[i]);
+    for (int64_t i = 0; i < n && values == LADDER; i++) {
+        int64_t j = rng_below(&r, (uint32_t)i + 1);
+        x[i] = x[j];
+        x[j] = 0.5f * (float)(i - n / 2);
     }
-    return g;
 }
 
-static void end(struct gradient *g)
+/* Checks `backward` against `forward`. X and Z get `values`. With CLUSTERS, Z has the signs of X,
+ * so their sum is not near the kink of a ReLU either. */
+static void check(void **state, struct op_desc forward, struct op_desc backward, enum values values,
+                  double step, double tolerance)
 {
-    check_gradient(g);
-    operands_free(&g->in);
-}
-
-static void check_exact(void **state, struct op_desc forward, struct op_desc backward)
-{
-    struct gradient g = begin(state, forward, backward, 1, 0);
-    end(&g);
+    static const int32_t label[] = {0, 5, -1, 3, 1}, partner[] = {1, 0, 3, 3, 2};
+    struct gradient g = {*state, forward, backward, .step = step, .tolerance = tolerance};
+    OK(operands_new(&forward, &g.in));
+    for (int r = 0; r < ROLE_COUNT; r++)
+        if (op_roles(forward.kind).reads >> r & 1 && g.in.p[r] && forward.t[r].type == DTYPE_F32 &&
+            forward.t[r].ndim)
+            fill(g.in.p[r], operand_count(&forward, (enum role)r),
+                 r == ROLE_X || r == ROLE_Z ? values : GRID, (uint64_t)r);
+    if (g.in.p[ROLE_STATE])
+        *operand_state(&g.in) =
+            (struct step_state){.seed = 3, .step = 4, .loss_scale = 8, .mix = 0.6875f};
+    if (g.in.p[ROLE_LABEL])
+        memcpy(g.in.p[ROLE_LABEL], label, sizeof label);
+    if (g.in.p[ROLE_PARTNER])
+        memcpy(g.in.p[ROLE_PARTNER], partner, sizeof partner);
+    if (op_in(forward.kind, OPS_BN)) {
+        struct rng r = rng_at(6, RNG_TEST, 0, 0);
+        fill_uniform(&r, g.in.p[ROLE_GAMMA], 3, 0.75, 1.25);
+        fill_uniform(&r, g.in.p[ROLE_BETA], 3, -0.1, 0.1);
+    }
+    check_gradient(&g);
+    operands_free(&g.in);
 }
 
 /* --- cases --- */
 
-static void test_conv(void **state)
+static void convolution_and_linear(void **state)
 {
     static const struct conv_shape shape[] = {
         {2, 3, 5, 5, 4, {3, 3}, {1, 1}, {1, 1}, 1},   {2, 3, 6, 5, 4, {3, 3}, {2, 2}, {1, 1}, 1},
@@ -171,149 +191,91 @@ static void test_conv(void **state)
         {1, 2, 13, 12, 2, {5, 3}, {4, 3}, {2, 0}, 1}, {1, 1, 2, 2, 1, {3, 3}, {3, 3}, {3, 3}, 1},
     };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
-        struct op_desc forward = describe_conv(OP_CONV_FWD, &shape[i], WITH(B));
-        check_exact(state, forward, describe_conv(OP_CONV_BWD_DATA, &shape[i], 0));
-        check_exact(state, forward, describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i], WITH(DB)));
-        check_exact(state, forward, describe_conv(OP_CONV_BWD_WEIGHTS, &shape[i], 0));
+        const struct conv_shape *s = &shape[i];
+        struct op_desc forward = describe_conv(OP_CONV_FWD, s, WITH(B));
+        check(state, forward, describe_conv(OP_CONV_BWD_DATA, s, 0), GRID, 1, 0);
+        check(state, forward, describe_conv(OP_CONV_BWD_WEIGHTS, s, WITH(DB)), GRID, 1, 0);
+        check(state, forward, describe_conv(OP_CONV_BWD_WEIGHTS, s, 0), GRID, 1, 0);
     }
-}
-
-static void test_linear(void **state)
-{
     struct op_desc forward = describe_linear(OP_LINEAR_FWD, 3, 7, 5, WITH(B));
-    check_exact(state, forward, describe_linear(OP_LINEAR_BWD_DATA, 3, 7, 5, 0));
-    check_exact(state, forward, describe_linear(OP_LINEAR_BWD_WEIGHTS, 3, 7, 5, WITH(DB)));
-    check_exact(state, forward, describe_linear(OP_LINEAR_BWD_WEIGHTS, 3, 7, 5, 0));
+    check(state, forward, describe_linear(OP_LINEAR_BWD_DATA, 3, 7, 5, 0), GRID, 1, 0);
+    check(state, forward, describe_linear(OP_LINEAR_BWD_WEIGHTS, 3, 7, 5, WITH(DB)), GRID, 1, 0);
+    check(state, forward, describe_linear(OP_LINEAR_BWD_WEIGHTS, 3, 7, 5, 0), GRID, 1, 0);
 }
 
-/* Half of the values are near +1, the others near -1. The distance is at most 1/4. */
-static void fill_two_clusters(float *x, int64_t n)
+static void batch_norm(void **state)
 {
-    struct rng r = rng_at(5, RNG_TEST, 0, 0);
-    fill_uniform(&r, x, n, 0.75, 1.25);
-    for (int64_t i = 1; i < n; i += 2)
-        x[i] = -x[i];
-}
-
-static void check_bn(void **state, bool relu, uint64_t with_forward, uint64_t with_backward)
-{
-    struct gradient g =
-        begin(state, describe_bn(OP_BN_FWD_TRAIN, 2, 3, 4, 2, relu, with_forward),
-              describe_bn(OP_BN_BWD, 2, 3, 4, 2, relu, with_backward), 0x1p-4, 5e-5);
-    struct rng r = rng_at(6, RNG_TEST, 0, 0);
-    fill_two_clusters(g.in.p[ROLE_X], operand_count(&g.forward, ROLE_X));
-    fill_uniform(&r, g.in.p[ROLE_GAMMA], 3, 0.75, 1.25);
-    fill_uniform(&r, g.in.p[ROLE_BETA], 3, -0.1, 0.1);
-    if (with_forward & WITH(Z)) /* Z has the signs of X, so the sum is not near the kink either */
-        fill_two_clusters(g.in.p[ROLE_Z], operand_count(&g.forward, ROLE_Z));
-    end(&g);
-}
-
-static void test_bn(void **state)
-{
-    check_bn(state, false, 0, 0);
-    check_bn(state, true, 0, 0);
-    check_bn(state, true, 0, WITH(DY2));
-    check_bn(state, false, WITH(Z), WITH(DZ));
-    check_bn(state, true, WITH(Z), WITH(DZ));
-    check_bn(state, true, WITH(Z), WITH(DZ) | WITH(DY2));
-}
-
-/* Shuffled values at distances of 1/2. A step of 1/16 does not change their order. */
-static void fill_ladder(float *x, int64_t n)
-{
-    struct rng r = rng_at(8, RNG_TEST, 0, 0);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = 0.5f * (float)(i - n / 2);
-    for (int64_t i = n - 1; i > 0; i--) {
-        int64_t j = rng_below(&r, (uint32_t)i + 1);
-        float swap = x[i];
-        x[i] = x[j];
-        x[j] = swap;
+    static const struct {
+        bool relu;
+        uint64_t forward, backward;
+    } table[] = {
+        {false, 0, 0},
+        {true, 0, 0},
+        {true, 0, WITH(DY2)},
+        {false, WITH(Z), WITH(DZ)},
+        {true, WITH(Z), WITH(DZ)},
+        {true, WITH(Z), WITH(DZ) | WITH(DY2)},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        bool relu = table[i].relu;
+        check(state, describe_bn(OP_BN_FWD_TRAIN, 2, 3, 4, 2, relu, table[i].forward),
+              describe_bn(OP_BN_BWD, 2, 3, 4, 2, relu, table[i].backward), CLUSTERS, 0x1p-4, 5e-5);
     }
 }
 
-static void test_maxpool(void **state)
+static void pooling(void **state)
 {
     static const struct pool_attr attr[] = {
         {{3, 3}, {2, 2}, {1, 1}}, {{2, 2}, {2, 2}, {0, 0}}, {{3, 2}, {1, 2}, {0, 1}}};
-    for (size_t i = 0; i < sizeof attr / sizeof *attr; i++)
-        for (int two = 0; two < 2; two++) {
-            struct gradient g =
-                begin(state, describe_maxpool(OP_MAXPOOL_FWD, 2, 2, 7, 6, &attr[i], WITH(INDEX)),
-                      describe_maxpool(OP_MAXPOOL_BWD, 2, 2, 7, 6, &attr[i], two ? WITH(DY2) : 0),
-                      0x1p-4, 0);
-            fill_ladder(g.in.p[ROLE_X], operand_count(&g.forward, ROLE_X));
-            end(&g);
-        }
-}
-
-static void test_avgpool(void **state)
-{
     static const int shape[][4] = {{7, 7, 1, 1}, {4, 4, 2, 2}, {5, 6, 3, 4},
                                    {2, 2, 7, 7}, {1, 1, 6, 6}, {6, 6, 6, 6}};
-    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+    for (int i = 0; i < 6; i++) {
+        const struct pool_attr *p = &attr[i / 2];
         const int *s = shape[i];
-        struct gradient g =
-            begin(state, describe_avgpool(OP_AVGPOOL_FWD, 2, 2, s[0], s[1], s[2], s[3]),
-                  describe_avgpool(OP_AVGPOOL_BWD, 2, 2, s[0], s[1], s[2], s[3]), 1, 0x1p-20);
-        end(&g);
+        check(state, describe_maxpool(OP_MAXPOOL_FWD, 2, 2, 7, 6, p, WITH(INDEX)),
+              describe_maxpool(OP_MAXPOOL_BWD, 2, 2, 7, 6, p, i % 2 ? WITH(DY2) : 0), LADDER,
+              0x1p-4, 0);
+        check(state, describe_avgpool(OP_AVGPOOL_FWD, 2, 2, s[0], s[1], s[2], s[3]),
+              describe_avgpool(OP_AVGPOOL_BWD, 2, 2, s[0], s[1], s[2], s[3]), GRID, 1, 0x1p-20);
     }
 }
 
-static void test_relu(void **state)
-{
-    struct tensor_desc t = plain_4d(2, 3, 3, 2);
-    for (int two = 0; two < 2; two++) {
-        struct gradient g = begin(state, describe_like(OP_RELU_FWD, t, 0),
-                                  describe_like(OP_RELU_BWD, t, two ? WITH(DY2) : 0), 0x1p-5, 0);
-        fill_two_clusters(g.in.p[ROLE_X], operand_count(&g.forward, ROLE_X));
-        for (int64_t i = 0; i < operand_count(&g.forward, ROLE_X); i++) {
-            float *x = &operand_f32(&g.in, ROLE_X)[i];
-            *x = 0.125f * rintf(8 * *x); /* a multiple of 1/8, so sums are exact */
-        }
-        end(&g);
-    }
-}
-
-static void test_dropout(void **state)
+static void relu_and_dropout(void **state)
 {
     static const float p[] = {0, 0.5f, 0.25f};
+    struct tensor_desc t = plain_4d(2, 3, 3, 2);
+    check(state, describe_like(OP_RELU_FWD, t, 0), describe_like(OP_RELU_BWD, t, 0), EIGHTHS,
+          0x1p-5, 0);
+    check(state, describe_like(OP_RELU_FWD, t, 0), describe_like(OP_RELU_BWD, t, WITH(DY2)),
+          EIGHTHS, 0x1p-5, 0);
     for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
-        struct tensor_desc t = tensor_2d(DTYPE_F32, 4, 9);
-        struct op_desc forward = describe_like(OP_DROPOUT_FWD, t, 0);
-        struct op_desc backward = describe_like(OP_DROPOUT_BWD, t, 0);
+        struct op_desc forward = describe_like(OP_DROPOUT_FWD, tensor_2d(DTYPE_F32, 4, 9), 0);
+        struct op_desc backward = describe_like(OP_DROPOUT_BWD, tensor_2d(DTYPE_F32, 4, 9), 0);
         forward.attr.dropout = backward.attr.dropout = (struct dropout_attr){p[i], 2};
-        struct gradient g = begin(state, forward, backward, 1, p[i] == 0.25f ? 0x1p-20 : 0);
-        end(&g);
+        check(state, forward, backward, GRID, 1, p[i] == 0.25f ? 0x1p-20 : 0);
     }
 }
 
 /* A row with a negative label is ignored. Of the mixed rows, 0 and 1 are mixed with each other, row
  * 3 with itself, and row 4 with the ignored row 2. */
-static void test_xent(void **state)
+static void cross_entropy(void **state)
 {
-    static const int32_t label[] = {0, 5, -1, 3, 1}, partner[] = {1, 0, 3, 3, 2};
     static const float smoothing[] = {0, 0.1f, 1};
     for (int i = 0; i < 6; i++) {
         uint64_t mixed = i % 2 ? WITH(PARTNER) : 0;
-        float smooth = smoothing[i / 2];
-        struct gradient g = begin(state, describe_xent(5, 6, smooth, mixed),
-                                  describe_xent(5, 6, smooth, mixed | WITH(DX)), 0x1p-6, 1e-6);
-        memcpy(g.in.p[ROLE_LABEL], label, sizeof label);
-        if (mixed)
-            memcpy(g.in.p[ROLE_PARTNER], partner, sizeof partner);
-        operand_state(&g.in)->mix = 0.6875f;
-        end(&g);
+        check(state, describe_xent(5, 6, smoothing[i / 2], mixed),
+              describe_xent(5, 6, smoothing[i / 2], mixed | WITH(DX)), GRID, 0x1p-6, 1e-6);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),    cmocka_unit_test(test_linear),  cmocka_unit_test(test_bn),
-        cmocka_unit_test(test_maxpool), cmocka_unit_test(test_avgpool), cmocka_unit_test(test_relu),
-        cmocka_unit_test(test_dropout), cmocka_unit_test(test_xent),
+        cmocka_unit_test(convolution_and_linear),
+        cmocka_unit_test(batch_norm),
+        cmocka_unit_test(pooling),
+        cmocka_unit_test(relu_and_dropout),
+        cmocka_unit_test(cross_entropy),
     };
     return cmocka_run_group_tests_name("gradients", tests, rig_group_setup, rig_group_teardown);
 }

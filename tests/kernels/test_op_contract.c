@@ -1,5 +1,5 @@
 /* Tests which operations can be planned. Invalid descriptions are refused before a backend gets
- * them. The reference chooses a layout for LAYOUT_ANY, and refuses what its header excludes. */
+ * them, and the reference refuses what its header excludes. */
 #include "tests/kernels/group.h"
 #include "verify/cases.h"
 #include "verify/describe.h"
@@ -59,13 +59,6 @@ static void assert_refused(const struct op_desc *d, const char *what)
     if (st != STATUS_INVALID)
         fail_msg("%s: %s is %s", op_str(d->kind), what, status_str(st));
     assert_true(strlen(status_message()) > 0);
-}
-
-static void sound_ones_pass(void **state)
-{
-    (void)state;
-    for (int kind = 0; kind < OP_KIND_COUNT; kind++)
-        OK(op_check(&sound[kind]));
 }
 
 static void missing_tensors(void **state)
@@ -325,8 +318,6 @@ static void plans_are_refused(void **state)
     assert_null(strstr(status_message(), "a library is not there"));
 }
 
-/* --- properties of the reference --- */
-
 static void the_reference_declines(void **state)
 {
     struct op_plan *plan;
@@ -350,56 +341,9 @@ static void the_reference_declines(void **state)
     }
 }
 
-/* An input tensor may be unrounded (`raw`). An output tensor is never unrounded, even if the
- * description says so. */
-static void the_reference_rounds(void **state)
-{
-    static const enum dtype precision[] = {DTYPE_F16, DTYPE_BF16, DTYPE_TF32};
-    for (int kind = 0; kind < OP_KIND_COUNT; kind++)
-        for (int r = 0; r < ROLE_COUNT; r++) {
-            struct op_desc d = sound[kind];
-            if (d.t[r].ndim == 0 || d.t[r].type != DTYPE_F32 || kind == OP_SGD ||
-                kind == OP_CHECK_FINITE)
-                continue;
-            bool written = op_roles((enum op_kind)kind).writes >> r & 1;
-            for (int i = 0; i < 3; i++) {
-                struct op_plan *plan;
-                d.t[r].rounds = precision[i];
-                d.t[r].raw = kind != OP_ROUND || !written;
-                OK(op_plan(*state, &d, &plan));
-                assert_int_equal(plan->desc.t[r].rounds, precision[i]);
-                assert_int_equal(plan->desc.t[r].raw, !written);
-                op_plan_free(plan);
-            }
-        }
-}
-
-static void the_reference_resolves_layouts(void **state)
-{
-    static const struct conv_shape shape = {1, 16, 4, 4, 12, {1, 1}, {1, 1}, {0, 0}, 1};
-    static const struct {
-        enum layout x, y; /* 12 channels of Y do not fit NCHW16C */
-    } table[] = {
-        {LAYOUT_ANY, LAYOUT_PLAIN}, {LAYOUT_NHWC, LAYOUT_NHWC}, {LAYOUT_NCHW16C, LAYOUT_PLAIN}};
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
-        struct op_desc d = describe_conv(OP_CONV_FWD, &shape, 0);
-        struct op_plan *plan;
-        d.t[ROLE_X] = in_layout(d.t[ROLE_X], table[k].x);
-        d.t[ROLE_W] = in_layout(d.t[ROLE_W], LAYOUT_ANY);
-        d.t[ROLE_Y] = in_layout(d.t[ROLE_Y], LAYOUT_ANY);
-        OK(op_plan(*state, &d, &plan));
-        const struct tensor_desc *y = &plan->desc.t[ROLE_Y];
-        assert_int_equal(y->layout, table[k].y);
-        assert_int_equal(y->bytes, tensor_count(y) * (int64_t)sizeof(float));
-        assert_int_equal(plan->desc.t[ROLE_W].layout, LAYOUT_PLAIN);
-        op_plan_free(plan);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sound_ones_pass),
         cmocka_unit_test(missing_tensors),
         cmocka_unit_test(tensors_that_belong_together),
         cmocka_unit_test(shapes_that_disagree),
@@ -411,8 +355,6 @@ int main(void)
         cmocka_unit_test(what_the_user_may_cause),
         cmocka_unit_test(plans_are_refused),
         cmocka_unit_test(the_reference_declines),
-        cmocka_unit_test(the_reference_rounds),
-        cmocka_unit_test(the_reference_resolves_layouts),
     };
     return cmocka_run_group_tests_name("op_contract", tests, setup, rig_group_teardown);
 }

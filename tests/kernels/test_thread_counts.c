@@ -16,7 +16,7 @@
 /* Some of these numbers of threads divide the work evenly. Others do not, or exceed the number of
  * channel blocks. */
 static const int thread_counts[] = {1, 2, 3, 7};
-enum { DEVICES = sizeof thread_counts / sizeof *thread_counts, EVERY = 7 };
+enum { DEVICES = sizeof thread_counts / sizeof *thread_counts, EVERY = 17 };
 
 static enum status run_case(struct device *dev, const struct op_desc *d, const struct operands *in,
                             struct operands *out)
@@ -69,7 +69,7 @@ static void threads_change_no_bit(void **state)
     for (int i = 0; i < list.n; i++) {
         const struct op_case *c = &list.item[i];
         bool own = !op_in(c->desc.kind, OPS_CONV | OPS_CONV_FUSED | OPS_LINEAR);
-        if (own && i % EVERY == c->problem % EVERY)
+        if (own && i % EVERY == 0)
             ran[c->desc.kind] += check_case(*state, cpu, c);
     }
     static const enum op_kind kinds[] = {

@@ -4,51 +4,31 @@
 #include "tests/model/net_rig.h"
 #include "tests/results/scratch.h"
 #include "tests/runners/checkpoint_save.h"
+#include "tests/verify/json_at.h"
 #include "verify/amp_report.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { BATCH = 4, CLASSES = 3, SIZE = 32 };
 
-struct fixture {
-    char dir[SCRATCH_MAX];
-    char run[SCRATCH_MAX + 16], out[SCRATCH_MAX + 16];
-    FILE *printed;
-};
+static FILE *printed;
 
+/* Each test runs in an empty folder, in which "run" is the folder of a run. */
 static int set_up(void **state)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    scratch_make(f->dir);
-    snprintf(f->run, sizeof f->run, "%s/run", f->dir);
-    snprintf(f->out, sizeof f->out, "%s/out", f->dir);
-    f->printed = tmpfile();
-    assert_non_null(f->printed);
-    assert_ok(dir_make(f->run));
-    *state = f;
-    return 0;
+    printed = tmpfile();
+    return !printed || scratch_set_up(state) != 0 || chdir(*state) != 0 || mkdir("run", 0777) != 0;
 }
 
 static int tear_down(void **state)
 {
-    struct fixture *f = *state;
-    fclose(f->printed);
-    scratch_remove(f->dir);
-    free(f);
-    return 0;
+    fclose(printed);
+    return chdir("/") != 0 || scratch_tear_down(state) != 0;
 }
 
-static struct amp_report_config by_name(const struct fixture *f)
+static struct amp_report_config by_name(void)
 {
     return (struct amp_report_config){.arch = "resnet8",
                                       .image_size = SIZE,
@@ -58,52 +38,43 @@ static struct amp_report_config by_name(const struct fixture *f)
                                       .seed = -1,
                                       .devices = "cpu",
                                       .threads = 1,
-                                      .out = f->out,
-                                      .stream = f->printed};
+                                      .out = "out",
+                                      .stream = printed};
 }
 
-static struct amp_report_config of_run(const struct fixture *f)
+static struct amp_report_config of_run(void)
 {
-    struct amp_report_config c = by_name(f);
-    c.run = f->run;
+    struct amp_report_config c = by_name();
+    c.run = "run";
     c.arch = NULL;
     c.image_size = c.batch = c.classes = 0;
     return c;
 }
 
-static json_t *report(const struct fixture *f, const struct amp_report_config *c)
+static json_t *report(const struct amp_report_config *c)
 {
     char out[4096];
     size_t size;
     assert_ok(amp_report_run(c, out, sizeof out));
-    assert_string_equal(out, f->out);
-    char *text = scratch_read(f->out, AMP_REPORT_NAME, &size);
+    assert_string_equal(out, "out");
+    char *text = scratch_read("out", AMP_REPORT_NAME, &size);
     json_t *o = json_loads(text, 0, NULL);
     assert_non_null(o);
     free(text);
     return o;
 }
 
-/* Returns the number at a path such as "total/all/nonzero". In a path, an element of an array is
- * its index. */
-static double number(const json_t *o, const char *path)
+static double number(const json_t *record, const char *path)
 {
-    char copy[256], *rest = copy, *part;
-    snprintf(copy, sizeof copy, "%s", path);
-    while ((part = strsep(&rest, "/")))
-        o = json_is_array(o) ? json_array_get(o, (size_t)atoi(part)) : json_object_get(o, part);
-    if (!json_is_number(o))
-        fail_msg("the record has no number '%s'", path);
-    return json_number_value(o);
+    return json_number_value(json_at(record, path));
 }
 
 static const json_t *layer(const json_t *record, const char *name)
 {
-    size_t i;
-    const json_t *o;
-    json_array_foreach(json_object_get(record, "layers"), i,
-                       o) if (strcmp(json_string_value(json_object_get(o, "layer")), name) ==
-                              0) return o;
+    const json_t *o, *layers = json_object_get(record, "layers");
+    for (size_t i = 0; (o = json_array_get(layers, i)); i++)
+        if (strcmp(json_string_value(json_object_get(o, "layer")), name) == 0)
+            return o;
     fail_msg("the record has no layer '%s'", name);
     return NULL;
 }
@@ -111,9 +82,9 @@ static const json_t *layer(const json_t *record, const char *name)
 /* Each tensor is counted once, and padding is not counted. The shapes are those of resnet8. */
 static void every_gradient_counts_once(void **state)
 {
-    const struct fixture *f = *state;
-    struct amp_report_config c = by_name(f);
-    json_t *r = report(f, &c);
+    (void)state;
+    struct amp_report_config c = by_name();
+    json_t *r = report(&c);
     static const struct {
         const char *layer, *kind;
         int per_batch;
@@ -169,9 +140,9 @@ static void check_sums(const json_t *r, const char *kind, size_t column)
  * values are lost as predicted. */
 static void numbers_agree(void **state)
 {
-    const struct fixture *f = *state;
-    struct amp_report_config c = by_name(f);
-    json_t *first = report(f, &c), *r;
+    (void)state;
+    struct amp_report_config c = by_name();
+    json_t *first = report(&c), *r;
     check_sums(first, "activations", 1);
     check_sums(first, "weights", 2);
     assert_true(number(first, "loss_scale") == 65536);
@@ -182,18 +153,18 @@ static void numbers_agree(void **state)
     assert_true(fabs(number(first, "total/all/headroom_bits") - headroom) < 1e-9);
     assert_true(scale * largest <= 65504.0 / 4 || scale == 1);
 
-    rewind(f->printed);
-    assert_int_equal(ftruncate(fileno(f->printed), 0), 0);
+    rewind(printed);
+    assert_int_equal(ftruncate(fileno(printed), 0), 0);
     c.json = true;
-    r = report(f, &c);
-    rewind(f->printed);
-    json_t *printed = json_loadf(f->printed, 0, NULL);
-    assert_true(json_equal(first, r) && printed && json_equal(printed, r));
-    json_decref(printed);
+    r = report(&c);
+    rewind(printed);
+    json_t *shown = json_loadf(printed, 0, NULL);
+    assert_true(json_equal(first, r) && shown && json_equal(shown, r));
+    json_decref(shown);
     json_decref(r);
 
     c.loss_scale = scale;
-    r = report(f, &c);
+    r = report(&c);
     assert_true(number(r, "total/all/at_scale/underflow") == number(first, "finding/underflow"));
     assert_string_equal(json_string_value(json_object_get(r, "loss_scale_from")), "flag");
     json_decref(r);
@@ -202,7 +173,7 @@ static void numbers_agree(void **state)
 
 /* Writes run.json of a run on synthetic data. Members of `config` are added to the usual members,
  * or replace them. */
-static void write_run(const struct fixture *f, const char *config)
+static void write_run(const char *config)
 {
     static const char usual[] = "{\"arch\":\"resnet8\",\"image_size\":32,\"batch_size\":4,"
                                 "\"classes\":3,\"seed\":5,\"data\":null,\"dummy\":true}";
@@ -211,28 +182,26 @@ static void write_run(const struct fixture *f, const char *config)
     assert_int_equal(json_object_update(o, changes), 0);
     json_t *run = json_pack("{s:i, s:o}", "schema", 1, "config", o);
     char *text = json_dumps(run, 0);
-    scratch_write(f->run, "run.json", text, strlen(text));
+    scratch_write("run", "run.json", text, strlen(text));
     free(text);
     json_decref(run);
     json_decref(changes);
 }
 
-static void write_checkpoint(const struct fixture *f, const char *name, int classes, double scale)
+static void write_checkpoint(double scale)
 {
     static const struct program_config training = {
         .batch = BATCH, .train = true, .float_input = true};
     struct train_identity identity = {.arch = "resnet8",
-                                      .classes = classes,
+                                      .classes = CLASSES,
                                       .image_size = SIZE,
                                       .batch = BATCH,
                                       .precision = "amp"};
     struct train_state at = {.epoch = 2, .step = 17, .scaler = {.scale = scale}};
     struct net_rig rig = {0};
-    char path[SCRATCH_MAX + 64];
-    snprintf(path, sizeof path, "%s/%s", f->run, name);
-    net_rig_open(&rig, "cpu", "resnet8", classes, SIZE, &training, 1);
+    net_rig_open(&rig, "cpu", "resnet8", CLASSES, SIZE, &training, 1);
     net_rig_fill(&rig);
-    assert_ok(checkpoint_save(path, rig.net, rig.graph, &identity, &at));
+    assert_ok(checkpoint_save("run/" CHECKPOINT_NAME, rig.net, rig.graph, &identity, &at));
     net_rig_close(&rig);
 }
 
@@ -248,12 +217,12 @@ static void the_scale_of_a_run(void **state)
         {"{\"precision\":\"fp32\"}", 65536, "default"},
         {"{\"precision\":\"bf16\"}", 65536, "default"},
     };
-    const struct fixture *f = *state;
-    struct amp_report_config c = of_run(f);
-    write_checkpoint(f, CHECKPOINT_NAME, CLASSES, 2048);
+    (void)state;
+    struct amp_report_config c = of_run();
+    write_checkpoint(2048);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        write_run(f, table[i].config);
-        json_t *r = report(f, &c);
+        write_run(table[i].config);
+        json_t *r = report(&c);
         assert_true(number(r, "loss_scale") == table[i].scale);
         assert_string_equal(json_string_value(json_object_get(r, "loss_scale_from")),
                             table[i].from);
@@ -265,43 +234,36 @@ static void the_scale_of_a_run(void **state)
 /* The weights are those of the checkpoint or, if it is damaged, of the previous checkpoint. */
 static void checkpoints(void **state)
 {
-    const struct fixture *f = *state;
-    struct amp_report_config fresh = by_name(f), run = of_run(f);
-    write_run(f, "{}");
-    write_checkpoint(f, CHECKPOINT_NAME, CLASSES, 2048);
+    (void)state;
+    struct amp_report_config fresh = by_name(), run = of_run();
+    write_run("{}");
+    write_checkpoint(2048);
     fresh.seed = 5;
-    json_t *a = report(f, &fresh), *b = report(f, &run);
+    json_t *a = report(&fresh), *b = report(&run);
     assert_true(number(a, "loss") != number(b, "loss"));
     json_decref(a);
 
-    char name[SCRATCH_MAX + 64], prev[SCRATCH_MAX + 64], out[4096];
-    snprintf(name, sizeof name, "%s/" CHECKPOINT_NAME, f->run);
-    snprintf(prev, sizeof prev, "%s/" CHECKPOINT_PREV_NAME, f->run);
-    assert_int_equal(rename(name, prev), 0);
-    scratch_write(f->run, CHECKPOINT_NAME, "torn", 4);
-    a = report(f, &run);
+    assert_int_equal(rename("run/" CHECKPOINT_NAME, "run/" CHECKPOINT_PREV_NAME), 0);
+    scratch_write("run", CHECKPOINT_NAME, "torn", 4);
+    a = report(&run);
     assert_true(number(a, "loss") == number(b, "loss"));
     json_decref(a);
     json_decref(b);
-
-    scratch_write(f->run, CHECKPOINT_PREV_NAME, "torn", 4);
-    assert_int_equal(amp_report_run(&run, out, sizeof out), STATUS_DATA);
-    assert_non_null(strstr(status_message(), "no undamaged checkpoint"));
 }
 
-static void expect_refusal(const struct fixture *f, const char *says)
+static void expect_refusal(const char *says)
 {
-    struct amp_report_config c = of_run(f);
+    struct amp_report_config c = of_run();
     char out[4096];
     enum status st = amp_report_run(&c, out, sizeof out);
     if (st == STATUS_OK || !strstr(status_message(), says) || strchr(status_message(), '\n'))
         fail_msg("%s, not about %s: %s", status_str(st), says, status_message());
-    assert_false(path_exists(f->out));
+    assert_false(path_exists("out"));
 }
 
 static void hostile_runs(void **state)
 {
-    const struct fixture *f = *state;
+    (void)state;
     static const struct {
         const char *config, *says;
     } cases[] = {
@@ -320,23 +282,23 @@ static void hostile_runs(void **state)
         {"{\"arch\":\"resnet18\"}", "does not have the shape"},
         {"{\"classes\":4}", "does not have the shape"},
     };
-    expect_refusal(f, "run.json");
-    scratch_write(f->run, "run.json", "{", 1);
-    expect_refusal(f, "not valid JSON");
-    write_run(f, "{}");
-    expect_refusal(f, "no checkpoint yet");
-    scratch_write(f->run, "run.json", "{\"schema\":1}", 12);
-    expect_refusal(f, "'arch'");
-    write_checkpoint(f, CHECKPOINT_NAME, CLASSES, 2048);
+    expect_refusal("run.json");
+    scratch_write("run", "run.json", "{", 1);
+    expect_refusal("not valid JSON");
+    write_run("{}");
+    expect_refusal("no checkpoint yet");
+    scratch_write("run", "run.json", "{\"schema\":1}", 12);
+    expect_refusal("'arch'");
+    write_checkpoint(2048);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_run(f, cases[i].config);
-        expect_refusal(f, cases[i].says);
+        write_run(cases[i].config);
+        expect_refusal(cases[i].says);
     }
     static const double scales[] = {NAN, INFINITY, 0, -2};
-    write_run(f, "{\"loss_scaling\":{}}");
+    write_run("{\"loss_scaling\":{}}");
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
-        write_checkpoint(f, CHECKPOINT_NAME, CLASSES, scales[i]);
-        expect_refusal(f, "no undamaged checkpoint");
+        write_checkpoint(scales[i]);
+        expect_refusal("no undamaged checkpoint");
     }
 }
 

@@ -113,18 +113,18 @@ static void every_flipped_bit_is_seen(void **state)
 
 static void what_cannot_flip_is_refused(void **state)
 {
-    const struct determinism_fault f = {.value = VALUE_WEIGHT, .param = 0, .bit = INT64_C(1) << 40};
-    struct determinism_case beyond = tiny, once = tiny, unknown = tiny;
+    const struct determinism_fault beyond = {.value = VALUE_WEIGHT, .bit = INT64_C(1) << 40};
+    struct determinism_case cases[] = {tiny, tiny, tiny};
+    static const enum status want[] = {STATUS_INVALID, STATUS_INVALID, STATUS_USAGE};
     struct determinism_result r;
     struct device *dev;
     (void)state;
-    beyond.fault = &f;
-    once.repeats = 1;
-    unknown.precision = "fp8";
+    cases[0].fault = &beyond;
+    cases[1].repeats = 1;
+    cases[2].precision = "fp8";
     OK(device_open("cpu", 1, &dev));
-    assert_int_equal(determinism_check(dev, &beyond, &r), STATUS_INVALID);
-    assert_int_equal(determinism_check(dev, &once, &r), STATUS_INVALID);
-    assert_int_equal(determinism_check(dev, &unknown, &r), STATUS_USAGE);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(determinism_check(dev, &cases[i], &r), want[i]);
     device_close(dev);
 }
 

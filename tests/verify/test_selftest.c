@@ -2,18 +2,9 @@
  * incomplete files are refused. The known values come from the reference device. */
 #include "tests/model/net_rig.h"
 #include "tests/results/scratch.h"
+#include "tests/verify/json_at.h"
 #include "verify/oracle.h"
 #include "verify/selftest.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 static const char settings[] =
     "{\"arch\": \"resnet8\", \"classes\": 10, \"size\": 16, \"batch\": 4, \"steps\": 2,"
@@ -92,22 +83,6 @@ static json_t *one_case(json_t **one)
     return list;
 }
 
-/* Returns the number at a path such as "step/0/grad_norms/fc.weight". */
-static json_t *number_at(json_t *from, const char *path)
-{
-    char part[128];
-    while (*path) {
-        size_t n = strcspn(path, "/");
-        snprintf(part, sizeof part, "%.*s", (int)n, path);
-        from = json_is_array(from) ? json_array_get(from, (size_t)atoi(part))
-                                   : json_object_get(from, part);
-        assert_non_null(from);
-        path += n + (path[n] == '/');
-    }
-    assert_true(json_is_number(from));
-    return from;
-}
-
 static void scale(json_t *number, double factor)
 {
     if (json_is_integer(number))
@@ -143,7 +118,7 @@ static void every_false_value_is_found(void **state)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char line[64];
         cases = one_case(&one);
-        scale(number_at(one, values[i][0]), 1.01);
+        scale(json_at(one, values[i][0]), 1.01);
         r = run_cases(cases, false);
         snprintf(line, sizeof line, "  FAIL %s ", values[i][1]);
         const char *first = strstr(r.text, line);
@@ -161,34 +136,38 @@ static void every_false_value_is_found(void **state)
 
 /* The correct case runs together with a copy in fp32, which stands for results that PyTorch
  * computes in fp32 and does not count as a case. For one value, the program has the relative error
- * `got` and the copy has the relative error `off`. The tolerance is three times PyTorch's own
- * error. For the gradient norm it is ten times that error, because the norm depends on the drift of
- * earlier steps.
- */
+ * `got` and the copy has the relative error 1e-2. The tolerance is three times PyTorch's own error.
+ * For the gradient norm it is ten times that error, because the norm depends on the drift of
+ * earlier steps. Without fp64 values, the relative tolerance is 0.001. */
 static void fp32_errors_widen_the_tolerance(void **state)
 {
     static const struct {
         const char *value;
+        bool fp64;
         double got;
         enum status want;
     } table[] = {
-        {"step/0/loss", 2.8e-2, STATUS_OK},
-        {"step/0/loss", 3.3e-2, STATUS_MISMATCH},
-        {"step/0/logits_row0/3", 2.8e-2, STATUS_OK},
-        {"step/0/logits_row0/3", 3.3e-2, STATUS_MISMATCH},
-        {"step/0/grad_norm", 9e-2, STATUS_OK},
-        {"step/0/grad_norm", 11e-2, STATUS_MISMATCH},
+        {"step/0/loss", true, 2.8e-2, STATUS_OK},
+        {"step/0/loss", true, 3.3e-2, STATUS_MISMATCH},
+        {"step/0/logits_row0/3", true, 2.8e-2, STATUS_OK},
+        {"step/0/logits_row0/3", true, 3.3e-2, STATUS_MISMATCH},
+        {"step/0/grad_norm", true, 9e-2, STATUS_OK},
+        {"step/0/grad_norm", true, 11e-2, STATUS_MISMATCH},
+        {"step/0/loss", false, 8e-4, STATUS_OK},
+        {"step/0/loss", false, 3e-3, STATUS_MISMATCH},
     };
-    const double off = 1e-2;
     (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        json_t *one, *cases = one_case(&one), *twin = json_deep_copy(truth);
+        json_t *one, *cases = one_case(&one), *fp32 = one;
         double got = table[i].got;
-        json_object_set_new(twin, "precision", json_string("fp32"));
-        json_array_append_new(cases, twin);
-        /* The test cannot change the program's value. It changes those of the case and the copy. */
-        scale(number_at(one, table[i].value), 1 / (1 + got));
-        scale(number_at(twin, table[i].value), (1 + off) / (1 + got));
+        if (table[i].fp64) {
+            fp32 = json_deep_copy(truth);
+            json_array_append_new(cases, fp32);
+            scale(json_at(fp32, table[i].value), 1.01 / (1 + got));
+        }
+        json_object_set_new(fp32, "precision", json_string("fp32"));
+        /* The test cannot change the program's value. It changes those of the cases. */
+        scale(json_at(one, table[i].value), 1 / (1 + got));
         struct result r = run_cases(cases, false);
         if (r.st != table[i].want || !strstr(r.text, r.st == STATUS_OK ? "1 of 1" : "0 of 1"))
             fail_msg("%s: error %g: %s\n%s", table[i].value, got, status_str(r.st), r.text);
@@ -196,43 +175,26 @@ static void fp32_errors_widen_the_tolerance(void **state)
     }
 }
 
-/* Without fp64 values, the relative tolerance is 0.001. */
-static void fp32_values_alone(void **state)
-{
-    (void)state;
-    for (int k = 0; k < 2; k++) {
-        json_t *one, *cases = one_case(&one);
-        json_object_set_new(one, "precision", json_string("fp32"));
-        scale(number_at(one, "step/0/loss"), k ? 1.003 : 1.0008);
-        struct result r = run_cases(cases, false);
-        assert_int_equal(r.st, k ? STATUS_MISMATCH : STATUS_OK);
-        free(r.text);
-    }
-}
-
 static void json_says_the_same(void **state)
 {
     (void)state;
-    json_t *one, *cases = one_case(&one);
-    scale(number_at(one, "step/0/loss"), 1.01);
+    json_t *one, *cases = one_case(&one), *family;
+    scale(json_at(one, "step/0/loss"), 1.01);
     struct result r = run_cases(cases, true);
     assert_int_equal(r.st, STATUS_MISMATCH);
     json_t *out = json_loads(r.text, 0, NULL);
     free(r.text);
-    assert_non_null(out);
     assert_true(json_is_false(json_object_get(out, "ok")));
-    json_t *ran = json_array_get(json_object_get(out, "cases"), 0), *families, *family;
+    json_t *ran = json_array_get(json_object_get(out, "cases"), 0);
+    json_t *families = json_object_get(ran, "families");
     assert_string_equal(json_string_value(json_object_get(ran, "arch")), "resnet8");
-    assert_true(json_array_size(json_object_get(ran, "values")) > 50);
-    size_t i;
-    families = json_object_get(ran, "families");
-    assert_int_equal(json_array_size(families), 9);
-    json_array_foreach(families, i, family)
-    {
+    assert_true(json_array_size(families) > 5);
+    for (size_t i = 0; (family = json_array_get(families, i)); i++) {
         bool is_loss = strcmp(json_string_value(json_object_get(family, "name")), "loss") == 0;
         assert_int_equal(json_is_false(json_object_get(family, "ok")), is_loss);
-        assert_true(json_is_number(json_object_get(family, "error")));
-        assert_true(json_is_number(json_object_get(family, "tolerance")));
+        assert_int_equal(json_number_value(json_at(family, "error")) >
+                             json_number_value(json_at(family, "tolerance")),
+                         is_loss);
     }
     json_decref(out);
 }
@@ -282,7 +244,6 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_false_value_is_found),
         cmocka_unit_test(fp32_errors_widen_the_tolerance),
-        cmocka_unit_test(fp32_values_alone),
         cmocka_unit_test(json_says_the_same),
         cmocka_unit_test(damaged_files_are_refused),
     };
