@@ -4,6 +4,15 @@
 
 #include "kernels/backend.h"
 
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
 /* Fails the test with the status's message unless the call succeeds. */
 #define OK(expr)                                                                                   \
     do {                                                                                           \
@@ -26,4 +35,18 @@ static inline int rig_group_teardown(void **state)
 {
     device_close(*state);
     return 0;
+}
+
+/* Compares n values with an error of at most `tolerance` times the largest of them, because
+ * rounding of the largest values causes most of the error. NaN matches NaN. */
+static inline void assert_close(const char *what, const float *got, const float *want, int64_t n,
+                                double tolerance)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs((double)want[i]));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - (double)want[i]) <= tolerance * largest) &&
+            !(isnan(got[i]) && isnan(want[i])))
+            fail_msg("%s[%d] is %.9g, not %.9g", what, (int)i, (double)got[i], (double)want[i]);
 }

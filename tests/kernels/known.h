@@ -4,14 +4,6 @@
 #include "tests/kernels/group.h"
 #include "verify/rig.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 enum { KNOWN_OPERANDS = 6 };
 
 /* The first elements of an operand. */

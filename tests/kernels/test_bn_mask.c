@@ -4,13 +4,7 @@
 #include "tests/kernels/group.h"
 #include "verify/describe.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static int cpu_setup(void **state)
 {

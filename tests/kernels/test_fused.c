@@ -5,14 +5,6 @@
 #include "tests/kernels/random_operand.h"
 #include "verify/describe.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 static const struct conv_shape shapes[] = {
     {2, 5, 6, 7, 9, {3, 3}, {1, 1}, {1, 1}, 1},
     {3, 8, 9, 9, 4, {3, 3}, {2, 2}, {1, 1}, 2},
@@ -101,26 +93,15 @@ static void run(struct chain *c, int i)
     OK(run_once(c->ref, &c->d[i], &c->o[i]));
 }
 
-/* Compares a result with a result of another operation: bit for bit, or with an error of at most
- * `tolerance` times the largest value. */
+/* Compares a result with a result of another operation (assert_close); masks byte for byte. */
 static void assert_near(const struct chain *c, int a, enum role role, int b, enum role as,
                         double tolerance)
 {
-    const float *got = operand_f32(&c->o[a], role), *want = operand_f32(&c->o[b], as);
-    int64_t n = operand_count(&c->d[a], role);
-    double largest = 0;
-    if (c->d[a].t[role].type != DTYPE_F32) {
-        assert_memory_equal(got, want, operand_bytes(&c->d[a], role));
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        largest = fmax(largest, fabs((double)want[i]));
-    assert_true(largest > 0);
-    for (int64_t i = 0; i < n; i++)
-        if (!(fabs((double)got[i] - (double)want[i]) <= tolerance * largest) &&
-            !(isnan(got[i]) && isnan(want[i])))
-            fail_msg("%s: %s[%d] is %.9g, not %.9g", op_str(c->d[a].kind), role_str(role), (int)i,
-                     (double)got[i], (double)want[i]);
+    if (c->d[a].t[role].type == DTYPE_F32)
+        assert_close(role_str(role), operand_f32(&c->o[a], role), operand_f32(&c->o[b], as),
+                     operand_count(&c->d[a], role), tolerance);
+    else
+        assert_memory_equal(c->o[a].p[role], c->o[b].p[as], operand_bytes(&c->d[a], role));
 }
 
 /* Compares several results, each with that of the same role. */

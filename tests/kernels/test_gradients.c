@@ -21,14 +21,7 @@
 #include "verify/fill.h"
 #include "verify/rig.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 struct gradient {
     struct device *ref;

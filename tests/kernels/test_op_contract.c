@@ -5,14 +5,6 @@
 #include "verify/describe.h"
 #include "verify/precision.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 /* One valid description of each kind: the fp32 case of the table with the most tensors, in plain
  * layouts. */
 static struct op_desc sound[OP_KIND_COUNT];

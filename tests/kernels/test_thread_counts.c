@@ -6,13 +6,6 @@
 #include "verify/describe.h"
 #include "verify/precision.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 /* Some of these numbers of threads divide the work evenly. Others do not, or exceed the number of
  * channel blocks. */
 static const int thread_counts[] = {1, 2, 3, 7};
