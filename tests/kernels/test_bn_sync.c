@@ -12,7 +12,6 @@ static struct device *ref, *cpu;
 
 static int setup(void **state)
 {
-    (void)state;
     OK(device_open("ref", 1, &ref));
     OK(device_open("cpu", 2, &cpu));
     return 0;
@@ -20,7 +19,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     device_close(cpu);
     device_close(ref);
     return 0;
@@ -146,7 +144,6 @@ static void ranks_compute_what_one_rank_does(void **state)
     };
     static const enum layout layouts[] = {LAYOUT_PLAIN, LAYOUT_NHWC, LAYOUT_NCHW16C};
     static const int splits[][RANKS_MAX] = {{3, 2}, {1, 4}, {2, 1, 2}};
-    (void)state;
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
         const struct trial *t = &trials[i];
         struct op_desc d = trial_desc(t, IMAGES);
@@ -195,7 +192,6 @@ static void failed_sums_and_single_values(void **state)
         {OP_BN_FWD_TRAIN, &alone, STATUS_INVALID}, {OP_BN_FWD_TRAIN, &nothing, STATUS_INVALID},
         {OP_BN_FWD_TRAIN, NULL, STATUS_INVALID},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         for (int k = 0; k < 2; k++) {
             struct op_desc d = describe_bn(table[i].kind, 1, CHANNELS, 1, 1, false, 0);

@@ -1,13 +1,8 @@
 /* What --devices may say. */
 #include "kernels/device_list.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void counts_are_taken_and_nonsense_is_refused(void **state)
 {
@@ -22,7 +17,6 @@ static void counts_are_taken_and_nonsense_is_refused(void **state)
                                            "CPU",    "cpu 2",     "cpu:1:1", "averyverylongname:1",
                                            "cpu:2 "};
     struct device_list list;
-    (void)state;
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
         assert_int_equal(device_list_parse(counts[k].text, &list), STATUS_OK);
         assert_string_equal(list.backend->name, counts[k].backend);

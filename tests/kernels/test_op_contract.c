@@ -56,7 +56,6 @@ static void assert_refused(const struct op_desc *d, const char *what)
 static void missing_tensors(void **state)
 {
     const uint64_t shapeless = WITH(STATE) | WITH(METRICS) | WITH(SCALER);
-    (void)state;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         struct op_roles roles = op_roles((enum op_kind)kind);
         uint64_t needed = (roles.reads | roles.writes) & ~roles.optional & ~shapeless;
@@ -84,7 +83,6 @@ static void tensors_that_belong_together(void **state)
         {OP_BN_FWD_TRAIN, WITH(Z)},
         {OP_BN_APPLY, WITH(Z)},
     };
-    (void)state;
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         for (int r = 0; r < ROLE_COUNT; r++) {
             struct op_desc d = sound[table[k].kind];
@@ -100,7 +98,6 @@ static void tensors_that_belong_together(void **state)
  * refused, and so must a size of 0 or below. */
 static void shapes_that_disagree(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
         for (int r = 0; r < ROLE_COUNT; r++)
             for (int i = 0; i < sound[kind].t[r].ndim; i++) {
@@ -127,7 +124,6 @@ static void shapes_that_disagree(void **state)
 
 static void tensors_that_are_none(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
         for (int r = 0; r < ROLE_COUNT; r++) {
             if (sound[kind].t[r].ndim == 0)
@@ -147,7 +143,6 @@ static void attributes_of_windows(void **state)
     static const enum op_kind maxpool[] = {OP_MAXPOOL_FWD, OP_MAXPOOL_BWD};
     static const enum op_kind pooled[] = {OP_BN_POOL_FWD, OP_BN_POOL_BWD};
     static const struct bn_sync sync = {0};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         REFUSE(conv[i], d.attr.conv.stride[0] = 0);
         REFUSE(conv[i], d.attr.conv.stride[1] = -1);
@@ -183,7 +178,6 @@ static void attributes_of_windows(void **state)
 
 static void other_attributes(void **state)
 {
-    (void)state;
     REFUSE(OP_BN_FINALIZE, d.attr.bn.eps = 0);
     REFUSE(OP_BN_FINALIZE, d.attr.bn.count = 0);
     REFUSE(OP_BN_FINALIZE, d.attr.bn.count = 1);
@@ -236,7 +230,6 @@ static void segments(void **state)
         {"a negative trust", 1, {{.end = 10, .trust = -1}}, false},
         {"a trust of NaN", 1, {{.end = 10, .trust = NAN}}, false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         for (int k = 0; k <= table[i].finite_too; k++) {
             struct op_desc d = sound[k ? OP_CHECK_FINITE : OP_SGD];
@@ -254,7 +247,6 @@ static void segments(void **state)
 
 static void precisions(void **state)
 {
-    (void)state;
     REFUSE(OP_ADD, d.t[ROLE_X].type = DTYPE_TF32);
     REFUSE(OP_ADD, d.t[ROLE_X].rounds = DTYPE_U8);
     REFUSE(OP_ADD, d.t[ROLE_X].raw = true);
@@ -265,7 +257,6 @@ static void precisions(void **state)
 
 static void what_the_user_may_cause(void **state)
 {
-    (void)state;
     struct op_desc d = describe_bn(OP_BN_FWD_TRAIN, 1, 4, 1, 1, false, 0);
     assert_refused(&d, "one value per channel");
     assert_non_null(strstr(status_message(), "larger batch"));

@@ -2,16 +2,12 @@
  * hand. */
 #include "base/half.h"
 #include "base/rng.h"
+#include "tests/unit.h"
 #include "verify/amp_parts.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT_OF(a) ((int64_t)(sizeof(a) / sizeof *(a)))
 
@@ -51,7 +47,6 @@ static void fates_of_values(void **state)
 {
     static const float edges[] = {0x1p-25f, 0x1.ffcp-15f, 65520, 65504, 0x1p-149f, 0};
     static const double scales[] = {1, 0x1p17, 0x1p-3, 3};
-    (void)state;
     check_value(INFINITY, 1);
     check_value(-NAN, 1);
     for (int64_t i = 0; i < COUNT_OF(edges); i++)
@@ -70,7 +65,6 @@ static void fates_of_values(void **state)
  * number that is counted at that scale. */
 static void underflow_of_any_power(void **state)
 {
-    (void)state;
     float x[4096];
     struct rng rng = rng_at(0, RNG_TEST, 8, 0);
     for (int i = 0; i < COUNT_OF(x); i++)
@@ -101,7 +95,6 @@ static struct amp_finding judge(int64_t many, int64_t tiny, float largest, doubl
 
 static void recommended_scales(void **state)
 {
-    (void)state;
     static const struct {
         float largest;
         int exponent;
@@ -133,7 +126,6 @@ static void recommended_scales(void **state)
  * of the values of one layer. */
 static void who_needs_a_scaler(void **state)
 {
-    (void)state;
     struct amp_layer layer[2];
     assert_false(judge(20000, 19, 1, 1, layer).needs_scaler);
     assert_true(judge(20000, 20, 1, 1, layer).needs_scaler);
@@ -154,7 +146,6 @@ static void who_needs_a_scaler(void **state)
 
 static void findings_as_text(void **state)
 {
-    (void)state;
     struct amp_layer layer;
     char text[512];
     struct amp_finding f = judge(5000, 1000, 1, 0x1p20, &layer);

@@ -82,7 +82,6 @@ static const json_t *layer(const json_t *record, const char *name)
 /* Each tensor is counted once, and padding is not counted. The shapes are those of resnet8. */
 static void every_gradient_counts_once(void **state)
 {
-    (void)state;
     struct amp_report_config c = by_name();
     json_t *r = report(&c);
     static const struct {
@@ -140,7 +139,6 @@ static void check_sums(const json_t *r, const char *kind, size_t column)
  * values are lost as predicted. */
 static void numbers_agree(void **state)
 {
-    (void)state;
     struct amp_report_config c = by_name();
     json_t *first = report(&c), *r;
     check_sums(first, "activations", 1);
@@ -217,7 +215,6 @@ static void the_scale_of_a_run(void **state)
         {"{\"precision\":\"fp32\"}", 65536, "default"},
         {"{\"precision\":\"bf16\"}", 65536, "default"},
     };
-    (void)state;
     struct amp_report_config c = of_run();
     write_checkpoint(2048);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -234,7 +231,6 @@ static void the_scale_of_a_run(void **state)
 /* The weights are those of the checkpoint or, if it is damaged, of the previous checkpoint. */
 static void checkpoints(void **state)
 {
-    (void)state;
     struct amp_report_config fresh = by_name(), run = of_run();
     write_run("{}");
     write_checkpoint(2048);
@@ -263,7 +259,6 @@ static void expect_refusal(const char *says)
 
 static void hostile_runs(void **state)
 {
-    (void)state;
     static const struct {
         const char *config, *says;
     } cases[] = {

@@ -5,14 +5,10 @@
 #include "base/rng.h"
 #include "tests/kernels/group.h"
 #include "tests/kernels/stream_backend.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { FLIPS = 60, STEPS = 2, REPEATS = 3 };
 
@@ -44,7 +40,6 @@ static void devices_and_precisions_hold(void **state)
     static const char *const precisions[] = {"fp32", "tf32", "amp", "O2", "O3", "bf16"};
     struct stream_backend streams;
     struct device *ref, *cpu, *async;
-    (void)state;
     stream_backend_make(&streams);
     OK(device_open("ref", 1, &ref));
     OK(device_open("cpu", 1, &cpu));
@@ -98,7 +93,6 @@ static void every_flipped_bit_is_seen(void **state)
     struct rng rng = rng_at(7, RNG_TEST, 0, 0);
     struct device *dev;
     struct graph *g;
-    (void)state;
     OK(graph_build(tiny.arch, tiny.classes, tiny.image_size, &g));
     OK(device_open("cpu", 1, &dev));
     for (int i = 0; i < FLIPS; i++) {
@@ -118,7 +112,6 @@ static void what_cannot_flip_is_refused(void **state)
     static const enum status want[] = {STATUS_INVALID, STATUS_INVALID, STATUS_USAGE};
     struct determinism_result r;
     struct device *dev;
-    (void)state;
     cases[0].fault = &beyond;
     cases[1].repeats = 1;
     cases[2].precision = "fp8";

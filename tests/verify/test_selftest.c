@@ -16,7 +16,6 @@ static json_t *truth;
 
 static int compute_truth(void **state)
 {
-    (void)state;
     struct device *dev;
     struct oracle_case c;
     json_t *values;
@@ -33,7 +32,6 @@ static int compute_truth(void **state)
 
 static int drop_truth(void **state)
 {
-    (void)state;
     json_decref(truth);
     return 0;
 }
@@ -95,7 +93,6 @@ static void scale(json_t *number, double factor)
  * of value must have FAIL. A value that the program does not compute fails too. */
 static void every_false_value_is_found(void **state)
 {
-    (void)state;
     static const char *const values[][2] = {
         {"step/0/loss", "loss"},
         {"step/1/loss", "loss"},
@@ -156,7 +153,6 @@ static void fp32_errors_widen_the_tolerance(void **state)
         {"step/0/loss", false, 8e-4, STATUS_OK},
         {"step/0/loss", false, 3e-3, STATUS_MISMATCH},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         json_t *one, *cases = one_case(&one), *fp32 = one;
         double got = table[i].got;
@@ -177,7 +173,6 @@ static void fp32_errors_widen_the_tolerance(void **state)
 
 static void json_says_the_same(void **state)
 {
-    (void)state;
     json_t *one, *cases = one_case(&one), *family;
     scale(json_at(one, "step/0/loss"), 1.01);
     struct result r = run_cases(cases, true);
@@ -208,7 +203,6 @@ static void assert_no_oracle(struct result r, const char *word)
 
 static void damaged_files_are_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *bytes, *word;
     } files[] = {

@@ -9,19 +9,15 @@
 #include "kernels/cuda/plan_cache.h"
 #include "tests/kernels/group.h"
 #include "tests/suite.h"
+#include "tests/unit.h"
 #include "verify/describe.h"
 
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char program[PATH_MAX], folder[64], inner[80], file[96], journal[112];
 
@@ -121,7 +117,6 @@ static void processes_avoid_engines_that_do_not_work(void **state)
 {
     const char *story = NULL;
     char line[1024], engine[16] = "", text[160], own[40];
-    (void)state;
     for (size_t i = 0; i < sizeof processes / sizeof *processes; i++) {
         const struct process *p = &processes[i];
         if (p->story) {
@@ -145,7 +140,6 @@ static void the_users_list_is_read_strictly(void **state)
     static const char *const wrong[] = {" ",     ",",  "62,", ",62", "62,,63",     "62 63", "two",
                                         "62, 3", "-1", "0x1", "6x",  "1000000000", "62;63"};
     char line[1024], quoted[80];
-    (void)state;
     forget();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         run_process(&(struct process){.without = wrong[i]}, "", line);
@@ -164,7 +158,6 @@ static void useless_facts_are_ignored(void **state)
     const struct process p = {.plans = 4};
     char line[1024], *bytes;
     size_t size;
-    (void)state;
     forget();
     run_process(&p, "", line);
     OK(file_read(file, 1 << 20, &bytes, &size));
@@ -247,7 +240,6 @@ static void the_stored_times_decide(void **state)
 {
     static const enum op_kind kinds[] = {OP_CONV_FWD, OP_CONV_BWD_DATA, OP_CONV_BWD_WEIGHTS};
     static const int64_t hour = INT64_C(3600000000000);
-    (void)state;
     for (int i = 0; i < 3; i++) {
         unlink(file);
         expect(kinds[i], 0, false, "c"); /* "cudnn:" or "cublaslt": measured */
@@ -266,7 +258,6 @@ static void the_stored_times_decide(void **state)
  * times each plan once measures a time of its own, unless there is a better one. */
 static void few_plans_are_timed(void **state)
 {
-    (void)state;
     unlink(file);
     expect(OP_CONV_FWD, 1, false, "cudnn:");
     assert_false(path_exists(file));
@@ -286,7 +277,6 @@ static void few_plans_are_timed(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/ampscale-engines-XXXXXX");
     if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", folder, 1) != 0 ||
         readlink("/proc/self/exe", program, sizeof program - 1) < 0)
@@ -299,7 +289,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     forget();
     return rmdir(inner) || rmdir(folder);
 }

@@ -2,14 +2,9 @@
  * the fake GPU, and checks which forms it has. tests/kernels/test_fused.c compares the reference's
  * fused forms with plain operations. */
 #include "tests/kernels/group.h"
+#include "tests/unit.h"
 #include "verify/comparison.h"
 #include "verify/describe.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 struct devices {
     struct device *gpu, *old, *ref;

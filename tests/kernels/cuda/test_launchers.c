@@ -8,14 +8,11 @@
 #include "base/half.h"
 #include "base/rng.h"
 #include "engine/scaler.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void *allocated[64];
 static int n_allocated;
@@ -32,7 +29,6 @@ static void *aligned(size_t bytes)
 
 static int free_all(void **state)
 {
-    (void)state;
     while (n_allocated > 0)
         free(allocated[--n_allocated]);
     return 0;
@@ -80,7 +76,6 @@ static void normalize_pads_to_four_channels(void **state)
 {
     static const enum dtype type[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
     static const int pixels[] = {1, 8, 13, 5000}, of_image[] = {64, 35, 1};
-    (void)state;
     for (int t = 0; t < 3; t++) {
         for (int k = 0; k < 4; k++)
             check_normalize4(type[t], pixels[k], 1);
@@ -94,7 +89,6 @@ static void normalize_pads_to_four_channels(void **state)
 
 static void bad_label_leaves_everything(void **state)
 {
-    (void)state;
     enum { ROWS = 700, CLASSES = 5 };
     struct cu_queue q = shim_queue();
     struct step_state step = {.loss_scale = 1};
@@ -133,7 +127,6 @@ static void bad_label_leaves_everything(void **state)
 /* Without label smoothing, a logit of -infinity of another class does not affect the loss. */
 static void infinite_logit_of_another_class(void **state)
 {
-    (void)state;
     struct cu_queue q = shim_queue();
     struct loss_metrics metrics;
     float *x = aligned(3 * sizeof *x);
@@ -202,7 +195,6 @@ static void sgd_of_stored_gradients(void **state)
     struct rng r = rng_at(3, RNG_TEST, 0, 0);
     float *dw = aligned(PARAMETERS * sizeof *dw), *copy = aligned(PARAMETERS * sizeof *copy);
     uint16_t *dw16 = aligned(PARAMETERS * sizeof *dw16), *copy16 = aligned(PARAMETERS * 2);
-    (void)state;
     for (int i = 0; i < PARAMETERS; i++) {
         dw16[i] = f16_from_float(1000 * (rng_float(&r) - 0.5f));
         dw[i] = f16_to_float(dw16[i]);
@@ -227,7 +219,6 @@ static void sgd_of_two_gradient_buffers(void **state)
     const struct sgd_attr halved = {.momentum = 0.9f, .n_segments = 3, .segment = split};
     float *dw[2] = {aligned(PARAMETERS * sizeof **dw), aligned(PARAMETERS * sizeof **dw)};
     uint16_t *half = aligned(PARAMETERS * sizeof *half);
-    (void)state;
     for (int i = 0; i < PARAMETERS; i++) {
         bool narrow = i >= split[1].begin && i < split[1].end;
         dw[0][i] = round_f16(1000 * (rng_float(&r) - 0.5f));
@@ -250,7 +241,6 @@ static void finite_check_of_stored_gradients(void **state)
     uint16_t *dw = aligned(PARAMETERS * sizeof *dw);
     const struct cu_sgd a = {.gradient = DTYPE_F16, .dw = dw};
     struct step_state step = {.seed = 3, .step = 4, .lr = 0.5f, .found_inf = 1}, wanted = step;
-    (void)state;
     for (int i = 0; i < PARAMETERS; i++)
         dw[i] = 0x7bff; /* the largest finite value */
     for (size_t p = 0; p < sizeof places / sizeof *places; p++)
@@ -290,7 +280,6 @@ static void run_scalers(const struct scaler_rule *c, uint64_t seed, double overf
 
 static void scaler_is_the_hosts(void **state)
 {
-    (void)state;
     struct scaler_rule c = scaler_default();
     run_scalers(&c, 1, 0);
     c.interval = 7;
@@ -306,7 +295,6 @@ static void scaler_is_the_hosts(void **state)
  */
 static void sums_of_ranks_add_up(void **state)
 {
-    (void)state;
     enum { ROWS = 1001, FIRST = 400, CHANNELS = 24 };
     struct cu_queue q = shim_queue();
     struct rng r = rng_at(5, RNG_TEST, 0, 0);

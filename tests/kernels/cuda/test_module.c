@@ -3,19 +3,15 @@
  * which executes all work as late as CUDA allows, and whose profiler lists each launch. */
 #include "kernels/traffic.h"
 #include "tests/kernels/group.h"
+#include "tests/unit.h"
 #include "verify/cases.h"
 #include "verify/describe.h"
 #include "verify/rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { N = 1000 };
 

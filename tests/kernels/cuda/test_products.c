@@ -1,13 +1,9 @@
 /* Tests the fake GPU's tensor cores (fake/products.h): known properties of the sums of real tensor
  * cores. */
 #include "fake/products.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static struct product_unit unit(int sm, enum dtype operand)
 {
@@ -29,7 +25,6 @@ static double one_and(int sm, int n, float small)
 
 static void small_terms_are_cut_off(void **state)
 {
-    (void)state;
     assert_true(one_and(90, 4, 0x1p-25f) == 1 + 0x1p-23); /* sm_90 keeps two more bits than fp32 */
     assert_true(one_and(90, 8, 0x1p-26f) == 1);
     assert_true(one_and(80, 4, 0x1p-25f) == 1); /* sm_80 keeps one more bit than fp32 */
@@ -45,7 +40,6 @@ static void blocks_differ_by_generation(void **state)
     float a[17] = {[0] = 1, [15] = 0x1p-12f, [16] = -1},
           b[17] = {[0] = 1, [15] = 0x1p-13f, [16] = 1};
     struct product_unit hopper = unit(90, DTYPE_F16), ampere = unit(80, DTYPE_F16);
-    (void)state;
     /* A block keeps the term 2^-25, but its fp32 sum loses the term. */
     assert_true(product_sum(&hopper, 17, a, b) == 0);
     a[1] = -1, b[1] = 1, a[16] = 0;
@@ -57,7 +51,6 @@ static void special_values_pass_through(void **state)
 {
     const float a[2] = {INFINITY, 1}, b[2] = {1, 1}, zero[2] = {0, 1};
     struct product_unit u = unit(90, DTYPE_BF16);
-    (void)state;
     assert_true(isinf(product_sum(&u, 2, a, b)));
     assert_true(isnan(product_sum(&u, 2, a, zero)));
     float v[2] = {1 + 0x1p-11f, NAN};

@@ -5,13 +5,10 @@
 #include "input/augment.h"
 #include "kernels/cuda/resample.h"
 #include "tests/kernels/cuda/rig.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { COLOURS = 3, BATCH = 5 };
 
@@ -104,7 +101,6 @@ static void free_batch(struct kase *k, int n)
 
 static void test_crops_and_flips(void **state)
 {
-    (void)state;
     static const int sides[] = {1, 7, 24, 33};
     struct rng rng = rng_at(3, RNG_TEST, 0, 0);
     int flips = 0;
@@ -132,7 +128,6 @@ static void test_crops_and_flips(void **state)
 /* Each row is wider than CU_RESAMPLE_SPAN, so the kernel computes it in several tiles. */
 static void test_wide_pictures(void **state)
 {
-    (void)state;
     static const int widths[] = {CU_RESAMPLE_SPAN, CU_RESAMPLE_SPAN + 1, 4 * CU_RESAMPLE_SPAN + 7};
     struct rng rng = rng_at(4, RNG_TEST, 0, 0);
     for (int i = 0; i < 6; i++) {
@@ -151,7 +146,6 @@ static void test_wide_pictures(void **state)
 /* A picture counts as decoded if one byte of its last row is set. */
 static void test_pictures_left_out(void **state)
 {
-    (void)state;
     for (int place = -1; place < 40 * COLOURS; place += 17) {
         struct rng rng = rng_at(5, RNG_TEST, 0, 0);
         struct kase k = {.width = 40, .height = 30};

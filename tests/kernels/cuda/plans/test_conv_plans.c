@@ -9,15 +9,11 @@
 #include "kernels/cuda/conv_plan.h"
 #include "model/graph.h"
 #include "tests/suite.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { IMAGE = 224, SEEN_MAX = 8192, CHOICE = 3, SM_AMPERE = 80, SM_HOPPER = 90 };
 
@@ -170,7 +166,6 @@ static void every_convolution_has_a_plan(void **state)
     const char *gpu = suite_argc > 1 ? suite_argv[1] : "h200";
     struct gpu_description described;
     struct planning *all = calloc(1, sizeof *all);
-    (void)state;
     assert_non_null(all);
     all->whole = suite_argc > 2;
     cudnn_keep_compiler();

@@ -1,14 +1,10 @@
 /* Tests plans that cuDNN makes for described GPUs: a stored choice gives the same plan again,
  * limits hold, and the fastest plan is taken. Needs no GPU. */
 #include "kernels/cuda/conv_plan.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct plan_limits all = {.workspace = SIZE_MAX, .plans = PLANS_MAX};
 
@@ -71,7 +67,6 @@ static void check_again(const struct cudnn_device *dev, int groups)
 static void a_choice_gives_the_same_plan_again(void **state)
 {
     struct cudnn_device dev;
-    (void)state;
     open_gpu("h200", &dev);
     check_again(&dev, 1);
     check_again(&dev, 32);
@@ -101,7 +96,6 @@ static void plans_are_within_the_limits(void **state)
 {
     struct cudnn_device dev;
     struct plan_list list;
-    (void)state;
     open_gpu("a100", &dev);
     struct cudnn_graph *g = conv_graph(&dev, DTYPE_F32, 1);
     struct plan_limits limits = {.workspace = SIZE_MAX, .plans = 3};
@@ -157,7 +151,6 @@ static void the_fastest_plan_is_taken_and_kept(void **state)
     struct clock_double c = {0};
     const struct plan_timer timer = {pretend, &c};
     unsigned rest;
-    (void)state;
     open_gpu("h200", &dev);
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
     assert_int_equal(plan_cache_open(&cache), STATUS_OK);

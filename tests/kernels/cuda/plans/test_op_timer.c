@@ -3,16 +3,12 @@
  * time of the device are separate; both are numbers that only the functions below advance. */
 #include "kernels/cuda/op_timer.h"
 #include "tests/kernels/cuda/fake/arrays.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* --- the fake GPU --- */
 
@@ -239,7 +235,6 @@ static void assert_seconds(double got, double want)
 static void times_are_the_devices(void **state)
 {
     static const double host_ms[] = {0.001, 0.05, 1, 10};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct cuda_device dev = gpu_new();
         struct work w = {.host_ms = host_ms[i], .device_ms = 0.01};
@@ -266,7 +261,6 @@ static bool is_cold(const struct work *w, int i, size_t bytes)
 static void caches_are_cold(void **state)
 {
     static const size_t bytes[] = {1000, 300 << 10, 1 << 20, 2 << 20, 9 << 20}; /* L2 has a MiB */
-    (void)state;
     for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) {
         struct cuda_device dev = gpu_new();
         struct work w = {.host_ms = 0.001, .device_ms = 0.01};
@@ -315,7 +309,6 @@ static void operands_are_random(void **state)
     struct op_trial *t;
     const struct timed_work work = {look, NULL, 0};
     struct timed_seconds time;
-    (void)state;
     assert_int_equal(op_trial_open(&dev, each_type, N_TYPES, &t), STATUS_OK);
     assert_int_equal(op_trial_time(t, &work, 0, &time), STATUS_OK);
     close_all(&dev, t);
@@ -332,7 +325,6 @@ static void failures_are_handed_on(void **state)
     const struct timed_work hungry = {run, &w, memory};
     const struct timed_operand large = {memory, DTYPE_F16};
     struct timed_seconds time;
-    (void)state;
     assert_int_equal(op_trial_time(t, &hungry, 0, &time), STATUS_OOM);
     assert_int_equal(op_trial_open(&dev, &large, 1, &none), STATUS_OOM);
     assert_seconds(time_of(t, &w, 0).median, 1e-3);

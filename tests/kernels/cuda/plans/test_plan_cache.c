@@ -3,17 +3,13 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "tests/unit.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char path[64];
 
@@ -68,7 +64,6 @@ static void check_filled(const struct plan_cache *c)
 
 static void test_round_trip(void **state)
 {
-    (void)state;
     struct plan_cache *c = filled(), *again;
     check_filled(c);
     unlink(path);
@@ -106,7 +101,6 @@ static void check_refused(const void *bytes, size_t size)
 
 static void test_damage(void **state)
 {
-    (void)state;
     struct plan_cache *c = filled();
     char *bytes;
     size_t size;
@@ -167,7 +161,6 @@ static void test_forgery(void **state)
         "lack key",
     };
     char many[2048] = "plan 5 7 ", longest[2048];
-    (void)state;
     for (size_t i = 0; i < sizeof forged / sizeof *forged; i++)
         check_forged(forged[i], "\n");
     check_forged("plan 5 7 - key", "");
@@ -195,7 +188,6 @@ static void test_bad_puts(void **state)
                {"key", {.fact = PLAN_TIMED, .nanoseconds = 1, .engine = 1}},
                {"key", {.fact = PLAN_LACKING, .nanoseconds = 1}}};
     struct plan_cache *c;
-    (void)state;
     memset(key, 'k', sizeof key);
     key[PLAN_KEY_MAX] = '\0';
     assert_int_equal(plan_cache_open(&c), STATUS_OK);
