@@ -81,6 +81,53 @@ expect_error() {
     grep -qF -- "$text" "$scratch/err" || fail "'ampscale $*' does not say '$text': $(cat "$scratch/err")"
 }
 
+# await SECONDS COMMAND...: repeats the command until it succeeds. It must succeed within SECONDS.
+await() {
+    local end=$((SECONDS + $1)) seconds=$1
+    shift
+    until "$@"; do
+        ((SECONDS < end)) || { fail "'$*' fails for $seconds s: $(tail -n 5 "$scratch/err")" && return 1; }
+        sleep 0.05
+    done
+}
+
+# own_program: copies the program, and its modules for ranks, to the scratch folder. The path then
+# identifies the processes of this test.
+own_program() {
+    local module
+    for module in ampscale_gloo.so ampscale_loopback.so; do
+        [[ ! -e $build_dir/cli/$module ]] || cp "$build_dir/cli/$module" "$scratch"
+    done
+    cp "$program" "$scratch/ampscale"
+    program=$scratch/ampscale
+}
+
+# own_processes: prints the process IDs of this test's program, one a line.
+own_processes() {
+    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | cut -d/ -f3
+}
+
+# own_ranks: prints "RANK PID" of every rank that trains, one a line.
+own_ranks() {
+    local pid
+    for pid in $(own_processes); do
+        grep -qx train < <(tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 2p) || continue
+        tr '\0' '\n' <"/proc/$pid/environ" |
+            sed -nE "s/^(OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID|RANK)=(.*)/\2 $pid/p" | head -n 1
+    done 2>/dev/null
+}
+
+# none_left WHAT: checks that all processes of this test's program end within 20 s.
+none_left() {
+    local i
+    for ((i = 0; i < 200; i++)); do
+        [[ -n $(own_processes) ]] || return 0
+        sleep 0.1
+    done
+    fail "$1: these processes still run: $(own_processes | xargs ps -o pid=,args= -p)"
+    own_processes | xargs kill -KILL
+}
+
 # sub_commands COMMAND...: prints the commands in the help of `ampscale COMMAND...`, one a line;
 # prints nothing for a command without subcommands.
 sub_commands() {

@@ -4,9 +4,7 @@
 # shellcheck source=tests/cli/ranks.sh
 . "$source_dir/tests/cli/ranks.sh"
 
-# Copies the program to the scratch folder. The path then identifies the processes of this test.
-cp "$program" "$scratch/ampscale"
-program=$scratch/ampscale
+own_program
 
 # job_may_lose: skips the test if the launcher of MPI may exit with code 0 and print no message
 # after the loss of a rank.
@@ -27,31 +25,16 @@ job_start() {
     job=$!
 }
 
-# job_ranks: prints "RANK PID" of every rank that runs, one a line.
-job_ranks() {
-    local exe pid
-    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
-        pid=${exe:6:-4}
-        grep -qx train < <(tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 2p) || continue
-        tr '\0' '\n' <"/proc/$pid/environ" | sed -nE "s/^(OMPI_COMM_WORLD|PMI)_RANK=(.*)/\2 $pid/p"
-    done 2>/dev/null
-}
-
 # job_until FILE: waits until FILE exists. If $scratch/before exists, FILE must also be newer than
 # that file.
 job_until() {
-    local i
-    for ((i = 0; i < 600; i++)); do
-        [[ ! $1 -nt $scratch/before ]] || return 0
-        sleep 0.05
-    done
-    fail "there is no '$1' after 30 s: $(cat "$scratch/err")"
+    await 30 test "$1" -nt "$scratch/before"
 }
 
 # job_kill SIGNAL RANK: sends the signal to the rank, and prints the rank's process ID.
 job_kill() {
     local pid
-    pid=$(job_ranks | sed -n "s/^$2 //p")
+    pid=$(own_ranks | sed -n "s/^$2 //p")
     kill -s "$1" "$pid" && echo "$pid"
 }
 
@@ -69,12 +52,7 @@ job_end() {
         kill -KILL "$job"
     fi
     { wait "$job"; } 2>/dev/null || code=$?
-    for ((i = 0; i < 100; i++)); do
-        [[ -n $(job_ranks) ]] || return 0
-        sleep 0.05
-    done
-    fail "these processes of the job still run: $(job_ranks | xargs)"
-    job_ranks | cut -d' ' -f2 | xargs kill -KILL
+    none_left "the job"
 }
 
 # job_says LINE: checks that ampscale wrote exactly one line to stderr, apart from the launcher's

@@ -24,44 +24,42 @@ pod_args() {
         -e 's/=resnet50/=resnet8/; s/=cuda$/=cpu/; s/--nproc-per-node=8/--nproc-per-node=1/' -e "s/ampscale-0\.ampscale:[0-9]+/127.0.0.1:$port/")
 }
 
-# pods_end RUN TEXT: waits for the started pods; checks that the run is complete, and that one pod
-# prints the text.
+# pod RUN: starts a pod with `words`.
+pod() {
+    timeout -k 5 200 "$program" "${words[@]}" "${small[@]}" >>"$1.out" 2>>"$1.err" </dev/null &
+    pids+=($!)
+}
+
+# pods_end RUN: waits for the started pods; checks that the run is complete, and has two ranks.
 pods_end() {
-    local pid code
+    local pid
     for pid in "${pids[@]}"; do
-        code=0 && wait "$pid" || code=$?
-        ((code == 0)) || fail "$1: a pod ended with exit code $code: $(cat "$1".*.err)"
+        wait "$pid" || fail "$1: a pod ended with exit code $?: $(<"$1.err")"
     done
-    [[ -s runs/$1/summary.json ]] || fail "$1: the run is not complete"
-    cat "$1".*.out >all && grep -qF -- "$2" all || fail "$1: no pod shows '$2': $(cat all)"
+    [[ -s runs/$1/summary.json ]] && grep -q "ddp: 2 ranks" "$1.out" || fail "$1: not a complete run of two ranks: $(<"$1.out")"
+    pids=()
 }
 
 if [[ -z $python ]]; then
     echo "the manifests were not tested: no Python has the module yaml (apt-get install python3-yaml)"
 else
     manifests check "$files"/kubernetes/*.yaml >log 2>&1 || fail "manifests: $(cat log)"
-    sed 's/parallelism: 2/paralelism: 2/; s/subdomain: .*/subdomain: other/' "$files/kubernetes/indexed-job.yaml" >bad.yaml
-    ! manifests check bad.yaml >log 2>&1 && grep -q "'paralelism' is no key" log || fail "a manifest with a wrong key was accepted: $(cat log)"
-
     export AMPSCALE_SECRET=0123456789abcdef0123456789abcdef
     port=$((20000 + RANDOM % 12000)) pids=()
-    pod_args indexed-job.yaml Pod
-    for index in 0 1; do # Kubernetes expands $(NODE_RANK)
-        # shellcheck disable=SC2016
-        timeout -k 5 200 "$program" "${words[@]/'$(NODE_RANK)'/$index}" "${small[@]}" >indexed-job.$index.out 2>indexed-job.$index.err </dev/null &
-        pids+=($!)
+    for index in 0 1; do
+        pod_args indexed-job.yaml Pod
+        # shellcheck disable=SC2016 # Kubernetes expands $(NODE_RANK)
+        words=("${words[@]/'$(NODE_RANK)'/$index}")
+        pod indexed-job
     done
-    pods_end indexed-job "ddp: 2 ranks"
+    pods_end indexed-job
 
-    port=$((20000 + RANDOM % 12000)) pids=()
+    port=$((port + 1)) replicas=(Master Worker)
     for rank in 0 1; do
-        replica=Worker && ((rank > 0)) || replica=Master
-        pod_args pytorchjob.yaml $replica
-        RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port PET_NNODES=2 \
-            timeout -k 5 200 "$program" "${words[@]}" "${small[@]}" >pytorchjob.$rank.out 2>pytorchjob.$rank.err </dev/null &
-        pids+=($!)
+        pod_args pytorchjob.yaml "${replicas[rank]}"
+        RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port PET_NNODES=2 pod pytorchjob
     done
-    pods_end pytorchjob "ddp: 2 ranks"
+    pods_end pytorchjob
     unset AMPSCALE_SECRET
 
     printf 'ampscale-worker-%d.ampscale.default.svc slots=8\n' 0 1 >hostfile
@@ -90,7 +88,7 @@ slurm() {
     cat "$TEST_SLURM"
 }
 slurm 1 0 runs/stopped >log
-grep -qx 'srun --mpi=pmix --cpus-per-task=8 ampscale train data -a resnet8 --mode ddp --out runs/stopped --resume auto' log || fail "slurm.sbatch: $(cat log)"
+grep -q 'srun .* ampscale train data -a resnet8 --mode ddp --out runs/stopped --resume auto' log || fail "slurm.sbatch: $(cat log)"
 grep -qx 'scontrol requeue 7' log || fail "slurm.sbatch does not requeue a job that failed"
 [[ $(slurm 143 0 runs/stopped) == *"scontrol requeue 7"* ]] || fail "slurm.sbatch does not requeue a job that was stopped"
 mkdir -p complete && touch complete/summary.json
@@ -107,7 +105,7 @@ if ! command -v curl >/dev/null || ! command -v python3 >/dev/null; then
     finish
 fi
 cat >metadata.py <<'END'
-import http.server, os, sys
+import http.server, os
 class Service(http.server.BaseHTTPRequestHandler):
     def reply(self, code, text):
         self.send_response(code)
@@ -117,23 +115,20 @@ class Service(http.server.BaseHTTPRequestHandler):
         self.reply(200, b"a-token")
     def do_GET(self):
         known = self.headers.get("X-aws-ec2-metadata-token") == "a-token"
-        noted = os.path.exists(sys.argv[1]) and self.path == "/latest/meta-data/spot/instance-action"
+        noted = os.path.exists("interruption") and self.path == "/latest/meta-data/spot/instance-action"
         self.reply(*((200, b'{"action": "terminate"}') if known and noted else (404, b"")))
-    def log_message(self, *args):
-        pass
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)
 print(server.server_port, flush=True)
-while True:
-    server.handle_request()
+server.serve_forever()
 END
-python3 metadata.py interruption >service.port 2>service.err &
+python3 metadata.py >service.port 2>service.err &
 service=$!
 trap 'kill $service 2>/dev/null; rm -rf "$scratch"' EXIT
-until [[ -s service.port ]] || ! kill -0 $service 2>/dev/null; do sleep 0.1; done
+await 30 test -s service.port
 export EC2_METADATA=http://127.0.0.1:$(<service.port) EC2_POLL_S=0.2
 timeout 300 "$files/ec2-spot" "$program" train data -a resnet8 "${small[@]}" --epochs 100000 --out runs/spot >spot.out 2>spot.err </dev/null &
 spot=$!
-until [[ -s runs/spot/epochs.jsonl ]] || ! kill -0 $spot 2>/dev/null; do sleep 0.1; done
+await 60 test -s runs/spot/epochs.jsonl
 kill -0 $spot 2>/dev/null || fail "ec2-spot ended without an interruption: $(cat spot.err)"
 touch interruption
 code=0 && wait $spot || code=$?

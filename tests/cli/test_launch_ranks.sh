@@ -14,39 +14,31 @@ for name in mpirun mpirun.openmpi mpiexec.hydra; do
 done
 ((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
 
-# Copies the program to the scratch folder. The path then identifies the processes of this test.
-cp "$program" ampscale
-program=$scratch/ampscale
-library=$build_dir/cli/ampscale_loopback.so
-[[ ! -e $library ]] || cp "$library" .
-
-# A command for two ranks that would run for a long time. The tests end it themselves.
-endless=(bench step --net resnet34 --image-size 64 -b 64 --rounds 64)
+own_program
 
 # start NAME N ARGS...: launches N ranks in the background, with logs in NAME; fills `pid`. If N is
 # 0, ARGS give the hosts with --hosts.
 start() {
-    local name=$1 nproc=()
-    (($2 == 0)) || nproc=(--nproc "$2")
+    local name=$1 nproc=(--nproc "$2")
+    (($2 > 0)) || nproc=()
     shift 2
     "$program" launch --mpirun "$mpirun" "${nproc[@]}" --log-dir "$name" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
     pid=$!
 }
 
-# ended WANT NAME: waits for the launcher; checks its exit code, and that no process of the job
-# remains.
+# ended WANT NAME [LINE]: waits for the launcher; checks its exit code, that no process of the job
+# remains, and that stderr has exactly one line after its first line, which matches LINE, an extended
+# regular expression.
 ended() {
-    local left
     code=0
     { wait "$pid"; } 2>/dev/null || code=$?
-    [[ $1 == "$code" ]] || fail "$mpirun, $2: the exit code is $code, not $1: $(<"$scratch/err")"
-    for ((i = 0; i < 100; i++)); do
-        left=$(find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null; pgrep -f -- "$scratch/$2")
-        [[ -n $left ]] || return 0
-        sleep 0.1
-    done
-    fail "$mpirun, $2: processes still run: ${left//$'\n'/ }"
+    [[ $1 == "$code" ]] || fail "$mpirun, $2: the exit code is $code, not $1: $(<err)"
+    none_left "$mpirun, $2"
+    await 10 no_mpirun "$2"
+    (($# == 2)) || { (($(tail -n +2 err | wc -l) == 1)) && grep -qE -- "$3" < <(tail -n 1 err); } ||
+        fail "$mpirun, $2: no single line says '$3': $(<err)"
 }
+no_mpirun() { ! pgrep -f -- "$scratch/$1" >/dev/null; }
 
 # supervisor NAME RANK: prints the process id of the rank's supervisor.
 supervisor() {
@@ -83,22 +75,21 @@ reachable() {
     done
 }
 
-# await NAME: waits until the commands of rank 0 and rank 1 run.
-await() {
-    for ((i = 0; i < 200; i++)); do
-        [[ -z $(supervisor "$1" 0) || -z $(supervisor "$1" 1) ]] || return 0
-        sleep 0.1
-    done
-    fail "$mpirun, $1: the ranks do not start: $(cat "$scratch/err" "$1"/*)"
-}
+# A command for two ranks that would run for a long time. The tests end it themselves.
+endless=(bench step --net resnet34 --image-size 64 -b 64 --rounds 64)
 
-# err_says TEXT: checks that stderr has exactly one line after its first line, and that this line
-# matches TEXT, an extended regular expression.
-err_says() {
-    [[ $(tail -n +2 "$scratch/err" | wc -l) == 1 ]] || fail "$mpirun: $(<"$scratch/err")"
-    grep -qE -- "$1" < <(tail -n 1 "$scratch/err") || fail "$mpirun: '$(<"$scratch/err")' does not say '$1'"
+# begin NAME ARGS...: starts two ranks of the command, and waits until both run.
+begin() {
+    start "$1" 2 "${@:2}" -- "${endless[@]}"
+    await 20 ranks_run "$1"
 }
+ranks_run() { [[ -n $(supervisor "$1" 0) && -n $(supervisor "$1" 1) ]]; }
 
+# rank_of NAME RANK: prints the process id of the rank.
+rank_of() { pgrep -P "$(supervisor "$1" "$2")"; }
+
+small=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --devices ref -p 1
+    --mode ddp --epochs 100000)
 for mpirun in "${starters[@]}"; do
     find . -mindepth 1 -not -name 'ampscale*' -not -path "./tmp*" -delete
 
@@ -114,7 +105,6 @@ for mpirun in "${starters[@]}"; do
         grep -q "^# rank $rank on $(uname -n): ampscale info --list$" "logs/rank-$rank.log" ||
             fail "$mpirun: the heading in the log of rank $rank is wrong: $(head -n 1 "logs/rank-$rank.log")"
     done
-    [[ $(wc -l <err) == 1 ]] || fail "$mpirun: $(<err)"
 
     # mpirun starts ranks on two hosts. A script replaces ssh: it runs the commands on this machine,
     # with another folder for temporary files on each host.
@@ -125,40 +115,22 @@ for mpirun in "${starters[@]}"; do
         remote=(--mpi-arg -launcher --mpi-arg ssh --mpi-arg -launcher-exec --mpi-arg "$PWD/no-ssh")
     start hosts 0 "${remote[@]}" --hosts 127.0.0.2:2,127.0.0.3 -- info --list
     ended 0 hosts
-    for rank in 0 1 2; do
-        cmp alone <(grep -v '^#' "hosts/rank-$rank.log") || fail "$mpirun: the log of rank $rank is wrong on two hosts"
-    done
+    cmp alone <(grep -v '^#' hosts/rank-2.log) || fail "$mpirun: the log of rank 2 is wrong on two hosts"
     start far 0 "${remote[@]}" --hosts 127.0.0.2,127.0.0.3 -- "${endless[@]}"
-    await far
+    await 20 ranks_run far
     kill -KILL "$(pgrep -P "$pid")"
     ended 1 far
 
-    # A rank fails: its exit code and reason are reported. If all ranks fail in the same way, one
-    # line reports it.
+    # If all ranks fail in the same way, one line reports it.
     start bad 2 --threads 2 -- data scan "$scratch/nowhere"
-    ended 5 bad
-    err_says "there is no folder '$scratch/nowhere'"
-    start usage 2 --threads 3 -- bench step --nonesuch
-    ended 2 usage
-    err_says "unknown flag '--nonesuch'"
-    grep -q "^# rank 1 .*: ampscale bench --threads 3 step --nonesuch" usage/rank-1.log || fail "$mpirun: $(<usage/rank-1.log)"
+    ended 5 bad "there is no folder '$scratch/nowhere'"
 
-    # On one machine, no rank listens at an address that other machines can reach. Ranks that
-    # connect without MPI get a secret, because the address 0.0.0.0 requires one. The secret appears
-    # in no log, record or argument.
-    small=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 -b 4 --devices ref -p 1)
+    # On one machine, no rank of Open MPI listens at an address that other machines can reach.
     if [[ $("$mpirun" --version) == *"Open MPI"* ]]; then
-        start local 2 -- train "${small[@]}" --mode ddp --epochs 100000 --out "local-run"
-        for ((i = 0; i < 300; i++)); do
-            [[ ! -s local-run/steps.jsonl ]] || break
-            sleep 0.1
-        done
-        [[ -s local-run/steps.jsonl ]] || fail "$mpirun: the run recorded no step: $(<err)"
-        for rank in 0 1; do
-            p=$(pgrep -P "$(supervisor local "$rank")")
-            open=$(listeners "$p")
-            [[ -z $open ]] || fail "$mpirun: rank $rank listens at $open, which other machines can reach"
-        done
+        start local 2 -- train "${small[@]}" --out local-run
+        await 30 test -s local-run/steps.jsonl
+        open=$(listeners "$(rank_of local 0)" && listeners "$(rank_of local 1)")
+        [[ -z $open ]] || fail "$mpirun: a rank listens at $open, which other machines can reach"
         # The folder of the ranks' shared memory stays while they run, even if another job begins.
         # After all processes of the job were killed, the next job removes it.
         shm=$(tr '\0' '\n' <"/proc/$(pgrep -P "$pid")/environ" | sed -n 's/^OMPI_MCA_btl_vader_backing_directory=//p')
@@ -168,21 +140,18 @@ for mpirun in "${starters[@]}"; do
         # shellcheck disable=SC2046
         kill -KILL $(tree "$pid")
         ended 137 local
-        [[ -n $(ls -A "$shm") ]] || fail "$mpirun: the folder of a killed job is empty or missing, so its removal was not tested"
+        [[ -n $(ls -A "$shm") ]] || fail "$mpirun: the folder of a killed job is gone, so its removal was not tested"
         start swept 1 -- info --list
         ended 0 swept
         [[ ! -e $shm ]] || fail "$mpirun: '$shm' of a killed job was not removed"
     fi
-    port=$((20000 + RANDOM % 12000))
+
+    # Ranks that connect without MPI get a secret, because the address 0.0.0.0 requires one. The
+    # secret appears in no log, record or argument.
     unset AMPSCALE_SECRET AMPSCALE_JOB
-    start secret 2 -- train "${small[@]}" --mode ddp --epochs 100000 --out secret-run --rendezvous "0.0.0.0:$port"
-    for ((i = 0; i < 300; i++)); do
-        [[ ! -s secret-run/steps.jsonl ]] || break
-        sleep 0.1
-    done
-    [[ -s secret-run/steps.jsonl ]] || fail "$mpirun, a rendezvous: $(<err)"
-    p=$(pgrep -P "$(supervisor secret 1)")
-    secret=$(tr '\0' '\n' <"/proc/$p/environ" | sed -n 's/^AMPSCALE_SECRET=//p')
+    start secret 2 -- train "${small[@]}" --out secret-run --rendezvous "0.0.0.0:$((20000 + RANDOM % 12000))"
+    await 30 test -s secret-run/steps.jsonl
+    secret=$(tr '\0' '\n' <"/proc/$(rank_of secret 1)/environ" | sed -n 's/^AMPSCALE_SECRET=//p')
     [[ $secret =~ ^[0-9a-f]{64}$ ]] || fail "$mpirun: the ranks have the secret '$secret'"
     ! grep -qF -- "$secret" /proc/[0-9]*/cmdline 2>/dev/null || fail "$mpirun: the secret is an argument"
     kill -TERM "$pid"
@@ -191,75 +160,42 @@ for mpirun in "${starters[@]}"; do
 
     # With few file descriptors, mpirun may fail to start some ranks and then wait for them
     # indefinitely. launch must still end, and report a failure in one line.
-    (
-        ulimit -n 32
-        timeout 120 "$program" launch --mpirun "$mpirun" --nproc 2 --start-timeout 5 --log-dir few -- info --list >out 2>err </dev/null
-    )
-    code=$?
-    ((code == 0)) || { ((code == 1)) && err_says "did not start within 5 s|mpirun failed|cannot"; } ||
+    code=0
+    (ulimit -n 32 && run launch --mpirun "$mpirun" --nproc 2 --start-timeout 5 --log-dir few -- info --list && exit $code) || code=$?
+    ((code == 0)) || { ((code == 1)) && grep -qE "did not start within 5 s|mpirun failed|cannot" < <(tail -n 1 err); } ||
         fail "$mpirun: with 32 file descriptors the exit code is $code: $(<err)"
 
     # Each of these processes is killed in turn: a rank, a supervisor, mpirun, and the launcher. The
     # launcher also gets a SIGHUP. No process of the job remains.
-    start rank 2 -- "${endless[@]}"
-    await rank
-    if [[ -e $library ]]; then
+    begin rank
+    if [[ -e ampscale_loopback.so ]]; then
         open=$(reachable "$pid")
         [[ -z $open ]] || fail "$mpirun: other machines can reach these addresses: $open"
         [[ -n $(for p in $(tree "$pid"); do listeners "$p"; done) ]] || fail "$mpirun: no process listens, so its address was not tested"
-        p=$(pgrep -P "$(supervisor rank 0)")
-        ! grep -qz ampscale_loopback "/proc/$p/environ" || fail "$mpirun: a rank is started with mpirun's library"
+        ! grep -qz ampscale_loopback "/proc/$(rank_of rank 0)/environ" || fail "$mpirun: a rank is started with mpirun's library"
     fi
-    kill -KILL "$(pgrep -P "$(supervisor rank 1)")"
-    ended 137 rank
-    err_says "^ampscale: rank 1 \(host $(uname -n), pid [0-9]+\) was killed by signal 9 \(SIGKILL\)$"
-    start supervisor 2 -- "${endless[@]}"
-    await supervisor
+    kill -KILL "$(rank_of rank 1)"
+    ended 137 rank "^ampscale: rank 1 \(host $(uname -n), pid [0-9]+\) was killed by signal 9 \(SIGKILL\)$"
+    begin supervisor
     kill -KILL "$(supervisor supervisor 1)"
     ended 1 supervisor
-    start starter 2 -- "${endless[@]}"
-    await starter
+    begin starter
     kill -KILL "$(pgrep -P "$pid")"
-    ended 1 starter
-    err_says "mpirun was killed by signal 9"
-    start launcher 2 -- "${endless[@]}"
-    await launcher
+    ended 1 starter "mpirun was killed by signal 9"
+    begin launcher
     kill -KILL "$pid"
     ended 137 launcher
-    start stopped 2 -- "${endless[@]}"
-    await stopped
+    begin stopped
     kill -HUP "$pid"
-    ended 129 stopped
-    err_says "SIGHUP: asking the ranks to stop"
-
-    # A signal to the launcher stops the run in an orderly way. The run can then resume from its
-    # checkpoint.
-    start orderly 1 -- train "${net[@]}" --dummy --dummy-train 800000 --dummy-val 8 --classes 3 --out "$scratch/orderly-run"
-    for ((i = 0; i < 200; i++)); do
-        ! grep -qs '^Epoch' out || break
-        sleep 0.1
-    done
-    kill -TERM "$pid"
-    ended 143 orderly
-    grep -q "^ampscale: stopped by SIGTERM at epoch 0" err || fail "$mpirun: $(<err)"
-    [[ -s orderly-run/checkpoint.safetensors ]] || fail "$mpirun: no checkpoint"
+    ended 129 stopped "SIGHUP: asking the ranks to stop"
 
     # Ranks that do not stop are killed after --grace seconds, or at once after a second signal.
     for grace in 0 3600; do
-        start "grace-$grace" 2 --grace "$grace" -- "${endless[@]}"
-        await "grace-$grace"
-        for rank in 0 1; do
-            kill -STOP "$(pgrep -P "$(supervisor "grace-$grace" "$rank")")"
-        done
-        if ((grace == 0)); then
-            kill -TERM "$pid"
-            ended 143 "grace-$grace"
-        else
-            kill -USR1 "$pid"
-            sleep 0.2
-            kill -INT "$pid"
-            ended 138 "grace-$grace"
-        fi
+        begin "grace-$grace" --grace "$grace"
+        kill -STOP "$(rank_of "grace-$grace" 0)" "$(rank_of "grace-$grace" 1)"
+        kill -USR1 "$pid"
+        ((grace == 0)) || { sleep 0.2 && kill -INT "$pid"; }
+        ended 138 "grace-$grace"
     done
 done
 finish

@@ -6,12 +6,6 @@
 . "$source_dir/tests/comm/mpi.sh"
 cd "$scratch" || exit 1
 
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
-
-! sanitized || skip "under sanitizers other tests execute the same code"
 PATH=$PATH:/usr/sbin:/sbin
 for name in slurmctld slurmd srun sbatch salloc scancel sinfo squeue; do
     command -v "$name" >/dev/null || skip "no $name: Slurm is not installed"
@@ -63,26 +57,26 @@ CONF
     export SLURM_CONF=$scratch/slurm.conf
 }
 
-# slurm_ready: waits a few seconds until the node accepts jobs. Fails at once if a daemon has
-# exited, for example because another process uses its port.
+# has COMMAND TEXT: whether the command prints the text. A daemon that hangs does not answer.
+# shellcheck disable=SC2086 # several words
+has() { [[ $(timeout 5 $1 2>/dev/null) == "$2" ]]; }
+
+# slurm_ready: waits until the node accepts jobs, or a daemon has exited, for example because another
+# process uses its port.
 slurm_ready() {
     local i
     for ((i = 0; i < 100; i++)); do
         kill -0 "${daemons[@]}" 2>/dev/null || return 1
-        [[ $(timeout 5 sinfo -h -o %t 2>/dev/null) != idle ]] || return 0
+        ! has "sinfo -h -o %t" idle || return 0
         sleep 0.1
     done
     return 1
 }
 
 slurm_stop() {
-    local i
     ((${#daemons[@]} > 0)) || return
     timeout 5 scancel -p test 2>/dev/null
-    for ((i = 0; i < 100; i++)); do
-        [[ -n $(timeout 5 squeue -h 2>/dev/null) ]] || break
-        sleep 0.1
-    done
+    await 10 has "squeue -h" ""
     kill "${daemons[@]}" 2>/dev/null
     wait "${daemons[@]}" 2>/dev/null
     daemons=()
@@ -109,9 +103,7 @@ grep -qwE "$pmi" < <(srun --mpi=list 2>&1) || skip "this Slurm has no $pmi"
 
 # --- training ---
 
-# Copies the program to the scratch folder. The path then identifies the processes of this test.
-cp "$program" ampscale
-program=$scratch/ampscale
+own_program
 net+=(--threads 1 -j 1)
 
 # by_srun CODE WORD...: runs srun with the words, and checks its exit code.
@@ -123,14 +115,9 @@ by_srun() {
     ((code == want)) || fail "'srun $*' exited with $code, not $want: $(head -c 600 err)"
 }
 
-# ranks_are N: checks that rank 0 prints N as the number of ranks.
-ranks_are() {
-    grep -q "^ddp: $1 ranks of" out || fail "rank 0 does not report $1 ranks: $(head -n 3 out)"
-}
-
 make_data data
 by_srun 0 -n 2 --mpi="$pmi" "$program" train data "${net[@]}" --epochs 1 --out together
-ranks_are 2
+grep -q "^ddp: 2 ranks of" out || fail "rank 0 does not report 2 ranks: $(head -n 3 out)"
 
 # If the tasks of a job cannot find each other, they fail with a message. Otherwise each task would
 # train on all data.
@@ -144,7 +131,6 @@ by_srun 0 -n 1 --mpi="$pmi" "$program" train data "${net[@]}" --mode nd --epochs
 # Tasks without PMI connect to each other at a TCP address.
 by_srun 0 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out address \
     --rendezvous "127.0.0.1:$((32000 + RANDOM % 700))"
-ranks_are 2
 grep -qE '"comm": "(gloo|tcp)"' address/run.json || fail "the ranks did not exchange gradients by TCP"
 
 # In a Slurm allocation, `ampscale launch` starts one rank for each task.
@@ -159,24 +145,12 @@ cat >job.sh <<JOB
 srun --mpi=$pmi $program train data ${net[*]} --epochs 60 --out batch --resume auto
 JOB
 
-# await SECONDS COMMAND...: waits until the command succeeds.
-await() {
-    local i count=$(($1 * 20))
-    shift
-    for ((i = 0; i < count; i++)); do
-        ! "$@" || return 0
-        sleep 0.05
-    done
-    fail "the condition '$*' was not met in time: $(cat job.out 2>/dev/null)"
-}
-no_jobs() { [[ -z $(squeue -h) ]]; }
-
 submit() { sbatch -Q -n 2 --open-mode=append -o job.out job.sh >sbatch.out 2>&1 || fail "sbatch: $(<sbatch.out)"; }
 
 submit
 await 20 test -s batch/steps.jsonl
 scancel --signal=USR1 -p test
-await 20 no_jobs
+await 20 has "squeue -h" ""
 grep -q "^ampscale: stopped by SIGUSR1 at epoch" job.out || fail "SIGUSR1 did not stop the run in an orderly way: $(<job.out)"
 [[ ! -e batch/summary.json ]] || fail "a stopped run has a summary"
 submit
@@ -186,23 +160,14 @@ same_run "a batch job that resumed" whole batch
 
 # --- a rank that is killed ---
 
-# rank_pid N: prints the process ID of rank N.
-rank_pid() {
-    local exe pid
-    find /proc/[0-9]*/exe -maxdepth 0 -lname "$program" 2>/dev/null | while read -r exe; do
-        pid=${exe:6:-4}
-        ! grep -qzx "SLURM_PROCID=$1" "/proc/$pid/environ" || echo "$pid"
-    done 2>/dev/null
-}
 timeout 60 srun -n 2 --mpi="$pmi" "$program" train "${net[@]}" --dummy --dummy-train 800000 \
     --dummy-val 8 --classes 3 --epochs 1 --out killed >out 2>err </dev/null &
 pid=$!
 await 20 test -s killed/steps.jsonl
-kill -KILL "$(rank_pid 1)"
+kill -KILL "$(own_ranks | sed -n 's/^1 //p')"
 code=0
 wait "$pid" || code=$?
 ((code != 0 && code != 124)) || fail "after a rank was killed, srun exited with $code"
-rank_is_gone() { [[ -z $(rank_pid 0) ]]; }
-await 5 rank_is_gone
+none_left "a job with a killed rank"
 grep -qE 'task 1: Killed|^ampscale: rank 1 ' err || fail "no message names the killed rank: $(<err)"
 finish

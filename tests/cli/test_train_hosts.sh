@@ -10,19 +10,14 @@ cd "$scratch" || exit 1
 make_data data
 go=("$scratch/data" --threads 1 -j 1 --epochs 3 --bucket-mb 0.05)
 
-# apart NAME RANKS ARGS...: trains on RANKS ranks. After netns_open, the ranks are on two hosts.
-apart() {
-    local name=$1 ranks=$2
-    shift 2
-    expect_ranks 0 "$ranks" "${go[@]}" --out "$scratch/$name" "$@"
-    grep -q "^[^ ]*: $ranks ranks of" out || fail "$name: did not train on $ranks ranks: $(<out)"
+both() {
+    expect_ranks 0 2 "${go[@]}" --out "$scratch/$1ddp"
+    expect_ranks 0 2 "${go[@]}" --out "$scratch/$1ddp2" --devices cpu:2 --sync-bn
 }
-apart one-ddp 2
-apart one-ddp2 2 --devices cpu:2 --sync-bn
+both one-
 netns_open
 trap 'netns_close; rm -rf "$scratch"' EXIT
-apart ddp 2
-apart ddp2 2 --devices cpu:2 --sync-bn
+both ""
 for mode in ddp ddp2; do
     hosts=$(grep -o '"host": *"host-[ab]"' "$mode/run.json" | grep -o 'host-.' | xargs)
     [[ $hosts == "host-a host-b" ]] || fail "$mode: recorded hosts '$hosts'"
