@@ -83,13 +83,6 @@ sed -i "s/$model/another/" other/checks/hardware.json
 check 2 --device cpu --pass 2 --out "$scratch/other"
 grep -q "is of another device than" err || fail "the message does not say that the records are of another device: $(<err)"
 
-# A report of the records gives every number with its unit.
-expect 0 report --no-figures records -o report.md
-for line in '| PASS | throughput | ' '| amp | 4 | fuse-none,no-graph | ampscale | ' \
-    '| peak | bandwidth | [0-9.]* | GB/s |' '| step-amp | step\\_ms | [0-9.]* | ms |' 'Operations compared with the reference: [0-9]* cases'; do
-    grep -q -- "^$line" report.md || fail "the report lacks '$line': $(<report.md)"
-done
-
 # If the time budget is used up, the later checks are missing, and the records of the earlier ones are
 # written.
 OUT=$scratch/late check 5 --device cpu --pass 2 --from "$scratch/pass1/records.tar.gz" --budget 1
@@ -97,25 +90,17 @@ verdicts PASS facts operations
 verdicts MISSING throughput
 [[ -s late/records.tar.gz ]] || fail "after the time budget was used up, records.tar.gz is missing"
 
-# A program that writes records that change for a while: files that are too large to be sent, and one
-# that changes although no check has ended.
+# Files that are too large to be sent are left out.
 mkdir -p stub/bin
 cat >stub/bin/ampscale <<'STUB'
 #!/usr/bin/env bash
 [[ $1 != info ]] || { echo "  cpu    a stub, 1 thread"; exit; }
 while [[ $1 != --out ]]; do shift; done
-mkdir -p "$2/checks/one"
+mkdir -p "$2"
 echo '{}' >"$2/spec.json"
 for n in 1 2 3 4 5 6; do head -c 3500000 /dev/urandom >"$2/large-$n"; done
 head -c 5000000 /dev/zero >"$2/huge"
 : >"$2/weights.safetensors"
-sleep 2
-echo late >"$2/checks/one/log"
-for ((i = 0; i < 400; i++)); do
-    tar -xzOf "$OUT/records.tar.gz" ./checks/one/log 2>/dev/null && exit
-    sleep 0.1
-done
-exit 1
 STUB
 chmod +x stub/bin/ampscale
 OUT=$scratch/stub-out check 0 --build "$scratch/stub" --device cpu --budget 100 --out "$scratch/stub-records" --only one

@@ -44,14 +44,7 @@ passes facts first operations accuracy
 [[ $(head -n 2 "$FAKE_PYTHON_LOG") == held$'\n'"answers eager amp 4 4" ]] || fail "no context was held: $(<"$FAKE_PYTHON_LOG")"
 await 30 grep -q released "$FAKE_PYTHON_LOG"
 
-# A command of the user continues the plans of the call: the second run of one kind adds none.
-for run in 1 2; do
-    cp "$plans" "$scratch/plans-$run"
-    "$source_dir/scripts/gpu-check" --build "$scratch/pack" -- train --dummy -a resnet8 --image-size 32 -b 4 --steps 2 \
-        --precision amp --no-checkpoint --devices cuda:0 --out "$scratch/run-$run" >"$scratch/out" 2>&1 || fail "train: $(<"$scratch/out")"
-done
-cmp -s "$scratch/plans-2" "$plans" ||
-    fail "a command of the user does not continue the plans: $(wc -l "$scratch"/plans-* "$plans")"
+cp "$plans" "$scratch/plans-1"
 
 # The second call, on a machine that has only the pack: it continues the plans of the first.
 # Does not run the self-test, because it would train on the fake GPU for minutes.
@@ -69,10 +62,6 @@ cmp -s "$scratch/cache/ampscale/plans" "$plans" || fail "the plans do not come b
 [[ -s $scratch/checks/throughput/r1/work/runs/amp-4-ampscale-r1/run.json ]] || fail "the records of the runs: $(find "$scratch/checks/throughput")"
 [[ -z $(find "$scratch/checks" -name '*.safetensors*' -o -type f -size +200k) ]] || fail "large files remain: $(find "$scratch/checks" -type f -size +200k)"
 
-# Every result of a training run has the rung of the ladder on which it was measured.
-for name in rung_amp_4 rung_files_amp_4 rung_O1 of_peer_amp_4; do
-    grep -q "\"name\": \"$name\"" "$scratch"/checks/{throughput,files,accuracy}.json || fail "there is no value '$name'"
-done
 expect 0 report --no-figures "$OUT" -o "$scratch/report.md"
 grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto \| [0-9.]+ \| [0-9.]+ \|$' "$scratch/report.md" ||
     fail "the report: $(grep '^| amp' "$scratch/report.md")"
@@ -81,7 +70,6 @@ grep -qE '^\| amp \| 4 \|  \| ampscale \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| auto 
 AMPSCALE_PEERS=/none check 5 --only throughput
 grep -q "^scripts/gpu-check: no Python with torch and torchvision is found for the checks 'first' and 'throughput': set AMPSCALE_PEERS .* --no-peer" "$scratch/err" ||
     fail "without PyTorch: $(cat "$scratch/out" "$scratch/err")"
-AMPSCALE_PEERS=/none check 0 --only facts
 AMPSCALE_PEERS=/none check 0 --only throughput --no-peer
 passes throughput
 

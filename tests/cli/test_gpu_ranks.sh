@@ -55,14 +55,15 @@ took() {
     grep -qF "fake GPU, $2," "$1/run.json" || fail "$1: rank 0 did not take an $2: $(grep -o 'fake GPU[^\"]*' "$1/run.json")"
 }
 
-on local "LOCAL_RANK=2" "LOCAL_RANK=0"
-took local sm_75
-on slurm "SLURM_LOCALID=2" "SLURM_LOCALID=1"
-took slurm sm_75
-on host "" ""
-took host sm_90
-on narrowed "LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=2" "LOCAL_RANK=0 CUDA_VISIBLE_DEVICES=0"
-took narrowed sm_75
+while IFS='|' read -r name sm first second; do
+    on "$name" "$first" "$second"
+    took "$name" "$sm"
+done <<END
+local|sm_75|LOCAL_RANK=2|LOCAL_RANK=0
+slurm|sm_75|SLURM_LOCALID=2|SLURM_LOCALID=1
+host|sm_90||
+narrowed|sm_75|LOCAL_RANK=1 CUDA_VISIBLE_DEVICES=2|LOCAL_RANK=0 CUDA_VISIBLE_DEVICES=0
+END
 
 # If one rank cannot replay graphs, all ranks run without graphs. If a step fails on one of several
 # ranks, the job ends.

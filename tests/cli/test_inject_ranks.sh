@@ -42,21 +42,6 @@ for i in 1 2 3; do
 done
 grep -q '"slow": false' "even-$i/summary.json" || fail "in three runs, a rank is called slow without a cause: $(tail -n 1 out)"
 
-# A study also names the slow rank, although its runs end within an epoch. Its analysis says that
-# faults were injected.
-cat >study.json <<END
-{"schema": 1, "name": "slow", "about": "for a test", "modes": {"ddp": [2]},
- "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
- "data": [{"name": "dummy", "classes": 3, "train": 4000, "val": 4}],
- "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 10,
- "measured_steps": 200, "train": ["--inject", "slow-rank=1:100%"]}
-END
-mkdir bin
-ln -s "$(command -v "${mpi_launch[0]}")" bin/mpirun
-PATH=$scratch/bin:$PATH expect 0 study study.json --no-report --out studied
-(($(nproc) == 1)) || grep -q '"verdict": "slow rank 1"' studied/analysis.json || fail "the study does not name the slow rank: $(<out)"
-grep -q 'faults were injected' studied/analysis.json || fail "the study does not say that faults were injected"
-
 # If several ranks lose images in the same epoch, only one line is printed.
 expect_ranks 4 2 "${small[@]}" --out f --inject lost-image
 says "an image was lost or read twice"

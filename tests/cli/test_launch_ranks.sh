@@ -116,11 +116,6 @@ for mpirun in "${starters[@]}"; do
     start hosts 0 "${remote[@]}" --hosts 127.0.0.2:2,127.0.0.3 -- info --list
     ended 0 hosts
     cmp alone <(grep -v '^#' hosts/rank-2.log) || fail "$mpirun: the log of rank 2 is wrong on two hosts"
-    start far 0 "${remote[@]}" --hosts 127.0.0.2,127.0.0.3 -- "${endless[@]}"
-    await 20 ranks_run far
-    kill -KILL "$(pgrep -P "$pid")"
-    ended 1 far
-
     # If all ranks fail in the same way, one line reports it.
     start bad 2 --threads 2 -- data scan "$scratch/nowhere"
     ended 5 bad "there is no folder '$scratch/nowhere'"

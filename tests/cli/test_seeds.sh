@@ -1,21 +1,18 @@
 #!/usr/bin/env bash
 # seeds.tsv has command lines that are quoted from documents. Runs them on CPUs, with small settings
-# appended. AMPSCALE_TEST_PART=1/2 runs the first half of the rows, 2/2 the second half.
+# appended.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 # shellcheck source=tests/comm/mpi.sh
 . "$source_dir/tests/comm/mpi.sh"
 cd "$scratch" || exit 1
 unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MASTER_ADDR MASTER_PORT AMPSCALE_SECRET
-part=${AMPSCALE_TEST_PART:-1/1}
 
 # A job on one node starts with mpirun if the mpirun of the program's MPI is installed, else without
 # MPI.
 single=(--nnodes 1)
-if (mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)") >/dev/null; then
-    mpi_find "$("$build_dir/tests/comm/mpi_ranks" version)"
-    single=(--mpirun "${mpi_launch[0]}")
-fi
+mpi=$("$build_dir/tests/comm/mpi_ranks" version)
+! (mpi_find "$mpi") >/dev/null || { mpi_find "$mpi" && single=(--mpirun "${mpi_launch[0]}"); }
 "$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth failed: $(cat log)" && finish; }
 
 # The function that the document passes to --remote-transfer-cmd. A folder replaces the S3 bucket.
@@ -55,81 +52,62 @@ arguments() {
     fi
 }
 
-# start NAME: runs $words in the background; adds its process id to `pids`.
+# start: runs $words in the background, as one of the processes of $run.
+pids=()
 start() {
-    timeout -k 5 200 "$program" "${words[@]}" >"$1.out" 2>"$1.err" </dev/null &
+    timeout -k 5 200 "$program" "${words[@]}" >"$run-${#pids[@]}.out" 2>"$run-${#pids[@]}.err" </dev/null &
     pids+=($!)
-    names+=("$1")
 }
 
-# settle SHOWS RUN: waits for the started processes. Checks that one of them prints the text SHOWS,
-# and that all exit with code 0.
+# settle: waits for the started processes. Checks that all exit with code 0, that one of them prints
+# the text $shows, and that the run is complete.
 settle() {
-    local i code shown=
-    for i in "${!pids[@]}"; do
-        code=0
-        wait "${pids[i]}" || code=$?
-        ((code == 0)) || fail "$where: a process ended with exit code $code: $(head -c 400 "${names[i]}.err")"
-        ! grep -qF -- "$1" "${names[i]}.out" || shown=1
+    local pid
+    for pid in "${pids[@]}"; do
+        wait "$pid" || fail "$where: a process ended with exit code $?: $(head -qc 400 "$run"-*.err)"
     done
-    [[ $shown ]] || fail "$where: does not show '$1': $(head -c 400 "${names[@]/%/.out}")"
-    [[ -e $2/summary.json ]] || fail "$where: the run did not finish"
-    pids=() names=()
+    grep -qF -- "$shows" "$run"-*.out || fail "$where: does not show '$shows': $(head -qc 400 "$run"-*.out)"
+    [[ -e $run/summary.json ]] || fail "$where: the run did not finish"
+    pids=()
 }
 
-# Processes of a job in which each command line starts one node. `nodes` counts the nodes that have
-# been started.
-pids=() names=() nodes=0
-row=0
 mapfile -t rows < <(grep -v '^#' "$source_dir/tests/cli/seeds.tsv")
-first=$((${#rows[@]} * (${part%/*} - 1) / ${part#*/}))
-last=$((${#rows[@]} * ${part%/*} / ${part#*/}))
-whole_job() { # the row with which a part begins: the nodes of a job stay in one part
-    local i=$1
-    while ((i > 0 && i < ${#rows[@]})) && [[ ${rows[i]} == *$'\tnode\t'* ]]; do i=$((i + 1)); done
-    echo "$i"
-}
-first=$(whole_job "$first") last=$(whole_job "$last")
-for ((row = first; row < last; row++)); do
+for row in "${!rows[@]}"; do
     IFS=$'\t' read -r where outcome shows line <<<"${rows[row]}"
-    [[ $outcome == node && $nodes -gt 0 ]] || port=$((20000 + RANDOM % 12000))
     [[ $outcome != other ]] || continue
-    run="run$((row - nodes))"
+    if ((${#pids[@]} == 0)); then # else it is another node of the same job
+        port=$((20000 + RANDOM % 12000)) run=run$row
+    fi
     arguments "$line" "$run" "$shows"
     case $outcome in
     runs | equal)
-        start "row$row"
-        settle "$shows" "$run"
+        start
+        settle
         ;;
     node)
-        start "row$row"
-        nodes=$((nodes + 1))
-        next=${rows[row + 1]:-}
+        start
         # All nodes of the job have started if the next line has another outcome or another text, or
         # starts node 0 of another job.
-        if [[ $next != *$'\tnode\t'"$shows"$'\t'* || $next =~ (rank[ =]0) ]]; then
-            settle "$shows" "$run"
-            nodes=0
-        fi
+        next=${rows[row + 1]:-}
+        [[ $next == *$'\tnode\t'"$shows"$'\t'* && ! $next =~ (rank[ =]0) ]] || settle
         ;;
     pods)
         for rank in 0 1; do
-            RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port start "row$row-$rank"
+            RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port start
         done
-        settle "$shows" "$run"
+        settle
         ;;
     refused)
         expect 2 "${words[@]}"
-        grep -qF -- "$shows" "$scratch/err" || fail "$where: does not say '$shows': $(cat "$scratch/err")"
+        grep -qF -- "$shows" err || fail "$where: does not say '$shows': $(cat err)"
         [[ ! -e $run ]] || fail "$where: the command was refused, but made the folder $run"
         ;;
     dry)
         [[ ${single[0]} == --mpirun ]] || continue
         expect 0 launch --dry-run "${words[@]:1}"
-        grep -qE -- "$shows" "$scratch/out" || fail "$where: prints $(cat "$scratch/out")"
+        grep -qE -- "$shows" out || fail "$where: prints $(cat out)"
         ;;
     *) fail "$where: the test does not know the outcome '$outcome'" ;;
     esac
 done
-echo "tested rows $first to $((last - 1)) of ${#rows[@]}"
 finish

@@ -125,9 +125,6 @@ by_srun 2 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out apa
 grep -q "a launcher started 2 processes that cannot find each other" err || fail "srun without PMI does not say that the processes cannot find each other: $(<err)"
 [[ ! -e apart ]] || fail "a run under srun without PMI was refused, but made its folder"
 
-# The only task of a job may train in any mode.
-by_srun 0 -n 1 --mpi="$pmi" "$program" train data "${net[@]}" --mode nd --epochs 1 --out alone
-
 # Tasks without PMI connect to each other at a TCP address.
 by_srun 0 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out address \
     --rendezvous "127.0.0.1:$((32000 + RANDOM % 700))"

@@ -7,11 +7,8 @@
 
 need_fake_gpu
 cd "$scratch" || exit 1
-# 40 images are ten steps. Under sanitizers, 24 images are six steps. The fault comes after the
-# second checkpoint, which is written after step 4.
-images=40 size=16
-! sanitized || images=24 size=8
-net=(--dummy --dummy-train "$images" --dummy-val 4 --classes 5 -a resnet8 --image-size "$size" -b 4 --epochs 1
+# 24 images are six steps. The fault comes after the second checkpoint, which is written after step 4.
+net=(--dummy --dummy-train 24 --dummy-val 4 --classes 5 -a resnet8 --image-size 8 -b 4 --epochs 1
     --lr 0.01 --bucket-mb 0.05 -p 1 --threads 1 --checkpoint-steps 2)
 
 # faulty NAME WHOLE KIND GPU LINE ARGS...: trains on a GPU that fails after the second checkpoint,
@@ -24,9 +21,7 @@ faulty() {
     [[ $(grep -c '^ampscale: ' err) == 1 ]] || fail "$name: ampscale did not print exactly one line: $(cat err)"
     grep -qE -- "^ampscale: $line" err || fail "$name: no line says '$line': $(cat err)"
     [[ ! -e $name/summary.json ]] || fail "$name: a run that failed has a summary"
-    [[ -s $name/checkpoint.safetensors ]] || fail "$name: no checkpoint"
-    run_values "$name" >values || fail "$name: the record cannot be read"
-    (($(grep -c '^step' values) >= 4)) || fail "$name: recorded steps are lost"
+    (($(run_values "$name" | grep -c '^step') >= 4)) || fail "$name: recorded steps are lost"
     expect_train 0 "$@" --out "$name" --resume auto
     same_run "$name" "$whole" "$name"
 }
@@ -38,7 +33,7 @@ cards=(--devices cuda:0,1 --dp-reduce all --comm host)
 expect_train 0 --devices cuda:0 --out whole-1
 faulty alone whole-1 lost 0 "${phase}GPU 0 $damaged" --devices cuda:0
 expect_train 0 "${cards[@]}" --out whole-2
-sanitized || faulty second whole-2 lost 1 "${phase}GPU 1 $damaged" "${cards[@]}"
+faulty second whole-2 lost 1 "${phase}GPU 1 $damaged" "${cards[@]}"
 faulty silent whole-2 flip 1 "the weights of rank 0, device 1 differ from those of rank 0, device 0" "${cards[@]}"
 
 # One of several ranks has the fault.
@@ -46,5 +41,4 @@ faulty silent whole-2 flip 1 "the weights of rank 0, device 1 differ from those 
 AMPSCALE_FAKE_FAULT=lost:1:ranks/checkpoint-prev.safetensors expect_ranks 4 2 --dummy-train 40 --devices cuda --comm host --out ranks
 [[ $(grep -c '^ampscale: ' <(grep -v warning: err)) == 1 ]] && grep -qE "^ampscale: rank 1: .*GPU 1 $damaged" err ||
     fail "ranks: there is not exactly one line that names the GPU: $(cat err)"
-[[ -s ranks/checkpoint.safetensors ]] || fail "ranks: no checkpoint"
 finish

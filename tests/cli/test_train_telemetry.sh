@@ -3,9 +3,7 @@
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
 need_fake_gpu
-size=32
-! sanitized || size=16
-net=(--dummy --dummy-train 8 --dummy-val 4 --classes 10 -a resnet8 --image-size "$size" -b 4 -j 1
+net=(--dummy --dummy-train 8 --dummy-val 4 --classes 10 -a resnet8 --image-size 16 -b 4 -j 1
     --devices cuda:0 --epochs 2)
 
 # holds FILE TEXT: checks that the record contains the text.
@@ -17,7 +15,6 @@ holds() {
 # written. A machine with a real driver has NVML, so this part is skipped there.
 if ! ldconfig -p | grep 'libnvidia-ml\.so\.1' >/dev/null; then
     expect 0 train "${net[@]}" --epochs 1 --out blind
-    # Lines that do not begin with "ampscale:" may come from a sanitizer.
     ! grep -q '^ampscale:' err || fail "without NVML: $(<err)"
     [[ ! -e blind/telemetry.jsonl ]] || fail "without NVML: there are samples"
     holds blind/run.json 'cannot load libnvidia-ml.so.1'
@@ -28,14 +25,12 @@ export LD_LIBRARY_PATH=$build_dir/tests/telemetry/full${LD_LIBRARY_PATH:+:$LD_LI
 export FAKE_NVML_MILLIJOULES=20000
 expect 0 train "${net[@]}" --telemetry 0.05 --out seen
 holds seen/run.json '"source": "nvml"'
-holds seen/run.json '"name": "Fake GPU"'
 ! grep -q GPU-secret seen/run.json || fail "the record reveals the identity of a GPU"
 holds seen/telemetry.jsonl '"sample":0,"device":0,'
 holds seen/telemetry.jsonl '"busy":97,'
 [[ $(wc -l <seen/telemetry.jsonl) -ge 3 ]] || fail "few samples: $(<seen/telemetry.jsonl)"
 [[ $(grep -c '"energy_j":.*"joules_per_image":' seen/epochs.jsonl) == 2 ]] || fail "the record does not have the energy of both epochs: $(<seen/epochs.jsonl)"
 holds seen/summary.json '"images_per_joule":'
-holds seen/summary.json '"temperature_c":'
 
 expect 0 train "${net[@]}" --devices cpu --telemetry 0 --out off
 [[ ! -e off/telemetry.jsonl ]] || fail "--telemetry 0 samples"
