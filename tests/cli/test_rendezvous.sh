@@ -15,7 +15,7 @@ way=gloo
 # refuses TEXT VARIABLES ARGS...: checks the error of a process with these variables.
 refuses() {
     local text=$1 variables=$2
-    # shellcheck disable=SC2086 # several variables
+    # shellcheck disable=SC2086,SC2163 # several variables
     (failures=0 && export $variables && expect_error 2 "$text" "${@:3}" && finish) || failures=$((failures + 1))
 }
 expect_error 2 "no launcher names the rank of this process" "${at[@]}"

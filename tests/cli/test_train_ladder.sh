@@ -28,7 +28,9 @@ field() {
 # ran RUN RUNG FALLS: checks the rung in the record, the number of warnings of a lower rung, and the
 # last line of the output. No other line may be on stderr.
 ran() {
-    [[ $(field "$1/summary.json" rung) == "\"$2\"" ]] || fail "$1: not on the rung '$2': $(field "$1/summary.json" rung)"
+    local rung
+    rung=$(field "$1/summary.json" rung | sed -n 1p)
+    [[ $rung == "\"$2\"" ]] || fail "$1: on rung $rung, not '$2'"
     [[ $(wc -l <err) == "$3" && $(grep -c "^ampscale: warning: rung '.*' failed: " err) == "$3" ]] ||
         fail "$1: the number of warnings is not $3: $(cat err)"
     (($3 == 0)) || grep -qE "^Finished .*, on rung '$2' since '.*' failed" out || fail "$1: the last line does not name the rung: $(tail -n 1 out)"
