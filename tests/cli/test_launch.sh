@@ -20,6 +20,7 @@ play other "Some starter 1.0" ""
 # Errors of the command line.
 launch=(launch --mpirun ./ompi --nproc 2)
 expect_error 2 "no command" launch --nproc 2
+expect_error 2 "cannot launch 'nonesuch'" launch --nproc 2 nonesuch
 expect_error 2 "cannot launch 'main.py': ampscale's own trainer" launch --nproc 2 main.py --lr 1
 expect_error 2 "cannot launch 'launch'" "${launch[@]}" -- launch --nproc 2 -- info
 expect_error 2 "the number of ranks is missing" launch --mpirun ./ompi -- info
