@@ -2,15 +2,10 @@
 #pragma once
 
 #include "model/network.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Fails the test with the message of the failed call. */
 #define assert_ok(call) assert_ok_at((call), __FILE__, __LINE__)

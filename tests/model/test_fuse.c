@@ -1,12 +1,7 @@
 /* Tests fusion: a fused network trains like an unfused one and takes less memory, and --fuse auto
- * fuses what is faster.
- *
- *     test_model fuse [DEVICE]
- *
- * With a device, tests only the training, on that device and in the types that it supports. */
+ * fuses what is faster. */
 #include "model/program.h"
 #include "net_rig.h"
-#include "tests/suite.h"
 
 #include <math.h>
 
@@ -52,8 +47,7 @@ static void fusion_saves_memory(void **state)
 /* A reference that returns a configured time for each kind of operation. */
 static struct backend priced;
 static struct op_record priced_record[64];
-static double price[OP_KIND_COUNT + 1];     /* the last: time factor of an operation with a mask */
-static enum op_kind broken = OP_KIND_COUNT; /* kind whose planning fails */
+static double price[OP_KIND_COUNT + 1]; /* the last: time factor of an operation with a mask */
 
 static enum status set_price(struct op_plan *plan, double *seconds)
 {
@@ -65,8 +59,6 @@ static enum status priced_plan(struct device *dev, const struct op_desc *desc,
                                struct op_plan **plan)
 {
     const struct backend *ref;
-    if (desc->kind == broken)
-        return status_fail(STATUS_LIBRARY, "the library fails");
     TRY(backend_find("ref", &ref));
     TRY(ref->record[0].plan(dev, desc, plan));
     (*plan)->seconds = set_price;
@@ -74,17 +66,13 @@ static enum status priced_plan(struct device *dev, const struct op_desc *desc,
 }
 
 /* Each choice must follow from the recorded times. A gain of up to 2 % may be an error of
- * measurement. A chain that is not fused because of the library has its message. */
+ * measurement. */
 static void check_choices(const struct program *p)
 {
     int n;
     const struct fusion *c = program_fusions(p, &n);
-    for (int i = 0; i < n; i++) {
-        bool needs_it = strcmp(c[i].form, "apply") == 0 || strcmp(c[i].form, "join") == 0;
-        assert_string_equal(c[i].why,
-                            broken != OP_KIND_COUNT && needs_it ? "the library fails" : "");
+    for (int i = 0; i < n; i++)
         assert_true(c[i].taken == (c[i].fused > 0 && c[i].fused * 1.02 < c[i].parts));
-    }
 }
 
 static void open_priced(struct net_rig *r)
@@ -115,12 +103,6 @@ static bool has(const struct program *p, enum op_kind kind)
     return false;
 }
 
-static void set_prices(void)
-{
-    for (int k = 0; k <= OP_KIND_COUNT; k++)
-        price[k] = 1;
-}
-
 /* From case to case, the prices change one by one. An operation costs 1 at first. */
 static void the_clock_decides(void **state)
 {
@@ -147,7 +129,8 @@ static void the_clock_decides(void **state)
         {OP_BN_FINALIZE, 0, OP_CONV_STATS_FWD, false}, /* 0: the time is unknown */
     };
     struct net_rig r;
-    set_prices();
+    for (int k = 0; k <= OP_KIND_COUNT; k++)
+        price[k] = 1;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         price[cases[i].kind] = cases[i].price;
         open_priced(&r);
@@ -157,27 +140,10 @@ static void the_clock_decides(void **state)
     }
 }
 
-/* A network must train even if planning a fused form fails. */
-static void what_fails_is_not_fused(void **state)
-{
-    struct net_rig r;
-    set_prices();
-    price[OP_BN_FINALIZE] = 0.1;
-    price[OP_BN_APPLY] = 0.5;
-    broken = OP_CONV_BWD_DATA_BN;
-    open_priced(&r);
-    broken = OP_KIND_COUNT;
-    assert_false(has(r.net->program[0], OP_CONV_BWD_DATA_BN));
-    assert_true(has(r.net->program[0], OP_CONV_STATS_FWD));
-    net_rig_close(&r);
-}
-
 /* ---- results of training ---- */
 
 /* FUSE_NONE and the levels of fusion. */
 enum { LEVELS = FUSE_COUNT - FUSE_NONE, STEPS = 2 };
-
-static const char *trains_on = "ref";
 
 /* Allowed differences, as fractions. */
 struct tolerance {
@@ -229,7 +195,7 @@ static void compare(const char *arch, struct program_config config, const struct
     struct net_rig r[LEVELS];
     for (int l = 0; l < LEVELS; l++) {
         config.fuse = (enum fuse)(FUSE_NONE + l);
-        net_rig_open_on(&r[l], net_rig_device(trains_on),
+        net_rig_open_on(&r[l], net_rig_device("ref"),
                         arch ? net_rig_graph(arch, 10, 16) : crossroads_graph(), &config, 1);
         net_rig_fill(&r[l]);
         const struct program *p = r[l].net->program[0];
@@ -297,31 +263,13 @@ static void statistics_over_ranks_are_kept(void **state)
     assert_true(calls > 0);
 }
 
-/* On a device that supports 16-bit types, training gives the same values. */
-static void devices_train_the_same(void **state)
-{
-    static const struct tolerance fp16 = {1e-2, 1e-1, 1e-3, 1e-3};
-    struct program_config config = training("fp32");
-    config.emulate = false;
-    compare("resnet8", config, &fp32);
-    config = training("O2");
-    config.emulate = false;
-    compare("resnet8", config, &fp16);
-}
-
 int main(void)
 {
-    static const struct CMUnitTest on_device[] = {cmocka_unit_test(devices_train_the_same)};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(fusion_saves_memory),
         cmocka_unit_test(the_clock_decides),
-        cmocka_unit_test(what_fails_is_not_fused),
         cmocka_unit_test(training_is_the_same),
         cmocka_unit_test(statistics_over_ranks_are_kept),
     };
-    if (suite_argc > 1) {
-        trains_on = suite_argv[1];
-        return cmocka_run_group_tests_name("fuse", on_device, NULL, NULL);
-    }
     return cmocka_run_group_tests_name("fuse", tests, NULL, NULL);
 }

@@ -243,26 +243,11 @@ static void a_flip_is_of_the_stored_bits(void **state)
     net_rig_close(&r.net);
 }
 
-static void reductions_refuse_half_gradients(void **state)
-{
-    struct rig r;
-    struct rounding *rounding;
-    struct program_config c = config_of(&variants[0]);
-    c.half_gradients = true;
-    open_with(&r, &c, true);
-    assert_int_equal(network_plan_rounding(r.net.net, 0, 16, &rounding), STATUS_INVALID);
-    c.reduced = true;
-    struct network *net;
-    assert_int_equal(network_open(r.net.dev, r.net.graph, &c, 1, &net), STATUS_INVALID);
-    net_rig_close(&r.net);
-}
-
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_bit_changes),
         cmocka_unit_test(a_flip_is_of_the_stored_bits),
-        cmocka_unit_test(reductions_refuse_half_gradients),
     };
     trains_on = suite_argc > 1 ? suite_argv[1] : NULL;
     return cmocka_run_group_tests_name("half", tests, NULL, NULL);

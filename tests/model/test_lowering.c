@@ -1,7 +1,6 @@
 /* Checks the lowering of networks: no operation overwrites a value that is still needed, the memory
- * plan is tight, gradients become complete in the order of the flat buffer, and each tensor has the
- * precision of the policy. Nothing is computed, so even large networks take little memory and
- * time. */
+ * plan is tight, and each tensor has the precision of the policy. Nothing is computed, so even
+ * large networks take little memory and time. */
 #include "model/program.h"
 #include "net_rig.h"
 
@@ -142,39 +141,6 @@ static void check_arena(const struct program *p)
     if (!(share >= 1 && share <= (p->config.train ? 1.03 : 1.17)))
         fail_msg("%s, batch %d: the arena has %zu bytes, %.4f times the lower bound",
                  p->net->graph->arch, p->config.batch, p->arena_bytes, share);
-}
-
-/* ---- gradients ---- */
-
-/* Exactly one backward step writes the gradient of each trained parameter, inside the range that
- * this step completes. The batch norm of a shortcut is an exception: its gradients are written
- * before their range is completed. */
-static void check_writers(const struct program *p)
-{
-    const struct graph *g = p->net->graph;
-    int *writers = calloc((size_t)g->n_params, sizeof *writers);
-    assert_non_null(writers);
-    for (int i = 0; i < p->n_steps; i++) {
-        const struct step *s = &p->step[i];
-        for (int r = 0; r < ROLE_COUNT; r++) {
-            if (s->ref[r].space != SPACE_GRADIENT)
-                continue;
-            const struct placement *at = &p->net->place[s->ref[r].index];
-            writers[s->ref[r].index]++;
-            assert_true(in_set(op_roles(s->plan->desc.kind).writes, r));
-            assert_ptr_equal(s->arg[r], p->net->gradients + at->offset);
-            if (r == ROLE_Z_DGAMMA || r == ROLE_Z_DBETA)
-                assert_true(at->offset >= (size_t)s->grad_end * sizeof(float));
-            else
-                assert_in_range(at->offset, s->grad_begin * (int64_t)sizeof(float),
-                                s->grad_end * (int64_t)sizeof(float) - (int64_t)at->desc.bytes);
-        }
-    }
-    for (int i = 0; i < g->n_params; i++)
-        if (writers[i] != param_is_trained(&g->param[i]))
-            fail_msg("%s: %d steps write the gradient of '%s'", g->arch, writers[i],
-                     g->param[i].name);
-    free(writers);
 }
 
 /* ---- precision ---- */
@@ -336,8 +302,6 @@ static void check_plan(const struct network *net)
         check_arena(p);
         check_rounding(p);
         check_policy(p);
-        if (p->config.train)
-            check_writers(p);
     }
     check_segments(net);
 }

@@ -214,14 +214,6 @@ static void second_stream_has_its_memory(void **state)
 
 /* --- failures of recording --- */
 
-static enum status refuse(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s)
-{
-    (void)plan;
-    (void)arg;
-    (void)s;
-    return status_fail(STATUS_LIBRARY, "no such kernel");
-}
-
 /* Opens a network with graphs on an asynchronous device. */
 static void open_failing(struct net_rig *r, struct stream_backend *b,
                          const struct stream_fault *fault)
@@ -263,36 +255,6 @@ static void graphs_are_given_up(void **state)
     }
 }
 
-/* An operation fails in a graph, and again when it is executed without a graph. The message must
- * name both failures. */
-static void failures_are_reported(void **state)
-{
-    struct stream_backend b;
-    struct net_rig r;
-    open_failing(&r, &b, &(struct stream_fault){STREAM_CALL_NONE});
-    struct program *p = network_program(r.net, 0);
-    step(&r, 0); /* nothing is recorded yet */
-    for (int i = 0; i < p->n_steps; i++)
-        if (p->step[i].phase == PHASE_LOSS)
-            p->step[i].plan->execute = refuse;
-    assert_int_equal(program_run(p, PHASE_LOSS), STATUS_LIBRARY);
-    assert_non_null(strstr(status_message(), "without graphs: layer"));
-    assert_non_null(strstr(network_graphs_lost(r.net), "no such kernel"));
-    net_rig_close(&r);
-}
-
-/* Failures of the program itself (STATUS_INVALID) do not turn graphs off; they are reported. */
-static void mistakes_stay(void **state)
-{
-    struct stream_backend b;
-    struct net_rig r;
-    open_failing(&r, &b, &(struct stream_fault){STREAM_CALL_LAUNCH, 1, false, STATUS_INVALID});
-    step(&r, 0);
-    assert_int_equal(program_run(network_program(r.net, 0), PHASE_INPUT), STATUS_INVALID);
-    assert_null(network_graphs_lost(r.net));
-    net_rig_close(&r);
-}
-
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -300,8 +262,6 @@ int main(void)
         cmocka_unit_test(with_early_launches),
         cmocka_unit_test(second_stream_has_its_memory),
         cmocka_unit_test(graphs_are_given_up),
-        cmocka_unit_test(failures_are_reported),
-        cmocka_unit_test(mistakes_stay),
     };
     return cmocka_run_group_tests_name("replay", tests, open_reference, close_reference);
 }

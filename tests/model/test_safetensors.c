@@ -1,8 +1,6 @@
 /* Tests safetensors files: written tensors are read back, damaged files are refused, and Python's
  * library agrees. */
-#include "base/file.h"
 #include "model/safetensors.h"
-#include "tests/results/scratch.h"
 #include "tests/suite.h"
 #include "tests/unit.h"
 
@@ -107,62 +105,8 @@ static void test_round_trip(void **state)
     safetensors_close(f);
 }
 
-static enum status get_entry(void *context, size_t i, void *out)
+static void test_nowhere_to_write(void **state)
 {
-    if (i == *(const size_t *)context)
-        return status_fail(STATUS_DIVERGED, "'%s' is not finite", entries[i].name);
-    size_t bytes = safetensors_dtype_size(entries[i].dtype);
-    for (int d = 0; d < entries[i].ndim; d++)
-        bytes *= (size_t)entries[i].dim[d];
-    memcpy(out, entries[i].data, bytes);
-    return STATUS_OK;
-}
-
-/* A file has the same bytes whenever it is written, and whether the entries point to their data or
- * `get` copies the data. If `get` fails, no file is left. */
-static void test_get(void **state)
-{
-    struct safetensors_entry bare[N_ENTRIES];
-    size_t fails = N_ENTRIES, length[2];
-    const struct safetensors_contents c = {.entry = bare,
-                                           .n_entries = N_ENTRIES,
-                                           .pair = pairs,
-                                           .n_pairs = N_PAIRS,
-                                           .get = get_entry,
-                                           .context = &fails};
-    memcpy(bare, entries, sizeof bare);
-    for (size_t i = 0; i < N_ENTRIES; i += 2)
-        bare[i].data = NULL;
-    write_sample("whole");
-    assert_int_equal(safetensors_write("got", &c), STATUS_OK);
-    char *whole = scratch_read(".", "whole", &length[0]);
-    char *got = scratch_read(".", "got", &length[1]);
-    assert_int_equal(length[0], length[1]);
-    assert_memory_equal(whole, got, length[0]);
-    assert_int_equal((uint8_t)whole[0] % 8, 0); /* the data start at a multiple of 8 */
-    free(whole);
-    free(got);
-    fails = 2;
-    assert_int_equal(safetensors_write("lost", &c), STATUS_DIVERGED);
-    assert_string_equal(status_message(), "'fc.weight' is not finite");
-    assert_false(path_exists("lost"));
-}
-
-static void test_writer_refuses(void **state)
-{
-    static const char *const name[] = {"bytes", "__metadata__", "\xff", "big"};
-    struct safetensors_entry two[2] = {entries[0], entries[0]};
-    for (int i = 0; i < 4; i++) {
-        two[1].name = name[i];
-        for (int d = 0; d < 3 && i == 3; d++)
-            two[1].dim[d] = INT64_C(1) << 40;
-        two[1].ndim = i == 3 ? 3 : 1;
-        assert_int_equal(write_file("no", two, 2, NULL, 0), STATUS_INVALID);
-    }
-    const struct safetensors_pair same[2] = {{"k", "1"}, {"k", "2"}}, taken = {"file_crc32", "0"};
-    assert_int_equal(write_file("no", entries, 1, same, 2), STATUS_INVALID);
-    assert_int_equal(write_file("no", entries, 1, &taken, 1), STATUS_INVALID);
-    assert_false(path_exists("no"));
     assert_int_equal(write_file("absent/no", entries, 1, NULL, 0), STATUS_IO);
     assert_non_null(strstr(status_message(), "'absent/no'"));
 }
@@ -190,7 +134,6 @@ static void test_damaged_headers(void **state)
         const char *says;
     } cases[] = {
         {"", 0, "not JSON"},
-        {"nonsense", 0, "not JSON"},
         {"[]", 0, "not a JSON object"},
         {"{\"a\":" T("U8", "1", "0,1") "}}", 1, "not JSON"},
         {"{\"a\":" T("U8", "1", "0,1") ",\"a\":" T("U8", "1", "1,2") "}", 2, "duplicate"},
@@ -198,25 +141,18 @@ static void test_damaged_headers(void **state)
         {"{\"a\\u0000b\":" T("U8", "1", "0,1") "}", 1, "not JSON"},
         {"{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "'a' has no type"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]}}", 1, "'a' has no shape"},
-        {"{\"a\":" T("U8", "-1", "0,1") "}", 1, "impossible shape"},
         {"{\"a\":" T("U8", "1.0", "0,1") "}", 1, "impossible shape"},
         {"{\"a\":" T("F32", "4294967296,4294967296", "0,0") "}", 0, "impossible shape"},
-        {"{\"a\":" T("F32", "4611686018427387904", "0,0") "}", 0, "impossible shape"},
-        {"{\"a\":" T("U8", "99999999999999999999", "0,1") "}", 1, "not JSON"},
         {"{\"a\":" T("U8", "1", "0") "}", 1, "'a' has no data offsets"},
-        {"{\"a\":" T("U8", "1", "0,1,2") "}", 1, "'a' has no data offsets"},
-        {"{\"a\":" T("U8", "1", "-1,0") "}", 1, "impossible data offsets"},
         {"{\"a\":" T("U8", "1", "1,0") "}", 1, "impossible data offsets"},
         {"{\"a\":" T("F32", "2", "0,4") "}", 4, "4 bytes, but its shape needs 8"},
         {"{\"a\":" T("F32", "2", "0,8") "}", 7, "'a' ends past the end of the file"},
         {"{\"a\":" T("U8", "1", "0,1") ",\"b\":" T("U8", "2", "0,2") "}", 2, "'b' overlaps"},
         {"{\"a\":" T("U8", "1", "0,1") ",\"b\":" T("U8", "1", "2,3") "}", 3, "'b' leaves a gap"},
-        {"{\"a\":" T("U8", "1", "1,2") "}", 2, "'a' leaves a gap"},
         {"{\"a\":" T("U8", "1", "0,1") "}", 3, "2 bytes follow"},
         {"{\"__metadata__\":7}", 0, "metadata are not"},
         {"{\"__metadata__\":{\"k\":7}}", 0, "metadata 'k' is not a string"},
         {"{\"__metadata__\":{\"file_crc32\":\"12345678\"}}", 0, "checksum"},
-        {"{\"__metadata__\":{\"file_crc32\":\"1\"}}", 0, "checksum"},
         {"{\"a\\nb\\u001b[31m\\u00e9\":7}", 0, "'a?b?[31m?\?' has no type"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -337,10 +273,10 @@ static void test_python(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),           cmocka_unit_test(test_get),
-        cmocka_unit_test(test_writer_refuses),       cmocka_unit_test(test_damaged_headers),
-        cmocka_unit_test(test_plain_header_is_read), cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_each_bit_counts),      cmocka_unit_test(test_each_length_counts),
+        cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_nowhere_to_write),
+        cmocka_unit_test(test_damaged_headers),    cmocka_unit_test(test_plain_header_is_read),
+        cmocka_unit_test(test_damaged_files),      cmocka_unit_test(test_each_bit_counts),
+        cmocka_unit_test(test_each_length_counts),
     };
     const struct CMUnitTest peer[] = {cmocka_unit_test(test_python)};
     if (suite_argc > 1)
