@@ -57,4 +57,8 @@ expect_error 2 "'more'" data scan "$set" more
 ) || fail "the test of a full disk failed"
 expect 5 data scan "$scratch/full"
 grep -q "was interrupted" "$scratch/out" || fail "an incomplete set is not reported"
+touch "$(find "$scratch/full/train" -type f | head -n 1).part" # of a killed process
+expect 0 data synth --out "$scratch/full" --classes 2 --train 2 --val 1
+expect 0 data synth --out "$scratch/whole" --classes 2 --train 2 --val 1
+diff -r "$scratch/full" "$scratch/whole" || fail "an incomplete set was not completed"
 finish

@@ -106,22 +106,6 @@ static void test_fingerprint(void **state)
     assert_true(first != second && second != tree_fingerprint(*state));
 }
 
-static void test_dummy(void **state)
-{
-    struct dataset *d;
-    assert_int_equal(dataset_dummy(1000, 10, &d), STATUS_OK);
-    int count[10] = {0};
-    for (int i = 0; i < 1000; i++)
-        count[dataset_label(d, i)]++;
-    for (int c = 0; c < 10; c++)
-        assert_true(count[c] > 50 && count[c] < 150);
-    uint64_t hash = 0;
-    assert_int_equal(dataset_fingerprint(d, &hash), STATUS_OK);
-    assert_true(hash != 0);
-    dataset_free(d);
-    assert_int_equal(dataset_dummy(0, 10, &d), STATUS_INVALID);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,7 +115,6 @@ int main(void)
         IN_FOLDER(test_missing_things),
         IN_FOLDER(test_pairs),
         IN_FOLDER(test_fingerprint),
-        cmocka_unit_test(test_dummy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,7 @@ static struct {
     bool fails;   /* every call fails */
     bool skips;   /* skips the first picture of each call */
     bool refuses; /* refuses every file */
-    bool closed;  /* fails to open a queue */
-    atomic_int open, calls, pictures, blocks;
+    atomic_int calls, pictures;
 } device;
 
 struct device_queue {
@@ -28,25 +27,19 @@ static enum status device_alloc(const struct device_decoder *d, size_t bytes, vo
 {
     (void)d;
     *mem = malloc(bytes);
-    atomic_fetch_add(&device.blocks, 1);
     return *mem ? STATUS_OK : status_fail(STATUS_OOM, "no memory");
 }
 
 static void device_free(const struct device_decoder *d, void *mem)
 {
     (void)d;
-    atomic_fetch_sub(&device.blocks, mem != NULL);
     free(mem);
 }
 
 static enum status device_open(const struct device_decoder *d, struct device_queue **q)
 {
     (void)d;
-    *q = NULL;
-    if (device.closed)
-        return status_fail(STATUS_LIBRARY, "no queue");
     TRY(array_new(q, 1));
-    atomic_fetch_add(&device.open, 1);
     return decoder_open(&(*q)->decoder);
 }
 
@@ -56,7 +49,6 @@ static void device_close(struct device_queue *q)
         return;
     decoder_close(q->decoder);
     free(q);
-    atomic_fetch_sub(&device.open, 1);
 }
 
 /* The CPU decodes large pictures at a reduced size, to other pixels than the device. */
@@ -146,8 +138,6 @@ static void collect(struct loader_config c, int workers, bool on_device, int64_t
     assert_int_equal(loader_start(l, 1, 0), STATUS_OK);
     epoch_read(l, 3, first, e);
     loader_close(l);
-    assert_int_equal(device.open, 0);
-    assert_int_equal(device.blocks, 0);
 }
 
 static void test_same_as_cpu(void **state)
@@ -195,25 +185,11 @@ static void test_what_the_device_leaves(void **state)
     assert_true(got.stats.on_device == 0 && device.calls == 8);
 }
 
-/* If more files are damaged than allowed, the run ends, as with the CPU's decoder. */
-static void test_failures(void **state)
-{
-    struct loader_config c = loading();
-    struct loader *l;
-    c.decoder = &decoder;
-    c.max_bad_images = 1;
-    epoch_fails(&c, STATUS_DATA, "2 bad images");
-    device.closed = true;
-    assert_int_equal(loader_open(&c, &l), STATUS_LIBRARY);
-    assert_null(l);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_same_as_cpu, set_up, images_tear_down),
         cmocka_unit_test_setup_teardown(test_what_the_device_leaves, set_up, images_tear_down),
-        cmocka_unit_test_setup_teardown(test_failures, set_up, images_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

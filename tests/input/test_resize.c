@@ -139,16 +139,6 @@ static void test_windows(void **state)
     free(p.pixels);
 }
 
-static void test_missing_pixels(void **state)
-{
-    uint8_t pixels[10 * 10 * 3] = {0}, out[4 * 4 * 3];
-    struct resizer r = {0};
-    struct resize_axis a = whole_axis(10, 4);
-    struct region cut = {pixels, 30, {1, 0, 9, 10}};
-    assert_int_equal(resizer_run(&r, &a, &a, false, &cut, out), STATUS_INVALID);
-    resizer_free(&r);
-}
-
 /* --- crops --- */
 
 static const struct crop_range defaults = {0.08f, 1.0f, 3.0f / 4, 4.0f / 3};
@@ -242,7 +232,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_missing_pixels),
         cmocka_unit_test(test_crops_lie_within),
         cmocka_unit_test(test_central_fallback),
         cmocka_unit_test(test_crop_distribution),

