@@ -211,6 +211,9 @@ step = [m for m in record["cells"][0]["metrics"] if m["name"] == "step_s"][0]
 assert abs(step["ratio"] - 1.1) < 1e-6 and step["verdict"] == "worse" and step["base"]["n"] == 9
 assert "resnet18: images_per_s" in [b["name"] for b in json.load(open("x.bench"))]
 PY
+has x.xml '<property name="ratio" value="1.1'
+! command -v xmllint >/dev/null || xmllint --noout --schema "$source_dir/tests/accept/junit.xsd" x.xml 2>err ||
+    fail "x.xml is not JUnit's: $(<err)"
 expect 1 compare --json -o no/such/folder.json base slow
 
 # Runs are recorded in a history, and compared with its accepted runs.

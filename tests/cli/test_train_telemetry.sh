@@ -23,9 +23,13 @@ fi
 
 export LD_LIBRARY_PATH=$build_dir/tests/telemetry/full${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export FAKE_NVML_MILLIJOULES=20000
-expect 0 train "${net[@]}" --telemetry 0.05 --out seen
+expect 0 train "${net[@]}" --telemetry 0.05 --out seen --prometheus live.prom
+holds live.prom 'ampscale_device_memory_utilization_ratio{run="seen",device="0"} 0.45'
 holds seen/run.json '"source": "nvml"'
-! grep -q GPU-secret seen/run.json || fail "the record reveals the identity of a GPU"
+for text in '"name": "Fake GPU"' '"driver": "580.1"' '"power_limit_w": 700.0' '"uuid_hash": '; do
+    holds seen/run.json "$text"
+done
+! grep -qE 'pcie_generation|GPU-secret' seen/run.json || fail "the record reveals the identity of a GPU, or has a property that it does not report"
 holds seen/telemetry.jsonl '"sample":0,"device":0,'
 holds seen/telemetry.jsonl '"busy":97,'
 [[ $(wc -l <seen/telemetry.jsonl) -ge 3 ]] || fail "few samples: $(<seen/telemetry.jsonl)"

@@ -1,5 +1,5 @@
-/* Tests the files that the live export writes during a run, and its warnings if it cannot write
- * them. */
+/* Tests the warnings of the live export if it cannot write its files. test_outcome.sh,
+ * test_train_telemetry.sh and test_tensorboard.sh test the files. */
 #include "../results/run_rig.h"
 #include "export/live.h"
 
@@ -33,35 +33,6 @@ static int tear_down(void **state)
     return run_rig_tear_down(state);
 }
 
-/* Records `steps` steps, beginning with step `first`, and the end of an epoch. */
-static void train(const struct run_rig *f, int64_t first, int64_t steps)
-{
-    struct live *live;
-    struct record *record;
-    struct live_config c = {
-        .tensorboard = tensorboard, .prometheus = prometheus, .warnings = stream};
-    expect_ok(live_create(&c, &live));
-    struct run_info info = f->info;
-    info.observer = live_observer(live);
-    expect_ok(first ? record_resume(folder, &info, first, 0, &record)
-                    : record_create(folder, &info, &record));
-    for (int64_t i = first; i < first + steps; i++) {
-        struct step_record step = {.step = i, .images = 8, .total_s = 0.5};
-        expect_ok(record_step(record, &step));
-    }
-    struct telemetry_record row[2] = {telemetry_nothing, telemetry_nothing};
-    row[0].power_w = 700;
-    row[1].device = 1;
-    row[1].power_w = 650;
-    row[1].clock_mhz = 1980;
-    expect_ok(record_telemetry(record, row, 2));
-    struct epoch_record epoch = {.steps = first + steps, .val_images = 1};
-    expect_ok(record_epoch(record, &epoch));
-    expect_ok(record_close(record));
-    live_free(live);
-    fflush(stream);
-}
-
 static void expect_warnings(int expected)
 {
     int n = 0;
@@ -70,35 +41,24 @@ static void expect_warnings(int expected)
     assert_int_equal(n, expected);
 }
 
-static void test_files(void **state)
-{
-    static const char *const lines[] = {
-        "ampscale_steps_total{run=\"first\"} 5\n", "ampscale_run_finished{run=\"first\"} 0\n",
-        "ampscale_device_power_watts{run=\"first\",device=\"0\"} 700\n",
-        "ampscale_device_power_watts{run=\"first\",device=\"1\"} 650\n",
-        "ampscale_device_clock_hertz{run=\"first\",device=\"1\"} 1980000000\n"};
-    const struct run_rig *f = *state;
-    char path[SCRATCH_MAX + 32];
-    size_t size;
-    train(f, 0, 3);
-    train(f, 3, 2);
-    expect_warnings(0);
-    snprintf(path, sizeof path, "%s/first", tensorboard);
-    assert_int_equal(access(path, R_OK), 0);
-    char *text = scratch_read(f->dir, "x.prom", &size);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        if (!strstr(text, lines[i]))
-            fail_msg("no '%s' in:\n%s", lines[i], text);
-    assert_null(strstr(text, "ampscale_device_temperature_celsius"));
-    free(text);
-}
-
 static void test_nowhere_to_write(void **state)
 {
     const struct run_rig *f = *state;
     scratch_write(f->dir, "tb", "", 0); /* a file already has the folder's name */
     snprintf(prometheus, sizeof prometheus, "%s/no/x.prom", f->dir);
-    train(f, 0, 5);
+    struct live *live;
+    struct record *record;
+    struct live_config c = {
+        .tensorboard = tensorboard, .prometheus = prometheus, .warnings = stream};
+    expect_ok(live_create(&c, &live));
+    struct run_info info = f->info;
+    info.observer = live_observer(live);
+    expect_ok(record_create(folder, &info, &record));
+    expect_ok(record_step(record, &(struct step_record){.images = 8, .total_s = 0.5}));
+    expect_ok(record_epoch(record, &(struct epoch_record){.steps = 1, .val_images = 1}));
+    expect_ok(record_close(record));
+    live_free(live);
+    fflush(stream);
     expect_warnings(2);
     assert_non_null(strstr(warnings, "cannot make folder '"));
     assert_non_null(strstr(warnings, "x.prom"));
@@ -136,7 +96,6 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nowhere_to_write, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
     };

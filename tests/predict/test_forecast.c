@@ -180,31 +180,6 @@ static void test_calibration(void **state)
     assert_int_equal(forecast_calibrate(&s, 4, 1, 4000), STATUS_DATA);
 }
 
-static void test_fit_needs_points(void **state)
-{
-    static struct source source = {.n = 2,
-                                   .ranks_per_node = 4,
-                                   .work = {.forward = 0.3, .backward = 0.6, .n = 1},
-                                   .point = {{1, 1, 100}, {4, 1, 380}}};
-    static struct prediction p;
-    struct prediction_config c = {.source = &source,
-                                  .system = by_hand(),
-                                  .fit = true,
-                                  .fit_up_to = 2,
-                                  .n_ranks = 1,
-                                  .ranks = {8}};
-    source.work.bucket[0] = (struct bucket){.ready = 1, .bytes = 1e6};
-    assert_int_equal(prediction_make(&c, &p), STATUS_USAGE);
-    c.fit_up_to = 0;
-    expect_ok(prediction_make(&c, &p));
-    assert_true(p.fitted == 2 && !prediction_is_held_out(&p, 1));
-    assert_close(prediction_efficiency(&p, 4, 380), 95, 1e-9);
-    c.fit = false;
-    expect_ok(prediction_make(&c, &p));
-    assert_true(!prediction_is_held_out(&p, 0) && prediction_is_held_out(&p, 1));
-    assert_true(fabs(prediction_error(&p, 0)) < 1e-3);
-}
-
 /* Four cells on 1, 2, 4 and 8 devices. The third one has no result. Then the cells have other
  * systems: fewer classes, half gradients, and at last 4 ranks with two devices each. */
 static void test_source_of_a_study(void **state)
@@ -244,9 +219,6 @@ static void test_source_of_a_study(void **state)
     expect_ok(source_of_analysis(&a, 0, &source));
     assert_int_equal(source.ranks_per_node, 4);
     assert_true(workload_bytes(&source.work) < all / 2);
-    strcpy(cell[3].mode, "dp");
-    expect_ok(source_of_analysis(&a, 0, &source));
-    assert_int_equal(source.work.n, 1);
     for (int i = 0; i < 4; i++)
         cell[i].images_per_s.median = NAN;
     assert_int_equal(source_of_analysis(&a, 0, &source), STATUS_DATA);
@@ -299,7 +271,6 @@ int main(void)
         cmocka_unit_test(test_buckets_of_a_network),
         cmocka_unit_test(test_fit_finds_the_machine),
         cmocka_unit_test(test_calibration),
-        cmocka_unit_test(test_fit_needs_points),
         cmocka_unit_test(test_source_of_a_study),
         cmocka_unit_test(test_source_of_a_run),
     };

@@ -5,7 +5,6 @@
 #include "../results/scratch.h"
 #include "predict/prediction_source.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,19 +13,12 @@
 
 enum { LEAST_POINTS = 3 };
 
-/* Efficiency in percent: the throughput per rank, relative to the first point. */
-static double efficiency(const struct source *source, int i)
-{
-    const struct measured *m = &source->point[i], *first = &source->point[0];
-    return 100 * (m->images_per_s / (double)m->ranks) /
-           (first->images_per_s / (double)first->ranks);
-}
-
 /* Fits to the points with at most `limit` ranks. Returns the largest forecast error of the other
- * points. */
-static double held_out_error(const struct source *source, const char *name, int64_t limit)
+ * points, in percentage points of the efficiency relative to the first point. */
+static double held_out_error(const struct source *source, int64_t limit)
 {
     const struct fit_known known = {.intra = false};
+    const struct measured *first = &source->point[0];
     struct system s = {.work = source->work,
                        .net = {.intra.latency_s = 1e-5, .ranks_per_node = source->ranks_per_node}};
     double worst = 0;
@@ -34,26 +26,14 @@ static double held_out_error(const struct source *source, const char *name, int6
     while (n < source->n && source->point[n].ranks <= limit)
         n++;
     expect_ok(fit_system(&s, &known, source->point, n));
-    print_message("%s, fitted up to %" PRId64 ": sigma %.3f, within %.1f GB/s, between %.1f GB/s "
-                  "and %.2f ms\n",
-                  name, limit, s.sigma, s.net.intra.bytes_per_s / 1e9,
-                  s.net.inter.bytes_per_s / 1e9, s.net.inter.latency_s * 1e3);
-    for (int i = 0; i < source->n; i++) {
+    for (int i = n; i < source->n; i++) {
         const struct measured *m = &source->point[i];
         struct straggler late;
         struct forecast f;
         straggler_of(m->ranks, &late);
         forecast_step(&s, m->ranks, m->batch, &late, &f);
-        double measured = efficiency(source, i);
-        double error = measured * (f.images_per_s / m->images_per_s - 1);
-        print_message("  %4" PRId64 " ranks: %.1f %%, forecast %+.1f", m->ranks, measured, error);
-        if (i >= n)
-            print_message(" (not fitted; error %+.1f if efficiency stays as at the last "
-                          "fitted point)",
-                          efficiency(source, n - 1) - measured);
-        print_message("\n");
-        if (i >= n)
-            worst = fmax(worst, fabs(error));
+        double error = (f.images_per_s - m->images_per_s) / (double)m->ranks;
+        worst = fmax(worst, 100 * fabs(error) / (first->images_per_s / (double)first->ranks));
     }
     return worst;
 }
@@ -75,7 +55,7 @@ static int forecast_file(const char *file, int fraction, const char *apart)
         if (source_of_published(&p.series[i], &source) != STATUS_OK || source.n < LEAST_POINTS)
             continue;
         int64_t largest = source.point[source.n - 1].ranks;
-        double error = held_out_error(&source, name, largest / fraction);
+        double error = held_out_error(&source, largest / fraction);
         if (error > ERROR_MAX && strcmp(name, apart) != 0)
             fail_msg("the forecast of %s is wrong by %.1f points", name, error);
         tried++;

@@ -3,10 +3,8 @@
 
 #include "../results/run_rig.h"
 #include "base/file.h"
-#include "watch/draw.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,21 +165,6 @@ static void test_window(void **state)
     watch_close(w);
 }
 
-static void test_ranks(void **state)
-{
-    struct run_rig *f = *state;
-    struct record *r = run_rig_open(f, 3, "node", 0);
-    for (int64_t i = 0; i < 3; i++) {
-        struct rank_record row = run_rig_rank(0, i);
-        row.data_s += i == 1 ? 1 : 0;
-        expect_ok(record_rank(r, &row));
-    }
-    run_rig_add_epoch(r, 0, 0);
-    expect_ok(record_close(r));
-    expect_in(first_sight(f->dir, "."),
-              PARTS("straggler: rank 1, +26.7 %, mostly data\n", " 475.0", " 375.0", "node0\n"));
-}
-
 static void test_study(void **state)
 {
     char path[512];
@@ -234,34 +217,12 @@ static void test_wrong_plans(void **state)
     assert_int_equal(watch_open("/nonexistent", &w), STATUS_DATA);
 }
 
-static void test_drawing(void **state)
-{
-    char text[DRAW_MAX];
-    const double x[] = {0, 7, NAN, 14, 1, 13};
-    draw_spark(text, x, 4, 10, true);
-    assert_string_equal(text, "_= #");
-    draw_spark(text, x, 6, 3, true); /* means 3.5, 14, 7 */
-    assert_string_equal(text, "_#:");
-    draw_bar(text, INFINITY, 4);
-    assert_string_equal(text, "[====]");
-    draw_time(text, 3671.4);
-    assert_string_equal(text, "1:01:11");
-    draw_time(text, NAN);
-    assert_string_equal(text, "-");
-}
-
 int main(void)
 {
 #define WITH_RUN(test) cmocka_unit_test_setup_teardown(test, set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drawing),
-        WITH_RUN(test_run),
-        WITH_RUN(test_time_left),
-        WITH_RUN(test_steps_and_sensors),
-        WITH_RUN(test_hostile),
-        WITH_RUN(test_window),
-        cmocka_unit_test_setup_teardown(test_ranks, run_rig_set_up, run_rig_tear_down),
-        WITH_RUN(test_study),
+        WITH_RUN(test_run),         WITH_RUN(test_time_left), WITH_RUN(test_steps_and_sensors),
+        WITH_RUN(test_hostile),     WITH_RUN(test_window),    WITH_RUN(test_study),
         WITH_RUN(test_wrong_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
