@@ -12,8 +12,8 @@
  *
  * The rates of an H200 are as measured by others. The host's time for cuDNN was measured with
  * version 9.19 on a CPU, for the convolutions of ResNet-50 on the description of an H200
- * (kernels/gpus). Two numbers are assumptions: the first execution of an engine takes 30 ms, because
- * its kernels must be loaded, and a process waits 0.5 to 3 s for its first context. */
+ * (kernels/gpus). Two numbers are assumptions: the first execution of an engine takes 30 ms,
+ * because its kernels must be loaded, and a process waits 0.5 to 3 s for its first context. */
 #pragma once
 
 #include <stddef.h>
