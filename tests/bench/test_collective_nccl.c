@@ -1,9 +1,9 @@
 /* Collectives between GPUs over a fake NCCL: two GPUs of one process, and of each of two. The
- * devices are test devices (comm/async_device.h), whose memory the host cannot access. */
-#include "../comm/async_device.h"
+ * devices are those of stream_device_open, whose memory the host cannot access. */
 #include "../comm/nccl_fake.h"
 #include "bench/collective.h"
 #include "comm/world.h"
+#include "tests/kernels/stream_backend.h"
 #include "tests/unit.h"
 
 #include <pthread.h>
@@ -34,7 +34,7 @@ static enum status measure(struct process *p)
     enum status st;
     CHECK(comm_open_local(EACH, 20, local));
     for (int i = 0; i < EACH; i++) {
-        CHECK(async_device_open(&device[i]));
+        CHECK(stream_device_open(&device[i]));
         CHECK(comm_open_joint(local[i], p->between, &joint[i]));
     }
     CHECK(comm_open_nccl(&nccl, EACH, device, comm));

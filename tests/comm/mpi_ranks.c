@@ -1,6 +1,6 @@
 /* A rank of an MPI job, for the tests of communicators: mpi_ranks SCENARIO SECONDS. */
-#include "async_device.h"
 #include "exercise.h"
+#include "tests/kernels/stream_backend.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -65,7 +65,8 @@ static int exercise_staged(struct comm *c)
 {
     struct device *dev;
     struct comm *staged;
-    if (async_device_open(&dev) != STATUS_OK || comm_open_staged(1, &c, &dev, &staged) != STATUS_OK)
+    if (stream_device_open(&dev) != STATUS_OK ||
+        comm_open_staged(1, &c, &dev, &staged) != STATUS_OK)
         return 1;
     int failures = exercise_values(staged, false);
     comm_close(staged);

@@ -1,34 +1,55 @@
-/* A fake NCCL. Its ranks are threads of a local communicator (comm/local). Where NCCL enqueues an
- * operation on a stream, the fake enqueues a call. The call executes the operation on the local
- * communicator. */
+/* A fake NCCL. Where NCCL enqueues an operation on a stream, the fake enqueues a call, which
+ * publishes the rank's part of the operation, waits for the parts of all ranks and computes the
+ * result from them. */
 #include "nccl_fake.h"
 
-#include "async_device.h"
 #include "values.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { RANKS = 8, GROUPS = 64, FACTORS = 8, LAZY_POLLS = 3 };
+/* Reduction FIRST_SCALED + i multiplies each value by factor[i], and then sums. */
+enum { FIRST_SCALED = 16 };
 
 /* One rank of a communicator. */
 struct ncclComm {
-    struct comm *local;
     int rank, size, group;
     int lazy; /* number of further queries of the state that return ncclInProgress */
-    int operations, pending;
-    bool aborted, destroyed;
+    int operations, pending, registered, factors;
+    bool aborted, finalized, destroyed;
     ncclResult_t state;
-    int factors; /* reduction FIRST_SCALED + i multiplies each value by factor[i], and then sums */
     double factor[FACTORS];
 };
-enum { FIRST_SCALED = 16 };
+
+struct message {
+    bool sends; /* else receives */
+    int peer;
+    void *mem;
+    size_t bytes;
+};
+
+/* A rank's part of an operation. The kind COMM_SENDRECV stands for any group of messages. */
+struct part {
+    ncclComm_t comm;
+    enum comm_kind kind;
+    enum dtype type;
+    size_t count;
+    const void *send;
+    void *recv;
+    ncclRedOp_t reduction;
+    int root;
+    double factor;
+    int messages;
+    struct message message[2 * RANKS];
+    enum nccl_fake_how fault;
+};
 
 struct group {
-    int size, joined;
-    struct comm *local[RANKS];
+    int joined;
+    int met, meetings; /* number of ranks in the current meeting, and of meetings before it */
+    struct part part[RANKS];
 };
 
 /* Global, because NCCL's functions have no argument for a context. */
@@ -37,17 +58,23 @@ static struct {
     pthread_cond_t change;
     int groups;
     struct group group[GROUPS];
-    struct nccl_fake_plan plan;
+    struct nccl_fake_fault fault;
+    const struct nccl_fake_gpu *gpu;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
 
-void nccl_fake_plan(const struct nccl_fake_plan *plan)
+void nccl_fake_fail(const struct nccl_fake_fault *fault)
 {
     pthread_mutex_lock(&fake.lock);
-    fake.plan = *plan;
+    fake.fault = *fault;
     pthread_mutex_unlock(&fake.lock);
 }
 
-/* --- groups --- */
+static bool fails(const char *call)
+{
+    return fake.gpu->fails && fake.gpu->fails(call);
+}
+
+/* --- communicators --- */
 
 static ncclResult_t get_version(int *version)
 {
@@ -70,30 +97,27 @@ static const char *get_last_error(ncclComm_t comm)
 static ncclResult_t get_unique_id(ncclUniqueId *id)
 {
     pthread_mutex_lock(&fake.lock);
-    bool none = fake.plan.no_id;
-    int number = ++fake.groups;
+    bool none = fake.fault.how == NCCL_FAKE_NO_ID;
+    int number = fake.groups++;
     pthread_mutex_unlock(&fake.lock);
     memset(id, 0, sizeof *id);
     memcpy(id, &number, sizeof number);
-    return none || number >= GROUPS ? ncclSystemError : ncclSuccess;
+    return none || fails("ncclGetUniqueId") || number >= GROUPS ? ncclSystemError : ncclSuccess;
 }
 
 static ncclResult_t comm_init_rank_config(ncclComm_t *out, int ranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config)
 {
     int number;
-    struct ncclComm *c = calloc(1, sizeof *c);
     memcpy(&number, &id, sizeof number);
-    if (!c || config->blocking != 0 || ranks > RANKS)
-        abort();
+    if (fails("ncclCommInitRankConfig"))
+        return ncclSystemError;
+    if (ranks > fake.gpu->most_ranks || ranks > RANKS || rank >= ranks || config->blocking != 0)
+        return ncclInvalidUsage;
+    struct ncclComm *c = calloc(1, sizeof *c);
+    *c = (struct ncclComm){.rank = rank, .size = ranks, .group = number, .lazy = LAZY_POLLS};
     pthread_mutex_lock(&fake.lock);
-    struct group *g = &fake.group[number];
-    if (g->size == 0 && comm_open_local(ranks, 0, g->local) != STATUS_OK)
-        abort();
-    g->size = ranks;
-    g->joined++;
-    *c = (struct ncclComm){
-        .local = g->local[rank], .rank = rank, .size = ranks, .group = number, .lazy = LAZY_POLLS};
+    fake.group[number].joined++;
     pthread_mutex_unlock(&fake.lock);
     *out = c;
     return ncclInProgress;
@@ -112,60 +136,164 @@ static ncclResult_t comm_get_async_error(ncclComm_t c, ncclResult_t *result)
     return ncclSuccess;
 }
 
+static ncclResult_t comm_finalize(ncclComm_t c)
+{
+    if (fails("ncclCommFinalize"))
+        return ncclSystemError;
+    pthread_mutex_lock(&fake.lock);
+    c->lazy = LAZY_POLLS;
+    c->finalized = true;
+    pthread_mutex_unlock(&fake.lock);
+    return c->registered == 0 ? ncclInProgress : ncclInvalidUsage;
+}
+
 /* The lock is held. */
 static void free_if_done(struct ncclComm *c)
 {
-    if (!c->destroyed || c->pending > 0)
-        return;
-    comm_close(c->local);
-    free(c);
-}
-
-static ncclResult_t comm_destroy(ncclComm_t c)
-{
-    pthread_mutex_lock(&fake.lock);
-    c->destroyed = true;
-    free_if_done(c);
-    pthread_mutex_unlock(&fake.lock);
-    return ncclSuccess;
+    if (c->destroyed && c->pending == 0)
+        free(c);
 }
 
 static ncclResult_t comm_abort(ncclComm_t c)
 {
     pthread_mutex_lock(&fake.lock);
-    c->aborted = true;
+    c->aborted = c->destroyed = true;
     pthread_cond_broadcast(&fake.change);
-    comm_fail(c->local, STATUS_LIBRARY, "aborted");
+    free_if_done(c);
     pthread_mutex_unlock(&fake.lock);
-    return comm_destroy(c);
+    return ncclSuccess;
 }
 
-static ncclResult_t comm_finalize(ncclComm_t c)
+static ncclResult_t comm_destroy(ncclComm_t c)
+{
+    if (fails("ncclCommDestroy"))
+        return ncclSystemError;
+    if (!c->finalized)
+        abort();
+    return comm_abort(c);
+}
+
+static ncclResult_t comm_register(const ncclComm_t comm, void *mem, size_t size, void **handle)
+{
+    (void)size;
+    if (fails("ncclCommRegister"))
+        return ncclSystemError;
+    *handle = mem;
+    comm->registered++;
+    return ncclSuccess;
+}
+
+static ncclResult_t comm_deregister(const ncclComm_t comm, void *handle)
+{
+    comm->registered--;
+    return handle ? ncclSuccess : ncclInvalidUsage;
+}
+
+/* --- execution, on the thread of a stream --- */
+
+static void wait_for_abort(struct ncclComm *c)
 {
     pthread_mutex_lock(&fake.lock);
-    c->lazy = LAZY_POLLS;
+    while (!c->aborted)
+        pthread_cond_wait(&fake.change, &fake.lock);
     pthread_mutex_unlock(&fake.lock);
-    return ncclInProgress;
+}
+
+/* Waits until all ranks of the group meet. Returns false if the rank was aborted before that. */
+static bool meet(struct ncclComm *c)
+{
+    struct group *g = &fake.group[c->group];
+    pthread_mutex_lock(&fake.lock);
+    int meeting = g->meetings;
+    if (++g->met == c->size) {
+        g->met = 0;
+        g->meetings++;
+        pthread_cond_broadcast(&fake.change);
+    }
+    while (g->meetings == meeting && !c->aborted)
+        pthread_cond_wait(&fake.change, &fake.lock);
+    bool all_met = g->meetings != meeting;
+    g->met -= !all_met;
+    pthread_mutex_unlock(&fake.lock);
+    return all_met;
+}
+
+static double operand(const struct part *p, size_t i)
+{
+    return p->factor * element_get(p->type, p->send, (int64_t)i);
+}
+
+/* Element i of the result of a rank, from the parts of all ranks. */
+static double element(const struct part *own, const struct part *part, size_t i)
+{
+    size_t n = own->count;
+    if (own->kind == COMM_BROADCAST)
+        return operand(&part[own->root], i);
+    if (own->kind == COMM_ALLGATHER)
+        return operand(&part[i / n], i % n);
+    size_t at = own->kind == COMM_REDUCE_SCATTER ? (size_t)own->comm->rank * n + i : i;
+    double result = operand(&part[0], at);
+    for (int r = 1; r < own->comm->size; r++) {
+        double x = operand(&part[r], at);
+        if (own->reduction == ncclMax || own->reduction == ncclMin)
+            result = (own->reduction == ncclMax) == (x > result) ? x : result;
+        else
+            result += x;
+    }
+    return own->reduction == ncclAvg ? result / own->comm->size : result;
+}
+
+static void receive(const struct part *own, const struct part *part)
+{
+    for (int i = 0; i < own->messages; i++) {
+        const struct message *m = &own->message[i];
+        const struct part *peer = &part[m->peer];
+        for (int k = 0; k < peer->messages && !m->sends; k++)
+            if (peer->message[k].sends && peer->message[k].peer == own->comm->rank)
+                memcpy(m->mem, peer->message[k].mem, m->bytes);
+    }
+}
+
+static void execute(const struct part *own)
+{
+    struct ncclComm *c = own->comm;
+    const struct part *part = fake.group[c->group].part;
+    size_t n = own->kind == COMM_ALLGATHER ? (size_t)c->size * own->count : own->count;
+    char *result = malloc(n * dtype_size(own->type) + 1);
+    if (!meet(c)) {
+        free(result);
+        return;
+    }
+    for (size_t i = 0; i < n && own->messages == 0; i++)
+        element_put(own->type, result, (int64_t)i, element(own, part, i));
+    receive(own, part);
+    bool all_read = meet(c), written = own->kind != COMM_REDUCE || own->root == c->rank;
+    if (all_read && written && own->messages == 0)
+        memcpy(own->recv, result, n * dtype_size(own->type));
+    free(result);
+}
+
+static void run(void *context)
+{
+    struct part *p = context;
+    struct ncclComm *c = p->comm;
+    pthread_mutex_lock(&fake.lock);
+    fake.group[c->group].part[c->rank] = *p;
+    if (p->fault == NCCL_FAKE_BREAKS)
+        c->state = ncclRemoteError;
+    pthread_mutex_unlock(&fake.lock);
+    if (p->fault != NCCL_FAKE_SOUND)
+        wait_for_abort(c);
+    else
+        execute(p);
+    free(p);
+    pthread_mutex_lock(&fake.lock);
+    c->pending--;
+    free_if_done(c);
+    pthread_mutex_unlock(&fake.lock);
 }
 
 /* --- operations --- */
-
-/* A send or a receive. */
-struct message {
-    bool sends;
-    int peer;
-    void *mem;
-    size_t bytes;
-};
-
-struct call {
-    ncclComm_t comm;
-    struct comm_op op; /* not used if `messages` > 0 */
-    int messages;
-    struct message message[2 * RANKS];
-    double factor;
-    bool hangs, breaks;
-};
 
 static enum dtype type_of(ncclDataType_t type)
 {
@@ -190,240 +318,91 @@ static ncclResult_t create_scaled(ncclRedOp_t *op, void *scalar, ncclDataType_t 
     return ncclSuccess;
 }
 
-static void wait_for_abort(struct ncclComm *c)
+static ncclResult_t start(const char *call, struct part p, cudaStream_t s)
 {
+    struct ncclComm *c = p.comm;
+    if (fails(call))
+        return ncclSystemError;
+    p.factor = (int)p.reduction >= FIRST_SCALED ? c->factor[(int)p.reduction - FIRST_SCALED] : 1;
+    p.send = fake.gpu->inside(s, p.send);
+    p.recv = fake.gpu->inside(s, p.recv);
     pthread_mutex_lock(&fake.lock);
-    while (!c->aborted)
-        pthread_cond_wait(&fake.change, &fake.lock);
-    pthread_mutex_unlock(&fake.lock);
-}
-
-/* Publishes the address of the data for each rank, and waits until all ranks have copied theirs. */
-static bool carry_out_messages(const struct call *call)
-{
-    struct ncclComm *c = call->comm;
-    const void *sent[RANKS] = {NULL}, *arrived[RANKS];
-    struct comm_op publish = {COMM_ALLTOALL, .type = DTYPE_U8, .send = sent, .recv = arrived,
-                              .count = sizeof *sent};
-    struct comm_op copied = {COMM_BARRIER};
-    for (int i = 0; i < call->messages; i++)
-        if (call->message[i].sends)
-            sent[call->message[i].peer] = call->message[i].mem;
-    if (comm_run(c->local, &publish) != STATUS_OK)
-        return false;
-    for (int i = 0; i < call->messages; i++)
-        if (!call->message[i].sends)
-            memmove(call->message[i].mem, arrived[call->message[i].peer], call->message[i].bytes);
-    return comm_run(c->local, &copied) == STATUS_OK;
-}
-
-/* Runs on the thread of the stream. */
-static void carry_out(void *arg)
-{
-    struct call *call = arg;
-    struct ncclComm *c = call->comm;
-    void *scaled = NULL;
-    if (call->factor != 0) {
-        scaled = malloc((size_t)call->op.count * dtype_size(call->op.type) + 1);
-        for (int64_t i = 0; i < call->op.count; i++)
-            element_put(call->op.type, scaled, i,
-                        call->factor * element_get(call->op.type, call->op.send, i));
-        call->op.send = scaled;
-    }
-    pthread_mutex_lock(&fake.lock);
-    if (call->breaks)
-        c->state = ncclRemoteError;
-    bool stands = call->hangs || call->breaks || c->aborted;
-    pthread_mutex_unlock(&fake.lock);
-    bool done = !stands && (call->messages > 0 ? carry_out_messages(call)
-                                               : comm_run(c->local, &call->op) == STATUS_OK);
-    if (!done)
-        wait_for_abort(c);
-    free(scaled);
-    free(call);
-    pthread_mutex_lock(&fake.lock);
-    c->pending--;
-    free_if_done(c);
-    pthread_mutex_unlock(&fake.lock);
-}
-
-static ncclResult_t enqueue_call(ncclComm_t c, struct stream *s, const struct call *made)
-{
-    struct call *call = malloc(sizeof *call);
-    if (!call)
-        abort();
-    *call = *made;
-    pthread_mutex_lock(&fake.lock);
-    const struct nccl_fake_plan *p = &fake.plan;
     int number = ++c->operations;
-    call->hangs = p->hang_rank == c->rank && p->hang_op == number;
-    call->breaks = p->broken_rank == c->rank && p->broken_op == number;
-    bool refused = p->refused_rank == c->rank && p->refused_op == number;
+    if (fake.fault.rank == c->rank && fake.fault.operation == number)
+        p.fault = fake.fault.how;
+    bool refused = c->finalized || p.fault == NCCL_FAKE_REFUSES;
     c->pending += !refused;
     c->lazy = number == 1 ? LAZY_POLLS : 0;
     pthread_mutex_unlock(&fake.lock);
-    if (refused) {
-        free(call);
+    if (refused)
         return ncclInvalidUsage;
-    }
-    if (async_device_call(s, carry_out, call) != STATUS_OK)
+    struct part *copy = malloc(sizeof p);
+    *copy = p;
+    if (!fake.gpu->put(s, run, copy))
         abort();
     return number == 1 ? ncclInProgress : ncclSuccess;
 }
 
-static ncclResult_t enqueue(ncclComm_t c, cudaStream_t raw, struct comm_op op, ncclRedOp_t how)
-{
-    struct stream *s = (struct stream *)(void *)raw;
-    op.send = async_device_inside(s->device, op.send);
-    op.recv = async_device_inside(s->device, op.recv);
-    op.reduction = how == ncclMax   ? COMM_MAX
-                   : how == ncclMin ? COMM_MIN
-                   : how == ncclAvg ? COMM_AVG
-                                    : COMM_SUM;
-    struct call call = {.comm = c, .op = op};
-    if ((int)how >= FIRST_SCALED)
-        call.factor = c->factor[(int)how - FIRST_SCALED];
-    return enqueue_call(c, s, &call);
-}
+#define DATA  const void *send, void *recv, size_t n, ncclDataType_t type
+#define PLACE ncclComm_t c, cudaStream_t s
+#define COLLECTIVE(name, call, kind, params, ...)                                                  \
+    static ncclResult_t name params                                                                \
+    {                                                                                              \
+        struct part p = {c, kind, type_of(type), n, send, recv, __VA_ARGS__};                      \
+        return start(call, p, s);                                                                  \
+    }
+COLLECTIVE(all_reduce, "ncclAllReduce", COMM_ALLREDUCE, (DATA, ncclRedOp_t how, PLACE),
+           .reduction = how)
+COLLECTIVE(broadcast, "ncclBroadcast", COMM_BROADCAST, (DATA, int root, PLACE), .root = root)
+COLLECTIVE(reduce, "ncclReduce", COMM_REDUCE, (DATA, ncclRedOp_t how, int root, PLACE),
+           .reduction = how, .root = root)
+COLLECTIVE(all_gather, "ncclAllGather", COMM_ALLGATHER, (DATA, PLACE), .root = 0)
+COLLECTIVE(reduce_scatter, "ncclReduceScatter", COMM_REDUCE_SCATTER, (DATA, ncclRedOp_t how, PLACE),
+           .reduction = how)
 
 /* The sends and receives that this thread has started since ncclGroupStart. */
 static _Thread_local struct {
-    struct call call;
-    struct stream *stream;
-} group_of_messages;
+    struct part part;
+    cudaStream_t stream;
+} messages;
 
 static ncclResult_t group_start(void)
 {
-    group_of_messages.call = (struct call){0};
+    messages.part = (struct part){.kind = COMM_SENDRECV};
     return ncclSuccess;
 }
 
 static ncclResult_t group_end(void)
 {
-    const struct call *call = &group_of_messages.call;
-    return call->messages > 0 ? enqueue_call(call->comm, group_of_messages.stream, call)
-                              : ncclSuccess;
+    bool none = messages.part.messages == 0;
+    return none ? ncclSuccess : start("ncclGroupEnd", messages.part, messages.stream);
 }
 
-static ncclResult_t add_message(struct message m, ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t add_message(bool sends, int peer, void *mem, size_t bytes, PLACE)
 {
-    struct call *call = &group_of_messages.call;
-    struct stream *s = (struct stream *)(void *)stream;
-    if (call->messages == 2 * RANKS || m.peer < 0 || m.peer >= comm->size)
+    struct part *p = &messages.part;
+    if (p->messages == 2 * RANKS || peer < 0 || peer >= c->size)
         return ncclInvalidUsage;
-    m.mem = async_device_inside(s->device, m.mem);
-    call->comm = comm;
-    call->message[call->messages++] = m;
-    group_of_messages.stream = s;
+    p->comm = c;
+    p->message[p->messages++] = (struct message){sends, peer, fake.gpu->inside(s, mem), bytes};
+    messages.stream = s;
     return ncclSuccess;
 }
 
-static struct comm_op op_of(enum comm_kind kind, const void *send, void *recv, size_t count,
-                            ncclDataType_t type)
+static ncclResult_t send_message(const void *mem, size_t n, ncclDataType_t type, int peer, PLACE)
 {
-    return (struct comm_op){
-        .kind = kind, .type = type_of(type), .send = send, .recv = recv, .count = (int64_t)count};
+    return add_message(true, peer, (void *)mem, n * dtype_size(type_of(type)), c, s);
 }
 
-static ncclResult_t all_reduce(const void *send, void *recv, size_t count, ncclDataType_t type,
-                               ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t recv_message(void *mem, size_t n, ncclDataType_t type, int peer, PLACE)
 {
-    return enqueue(comm, stream, op_of(COMM_ALLREDUCE, send, recv, count, type), how);
+    return add_message(false, peer, mem, n * dtype_size(type_of(type)), c, s);
 }
 
-static ncclResult_t broadcast(const void *send, void *recv, size_t count, ncclDataType_t type,
-                              int root, ncclComm_t comm, cudaStream_t stream)
+struct nccl_library nccl_fake_library(const struct nccl_fake_gpu *gpu)
 {
-    struct comm_op op = op_of(COMM_BROADCAST, NULL, recv, count, type);
-    op.root = root;
-    return send == recv ? enqueue(comm, stream, op, ncclSum) : ncclInvalidUsage;
-}
-
-static ncclResult_t reduce(const void *send, void *recv, size_t count, ncclDataType_t type,
-                           ncclRedOp_t how, int root, ncclComm_t comm, cudaStream_t stream)
-{
-    struct comm_op op = op_of(COMM_REDUCE, send, recv, count, type);
-    op.root = root;
-    return enqueue(comm, stream, op, how);
-}
-
-static ncclResult_t all_gather(const void *send, void *recv, size_t count, ncclDataType_t type,
-                               ncclComm_t comm, cudaStream_t stream)
-{
-    return enqueue(comm, stream, op_of(COMM_ALLGATHER, send, recv, count, type), ncclSum);
-}
-
-static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count, ncclDataType_t type,
-                                   ncclRedOp_t how, ncclComm_t comm, cudaStream_t stream)
-{
-    return enqueue(comm, stream, op_of(COMM_REDUCE_SCATTER, send, recv, count, type), how);
-}
-
-static ncclResult_t send_message(const void *send, size_t count, ncclDataType_t type, int peer,
-                                 ncclComm_t comm, cudaStream_t stream)
-{
-    struct message m = {true, peer, (void *)(uintptr_t)send, count * dtype_size(type_of(type))};
-    return add_message(m, comm, stream);
-}
-
-static ncclResult_t recv_message(void *recv, size_t count, ncclDataType_t type, int peer,
-                                 ncclComm_t comm, cudaStream_t stream)
-{
-    struct message m = {false, peer, recv, count * dtype_size(type_of(type))};
-    return add_message(m, comm, stream);
-}
-
-static ncclResult_t comm_register(const ncclComm_t comm, void *mem, size_t size, void **handle)
-{
-    (void)comm, (void)size;
-    *handle = mem;
-    return ncclSuccess;
-}
-
-static ncclResult_t comm_deregister(const ncclComm_t comm, void *handle)
-{
-    (void)comm;
-    return handle ? ncclSuccess : ncclInvalidUsage;
-}
-
-/* --- the port --- */
-
-static enum status enter(struct device *dev)
-{
-    (void)dev;
-    return STATUS_OK;
-}
-
-static cudaStream_t raw(struct stream *s)
-{
-    return (cudaStream_t)(void *)s;
-}
-
-static enum status stream_open(struct device *dev, struct stream **s)
-{
-    return dev->backend->stream_open(dev, s);
-}
-
-static enum status event_passed(const struct event *e, bool *passed)
-{
-    *passed = async_device_passed(e);
-    return STATUS_OK;
-}
-
-static void bus(struct device *dev, char out[NCCL_PORT_BUS_MAX])
-{
-    snprintf(out, NCCL_PORT_BUS_MAX, "0000:%02x:00.0", (unsigned)dev->index);
-}
-
-const struct nccl_gpu *nccl_fake_gpu(void)
-{
-    static const struct nccl_gpu gpu = {enter, raw, stream_open, event_passed, bus};
-    return &gpu;
-}
-
-enum status nccl_fake_open(struct nccl_port **port)
-{
-    static const struct nccl_library lib = {
+    fake.gpu = gpu;
+    return (struct nccl_library){
         .get_version = get_version,
         .get_unique_id = get_unique_id,
         .get_error_string = get_error_string,
@@ -446,5 +425,4 @@ enum status nccl_fake_open(struct nccl_port **port)
         .comm_register = comm_register,
         .comm_deregister = comm_deregister,
     };
-    return nccl_port_make(&lib, nccl_fake_gpu(), port);
 }

@@ -1,6 +1,6 @@
 #include "ranks.h"
 
-#include "async_device.h"
+#include "tests/kernels/stream_backend.h"
 
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static enum status open_staged(struct job *job, int first)
     struct device *dev[RANKS_MAX];
     TRY(comm_open_local(job->each, job->timeout_s, job->below));
     for (int i = 0; i < job->each; i++) {
-        TRY(async_device_open(&dev[i]));
+        TRY(stream_device_open(&dev[i]));
         job->rank[first + i].dev = dev[i];
     }
     TRY(comm_open_staged(job->each, job->below, dev, c));

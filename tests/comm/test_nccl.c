@@ -1,16 +1,14 @@
 /* Tests the communicator that transfers data between GPUs, with a fake NCCL. Also tests the
  * communicator's watchdog, a thread that ends a hanging operation with a message of one line. */
-#include "async_device.h"
 #include "exercise.h"
 #include "nccl_fake.h"
 #include "ranks.h"
+#include "tests/kernels/stream_backend.h"
 #include "tests/unit.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct nccl_fake_plan all_well = {
-    .hang_rank = -1, .broken_rank = -1, .refused_rank = -1};
 static struct nccl_port *port;
 static bool absent; /* rank 1 receives the invitation to join, and ignores it */
 
@@ -27,7 +25,7 @@ static enum status open_nccl(struct job *job, int first)
         return status_fail(STATUS_LOST_RANK, "absent");
     }
     for (int i = 0; i < job->each; i++) {
-        TRY(async_device_open(&dev[i]));
+        TRY(stream_device_open(&dev[i]));
         job->rank[first + i].dev = dev[i];
     }
     TRY(comm_open_nccl(&config, job->each, dev, c));
@@ -42,7 +40,6 @@ static const struct transport one_gpu = {"NCCL 2.28.9", false, 1, open_nccl},
 static int begin(void **state)
 {
     absent = false;
-    nccl_fake_plan(&all_well);
     return nccl_fake_open(&port) != STATUS_OK;
 }
 
@@ -153,11 +150,11 @@ static void use_host_memory(struct rank *r)
 
 /* Runs a job of two ranks that ends with `st` and `first` on rank 0, and with `second` (NULL: not
  * checked) on rank 1. */
-static void ends(const struct nccl_fake_plan *plan, void (*body)(struct rank *r), enum status st,
+static void ends(struct nccl_fake_fault fault, void (*body)(struct rank *r), enum status st,
                  const char *first, const char *second)
 {
     struct rank rank[RANKS_MAX];
-    nccl_fake_plan(plan);
+    nccl_fake_fail(&fault);
     ranks_run(rank, &one_gpu, 2, 0.5, body);
     assert_string_equal(rank[0].message, first);
     assert_int_equal(rank[0].st, st);
@@ -171,26 +168,26 @@ static void ends(const struct nccl_fake_plan *plan, void (*body)(struct rank *r)
 
 static void test_ends(void **state)
 {
-    static const struct nccl_fake_plan hangs = {1, 3, -1, 0, -1, 0, false},
-                                       breaks = {-1, 0, 0, 2, -1, 0, false},
-                                       refuses = {-1, 0, -1, 0, 0, 2, false},
-                                       has_no_id = {-1, 0, -1, 0, -1, 0, true};
-    ends(&hangs, sum_endlessly, STATUS_LIBRARY, "rank 0: operation 3 (allreduce)" STUCK,
+    static const struct nccl_fake_fault sound = {NCCL_FAKE_SOUND}, no_id = {NCCL_FAKE_NO_ID},
+                                        hangs = {NCCL_FAKE_HANGS, 1, 3},
+                                        breaks = {NCCL_FAKE_BREAKS, 0, 2},
+                                        refuses = {NCCL_FAKE_REFUSES, 0, 2};
+    ends(hangs, sum_endlessly, STATUS_LIBRARY, "rank 0: operation 3 (allreduce)" STUCK,
          "rank 1: operation 3 (allreduce)" STUCK);
-    ends(&breaks, sum_endlessly, STATUS_LIBRARY,
+    ends(breaks, sum_endlessly, STATUS_LIBRARY,
          "rank 0: operation 2 (allreduce): NCCL: remote process exited or there was a network "
          "error: lost rank 1",
          NULL);
-    ends(&refuses, sum_endlessly, STATUS_LIBRARY,
+    ends(refuses, sum_endlessly, STATUS_LIBRARY,
          "rank 0: operation 2 (allreduce): ncclAllReduce: invalid usage", NULL);
-    ends(&all_well, fail_on_rank_0, STATUS_DATA, "rank 0: cannot read 'x'",
+    ends(sound, fail_on_rank_0, STATUS_DATA, "rank 0: cannot read 'x'",
          "rank 1: operation 1 (barrier)" STUCK);
-    ends(&all_well, use_host_memory, STATUS_INVALID,
+    ends(sound, use_host_memory, STATUS_INVALID,
          "allreduce: NCCL moves device memory, not host memory", NULL);
-    ends(&has_no_id, sum_endlessly, STATUS_LIBRARY, "ncclGetUniqueId: unhandled system error",
+    ends(no_id, sum_endlessly, STATUS_LIBRARY, "ncclGetUniqueId: unhandled system error",
          "rank 0 could not create a group of GPUs");
     absent = true;
-    ends(&all_well, sum_endlessly, STATUS_LIBRARY,
+    ends(sound, sum_endlessly, STATUS_LIBRARY,
          "rank 0: the GPUs of 2 ranks could not be connected within 0.5 s", NULL);
 }
 
@@ -218,8 +215,8 @@ static void test_real_library(void **state)
         printf("skipped: %s\n", status_message());
         skip();
     }
-    assert_int_equal(async_device_open(&dev), STATUS_OK);
-    assert_int_equal(nccl_port_make(&lib, nccl_fake_gpu(), &real), STATUS_OK);
+    assert_int_equal(stream_device_open(&dev), STATUS_OK);
+    assert_int_equal(nccl_port_make(&lib, nccl_fake_streams(), &real), STATUS_OK);
     assert_int_equal(real->id(real, id), STATUS_OK);
     enum status st = real->open(real, 1, &dev, 0, 1, id, &link);
     if (st == STATUS_OK) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- copies --- */
+/* --- commands --- */
 
 static enum status move(struct stream *s, void *dst, const void *src, size_t bytes)
 {
@@ -18,6 +18,11 @@ static enum status move(struct stream *s, void *dst, const void *src, size_t byt
 static enum status copy(struct stream *s, void *dst, const void *src, size_t bytes)
 {
     return queue_put(s, &(struct command){.kind = COPY, .dst = dst, .src = src, .bytes = bytes});
+}
+
+enum status stream_device_call(struct stream *s, void (*call)(void *context), void *context)
+{
+    return queue_put(s, &(struct command){.kind = CALL, .call = call, .context = context});
 }
 
 static enum status zero(struct stream *s, void *dst, size_t bytes)
@@ -89,6 +94,15 @@ static enum status event_wait(const struct event *event)
     TRY(queue_call(&e->dev->base, STREAM_CALL_NONE)); /* the record may have failed */
     event_await(e, last_record(e, false));
     return queue_failure(e->dev);
+}
+
+bool stream_event_passed(const struct event *event)
+{
+    struct event *e = (struct event *)event;
+    pthread_mutex_lock(&e->lock);
+    bool passed = e->passed >= e->recorded;
+    pthread_mutex_unlock(&e->lock);
+    return passed;
 }
 
 static uint64_t passed_at(const struct event *event)

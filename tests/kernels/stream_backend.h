@@ -53,3 +53,18 @@ struct stream_counts {
     int recorded, launched;
 };
 struct stream_counts stream_backend_counts(struct device *dev);
+
+/* Opens a device that only moves data. Its memory cannot be accessed by the host: a test crashes if
+ * it reads or writes that memory. Closed with device_close. */
+MUST_CHECK enum status stream_device_open(struct device **dev);
+
+/* Returns the address at which a call on a stream can access memory of the device. Memory of other
+ * devices and of the host has the same address. */
+void *stream_device_inside(struct device *dev, const void *mem);
+
+/* Puts `call` on the stream, whose thread calls it with `context`. */
+MUST_CHECK enum status stream_device_call(struct stream *s, void (*call)(void *context),
+                                          void *context);
+
+/* Returns whether a stream has executed the latest record of the event. */
+bool stream_event_passed(const struct event *e);

@@ -102,6 +102,9 @@ static enum status carry_out(struct queue_stream *s, const struct command *c)
     case WAIT:
         event_await(c->event, c->number);
         return STATUS_OK;
+    case CALL:
+        c->call(c->context);
+        return STATUS_OK;
     }
     return STATUS_OK;
 }
@@ -157,6 +160,8 @@ enum status queue_put(struct stream *stream, const struct command *what)
     struct command *c = queue_new(sizeof *c);
     *c = *what;
     c->next = NULL;
+    c->dst = stream_device_inside(stream->device, c->dst);
+    c->src = stream_device_inside(stream->device, c->src);
     if (s->recording) {
         c->stream = s;
         append(&s->recording->list, c);

@@ -14,9 +14,12 @@ struct queue_device {
     enum status failed; /* status of the first command that failed on any stream */
     char message[512];
     struct stream_counts counts;
+    char *reserved; /* the memory of a device of stream_device_open; else NULL */
+    size_t used;
 };
 
-enum command_kind { EXECUTE, MOVE, COPY, ZERO, RECORD, WAIT }; /* MOVE: from or to the host */
+/* MOVE: from or to the host; CALL: of a function of a test */
+enum command_kind { EXECUTE, MOVE, COPY, ZERO, RECORD, WAIT, CALL };
 
 struct command {
     struct command *next;
@@ -27,7 +30,9 @@ struct command {
     const void *src;
     size_t bytes;
     struct event *event;
-    uint64_t number;             /* number of the record to make or wait for */
+    uint64_t number; /* number of the record to make or wait for */
+    void (*call)(void *context);
+    void *context;
     struct queue_stream *stream; /* in a graph: the stream that recorded it */
 };
 
