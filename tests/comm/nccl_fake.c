@@ -185,8 +185,8 @@ static ncclResult_t comm_register(const ncclComm_t comm, void *mem, size_t size,
 
 static ncclResult_t comm_deregister(const ncclComm_t comm, void *handle)
 {
-    comm->registered--;
-    return handle ? ncclSuccess : ncclInvalidUsage;
+    comm->registered -= handle != NULL;
+    return ncclSuccess;
 }
 
 /* --- execution, on the thread of a stream --- */
@@ -205,7 +205,9 @@ static bool meet(struct ncclComm *c)
     struct group *g = &fake.group[c->group];
     pthread_mutex_lock(&fake.lock);
     int meeting = g->meetings;
-    if (++g->met == c->size) {
+    bool comes = !c->aborted;
+    g->met += comes;
+    if (comes && g->met == c->size) {
         g->met = 0;
         g->meetings++;
         pthread_cond_broadcast(&fake.change);
@@ -213,7 +215,7 @@ static bool meet(struct ncclComm *c)
     while (g->meetings == meeting && !c->aborted)
         pthread_cond_wait(&fake.change, &fake.lock);
     bool all_met = g->meetings != meeting;
-    g->met -= !all_met;
+    g->met -= comes && !all_met;
     pthread_mutex_unlock(&fake.lock);
     return all_met;
 }
