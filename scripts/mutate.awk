@@ -16,7 +16,7 @@ function trimmed(text)
 function program_of(test)
 {
     if (test ~ /^cli_/)
-        return "ampscale interpose"
+        return "cli_tests"
     match(test, /^(kernels_cuda|[a-z]+)_/)
     return "test_" substr(test, 1, RLENGTH - 1)
 }
