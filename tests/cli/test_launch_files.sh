@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the files of docs/launch. The manifests are valid. The command lines of their pods, with
+# Checks the files of docs/launch. The parts of each manifest agree. The command lines of their pods, with
 # small settings on CPUs, start jobs that complete. The batch script requeues a job only if the job
 # can continue. Before a spot instance is interrupted, the run stops in an orderly way.
 . "$(dirname "$0")/common.sh" "$@"
@@ -44,6 +44,9 @@ if [[ -z $python ]]; then
     echo "the manifests were not tested: no Python has the module yaml (apt-get install python3-yaml)"
 else
     manifests check "$files"/kubernetes/*.yaml >log 2>&1 || fail "manifests: $(cat log)"
+    sed 's/subdomain: .*/subdomain: other/' "$files/kubernetes/indexed-job.yaml" >bad.yaml
+    ! manifests check bad.yaml >log 2>&1 && grep -q "'other' here" log || fail "a pod of another service was accepted: $(cat log)"
+
     export AMPSCALE_SECRET=0123456789abcdef0123456789abcdef
     port=$((20000 + RANDOM % 12000)) pids=()
     for index in 0 1; do
