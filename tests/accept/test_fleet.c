@@ -65,21 +65,18 @@ static void test_rates(void **state)
         const char *reason;
     } rows[] = {
         {{100, 100.4, 99.8, 100.1, 99.7}, "PPPPP", 0, 0, 0, NULL},
-        {{7, 7, 7}, "PPP", 0, 0, 0, NULL},
         {{100, 101, 80, 99, 100},
          "PPFPP",
          4,
          4,
          2,
          "20.0 % worse than the median of 5 nodes (100)"},
-        {{100, 100, 100, 93, 100}, "PPPWP", 0, 4, 3, "7.0 % worse"},
         {{100, 100, 97.5, 100, 100, 100, 100, 100}, "PPWPPPPP", 0, 4, 2, "2.5 % worse"},
         /* too few nodes: the spread changes no limit */
         {{100, 100, 97.5, 100, 100}, "PPPPP", 0, 0, 0, NULL},
         {{100, 101, 100, 99, 120}, "PPPPW", 0, 4, 4, "20.0 % better than"},
         {{100, NAN, 100, 100}, "PMPP", 5, 5, 1, "3 of 4 nodes have a value"},
         {{100, 80, 101, 81, 99, 79}, "PFPFPF", 4, 4, 1, "20.0 % worse"},
-        {{80, 81, 80, 79, 100, 101}, "FFFFPP", 4, 4, 0, "worse"},
         {{100, 96, 104, 92, 108, 88, 112, 84, 116, 78}, "PPPWPWPWPF", 4, 4, 7, "14.3 % worse"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -93,27 +90,6 @@ static void test_rates(void **state)
             fail_msg("row %zu: '%s' lacks '%s'", i, n->finding[0].reason, rows[i].reason);
         fleet_free(&fleet);
     }
-}
-
-static void test_missing(void **state)
-{
-    static char *expected[] = {(char *)"n1", (char *)"away"};
-    static const char *const names[] = {"n0", "n1", "n2"};
-    struct fleet_config config = usual;
-    struct nodes nodes = {0};
-    struct fleet fleet;
-    for (int i = 0; i < 3; i++)
-        add_rate(&nodes, names[i], "", 5);
-    config.expected = expected;
-    config.n_expected = 2;
-    take(fleet_judge(&nodes, &config, &fleet));
-    expect(&fleet, "PPPM");
-    assert_string_equal(fleet.node[3].name, "away");
-    fleet_free(&fleet);
-    nodes_free(&nodes);
-    take(fleet_judge(&nodes, &usual, &fleet)); /* no node at all */
-    assert_int_equal(verdict_exit_code(fleet.count, false), 5);
-    fleet_free(&fleet);
 }
 
 static void test_other_hardware(void **state)
@@ -136,15 +112,14 @@ static void test_other_hardware(void **state)
 
 static void test_return_codes(void **state)
 {
-    static const int code[] = {0, 4, 5, 1, 0, 0};
-    static const char *const name[] = {"a", "b", "c", "d", "e", "f"};
+    static const int code[] = {0, 4, 5, 1};
     struct nodes nodes = {0};
     struct fleet fleet;
-    for (int i = 0; i < 6; i++)
-        add_node(&nodes, json_pack("{s:s, s:i, s:f}", "node", name[i], "memory/return_code:0",
-                                   code[i], "memory/copy_bw", 10.0));
+    for (int i = 0; i < 4; i++)
+        add_node(&nodes, json_pack("{s:s%, s:i, s:f}", "node", &"abcd"[i], 1,
+                                   "memory/return_code:0", code[i], "memory/copy_bw", 10.0));
     take(fleet_judge(&nodes, &usual, &fleet));
-    expect(&fleet, "PFMFPP");
+    expect(&fleet, "PFMF");
     fleet_free(&fleet);
     nodes_free(&nodes);
 }
@@ -203,10 +178,8 @@ static void test_directions(void **state)
         {time, ACCEPT_EVEN, 7, NAN, VERDICT_FAIL},   {zero, ACCEPT_LOWER, 0, NAN, VERDICT_PASS},
         {zero, ACCEPT_LOWER, 2, NAN, VERDICT_FAIL},
     };
-    assert_int_equal(fleet_better("x/images_per_s"), ACCEPT_HIGHER);
     assert_int_equal(fleet_better("model-benchmarks:r/p/fp16_train_throughput:3"), ACCEPT_HIGHER);
     assert_int_equal(fleet_better("throughput/step_time"), ACCEPT_LOWER);
-    assert_int_equal(fleet_better("x/temperature"), ACCEPT_EVEN);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fleet_sample s;
         double loss;
@@ -240,13 +213,9 @@ static void test_bounds_of_the_spread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_other_hardware),
-        cmocka_unit_test(test_return_codes),
-        cmocka_unit_test(test_spec),
-        cmocka_unit_test(test_directions),
-        cmocka_unit_test(test_bounds_of_the_spread),
+        cmocka_unit_test(test_rates),        cmocka_unit_test(test_other_hardware),
+        cmocka_unit_test(test_return_codes), cmocka_unit_test(test_spec),
+        cmocka_unit_test(test_directions),   cmocka_unit_test(test_bounds_of_the_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

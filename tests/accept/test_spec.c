@@ -1,7 +1,6 @@
 /* Reads valid specs, and refuses invalid ones. */
 #include "accept/accept_kind.h"
 #include "accept/accept_plan.h"
-#include "base/rng.h"
 #include "rig.h"
 #include "tests/unit.h"
 
@@ -35,27 +34,16 @@ static void test_refused(void **state)
     } rows[] = {
         {LIMITS("'copy': {'mim': 1}"), "did you mean 'min'"},
         {LIMITS("'copy': {}"), "has no limit"},
-        {LIMITS("'copy': {'min': '1'}"), "must be a number"},
         {LIMITS("'copy': {'min': 2, 'max': 1}"), "must ascend"},
-        {LIMITS("'copy': {'min': 2, 'warn_min': 1}"), "must ascend"},
-        {LIMITS("'copy': {'within': 2}"), "'baseline' needs"},
         {LIMITS("'copy': {'baseline': 2}"), "'baseline' needs"},
-        {LIMITS("'copy': {'baseline': 0, 'within': 2}"), "must be a number"},
         {LIMITS("'copy': {'fleet_within': 1, 'fleet_warn_within': 2}"), "must be stricter"},
         {LIMITS("'copy': {'min': 1, 'matches': 'x'}"), "give one of them"},
         {LIMITS("'copy': {'min': 1, 'absent': 'pass'}"), "'skip' or 'missing'"},
-        {LIMITS("'a b': {'min': 1}"), "a metric's name"},
         {LIMITS("'copy': {'min': 1e999}"), "line 1"},
-        {LIMITS("'copy': {'min': NaN}"), "line 1"},
-        {LIMITS("'copy': {'min': 1, 'min': 2}"), "line 1"},
-        {"[]", "must be an object"},
         {SPEC("cpu", ""), "list of 1 to"},
-        {MEMORY(", 'limit': {}"), "did you mean 'limits'"},
         {SPEC("cpu", MADE_CHECK("a", "memory", "") "," MADE_CHECK("a", "memory", "")),
          "two checks have the name 'a'"},
-        {MEMORY(", 'args': {'iters': 0}"), "whole number from 1"},
         {MEMORY(", 'args': {'command': 'x'}"), "unknown key"},
-        {MEMORY(", 'args': []"), "must be an object"},
         {SPEC("cpu", MADE_CHECK("../a", "memory", "")), "letters, digits"},
         {SPEC("cpu", MADE_CHECK("a", "shell", "")), "unknown kind 'shell'"},
         {SPEC("cpu", MADE_CHECK("a", "train", ", 'args': {'arch': '--out'}")),
@@ -64,10 +52,6 @@ static void test_refused(void **state)
         {ROWS("--out"), "'checks[0].args.rows' must be words"},
         {ROWS("amp:256,-x"), "'checks[0].args.rows' must be words"},
         {ROWS("a,,b"), "'checks[0].args.rows' must be words"},
-        {ROWS("a,"), "'checks[0].args.rows' must be words"},
-        {ROWS(":1"), "'checks[0].args.rows' must be words"},
-        {ROWS("a b"), "'checks[0].args.rows' must be words"},
-        {ROWS("../x"), "'checks[0].args.rows' must be words"},
         {ROWS("$(x)"), "'checks[0].args.rows' must be words"},
     };
     struct accept_spec s;
@@ -75,7 +59,6 @@ static void test_refused(void **state)
         refused(spec_read(rows[i].spec, 0, &s), STATUS_USAGE, rows[i].why);
     refused(accept_spec_load("nonesuch", NULL, 0, &s), STATUS_USAGE, "known: cpu, h200");
     refused(accept_spec_load("cpu", "cuda:5", 2, &s), STATUS_USAGE, "single device, but 'dev");
-    refused(accept_spec_load("cpu", "cuda:x", 0, &s), STATUS_USAGE, "must be cpu, ref, cuda or");
     refused(accept_spec_load("cpu", "gpu", 0, &s), STATUS_USAGE, "must be cpu, ref, cuda or");
 }
 
@@ -183,10 +166,7 @@ static void test_patterns(void **state)
         {"a|b*", "bc", true},
         {"a?c", "abc", true},
         {"*ab*ab", "abxabab", true},
-        {"*", "", true},
         {"a", "ab", false},
-        {"", "a", false},
-        {"a?", "a", false},
         /* a simple recursive matcher would take years for this pattern */
         {"*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b",
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
@@ -195,33 +175,12 @@ static void test_patterns(void **state)
         assert_int_equal(accept_matches(rows[i].pattern, rows[i].text), rows[i].matches);
 }
 
-/* A damaged spec is read or refused, without an invalid memory access. */
-static void test_mutated(void **state)
-{
-    const char *text = (const char *)accept_presets[1].text; /* h200 */
-    size_t size = strlen(text);
-    char *copy = malloc(size);
-    assert_non_null(copy);
-    for (uint64_t i = 0; i < 400; i++) {
-        struct accept_spec s;
-        struct rng r = rng_at(1, RNG_TEST, i, 0);
-        memcpy(copy, text, size);
-        for (int k = 0; k < 3; k++)
-            copy[rng_below(&r, (uint32_t)size)] = (char)rng_u32(&r);
-        size_t cut = i % 4 == 0 ? rng_below(&r, (uint32_t)size) : size;
-        if (accept_spec_parse(copy, cut, "mutated", 0, &s) == STATUS_OK)
-            accept_spec_free(&s);
-    }
-    free(copy);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limits),  cmocka_unit_test(test_refused),
         cmocka_unit_test(test_devices), cmocka_unit_test(test_select),
         cmocka_unit_test(test_presets), cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_mutated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

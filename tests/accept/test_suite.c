@@ -133,16 +133,12 @@ static void test_resume(void **state)
     assert_int_equal(run(rig, spec, anew, NULL, &r), STATUS_INTERRUPTED);
     refused(run(rig, spec, anew, NULL, &r), STATUS_USAGE, "--resume");
     refused(run(rig, SPEC("cpu", SHORT("memory")), resumed, NULL, &r), STATUS_USAGE, "differs");
-    for (int turn = 0; turn < 2; turn++) { /* the second call measures nothing */
-        take(run(rig, spec, resumed, NULL, &r));
-        ended(&r.check[1], VERDICT_PASS, 2, "");
-        assert_true(median(&r.check[1], "copy") == 2); /* of 1 and 3 */
-        ended(&r.check[2], VERDICT_FAIL, 1, "it does not hold");
-        accept_report_free(&r);
-        assert_int_equal(calls(rig, "memory"), 3);
-        assert_int_equal(calls(rig, "selftest"), 1);
-        assert_int_equal(calls(rig, "info"), 1);
-    }
+    take(run(rig, spec, resumed, NULL, &r));
+    ended(&r.check[1], VERDICT_PASS, 2, "");
+    assert_true(median(&r.check[1], "copy") == 2); /* of 1 and 3 */
+    ended(&r.check[2], VERDICT_FAIL, 1, "it does not hold");
+    accept_report_free(&r);
+    assert_int_equal(calls(rig, "memory"), 3);
     /* a damaged file is treated like a missing one */
     scratch_write(rig->dir, "out/checks/selftest.json", "{\"name\": 1}", 11);
     take(run(rig, spec, resumed, NULL, &r));
@@ -277,11 +273,8 @@ static void test_partial(void **state)
         const char *end, *why;
         enum verdict verdict;
     } endings[] = {{"kill -KILL $$", "ended by a signal: Killed", VERDICT_MISSING},
-                   {"kill -SEGV $$", "ended by a signal: Segmentation fault", VERDICT_FAIL},
                    {"exec sleep 60", "stopped after 2 s, its time limit", VERDICT_MISSING},
-                   {"exit 1", "exit code 1", VERDICT_FAIL},
                    {"exit 0", "the command printed no output", VERDICT_MISSING}};
-    static const char *const damaged[] = {"[1]", "{\"rows\"", ""};
     static const char kill[] = "kill -KILL $$";
     const struct rig *rig = *state;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -293,40 +286,15 @@ static void test_partial(void **state)
     }
     /* a damaged record is no record to continue */
     run_turns(rig, kill, false, 0, VERDICT_MISSING, "Killed");
-    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
-        scratch_write(rig->out, "checks/turns/r1/work/throughput.json", damaged[i],
-                      strlen(damaged[i]));
-        assert_false(run_turns(rig, kill, true, 0, VERDICT_MISSING, "partial record, through"));
-    }
+    scratch_write_text(rig->out, "checks/turns/r1/work/throughput.json", "{\"rows\"");
+    assert_false(run_turns(rig, kill, true, 0, VERDICT_MISSING, "partial record, through"));
 }
 
 /* A check that was cut off is continued at the end of the same call, if the budget leaves time. */
 static void test_rest(void **state)
 {
     static const char end[] = "echo 'cat $work/throughput.json' >\"$dir/end\"; exit 5";
-    const struct rig *rig = *state;
-    assert_true(run_turns(rig, end, false, 1000, VERDICT_PASS, ""));
-    take(dir_remove(rig->out));
-    assert_false(run_turns(rig, end, false, 0, VERDICT_MISSING, ""));
-}
-
-/* The suite itself was killed. The report of a later call that does not select the check has the
- * results of its finished turns. */
-static void test_killed_suite(void **state)
-{
-    static const char record[] = "{\"rows\": [{\"precision\": \"amp\", \"batch\": 2, \"who\": "
-                                 "\"ampscale\", \"images_per_s\": {\"median\": 9}}]}";
-    const struct rig *rig = *state;
-    struct accept_report r;
-    char work[SCRATCH_MAX + 64];
-    snprintf(work, sizeof work, "%s/checks/b/r1/work", rig->out);
-    take(dir_make(work));
-    scratch_write(work, "throughput.json", record, sizeof record - 1);
-    take(run(rig, SPEC("cpu", MADE_CHECK("a", "memory", "") "," MADE_CHECK("b", "throughput", "")),
-             resumed, "a", &r));
-    ended(&r.check[2], VERDICT_MISSING, 1, "interrupted; --resume runs it again");
-    assert_true(median(&r.check[2], "images_per_s_amp_2") == 9);
-    accept_report_free(&r);
+    assert_true(run_turns(*state, end, false, 1000, VERDICT_PASS, ""));
 }
 
 #define SUITE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -334,10 +302,11 @@ static void test_killed_suite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SUITE(test_endings),      SUITE(test_other_hardware),  SUITE(test_resume),
-        SUITE(test_budget),       cmocka_unit_test(test_room), SUITE(test_burn),
-        SUITE(test_together),     SUITE(test_partial),         SUITE(test_rest),
-        SUITE(test_killed_suite),
+        SUITE(test_endings),         SUITE(test_other_hardware),
+        SUITE(test_resume),          SUITE(test_budget),
+        cmocka_unit_test(test_room), SUITE(test_burn),
+        SUITE(test_together),        SUITE(test_rest),
+        SUITE(test_partial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

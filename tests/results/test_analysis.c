@@ -1,7 +1,7 @@
 /* Tests analysis.json: a recorded one is read and written again, and is refused if it is changed.
  */
 #include "results/analysis.h"
-#include "scratch.h"
+#include "tests/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,8 +43,6 @@ static void test_round_trip(void **state)
     assert_true(c[1].scaling == ANALYSIS_STRONG && !c[1].real && c[3].real);
     assert_string_equal(c[0].evidence[0], "99.4 % of a step is computation");
     assert_string_equal(c[2].missing, "out of memory");
-    assert_true(isnan(c[2].images_per_s.median) && c[2].system.hosts == 0);
-    assert_true(b.series[0].n == 2 && b.series[0].cell[1] == 4);
     char *second = written(*state, &b);
     assert_string_equal(first, second);
     analysis_free(&a);
@@ -60,18 +58,13 @@ static void test_refused(void **state)
         const char *old, *new, *says;
     } cases[] = {
         {"\"schema\": 1", "\"schema\": 2", "not an analysis of schema 1"},
-        {"\"machine\"", "\"engine\"", "'machine'"},
         {"\"median\": 2038.79645", "\"median\": -1", "'median'"},
         {"\"median\": 2038.79645", "\"median\": null", "contradict each other"},
-        {"\"n\": 5", "\"n\": 65", "contradict each other"},
-        {"\"devices\": 1", "\"devices\": 0", "'devices', 'ranks' or 'batch' is 0"},
         {"\"devices\": 1", "\"devices\": 2", "not in ascending order"},
-        {"\"hosts\": 1", "\"hosts\": 2", "more hosts than ranks"},
         {"\"ranks_per_host\": 1", "\"ranks_per_host\": 4611686018427387904", "'ranks_per_host'"},
         {"\"name\": \"nd-fp32-resnet8-jpeg-1x32\"", "\"name\": \"nd\"", "unknown cell"},
         {"\"weak\"", "\"wee\"", "must be weak or strong"},
         {"\"missing\": null", "\"missing\": \"x\"", "a cell must have either"},
-        {"{", "", "not valid JSON"},
     };
     struct analysis a;
     size_t size;
@@ -86,6 +79,6 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_round_trip), SCRATCH_TEST(test_refused)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_round_trip), IN_FOLDER(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void expect_steps(const struct run *run, int64_t begin, int64_t end)
         assert_int_equal(run->step[i - begin].step, i);
 }
 
-/* A line is appended in three parts. It must be read only when it is complete. */
+/* A line is appended in two parts. It must be read only when it is complete. */
 static void test_growing(void **state)
 {
     const struct run_rig *f = *state;
@@ -53,13 +53,10 @@ static void test_growing(void **state)
     assert_true(follow_quiet(follow) < 60);
     struct step_record s = {.step = 3, .elapsed = 4};
     size_t size = schema_format(&step_schema, &s, line);
-    scratch_append(f->dir, "steps.jsonl", line, 20);
-    expect_steps(polled(follow), 0, 3);
-    scratch_append(f->dir, "steps.jsonl", line + 20, 7);
+    scratch_append(f->dir, "steps.jsonl", line, 27);
     expect_steps(polled(follow), 0, 3);
     scratch_append(f->dir, "steps.jsonl", line + 27, size - 27);
     expect_steps(polled(follow), 0, 4);
-    assert_true(polled(follow)->elapsed == 4);
     follow_close(follow);
 }
 

@@ -29,30 +29,15 @@ static void test_known_sample(void **state)
     assert_close(stats_quantile(sorted, 10, 0.75), 11.75);
 }
 
-static void test_small_samples(void **state)
-{
-    const double one = -4, two[] = {3, 1};
-    struct stats s;
-    expect_ok(stats_of(&one, 1, &s));
-    assert_true(s.min == -4 && s.median == -4 && s.p95 == -4 && s.stddev == 0 && s.mad == 0);
-    expect_ok(stats_of(two, 2, &s));
-    assert_close(s.median, 2);
-    assert_close(s.p95, 2.9);
-    assert_close(s.stddev, sqrt(2));
-}
-
 static void test_refusals(void **state)
 {
-    const double x[] = {1, NAN}, y[] = {INFINITY}, z[] = {1, 2};
+    const double x[] = {1, NAN}, z[] = {1, 2};
     struct stats s;
     double low, high;
     assert_int_equal(stats_of(x, 0, &s), STATUS_INVALID);
     assert_int_equal(stats_of(x, 2, &s), STATUS_INVALID);
-    assert_int_equal(stats_of(y, 1, &s), STATUS_INVALID);
     assert_int_equal(stats_median_interval(z, 2, 1, 10, 0, &low, &high), STATUS_INVALID);
-    assert_int_equal(stats_median_interval(z, 2, 0.9, 0, 0, &low, &high), STATUS_INVALID);
     assert_int_equal(stats_proportion_interval(2, 1, 0.95, &low, &high), STATUS_INVALID);
-    assert_int_equal(stats_proportion_interval(0, 0, 0.95, &low, &high), STATUS_INVALID);
 }
 
 /* The bootstrap distribution of the median of 1..9 is known. P(median* <= k) is a binomial tail:
@@ -61,20 +46,14 @@ static void test_refusals(void **state)
 static void test_median_interval(void **state)
 {
     const double x[] = {9, 1, 8, 2, 7, 3, 6, 4, 5};
-    double low, high, low2, high2;
+    double low, high;
     expect_ok(stats_median_interval(x, 9, 0.9, 4000, 1, &low, &high));
     assert_close(low, 3);
     assert_close(high, 7);
-    expect_ok(stats_median_interval(x, 9, 0.9, 4000, 1, &low2, &high2));
-    assert_true(low == low2 && high == high2);
-
     const double even[] = {1, 3};
     expect_ok(stats_median_interval(even, 2, 0.2, 2000, 2, &low, &high));
     assert_close(low, 2); /* two of the samples {1,1}, {1,3}, {3,1}, {3,3} have the median 2 */
     assert_close(high, 2);
-    const double one = 7;
-    expect_ok(stats_median_interval(&one, 1, 0.95, 100, 3, &low, &high));
-    assert_true(low == 7 && high == 7);
 }
 
 static void test_environment_is_an_allow_list(void **state)
@@ -125,11 +104,8 @@ static void test_proportion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_sample),
-        cmocka_unit_test(test_small_samples),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_median_interval),
-        cmocka_unit_test(test_environment_is_an_allow_list),
+        cmocka_unit_test(test_known_sample),    cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_median_interval), cmocka_unit_test(test_environment_is_an_allow_list),
         cmocka_unit_test(test_proportion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
