@@ -113,21 +113,6 @@ static void test_links(void **state)
     atomic_file_abandon(&b);
 }
 
-static void test_full_disk(void **state)
-{
-    if (access("/dev/full", W_OK) != 0)
-        skip(); /* /dev/full does not exist on this system */
-    struct atomic_file f = {.temp = "/dev/null/x"};
-    snprintf(f.path, sizeof f.path, "%s", in(state, "never"));
-    f.stream = fopen("/dev/full", "wb");
-    assert_non_null(f.stream);
-    for (int i = 0; i < 10000; i++)
-        fputc('x', f.stream);
-    assert_int_equal(atomic_file_commit(&f), STATUS_IO);
-    assert_non_null(strstr(status_message(), "No space left"));
-    assert_false(path_exists(f.path));
-}
-
 /* Only ENOENT and ENOTDIR mean that the path does not exist. */
 static void test_look(void **state)
 {
@@ -187,22 +172,6 @@ static void test_remove(void **state)
     assert_int_equal(file_remove(*state), STATUS_IO); /* the path is a folder */
 }
 
-static void test_list(void **state)
-{
-    struct words names = {0};
-    put(state, "b.svg");
-    put(state, "B.txt");
-    put(state, ".hidden");
-    assert_int_equal(dir_list(*state, "", &names), STATUS_OK);
-    assert_int_equal(dir_list(*state, ".svg", &names), STATUS_OK);
-    assert_int_equal(names.n, 3);
-    assert_string_equal(names.v[0], "B.txt");
-    assert_string_equal(names.v[1], "b.svg");
-    assert_string_equal(names.v[2], "b.svg");
-    words_free(&names);
-    assert_int_equal(dir_list("no such folder", "", &names), STATUS_DATA);
-}
-
 /* Another process does not get the lock until this process releases it. */
 static void test_lock(void **state)
 {
@@ -244,10 +213,9 @@ static void test_wait_for_lock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_atomic_file),   IN_FOLDER(test_sweep),         IN_FOLDER(test_left_over),
-        IN_FOLDER(test_links),         IN_FOLDER(test_full_disk),     IN_FOLDER(test_look),
-        IN_FOLDER(test_temporary_dir), IN_FOLDER(test_remove),        IN_FOLDER(test_list),
-        IN_FOLDER(test_lock),          IN_FOLDER(test_wait_for_lock),
+        IN_FOLDER(test_atomic_file), IN_FOLDER(test_sweep), IN_FOLDER(test_left_over),
+        IN_FOLDER(test_links),       IN_FOLDER(test_look),  IN_FOLDER(test_temporary_dir),
+        IN_FOLDER(test_remove),      IN_FOLDER(test_lock),  IN_FOLDER(test_wait_for_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,9 +22,7 @@ static void test_build(void **state)
     assert_true(json_number_at(object, "finite") == 2.5);
     assert_string_equal(json_text_at(object, "text"), "x");
     assert_string_equal(json_text_at(object, "n"), "");
-    assert_string_equal(json_text_at(NULL, "n"), "");
-    assert_true(json_number_at(object, "n") == 3 && json_number_at(object, "real") == 0.5);
-    assert_true(isnan(json_number_at(object, "text")) && isnan(json_number_at(object, "none")));
+    assert_true(json_number_at(object, "n") == 3 && isnan(json_number_at(object, "text")));
     json_decref(object);
     assert_int_equal(json_new(&object, "{s:o}", "a", NULL), STATUS_OOM);
     assert_null(object);
@@ -32,8 +30,7 @@ static void test_build(void **state)
 
 static void test_write_and_read(void **state)
 {
-    char path[SCRATCH_MAX + 8], *text;
-    size_t size;
+    char path[SCRATCH_MAX + 8];
     json_t *object, *read;
     snprintf(path, sizeof path, "%s/json", (char *)*state);
     assert_int_equal(json_new(&object, "{s:[i, i]}", "list", 1, 2), STATUS_OK);
@@ -46,14 +43,7 @@ static void test_write_and_read(void **state)
     assert_int_equal(json_write(NULL, path, JSON_RECORD), STATUS_OOM);
     assert_int_not_equal(json_read("no-such-file", 1000, &read), STATUS_OK);
     assert_null(read);
-
-    FILE *out = open_memstream(&text, &size);
-    assert_non_null(out);
-    assert_int_equal(json_print(object, out, JSON_COMPACT), STATUS_OK);
-    assert_int_equal(json_print(NULL, out, JSON_COMPACT), STATUS_OOM);
-    fclose(out);
-    assert_string_equal(text, "{\"list\":[1,2]}\n");
-    free(text);
+    json_decref(object);
 }
 
 static void test_parse_names_the_line(void **state)

@@ -55,9 +55,8 @@ cmp s/analysis.json before || fail "the same runs gave another analysis"
 
 # If the record of a run does not match its cell, the analysis names that run.
 cp -r s wrong
-for change in 's/"batch_size": 4/"batch_size": 2/' 's/"arch": "resnet8"/"arch": "resnet18"/' 's/"mode": "nd"/"mode": "dp"/' \
-    's/"precision": "fp32"/"precision": "bf16"/' 's/"dummy_train": 64/"dummy_train": 32/' 's/"seed": ./"seed": 7/' \
-    's/"steps": 4/"steps": 5/' 's/"workers": 1/"workers": 2/' 's/"devices": "cpu"/"devices": "ref"/' 's/"dummy": true/"dummy": false/'; do
+for change in 's/"batch_size": 4/"batch_size": 2/' 's/"mode": "nd"/"mode": "dp"/' 's/"precision": "fp32"/"precision": "bf16"/' \
+    's/"seed": ./"seed": 7/' 's/"steps": 4/"steps": 5/' 's/"devices": "cpu"/"devices": "ref"/' 's/"dummy": true/"dummy": false/'; do
     sed "$change" $nd/run.json >wrong/${nd#s/}/run.json
     expect 5 study study.json --out wrong --analyse --no-report
     grep -q "\"missing\": \"'wrong/${nd#s/}' was run " wrong/analysis.json || fail "the changed setting $change is not reported"
@@ -66,9 +65,6 @@ sed 's/"measured_steps": 3/"measured_steps": 4/' study.json >other.json
 expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study other.json --out s
 sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
 expect_error 2 "its own 'launcher'" study ./own.json --out h --hosts a
-echo '{"schema": 1, "nmae": "x"}' >bad.json
-expect_error 2 "'bad.json': unknown key 'nmae'; did you mean 'name'?" study bad.json --out b
-expect_error 2 "unknown preset 'quikc'" study quikc --out b
 expect_error 2 "--out" study study.json
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
 expect_error 2 "host '-oProxyCommand=id'" study hal --out b --hosts -oProxyCommand=id
@@ -132,7 +128,6 @@ expect_error 2 'no network to forecast for' predict "$hal:feb"
 expect_error 2 'known: feb, may' predict "$hal:june" --fit
 expect_error 2 'a fit needs at least two' predict "$hal:feb" --fit-up-to 3
 expect_error 2 'ascending order' predict "$hal:feb" --fit --ranks 4,2
-expect_error 2 '--network' predict "$hal:feb" --network 5
 expect_error 2 'give ring, tree or auto' predict "$hal:feb" --fit --algorithm star
 expect_error 2 'several sources must all be folders of runs' predict "$hal:feb" "$hal:may" --fit
 expect_error 5 "cannot open 'none.csv'" predict none.csv --fit
@@ -166,12 +161,8 @@ has out 'did not take turns'
 expect 5 compare base other
 has out "config.batch_size: '32' in the first run of BASE, '64' in another"
 expect 0 compare --allow-different config.batch_size base other
-expect_error 2 "--metric 'speed': unknown metric; known: images_per_s, " compare --metric speed base same
-expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe base same
 expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
 expect_error 2 "give BASE NEW" compare base
-expect_error 2 "--threshold 'much'" compare --threshold much base same
-expect_error 2 "--alpha '0'" compare --alpha 0 base same
 expect_error 5 "is neither a run, nor a folder of runs, nor a study" compare base "$TMPDIR"
 expect_error 5 "cannot open 'nothing'" compare base nothing
 
@@ -230,13 +221,10 @@ expect 5 compare --history history other
 has out "none of 27 runs in 'history' was accepted and has the same configuration"
 expect_error 5 "nothing is recorded" compare --record history cut
 expect_error 2 "give new runs only" compare --history history base -- same
-expect_error 2 "--last '4'" compare --last 4 --history history same
 printf '{"record": "hist' >>history/history.jsonl # the next call removes an incomplete last line
 expect 0 compare --record history base
 [[ $(wc -l <history/history.jsonl) == 36 ]] || fail "the history has $(wc -l <history/history.jsonl) lines"
-for change in 's/.*//' 's/.*/[]/' 's/.*/{"record":"history","schema":1,"added_s":1e999}/' 's/"accepted":true/"accepted":1/' \
-    's/"steps":20/"steps":-1/' 's/"fingerprint":{/&"x":{"a":1},/' 's/"images_per_s":[0-9.]*/"images_per_s":"fast"/' \
-    's/"schema":1/"schema":2/' 's/"metrics":{/"metrics":5,"more":{/'; do
+for change in 's/.*/[]/' 's/"accepted":true/"accepted":1/' 's/"images_per_s":[0-9.]*/"images_per_s":"fast"/' 's/"schema":1/"schema":2/'; do
     mkdir -p damaged && sed "2$change" history/history.jsonl >damaged/history.jsonl
     ! cmp -s history/history.jsonl damaged/history.jsonl || fail "'$change' changes nothing"
     expect_error 5 "line 2: not an entry of a history" compare --history damaged same
@@ -283,9 +271,7 @@ expect 0 export $nd --format prometheus -o exported.prom
 has exported.prom '^ampscale_run_finished\{run="r1"\} 1$'
 expect_error 2 "no run to export" export
 expect_error 2 "no format" export $nd -o x
-expect_error 2 "--format 'excel': give tensorboard" export $nd --format excel -o x
 expect_error 2 "no place to export to" export $nd --format csv
-expect_error 2 "--division 'ajar': give open or closed" export $nd --format mlperf --division ajar -o x
 expect_error 2 "have the same name" export $nd $dp --format csv -o x
 expect_error 2 "only one run" export $nd "=cmd()" --format mlperf -o x
 expect_error 5 "there is no such folder" export s/none --format csv -o x
@@ -298,7 +284,6 @@ lacks out '[^ -~]'
 has <(LC_ALL=C.UTF-8 "$program" watch $nd --once) '[▁▂▃▄▅▆▇█]'
 has $nd/outcome.json '"outcome": "done"'
 expect_error 2 "nothing to watch" watch
-expect_error 2 "--interval '0'" watch $nd --interval 0
 expect_error 5 "it has no run.json" watch . --once
 # --- accept --------------------------------------------------------------------------------------
 # spec CHECKS: prints a spec. memory NAME LIMITS: prints a check that takes a moment.
@@ -335,11 +320,8 @@ expect 0 accept --spec bring-up --dry-run
 [[ $(sort -u names | wc -l) == $(grep -c level out) ]] || fail "the three passes together do not have all checks of bring-up"
 expect_error 2 "give --spec" accept
 expect_error 2 "give --out DIR" accept --spec cpu
-expect_error 2 "known: cpu, h200, h100, a100, v100" accept --spec b300 --out x
 expect_error 2 "is not built in" accept --spec ./printed.json --print
 expect_error 2 "no check 'speed' in 'cpu'; its checks are selftest, same-bits" accept --spec cpu --only speed --out x
-expect_error 2 "--pass '0'" accept --spec cpu --pass 0 --out x
-expect_error 2 "--level '5'" accept --spec cpu --level 5
 expect_error 2 "'cpu' has no burn-in check up to level 2" accept --spec cpu --out x --hours 1
 expect_error 5 "cannot open './none.json'" accept --spec ./none.json --out x
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The schemas in docs/schema have the keys of the tables in the source. Every JSON file that the
-# program writes is valid, as the Python module jsonschema checks.
+# Every JSON file that the program writes is valid by its schema in docs/schema, as the Python module
+# jsonschema checks.
 . "$(dirname "$0")/common.sh" "$@"
 # Turns off leak detection, because MPI libraries leak memory.
 # shellcheck source=tests/comm/mpi.sh
@@ -8,32 +8,6 @@
 export OMP_WAIT_POLICY=passive
 cd "$scratch" || exit 1
 schemas=$source_dir/docs/schema
-
-# has_keys SCHEMA KEY...: checks that the schema has these properties.
-has_keys() {
-    local schema=$1 key
-    shift
-    (($# > 9)) || fail "only $# keys of $schema were found in the source"
-    for key in "$@"; do
-        grep -qE "^ +\"$key\": \{" "$schemas/$schema.schema.json" ||
-            fail "docs/schema/$schema.schema.json lacks '$key'"
-    done
-}
-
-# columns STRUCT: prints the columns of a record, which are in a table in results/schema.c.
-columns() {
-    sed -nE "s/^ +[A-Z_]+\\($1, ([a-z0-9_]+).*/\\1/p" "$source_dir/results/schema.c"
-}
-
-# The name of each setting in the record of a run is the setting's .key or, without a .key, its
-# flag.
-mapfile -t keys < <(sed -n '/^const struct setting train_settings/,/{0}/p' "$source_dir/runners/settings.c" |
-    tr '\n' ' ' | sed -E 's/\}, *\{/\n{/g' | sed -nE '/\.key = "/{s/.*\.key = "([a-z_0-9]+)".*/\1/p; b}; s/^[^"]*\{"([a-z0-9-]+)".*/\1/p' | tr - _)
-has_keys run "${keys[@]}"
-for record in steps:step epochs:epoch ranks:rank telemetry:telemetry; do
-    mapfile -t keys < <(columns "${record#*:}_record")
-    has_keys "${record%:*}" "${keys[@]}"
-done
 
 # Every benchmark has a schema, and docs/schema/README.md lists every schema.
 while read -r name; do

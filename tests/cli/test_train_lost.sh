@@ -72,10 +72,7 @@ has() {
 }
 any='"[0-9a-f]+"'
 disagree "$(has lr 0.06 0.05)" "$program" "${few[@]}" --lr 0.06
-disagree "$(has classes 4 3)" "$program" "${few[@]}" --classes 4
-disagree "$(has precision '"amp"' '"fp32"')" "$program" "${few[@]}" --precision amp
 disagree "$(has mode '"ddp2"' '"ddp"')" "$program" "${few[@]}" --devices cpu:2
-disagree "$(has mixup 0.4 none)" "$program" "${few[@]}" --mixup 0.4
 few+=(--clip-grad-norm 0.5)
 disagree "$(has clip_grad_norm none 0.5)" "$program" "${few[@]:0:${#few[@]}-2}"
 few=("${few[@]:0:${#few[@]}-2}")

@@ -35,17 +35,13 @@ first_image() {
 
 # The command line.
 refused 2 "'--nonesuch'" "$data" --nonesuch
-refused 2 "--epochs '0'" "$data" --epochs 0
-refused 2 "--batch-size 'many'" "$data" -b many
 refused 2 "'resnet9'" "$data" -a resnet9
 refused 2 "too small for layer 'features.12' of alexnet" "$data" -a alexnet
 refused 2 "a batch of 37 is larger than the data set of 36 images" "$data" -b 37
 refused 2 "leave out '$data'" "$data" --dummy
 refused 2 "no data"
 refused 2 "--evaluate needs weights" "$data" --evaluate
-refused 2 "'extra'" "$data" extra
 refused 2 "--warmup-epochs 2" "$data" --warmup-epochs 2
-refused 2 "--lr-schedule 'linear'" "$data" --lr-schedule linear
 refused 2 "'gpu'" "$data" --devices gpu
 
 # The data.
@@ -113,14 +109,6 @@ stopped_by_disk() {
     [[ ! -e $left/summary.json ]] || fail "$what: a failed run has a summary"
     [[ -z $(find "$left" -name '*.tmp*') ]] || fail "$what: temporary files remain: $(find "$left" -name '*.tmp*')"
 }
-
-# A limit on the size of files. The checkpoint exceeds it, and the record does not.
-code=0
-(
-    ulimit -f 100
-    exec "$program" train "${net[@]}" "$data" --epochs 1 --out "$scratch/limited"
-) >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
-stopped_by_disk "file size limit" "$scratch/limited"
 
 # train_on_disk SIZE FILLED COPY ARGS...: trains into $scratch/disk/run on a disk of SIZE bytes, of
 # which FILLED are in use, and copies the run's files to COPY. No other process sees the disk, which

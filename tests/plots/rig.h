@@ -16,7 +16,7 @@ struct sample {
     bool dummy;          /* no files read */
     bool gpu;            /* copies and communication take time, and there is a loss scale */
     int ranks;           /* if not 0: number of ranks with their own records, two on each host */
-    const char *host;    /* beginning of the hosts' names, as a JSON string; NULL: "node" */
+    const char *host;    /* beginning of the hosts' names; NULL: "node" */
     int slow_rank;       /* this rank waits for data for slow_data of each step; 0: none */
     double slow_data;
     int nan_from_step; /* first step with a NaN loss; 0: none */
@@ -40,8 +40,7 @@ struct fixture {
 /* Set-up and tear-down for cmocka; *state is a fixture. */
 int set_up(void **state);
 int tear_down(void **state);
-#define WITH_RUNS(test)   cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
+#define WITH_RUNS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 void add_run(struct fixture *f, const char *name, struct sample sample);
 

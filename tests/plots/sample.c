@@ -1,24 +1,9 @@
 /* Makes runs from invented numbers. */
 #include "rig.h"
-
-#include "results/schema.h"
+#include "tests/results/run_rig.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
-static FILE *open_in(const char *dir, const char *file)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, file);
-    FILE *out = fopen(path, "w");
-    assert_non_null(out);
-    return out;
-}
+#include <stdlib.h>
 
 /* Every fortieth step waits for data, and the first step is slow. */
 static struct step_record make_step(const struct sample *s, int step)
@@ -78,25 +63,30 @@ static struct epoch_record make_epoch(const struct sample *s, const struct step_
 
 static void write_run(const char *dir, const struct sample *s)
 {
-    FILE *run = open_in(dir, "run.json");
-    fprintf(run,
-            "{\"schema\":1,\"config\":{\"arch\":\"%s\",\"batch_size\":%d,\"precision\":\"%s\","
-            "\"seed\":%u}",
-            s->arch, s->batch, s->precision ? s->precision : "", s->seed);
-    for (int i = 0; i < s->ranks; i++)
-        fprintf(run, "%s{\"rank\":%d,\"host\":\"%s%d\",\"pid\":%d}", i ? "," : ",\"ranks\":[", i,
-                s->host ? s->host : "node", i / 2, 4711 + i);
-    fputs(s->ranks ? "]}" : "}", run);
-    assert_int_equal(fclose(run), 0);
+    json_t *run = json_pack("{s:i, s:{s:s, s:i, s:s, s:i}}", "schema", 1, "config", "arch", s->arch,
+                            "batch_size", s->batch, "precision", s->precision ? s->precision : "",
+                            "seed", s->seed);
+    json_t *ranks = json_array();
+    for (int i = 0; i < s->ranks; i++) {
+        json_t *host = json_sprintf("%s%d", s->host ? s->host : "node", i / 2);
+        json_array_append_new(
+            ranks, json_pack("{s:i, s:o, s:i}", "rank", i, "host", host, "pid", 4711 + i));
+    }
+    if (s->ranks)
+        json_object_set(run, "ranks", ranks);
+    char *text = json_dumps(run, 0);
+    scratch_write_text(dir, "run.json", text);
+    free(text);
+    json_decref(ranks);
+    json_decref(run);
 }
 
 /* The times of every rank in an epoch. All ranks take equally long: a rank that has less work
  * waits. */
-static void write_ranks(const struct sample *s, int64_t epoch, FILE *out)
+static void write_ranks(const char *dir, const struct sample *s, int64_t epoch)
 {
     double total = s->batch / s->images_per_s * s->steps_per_epoch;
     for (int i = 0; i < s->ranks; i++) {
-        char line[SCHEMA_LINE_MAX];
         struct rank_record r = {
             .epoch = epoch,
             .rank = i,
@@ -111,37 +101,30 @@ static void write_ranks(const struct sample *s, int64_t epoch, FILE *out)
         };
         r.comm_s = fmax(0, 0.24 * total - r.data_s);
         r.comm_busy_s = r.comm_s + 0.2 * total;
-        fwrite(line, 1, schema_format(&rank_schema, &r, line), out);
+        run_rig_append(dir, &rank_schema, &r);
     }
 }
 
 /* One sample per second from each device. One of the samples has no power value. */
 static void write_sensors(const char *dir, const struct sample *s, double elapsed)
 {
-    char line[SCHEMA_LINE_MAX];
-    FILE *out = open_in(dir, "telemetry.jsonl");
-    for (int i = 0; i < elapsed; i++) {
-        for (int device = 0; device < s->sensors; device++) {
-            bool held = device + 1 == s->sensors && i > elapsed / 2;
-            struct telemetry_record r = telemetry_nothing;
-            r.sample = i;
-            r.device = device;
-            r.elapsed = i;
-            r.power_w = i == 3 ? NAN : held ? 700 : 600;
-            r.temperature_c = 40 + 30 * (1 - exp(-i / 10.0)) + device;
-            r.clock_mhz = held ? 1500 : 1980;
-            r.throttle = held ? THROTTLE_POWER_CAP : i == 0 ? THROTTLE_IDLE : 0;
-            fwrite(line, 1, schema_format(&telemetry_schema, &r, line), out);
-        }
+    for (int k = 0; k < elapsed * s->sensors; k++) {
+        int i = k / s->sensors, device = k % s->sensors;
+        bool held = device + 1 == s->sensors && i > elapsed / 2;
+        struct telemetry_record r = telemetry_nothing;
+        r.sample = i;
+        r.device = device;
+        r.elapsed = i;
+        r.power_w = i == 3 ? NAN : held ? 700 : 600;
+        r.temperature_c = 40 + 30 * (1 - exp(-i / 10.0)) + device;
+        r.clock_mhz = held ? 1500 : 1980;
+        r.throttle = held ? THROTTLE_POWER_CAP : i == 0 ? THROTTLE_IDLE : 0;
+        run_rig_append(dir, &telemetry_schema, &r);
     }
-    assert_int_equal(fclose(out), 0);
 }
 
 void sample_write(const char *dir, const struct sample *s)
 {
-    char line[SCHEMA_LINE_MAX];
-    FILE *steps = open_in(dir, "steps.jsonl"), *epochs = open_in(dir, "epochs.jsonl");
-    FILE *ranks = open_in(dir, "ranks.jsonl");
     double elapsed = 2;
     int n = s->steps ? s->steps : s->epochs * s->steps_per_epoch;
     write_run(dir, s);
@@ -149,18 +132,15 @@ void sample_write(const char *dir, const struct sample *s)
         struct step_record r = make_step(s, i);
         elapsed += r.total_s;
         r.elapsed = elapsed;
-        fwrite(line, 1, schema_format(&step_schema, &r, line), steps);
+        run_rig_append(dir, &step_schema, &r);
         if ((i + 1) % s->steps_per_epoch != 0)
             continue;
         struct epoch_record e = make_epoch(s, &r);
-        write_ranks(s, r.epoch, ranks);
+        write_ranks(dir, s, r.epoch);
         elapsed += s->val_s;
         e.elapsed = elapsed;
-        fwrite(line, 1, schema_format(&epoch_schema, &e, line), epochs);
+        run_rig_append(dir, &epoch_schema, &e);
     }
     if (s->sensors)
         write_sensors(dir, s, elapsed);
-    assert_int_equal(fclose(steps), 0);
-    assert_int_equal(fclose(epochs), 0);
-    assert_int_equal(fclose(ranks), 0);
 }

@@ -123,52 +123,32 @@ static void test_damaged(void **state)
 {
     static const char *const bad[] = {
         "",
-        "[",
         "[]",
-        "{}",
         "{\"schema\":2,\"report\":\"amp\"}",
-        "{\"schema\":1,\"report\":\"run\"}",
         NO_AMP COUNTS ROWS,
-        NO_AMP "\"loss_scale\":0," COUNTS ROWS,
         NO_AMP "\"loss_scale\":\"1\"," COUNTS ROWS,
         AMP ROWS,
         AMP "\"total\":{\"all\":{\"nonzero\":-1}}," ROWS,
-        AMP COUNTS "\"histogram\":{}}",
         AMP COUNTS "\"histogram\":[]}",
-        AMP COUNTS "\"histogram\":[1]}",
-        AMP COUNTS "\"histogram\":[[-30,1]]}",
         AMP COUNTS "\"histogram\":[[-30,1,-1]]}",
-        AMP COUNTS "\"histogram\":[[-30,1.5,1]]}",
         AMP COUNTS "\"histogram\":[[-30,1,1],[-28,1,1]]}",
         AMP COUNTS "\"histogram\":[[-2000000000,1,1]]}",
         "{\"schema\":2,\"bench\":\"overlap\"}",
-        "{\"schema\":1,\"bench\":\"step\"}",
         OVERLAP ALONE SIZES(SMALL),
         OVERLAP "\"config\":{\"net\":1}," ALONE SIZES(SMALL),
         OVERLAP CONFIG SIZES(SMALL),
-        OVERLAP CONFIG ALONE "\"sizes\":{}}",
         OVERLAP CONFIG ALONE SIZES(""),
-        OVERLAP CONFIG ALONE SIZES("1"),
         OVERLAP CONFIG ALONE SIZES(SIZE("-1", "true", "0.5", "0.5")),
         OVERLAP CONFIG ALONE SIZES(SIZE("1e300", "true", "0.5", "0.5")),
-        OVERLAP CONFIG ALONE SIZES(SIZE("\"1\"", "true", "0.5", "0.5")),
-        OVERLAP CONFIG ALONE SIZES(SIZE("1", "1", "0.5", "0.5")),
-        OVERLAP CONFIG ALONE SIZES(SIZE("1", "true", "-0.5", "0.5")),
         OVERLAP CONFIG ALONE SIZES(SIZE("1", "true", "1e7", "0.5")),
         OVERLAP CONFIG ALONE SIZES(SIZE("1", "true", "0.5", "1.5")),
-        OVERLAP CONFIG ALONE SIZES(SIZE("1", "true", "0.5", "null")),
         "{\"schema\":1,\"bench\":\"overlap\",\"gradient_bytes\":-1," CONFIG ALONE SIZES(SMALL),
-        "{\"schema\":2,\"record\":\"predict\"}",
         "{\"schema\":1,\"record\":\"predict\"}",
         PREDICT("", POINT),
         PREDICT(FORECAST("2", "100"), ""),
-        PREDICT("1", POINT),
         PREDICT(FORECAST("0", "100"), POINT),
-        PREDICT(FORECAST("2", "-1"), POINT),
         PREDICT(FORECAST("2", "1e300"), POINT),
-        PREDICT(FORECAST("\"2\"", "1"), POINT),
         PREDICT(FORECAST("2", "100"), MEASURED("1", "null", "false")),
-        PREDICT(FORECAST("2", "100"), MEASURED("0", "1", "false")),
     };
     scratch_write(*state, "amp.png", "old", 3);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -198,7 +178,7 @@ static void test_too_much(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WITH_FOLDER(test_tables), WITH_FOLDER(test_figures),
-                                       WITH_FOLDER(test_damaged), WITH_FOLDER(test_too_much)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_tables), IN_FOLDER(test_figures),
+                                       IN_FOLDER(test_damaged), IN_FOLDER(test_too_much)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static void test_nothing_measured(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WITH_FOLDER(test_figures), WITH_FOLDER(test_published_alone),
-                                       WITH_FOLDER(test_nothing_measured)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_figures), IN_FOLDER(test_published_alone),
+                                       IN_FOLDER(test_nothing_measured)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

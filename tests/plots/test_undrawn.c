@@ -1,5 +1,4 @@
-/* Tests failures of drawing, wrong calls, and figures that are left from an earlier drawing. */
-#include "base/file.h"
+/* Tests failures of drawing. */
 #include "rig.h"
 #include "tests/unit.h"
 
@@ -62,34 +61,12 @@ static void test_gnuplot_fails(void **state)
     }
 }
 
-/* A figure of an earlier drawing is removed, because a user would mistake it for a new one. */
-static void test_old_pictures_go(void **state)
-{
-    struct fixture *f = *state;
-    add_run(f, "run", little);
-    assert_int_equal(dir_make(f->out), STATUS_OK);
-    scratch_write(f->out, "io.svg", "old", 3);
-    write_tables(f);
-    assert_false(file_exists(f->out, "io.svg"));
-}
-
-static void test_wrong_calls(void **state)
-{
-    struct fixture *f = *state;
-    struct plot_options none = {.png = false}, past = {.png = true, .ema = 1};
-    const struct run *run[1] = {NULL};
-    assert_int_equal(plot_runs(run, 0, f->out, &past), STATUS_USAGE);
-    assert_int_equal(plot_runs(run, PLOT_MAX_RUNS + 1, f->out, &past), STATUS_USAGE);
-    assert_int_equal(plot_runs(run, 1, f->out, &none), STATUS_INVALID);
-    assert_int_equal(plot_runs(run, 1, f->out, &past), STATUS_INVALID);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_RUNS(test_nothing_to_draw), WITH_RUNS(test_unusable_folder),
-        WITH_RUNS(test_gnuplot_fails),   WITH_RUNS(test_old_pictures_go),
-        WITH_RUNS(test_wrong_calls),
+        WITH_RUNS(test_nothing_to_draw),
+        WITH_RUNS(test_unusable_folder),
+        WITH_RUNS(test_gnuplot_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
