@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Acceptance suites and studies that are killed, interrupted, late or out of disk space, and continue.
+# Acceptance suites and studies that are killed, interrupted or late, and continue.
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 cd "$scratch" || exit 1
@@ -59,24 +59,6 @@ for signal in KILL:137 TERM:143; do
     [[ $(stat -c %i "$signal/checks/a.json") == "$kept" ]] || fail "a complete check was run again"
 done
 [[ -z $(find . -name 'checkpoint.safetensors') ]] || fail "the suite did not remove a checkpoint of a check that trains"
-
-# A check whose command is killed has the results of its finished turns, and the records and logs of
-# its runs, but no weights. With --resume it keeps them, and runs what is missing.
-spec '{"name": "speed", "kind": "throughput", "level": 1, "seconds": 1, "limit_s": 100, "args": {"rows": "fp32:4", "net": "resnet8", "image_size": 32, "steps": 4, "rounds": 64}, "limits": {"images_per_s_fp32_4": {"min": 0.001}}}'
-begin accept --spec ./spec.json --out turns
-work=turns/checks/speed/r1/work
-until_true grep -qs '"median"' $work/throughput.json
-pkill -KILL -P $job
-code=0
-wait $job || code=$?
-((code == 5)) || fail "with a killed check the suite exits with $code: $(cat out err)"
-grep -qE '^MISSING +speed, .*: ended by a signal: Killed; the values are those of its partial record, throughput.json$' out || fail "the check is not partial: $(<out)"
-grep -qE '^  PASS +images_per_s_fp32_4 ' out || fail "the finished turns are lost: $(<out)"
-[[ -z $(find turns -name '*.safetensors*' -o -type f -size +200k) ]] || fail "large files remain: $(find turns -type f -size +200k)"
-first=$(stat -c %i $work/runs/fp32-4-ampscale-r1/summary.json)
-sed -i 's/"rounds": 64/"rounds": 3/' spec.json turns/spec.json
-expect 0 accept --spec ./spec.json --out turns --resume
-[[ $(stat -c %i $work/runs/fp32-4-ampscale-r1/summary.json) == "$first" ]] || fail "a finished turn was run again: $(find $work)"
 
 # --- study ---------------------------------------------------------------------------------------
 # study_file STEPS LIMIT_S ARCHS: writes study.json: for each network four cells of two runs.
@@ -150,25 +132,6 @@ chmod +x bin/ssh
 PATH=$scratch/bin:$PATH expect_error 5 "no run was started: data 'imagenet': there is no folder 'data/imagenet/train'; data 'imagenet': there is no folder 'data/imagenet/val'; good has 1 of 4 GPUs; bad does not answer: ssh: Could not resolve hostname bad; --hosts: 64 ranks need 56 more slots" \
     study hal --out h --hosts good:4,bad:4
 [[ -z $(find h -name '*.log' -o -name '*.failed') ]] || fail "a study started runs although something is missing"
-
-# A full disk stops the study. When the disk has space again, the study continues.
-mkdir disk
-if mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null; then
-    study_file 3 60 '"resnet8"'
-    head -c 200k /dev/zero >disk/ballast
-    run study study.json --no-report --out disk/s --only dummy
-    ((code != 0)) || fail "a study succeeded on a full disk"
-    grep -qi 'no space left' err out || fail "no message says that the disk is full: $(cat err)"
-    rm disk/ballast
-    mount -o remount,size=4m disk
-    expect 0 study study.json --no-report --out disk/s --only dummy --retry
-    [[ $(tail -n 1 out) == '4 runs that --only does not match are missing'* ]] || fail "the last line is wrong: $(tail -n 1 out)"
-    expect 5 study study.json --no-report --out disk/s --analyse
-    grep -q 'lacks 4 runs; the same command without --analyse runs them' err || fail "stderr does not name the flag to leave out: $(<err)"
-    umount disk
-else
-    echo "the full disk was not tested, because no tmpfs can be mounted"
-fi
 
 # --- ranks ---------------------------------------------------------------------------------------
 # A study with jobs of two ranks, started by ampscale launch or by a launcher that the user names. If

@@ -147,24 +147,11 @@ static void test_one_step(void **state)
     assert_non_null(strstr(f->left_out, ", io, "));
 }
 
-static void test_given_names(void **state)
-{
-    struct fixture *f = *state;
-    const char *const names[] = {"what it is <called>"};
-    const struct plot_options o = {.svg = true, .names = names};
-    add_run(f, "r1", usual);
-    hide_gnuplot("");
-    assert_int_equal(plot_runs((const struct run *const *)f->run, 1, f->out, &o),
-                     STATUS_UNSUPPORTED);
-    show_gnuplot();
-    expect_text(f->out, "data/lr.gp", "what it is <called>");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_RUNS(test_figures),  WITH_RUNS(test_telemetry),    WITH_RUNS(test_many_ranks),
-        WITH_RUNS(test_one_step), WITH_RUNS(test_no_straggler), WITH_RUNS(test_given_names),
+        WITH_RUNS(test_one_step), WITH_RUNS(test_no_straggler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

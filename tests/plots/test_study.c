@@ -1,5 +1,4 @@
 /* Tests the figures of studies and of published tables. */
-#include "base/file.h"
 #include "rig.h"
 #include "tests/unit.h"
 
@@ -77,9 +76,7 @@ static void test_figures(void **state)
     static const struct {
         const char *table, *text;
     } rows[] = {
-        {"training_throughput-01", "1 100 90 110 100 nan"},
         {"training_throughput-01", "\n2 150 135 165 200 nan"},
-        {"training_throughput-02", "1 40 36 44 40 nan"},
         {"training_throughput-02", "\n4 120 108 132 160 nan"},
         {"efficiency-02", "\n4 75 67.5 82.5 100 75 67.5 82.5 100\n"},
         {"training_time-02", "\n4 8.33333333 nan nan 6.25 nan"},
@@ -123,26 +120,6 @@ static void test_figures(void **state)
     expect_text(*state, "cell_split.svg", ">cell-4: 100 ms<");
 }
 
-/* A published table without a study has only the table's series. */
-static void test_published_alone(void **state)
-{
-    static const char text[] = "series,gpus,images_per_s,train_time_s,top1_val,top5_val\n"
-                               "a,1,100,1000,75,92\na,2,190,520,74,91\n"
-                               "b,1,110,900,,\nb,4,400,240,,\n";
-    const struct plot_options o = {.svg = true};
-    char table[SCRATCH_MAX + 16];
-    scratch_write(*state, "t.csv", text, sizeof text - 1);
-    snprintf(table, sizeof table, "%s/t.csv", (char *)*state);
-    skip_without_gnuplot();
-    if (plot_published(table, *state, &o) != STATUS_OK)
-        fail_msg("%s", status_message());
-    expect_text(*state, "training_throughput.svg", ">published: a <");
-    expect_text(*state, "training_throughput.svg", ">published: b <");
-    expect_text(*state, "data/training_time-02.dat", "\n4 240 nan nan 225 nan");
-    expect_text(*state, "data/accuracy-01.dat", "\n2 74 nan nan nan 91");
-    assert_false(file_exists(*state, "IO.svg"));
-}
-
 static void test_nothing_measured(void **state)
 {
     static struct analysis_cell cell[1];
@@ -156,7 +133,6 @@ static void test_nothing_measured(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_figures), IN_FOLDER(test_published_alone),
-                                       IN_FOLDER(test_nothing_measured)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_figures), IN_FOLDER(test_nothing_measured)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

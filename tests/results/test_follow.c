@@ -1,4 +1,4 @@
-/* Tests following a run while another process writes it: incomplete lines, several attempts,
+/* Tests following a run while another process writes it: several attempts,
  * replaced files, long files. */
 #include "results/follow.h"
 #include "run_rig.h"
@@ -38,26 +38,6 @@ static void expect_steps(const struct run *run, int64_t begin, int64_t end)
     assert_int_equal(run->n_steps, end - begin);
     for (int64_t i = begin; i < end; i++)
         assert_int_equal(run->step[i - begin].step, i);
-}
-
-/* A line is appended in two parts. It must be read only when it is complete. */
-static void test_growing(void **state)
-{
-    const struct run_rig *f = *state;
-    char line[SCHEMA_LINE_MAX];
-    begin_run(f->dir);
-    struct follow *follow = open_follow(f->dir);
-    expect_steps(follow_run(follow), 0, 0);
-    add_steps(f->dir, 0, 3);
-    expect_steps(polled(follow), 0, 3);
-    assert_true(follow_quiet(follow) < 60);
-    struct step_record s = {.step = 3, .elapsed = 4};
-    size_t size = schema_format(&step_schema, &s, line);
-    scratch_append(f->dir, "steps.jsonl", line, 27);
-    expect_steps(polled(follow), 0, 3);
-    scratch_append(f->dir, "steps.jsonl", line + 27, size - 27);
-    expect_steps(polled(follow), 0, 4);
-    follow_close(follow);
 }
 
 /* The run ends with an incomplete line. The resumed attempt removes this line before it writes its
@@ -154,7 +134,7 @@ static void test_long_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {RUN_RIG_TEST(test_growing), RUN_RIG_TEST(test_resumed),
-                                       RUN_RIG_TEST(test_replaced), RUN_RIG_TEST(test_long_file)};
+    const struct CMUnitTest tests[] = {RUN_RIG_TEST(test_resumed), RUN_RIG_TEST(test_replaced),
+                                       RUN_RIG_TEST(test_long_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
