@@ -1,26 +1,8 @@
 /* What the tests of acceptance share. */
 #include "rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-void take(enum status st)
-{
-    if (st != STATUS_OK)
-        fail_msg("%s", status_message());
-}
-
-void refused(enum status st, enum status want, const char *why)
-{
-    assert_int_equal(st, want);
-    if (!strstr(status_message(), why))
-        fail_msg("'%s' does not say '%s'", status_message(), why);
-}
 
 static char *double_quoted(const char *text)
 {
@@ -41,7 +23,7 @@ enum status spec_read(const char *text, int devices, struct accept_spec *s)
 
 void spec_take(const char *text, struct accept_spec *s)
 {
-    take(spec_read(text, 0, s));
+    expect_ok(spec_read(text, 0, s));
 }
 
 json_t *json_quoted(const char *text)

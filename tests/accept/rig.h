@@ -13,11 +13,6 @@
 #define MADE_CHECK(name, kind, more)                                                               \
     "{'name': '" name "', 'kind': '" kind "', 'level': 1, 'seconds': 1, 'limit_s': 60" more "}"
 
-void take(enum status st);
-
-/* Checks that the call was refused with a message that contains `why`. */
-void refused(enum status st, enum status want, const char *why);
-
 /* Reads a spec; devices: 0 means the spec's own number. */
 enum status spec_read(const char *text, int devices, struct accept_spec *s);
 void spec_take(const char *text, struct accept_spec *s);

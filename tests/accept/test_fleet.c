@@ -16,7 +16,7 @@ static const struct fleet_config usual = {.bounds = {.warn = 0.05, .fail = 0.10}
 static void add_node(struct nodes *nodes, json_t *o)
 {
     assert_non_null(o);
-    take(nodes_add(nodes, o));
+    expect_ok(nodes_add(nodes, o));
     json_decref(o);
 }
 
@@ -39,7 +39,7 @@ static void judge_rates(const double rate[RATES_MAX], struct fleet *fleet)
         snprintf(name, sizeof name, "n%d", i);
         add_rate(&nodes, name, "x", rate[i]);
     }
-    take(fleet_judge(&nodes, &usual, fleet));
+    expect_ok(fleet_judge(&nodes, &usual, fleet));
     nodes_free(&nodes);
 }
 
@@ -100,7 +100,7 @@ static void test_other_hardware(void **state)
     add_rate(&nodes, "a", "x", 100);
     add_rate(&nodes, "b", "x", 101);
     add_rate(&nodes, "c", "x", 99);
-    take(fleet_judge(&nodes, &usual, &fleet));
+    expect_ok(fleet_judge(&nodes, &usual, &fleet));
     expect(&fleet, "MPPP");
     assert_int_equal(fleet.n_groups, 2);
     assert_string_equal(fleet.group[0].hardware, "x");
@@ -118,7 +118,7 @@ static void test_return_codes(void **state)
     for (int i = 0; i < 4; i++)
         add_node(&nodes, json_pack("{s:s%, s:i, s:f}", "node", &"abcd"[i], 1,
                                    "memory/return_code:0", code[i], "memory/copy_bw", 10.0));
-    take(fleet_judge(&nodes, &usual, &fleet));
+    expect_ok(fleet_judge(&nodes, &usual, &fleet));
     expect(&fleet, "PFMF");
     fleet_free(&fleet);
     nodes_free(&nodes);
@@ -149,14 +149,14 @@ static void test_spec(void **state)
             json_object_set_new(o, "memory/add", json_real(5));
         add_node(&nodes, o);
     }
-    take(fleet_judge(&nodes, &config, &fleet));
+    expect_ok(fleet_judge(&nodes, &config, &fleet));
     /* "add" is missing on a, and the other two nodes are too few to compare */
     expect(&fleet, "MMM");
     assert_int_equal(fleet.n_metrics, 2);
     assert_int_equal(fleet.node[2].count[VERDICT_PASS], 1);
     fleet_free(&fleet);
     config.level = 2;
-    take(fleet_judge(&nodes, &config, &fleet));
+    expect_ok(fleet_judge(&nodes, &config, &fleet));
     assert_int_equal(fleet.n_metrics, 3);
     assert_string_equal(fleet.metric[2].name, "peak/bandwidth");
     assert_int_equal(fleet.node[2].count[VERDICT_MISSING], 2);
@@ -183,7 +183,7 @@ static void test_directions(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fleet_sample s;
         double loss;
-        take(fleet_sample_of(rows[i].x, 4, ACCEPT_LOWER, usual.bounds, &s));
+        expect_ok(fleet_sample_of(rows[i].x, 4, ACCEPT_LOWER, usual.bounds, &s));
         assert_int_equal(fleet_verdict(&s, rows[i].better, rows[i].value, &loss), rows[i].want);
         assert_true(isnan(rows[i].loss) || fabs(loss - rows[i].loss) < 1e-12);
     }
@@ -204,7 +204,7 @@ static void test_bounds_of_the_spread(void **state)
         struct fleet_sample s;
         for (int k = 0; k < N; k++)
             x[k] = 100 + rows[i].times * off[k];
-        take(fleet_sample_of(x, N, ACCEPT_HIGHER, usual.bounds, &s));
+        expect_ok(fleet_sample_of(x, N, ACCEPT_HIGHER, usual.bounds, &s));
         assert_true(fabs(s.bounds.warn - rows[i].warn) < 1e-9);
         assert_true(fabs(s.bounds.fail - rows[i].fail) < 1e-9);
     }

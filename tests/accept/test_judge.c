@@ -24,7 +24,7 @@ static enum verdict judge(const char *limit, struct accept_result *r)
 {
     struct accept_spec s;
     make_spec(limit, &s);
-    take(accept_judge(&s.check[1], r));
+    expect_ok(accept_judge(&s.check[1], r));
     enum verdict v = accept_metric_find(r, "x")->verdict;
     assert_int_equal(v, r->verdict);
     assert_true(v == VERDICT_PASS || *r->reason);
@@ -63,7 +63,7 @@ static void test_numbers(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct accept_result r = {.name = "a", .repeats = 2, .wanted = 2};
         for (int k = 0; k < rows[i].n; k++)
-            take(accept_result_number(&r, "x", "GB/s", rows[i].better, rows[i].x[k]));
+            expect_ok(accept_result_number(&r, "x", "GB/s", rows[i].better, rows[i].x[k]));
         if (judge(rows[i].limit, &r) != rows[i].want)
             fail_msg("row %zu: %g, limit %s", i, rows[i].x[0], rows[i].limit);
     }
@@ -87,7 +87,7 @@ static void test_texts(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct accept_result r = {.name = "a", .repeats = 2, .wanted = 2};
         for (int k = 0; k < 2; k++)
-            take(accept_result_text(&r, "x", rows[i].x[k]));
+            expect_ok(accept_result_text(&r, "x", rows[i].x[k]));
         if (judge(rows[i].limit, &r) != rows[i].want)
             fail_msg("row %zu: %s, limit %s", i, rows[i].x[0], rows[i].limit);
     }
@@ -103,15 +103,15 @@ static void test_place(void **state)
     char where[32], words[160];
     make_spec("'max': 65", &s);
     for (int i = 0; i < 4; i++) {
-        take(accept_result_number(&r, "x", "C", ACCEPT_LOWER, x[i]));
+        expect_ok(accept_result_number(&r, "x", "C", ACCEPT_LOWER, x[i]));
         snprintf(where, sizeof where, "node7 cuda:%d", i);
         accept_metric_place(accept_metric_find(&r, "x"), where);
     }
-    take(accept_judge(&s.check[1], &r));
+    expect_ok(accept_judge(&s.check[1], &r));
     assert_string_equal(r.reason, "x: 80.5 is above 65; worst on node7 cuda:1");
     json_t *o = accept_result_json(&r);
     assert_non_null(o);
-    take(accept_result_parse(o, &back));
+    expect_ok(accept_result_parse(o, &back));
     accept_spread_words(&back.metric[0], words, sizeof words);
     assert_string_equal(words, "60 to 91 in 4 repeats, worst on node7 cuda:1");
     accept_result_free(&back);
@@ -137,8 +137,8 @@ static void make_report(const enum verdict *ended, int n, struct accept_report *
         snprintf(c->reason, sizeof c->reason, "\"a\" & <b>");
         c->level = c->repeats = c->wanted = 1;
         c->ended = c->verdict = ended[i];
-        take(accept_result_number(c, "x", "GB/s", ACCEPT_HIGHER, 0.1 + i));
-        take(accept_result_text(c, "y", "text"));
+        expect_ok(accept_result_number(c, "x", "GB/s", ACCEPT_HIGHER, 0.1 + i));
+        expect_ok(accept_result_text(c, "y", "text"));
         r->count[ended[i]]++;
     }
 }
@@ -170,8 +170,8 @@ static void test_files(void **state)
     struct accept_report r, back;
     size_t size;
     make_report(v, 4, &r);
-    take(accept_write(&r, false, *state));
-    take(accept_report_load(*state, &back));
+    expect_ok(accept_write(&r, false, *state));
+    expect_ok(accept_report_load(*state, &back));
     assert_int_equal(back.n_checks, 4);
     assert_int_equal(back.count[VERDICT_FAIL], 1);
     assert_string_equal(back.check[1].reason, r.check[1].reason);

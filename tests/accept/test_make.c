@@ -34,13 +34,13 @@ static void test_limits(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double x[NODES];
         memcpy(x, rows[i].x, sizeof x);
-        take(accept_make_limit(x, rows[i].n, rows[i].better, &m));
+        expect_ok(accept_make_limit(x, rows[i].n, rows[i].better, &m));
         assert_int_equal(m.n, rows[i].n - rows[i].dropped);
         assert_int_equal(m.dropped, rows[i].dropped);
         assert_true(isnan(rows[i].baseline) || m.baseline == rows[i].baseline);
         assert_true(isnan(rows[i].within) || fabs(m.within - rows[i].within) < 1e-12);
     }
-    take(accept_make_limit(zero, 5, ACCEPT_LOWER, &m));
+    expect_ok(accept_make_limit(zero, 5, ACCEPT_LOWER, &m));
     assert_true(isnan(m.baseline));
 }
 
@@ -56,12 +56,12 @@ static void make_folder(const char *dir, double copy)
                                      ", 'limits': {'c*': {'fleet_within': 5}, 'wrong': {'max': 0}, "
                                      "'bits': {'same': true}}")),
               &spec);
-    take(accept_result_number(&check, "copy", "GB/s", ACCEPT_HIGHER, copy));
-    take(accept_result_number(&check, "scale", "GB/s", ACCEPT_HIGHER, copy));
-    take(accept_result_number(&check, "wrong", "", ACCEPT_LOWER, 0));
-    take(accept_result_text(&check, "bits", "c0ffee"));
-    take(dir_make(dir));
-    take(accept_write(&r, false, dir));
+    expect_ok(accept_result_number(&check, "copy", "GB/s", ACCEPT_HIGHER, copy));
+    expect_ok(accept_result_number(&check, "scale", "GB/s", ACCEPT_HIGHER, copy));
+    expect_ok(accept_result_number(&check, "wrong", "", ACCEPT_LOWER, 0));
+    expect_ok(accept_result_text(&check, "bits", "c0ffee"));
+    expect_ok(dir_make(dir));
+    expect_ok(accept_write(&r, false, dir));
     snprintf(path, sizeof path, "%s/spec.json", dir);
     assert_int_equal(json_dump_file(spec.json, path, 0), 0);
     accept_result_free(&check);
@@ -82,7 +82,7 @@ static void test_folders(void **state)
     }
     FILE *out = fmemopen(said, sizeof said, "w");
     assert_non_null(out);
-    take(accept_make_spec(paths, NODES, out, &json));
+    expect_ok(accept_make_spec(paths, NODES, out, &json));
     fclose(out);
     assert_non_null(strstr(said, "a.copy: 1 of 7 values were left out"));
     assert_null(strstr(said, "scale"));

@@ -52,7 +52,7 @@ static void make_run(const char *dir, int devices, bool last_is_dumb, double las
     static const char summary[] = "{\"schema\": 1, \"ended_by\": \"steps\"}";
     char line[SCHEMA_LINE_MAX], path[SCRATCH_MAX + 8];
     snprintf(path, sizeof path, "%s/run", dir);
-    take(dir_make(path));
+    expect_ok(dir_make(path));
     scratch_write(path, "run.json", info, strlen(info));
     scratch_write(path, "summary.json", summary, strlen(summary));
     for (int i = 0; i < STEPS; i++) {
@@ -80,7 +80,7 @@ static struct accept_result read_run(const char *dir)
     struct accept_result r = {.name = "a", .repeats = 1};
     const struct accept_spec spec = {.n_devices = 2, .device = "cuda"};
     const struct accept_check check = {.device = -1, .kind = accept_kind_find("train")};
-    take(accept_read_repeat(&spec, &check, NULL, dir, &r));
+    expect_ok(accept_read_repeat(&spec, &check, NULL, dir, &r));
     return r;
 }
 
@@ -108,9 +108,9 @@ static void test_sensors(void **state)
         struct accept_result r = read_run(*state);
         check_metrics(&r, rows[i].want);
         accept_result_free(&r);
-        take(dir_remove(*state));
+        expect_ok(dir_remove(*state));
     }
-    take(dir_make(*state));
+    expect_ok(dir_make(*state));
 }
 
 /* Writes a run of two ranks. Its summary has the host and the index of each device. */
@@ -147,7 +147,7 @@ static void test_ranks(void **state)
     assert_string_equal(accept_metric_find(&r, "clock_mhz")->where, "a cuda:0");
     assert_string_equal(accept_metric_find(&r, "throttled_power_brake")->where, "");
     accept_result_free(&r);
-    take(dir_remove(*state));
+    expect_ok(dir_remove(*state));
     make_ranks(*state, ""); /* one rank has no sensors */
     r = read_run(*state);
     check_metrics(&r, none);
@@ -161,9 +161,9 @@ static void test_loss_bits(void **state)
     for (int i = 0; i < 2; i++) {
         make_run(*state, 2, false, i ? 0.500000001 : 0.5);
         r[i] = read_run(*state);
-        take(dir_remove(*state));
+        expect_ok(dir_remove(*state));
     }
-    take(dir_make(*state));
+    expect_ok(dir_make(*state));
     assert_string_not_equal(accept_metric_find(&r[0], "loss_bits")->text[0],
                             accept_metric_find(&r[1], "loss_bits")->text[0]);
     accept_result_free(&r[0]);
@@ -288,7 +288,7 @@ static void test_outputs(void **state)
         json_t *output = json_quoted(outputs[i].output), *args = json_quoted(outputs[i].args);
         const struct accept_check check = {
             .device = -1, .kind = accept_kind_find(outputs[i].kind), .args = args};
-        take(accept_read_repeat(&spec, &check, output, ".", &r));
+        expect_ok(accept_read_repeat(&spec, &check, output, ".", &r));
         check_metrics(&r, outputs[i].want);
         json_decref(args);
         json_decref(output);

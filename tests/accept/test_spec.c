@@ -56,10 +56,11 @@ static void test_refused(void **state)
     };
     struct accept_spec s;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        refused(spec_read(rows[i].spec, 0, &s), STATUS_USAGE, rows[i].why);
-    refused(accept_spec_load("nonesuch", NULL, 0, &s), STATUS_USAGE, "known: cpu, h200");
-    refused(accept_spec_load("cpu", "cuda:5", 2, &s), STATUS_USAGE, "single device, but 'dev");
-    refused(accept_spec_load("cpu", "gpu", 0, &s), STATUS_USAGE, "must be cpu, ref, cuda or");
+        expect_failed(spec_read(rows[i].spec, 0, &s), STATUS_USAGE, rows[i].why);
+    expect_failed(accept_spec_load("nonesuch", NULL, 0, &s), STATUS_USAGE, "known: cpu, h200");
+    expect_failed(accept_spec_load("cpu", "cuda:5", 2, &s), STATUS_USAGE,
+                  "single device, but 'dev");
+    expect_failed(accept_spec_load("cpu", "gpu", 0, &s), STATUS_USAGE, "must be cpu, ref, cuda or");
 }
 
 /* Checks that the command of a check contains `want`. */
@@ -67,8 +68,8 @@ static void command_has(const struct accept_spec *s, int check, const char *want
 {
     struct words w = {0};
     char *line;
-    take(accept_command(s, &s->check[check], "ampscale", "d", 60, &w));
-    take(words_shell(&w, &line));
+    expect_ok(accept_command(s, &s->check[check], "ampscale", "d", 60, &w));
+    expect_ok(words_shell(&w, &line));
     if (!strstr(line, want))
         fail_msg("'%s' lacks '%s'", line, want);
     free(line);
@@ -81,7 +82,7 @@ static void test_devices(void **state)
         "cuda", MADE_CHECK("a", "memory", ", 'each': true, 'limits': {'h2d': {'min': 1}}") ", " //
         MADE_CHECK("all", "train", "") ", " MADE_CHECK("sum", "gpu-collective", ""));
     struct accept_spec s;
-    take(spec_read(text, 3, &s));
+    expect_ok(spec_read(text, 3, &s));
     assert_int_equal(s.n_checks, 6);
     assert_string_equal(s.check[3].name, "a.2");
     assert_int_equal(s.check[3].device, 2);
@@ -92,16 +93,16 @@ static void test_devices(void **state)
     command_has(&s, 4, "--out d/run");
     command_has(&s, 5, "--devices cuda:0,1,2");
     accept_spec_free(&s);
-    take(spec_read(text, 1, &s)); /* a collective needs at least two GPUs */
+    expect_ok(spec_read(text, 1, &s)); /* a collective needs at least two GPUs */
     assert_int_equal(s.n_checks, 3);
     accept_spec_free(&s);
     /* a single device replaces the devices of a spec */
-    take(accept_spec_load("h200", "cuda:5", 0, &s));
+    expect_ok(accept_spec_load("h200", "cuda:5", 0, &s));
     assert_int_equal(s.n_devices, 1);
     assert_string_equal(s.check[2].name, "selftest.5");
     command_has(&s, 2, "--devices cuda:5 --limit");
     accept_spec_free(&s);
-    take(accept_spec_load("cpu", "ref", 0, &s));
+    expect_ok(accept_spec_load("cpu", "ref", 0, &s));
     assert_string_equal(s.device, "ref");
     assert_string_equal(json_string_value(json_object_get(s.json, "device")), "ref");
     accept_spec_free(&s);
@@ -117,8 +118,8 @@ static void selected(const char *spec, int devices, const char *only, int pass, 
 {
     char got[512] = "";
     struct accept_spec s;
-    take(accept_spec_load(spec, NULL, devices, &s));
-    take(accept_spec_select(&s, only, pass));
+    expect_ok(accept_spec_load(spec, NULL, devices, &s));
+    expect_ok(accept_spec_select(&s, only, pass));
     for (int i = 0; i < s.n_checks; i++) {
         size_t used = strlen(got);
         if (s.check[i].asked)
@@ -134,10 +135,11 @@ static void test_select(void **state)
     selected("bring-up", 0, "fusion,facts", 0, "hardware facts fusion ");
     selected("bring-up", 0, "fusion,facts", 2, "hardware fusion ");
     selected("h200", 2, "selftest", 0, "hardware selftest.0 selftest.1 ");
-    take(accept_spec_load("bring-up", NULL, 0, &s));
-    refused(accept_spec_select(&s, "fact", 0), STATUS_USAGE, "no check 'fact' in 'bring-up'; its");
-    refused(accept_spec_select(&s, "facts,", 0), STATUS_USAGE, "no check ''");
-    refused(accept_spec_select(&s, NULL, 4), STATUS_USAGE, "belongs to pass 4");
+    expect_ok(accept_spec_load("bring-up", NULL, 0, &s));
+    expect_failed(accept_spec_select(&s, "fact", 0), STATUS_USAGE,
+                  "no check 'fact' in 'bring-up'; its");
+    expect_failed(accept_spec_select(&s, "facts,", 0), STATUS_USAGE, "no check ''");
+    expect_failed(accept_spec_select(&s, NULL, 4), STATUS_USAGE, "belongs to pass 4");
     accept_spec_free(&s);
 }
 
@@ -146,7 +148,7 @@ static void test_presets(void **state)
 {
     for (const struct preset *p = accept_presets; p->name; p++) {
         struct accept_spec s;
-        take(accept_spec_load(p->name, NULL, 0, &s));
+        expect_ok(accept_spec_load(p->name, NULL, 0, &s));
         assert_string_equal(s.name, p->name);
         for (int i = 0; i < s.n_checks; i++)
             for (int k = 0; k < s.check[i].n_limits; k++)

@@ -51,7 +51,7 @@ static enum status run(const struct rig *r, const char *spec, struct accept_opti
     o.dir = r->out;
     o.level = 1;
     spec_take(spec, &s);
-    take(accept_spec_select(&s, only, 0));
+    expect_ok(accept_spec_select(&s, only, 0));
     enum status st = accept_run(&s, &o, report);
     accept_spec_free(&s);
     return st;
@@ -89,7 +89,7 @@ static int calls(const struct rig *r, const char *call)
 static void test_endings(void **state)
 {
     struct accept_report r;
-    take(
+    expect_ok(
         run(*state,
             SPEC("cpu", SHORT("memory") "," SHORT("peak") "," SHORT("conv") "," SHORT("gemm") "," //
                  SHORT("collective") "," SHORT("selftest")),
@@ -112,10 +112,10 @@ static void test_endings(void **state)
 static void test_other_hardware(void **state)
 {
     struct accept_report r;
-    take(run(*state,
-             "{'schema': 1, 'name': 'made', 'about': 'a test', 'device': 'cpu', 'hardware': "
-             "['*H200*'], 'checks': [" SHORT("memory") "]}",
-             anew, NULL, &r));
+    expect_ok(run(*state,
+                  "{'schema': 1, 'name': 'made', 'about': 'a test', 'device': 'cpu', 'hardware': "
+                  "['*H200*'], 'checks': [" SHORT("memory") "]}",
+                  anew, NULL, &r));
     ended(&r.check[0], VERDICT_FAIL, 1, "does not match the pattern '*H200*'");
     ended(&r.check[1], VERDICT_MISSING, 0, "not run");
     accept_report_free(&r);
@@ -131,9 +131,10 @@ static void test_resume(void **state)
     struct accept_report r;
     scratch_write(rig->dir, "stop", "2", 1);
     assert_int_equal(run(rig, spec, anew, NULL, &r), STATUS_INTERRUPTED);
-    refused(run(rig, spec, anew, NULL, &r), STATUS_USAGE, "--resume");
-    refused(run(rig, SPEC("cpu", SHORT("memory")), resumed, NULL, &r), STATUS_USAGE, "differs");
-    take(run(rig, spec, resumed, NULL, &r));
+    expect_failed(run(rig, spec, anew, NULL, &r), STATUS_USAGE, "--resume");
+    expect_failed(run(rig, SPEC("cpu", SHORT("memory")), resumed, NULL, &r), STATUS_USAGE,
+                  "differs");
+    expect_ok(run(rig, spec, resumed, NULL, &r));
     ended(&r.check[1], VERDICT_PASS, 2, "");
     assert_true(median(&r.check[1], "copy") == 2); /* of 1 and 3 */
     ended(&r.check[2], VERDICT_FAIL, 1, "it does not hold");
@@ -141,7 +142,7 @@ static void test_resume(void **state)
     assert_int_equal(calls(rig, "memory"), 3);
     /* a damaged file is treated like a missing one */
     scratch_write(rig->dir, "out/checks/selftest.json", "{\"name\": 1}", 11);
-    take(run(rig, spec, resumed, NULL, &r));
+    expect_ok(run(rig, spec, resumed, NULL, &r));
     accept_report_free(&r);
     assert_int_equal(calls(rig, "selftest"), 2);
 }
@@ -159,14 +160,14 @@ static void test_budget(void **state)
     const struct accept_options short_time = {.resume = true, .budget_s = 3};
     const struct rig *rig = *state;
     struct accept_report r;
-    take(run(rig, spec, short_time, "c", &r));
+    expect_ok(run(rig, spec, short_time, "c", &r));
     assert_string_equal(r.check[1].name, "c");
     ended(&r.check[1], VERDICT_PASS, 1, "");
     ended(&r.check[2], VERDICT_SKIP, 0, "not selected");
     ended(&r.check[3], VERDICT_SKIP, 0, "not selected");
     assert_int_equal(verdict_exit_code(r.count, false), 0);
     accept_report_free(&r);
-    take(run(rig, spec, short_time, NULL, &r));
+    expect_ok(run(rig, spec, short_time, NULL, &r));
     ended(&r.check[1], VERDICT_PASS, 1, "");
     ended(&r.check[2], VERDICT_MISSING, 1, "stopped after");
     assert_true(median(&r.check[2], "read_memory_1") == 7);
@@ -174,7 +175,7 @@ static void test_budget(void **state)
     assert_int_equal(accept_metric_find(&r.check[2], "decode_*")->verdict, VERDICT_MISSING);
     assert_int_equal(verdict_exit_code(r.count, false), 5);
     accept_report_free(&r);
-    take(run(rig, spec, short_time, "a,c", &r));
+    expect_ok(run(rig, spec, short_time, "a,c", &r));
     assert_string_equal(r.check[2].name, "b");
     ended(&r.check[2], VERDICT_MISSING, 1, "stopped after"); /* of the earlier call */
     accept_report_free(&r);
@@ -210,7 +211,7 @@ static void test_burn(void **state)
     const struct accept_options o = {.hours = seconds / 3600};
     const struct rig *rig = *state;
     struct accept_report r;
-    take(run(rig, SPEC("cpu", MADE_CHECK("a", "memory", ", 'burn': true")), o, NULL, &r));
+    expect_ok(run(rig, SPEC("cpu", MADE_CHECK("a", "memory", ", 'burn': true")), o, NULL, &r));
     assert_true(r.check[1].repeats > 1 && r.check[1].seconds >= seconds);
     assert_int_equal(accept_metric_find(&r.check[1], "copy")->n, r.check[1].repeats);
     accept_report_free(&r);
@@ -229,7 +230,7 @@ static void test_together(void **state)
     const struct accept_options o = {.hours = seconds / 3600};
     const struct rig *rig = *state;
     struct accept_report r;
-    take(run(rig, TOGETHER("determinism"), o, NULL, &r));
+    expect_ok(run(rig, TOGETHER("determinism"), o, NULL, &r));
     assert_int_equal(r.n_checks, 3);
     assert_string_equal(r.check[1].name, "burn.0");
     assert_int_equal(r.check[1].verdict, VERDICT_PASS);
@@ -238,8 +239,8 @@ static void test_together(void **state)
     ended(&r.check[2], VERDICT_FAIL, 1, "ended by a signal: Killed");
     accept_report_free(&r);
     /* an interrupt ends the checks of all devices */
-    take(dir_remove(rig->out));
-    refused(run(rig, TOGETHER("step"), anew, NULL, &r), STATUS_INTERRUPTED, "by Terminated");
+    expect_ok(dir_remove(rig->out));
+    expect_failed(run(rig, TOGETHER("step"), anew, NULL, &r), STATUS_INTERRUPTED, "by Terminated");
 }
 
 /* Runs the check "turns", of which a turn was finished, after the program's script for the file
@@ -254,7 +255,7 @@ static bool run_turns(const struct rig *rig, const char *end, bool resume, int64
     struct accept_report r;
     size_t size;
     scratch_write(rig->dir, "end", end, strlen(end));
-    take(run(rig, spec, o, NULL, &r));
+    expect_ok(run(rig, spec, o, NULL, &r));
     ended(&r.check[1], v, 1, why);
     ended(&r.check[2], VERDICT_PASS, 1, "");
     assert_true(median(&r.check[1], "images_per_s_amp_2") == 9);
@@ -282,7 +283,7 @@ static void test_partial(void **state)
         assert_false(run_turns(rig, endings[i].end, false, 0, v, endings[i].why));
         assert_int_equal(run_turns(rig, kill, true, 0, v, v == VERDICT_FAIL ? "" : "Killed"),
                          v == VERDICT_MISSING);
-        take(dir_remove(rig->out));
+        expect_ok(dir_remove(rig->out));
     }
     /* a damaged record is no record to continue */
     run_turns(rig, kill, false, 0, VERDICT_MISSING, "Killed");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks outcome.json after each way in which a run can end, how watch, report, plot and amp-report
-# describe an incomplete run, and watch and export while a run grows or a signal comes.
+# describe an incomplete run, watch while a run grows, and exports of weights.
 . "$(dirname "$0")/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 cd "$scratch" || exit 1
@@ -28,7 +28,7 @@ wait_for() {
     fail "the text '$1' did not appear in $2: $(tail -c 2000 "$2")"
 }
 
-expect_train 0 "${few[@]}" --epochs 2 --out done --prometheus live.prom
+expect_train 0 "${few[@]}" --epochs 2 --out done
 ended done done 0 epochs
 expect_train 0 "${few[@]}" --epochs 9 --desired-acc 1 --out accurate
 ended accurate "desired accuracy" 0 "desired accuracy"
@@ -109,10 +109,14 @@ tail -n +5 done/steps.jsonl >>live/steps.jsonl
 cp done/epochs.jsonl done/summary.json live
 wait "$watcher" || fail "watch ended with exit code $?: $(<watched)"
 
-# The text file that training updates agrees with the exported one, except for times and rates.
-expect 0 export done --format prometheus -o exported.prom
-for file in live exported; do
-    grep -v -e timestamp -e seconds -e throughput "$file.prom" | grep -e total -e info -e finished >"$file.txt"
+# An export does not overwrite the checkpoint, and refuses a damaged one.
+expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights
+before=$(cksum <weights/checkpoint.safetensors)
+expect_error 2 "is the checkpoint itself" export weights --format torch-weights -o weights/../weights/checkpoint.safetensors
+[[ $(cksum <weights/checkpoint.safetensors) == "$before" ]] || fail "an export changed the checkpoint"
+head -c 1000 weights/best.safetensors >weights/checkpoint.safetensors
+expect_error 5 "checkpoint.safetensors" export weights --format torch-weights -o x
+finished >"$file.txt"
 done
 cmp live.txt exported.txt || fail "live and exported textfiles differ"
 

@@ -29,12 +29,6 @@ row() {
 diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/commands.md" | sed '/^$/d') table >differences ||
     fail "docs/commands.md: the table differs: $(cat differences)"
 
-# A command that prints JSON can also write it to a file.
-while read -ra command; do
-    "$program" "${command[@]}" --help >help
-    ! has_json "${command[@]}" || grep -q -- '--output=FILE' help || fail "${command[*]} has --json, but not --output"
-done < <(all_commands)
-
 # Small inputs for every command that prints JSON.
 step=(--net resnet8 --image-size 32 -b 2 --rounds 1 --threads 1)
 make_runs base 0

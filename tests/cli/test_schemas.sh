@@ -150,8 +150,6 @@ validate 0 "$source_dir"/{accept/specs,study/presets}
 mkdir wrong
 sed 's/"seed"/"sead"/' records/plain/run.json >wrong/run.json
 validate 1 wrong/run.json
-sed '1s/"step":0/"step":"0"/' records/plain/steps.jsonl >wrong/steps.jsonl
-validate 1 wrong/steps.jsonl
 sed '/"exit_code"/d' records/plain/outcome.json >wrong/outcome.json
 validate 1 wrong/outcome.json
 echo '{"surprise": 1}' >wrong/surprise.json

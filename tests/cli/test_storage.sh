@@ -55,21 +55,6 @@ expect_train 5 "${run[@]}" --out lost --resume auto
 one_line "no checkpoint" "checkpoint.safetensors is missing; restore it, or start a new run in another --out"
 diff -r before lost || fail "no checkpoint: the folder has changed"
 
-# A run that was killed before its first checkpoint starts again at step 0, and prints a line that
-# says so.
-train_signalled KILL 2 "${run[@]}" --out young
-((code == 137)) || fail "the run 'young' exited with $code after SIGKILL"
-expect_train 0 "${run[@]}" --out young --resume auto
-[[ ! -s err ]] || one_line young "no checkpoint yet: starting again at step 0"
-same_run young reference young
-
-# If the last line of a record is incomplete, only that line is removed.
-fresh torn
-printf '{"step": 1' >>torn/steps.jsonl
-expect_train 0 "${run[@]}" --out torn --resume auto
-cmp -n "$(stat -c %s reference/steps.jsonl)" reference/steps.jsonl torn/steps.jsonl || fail "torn: lines are gone"
-! grep -q '{"step": 1{' torn/steps.jsonl || fail "torn: the incomplete line was not removed"
-
 # If a checkpoint cannot be read, the error message has the reason, and does not call the checkpoint
 # damaged.
 for call in open stat read; do

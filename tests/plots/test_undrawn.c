@@ -12,18 +12,11 @@ static const struct sample little = {.arch = "alexnet",
                                      .images_per_s = 1,
                                      .dummy = true};
 
-static void says(const char *text)
-{
-    if (!strstr(status_message(), text))
-        fail_msg("'%s' does not say '%s'", status_message(), text);
-}
-
 static void test_nothing_to_draw(void **state)
 {
     struct fixture *f = *state;
     add_run(f, "empty", (struct sample){.arch = "alexnet", .steps_per_epoch = 1});
-    assert_int_equal(draw(f, true, NULL, 0), STATUS_DATA);
-    says("nothing to draw");
+    expect_failed(draw(f, true, NULL, 0), STATUS_DATA, "nothing to draw");
 }
 
 static void test_unusable_folder(void **state)
@@ -31,8 +24,7 @@ static void test_unusable_folder(void **state)
     struct fixture *f = *state;
     add_run(f, "run", little);
     scratch_write(f->dir, "out", "a file", 6);
-    assert_int_equal(draw(f, true, NULL, 0), STATUS_IO);
-    says("Not a directory");
+    expect_failed(draw(f, true, NULL, 0), STATUS_IO, "Not a directory");
 }
 
 /* Without gnuplot, the scripts are kept: the user can run them on another machine. */
@@ -54,8 +46,7 @@ static void test_gnuplot_fails(void **state)
     struct fixture *f = *state;
     add_run(f, "run", little);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(draw_with(f, rows[i].script), rows[i].st);
-        says(rows[i].says);
+        expect_failed(draw_with(f, rows[i].script), rows[i].st, rows[i].says);
         assert_true(file_exists(f->out, "data/split.gp"));
         assert_false(file_exists(f->out, ".draft-loss.png") || file_exists(f->out, "loss.png"));
     }

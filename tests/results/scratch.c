@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+void expect_failed(enum status got, enum status want, const char *says)
+{
+    if (got != want || !strstr(status_message(), says) || strchr(status_message(), '\n'))
+        fail_msg("%s, '%s' instead of '%s'", status_str(got), status_message(), says);
+}
+
 void scratch_make(char dir[SCRATCH_MAX])
 {
     snprintf(dir, SCRATCH_MAX, "/tmp/ampscale-test-XXXXXX");

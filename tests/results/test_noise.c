@@ -88,32 +88,12 @@ static void test_host(void **state)
     expect(run_of(0, 0), host, NULL);
 }
 
-/* The judgement of the recorded values is the same. */
-static void test_record(void **state)
-{
-    char text[NOISE_TEXT_MAX], read[NOISE_TEXT_MAX];
-    for (int disturbed = 0; disturbed < 2; disturbed++) {
-        struct noise n = {.host = quiet, .steps = 100, .far_share = 0.25 * disturbed};
-        n.host.others = NAN;
-        json_t *summary = json_pack("{s:o}", "noise", noise_json(&n));
-        assert_int_equal(noise_judge(&n, text), disturbed);
-        assert_int_equal(noise_recorded(summary, read), disturbed);
-        assert_string_equal(read, text);
-        const json_t *noise = json_object_get(summary, "noise");
-        assert_true(json_number_value(json_object_get(noise, "load_end")) == 2);
-        assert_null(json_object_get(noise, "others"));
-        json_decref(summary);
-    }
-    assert_false(noise_recorded(NULL, read));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_far_steps),
         cmocka_unit_test(test_short_runs_are_not_judged),
         cmocka_unit_test(test_host),
-        cmocka_unit_test(test_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

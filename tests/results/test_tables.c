@@ -52,9 +52,8 @@ static void test_bad_nodes(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct nodes nodes = {0};
-        enum status st = load_nodes(*state, bad[i].text, strlen(bad[i].text), &nodes);
-        if (st != STATUS_DATA || !strstr(status_message(), bad[i].says))
-            fail_msg("'%s': %s, '%s'", bad[i].text, status_str(st), status_message());
+        expect_failed(load_nodes(*state, bad[i].text, strlen(bad[i].text), &nodes), STATUS_DATA,
+                      bad[i].says);
         nodes_free(&nodes);
     }
 }
