@@ -204,19 +204,6 @@ static void test_room(void **state)
     assert_true(accept_plan_room(-0.5, 9, 100, 300) < 1 && accept_plan_room(-0.5, 9, 0, 300) < 1);
 }
 
-/* A burn-in runs for its time, and no longer. */
-static void test_burn(void **state)
-{
-    const double seconds = 0.5;
-    const struct accept_options o = {.hours = seconds / 3600};
-    const struct rig *rig = *state;
-    struct accept_report r;
-    expect_ok(run(rig, SPEC("cpu", MADE_CHECK("a", "memory", ", 'burn': true")), o, NULL, &r));
-    assert_true(r.check[1].repeats > 1 && r.check[1].seconds >= seconds);
-    assert_int_equal(accept_metric_find(&r.check[1], "copy")->n, r.check[1].repeats);
-    accept_report_free(&r);
-}
-
 #define TOGETHER(kind)                                                                             \
     "{'schema': 1, 'name': 'made', 'about': 'a test', 'device': 'cuda', 'devices': 2, "            \
     "'hardware': ['*'], 'checks': [" MADE_CHECK("burn", kind,                                      \
@@ -298,16 +285,34 @@ static void test_rest(void **state)
     assert_true(run_turns(*state, end, false, 1000, VERDICT_PASS, ""));
 }
 
+/* The suite itself was killed. The report of a later call that does not select the check has the
+ * results of its finished turns. */
+static void test_killed_suite(void **state)
+{
+    static const char spec[] =
+        SPEC("cpu", MADE_CHECK("a", "memory", "") "," MADE_CHECK("b", "throughput", ""));
+    const struct rig *rig = *state;
+    struct accept_report r;
+    char work[SCRATCH_MAX + 64];
+    snprintf(work, sizeof work, "%s/checks/b/r1/work", rig->out);
+    expect_ok(dir_make(work));
+    scratch_write_text(work, "throughput.json",
+                       "{\"rows\": [{\"precision\": \"amp\", \"batch\": 2, \"who\": "
+                       "\"ampscale\", \"images_per_s\": {\"median\": 9}}]}");
+    expect_ok(run(rig, spec, resumed, "a", &r));
+    ended(&r.check[2], VERDICT_MISSING, 1, "interrupted; --resume runs it again");
+    assert_true(median(&r.check[2], "images_per_s_amp_2") == 9);
+    accept_report_free(&r);
+}
+
 #define SUITE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SUITE(test_endings),         SUITE(test_other_hardware),
-        SUITE(test_resume),          SUITE(test_budget),
-        cmocka_unit_test(test_room), SUITE(test_burn),
-        SUITE(test_together),        SUITE(test_rest),
-        SUITE(test_partial),
+        SUITE(test_endings), SUITE(test_other_hardware),  SUITE(test_resume),
+        SUITE(test_budget),  cmocka_unit_test(test_room), SUITE(test_together),
+        SUITE(test_rest),    SUITE(test_killed_suite),    SUITE(test_partial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

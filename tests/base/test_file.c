@@ -112,25 +112,6 @@ static void test_links(void **state)
     atomic_file_abandon(&b);
 }
 
-/* Only ENOENT and ENOTDIR mean that the path does not exist. */
-static void test_look(void **state)
-{
-    bool exists = false;
-    char name[400];
-    assert_int_equal(path_look(*state, &exists), STATUS_OK);
-    assert_true(exists);
-    put(state, "f");
-    static const char *const absent[] = {"g", "f/g"};
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(path_look(in(state, absent[i]), &exists), STATUS_OK);
-        assert_true(!exists && !path_exists(in(state, absent[i])));
-    }
-    memset(name, 'x', sizeof name - 1);
-    name[sizeof name - 1] = '\0'; /* ENAMETOOLONG */
-    assert_int_equal(path_look(name, &exists), STATUS_IO);
-    assert_true(!exists && path_exists(name));
-}
-
 /* When a temporary folder is made, unlocked temporary folders of the same kind are removed. */
 static void test_temporary_dir(void **state)
 {
@@ -212,9 +193,9 @@ static void test_wait_for_lock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_atomic_file), IN_FOLDER(test_sweep), IN_FOLDER(test_left_over),
-        IN_FOLDER(test_links),       IN_FOLDER(test_look),  IN_FOLDER(test_temporary_dir),
-        IN_FOLDER(test_remove),      IN_FOLDER(test_lock),  IN_FOLDER(test_wait_for_lock),
+        IN_FOLDER(test_atomic_file), IN_FOLDER(test_sweep),         IN_FOLDER(test_left_over),
+        IN_FOLDER(test_links),       IN_FOLDER(test_temporary_dir), IN_FOLDER(test_remove),
+        IN_FOLDER(test_lock),        IN_FOLDER(test_wait_for_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,15 +44,11 @@ static int compare_doubles(const void *a, const void *b)
 
 static double uniform(struct rng *r, double a, double b)
 {
-    (void)a;
-    (void)b;
     return (double)rng_float(r);
 }
 
 static double normal(struct rng *r, double a, double b)
 {
-    (void)a;
-    (void)b;
     return rng_normal(r);
 }
 

@@ -89,10 +89,13 @@ clean out err files
 try 0 data synth --out "$evil-data" --classes 2 --train 2 --val 1 --size 32
 mv "$evil-data/train/$(ls "$evil-data/train" | head -n 1)" "$evil-data/train/$evil"
 printf 'x' >"$evil-data/train/$evil/$evil.JPEG"
-run data scan "$evil-data"
-clean out err
-run data scan "$evil-data" --json
-clean out err
+mv "$evil-data/val/$(ls "$evil-data/val" | head -n 1)" "$evil-data/val/$evil"
+try 0 train "$evil-data" --classes 2 "${small[@]:7}" --steps 1 --out "$evil-warned"
+grep -q "bad image '" err || fail "the hostile image gave no warning: $(cat -v err)"
+for json in '' --json; do
+    run data scan "$evil-data" $json
+    clean out err
+done
 try 0 train "${small[@]}" --steps 1 --out "$evil-new"
 try 0 train "${small[@]}" --steps 1 --out "$evil-again" --expect "$evil-new"
 try 5 report "$evil-none" -o files

@@ -28,7 +28,8 @@ wait_for() {
     fail "the text '$1' did not appear in $2: $(tail -c 2000 "$2")"
 }
 
-expect_train 0 "${few[@]}" --epochs 2 --out done
+expect_train 0 "${few[@]}" --epochs 2 --out done --prometheus live.prom
+grep -q "^ampscale_run_finished.* 1$" live.prom || fail "the text file that training updates: $(<live.prom)"
 ended done done 0 epochs
 expect_train 0 "${few[@]}" --epochs 9 --desired-acc 1 --out accurate
 ended accurate "desired accuracy" 0 "desired accuracy"
@@ -116,41 +117,4 @@ expect_error 2 "is the checkpoint itself" export weights --format torch-weights 
 [[ $(cksum <weights/checkpoint.safetensors) == "$before" ]] || fail "an export changed the checkpoint"
 head -c 1000 weights/best.safetensors >weights/checkpoint.safetensors
 expect_error 5 "checkpoint.safetensors" export weights --format torch-weights -o x
-finished >"$file.txt"
-done
-cmp live.txt exported.txt || fail "live and exported textfiles differ"
-
-# Exports the weights of the newest checkpoint for PyTorch. Here the newest epoch is the best, so the
-# weights equal best.safetensors (tests/model/interop_peer.py).
-expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights
-expect 0 export weights --format torch-weights -o out.safetensors
-cmp out.safetensors weights/best.safetensors || fail "the exported weights differ from best.safetensors"
-grep -qaF momentum/ weights/checkpoint.safetensors || fail "the checkpoint has no momentum that an export could omit"
-before=$(cksum <weights/checkpoint.safetensors)
-expect_error 2 "is the checkpoint itself" export weights --format torch-weights -o weights/../weights/checkpoint.safetensors
-[[ $(cksum <weights/checkpoint.safetensors) == "$before" ]] || fail "an export changed the checkpoint"
-head -c 1000 weights/best.safetensors >weights/checkpoint.safetensors
-expect_error 5 "checkpoint.safetensors" export weights --format torch-weights -o x
-
-# A signal ends an export, and no temporary file remains. If the export ends before the signal arrives,
-# the test starts it again.
-# catches PID: whether the process has a handler of SIGTERM, signal 15.
-catches() {
-    local mask
-    mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status" 2>/dev/null)
-    [[ -n $mask ]] && ((0x$mask >> 14 & 1))
-}
-tail -n 1 done/steps.jsonl | awk '{ for (i = 10; i < 20000; i++) { sub(/"step": *[0-9]+/, "\"step\": " i); print } }' >more
-cat more >>done/steps.jsonl
-for turn in 1 2 3 4 5; do
-    "$program" export done --format csv -o ended >out 2>err &
-    pid=$!
-    until catches "$pid" || ! kill -0 "$pid" 2>/dev/null; do :; done
-    kill -TERM "$pid" 2>/dev/null
-    code=0
-    wait "$pid" 2>/dev/null || code=$?
-    ((code == 0)) || break
-done
-[[ $code == 143 && $(<err) == "ampscale: interrupted by SIGTERM" ]] || fail "after SIGTERM the exit code is $code, or stderr has another message: $(<err)"
-[[ -z $(find . -name '*.tmp.[0-9]*') ]] || fail "after SIGTERM, temporary files remain: $(find . -name '*.tmp.*')"
 finish

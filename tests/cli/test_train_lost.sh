@@ -73,9 +73,6 @@ has() {
 any='"[0-9a-f]+"'
 disagree "$(has lr 0.06 0.05)" "$program" "${few[@]}" --lr 0.06
 disagree "$(has mode '"ddp2"' '"ddp"')" "$program" "${few[@]}" --devices cpu:2
-few+=(--clip-grad-norm 0.5)
-disagree "$(has clip_grad_norm none 0.5)" "$program" "${few[@]:0:${#few[@]}-2}"
-few=("${few[@]:0:${#few[@]}-2}")
 cp "$program" twin && echo >>twin
 disagree "$(has "program file" "$any" "$any")" ./twin "${few[@]}"
 

@@ -46,13 +46,7 @@ refused 2 "'gpu'" "$data" --devices gpu
 
 # The data.
 refused 5 "'$scratch/absent" "$scratch/absent"
-bad=$(variant half-made)
-sed -i 's/"complete": true/"complete": false/' "$bad/dataset.json"
-refused 5 "was interrupted while it wrote '$bad'" "$bad"
-bad=$(variant empty-class)
-class=$(basename "$(find "$bad/train" -mindepth 1 -type d | sort | head -n 1)")
-rm "$bad/train/$class"/*
-refused 5 "$class" "$bad"
+class=$(basename "$(find "$data/train" -mindepth 1 -type d | sort | head -n 1)")
 bad=$(variant no-val-class)
 rm -r "$bad/val/$class"
 refused 5 "'$class'" "$bad"
@@ -64,12 +58,6 @@ refused 5 "'$bad/val'" "$bad"
 touch "$scratch/file"
 expect_error 1 "'$scratch/file" train "${net[@]}" "$data" --epochs 1 --out "$scratch/file/run"
 expect_error 1 "'$scratch/file'" train "${net[@]}" "$data" --epochs 1 --out "$scratch/file"
-mkdir "$scratch/locked" && chmod a-w "$scratch/locked"
-if [[ -w $scratch/locked ]]; then
-    echo "folders without write permission were not tested, because root may write to them"
-else
-    expect_error 1 "'$scratch/locked/run'" train "${net[@]}" "$data" --epochs 1 --out "$scratch/locked/run"
-fi
 expect_train 0 "$data" --epochs 1 --out "$scratch/first"
 cp -r "$scratch/first" "$scratch/before"
 expect_error 2 "'$scratch/first' already holds a run" train "${net[@]}" "$data" --epochs 1 --out "$scratch/first"
@@ -83,12 +71,6 @@ fi
 # A run refuses weights from which it can neither resume nor start.
 checkpoint=$scratch/first/checkpoint.safetensors
 refused 5 "'$scratch/nothing.safetensors'" "$data" --resume "$scratch/nothing.safetensors"
-refused 2 "resnet8" "$data" -a resnet18 --resume "$checkpoint"
-refused 2 "-b 8, not 4" "$data" -b 4 --resume "$checkpoint"
-refused 2 "--seed 0, not 1" "$data" --seed 1 --resume "$checkpoint"
-bad=$(variant other-data)
-rm "$(first_image "$bad/train")"
-refused 2 "other data" "$bad" --resume "$checkpoint"
 refused 5 "no training state to resume" "$data" --resume "$scratch/first/best.safetensors"
 head -c 100000 "$checkpoint" >"$scratch/cut.safetensors"
 refused 5 "'$scratch/cut.safetensors' is damaged" "$data" --resume "$scratch/cut.safetensors"

@@ -75,13 +75,6 @@ for signal in TERM INT USR1 HUP; do
     done
 done
 
-# In a folder without a checkpoint, new or empty, a run with --resume auto begins at step 0.
-mkdir "$scratch/empty"
-for name in new empty; do
-    finish_run "$name"
-    ! grep -q "Resuming at" "$scratch/out" || fail "$name: resumed nothing"
-done
-
 # The first call trains 2 epochs. The second call resumes the run, and trains up to 3 epochs.
 expect_train 0 "$data" --epochs 2 --out "$scratch/longer"
 finish_run longer

@@ -74,9 +74,6 @@ static void test_environment_is_an_allow_list(void **state)
     const json_t *variables = json_object_get(host, "environment");
     assert_string_equal(json_string_value(json_object_get(variables, "OMP_TEST_VALUE")),
                         "tab?here");
-    const json_t *cpu = json_object_get(host, "cpu");
-    assert_true(json_integer_value(json_object_get(cpu, "usable")) >= 1);
-    assert_true(json_integer_value(json_object_get(host, "memory_bytes")) > 1 << 20);
     free(text);
     json_decref(host);
 }

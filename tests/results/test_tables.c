@@ -78,23 +78,6 @@ static void test_excess(void **state)
     free(text);
 }
 
-static void test_nodes_written(void **state)
-{
-    char path[SCRATCH_MAX + 16];
-    struct nodes nodes = {0};
-    json_t *all = json_pack("{s:{s:s, s:f, s:n}, s:{s:s}}", "b", "node", "b", "x/y", 0.1, "z", "a",
-                            "node", "a");
-    snprintf(path, sizeof path, "%s/out.jsonl", (char *)*state);
-    expect_ok(nodes_write(all, path));
-    expect_ok(nodes_read(path, &nodes));
-    assert_int_equal(nodes.n, 2);
-    assert_string_equal(nodes.node[0].name, "b");
-    assert_true(node_find(&nodes.node[0], "x/y")->value == 0.1);
-    assert_true(isnan(node_find(&nodes.node[0], "z")->value));
-    nodes_free(&nodes);
-    json_decref(all);
-}
-
 static enum status load_table(const char *dir, const char *text, size_t size, struct published *p)
 {
     char path[SCRATCH_MAX + 16];
@@ -154,8 +137,8 @@ static void test_bad_published(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_nodes),         IN_FOLDER(test_bad_nodes), IN_FOLDER(test_excess),
-        IN_FOLDER(test_nodes_written), IN_FOLDER(test_published), IN_FOLDER(test_bad_published),
+        IN_FOLDER(test_nodes),     IN_FOLDER(test_bad_nodes),     IN_FOLDER(test_excess),
+        IN_FOLDER(test_published), IN_FOLDER(test_bad_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

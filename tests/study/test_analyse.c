@@ -162,26 +162,19 @@ static void test_slow_rank(void **state)
     assert_int_equal(rig_result(r, WEAK)->slowest_rank, 1);
 }
 
-static void test_oversubscribed(void **state)
+static void test_other_verdicts(void **state)
 {
     struct rig *r = *state;
     rig_run(r, ND32, 100, 0, 0);
     rig_run(r, WEAK, 90, 0, 0.3);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        double *split = r->result[rig_cell(r, ND32)].sample[i].split;
+        split[ANALYSIS_OTHER] = 2 * split[ANALYSIS_BACKWARD];
         r->result[rig_cell(r, WEAK)].sample[i].threads = 4;
-    rig_analyse(r);
-    expect_verdict(r, WEAK, "oversubscribed", "4 threads compute on a host with 2 usable cores");
-}
-
-static void test_no_single_bound(void **state)
-{
-    struct rig *r = *state;
-    rig_run(r, ND32, 100, 0, 0);
-    struct study_result *result = &r->result[rig_cell(r, ND32)];
-    for (int i = 0; i < 3; i++)
-        result->sample[i].split[ANALYSIS_OTHER] = 2 * result->sample[i].split[ANALYSIS_BACKWARD];
+    }
     rig_analyse(r);
     expect_verdict(r, ND32, "no single bound", "33.3 % of a step is computation");
+    expect_verdict(r, WEAK, "oversubscribed", "4 threads compute on a host with 2 usable cores");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_begin, rig_end)
@@ -196,8 +189,7 @@ int main(void)
         cmocka_unit_test(test_verdicts),
         TEST(test_loss_within_spread),
         TEST(test_slow_rank),
-        TEST(test_oversubscribed),
-        TEST(test_no_single_bound),
+        TEST(test_other_verdicts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
