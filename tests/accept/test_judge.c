@@ -169,8 +169,7 @@ static void test_files(void **state)
     accept_result_free(&c);
     for (int i = 0; i < COUNT(want); i++) {
         char *text = scratch_read(*state, want[i][0], &size);
-        if (!strstr(text, want[i][1]))
-            fail_msg("no %s in %s", want[i][1], text);
+        assert_non_null(strstr(text, want[i][1]));
         free(text);
     }
 }

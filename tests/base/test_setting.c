@@ -107,7 +107,6 @@ static void other_values_are_refused(void **state)
         {"max-count", "99999999999999999999", "a whole number from 1 to 9"},
         {"share", "1.01", "a number from 0 to 1"},
         {"colour", "gree", "red, green or blue; did you mean green?"},
-        {"door", "red|green", "shut or open"},
         {"word", "three", "one or two"},
         {"size", "small,tiny", "small, medium or large"},
         {"parts", "3,x", "a whole number from 0 to 10"},

@@ -62,13 +62,6 @@ static void test_quantile_passes_over_nan(void **state)
     assert_true(isnan(q));
 }
 
-static void test_gap(void **state)
-{
-    struct step_record a = {.elapsed = 10, .total_s = 1}, b = {.elapsed = 11.5, .total_s = 1};
-    assert_false(series_gap(&a, &b, 0.6));
-    assert_true(series_gap(&a, &b, 0.4));
-}
-
 /* A run with only a name and a configuration. */
 static struct run named(char *name, const char *config)
 {
@@ -141,8 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ema),    cmocka_unit_test(test_windows),
         cmocka_unit_test(test_scales), cmocka_unit_test(test_quantile_passes_over_nan),
-        cmocka_unit_test(test_gap),    cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_labels), cmocka_unit_test(test_ticks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
