@@ -23,7 +23,6 @@ expect 0 info --list --image-size 40
 expect_line '^total +25557032 +8178\.369$' info -a resnet50
 expect_line '^layer1\.0\.conv1 +conv +64x56x56 +4096 +25\.690$' info -a resnet50
 expect_line '^conv1 +conv +64x32x32 ' info -a resnet18 --image-size 64
-expect_line '"arch":"resnet8".*"parameters":78042,' info -a resnet8 --classes 10 --json
 
 # Each row has a policy, a kind of layer and five types. `info --policy` must print these types for
 # a layer of that kind.
