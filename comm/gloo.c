@@ -74,6 +74,7 @@ static void run_op(struct gloo *g, const struct comm_op *op)
                               .intent = hash_of(&intent)};
     g->op = op;
     gloo_check_closed(g);
+    gloo_check_disputed(g);
     if (exchange_is(op->kind))
         prepare_exchange(g, op);
     if (g->base.size == 1)

@@ -190,14 +190,30 @@ static void inquire_for(struct gloo *g, const struct tcp_message *m)
     inquire(g, &awaited);
 }
 
+/* Another rank has another operation than the sender of `m`. Inquires when rank 0 has begun its
+ * own, with which it can compare theirs. */
+static void take_dispute(struct gloo *g, const struct tcp_message *m)
+{
+    if (m->under_way.number <= g->carried_out || (g->op && m->under_way.number <= g->op->handle))
+        inquire_for(g, m);
+    else
+        g->disputed = m->under_way.number;
+}
+
+void gloo_check_disputed(struct gloo *g)
+{
+    if (g->disputed == g->op->handle)
+        inquire(g, g->op);
+}
+
 /* Asks rank 0 to inquire. If rank 0 does not answer, fails with `st` and the message `fallback`. */
-static void appeal(struct gloo *g, enum status st, const char *fallback)
+static void appeal(struct gloo *g, enum tcp_kind why, enum status st, const char *fallback)
 {
     if (g->base.rank == 0) {
         inquire(g, g->op);
         return;
     }
-    put(g, 0, TCP_OVERDUE);
+    put(g, 0, why);
     gloo_listen(g, NULL, comm_now() + 2 * ANSWER_NS);
     end_all(g, st, fallback);
 }
@@ -207,7 +223,7 @@ bool gloo_overdue(struct gloo *g)
     char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
     snprintf(message, sizeof message, "rank 0 did not reach %s within %g s; it may be stuck",
              comm_op_text(g->op, text), g->timeout_s);
-    appeal(g, STATUS_LOST_RANK, message);
+    appeal(g, TCP_OVERDUE, STATUS_LOST_RANK, message);
     return true;
 }
 
@@ -220,7 +236,7 @@ void gloo_explain(struct gloo *g, const struct gloo_result *result)
     } else if (result->end == GLOO_DIFFER) {
         snprintf(message, sizeof message, "rank %d started another operation than %s: %.120s",
                  result->rank, comm_op_text(g->op, text), result->message);
-        appeal(g, STATUS_INVALID, message);
+        appeal(g, TCP_DIFFERS, STATUS_INVALID, message);
     } else if (result->end == GLOO_FAILED) {
         snprintf(message, sizeof message, "%s: %.160s", comm_op_text(g->op, text), result->message);
         end_all(g, STATUS_LIBRARY, message);
@@ -261,6 +277,9 @@ static void take_message(struct gloo *g, int rank)
         break;
     case TCP_OVERDUE:
         inquire_for(g, &m);
+        break;
+    case TCP_DIFFERS:
+        take_dispute(g, &m);
         break;
     case TCP_CLOSING:
         note_closing(g, rank, &m);

@@ -38,8 +38,10 @@ struct gloo {
     int64_t *closed_after; /* (size) if the rank has closed, the number of its last operation;
                             * -1: the rank has not closed */
     struct gloo_transfer *transfer; /* (size) the transfers of the exchange in progress */
-    bool *answered;  /* (size) on rank 0, during an inquiry: the ranks that have answered */
-    bool all_closed; /* every rank is closing */
+    bool *answered;   /* (size) on rank 0, during an inquiry: the ranks that have answered */
+    bool all_closed;  /* every rank is closing */
+    int64_t disputed; /* on rank 0: the number of an operation that differs between other ranks, and
+                       * that rank 0 has not begun; 0: none */
 };
 
 /* Connects each pair of ranks: socket[r] is connected to rank r, and is -1 for this rank. Each rank
@@ -67,6 +69,10 @@ void gloo_explain(struct gloo *g, const struct gloo_result *result);
 /* On rank 0: fails if a rank has closed its communicator and will not carry out the operation in
  * progress. On other ranks: does nothing. */
 void gloo_check_closed(struct gloo *g);
+
+/* On rank 0: fails if other ranks have found that the operation in progress differs between them.
+ */
+void gloo_check_disputed(struct gloo *g);
 
 /* Waits until a descriptor is readable, but not beyond the time until_ns (INT64_MAX: no limit).
  * Handles all descriptors that are readable. */

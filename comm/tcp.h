@@ -13,6 +13,7 @@ enum tcp_kind {
     TCP_OVERDUE = -4, /* to rank 0: the sender's operation has made no progress in time */
     TCP_CLOSING = -5, /* to rank 0: the sender starts no more operations; from rank 0: no rank
                        * starts more operations */
+    TCP_DIFFERS = -6, /* to rank 0: another rank carries out another operation than the sender */
 };
 
 enum { TCP_TEXT_MAX = 260 };
