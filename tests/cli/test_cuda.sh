@@ -81,6 +81,13 @@ grep -qE '^  cuda:3 +not available: .* too old' out || fail "info does not say w
 expect 0 info --json
 grep -qF '"device":"cuda:2","usable":true' out || fail "info --json lists no GPU"
 
+# Kernels are launched early only where the driver and their machine code know how to wait.
+for gpu in "" old-code driver-12.2; do
+    AMPSCALE_FAKE_GPU=$gpu AMPSCALE_FAKE_COUNT=$scratch/count expect 0 "${tiny[@]}" --devices cuda:0 --pdl on --out "early-$gpu"
+    [[ $(grep -c cudaLaunchDependent count) == $([[ -z $gpu ]] && echo 1 || echo 0) ]] || fail "early launches on '$gpu': $(<count)"
+    rm count
+done
+
 # A run on the CPU loads none of the CUDA libraries. LD_DEBUG names the loaded files.
 LD_DEBUG=files expect 0 "${tiny[@]}" --devices cpu --out cpu
 ! grep -q ampscale_cuda err || fail "a run on the CPU loads the CUDA module"
