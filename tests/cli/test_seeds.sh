@@ -11,7 +11,7 @@ unset OMPI_COMM_WORLD_RANK PMI_RANK RANK WORLD_SIZE LOCAL_RANK SLURM_PROCID MAST
 # A job on one node starts with mpirun if the mpirun of the program's MPI is installed, else without
 # MPI.
 single=(--nnodes 1)
-mpi=$("$build_dir/tests/comm/mpi_ranks" version)
+mpi=$("$build_dir/tests/comm/mpi_ranks" version) || fail "the build does not say with which MPI"
 ! (mpi_find "$mpi") >/dev/null || { mpi_find "$mpi" && single=(--mpirun "${mpi_launch[0]}"); }
 "$program" data synth --out data --classes 2 --train 16 --val 8 --size 32 >log 2>&1 || { fail "data synth failed: $(cat log)" && finish; }
 

@@ -14,7 +14,8 @@ unset "${!SLURM_@}" "${!SBATCH_@}" "${!SALLOC_@}"
 case $("$build_dir/tests/comm/mpi_ranks" version) in
 "Open MPI"*) pmi=pmix ;;
 MPICH*) pmi=pmi2 ;;
-*) skip "built without MPI" ;;
+none) skip "built without MPI" ;;
+*) fail "the build does not say with which MPI" && finish ;;
 esac
 
 # --- the Slurm ---

@@ -47,9 +47,10 @@ train_signalled() {
     { wait "$pid"; } 2>/dev/null || code=$?
 }
 
-# run_values DIR: prints the values of the record that do not depend on time.
+# run_values DIR: prints the values of the record that do not depend on time. If it cannot, it prints the
+# folder, so that two failures are not the same.
 run_values() {
-    "$build_dir/tests/runners/run_values" "$1"
+    "$build_dir/tests/runners/run_values" "$1" || { echo "no values of '$1'" && return 1; }
 }
 
 # same_files WHAT DIR_A DIR_B FILE...: checks that the files have the same bytes.

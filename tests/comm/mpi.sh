@@ -17,7 +17,8 @@ mpi_leaks off
 # mpi_find NAME: finds the launcher of the MPI library NAME ("Open MPI 4.1.4", "MPICH 4.0.2": the
 # text of comm_mpi_version). Sets `mpi_launch` to the launcher and the flags with which it starts
 # more ranks than there are cores. Launchers of several MPI libraries may be installed side by side.
-# If there is no launcher of NAME, the test ends as skipped. Sets `mpi_reports` if only the launcher
+# If there is no launcher of NAME, the test ends as skipped, unless a check has failed. An empty NAME,
+# of a program that did not run, is a failure. Sets `mpi_reports` if only the launcher
 # reports a killed rank. Such a launcher ends the other ranks before they can report. MPICH's
 # launcher ends them at once, and the launcher of Open MPI 5 a quarter of a second after SIGTERM.
 # The launcher of Open MPI 4 waits for a second after SIGTERM; in this time, a rank reports the
@@ -39,12 +40,14 @@ mpi_find() {
         MPICH*:HYDRA*) mpi_launch=("$launcher") && return ;;
         esac
     done
-    if [[ $name == none ]]; then
+    if [[ -z $name ]]; then
+        echo "FAILED: the build does not say with which MPI" && exit 1
+    elif [[ $name == none ]]; then
         echo "skipped: built without MPI"
     else
         echo "skipped: no launcher of $name was found (mpirun, mpiexec)"
     fi
-    exit 77
+    exit $((${failures-0} > 0 ? 1 : 77))
 }
 
 # mpi_run SECONDS RANKS PROGRAM ARGS...: runs the job. Sets `code`, and writes $scratch/out and
