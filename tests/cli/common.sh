@@ -70,6 +70,12 @@ expect() {
     ((code == want)) || fail "'ampscale $*' exited with $code, not $want: $(head -c 300 "$scratch/err")"
 }
 
+# one_line WHAT TEXT: checks that stderr is one line that contains TEXT.
+one_line() {
+    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$1 wrote $(wc -l <"$scratch/err") lines to stderr, not 1: $(cat "$scratch/err")"
+    grep -qF -- "$2" "$scratch/err" || fail "$1 does not say '$2': $(cat "$scratch/err")"
+}
+
 # expect_error CODE TEXT ARGS...: checks the exit code, that stdout is empty, and that stderr is one
 # line that contains TEXT.
 expect_error() {
@@ -77,8 +83,7 @@ expect_error() {
     shift 2
     expect "$want" "$@"
     [[ ! -s $scratch/out ]] || fail "'ampscale $*' wrote to stdout: $(head -c 300 "$scratch/out")"
-    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "'ampscale $*' wrote $(wc -l <"$scratch/err") lines to stderr, not 1: $(cat "$scratch/err")"
-    grep -qF -- "$text" "$scratch/err" || fail "'ampscale $*' does not say '$text': $(cat "$scratch/err")"
+    one_line "'ampscale $*'" "$text"
 }
 
 # await SECONDS COMMAND...: repeats the command until it succeeds. It must succeed within SECONDS.

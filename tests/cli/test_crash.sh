@@ -13,11 +13,10 @@ number=$("$program" selftest --operations --list --only relu_fwd | awk 'NR == 1 
 for signal in SEGV BUS FPE ILL ABRT; do
     mkdir "$scratch/$signal"
     "$program" selftest --operations --worker "$scratch/$signal" --case "$number" --inject hang="$number" >"$scratch/out" 2>"$scratch/err" </dev/null &
-    until grep -q "^at *$number " "$scratch/out"; do
+    until grep -q "^at *$number " "$scratch/out" && grep -q '^State:.S' "/proc/$!/status"; do # it has computed the case
         kill -0 $! 2>/dev/null || break
         sleep 0.1
     done
-    sleep 0.3 # until the worker has computed the case
     kill -"$signal" $!
     code=0
     wait $! 2>/dev/null || code=$?

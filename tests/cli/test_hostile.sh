@@ -81,9 +81,8 @@ cat >overlap.json <<'END'
 END
 mkdir -p rec/here
 cp overlap.json "rec/here/$evil.json"
-run report --no-figures rec -o files
-clean out err files
-! grep -E '^ampscale launch.*[^'"'"'n]n;touch hit' files || fail "a network's name is not quoted"
+try 0 report --no-figures rec -o files
+grep -q '^ampscale launch.*n;touch hit' files && ! grep -qE '^ampscale launch.*[^'"'"'n]n;touch hit' files || fail "a network's name is not quoted"
 
 # Folders and arguments.
 try 0 data synth --out "$evil-data" --classes 2 --train 2 --val 1 --size 32

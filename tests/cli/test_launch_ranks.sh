@@ -6,13 +6,13 @@
 cd "$scratch" || exit 1
 unset "${!OMPI_MCA_@}" "${!UCX_@}" "${!FI_@}"
 
-command -v pgrep >/dev/null || { echo "pgrep is not installed" && exit 77; }
+command -v pgrep >/dev/null || skip "pgrep is not installed"
 starters=()
 for name in mpirun mpirun.openmpi mpiexec.hydra; do
     path=$(realpath "$(command -v "$name")" 2>/dev/null) || continue
     [[ " ${starters[*]} " == *" $path "* ]] || starters+=("$path")
 done
-((${#starters[@]} > 0)) || { echo "neither Open MPI's nor MPICH's mpirun is installed" && exit 77; }
+((${#starters[@]} > 0)) || skip "neither Open MPI's nor MPICH's mpirun is installed"
 
 own_program
 
@@ -123,7 +123,7 @@ for mpirun in "${starters[@]}"; do
     # On one machine, no rank of Open MPI listens at an address that other machines can reach.
     if [[ $("$mpirun" --version) == *"Open MPI"* ]]; then
         start local 2 -- train "${small[@]}" --out local-run
-        await 30 test -s local-run/steps.jsonl
+        await 30 test -s local-run/steps.jsonl && ranks_run local || fail "$mpirun: the two ranks do not run: $(<err)"
         open=$(listeners "$(rank_of local 0)" && listeners "$(rank_of local 1)")
         [[ -z $open ]] || fail "$mpirun: a rank listens at $open, which other machines can reach"
         # The folder of the ranks' shared memory stays while they run, even if another job begins.
@@ -189,7 +189,7 @@ for mpirun in "${starters[@]}"; do
         begin "grace-$grace" --grace "$grace"
         kill -STOP "$(rank_of "grace-$grace" 0)" "$(rank_of "grace-$grace" 1)"
         kill -USR1 "$pid"
-        ((grace == 0)) || { sleep 0.2 && kill -INT "$pid"; }
+        ((grace == 0)) || { await 20 grep -q 'asking the ranks to stop' err && kill -INT "$pid"; }
         ended 138 "grace-$grace"
     done
 done

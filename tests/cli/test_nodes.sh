@@ -53,11 +53,7 @@ lose() {
 
 # wait_long: waits until the long check of the lost node has begun.
 wait_long() {
-    local i
-    for ((i = 0; i < 300; i++)); do
-        [[ ! -e $lost/checks/long/r1/run/steps.jsonl ]] || break
-        sleep 0.1
-    done
+    await 60 test -e "$lost/checks/long/r1/run/steps.jsonl"
 }
 
 # ended CODE: checks that two of three nodes have passed and the third has no results.
@@ -77,7 +73,8 @@ more+=(--wait 5)
 ranks
 ended 5
 grep -qx "ampscale: cannot join the MPI job: not all ranks arrived within 5 s; no results from: $node-1" err || fail "no line names the node that did not join: $(<err)"
-while suite_of_lost >/dev/null; do sleep 0.1; done # of processes that the launcher has ended
+no_suite() { ! suite_of_lost >/dev/null; }
+await 30 no_suite # of processes that the launcher has ended
 
 # A killed rank ends the job. The last line says how to resume the job and how to judge the results.
 lose

@@ -18,16 +18,6 @@ watched() {
     grep -qE -- "$2" <<<"$(tr '\n' ' ' <out)" || fail "watch $1: $(tail -n 4 out)"
 }
 
-# wait_for TEXT FILE: waits at most half a minute until the file contains the text.
-wait_for() {
-    local i
-    for ((i = 0; i < 300; i++)); do
-        ! grep -qF -- "$1" "$2" 2>/dev/null || return 0
-        sleep 0.1
-    done
-    fail "the text '$1' did not appear in $2: $(tail -c 2000 "$2")"
-}
-
 expect_train 0 "${few[@]}" --epochs 2 --out done --prometheus live.prom
 grep -q "^ampscale_run_finished.* 1$" live.prom || fail "the text file that training updates: $(<live.prom)"
 ended done done 0 epochs
@@ -75,7 +65,7 @@ ended full error 1 "cannot write 'full/"
 # A process that is stopped by SIGSTOP is not reported as killed.
 "$program" train "${net[@]}" "${few[@]}" --epochs 100000 --out still >/dev/null 2>&1 </dev/null &
 pid=$!
-wait_for '"epoch"' still/epochs.jsonl
+await 30 grep -qsF -- '"epoch"' still/epochs.jsonl
 kill -STOP "$pid"
 touch -d '10 minutes ago' still/*.jsonl still/run.json
 watched still 'no new record for .*: its process still runs, and may hang'
@@ -84,7 +74,7 @@ if command -v script >/dev/null; then
     echo "stty rows 20 cols 70; echo \$\$ >watch.pid; exec '$program' watch still --interval 0.05" >on_terminal
     script -qefc 'sh on_terminal' typescript >/dev/null 2>&1 </dev/null &
     terminal=$!
-    wait_for "images/s" typescript
+    await 30 grep -qsF -- "images/s" typescript
     kill -INT "$(<watch.pid)"
     wait "$terminal" || fail "on a terminal, watch ended with exit code $?"
     enter=$'\033[?1049h\033[?25l' leave=$'\033[?25h\033[?1049l'
@@ -102,10 +92,10 @@ sed 's/"system": ".*"/"system": ""/' done/run.json >live/run.json
 head -n 3 done/steps.jsonl >live/steps.jsonl
 "$program" watch live --interval 0.05 --ascii >watched 2>&1 </dev/null &
 watcher=$!
-wait_for "epoch     1/2 [=============>          ]  60 %" watched
+await 30 grep -qsF -- "epoch     1/2 [=============>          ]  60 %" watched
 sed -n 4p done/steps.jsonl | head -c 50 >>live/steps.jsonl
 sed -n 4p done/steps.jsonl | tail -c +51 >>live/steps.jsonl
-wait_for "]  80 %" watched
+await 30 grep -qsF -- "]  80 %" watched
 tail -n +5 done/steps.jsonl >>live/steps.jsonl
 cp done/epochs.jsonl done/summary.json live
 wait "$watcher" || fail "watch ended with exit code $?: $(<watched)"

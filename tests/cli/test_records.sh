@@ -47,9 +47,9 @@ count 2 out '-bound|no single bound|not enough|oversubscribed'
 has s/RESULTS.md '^\| nd-fp32-resnet8-dummy-1x4 \|'
 has s/RESULTS.html '<td class="name">nd-fp32-resnet8-dummy-1x4</td>'
 cp s/analysis.json before
-before=$(stat -c %Y $nd/summary.json)
+before=$(stat -c %y $nd/summary.json)
 expect 0 study study.json --no-report --out s # repeats no run
-[[ ! -s err && $(stat -c %Y $nd/summary.json) == "$before" ]] || fail "a study that was complete ran again: $(<err)"
+[[ ! -s err && $(stat -c %y $nd/summary.json) == "$before" ]] || fail "a study that was complete ran again: $(<err)"
 expect 0 study study.json --out s --analyse --no-report
 cmp s/analysis.json before || fail "the same runs gave another analysis"
 
@@ -68,7 +68,7 @@ expect_error 2 "its own 'launcher'" study ./own.json --out h --hosts a
 expect_error 2 "--out" study study.json
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
 expect_error 2 "host '-oProxyCommand=id'" study hal --out b --hosts -oProxyCommand=id
-[[ ! -e b ]] || fail "a study with an invalid specification made its folder"
+[[ ! -e b && ! -e h ]] || fail "a study with an invalid specification made its folder"
 
 # --- plot and report -----------------------------------------------------------------------------
 if command -v gnuplot >/dev/null; then
@@ -262,7 +262,8 @@ expect 0 export $nd --format csv -o tables
 [[ $(<out) == $'tables/steps.csv\ntables/epochs.csv\ntables/ranks.csv\ntables/telemetry.csv' ]] || fail "export printed: $(<out)"
 [[ $(wc -l <tables/steps.csv) == 5 ]] || fail "steps.csv does not have the lines of the record"
 expect 0 export "=cmd()" --format csv -o formula # no name is a formula of a spreadsheet
-lacks <(sed 1d formula/steps.csv) '^='
+lacks formula/steps.csv '^='
+has formula/steps.csv "^'=cmd\(\),"
 touch exported.prom.tmp.1 # of a killed export
 expect 0 export $nd --format prometheus -o exported.prom
 [[ $(echo exported.prom*) == exported.prom ]] || fail "temporary files remain: $(echo exported.prom*)"
@@ -286,7 +287,7 @@ expect_error 5 "it has no run.json" watch . --once
 # --- accept --------------------------------------------------------------------------------------
 # spec CHECKS: prints a spec. memory NAME LIMITS: prints a check that takes a moment.
 spec() {
-    printf '{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["%s"], "checks": [%s]}\n' "${2:-*}" "$1"
+    printf '{"schema": 1, "name": "made", "about": "a test", "device": "cpu", "hardware": ["*"], "checks": [%s]}\n' "$1"
 }
 memory() {
     printf '{"name": "%s", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60, "args": {"max_mib": 4, "iters": 3, "threads": 1}, "limits": {%s}}' "$1" "$2"

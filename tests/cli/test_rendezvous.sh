@@ -41,12 +41,19 @@ refuses "$lost" "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1" train "${net[@]}" --mode ddp 
 [[ ! -e none ]] || fail "a refused run made its folder"
 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect 0 train "${net[@]}" --mode nd --out alone
 
+# catches_term PID: whether the rank that this `timeout` has started has its handler of SIGTERM, signal 15.
+catches_term() {
+    local mask
+    mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$(pgrep -P "$1")/status" 2>/dev/null)
+    [[ -n $mask ]] && ((0x$mask >> 14 & 1))
+}
+
 # A rank that waits for the other rank ends when it gets a signal.
 for rank in 0 1; do
     RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank "${limited[@]}" "$program" train "${net[@]}" \
         --rendezvous 127.0.0.1:$((20000 + RANDOM % 12000)) --out alone-too >out 2>err </dev/null &
     pid=$!
-    sleep 2
+    await 20 catches_term "$pid"
     before=$SECONDS
     kill "$pid"
     code=0

@@ -21,12 +21,6 @@ unchanged() {
     diff -r reference "$2" >"$scratch/diff" || fail "$1: the folder has changed: $(head -n 4 "$scratch/diff")"
 }
 
-# one_line WHAT TEXT: checks that stderr is one line that contains TEXT.
-one_line() {
-    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$1: wrote $(cat "$scratch/err")"
-    grep -qF -- "$2" "$scratch/err" || fail "$1: does not say '$2': $(cat "$scratch/err")"
-}
-
 # A checkpoint that cannot be accessed is not treated as absent: the run ends with an error. It can
 # be resumed when the checkpoint can be accessed again.
 for error in EIO ESTALE EACCES ENOMEM; do

@@ -8,12 +8,6 @@ make_data data
 run=(data --epochs 2)
 expect_train 0 "${run[@]}" --out reference
 
-# one_line WHAT TEXT: checks that stderr is one line that contains TEXT.
-one_line() {
-    [[ $(wc -l <"$scratch/err") == 1 ]] || fail "$1: wrote $(cat "$scratch/err")"
-    grep -qF -- "$2" "$scratch/err" || fail "$1: does not say '$2': $(cat "$scratch/err")"
-}
-
 # The record of an epoch includes the time for writing its checkpoint.
 interposed "fsync:delay300:1-:checkpoint.safetensors" expect_train 0 "${run[@]}" --out slow
 python3 - <<'END' || fail "the record of an epoch does not include the time for its checkpoint"
@@ -50,7 +44,7 @@ one_line "a size" "ampscale: cannot read 'data/"
 cp -r data gone
 "$program" train "${net[@]}" gone --epochs 100000 --out vanished >out 2>err &
 pid=$!
-until [[ -s vanished/checkpoint.safetensors ]]; do sleep 0.05; done
+await 60 test -s vanished/checkpoint.safetensors
 rm -rf gone/train/*
 code=0
 wait "$pid" || code=$?
@@ -85,7 +79,7 @@ grep -q "skipped   2 images that could not be decoded" out || fail "watch: $(cat
 for ask in TERM INT; do
     LD_PRELOAD=$interpose AMPSCALE_INTERPOSE=open:delay100000:30-:.JPEG "$program" train "${net[@]}" "${run[@]}" --out "stalled-$ask" >out 2>err &
     pid=$!
-    until [[ -s stalled-$ask/run.json ]]; do sleep 0.05; done
+    await 60 test -s "stalled-$ask/run.json"
     sleep 1
     before=$SECONDS
     kill -s "$ask" "$pid"
@@ -97,5 +91,4 @@ for ask in TERM INT; do
     expect_train 0 "${run[@]}" --out "stalled-$ask" --resume auto
     same_run "stalled, SIG$ask" reference "stalled-$ask"
 done
-
 finish

@@ -3,21 +3,11 @@
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 cd "$scratch" || exit 1
-cp "$program" long # processes of this name belong to this test
-
-# until_true COMMAND...: waits at most a minute until the command succeeds.
-until_true() {
-    local i
-    for ((i = 0; i < 1200; i++)); do
-        ! "$@" || return 0
-        sleep 0.05
-    done
-    fail "'$*' did not become true: $(cat out err)"
-}
+own_program
 
 # begin ARGS...: starts the program in the background as $job.
 begin() {
-    ./long "$@" >out 2>err </dev/null &
+    "$program" "$@" >out 2>err </dev/null &
     job=$!
 }
 
@@ -30,9 +20,7 @@ stop() {
 }
 
 # idle: succeeds if no process of this test is running.
-idle() {
-    [[ -z $(find /proc/[0-9]*/exe -maxdepth 0 -lname "$scratch/long" 2>/dev/null) ]]
-}
+idle() { [[ -z $(own_processes) ]]; }
 
 # --- accept --------------------------------------------------------------------------------------
 memory='{"name": "a", "kind": "memory", "level": 1, "seconds": 1, "limit_s": 60, "args": {"max_mib": 4, "iters": 3, "threads": 1}}'
@@ -48,7 +36,7 @@ spec() {
 for signal in KILL:137 TERM:143; do
     spec "$memory,$train"
     begin accept --spec ./spec.json --out "$signal"
-    until_true test -e "$signal/checks/long/r1/run/steps.jsonl"
+    await 60 test -e "$signal/checks/long/r1/run/steps.jsonl"
     expect_error 1 "another 'ampscale accept' is using '$signal'" accept --spec ./spec.json --out "$signal" --resume
     stop "${signal%:*}" "${signal#*:}"
     [[ $signal == KILL* ]] || grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || fail "interrupted: $(<err)"
@@ -83,11 +71,11 @@ some_are_complete() { (($(summaries s | wc -l) >= 3)); }
 # repeated. A temporary file that remains in a data set is removed.
 study_file 3 60 '"resnet8"'
 begin study study.json --no-report --out s
-until_true some_are_complete
+await 60 some_are_complete
 kill -STOP "$job" # stopped, so that it does not end before it is killed
 expect_error 1 "another 'ampscale study' is using 's'" study study.json --out s
 stop KILL 137
-until_true idle
+await 60 idle
 summaries s >before
 touch s/data/jpeg/dataset.json.tmp.1
 expect 0 study study.json --no-report --out s
@@ -108,14 +96,15 @@ expect 5 "${few[@]}" --out f --retry
 [[ $(grep -c FAILED err) == 1 ]] || fail "a failed run was not repeated with --retry: $(<err)"
 
 # A long run stops when the study gets SIGINT, and fails at its time limit.
-study_file 1000000 2 '"resnet8"'
+study_file 1000000 60 '"resnet8"'
 begin "${few[@]}" --out l
 cell=l/cells/nd-fp32-resnet8-dummy-1x4/r1
-until_true test -e $cell/run.json
+await 60 test -e $cell/run.json
 stop INT 130
 grep -qx 'ampscale: interrupted by Interrupt; the same command continues the study' err || fail "an interrupted study says: $(<err)"
 idle || fail "the study ended before its run had ended"
 [[ ! -e $cell/summary.json && ! -e $cell.failed ]] || fail "an interrupted run counts as complete or failed"
+sed -i 's/"limit_s": 60/"limit_s": 2/' study.json l/plan.json
 run "${few[@]}" --out l
 grep -q 'r1: .* FAILED: not done within the limit of 2 s$' err || fail "the time limit was not enforced: $(<err)"
 
@@ -156,8 +145,8 @@ done
 study_file 1000000 60 '"resnet8"'
 sed -i "$ranks" study.json
 begin study study.json --no-report --out r --only '^ddp.*dummy'
-until_true test -s r/$cell/r1/steps.jsonl
+await 60 test -s r/$cell/r1/steps.jsonl
 stop TERM 143
-until_true idle
+await 60 idle
 [[ ! -e r/$cell/r1/summary.json ]] || fail "an interrupted run counts as complete"
 finish

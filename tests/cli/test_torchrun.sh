@@ -7,20 +7,13 @@ cd "$scratch" || exit 1
 # The torchrun of Debian 12 does not work, so it is first tried with the command "true".
 timeout 60 torchrun --standalone --no_python --nproc_per_node 1 true >/dev/null 2>&1 || skip "there is no torchrun of PyTorch that works"
 unset "${!SLURM_@}" "${!PMI_@}" "${!OMPI_COMM_@}" "${!TORCHELASTIC_@}" RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT AMPSCALE_SECRET AMPSCALE_JOB
-cp "$program" ampscale # its path identifies the processes of this test
-program=$scratch/ampscale
+own_program
 ranks=(train --dummy --dummy-train 640 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1 -b 4 --devices ref
     --mode ddp --comm local --comm-timeout 100 -p 1 --telemetry 0 --threads 1 --checkpoint-steps 5 --resume auto)
 timeout 250 torchrun --standalone --no_python --nproc_per_node 2 --max_restarts 2 "$program" "${ranks[@]}" --out restarted >out 2>err </dev/null &
 job=$!
-for ((i = 0; i < 1200; i++)); do
-    [[ ! -e restarted/checkpoint.safetensors ]] || break
-    sleep 0.05
-done
-for exe in /proc/[0-9]*; do
-    [[ $(readlink "$exe/exe" 2>/dev/null) == "$program" ]] || continue
-    ! grep -qzx RANK=1 "$exe/environ" || kill -KILL "${exe#/proc/}"
-done
+await 60 test -e restarted/checkpoint.safetensors
+kill -KILL "$(own_ranks | sed -n 's/^1 //p')"
 code=0
 wait "$job" || code=$?
 ((code == 0)) && grep -q "^Resuming at epoch 0, step" out || fail "torchrun did not restart the job: $code: $(<err)"

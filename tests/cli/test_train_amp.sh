@@ -48,7 +48,8 @@ skips_one 512 --precision amp "${scale[@]}"
 # The same step without the overflow changes weights, and the same running statistics.
 noise_run 0 clean --precision amp "${scale[@]}" --steps 3
 ! diff -q <(learnt two) <(learnt clean) >/dev/null || fail "a step that was not skipped did not change the weights"
-[[ $(checkpoint_of three | grep running_) == $(checkpoint_of clean | grep running_) ]] || fail "the running statistics lack the batch of the skipped step"
+statistics=$(checkpoint_of clean | grep running_)
+[[ -n $statistics && $(checkpoint_of three | grep running_) == "$statistics" ]] || fail "the running statistics lack the batch of the skipped step"
 
 # The loss scale grows after 3 clean steps, and step 5 overflows. A run stopped before or after has
 # the bits of the one that was not.

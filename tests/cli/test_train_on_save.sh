@@ -7,16 +7,6 @@ cd "$scratch" || exit 1
 tiny=(train --dummy --dummy-train 32 --dummy-val 8 -a resnet8 --image-size 16 --classes 2 -b 8 --threads 1 --telemetry 0 -p 100)
 
 mark=1$$0$RANDOM # a number by which this test recognises its own processes
-
-# wait_until COMMAND...: waits at most two minutes until the command succeeds.
-wait_until() {
-    local i
-    for ((i = 0; i < 1200; i++)); do
-        ! "$@" || return 0
-        sleep 0.1
-    done
-    fail "this command did not succeed within two minutes: $*"
-}
 lines() { [[ -e $2 && $(wc -l <"$2") -ge $1 ]]; }
 
 # When the command runs for the last time, the folder is complete. The name of the folder may have
@@ -33,7 +23,7 @@ grep -q '"failures": 0' "a run/summary.json" || fail "the summary does not say t
 : >blocked
 "$program" "${tiny[@]}" --epochs 6 --out busy --on-save 'echo >>runs; while [ -e blocked ]; do sleep 0.1; done' >out 2>err &
 pid=$!
-wait_until lines 6 busy/epochs.jsonl
+await 120 lines 6 busy/epochs.jsonl
 lines 2 runs && fail "a second run of the command began before the first had ended"
 rm blocked
 code=0 && wait $pid || code=$?
@@ -56,24 +46,24 @@ expect 0 export never --format csv -o never.csv
 expect 0 "${tiny[@]}" --epochs 1 --out hung --on-save "sleep $mark; true" --on-save-timeout 1
 grep -q 'warning: --on-save failed after step 4: ' "$scratch/err" || fail "there is no warning about the time limit: $(cat "$scratch/err")"
 nothing_runs() { ! pgrep -f "$1" >/dev/null; }
-wait_until nothing_runs "sleep $mark"
+await 120 nothing_runs "sleep $mark"
 
 # If a run is stopped, the command also runs after outcome.json was written. If a run is killed, its
 # helper process and the command end.
 "$program" "${tiny[@]}" --epochs 100000 --out stopped --on-save 'rm -rf copy2; cp -r {} copy2' >out 2>err &
 pid=$!
-wait_until lines 1 stopped/epochs.jsonl
+await 120 lines 1 stopped/epochs.jsonl
 kill $pid
 code=0 && wait $pid || code=$?
 ((code == 143)) && grep -q '"signal"' copy2/outcome.json || fail "a stopped run was not saved (exit code $code): $(cat err)"
 cmp stopped/checkpoint.safetensors copy2/checkpoint.safetensors || fail "the last checkpoint of a stopped run was not saved"
 "$program" "${tiny[@]}" --epochs 100000 --out "$scratch/killed" --on-save "sleep $mark; true" >out 2>err &
 pid=$!
-wait_until lines 1 killed/epochs.jsonl
+await 120 lines 1 killed/epochs.jsonl
 kill -9 $pid
 { wait $pid; } 2>/dev/null
-wait_until nothing_runs "sleep $mark"
-wait_until nothing_runs "on-save-helper $scratch/killed"
+await 120 nothing_runs "sleep $mark"
+await 120 nothing_runs "on-save-helper $scratch/killed"
 
 # Only rank 0 runs the command. With --remote-transfer-cmd, a Python function is called with the
 # path of each saved file.
