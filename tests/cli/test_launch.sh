@@ -31,6 +31,8 @@ expect_error 2 "--restarts" "${launch[@]}" --restarts 1 -- train --dummy
 expect_error 2 "no launcher names the rank of this process" launch --as-rank -- info
 printf 'a slots=2\nb slots=x\n' >hosts
 expect_error 2 "line 2 of 'hosts'" launch --hostfile hosts -- info
+echo '# nobody' >hosts
+expect_error 2 "'hosts' names no host" launch --hostfile hosts -- info
 expect_error 1 "cannot run './nosuchmpi'" launch --mpirun ./nosuchmpi --nproc 2 -- info
 expect_error 1 "neither Open MPI's nor MPICH's" launch --mpirun ./other --nproc 2 -- info
 [[ ! -e ompi.args ]] || fail "mpirun was started for a refused command line"
@@ -96,9 +98,11 @@ alone="ampscale: rank 0 (host h, pid 8) exited with code"
 killed="ampscale: rank 1 (host h, pid 7) was killed by signal 9 (SIGKILL)"
 started 5 "echo '$one' >&2; echo '$alone 1: alone' >&2; echo noise >&2; exit 5" -- info
 says "$one"
-# Open MPI 5 ends its messages with a NUL.
-started 5 "printf 'noise\n\0%s\n' '$one' >&2; exit 5" -- info
-says "$one"
+# Open MPI 5 ends its messages with a NUL, and a progress bar may precede a message on the same line.
+for before in '\0' '\rEpoch: [0] [=>] 1/30\033[K'; do
+    started 5 "printf 'noise\n$before%s\n' '$one' >&2; exit 5" -- info
+    says "$one"
+done
 started 5 "echo 'ampscale: no such thing' >&2; echo '$one' >&2; exit 77" -- info
 says "ampscale: no such thing"
 started 1 "echo '$alone 1: rank 1 (host h, pid 7) did not answer' >&2; exit 1" -- info
@@ -118,6 +122,10 @@ says "mpirun: There are not enough slots" "mpirun:   info" "mpirun: a" "mpirun: 
 grep -qx c logs/mpirun.log || fail "mpirun.log: $(<logs/mpirun.log)"
 started 1 "kill -9 \$\$" -- info
 says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks"
+
+# Hydra prints a banner to stdout. launch does not show it.
+started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -- info
+[[ $(<out) == mine ]] || fail "Hydra's banner is shown: '$(<out)'"
 
 # restarted TIMES CODE BODY ARGS...: checks that mpirun was started TIMES times, and that each start
 # except the first resumes the run.

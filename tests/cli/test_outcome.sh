@@ -102,6 +102,8 @@ wait "$watcher" || fail "watch ended with exit code $?: $(<watched)"
 
 # An export does not overwrite the checkpoint, and refuses a damaged one.
 expect_train 0 --dummy --dummy-train 16 --dummy-val 16 --classes 2 --epochs 1 --out weights
+expect 0 export weights --format torch-weights -o best.safetensors # the newest weights are the best
+cmp best.safetensors weights/best.safetensors || fail "the exported weights are not those of the run"
 before=$(cksum <weights/checkpoint.safetensors)
 expect_error 2 "is the checkpoint itself" export weights --format torch-weights -o weights/../weights/checkpoint.safetensors
 [[ $(cksum <weights/checkpoint.safetensors) == "$before" ]] || fail "an export changed the checkpoint"

@@ -163,6 +163,8 @@ expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/
 expect_error 2 "give BASE NEW" compare base
 expect_error 5 "is neither a run, nor a folder of runs, nor a study" compare base "$TMPDIR"
 expect_error 5 "cannot open 'nothing'" compare base nothing
+expect_error 2 "--metric 'speed': unknown metric; known: images_per_s, " compare --metric speed base same
+expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe base same
 
 # Runs that vary too much are inconclusive. Disturbed, damaged and incomplete runs are named.
 for i in 1 2 3 4 5 6 7 8 9; do
@@ -175,6 +177,8 @@ cp -r same noisy
 echo '{"schema": 1, "ended_by": "steps", "noise": {"disturbed": true, "reason": "9.0 % of the steps took more than 1.5 times the median"}}' >noisy/r2/summary.json
 expect 0 compare base noisy
 has out 'disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW'
+expect 0 report noisy -o noisy.md --no-figures
+count 1 noisy.md 'complete, disturbed: 9.0 % of the steps'
 cp -r same torn
 cp -r torn/r1 torn/r10
 echo 'x' >>torn/r3/steps.jsonl
@@ -226,6 +230,18 @@ for change in 's/.*/[]/' 's/"accepted":true/"accepted":1/' 's/"images_per_s":[0-
     mkdir -p damaged && sed "2$change" history/history.jsonl >damaged/history.jsonl
     ! cmp -s history/history.jsonl damaged/history.jsonl || fail "'$change' changes nothing"
     expect_error 5 "line 2: not an entry of a history" compare --history damaged same
+done
+
+# A run that has its start time counts once, however often it is recorded.
+cp -r same timed
+for i in {1..9}; do
+    sed -i "s/{\"schema\": 1,/&\"started_s\": 170000000$i.5,/" timed/r$i/run.json
+done
+expect 0 compare --record once base
+for turn in 1 2; do
+    expect 0 compare --history once --record once timed
+    has out ', 9 and 9 runs$'
+    count 18 once/history.jsonl '"accepted":true'
 done
 
 # Forty points of three runs; the last fifteen points are 10 % slower.
@@ -330,6 +346,11 @@ expect 0 accept --spec ./good.json --out good
 has out '^accepted: checks: 2 passed, .*; metrics with a limit: .* 2 skipped, 0 missing$'
 has out '^1 metric needs a fleet baseline and was not judged here$'
 expect_error 2 "--resume continues them" accept --spec ./good.json --out good
+spec "$(memory a '"wrong": {"max": 0}, "*": {"fleet_within": 5}')" >alone.json
+expect 0 accept --spec ./alone.json --out alone
+for file in out alone/accept.md; do
+    has $file '4 metrics need a fleet .* correctness and reproducibility only, no speed'
+done
 spec "$(memory a '"copy": {"warn_min": 1e9}')" >warn.json
 expect 0 accept --spec ./warn.json --out warn
 expect 4 accept --spec ./warn.json --out strict --strict

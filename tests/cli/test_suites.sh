@@ -92,6 +92,7 @@ grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "the outp
 grep -qE "nd-fp32-resnet8-dummy-1x4 .*([ -]bound)" out || fail "the other cell is missing: $(<out)"
 expect 5 "${few[@]}" --out f
 [[ $(wc -l <err) == 1 ]] && grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "without --retry: $(<err)"
+expect_error 5 "without --analyse runs them" study study.json --no-report --out f --analyse
 expect 5 "${few[@]}" --out f --retry
 [[ $(grep -c FAILED err) == 1 ]] || fail "a failed run was not repeated with --retry: $(<err)"
 

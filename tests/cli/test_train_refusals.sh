@@ -47,6 +47,12 @@ refused 2 "'gpu'" "$data" --devices gpu
 # The data.
 refused 5 "'$scratch/absent" "$scratch/absent"
 class=$(basename "$(find "$data/train" -mindepth 1 -type d | sort | head -n 1)")
+bad=$(variant half-made)
+sed -i 's/"complete": true/"complete": false/' "$bad/dataset.json"
+refused 5 "was interrupted while it wrote '$bad'" "$bad"
+bad=$(variant empty-class)
+rm "$bad/train/$class"/*
+refused 5 "$class" "$bad"
 bad=$(variant no-val-class)
 rm -r "$bad/val/$class"
 refused 5 "'$class'" "$bad"
