@@ -218,7 +218,7 @@ static void gloo_free(struct gloo *g)
     free(g->watch);
     free(g->poll);
     free(g->closed_after);
-    free(g->answered);
+    free(g->answer);
     free(g->transfer);
     comm_close(g->control);
     pthread_cond_destroy(&g->done);
@@ -267,7 +267,7 @@ static enum status open_watch(struct gloo *g, struct comm *control)
     g->watch[0] = -1;
     TRY(array_new(&g->poll, g->watches));
     TRY(array_new(&g->closed_after, size));
-    TRY(array_new(&g->answered, size));
+    TRY(array_new(&g->answer, size));
     TRY(array_new(&g->transfer, size));
     for (int r = 0; r < size; r++)
         g->closed_after[r] = -1;

@@ -95,79 +95,87 @@ void gloo_part(struct gloo *g)
 
 /* --- inquiries --- */
 
-/* Checks the answer `m` of rank r. Fails all ranks if rank r has not reached the operation
- * `awaited`, which made no progress, or if rank r and this rank started different operations. */
-static void judge(struct gloo *g, int r, const struct tcp_message *m, const struct comm_op *awaited)
-{
-    char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
-    const struct comm_intent *theirs = &m->under_way;
-    if (m->intent.number < awaited->handle && theirs->number < awaited->handle) {
-        snprintf(message, sizeof message,
-                 "rank %d did not reach %s within %g s; the process is alive, but busy with "
-                 "something else",
-                 r, comm_op_text(awaited, text), g->timeout_s);
-        end_all(g, STATUS_LOST_RANK, message);
-    } else if (g->op && theirs->number == g->op->handle) {
-        struct comm_intent own = comm_intent_of(g->op);
-        if (comm_intent_check(r, theirs, &own) != STATUS_OK)
-            end_all(g, STATUS_INVALID, status_message());
-    }
-}
-
 /* Reads a message that rank `rank` sends during an inquiry. */
-static void take_answer(struct gloo *g, int rank, const struct comm_op *awaited)
+static void take_answer(struct gloo *g, int rank)
 {
     struct tcp_message m;
-    if (tcp_get(g->control, rank, &m) != STATUS_OK) {
+    if (tcp_get(g->control, rank, &m) != STATUS_OK)
         end_lost(g, rank, status_message());
-    } else if (m.intent.kind == TCP_FAILED) {
+    else if (m.intent.kind == TCP_FAILED)
         end_all(g, tcp_message_status(&m), m.message);
-    } else if (m.intent.kind == TCP_CLOSING) {
+    else if (m.intent.kind == TCP_CLOSING)
         note_closing(g, rank, &m);
-    } else if (m.intent.kind == TCP_ALIVE) {
-        g->answered[rank] = true;
-        judge(g, rank, &m, awaited);
-    }
+    else if (m.intent.kind == TCP_ALIVE)
+        g->answer[rank] = m;
+}
+
+static bool has_answered(const struct gloo *g, int rank)
+{
+    return g->answer[rank].intent.kind == TCP_ALIVE;
 }
 
 static bool all_answered(const struct gloo *g)
 {
     for (int r = 1; r < g->base.size; r++)
-        if (!g->answered[r] && g->closed_after[r] < 0)
+        if (!has_answered(g, r) && g->closed_after[r] < 0)
             return false;
     return true;
 }
 
-static void collect_answers(struct gloo *g, const struct comm_op *awaited)
+static void collect_answers(struct gloo *g)
 {
     int64_t until = comm_now() + ANSWER_NS;
     while (!is_troubled(g) && !all_answered(g) && comm_now() < until)
         for (int r = 1; r < g->base.size && !is_troubled(g); r++) {
             struct pollfd p = {.fd = g->watch[r], .events = POLLIN};
-            if (poll(&p, 1, g->answered[r] ? 0 : 10) > 0)
-                take_answer(g, r, awaited);
+            if (poll(&p, 1, has_answered(g, r) ? 0 : 10) > 0)
+                take_answer(g, r);
         }
 }
 
+/* Fails all ranks if rank r and this rank have started different operations. */
+static void compare(struct gloo *g, int r)
+{
+    const struct comm_intent *theirs = &g->answer[r].under_way;
+    if (!g->op || theirs->number != g->op->handle)
+        return;
+    struct comm_intent own = comm_intent_of(g->op);
+    if (comm_intent_check(r, theirs, &own) != STATUS_OK)
+        end_all(g, STATUS_INVALID, status_message());
+}
+
+/* Fails all ranks if rank r has not answered, or has not reached the operation `awaited`. */
+static void blame(struct gloo *g, int r, const struct comm_op *awaited)
+{
+    char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
+    const struct tcp_message *m = &g->answer[r];
+    bool reached = m->intent.number >= awaited->handle || m->under_way.number >= awaited->handle;
+    if (g->closed_after[r] >= 0 || reached)
+        return;
+    snprintf(message, sizeof message, "rank %d did not reach %s within %g s; %s", r,
+             comm_op_text(awaited, text), g->timeout_s,
+             has_answered(g, r) ? "the process is alive, but busy with something else"
+                                : "it may have died or be stuck");
+    end_all(g, STATUS_LOST_RANK, message);
+}
+
 /* Called on rank 0. Asks all ranks which operation they have reached. Then fails all ranks with a
- * message that names the cause. */
+ * message that names the cause. A rank that started another operation is the cause even if a
+ * further rank has not started any: that rank may only be late. */
 static void inquire(struct gloo *g, const struct comm_op *awaited)
 {
     char text[COMM_TEXT_MAX], message[TCP_TEXT_MAX];
     comm_op_text(awaited, text);
     for (int r = 1; r < g->base.size && !is_troubled(g); r++) {
-        g->answered[r] = false;
+        g->answer[r] = (struct tcp_message){0};
         if (g->closed_after[r] < 0)
             put(g, r, TCP_QUERY);
     }
-    collect_answers(g, awaited);
+    collect_answers(g);
     for (int r = 1; r < g->base.size && !is_troubled(g); r++)
-        if (!g->answered[r] && g->closed_after[r] < 0) {
-            snprintf(message, sizeof message,
-                     "rank %d did not reach %s within %g s; it may have died or be stuck", r, text,
-                     g->timeout_s);
-            end_all(g, STATUS_LOST_RANK, message);
-        }
+        compare(g, r);
+    for (int r = 1; r < g->base.size && !is_troubled(g); r++)
+        blame(g, r, awaited);
     if (g->carried_out < awaited->handle && (!g->op || g->op->handle < awaited->handle))
         snprintf(message, sizeof message,
                  "rank 0 did not reach %s within %g s; the process is alive, but busy with "

@@ -38,8 +38,9 @@ struct gloo {
     int64_t *closed_after; /* (size) if the rank has closed, the number of its last operation;
                             * -1: the rank has not closed */
     struct gloo_transfer *transfer; /* (size) the transfers of the exchange in progress */
-    bool *answered;   /* (size) on rank 0, during an inquiry: the ranks that have answered */
-    bool all_closed;  /* every rank is closing */
+    struct tcp_message *answer;     /* (size) on rank 0, during an inquiry: the answers; of another
+                                     * kind than TCP_ALIVE: the rank has not answered */
+    bool all_closed;                /* every rank is closing */
     int64_t disputed; /* on rank 0: the number of an operation that differs between other ranks, and
                        * that rank 0 has not begun; 0: none */
 };

@@ -78,9 +78,10 @@ static void test_rank_order(void **state)
 /* --- ends --- */
 
 #define DATA "cannot read 'x'"
-#define DIFFERENT                                                                                  \
-    "rank 1 started operation 1 (allreduce) of 2 elements where rank 0 started operation 1 "       \
-    "(allreduce) of 1 elements"
+#define DIFFERENT(rank)                                                                            \
+    "rank " rank                                                                                   \
+    " started operation 1 (allreduce) of 7 elements where rank 0 started operation 1 "             \
+    "(allreduce) of 6 elements"
 
 /* What one rank does before all ranks have executed two operations. */
 enum how { FAILS, DIFFERS, ENDS, IS_KILLED, IS_STOPPED, IS_BUSY };
@@ -99,10 +100,11 @@ static const struct end {
     {&tcp_transport, FAILS, 0, 60, STATUS_DATA, "rank 0: " DATA},
     {&gloo_transport, FAILS, 2, 60, STATUS_DATA, "rank 2: " DATA},
     {&gloo_transport, FAILS, 0, 60, STATUS_DATA, "rank 0: " DATA},
-    {&local_transport, DIFFERS, 1, 0, STATUS_INVALID, DIFFERENT},
-    {&staged_transport, DIFFERS, 1, 0, STATUS_INVALID, DIFFERENT},
-    {&tcp_transport, DIFFERS, 1, 60, STATUS_INVALID, DIFFERENT},
-    {&gloo_transport, DIFFERS, 1, 60, STATUS_INVALID, DIFFERENT},
+    {&local_transport, DIFFERS, 1, 0, STATUS_INVALID, DIFFERENT("1")},
+    {&staged_transport, DIFFERS, 1, 0, STATUS_INVALID, DIFFERENT("1")},
+    {&tcp_transport, DIFFERS, 1, 60, STATUS_INVALID, DIFFERENT("1")},
+    {&gloo_transport, DIFFERS, 1, 60, STATUS_INVALID, DIFFERENT("1")},
+    {&gloo_transport, DIFFERS, 2, 60, STATUS_INVALID, DIFFERENT("2")},
     {&local_transport, ENDS, 1, 0.5, STATUS_LOST_RANK,
      "rank 1 did not reach operation 2 (barrier) within 0.5 s"},
     {&staged_transport, ENDS, 1, 0.5, STATUS_LOST_RANK,
@@ -115,6 +117,8 @@ static const struct end {
     {&gloo_transport, IS_KILLED, 0, 60, STATUS_LOST_RANK, "the connection to rank 0 was lost"},
     {&gloo_transport, IS_STOPPED, 1, 4, STATUS_LOST_RANK,
      "rank 1 did not reach operation 2 (barrier) within 4 s; it may have died"},
+    {&gloo_transport, IS_STOPPED, 0, 2, STATUS_LOST_RANK,
+     "rank 0 did not reach operation 2 (barrier) within 2 s; it may be stuck"},
     {&gloo_transport, IS_BUSY, 2, 4, STATUS_LOST_RANK,
      "rank 2 did not reach operation 2 (barrier) within 4 s; the process is alive"},
 };
@@ -135,14 +139,14 @@ static void be_lost(struct rank *r)
 static void run_to_the_end(struct rank *r)
 {
     bool mine = comm_rank(r->c) == expected->rank;
-    float x[2] = {0};
+    float x[7] = {0};
     struct comm_op op = {COMM_BARRIER}, other = {COMM_ALLREDUCE, COMM_SUM, DTYPE_F32};
     other.send = other.recv = x;
-    other.count = mine ? 2 : 1;
+    other.count = mine ? 7 : 6;
     other.on_host = true;
     if (expected->how == FAILS && mine)
         comm_fail(r->c, STATUS_DATA, DATA);
-    if (expected->how == DIFFERS && comm_rank(r->c) == 0)
+    if (expected->how == DIFFERS && comm_rank(r->c) == expected->rank - 1)
         usleep(200000); /* the other ranks find the difference first */
     /* If the first barrier fails, a rank was killed before this rank knew that all ranks had
      * joined. */
