@@ -53,6 +53,23 @@ static void test_atomic_file(void **state)
     words_free(&names);
 }
 
+/* The names in a folder are sorted by their bytes. Hidden files are left out. */
+static void test_list(void **state)
+{
+    struct words names = {0};
+    put(state, "b.svg");
+    put(state, "B.txt");
+    put(state, ".hidden.svg");
+    assert_int_equal(dir_list(*state, "", &names), STATUS_OK);
+    assert_int_equal(dir_list(*state, ".svg", &names), STATUS_OK);
+    assert_int_equal(names.n, 3);
+    assert_string_equal(names.v[0], "B.txt");
+    assert_string_equal(names.v[1], "b.svg");
+    assert_string_equal(names.v[2], "b.svg");
+    words_free(&names);
+    assert_int_equal(dir_list("no such folder", "", &names), STATUS_DATA);
+}
+
 /* The temporary files of a process that has ended are removed. Files with similar names stay. */
 static void test_sweep(void **state)
 {
@@ -195,7 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_atomic_file), IN_FOLDER(test_sweep),         IN_FOLDER(test_left_over),
         IN_FOLDER(test_links),       IN_FOLDER(test_temporary_dir), IN_FOLDER(test_remove),
-        IN_FOLDER(test_lock),        IN_FOLDER(test_wait_for_lock),
+        IN_FOLDER(test_lock),        IN_FOLDER(test_wait_for_lock), IN_FOLDER(test_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,10 +84,13 @@ static void test_wrong_places(void **state)
     static const char *const cases[][2] = {
         {"", none},
         {"SLURM_PROCID=0 SLURM_NTASKS=8", none}, /* a batch script is one process */
+        {"PMI_RANKS=1 XPMI_RANK=1", none},
         {"PMI_RANK=4 PMI_SIZE=4", "PMI_RANK=4 and PMI_SIZE=4"},
+        {"RANK= WORLD_SIZE=4", "RANK=''"},
         {"RANK=x WORLD_SIZE=4", "RANK='x'"},
         {"RANK=-1 WORLD_SIZE=4", "RANK='-1'"},
         {"RANK=0 WORLD_SIZE=0", "WORLD_SIZE='0'"},
+        {"RANK=0 WORLD_SIZE=99999999999", "WORLD_SIZE='99999999999'"},
         {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=1x", "LOCAL_RANK='1x'"},
     };
     for (int i = 0; i < COUNT(cases); i++) {
@@ -103,10 +106,12 @@ static void test_addresses(void **state)
     static const char *const cases[][2] = {
         {"", ""},
         {"MASTER_ADDR=h", ""},
+        {"MASTER_ADDR= MASTER_PORT=1", ""},
         {"MASTER_ADDR=h MASTER_PORT=x", ""},
         {"MASTER_ADDR=h MASTER_PORT=65536", ""},
         {"MASTER_ADDR=h MASTER_PORT=29500", "h:29500"},
         {"MASTER_ADDR=fd00::2 MASTER_PORT=1", "[fd00::2]:1"},
+        {"MASTER_ADDR=h MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=False", "h:29500"},
         {"MASTER_ADDR=h MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True", "h:29501"},
         {"MASTER_ADDR=h MASTER_PORT=65535 TORCHELASTIC_USE_AGENT_STORE=True", "h:65534"},
     };
@@ -130,6 +135,8 @@ static void test_export(void **state)
     assert_memory_equal(&found, &place, sizeof place);
     assert_true(launcher_address(address) && launcher_is_local_rank() && !launcher_is_mpi());
     assert_string_equal(address, "10.0.0.1:29500");
+    assert_true(launcher_makes_rank("RANK=1") && !launcher_makes_rank("RANKS=1"));
+    assert_false(launcher_makes_rank("OMPI_ALLOW_RUN_AS_ROOT=1"));
 }
 
 static void test_jobs(void **state)

@@ -52,6 +52,11 @@ static double normal(struct rng *r, double a, double b)
     return rng_normal(r);
 }
 
+static double below(struct rng *r, double n, double b)
+{
+    return rng_below(r, (uint32_t)n);
+}
+
 static double uniform_cdf(double x)
 {
     return x < 0 || x >= 1 ? NAN : x;
@@ -60,6 +65,11 @@ static double uniform_cdf(double x)
 static double normal_cdf(double x)
 {
     return erfc(-x / sqrt(2)) / 2;
+}
+
+static double arcsine_cdf(double x)
+{
+    return 2 * asin(sqrt(x)) / acos(-1);
 }
 
 static double one_three_cdf(double x)
@@ -83,6 +93,8 @@ static void test_distributions(void **state)
         {rng_beta, 1, 3, one_three_cdf, 0.25, 0.0375},
         {rng_beta, 1e-4, 1e-4, NULL, 0.5, 0.25 / 1.0002},
         {rng_beta, 1000, 1000, NULL, 0.5, 0.25 / 2001},
+        {rng_beta, 0.5, 0.5, arcsine_cdf, 0.5, 0.125},
+        {below, 7, 0, NULL, 3, 4}, /* the whole numbers from 0 to 6 */
     };
     for (int t = 0; t < COUNT(table); t++) {
         struct rng r = rng_at(7, RNG_TEST, (uint64_t)t, 1);

@@ -103,11 +103,17 @@ static void other_values_are_refused(void **state)
         const char *flag, *text, *wanted;
     } cases[] = {
         {"max-count", "", "a whole number from 1 to 9"},
+        {"max-count", "0", "a whole number from 1 to 9"},
         {"max-count", "10", "a whole number from 1 to 9"},
+        {"max-count", "1x", "a whole number from 1 to 9"},
+        {"max-count", "1.5", "a whole number from 1 to 9"},
         {"max-count", "99999999999999999999", "a whole number from 1 to 9"},
         {"share", "1.01", "a number from 0 to 1"},
+        {"share", "nan", "a number from 0 to 1"},
         {"colour", "gree", "red, green or blue; did you mean green?"},
+        {"door", "red|green", "shut or open"},
         {"word", "three", "one or two"},
+        {"size", "", "small, medium or large"},
         {"size", "small,tiny", "small, medium or large"},
         {"parts", "3,x", "a whole number from 0 to 10"},
     };

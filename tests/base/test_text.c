@@ -59,6 +59,8 @@ static void test_escaped(void **state)
          "<?? \xf0\x9f\x98\x80>\n"}, /* a C1 control character */
         {text_print_csv, "plain", "plain"},
         {text_print_csv, "=1+1", "'=1+1"},
+        {text_print_csv, "+1", "'+1"},
+        {text_print_csv, "-1", "'-1"},
         {text_print_csv, "@sum(a,b)", "\"'@sum(a,b)\""},
         {text_print_csv, "a\"\r\n\033", "\"a\"\"???\""},
         {shell_word, "plain-1.0", "plain-1.0"},
