@@ -3,9 +3,9 @@
 #include "comm/nccl_port.h"
 #include "engine/gpu_group.h"
 #include "kernels/backend.h"
+#include "tests/comm/ranks.h"
 #include "tests/unit.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,28 +18,6 @@ static void bus(struct device *dev, char out[NCCL_PORT_BUS_MAX])
 }
 
 static const struct nccl_port library = {.bus = bus};
-
-struct rank {
-    struct comm *comm;
-    enum comm_via via;
-    const struct nccl_port *port;
-    struct device device[GPUS];
-    int n;
-    struct gpu_group group;
-    enum status st;
-    char message[256];
-    pthread_t thread;
-};
-
-static void *decide(void *arg)
-{
-    struct rank *r = arg;
-    struct device *device[GPUS] = {&r->device[0], &r->device[1]};
-    r->st = gpu_group_decide(r->via, r->port, r->comm, r->n, device, &r->group);
-    if (r->st != STATUS_OK)
-        snprintf(r->message, sizeof r->message, "%s", status_message());
-    return NULL;
-}
 
 static const struct decision {
     enum comm_via via;
@@ -69,35 +47,32 @@ static const struct decision {
     {VIA_HOST, 1, {true, true}, {{1}, {3}}, STATUS_OK, false, ""},
 };
 
-/* Runs two ranks on two threads. Each rank determines whether all GPUs can be connected. */
-static void check_decision(const struct decision *d)
+static const struct decision *now;
+static struct gpu_group group[RANKS];
+
+/* Determines on one rank whether all GPUs can be connected. */
+static void decide(struct rank *r)
 {
-    struct rank rank[RANKS] = {{0}};
-    struct comm *comm[RANKS];
-    assert_int_equal(comm_open_local(RANKS, 60, comm), STATUS_OK);
-    for (int i = 0; i < RANKS; i++) {
-        rank[i].port = d->library[i] ? &library : NULL;
-        rank[i].comm = comm[i];
-        rank[i].via = d->via;
-        rank[i].n = d->n;
-        for (int k = 0; k < GPUS; k++)
-            rank[i].device[k].index = d->socket[i][k];
-        assert_int_equal(pthread_create(&rank[i].thread, NULL, decide, &rank[i]), 0);
-    }
-    for (int i = 0; i < RANKS; i++) {
-        pthread_join(rank[i].thread, NULL);
-        comm_close(comm[i]);
-        const char *why = d->st == STATUS_OK ? rank[i].group.why : rank[i].message;
-        assert_int_equal(rank[i].st, d->st);
-        assert_true(rank[i].group.direct == d->direct);
-        assert_true(*d->why ? strncmp(why, d->why, strlen(d->why)) == 0 : !*why);
-    }
+    int own = comm_rank(r->c);
+    struct device gpu[GPUS] = {{.index = now->socket[own][0]}, {.index = now->socket[own][1]}};
+    struct device *device[GPUS] = {&gpu[0], &gpu[1]};
+    group[own] = (struct gpu_group){0};
+    rank_keep(r, gpu_group_decide(now->via, now->library[own] ? &library : NULL, r->c, now->n,
+                                  device, &group[own]));
 }
 
 static void all_ranks_decide_alike(void **state)
 {
-    for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++)
-        check_decision(&decisions[i]);
+    for (now = decisions; now < decisions + COUNT(decisions); now++) {
+        struct rank rank[RANKS];
+        ranks_run(rank, &local_transport, RANKS, 60, decide);
+        for (int i = 0; i < RANKS; i++) {
+            const char *why = now->st == STATUS_OK ? group[i].why : rank[i].message;
+            assert_int_equal(rank[i].st, now->st);
+            assert_true(group[i].direct == now->direct);
+            assert_true(*now->why ? strncmp(why, now->why, strlen(now->why)) == 0 : !*why);
+        }
+    }
 }
 
 int main(void)

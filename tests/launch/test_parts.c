@@ -9,11 +9,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- hosts ---- */
 
-/* Lists of hosts, and files of hosts, which have a newline; and what they mean, as a list. */
+/* Lists of hosts, and files of hosts, which have a newline; and their meaning as a list. */
 static const char *const accepted[][2] = {
     {"a", "a:1"},
     {"a:4,b:2", "a:4,b:2"},
@@ -23,7 +22,7 @@ static const char *const accepted[][2] = {
     {"a slots=4\nb slots=2\n", "a:4,b:2"},
     {"a:4\nb\n", "a:4,b:1"},
     {"a\na\nb\na\n", "a:3,b:1"},
-    {"# all of them\n\n \t a \t slots=2 max_slots=4 # two\r\nb max-slots=1\n", "a:2,b:1"},
+    {"# all of them\n\n \t a \t slots=2 max_slots=4 # two\r\nb max-slots=1", "a:2,b:1"},
 };
 static const char *const refused[] = {
     "",           "a,",        ",a",    "a:",         "a:0",          "a:-1",
@@ -31,21 +30,15 @@ static const char *const refused[] = {
     "a b",        "-a:2",      "a;b",   "\n",         "# none\n",     "a slots=0\n",
     "a slots=\n", "a slots\n", "a b\n", "a user=x\n", "-x slots=1\n", "a;x\n"};
 
-static enum status read_hosts(struct launch_hosts *hosts, const char *text)
+/* `dir` is a folder for the file. */
+static enum status take_hosts(struct launch_hosts *hosts, const char *dir, const char *text)
 {
-    char path[] = "/tmp/ampscale-hosts-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
-    enum status st = launch_hosts_read(hosts, path);
-    unlink(path);
-    return st;
-}
-
-static enum status take_hosts(struct launch_hosts *hosts, const char *text)
-{
-    return strchr(text, '\n') ? read_hosts(hosts, text) : launch_hosts_parse(hosts, text);
+    char path[SCRATCH_MAX + 8];
+    if (!strchr(text, '\n'))
+        return launch_hosts_parse(hosts, text);
+    scratch_write_text(dir, "hosts", text);
+    snprintf(path, sizeof path, "%s/hosts", dir);
+    return launch_hosts_read(hosts, path);
 }
 
 static void test_hosts(void **state)
@@ -53,7 +46,7 @@ static void test_hosts(void **state)
     for (int i = 0; i < COUNT(accepted); i++) {
         struct launch_hosts hosts = {0};
         struct words w = {0};
-        assert_int_equal(take_hosts(&hosts, accepted[i][0]), STATUS_OK);
+        assert_int_equal(take_hosts(&hosts, *state, accepted[i][0]), STATUS_OK);
         assert_int_equal(launch_hosts_word(&hosts, false, &w), STATUS_OK);
         assert_string_equal(w.v[0], accepted[i][1]);
         words_free(&w);
@@ -61,7 +54,7 @@ static void test_hosts(void **state)
     }
     for (int i = 0; i < COUNT(refused); i++) {
         struct launch_hosts hosts = {0};
-        if (take_hosts(&hosts, refused[i]) != STATUS_USAGE)
+        if (take_hosts(&hosts, *state, refused[i]) != STATUS_USAGE)
             fail_msg("'%s' was not refused", refused[i]);
         launch_hosts_free(&hosts);
     }
@@ -332,7 +325,7 @@ static void test_kinds_of_mpirun(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts),
+        IN_FOLDER(test_hosts),
         cmocka_unit_test(test_hosts_are_counted),
         cmocka_unit_test(test_lines_that_stay),
         cmocka_unit_test(test_lines_that_are_redrawn_live),
