@@ -2,8 +2,9 @@
  * operations that it replaces. Both run on the reference, in fp32 and in fp32 that is rounded to
  * fp16 or bf16. */
 #include "tests/kernels/group.h"
-#include "tests/kernels/random_operand.h"
 #include "verify/describe.h"
+#include "verify/fill.h"
+#include "verify/rig.h"
 
 static const struct conv_shape shapes[] = {
     {2, 5, 6, 7, 9, {3, 3}, {1, 1}, {1, 1}, 1},
@@ -32,6 +33,18 @@ struct chain {
     struct op_desc d[8];
     struct operands o[8];
 };
+
+/* Fills the tensor of `role` with values between `low` and `high`, rounded as `d` says. A role gets
+ * the same values in every operation. */
+static void put_random(struct operands *o, const struct op_desc *d, enum role role, double low,
+                       double high)
+{
+    struct rng r = rng_at(7, RNG_INIT, (uint64_t)role, 0);
+    int64_t n = operand_count(d, role);
+    fill_uniform(&r, operand_f32(o, role), n, low, high);
+    for (int64_t i = 0; i < n; i++)
+        operand_f32(o, role)[i] = dtype_round(d->t[role].rounds, operand_f32(o, role)[i]);
+}
 
 static void fill_input(const struct op_desc *d, struct operands *o, enum role role)
 {
