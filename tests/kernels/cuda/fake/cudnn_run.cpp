@@ -152,33 +152,35 @@ int64_t channel_at(int64_t pixel, int64_t channels, int64_t first)
     return pixel < 0 ? -1 : pixel * channels + first;
 }
 
+/* Each pixel of the result is a sum over the pixels that the filter's pixels meet. */
+template <typename W>
+floats convolve_pixels(const execution &e, const matrices &m, const std::vector<int64_t> &meet,
+                       const floats &a, const floats &w, W w_at)
+{
+    return multiply(
+        e, m, a,
+        [&](int64_t g, int64_t i, int64_t f) {
+            return channel_at(meet[(size_t)(f * m.rows + i)], m.groups * m.run, g * m.run);
+        },
+        w, w_at, [&](int64_t g, int64_t i, int64_t c) { return (i * m.groups + g) * m.columns + c; });
+}
+
 floats convolve_forward(const execution &e, const shape &s, const meetings &meet, const floats &x,
                         const floats &w)
 {
-    const matrices m = {s.groups, s.y_pixels(), s.kg, s.filter(), s.cg};
-    return multiply(
-        e, m, x,
-        [&](int64_t g, int64_t y, int64_t f) {
-            return channel_at(meet.of_y[(size_t)(f * m.rows + y)], s.c, g * s.cg);
-        },
-        w, [&](int64_t g, int64_t k, int64_t i) { return s.w_at(g * s.kg + k, 0, i); },
-        [&](int64_t g, int64_t y, int64_t k) { return y * s.k + g * s.kg + k; });
+    return convolve_pixels(
+        e, {s.groups, s.y_pixels(), s.kg, s.filter(), s.cg}, meet.of_y, x, w,
+        [&](int64_t g, int64_t k, int64_t i) { return s.w_at(g * s.kg + k, 0, i); });
 }
 
 floats convolve_data(const execution &e, const shape &s, const meetings &meet, const floats &w,
                      const floats &dy)
 {
-    const matrices m = {s.groups, s.x_pixels(), s.cg, s.filter(), s.kg};
-    return multiply(
-        e, m, dy,
-        [&](int64_t g, int64_t x, int64_t f) {
-            return channel_at(meet.of_x[(size_t)(f * m.rows + x)], s.k, g * s.kg);
-        },
-        w,
+    return convolve_pixels(
+        e, {s.groups, s.x_pixels(), s.cg, s.filter(), s.kg}, meet.of_x, dy, w,
         [&](int64_t g, int64_t c, int64_t i) {
             return s.w_at(g * s.kg + i % s.kg, i / s.kg, c);
-        },
-        [&](int64_t g, int64_t x, int64_t c) { return x * s.c + g * s.cg + c; });
+        });
 }
 
 floats convolve_weights(const execution &e, const shape &s, const meetings &meet, const floats &x,

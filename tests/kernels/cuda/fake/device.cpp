@@ -308,7 +308,6 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     return cudaSuccess;
 }
 
-/* GPUs of the same generation have peer access to each other. */
 cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int index)
 {
     FAKE_ASK(cudaDeviceGetPCIBusId);
@@ -316,6 +315,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int index)
     return cudaSuccess;
 }
 
+/* GPUs of the same generation have peer access to each other. */
 cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int peer)
 {
     FAKE_ASK(cudaDeviceCanAccessPeer);
