@@ -148,7 +148,7 @@ static void attributes_of_windows(void **state)
         REFUSE(conv[i], d.attr.conv.stride[1] = -1);
         REFUSE(conv[i], d.attr.conv.stride[1] = 3);
         REFUSE(conv[i], d.attr.conv.pad[0] = -1);
-        REFUSE(conv[i], d.attr.conv.pad[1] = 7);
+        REFUSE(conv[i], d.attr.conv.pad[1] = (int)d.t[i == 2 ? ROLE_DW : ROLE_W].dim[3]);
         REFUSE(conv[i], d.attr.conv.groups = 0);
         REFUSE(conv[i], d.attr.conv.groups = 3);
         REFUSE(conv[i], d.attr.conv.groups = 4);

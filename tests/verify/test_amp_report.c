@@ -282,6 +282,8 @@ static void hostile_runs(void **state)
     expect_refusal("not valid JSON");
     write_run("{}");
     expect_refusal("no checkpoint yet");
+    scratch_write("run", CHECKPOINT_NAME, "torn", 4);
+    expect_refusal("no undamaged checkpoint");
     scratch_write("run", "run.json", "{\"schema\":1}", 12);
     expect_refusal("'arch'");
     write_checkpoint(2048);

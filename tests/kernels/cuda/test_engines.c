@@ -137,15 +137,19 @@ static void processes_avoid_engines_that_do_not_work(void **state)
 
 static void the_users_list_is_read_strictly(void **state)
 {
+    static const char many[] = /* 33; 32 are allowed */
+        "7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7";
     static const char *const wrong[] = {" ",     ",",  "62,", ",62", "62,,63",     "62 63", "two",
-                                        "62, 3", "-1", "0x1", "6x",  "1000000000", "62;63"};
-    char line[1024], quoted[80];
+                                        "62, 3", "-1", "0x1", "6x",  "1000000000", "62;63", many};
+    char line[1024], quoted[128];
     forget();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         run_process(&(struct process){.without = wrong[i]}, "", line);
         snprintf(quoted, sizeof quoted, "AMPSCALE_CUDNN_WITHOUT is '%s'; give ", wrong[i]);
         assert_non_null(strstr(line, quoted));
     }
+    run_process(&(struct process){.without = many + 2}, "", line);
+    assert_memory_equal(line, "cudnn:fwd engine ", 17);
 }
 
 /* Entries that cannot be used, and lines of the journal that are no keys of engines, are ignored.

@@ -150,6 +150,8 @@ static void the_fastest_plan_is_taken_and_kept(void **state)
     struct plan_cache *cache;
     struct clock_double c = {0};
     const struct plan_timer timer = {pretend, &c};
+    const struct plan_limits strict = {
+        .workspace = SIZE_MAX, .deterministic = true, .plans = PLANS_MAX};
     unsigned rest;
     open_gpu("h200", &dev);
     assert_int_equal(conv_problem_of(&d, &p, &rest), STATUS_OK);
@@ -162,6 +164,10 @@ static void the_fastest_plan_is_taken_and_kept(void **state)
         c.broken = true;
     }
     assert_int_equal(conv_plan_open(&dev, &p, &all, &timer, NULL, &plan), STATUS_LIBRARY);
+    c = (struct clock_double){0}; /* other limits, another choice */
+    assert_int_equal(conv_plan_open(&dev, &p, &strict, &timer, cache, &plan), STATUS_OK);
+    assert_true(plan.plan.deterministic && !plan.cached && plan_cache_count(cache) == 2);
+    conv_plan_close(&plan);
     plan_cache_close(cache);
     cudnn_desc_destroy(&dev.props);
 }
