@@ -4,7 +4,6 @@
  * descriptions, but no GPU. */
 #include "bench/step_predict.h"
 #include "tests/kernels/group.h"
-#include "tests/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -168,7 +167,7 @@ static void predict_on(const char *gpu, const char *precision, enum fuse fuse, i
     static struct bench_options o;
     o = (struct bench_options){
         .net = "resnet50", .batch = batch, .image_size = 224, .precision = precision, .fuse = fuse};
-    OK(step_prediction_open(&o, gpu, p));
+    expect_ok(step_prediction_open(&o, gpu, p));
 }
 
 static struct forms forms_of(const struct step_prediction *p)
@@ -244,7 +243,7 @@ static void test_rates(void **state)
     } sheet[] = {{"a100", 2039e9, 312e12}, {"t4", 320e9, 65e12}, {"l40", 864e9, 362e12}};
     struct gpu_description g;
     for (int i = 0; i < 3; i++) {
-        OK(gpu_description_open(sheet[i].gpu, &g));
+        expect_ok(gpu_description_open(sheet[i].gpu, &g));
         assert_true(fabs(g.bytes_per_s / 0.875 / sheet[i].bytes_per_s - 1) < 0.02);
         assert_true(fabs(g.flops_per_s[DTYPE_F16] / 0.74 / sheet[i].half - 1) < 0.02);
     }

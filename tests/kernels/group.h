@@ -1,25 +1,12 @@
-/* Shared by cmocka tests of operations: a reference device that all tests of a group use, and a
- * check that a call succeeds. */
+/* Shared by tests of operations: a reference device that all tests of a group use, and a comparison
+ * of results. */
 #pragma once
 
 #include "kernels/backend.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-/* Fails the test with the status's message unless the call succeeds. */
-#define OK(expr)                                                                                   \
-    do {                                                                                           \
-        enum status ok_status_ = (expr);                                                           \
-        if (ok_status_ != STATUS_OK)                                                               \
-            fail_msg("%s: %s", status_str(ok_status_), status_message());                          \
-    } while (0)
 
 /* Opens the reference device as the state of the group's tests; rig_group_teardown() closes it. */
 static inline int rig_group_setup(void **state)

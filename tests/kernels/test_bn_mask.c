@@ -9,7 +9,7 @@
 static int cpu_setup(void **state)
 {
     struct device *dev;
-    OK(device_open("cpu", 2, &dev));
+    expect_ok(device_open("cpu", 2, &dev));
     *state = dev;
     return 0;
 }
@@ -52,7 +52,7 @@ static void fill(const struct tensor_desc *t, void *mem, enum role role, double 
 static void call_open(struct device *dev, const struct op_desc *d, double scale, struct call *c)
 {
     *c = (struct call){0};
-    OK(op_plan(dev, d, &c->plan));
+    expect_ok(op_plan(dev, d, &c->plan));
     for (int r = 0; r < ROLE_COUNT; r++) {
         const struct tensor_desc *t = &c->plan->desc.t[r];
         size_t bytes = r == ROLE_WORKSPACE ? c->plan->workspace : t->bytes;
@@ -93,15 +93,15 @@ static void check(struct device *dev, const int *s, enum layout layout, struct s
             laid_out(describe_bn(kind, s[0], s[1], s[2], s[3], true, with), layout, of);
         call_open(dev, &d, of.scale, &c[i]);
     }
-    OK(op_execute(c[0].plan, c[0].arg, NULL));
-    OK(op_execute(c[1].plan, c[1].arg, NULL));
+    expect_ok(op_execute(c[0].plan, c[0].arg, NULL));
+    expect_ok(op_execute(c[1].plan, c[1].arg, NULL));
     assert_equal(&c[0], &c[1], WITH(Y) | WITH(MEAN));
     size_t mask = c[1].plan->desc.t[ROLE_MASK].bytes;
     assert_int_equal(mask, c[3].plan->desc.t[ROLE_MASK].bytes);
     memcpy(c[2].arg[ROLE_Y], c[0].arg[ROLE_Y], c[0].plan->desc.t[ROLE_Y].bytes);
     memcpy(c[3].arg[ROLE_MASK], c[1].arg[ROLE_MASK], mask);
-    OK(op_execute(c[2].plan, c[2].arg, NULL));
-    OK(op_execute(c[3].plan, c[3].arg, NULL));
+    expect_ok(op_execute(c[2].plan, c[2].arg, NULL));
+    expect_ok(op_execute(c[3].plan, c[3].arg, NULL));
     assert_equal(&c[2], &c[3], WITH(DX) | WITH(DGAMMA) | WITH(DBETA) | WITH(DZ));
     for (int i = 0; i < 4; i++)
         call_close(&c[i]);
@@ -118,7 +118,7 @@ static void a_mask_changes_no_bit(void **state)
         {DTYPE_F16, DTYPE_F32, 1},       {DTYPE_F32, DTYPE_BF16, 0x1p-134},
         {DTYPE_F32, DTYPE_F16, 0x1p-25}, {DTYPE_BF16, DTYPE_F32, 0x1p-134},
         {DTYPE_F16, DTYPE_F32, 0x1p-25}};
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (int t = 0; t < COUNT(types); t++)
         for (int l = 0; l < 4; l++) {
             /* With a mask, an image must have a multiple of 16 elements in each 8 channels (NCHW8C)
              * or in each channel (plain layout). Of the shapes, only shapes[1] satisfies this. */

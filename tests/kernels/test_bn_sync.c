@@ -12,8 +12,8 @@ static struct device *ref, *cpu;
 
 static int setup(void **state)
 {
-    OK(device_open("ref", 1, &ref));
-    OK(device_open("cpu", 2, &cpu));
+    expect_ok(device_open("ref", 1, &ref));
+    expect_ok(device_open("cpu", 2, &cpu));
     return 0;
 }
 
@@ -56,7 +56,7 @@ static int64_t elements_before(const struct op_desc *d, enum role role, int imag
 static struct operands cut(const struct op_desc *part, const struct operands *whole, int first)
 {
     struct operands o;
-    OK(operands_new(part, &o));
+    expect_ok(operands_new(part, &o));
     for (int r = 0; r < ROLE_COUNT; r++)
         if (o.p[r] && whole->p[r])
             memcpy(o.p[r],
@@ -114,7 +114,7 @@ static void run_parts(struct device *dev, const struct trial *t, enum layout lay
             for (int r = 0; r < ROLE_COUNT; r++)
                 if (part.t[r].ndim == 4)
                     part.t[r] = in_layout(part.t[r], layout);
-            OK(run_once(dev, &part, &o));
+            expect_ok(run_once(dev, &part, &o));
             if (turn == 1)
                 check_part(t, &part, &o, want, first, sum);
             operands_free(&o);
@@ -144,14 +144,14 @@ static void ranks_compute_what_one_rank_does(void **state)
     };
     static const enum layout layouts[] = {LAYOUT_PLAIN, LAYOUT_NHWC, LAYOUT_NCHW16C};
     static const int splits[][RANKS_MAX] = {{3, 2}, {1, 4}, {2, 1, 2}};
-    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+    for (int i = 0; i < COUNT(trials); i++) {
         const struct trial *t = &trials[i];
         struct op_desc d = trial_desc(t, IMAGES);
         struct operands in, want;
-        OK(operands_new(&d, &in));
-        OK(fill_operands(ref, &d, t->fill, 1, &in));
-        OK(operands_copy(&d, &in, &want));
-        OK(run_once(ref, &d, &want));
+        expect_ok(operands_new(&d, &in));
+        expect_ok(fill_operands(ref, &d, t->fill, 1, &in));
+        expect_ok(operands_copy(&d, &in, &want));
+        expect_ok(run_once(ref, &d, &want));
         for (int k = 0; k < 9; k++) {
             run_parts(ref, t, layouts[k / 3], splits[k % 3], &in, &want);
             run_parts(cpu, t, layouts[k / 3], splits[k % 3], &in, &want);
@@ -192,12 +192,12 @@ static void failed_sums_and_single_values(void **state)
         {OP_BN_FWD_TRAIN, &alone, STATUS_INVALID}, {OP_BN_FWD_TRAIN, &nothing, STATUS_INVALID},
         {OP_BN_FWD_TRAIN, NULL, STATUS_INVALID},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    for (int i = 0; i < COUNT(table); i++)
         for (int k = 0; k < 2; k++) {
             struct op_desc d = describe_bn(table[i].kind, 1, CHANNELS, 1, 1, false, 0);
             struct operands o;
             d.attr.bn.sync = table[i].sync;
-            OK(operands_new(&d, &o));
+            expect_ok(operands_new(&d, &o));
             assert_int_equal(run_once(k ? cpu : ref, &d, &o), table[i].want);
             if (table[i].want == STATUS_LIBRARY)
                 assert_string_equal(status_message(), "rank 1 is gone");

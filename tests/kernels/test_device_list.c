@@ -17,14 +17,14 @@ static void counts_are_taken_and_nonsense_is_refused(void **state)
                                            "CPU",    "cpu 2",     "cpu:1:1", "averyverylongname:1",
                                            "cpu:2 "};
     struct device_list list;
-    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+    for (int k = 0; k < COUNT(counts); k++) {
         assert_int_equal(device_list_parse(counts[k].text, &list), STATUS_OK);
         assert_string_equal(list.backend->name, counts[k].backend);
         assert_int_equal(list.n, counts[k].n);
         for (int i = 0; i < list.n; i++)
             assert_int_equal(list.index[i], i);
     }
-    for (size_t k = 0; k < sizeof nonsense / sizeof *nonsense; k++)
+    for (int k = 0; k < COUNT(nonsense); k++)
         if (device_list_parse(nonsense[k], &list) != STATUS_USAGE ||
             !strchr(status_message(), '\''))
             fail_msg("'%s' was taken", nonsense[k]);

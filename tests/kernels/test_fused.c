@@ -14,7 +14,7 @@ static const struct conv_shape shapes[] = {
 };
 static const enum dtype precisions[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
 static const uint64_t statistics = WITH(MEAN) | WITH(INVSTD) | WITH(RMEAN) | WITH(RVAR);
-enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_PRECISIONS = 3 };
+enum { N_SHAPES = COUNT(shapes), N_PRECISIONS = 3 };
 
 /* Relative error of one rounding. */
 static double unit_of(enum dtype precision)
@@ -66,7 +66,7 @@ static int add(struct chain *c, struct op_desc d)
         if (d.t[r].ndim && narrow >> r & 1)
             d.t[r].rounds = c->precision;
     c->d[i] = d;
-    OK(operands_new(&d, &c->o[i]));
+    expect_ok(operands_new(&d, &c->o[i]));
     for (int r = 0; r < ROLE_COUNT; r++)
         if (d.t[r].ndim && op_roles(d.kind).reads >> r & 1)
             fill_input(&d, &c->o[i], (enum role)r);
@@ -103,7 +103,7 @@ static void give_affine(struct chain *c, int to, int from, enum role affine)
 
 static void run(struct chain *c, int i)
 {
-    OK(run_once(c->ref, &c->d[i], &c->o[i]));
+    expect_ok(run_once(c->ref, &c->d[i], &c->o[i]));
 }
 
 /* Compares a result with a result of another operation (assert_close); masks byte for byte. */
@@ -216,7 +216,7 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
     struct operands o;
     double worst = 0, count = (double)d.attr.bn.count;
     d.t[ROLE_AFFINE].rounds = precision;
-    OK(operands_new(&d, &o));
+    expect_ok(operands_new(&d, &o));
     put_random(&o, &d, ROLE_GAMMA, 0.5, 1.5);
     put_random(&o, &d, ROLE_BETA, -1, 1);
     put_random(&o, &d, ROLE_SUMS, 0.5, 1.5); /* first the standard deviations */
@@ -225,7 +225,7 @@ static double affine_error(struct device *ref, enum dtype precision, double rati
         operand_f32(&o, ROLE_SUMS)[c] = (float)(count * mean);
         operand_f32(&o, ROLE_SUMS)[CHANNELS + c] = (float)(count * (mean * mean + std * std));
     }
-    OK(run_once(ref, &d, &o));
+    expect_ok(run_once(ref, &d, &o));
     for (int c = 0; c < CHANNELS; c++) {
         double mean = (double)operand_f32(&o, ROLE_SUMS)[c] / count;
         double beta = (double)operand_f32(&o, ROLE_BETA)[c];

@@ -57,9 +57,9 @@ static double difference(const struct gradient *g, struct rig *rig, struct opera
     double sum = 0;
     for (int k = 0; k < 4; k++) {
         *value = old + (float)(term[k].steps * g->step);
-        OK(rig_put_all(rig, moved));
-        OK(rig_run(rig));
-        OK(rig_get_all(rig, moved));
+        expect_ok(rig_put_all(rig, moved));
+        expect_ok(rig_run(rig));
+        expect_ok(rig_get_all(rig, moved));
         sum += term[k].weight * projection(g, moved);
     }
     *value = old;
@@ -70,7 +70,7 @@ static void check_role(const struct gradient *g, struct rig *rig, enum role role
                        enum role gradient)
 {
     struct operands moved;
-    OK(operands_copy(&g->forward, &g->in, &moved));
+    expect_ok(operands_copy(&g->forward, &g->in, &moved));
     for (int64_t i = 0; i < operand_count(&g->forward, role); i++) {
         double want = difference(g, rig, &moved, role, i);
         double got = (double)operand_f32(&g->out, gradient)[i];
@@ -102,13 +102,13 @@ static void check_gradient(struct gradient *g)
     static const enum role pair[][2] = {
         {ROLE_X, ROLE_DX}, {ROLE_W, ROLE_DW}, {ROLE_B, ROLE_DB}, {ROLE_Z, ROLE_DZ}};
     struct rig *rig;
-    OK(operands_new(&g->backward, &g->out));
-    OK(run_once(g->ref, &g->forward, &g->in));
+    expect_ok(operands_new(&g->backward, &g->out));
+    expect_ok(run_once(g->ref, &g->forward, &g->in));
     fill_backward(g);
-    OK(run_once(g->ref, &g->backward, &g->out));
-    OK(rig_open(g->ref, &g->forward, NULL, &rig));
+    expect_ok(run_once(g->ref, &g->backward, &g->out));
+    expect_ok(rig_open(g->ref, &g->forward, NULL, &rig));
     int checked = 0;
-    for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+    for (int i = 0; i < COUNT(pair); i++)
         if (g->out.p[pair[i][1]]) {
             check_role(g, rig, pair[i][0], pair[i][1]);
             checked++;
@@ -150,7 +150,7 @@ static void check(void **state, struct op_desc forward, struct op_desc backward,
 {
     static const int32_t label[] = {0, 5, -1, 3, 1}, partner[] = {1, 0, 3, 3, 2};
     struct gradient g = {*state, forward, backward, .step = step, .tolerance = tolerance};
-    OK(operands_new(&forward, &g.in));
+    expect_ok(operands_new(&forward, &g.in));
     for (int r = 0; r < ROLE_COUNT; r++)
         if (op_roles(forward.kind).reads >> r & 1 && g.in.p[r] && forward.t[r].type == DTYPE_F32 &&
             forward.t[r].ndim)
@@ -183,7 +183,7 @@ static void convolution_and_linear(void **state)
         {2, 4, 5, 5, 4, {3, 3}, {2, 2}, {1, 1}, 4},   {1, 2, 5, 7, 3, {1, 3}, {1, 2}, {0, 1}, 1},
         {1, 2, 13, 12, 2, {5, 3}, {4, 3}, {2, 0}, 1}, {1, 1, 2, 2, 1, {3, 3}, {3, 3}, {3, 3}, 1},
     };
-    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+    for (int i = 0; i < COUNT(shape); i++) {
         const struct conv_shape *s = &shape[i];
         struct op_desc forward = describe_conv(OP_CONV_FWD, s, WITH(B));
         check(state, forward, describe_conv(OP_CONV_BWD_DATA, s, 0), GRID, 1, 0);
@@ -209,7 +209,7 @@ static void batch_norm(void **state)
         {true, WITH(Z), WITH(DZ)},
         {true, WITH(Z), WITH(DZ) | WITH(DY2)},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < COUNT(table); i++) {
         bool relu = table[i].relu;
         check(state, describe_bn(OP_BN_FWD_TRAIN, 2, 3, 4, 2, relu, table[i].forward),
               describe_bn(OP_BN_BWD, 2, 3, 4, 2, relu, table[i].backward), CLUSTERS, 0x1p-4, 5e-5);
@@ -241,7 +241,7 @@ static void relu_and_dropout(void **state)
           0x1p-5, 0);
     check(state, describe_like(OP_RELU_FWD, t, 0), describe_like(OP_RELU_BWD, t, WITH(DY2)),
           EIGHTHS, 0x1p-5, 0);
-    for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
+    for (int i = 0; i < COUNT(p); i++) {
         struct op_desc forward = describe_like(OP_DROPOUT_FWD, tensor_2d(DTYPE_F32, 4, 9), 0);
         struct op_desc backward = describe_like(OP_DROPOUT_BWD, tensor_2d(DTYPE_F32, 4, 9), 0);
         forward.attr.dropout = backward.attr.dropout = (struct dropout_attr){p[i], 2};

@@ -4,10 +4,6 @@
 #include "tests/kernels/known.h"
 #include "verify/describe.h"
 
-#define CHECK_ROWS(table)                                                                          \
-    for (size_t row_ = 0; row_ < sizeof(table) / sizeof *(table); row_++)                          \
-    known_check(*state, &(table)[row_])
-
 /* Small whole numbers. No stride of the tensors is a period of their sequence: an error in an index
  * changes the result. PyTorch computed the expected values from the same numbers. */
 static double x_numbers[120], w_numbers[24], b_numbers[5];
@@ -137,7 +133,7 @@ static void adaptive_windows(void **state)
     double squares[20];
     for (int i = 0; i < 20; i++)
         squares[i] = i * i;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < COUNT(table); i++) {
         int h = table[i].h, w = table[i].w, oh = table[i].oh, ow = table[i].ow;
         const struct known row = {.d = describe_avgpool(OP_AVGPOOL_FWD, 1, 1, h, w, oh, ow),
                                   .in = {{ROLE_X, h * w, squares}},

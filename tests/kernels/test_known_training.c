@@ -29,7 +29,7 @@ static void cross_entropy(void **state)
                 -0.473156682, 1.38186187, -0.465532497, 0, 0, 0, 0, -0.499357842, 1.41424731,
                 -0.472694729, -0.44219474)},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < COUNT(table); i++) {
         const struct known row = {.d = describe_xent(4, 4, table[i].smoothing, WITH(DX)),
                                   .in = {LOGITS, VALUES(ROLE_LABEL, 2, 0, -1, 3)},
                                   .state = {.loss_scale = 8},
@@ -75,8 +75,7 @@ static void mixed_cross_entropy(void **state)
          .state = {.mix = 0.25f},
          .metrics = {2 * log1p(exp(-0.5)) + 0.25 * 0.5, 2, 2, 2}},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        known_check(*state, &table[i]);
+    CHECK_ROWS(table);
 }
 
 /* Of equal logits, the first has the higher rank. A NaN has no rank. */
@@ -100,7 +99,7 @@ static void ranks(void **state)
         {{0, 0, 0, 0, -inf, 0, -inf}, 5, {log(5), 1, 0, 1}},
         {{-inf, -inf, 0, 0, 0, 0, 0}, 0, {inf, 1, 0, 0}},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < COUNT(table); i++) {
         const struct known row = {
             .d = describe_xent(1, 7, 0, 0),
             .in = {{ROLE_X, 7, table[i].logit}, {ROLE_LABEL, 1, &table[i].label}},
@@ -125,20 +124,20 @@ static void check_sgd(struct device *ref, const struct sgd_table *t)
     struct op_desc d = describe_sgd(5, &t->attr);
     struct operands o;
     float before[5];
-    OK(operands_new(&d, &o));
+    expect_ok(operands_new(&d, &o));
     known_set(&d, &o, &(struct known_values){ROLE_W, 5, first});
     for (int step = 0; step < 3; step++) {
         /* the gradients include a loss scale of 64 */
         for (int i = 0; i < 5; i++)
             operand_f32(&o, ROLE_DW)[i] = (float)(64 * gradient[step][i]);
         *operand_state(&o) = (struct step_state){.lr = lr[step], .grad_scale = 1.0f / 64};
-        OK(run_once(ref, &d, &o));
+        expect_ok(run_once(ref, &d, &o));
         assert_known(&d, &o, &(struct known_values){ROLE_W, 5, t->w[step]});
     }
     assert_known(&d, &o, &(struct known_values){ROLE_MOMENTUM, 5, t->v});
     memcpy(before, o.p[ROLE_W], sizeof before);
     operand_state(&o)->found_inf = 1;
-    OK(run_once(ref, &d, &o));
+    expect_ok(run_once(ref, &d, &o));
     assert_memory_equal(o.p[ROLE_W], before, sizeof before);
     assert_known(&d, &o, &(struct known_values){ROLE_MOMENTUM, 5, t->v});
     operands_free(&o);
@@ -165,7 +164,7 @@ static void sgd(void **state)
           {0.802881659, -2.3142732, 0.613594571, 2.5681, -0.5098625}},
          {1.20530364, 0.200559938, 1.20793481, 1.22, 0.6025}},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    for (int i = 0; i < COUNT(table); i++)
         check_sgd(*state, &table[i]);
 }
 
@@ -198,8 +197,7 @@ static void lars(void **state)
          .out = {VALUES(ROLE_W, 2.94159919, 3.87496694),
                  VALUES(ROLE_MOMENTUM, 0.284008099, 0.850330634)}},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        known_check(*state, &table[i]);
+    CHECK_ROWS(table);
 }
 
 /* --- dropout --- */
@@ -210,11 +208,11 @@ static void dropout_masks(void **state)
     struct op_desc d = describe_like(OP_DROPOUT_FWD, tensor_2d(DTYPE_F32, ROWS, PER_ROW), 0);
     d.attr.dropout = (struct dropout_attr){.p = 0.3f, .layer = 200};
     struct operands o;
-    OK(operands_new(&d, &o));
+    expect_ok(operands_new(&d, &o));
     *operand_state(&o) = (struct step_state){.seed = 11, .step = 12, .sample0 = 100};
     for (int i = 0; i < ROWS * PER_ROW; i++)
         operand_f32(&o, ROLE_X)[i] = 1;
-    OK(run_once(*state, &d, &o));
+    expect_ok(run_once(*state, &d, &o));
     double mean = 0;
     for (int n = 0; n < ROWS; n++) {
         struct rng r = rng_at(11, RNG_DROPOUT, 12, (uint64_t)200 << 40 | (100 + (uint64_t)n));
@@ -232,10 +230,10 @@ static void dropout_masks(void **state)
     struct op_desc part = describe_like(OP_DROPOUT_FWD, tensor_2d(DTYPE_F32, 2, PER_ROW), 0);
     struct operands last;
     part.attr.dropout = d.attr.dropout;
-    OK(operands_new(&part, &last));
+    expect_ok(operands_new(&part, &last));
     *operand_state(&last) = (struct step_state){.seed = 11, .step = 12, .sample0 = 104};
     memcpy(last.p[ROLE_X], o.p[ROLE_X], operand_bytes(&part, ROLE_X));
-    OK(run_once(*state, &part, &last));
+    expect_ok(run_once(*state, &part, &last));
     assert_memory_equal(last.p[ROLE_Y], operand_f32(&o, ROLE_Y) + 4 * PER_ROW,
                         operand_bytes(&part, ROLE_Y));
     operands_free(&o);

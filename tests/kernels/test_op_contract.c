@@ -20,7 +20,7 @@ static int count_tensors(const struct op_desc *d)
 static void choose_sound(void)
 {
     struct case_list list;
-    OK(case_list_new(&list));
+    expect_ok(case_list_new(&list));
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
         sound[kind].kind = (enum op_kind)kind;
     for (int i = 0; i < list.n; i++) {
@@ -83,7 +83,7 @@ static void tensors_that_belong_together(void **state)
         {OP_BN_FWD_TRAIN, WITH(Z)},
         {OP_BN_APPLY, WITH(Z)},
     };
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+    for (int k = 0; k < COUNT(table); k++)
         for (int r = 0; r < ROLE_COUNT; r++) {
             struct op_desc d = sound[table[k].kind];
             if (!(table[k].roles >> r & 1))
@@ -230,7 +230,7 @@ static void segments(void **state)
         {"a negative trust", 1, {{.end = 10, .trust = -1}}, false},
         {"a trust of NaN", 1, {{.end = 10, .trust = NAN}}, false},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    for (int i = 0; i < COUNT(table); i++)
         for (int k = 0; k <= table[i].finite_too; k++) {
             struct op_desc d = sound[k ? OP_CHECK_FINITE : OP_SGD];
             d.attr.sgd.n_segments = table[i].n;
@@ -261,7 +261,7 @@ static void what_the_user_may_cause(void **state)
     assert_refused(&d, "one value per channel");
     assert_non_null(strstr(status_message(), "larger batch"));
     d = describe_bn(OP_BN_FWD_EVAL, 1, 4, 1, 1, false, 0);
-    OK(op_check(&d));
+    expect_ok(op_check(&d));
     d = sound[OP_CONV_FWD];
     d.attr.conv.pad[0] = d.attr.conv.pad[1] = 0;
     d.t[ROLE_X].dim[2] = 2;
@@ -305,7 +305,7 @@ static void the_reference_declines(void **state)
 {
     struct op_plan *plan;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
-        OK(op_plan(*state, &sound[kind], &plan));
+        expect_ok(op_plan(*state, &sound[kind], &plan));
         op_plan_free(plan);
         for (int r = 0; r < ROLE_COUNT; r++) {
             struct op_desc d = sound[kind];

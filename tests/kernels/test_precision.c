@@ -36,17 +36,17 @@ static void opaque_tensors_are_rounded(void **state)
     for (int r = 0; r < ROLE_COUNT; r++)
         if (conv.t[r].ndim)
             conv.t[r] = in_layout(conv.t[r], LAYOUT_ANY);
-    OK(op_plan(*state, &conv, &plan));
+    expect_ok(op_plan(*state, &conv, &plan));
     d.t[ROLE_X] = d.t[ROLE_Y] = plan->desc.t[ROLE_W];
     op_plan_free(plan);
     if (d.t[ROLE_X].layout != LAYOUT_OPAQUE)
         skip(); /* the library uses no opaque layout for these weights */
     d.t[ROLE_Y].rounds = DTYPE_F16;
-    OK(operands_new(&d, &o));
+    expect_ok(operands_new(&d, &o));
     int64_t n = operand_count(&d, ROLE_X);
     for (int64_t i = 0; i < n; i++)
         operand_f32(&o, ROLE_X)[i] = (float)(i + 1) / 7;
-    OK(run_once(*state, &d, &o));
+    expect_ok(run_once(*state, &d, &o));
     for (int64_t i = 0; i < n; i++)
         assert_true(operand_f32(&o, ROLE_Y)[i] == round_f16((float)(i + 1) / 7));
     operands_free(&o);
@@ -79,7 +79,7 @@ static void optimizer(void **state)
          {VALUES(ROLE_W, 0.749975, 0.5, rest), VALUES(ROLE_MOMENTUM, 1.0001, 0x1p-25, 0x1p-14),
           VALUES(ROLE_WCOPY, 0.75, 0.5, 1)}},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < COUNT(table); i++) {
         struct sgd_attr attr = {.n_segments = 1, .segment = &table[i].segment};
         struct known row = {
             .d = describe_sgd(3, &attr),
@@ -121,13 +121,13 @@ static int found(struct device *dev, float value, int place, enum dtype gradient
     struct sgd_segment third[3] = {{0, 333, 0}, {333, 666, 0, gradient}, {666, CHECKED, 0}};
     struct op_desc d = describe_check_finite(CHECKED, 3, third);
     struct operands o;
-    OK(operands_new(&d, &o));
+    expect_ok(operands_new(&d, &o));
     for (int i = 0; i < CHECKED; i++)
         operand_f32(&o, ROLE_DW)[i] = 1;
     operand_f32(&o, ROLE_DW)[place] = value;
     *operand_state(&o) = (struct step_state){
         .seed = 1, .step = 2, .lr = 4, .loss_scale = 5, .grad_scale = 6, .found_inf = before};
-    OK(run_once(dev, &d, &o));
+    expect_ok(run_once(dev, &d, &o));
     struct step_state after = *operand_state(&o);
     operands_free(&o);
     assert_true(after.seed == 1 && after.step == 2 && after.lr == 4);
@@ -146,7 +146,7 @@ static void finite_checks(void **state)
         {FLT_MAX, 0, 1, 1}, {0x1p-149f, 0, 0, 0},       {-INFINITY, 1, 1, 1},
         {NAN, 1, 1, 1},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < COUNT(table); i++) {
         assert_int_equal(found(*state, table[i].value, 400, DTYPE_F32, 0), table[i].f32);
         assert_int_equal(found(*state, table[i].value, 400, DTYPE_F16, 0), table[i].f16);
         assert_int_equal(found(*state, table[i].value, 400, DTYPE_BF16, 0), table[i].bf16);
@@ -156,7 +156,7 @@ static void finite_checks(void **state)
     }
     /* The value must be found at every place, whatever the previous result was. */
     static const int place[] = {0, 1, 15, 16, 331, 333, 500, 665, 997, 998, 999};
-    for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
+    for (int i = 0; i < COUNT(place); i++) {
         assert_int_equal(found(*state, NAN, place[i], DTYPE_F16, 0), 1);
         assert_int_equal(found(*state, -INFINITY, place[i], DTYPE_F16, 1), 1);
         assert_int_equal(found(*state, 2, place[i], DTYPE_F16, 1), 0);
@@ -168,9 +168,9 @@ static void labels_that_are_no_class(void **state)
 {
     static const int32_t labels[][2] = {{3, 0}, {0, 3}, {2, INT32_MAX}};
     struct op_desc d = describe_xent(2, 3, 0, WITH(DX));
-    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+    for (int i = 0; i < COUNT(labels); i++) {
         struct operands o;
-        OK(operands_new(&d, &o));
+        expect_ok(operands_new(&d, &o));
         memcpy(o.p[ROLE_LABEL], labels[i], sizeof labels[i]);
         assert_int_equal(run_once(*state, &d, &o), STATUS_INVALID);
         assert_non_null(strstr(status_message(), "the network has 3 classes"));
@@ -189,9 +189,9 @@ static void execute(struct device *dev, const struct op_desc *d, struct step_sta
 {
     void *const arg[ROLE_COUNT] = {[ROLE_STATE] = at, [ROLE_SCALER] = scaler};
     struct op_plan *plan;
-    OK(op_plan(dev, d, &plan));
+    expect_ok(op_plan(dev, d, &plan));
     assert_int_equal(plan->workspace, 0);
-    OK(op_execute(plan, arg, NULL));
+    expect_ok(op_execute(plan, arg, NULL));
     op_plan_free(plan);
 }
 
@@ -211,7 +211,7 @@ static void scale_set(void **state)
 {
     static const double scales[] = {65536, 3, 1e-3, 1.0 / 3, 16777217};
     const struct op_desc set = {.kind = OP_SCALE_SET};
-    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+    for (int i = 0; i < COUNT(scales); i++) {
         struct step_state got = {.seed = 1,
                                  .step = 2,
                                  .sample0 = 3,

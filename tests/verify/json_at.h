@@ -1,16 +1,12 @@
 /* Numbers in records that tests read or change. */
 #pragma once
 
+#include "tests/unit.h"
+
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Returns the number at a path such as "step/0/grad_norms/fc.weight". In a path, an element of an
  * array is its index. */

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT_OF(a) ((int64_t)(sizeof(a) / sizeof *(a)))
-
 static struct histogram count(const float *x, int64_t n, double scale)
 {
     struct fp16_limits limits[SCALE_COUNT] = {fp16_limits(1), fp16_limits(scale)};
@@ -49,8 +47,8 @@ static void fates_of_values(void **state)
     static const double scales[] = {1, 0x1p17, 0x1p-3, 3};
     check_value(INFINITY, 1);
     check_value(-NAN, 1);
-    for (int64_t i = 0; i < COUNT_OF(edges); i++)
-        for (int64_t k = 0; k < COUNT_OF(scales); k++) {
+    for (int64_t i = 0; i < COUNT(edges); i++)
+        for (int64_t k = 0; k < COUNT(scales); k++) {
             float x = (float)((double)edges[i] / scales[k]);
             check_value(-x, scales[k]);
             check_value(nextafterf(x, 0), scales[k]);
@@ -67,13 +65,13 @@ static void underflow_of_any_power(void **state)
 {
     float x[4096];
     struct rng rng = rng_at(0, RNG_TEST, 8, 0);
-    for (int i = 0; i < COUNT_OF(x); i++)
+    for (int i = 0; i < COUNT(x); i++)
         x[i] = ldexpf(i % 3 ? rng_float(&rng) : 1, -(int)rng_below(&rng, 60));
-    struct histogram c = count(x, COUNT_OF(x), 1);
+    struct histogram c = count(x, COUNT(x), 1);
     assert_int_equal(histogram_underflow(&c, 200), 0);
     assert_int_equal(histogram_underflow(&c, -300), c.nonzero);
     for (int k = -8; k <= 40; k++) {
-        c = count(x, COUNT_OF(x), ldexp(1, k));
+        c = count(x, COUNT(x), ldexp(1, k));
         assert_int_equal(histogram_underflow(&c, k), c.fate[SCALE_CURRENT].underflow);
     }
 }
@@ -108,7 +106,7 @@ static void recommended_scales(void **state)
         {0x1p-11f, 23, false}, /* the other values are 2^-10 */
     };
     struct amp_layer layer;
-    for (int64_t i = 0; i < COUNT_OF(cases); i++) {
+    for (int64_t i = 0; i < COUNT(cases); i++) {
         struct amp_finding f = judge(5000, 1000, cases[i].largest, 65536, &layer);
         assert_true(f.needs_scaler);
         assert_int_equal(f.exponent, cases[i].exponent);

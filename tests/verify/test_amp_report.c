@@ -102,7 +102,7 @@ static void every_gradient_counts_once(void **state)
         {"bn1", "activations", BATCH * 16 * 32 * 32},
         {"conv1", "weights", 16 * 3 * 9}, /* three channels; padding of the layout is not counted */
     };
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+    for (int i = 0; i < COUNT(expected); i++) {
         const json_t *kind = json_object_get(layer(r, expected[i].layer), expected[i].kind);
         if (number(kind, "values") != 2.0 * expected[i].per_batch)
             fail_msg("%s of '%s': %g values", expected[i].kind, expected[i].layer,
@@ -217,7 +217,7 @@ static void the_scale_of_a_run(void **state)
     };
     struct amp_report_config c = of_run();
     write_checkpoint(2048);
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < COUNT(table); i++) {
         write_run(table[i].config);
         json_t *r = report(&c);
         assert_true(number(r, "loss_scale") == table[i].scale);
@@ -287,13 +287,13 @@ static void hostile_runs(void **state)
     scratch_write("run", "run.json", "{\"schema\":1}", 12);
     expect_refusal("'arch'");
     write_checkpoint(2048);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (int i = 0; i < COUNT(cases); i++) {
         write_run(cases[i].config);
         expect_refusal(cases[i].says);
     }
     static const double scales[] = {NAN, INFINITY, 0, -2};
     write_run("{\"loss_scaling\":{}}");
-    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+    for (int i = 0; i < COUNT(scales); i++) {
         write_checkpoint(scales[i]);
         expect_refusal("no undamaged checkpoint");
     }

@@ -5,7 +5,6 @@
 #include "base/rng.h"
 #include "tests/kernels/group.h"
 #include "tests/kernels/stream_backend.h"
-#include "tests/unit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,11 +23,11 @@ static const struct determinism_case tiny = {.arch = "resnet8",
 static uint64_t check_holds(struct device *dev, struct determinism_case c)
 {
     struct determinism_result first, second, other;
-    OK(determinism_check(dev, &c, &first));
-    OK(determinism_check(dev, &c, &second));
+    expect_ok(determinism_check(dev, &c, &first));
+    expect_ok(determinism_check(dev, &c, &second));
     assert_true(first.bits == second.bits && first.loss == second.loss && first.bytes > 0);
     c.seed++;
-    OK(determinism_check(dev, &c, &other));
+    expect_ok(determinism_check(dev, &c, &other));
     assert_true(first.bits != other.bits && first.loss != other.loss);
     return first.bits;
 }
@@ -41,10 +40,10 @@ static void devices_and_precisions_hold(void **state)
     struct stream_backend streams;
     struct device *ref, *cpu, *async;
     stream_backend_make(&streams);
-    OK(device_open("ref", 1, &ref));
-    OK(device_open("cpu", 1, &cpu));
-    OK(streams.base.open(&streams.base, 0, 1, &async));
-    for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++) {
+    expect_ok(device_open("ref", 1, &ref));
+    expect_ok(device_open("cpu", 1, &cpu));
+    expect_ok(streams.base.open(&streams.base, 0, 1, &async));
+    for (int p = 0; p < COUNT(precisions); p++) {
         struct determinism_case c = tiny;
         c.precision = precisions[p];
         check_holds(cpu, c);
@@ -93,8 +92,8 @@ static void every_flipped_bit_is_seen(void **state)
     struct rng rng = rng_at(7, RNG_TEST, 0, 0);
     struct device *dev;
     struct graph *g;
-    OK(graph_build(tiny.arch, tiny.classes, tiny.image_size, &g));
-    OK(device_open("cpu", 1, &dev));
+    expect_ok(graph_build(tiny.arch, tiny.classes, tiny.image_size, &g));
+    expect_ok(device_open("cpu", 1, &dev));
     for (int i = 0; i < FLIPS; i++) {
         struct determinism_case c = tiny;
         struct determinism_fault f = any_fault(g, &rng);
@@ -115,7 +114,7 @@ static void what_cannot_flip_is_refused(void **state)
     cases[0].fault = &beyond;
     cases[1].repeats = 1;
     cases[2].precision = "fp8";
-    OK(device_open("cpu", 1, &dev));
+    expect_ok(device_open("cpu", 1, &dev));
     for (int i = 0; i < 3; i++)
         assert_int_equal(determinism_check(dev, &cases[i], &r), want[i]);
     device_close(dev);

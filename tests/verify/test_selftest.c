@@ -112,7 +112,7 @@ static void every_false_value_is_found(void **state)
     assert_int_equal(r.st, STATUS_OK);
     assert_non_null(strstr(r.text, "1 of 1 cases hold"));
     free(r.text);
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (int i = 0; i < COUNT(values); i++) {
         char line[64];
         cases = one_case(&one);
         scale(json_at(one, values[i][0]), 1.01);
@@ -153,7 +153,7 @@ static void fp32_errors_widen_the_tolerance(void **state)
         {"step/0/loss", false, 8e-4, STATUS_OK},
         {"step/0/loss", false, 3e-3, STATUS_MISMATCH},
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (int i = 0; i < COUNT(table); i++) {
         json_t *one, *cases = one_case(&one), *fp32 = one;
         double got = table[i].got;
         if (table[i].fp64) {
@@ -221,9 +221,9 @@ static void damaged_files_are_refused(void **state)
         {"step", "[{\"loss\": 1}]", "2 steps"},
         {"step", "[{\"loss\": 1}, {}]", "loss"},
     };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (int i = 0; i < COUNT(files); i++)
         assert_no_oracle(run_bytes(files[i].bytes, strlen(files[i].bytes), false), files[i].word);
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+    for (int i = 0; i < COUNT(members); i++) {
         json_t *one, *cases = one_case(&one);
         json_object_set_new(one, members[i].key,
                             json_loads(members[i].value, JSON_DECODE_ANY, NULL));

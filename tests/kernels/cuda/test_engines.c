@@ -9,17 +9,15 @@
 #include "kernels/cuda/plan_cache.h"
 #include "tests/kernels/group.h"
 #include "tests/suite.h"
-#include "tests/unit.h"
 #include "verify/describe.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-static char program[PATH_MAX], folder[64], inner[80], file[96], journal[112];
+static char program[PATH_MAX], file[96], journal[112];
 
 static int plan_here(void)
 {
@@ -117,7 +115,7 @@ static void processes_avoid_engines_that_do_not_work(void **state)
 {
     const char *story = NULL;
     char line[1024], engine[16] = "", text[160], own[40];
-    for (size_t i = 0; i < sizeof processes / sizeof *processes; i++) {
+    for (int i = 0; i < COUNT(processes); i++) {
         const struct process *p = &processes[i];
         if (p->story) {
             story = p->story;
@@ -131,7 +129,7 @@ static void processes_avoid_engines_that_do_not_work(void **state)
                          ? strstr(line, with_engine(p->says, engine, text)) != NULL
                          : strncmp(line, "cudnn:fwd engine ", 17) == 0 && strcmp(line, own) != 0;
         if (!right)
-            fail_msg("%s, process %d: %s", story, (int)i, line);
+            fail_msg("%s, process %d: %s", story, i, line);
     }
 }
 
@@ -143,7 +141,7 @@ static void the_users_list_is_read_strictly(void **state)
                                         "62, 3", "-1", "0x1", "6x",  "1000000000", "62;63", many};
     char line[1024], quoted[128];
     forget();
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (int i = 0; i < COUNT(wrong); i++) {
         run_process(&(struct process){.without = wrong[i]}, "", line);
         snprintf(quoted, sizeof quoted, "AMPSCALE_CUDNN_WITHOUT is '%s'; give ", wrong[i]);
         assert_non_null(strstr(line, quoted));
@@ -164,20 +162,20 @@ static void useless_facts_are_ignored(void **state)
     size_t size;
     forget();
     run_process(&p, "", line);
-    OK(file_read(file, 1 << 20, &bytes, &size));
+    expect_ok(file_read(file, 1 << 20, &bytes, &size));
     const char *key = strstr(bytes, "fake GPU ");
     *strchr(key, '\n') = '\0';
     for (int i = 0; i < 3; i++) {
         struct plan_cache *cache;
-        OK(plan_cache_open(&cache));
-        OK(plan_cache_put(cache, key, &facts[i]));
-        OK(plan_cache_save(cache, file));
+        expect_ok(plan_cache_open(&cache));
+        expect_ok(plan_cache_put(cache, key, &facts[i]));
+        expect_ok(plan_cache_save(cache, file));
         plan_cache_close(cache);
-        OK(file_replace(journal, "\n\x01 without engine 1\nno key\n", 28));
+        expect_ok(file_replace(journal, "\n\x01 without engine 1\nno key\n", 28));
         run_process(&p, "", line);
         assert_memory_equal(line, "cudnn:fwd engine ", 17);
-        OK(plan_cache_open(&cache));
-        OK(plan_cache_load(cache, file)); /* has the new choice for the next process */
+        expect_ok(plan_cache_open(&cache));
+        expect_ok(plan_cache_load(cache, file)); /* has the new choice for the next process */
         const struct plan_choice *choice = plan_cache_find(cache, key);
         assert_true(choice && choice->fact == PLAN_CHOSEN && choice->engine != 99);
         plan_cache_close(cache);
@@ -192,7 +190,7 @@ static char *key_of_product(void)
 {
     char *text, *key = NULL;
     size_t size;
-    OK(file_read(file, 1 << 20, &text, &size));
+    expect_ok(file_read(file, 1 << 20, &text, &size));
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         if (strncmp(line, "time ", 5) == 0 && strstr(line, " cublaslt")) {
             assert_null(key);
@@ -208,11 +206,11 @@ static int64_t stored_time(const char *key, int64_t nanoseconds)
 {
     struct plan_cache *cache;
     const struct plan_choice fact = {.fact = PLAN_TIMED, .nanoseconds = nanoseconds};
-    OK(plan_cache_open(&cache));
-    OK(plan_cache_load(cache, file));
+    expect_ok(plan_cache_open(&cache));
+    expect_ok(plan_cache_load(cache, file));
     if (nanoseconds > 0) {
-        OK(plan_cache_put(cache, key, &fact));
-        OK(plan_cache_save(cache, file));
+        expect_ok(plan_cache_put(cache, key, &fact));
+        expect_ok(plan_cache_save(cache, file));
     }
     int64_t stored = plan_cache_find(cache, key)->nanoseconds;
     plan_cache_close(cache);
@@ -225,14 +223,14 @@ static void expect(enum op_kind kind, int plans, bool deterministic, const char 
     const struct conv_shape shape = {2, 64, 8, 8, 64, {1, 1}, {1, 1}, {0, 0}, 1};
     struct op_desc d = describe_conv(kind, &shape, 0);
     struct device *dev;
-    OK(device_open("cuda:0", 1, &dev));
+    expect_ok(device_open("cuda:0", 1, &dev));
     for (int r = 0; r < ROLE_COUNT; r++)
         if (d.t[r].ndim == 4)
             d.t[r].layout = LAYOUT_ANY;
     struct op_plan *plan;
     dev->plans = plans;
     dev->deterministic = deterministic;
-    OK(op_plan(dev, &d, &plan));
+    expect_ok(op_plan(dev, &d, &plan));
     assert_memory_equal(plan->impl, impl, strlen(impl));
     op_plan_free(plan);
     device_close(dev);
@@ -281,20 +279,12 @@ static void few_plans_are_timed(void **state)
 
 static int set_up(void **state)
 {
-    snprintf(folder, sizeof folder, "/tmp/ampscale-engines-XXXXXX");
-    if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", folder, 1) != 0 ||
+    if (scratch_set_up(state) != 0 || setenv("XDG_CACHE_HOME", *state, 1) != 0 ||
         readlink("/proc/self/exe", program, sizeof program - 1) < 0)
         return -1;
-    snprintf(inner, sizeof inner, "%s/ampscale", folder);
-    snprintf(file, sizeof file, "%s/plans", inner);
+    snprintf(file, sizeof file, "%s/ampscale/plans", (const char *)*state);
     snprintf(journal, sizeof journal, "%s.broken", file);
-    return mkdir(inner, 0700);
-}
-
-static int tear_down(void **state)
-{
-    forget();
-    return rmdir(inner) || rmdir(folder);
+    return 0;
 }
 
 int main(void)
@@ -306,5 +296,5 @@ int main(void)
         cmocka_unit_test(the_stored_times_decide),
         cmocka_unit_test(few_plans_are_timed),
     };
-    return suite_argc > 4 ? plan_here() : cmocka_run_group_tests(tests, set_up, tear_down);
+    return suite_argc > 4 ? plan_here() : cmocka_run_group_tests(tests, set_up, scratch_tear_down);
 }

@@ -2,7 +2,6 @@
  * the fake GPU, and checks which forms it has. tests/kernels/test_fused.c compares the reference's
  * fused forms with plain operations. */
 #include "tests/kernels/group.h"
-#include "tests/unit.h"
 #include "verify/comparison.h"
 #include "verify/describe.h"
 
@@ -19,7 +18,7 @@ static bool has(struct device *dev, const struct op_desc *d)
     enum status st = op_plan(dev, d, &plan);
     op_plan_free(plan);
     if (st != STATUS_UNSUPPORTED)
-        OK(st);
+        expect_ok(st);
     return st == STATUS_OK;
 }
 
@@ -56,7 +55,7 @@ static void compare(struct devices *t, const struct case_list *list, int stride)
 static void the_table_of_cases(void **state)
 {
     struct case_list list;
-    OK(case_list_new(&list));
+    expect_ok(case_list_new(&list));
     compare(*state, &list, 4);
     case_list_free(&list);
 }
@@ -75,15 +74,15 @@ static void long_batch_norms(void **state)
                 {OP_BN_FWD_TRAIN, WITH(MASK)},
                 {OP_BN_BWD, WITH(MASK) | WITH(DY2) | WITH(DZ)}};
     struct case_list list = {0};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        for (size_t f = 0; f < sizeof form / sizeof *form; f++)
+    for (int i = 0; i < COUNT(size); i++)
+        for (int f = 0; f < COUNT(form); f++)
             for (int k = 0; k < 3; k++) {
                 const int *s = size[i];
                 struct op_desc d =
                     describe_bn(form[f].kind, s[0], s[1], s[2], s[3], true, form[f].with);
                 cases_add_one(&list, list.problems++, fused_of_type(d, types[k]), FILL_RANDOM, "");
             }
-    OK(list.status);
+    expect_ok(list.status);
     compare(*state, &list, 1);
     case_list_free(&list);
 }
@@ -102,7 +101,7 @@ static void the_rest_is_declined(void **state)
                                  describe_conv(OP_CONV_BWD_DATA_BN, &shape, WITH(DY2)),
                                  describe_bn(OP_BN_FINALIZE, 2, 8, 3, 3, false, 0)};
     declined[4].attr.bn.sync = &sync;
-    for (size_t i = 0; i < sizeof declined / sizeof *declined; i++) {
+    for (int i = 0; i < COUNT(declined); i++) {
         struct op_desc d = fused_of_type(declined[i], DTYPE_F16);
         assert_false(has(t->gpu, &d));
     }
@@ -119,9 +118,9 @@ static void the_rest_is_declined(void **state)
 static int open_devices(void **state)
 {
     static struct devices t;
-    OK(device_open("cuda:0", 1, &t.gpu));
-    OK(device_open("cuda:2", 1, &t.old));
-    OK(device_open("ref", 1, &t.ref));
+    expect_ok(device_open("cuda:0", 1, &t.gpu));
+    expect_ok(device_open("cuda:2", 1, &t.old));
+    expect_ok(device_open("ref", 1, &t.ref));
     t.gpu->plans = 1; /* the first plan that runs: nothing is timed */
     *state = &t;
     return 0;

@@ -8,7 +8,6 @@
 #include "base/half.h"
 #include "base/rng.h"
 #include "engine/scaler.h"
-#include "tests/unit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +54,7 @@ static void check_normalize4(enum dtype type, int64_t pixels, int rows)
     static const int32_t next[] = {1, 2, 0};
     static const struct step_state state = {.mix = 0.75f};
     const struct cu_mix mix = {rows > 1 ? next : NULL, &state, pixels / rows};
-    OK(cu_normalize(&q, type, pixels, 4, &attr, &mix, x, y));
+    expect_ok(cu_normalize(&q, type, pixels, 4, &attr, &mix, x, y));
     for (int64_t i = 0; i < pixels; i++) {
         int64_t other = (i + pixels / rows) % pixels;
         for (int c = 0; c < 3; c++) {
@@ -109,14 +108,14 @@ static void bad_label_leaves_everything(void **state)
                         .dx = dx,
                         .metrics = &metrics};
     label[300] = label[600] = CLASSES;
-    OK(cu_softmax_xent(&q, &a, work));
+    expect_ok(cu_softmax_xent(&q, &a, work));
     assert_int_equal(work[0], 300);
     assert_memory_equal(&metrics, &before, sizeof before);
     for (int i = 0; i < ROWS * CLASSES; i++)
         assert_true(dx[i] == (float)(i % 3));
 
     label[300] = label[600] = -1;
-    OK(cu_softmax_xent(&q, &a, work));
+    expect_ok(cu_softmax_xent(&q, &a, work));
     assert_int_equal(work[0], -1);
     int64_t labelled = 0;
     for (int i = 0; i < ROWS; i++)
@@ -137,7 +136,7 @@ static void infinite_logit_of_another_class(void **state)
     x[0] = -INFINITY;
     x[1] = x[2] = 1;
     *label = 2;
-    OK(cu_softmax_xent(&q, &a, work));
+    expect_ok(cu_softmax_xent(&q, &a, work));
     assert_true(fabs(metrics.loss_sum - log(2)) < 1e-6);
     assert_int_equal(metrics.top1, 0); /* the lower index wins a tie */
     assert_int_equal(metrics.top5, 1);
@@ -181,9 +180,9 @@ static void check_same_step(const struct sgd_attr *const attr[2], struct cu_sgd 
         a[k].momentum = 0.9f;
         a[k].nesterov = a[k].lars = true;
         a[k].state = &step;
-        OK(cu_check_finite(&q, &a[k], &s, &step));
+        expect_ok(cu_check_finite(&q, &a[k], &s, &step));
         assert_int_equal(step.found_inf, 0);
-        OK(cu_sgd(&q, &a[k], &s, aligned(cu_sgd_workspace(&a[k], &s))));
+        expect_ok(cu_sgd(&q, &a[k], &s, aligned(cu_sgd_workspace(&a[k], &s))));
     }
     assert_memory_equal(a[0].w, a[1].w, PARAMETERS * sizeof *a->w);
     assert_memory_equal(a[0].v, a[1].v, PARAMETERS * sizeof *a->v);
@@ -243,11 +242,11 @@ static void finite_check_of_stored_gradients(void **state)
     struct step_state step = {.seed = 3, .step = 4, .lr = 0.5f, .found_inf = 1}, wanted = step;
     for (int i = 0; i < PARAMETERS; i++)
         dw[i] = 0x7bff; /* the largest finite value */
-    for (size_t p = 0; p < sizeof places / sizeof *places; p++)
-        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+    for (int p = 0; p < COUNT(places); p++)
+        for (int k = 0; k < COUNT(values); k++) {
             dw[places[p]] = values[k];
             wanted.found_inf = k > 0;
-            OK(cu_check_finite(&q, &a, &s, &step));
+            expect_ok(cu_check_finite(&q, &a, &s, &step));
             assert_memory_equal(&step, &wanted, sizeof step);
             dw[places[p]] = 0x7bff;
         }
@@ -264,13 +263,13 @@ static void run_scalers(const struct scaler_rule *c, uint64_t seed, double overf
     struct rng r = rng_at(seed, RNG_TEST, 0, 0);
     for (int i = 0; i < 2000 && !want.collapsed; i++) {
         struct step_state step = {.lr = 3, .share = 0.75f, .divisor = 4};
-        OK(cu_scale_set(&q, &got, &step));
+        expect_ok(cu_scale_set(&q, &got, &step));
         assert_true(step.loss_scale == (float)want.scale * 0.75f);
         assert_true(step.grad_scale == (float)(1 / (want.scale * 4)));
         assert_true(step.lr == 3 && step.share == 0.75f && step.divisor == 4);
         step.found_inf = rng_double(&r) < overflows;
         bool collapsed = scaler_update(c, &want, step.found_inf) != STATUS_OK;
-        OK(cu_scale_update(&q, c, &got, &step));
+        expect_ok(cu_scale_update(&q, c, &got, &step));
         assert_int_equal(got.collapsed, collapsed);
         assert_true(got.scale == want.scale);
         assert_int_equal(got.clean, want.clean);
@@ -308,16 +307,16 @@ static void sums_of_ranks_add_up(void **state)
         x[i] = 100 + rng_float(&r);
     for (int c = 0; c < 8 * CHANNELS; c++)
         saved[c] = 1;
-    OK(cu_bn_sums(&q, &whole, x, sums[0], work));
-    OK(cu_bn_sums(&q, &part[0], x, sums[1], work));
-    OK(cu_bn_sums(&q, &part[1], x + FIRST * CHANNELS, sums[2], work));
+    expect_ok(cu_bn_sums(&q, &whole, x, sums[0], work));
+    expect_ok(cu_bn_sums(&q, &part[0], x, sums[1], work));
+    expect_ok(cu_bn_sums(&q, &part[1], x + FIRST * CHANNELS, sums[2], work));
     for (int i = 0; i <= 2 * CHANNELS; i++)
         sums[1][i] += sums[2][i];
     for (int k = 0; k < 2; k++) {
         float *out = saved + 4 * CHANNELS * k;
         struct cu_bn_statistics statistics = {
             out, out + CHANNELS, out + 2 * CHANNELS, out + 3 * CHANNELS, 1e-5f, 0.1f};
-        OK(cu_bn_finalize(&q, CHANNELS, sums[k], &statistics));
+        expect_ok(cu_bn_finalize(&q, CHANNELS, sums[k], &statistics));
     }
     for (int i = 0; i < 4 * CHANNELS; i++)
         assert_true(fabsf(saved[i] - saved[4 * CHANNELS + i]) <= 1e-5f * fabsf(saved[i]));

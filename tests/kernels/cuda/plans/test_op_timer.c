@@ -261,7 +261,7 @@ static bool is_cold(const struct work *w, int i, size_t bytes)
 static void caches_are_cold(void **state)
 {
     static const size_t bytes[] = {1000, 300 << 10, 1 << 20, 2 << 20, 9 << 20}; /* L2 has a MiB */
-    for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) {
+    for (int k = 0; k < COUNT(bytes); k++) {
         struct cuda_device dev = gpu_new();
         struct work w = {.host_ms = 0.001, .device_ms = 0.01};
         struct op_trial *t = opened(&dev, bytes[k]);

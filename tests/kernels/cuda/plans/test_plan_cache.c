@@ -27,7 +27,7 @@ static const char *const keys[] = {"NVIDIA H200 sm90 fwd f16 n256",
                                    "NVIDIA H200 sm90 fwd f16 n64",
                                    "NVIDIA H200 dgrad bf16 n64",
                                    "NVIDIA H200 op bn_apply"};
-enum { N_KEYS = sizeof keys / sizeof *keys };
+enum { N_KEYS = COUNT(keys) };
 
 static struct plan_choice choice_at(int i)
 {
@@ -161,7 +161,7 @@ static void test_forgery(void **state)
         "lack key",
     };
     char many[2048] = "plan 5 7 ", longest[2048];
-    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++)
+    for (int i = 0; i < COUNT(forged); i++)
         check_forged(forged[i], "\n");
     check_forged("plan 5 7 - key", "");
     for (int i = 0; i <= PLAN_KNOBS_MAX; i++)
@@ -191,7 +191,7 @@ static void test_bad_puts(void **state)
     memset(key, 'k', sizeof key);
     key[PLAN_KEY_MAX] = '\0';
     assert_int_equal(plan_cache_open(&c), STATUS_OK);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (int i = 0; i < COUNT(bad); i++)
         assert_int_equal(plan_cache_put(c, bad[i].key, &bad[i].choice), STATUS_INVALID);
     key[PLAN_KEY_MAX - 1] = '\0';
     assert_int_equal(plan_cache_put(c, key, &good), STATUS_OK);
