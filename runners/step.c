@@ -153,20 +153,16 @@ static void count_step(struct session *s, const double *v, int batches, bool ski
 }
 
 /* Copies the times of a step. If an asynchronous device measured the duration of the step, this
- * duration replaces the host's, and data_s is limited to the time in which the device was idle. */
+ * duration replaces the host's. */
 static void describe_times(const struct step_times *t, bool steady, struct step_record *rec)
 {
-    double parts = t->input_s + t->forward_s + t->backward_s + t->exposed_s + t->optimizer_s;
     rec->h2d_s = t->input_s;
     rec->forward_s = t->forward_s;
     rec->backward_s = t->backward_s;
     rec->comm_s = t->exposed_s;
     rec->comm_busy_s = t->busy_s;
     rec->optimizer_s = t->optimizer_s;
-    if (!steady || t->total_s <= 0)
-        return;
-    rec->total_s = t->total_s;
-    rec->data_s = fmin(rec->data_s, fmax(t->total_s - parts, 0));
+    rec->total_s = steady ? t->total_s : 0;
 }
 
 static void describe_step(const struct session *s, const double *v, struct step_record *rec)

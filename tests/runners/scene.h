@@ -1,5 +1,6 @@
 /* Trains a small network on a device "stream" (tests/kernels/stream_backend.h), which only tests
- * can find, and compares the resulting files. The test is linked with --wrap=backend_find. */
+ * can find, and compares the resulting files. The test is linked with --wrap=backend_find
+ * and --wrap=loader_next. */
 #pragma once
 
 #include "results/run.h"
