@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# To be sourced by a shell test that has set `program`. See sanitized.h for
-# tests in C.
+# To be sourced by a shell test that has set `program`.
 
 # sanitized: whether the program is built with sanitizers. Sanitizers check memory and threads, but
 # no numbers. In such a build, a test may therefore compute less, as long as it runs the same code.

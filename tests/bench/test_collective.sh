@@ -103,8 +103,10 @@ for way in "${ways[@]}"; do
     rows_are allreduce 2 -1
 done
 
-# Ranks must have the same arguments.
+# Ranks must have the same arguments, and the ranks of a job are its processes.
 [[ $way == mpi ]] || finish
+mpi_run 60 2 "$program" bench collective reduce --ranks 2
+[[ $code == 2 ]] || fail "--ranks under MPI ended with exit code $code: $(<err)"
 # shellcheck disable=SC2016
 mpi_run 60 2 bash -c '"$0" "$@" -b "$((1 + ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}))"' "$program" bench overlap --net resnet8 --image-size 32 --threads 1
 [[ $code == 2 ]] || fail "ranks with different batch sizes exit with $code, not 2: $(<err)"

@@ -1,7 +1,6 @@
 /* Tests the number of bytes that STREAM's kernels and device copies move, the detection of a wrong
  * copy, and the sizes of caches. */
 #include "../kernels/stream_backend.h"
-#include "../results/scratch.h"
 #include "bench/memory.h"
 #include "tests/unit.h"
 

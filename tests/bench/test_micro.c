@@ -3,12 +3,60 @@
 #include "bench/conv_pass.h"
 #include "bench/gemm.h"
 #include "bench/optimizer.h"
-#include "broken.h"
 #include "tests/unit.h"
 
 #include <string.h>
 
 static const struct harness_config quick = {.warmup = 1, .most = 3};
+
+/* --- a device that computes wrong --- */
+
+/* The cpu backend, of which one kind of operation computes a wrong last element. */
+struct broken {
+    struct backend base;
+    enum role role; /* fp32 tensor of the operation whose last element is 1 too large */
+    /* The functions of the backend that the broken functions replace. */
+    enum status (*plan)(struct device *dev, const struct op_desc *desc, struct op_plan **plan);
+    enum status (*execute)(struct op_plan *plan, void *const arg[ROLE_COUNT], struct stream *s);
+    struct op_record record[2 * OP_KIND_COUNT];
+};
+
+static enum status wrong_execute(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
+{
+    const struct broken *b = (const struct broken *)p->device->backend;
+    TRY(b->execute(p, arg, s));
+    ((float *)arg[b->role])[tensor_count(&p->desc.t[b->role]) - 1] += 1;
+    return STATUS_OK;
+}
+
+static enum status wrong_plan(struct device *dev, const struct op_desc *d, struct op_plan **p)
+{
+    struct broken *b = (struct broken *)dev->backend;
+    TRY(b->plan(dev, d, p));
+    b->execute = (*p)->execute;
+    (*p)->execute = wrong_execute;
+    return STATUS_OK;
+}
+
+/* Opens a device with this fault. `b` must live as long as the device. */
+static struct device *broken_open(struct broken *b, enum op_kind kind, enum role role)
+{
+    const struct backend *cpu;
+    struct device *dev;
+    assert_int_equal(backend_find("cpu", &cpu), STATUS_OK);
+    *b = (struct broken){.base = *cpu, .role = role};
+    assert_true((size_t)cpu->n_records < sizeof b->record / sizeof *b->record);
+    memcpy(b->record + 1, cpu->record, (size_t)cpu->n_records * sizeof *b->record);
+    for (int i = 0; i < cpu->n_records; i++)
+        if (op_in(kind, cpu->record[i].kinds))
+            b->plan = cpu->record[i].plan;
+    b->record[0] = (struct op_record){UINT64_C(1) << kind, ~0u, ~0u, wrong_plan};
+    b->base.n_records++;
+    b->base.record = b->record;
+    assert_int_equal(cpu->open(cpu, 0, 1, &dev), STATUS_OK);
+    dev->backend = &b->base;
+    return dev;
+}
 
 /* --- passes of a convolution --- */
 

@@ -3,6 +3,7 @@
 # the order of launches. Also tests the messages if ncu cannot profile, and usage errors.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
+command -v python3 >/dev/null || skip "no python3"
 need_fake_gpu bench_profile_csv
 net=(--net resnet8 --image-size 32 -b 2 --peak peak.json --devices cuda:0)
 
@@ -15,7 +16,6 @@ PEAK
 # holds PYTHON: checks an expression over `r`, the record in the file out, and `s`, the sums over
 # the record's operations.
 holds() {
-    command -v python3 >/dev/null || return 0
     python3 -c "import json, math, sys
 r = json.load(open('out'))
 s = {k: sum(o[k] or 0 for o in r['operations']) for k in ('kernels', 'time_us', 'dram_bytes', 'bytes', 'flops', 'bound_us')}

@@ -1,5 +1,4 @@
 /* Tests the bytes and bounds of operations, and peaks that are written, read and refused. */
-#include "../results/scratch.h"
 #include "bench/roofline.h"
 #include "tests/unit.h"
 
@@ -148,12 +147,9 @@ static void test_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_bandwidth),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test_setup_teardown(test_round_trip, scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(test_wrong, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test(test_bytes), cmocka_unit_test(test_bandwidth),
+        cmocka_unit_test(test_types), cmocka_unit_test(test_bounds),
+        IN_FOLDER(test_round_trip),   IN_FOLDER(test_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
  * to another rung (configuration). The program is a shell script that fails on purpose. */
 #include "bench/throughput.h"
 
-#include "../results/scratch.h"
 #include "tests/unit.h"
 
 #include <math.h>
@@ -47,6 +46,19 @@ static void test_plan(void **state)
     for (int round = 0; round < ROUNDS; round++)
         assert_turn(&p, turn++, 0, THROUGHPUT_FILES, round);
     assert_int_equal(p.n_turns, turn);
+    throughput_plan_free(&p);
+}
+
+/* The order of the combinations reverses from round to round. */
+static void test_plan_of_combinations(void **state)
+{
+    static const int order[] = {0, 1, 2, 2, 1, 0};
+    const struct throughput_shape shape = {.keys = 1, .combinations = 3, .rounds = 2};
+    struct throughput_plan p;
+    assert_int_equal(throughput_plan_make(&shape, &p), STATUS_OK);
+    assert_int_equal(p.n_turns, COUNT(order));
+    for (int i = 0; i < p.n_turns; i++)
+        assert_int_equal(p.slot[p.turn[i].slot].combination, order[i]);
     throughput_plan_free(&p);
 }
 
@@ -256,17 +268,18 @@ static void test_no_rung(void **state)
     assert_run(r, &last, false, RUNG_COUNT, RUNG_COUNT, "exit code 1: no plan");
 }
 
-/* A late run is no failure of its rung: the row's next run is on the same one, and finds what the
- * late run has saved. */
+/* A late run is no failure of its rung: the row's next run is on the same one. */
 static void test_late(void **state)
 {
     struct rig *r = *state;
     struct train_ladder *l = &r->ladder;
-    rig_open(r, "[ -e \"$0.plans\" ] || { echo >\"$0.plans\"; exec sleep 600; }\n"
+    rig_open(r, "[ -e \"$0.quick\" ] || exec sleep 600\n"
                 "done_on null\n");
     r->work.limit_s = 1;
     assert_run(r, l, false, 0, 0, "not done within 1 s");
     assert_true(l->cut);
+    scratch_write(r->dir, "program.quick", "", 0);
+    r->work.limit_s = 60;
     assert_run(r, l, true, 0, 0, NULL);
     assert_true(l->proven && !l->cut);
 }
@@ -276,10 +289,10 @@ static void test_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plan), cmocka_unit_test(test_limits),
-        WITH_RIG(test_ladder),       WITH_RIG(test_ladder_of_train),
-        WITH_RIG(test_no_fall),      WITH_RIG(test_no_rung),
-        WITH_RIG(test_late),
+        cmocka_unit_test(test_plan),    cmocka_unit_test(test_plan_of_combinations),
+        cmocka_unit_test(test_limits),  WITH_RIG(test_ladder),
+        WITH_RIG(test_ladder_of_train), WITH_RIG(test_no_fall),
+        WITH_RIG(test_no_rung),         WITH_RIG(test_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,13 @@
 # exhausted budget, signals, and a call that continues another.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 cd "$scratch" || exit 1
+command -v python3 >/dev/null || skip "no python3"
 export OMP_WAIT_POLICY=passive XDG_CACHE_HOME=$scratch/cache
 tiny=(bench throughput -a resnet8 --image-size 32 --threads 1 --steps 4)
 
 # holds FILE PYTHON: checks an expression over the record `r` in FILE, over `w`, the record's rows by
 # precision and measured program, and over load(FILE), such rows of another record.
 holds() {
-    command -v python3 >/dev/null || return 0
     python3 -c "import json, sys
 r = json.load(open(sys.argv[1]))
 load = lambda f: {(i['precision'], i['who']): i for i in json.load(open(f))['rows']}

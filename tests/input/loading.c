@@ -2,15 +2,11 @@
 #include "tests/input/loading.h"
 
 #include "tests/input/trees.h"
-#include "tests/results/scratch.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct dataset *images;
 
@@ -66,8 +62,7 @@ struct loader_config loading(void)
 struct loader *loader_of(const struct loader_config *c)
 {
     struct loader *l;
-    if (loader_open(c, &l) != STATUS_OK)
-        fail_msg("%s", status_message());
+    expect_ok(loader_open(c, &l));
     return l;
 }
 
@@ -77,8 +72,7 @@ void epoch_read(struct loader *l, int64_t epoch, int64_t first, struct epoch *e)
     memset(e, 0, sizeof *e);
     for (int64_t index = first;; index++) {
         struct batch *b;
-        if (loader_next(l, &b) != STATUS_OK)
-            fail_msg("%s", status_message());
+        expect_ok(loader_next(l, &b));
         if (!b) {
             assert_int_equal(index, loader_batches(l));
             return;
@@ -119,9 +113,7 @@ void epoch_fails(const struct loader_config *c, enum status want, const char *re
     assert_int_equal(loader_start(l, 0, 0), STATUS_OK);
     while ((st = loader_next(l, &b)) == STATUS_OK && b)
         loader_release(l, b);
-    assert_int_equal(st, want);
+    expect_failed(st, want, reason);
     assert_null(b);
-    if (!strstr(status_message(), reason))
-        fail_msg("'%s' does not say '%s'", status_message(), reason);
     loader_close(l);
 }

@@ -3,15 +3,12 @@
 
 #include "base/file.h"
 #include "input/image_files.h"
+#include "tests/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 void tree_put(const char *dir, const char *path, const void *bytes, size_t size)
 {
@@ -27,8 +24,7 @@ void tree_put(const char *dir, const char *path, const void *bytes, size_t size)
 static struct dataset *opened(const char *from, const char *split)
 {
     struct dataset *d;
-    if (dataset_open(from, split, &d) != STATUS_OK)
-        fail_msg("%s", status_message());
+    expect_ok(dataset_open(from, split, &d));
     return d;
 }
 
@@ -58,10 +54,8 @@ void tree_lists(const char *from, const char *split, const char *const *want)
 void tree_refused(const char *from, const char *split, enum status st, const char *reason)
 {
     struct dataset *d;
-    assert_int_equal(dataset_open(from, split, &d), st);
+    expect_failed(dataset_open(from, split, &d), st, reason);
     assert_null(d);
-    if (!strstr(status_message(), reason))
-        fail_msg("'%s' does not say '%s'", status_message(), reason);
 }
 
 uint64_t tree_fingerprint(const char *from)

@@ -1,6 +1,6 @@
 /* Reads tables of nccl-tests, and refuses invalid ones. */
-#include "../results/scratch.h"
 #include "predict/cost.h"
+#include "tests/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,7 +110,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_reading), SCRATCH_TEST(test_network),
-                                       SCRATCH_TEST(test_refusals)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_reading), IN_FOLDER(test_network),
+                                       IN_FOLDER(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,9 +23,6 @@ enum { SCRATCH_MAX = 64 };
 /* Fails unless a call returned `want` with one line of a message that contains `says`. */
 void expect_failed(enum status got, enum status want, const char *says);
 
-/* A test with a scratch folder, whose name is in *state. */
-#define SCRATCH_TEST(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
-
 /* scratch_make makes an empty folder and writes its name to `dir`. scratch_remove removes it with
  * its contents. */
 void scratch_make(char dir[SCRATCH_MAX]);

@@ -9,7 +9,6 @@
 #include "kernels/cpu/onednn.h"
 #include "results/record.h"
 #include "tests/model/net_rig.h"
-#include "tests/results/scratch.h"
 #include "tests/unit.h"
 
 #include <stdlib.h>

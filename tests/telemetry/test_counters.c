@@ -1,8 +1,8 @@
 /* Tests the counters of a host: its load, and what its storage has read, in trees like /proc. */
-#include "../results/scratch.h"
 #include "base/file.h"
 #include "telemetry/load.h"
 #include "telemetry/storage.h"
+#include "tests/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -157,10 +157,10 @@ static void test_cached_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_load),
-        SCRATCH_TEST(test_load_unknown),
-        SCRATCH_TEST(test_storage),
-        SCRATCH_TEST(test_storage_unknown),
+        IN_FOLDER(test_load),
+        IN_FOLDER(test_load_unknown),
+        IN_FOLDER(test_storage),
+        IN_FOLDER(test_storage_unknown),
         cmocka_unit_test(test_cached_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

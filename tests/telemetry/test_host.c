@@ -1,8 +1,8 @@
 /* Tests the sensors of processors, in trees like /sys. */
-#include "../results/scratch.h"
 #include "base/file.h"
 #include "telemetry/meter.h"
 #include "telemetry/telemetry.h"
+#include "tests/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,8 +114,8 @@ static void test_facts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_energy),
-                                       SCRATCH_TEST(test_temperature_and_clock),
-                                       SCRATCH_TEST(test_nonsense), SCRATCH_TEST(test_facts)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_energy),
+                                       IN_FOLDER(test_temperature_and_clock),
+                                       IN_FOLDER(test_nonsense), IN_FOLDER(test_facts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
