@@ -100,7 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limits),
-        cmocka_unit_test_setup_teardown(test_folders, scratch_set_up, scratch_tear_down),
+        IN_FOLDER(test_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
