@@ -2,10 +2,9 @@
 #include "compare/paired.h"
 #include "compare/significance.h"
 #include "made.h"
+#include "tests/unit.h"
 
 #include <math.h>
-
-#define COUNT(a) (int64_t)(sizeof(a) / sizeof *(a))
 
 /* Checks p and the U of x, in both orders of the samples. */
 static void expect_test(const double *x, int64_t n, const double *y, int64_t m, double u, double p,

@@ -9,12 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Writes a file, and returns its path. */
+static const char *file_of(const char *dir, const char *text, size_t size)
+{
+    static char path[SCRATCH_MAX + 16];
+    scratch_write(dir, "table", text, size);
+    snprintf(path, sizeof path, "%s/table", dir);
+    return path;
+}
+
 static enum status load_nodes(const char *dir, const char *text, size_t size, struct nodes *nodes)
 {
-    char path[SCRATCH_MAX + 16];
-    scratch_write(dir, "nodes.jsonl", text, size);
-    snprintf(path, sizeof path, "%s/nodes.jsonl", dir);
-    return nodes_read(path, nodes);
+    return nodes_read(file_of(dir, text, size), nodes);
 }
 
 static void test_nodes(void **state)
@@ -46,6 +52,7 @@ static void test_bad_nodes(void **state)
         {"{\"node\": \"a\", \"x\": 1, \"x\": 2}\n", "duplicate"},
         {"{\"x\": 1}\n", "cannot be the name of a node"},
         {"{\"node\": \"../a\"}\n", "cannot be the name of a node"},
+        {"{\"node\": \"-rf\"}\n", "cannot be the name of a node"},
         {"{\"node\": \"a\"}\n{\"node\": \"a\"}\n", "line 2: node 'a' occurs twice"},
         {"{\"node\": \"a\", \"x\": \"1\"}\n", "'x' is not a number"},
         {"{\"node\": \"a\", \"x\\u0007\": 1}\n", "cannot be the name of a metric"},
@@ -80,10 +87,7 @@ static void test_excess(void **state)
 
 static enum status load_table(const char *dir, const char *text, size_t size, struct published *p)
 {
-    char path[SCRATCH_MAX + 16];
-    scratch_write(dir, "table.csv", text, size);
-    snprintf(path, sizeof path, "%s/table.csv", dir);
-    return published_load(path, p);
+    return published_load(file_of(dir, text, size), p);
 }
 
 static void test_published(void **state)

@@ -4,8 +4,6 @@
 #include "tests/results/run_rig.h"
 #include "tests/unit.h"
 
-#include <math.h>
-
 /* Two ranks on one host, with three threads each. Two slow warm-up steps are followed by four steps
  * of 64 images in 0.5 s. Rank 1 needs twice as long as rank 0 for its own work. */
 static int setup(void **state)
@@ -43,29 +41,26 @@ static int setup(void **state)
     return 0;
 }
 
-static bool near(double a, double b)
-{
-    return fabs(a - b) < 1e-9;
-}
-
 static void test_sample(void **state)
 {
     struct run *run = run_rig_load(*state);
     struct study_sample s;
     assert_int_equal(study_sample_of(run, 2, &s), STATUS_OK);
-    assert_true(near(s.images_per_s, 128) && near(s.wall, 19.5));
-    assert_true(near(s.top1, 70) && near(s.top5, 95));
-    assert_true(near(s.split[ANALYSIS_DATA], 0.05) && near(s.split[ANALYSIS_COMM], 0.04));
-    assert_true(near(s.split[ANALYSIS_OTHER], 0.08) && near(s.comm_busy_s, 0.06));
+    assert_true(s.wall == 19.5 && s.top1 == 70 && s.top5 == 95);
+    assert_close(s.images_per_s, 128);
+    assert_close(s.split[ANALYSIS_DATA], 0.05);
+    assert_close(s.split[ANALYSIS_COMM], 0.04);
+    assert_close(s.split[ANALYSIS_OTHER], 0.08);
+    assert_close(s.comm_busy_s, 0.06);
     double sum = 0;
     for (int p = 0; p < ANALYSIS_PARTS; p++)
         sum += s.split[p];
-    assert_true(near(sum, 0.5));
+    assert_close(sum, 0.5);
     assert_int_equal(s.slowest_rank, 1);
-    assert_true(near(s.behind, 1));
+    assert_close(s.behind, 1);
     assert_string_equal(s.part, "backward");
     assert_string_equal(s.host, "node");
-    assert_true(s.threads == 6 && near(s.cores, 3.5));
+    assert_true(s.threads == 6 && s.cores == 3.5);
     assert_true(s.system.hosts == 1 && s.system.ranks_per_host == 2);
     assert_true(s.system.image_size == 48 && s.system.classes == 7);
     assert_int_equal(s.system.gradient_bytes, 2);
@@ -78,7 +73,7 @@ static void test_short_run(void **state)
     struct run *run = run_rig_load(*state);
     struct study_sample s;
     assert_int_equal(study_sample_of(run, 100, &s), STATUS_OK);
-    assert_true(near(s.images_per_s, 128));
+    assert_close(s.images_per_s, 128);
     struct run none = *run;
     none.n_steps = 0;
     assert_int_equal(study_sample_of(&none, 2, &s), STATUS_DATA);
