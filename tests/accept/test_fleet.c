@@ -77,6 +77,7 @@ static void test_rates(void **state)
         {{100, 101, 100, 99, 120}, "PPPPW", 0, 4, 4, "20.0 % better than"},
         {{100, NAN, 100, 100}, "PMPP", 5, 5, 1, "3 of 4 nodes have a value"},
         {{100, 80, 101, 81, 99, 79}, "PFPFPF", 4, 4, 1, "20.0 % worse"},
+        {{80, 81, 80, 79, 100, 101}, "FFFFPP", 4, 4, 0, ""},
         {{100, 96, 104, 92, 108, 88, 112, 84, 116, 78}, "PPPWPWPWPF", 4, 4, 7, "14.3 % worse"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -180,6 +181,7 @@ static void test_directions(void **state)
     };
     assert_int_equal(fleet_better("model-benchmarks:r/p/fp16_train_throughput:3"), ACCEPT_HIGHER);
     assert_int_equal(fleet_better("throughput/step_time"), ACCEPT_LOWER);
+    assert_int_equal(fleet_better("x/temperature"), ACCEPT_EVEN);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fleet_sample s;
         double loss;

@@ -45,11 +45,15 @@ static void test_numbers(void **state)
         {BOUNDS, ACCEPT_HIGHER, {9.99, 9.99}, 2, VERDICT_FAIL},
         {BOUNDS, ACCEPT_HIGHER, {10, 10}, 2, VERDICT_WARN},
         {BOUNDS, ACCEPT_HIGHER, {12, 12}, 2, VERDICT_PASS},
+        {BOUNDS, ACCEPT_HIGHER, {18, 18}, 2, VERDICT_PASS},
         {BOUNDS, ACCEPT_HIGHER, {20, 20}, 2, VERDICT_WARN},
         {BOUNDS, ACCEPT_HIGHER, {20.01, 20.01}, 2, VERDICT_FAIL},
         {NEAR, ACCEPT_HIGHER, {89, 89}, 2, VERDICT_FAIL},
         {NEAR, ACCEPT_HIGHER, {94, 94}, 2, VERDICT_WARN},
+        {NEAR, ACCEPT_HIGHER, {500, 500}, 2, VERDICT_PASS},
         {NEAR, ACCEPT_LOWER, {111, 111}, 2, VERDICT_FAIL},
+        {NEAR, ACCEPT_LOWER, {1, 1}, 2, VERDICT_PASS},
+        {NEAR, ACCEPT_EVEN, {106, 106}, 2, VERDICT_WARN},
         {NEAR, ACCEPT_EVEN, {111, 111}, 2, VERDICT_FAIL},
         {NEAR, ACCEPT_EVEN, {89, 89}, 2, VERDICT_FAIL},
         {"'fleet_within': 10", ACCEPT_HIGHER, {1, 1}, 2, VERDICT_SKIP},
@@ -82,6 +86,7 @@ static void test_texts(void **state)
         {LATER, {"535.104.05", "535.104.05"}, VERDICT_PASS},
         {LATER, {"550.9", "1000"}, VERDICT_PASS},
         {LATER, {"535.99.9", "550"}, VERDICT_FAIL},
+        {LATER, {"none", "550"}, VERDICT_FAIL},
         {"'min': 1", {"1", "1"}, VERDICT_MISSING},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -141,7 +146,8 @@ static void test_exit_codes(void **state)
     }
 }
 
-/* A report is the same after it was written and read. Its page and its XML escape text. */
+/* A report is the same after it was written and read. Its page and its XML escape text. A metric
+ * has either numbers or texts, and a name without control characters. */
 static void test_files(void **state)
 {
     static const char *const want[][2] = {
@@ -157,14 +163,16 @@ static void test_files(void **state)
     c.ended = c.verdict = VERDICT_FAIL;
     r.count[VERDICT_FAIL] = 1;
     expect_ok(accept_result_number(&c, "x", "GB/s", ACCEPT_HIGHER, 1.1));
-    expect_ok(accept_result_text(&c, "y", "text"));
+    expect_ok(accept_result_text(&c, "y\n", "text"));
+    assert_int_equal(accept_result_text(&c, "x", "text"), STATUS_DATA);
+    assert_int_equal(accept_result_number(&c, "y\n", "", ACCEPT_EVEN, 1), STATUS_DATA);
     expect_ok(accept_write(&r, false, *state));
     expect_ok(accept_report_load(*state, &back));
     assert_int_equal(back.n_checks, 1);
     assert_int_equal(back.count[VERDICT_FAIL], 1);
     assert_string_equal(back.check[0].reason, c.reason);
     assert_true(back.check[0].metric[0].number[0] == 1.1);
-    assert_string_equal(back.check[0].metric[1].text[0], "text");
+    assert_string_equal(accept_metric_find(&back.check[0], "y?")->text[0], "text");
     accept_report_free(&back);
     accept_result_free(&c);
     for (int i = 0; i < COUNT(want); i++) {
@@ -177,11 +185,9 @@ static void test_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_place),
-        cmocka_unit_test(test_exit_codes),
-        cmocka_unit_test_setup_teardown(test_files, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_place),   cmocka_unit_test(test_exit_codes),
+        IN_FOLDER(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

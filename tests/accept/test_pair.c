@@ -96,8 +96,11 @@ static void test_verdicts(void **state)
         {0, 0, -1, {.wrong = 0}, PAIR_GONE, "failure not reproduced", 0},
         {0.13, 0, 0, {.busbw = 1}, PAIR_NODE, "step takes 130 ms, the good nodes' median", 4},
         {0, 1, 1, {.busbw = 7}, PAIR_LINK, "(7 GB/s, 4 us), but passes with", 4},
+        {0, 0, 0, {.latency = 7.9e-6}, PAIR_GONE, "failure not reproduced", 0},
         {0, 1, 1, {.latency = 9e-6}, PAIR_LINK, "(10 GB/s, 9 us), but passes with", 4},
         {0, 2, 2, {.latency = NAN}, PAIR_UNKNOWN, "not everything", 5},
+        {0, 0, 0, {.busbw = NAN}, PAIR_UNKNOWN, "not everything", 5},
+        {NAN, 0, -1, {.wrong = 0}, PAIR_UNKNOWN, "not everything", 5},
         {0, 0, 2, {.busbw = 7}, PAIR_PORT, "the node's connection", 4},
         {0, 2, 2, {.wrong = 5}, PAIR_LINK, "(5 wrong values)", 4},
     };

@@ -129,6 +129,7 @@ static void test_resume(void **state)
     static const char spec[] = SPEC("cpu", SHORT("memory") "," SHORT("selftest"));
     const struct rig *rig = *state;
     struct accept_report r;
+    size_t size;
     scratch_write(rig->dir, "stop", "2", 1);
     assert_int_equal(run(rig, spec, anew, NULL, &r), STATUS_INTERRUPTED);
     expect_failed(run(rig, spec, anew, NULL, &r), STATUS_USAGE, "--resume");
@@ -145,6 +146,14 @@ static void test_resume(void **state)
     expect_ok(run(rig, spec, resumed, NULL, &r));
     accept_report_free(&r);
     assert_int_equal(calls(rig, "selftest"), 2);
+    /* a number instead of the device's description */
+    char *text = scratch_read(rig->out, "checks/hardware.json", &size);
+    scratch_write_changed(rig->out, "checks/hardware.json", text, "\"made up\"", "7");
+    free(text);
+    expect_ok(run(rig, spec, resumed, NULL, &r));
+    assert_string_equal(r.device, "");
+    ended(&r.check[0], VERDICT_MISSING, 1, "the limit is a text");
+    accept_report_free(&r);
 }
 
 /* A budget reserves the time of later checks. If the budget stops a check, the metrics measured so
@@ -261,6 +270,8 @@ static void test_partial(void **state)
         const char *end, *why;
         enum verdict verdict;
     } endings[] = {{"kill -KILL $$", "ended by a signal: Killed", VERDICT_MISSING},
+                   {"kill -SEGV $$", "ended by a signal: Segmentation fault", VERDICT_FAIL},
+                   {"exit 1", "exit code 1", VERDICT_FAIL},
                    {"exec sleep 60", "stopped after 2 s, its time limit", VERDICT_MISSING},
                    {"exit 0", "the command printed no output", VERDICT_MISSING}};
     static const char kill[] = "kill -KILL $$";
@@ -282,7 +293,10 @@ static void test_partial(void **state)
 static void test_rest(void **state)
 {
     static const char end[] = "echo 'cat $work/throughput.json' >\"$dir/end\"; exit 5";
-    assert_true(run_turns(*state, end, false, 1000, VERDICT_PASS, ""));
+    const struct rig *rig = *state;
+    assert_true(run_turns(rig, end, false, 1000, VERDICT_PASS, ""));
+    expect_ok(dir_remove(rig->out));
+    assert_false(run_turns(rig, end, false, 20, VERDICT_MISSING, "exit code 5"));
 }
 
 /* The suite itself was killed. The report of a later call that does not select the check has the
