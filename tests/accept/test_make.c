@@ -51,7 +51,6 @@ static void make_folder(const char *dir, double copy)
     struct accept_result check = {
         .name = "a", .kind = "memory", .level = 1, .device = -1, .repeats = 1, .wanted = 1};
     struct accept_report r = {.level = 1, .n_checks = 1, .check = &check};
-    char path[1024];
     spec_take(SPEC("cpu", MADE_CHECK("a", "memory",
                                      ", 'limits': {'c*': {'fleet_within': 5}, 'wrong': {'max': 0}, "
                                      "'bits': {'same': true}}")),
@@ -62,8 +61,7 @@ static void make_folder(const char *dir, double copy)
     expect_ok(accept_result_text(&check, "bits", "c0ffee"));
     expect_ok(dir_make(dir));
     expect_ok(accept_write(&r, false, dir));
-    snprintf(path, sizeof path, "%s/spec.json", dir);
-    assert_int_equal(json_dump_file(spec.json, path, 0), 0);
+    assert_int_equal(json_dump_file(spec.json, scratch_path(dir, "spec.json"), 0), 0);
     accept_result_free(&check);
     accept_spec_free(&spec);
 }

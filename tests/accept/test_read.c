@@ -173,14 +173,12 @@ static void test_loss_bits(void **state)
 /* A folder without a run, and a run that is incomplete, are refused. */
 static void test_unfinished(void **state)
 {
-    char path[SCRATCH_MAX + 32];
     struct accept_result r = {.name = "a"};
     const struct accept_spec spec = {.n_devices = 1};
     const struct accept_check check = {.device = -1, .kind = accept_kind_find("train")};
     assert_int_equal(accept_read_repeat(&spec, &check, NULL, *state, &r), STATUS_DATA);
     make_run(*state, 1, false, 0.5);
-    snprintf(path, sizeof path, "%s/run/summary.json", (char *)*state);
-    assert_int_equal(remove(path), 0);
+    scratch_remove_file(*state, "run/summary.json");
     assert_int_equal(accept_read_repeat(&spec, &check, NULL, *state, &r), STATUS_DATA);
     accept_result_free(&r);
 }

@@ -66,6 +66,14 @@ expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study
 sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
 expect_error 2 "its own 'launcher'" study ./own.json --out h --hosts a
 expect_error 2 "--out" study study.json
+sed 's/"classes": 3, "train": 64, "val": 4/"folder": "nowhere"/' study.json >absent.json
+expect_error 5 "no run was started: data 'dummy': there is no folder 'nowhere/train'" study absent.json --out absent
+sed 's/"resnet8"/"resnet9"/' study.json >failing.json
+for message in "FAILED: unknown network 'resnet9'" "1 run of 'f' failed; the same command with --retry runs it again"; do
+    expect 5 study failing.json --no-report --only '^nd-' --out f
+    has out "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'"
+    has err "$message"
+done
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
 expect_error 2 "host '-oProxyCommand=id'" study hal --out b --hosts -oProxyCommand=id
 [[ ! -e b && ! -e h ]] || fail "a study with an invalid specification made its folder"
@@ -85,7 +93,14 @@ if command -v gnuplot >/dev/null; then
     has err '^scaling_strong: skipped'
     expect 0 plot s/analysis.json --format pdf --out alone
     [[ $(tail -c 6 alone/training_time.pdf) == %%EOF && ! -e alone/loss.pdf ]] || fail "plot of analysis.json: $(ls alone)"
+    cp -r $nd half && rm half/summary.json half/outcome.json
+    expect 0 plot $dp half --format svg --out runs
+    has err "^note: run 'half' is not complete: killed: process [0-9]* of host .* ended and wrote no outcome$"
+    has runs/loss.svg 'half<'
+    expect 0 plot "$hal" --format svg
+    has hal_v100-plots/efficiency.svg '>published: may'
 fi
+expect_error 2 "no run to draw: give the folder of a run" plot
 expect_error 2 "needs a folder for its figure" plot s/analysis.json
 expect_error 2 "is not a study" plot s/cells --published "$hal:may"
 expect_error 2 "give FILE:SERIES" plot s --published may
@@ -156,8 +171,10 @@ expect 5 compare base/r* -- slow/r[1-4]
 has err 'give at least 5 complete runs'
 expect 5 compare --pair always base same
 has out 'did not take turns'
-expect 5 compare base other
+expect 5 compare --markdown x.md --junit x.xml base other
 has out "config.batch_size: '32' in the first run of BASE, '64' in another"
+has x.md '^\| config.batch\\_size \| 32 \| 64 \|$'
+has x.xml 'message="the runs differ in config.batch_size \(32 / 64\)'
 expect 0 compare --allow-different config.batch_size base other
 expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
 expect_error 2 "give BASE NEW" compare base
@@ -185,9 +202,11 @@ echo 'x' >>torn/r3/steps.jsonl
 expect 5 compare base torn
 has out "incomplete: 1 damaged run of NEW left out: 'torn/r3/steps.jsonl' line 21: not valid JSON"
 has out '^resnet18.*9 and 9 runs$'
-cp -r same cut && rm cut/r6/summary.json
-expect 5 compare base cut
-has out '1 of 9 runs of NEW are incomplete'
+cp -r same cut && rm cut/r6/summary.json && echo '{}' >cut/r98.failed # as a study records a failed run
+expect 5 compare --markdown x.md --junit x.xml base cut
+has out '2 of 10 runs of NEW are incomplete'
+has x.md '^Incomplete: 2 of 10 runs of NEW are incomplete'
+has x.xml 'message="2 of 10 runs of NEW are incomplete'
 
 # Other programs read the files of a comparison.
 expect 3 compare --markdown x.md --junit x.xml --json -o x.json --benchmark-action x.bench base slow
@@ -264,6 +283,8 @@ expect 0 trend steps --json -o trend.json
 if command -v gnuplot >/dev/null; then
     expect 0 plot trend.json --out trends --format svg
     has trends/trend.svg '>-10.* % since 2023-12-09 0100019<'
+    expect 0 trend steps --out drawn
+    cmp -s drawn/trend.svg trends/trend.svg || fail "trend and plot draw different figures of the same record"
     sed 's/"point": 25/"point": 99/' trend.json >bad.json
     expect_error 5 "damaged record: 'point'" plot bad.json --out bad
 fi

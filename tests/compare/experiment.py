@@ -176,6 +176,8 @@ def main():
               "slowdowns": SLOWDOWNS, "workloads": []}
     if os.path.exists(args.out):
         record = json.loads(pathlib.Path(args.out).read_text())
+        if record["rounds"] != args.rounds:
+            parser.error(f"'{args.out}' has trials of {record['rounds']} rounds")
     with tempfile.TemporaryDirectory(prefix="ampscale-gate") as name:
         scratch = pathlib.Path(name)
         subprocess.run([args.program, "data", "synth", "--out", scratch / "images", "--classes",

@@ -176,8 +176,8 @@ static void add_run(struct fixture *f, int side, const struct made *m)
     make_run(path, m, 99);
 }
 
-/* An accuracy that was to be judged cannot be: a run did not reach it. Such a run does not matter
- * if only the throughput is judged. */
+/* An accuracy that was to be judged cannot be: a run did not reach it, or the runs ended for
+ * different reasons. This does not matter if only the throughput is judged. */
 static void test_missing_accuracy(void **state)
 {
     struct fixture *f = *state;
@@ -188,6 +188,10 @@ static void test_missing_accuracy(void **state)
     m.top1 = 50;
     add_run(f, 1, &m);
     expect_missing(f, "time_to_accuracy_s is missing in 0 of 9 runs of the base and in 1 of 10");
+    m.by = "desired accuracy";
+    add_run(f, 0, &m);
+    f->config.role[METRIC_VAL_TOP1] = COMPARE_DECIDES;
+    expect_missing(f, "val_top1 cannot be judged: the runs ended for different reasons");
     memset(f->config.role, 0, sizeof f->config.role);
     f->config.role[METRIC_IMAGES_PER_S] = COMPARE_DECIDES;
     expect_ok(compare(f));
@@ -290,12 +294,11 @@ static void test_formats(void **state)
     static const char *const want[] = {"classname=\"a &lt;b&gt; &amp; &quot;c&quot; | ?\"",
                                        "a \\<b\\> \\& \"c\" \\|"};
     struct fixture *f = *state;
-    char path[256];
     size_t size;
     const struct compare_report *r = made(f, &(struct made){.slower = 0.1}, REPEATS);
     snprintf(r->cell[0].name, sizeof r->cell[0].name, "a <b> & \"c\" | \xEF\xBF\xBE");
-    snprintf(path, sizeof path, "%s/x", f->dir);
     for (int i = 0; i < 2; i++) {
+        const char *path = scratch_path(f->dir, "x");
         struct compare_files files = {.junit = i ? NULL : path, .markdown = i ? path : NULL};
         expect_ok(compare_write(r, &files));
         char *text = scratch_read(f->dir, "x", &size);

@@ -146,6 +146,7 @@ static void test_event_bytes(void **state)
                                             0x3f, 0x10, 7, 0x3a, 2, 0x08, 1};
     enum { AT = sizeof version + 4 + 12 };
     char name[TENSORBOARD_NAME_MAX];
+    uint32_t crc;
     tensorboard_name(name, 12.9, "a/../b c", "7");
     assert_string_equal(name, "events.out.tfevents.0000000012.a_.._b_c.7");
     assert_int_equal(tensorboard_crc(version, 8), 0x224b7fa3);
@@ -160,6 +161,8 @@ static void test_event_bytes(void **state)
     fclose(out);
     assert_int_equal(size, AT + sizeof scalar + 4);
     assert_memory_equal(bytes, version, sizeof version);
+    memcpy(&crc, bytes + sizeof version, 4);
+    assert_int_equal(crc, tensorboard_crc(version + 12, sizeof version - 12));
     assert_int_equal(bytes[sizeof version + 4], sizeof scalar);
     assert_memory_equal(bytes + AT, scalar, sizeof scalar);
     free(bytes);

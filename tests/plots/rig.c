@@ -33,9 +33,7 @@ void add_run(struct fixture *f, const char *name, struct sample sample)
     snprintf(dir, sizeof dir, "%s/%s", f->dir, name);
     assert_int_equal(mkdir(dir, 0700), 0);
     sample_write(dir, &sample);
-    if (run_load(dir, &f->run[f->n]) != STATUS_OK)
-        fail_msg("%s", status_message());
-    f->n++;
+    expect_ok(run_load(dir, &f->run[f->n++]));
 }
 
 enum status draw(struct fixture *f, bool svg, const char *title, double ema)
@@ -70,11 +68,9 @@ void show_gnuplot(void)
 
 enum status draw_with(struct fixture *f, const char *script)
 {
-    char file[SCRATCH_MAX + 16];
     if (script) {
-        scratch_write(f->dir, "gnuplot", script, strlen(script));
-        snprintf(file, sizeof file, "%s/gnuplot", f->dir);
-        assert_int_equal(chmod(file, 0700), 0);
+        scratch_write_text(f->dir, "gnuplot", script);
+        assert_int_equal(chmod(scratch_path(f->dir, "gnuplot"), 0700), 0);
     }
     hide_gnuplot(script ? f->dir : "");
     enum status st = draw(f, false, NULL, 0);
@@ -117,9 +113,7 @@ void expect_figure(const char *dir, const char *figure, bool svg)
 
 bool file_exists(const char *dir, const char *file)
 {
-    char path[SCRATCH_MAX + 80];
-    snprintf(path, sizeof path, "%s/%s", dir, file);
-    return path_exists(path);
+    return path_exists(scratch_path(dir, file));
 }
 
 static bool has_text(const char *dir, const char *file, const char *text)

@@ -43,10 +43,8 @@
 static enum status draw_record(const char *dir, const char *record)
 {
     struct plot_options o = {.png = true, .svg = true};
-    char path[SCRATCH_MAX + 64];
-    scratch_write(dir, "record.json", record, strlen(record));
-    snprintf(path, sizeof path, "%s/record.json", dir);
-    return plot_record(path, dir, &o);
+    scratch_write_text(dir, "record.json", record);
+    return plot_record(scratch_path(dir, "record.json"), dir, &o);
 }
 
 static void write_tables_of(const char *dir, const char *record)

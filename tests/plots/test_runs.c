@@ -126,6 +126,30 @@ static void test_no_straggler(void **state)
     expect_text(f->out, "data/ranks-01.dat", "it?s???0\n");
 }
 
+/* Runs that differ only in the seed share a colour, unless all runs do: then each has its own. Each
+ * run has its own shape. Two of four steps are after warm-up, and suffice for a median. */
+static void test_colours(void **state)
+{
+    static const char *const looks[] = {
+        "\nlook[1] = 1\nmark[1] = 1\n", "\nlook[2] = 2\nmark[2] = 2\n",
+        "\nlook[2] = 1\nmark[2] = 2\n", "\nlook[3] = 2\nmark[3] = 2\n"};
+    struct fixture *f = *state;
+    struct sample s = usual;
+    s.steps_per_epoch = 4;
+    add_run(f, "a", s);
+    s.seed = 1;
+    add_run(f, "b", s);
+    write_tables(f);
+    expect_text(f->out, "data/loss.gp", looks[0]);
+    expect_text(f->out, "data/loss.gp", looks[1]);
+    expect_no_text(f->out, "data/split-01.dat", "nan");
+    s.precision = "bf16";
+    add_run(f, "c", s);
+    write_tables(f);
+    expect_text(f->out, "data/loss.gp", looks[2]);
+    expect_text(f->out, "data/loss.gp", looks[3]);
+}
+
 /* A run of a single step, whose loss is NaN, has no figure of the loss. */
 static void test_one_step(void **state)
 {
@@ -151,7 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_RUNS(test_figures),  WITH_RUNS(test_telemetry),    WITH_RUNS(test_many_ranks),
-        WITH_RUNS(test_one_step), WITH_RUNS(test_no_straggler),
+        WITH_RUNS(test_one_step), WITH_RUNS(test_no_straggler), WITH_RUNS(test_colours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* Tests smoothing, thinning, scaling and naming of series with hand-computed values, and the ticks
- * of axes. */
+/* Tests smoothing, thinning, scaling, naming and colours of series, and the ticks of axes, with
+ * hand-computed values. */
 #include "plots/figure.h"
+#include "plots/palette.h"
 #include "plots/series.h"
 #include "plots/study_axis.h"
 #include "tests/results/run_rig.h"
@@ -101,6 +102,27 @@ static void test_labels(void **state)
         json_decref(run[i].info);
 }
 
+/* All colours are in use. A figure with new names still uses each colour once, and its new names
+ * have looks that no earlier name has. */
+static void test_palette(void **state)
+{
+    static char name[2][PALETTE_COLOURS][PALETTE_NAME_SIZE];
+    static struct palette p;
+    int look[2][PALETTE_COLOURS];
+    bool seen[PALETTE_COLOURS] = {false};
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < PALETTE_COLOURS; i++) /* the figures share one name */
+            snprintf(name[k][i], PALETTE_NAME_SIZE, "%d", i + k * (PALETTE_COLOURS - 1));
+        palette_take(&p, PALETTE_COLOURS, (const char(*)[PALETTE_NAME_SIZE])name[k], look[k]);
+    }
+    assert_int_equal(look[1][0], look[0][PALETTE_COLOURS - 1]);
+    for (int i = 0; i < PALETTE_COLOURS; i++) {
+        assert_false(seen[look[1][i] % PALETTE_COLOURS]);
+        seen[look[1][i] % PALETTE_COLOURS] = true;
+        assert_true(i == 0 || look[1][i] >= PALETTE_COLOURS);
+    }
+}
+
 static void expect_ticks(double low, double high, bool powers, const double want[], int n)
 {
     double tick[AXIS_TICKS_MAX];
@@ -132,9 +154,10 @@ static void test_ticks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ema),    cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_scales), cmocka_unit_test(test_quantile_passes_over_nan),
-        cmocka_unit_test(test_labels), cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_ema),     cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_scales),  cmocka_unit_test(test_quantile_passes_over_nan),
+        cmocka_unit_test(test_labels),  cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_palette),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,6 +120,28 @@ static void test_figures(void **state)
     expect_text(*state, "cell_split.svg", ">cell-4: 100 ms<");
 }
 
+/* The sixteen series of a recorded study are divided among four panels, whose lines differ in the
+ * mode and in the scaling. */
+static void test_panels(void **state)
+{
+    static const char *const lines[] = {"panel_title[1] = 'fp32, synthetic'",
+                                        "panel_title[2] = 'O1, synthetic'",
+                                        "panel_title[3] = 'fp32, jpeg'",
+                                        "panel_title[4] = 'O1, jpeg'",
+                                        "legend[1] = 'dp weak'",
+                                        "legend[4] = 'ddp strong'"};
+    const struct plot_options o = {.svg = true};
+    struct analysis a;
+    expect_ok(analysis_read(SOURCE_DIR "/results/recorded/cpu-avx512-2-threads/study-quick", &a));
+    hide_gnuplot("");
+    assert_int_equal(plot_study(&a, NULL, 0, *state, &o), STATUS_UNSUPPORTED);
+    show_gnuplot();
+    for (int i = 0; i < COUNT(lines); i++)
+        expect_text(*state, "data/training_throughput.gp", lines[i]);
+    expect_no_text(*state, "data/training_throughput.gp", "panel_title[5]");
+    analysis_free(&a);
+}
+
 static void test_nothing_measured(void **state)
 {
     static struct analysis_cell cell[1];
@@ -133,6 +155,7 @@ static void test_nothing_measured(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_figures), IN_FOLDER(test_nothing_measured)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_figures), IN_FOLDER(test_panels),
+                                       IN_FOLDER(test_nothing_measured)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

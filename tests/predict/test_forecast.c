@@ -219,6 +219,9 @@ static void test_source_of_a_study(void **state)
     expect_ok(source_of_analysis(&a, 0, &source));
     assert_int_equal(source.ranks_per_node, 4);
     assert_true(workload_bytes(&source.work) < all / 2);
+    strcpy(cell[3].mode, "dp");
+    expect_ok(source_of_analysis(&a, 0, &source));
+    assert_int_equal(source.work.n, 1); /* gradients are reduced after the backward pass */
     for (int i = 0; i < 4; i++)
         cell[i].images_per_s.median = NAN;
     assert_int_equal(source_of_analysis(&a, 0, &source), STATUS_DATA);

@@ -29,10 +29,8 @@
 
 static enum status load(const char *dir, const char *text, struct nccl_table *t)
 {
-    char path[SCRATCH_MAX + 16];
     scratch_write_text(dir, "table.txt", text);
-    snprintf(path, sizeof path, "%s/table.txt", dir);
-    return nccl_table_load(path, t);
+    return nccl_table_load(scratch_path(dir, "table.txt"), t);
 }
 
 static void assert_close(double got, double want)
@@ -94,6 +92,7 @@ static void test_refusals(void **state)
         TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.07"),
         TWO_HOSTS HEAD ROW("10000", "30", "0.33", "0.5") ROW("1000", "21", "0.05", "0.07"),
         TWO_HOSTS HEAD ROW("1000", "0", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
+        TWO_HOSTS HEAD ROW("1000", "nan", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
         TWO_HOSTS HEAD ROW("1000", "1e99", "0.05", "0.07") ROW("10000", "30", "0.33", "0.50"),
         /* a table of another collective: bus bandwidth = 0.75 * algorithm bandwidth */
         TWO_HOSTS HEAD ROW("1000", "21", "0.05", "0.04") ROW("10000", "30", "0.33", "0.25"),

@@ -44,10 +44,8 @@ static double held_out_error(const struct source *source, int64_t limit)
 static int forecast_file(const char *file, int fraction, const char *apart)
 {
     struct published p;
-    char path[4096];
     int tried = 0;
-    snprintf(path, sizeof path, "%s/results/published/%s", SOURCE_DIR, file);
-    expect_ok(published_load(path, &p));
+    expect_ok(published_load(scratch_path(SOURCE_DIR "/results/published", file), &p));
     for (int i = 0; i < p.n; i++) {
         static struct source source;
         const char *name = p.series[i].name;

@@ -49,11 +49,16 @@ int scratch_tear_down(void **state)
     return 0;
 }
 
+const char *scratch_path(const char *dir, const char *file)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    return path;
+}
+
 static void put(const char *dir, const char *file, const char *mode, const void *bytes, size_t size)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, file);
-    FILE *out = fopen(path, mode);
+    FILE *out = fopen(scratch_path(dir, file), mode);
     assert_non_null(out);
     assert_int_equal(fwrite(bytes, 1, size, out), size);
     assert_int_equal(fclose(out), 0);
@@ -86,15 +91,12 @@ void scratch_append(const char *dir, const char *file, const void *bytes, size_t
 
 void scratch_remove_file(const char *dir, const char *file)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", dir, file);
-    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(scratch_path(dir, file)), 0);
 }
 
 char *scratch_read(const char *dir, const char *file, size_t *size)
 {
-    char path[4096], *bytes;
-    snprintf(path, sizeof path, "%s/%s", dir, file);
-    expect_ok(file_read(path, (size_t)1 << 30, &bytes, size));
+    char *bytes;
+    expect_ok(file_read(scratch_path(dir, file), (size_t)1 << 30, &bytes, size));
     return bytes;
 }

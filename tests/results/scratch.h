@@ -32,6 +32,9 @@ void scratch_remove(const char *dir);
 int scratch_set_up(void **state);
 int scratch_tear_down(void **state);
 
+/* Returns "<dir>/<file>"; the next call of a function of scratch.h overwrites it. */
+const char *scratch_path(const char *dir, const char *file);
+
 /* Write or append to "<dir>/<file>". scratch_write_changed replaces the first occurrence of `old`
  * in `text` by `new`. */
 void scratch_write(const char *dir, const char *file, const void *bytes, size_t size);

@@ -12,10 +12,8 @@
 
 static char *written(const char *dir, const struct analysis *a)
 {
-    char path[SCRATCH_MAX + 32];
     size_t size;
-    snprintf(path, sizeof path, "%s/" ANALYSIS_FILE, dir);
-    expect_ok(analysis_write(a, path));
+    expect_ok(analysis_write(a, scratch_path(dir, ANALYSIS_FILE)));
     return scratch_read(dir, ANALYSIS_FILE, &size);
 }
 
@@ -60,7 +58,11 @@ static void test_refused(void **state)
         {"\"schema\": 1", "\"schema\": 2", "not an analysis of schema 1"},
         {"\"median\": 2038.79645", "\"median\": -1", "'median'"},
         {"\"median\": 2038.79645", "\"median\": null", "contradict each other"},
+        {"\"machine\"", "\"engine\"", "'machine' or 'thresholds' is missing"},
+        {"\"n\": 5", "\"n\": 65", "contradict each other"},
+        {"\"devices\": 1", "\"devices\": 0", "'devices', 'ranks' or 'batch' is 0"},
         {"\"devices\": 1", "\"devices\": 2", "not in ascending order"},
+        {"\"hosts\": 1", "\"hosts\": 2", "more hosts than ranks"},
         {"\"ranks_per_host\": 1", "\"ranks_per_host\": 4611686018427387904", "'ranks_per_host'"},
         {"\"name\": \"nd-fp32-resnet8-jpeg-1x32\"", "\"name\": \"nd\"", "unknown cell"},
         {"\"weak\"", "\"wee\"", "must be weak or strong"},

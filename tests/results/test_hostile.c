@@ -62,6 +62,8 @@ static void test_refusals(void **state)
         {STEPS, NULL, "{\"event\":\"resume\",\"step\":0,\"epoch\":0,\"ranks\":{}}\n",
          "steps.jsonl' line 1: 'ranks' is not a list of ranks"},
         {STEPS, "\"loss\":1.5,", "", "line 1: 'loss' is missing"},
+        {STEPS, NULL, "[]\n", "steps.jsonl' line 1: not an object"},
+        {STEPS, "\"loss\":1.5", "\"loss\":\"1.5\"", "'loss' is not a number"},
         {STEPS, "\"loss\":1.5", "\"loss\":NaN", "not valid JSON"},
         {STEPS, "\"loss\":1.5", "\"loss\":1e999", "not valid JSON"},
         {STEPS, "\"step\":0", "\"step\":-1", "'step' is out of range"},
@@ -95,7 +97,7 @@ static void test_no_run(void **state)
 static void test_hostile_files(void **state)
 {
     enum { SIZE = (1 << 20) + 10, DEPTH = 100000 };
-    char path[SCRATCH_MAX + 16], *bytes = malloc(SIZE);
+    char *bytes = malloc(SIZE);
     memset(bytes, '[', DEPTH);
     scratch_write(*state, "run.json", bytes, DEPTH);
     expect_refused(*state, "not valid JSON");
@@ -109,12 +111,11 @@ static void test_hostile_files(void **state)
     scratch_write(*state, "steps.jsonl", bytes, SIZE);
     expect_refused(*state, "line 1 is longer than any record");
     free(bytes);
-    snprintf(path, sizeof path, "%s/steps.jsonl", (char *)*state);
     scratch_remove_file(*state, "steps.jsonl");
-    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(mkfifo(scratch_path(*state, "steps.jsonl"), 0600), 0);
     expect_refused(*state, "not a regular file");
     scratch_remove_file(*state, "steps.jsonl");
-    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(mkdir(scratch_path(*state, "steps.jsonl"), 0700), 0);
     expect_refused(*state, "not a regular file");
 }
 

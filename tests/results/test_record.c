@@ -144,11 +144,12 @@ static void test_resume_after_kill(void **state)
     run_free(run);
 }
 
-/* Begins where nothing is, and refuses a damaged record. */
+/* Begins where nothing is, keeps the summary of a complete run, and refuses a damaged record. */
 static void test_resume_of_nothing(void **state)
 {
     struct run_rig *f = *state;
     char dir[SCRATCH_MAX + 8];
+    size_t size;
     struct record *r;
     snprintf(dir, sizeof dir, "%s/a/b", f->dir);
     expect_ok(record_resume(dir, &f->info, 0, 0, &r));
@@ -157,6 +158,9 @@ static void test_resume_of_nothing(void **state)
     struct run *run = run_rig_load(dir);
     assert_true(run->n_steps == 10 && run->resumes == 0 && run->summary);
     run_free(run);
+    expect_ok(record_resume(dir, &f->info, 10, 1, &r));
+    expect_ok(record_close(r));
+    free(scratch_read(dir, "summary-10.json", &size));
     scratch_append(dir, "steps.jsonl", "rubbish\n", 8);
     assert_int_equal(record_resume(dir, &f->info, 3, 0, &r), STATUS_DATA);
     assert_non_null(strstr(status_message(), "steps.jsonl' line"));

@@ -129,6 +129,15 @@ static void test_summary(void **state)
     json_decref(o);
 }
 
+static void test_throttle_words(void **state)
+{
+    char words[THROTTLE_WORDS_MAX];
+    throttle_words(0, words);
+    assert_string_equal(words, "none");
+    throttle_words(THROTTLE_POWER_CAP | THROTTLE_HARDWARE_HEAT | 1u << 20, words);
+    assert_string_equal(words, "power cap, hardware heat, other");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +147,7 @@ int main(void)
         cmocka_unit_test_setup(test_energy_of_several_ranks, set_up),
         cmocka_unit_test_setup(test_energy_over_attempts, set_up),
         cmocka_unit_test_setup(test_summary, set_up),
+        cmocka_unit_test(test_throttle_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

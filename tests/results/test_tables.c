@@ -12,10 +12,8 @@
 /* Writes a file, and returns its path. */
 static const char *file_of(const char *dir, const char *text, size_t size)
 {
-    static char path[SCRATCH_MAX + 16];
     scratch_write(dir, "table", text, size);
-    snprintf(path, sizeof path, "%s/table", dir);
-    return path;
+    return scratch_path(dir, "table");
 }
 
 static enum status load_nodes(const char *dir, const char *text, size_t size, struct nodes *nodes)
@@ -119,14 +117,19 @@ static void test_bad_published(void **state)
 {
     static const char *const bad[] = {
         "",
+        "gpus,images_per_s\n1,2\n",
         "gpus,series,colour\n1,a,red\n",
+        "gpus,series,gpus\n1,a,1\n",
+        "gpus,series,images_per_s\n1,a,2,3\n",
         "gpus,series,images_per_s\n1,a,2",
         "gpus,series,images_per_s\n1,a,\n",
         "gpus,series,images_per_s\n0,a,2\n",
+        "gpus,series,images_per_s\n1.5,a,2\n",
         "gpus,series,images_per_s\n1,a,nan\n",
         "gpus,series,images_per_s\n2,a,2\n2,a,3\n",
         "gpus,series,images_per_s\n1,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa,2\n",
         "gpus,series,images_per_s,overlap\n1,a,2,maybe\n",
+        "gpus,series,images_per_s,arch\n1,a,2,x\n2,a,2,y\n",
         ",,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n",
     };
     struct published p;

@@ -1,13 +1,10 @@
 /* A small study with invented results. */
 #include "rig.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 const char rig_study[] =
     "{\"schema\": 1, \"name\": \"rig\", \"about\": \"for tests\","

@@ -170,11 +170,15 @@ static void test_other_verdicts(void **state)
     for (int i = 0; i < 3; i++) {
         double *split = r->result[rig_cell(r, ND32)].sample[i].split;
         split[ANALYSIS_OTHER] = 2 * split[ANALYSIS_BACKWARD];
+        r->result[rig_cell(r, ND32)].sample[i].injected = true;
         r->result[rig_cell(r, WEAK)].sample[i].threads = 4;
+        r->result[rig_cell(r, WEAK)].sample[i].disturbed = i > 0;
     }
     rig_analyse(r);
     expect_verdict(r, ND32, "no single bound", "33.3 % of a step is computation");
+    expect_verdict(r, ND32, "no single bound", "faults were injected");
     expect_verdict(r, WEAK, "oversubscribed", "4 threads compute on a host with 2 usable cores");
+    expect_verdict(r, WEAK, "oversubscribed", "2 of 3 runs were disturbed by other work");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_begin, rig_end)

@@ -16,16 +16,21 @@ static void test_refused(void **state)
         const char *from, *to, *says;
     } rows[] = {
         {"{", "", "'bad' line 1"},
+        {"\"schema\": 1", "\"schema\": 2", "'schema' must be"},
         {"\"repeats\"", "\"repeat\"", "unknown key 'repeat'; did you mean 'repeats'?"},
         {ddp, "\"ddp\": [1]", "'modes.ddp' must be a whole number from 2"},
+        {ddp, "\"ddp\": [4, 2]", "'modes.ddp' must ascend"},
         {ddp, "\"ddp\": [3]", "64 images cannot be divided among 3 devices"},
         {ddp, "\"ddp2\": [4]", "'devices_per_rank' is missing"},
         {"\"fp32\"", "\"fp32\", \"fp32\"", "'precisions' has 'fp32' twice"},
+        {"\"resnet8\"", "\"../x\"", "'archs' must be a list of names"},
+        {"\"dummy\"", "\"jpeg\"", "'data' has two sets named 'jpeg'"},
         {folder, "\"folder\": \"images\", \"train\": 3", "unknown key 'data.train'"},
         {repeats, "\"repeats\": 0", "'repeats' must be a whole number from 1 to 64"},
         {"\"measured_steps\": 20,", "", "give one of 'measured_steps' and 'epochs'"},
         {flag, "\"--out=x\"", "the study sets '--out'"},
         {flag, "\"--epoch\", \"3\"", "the study sets '--epochs'"},
+        {flag, "\"-b2\"", "the study sets '-b'"},
         {flag, "\"--\"", "'--' is no flag"},
         {flag, "0.05", "'train' must be a list of strings"},
     };

@@ -83,9 +83,7 @@ static void test_load_unknown(void **state)
 
 static void put(const char *root, const char *file, const char *text)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/self", root);
-    expect_ok(dir_make(path));
+    expect_ok(dir_make(scratch_path(root, "self")));
     scratch_write_text(root, file, text);
 }
 

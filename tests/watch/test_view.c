@@ -44,10 +44,8 @@ static char *shown(struct watch *w, int width, int height, bool ascii)
 /* Opens <dir>/<name>, and returns its first output. */
 static char *first_sight(const char *dir, const char *name)
 {
-    char path[512];
     struct watch *w;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    expect_ok(watch_open(path, &w));
+    expect_ok(watch_open(scratch_path(dir, name), &w));
     char *text = shown(w, 80, 0, true);
     watch_close(w);
     return text;
@@ -78,9 +76,10 @@ static void test_run(void **state)
  * validation after an epoch takes one second. The last record is two hours old. */
 static void test_time_left(void **state)
 {
-    static const char *const files[] = {"run.json", "steps.jsonl", "epochs.jsonl"};
+    static const char *const files[] = {"first/run.json", "first/steps.jsonl",
+                                        "first/epochs.jsonl"};
     const struct timespec then[2] = {{time(NULL) - 7200, 0}, {time(NULL) - 7200, 0}};
-    char *text, path[512];
+    char *text;
     size_t size;
     scratch_remove_file(*state, "first/summary.json");
     text = scratch_read(*state, "first/steps.jsonl", &size); /* half of the last line stays */
@@ -91,11 +90,9 @@ static void test_time_left(void **state)
     free(text);
     expect_in(first_sight(*state, "first"),
               PARTS("2/2", " 50 %, 0:01 left, run 0:02 left\n", "loss nan", "running for 0:03\n"));
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/first/%s", (char *)*state, files[i]);
-        assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
-    }
-    expect_in(first_sight(*state, "first"), PARTS("no new record for 2:00:0"));
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(utimensat(AT_FDCWD, scratch_path(*state, files[i]), then, 0), 0);
+    expect_in(first_sight(*state, "first"), PARTS("no new record for 2:0"));
 }
 
 /* For a run with a limited number of steps, the view shows the progress in steps, not in epochs. It
@@ -145,13 +142,11 @@ static void test_hostile(void **state)
 /* The output fits into a window: no line is too long, and there are not too many lines. */
 static void test_window(void **state)
 {
-    char path[512], *text;
+    static const char name[] = "a r\xc3\xbcn with a name that is long and longer";
     struct watch *w;
-    make_run(*state, "a r\xc3\xbcn with a name that is long and longer");
-    snprintf(path, sizeof path, "%s/a r\xc3\xbcn with a name that is long and longer",
-             (char *)*state);
-    expect_ok(watch_open(path, &w));
-    text = shown(w, 40, 4, false);
+    make_run(*state, name);
+    expect_ok(watch_open(scratch_path(*state, name), &w));
+    char *text = shown(w, 40, 4, false);
     int lines = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
         size_t columns = 0;
@@ -165,9 +160,26 @@ static void test_window(void **state)
     watch_close(w);
 }
 
+/* The ranks in the order of their own time; rank 1 waits for data. */
+static void test_ranks(void **state)
+{
+    const struct run_rig *f = *state;
+    struct record *r = run_rig_open(f, 3, "node", 0);
+    for (int64_t i = 0; i < 3; i++) {
+        struct rank_record rank = run_rig_rank(0, i);
+        rank.data_s += i == 1 ? 1 : 0;
+        expect_ok(record_rank(r, &rank));
+    }
+    expect_ok(record_epoch(r, &(struct epoch_record){.steps = 10}));
+    expect_ok(record_close(r));
+    char *text = first_sight(f->dir, ".");
+    const char *first = strstr(text, " 1    475.0"), *second = strstr(text, " 0    375.0");
+    assert_true(first && second && first < second);
+    expect_in(text, PARTS("straggler: rank 1, +26.7 %, mostly data\n", "node0\n"));
+}
+
 static void test_study(void **state)
 {
-    char path[512];
     scratch_write_text(
         *state, "plan.json",
         "{\"schema\":1,\"runs\":[{\"cell\":\"nd-fp32\",\"repeat\":1},{\"cell\":\"nd-fp32\","
@@ -175,8 +187,7 @@ static void test_study(void **state)
     make_run(*state, "cells/nd-fp32/r1");
     make_run(*state, "cells/nd-fp32/r2");
     scratch_remove_file(*state, "cells/nd-fp32/r2/summary.json");
-    snprintf(path, sizeof path, "%s/cells/nd-amp", (char *)*state);
-    expect_ok(dir_make(path));
+    expect_ok(dir_make(scratch_path(*state, "cells/nd-amp")));
     scratch_write_text(*state, "cells/nd-amp/r1.failed", "{\"reason\":\"no\\nmemory\"}");
     struct watch *w;
     bool over;
@@ -223,7 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_RUN(test_run),         WITH_RUN(test_time_left), WITH_RUN(test_steps_and_sensors),
         WITH_RUN(test_hostile),     WITH_RUN(test_window),    WITH_RUN(test_study),
-        WITH_RUN(test_wrong_plans),
+        WITH_RUN(test_wrong_plans), RUN_RIG_TEST(test_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
