@@ -309,7 +309,7 @@ static void launches_are_in_the_table_of_traffic(void **state)
     for (int i = 0; i < k->b->n_records; i++)
         kinds |= k->b->record[i].kinds;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
-        if (op_in((enum op_kind)kind, kinds) && covered[kind] == 0)
+        if (op_in((enum op_kind)kind, kinds & ~OPS_SCALE) && covered[kind] == 0)
             fail_msg("no case of %s has a plan", op_str((enum op_kind)kind));
 }
 
