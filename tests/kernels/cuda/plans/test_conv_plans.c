@@ -101,7 +101,7 @@ static bool is_form_of(const struct graph *g, const struct node *n, enum conv_fo
 
 /* Whether the plans of a problem are what training needs. With cuDNN 9.19, each fused form with
  * batch norm has a deterministic plan in fp16, except for the sums of ResNet's first convolution,
- * whose input has 4 channels. */
+ * whose input has 4 channels. A grouped convolution has no fused plans. */
 static bool is_right(const struct planning *all, const struct conv_problem *p,
                      const struct plan_list *list)
 {
@@ -111,7 +111,7 @@ static bool is_right(const struct planning *all, const struct conv_problem *p,
         if (list->plan[i].runtime_compiled ||
             (list->plan[i].tensor_cores && p->type == DTYPE_F32 && !p->tf32))
             return false;
-    if (all->dev.sm != SM_HOPPER)
+    if (all->dev.sm != SM_HOPPER || p->conv.groups > 1)
         return !plain || list->n > 0;
     if (plain)
         return list->n >= CHOICE && list->too_large == 0 && list->plan[0].choice.engine != 0;
