@@ -288,6 +288,15 @@ if command -v gnuplot >/dev/null; then
     sed 's/"point": 25/"point": 99/' trend.json >bad.json
     expect_error 5 "damaged record: 'point'" plot bad.json --out bad
 fi
+# The names of series show the settings in which they differ: injected faults first, or that there are none.
+mkdir faults
+sed '1,120!d; s/"config.batch_size":32/&,"config.inject.0":"slow:2"/' steps/history.jsonl >faults/history.jsonl
+sed '1,120!d' steps/history.jsonl >>faults/history.jsonl
+cat flat >>faults/history.jsonl
+expect 0 trend faults
+for name in 'batch_size 64' 'inject slow:2' 'no inject, batch_size 32'; do
+    has out "^resnet18 \\($name\\), images_per_s: 40 points"
+done
 expect_error 2 "no history" trend
 expect_error 2 "unknown metric" trend steps --metric speed
 expect_error 5 "none of the requested metrics" trend steps --metric val_top1
