@@ -85,6 +85,9 @@ counts "after a signal" record=operations
 
 # Usage errors, and a missing device.
 expect_error 2 'needs --operations was given without it' selftest --only relu
+expect_error 2 'leave out --oracle, --quick, --determinism and --repeats' selftest --operations --quick
+expect_error 2 '--repeats needs --determinism' selftest --repeats 3
+expect_error 2 'exclude each other' selftest --determinism --oracle none.json
 expect_error 2 'no case is selected' "${operations[@]}" --case 1000000
 expect_error 2 "--sanitizer 'leaks'" "${operations[@]}" --sanitizer leaks
 expect_error 2 "no kernels for 'mmx'" "${operations[@]}" --isa mmx
