@@ -1,5 +1,5 @@
 /* Checkpoints: the complete state of a run, in one safetensors file, so that the run can resume as
- * if it had never stopped. docs/checkpoints.md lists the names of tensors and metadata.
+ * if it had never stopped. docs/reference/checkpoints.md lists the names of tensors and metadata.
  *
  * Weights and running statistics have torchvision's state_dict names, so that PyTorch reads the
  * file; momentum is "momentum/<name>". The rest is metadata. Files are replaced atomically and have

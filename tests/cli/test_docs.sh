@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh" "$@"
 cd "$source_dir" || exit 1
 
-docs=(README.md CONTRIBUTING.md CHANGELOG.md docs/*.md docs/*/README.md)
+mapfile -t docs < <(find README.md CONTRIBUTING.md CHANGELOG.md docs -name "*.md" | sort)
 commands=$(all_commands)
 families=$(sed -n 's/ .*//p' <<<"$commands" | sort | uniq -d)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Flags that have the same meaning in every command. The table in docs/commands.md is right. With
+# Flags that have the same meaning in every command. The table in docs/reference/conventions.md is right. With
 # --json, stdout has only JSON, stderr is empty, and a file gets the same JSON. A progress bar is shown
 # only on a terminal.
 . "$(dirname "$0")/common.sh" "$@"
@@ -9,7 +9,7 @@ cd "$scratch" || exit 1
 
 has_json() { grep -qx -e --json < <(help_flags "$@"); }
 
-# row COMMAND: prints the row that the table in docs/commands.md must have for the command.
+# row COMMAND: prints the row that the table in docs/reference/conventions.md must have for the command.
 row() {
     local flags flag line
     # shellcheck disable=SC2086 # the value is several words
@@ -26,8 +26,8 @@ row() {
     printf '| command | JSON | CSV | file | quiet | verbose |\n|---|---|---|---|---|---|\n'
     while read -r command; do row "$command"; done < <(all_commands)
 } >table
-diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/commands.md" | sed '/^$/d') table >differences ||
-    fail "docs/commands.md: the table differs: $(cat differences)"
+diff <(sed -n '/^| command /,/^$/p' "$source_dir/docs/reference/conventions.md" | sed '/^$/d') table >differences ||
+    fail "docs/reference/conventions.md: the table differs: $(cat differences)"
 
 # Small inputs for every command that prints JSON.
 step=(--net resnet8 --image-size 32 -b 2 --rounds 1 --threads 1)

@@ -189,7 +189,7 @@ accept_run() {
 }
 accept_again() {
     local resume=()
-    # A check that fails for the host's storage counts as failed hardware (docs/reliability.md).
+    # A check that fails for the host's storage counts as failed hardware (docs/explanation/reliability.md).
     [[ $only != train || $code != 4 ]] || rm -rf victim
     [[ ! -e victim/spec.json ]] || resume=(--resume)
     plainly accept_run "${resume[@]}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that docs/environment.md lists exactly the environment variables that the sources name.
+# Checks that docs/reference/environment.md lists exactly the environment variables that the sources name.
 cd "$(dirname "$0")/../.." || exit 1
-document=docs/environment.md
+document=docs/reference/environment.md
 failures=0
 
 # Words in capitals that are not environment variables, although they are in files that use the
