@@ -3,6 +3,6 @@
 
 #include "base/setting.h"
 
-/* --width and --dpi, in a struct plot_size (plots/plot.h). A command checks the combination with
- * plot_size_check before it does any work. */
+/* --width, --dpi and --large-text, in a struct plot_size (plots/plot.h). A command checks the
+ * combination with plot_size_check before it does any work. */
 extern const struct setting picture_settings[];

@@ -123,6 +123,7 @@ static void write_common(const struct drawing *d, const struct figure *f, FILE *
     fputs("'\n", script);
     figure_set(script, "width_in", width_of(&d->options->size));
     figure_set(script, "dpi", dpi_of(&d->options->size));
+    figure_set(script, "is_half", f->fits_half && d->options->size.large_text);
     figure_set(script, "ema", d->options->ema);
     fprintf(script, "array legend[%d]\n", d->n);
     fprintf(script, "array look[%d]\narray mark[%d]\n", d->n, d->n);
@@ -177,6 +178,8 @@ static enum status finish_picture(const struct drawing *d, const struct figure *
     TRY(path_format(path, sizeof path, "%s/%s.%s", out, f->name, format));
     if (st == STATUS_OK)
         st = gnuplot_check_picture(draft, path);
+    if (st == STATUS_OK && strcmp(format, "svg") == 0)
+        st = svg_suit_dark(draft);
     if (st == STATUS_OK && rename(draft, path) != 0)
         st = status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno));
     if (st != STATUS_OK)

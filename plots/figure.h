@@ -52,6 +52,7 @@ struct figure {
     size_t train, val; /* curves: offsets in struct epoch_record; 0: no such curve */
     size_t step;       /* curves: offset in struct step_record */
     const char *unit;  /* curves: unit of the y axis */
+    bool fits_half;    /* the script can draw on a canvas half as wide (plot_size.large_text) */
 };
 
 /* The functions that prepare the figures of runs; each is in a file of its own. */

@@ -16,3 +16,7 @@ MUST_CHECK enum status gnuplot_run(const char *dir, const char *script);
  * report a full disk. Returns STATUS_IO if the file is not complete; the message names `path`, the
  * final name of the picture. */
 MUST_CHECK enum status gnuplot_check_picture(const char *draft, const char *path);
+
+/* Adds a style sheet for dark displays to the complete SVG `path` that gnuplot drew. An SVG of an
+ * unknown form is left unchanged. (svg.c) */
+MUST_CHECK enum status svg_suit_dark(const char *path);

@@ -59,11 +59,13 @@
 
 enum { PLOT_MAX_RUNS = 16 };
 
-/* The size of PNG and PDF pictures. Everything in a picture scales with this size. SVG pictures
- * ignore it. */
+/* The size of pictures. Everything in a PNG or PDF scales with its width; SVG pictures have no
+ * width. */
 struct plot_size {
     double width_in; /* inches; 0: PLOT_WIDTH_IN */
     int dpi;         /* pixels of a PNG per inch; 0: PLOT_DPI */
+    bool large_text; /* text is twice as large, for half a page or a phone. Figures with several
+                      * axes of different kinds (io, ranks, telemetry, single records) ignore it */
 };
 
 /* The defaults, and the greatest width of a PNG in pixels. This width is limited because the

@@ -17,7 +17,8 @@ extern const unsigned char plot_curves[], plot_lr[], plot_throughput[], plot_io[
     {                                                                                              \
         .name = #n, .title = title_text, .unit = unit_text, .script = plot_curves,                 \
         .prepare = figure_curves, .train = offsetof(struct epoch_record, train_##n),               \
-        .val = offsetof(struct epoch_record, val_##n), .step = offsetof(struct step_record, n)     \
+        .val = offsetof(struct epoch_record, val_##n), .step = offsetof(struct step_record, n),    \
+        .fits_half = true                                                                          \
     }
 
 /* A figure with the curves of training only (pass is `train`) or of validation only (`val`). In a
@@ -26,12 +27,13 @@ extern const unsigned char plot_curves[], plot_lr[], plot_throughput[], plot_io[
     {                                                                                              \
         .name = #n "_" #pass, .title = title_text, .unit = "%", .script = plot_curves,             \
         .prepare = figure_curves, .pass = offsetof(struct epoch_record, pass##_##n),               \
-        .step = offsetof(struct step_record, n)                                                    \
+        .step = offsetof(struct step_record, n), .fits_half = true                                 \
     }
 
-#define FIGURE(n, title_text)                                                                      \
+#define FIGURE(n, title_text, half)                                                                \
     {                                                                                              \
-        .name = #n, .title = title_text, .script = plot_##n, .prepare = figure_##n                 \
+        .name = #n, .title = title_text, .script = plot_##n, .prepare = figure_##n,                \
+        .fits_half = (half)                                                                        \
     }
 
 static const struct figure figures[] = {
@@ -40,14 +42,14 @@ static const struct figure figures[] = {
     CURVE(top1, val, "Top-1 accuracy of validation"),
     CURVE(top5, train, "Top-5 accuracy of training"),
     CURVE(top5, val, "Top-5 accuracy of validation"),
-    FIGURE(time_to_accuracy, "Time to accuracy"),
-    FIGURE(lr, "Learning rate"),
-    FIGURE(loss_scale, "Loss scale"),
-    FIGURE(throughput, "Training throughput"),
-    FIGURE(io, "Storage and decoding"),
-    FIGURE(split, "Parts of the median step"),
-    FIGURE(telemetry, "Power, temperature and clocks"),
-    FIGURE(ranks, "Parts of each rank's mean step"),
+    FIGURE(time_to_accuracy, "Time to accuracy", true),
+    FIGURE(lr, "Learning rate", true),
+    FIGURE(loss_scale, "Loss scale", true),
+    FIGURE(throughput, "Training throughput", true),
+    FIGURE(io, "Storage and decoding", false),
+    FIGURE(split, "Parts of the median step", true),
+    FIGURE(telemetry, "Power, temperature and clocks", false),
+    FIGURE(ranks, "Parts of each rank's mean step", false),
 };
 enum { N_FIGURES = sizeof figures / sizeof *figures };
 

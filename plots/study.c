@@ -141,7 +141,11 @@ static enum status figure_lines(const struct drawing *drawing, const struct figu
 }
 
 #define LINES(file, text)                                                                          \
-    .figure = {.name = file, .title = text, .script = plot_scaling, .prepare = figure_lines}
+    .figure = {.name = file,                                                                       \
+               .title = text,                                                                      \
+               .script = plot_scaling,                                                             \
+               .prepare = figure_lines,                                                            \
+               .fits_half = true}
 
 static const struct study_figure figures[] = {
     {LINES("training_throughput", "Training throughput"), .is_sloped = true,
@@ -183,7 +187,8 @@ static enum status figure_cells(const struct drawing *drawing, const struct figu
 static const struct figure cells_figure = {.name = "cell_split",
                                            .title = "Parts of a step, by cell of the study",
                                            .script = plot_split,
-                                           .prepare = figure_cells};
+                                           .prepare = figure_cells,
+                                           .fits_half = true};
 
 /* Draws one figure. If the figure has no data, removes its earlier picture and reports the figure
  * as skipped. */

@@ -3,19 +3,22 @@
 # common legend; a line has the dash, shape and colour of its entry there. Ideals are thin grey
 # lines; if several coincide, only one is drawn. The columns of a table are devices, then for each
 # axis the value, the low and the high end of its error bar, and the ideal.
-legend_columns = int(1500 / (14.5 * legend_chars + 190))
+legend_columns = int((canvas - 100) / (14.5 * legend_chars + 190))
 legend_columns = legend_columns < 1 ? 1 : legend_columns > 3 ? 3 : legend_columns
 legend_rows = (words(all_runs) + legend_columns - 1) / legend_columns
 
+note = (has_ideal ? 'grey: ideal' : '').\
+    (has_bars ? (has_ideal ? '   ' : '').'bars: 95 % interval of the median' : '')
 pictures = panels * axes
-columns = pictures > 1 ? 2 : 1
+columns = pictures > 1 && !is_half ? 2 : 1
 rows = (pictures + columns - 1) / columns
 title_height = panels > 1 ? 46 : 0
-plot_height = rows > 2 ? 320 : rows > 1 ? 400 : 670
+plot_height = rows > 2 ? 320 : rows > 1 || is_half ? 400 : 670
 row_height = title_height + plot_height + 66
-height = 164 + rows * row_height + 34 * legend_rows
+head = is_half && strlen(note) ? 114 : 80
+height = head + 84 + rows * row_height + 34 * legend_rows
 from_bottom(y) = 1.0 * y / height
-top_of(row) = height - 80 - title_height - row_height * (row - 1)
+top_of(row) = height - head - title_height - row_height * (row - 1)
 
 entry(i) = word(entries, run(i))
 dashes = '1 2 4 5 3'
@@ -34,7 +37,7 @@ group = 0.5 * apart * words(all_runs)
 place(x, i) = x * 2**(apart * (word(places, run(i)) - 0.5 * (words(all_runs) + 1)))
 
 # Numbers with six digits need more space beside the name of the axis.
-left = y_high1 >= 1e5 ? 0.125 : 0.1
+left = (y_high1 >= 1e5 ? 0.125 : 0.1) * (is_half ? 1.8 : 1)
 
 set logscale x 2
 set xrange [x_low:x_high]
@@ -43,8 +46,6 @@ array y_high[2] = [y_high1, y_high2]
 array y_log[2] = [y_log1, y_log2]
 array y_ticks[2] = [y_ticks1, y_ticks2]
 array y_label[2] = [y_label1, y_label2]
-note = (has_ideal ? 'grey: ideal' : '').\
-    (has_bars ? '   bars: 95 % interval of the median' : '')
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
@@ -66,7 +67,11 @@ do for [f in formats] {
         unset label
         if (picture == 1) {
             set label figure_title at screen 0.025,from_bottom(height - 38) left font title_font(note)
-            set label note at screen 0.97,from_bottom(height - 38) right @grey_small
+            if (is_half) {
+                set label note at screen 0.025,from_bottom(height - 76) left @grey_small
+            } else {
+                set label note at screen 0.97,from_bottom(height - 38) right @grey_small
+            }
         }
         set label panel_title[panel] at graph 0,screen from_bottom(top + 24) left font ',20'
         # The name of an axis is drawn only once where neighbouring pictures have the same axis.

@@ -1,8 +1,9 @@
 # Draws a bar for each run, or for each cell of a study: the parts of a step in ms (left) and in
-# percent (right). The columns of the table are part, left and right end in ms, left and right end
+# percent (right); half a figure has the percents alone. The columns of the table are part, left and right end in ms, left and right end
 # in percent.
 n_rows = words(all_runs)
-height = 325 + 95 * n_rows
+below = is_half ? 250 : 200 # units below the axis
+height = 125 + below + 95 * n_rows
 
 # A part has a number as its label if it is wide enough for the number.
 is_wide(low) = column(low + 1) - column(low) > 0.085 * x_end
@@ -13,7 +14,8 @@ set yrange [-n_rows - 0.4:-0.6]
 set tmargin at screen 1 - 75.0 / height
 unset ytics
 set grid noytics xtics
-set key bmargin left horizontal maxrows 3 reverse Left samplen 1 width 1 font ',18' maxcols 4
+set key bmargin left horizontal maxrows (is_half ? 4 : 3) reverse Left samplen 1 width 1 \
+    font ',18' maxcols (is_half ? 3 : 4)
 
 do for [f in formats] {
     eval('set terminal '.terminal(f))
@@ -21,16 +23,17 @@ do for [f in formats] {
     set multiplot
     set border 1 @frame
     set xtics @marks
-    set bmargin at screen 200.0 / height
-    do for [panel = 0:1] {
+    set bmargin at screen 1.0 * below / height
+    first = is_half ? 1 : 0
+    do for [panel = first:1] {
         low = panel == 0 ? 2 : 4
         x_end = panel == 0 ? 1.02 * x_max : 100
         set xrange [0:x_end]
         set xlabel (panel == 0 ? time_label : 'Share of the step (%)')
-        set lmargin at screen (panel == 0 ? 0.025 : 0.585)
-        set rmargin at screen (panel == 0 ? 0.535 : 0.98)
+        set lmargin at screen (panel == first ? 0.025 : 0.585)
+        set rmargin at screen (panel == 0 ? 0.535 : is_half ? 0.95 : 0.98)
         unset label
-        if (panel == 0) {
+        if (panel == first) {
             set label figure_title at screen 0.025,1 - 38.0 / height left font title_font('')
             do for [k = 1:n_rows] {
                 i = word(all_runs, k) + 0
@@ -55,7 +58,7 @@ do for [f in formats] {
     unset xlabel
     set lmargin at screen 0.025
     set rmargin at screen 0.98
-    set bmargin at screen 110.0 / height
+    set bmargin at screen (below - 90.0) / height
     plot for [p in used_parts] NaN with boxes fs solid 1 lc rgb part_colour(p) title part[p + 0]
     unset multiplot
     unset output

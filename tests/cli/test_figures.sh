@@ -42,4 +42,14 @@ pixels=$(od -An -tu1 -j18 -N2 small/efficiency.png | awk '{print 256 * $1 + $2}'
 [[ $pixels == 700 ]] || fail "a picture of 3.5 inches at 200 dpi is $pixels pixels wide, not 700"
 grep -aq 'MediaBox \[ 0 0 252 ' small/efficiency.pdf || fail "a PDF of 3.5 inches has $(grep -a MediaBox small/efficiency.pdf)"
 [[ ! -e small/efficiency.svg ]] || fail "a format that was not requested is written"
+
+# With --large-text the same letters stand on a canvas half as wide. An SVG suits dark displays too.
+expect 0 plot "$hal" --format svg --out wide
+expect 0 plot "$hal" --format svg --large-text --out half
+for name in training_throughput efficiency; do
+    grep -q 'viewBox="0 0 1600 ' "wide/$name.svg" && grep -q 'viewBox="0 0 800 ' "half/$name.svg" || fail "$name is not half as wide"
+    sizes=$(grep -oh 'font-size="26.00"' "wide/$name.svg" "half/$name.svg" | sort | uniq | wc -l)
+    [[ $sizes == 1 ]] || fail "$name: the ticks of both have other letters"
+    grep -q 'prefers-color-scheme: dark' "half/$name.svg" || fail "$name has no colours for dark displays"
+done
 finish
