@@ -6,7 +6,7 @@
 # The run of each mode is killed KILLS times (default 10). Each time, SIGKILL ends one process of
 # the job, chosen at random. The whole job must end in time, and no recorded epoch may be lost. The
 # completed run must have the bytes of an undisturbed run. SEED=N changes the moments. Prints the
-# table of docs/explanation/reliability.md.
+# table that docs/explanation/reliability.md sums up.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/attack/jobs.sh"

@@ -14,7 +14,8 @@
 # what it writes.
 #
 # At most MOST calls of each kind fail, evenly distributed over the run (default 0: all calls). JOBS
-# processes run at the same time (default 2). Prints rows for the table in docs/explanation/reliability.md.
+# processes run at the same time (default 2). Prints rows of a table,
+# which docs/explanation/reliability.md sums up by command.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/interpose/interpose.sh"

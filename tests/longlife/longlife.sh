@@ -2,7 +2,7 @@
 # Checks that memory, file descriptors and threads of a training process do not grow from step FIRST
 # to step LAST. The arguments after the three arguments of common.sh are RUN:FIRST:LAST. RUN is nd,
 # ddp (two ranks by MPI), tcp (two ranks by a rendezvous) or cuda (the fake GPU, amp). Prints the
-# table of docs/explanation/reliability.md.
+# table that docs/explanation/reliability.md sums up.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/attack/jobs.sh"

@@ -2,8 +2,8 @@
 # Trains a tiny network in many ranks on one machine. Measures the time until all ranks have
 # joined, the time until a step is trained, the memory, and the size of the records. Then kills one
 # rank, and checks that a message names the rank. The arguments after the three arguments of
-# common.sh are launch:RANKS (by MPI) and tcp:RANKS (by a rendezvous). Prints the table of
-# docs/explanation/reliability.md.
+# common.sh are launch:RANKS (by MPI) and tcp:RANKS (by a rendezvous). Prints the table that
+# docs/explanation/reliability.md sums up.
 . "$(dirname "$0")/../cli/common.sh" "$@"
 . "$source_dir/tests/cli/train.sh"
 . "$source_dir/tests/attack/jobs.sh"
