@@ -3,7 +3,9 @@
 # in percent.
 n_rows = words(all_runs)
 below = is_half ? 250 : 200 # units below the axis
-height = 125 + below + 95 * n_rows
+above = is_half ? 105 : 75 # units above the first bar
+row_height = is_half ? 80 : 95
+height = above + 50 + below + row_height * n_rows
 
 # A part has a number as its label if it is wide enough for the number.
 is_wide(low) = column(low + 1) - column(low) > 0.085 * x_end
@@ -11,7 +13,7 @@ as_ms(low) = digits(column(low + 1) - column(low))
 as_share(low) = sprintf('%.0f %%', column(low + 1) - column(low))
 
 set yrange [-n_rows - 0.4:-0.6]
-set tmargin at screen 1 - 75.0 / height
+set tmargin at screen 1 - 1.0 * above / height
 unset ytics
 set grid noytics xtics
 set key bmargin left horizontal maxrows (is_half ? 4 : 3) reverse Left samplen 1 width 1 \
