@@ -179,6 +179,12 @@ const struct cli_command cmd_bench_collective = {
     .doc = "Measures the bandwidth between ranks by message size, in nccl-tests' table, and checks "
            "every element. The ranks are the ranks of a job, threads, or GPUs. The names that "
            "nccl-tests use (all_reduce, all_reduce_perf) are accepted too.",
+    .example = {{"All-reduce between two threads, up to 1 MiB",
+                 "ampscale bench collective allreduce -e 1M"},
+                {"All-reduce between two processes, over MPI if it is installed",
+                 "ampscale launch --nproc 2 -- bench collective allreduce"},
+                {"All-reduce between eight GPUs, with nccl-tests' flags (needs 8 GPUs)",
+                 "ampscale bench collective all_reduce_perf -b 8 -e 1G -f 2 -g 8"}},
     .part = {{collective_settings}},
     .prints = true,
     .config = &(struct collective_command){.config.options.timing = {.within = 0.02, .seconds = 2}},

@@ -15,6 +15,11 @@ const struct cli_command cmd_bench_memory = {
     .summary = "memory bandwidth: STREAM's kernels, or copies to, from and within a device",
     .doc = "Times STREAM's copy, scale, add and triad in the host's memory, or copies to, from "
            "and within a device, and checks every element.",
+    .example = {{"The bandwidth of this machine's memory", "ampscale bench memory"},
+                {"Copies to, from and within a GPU (needs a GPU)",
+                 "ampscale bench memory --devices cuda:0"},
+                {"Copies between every two of four GPUs (needs 4 GPUs)",
+                 "ampscale bench memory --devices cuda:0,1,2,3"}},
     .part = {{bench_device_settings}, {bench_timing_settings}, {memory_settings}},
     .prints = true,
     .config = &(struct bench_options){.timing = {.within = 0.01, .seconds = 5}},

@@ -259,6 +259,12 @@ const struct cli_command cmd_compare = {
            "brackets. BASE and NEW are folders of runs, or studies, which are compared cell by "
            "cell; the runs of the base come before '--', the new ones after it. Flags come before "
            "'--'. With --history, or with --record and no BASE, all runs are new ones.",
+    .example = {{"Compare runs that scripts/interleave left in gate/base and gate/new",
+                 "ampscale compare gate/base gate/new"},
+                {"Begin a history with runs of a good version",
+                 "ampscale compare --record history gate/base"},
+                {"Compare with the history, add the new runs, and write a report for CI",
+                 "ampscale compare --history history --record history --junit gate.xml gate/new"}},
     .part = {{compare_settings}},
     .prints = true,
     .config = &(struct compare_args){0},

@@ -35,6 +35,9 @@ const struct cli_command cmd_watch = {
            "per second, the parts of a step, loss and accuracy, loss scale, ranks. RUN is the "
            "folder of 'ampscale train --out', or of a study. For a study, the command shows how "
            "many runs are done, and the current run. The command ends with the run, or on Ctrl-C.",
+    .example = {{"Follow a run, from any machine that sees the folder",
+                 "ampscale watch runs/first"},
+                {"Print the state of a study once", "ampscale watch runs/study --once"}},
     .part = {{watch_settings}},
     .config = &(struct watch_follow){0},
     .work = watch};
