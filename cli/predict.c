@@ -287,7 +287,7 @@ const struct cli_command cmd_predict = {
           "ampscale predict runs/first --network 5,12 --ranks 2..64"},
          {"Fit to up to 8 GPUs of a published series; the other points test the fit",
           "ampscale predict results/published/hal_v100.csv:feb --fit-up-to 8 --ranks 2..256"},
-         {"A figure of a study's series 5; without a number the series are counted",
+         {"Series 5 of a study on more ranks, with a figure",
           "ampscale predict runs/study/analysis.json:5 --fit --ranks 2..64 --out plots/forecast"}},
     .part = {{predict_settings}, {picture_settings, offsetof(struct predict_args, pictures)}},
     .prints = true,
