@@ -53,7 +53,7 @@ full    0 ampscale compare --record history gate/base
 full    0 ampscale compare --history history --record history --junit gate.xml gate/new
 full    0 ampscale trend history
 full    0 ampscale trend history --threshold 1 --out plots/trend
-reduced 0 ampscale accept --spec cpu --out results/node1 => --level 1 --only hardware
+reduced 0 ampscale accept --spec cpu --out results/node1 => --level 1 --only allreduce
 full    0 ampscale accept --spec h100 --level 3 --dry-run
 full    5 ampscale accept --node-list results --out results/fleet
 planned 0 ampscale launch --hosts node1,node2,node3 -- pair --failing node2
@@ -77,7 +77,7 @@ reduced 0 ampscale bench input => -n 1 -w 0 --images 4 --size 64
 reduced 0 ampscale bench memory => -n 1 -w 0 --max-mib 4
 parsed  0 ampscale bench memory --devices cuda:0
 parsed  0 ampscale bench memory --devices cuda:0,1,2,3
-reduced 0 ampscale bench optimizer --net resnet18 => -n 1 -w 0 --peak peak.json
+reduced 0 ampscale bench optimizer --net resnet18 => -n 1 -w 0 --peak peak.json --precision fp32
 reduced 0 ampscale bench optimizer --net resnet18 --precision fp32 --peak peak.json => -n 1 -w 0
 reduced 0 ampscale launch --nproc 2 -- bench overlap --net resnet18 -b 8 --image-size 64 => --rounds 1 -b 2 --image-size 32 --bucket-mb 4
 reduced 0 ampscale launch --nproc 2 -- bench overlap --net resnet18 -b 8 --image-size 64 --bucket-mb 4,25 --json -o overlap.json => --rounds 1 -b 2 --image-size 32
