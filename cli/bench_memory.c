@@ -14,7 +14,8 @@ const struct cli_command cmd_bench_memory = {
     .name = "memory",
     .summary = "memory bandwidth: STREAM's kernels, or copies to, from and within a device",
     .doc = "Times STREAM's copy, scale, add and triad in the host's memory, or copies to, from "
-           "and within a device, and checks every element.",
+           "and within a device, and checks every element.\vExit status: 0 if every element is "
+           "right, 1 on an error, 2 on wrong usage, 4 if an element is wrong.",
     .example = {{"The bandwidth of this machine's memory", "ampscale bench memory"},
                 {"Copies to, from and within a GPU (needs a GPU)",
                  "ampscale bench memory --devices cuda:0"},

@@ -219,14 +219,29 @@ static void print_item(const struct argp_option *o, FILE *out)
     fprintf(out, "\n%s%s.\n", strchr(".'", *o->doc) ? "\\&" : "", o->doc);
 }
 
-/* Prints text of mdoc: backslashes and a control character at the start are escaped. */
+/* Prints a line of mdoc, unless it is empty: backslashes and a control character at the start are
+ * escaped. */
 static void print_mdoc(const char *text, size_t length, FILE *out)
 {
-    if (length > 0 && strchr(".'", *text))
+    if (length == 0)
+        return;
+    if (strchr(".'", *text))
         fputs("\\&", out);
     for (size_t i = 0; i < length; i++)
-        fputs(text[i] == '\\' ? "\\e" : (char[]){text[i], '\0'}, out);
+        fprintf(out, text[i] == '\\' ? "\\e" : "%c", text[i]);
     fputc('\n', out);
+}
+
+/* Prints sentences, each on a line of its own, as mdoc wants it. */
+static void print_sentences(const char *text, size_t length, FILE *out)
+{
+    const char *end = text + length;
+    for (const char *dot = text; dot < end; dot++)
+        if (dot[0] == '.' && dot[1] == ' ') {
+            print_mdoc(text, (size_t)(dot + 1 - text), out);
+            text = dot + 2;
+        }
+    print_mdoc(text, (size_t)(end - text), out);
 }
 
 /* Prints the name and the forms of the arguments, then the description up to the '\v'. */
@@ -243,7 +258,7 @@ static void manual_head(const struct cli_command *c, const char *name, FILE *out
         fputs(".br\n", out);
     }
     fputs(".Pp\n", out);
-    print_mdoc(c->doc, strcspn(c->doc, "\v"), out);
+    print_sentences(c->doc, strcspn(c->doc, "\v"), out);
 }
 
 static void manual_tail(const struct cli_command *c, FILE *out)
@@ -258,7 +273,7 @@ static void manual_tail(const struct cli_command *c, FILE *out)
     if (!after)
         return;
     fputs(".Pp\n", out);
-    print_mdoc(after + 1, strlen(after + 1), out);
+    print_sentences(after + 1, strlen(after + 1), out);
 }
 
 enum status manual_print(const struct cli_command *c, const char *name,
