@@ -12,9 +12,9 @@ struct bench_options;
 /* An example of a command or a family, for --help and the manual page. */
 struct cli_example {
     const char *does; /* what the line is for, without a full stop; NULL: no more examples */
-    const char *line; /* a line of a shell. It runs as it stands in a folder in which
-                       * scripts/quickstart was run and the examples before it, or `does` says what
-                       * it needs. tests/cli/test_examples.sh runs it */
+    const char *line; /* a line of a shell. It runs as it stands after the examples of `ampscale
+                       * --help` and of commands before it, or `does` says what it needs.
+                       * tests/cli/test_examples.sh runs it */
 };
 
 /* A guide: the text of a page of docs/howto. cli/CMakeLists.txt makes the table of all guides. */
