@@ -218,7 +218,7 @@ const struct cli_command cmd_study = {
                 {"Run it, or continue it; leave the machine alone while it runs",
                  "ampscale study quick --out runs/study"},
                 {"Begin a study of your own with the file of a built-in one",
-                 "ampscale study quick --print >my-study.json"}},
+                 "ampscale study quick --print >my.json"}},
     .part = {{study_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .config = &(struct arguments){0},
     .work = study};
