@@ -25,8 +25,8 @@ planned 0 ampscale launch --hosts node1:8,node2:8 -- train /data/imagenet -a res
 full    0 ampscale launch --nproc 2 --dry-run -- bench collective allreduce
 full    0 ampscale watch runs/first
 full    0 ampscale plot runs/first
-full    0 ampscale plot runs/first runs/second --out runs/compared
-full    0 ampscale plot results/published/hal_v100.csv --out plots/hal
+reduced 0 ampscale plot runs/first runs/second --out runs/compared => --format svg
+reduced 0 ampscale plot results/published/hal_v100.csv --out plots/hal => --format svg
 full    0 ampscale report runs/first runs/second --html runs.html
 full    0 ampscale export runs/first --format tensorboard -o tb
 full    0 ampscale export runs/first runs/second --format csv -o tables
