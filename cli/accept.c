@@ -205,11 +205,19 @@ static int run_accept(const struct cli_command *c, int argc, char **argv)
 const struct cli_command cmd_accept = {
     .name = "accept",
     .summary = "check hardware against a specification",
+    .arguments = "--spec NAME|FILE --out DIR\n--node-list FILE|DIR... [--out DIR]\n--list\n"
+                 "--make-spec DIR...",
     .doc = "Runs the checks of a spec on this machine, and compares the results with the limits in "
            "the spec. With --node-list, compares the results of many machines with each other. A "
            "metric that was not measured has not passed. 'accept pair' is the same as 'ampscale "
            "pair'.\vExit status: 0 if the hardware is accepted, 1 on an error, 2 if the command "
            "line or the spec is wrong, 4 if a check failed, 5 if something was not measured.",
+    .example = {{"Test this machine's processors: minutes",
+                 "ampscale accept --spec cpu --out results/node1"},
+                {"Show the checks for a node with H100 GPUs and their time, and run nothing",
+                 "ampscale accept --spec h100 --level 3 --dry-run"},
+                {"Compare the nodes whose results are in one folder with each other",
+                 "ampscale accept --node-list results --out results/fleet"}},
     .part = {{accept_settings}},
     .config = &(struct accept_command){0},
     .run = run_accept};

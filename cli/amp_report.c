@@ -104,6 +104,10 @@ const struct cli_command cmd_amp_report = {
            "are used; give DATA if the data has moved. -a measures a network with fresh weights, "
            "on DATA or on noise.\vThe record and the figure go to --out, by default "
            "RUN/amp-report or amp-report-ARCH.",
+    .example = {{"Which gradients of a finished run fp16 would lose, and which loss scale helps",
+                 "ampscale amp-report runs/first"},
+                {"The same for a network with fresh weights, on noise",
+                 "ampscale amp-report -a resnet50 -b 8 --batches 1 --out amp-resnet50"}},
     .part = {{amp_report_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .prints = true,
     .config = &(struct arguments){.report.seed = -1},

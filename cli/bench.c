@@ -17,8 +17,15 @@ static const struct cli_command *const benchmarks[] = {&cmd_bench_accuracy,
                                                        &cmd_bench_throughput,
                                                        NULL};
 
-static const struct cli_command family = {.doc = "Measures the parts of training one by one.",
-                                          .commands = benchmarks};
+static const struct cli_command family = {
+    .doc = "Measures the parts of training one by one.",
+    .example = {{"The peaks of this machine, to which the other benchmarks refer",
+                 "ampscale bench peak --json -o peak.json"},
+                {"Which operations of a training step take the time",
+                 "ampscale bench step --net resnet18 -b 8 --image-size 64 --peak peak.json"},
+                {"Whether the input is fast enough",
+                 "ampscale bench input --data data/synth10 --image-size 64"}},
+    .commands = benchmarks};
 
 /* Returns the benchmark with that name, or NULL if there is none. */
 static const struct cli_command *find_benchmark(const char *name)

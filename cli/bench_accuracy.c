@@ -48,6 +48,10 @@ const struct cli_command cmd_bench_accuracy = {
            "compares the accuracy with that of recorded runs on a CPU.\vExit status: 0 if all "
            "accuracies are in range, 1 on an error, 2 on wrong usage, 4 if an accuracy is out of "
            "range, 5 if a precision has no result.",
+    .example = {{"Compare the accuracy in fp32 and O1 with recorded runs: minutes",
+                 "ampscale bench accuracy --precisions fp32,O1"},
+                {"All precisions on a GPU, in at most ten minutes (needs a GPU)",
+                 "ampscale bench accuracy --devices cuda:0 --budget 600 --out results/accuracy"}},
     .part = {{bench_device_settings}, {bench_child_settings}, {accuracy_settings}},
     .prints = true,
     .config = &(struct accuracy_command){.print = false},

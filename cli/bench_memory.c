@@ -14,7 +14,13 @@ const struct cli_command cmd_bench_memory = {
     .name = "memory",
     .summary = "memory bandwidth: STREAM's kernels, or copies to, from and within a device",
     .doc = "Times STREAM's copy, scale, add and triad in the host's memory, or copies to, from "
-           "and within a device, and checks every element.",
+           "and within a device, and checks every element.\vExit status: 0 if every element is "
+           "right, 1 on an error, 2 on wrong usage, 4 if an element is wrong.",
+    .example = {{"The bandwidth of this machine's memory", "ampscale bench memory"},
+                {"Copies to, from and within a GPU (needs a GPU)",
+                 "ampscale bench memory --devices cuda:0"},
+                {"Copies between every two of four GPUs (needs 4 GPUs)",
+                 "ampscale bench memory --devices cuda:0,1,2,3"}},
     .part = {{bench_device_settings}, {bench_timing_settings}, {memory_settings}},
     .prints = true,
     .config = &(struct bench_options){.timing = {.within = 0.01, .seconds = 5}},

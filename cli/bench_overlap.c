@@ -55,6 +55,11 @@ const struct cli_command cmd_bench_overlap = {
     .doc = "Measures, for each bucket size, how much of the communication between ranks overlaps "
            "with the backward pass. Run it as the ranks of a job: 'ampscale launch --nproc 2 -- "
            "bench overlap'.",
+    .example = {{"Two ranks on this machine",
+                 "ampscale launch --nproc 2 -- bench overlap --net resnet18 -b 8 --image-size 64"},
+                {"Two bucket sizes, as JSON, which 'ampscale plot' draws",
+                 "ampscale launch --nproc 2 -- bench overlap --net resnet18 -b 8 --image-size 64 "
+                 "--bucket-mb 4,25 --json -o overlap.json"}},
     .part = {{bench_device_settings}, {bench_network_settings}, {overlap_settings}},
     .prints = true,
     .config = &(struct overlap_config){.compress = DTYPE_F32},

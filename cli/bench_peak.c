@@ -13,12 +13,15 @@ static const struct setting peak_settings[] = {
     {0},
 };
 
-const struct cli_command cmd_bench_peak = {.name = "peak",
-                                           .summary =
-                                               "the device's memory bandwidth and GEMM throughput",
-                                           .doc = "Measures the device's memory bandwidth, and its "
-                                                  "GEMM throughput in every type that it supports.",
-                                           .part = {{bench_device_settings}, {peak_settings}},
-                                           .prints = true,
-                                           .config = &(struct bench_options){0},
-                                           .bench = bench_peak};
+const struct cli_command cmd_bench_peak = {
+    .name = "peak",
+    .summary = "the device's memory bandwidth and GEMM throughput",
+    .doc = "Measures the device's memory bandwidth, and its "
+           "GEMM throughput in every type that it supports.",
+    .example = {{"Measure this machine", "ampscale bench peak"},
+                {"Keep the peaks for --peak of other benchmarks",
+                 "ampscale bench peak --json -o peak.json"}},
+    .part = {{bench_device_settings}, {peak_settings}},
+    .prints = true,
+    .config = &(struct bench_options){0},
+    .bench = bench_peak};

@@ -17,6 +17,10 @@ const struct cli_command cmd_bench_profile = {
            "time, DRAM traffic, tensor core use, and the lower bound of its operation.\vExit "
            "status: 0 if the step was profiled, 1 on an error, 2 on wrong usage, 5 if the device "
            "is not a GPU, if ncu is missing or may not read counters, or if the budget is over.",
+    .example = {{"The kernels of a step of ResNet-50 (needs a GPU and ncu)",
+                 "ampscale bench profile --devices cuda:0 --precision amp -b 256"},
+                {"In at most five minutes, with ncu's output kept (needs a GPU and ncu)",
+                 "ampscale bench profile --devices cuda:0 --budget 300 --out results/profile"}},
     .part = {{bench_device_settings},
              {bench_network_settings},
              {bench_peak_settings},

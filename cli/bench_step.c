@@ -42,6 +42,12 @@ const struct cli_command cmd_bench_step = {
         "lower bound that the device's peaks allow. With --predict nothing is measured: the step "
         "is planned for a GPU that need not be present, and bytes, FLOPs and predicted time of "
         "every kernel are printed.",
+    .example = {{"The operations of a step of ResNet-18",
+                 "ampscale bench step --net resnet18 -b 8 --image-size 64"},
+                {"As CSV, with peaks that 'bench peak --json -o peak.json' has measured",
+                 "ampscale bench step --net resnet18 -b 8 --image-size 64 --peak peak.json --csv"},
+                {"Predict a step on an H100, without one (needs the CUDA module and cuDNN)",
+                 "ampscale bench step --predict h100 --precision amp -b 256"}},
     .part = {{bench_device_settings},
              {bench_network_settings},
              {bench_peak_settings},

@@ -104,6 +104,12 @@ const struct cli_command cmd_bench_throughput = {
         "in its own process. A run that fails on a GPU is repeated without fused operations, then "
         "without graphs, then without both, unless --fuse or --graphs is given.\vExit status: 0 if "
         "every row has a number, 1 on an error, 2 on wrong usage, 5 if a row has no number.",
+    .example = {{"ResNet-18 in fp32 on this machine",
+                 "ampscale bench throughput -a resnet18 --image-size 64 --rows fp32:32"},
+                {"ResNet-50 on a GPU with and without fused operations (needs a GPU)",
+                 "ampscale bench throughput --devices cuda:0 --rows amp:256 --fuse auto,none"},
+                {"In turns with PyTorch, from the source tree (needs a GPU and PyTorch)",
+                 "ampscale bench throughput --devices cuda:0 --peer tests/peers/torch_step.py"}},
     .part = {{bench_device_settings}, {bench_child_settings}, {throughput_settings}},
     .prints = true,
     .config = &(struct throughput_command){.graphs = {false}},

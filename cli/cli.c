@@ -17,19 +17,43 @@ static void print_family(FILE *out, const struct cli_command *family, const char
     fprintf(out, "usage: %s <command> [options]\n\n%s\n\n", name, family->doc);
     for (const struct cli_command *const *c = family->commands; *c; c++)
         fprintf(out, "  %-12s %s\n", (*c)->name, (*c)->summary);
+    if (family->commands == cli_commands)
+        guide_list(out);
+    fputc('\n', out);
+    help_print_examples(family, out);
     fprintf(out, "\n'%s <command> --help' explains a command.\n", name);
 }
 
+/* Reports an unknown name of a command, or of a command or guide if `topics` has the guides. */
 static enum status fail_unknown(const struct cli_command *family, const char *title,
-                                const char *name)
+                                const char *name, const struct guide *topics)
 {
     char meant[96];
     struct nearest near = nearest_to(name);
     for (const struct cli_command *const *c = family->commands; *c; c++)
         nearest_offer(&near, (*c)->name, strlen((*c)->name));
+    for (const struct guide *g = topics; g && g->name; g++)
+        nearest_offer(&near, g->name, strlen(g->name));
     nearest_say(&near, "", meant, sizeof meant);
-    return status_fail(STATUS_USAGE, "unknown command '%s'%s%s '%s --help' lists them", name, meant,
-                       *meant ? "" : ";", title);
+    return status_fail(STATUS_USAGE, "unknown command%s '%s'%s%s '%s --help' lists them",
+                       topics ? " or guide" : "", name, meant, *meant ? "" : ";", title);
+}
+
+static const struct cli_command *find_command(const struct cli_command *family, const char *name)
+{
+    for (const struct cli_command *const *c = family->commands; *c; c++)
+        if (strcmp(name, (*c)->name) == 0)
+            return *c;
+    return NULL;
+}
+
+/* Prints a guide, and how to see the options of a command with the same name. */
+static int print_guide(const struct cli_command *family, const struct guide *g, const char *title)
+{
+    guide_print(g, stdout);
+    if (find_command(family, g->name))
+        printf("\nOptions: %s %s --help\n", title, g->name);
+    return 0;
 }
 
 static int run_family(const struct cli_command *family, int argc, char **argv)
@@ -39,8 +63,12 @@ static int run_family(const struct cli_command *family, int argc, char **argv)
         return status_exit_code(STATUS_USAGE);
     }
     const char *name = argv[1];
+    const struct guide *topics = NULL;
     if (argc > 2 && strcmp(name, "help") == 0) { /* "help bench gemm" is "bench gemm --help" */
         static char help[] = "--help";
+        topics = family->commands == cli_commands && argc == 3 ? guides : NULL;
+        if (topics && guide_find(argv[2]))
+            return print_guide(family, guide_find(argv[2]), argv[0]);
         memmove(&argv[1], &argv[2], (size_t)(argc - 2) * sizeof *argv);
         argv[argc - 1] = help;
         name = argv[1];
@@ -49,15 +77,13 @@ static int run_family(const struct cli_command *family, int argc, char **argv)
         print_family(stdout, family, argv[0]);
         return 0;
     }
-    for (const struct cli_command *const *c = family->commands; *c; c++) {
-        if (strcmp(name, (*c)->name) != 0)
-            continue;
-        char title[64];
-        snprintf(title, sizeof title, "%s %s", argv[0], name);
-        argv[1] = title;
-        return cli_run(*c, argc - 1, argv + 1);
-    }
-    return cli_end(fail_unknown(family, argv[0], name));
+    const struct cli_command *c = find_command(family, name);
+    if (!c)
+        return cli_end(fail_unknown(family, argv[0], name, topics));
+    char title[64];
+    snprintf(title, sizeof title, "%s %s", argv[0], name);
+    argv[1] = title;
+    return cli_run(c, argc - 1, argv + 1);
 }
 
 int cli_run(const struct cli_command *c, int argc, char **argv)

@@ -9,8 +9,23 @@
 
 struct bench_options;
 
+/* An example of a command or a family, for --help and the manual page. */
+struct cli_example {
+    const char *does; /* what the line is for, without a full stop; NULL: no more examples */
+    const char *line; /* a line of a shell. It runs as it stands after the examples of `ampscale
+                       * --help` and of commands before it, or `does` says what it needs.
+                       * tests/cli/test_examples.sh runs it */
+};
+
+/* A guide: the text of a page of docs/howto. cli/CMakeLists.txt makes the table of all guides. */
+struct guide {
+    const char *name; /* the name of the page's file, without ".md"; NULL: no more guides */
+    const char *text; /* Markdown; the first line is "# TITLE" */
+};
+extern const struct guide guides[];
+
 /* A command or a family of commands. Tables describe the flags and the arguments of a command. */
-enum { CLI_PARTS_MAX = 5 };
+enum { CLI_PARTS_MAX = 5, CLI_EXAMPLES_MAX = 3 };
 struct cli_command {
     const char *name;
     const char *summary;   /* one line, without a full stop */
@@ -18,6 +33,7 @@ struct cli_command {
                             * each form; NULL: none */
     const char *doc; /* purpose of the command, then \v and its exit status, which --help shows
                       * below the flags */
+    struct cli_example example[CLI_EXAMPLES_MAX + 1];
     struct {
         const struct setting *table;
         size_t offset; /* offset in `config` of the structure that the table fills in */
@@ -80,14 +96,32 @@ const char *foreign_flag(const char *command, const char *name);
 
 struct argp_option;
 
-/* Prints the help of command `c`, whose full name is `name`: usage, description and options. */
+/* Prints the help of command `c`, whose full name is `name`: usage, description, options, examples
+ * and exit status. */
 MUST_CHECK enum status help_print(const struct cli_command *c, const char *name,
                                   const struct argp_option *options, FILE *out);
 
-/* Prints an mdoc list of the options that --help shows. It is ordered by group and has the
- * spellings and the help of each option. docs/man/make-page inserts the list into the manual
- * page. */
-MUST_CHECK enum status manual_print(const struct argp_option *options, FILE *out);
+/* Prints the examples of a command or a family. */
+void help_print_examples(const struct cli_command *c, FILE *out);
+
+/* Prints `text` from column `column` on, with words that do not fit in a line on further lines that
+ * begin in column `hang`. Ends the last line. */
+void help_print_wrapped(const char *text, size_t length, int column, int hang, FILE *out);
+
+/* Prints what help_print prints, as a subsection of a manual page in mdoc. The options are a list,
+ * ordered by group, with the spellings and the help of each. docs/man/make-page inserts the
+ * subsection into the manual page. */
+MUST_CHECK enum status manual_print(const struct cli_command *c, const char *name,
+                                    const struct argp_option *options, FILE *out);
+
+/* Returns the guide with that name, or NULL if there is none. */
+const struct guide *guide_find(const char *name);
+
+/* Prints the names and titles of all guides. */
+void guide_list(FILE *out);
+
+/* Prints a guide as plain text: links become their text, and the address if it is on the web. */
+void guide_print(const struct guide *g, FILE *out);
 
 /* Restarts the program with a shorter spin time for the threads of GNU's OpenMP. An idle thread
  * spins for milliseconds before it sleeps, and takes processor time from the workers of the loader.

@@ -190,7 +190,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         l->shown = help_print(l->command, state->name, l->option, stdout) == STATUS_OK;
         return ECANCELED;
     case KEY_MDOC:
-        l->shown = manual_print(l->option, stdout) == STATUS_OK;
+        l->shown = manual_print(l->command, state->name, l->option, stdout) == STATUS_OK;
         return ECANCELED;
     case ARGP_KEY_ARG:
         return take_argument(l, arg, state);

@@ -258,7 +258,15 @@ const struct cli_command cmd_compare = {
            "is significant and larger than the threshold; a non-gating metric is shown in "
            "brackets. BASE and NEW are folders of runs, or studies, which are compared cell by "
            "cell; the runs of the base come before '--', the new ones after it. Flags come before "
-           "'--'. With --history, or with --record and no BASE, all runs are new ones.",
+           "'--'. With --history, or with --record and no BASE, all runs are new ones.\vExit "
+           "status: 0 if everything passed, 1 on an error, 2 on wrong usage, 3 for a regression, 5 "
+           "if a comparison is inconclusive or could not be judged: it has not passed.",
+    .example = {{"Compare runs that scripts/interleave left in gate/base and gate/new",
+                 "ampscale compare gate/base gate/new"},
+                {"Begin a history with runs of a good version",
+                 "ampscale compare --record history gate/base"},
+                {"Compare with the history, add the new runs, and write a report for CI",
+                 "ampscale compare --history history --record history --junit gate.xml gate/new"}},
     .part = {{compare_settings}},
     .prints = true,
     .config = &(struct compare_args){0},

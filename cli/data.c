@@ -54,6 +54,10 @@ static const struct cli_command data_synth = {
     .doc = "Writes DIR/train/<class>/*.JPEG and DIR/val/<class>/*.JPEG: shapes and textures that a "
            "convolutional network learns and a linear classifier does not. The same options give "
            "the same bytes. To complete an interrupted data set, run the same command again.",
+    .example = {{"The quickstart's data set: 10 classes of 200 + 50 small images",
+                 "ampscale data synth --out data/synth10 --size 96"},
+                {"A larger one, with images of ImageNet's size",
+                 "ampscale data synth --out data/synth100 --classes 100 --train 500"}},
     .part = {{synth_settings}},
     .config = &(struct synth_args){.config.size = 375},
     .work = synth};
@@ -94,6 +98,8 @@ static const struct cli_command data_scan = {
     .doc = "Decodes every image of DIR/train and DIR/val (JPEG, PNG; files, or tar archives) "
            "and reports classes, counts, sizes, formats, and the files that are missing or "
            "corrupt.\vExit status: 0 if all is well, 5 if something is missing or corrupt.",
+    .example = {{"Check the quickstart's data set", "ampscale data scan data/synth10"},
+                {"The same as JSON", "ampscale data scan data/synth10 --json -o scan.json"}},
     .part = {{scan_settings}},
     .prints = true,
     .config = &(struct scan_config){0},
@@ -103,4 +109,7 @@ const struct cli_command cmd_data = {
     .name = "data",
     .summary = "make a synthetic data set, or check any data set for damage",
     .doc = "Makes synthetic data sets, and checks any data set.",
+    .example = {{"Make the quickstart's data set",
+                 "ampscale data synth --out data/synth10 --size 96"},
+                {"Check it", "ampscale data scan data/synth10"}},
     .commands = (const struct cli_command *const[]){&data_synth, &data_scan, NULL}};

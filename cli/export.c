@@ -90,6 +90,12 @@ const struct cli_command cmd_export = {
            ":::MLLOG lines, a textfile for Prometheus, CSV tables; "
            "or the weights of a run's newest checkpoint as PyTorch's state_dict. RUN is the folder "
            "of 'ampscale train --out'. Prints the names of the written files.",
+    .example = {{"For TensorBoard: 'tensorboard --logdir tb' shows the run",
+                 "ampscale export runs/first --format tensorboard -o tb"},
+                {"Tables of steps, epochs, ranks and sensors",
+                 "ampscale export runs/first runs/second --format csv -o tables"},
+                {"Weights that PyTorch's load_state_dict accepts",
+                 "ampscale export runs/first --format torch-weights -o resnet18.safetensors"}},
     .part = {{export_settings}},
     .config = &(struct export_config){.options.proceed = stop_check},
     .work = export_work};

@@ -189,6 +189,10 @@ const struct cli_command cmd_info = {
         "Shows the build, its libraries and the devices found; or the layers of a network, or "
         "their types.\vOnly trained parameters are counted. FLOPs are those of one image's forward "
         "pass in convolutions and linear layers; a multiply-add counts as two FLOPs.",
+    .example = {{"The build and the devices", "ampscale info"},
+                {"The networks", "ampscale info --list"},
+                {"The types of each layer of ResNet-18 in mixed precision",
+                 "ampscale info -a resnet18 --policy amp"}},
     .part = {{info_settings}},
     .prints = true,
     .config = &(struct info_config){0},

@@ -303,10 +303,21 @@ const struct cli_command cmd_launch = {
     .name = "launch",
     .summary = "run a command as the ranks of a job, on one or many hosts",
     .arguments = "[--] COMMAND ARG...",
-    .doc = "Runs a command of ampscale as the ranks of a job, through mpirun or without MPI, on "
-           "this machine or on several machines. Shows the output of rank 0, and the reason if a "
-           "rank fails.\vExit status: that of the first rank that failed, or 128 plus the number "
-           "of the signal that ended this rank; 1 if mpirun failed, 2 on wrong usage.",
+    .doc =
+        "Runs a command of ampscale as the ranks of a job, through mpirun or without MPI, on "
+        "this machine or on several machines. COMMAND is train, bench collective, bench overlap, "
+        "accept or pair, which work as one job; each rank runs any other command alone. Shows "
+        "the output of rank 0, and the reason if a rank fails.\vExit status: that of the first "
+        "rank that failed, or 128 plus the number "
+        "of the signal that ended this rank; 1 if mpirun failed, 2 on wrong usage.",
+    .example = {{"Train with two processes on this machine",
+                 "ampscale launch --nproc 2 -- train data/synth10 -a resnet18 --image-size 64 -b "
+                 "32 --epochs 2 --out runs/two"},
+                {"Train on 16 GPUs of two nodes (needs those)",
+                 "ampscale launch --hosts node1:8,node2:8 -- train /data/imagenet -a resnet50 "
+                 "--devices cuda --precision amp --out runs/imagenet"},
+                {"Print the command lines for mpirun and srun, and run nothing",
+                 "ampscale launch --nproc 2 --dry-run -- bench collective allreduce"}},
     .part = {{launch_settings}},
     .config = &(struct arguments){.as_rank = false},
     .run = run_launch};

@@ -22,6 +22,12 @@ static int output_check(int code)
 static const struct cli_command ampscale = {
     .doc = "Trains ImageNet-style networks, measures them, judges the results and draws "
            "figures.\n'ampscale --version' prints the version.",
+    .example = {{"Make a small data set, as scripts/quickstart does",
+                 "ampscale data synth --out data/synth10 --size 96"},
+                {"Train ResNet-18 on it: minutes on two cores",
+                 "ampscale train data/synth10 -a resnet18 --image-size 64 -b 64 --epochs 12 --lr "
+                 "0.02 --out runs/first"},
+                {"Draw the run, in runs/first/plots", "ampscale plot runs/first"}},
     .commands = cli_commands};
 
 static int run(int argc, char **argv)

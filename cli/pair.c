@@ -57,11 +57,21 @@ enum { STEP = offsetof(struct pair_args, job.run.step) };
 const struct cli_command cmd_pair = {
     .name = "pair",
     .summary = "retest failed nodes, paired with good ones",
-    .doc = "Retests nodes that failed an acceptance, as the ranks of a job with one rank per node: "
+    .arguments = "--failing NODE,...|FILE",
+    .doc = "Retests nodes that failed an acceptance, as the ranks of an MPI job with one rank per "
+           "node: "
            "each node trains alone, then each failed node runs all-reduces with good nodes. The "
            "pairs that fail distinguish a bad node from a bad link.\vExit status: 0 if no failure "
            "was reproduced, 1 on an error, 2 on wrong usage, 4 if a failure was reproduced, 5 if "
            "not everything could be measured.",
+    .example =
+        {{"Retest a node with the help of two good ones (needs three nodes)",
+          "ampscale launch --hosts node1,node2,node3 -- pair --failing node2"},
+         {"The nodes that 'ampscale accept --node-list' found to fail (needs nodes)",
+          "ampscale launch --hostfile nodes.txt -- pair --failing results/fleet/failed.txt --out "
+          "results/pair"},
+         {"Try it with three ranks of this machine, the last one under suspicion",
+          "ampscale launch --nproc 3 -- pair --failing 2 --net resnet8 -b 8 --image-size 32"}},
     .part = {{bench_device_settings, STEP}, {bench_network_settings, STEP}, {pair_settings}},
     .prints = true,
     .config = &(struct pair_args){.mib = 0},

@@ -53,6 +53,11 @@ const struct cli_command cmd_plot = {
            "analysis.json, a published table (CSV, as results/published/hal_v100.csv), or a record "
            "of 'ampscale bench overlap --json' or 'ampscale predict --json'. Prints the names of "
            "the files; gnuplot's scripts and tables are in DIR/data.",
+    .example = {{"Figures of a run, in runs/first/plots", "ampscale plot runs/first"},
+                {"Two runs in the same figures",
+                 "ampscale plot runs/first runs/second --out runs/compared"},
+                {"A published table, from the source tree or the installed documents",
+                 "ampscale plot results/published/hal_v100.csv --out plots/hal"}},
     .part = {{plot_settings},
              {picture_settings, offsetof(struct plot_command, sources.options.size)}},
     .config = &(struct plot_command){.format = {false}},

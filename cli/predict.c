@@ -282,6 +282,13 @@ const struct cli_command cmd_predict = {
            "number of ranks form one measurement. FILE is an analysis.json of 'ampscale study', or "
            "a published table (.csv); if it has several series, append a colon and the number or "
            "name of a series.",
+    .example =
+        {{"Forecast from one run, for a network of 5 us and 12 GB/s",
+          "ampscale predict runs/first --network 5,12 --ranks 2..64"},
+         {"Fit to up to 8 GPUs of a published series; the other points test the fit",
+          "ampscale predict results/published/hal_v100.csv:feb --fit-up-to 8 --ranks 2..256"},
+         {"Series 5 of a study on more ranks, with a figure",
+          "ampscale predict runs/study/analysis.json:5 --fit --ranks 2..64 --out plots/forecast"}},
     .part = {{predict_settings}, {picture_settings, offsetof(struct predict_args, pictures)}},
     .prints = true,
     .config =

@@ -46,6 +46,10 @@ const struct cli_command cmd_report = {
         "Writes a summary of records: machines, tables, figures, findings, and the commands that "
         "reproduce them. DIR holds studies, runs or records of bench (default results/recorded); "
         "all records in one folder are of one machine. The same records give the same bytes.",
+    .example = {{"One HTML page about two runs, with figures",
+                 "ampscale report runs/first runs/second --html runs.html"},
+                {"A study as Markdown, with the figures that it has drawn",
+                 "ampscale report runs/study -o study.md --no-figures"}},
     .part = {{report_settings}, {picture_settings, offsetof(struct arguments, config.size)}},
     .config = &(struct arguments){.no_figures = false},
     .work = report};

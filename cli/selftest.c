@@ -182,6 +182,11 @@ const struct cli_command cmd_selftest = {
         "some values do not agree, 5 if "
         "the oracle file is missing or damaged, if the device or the sanitizer is missing, or if "
         "cases were left out or none could run.",
+    .example = {{"Check this installation: seconds", "ampscale selftest --quick"},
+                {"Look for silent data corruption: five repeats, every bit compared",
+                 "ampscale selftest --determinism --repeats 5"},
+                {"Compare every operation of a GPU with the reference (needs a GPU)",
+                 "ampscale selftest --operations --devices cuda:0"}},
     .part = {{selftest_settings}, {operations_settings}},
     .prints = true,
     .config = &(struct selftest_command){.operations.worker.selection.number = -1},

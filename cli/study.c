@@ -213,6 +213,12 @@ const struct cli_command cmd_study = {
            "64 GPUs) are built in. Complete runs in DIR are not repeated.\vExit status: 5 if data, "
            "hosts or devices "
            "are missing before the first run, or if results of some cells are missing afterwards.",
+    .example = {{"Print the runs of the built-in study for two CPU cores",
+                 "ampscale study quick --dry-run"},
+                {"Run it, or continue it; leave the machine alone while it runs",
+                 "ampscale study quick --out runs/study"},
+                {"Begin a study of your own with the file of a built-in one",
+                 "ampscale study quick --print >my.json"}},
     .part = {{study_settings}, {picture_settings, offsetof(struct arguments, pictures)}},
     .config = &(struct arguments){0},
     .work = study};

@@ -51,6 +51,15 @@ const struct cli_command cmd_train = {
            "PNG files, or tar archives of them (train*.tar and val*.tar).\vExit status: 0 "
            "on success, 1 on an error or divergence, 2 on wrong usage, 4 if numbers are wrong, 5 "
            "if data is missing or damaged, 128 plus the number of the signal that stopped the run.",
+    .example =
+        {{"Train ResNet-34; the same line resumes after an interruption",
+          "ampscale train data/synth10 -a resnet34 --image-size 64 -b 64 --epochs 12 --lr 0.02 "
+          "--out runs/second --resume auto"},
+         {"Validate the best weights of a run",
+          "ampscale train data/synth10 --evaluate --init runs/first/best.safetensors -a resnet18 "
+          "--image-size 64"},
+         {"Time 200 steps of ResNet-50 on synthetic images (needs a GPU)",
+          "ampscale train --dummy -a resnet50 --devices cuda:0 --precision amp --steps 200"}},
     .part = {{train_settings, offsetof(struct train_command, config)},
              {train_unrecorded, offsetof(struct train_command, config)},
              {live_settings, offsetof(struct train_command, live)},

@@ -90,6 +90,10 @@ const struct cli_command cmd_trend = {
     .doc = "Reports when the speed of a configuration changed permanently: the point in the "
            "history in DIR, the size of the change, and its significance. 'ampscale compare "
            "--record' writes the history. Runs that were recorded together form one point.",
+    .example = {{"Changes of speed in a history of 'ampscale compare --record'",
+                 "ampscale trend history"},
+                {"The same with figures, for changes from 1 % on",
+                 "ampscale trend history --threshold 1 --out plots/trend"}},
     .part = {{trend_settings}, {picture_settings, offsetof(struct trend_args, pictures)}},
     .prints = true,
     .config = &(struct trend_args){0},

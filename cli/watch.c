@@ -34,7 +34,12 @@ const struct cli_command cmd_watch = {
     .doc = "Shows a run in progress, from its records alone: progress and remaining time, images "
            "per second, the parts of a step, loss and accuracy, loss scale, ranks. RUN is the "
            "folder of 'ampscale train --out', or of a study. For a study, the command shows how "
-           "many runs are done, and the current run. The command ends with the run, or on Ctrl-C.",
+           "many runs are done, and the current run. The command ends with the run, or on "
+           "Ctrl-C.\vExit status: 0 at the end of the run and on Ctrl-C, 5 if the folder has no "
+           "run or study.",
+    .example = {{"Follow a run, from any machine that sees the folder",
+                 "ampscale watch runs/first"},
+                {"Print the state of a study once", "ampscale watch runs/study --once"}},
     .part = {{watch_settings}},
     .config = &(struct watch_follow){0},
     .work = watch};

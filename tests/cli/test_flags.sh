@@ -40,6 +40,17 @@ while read -ra command; do
     known+=" ${flags//$'\n'/ }"
 done <<<"$commands"
 
+# The commands reference has the help of each command, and the records reference the keys of records.
+reference=$build_dir/docs/reference
+while read -r command; do
+    # shellcheck disable=SC2086 # the name is one or two words
+    diff <(awk -v title="## ampscale $command" '$0 == title { on = 1; next } /^## / { on = 0 } on && !/^```|^$/' "$reference/commands.md") \
+        <("$program" $command --help | grep .) >"$scratch/differences" || fail "commands.md: '$command' differs: $(<"$scratch/differences")"
+done <<<"$commands"
+for key in images_per_s comm_s top1 seed time_to_accuracy; do
+    grep -qE "^\| \`([a-z_.]+\.)?$key\` \| [a-z\`]+.* \| .+ \|$" "$reference/records.md" || fail "records.md has no row of '$key'"
+done
+
 # Each flag in the prose of the manual must be a flag of a command.
 while read -r flag; do
     [[ " $known --inject --inject-overflow " == *" $flag "* ]] || fail "the manual mentions '$flag', but no command has this flag"

@@ -9,7 +9,10 @@ prefix=$scratch/prefix
 cmake --install "$build_dir" --prefix "$prefix" >"$scratch/log" 2>&1 || fail "cmake --install: $(tail -n 5 "$scratch/log")"
 for file in bin/ampscale share/man/man1/ampscale.1 share/bash-completion/completions/ampscale \
     share/zsh/site-functions/_ampscale share/fish/vendor_completions.d/ampscale.fish \
-    share/doc/ampscale/copyright share/doc/ampscale/launch/kubernetes/indexed-job.yaml; do
+    share/doc/ampscale/copyright share/doc/ampscale/README.md share/doc/ampscale/docs/howto/ci.md \
+    share/doc/ampscale/docs/launch/kubernetes/indexed-job.yaml share/doc/ampscale/docs/schema/run.schema.json \
+    share/doc/ampscale/docs/reference/commands.md share/doc/ampscale/docs/reference/records.md \
+    share/doc/ampscale/results/published/hal_v100.csv share/doc/ampscale/scripts/interleave; do
     [[ -s $prefix/$file ]] || fail "'$file' was not installed"
 done
 bash -n "$prefix/share/bash-completion/completions/ampscale" || fail "bash does not accept the completion"

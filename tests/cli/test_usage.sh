@@ -26,11 +26,30 @@ commands=$(all_commands)
 while read -ra command; do
     expect 0 "${command[@]}" --help
     cp "$scratch/out" "$scratch/help"
-    expect 0 help "${command[@]}"
-    cmp -s "$scratch/help" "$scratch/out" || fail "'help ${command[*]}' differs from '${command[*]} --help'"
+    if [[ ! -e $source_dir/docs/howto/${command[*]}.md ]]; then
+        expect 0 help "${command[@]}"
+        cmp -s "$scratch/help" "$scratch/out" || fail "'help ${command[*]}' differs from '${command[*]} --help'"
+    fi
     grep -q "^Usage: ampscale ${command[*]}" "$scratch/out" || fail "'${command[*]} --help' shows no usage"
     [[ ! -s $scratch/err ]] || fail "'${command[*]} --help' writes to stderr"
     expect_error 2 "'--nonesuch'" "${command[@]}" --nonesuch
     expect_error 2 "'-Z'" "${command[@]}" -Z
 done <<<"$commands"
+
+# A guide is a page of docs/howto as text: without links, and with a line about a command of its name.
+"$program" --help >"$scratch/help"
+guides=0
+for page in "$source_dir"/docs/howto/*.md; do
+    name=$(basename "$page" .md) guides=$((guides + 1))
+    grep -qE "^ {4}$name +$(sed -n '1s/^# //p' "$page")\$" "$scratch/help" || fail "'ampscale --help' does not list the guide '$name'"
+    expect 0 help "$name"
+    [[ $(head -n 1 "$scratch/out") == "$(head -n 1 "$page")" ]] || fail "'help $name' begins with '$(head -n 1 "$scratch/out")'"
+    ! awk '/^```/ { code = !code } !code' "$scratch/out" | grep -E '\]\(' || fail "'help $name' has links"
+    [[ $(wc -w <"$scratch/out") -ge $(($(wc -w <"$page") * 9 / 10)) ]] || fail "'help $name' lacks words of its page"
+    ! grep -qx "$name" <<<"$commands" || [[ $(tail -n 1 "$scratch/out") == "Options: ampscale $name --help" ]] ||
+        fail "'help $name' ends with '$(tail -n 1 "$scratch/out")'"
+done
+((guides > 0)) || fail "there is no guide"
+expect_error 2 "unknown command or guide 'acept'; did you mean accept?" help acept
+expect_error 2 "unknown command 'nonesuch'" bench help nonesuch
 finish
