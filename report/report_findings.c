@@ -48,15 +48,27 @@ static void range_say(const struct range *r, int decimals, const char *unit, cha
 
 /* ---- bottlenecks ---- */
 
+/* The verdict of a cell without the number of the rank that is slow. */
+static const char *kind_of(const struct analysis_cell *c)
+{
+    return strncmp(c->verdict, "slow rank", 9) == 0 ? "slow rank" : c->verdict;
+}
+
+/* Whether a cell has a result, and this verdict. */
+static bool is_of(const struct analysis_cell *c, const char *kind)
+{
+    return !*c->missing && strcmp(kind_of(c), kind) == 0;
+}
+
 /* Joins the different values of a property of the cells with a verdict: "dp, ddp". */
-static void join_values(char *text, size_t size, const struct analysis *a, const char *verdict,
+static void join_values(char *text, size_t size, const struct analysis *a, const char *kind,
                         const char *(*value)(const struct analysis_cell *, char *, size_t))
 {
     char all[1024] = "";
     for (int64_t i = 0; i < a->n_cells; i++) {
         char own[128], padded[160], seen[1100];
         const struct analysis_cell *c = &a->cell[i];
-        if (*c->missing || strcmp(c->verdict, verdict) != 0)
+        if (!is_of(c, kind))
             continue;
         snprintf(padded, sizeof padded, ", %s,", value(c, own, sizeof own));
         snprintf(seen, sizeof seen, ", %s,", all);
@@ -85,7 +97,7 @@ static const char *data_of(const struct analysis_cell *c, char *out, size_t size
 }
 
 /* Joins the different numbers of devices of the cells with a verdict: "1, 2, 4 devices". */
-static void join_devices(char *text, size_t size, const struct analysis *a, const char *verdict)
+static void join_devices(char *text, size_t size, const struct analysis *a, const char *kind)
 {
     char all[256] = "";
     int64_t last = 0, next;
@@ -93,8 +105,7 @@ static void join_devices(char *text, size_t size, const struct analysis *a, cons
         next = INT64_MAX;
         for (int64_t i = 0; i < a->n_cells; i++) {
             const struct analysis_cell *c = &a->cell[i];
-            if (!*c->missing && strcmp(c->verdict, verdict) == 0 && c->devices > last &&
-                c->devices < next)
+            if (is_of(c, kind) && c->devices > last && c->devices < next)
                 next = c->devices;
         }
         if (next < INT64_MAX)
@@ -147,26 +158,26 @@ static enum status add_loss(struct range *r, const struct analysis *a,
     return STATUS_OK;
 }
 
-/* Adds a line on the cells with the verdict of `first`. */
-static enum status say_verdict(struct table *items, const struct analysis *a, const char *verdict)
+/* Adds a line on the cells with a verdict. */
+static enum status say_verdict(struct table *items, const struct analysis *a, const char *kind)
 {
     struct range loss = {0};
     int64_t n = 0;
     char text[1024] = "", cells[512] = "";
-    bool loader = strncmp(verdict, "loader", 6) == 0;
+    bool loader = strncmp(kind, "loader", 6) == 0;
     for (int64_t i = 0; i < a->n_cells; i++) {
         const struct analysis_cell *c = &a->cell[i];
-        if (*c->missing || strcmp(c->verdict, verdict) != 0)
+        if (!is_of(c, kind))
             continue;
         n++;
         TRY(add_loss(&loss, a, c, loader));
     }
-    join_values(cells, sizeof cells, a, verdict, mode_of);
-    join_values(cells, sizeof cells, a, verdict, precision_of);
-    join_values(cells, sizeof cells, a, verdict, data_of);
-    join_devices(cells, sizeof cells, a, verdict);
-    text_append(text, sizeof text, "%s: %" PRId64 " of %" PRId64 " cells (%s)", verdict, n,
-                a->n_cells, cells);
+    join_values(cells, sizeof cells, a, kind, mode_of);
+    join_values(cells, sizeof cells, a, kind, precision_of);
+    join_values(cells, sizeof cells, a, kind, data_of);
+    join_devices(cells, sizeof cells, a, kind);
+    text_append(text, sizeof text, "%s: %" PRId64 " of %" PRId64 " cells (%s)", kind, n, a->n_cells,
+                cells);
     if (loss.n > 0) {
         text_append(text, sizeof text, ". Lost against %s: ",
                     loader ? "the same cells on synthetic data" : "ideal scaling");
@@ -181,12 +192,12 @@ static enum status bottlenecks(struct writer *w, const struct analysis *a)
     struct table items = {0};
     enum status st = STATUS_OK;
     for (int64_t i = 0; st == STATUS_OK && i < a->n_cells; i++) {
+        const char *kind = kind_of(&a->cell[i]);
         bool first = !*a->cell[i].missing;
         for (int64_t k = 0; k < i; k++)
-            first = first &&
-                    (*a->cell[k].missing || strcmp(a->cell[k].verdict, a->cell[i].verdict) != 0);
+            first = first && !is_of(&a->cell[k], kind);
         if (first)
-            st = say_verdict(&items, a, a->cell[i].verdict);
+            st = say_verdict(&items, a, kind);
     }
     if (items.n > 0)
         writer_heading(w, 4, "Bottlenecks");

@@ -67,7 +67,7 @@ static void add_cost(struct table *t, const struct run *run)
     const json_t *io = json_object_get(run->summary, "io");
     const json_t *rate = json_object_get(run->summary, "images_per_s");
     table_add(t, "%s", run->name);
-    table_add_number(t, run->elapsed, 1);
+    table_add_amount(t, run->elapsed);
     table_add_amount(t, json_number_at(rate, "median"));
     table_add_amount(t, json_number_at(run->summary, "images_per_s_wall"));
     add_time_to_accuracy(t, run);
@@ -105,13 +105,17 @@ static void say_failure(struct table *items, const struct run *run)
     table_add(items, "%s: %s", run->name, text);
 }
 
-static void each_run(struct writer *w, struct run *const *runs, int n)
+static void each_run(struct writer *w, struct run *const *runs, int n, bool folded)
 {
     struct table t =
         table_begin("run|network|precision|mode|>batch|>epochs|>top-1 %|>top-5 %|state");
     for (int i = 0; i < n; i++)
         add_run(&t, runs[i]);
+    if (folded)
+        writer_fold(w, "Each run");
     writer_table(w, &t);
+    if (folded)
+        writer_fold_end(w);
     struct table items = {0};
     for (int i = 0; i < n; i++)
         say_failure(&items, runs[i]);
@@ -182,7 +186,7 @@ enum status section_runs(struct writer *w, struct run *const *runs, int n, const
     section_quality(w, &q);
     if (n > groups.n)
         groups_compare(w, &groups);
-    each_run(w, runs, n);
+    each_run(w, runs, n, n > groups.n);
     each_cost(w, runs, n);
     figures_rest(w, item);
     enum status st = commands(w, &groups);

@@ -9,9 +9,10 @@ void section_terms(struct writer *w)
         "nd: one device. dp: several devices in one process, as PyTorch's DataParallel. ddp: a "
         "process for each device, as DistributedDataParallel. ddp2: several processes, each with "
         "several devices.",
-        "O1, O2, O3: mixed precision in 16 bits, as NVIDIA Apex names its levels; amp and bf16: as "
-        "torch.autocast in fp16 and bf16. Emulated: computed in fp32 with the rounding of the "
-        "type.",
+        "fp32, tf32, bf16, amp: train's --precision. O0 to O3: Apex's optimization levels. "
+        "Emulated: the processor lacks the type, which is computed in fp32 and rounded: the "
+        "accuracy "
+        "is that of the type, the speed is not.",
         "Synthetic data: random tensors, which are not read or decoded.",
         "Weak scaling: a fixed batch per device. Strong scaling: a fixed batch in total.",
         "Speed-up: images/s divided by those of the first cell of the series, on one device. "
