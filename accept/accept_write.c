@@ -83,5 +83,5 @@ enum status accept_write(const struct accept_report *r, bool strict, const char 
     TRY(path_format(path, sizeof path, "%s/accept.xml", dir));
     TRY(accept_write_junit(r, strict, path));
     TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
-    return json_write(accept_report_json(r), path, ACCEPT_JSON);
+    return json_write(accept_report_json(r), path, JSON_RECORD);
 }

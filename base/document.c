@@ -2,6 +2,7 @@
 #include "base/document.h"
 
 #include "base/array.h"
+#include "base/digits.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MAX = 4096, ID_SIZE = 64, CONTENTS_COLUMNS = 3 };
+enum { TEXT_MAX = 4096, ID_SIZE = 256 };
 
 /* Appends a text to the table. Cleans the text, because it may come from an untrusted record. */
 static void add(struct table *t, const char *text)
@@ -54,7 +55,25 @@ void table_add_number(struct table *t, double x, int decimals)
 
 void table_add_amount(struct table *t, double x)
 {
-    table_add_number(t, x, x < 10 ? 3 : x < 100 ? 2 : x < 1000 ? 1 : 0);
+    char text[DIGITS_SIZE];
+    digits_amount(text, x);
+    add(t, text);
+}
+
+void table_add_interval(struct table *t, double x, double low, double high)
+{
+    char text[DIGITS_SIZE];
+    digits_interval(text, x, low, high);
+    add(t, text);
+}
+
+struct column column_of(const char *heading)
+{
+    struct column c = {.extra = *heading == '~'};
+    heading += c.extra;
+    c.number = *heading == '>';
+    c.text = heading + c.number;
+    return c;
 }
 
 void table_free(struct table *t)
@@ -75,12 +94,23 @@ enum status writer_begin(struct writer *w, const struct format *format, const ch
     return STATUS_OK;
 }
 
+/* The number of records in a document. */
+static int records(const struct table *contents)
+{
+    int n = 0;
+    for (int i = 0; i < contents->n; i += contents->columns)
+        n += strcmp(contents->text[i + CONTENTS_LEVEL], "3") == 0;
+    return n;
+}
+
 /* Writes the document: its beginning, its body and its end. */
 static enum status assemble(const struct writer *w)
 {
     struct text_stream whole;
     TRY(text_stream_open(&whole));
     w->format->begin(whole.out, w->title, &w->contents);
+    if (records(&w->contents) > 1)
+        w->format->overview(whole.out, &w->contents);
     fwrite(w->body.text, 1, w->body.size, whole.out);
     w->format->end(whole.out);
     enum status st = text_stream_close(&whole);
@@ -103,21 +133,22 @@ enum status writer_end(struct writer *w)
     return w->st;
 }
 
-/* Makes an id, such as "peers-gemm", from the letters and digits of a heading. */
+/* Makes an id, such as "peers-gemm", from the letters and digits of a text, as GitHub does. */
 static void slug_make(char id[ID_SIZE], const char *text)
 {
+    char cut[ID_SIZE - 16]; /* leaves room for a number */
     size_t n = 0;
-    for (; *text && n < ID_SIZE - 16; text++) {
-        char c = *text;
-        if (c >= 'A' && c <= 'Z')
-            c = (char)(c - 'A' + 'a');
-        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
-            id[n++] = c;
-        else if (n > 0 && id[n - 1] != '-')
+    text_clean(cut, sizeof cut, text);
+    for (const char *c = cut; *c; c++) {
+        if (strncmp(c, "\xe2\x80", 2) == 0 && c[2])
+            c += 2; /* a dash, a quotation mark or other punctuation */
+        else if (*c >= 'A' && *c <= 'Z')
+            id[n++] = (char)(*c - 'A' + 'a');
+        else if (*c == ' ')
             id[n++] = '-';
+        else if ((unsigned char)*c >= 0x80 || strchr("-_0123456789abcdefghijklmnopqrstuvwxyz", *c))
+            id[n++] = *c;
     }
-    while (n > 0 && id[n - 1] == '-')
-        n--;
     id[n] = '\0';
     if (n == 0)
         strcpy(id, "section");
@@ -125,19 +156,32 @@ static void slug_make(char id[ID_SIZE], const char *text)
 
 static bool id_is_used(const struct table *contents, const char *id)
 {
-    for (int i = CONTENTS_COLUMNS - 1; i < contents->n; i += CONTENTS_COLUMNS)
-        if (strcmp(contents->text[i], id) == 0)
+    for (int i = 0; i < contents->n; i += contents->columns)
+        if (strcmp(contents->text[i + CONTENTS_ID], id) == 0)
             return true;
     return false;
 }
 
-/* Sets an id that no earlier heading has, such as "throughput" or "throughput-2". */
+/* Sets an id that no earlier heading has, such as "throughput" or "throughput-1". */
 static void id_make(const struct table *contents, char id[ID_SIZE], const char *text)
 {
     slug_make(id, text);
     size_t n = strlen(id);
-    for (int k = 2; id_is_used(contents, id); k++)
+    for (int k = 1; id_is_used(contents, id); k++)
         snprintf(id + n, ID_SIZE - n, "-%d", k);
+}
+
+/* Adds a row to the contents, and returns its id. */
+static const char *contents_add(struct writer *w, const char *level, const char *text)
+{
+    char id[ID_SIZE];
+    int at = w->contents.n + CONTENTS_ID;
+    id_make(&w->contents, id, text);
+    table_add(&w->contents, "%s", level);
+    table_add(&w->contents, "%s", text);
+    table_add(&w->contents, "%s", id);
+    table_add(&w->contents, "%s", "");
+    return w->contents.n > at ? w->contents.text[at] : "";
 }
 
 static void format_clean(char clean[TEXT_MAX], const char *fmt, va_list args)
@@ -147,27 +191,85 @@ static void format_clean(char clean[TEXT_MAX], const char *fmt, va_list args)
     text_clean(clean, TEXT_MAX, text);
 }
 
+#define FORMAT_CLEAN(clean, fmt)                                                                   \
+    do {                                                                                           \
+        va_list args;                                                                              \
+        va_start(args, fmt);                                                                       \
+        format_clean(clean, fmt, args);                                                            \
+        va_end(args);                                                                              \
+    } while (0)
+
 void writer_heading(struct writer *w, int level, const char *fmt, ...)
 {
-    char clean[TEXT_MAX], id[ID_SIZE];
-    va_list args;
-    va_start(args, fmt);
-    format_clean(clean, fmt, args);
-    va_end(args);
-    id_make(&w->contents, id, clean);
-    table_add(&w->contents, "%d", level);
-    table_add(&w->contents, "%s", clean);
-    table_add(&w->contents, "%s", id);
-    w->format->heading(w->out, level, clean, id);
+    char clean[TEXT_MAX], number[16];
+    FORMAT_CLEAN(clean, fmt);
+    snprintf(number, sizeof number, "%d", level);
+    w->format->heading(w->out, level, clean, contents_add(w, number, clean));
+}
+
+/* Sets the summary of the last heading of level 2 or 3. */
+static void summarize(struct writer *w, const char *text)
+{
+    struct table *c = &w->contents;
+    for (int i = c->n - c->columns; i >= 0; i -= c->columns) {
+        if (strcmp(c->text[i], "2") != 0 && strcmp(c->text[i], "3") != 0)
+            continue;
+        char *copy = strdup(text);
+        c->failed = c->failed || !copy;
+        if (!copy)
+            return;
+        free(c->text[i + CONTENTS_SUMMARY]);
+        c->text[i + CONTENTS_SUMMARY] = copy;
+        return;
+    }
+}
+
+void writer_summary(struct writer *w, const char *fmt, ...)
+{
+    char clean[TEXT_MAX];
+    FORMAT_CLEAN(clean, fmt);
+    summarize(w, clean);
+}
+
+void writer_headline(struct writer *w, const char *fmt, ...)
+{
+    char clean[TEXT_MAX];
+    FORMAT_CLEAN(clean, fmt);
+    summarize(w, clean);
+    w->format->headline(w->out, clean);
+}
+
+void writer_marked(struct writer *w, const char *what, const char *mark, const char *fmt, ...)
+{
+    char clean[TEXT_MAX];
+    FORMAT_CLEAN(clean, fmt);
+    w->format->marked(w->out, what, mark, clean);
+}
+
+void writer_fold(struct writer *w, const char *fmt, ...)
+{
+    char clean[TEXT_MAX];
+    FORMAT_CLEAN(clean, fmt);
+    w->format->fold_begin(w->out, clean, contents_add(w, "4", clean));
+}
+
+void writer_fold_end(struct writer *w)
+{
+    w->format->fold_end(w->out);
+}
+
+void writer_figure(struct writer *w, const char *path, const char *link, const char *caption)
+{
+    char clean[TEXT_MAX];
+    text_clean(clean, sizeof clean, caption);
+    enum status st = w->format->figure(w->out, path, link, clean, contents_add(w, "figure", clean));
+    w->st = w->st == STATUS_OK ? st : w->st;
 }
 
 void writer_paragraph(struct writer *w, const char *fmt, ...)
 {
     char clean[TEXT_MAX];
-    va_list args;
-    va_start(args, fmt);
-    format_clean(clean, fmt, args);
-    va_end(args);
+    FORMAT_CLEAN(clean, fmt);
     w->format->paragraph(w->out, clean);
 }
 

@@ -21,14 +21,23 @@ static void element(FILE *out, const char *name, const char *text)
     fprintf(out, "</%s>\n", name);
 }
 
+/* Writes a link to a row of the contents. */
+static void write_link(FILE *out, char *const *row)
+{
+    fputs("<a href=\"#", out);
+    xml_text(out, row[CONTENTS_ID]);
+    fputs("\">", out);
+    xml_text(out, row[CONTENTS_TEXT]);
+    fputs("</a>", out);
+}
+
 static void write_contents(FILE *out, const struct table *contents)
 {
     fputs("<nav id=\"contents\" aria-label=\"Contents\">\n<strong>Contents</strong>\n<ul>\n", out);
-    for (int i = 0; i + 2 < contents->n; i += contents->columns) {
-        fprintf(out, "<li class=\"level-%s\"><a href=\"#%s\">", contents->text[i],
-                contents->text[i + 2]);
-        xml_text(out, contents->text[i + 1]);
-        fputs("</a></li>\n", out);
+    for (int i = 0; i < contents->n; i += contents->columns) {
+        fprintf(out, "<li class=\"level-%s\">", contents->text[i]);
+        write_link(out, &contents->text[i]);
+        fputs("</li>\n", out);
     }
     fputs("</ul>\n</nav>\n<a class=\"to-contents\" href=\"#contents\">Contents</a>\n", out);
 }
@@ -45,9 +54,27 @@ static void begin(FILE *out, const char *title, const struct table *contents)
     fputs("<main>\n", out);
 }
 
+static void overview(FILE *out, const struct table *contents)
+{
+    fputs("<ul class=\"overview\">\n", out);
+    for (int i = 0; i < contents->n; i += contents->columns) {
+        char *const *row = &contents->text[i];
+        if (strcmp(row[CONTENTS_LEVEL], "2") != 0 && strcmp(row[CONTENTS_LEVEL], "3") != 0)
+            continue;
+        fprintf(out, "<li class=\"level-%s\">", row[CONTENTS_LEVEL]);
+        write_link(out, row);
+        fputs(*row[CONTENTS_SUMMARY] ? ": " : "", out);
+        xml_text(out, row[CONTENTS_SUMMARY]);
+        fputs("</li>\n", out);
+    }
+    fputs("</ul>\n", out);
+}
+
 static void heading(FILE *out, int level, const char *text, const char *id)
 {
-    fprintf(out, "<h%d id=\"%s\">", level, id);
+    fprintf(out, "<h%d id=\"", level);
+    xml_text(out, id);
+    fputs("\">", out);
     xml_text(out, text);
     fprintf(out, "</h%d>\n", level);
 }
@@ -55,6 +82,27 @@ static void heading(FILE *out, int level, const char *text, const char *id)
 static void paragraph(FILE *out, const char *text)
 {
     element(out, "p", text);
+}
+
+static void headline(FILE *out, const char *text)
+{
+    fputs("<p class=\"headline\">", out);
+    xml_text(out, text);
+    fputs("</p>\n", out);
+}
+
+static void fold_begin(FILE *out, const char *text, const char *id)
+{
+    fputs("<details id=\"", out);
+    xml_text(out, id);
+    fputs("\"><summary>", out);
+    xml_text(out, text);
+    fputs("</summary>\n", out);
+}
+
+static void fold_end(FILE *out)
+{
+    fputs("</details>\n", out);
 }
 
 static void code(FILE *out, const char *text)
@@ -76,17 +124,64 @@ static const char *tone_of(const char *text)
     static const struct {
         const char *begin, *tone;
     } tones[] = {
-        {"PASS", " good"},         {"FAIL", " bad"},       {"MISSING", " bad"},
-        {"WARN", " warn"},         {"REGRESSION", " bad"}, {"compute-bound", " good"},
-        {"loader-bound", " warn"}, {"missing", " bad"},    {"communication-bound", " warn"},
-        {"complete", " good"},     {"done", " good"},      {"desired accuracy", " good"},
-        {"incomplete", " warn"},   {"killed", " bad"},     {"signal", " bad"},
-        {"diverged", " bad"},      {"lost rank", " bad"},  {"error", " bad"},
+        {"PASS", " good"},
+        {"FAIL", " bad"},
+        {"MISSING", " bad"},
+        {"WARN", " warn"},
+        {"REGRESSION", " bad"},
+        {"compute-bound", " good"},
+        {"loader-bound", " warn"},
+        {"missing", " bad"},
+        {"communication-bound", " warn"},
+        {"complete", " good"},
+        {"done", " good"},
+        {"desired accuracy", " good"},
+        {"incomplete", " warn"},
+        {"killed", " bad"},
+        {"signal", " bad"},
+        {"diverged", " bad"},
+        {"lost rank", " bad"},
+        {"error", " bad"},
+        {"slow rank", " warn"},
+        {"oversubscribed", " warn"},
+        {"good", " good"},
+        {"fair", " warn"},
+        {"poor", " bad"},
     };
     for (size_t i = 0; i < sizeof tones / sizeof *tones; i++)
         if (strncmp(text, tones[i].begin, strlen(tones[i].begin)) == 0)
             return tones[i].tone;
     return "";
+}
+
+static void marked(FILE *out, const char *what, const char *mark, const char *text)
+{
+    fputs("<p class=\"marked\">", out);
+    xml_text(out, what);
+    fprintf(out, ": <strong class=\"verdict%s\">", tone_of(mark));
+    xml_text(out, mark);
+    fputs("</strong>. ", out);
+    xml_text(out, text);
+    fputs("</p>\n", out);
+}
+
+/* Writes a name that may be broken after each dash. */
+static void write_name(FILE *out, const char *text)
+{
+    char part[256];
+    while (*text) {
+        size_t n = strcspn(text, "-_");
+        n += text[n] != '\0';
+        snprintf(part, sizeof part, "%.*s", (int)n, text);
+        if (n >= sizeof part) { /* no name */
+            xml_text(out, text);
+            return;
+        }
+        xml_text(out, part);
+        text += n;
+        if (*text)
+            fputs("<wbr>", out);
+    }
 }
 
 /* A column has a minimum width if it contains a text longer than LONG_TEXT. In the first column, a
@@ -95,18 +190,19 @@ enum { LONG_TEXT = 60, LONG_NAME = 16 };
 
 static void cell(FILE *out, const struct table *t, int i)
 {
-    const char *heading = t->text[i % t->columns], *text = t->text[i];
-    bool number = *heading == '>',
-         judged = !strcmp(heading, "verdict") || !strcmp(heading, "state");
+    const struct column c = column_of(t->text[i % t->columns]);
+    const char *text = t->text[i];
+    bool judged = !strcmp(c.text, "verdict") || !strcmp(c.text, "state");
+    bool name = i % t->columns == 0 && strlen(text) > LONG_NAME && strlen(text) <= LONG_TEXT;
     if (judged)
         fprintf(out, "<td class=\"verdict%s\">", tone_of(text));
-    else if (number || strlen(text) > LONG_TEXT)
-        fprintf(out, "<td class=\"%s\">", number ? "number" : "long");
-    else if (i % t->columns == 0 && strlen(text) > LONG_NAME)
-        fputs("<td class=\"name\">", out);
+    else if (c.number)
+        fprintf(out, "<td class=\"number%s\">", c.extra ? " extra" : "");
+    else if (name || strlen(text) > LONG_TEXT)
+        fprintf(out, "<td class=\"%s\">", name ? "name" : "long");
     else
-        fputs("<td>", out);
-    xml_text(out, text);
+        fputs(c.extra ? "<td class=\"extra\">" : "<td>", out);
+    (name ? write_name : xml_text)(out, text);
     fputs("</td>", out);
 }
 
@@ -120,18 +216,36 @@ static void write_headings(FILE *out, const struct table *t)
         return;
     fputs("<thead><tr>", out);
     for (int i = 0; i < t->columns; i++) {
-        bool number = *t->text[i] == '>';
-        fprintf(out, "<th scope=\"col\"%s>", number ? " class=\"number\"" : "");
-        xml_text(out, t->text[i] + number);
+        struct column c = column_of(t->text[i]);
+        fprintf(out, "<th scope=\"col\"%s>",
+                c.number && c.extra ? " class=\"number extra\""
+                : c.number          ? " class=\"number\""
+                : c.extra           ? " class=\"extra\""
+                                    : "");
+        xml_text(out, c.text);
         fputs("</th>", out);
     }
     fputs("</tr></thead>\n", out);
 }
 
+/* Whether a narrow screen shows the texts of a row one below the other: a long text leaves no room
+ * for columns, and only numbers need their headings. */
+static bool is_stacked(const struct table *t)
+{
+    bool some = false;
+    for (int i = 0; i < t->columns; i++)
+        if (column_of(t->text[i]).number)
+            return false;
+    for (int i = t->columns; i < t->n; i++)
+        some = some || strlen(t->text[i]) > LONG_TEXT;
+    return some;
+}
+
 /* Writes a table in a box that can also be scrolled with the keyboard. */
 static void table(FILE *out, const struct table *t)
 {
-    fputs("<div class=\"table\" tabindex=\"0\">\n<table>\n", out);
+    fprintf(out, "<div class=\"table%s\" tabindex=\"0\">\n<table>\n",
+            is_stacked(t) ? " stacked" : "");
     write_headings(out, t);
     fputs("<tbody>\n", out);
     for (int i = t->columns; i < t->n; i++) {
@@ -159,14 +273,17 @@ static void base64(FILE *out, const unsigned char *bytes, size_t size)
     }
 }
 
-static enum status figure(FILE *out, const char *path, const char *link, const char *caption)
+static enum status figure(FILE *out, const char *path, const char *link, const char *caption,
+                          const char *id)
 {
     (void)link;
     char *bytes;
     size_t size, n = strlen(path);
     bool svg = n > 4 && strcmp(path + n - 4, ".svg") == 0;
     TRY(file_read(path, PICTURE_MAX_BYTES, &bytes, &size));
-    fputs("<figure><label class=\"zoom\" title=\"Enlarge or reduce\"><input type=\"checkbox\" "
+    fputs("<figure id=\"", out);
+    xml_text(out, id);
+    fputs("\"><label class=\"zoom\" title=\"Enlarge or reduce\"><input type=\"checkbox\" "
           "aria-label=\"Enlarge: ",
           out);
     xml_text(out, caption);
@@ -174,7 +291,9 @@ static enum status figure(FILE *out, const char *path, const char *link, const c
     xml_text(out, caption);
     fprintf(out, "\" src=\"data:image/%s;base64,", svg ? "svg+xml" : "png");
     base64(out, (const unsigned char *)bytes, size);
-    fputs("\"></span></label></figure>\n", out); /* the picture contains its title */
+    fputs("\"></span></label><figcaption>", out);
+    xml_text(out, caption);
+    fputs("</figcaption></figure>\n", out);
     free(bytes);
     return STATUS_OK;
 }
@@ -184,4 +303,16 @@ static void end(FILE *out)
     fputs("</main>\n</body>\n</html>\n", out);
 }
 
-const struct format format_html = {begin, heading, paragraph, code, list, table, figure, end};
+const struct format format_html = {.begin = begin,
+                                   .overview = overview,
+                                   .heading = heading,
+                                   .paragraph = paragraph,
+                                   .headline = headline,
+                                   .marked = marked,
+                                   .fold_begin = fold_begin,
+                                   .fold_end = fold_end,
+                                   .code = code,
+                                   .list = list,
+                                   .table = table,
+                                   .figure = figure,
+                                   .end = end};

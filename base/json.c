@@ -54,6 +54,13 @@ json_t *json_finite(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
+json_t *json_measured(double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", x);
+    return isfinite(x) ? json_real(strtod(text, NULL)) : json_null();
+}
+
 json_t *text_json(const char *in)
 {
     size_t size = strlen(in) + 1;
@@ -103,9 +110,68 @@ enum status json_read(const char *path, size_t max, json_t **value)
     return st;
 }
 
+/* Writes the number in `token`, which jansson printed with 17 digits, in fewer digits if they read
+ * back as the same number. Returns the new length. */
+static size_t number_shorten(char *token, size_t n)
+{
+    char was[64], text[64];
+    if (n >= sizeof was)
+        return n;
+    memcpy(was, token, n);
+    was[n] = '\0';
+    double x = strtod(was, NULL);
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits - 1, x);
+        if (strtod(text, NULL) != x)
+            continue;
+        /* jansson prints the digits that are known to suffice in its own form, such as 1e-5 */
+        json_t *real = json_real(x);
+        char *shorter =
+            real ? json_dumps(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) : NULL;
+        json_decref(real);
+        if (shorter && strlen(shorter) < n) {
+            n = strlen(shorter);
+            memcpy(token, shorter, n);
+        }
+        free(shorter);
+        break;
+    }
+    return n;
+}
+
+/* Shortens every real number of a JSON text in place; leaves whole numbers and strings alone. */
+static void numbers_shorten(char *text)
+{
+    char *to = text;
+    bool quoted = false;
+    for (const char *from = text; *from;) {
+        size_t n = quoted ? 0 : strspn(from, "+-.0123456789eE");
+        if (n > 0 && *from != 'e') { /* not the 'e' of true or false */
+            memmove(to, from, n);
+            to += memchr(to, '.', n) || memchr(to, 'e', n) ? number_shorten(to, n) : n;
+            from += n;
+            continue;
+        }
+        quoted = quoted != (*from == '"');
+        if (quoted && *from == '\\')
+            *to++ = *from++;
+        *to++ = *from++;
+    }
+    *to = '\0';
+}
+
+char *json_text(const json_t *value, size_t flags)
+{
+    bool exact = (flags & JSON_REAL_PRECISION(0x1F)) == 0;
+    char *text = value ? json_dumps(value, flags) : NULL;
+    if (text && exact)
+        numbers_shorten(text);
+    return text;
+}
+
 char *json_line(json_t *value, size_t flags, size_t *size)
 {
-    char *text = value ? json_dumps(value, flags) : NULL;
+    char *text = json_text(value, flags);
     json_decref(value);
     if (text) {
         *size = strlen(text) + 1;

@@ -16,8 +16,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The jansson flags for most records: indented, real numbers with nine digits. */
+/* The jansson flags for records of measurements: indented, real numbers with nine digits. */
 #define JSON_RECORD (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
+
+/* The jansson flags for settings and times of day, which must read back exactly. Functions of this
+ * file that write with flags without JSON_REAL_PRECISION print each real number with the fewest
+ * digits that read back as the same number: 0.1, not 0.10000000000000001. */
+#define JSON_EXACT JSON_INDENT(1)
 
 /* Creates a value as jansson's json_pack does; *value is NULL after a failure. */
 MUST_CHECK enum status json_new(json_t **value, const char *fmt, ...);
@@ -37,6 +42,9 @@ json_t *json_whole(json_t *list, int64_t n);
 
 /* A new JSON number. If `x` is not finite, a new JSON null, because JSON has no such numbers. */
 json_t *json_finite(double x);
+
+/* As json_finite, but rounds `x` to nine digits: for a measurement in a record of JSON_EXACT. */
+json_t *json_measured(double x);
 
 /* A new string: `in`, of any length, cleaned by text_clean. */
 json_t *text_json(const char *in);
@@ -58,6 +66,10 @@ MUST_CHECK enum status json_read(const char *path, size_t max, json_t **value);
 /* Replaces the file `path` (base/file.h) by `value` and a newline; `flags` are jansson's. Takes
  * ownership of `value`. */
 MUST_CHECK enum status json_write(json_t *value, const char *path, size_t flags);
+
+/* Returns the text of any value, which the caller frees. NULL: memory ran out, or `value` is NULL.
+ */
+char *json_text(const json_t *value, size_t flags);
 
 /* Takes ownership of `value` and returns its text with a newline and without a NUL: *size bytes
  * that the caller frees. NULL: memory ran out. */

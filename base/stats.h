@@ -42,6 +42,14 @@ MUST_CHECK enum status stats_median_interval(const double *x, int64_t n, double 
                                              int resamples, uint64_t seed, double *low,
                                              double *high);
 
+/* Computes the percentile bootstrap interval of median(y) / median(x). Both samples are drawn
+ * independently (Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapters 8 and
+ * 13). The result depends only on the arguments. The interval is NAN if a value of x is not above
+ * 0. */
+MUST_CHECK enum status stats_ratio_interval(const double *x, int64_t n, const double *y, int64_t m,
+                                            double level, int resamples, uint64_t seed, double *low,
+                                            double *high);
+
 /* The Clopper-Pearson interval of the probability of an event seen in k of n >= 1 trials: Clopper
  * and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial",
  * 1934. Its coverage is at least `level`. STATUS_INVALID for n < 1, for k outside 0..n, and for a

@@ -118,7 +118,7 @@ static enum status make_spec(const struct accept_command *a)
 {
     json_t *spec;
     TRY(accept_make_spec(a->made, a->n_made, stderr, &spec));
-    return json_print(spec, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    return json_print(spec, stdout, JSON_EXACT);
 }
 
 /* Runs the test suite of this rank's node: starts the same command in a new process, which writes

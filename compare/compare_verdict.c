@@ -2,6 +2,7 @@
 #include "compare/compare_verdict.h"
 
 #include "base/array.h"
+#include "base/stats.h"
 #include "base/text.h"
 #include "compare/paired.h"
 #include "compare/significance.h"
@@ -85,8 +86,8 @@ static enum status estimate_sides(const double *x, int64_t n, const double *y, i
     TRY(stats_of(x, n, &base));
     TRY(stats_of(y, m, &new));
     TRY(mann_whitney(x, n, y, m, &test));
-    TRY(ratio_interval(x, n, y, m, INTERVAL_LEVEL, COMPARE_RESAMPLES, COMPARE_SEED, &e->low,
-                       &e->high));
+    TRY(stats_ratio_interval(x, n, y, m, INTERVAL_LEVEL, COMPARE_RESAMPLES, COMPARE_SEED, &e->low,
+                             &e->high));
     e->ratio = ratio_of(base.median, new.median);
     e->p = test.p;
     e->exact = test.exact;

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SCHEMA = 1, REAL_DIGITS = 17 };
+enum { SCHEMA = 1 };
 
 #define STEPS_MAX 9007199254740992 /* 2^53 */
 
@@ -136,7 +136,7 @@ static json_t *entry_json(const struct repeat *r, double added_s, bool accepted)
 {
     json_t *values = json_object();
     for (int i = 0; i < METRICS; i++)
-        json_object_set_new(values, metrics[i].name, json_finite(r->value[i]));
+        json_object_set_new(values, metrics[i].name, json_measured(r->value[i]));
     return json_pack("{s:s, s:i, s:f, s:o, s:s, s:b, s:{s:s, s:I, s:I}, s:O, s:o}", "record",
                      "history", "schema", SCHEMA, "added_s", added_s, "started_s",
                      json_finite(r->started_s), "commit", r->commit, "accepted", accepted, "end",
@@ -170,7 +170,7 @@ enum status history_append(const char *dir, const struct repeats *runs, bool acc
     for (int64_t i = 0; i < runs->n; i++)
         if (!is_known(&before, &runs->repeat[i]))
             CHECK(journal_write_json(&j, entry_json(&runs->repeat[i], now_s, accepted),
-                                     JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS)));
+                                     JSON_COMPACT));
 done:
     closed = journal_close(&j);
     history_free(&before);

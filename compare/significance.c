@@ -1,8 +1,7 @@
-/* Compares two samples by a rank test, and bootstraps the ratio of their medians. */
+/* Compares two samples by a rank test. */
 #include "compare/significance.h"
 
 #include "base/array.h"
-#include "base/rng.h"
 #include "base/stats.h"
 
 #include <math.h>
@@ -105,42 +104,4 @@ double ratio_of(double x, double y)
     if (x == 0)
         return y == 0 ? 1 : INFINITY;
     return y / x;
-}
-
-/* Returns the median of n draws from x with replacement. `room` is scratch memory for n values. */
-static double drawn_median(const double *x, int64_t n, struct rng *rng, double *room)
-{
-    for (int64_t i = 0; i < n; i++)
-        room[i] = x[rng_below(rng, (uint32_t)n)];
-    return stats_median(room, n);
-}
-
-enum status ratio_interval(const double *x, int64_t n, const double *y, int64_t m, double level,
-                           int resamples, uint64_t seed, double *low, double *high)
-{
-    if (n < 1 || m < 1 || n > UINT32_MAX || m > UINT32_MAX || resamples < 1 ||
-        !(level > 0 && level < 1))
-        return status_fail(STATUS_INVALID,
-                           "cannot compute a bootstrap interval of level %g from %d resamples",
-                           level, resamples);
-    *low = *high = NAN;
-    for (int64_t i = 0; i < n; i++)
-        if (!(x[i] > 0))
-            return STATUS_OK;
-    double *room = NULL, *ratio = NULL;
-    enum status st;
-    CHECK(array_new(&room, n > m ? n : m));
-    CHECK(array_new(&ratio, resamples));
-    for (int i = 0; i < resamples; i++) {
-        struct rng rng = rng_at(seed, RNG_BOOTSTRAP, (uint64_t)i, 0);
-        double base = drawn_median(x, n, &rng, room);
-        ratio[i] = drawn_median(y, m, &rng, room) / base;
-    }
-    stats_sort(ratio, resamples);
-    *low = stats_quantile(ratio, resamples, (1 - level) / 2);
-    *high = stats_quantile(ratio, resamples, (1 + level) / 2);
-done:
-    free(ratio);
-    free(room);
-    return st;
 }

@@ -33,11 +33,3 @@ double mann_whitney_least(int64_t n, int64_t m);
 
 /* Returns y / x for x, y >= 0. The result is 1 if both are 0, and infinite if only x is 0. */
 double ratio_of(double x, double y);
-
-/* Computes the percentile bootstrap interval of median(y) / median(x). Both samples are drawn
- * independently (Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapters 8 and
- * 13). The result depends only on the arguments. The interval is NAN if a value of x is not above
- * 0. */
-MUST_CHECK enum status ratio_interval(const double *x, int64_t n, const double *y, int64_t m,
-                                      double level, int resamples, uint64_t seed, double *low,
-                                      double *high);

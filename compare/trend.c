@@ -205,8 +205,8 @@ void trend_print(const struct trend *t, FILE *out)
 static json_t *point_json(const void *series, int64_t i)
 {
     const struct trend_point *p = &((const struct trend_series *)series)->point[i];
-    return json_pack("{s:f, s:s, s:f, s:I, s:b}", "time_s", p->time_s, "commit", p->commit, "value",
-                     p->value, "runs", (json_int_t)p->runs, "accepted", p->accepted);
+    return json_pack("{s:f, s:s, s:o, s:I, s:b}", "time_s", p->time_s, "commit", p->commit, "value",
+                     json_measured(p->value), "runs", (json_int_t)p->runs, "accepted", p->accepted);
 }
 
 static json_t *step_json(const void *series, int64_t i)
@@ -214,10 +214,10 @@ static json_t *step_json(const void *series, int64_t i)
     const struct trend_series *s = series;
     const struct trend_step *t = &s->step[i];
     const struct trend_point *p = &s->point[t->at];
-    return json_pack("{s:I, s:f, s:s, s:o, s:o, s:o, s:f, s:b}", "point", (json_int_t)t->at,
-                     "time_s", p->time_s, "commit", p->commit, "ratio", json_finite(t->ratio),
-                     "low", json_finite(t->low), "high", json_finite(t->high), "p", t->p, "worse",
-                     trend_worse(s, t));
+    return json_pack("{s:I, s:f, s:s, s:o, s:o, s:o, s:o, s:b}", "point", (json_int_t)t->at,
+                     "time_s", p->time_s, "commit", p->commit, "ratio", json_measured(t->ratio),
+                     "low", json_measured(t->low), "high", json_measured(t->high), "p",
+                     json_measured(t->p), "worse", trend_worse(s, t));
 }
 
 static json_t *series_json(const void *trend, int64_t i)
@@ -236,14 +236,12 @@ static json_t *trend_json(const struct trend *t)
                      json_list(t->n, series_json, t));
 }
 
-enum { TREND_FORM = JSON_INDENT(1) | JSON_REAL_PRECISION(15) };
-
 enum status trend_write(const struct trend *t, const char *path)
 {
-    return json_write(trend_json(t), path, TREND_FORM);
+    return json_write(trend_json(t), path, JSON_EXACT);
 }
 
 enum status trend_print_json(const struct trend *t, FILE *out)
 {
-    return json_print(trend_json(t), out, TREND_FORM);
+    return json_print(trend_json(t), out, JSON_EXACT);
 }

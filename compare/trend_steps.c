@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/rng.h"
+#include "base/stats.h"
 #include "compare/compare_verdict.h"
 #include "compare/significance.h"
 
@@ -138,8 +139,9 @@ static enum status drop_small(struct search *s, int64_t n, double threshold)
             TRY(stats_of(s->x + from, step->at - from, &before));
             TRY(stats_of(s->x + step->at, to - step->at, &behind));
             step->ratio = ratio_of(before.median, behind.median);
-            TRY(ratio_interval(s->x + from, step->at - from, s->x + step->at, to - step->at, 0.95,
-                               COMPARE_RESAMPLES, COMPARE_SEED, &step->low, &step->high));
+            TRY(stats_ratio_interval(s->x + from, step->at - from, s->x + step->at, to - step->at,
+                                     0.95, COMPARE_RESAMPLES, COMPARE_SEED, &step->low,
+                                     &step->high));
         }
         for (int64_t i = 0; i < s->n_steps; i++)
             if (fabs(s->step[i].ratio - 1) <= size) {

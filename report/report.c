@@ -7,6 +7,7 @@
 #include "base/text_new.h"
 #include "plots/palette.h"
 #include "report/report_draw.h"
+#include "report/report_figures.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,35 +59,6 @@ void runs_free(struct runs *runs)
 
 /* ---- writing ---- */
 
-/* Returns the link from a document to the file `path`. The link is relative if the file is in the
- * document's folder or below it; otherwise it is `path`. */
-static const char *link_from(const char *document, const char *path)
-{
-    const char *slash = strrchr(document, '/');
-    size_t n = slash ? (size_t)(slash - document) + 1 : 0;
-    return strncmp(path, document, n) == 0 ? path + n : path;
-}
-
-static enum status write_figures(struct writer *w, const struct item *item)
-{
-    struct words names = {0};
-    if (!path_is_dir(item->figures))
-        return STATUS_OK;
-    enum status st = dir_list(item->figures, ".svg", &names);
-    figures_order(names.v, names.n);
-    for (int i = 0; st == STATUS_OK && i < names.n; i++) {
-        char path[REPORT_PATH_SIZE], caption[256];
-        snprintf(caption, sizeof caption, "%.*s", (int)(strlen(names.v[i]) - 4), names.v[i]);
-        for (char *c = caption; *c; c++)
-            *c = *c == '_' ? ' ' : *c;
-        st = path_format(path, sizeof path, "%s/%s", item->figures, names.v[i]);
-        if (st == STATUS_OK && figure_is_shown(item->kind, names.v[i]))
-            st = w->format->figure(w->out, path, link_from(w->path, path), caption);
-    }
-    words_free(&names);
-    return st;
-}
-
 /* Writes a heading for the folder `place`, and describes the folder's machine. The caller passes
  * the folder before its first record. Before later records it passes NULL: nothing is written. */
 static void begin_place(struct writer *w, const char *place, const json_t *machine)
@@ -103,7 +75,7 @@ static enum status write_study(struct writer *w, const struct item *item, const 
     struct analysis a;
     TRY(analysis_read(item->path, &a));
     begin_place(w, place, a.machine);
-    section_study(w, &a);
+    section_study(w, &a, item);
     analysis_free(&a);
     return STATUS_OK;
 }
@@ -118,7 +90,7 @@ static enum status write_runs(struct writer *w, const struct item *item, const c
     if (*written) {
         begin_place(w, place, runs.v[0]->info);
         writer_heading(w, 3, item->kind == ITEM_RUN ? "Run %s" : "Runs: %s", item->name);
-        st = section_runs(w, runs.v, runs.n);
+        st = section_runs(w, runs.v, runs.n, item);
     }
     for (int i = 0; i < runs.damaged.n; i++)
         table_add(left_out, "%s", runs.damaged.text[i]);
@@ -140,6 +112,8 @@ static enum status write_record(struct writer *w, const struct item *item, const
     if (section) {
         begin_place(w, place, record);
         section(w, item->name, record);
+        figures_first(w, item);
+        figures_rest(w, item);
     }
     json_decref(record);
     return st;
@@ -169,7 +143,7 @@ static enum status write_item(struct writer *w, const struct item *item, const c
         *written = false;
         return STATUS_OK;
     }
-    return st == STATUS_OK && *written ? write_figures(w, item) : st;
+    return st;
 }
 
 /* Writes the list of damaged records to the document. */
@@ -178,6 +152,7 @@ static void write_left_out(struct writer *w, struct table *left_out)
     if (left_out->n == 0)
         return;
     writer_heading(w, 2, "Skipped records");
+    writer_summary(w, "%d damaged", left_out->n);
     writer_paragraph(w, "These records are damaged. No statement above uses them:");
     writer_list(w, left_out);
 }
@@ -204,13 +179,18 @@ static enum status write_document(const struct items *items, const struct format
     struct table left_out = {0};
     struct writer w;
     TRY(writer_begin(&w, format, path, "Results"));
-    writer_paragraph(
-        &w, "Written by 'ampscale report'. Every number and every finding comes from the records.");
     write_items(&w, items, &left_out);
     *damaged = left_out.n;
     for (int i = 0; said && i < left_out.n; i++)
         fprintf(said, "ampscale: skipped: %s\n", left_out.text[i]);
     write_left_out(&w, &left_out);
+    for (int i = 0; i < items->n; i++)
+        if (items->v[i].kind == ITEM_STUDY) {
+            section_terms(&w);
+            break;
+        }
+    writer_paragraph(
+        &w, "Written by 'ampscale report'. Every number and every finding comes from the records.");
     return writer_end(&w);
 }
 

@@ -284,11 +284,17 @@ static void verdicts(struct writer *w, const json_t *checks)
 static void introduce(struct writer *w, const json_t *record)
 {
     const char *device = json_text_at(record, "device");
+    const json_t *checks = json_object_get(record, "checks");
+    size_t n = json_array_size(checks), passed = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *verdict = json_text_at(json_array_get(checks, i), "verdict");
+        passed += strcmp(verdict, "FAIL") != 0 && strcmp(verdict, "MISSING") != 0;
+    }
     writer_heading(w, 3, "Acceptance by '%s'", json_text_at(record, "spec"));
-    writer_paragraph(w, "%s on %s, %s to %s: %s.", *device ? device : "No device",
-                     json_text_at(record, "node"), json_text_at(record, "begun"),
-                     json_text_at(record, "ended"),
-                     json_is_true(json_object_get(record, "passed")) ? "accepted" : "not accepted");
+    writer_headline(w, "%s: %zu of %zu checks passed. %s on %s.",
+                    json_is_true(json_object_get(record, "passed")) ? "Accepted" : "Not accepted",
+                    passed, n, *device ? device : "No device", json_text_at(record, "node"));
+    writer_paragraph(w, "%s to %s.", json_text_at(record, "begun"), json_text_at(record, "ended"));
 }
 
 void section_accept(struct writer *w, const char *name, const json_t *record)

@@ -5,7 +5,10 @@
 #include "base/stats.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Returns the median, over the trials, of the ratio of this arm's throughput to the base's; NAN if
  * no trial has the arm. */
@@ -74,6 +77,30 @@ static void add_workload(struct table *items, const json_t *workload)
               json_text_at(workload, "about"), json_number_at(workload, "steps"), turns, from);
 }
 
+/* Counts false alarms in unchanged runs, and the slowdowns above the threshold that were found. */
+static void headline(struct writer *w, const json_t *workloads, double threshold)
+{
+    double same = 0, alarms = 0, slower = 0, found = 0;
+    for (size_t i = 0; i < json_array_size(workloads); i++) {
+        const json_t *workload = json_array_get(workloads, i);
+        const json_t *arms = json_object_get(workload, "arms");
+        double trials = (double)json_array_size(json_object_get(workload, "trials"));
+        for (size_t k = 0; k < json_array_size(arms); k++) {
+            const json_t *arm = json_array_get(arms, k);
+            bool unchanged = strcmp(json_text_at(arm, "arm"), "unchanged") == 0;
+            double n = verdict_count(json_object_get(arm, "pairs"), "REGRESSION");
+            if (!unchanged && !(strtod(json_text_at(arm, "arm"), NULL) > 100 * threshold))
+                continue;
+            *(unchanged ? &same : &slower) += trials;
+            *(unchanged ? &alarms : &found) += n;
+        }
+    }
+    writer_headline(w,
+                    "False alarms: %.0f of %.0f comparisons of unchanged runs. Found: %.0f of %.0f "
+                    "slowdowns of more than %g %%.",
+                    alarms, same, found, slower, 100 * threshold);
+}
+
 void section_gate_quality(struct writer *w, const char *name, const json_t *record)
 {
     const json_t *workloads = json_object_get(record, "workloads");
@@ -81,6 +108,7 @@ void section_gate_quality(struct writer *w, const char *name, const json_t *reco
                                  "neither|>regression, sides|>inconclusive, sides");
     struct table items = {0};
     writer_heading(w, 3, "Quality of the gate: %s", name);
+    headline(w, workloads, json_number_at(record, "threshold"));
     writer_paragraph(
         w,
         "Each trial compares %.0f runs a side by 'ampscale compare' with its defaults: alpha %g, "

@@ -4,46 +4,11 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "plots/plot.h"
+#include "report/report_figures.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-bool figure_is_shown(enum item_kind kind, const char *figure)
-{
-    static const char *const learning[] = {
-        "loss.svg",     "loss_scale.svg", "time_to_accuracy.svg", "top1_train.svg",
-        "top1_val.svg", "top5_train.svg", "top5_val.svg"};
-    for (size_t i = 0; i < sizeof learning / sizeof *learning; i++)
-        if (strcmp(learning[i], figure) == 0)
-            return true;
-    return kind != ITEM_RUNS;
-}
-
-/* Returns the index of a picture in the list of pictures that a report shows first. For any other
- * picture, returns the length of that list. */
-static int place_of(const char *figure)
-{
-    static const char *const first[] = {"training_throughput.svg", "training_time.svg",
-                                        "efficiency.svg", "scaling_weak.svg", "scaling_strong.svg"};
-    int i = 0, n = sizeof first / sizeof *first;
-    while (i < n && strcmp(first[i], figure) != 0)
-        i++;
-    return i;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const char *x = *(char *const *)a, *y = *(char *const *)b;
-    int apart = place_of(x) - place_of(y);
-    return apart ? apart : strcmp(x, y);
-}
-
-void figures_order(char **figures, int n)
-{
-    if (n > 0)
-        qsort(figures, (size_t)n, sizeof *figures, by_place);
-}
 
 /* Removes the picture "NAME.svg" in every format. */
 static enum status remove_picture(const struct item *item, const char *svg)

@@ -9,15 +9,6 @@
 MUST_CHECK enum status item_draw(const struct item *item, const struct plot_size *size,
                                  struct palette *palette);
 
-/* Returns whether a report shows the picture `figure` ("loss.svg") of an item of this kind. For a
- * folder of runs (ITEM_RUNS), a report shows only the learning curves, because times are compared
- * by studies. */
-bool figure_is_shown(enum item_kind kind, const char *figure);
-
-/* Sorts names of pictures in the order in which a report shows them: first the main results of a
- * study, then the others by name. */
-void figures_order(char **figures, int n);
-
 /* The runs of an item, sorted by name; at most REPORT_MAX_RUNS. */
 struct runs {
     int n;

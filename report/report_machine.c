@@ -4,6 +4,8 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#include <string.h>
+
 static void add_text(struct table *t, const char *what, const char *text)
 {
     if (!*text)
@@ -58,5 +60,18 @@ void section_machine(struct writer *w, const json_t *machine)
         table_add(&t, "program");
         table_add(&t, "ampscale %s%s%.12s", version, *commit ? ", commit " : "", commit);
     }
+    const json_t *cpu = json_object_get(host, "cpu");
+    double cores = json_number_at(cpu, "cores");
+    const char *model = json_text_at(cpu, "model"), *device = json_text_at(machine, "device");
+    if (*model && cores > 0)
+        writer_summary(w, "%s, %.0f core%s", model, cores, cores == 1 ? "" : "s");
+    else
+        writer_summary(w, "%.*s", (int)strcspn(device, ","), device);
+    if (t.n == t.columns) {
+        table_free(&t);
+        return;
+    }
+    writer_fold(w, "Machine and program");
     writer_table(w, &t);
+    writer_fold_end(w);
 }

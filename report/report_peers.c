@@ -6,18 +6,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-/* Adds a cell such as "1.190 (1.180 to 1.201)", without the interval if there is none. */
-static void add_with_interval(struct table *t, const json_t *of, const char *key, int decimals)
+/* Adds a cell such as "1.19 (1.18 to 1.20)", without the interval if there is none. */
+static void add_with_interval(struct table *t, const json_t *of, const char *key)
 {
-    double x = json_number_at(of, key), low = json_number_at(of, "low");
-    double high = json_number_at(of, "high");
-    if (!isfinite(x))
-        table_add(t, "–");
-    else if (!isfinite(low) || !isfinite(high))
-        table_add(t, "%.*f", decimals, x);
-    else
-        table_add(t, "%.*f (%.*f to %.*f)", decimals, x, decimals, low, decimals, high);
+    table_add_interval(t, json_number_at(of, key), json_number_at(of, "low"),
+                       json_number_at(of, "high"));
 }
 
 /* Joins {"torch": "2.15.0", ...} to "torch 2.15.0, ...". */
@@ -67,8 +62,37 @@ static void pair_rows(struct table *t, const json_t *pair)
         table_add_amount(t, json_number_at(row, "min"));
         table_add_amount(t, json_number_at(row, "max"));
         table_add(t, "%s", json_text_at(pair, "unit"));
-        add_with_interval(t, row, "ratio", 3);
+        add_with_interval(t, row, "ratio");
     }
+}
+
+/* Appends the range of the ratios of the pairs in which `better` ("higher" or "lower") is better.
+ */
+static void say_ratios(char *text, size_t size, const json_t *pairs, const char *better)
+{
+    double least = INFINITY, most = -INFINITY;
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(pairs); i++) {
+        const json_t *pair = json_array_get(pairs, i), *rows = json_object_get(pair, "rows");
+        if (strcmp(json_text_at(pair, "better"), better) != 0)
+            continue;
+        n++;
+        for (size_t k = 0; k < json_array_size(rows); k++) {
+            least = fmin(least, json_number_at(json_array_get(rows, k), "ratio"));
+            most = fmax(most, json_number_at(json_array_get(rows, k), "ratio"));
+        }
+    }
+    if (least <= most)
+        text_join(text, size, "; ", "%d pair%s where %s is better: ampscale / side %.2f to %.2f", n,
+                  n == 1 ? "" : "s", better, least, most);
+}
+
+static void headline(struct writer *w, const json_t *pairs)
+{
+    char text[256] = "";
+    say_ratios(text, sizeof text, pairs, "higher");
+    say_ratios(text, sizeof text, pairs, "lower");
+    writer_headline(w, "%s.", *text ? text : "No pair was measured");
 }
 
 void section_peer_pairs(struct writer *w, const char *name, const json_t *record)
@@ -77,6 +101,7 @@ void section_peer_pairs(struct writer *w, const char *name, const json_t *record
     struct table t = table_begin("pair|side|>median|>min|>max|unit|>ampscale / side");
     struct table items = {0};
     writer_heading(w, 3, "Beside other programs: %s", name);
+    headline(w, pairs);
     add_programs(w, record);
     writer_paragraph(
         w,
@@ -99,8 +124,23 @@ void section_peer_pairs(struct writer *w, const char *name, const json_t *record
                   json_number_at(pair, "load"));
         pair_rows(&t, pair);
     }
-    writer_list(w, &items);
     writer_table(w, &t);
+    writer_fold(w, "Each pair");
+    writer_list(w, &items);
+    writer_fold_end(w);
+}
+
+static void accuracy_headline(struct writer *w, const json_t *record)
+{
+    const json_t *sides = json_object_get(record, "sides");
+    int n = 0, equivalent = 0;
+    for (size_t i = 0; i < json_array_size(sides); i++) {
+        const json_t *apart = json_object_get(json_array_get(sides, i), "apart");
+        n += apart != NULL;
+        equivalent += json_is_true(json_object_get(apart, "equivalent"));
+    }
+    writer_headline(w, "Top-1: %d of %d sides are equivalent to %s within %g points.", equivalent,
+                    n, json_text_at(record, "reference"), json_number_at(record, "margin"));
 }
 
 static void accuracy_row(struct table *t, const json_t *side)
@@ -108,9 +148,9 @@ static void accuracy_row(struct table *t, const json_t *side)
     const json_t *apart = json_object_get(side, "apart");
     table_add(t, "%s", json_text_at(side, "side"));
     table_add(t, "%zu", json_array_size(json_object_get(side, "runs")));
-    add_with_interval(t, side, "mean", 2);
+    add_with_interval(t, side, "mean");
     table_add_number(t, json_number_at(side, "deviation"), 2);
-    add_with_interval(t, apart, "difference", 2);
+    add_with_interval(t, apart, "difference");
     if (!apart)
         table_add(t, "–");
     else
@@ -123,6 +163,7 @@ void section_peer_accuracy(struct writer *w, const char *name, const json_t *rec
     const json_t *r = json_object_get(record, "recipe"), *data = json_object_get(record, "data");
     struct table t = table_begin("side|>seeds|>top-1 %|>deviation|>minus reference|equivalent");
     writer_heading(w, 3, "Accuracy beside PyTorch: %s", name);
+    accuracy_headline(w, record);
     add_programs(w, record);
     writer_paragraph(
         w,

@@ -28,6 +28,27 @@ static void write_command(struct writer *w, const char *before, const char *word
     free(s.text);
 }
 
+static void overlap_headline(struct writer *w, const json_t *rows)
+{
+    double most = NAN, mb = NAN;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        double hidden = json_number_at(json_object_get(row, "hidden"), "median");
+        if (!(most >= hidden)) {
+            most = hidden;
+            mb = json_number_at(row, "bucket_mb");
+        }
+    }
+    if (!isfinite(most))
+        return;
+    if (mb > 0)
+        writer_headline(w, "Up to %.0f %% of the communication is hidden, with buckets of %g MiB.",
+                        100 * most, mb);
+    else
+        writer_headline(w, "Up to %.0f %% of the communication is hidden, with one bucket.",
+                        100 * most);
+}
+
 static void overlap(struct writer *w, const char *name, const json_t *record)
 {
     struct table t = table_begin(
@@ -53,6 +74,7 @@ static void overlap(struct writer *w, const char *name, const json_t *record)
         table_add_amount(&t, json_number_at(row, "images_per_s"));
     }
     writer_heading(w, 3, "Communication/backward overlap: %s", name);
+    overlap_headline(w, rows);
     writer_paragraph(
         w,
         "Reduction of %.1f MiB of gradients of %s over %zu ranks, by bucket size; medians over "
@@ -108,6 +130,7 @@ void section_rows(struct writer *w, const json_t *record, const char *key)
 static void peak(struct writer *w, const char *name, const json_t *record)
 {
     writer_heading(w, 3, "Peaks of a device: %s", name);
+    writer_summary(w, "%s", json_text_at(record, "device"));
     writer_paragraph(w, "%s", json_text_at(record, "device"));
     writer_code(w, "ampscale bench peak --json");
     section_rows(w, record, "copy");
@@ -123,6 +146,22 @@ static const struct peer_sides {
     {"gemm", "'bench gemm'", "oneDNN called directly in its fastest way"},
 };
 
+static void peers_headline(struct writer *w, const json_t *record, const struct peer_sides *sides)
+{
+    const json_t *rows = json_object_get(record, "rows");
+    double least = INFINITY, most = -INFINITY, limit = json_number_at(record, "limit");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        least = fmin(least, json_number_at(json_array_get(rows, i), "ratio"));
+        most = fmax(most, json_number_at(json_array_get(rows, i), "ratio"));
+    }
+    if (least <= most)
+        writer_headline(w,
+                        "%s takes %.2f to %.2f times the time of %s; %s row is above %.2f in every "
+                        "round.",
+                        sides->ours, least, most, sides->theirs,
+                        json_is_true(json_object_get(record, "passed")) ? "no" : "some", limit);
+}
+
 /* Writes the section of a benchmark that took turns with a reference: a library or a program that
  * does the same work. */
 static void peers(struct writer *w, const char *name, const json_t *record)
@@ -133,6 +172,7 @@ static void peers(struct writer *w, const char *name, const json_t *record)
         if (strcmp(bench, peer_sides[i].bench) == 0)
             sides = peer_sides[i];
     writer_heading(w, 3, "Comparison with a reference program: %s", name);
+    peers_headline(w, record, &sides);
     writer_paragraph(w, "%s", json_text_at(record, "device"));
     writer_paragraph(
         w,

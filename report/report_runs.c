@@ -1,73 +1,27 @@
-/* Writes the section on runs that are compared with each other: a table of the runs, and means over
- * the seeds. */
+/* Writes the section on runs that are compared with each other. */
 #include "report/report_sections.h"
 
-#include "base/array.h"
 #include "base/json.h"
-#include "base/stats.h"
-#include "base/text.h"
 #include "base/text_new.h"
 #include "base/words.h"
+#include "report/report_figures.h"
+#include "report/report_groups.h"
+#include "report/report_quality.h"
 #include "results/noise.h"
 #include "results/outcome.h"
-#include "results/run_key.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs that differ only in their seeds. */
-struct group {
-    char key[RUN_KEY_SIZE];
-    char precision[64]; /* the precision, then ", emulated" if it was emulated */
-    int n;
-    double top1[REPORT_MAX_RUNS];
-    double mean;
-    const struct run *first;
-};
-
-static const struct epoch_record *last_validated(const struct run *run)
-{
-    for (int64_t i = run->n_epochs - 1; i >= 0; i--)
-        if (run->epoch[i].val_images > 0)
-            return &run->epoch[i];
-    return NULL;
-}
-
-static void say_precision(const struct run *run, char *out, size_t size)
-{
-    bool emulated = json_is_true(run_config(run, "emulated"));
-    snprintf(out, size, "%s%s", run_config_text(run, "precision", "fp32"),
-             emulated ? ", emulated" : "");
-}
-
-static void group_add(struct group *groups, int *n, const struct run *run)
-{
-    char key[sizeof groups->key];
-    const struct epoch_record *e = last_validated(run);
-    int at = 0;
-    run_key(run, key, sizeof key);
-    while (at < *n && strcmp(groups[at].key, key) != 0)
-        at++;
-    struct group *g = &groups[at];
-    if (at == *n) {
-        *g = (struct group){.first = run};
-        snprintf(g->key, sizeof g->key, "%s", key);
-        say_precision(run, g->precision, sizeof g->precision);
-        (*n)++;
-    }
-    if (run->summary && e && isfinite(e->val_top1))
-        g->top1[g->n++] = e->val_top1;
-}
-
 static void add_run(struct table *t, const struct run *run)
 {
     char text[64], noise[NOISE_TEXT_MAX];
-    const struct epoch_record *e = last_validated(run);
+    const struct epoch_record *e = run_last_validated(run);
     table_add(t, "%s", run->name);
     table_add(t, "%s", run_config_text(run, "arch", ""));
-    say_precision(run, text, sizeof text);
+    run_precision(run, text, sizeof text);
     table_add(t, "%s", text);
     table_add(t, "%s", run_config_text(run, "mode", "nd"));
     table_add(t, "%" PRId64, run_config_count(run, "batch_size", 0));
@@ -113,7 +67,7 @@ static void add_cost(struct table *t, const struct run *run)
     const json_t *io = json_object_get(run->summary, "io");
     const json_t *rate = json_object_get(run->summary, "images_per_s");
     table_add(t, "%s", run->name);
-    table_add_number(t, run->elapsed, 1);
+    table_add_amount(t, run->elapsed);
     table_add_amount(t, json_number_at(rate, "median"));
     table_add_amount(t, json_number_at(run->summary, "images_per_s_wall"));
     add_time_to_accuracy(t, run);
@@ -130,12 +84,14 @@ static void each_cost(struct writer *w, struct run *const *runs, int n)
                                  "MB/s|>files/s|>from storage MB/s|>page cache %");
     for (int i = 0; i < n; i++)
         add_cost(&t, runs[i]);
+    writer_fold(w, "Time and input");
     writer_paragraph(
         w, "'training s': the whole training. 'images/s': the median step. 'by wall clock': images "
            "per second of the whole training. 'read' and 'files': data that the loaders read. "
            "'from storage': data that the processes fetched from storage. 'page cache': the share "
            "of the read bytes that came from page caches.");
     writer_table(w, &t);
+    writer_fold_end(w);
 }
 
 /* Adds the reason why a run is not complete, if the run recorded the reason. */
@@ -149,13 +105,17 @@ static void say_failure(struct table *items, const struct run *run)
     table_add(items, "%s: %s", run->name, text);
 }
 
-static void each_run(struct writer *w, struct run *const *runs, int n)
+static void each_run(struct writer *w, struct run *const *runs, int n, bool folded)
 {
     struct table t =
         table_begin("run|network|precision|mode|>batch|>epochs|>top-1 %|>top-5 %|state");
     for (int i = 0; i < n; i++)
         add_run(&t, runs[i]);
+    if (folded)
+        writer_fold(w, "Each run");
     writer_table(w, &t);
+    if (folded)
+        writer_fold_end(w);
     struct table items = {0};
     for (int i = 0; i < n; i++)
         say_failure(&items, runs[i]);
@@ -203,71 +163,33 @@ static enum status say_command(struct writer *w, const struct run *run)
     return STATUS_OK;
 }
 
-/* Compares two means over seeds. If all runs differed only in their seeds, the means would differ
- * by more than two standard errors with a probability of 5 %. */
-static void say_difference(struct table *items, const struct group *first, const struct group *g)
+static enum status commands(struct writer *w, const struct groups *groups)
 {
-    double difference = g->mean - first->mean;
-    if (g->n < 2 || first->n < 2)
-        return;
-    double a = stats_stddev(first->top1, first->n), b = stats_stddev(g->top1, g->n);
-    double chance = 2 * sqrt(a * a / first->n + b * b / g->n);
-    bool more = fabs(difference) > chance * (1 + 1e-6); /* the factor allows for rounding errors */
-    table_add(items,
-              "%s ends %.2f points %s %s, %s the difference that seeds alone explain (%.2f).",
-              g->precision, fabs(difference), difference < 0 ? "below" : "above", first->precision,
-              more ? "more than" : "within", chance);
-}
-
-static void compare(struct writer *w, struct group *groups, int n)
-{
-    struct table t =
-        table_begin("precision|>seeds|>mean top-1 %|>standard deviation|>difference to first row");
-    for (int i = 0; i < n; i++) {
-        struct group *g = &groups[i];
-        if (g->n == 0 && n > 1)
-            continue;
-        g->mean = g->n ? stats_mean(g->top1, g->n) : NAN;
-        table_add(&t, "%s", g->precision);
-        table_add(&t, "%d", g->n);
-        table_add_number(&t, g->mean, 2);
-        table_add_number(&t, g->n > 1 ? stats_stddev(g->top1, g->n) : NAN, 2);
-        table_add_number(&t, i ? g->mean - groups[0].mean : NAN, 2);
-    }
-    writer_paragraph(
-        w, "Last validation, mean over the seeds; difference to the first row in points.");
-    writer_table(w, &t);
-    struct table items = {0};
-    for (int i = 1; i < n; i++)
-        say_difference(&items, &groups[0], &groups[i]);
-    writer_list(w, &items);
-}
-
-static int by_precision(const void *a, const void *b)
-{
-    const struct group *x = a, *y = b;
-    bool x_fp32 = strcmp(x->precision, "fp32") == 0, y_fp32 = strcmp(y->precision, "fp32") == 0;
-    return x_fp32 != y_fp32 ? y_fp32 - x_fp32 : strcmp(x->precision, y->precision);
-}
-
-enum status section_runs(struct writer *w, struct run *const *runs, int n)
-{
-    struct group *groups;
     enum status st = STATUS_OK;
-    int n_groups = 0;
-    TRY(array_new(&groups, REPORT_MAX_RUNS));
-    for (int i = 0; i < n; i++)
-        group_add(groups, &n_groups, runs[i]);
-    qsort(groups, (size_t)n_groups, sizeof *groups, by_precision);
-    if (n > n_groups)
-        compare(w, groups, n_groups);
-    writer_paragraph(w, "%s",
-                     n > n_groups ? "Command of the run with the first seed:" : "Command:");
-    for (int i = 0; i < n_groups; i++)
-        CHECK(say_command(w, groups[i].first));
-    each_run(w, runs, n);
+    writer_fold(w, "%s", groups->n > 1 || groups->runs > 1 ? "Commands" : "Command");
+    if (groups->runs > groups->n)
+        writer_paragraph(w, "Of the run with the first seed:");
+    for (int i = 0; st == STATUS_OK && i < groups->n; i++)
+        st = say_command(w, groups->v[i].first);
+    writer_fold_end(w);
+    return st;
+}
+
+enum status section_runs(struct writer *w, struct run *const *runs, int n, const struct item *item)
+{
+    struct quality q = quality_of_runs(runs, n);
+    struct groups groups;
+    TRY(groups_make(runs, n, &groups));
+    q.apart = groups_apart(&groups);
+    groups_headline(w, &groups);
+    figures_first(w, item);
+    section_quality(w, &q);
+    if (n > groups.n)
+        groups_compare(w, &groups);
+    each_run(w, runs, n, n > groups.n);
     each_cost(w, runs, n);
-done:
-    free(groups);
+    figures_rest(w, item);
+    enum status st = commands(w, &groups);
+    groups_free(&groups);
     return st;
 }

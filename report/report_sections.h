@@ -7,16 +7,22 @@
 
 enum { REPORT_MAX_RUNS = 256, REPORT_PATH_SIZE = 4096 };
 
-/* Describes the machine of a run. The argument is either the field `machine` of struct analysis or
- * the whole run.json. */
+/* Describes the machine of a run, folded, and sets the summary of its heading. The argument is
+ * either the field `machine` of struct analysis or the whole run.json. */
 void section_machine(struct writer *w, const json_t *machine);
 
-/* Writes a study: its runs, tables, findings and missing cells. */
-void section_study(struct writer *w, const struct analysis *a);
+struct item; /* report_scan.h */
 
-/* Writes the section on runs that are compared with each other: a table of the runs, and means over
- * the seeds. */
-MUST_CHECK enum status section_runs(struct writer *w, struct run *const *runs, int n);
+/* Writes a study: its headline, its main figure, the quality of its data, findings and tables. */
+void section_study(struct writer *w, const struct analysis *a, const struct item *item);
+
+/* Writes the section on runs that are compared with each other: a headline, a figure, the quality
+ * of the data, means over the seeds, and tables of the runs. */
+MUST_CHECK enum status section_runs(struct writer *w, struct run *const *runs, int n,
+                                    const struct item *item);
+
+/* Writes what the terms in sections of studies mean. */
+void section_terms(struct writer *w);
 
 /* Writes the error rates of `ampscale compare`, which tests/compare/experiment.c measures. */
 void section_gate_quality(struct writer *w, const char *name, const json_t *record);

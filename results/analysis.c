@@ -1,6 +1,8 @@
 /* Names the enum constants of an analysis, makes a cell without results, and frees an analysis. */
 #include "results/analysis.h"
 
+#include "base/stats.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -36,10 +38,32 @@ struct analysis_cell analysis_cell_unknown(void)
                               .comm_busy_s = NAN,
                               .slowest_rank = -1,
                               .behind = NAN,
-                              .io = {NAN, NAN, NAN, NAN, NAN}};
+                              .io = {NAN, NAN, NAN, NAN, NAN},
+                              .conditions = conditions_none};
     for (int p = 0; p < ANALYSIS_PARTS; p++)
         c.split[p] = NAN;
     return c;
+}
+
+enum status analysis_ratio_interval(const struct analysis_measure *of,
+                                    const struct analysis_measure *to, double *low, double *high)
+{
+    enum { RESAMPLES = 2000, SEED = 1 };
+    *low = *high = NAN;
+    if (of->n < 2 || to->n < 2)
+        return STATUS_OK;
+    return stats_ratio_interval(to->values, to->n, of->values, of->n, 0.95, RESAMPLES, SEED, low,
+                                high);
+}
+
+const struct analysis_cell *analysis_base(const struct analysis *a,
+                                          const struct analysis_cell *cell)
+{
+    for (int64_t i = 0; i < a->n_series; i++)
+        for (int64_t k = 1; k < a->series[i].n; k++)
+            if (&a->cell[a->series[i].cell[k]] == cell)
+                return &a->cell[a->series[i].cell[0]];
+    return NULL;
 }
 
 void analysis_free(struct analysis *a)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "results/conditions.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -77,12 +78,16 @@ struct analysis_cell {
     char arch[64];
     char data[64]; /* "synthetic", or the name of a data set */
     bool real;     /* true: images are read and decoded; false: synthetic data */
+    bool emulated; /* the device computes the precision's type in fp32: the speed is not the type's.
+                    * Records of earlier versions lack it: false */
     enum analysis_scaling scaling;
     int64_t devices; /* number of devices of all ranks */
     int64_t ranks;
     int64_t batch; /* images of a step, over all devices */
     struct analysis_system system;
     struct analysis_io io;
+    struct conditions conditions; /* of the cell's runs, without times; `others` is the median over
+                                   * the repeats */
     struct analysis_measure images_per_s; /* throughput of the measured steps */
     struct analysis_measure wall;         /* throughput of the whole run, with warm-up, validation,
                                            * checkpoints and waiting */
@@ -119,6 +124,7 @@ struct analysis {
     json_t *machine;    /* object: "device", "host", "libraries", "version", "commit" as in
                          * run.json; empty where no run has them */
     json_t *thresholds; /* object: thresholds of the verdicts */
+    struct conditions conditions; /* of all runs; of records of earlier versions conditions_none */
     int64_t n_cells;
     struct analysis_cell *cell; /* (n_cells) */
     int64_t n_series;
@@ -127,6 +133,17 @@ struct analysis {
 
 /* Returns a cell without results: every number is NAN, and there is no slowest rank. */
 struct analysis_cell analysis_cell_unknown(void);
+
+/* Sets the 95 % bootstrap interval of the ratio of two medians, `of` divided by `to`; NAN if one of
+ * them has fewer than two values. */
+MUST_CHECK enum status analysis_ratio_interval(const struct analysis_measure *of,
+                                               const struct analysis_measure *to, double *low,
+                                               double *high);
+
+/* Returns the cell that the speed-up of `cell` is relative to: the first cell of its series. NULL:
+ * it is the first cell of its series itself, or belongs to none. */
+const struct analysis_cell *analysis_base(const struct analysis *a,
+                                          const struct analysis_cell *cell);
 
 /* Reads "<path>/analysis.json" if `path` is a folder, else the file `path`. The file may be
  * untrusted: STATUS_DATA if it is not an analysis. On success the caller frees *a with

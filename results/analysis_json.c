@@ -70,6 +70,14 @@ static const struct field measure_fields[] = {
     COUNT(analysis_measure, n),
 };
 
+static const struct field conditions_fields[] = {
+    COUNT(conditions, runs),
+    COUNT(conditions, recorded),
+    COUNT(conditions, disturbed),
+    COUNT(conditions, too_short),
+    MEMBER(conditions, "others", others, FIELD_SENSOR, true, DBL_MAX),
+};
+
 static const struct field head_fields[] = {
     TEXT(analysis, study),
     TEXT(analysis, about),
@@ -82,6 +90,7 @@ static const struct field head_fields[] = {
     }
 static const struct schema cell_schema = SCHEMA(cell_fields);
 static const struct schema measure_schema = SCHEMA(measure_fields);
+static const struct schema conditions_schema = SCHEMA(conditions_fields);
 static const struct schema head_schema = SCHEMA(head_fields);
 
 /* The members of a cell that are statistics over its repeats. */
@@ -114,6 +123,21 @@ static enum status measure_put(json_t *into, const struct analysis_measure *m)
     return STATUS_OK;
 }
 
+/* Adds the conditions of runs, unless there are none: cells without a run, and records of earlier
+ * versions. */
+static enum status conditions_put(json_t *into, const char *key, const struct conditions *c)
+{
+    json_t *object;
+    if (c->runs == 0)
+        return STATUS_OK;
+    TRY(member_new(into, key, json_object(), &object));
+    if (*c->from)
+        TRY(json_put(object, "from", text_json(c->from)));
+    if (*c->to)
+        TRY(json_put(object, "to", text_json(c->to)));
+    return schema_put(&conditions_schema, c, object);
+}
+
 static enum status cell_put(json_t *into, const struct analysis_cell *c)
 {
     json_t *part, *evidence;
@@ -122,6 +146,9 @@ static enum status cell_put(json_t *into, const struct analysis_cell *c)
         TRY(member_new(into, measures[i].name, json_object(), &part));
         TRY(measure_put(part, (const void *)((const char *)c + measures[i].offset)));
     }
+    if (c->emulated)
+        TRY(json_put(into, "emulated", json_true()));
+    TRY(conditions_put(into, "noise", &c->conditions));
     TRY(json_put(into, "scaling", json_string(analysis_scaling_str(c->scaling))));
     TRY(member_new(into, "split", json_object(), &part));
     for (int p = 0; p < ANALYSIS_PARTS; p++)
@@ -143,6 +170,7 @@ enum status analysis_write(const struct analysis *a, const char *path)
     CHECK(json_put(root, "schema", json_integer(ANALYSIS_SCHEMA)));
     CHECK(json_put(root, "machine", json_incref(a->machine)));
     CHECK(json_put(root, "thresholds", json_incref(a->thresholds)));
+    CHECK(conditions_put(root, "measured", &a->conditions));
     CHECK(member_new(root, "cells", json_array(), &cells));
     CHECK(member_new(root, "series", json_array(), &series));
     for (int64_t i = 0; i < a->n_cells; i++) {
@@ -207,10 +235,35 @@ static enum status evidence_parse(const json_t *list, struct analysis_cell *c)
     return STATUS_OK;
 }
 
+static enum status time_parse(const json_t *object, const char *key, char out[CONDITIONS_TIME_SIZE])
+{
+    const char *text = json_text_at(object, key);
+    if (json_object_get(object, key) && !conditions_is_time(text))
+        return status_fail(STATUS_DATA, "'%s' is not a time", key);
+    snprintf(out, CONDITIONS_TIME_SIZE, "%s", text);
+    return STATUS_OK;
+}
+
+static enum status conditions_parse(const json_t *object, struct conditions *c)
+{
+    *c = conditions_none;
+    if (!object)
+        return STATUS_OK;
+    TRY(schema_parse(&conditions_schema, object, c));
+    TRY(time_parse(object, "from", c->from));
+    TRY(time_parse(object, "to", c->to));
+    if (c->recorded > c->runs || c->disturbed > c->recorded ||
+        c->too_short > c->recorded - c->disturbed)
+        return status_fail(STATUS_DATA, "the numbers of runs contradict each other");
+    return STATUS_OK;
+}
+
 static enum status cell_parse(const json_t *object, struct analysis_cell *c)
 {
     *c = analysis_cell_unknown();
     TRY(schema_parse(&cell_schema, object, c));
+    c->emulated = json_is_true(json_object_get(object, "emulated"));
+    TRY(conditions_parse(json_object_get(object, "noise"), &c->conditions));
     for (int i = 0; i < N_MEASURES; i++) {
         enum status st = measure_parse(json_object_get(object, measures[i].name),
                                        (void *)((char *)c + measures[i].offset));
@@ -314,6 +367,7 @@ static enum status root_parse(const json_t *root, struct analysis *a)
     a->thresholds = json_incref(json_object_get(root, "thresholds"));
     if (!json_is_object(a->machine) || !json_is_object(a->thresholds))
         return status_fail(STATUS_DATA, "'machine' or 'thresholds' is missing");
+    TRY(conditions_parse(json_object_get(root, "measured"), &a->conditions));
     TRY(cells_parse(json_object_get(root, "cells"), a));
     return series_parse(json_object_get(root, "series"), a);
 }

@@ -386,7 +386,7 @@ enum status record_finish(struct record *r, const json_t *summary)
     CHECK(json_put(out, "schema", json_integer(RUN_SCHEMA)));
     CHECK(json_put(out, "finished", json_string(now)));
     CHECK(json_put(out, "elapsed", json_real(record_elapsed(r))));
-    CHECK(json_write(json_incref(out), path, JSON_INDENT(2)));
+    CHECK(json_write(json_incref(out), path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)));
     st = outcome_write(r->dir, r->attempt, STATUS_OK, json_text_at(out, "ended_by"));
 done:
     json_decref(out);

@@ -1,6 +1,7 @@
 /* Compares a run with a recorded run. */
 #include "runners/expect.h"
 
+#include "base/json.h"
 #include "runners/settings.h"
 
 #include <inttypes.h>
@@ -15,8 +16,8 @@ struct expected {
 static enum status differs(const struct run *run, const char *what, const json_t *own,
                            const json_t *recorded)
 {
-    char *mine = own ? json_dumps(own, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    char *theirs = recorded ? json_dumps(recorded, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *mine = json_text(own, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *theirs = json_text(recorded, JSON_ENCODE_ANY | JSON_COMPACT);
     enum status st =
         status_fail(STATUS_USAGE,
                     "--expect '%s': its %s is %.160s, but this run's is %.160s: different runs "

@@ -113,7 +113,12 @@ static enum status cell_numbers(const struct study_result *r, struct analysis_ce
             c->slowest_rank = r->sample[i].slowest_rank;
         most = times > most ? times : most;
     }
-    c->system = r->sample[0].system; /* the same in all repeats */
+    c->system = r->sample[0].system; /* these are the same in all repeats */
+    c->emulated = r->sample[0].emulated;
+    for (int64_t i = 0; i < r->n; i++)
+        conditions_add(&c->conditions, &r->sample[i].conditions);
+    c->conditions.from[0] = c->conditions.to[0] = '\0';
+    c->conditions.others = median(r, offsetof(struct study_sample, conditions.others));
     return STATUS_OK;
 }
 
@@ -191,7 +196,8 @@ enum status study_analyse(const struct study_plan *plan, const struct study_resu
                           struct analysis *a)
 {
     enum status st;
-    *a = (struct analysis){.machine = json_object(), .n_cells = plan->n_cells};
+    *a = (struct analysis){
+        .machine = json_object(), .conditions = conditions_none, .n_cells = plan->n_cells};
     snprintf(a->study, sizeof a->study, "%s", plan->spec->name);
     snprintf(a->about, sizeof a->about, "%s", plan->spec->about);
     a->thresholds = thresholds_json(&study_thresholds);
@@ -203,6 +209,8 @@ enum status study_analyse(const struct study_plan *plan, const struct study_resu
     for (int64_t i = 0; i < plan->n_cells; i++) {
         describe(&plan->cell[i], &a->cell[i]);
         CHECK(cell_numbers(&result[i], &a->cell[i]));
+        for (int64_t k = 0; k < result[i].n; k++)
+            conditions_add(&a->conditions, &result[i].sample[k].conditions);
     }
     CHECK(make_series(a));
     study_judge(result, &study_thresholds, a);

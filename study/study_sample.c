@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/stats.h"
 #include "base/text.h"
-#include "results/noise.h"
 #include "results/ranks.h"
 
 #include <math.h>
@@ -108,7 +107,6 @@ static void take_threads(const struct run *run, struct study_sample *s)
 
 enum status study_sample_of(const struct run *run, int64_t warmup, struct study_sample *s)
 {
-    char noise[NOISE_TEXT_MAX];
     *s = (struct study_sample){.top1 = NAN,
                                .top5 = NAN,
                                .slowest_rank = -1,
@@ -124,7 +122,9 @@ enum status study_sample_of(const struct run *run, int64_t warmup, struct study_
     TRY(take_system(run, &s->system));
     take_threads(run, s);
     take_io(run, &s->io);
-    s->disturbed = noise_recorded(run->summary, noise);
+    s->conditions = conditions_of(run);
+    s->disturbed = s->conditions.disturbed > 0;
+    s->emulated = json_is_true(run_config(run, "emulated"));
     s->injected = json_object_get(json_object_get(run->info, "config"), "inject") != NULL;
     return STATUS_OK;
 }

@@ -19,8 +19,10 @@ struct study_sample {
     double noise;         /* largest value of `behind` that noise alone may cause */
     char part[16];        /* part of the step in which the slowest rank loses most time */
     bool disturbed;       /* other work disturbed the run (results/noise.h) */
-    bool injected;        /* faults were injected into the run */
-    char host[64];        /* host of the slowest rank */
+    struct conditions conditions; /* of this run */
+    bool emulated;                /* the run's precision was emulated in fp32 */
+    bool injected;                /* faults were injected into the run */
+    char host[64];                /* host of the slowest rank */
     double threads; /* compute threads on the busiest host; NAN: the run used the default, or its
                      * devices are not CPUs */
     double cores;   /* usable cores of one host */

@@ -1,6 +1,8 @@
 /* Prints a study's analysis as a table for the terminal. */
 #include "study/study_collect.h"
 
+#include "base/digits.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -13,17 +15,31 @@ static void number(FILE *out, int width, int decimals, double x)
         fprintf(out, " %*s", width, "-");
 }
 
+/* Writes a text of `width` columns, with a minus for the dash of a number that is not known. */
+static void text(FILE *out, int width, const char *text)
+{
+    fprintf(out, " %*s", width, strcmp(text, "\u2013") == 0 ? "-" : text);
+}
+
+/* Writes a median with its interval. */
+static void measure(FILE *out, int width, const struct analysis_measure *m)
+{
+    char shown[DIGITS_SIZE];
+    digits_interval(shown, m->median, m->low, m->high);
+    text(out, width, shown);
+}
+
 static void print_cell(const struct analysis_cell *c, int width, FILE *out)
 {
+    char wall[DIGITS_SIZE];
     double step = 0;
     for (int p = 0; p < ANALYSIS_PARTS; p++)
         step += c->split[p];
     fprintf(out, "%-*s", width, c->name);
-    number(out, 9, 1, c->images_per_s.median);
-    number(out, 9, 1, c->images_per_s.low);
-    number(out, 9, 1, c->images_per_s.high);
+    measure(out, 24, &c->images_per_s);
     number(out, 3, 0, (double)c->images_per_s.n);
-    number(out, 9, 1, c->wall.median);
+    digits_amount(wall, c->wall.median);
+    text(out, 9, wall);
     number(out, 6, 2, c->speedup);
     number(out, 6, 1, 100 * c->efficiency);
     number(out, 6, 1, 100 * c->efficiency_wall);
@@ -40,11 +56,11 @@ void study_print(const struct analysis *a, FILE *out)
     json_t *value;
     for (int64_t i = 0; i < a->n_cells; i++)
         width = (int)fmax(width, (double)strlen(a->cell[i].name));
-    fprintf(out, "%-*s %9s %9s %9s %3s %9s %6s %6s %6s %6s %6s %6s\n", width, "cell", "images/s",
-            "low", "high", "n", "wall", "speed", "eff%", "wall%", "top1%", "data%", "comm%");
+    fprintf(out, "%-*s %24s %3s %9s %6s %6s %6s %6s %6s %6s\n", width, "cell", "images/s", "n",
+            "wall", "speed", "eff%", "wall%", "top1%", "data%", "comm%");
     for (int64_t i = 0; i < a->n_cells; i++)
         print_cell(&a->cell[i], width, out);
-    fprintf(out, "low, high: bounds of the 95 %% interval of the median; bottleneck thresholds:");
+    fprintf(out, "in brackets: 95 %% interval of the median; bottleneck thresholds:");
     json_object_foreach(a->thresholds, key, value)
     {
         fprintf(out, " %s %.2f", key, json_number_value(value));

@@ -151,9 +151,9 @@ static enum status write_report(const struct report *r, const char *dir)
     json_t *record;
     TRY(path_format(path, sizeof path, "%s/" AMP_REPORT_NAME, dir));
     TRY(report_json(r, &record));
-    enum status st = json_write(json_incref(record), path, JSON_INDENT(1));
+    enum status st = json_write(json_incref(record), path, JSON_RECORD);
     if (st == STATUS_OK && r->source->config->json)
-        st = json_print(json_incref(record), out, JSON_INDENT(1));
+        st = json_print(json_incref(record), out, JSON_RECORD);
     else if (st == STATUS_OK)
         print_table(r, out);
     json_decref(record);

@@ -45,7 +45,7 @@ static enum status suite_report(const struct suite *s, const char *lines, const 
         TRY(json_new(&all, "{s:i, s:s, s:b, s:i, s:O}", "schema", 1, "device", about, "ok",
                      s->failed == 0 && s->left_out == 0, "left_out", s->left_out, "cases",
                      s->report));
-        return json_print(all, config->out, JSON_INDENT(1));
+        return json_print(all, config->out, JSON_RECORD);
     }
     fprintf(config->out, "%d of %d cases %s on %s", s->ran - s->failed, s->ran, verdict, about);
     if (s->left_out)

@@ -45,6 +45,48 @@ static void test_write_and_read(void **state)
     json_decref(object);
 }
 
+/* A setting reads back as it was, and nobody has to read 0.10000000000000001. */
+static void test_exact_numbers(void **state)
+{
+    static const double exact[] = {0.1,    1.0 / 3, 1795372822.4050944, 65536,    1e-5, 1e300,
+                                   5e-324, -0.0,    279.17373105137256, 123456.7, 1e17, -2.5e-7};
+    json_t *list = json_array(), *read;
+    (void)state;
+    for (int i = 0; i < COUNT(exact); i++)
+        assert_int_equal(json_add(list, json_real(exact[i])), STATUS_OK);
+    assert_int_equal(json_add(list, json_string("0.10000000000000001 \\ \" 1.50")), STATUS_OK);
+    assert_int_equal(json_add(list, json_integer(12345678901234)), STATUS_OK);
+    char *text = json_text(list, JSON_COMPACT);
+    static const char begin[] = "[0.1,0.3333333333333333,1795372822.4050944,65536.0,1e-5,";
+    assert_memory_equal(text, begin, strlen(begin));
+    assert_non_null(strstr(text, "\"0.10000000000000001 \\\\ \\\" 1.50\",12345678901234]"));
+    assert_int_equal(json_parse(text, strlen(text), "text", &read), STATUS_OK);
+    for (int i = 0; i < COUNT(exact); i++) {
+        assert_true(json_is_real(json_array_get(read, (size_t)i)));
+        assert_true(json_real_value(json_array_get(read, (size_t)i)) == exact[i]);
+    }
+    free(text);
+    json_decref(read);
+    json_decref(list);
+    assert_null(json_text(NULL, JSON_COMPACT));
+}
+
+/* A measurement has nine digits, in a record of either kind. */
+static void test_measured_numbers(void **state)
+{
+    json_t *x = json_measured(279.17373105137256), *none = json_measured(INFINITY);
+    (void)state;
+    char *exact = json_text(x, JSON_ENCODE_ANY),
+         *record = json_text(x, JSON_ENCODE_ANY | JSON_RECORD);
+    assert_string_equal(exact, "279.173731");
+    assert_string_equal(record, "279.173731");
+    assert_true(json_is_null(none));
+    free(exact);
+    free(record);
+    json_decref(x);
+    json_decref(none);
+}
+
 static void test_parse_names_the_line(void **state)
 {
     static const char broken[] = "{\n\"a\": }", twice[] = "{\"a\": 1,\n\"a\": 2}";
@@ -60,6 +102,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build),
         IN_FOLDER(test_write_and_read),
+        cmocka_unit_test(test_exact_numbers),
+        cmocka_unit_test(test_measured_numbers),
         cmocka_unit_test(test_parse_names_the_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,9 @@ has out '^ampscale launch --nproc 8 --hosts a:4,b:4 .* -b 208 --mode ddp --devic
 expect 0 study study.json --out s
 count 2 out '-bound|no single bound|not enough|oversubscribed'
 has s/RESULTS.md '^\| nd-fp32-resnet8-dummy-1x4 \|'
-has s/RESULTS.html '<td class="name">nd-fp32-resnet8-dummy-1x4</td>'
+has s/RESULTS.html '<td class="name">nd-<wbr>fp32-<wbr>resnet8-<wbr>dummy-<wbr>1x4</td>'
+has s/RESULTS.md '^Quality of the data: \*\*(fair|poor)\*\*\. 20[0-9-]+ [0-9:]+ .*UTC, host .* 2 of 2 cells ran only once'
+has s/RESULTS.md '^\*\*2 devices: [0-9.]+x the throughput of one \(efficiency '
 cp s/analysis.json before
 before=$(stat -c %y $nd/summary.json)
 expect 0 study study.json --no-report --out s # repeats no run
@@ -80,7 +82,7 @@ expect_error 2 "host '-oProxyCommand=id'" study hal --out b --hosts -oProxyComma
 
 # --- plot and report -----------------------------------------------------------------------------
 if command -v gnuplot >/dev/null; then
-    has s/RESULTS.md '^!\[efficiency\]\(<figures/efficiency.svg>\)$'
+    has s/RESULTS.md '^!\[Efficiency against devices\]\(<figures/efficiency.svg>\)$'
     for format in png svg pdf; do
         [[ -s s/figures/efficiency.$format ]] || fail "the study has no efficiency.$format: $(ls s/figures)"
     done
@@ -196,6 +198,7 @@ expect 0 compare base noisy
 has out 'disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW'
 expect 0 report noisy -o noisy.md --no-figures
 count 1 noisy.md 'complete, disturbed: 9.0 % of the steps'
+has noisy.md '^Quality of the data: .* 9 runs: 1 disturbed by other work, 8 without a record of it'
 cp -r same torn
 cp -r torn/r1 torn/r10
 echo 'x' >>torn/r3/steps.jsonl

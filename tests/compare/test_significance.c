@@ -1,4 +1,5 @@
 /* The rank test compared with SciPy's numbers, and the bootstrap compared with known results. */
+#include "base/stats.h"
 #include "compare/paired.h"
 #include "compare/significance.h"
 #include "made.h"
@@ -90,17 +91,17 @@ static void test_bootstrap(void **state)
     const double x[] = {10, 10, 10, 10, 10}, y[] = {8, 8, 8, 8, 8};
     const double wide[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, zero[] = {0, 1, 2};
     double low, high;
-    expect_ok(ratio_interval(x, 5, y, 5, 0.95, 500, 1, &low, &high));
+    expect_ok(stats_ratio_interval(x, 5, y, 5, 0.95, 500, 1, &low, &high));
     expect_near(low, 0.8, 1e-15);
     expect_near(high, 0.8, 1e-15);
 
     /* The median of nine draws from 1..9 is at most 3 with a probability of 0.145, and at most 2
      * with 0.030. By symmetry, it is at least 7 or at least 8 with the same probabilities. The
      * interval therefore contains 3 and 7, and neither 1 nor 9. */
-    expect_ok(ratio_interval(x, 5, wide, 9, 0.95, 4000, 1, &low, &high));
+    expect_ok(stats_ratio_interval(x, 5, wide, 9, 0.95, 4000, 1, &low, &high));
     assert_true(low > 0.1 && low <= 0.3 && high >= 0.7 && high < 0.9);
 
-    expect_ok(ratio_interval(zero, 3, wide, 9, 0.95, 100, 1, &low, &high));
+    expect_ok(stats_ratio_interval(zero, 3, wide, 9, 0.95, 100, 1, &low, &high));
     assert_true(isnan(low) && isnan(high));
     expect_near(ratio_of(4, 3), 0.75, 0);
     expect_near(ratio_of(0, 0), 1, 0);

@@ -4,21 +4,23 @@ import base64
 import sys
 from html.parser import HTMLParser
 
-VOID = {"meta", "input", "img", "br", "hr"}
+VOID = {"meta", "input", "img", "br", "hr", "wbr"}
 faults = []
 
 
 class Page(HTMLParser):
     def __init__(self):
         super().__init__()
-        self.open, self.ids, self.links, self.headings, self.images = [], [], [], [], 0
+        self.open, self.ids, self.links, self.contents, self.places, self.images = [], [], [], [], [], 0
 
     def handle_starttag(self, tag, attrs):
         a = dict(attrs)
         self.ids += [a["id"]] if "id" in a else []
-        self.links += [a["href"]] if "href" in a else []
-        if tag[0] == "h" and tag[1:] in "23456":
-            self.headings.append(a.get("id", ""))
+        if "href" in a:
+            self.links.append(a["href"])
+            self.contents += [a["href"]] if "nav" in self.open else []
+        if tag in {"h2", "h3", "h4", "h5", "h6", "details", "figure"}:
+            self.places.append(a.get("id", ""))
         if tag == "img":
             self.images += 1
             kind, _, data = a.get("src", "").partition(",")
@@ -46,8 +48,8 @@ if len(set(page.ids)) != len(page.ids):
 for link in page.links:
     if link[0] != "#" or link[1:] not in page.ids:
         faults.append(f"the link '{link}' leads nowhere")
-if ["#" + h for h in page.headings] != [link for link in page.links if link != "#contents"] or not page.headings:
-    faults.append("the contents are not the headings in their order")
+if ["#" + place for place in page.places] != page.contents or not page.places:
+    faults.append("the contents are not the headings, folds and figures in their order")
 if page.images != int(sys.argv[2]):
     faults.append(f"{page.images} pictures; expected {sys.argv[2]}")
 print("\n".join(faults))

@@ -19,14 +19,22 @@ cmp RESULTS.md "$scratch/RESULTS.md" ||
 expect 0 report --no-figures --html "$scratch/b.html"
 cmp "$scratch/a.html" "$scratch/b.html" || fail "two reports of the same records differ"
 ! grep -qE '(src|href)="[^d#]|url\(|@import' "$scratch/a.html" || fail "the page refers to another file"
-figures=$(grep -c '^!\[' RESULTS.md)
-((figures > 0)) || fail "RESULTS.md has no figure"
+figures=$(grep -c '^!\[' "$scratch/RESULTS.md")
+((figures > 0)) || fail "the report has no figure"
 if command -v python3 >/dev/null; then
     faults=$(python3 tests/report/check_page.py "$scratch/a.html" "$figures") || fail "check_page.py reports: $faults"
 fi
 while IFS= read -r path; do
     [[ -s $path ]] || fail "RESULTS.md refers to figure '$path', which does not exist"
-done < <(sed -nE 's/^!\[.*\]\(<(.*)>\)$/\1/p' RESULTS.md)
+done < <(sed -nE 's/^!\[.*\]\(<(.*)>\)$/\1/p' "$scratch/RESULTS.md")
+
+# A report of several records begins with a list of them. Each line has a link that GitHub follows,
+# and the record's main result.
+links=$(sed -n '2,/^## /s/^ *- \[.*\](#\([^)]*\)).*/\1/p' "$scratch/RESULTS.md")
+anchors=$(grep -E '^###? ' "$scratch/RESULTS.md" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | sed -E 's/^-+//' |
+    awk '{ print $0 (seen[$0] ? "-" seen[$0] : ""); seen[$0]++ }')
+[[ -n $links && $links == "$anchors" ]] || fail "the list of records links to $links, but the headings are $anchors"
+! sed -n '2,/^## /p' "$scratch/RESULTS.md" | grep -E '^ *- .*\)$' || fail "these records have no main result in the list"
 
 # If a record changes, the report changes too. A path with a space or a quote is quoted.
 cd "$scratch" || exit 1
@@ -102,11 +110,12 @@ cat >turns/card/bring-up/accept.json <<END
   $(text tool 'ncu 2025.3'), $(number step_us us 29000), $(text kernel_01 'bn_apply, forward, x53'), $(number kernel_01_us us 900),
   $(number kernel_01_dram % 75), $(number kernel_01_tensor % 0)]}]}
 END
-reports turns turns.md '| program | ampscale 0.1.0 |' "### Acceptance by 'bring-up'" '| MISSING | throughput | 300.0 | a\|b |' \
+reports turns turns.md '| program | ampscale 0.1.0 |' "### Acceptance by 'bring-up'" \
+    '**Not accepted: 3 of 5 checks passed. a card, sm\_90 on n1.**' '| MISSING | throughput | 300 | a\|b |' \
     '| amp | 256 |  | ampscale | 8000 | 7900 | 8100 | no graph (capture failed) | 2.00 | 80.0 |' \
     '| amp | 256 |  | PyTorch compile | 4000 | – | – |  | – | – |' \
     '| bf16 | 64 | fuse-none,no-graph | ampscale | 6000 | – | – |  | – | – |' \
-    '| fp32 | 256 |  | ampscale | – | – | – | no time was left | – | – |' '| step-amp | step\_ms | 30.00 | ms |  |' \
+    '| fp32 | 256 |  | ampscale | – | – | – | no time was left | – | – |' '| step-amp | step\_ms | 30 | ms |  |' \
     '| throughput | images\_per\_s\_amp\_256 | 8000 | images/s | PASS |' '| O1 | 99.20 | 99.00 | 0.20 | auto |' '| O2 | – | – | – | no time |' \
     'At amp, batch 256, the ratio is to PyTorch eager only; PyTorch compile: out of time.' '| conv\_fwd | 8 | ended by a signal |' '| bn\_apply, forward, x53 | 900.0 | 75.0 | 0.0 |'
 grep -q 'below' turns.md && fail "a file in the acceptance folder is reported as a separate record"
@@ -115,7 +124,7 @@ grep -q 'below' turns.md && fail "a file in the acceptance folder is reported as
 mkdir rec/here/precision/figures
 echo '<svg></svg>' >rec/here/precision/figures/loss.svg
 expect 0 report --no-figures rec -o rec/here/R.md
-grep -qxF '![loss](<precision/figures/loss.svg>)' rec/here/R.md || fail "the link is not relative to the document's folder"
+grep -qxF '![Loss of training and validation](<precision/figures/loss.svg>)' rec/here/R.md || fail "the link is not relative to the document's folder"
 
 # A folder without records, and a command without a document to write, give an error.
 mkdir empty

@@ -29,6 +29,11 @@ static void test_round_trip(void **state)
     unknown.devices = unknown.ranks = 1;
     unknown.batch = 32;
     *missing = unknown;
+    a.conditions = (struct conditions){
+        "2026-11-21T11:02:50Z", "2026-11-21T11:15:01Z", .runs = 120,   .recorded = 120,
+        .disturbed = 30,        .too_short = 90,        .others = 0.84};
+    a.cell[1].conditions = (struct conditions){.runs = 5, .recorded = 4, .others = NAN};
+    a.cell[1].emulated = true;
     char *first = written(*state, &a);
     expect_ok(analysis_read(*state, &b));
     const struct analysis_cell *c = b.cell;
@@ -41,6 +46,11 @@ static void test_round_trip(void **state)
     assert_true(c[1].scaling == ANALYSIS_STRONG && !c[1].real && c[3].real);
     assert_string_equal(c[0].evidence[0], "99.4 % of a step is computation");
     assert_string_equal(c[2].missing, "out of memory");
+    assert_string_equal(b.conditions.from, "2026-11-21T11:02:50Z");
+    assert_string_equal(b.conditions.to, "2026-11-21T11:15:01Z");
+    assert_true(b.conditions.disturbed == 30 && b.conditions.too_short == 90);
+    assert_true(b.conditions.others == 0.84 && c[1].conditions.recorded == 4);
+    assert_true(isnan(c[1].conditions.others) && c[1].emulated && !c[0].emulated);
     char *second = written(*state, &b);
     assert_string_equal(first, second);
     analysis_free(&a);
@@ -50,6 +60,24 @@ static void test_round_trip(void **state)
 }
 
 /* Each case replaces the first `old` in the recorded file by `new`. */
+/* A speed-up has an interval if both cells have repeats. */
+static void test_ratio(void **state)
+{
+    struct analysis a;
+    double low, high;
+    (void)state;
+    expect_ok(analysis_read(RECORDED, &a));
+    struct analysis_cell *base = &a.cell[0], *c = &a.cell[4];
+    assert_ptr_equal(analysis_base(&a, c), base);
+    assert_null(analysis_base(&a, base));
+    expect_ok(analysis_ratio_interval(&c->images_per_s, &base->images_per_s, &low, &high));
+    assert_true(low < c->speedup && c->speedup < high && high - low < 0.5);
+    base->images_per_s.n = 1;
+    expect_ok(analysis_ratio_interval(&c->images_per_s, &base->images_per_s, &low, &high));
+    assert_true(isnan(low) && isnan(high));
+    analysis_free(&a);
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -67,6 +95,16 @@ static void test_refused(void **state)
         {"\"name\": \"nd-fp32-resnet8-jpeg-1x32\"", "\"name\": \"nd\"", "unknown cell"},
         {"\"weak\"", "\"wee\"", "must be weak or strong"},
         {"\"missing\": null", "\"missing\": \"x\"", "a cell must have either"},
+        {"\"schema\": 1", "\"measured\": {\"runs\": 1}, \"schema\": 1", "'recorded'"},
+        {"\"schema\": 1",
+         "\"measured\": {\"runs\": 3, \"recorded\": 3, \"disturbed\": 2, \"too_short\": 2}, "
+         "\"schema\": 1",
+         "contradict each other"},
+        {"\"schema\": 1",
+         "\"measured\": {\"runs\": 3, \"recorded\": 3, \"disturbed\": 2, \"too_short\": 1, "
+         "\"from\": "
+         "\"now\"}, \"schema\": 1",
+         "'from' is not a time"},
     };
     struct analysis a;
     size_t size;
@@ -80,6 +118,7 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_round_trip), IN_FOLDER(test_refused)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_round_trip), cmocka_unit_test(test_ratio),
+                                       IN_FOLDER(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,6 +181,34 @@ static void test_other_verdicts(void **state)
     expect_verdict(r, WEAK, "oversubscribed", "2 of 3 runs were disturbed by other work");
 }
 
+/* The analysis says when the runs were made, how many were disturbed, and what is emulated. */
+static void test_conditions(void **state)
+{
+    struct rig *r = *state;
+    static const double others[] = {0.05, 0.84, 0.10};
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, ND64, 120, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        struct study_sample *s = &r->result[rig_cell(r, ND32)].sample[i];
+        s->conditions = (struct conditions){.runs = 1,
+                                            .recorded = 1,
+                                            .disturbed = i == 1,
+                                            .too_short = i == 2,
+                                            .others = others[i]};
+        snprintf(s->conditions.from, sizeof s->conditions.from, "2026-11-2%dT06:25:00Z", 3 - i);
+        snprintf(s->conditions.to, sizeof s->conditions.to, "2026-11-2%dT06:26:00Z", 3 - i);
+        s->emulated = true;
+    }
+    rig_analyse(r);
+    const struct conditions *c = &rig_result(r, ND32)->conditions, *all = &r->analysis.conditions;
+    assert_string_equal(all->from, "2026-11-21T06:25:00Z");
+    assert_string_equal(all->to, "2026-11-23T06:26:00Z");
+    assert_true(all->runs == 3 && all->disturbed == 1 && all->too_short == 1 &&
+                all->others == 0.84);
+    assert_true(c->runs == 3 && c->disturbed == 1 && c->others == 0.10 && !*c->from);
+    assert_true(rig_result(r, ND32)->emulated && !rig_result(r, ND64)->emulated);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_begin, rig_end)
 
 int main(void)
@@ -194,6 +222,7 @@ int main(void)
         TEST(test_loss_within_spread),
         TEST(test_slow_rank),
         TEST(test_other_verdicts),
+        TEST(test_conditions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,35 @@
+/* Internal to report/: the parts of a study's section. */
+#pragma once
+
+#include "base/digits.h"
+#include "base/document.h"
+#include "results/analysis.h"
+
+/* Writes the main result of the study as a headline.
+ *
+ * A cell with a speed-up is chosen from the cells with synthetic data, and another from those with
+ * real data: the first by the mode (ddp before ddp2 before dp), then fp32 before other precisions,
+ * then more devices before fewer, then weak before strong scaling, then the order of the study. The
+ * headline is the speed-up and the efficiency on synthetic data, which show what scaling alone
+ * costs, and then those on real data with the verdict. Without a speed-up, it is the throughput of
+ * the fastest cell. `poor`: it warns of the quality of the data. */
+void study_headline(struct writer *w, const struct analysis *a, bool poor);
+
+/* Writes what the study found: a table of speed-ups, the bottlenecks, the effect of the precision,
+ * and the accuracy on real data. */
+void study_findings(struct writer *w, const struct analysis *a);
+
+/* The speed-up of a cell relative to the first of its series, with its 95 % interval, and the
+ * efficiency: the speed-up divided by the ratio of devices. NAN: not known. */
+struct scaling {
+    double speedup, low, high;
+    double efficiency, efficiency_low, efficiency_high; /* percent */
+};
+MUST_CHECK enum status study_scaling(const struct analysis *a, const struct analysis_cell *c,
+                                     struct scaling *s);
+
+/* Writes "96 %", and "96 % (88 to 98 %)" if there is an interval. */
+void study_percent(char out[DIGITS_SIZE], double x, double low, double high);
+
+/* Writes the precision, such as "fp32" or "O1 (emulated)". */
+void study_precision(char out[DIGITS_SIZE], const struct analysis_cell *c);
