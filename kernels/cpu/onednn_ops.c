@@ -136,6 +136,19 @@ bool onednn_is_fast(const_dnnl_primitive_desc_t pd)
            strncmp(name, "simple", 6) != 0;
 }
 
+/* Whether the library is known to compute wrong values: oneDNN 2.6's bf16 kernel for the data
+ * gradient of a 1x1 convolution in NHWC multiplies pairs of output channels, and takes the last
+ * channel of an odd number together with the next pixel's first. */
+static bool is_wrong(const struct planning *p, const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+    const struct tensor_desc *dy = &p->desc->t[slot_role(p, SLOT_DST)];
+    return p->g.pass == PASS_BACKWARD_DATA && dy->dim[1] % 2 != 0 &&
+           dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) ==
+               dnnl_success &&
+           strncmp(name, "jit_bf16_1x1", 12) == 0;
+}
+
 /* Keeps the layouts of the activations if the library is fast with them, else uses the library's
  * choice with reorders. */
 static enum status choose_layouts(struct planning *p)
@@ -147,7 +160,11 @@ static enum status choose_layouts(struct planning *p)
     enum status st = try_layouts(p, fixed, &as_given);
     if (st != STATUS_OK && st != STATUS_UNSUPPORTED)
         return st;
-    if (st == STATUS_OK && onednn_is_fast(as_given)) {
+    if (st == STATUS_OK && is_wrong(p, as_given)) {
+        dnnl_primitive_desc_destroy(as_given);
+        as_given = NULL;
+    }
+    if (as_given && onednn_is_fast(as_given)) {
         p->pd = as_given;
         return STATUS_OK;
     }
