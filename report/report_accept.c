@@ -268,7 +268,7 @@ static void add_metrics(struct table *t, const json_t *check)
     }
 }
 
-static void verdicts(struct writer *w, const json_t *checks)
+static void table_of_verdicts(struct writer *w, const json_t *checks)
 {
     struct table t = table_begin("verdict|check|>seconds|why");
     for (size_t i = 0; i < json_array_size(checks); i++) {
@@ -285,15 +285,18 @@ static void introduce(struct writer *w, const json_t *record)
 {
     const char *device = json_text_at(record, "device");
     const json_t *checks = json_object_get(record, "checks");
-    size_t n = json_array_size(checks), passed = 0;
-    for (size_t i = 0; i < n; i++) {
-        const char *verdict = json_text_at(json_array_get(checks, i), "verdict");
-        passed += strcmp(verdict, "FAIL") != 0 && strcmp(verdict, "MISSING") != 0;
-    }
+    static const char *const verdicts[] = {"PASS", "WARN", "FAIL", "SKIP", "MISSING"};
+    size_t n[5] = {0};
+    for (size_t i = 0; i < json_array_size(checks); i++)
+        for (size_t v = 0; v < 5; v++)
+            n[v] += !strcmp(json_text_at(json_array_get(checks, i), "verdict"), verdicts[v]);
     writer_heading(w, 3, "Acceptance by '%s'", json_text_at(record, "spec"));
-    writer_headline(w, "%s: %zu of %zu checks passed. %s on %s.",
+    writer_headline(w,
+                    "%s. Checks: %zu passed, %zu warned, %zu failed, %zu not judged, %zu missing. "
+                    "%s on %s.",
                     json_is_true(json_object_get(record, "passed")) ? "Accepted" : "Not accepted",
-                    passed, n, *device ? device : "No device", json_text_at(record, "node"));
+                    n[0], n[1], n[2], n[3], n[4], *device ? device : "No device",
+                    json_text_at(record, "node"));
     writer_paragraph(w, "%s to %s.", json_text_at(record, "begun"), json_text_at(record, "ended"));
 }
 
@@ -303,7 +306,7 @@ void section_accept(struct writer *w, const char *name, const json_t *record)
     struct table rest = table_begin("check|metric|>value|unit|verdict");
     (void)name;
     introduce(w, record);
-    verdicts(w, checks);
+    table_of_verdicts(w, checks);
     for (size_t i = 0; i < json_array_size(checks); i++) {
         const json_t *check = json_array_get(checks, i);
         for (size_t k = 0; k < sizeof sections / sizeof *sections; k++)

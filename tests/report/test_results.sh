@@ -111,7 +111,7 @@ cat >turns/card/bring-up/accept.json <<END
   $(number kernel_01_dram % 75), $(number kernel_01_tensor % 0)]}]}
 END
 reports turns turns.md '| program | ampscale 0.1.0 |' "### Acceptance by 'bring-up'" \
-    '**Not accepted: 3 of 5 checks passed. a card, sm\_90 on n1.**' '| MISSING | throughput | 300 | a\|b |' \
+    '**Not accepted. Checks: 3 passed, 0 warned, 1 failed, 0 not judged, 1 missing. a card, sm\_90 on n1.**' '| MISSING | throughput | 300 | a\|b |' \
     '| amp | 256 |  | ampscale | 8000 | 7900 | 8100 | no graph (capture failed) | 2.00 | 80.0 |' \
     '| amp | 256 |  | PyTorch compile | 4000 | – | – |  | – | – |' \
     '| bf16 | 64 | fuse-none,no-graph | ampscale | 6000 | – | – |  | – | – |' \
