@@ -4,7 +4,7 @@
 #     hostile.sh PROGRAM SOURCE_DIR BUILD_DIR [PERCENT]
 #
 # PERCENT reduces the number of files. SEED=N changes the damage. In a build with sanitizers (preset
-# asan-nightly), no sanitizer may report an error. hostile.py defines a finding; findings are stored
+# asan), no sanitizer may report an error. hostile.py defines a finding; findings are stored
 # in the folder KEEP. Prints the table that docs/explanation/reliability.md sums up.
 . "$(dirname "$0")/../cli/common.sh" "${@:1:3}"
 . "$source_dir/tests/cli/train.sh"
