@@ -41,6 +41,7 @@ check_invocation() {
         [[ $# == 1 || $2 != [a-z]* ]] || command+=("$2")
         ((${#command[@]} == 2)) || return 0
     fi
+    [[ $1 != help ]] || return 0
     grep -qx -- "${command[*]}" <<<"$commands" || { fail "$file uses '${command[*]}', which is not a command" && return; }
     flags_of "${command[@]}"
     for word in "${@:${#command[@]}+1}"; do
@@ -50,6 +51,11 @@ check_invocation() {
         [[ $flag != -np ]] || flag=--np
         grep -qx -e "${flag//_/-}" <<<"$flags" || fail "$file: '${command[*]}' has no flag '$word'"
     done
+}
+
+# anchors FILE: prints the names of the headings in links, as GitHub makes them.
+anchors() {
+    sed -nE 's/^#+ +//p' "$1" | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
 }
 
 found=0
@@ -62,7 +68,7 @@ for file in "${docs[@]}"; do
 
     while IFS= read -r link; do
         [[ -e $(dirname "$file")/${link%%#*} ]] || fail "$file: there is no '$link'"
-        [[ $link != *.md#* ]] || grep -qixE "#+ $(tr - . <<<"${link#*#}")" "$(dirname "$file")/${link%%#*}" ||
+        [[ $link != *.md#* ]] || grep -qxF -e "${link#*#}" < <(anchors "$(dirname "$file")/${link%%#*}") ||
             fail "$file: '$link' has no such heading"
     done < <(grep -oE '\]\([^):]+\)' "$file" | sed 's/^](//; s/)$//' | grep -v '^#')
 
