@@ -124,7 +124,11 @@ static size_t number_shorten(char *token, size_t n)
         snprintf(text, sizeof text, "%.*e", digits - 1, x);
         if (strtod(text, NULL) != x)
             continue;
-        /* jansson prints the digits that are known to suffice in its own form, such as 1e-5 */
+        /* jansson prints the digits that are known to suffice in its own form: 0.1, 1e-5. The
+         * digits before the point are needed too: 700.0, not 7e2. */
+        int exponent = atoi(strchr(text, 'e') + 1);
+        if (exponent < 17 && digits <= exponent)
+            digits = exponent + 1;
         json_t *real = json_real(x);
         char *shorter =
             real ? json_dumps(real, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)) : NULL;

@@ -140,10 +140,10 @@ expect 0 report --no-figures records -o peers.md
 for line in '### Beside other programs: peers' '### Accuracy beside PyTorch: peers-accuracy' \
     'a processor, 2 threads; ampscale 0.1.0 (Release); torch 9.1, nvidia.dali 9.2.' \
     '- Not measured: resnet50-bf16: it has no bf16.' '- Not measured: resnet18-fp32: broken: it ended \| early.' \
-    '|  | PyTorch eager | 100.0 | 99.00 | 102.5 | images/s | 1.200 (1.171 to 1.212) |' \
+    '|  | PyTorch eager | 100 | 99 | 102 | images/s | 1.200 (1.171 to 1.212) |' \
     '|  | PyTorch eager | 2000 | 2000 | 2000 | MiB | 0.750 |' \
-    '| fp32 | 3 | 90.90 (90.00 to 91.80) | 0.36 | -0.10 (-2.29 to 2.09) | yes |' \
-    '| O1 | 3 | 80.90 (80.00 to 81.80) | 0.36 | -10.10 (-12.29 to -7.91) | not shown |'; do
+    '| fp32 | 3 | 90.9 (90.0 to 91.8) | 0.36 | -0.1 (-2.3 to 2.1) | yes |' \
+    '| O1 | 3 | 80.9 (80.0 to 81.8) | 0.36 | -10.1 (-12.3 to -7.9) | not shown |'; do
     grep -qxF -- "$line" peers.md || fail "the report lacks '$line': $(cat peers.md)"
 done
 grep -q '^- ddp: two ranks; images/s, higher is better; 0 turns, 7 thrown away; ' peers.md || fail "the report of ddp: $(cat peers.md)"
