@@ -25,8 +25,8 @@ tutorial='
 0 ampscale watch --once runs/first
 0 ampscale study docs/first-study.json --out runs/scaling --dry-run
 0 ampscale study docs/first-study.json --out runs/scaling
-0 ampscale train data/synth10 -a resnet18 --image-size 64 -b 64 --epochs 12 --lr 0.02 --lr-schedule cosine --warmup-epochs 1 --opt-level O1 --out runs/O1 => --epochs 1 --image-size 32
-0 ampscale plot runs/first runs/O1 --out runs/compared
+0 ampscale train data/synth10 -a resnet18 --image-size 64 -b 64 --epochs 12 --lr 0.02 --lr-schedule cosine --warmup-epochs 1 --opt-level O1 --out runs/first-O1 => --epochs 1 --image-size 32
+0 ampscale plot runs/first runs/first-O1 --out runs/compared
 '
 
 # prepare FOLDER: makes a folder as scripts/quickstart leaves it, and enters it.
