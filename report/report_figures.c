@@ -69,7 +69,7 @@ static int by_place(const void *a, const void *b)
     return first && i != j ? i - j : strcmp(x, y);
 }
 
-void figures_order(char **figures, int n)
+static void figures_order(char **figures, int n)
 {
     if (n > 0)
         qsort(figures, (size_t)n, sizeof *figures, by_place);

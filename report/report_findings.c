@@ -1,5 +1,4 @@
 /* Writes the findings of a study: bottlenecks, the effect of the precision, and accuracy. */
-#include "report/report_scaling.h"
 #include "report/report_study.h"
 
 #include "base/text.h"

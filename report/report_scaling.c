@@ -1,6 +1,6 @@
 /* Writes the table of a study's speed-ups: a row for each mode and precision, a column for each
  * kind of data and of scaling. */
-#include "report/report_scaling.h"
+#include "report/report_study.h"
 
 #include "base/text.h"
 

@@ -19,6 +19,11 @@ void study_headline(struct writer *w, const struct analysis *a, bool poor);
  * and the accuracy on real data. */
 void study_findings(struct writer *w, const struct analysis *a);
 
+/* Writes a heading and the table of speed-ups. Writes nothing if no cell has a speed-up, or if the
+ * study has more rows or columns than a reader can survey: the table of all cells has the numbers
+ * then. */
+void study_scaling_table(struct writer *w, const struct analysis *a);
+
 /* The speed-up of a cell relative to the first of its series, with its 95 % interval, and the
  * efficiency: the speed-up divided by the ratio of devices. NAN: not known. */
 struct scaling {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every example of every --help, in a folder that the examples themselves fill. An example that is not listed here, or is listed but no longer shown, is a failure.
+# Runs every example of every --help, in a folder that the examples themselves fill. An example that is
+# not listed here, or is listed but no longer shown, is a failure.
 . "$(dirname "$0")/common.sh" "$@"
 export OMP_WAIT_POLICY=passive
 started=$SECONDS
