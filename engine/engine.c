@@ -426,7 +426,11 @@ enum status engine_input(struct engine *e, int i, const struct micro_batch *b,
     struct step_state *own = &engine_in_flight(e, e->begun)->given[i][b->number];
     const struct backend *backend = r->dev->backend;
     *own = *state;
-    own->sample0 = (uint64_t)comm_rank(e->config.ranks) * (uint64_t)rows + (uint64_t)part.first;
+    /* Only a step's last micro-batch may be smaller, so the images of a step have different
+     * numbers. */
+    own->sample0 = (uint64_t)b->number * (uint64_t)comm_size(e->config.ranks) *
+                       (uint64_t)e->config.rows[USE_TRAIN] +
+                   (uint64_t)comm_rank(e->config.ranks) * (uint64_t)rows + (uint64_t)part.first;
     if (!e->central) { /* multiply this part's loss by the part's share of the rows, because the
                         * loss of a step is the mean over the whole batch */
         own->share = (float)part.count / (float)rows;

@@ -354,7 +354,7 @@ enum role {
 struct step_state {
     uint64_t seed;
     uint64_t step;    /* optimizer steps begun before this one */
-    uint64_t sample0; /* index of this device's first row in the global batch */
+    uint64_t sample0; /* index of this device's first row among the images of the step */
     double divisor;   /* for OP_SCALE_SET: the number by which summed gradients are divided */
     float share;      /* for OP_SCALE_SET: fraction of the loss's rows that this device computes */
     float lr;
