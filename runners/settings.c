@@ -1,6 +1,8 @@
 /* Defines the table of training's settings. */
 #include "runners/settings.h"
 
+#include "input/loader_config.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -375,7 +377,9 @@ enum status train_config_json(const struct train_config *c, const struct train_s
     bool scaled = train_config_scaled(c, &p);
     if (!c->resume)
         r.config.resume = "";
-    r.config.val_resize = train_config_val_resize(c);
+    const struct loader_config usual = {.image_size = c->image_size};
+    int resize = train_config_val_resize(c);
+    r.config.val_resize = resize == loader_config_fill(usual).resize ? 0 : resize;
     if (!c->val_batch)
         r.config.val_batch = c->batch;
     r.resolved.emulated = resolved->emulated && p.operand != DTYPE_F32;

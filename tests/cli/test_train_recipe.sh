@@ -83,8 +83,8 @@ expect_train 0 data --epochs 2 --val-resize 37 --out usual # 32 * 256 / 224
 [[ $(run_values usual) == "$(run_values same)" && $(run_values usual) != "$(run_values cropped)" ]] ||
     fail "--val-resize: validation does not depend on it as it should"
 [[ $(steps_of cropped) == "$(steps_of plain 10)" ]] || fail "--val-resize changed the steps"
-grep -q '"val_resize": *42' fraction/run.json && ! grep -q '"val_resize"\|"interpolation"' plain/run.json ||
-    fail "run.json: $(grep -h '"val_resize"' fraction/run.json plain/run.json)"
+grep -q '"val_resize": *42' fraction/run.json && ! grep '"val_resize"\|"interpolation"' plain/run.json usual/run.json ||
+    fail "run.json: $(grep -h '"val_resize"' fraction/run.json plain/run.json usual/run.json)"
 expect_error 2 "give --val-resize 32 or more" train "${net[@]}" data --val-resize 31 --out none
 expect_error 2 "--val-resize and --val-crop-pct both set" train "${net[@]}" data --val-resize 42 --val-crop-pct 0.75 --out none
 expect_error 2 "--val-crop-pct '87.5'" train "${net[@]}" data --val-crop-pct 87.5 --out none

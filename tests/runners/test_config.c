@@ -248,6 +248,7 @@ static void traits_leave_settings_out(void **state)
     struct train_config c = train_config_default();
     const struct train_setting setting = {.mode = MODE_ND, .ranks = 1, .devices = 1};
     json_t *j;
+    c.val_crop_pct = 0.875; /* 256, the default for 224 */
     assert_int_equal(train_config_json(&c, &setting, TRAIN_PRIVATE, &j), STATUS_OK);
     assert_null(json_object_get(j, "workers"));
     assert_null(json_object_get(j, "devices"));
