@@ -14,71 +14,79 @@
 #define TRAINS      "it belongs to the command: put it after 'train'"
 
 struct foreign {
-    const char *name, *here;
+    const char *names; /* separated by spaces */
+    const char *here;
 };
 
 static const struct foreign of_train[] = {
+    {"aa auto-augment color-jitter cutmix cutmix-alpha random-erase reprob vflip",
+     "training augments by crop, flip and --mixup alone"},
     {"accelerator", LIGHTNING "--devices cuda or cpu"},
-    {"accumulate-grad-batches", LIGHTNING "--accumulate"},
+    {"accumulate-grad-batches batches-per-allreduce grad-accum-steps", "here --accumulate"},
+    {"amp-dtype", TIMM "--precision amp or bf16"},
     {"base-lr", HOROVOD "--lr"},
-    {"batches-per-allreduce", HOROVOD "--accumulate"},
     {"benchmark", "plans are timed and cached; only --deterministic chooses plans without timing"},
-    {"check-val-every-n-epoch", LIGHTNING "--val-every"},
+    {"bias-weight-decay", TORCHVISION "--norm-weight-decay, which is for biases too"},
+    {"check-val-every-n-epoch val-interval", "here --val-every"},
+    {"checkpoint", TIMM "--evaluate with --init FILE"},
     {"checkpoint-format", HOROVOD "--out names the folder of the run"},
-    {"clip-grad", TIMM "--clip-grad-norm"},
+    {"checkpoint-hist", TIMM "--keep-checkpoints"},
+    {"clip-grad gradient-clip-val", "here --clip-grad-norm"},
+    {"crop-pct", TIMM "--val-crop-pct"},
     {"data-path", TORCHVISION "the folder is an argument without a flag"},
-    {"decay-rate", TIMM "--lr-gamma"},
-    {"default-root-dir", LIGHTNING "--out"},
+    {"decay-epochs lr-step-size", "here --lr-step"},
+    {"decay-milestones milestones", "here --lr-milestones"},
+    {"decay-rate lr-cycle-decay", TIMM "--lr-gamma"},
+    {"default-root-dir experiment output output-dir", "here --out"},
     {"device", PYTORCH "--devices"},
-    {"distributed-backend", LIGHTNING "--mode dp, ddp or ddp2"},
+    {"distributed-backend strategy", LIGHTNING "--mode dp, ddp or ddp2"},
+    {"dynamic-loss-scale", APEX "--loss-scale dynamic"},
     {"fp16", "half precision is --precision amp"},
     {"fp16-allreduce", HOROVOD "--grad-compress fp16"},
     {"gpus", LIGHTNING "--devices cuda:0,1 in one process, or launch --nproc-per-node 2"},
-    {"gradient-clip-val", LIGHTNING "--clip-grad-norm"},
     {"gradient-predivide-factor", HOROVOD "gradients are always averaged"},
-    {"initial-checkpoint", TIMM "--init"},
-    {"limit-train-batches", LIGHTNING "--steps"},
+    {"img-size input-size", TIMM "--image-size"},
+    {"initial-checkpoint pretrained-path weights", "here --init FILE"},
+    {"limit-train-batches max-steps", LIGHTNING "--steps"},
     {"log-dir", "--tensorboard DIR is for TensorBoard's events, launch --log-dir for ranks' logs"},
-    {"log-every-n-steps", LIGHTNING "--print-freq"},
-    {"log-interval", HOROVOD "--print-freq"},
+    {"log-every-n-steps log-freq log-interval print-every", "here --print-freq"},
     {"lr-base", TIMM "--lr with --lr-scale linear"},
-    {"lr-cycle-decay", TIMM "--lr-gamma"},
-    {"lr-scheduler", TORCHVISION "--lr-schedule"},
-    {"lr-step-size", TORCHVISION "--lr-step"},
+    {"lr-base-scale", TIMM "--lr-scale"},
+    {"lr-scheduler sched", "here --lr-schedule"},
+    {"lr-warmup-decay lr-warmup-method warmup-lr",
+     "the warm-up of --warmup-epochs is linear, from 0"},
     {"lr-warmup-epochs", TORCHVISION "--warmup-epochs"},
-    {"max-epochs", LIGHTNING "--epochs"},
-    {"max-steps", LIGHTNING "--steps"},
-    {"milestones", PYTORCH "--lr-milestones"},
+    {"max-epochs total-epochs", "here --epochs"},
+    {"mean std", "images are normalised by ImageNet's mean and standard deviation"},
+    {"min-lr", TIMM "--lr-schedule poly with --lr-end"},
     {"mixup-alpha", TORCHVISION "--mixup"},
     {"model", TORCHVISION "--arch"},
-    {"model-ema", "averaged weights (EMA) are not supported"},
-    {"nproc-per-node", LAUNCHES "--nproc-per-node 4 train ...'"},
+    {"model-ema model-ema-decay model-ema-steps", "averaged weights (EMA) are not supported"},
     {"nnodes", LAUNCHES "--nnodes 2 train ...'"},
+    {"no-accel", PYTORCH "--devices cpu"},
     {"node-rank", LAUNCHES "--node-rank 0 train ...'"},
     {"np", LAUNCHES "-np 4 train ...'"},
+    {"nproc-per-node", LAUNCHES "--nproc-per-node 4 train ...'"},
     {"num-classes", TIMM "--classes, for --dummy; a data set has one class per folder"},
-    {"num-gpus", "--devices cuda:0,1 in one process, or launch --nproc-per-node 2"},
+    {"num-gpu num-gpus", "--devices cuda:0,1 in one process, or launch --nproc-per-node 2"},
     {"num-nodes", LIGHTNING "launch --nnodes"},
     {"num-workers", PYTORCH "--workers"},
-    {"optimizer", "the optimizer is SGD with momentum, or --lars"},
-    {"opt", "the optimizer is SGD with momentum, or --lars"},
-    {"output", TIMM "--out"},
-    {"output-dir", TORCHVISION "--out"},
-    {"print-every", PYTORCH "--print-freq"},
+    {"opt optimizer", "the optimizer is SGD with momentum, or --lars"},
     {"prof", APEX "'ampscale bench profile'"},
+    {"recovery-interval", TIMM "--checkpoint-steps"},
     {"resume-from-checkpoint", LIGHTNING "--resume"},
+    {"smoothing", TIMM "--label-smoothing"},
     {"static-loss-scale", APEX "--loss-scale"},
-    {"dynamic-loss-scale", APEX "--loss-scale dynamic"},
-    {"strategy", LIGHTNING "--mode dp, ddp or ddp2"},
-    {"sync-batchnorm", LIGHTNING "--sync-bn"},
-    {"test-batch-size", PYTORCH "--val-batch-size"},
+    {"sync-batchnorm use-syncbn", "here --sync-bn"},
+    {"test-batch-size validation-batch-size", "here --val-batch-size"},
     {"test-only", TORCHVISION "--evaluate"},
-    {"total-epochs", PYTORCH "--epochs"},
-    {"train-dir", HOROVOD "the folder of train/ and val/ is an argument without a flag"},
+    {"train-crop-size val-crop-size", TORCHVISION "--image-size, for training and validation"},
+    {"train-dir val-dir", HOROVOD "the folder of train/ and val/ is an argument without a flag"},
+    {"train-interpolation", TIMM "--interpolation, for training and validation"},
     {"use-adasum", "gradients are averaged; Adasum is not supported"},
-    {"use-syncbn", PYTORCH "--sync-bn"},
+    {"use-deterministic-algorithms", TORCHVISION "--deterministic"},
     {"val-check-interval", LIGHTNING "--val-every, in epochs"},
-    {"val-dir", HOROVOD "the folder of train/ and val/ is an argument without a flag"},
+    {"val-resize-size", TORCHVISION "--val-resize"},
     {0},
 };
 
@@ -113,9 +121,11 @@ static const struct foreign of_watch[] = {
 
 static const char *find(const struct foreign *table, const char *name)
 {
-    for (; table->name; table++)
-        if (strcmp(table->name, name) == 0)
-            return table->here;
+    size_t n = strlen(name);
+    for (; table->names; table++)
+        for (const char *at = table->names; n > 0 && (at = strstr(at, name)); at++)
+            if ((at == table->names || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+                return table->here;
     return NULL;
 }
 

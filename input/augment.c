@@ -1,6 +1,7 @@
 /* Chooses the crops of torchvision's RandomResizedCrop, and of Resize followed by CenterCrop. */
 #include "input/augment.h"
 
+#include <limits.h>
 #include <math.h>
 
 enum { TRIES = 10 };
@@ -74,7 +75,8 @@ static struct resize_axis central_axis(int pixels, int resized, int size)
 struct view view_val(int size, int resize, int width, int height)
 {
     int shorter = width < height ? width : height, longer = width < height ? height : width;
-    int resized = (int)((int64_t)resize * longer / shorter);
+    int64_t wanted = (int64_t)resize * longer / shorter;
+    int resized = wanted < INT_MAX ? (int)wanted : INT_MAX;
     return (struct view){
         .x = central_axis(width, width <= height ? resize : resized, size),
         .y = central_axis(height, width <= height ? resized : resize, size),

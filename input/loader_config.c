@@ -25,8 +25,8 @@ enum status loader_config_check(const struct loader_config *c)
                            (double)r->ratio_max);
     if (c->resize < c->image_size)
         return status_fail(STATUS_USAGE,
-                           "cannot crop %d pixels from an image resized to %d: the resize must be "
-                           "at least the image size",
-                           c->image_size, c->resize);
+                           "validation cannot crop --image-size %d from --val-resize %d pixels: "
+                           "give --val-resize %d or more",
+                           c->image_size, c->resize, c->image_size);
     return STATUS_OK;
 }

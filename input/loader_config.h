@@ -16,10 +16,11 @@ struct loader_config {
     int image_size; /* S */
     int resize;     /* validation: shorter side before the crop; 0: S * 256 / 224 */
     struct crop_range range; /* training; all zero: torchvision's defaults */
-    int batch;               /* images in a batch of this rank */
-    bool drop_last;          /* omit a last batch that is not full */
-    int workers;             /* threads, >= 1 */
-    int prefetch;            /* batches prepared ahead, >= 1 */
+    enum resize_filter filter;
+    int batch;      /* images in a batch of this rank */
+    bool drop_last; /* omit a last batch that is not full */
+    int workers;    /* threads, >= 1 */
+    int prefetch;   /* batches prepared ahead, >= 1 */
     uint64_t seed;
     int rank, world;
     int64_t max_bad_images; /* loader_next fails if more files than this are bad */

@@ -1,5 +1,4 @@
-/* Resamples with the triangle filter. Its weights are computed as in PIL, and are applied to
- * columns first, then to rows. */
+/* Resamples. Weights are computed as in PIL. */
 #include "input/resize_loops.h"
 
 #include <math.h>
@@ -9,6 +8,7 @@
 enum {
     CHANNELS = RESIZE_CHANNELS,
     WEIGHT_BITS = 14, /* fraction bits of a weight; a weight of 1 then fits in 16 bits */
+    CUBIC_BITS = 22,  /* fraction bits of a bicubic weight, as in PIL */
     STRIP = 512,      /* values summed at a time, so that the sums stay in the L1 cache */
     ROWS = 4,
 };
@@ -26,7 +26,7 @@ struct resize_axis resize_axis_shrink(struct resize_axis a, int shrink)
  * position of its centre in the source. */
 static void footprint(const struct resize_axis *a, int o, double *centre, int *begin, int *end)
 {
-    double support = a->scale > 1 ? a->scale : 1;
+    double support = (a->scale > 1 ? a->scale : 1) * (a->filter == RESIZE_BICUBIC ? 2 : 1);
     *centre = a->origin + (o + 0.5) * a->scale;
     *begin = (int)fmax(floor(*centre - support + 0.5), a->lo);
     *end = (int)fmin(floor(*centre + support + 0.5), a->hi);
@@ -201,6 +201,71 @@ static enum status reserve_line(struct resizer *r, size_t used)
     return STATUS_OK;
 }
 
+/* Cubic convolution with a = -0.5. */
+static double cubic(double x)
+{
+    x = fabs(x);
+    if (x < 1)
+        return (1.5 * x - 2.5) * x * x + 1;
+    return x < 2 ? ((2.5 - 0.5 * x) * x - 4) * x + 2 : 0;
+}
+
+/* Sets *begin to the first source pixel of output `o`, and `weight` to all weights. Returns their
+ * number. */
+static int cubic_weights(const struct resize_axis *a, int o, int *begin, int32_t *weight)
+{
+    double unit = a->scale > 1 ? a->scale : 1, centre, total = 0;
+    int end;
+    footprint(a, o, &centre, begin, &end);
+    for (int s = *begin; s < end; s++)
+        total += cubic((s + 0.5 - centre) / unit);
+    for (int s = *begin; s < end; s++)
+        weight[s - *begin] =
+            (int32_t)lround(cubic((s + 0.5 - centre) / unit) / total * (1 << CUBIC_BITS));
+    return end - *begin;
+}
+
+/* Sets out[j] to the rounded and clipped sum over k of weight[k] * src[k * step + j], j < n. */
+static void cubic_sums(const int32_t *weight, int taps, const uint8_t *src, size_t step, size_t n,
+                       uint8_t *out)
+{
+    for (size_t j = 0; j < n; j++) {
+        int32_t sum = 1 << (CUBIC_BITS - 1);
+        for (int k = 0; k < taps; k++)
+            sum += weight[k] * src[(size_t)k * step + j];
+        sum >>= CUBIC_BITS;
+        out[j] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    }
+}
+
+/* BICUBIC; y needs the rows from `top` to bottom-1 of the source. */
+static enum status run_cubic(struct resizer *r, const struct resize_axis *x,
+                             const struct resize_axis *y, bool flip, const struct region *src,
+                             int top, int bottom, uint8_t *out)
+{
+    int begin, taps = 4 * (int)ceil(fmax(fmax(x->scale, y->scale), 1)) + 2;
+    size_t line = (size_t)x->count * CHANNELS, rows = (size_t)(bottom - top);
+    const uint8_t *first = src->pixels + (size_t)(top - src->at.y) * src->stride;
+    r->cubic = reserve(r->cubic, &r->cubic_capacity, (size_t)taps * sizeof *r->cubic);
+    r->between = reserve(r->between, &r->between_capacity, rows * line);
+    if (!r->cubic || !r->between)
+        return no_memory();
+    for (int i = 0; i < x->count; i++) {
+        size_t place = (size_t)(flip ? x->count - 1 - i : i) * CHANNELS;
+        taps = cubic_weights(x, x->first + i, &begin, r->cubic);
+        const uint8_t *from = first + (size_t)(begin - src->at.x) * CHANNELS;
+        for (size_t k = 0; k < rows; k++)
+            cubic_sums(r->cubic, taps, from + k * src->stride, CHANNELS, CHANNELS,
+                       r->between + k * line + place);
+    }
+    for (int i = 0; i < y->count; i++) {
+        taps = cubic_weights(y, y->first + i, &begin, r->cubic);
+        cubic_sums(r->cubic, taps, r->between + (size_t)(begin - top) * line, line, line,
+                   out + (size_t)i * line);
+    }
+    return STATUS_OK;
+}
+
 enum status resizer_run(struct resizer *r, const struct resize_axis *x, const struct resize_axis *y,
                         bool flip, const struct region *src, uint8_t *out)
 {
@@ -213,6 +278,8 @@ enum status resizer_run(struct resizer *r, const struct resize_axis *x, const st
     const struct rect *at = &src->at;
     if (left < at->x || right > at->x + at->w || top < at->y || bottom > at->y + at->h)
         return status_fail(STATUS_INVALID, "the decoded region lacks pixels that resizing needs");
+    if (x->filter == RESIZE_BICUBIC)
+        return run_cubic(r, x, y, flip, src, top, bottom, out);
     size_t used = (size_t)(right - left) * CHANNELS;
     TRY(resize_table_fill(x, flip, &r->x));
     TRY(resize_table_fill(y, false, &r->y));
@@ -243,5 +310,7 @@ void resizer_free(struct resizer *r)
     }
     free(r->spread);
     free(r->line);
+    free(r->cubic);
+    free(r->between);
     *r = (struct resizer){0};
 }

@@ -1,9 +1,11 @@
-/* Resamples with a triangle filter whose support grows with the reduction: PIL's BILINEAR, which
- * torchvision applies to images. Only the requested output pixels are computed.
+/* Resamples with a filter whose support grows with the reduction: PIL's BILINEAR, a triangle, or
+ * BICUBIC, as torchvision and timm do. Only the requested output pixels are computed.
  *
  * Sums are exact, or are IEEE float sums in a fixed order, so that every machine gets the same
- * pixels (compile with -ffp-contract=off). A result is within one level (of 256) of the exact
- * filter. PIL rounds between its two passes; this code does not. */
+ * pixels (compile with -ffp-contract=off). A bilinear result is within one level (of 256) of the
+ * exact filter. PIL rounds between its two passes; this code does so for BICUBIC alone, whose sums
+ * may leave 0..255 and are clipped. A bicubic result equals that of PIL up to version 12; PIL 13
+ * exchanges the passes for tall pictures. */
 #pragma once
 
 #include "base/status.h"
@@ -12,15 +14,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum resize_filter { RESIZE_BILINEAR, RESIZE_BICUBIC };
+
 /* Maps one direction of the output to the source. The centre of output pixel o is at
  *     origin + (o + 0.5) * scale
  * in source pixels (source pixel 0 spans 0..1). The value of an output pixel is a weighted mean of
- * about 2 * max(scale, 1) source pixels. Only source pixels lo to hi-1 exist. */
+ * about 2 * max(scale, 1) source pixels, or 4 * max(scale, 1) for BICUBIC. Only source pixels lo to
+ * hi-1 exist. */
 struct resize_axis {
     double origin;
     double scale;
     int lo, hi;       /* hi > lo */
     int first, count; /* outputs first .. first+count-1 are computed */
+    enum resize_filter filter;
 };
 
 /* Returns axis `a` converted to a source that decoding has reduced to 1/shrink of its size. */
@@ -39,8 +45,8 @@ struct resize_table {
     size_t begin_capacity, count_capacity, weight_capacity; /* bytes */
 };
 
-/* Computes the weights of an axis; `flip` mirrors the order of the outputs. Reuses the table's
- * memory. A zeroed table is empty; resizer_free frees the tables of a resizer. */
+/* Computes the weights of a bilinear axis; `flip` mirrors the order of the outputs. Reuses the
+ * table's memory. A zeroed table is empty; resizer_free frees the tables of a resizer. */
 MUST_CHECK enum status resize_table_fill(const struct resize_axis *a, bool flip,
                                          struct resize_table *t);
 
@@ -51,7 +57,9 @@ struct resizer {
     float *spread;      /* weights of x, each repeated four times */
     float *line;        /* for RESIZE_ROWS output rows, the sums of weighted source rows */
     size_t line_stride; /* of `line`, in values */
-    size_t spread_capacity, line_capacity; /* bytes */
+    int32_t *cubic;     /* weights of one output */
+    uint8_t *between;   /* between the passes of BICUBIC */
+    size_t spread_capacity, line_capacity, cubic_capacity, between_capacity; /* bytes */
 };
 
 /* Resamples `src` into `out`, as (y->count, x->count, 3) bytes; `flip` mirrors left and right.

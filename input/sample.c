@@ -158,8 +158,10 @@ enum status sample_check(struct sample_reader *r, struct image_file file, struct
 static struct view choose_view(const struct sample_config *c, const struct image_info *info,
                                struct rng *rng)
 {
-    return c->train ? view_train(&c->range, c->image_size, info->width, info->height, rng)
-                    : view_val(c->image_size, c->resize, info->width, info->height);
+    struct view v = c->train ? view_train(&c->range, c->image_size, info->width, info->height, rng)
+                             : view_val(c->image_size, c->resize, info->width, info->height);
+    v.x.filter = v.y.filter = c->filter;
+    return v;
 }
 
 enum status sample_decode(struct sample_reader *r, const struct sample_config *c,
@@ -225,7 +227,8 @@ enum status sample_describe(struct sample_reader *r, const struct sample_config 
 {
     struct image_info info;
     TRY(decoder_begin(r->decoder, r->bytes, r->size, &info));
-    if (!info.baseline || (int64_t)info.width * info.height > DEVICE_MAX_PIXELS)
+    if (config->filter != RESIZE_BILINEAR || !info.baseline ||
+        (int64_t)info.width * info.height > DEVICE_MAX_PIXELS)
         return status_fail(STATUS_UNSUPPORTED, "only the CPU decodes this picture");
     struct view v = choose_view(config, &info, rng);
     TRY(resize_table_fill(&v.x, v.flip, &r->resizer.x));

@@ -32,6 +32,7 @@ struct sample_config {
     int image_size;          /* output is image_size x image_size */
     int resize;              /* validation: the shorter side before the centre crop */
     struct crop_range range; /* training */
+    enum resize_filter filter;
 };
 
 struct sample_reader;
@@ -70,7 +71,7 @@ MUST_CHECK enum status sample_make(struct sample_reader *r, const struct sample_
 /* Describes the view of the fetched file for a device: `rng` chooses the same crop and flip as in
  * sample_make. Sets all members of *picture except `out` and `done`. The pointers in *picture
  * are to memory of the reader, and are valid until the reader's next call. STATUS_UNSUPPORTED for a
- * file that only the CPU decodes, and STATUS_DATA for a damaged file. */
+ * file that only the CPU decodes and for bicubic resampling, and STATUS_DATA for a damaged file. */
 MUST_CHECK enum status sample_describe(struct sample_reader *r, const struct sample_config *config,
                                        struct rng *rng, struct device_picture *picture);
 

@@ -13,6 +13,8 @@ void run_key(const struct run *run, char *out, size_t size)
                                              {"emulated", ""},
                                              {"batch_size", ""},
                                              {"image_size", ""},
+                                             {"val_resize", ""},
+                                             {"interpolation", "\"bilinear\""},
                                              {"epochs", ""},
                                              {"steps", ""},
                                              {"lr", ""},

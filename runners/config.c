@@ -8,6 +8,11 @@
 const float train_image_mean[3] = {0.485f, 0.456f, 0.406f};
 const float train_image_std[3] = {0.229f, 0.224f, 0.225f};
 
+int train_config_val_resize(const struct train_config *c)
+{
+    return c->val_crop_pct > 0 ? (int)floor(c->image_size / c->val_crop_pct) : c->val_resize;
+}
+
 int64_t train_config_images(const struct train_config *c, int ranks)
 {
     return (int64_t)c->batch * c->accumulate * ranks;
@@ -91,6 +96,17 @@ static enum status check_schedule(const struct train_config *c)
     return c->lr_milestones ? read_milestones(c->lr_milestones, 0, &passed) : STATUS_OK;
 }
 
+static enum status check_view(const struct train_config *c)
+{
+    if (c->val_resize > 0 && c->val_crop_pct > 0)
+        return status_fail(STATUS_USAGE, "--val-resize and --val-crop-pct both set the size that "
+                                         "validation crops from: give only one of them");
+    if (c->decode && c->interpolation != RESIZE_BILINEAR)
+        return status_fail(STATUS_USAGE, "--decode gpu resamples bilinearly: leave out "
+                                         "--decode gpu or --interpolation bicubic");
+    return STATUS_OK;
+}
+
 enum status train_config_check(const struct train_config *c)
 {
     if (!c->data && !c->dummy)
@@ -126,6 +142,7 @@ enum status train_config_check(const struct train_config *c)
     TRY(check_outputs(c));
     TRY(check_schedule(c));
     TRY(check_optimizer(c));
+    TRY(check_view(c));
     struct policy policy;
     TRY(train_config_policy(c, &policy));
     if (c->scaler.min > c->scaler.init || c->scaler.init > c->scaler.max)

@@ -9,6 +9,7 @@
 #include "engine/inject.h"
 #include "engine/mode.h"
 #include "engine/scaler.h"
+#include "input/resize.h"
 #include "model/network.h"
 #include "results/record.h"
 
@@ -62,6 +63,9 @@ struct train_config {
     int classes;                 /* number of classes if `dummy` is set; else the data set
                                   * determines it */
     int image_size;
+    int val_resize; /* validation: the shorter side before the crop; 0: image_size * 256 / 224 */
+    double val_crop_pct; /* image_size / val_resize, instead of val_resize; 0: not given */
+    enum resize_filter interpolation; /* resampling in training and validation */
     int batch;     /* number of images in one process's batch, over all its devices */
     int val_batch; /* 0: same as batch */
     int epochs;
@@ -158,6 +162,9 @@ struct train_setting {
     const char *comm;    /* transport of gradients; NULL: none */
     const struct inject *inject; /* faults to inject, after inject_settle; NULL: none */
 };
+
+/* Returns `val_resize`, or what timm computes from `val_crop_pct`. */
+int train_config_val_resize(const struct train_config *c);
 
 /* Returns the number of images of an optimizer step, over all ranks. */
 int64_t train_config_images(const struct train_config *c, int ranks);

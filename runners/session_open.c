@@ -37,6 +37,8 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
         .data = train ? s->train_data : s->val_data,
         .train = train,
         .image_size = c->image_size,
+        .resize = train_config_val_resize(c),
+        .filter = c->interpolation,
         .batch = train || !c->val_batch ? c->batch : c->val_batch,
         .drop_last = train && c->drop_last,
         .workers = c->workers,

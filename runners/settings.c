@@ -1,6 +1,8 @@
 /* Defines the table of training's settings. */
 #include "runners/settings.h"
 
+#include "input/loader_config.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -72,6 +74,13 @@ const struct setting train_settings[] = {
      .traits = SETTING_RECORD_SET},
     {"image-size", 0, "PX", "224", "Side of the input images in pixels",
      AS_INTEGER(config.image_size, 1, TRAIN_IMAGE_SIZE_MAX), IN(DATA)},
+    {"val-resize", 0, "PX", NULL,
+     "Shorter side of a validation image before the central crop (default: --image-size * 256/224)",
+     AS_INTEGER(config.val_resize, 1, 100 * TRAIN_IMAGE_SIZE_MAX), IN(DATA),
+     .traits = SETTING_RECORD_SET},
+    {"interpolation", 0, "bilinear|bicubic", "bilinear",
+     "Resampling of images in training and validation, with antialiasing",
+     AS_CHOICE(config.interpolation), IN(DATA), .traits = SETTING_RECORD_SET},
     {"batch-size", 'b', "N", "256", "Images per batch of each process, over all its devices",
      AS_INTEGER(config.batch, 1, TRAIN_BATCH_MAX), IN(DATA), .aliases = {"b"}},
     {"val-batch-size", 0, "N", NULL, "Images per validation batch (default: as -b)",
@@ -210,6 +219,9 @@ const struct setting train_unrecorded[] = {
      "Where JPEG images are decoded, cropped and resampled; gpu: nvJPEG on a GPU with JPEG "
      "engines, and the CPU for files that these cannot decode",
      AS_CHOICE(config.decode), IN(DATA)},
+    {"val-crop-pct", 0, "F", NULL,
+     "timm's crop fraction, instead of --val-resize, which becomes floor(--image-size / F)",
+     AS_REAL(config.val_crop_pct, 0.01, 1), IN(DATA)},
     {"classes", 0, "N", "1000", "Classes of synthetic images",
      AS_INTEGER(config.classes, 1, TRAIN_CLASSES_MAX), IN(DATA)},
     {"start-epoch", 0, "N", NULL,
@@ -365,6 +377,9 @@ enum status train_config_json(const struct train_config *c, const struct train_s
     bool scaled = train_config_scaled(c, &p);
     if (!c->resume)
         r.config.resume = "";
+    const struct loader_config usual = {.image_size = c->image_size};
+    int resize = train_config_val_resize(c);
+    r.config.val_resize = resize == loader_config_fill(usual).resize ? 0 : resize;
     if (!c->val_batch)
         r.config.val_batch = c->batch;
     r.resolved.emulated = resolved->emulated && p.operand != DTYPE_F32;

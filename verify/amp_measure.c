@@ -118,9 +118,11 @@ static enum status open_data(struct rig *r)
                              s->run->dir)
                        : st;
     }
+    const char *filter = s->run ? run_config_text(s->run, "interpolation", "") : "";
     struct loader_config l = {.data = r->data,
                               .train = true,
                               .image_size = s->image_size,
+                              .filter = strcmp(filter, "bicubic") == 0,
                               .batch = s->batch,
                               .drop_last = true,
                               .workers = WORKERS,

@@ -53,7 +53,8 @@ expect 0 train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/amp --precisio
 expect 1 train "${net[@]}" "${dummy[@]}" --epochs 2 --out records/diverged --lr 1e6
 expect 0 train "${net[@]}" "${dummy[@]}" --evaluate --init records/plain/checkpoint.safetensors --out records/evaluated
 expect 0 data synth --out records/images --classes 3 --train 6 --val 2 --size 48
-expect 0 train -a resnet8 records/images --image-size 32 -b 4 --epochs 1 --threads 1 --out records/run --on-save false
+expect 0 train -a resnet8 records/images --image-size 32 -b 4 --epochs 1 --threads 1 --out records/run --on-save false \
+    --interpolation bicubic --val-crop-pct 0.8
 expect 0 launch --np 2 -- train "${net[@]}" "${dummy[@]}" --epochs 1 --out records/ranks
 save data-scan data scan records/images --json
 save info info --json

@@ -56,7 +56,7 @@ expect_error 2 "--no-checkpoint writes no checkpoints: leave out --checkpoint-ev
 
 # Each setting changes the result, and resumes.
 for flags in "--lr-milestones 1,2" "--lr-schedule poly --lr-end 1e-4" "--norm-weight-decay 0 --wd 0.05" \
-    "--clip-grad-norm 0.5 --precision amp --loss-scale-init 1024" "--mixup 0.4 --label-smoothing 0.1"; do
+    "--clip-grad-norm 0.5 --precision amp --loss-scale-init 1024" "--mixup 0.4 --label-smoothing 0.1" "--interpolation bicubic"; do
     read -ra more <<<"$flags"
     name=run${flags//[^a-z0-9]/-}
     expect_train 0 data --epochs 3 --out "$name" "${more[@]}"
@@ -73,6 +73,22 @@ for bad in -1 nan inf 1e4 x; do
 done
 expect_error 2 "torchvision's; here --mixup" train "${net[@]}" data --mixup_alpha 0.2 --out none
 expect_error 2 "give only one of them" train "${net[@]}" data --lars 0.001 --clip-grad-norm 1 --out none
+
+# The size from which validation crops changes validation alone; timm's fraction is another way to say
+# it, and the record has the size.
+expect_train 0 data --epochs 2 --val-resize 42 --out cropped
+expect_train 0 data --epochs 2 --val-crop-pct 0.75 --out fraction
+expect_train 0 data --epochs 2 --val-resize 37 --out usual # 32 * 256 / 224
+[[ $(run_values cropped) == "$(run_values fraction)" ]] || fail "--val-crop-pct 0.75 is not --val-resize 42"
+[[ $(run_values usual) == "$(run_values same)" && $(run_values usual) != "$(run_values cropped)" ]] ||
+    fail "--val-resize: validation does not depend on it as it should"
+[[ $(steps_of cropped) == "$(steps_of plain 10)" ]] || fail "--val-resize changed the steps"
+grep -q '"val_resize": *42' fraction/run.json && ! grep '"val_resize"\|"interpolation"' plain/run.json usual/run.json ||
+    fail "run.json: $(grep -h '"val_resize"' fraction/run.json plain/run.json usual/run.json)"
+expect_error 2 "give --val-resize 32 or more" train "${net[@]}" data --val-resize 31 --out none
+expect_error 2 "--val-resize and --val-crop-pct both set" train "${net[@]}" data --val-resize 42 --val-crop-pct 0.75 --out none
+expect_error 2 "--val-crop-pct '87.5'" train "${net[@]}" data --val-crop-pct 87.5 --out none
+expect_error 2 "leave out --decode gpu or --interpolation bicubic" train "${net[@]}" data --decode gpu --interpolation bicubic --out none
 
 # Weights for 3 classes initialise a network for 5 classes. Its last layer is new.
 "$program" data synth --out five --classes 5 --train 4 --val 2 --size 48 >log 2>&1 || fail "data synth failed: $(<log)"

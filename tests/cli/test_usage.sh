@@ -19,6 +19,43 @@ expect_error 2 "'--nonesuch'" --nonesuch
 # Unknown flags, commands and values: the message suggests the nearest valid name.
 expect_error 2 "unknown flag '--epocs'; did you mean --epochs?" train --epocs 3
 expect_error 2 "unknown flag '--gradient_clip_val'" train --gradient_clip_val 1
+# Flags of timm, of torchvision's references and of PyTorch's imagenet example are answered with ours.
+while IFS='|' read -r flag here; do
+    expect_error 2 "unknown flag '--$flag': " train "--$flag" 1
+    grep -qF -- "$here" "$scratch/err" || fail "--$flag is not answered with '$here': $(<"$scratch/err")"
+    for ours in $(grep -oE -- '--[a-z-]+' <<<"$here"); do
+        grep -qxe "$ours" < <(help_flags train) || fail "--$flag is answered with $ours, which is no flag"
+    done
+done <<'END'
+crop-pct|here --val-crop-pct
+val-resize-size|here --val-resize
+val_resize_size|here --val-resize
+val-crop-size|here --image-size
+train-crop-size|here --image-size
+img-size|here --image-size
+input-size|here --image-size
+smoothing|here --label-smoothing
+weights|here --init
+initial-checkpoint|here --init
+checkpoint|here --evaluate
+train-interpolation|here --interpolation
+sched|here --lr-schedule
+decay-epochs|here --lr-step
+decay-milestones|here --lr-milestones
+min-lr|here --lr-schedule poly with --lr-end
+grad-accum-steps|here --accumulate
+validation-batch-size|here --val-batch-size
+val-interval|here --val-every
+checkpoint-hist|here --keep-checkpoints
+output-dir|here --out
+use-deterministic-algorithms|here --deterministic
+test-only|here --evaluate
+no-accel|here --devices
+cutmix-alpha|--mixup alone
+aa|--mixup alone
+model-ema-decay|not supported
+std|ImageNet's mean and standard deviation
+END
 expect_error 2 "unknown command 'trian'; did you mean train?" trian
 expect_error 2 "did you mean cosine?" train --lr-schedule cosin
 commands=$(all_commands)

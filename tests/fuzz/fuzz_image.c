@@ -9,8 +9,11 @@ enum { SIDE = 32 };
 
 static void view_of(struct sample_reader *r, bool train, const uint8_t *data, size_t size)
 {
-    const struct sample_config c = {
-        .train = train, .image_size = SIDE, .resize = SIDE + 4, .range = {0.08f, 1, 0.75f, 1.333f}};
+    const struct sample_config c = {.train = train,
+                                    .image_size = SIDE,
+                                    .resize = SIDE + 4,
+                                    .range = {0.08f, 1, 0.75f, 1.333f},
+                                    .filter = size % 2 ? RESIZE_BICUBIC : RESIZE_BILINEAR};
     static uint8_t out[SIDE * SIDE * 3];
     struct sample_view view;
     struct rng rng = rng_at(1, RNG_TEST, size, 0);

@@ -1,4 +1,5 @@
-/* Compares the resizer with a slow filter in double precision, and tests which crops are drawn. */
+/* Compares the resizer with a slow filter in double precision and with PIL, and tests which crops
+ * are drawn. */
 #include "base/rng.h"
 #include "input/augment.h"
 #include "input/resize.h"
@@ -139,6 +140,64 @@ static void test_windows(void **state)
     free(p.pixels);
 }
 
+/* What PIL (Pillow 12 and 13) makes with Image.resize((width, height), Image.BICUBIC) of a picture
+ * whose values are v = (5xx + 3yy + 7xy + 29c) % 251, or 255 * (v % 2) if it has two levels. With
+ * two levels, sums leave 0..255, and another order of passes would change values by up to 16
+ * levels. */
+static const uint8_t pil_9x7_to_5x4[] = {
+    3,   32,  61,  30,  59,  89,  97,  131, 158, 182, 124, 151, 128, 87,  113,
+    21,  50,  79,  70,  101, 134, 146, 180, 172, 100, 103, 92,  115, 148, 109,
+    60,  91,  120, 140, 151, 184, 157, 98,  129, 119, 127, 130, 137, 101, 130,
+    119, 152, 175, 161, 150, 105, 106, 101, 136, 135, 166, 134, 96,  122, 145,
+};
+static const uint8_t pil_5x6_to_8x7[] = {
+    0,   255, 0,   109, 146, 109, 252, 3,   252, 53,  202, 53,  53,  202, 53,  252, 3,   252, 109,
+    146, 109, 0,   255, 0,   225, 30,  225, 239, 16,  239, 255, 0,   255, 232, 23,  232, 232, 23,
+    232, 255, 0,   255, 239, 16,  239, 225, 30,  225, 74,  181, 74,  155, 100, 155, 253, 2,   253,
+    116, 139, 116, 116, 139, 116, 253, 2,   253, 155, 100, 155, 74,  181, 74,  128, 128, 128, 185,
+    71,  185, 254, 2,   254, 157, 98,  157, 157, 98,  158, 254, 1,   254, 185, 79,  176, 128, 143,
+    112, 181, 74,  181, 214, 41,  214, 254, 1,   254, 198, 57,  198, 198, 57,  198, 254, 0,   255,
+    220, 0,   255, 191, 0,   255, 30,  225, 30,  130, 125, 130, 252, 3,   252, 82,  173, 82,  82,
+    193, 62,  252, 53,  202, 102, 46,  209, 0,   46,  209, 255, 0,   255, 255, 0,   255, 255, 0,
+    255, 255, 0,   255, 255, 65,  190, 255, 254, 1,   101, 255, 0,   0,   255, 0,
+};
+static const uint8_t pil_31x29_to_4x3[] = {
+    140, 122, 132, 123, 132, 120, 131, 131, 122, 129, 122, 135, 130, 128, 126, 128, 128, 126,
+    127, 133, 122, 129, 136, 115, 142, 118, 145, 134, 135, 132, 127, 130, 121, 120, 123, 115,
+};
+
+static void test_bicubic(void **state)
+{
+    static const struct {
+        int width, height, to_width, to_height;
+        bool two_levels;
+        const uint8_t *want;
+    } cases[] = {{9, 7, 5, 4, false, pil_9x7_to_5x4},
+                 {5, 6, 8, 7, true, pil_5x6_to_8x7},
+                 {31, 29, 4, 3, true, pil_31x29_to_4x3}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct picture p = picture_make(cases[i].width, cases[i].height, 0);
+        for (int k = 0; k < p.w * p.h * 3; k++) {
+            int x = k / 3 % p.w, y = k / 3 / p.w;
+            int v = (5 * x * x + 3 * y * y + 7 * x * y + 29 * (k % 3)) % 251;
+            p.pixels[k] = (uint8_t)(cases[i].two_levels ? 255 * (v % 2) : v);
+        }
+        int w = cases[i].to_width, h = cases[i].to_height;
+        struct resize_axis x = whole_axis(p.w, w), y = whole_axis(p.h, h);
+        x.filter = y.filter = RESIZE_BICUBIC;
+        uint8_t *out = resize(&p, &x, &y, false), *mirror = resize(&p, &x, &y, true);
+        for (int k = 0; k < w * h * 3; k++) {
+            if (abs(out[k] - cases[i].want[k]) > 1)
+                fail_msg("%dx%d to %dx%d: value %d is %d, not %d", p.w, p.h, w, h, k, out[k],
+                         cases[i].want[k]);
+            assert_int_equal(out[k], mirror[(k / 3 / w * w + w - 1 - k / 3 % w) * 3 + k % 3]);
+        }
+        free(out);
+        free(mirror);
+        free(p.pixels);
+    }
+}
+
 /* --- crops --- */
 
 static const struct crop_range defaults = {0.08f, 1.0f, 3.0f / 4, 4.0f / 3};
@@ -201,6 +260,12 @@ static void test_validation_view(void **state)
         {224, 256, 500, 375, 58, 16}, /* round(58.5) rounds half to even, as in Python */
         {224, 257, 300, 300, 16, 16}, /* round(16.5) */
         {64, 73, 100, 4000, 4, 1428}, /* round(4.5) */
+        {224, 232, 500, 375, 42, 4},  /* torchvision's second weights of ResNet-50 */
+        {224, 235, 500, 375, 44, 6},  /* timm's --crop-pct 0.95: round(44.5), round(5.5) */
+        {96, 109, 375, 500, 6, 24}, /* timm's default, --crop-pct 0.875: round(6.5), round(24.5) */
+        {288, 288, 100, 300, 0, 288}, /* timm's --crop-pct 1.0 */
+        {224, 224, 1, 1000000, 0, 111999888},
+        {4096, 409600, 1, 1000000, 202752, 1073739776}, /* the longer side is limited to 2^31 - 1 */
     };
     for (int i = 0; i < COUNT(cases); i++) {
         struct view v = view_val(cases[i].size, cases[i].resize, cases[i].width, cases[i].height);
@@ -232,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_bicubic),
         cmocka_unit_test(test_crops_lie_within),
         cmocka_unit_test(test_central_fallback),
         cmocka_unit_test(test_crop_distribution),

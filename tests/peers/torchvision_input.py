@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torchvision import datasets, transforms
+from torchvision.transforms import functional as F
 
 from pictures import picture
 
@@ -47,12 +48,19 @@ def write_images(root):
         image.save(os.path.join(folder, f"{i}.JPEG"), kind, **(options if kind == "JPEG" else {}))
 
 
-def compare_validation(root, size):
-    resize = (size * 256 + 112) // 224
+# Levels by which a pixel may differ if the picture is decoded at full size.
+LARGEST = {"bilinear": 2, "bicubic": 1}
+
+
+def compare_validation(root, size, resize=None, kind="bilinear"):
+    """`resize` None is the default of torchvision's references, in proportion."""
+    ours = np.frombuffer(call("pixels", root, size, resize or 0, kind), np.uint8)
+    ours = ours.reshape(-1, size, size, 3)
+    resize = resize or (size * 256 + 112) // 224
     peer = datasets.ImageFolder(
         os.path.join(root, "val"),
-        transforms.Compose([transforms.Resize(resize), transforms.CenterCrop(size)]))
-    ours = np.frombuffer(call("pixels", root, "val", size), np.uint8).reshape(-1, size, size, 3)
+        transforms.Compose([transforms.Resize(resize, transforms.InterpolationMode(kind)),
+                            transforms.CenterCrop(size)]))
     assert len(ours) == len(peer)
     for i, (path, _) in enumerate(peer.samples):
         theirs = np.asarray(peer[i][0].convert("RGB")).astype(int)
@@ -62,10 +70,37 @@ def compare_validation(root, size):
         # If a JPEG is decoded at a reduced size, pixels differ because the filters of PIL and
         # ampscale differ. At full size, pixels differ only by rounding.
         reduced = image.format == "JPEG" and min(width, height) >= 2 * resize
-        name = f"validation {size} px, {width}x{height}{' reduced' if reduced else ''}"
+        name = f"validation {size} px of {resize}, {kind}, {width}x{height}{' reduced' if reduced else ''}"
         check(name + ", mean difference", difference.mean(), 4.0 if reduced else 0.25)
         if not reduced:
-            check(name + ", largest difference", difference.max(), 2)
+            check(name + ", largest difference", difference.max(), LARGEST[kind])
+
+
+def compare_training(root, size, kind, n=6):
+    """The pixels of training views, from which RandomResizedCrop's functions make the same view."""
+    data = call("trained", root, size, kind, n)
+    at = 0
+    for path, _ in datasets.ImageFolder(os.path.join(root, "val")).samples:
+        image = Image.open(path)
+        pixels, worst, crops = image.convert("RGB"), 0, 0
+        for _ in range(n):
+            end = data.index(b"\n", at)
+            x, y, w, h, flip = map(int, data[at:end].split())
+            ours = np.frombuffer(data, np.uint8, size * size * 3, end + 1).reshape(size, size, 3)
+            at = end + 1 + size * size * 3
+            if image.format == "JPEG" and min(w, h) >= 2 * size:
+                continue  # decoded at a reduced size
+            theirs = pixels.crop((x, y, x + w, y + h))
+            # Columns, then rows, as PIL up to 12 does in one call; PIL 13 begins with the rows of tall
+            # pictures, and a bicubic sum that is clipped depends on the order.
+            for part in ((size, h), (size, size)):
+                theirs = theirs.resize(part, Image.Resampling[kind.upper()])
+            theirs = np.asarray(F.hflip(theirs) if flip else theirs).astype(int)
+            worst = max(worst, np.abs(ours.astype(int) - theirs).max())
+            crops += 1
+        check(f"{crops} crops to {size} px, {kind}, of {image.width}x{image.height}",
+              worst, LARGEST[kind])
+    assert at == len(data)
 
 
 def compare_crops(width, height, n=4000):
@@ -93,6 +128,12 @@ with tempfile.TemporaryDirectory() as folder:
     write_images(folder)
     compare_validation(folder, 64)
     compare_validation(folder, 224)
+    compare_validation(folder, 224, 232)  # torchvision's second weights of ResNet-50
+    compare_validation(folder, 224, 235, "bicubic")  # timm's --crop-pct 0.95
+    compare_validation(folder, 160, 182, "bicubic")  # timm's --crop-pct 0.875
+    for size in (32, 224):
+        for kind in ("bilinear", "bicubic"):
+            compare_training(folder, size, kind)
 compare_crops(500, 375)
 compare_crops(400, 120)
 sys.exit(1 if failures else 0)

@@ -159,9 +159,30 @@ static void contradictions_are_refused(void **state)
     REFUSED("--lr-end", c.schedule = SCHEDULE_POLY, c.lr_end = 1);
     REFUSED("--clip-grad-norm", c.lars = 0.001, c.clip_grad_norm = 1);
     REFUSED("loss scale", c.scaler.min = 2 * c.scaler.init);
+    REFUSED("--val-crop-pct", c.val_resize = 256, c.val_crop_pct = 0.9);
+    REFUSED("--decode gpu", c.decode = 1, c.interpolation = RESIZE_BICUBIC);
     static const char *const wrong[] = {"", "3,2", "2,2", "0", "2,", ",2", "2;3", "2.5", "9999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         REFUSED("--lr-milestones", c.lr_milestones = wrong[i]);
+}
+
+/* timm computes floor(size / crop_pct); the recorded size is what validation uses. */
+static void the_crop_fraction_is_timms(void **state)
+{
+    static const struct {
+        int size, want;
+        double fraction;
+    } cases[] = {{224, 256, 0.875}, {96, 109, 0.875}, {224, 235, 0.95}, {224, 248, 0.9},
+                 {288, 288, 1.0},   {384, 384, 1.0},  {160, 168, 0.95}, {176, 196, 0.896}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct train_config c = train_config_default();
+        c.dummy = true;
+        c.image_size = cases[i].size;
+        assert_int_equal(train_config_val_resize(&c), 0); /* the loader's default */
+        c.val_crop_pct = cases[i].fraction;
+        assert_int_equal(train_config_check(&c), STATUS_OK);
+        assert_int_equal(train_config_val_resize(&c), cases[i].want);
+    }
 }
 
 /* The record has the settings with their names and values. A setting that the user left open has
@@ -176,6 +197,8 @@ static void the_record_holds_the_settings(void **state)
     c.label_smoothing = 0.1;
     c.grad_compress = DTYPE_BF16;
     c.dp_reduce = DP_ALL;
+    c.val_crop_pct = 0.95;
+    c.interpolation = RESIZE_BICUBIC;
     const struct train_setting setting = {.mode = MODE_DDP2,
                                           .ranks = 4,
                                           .devices = 2,
@@ -185,13 +208,14 @@ static void the_record_holds_the_settings(void **state)
                                           .comm = "joint"};
     json_t *got, *value,
         *want = json_pack("{s:s, s:s, s:n, s:i, s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:i, "
-                          "s:I, s:f, s:b, s:b}",
+                          "s:I, s:f, s:b, s:b, s:i, s:s}",
                           "data", "imagenet", "resume", "", "init", "classes", 17, "epoch_steps",
                           99, "mode", "ddp2", "world_size", 4, "devices_per_rank", 2,
                           "grad_compress", "bf16", "comm", "joint", "dp_reduce", "all", "fuse",
                           "stats", "batch_size", 48, "val_batch_size", 48, "seed",
                           (json_int_t)9007199254740992, "label_smoothing", 0.1, "nesterov", 0,
-                          "emulated", 0); /* fp32 needs no emulation */
+                          "emulated", 0, /* fp32 needs no emulation */
+                          "val_resize", 235, "interpolation", "bicubic");
     const char *key;
     assert_non_null(want);
     assert_int_equal(train_config_json(&c, &setting, 0, &got), STATUS_OK);
@@ -224,11 +248,14 @@ static void traits_leave_settings_out(void **state)
     struct train_config c = train_config_default();
     const struct train_setting setting = {.mode = MODE_ND, .ranks = 1, .devices = 1};
     json_t *j;
+    c.val_crop_pct = 0.875; /* 256, the default for 224 */
     assert_int_equal(train_config_json(&c, &setting, TRAIN_PRIVATE, &j), STATUS_OK);
     assert_null(json_object_get(j, "workers"));
     assert_null(json_object_get(j, "devices"));
     assert_non_null(json_object_get(j, "telemetry"));
     assert_null(json_object_get(j, "check_replicas")); /* 0 */
+    assert_null(json_object_get(j, "val_resize"));
+    assert_null(json_object_get(j, "interpolation"));
     json_decref(j);
     assert_true(train_key_is_neutral("telemetry"));
     assert_true(train_key_is_neutral("inject"));
@@ -262,6 +289,7 @@ int main(void)
         cmocka_unit_test(rates_stay_finite),
         cmocka_unit_test(rates_grow_with_the_step),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(the_crop_fraction_is_timms),
         cmocka_unit_test(the_record_holds_the_settings),
         cmocka_unit_test(defaults_are_valid),
         cmocka_unit_test(traits_leave_settings_out),
