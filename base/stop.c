@@ -35,6 +35,14 @@ void stop_install(void)
         sigaction(SIGHUP, &a, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    sigaddset(&a.sa_mask, SIGCONT); /* continues the process all the same, and stays pending */
+    pthread_sigmask(SIG_BLOCK, &a.sa_mask, NULL);
+}
+
+bool stop_was_paused(void)
+{
+    sigset_t set;
+    return sigpending(&set) == 0 && sigismember(&set, SIGCONT) == 1;
 }
 
 const char *stop_requested(void)

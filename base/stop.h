@@ -8,9 +8,15 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
+
 /* Installs the handlers. Ignores SIGPIPE and SIGXFSZ, so that a write to a closed terminal or
- * beyond the file size limit fails with an error instead of ending the process. */
+ * beyond the file size limit fails with an error instead of ending the process. Blocks SIGCONT in
+ * this thread and in threads that it starts later, for stop_was_paused. */
 void stop_install(void);
+
+/* Whether this process was stopped and continued (SIGSTOP, SIGCONT) since stop_install. */
+bool stop_was_paused(void);
 
 /* The name of the signal that arrived, or NULL. */
 const char *stop_requested(void);

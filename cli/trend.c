@@ -29,7 +29,8 @@ static enum status take_metric(const struct setting *setting, const char *name, 
 #define SETTINGS_OF struct trend_args
 static const struct setting trend_settings[] = {
     {"metric", 0, "NAME", NULL,
-     "Metric to examine, instead of images_per_s and images_per_s_max; may be given several times",
+     "Metric to examine, instead of images_per_s_mean, images_per_s and images_per_s_max; may be "
+     "given several times",
      TAKEN_BY(take_metric), GIVEN(chosen)},
     {"threshold", 0, "PERCENT", "3", "Report only changes larger than this, in percent",
      AS_REAL(threshold, 0, 100)},
@@ -65,7 +66,8 @@ static enum status trend(void *args)
     if (!a->dir)
         return status_fail(STATUS_USAGE, "no history: give the folder of 'compare --record'");
     if (!a->chosen)
-        a->wanted[METRIC_IMAGES_PER_S] = a->wanted[METRIC_IMAGES_PER_S_MAX] = true;
+        a->wanted[METRIC_IMAGES_PER_S_MEAN] = a->wanted[METRIC_IMAGES_PER_S] =
+            a->wanted[METRIC_IMAGES_PER_S_MAX] = true;
     TRY(plot_size_check(&a->pictures));
     CHECK(history_load(a->dir, &h));
     CHECK(trend_of(&h, a->wanted, a->alpha, a->threshold / 100, &t));

@@ -40,7 +40,7 @@ struct compare_config compare_defaults(void)
     for (int i = 0; i < METRICS; i++)
         c.threshold[i] = 0.03;
     c.role[METRIC_IMAGES_PER_S] = COMPARE_DECIDES;
-    c.role[METRIC_VAL_TOP1] = COMPARE_OPTION;
+    c.role[METRIC_IMAGES_PER_S_MEAN] = c.role[METRIC_VAL_TOP1] = COMPARE_OPTION;
     return c;
 }
 
@@ -187,10 +187,14 @@ enum status judge_measure(const struct repeats *base, const struct repeats *new,
                       metrics[id].name);
         if (!some)
             continue;
-        add_lacking(c, &r, config->role[id]);
-        bool small = is_small(c, &r) && config->role[id] != COMPARE_DECIDES;
+        enum compare_role role = config->role[id];
+        if (id == METRIC_IMAGES_PER_S_MEAN && role == COMPARE_OPTION &&
+            r.base.n + r.new.n < c->n_base + c->n_new) /* paused, or in an older history */
+            role = COMPARE_INFORMATIONAL;
+        add_lacking(c, &r, role);
+        bool small = is_small(c, &r) && role != COMPARE_DECIDES;
         r.verdict = small ? COMPARE_SMALL : COMPARE_INCONCLUSIVE;
-        r.decides = config->role[id] != COMPARE_INFORMATIONAL && !small;
+        r.decides = role != COMPARE_INFORMATIONAL && !small;
         c->result[c->n_results++] = r;
     }
     return STATUS_OK;

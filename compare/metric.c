@@ -10,6 +10,8 @@
 #include <string.h>
 
 const struct metric metrics[METRICS] = {
+    [METRIC_IMAGES_PER_S_MEAN] = {"images_per_s_mean", "images/s", "images_per_s_mean", NULL,
+                                  .more_is_better = true},
     [METRIC_IMAGES_PER_S] = {"images_per_s", "images/s", "images_per_s", "median",
                              .more_is_better = true},
     [METRIC_IMAGES_PER_S_MAX] = {"images_per_s_max", "images/s", "images_per_s", "max",
@@ -62,6 +64,8 @@ enum status metrics_of(const struct run *run, double value[METRICS])
         value[i] = within ? json_number_at(json_object_get(sum, member), within)
                           : json_number_at(sum, member);
     }
+    if (json_is_true(json_object_get(run->summary, "paused")))
+        value[METRIC_IMAGES_PER_S_MEAN] = NAN;
     json_decref(sum);
     return st;
 }

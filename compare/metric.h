@@ -4,6 +4,7 @@
 #include "results/run.h"
 
 enum metric_id {
+    METRIC_IMAGES_PER_S_MEAN,
     METRIC_IMAGES_PER_S,
     METRIC_IMAGES_PER_S_MAX,
     METRIC_IMAGES_PER_S_WALL,
@@ -42,7 +43,8 @@ extern const struct metric metrics[METRICS];
  * lists the metrics. */
 MUST_CHECK enum status metric_find(const char *flag, const char *name, enum metric_id *out);
 
-/* Computes a run's metrics from its records. A metric that the run lacks is NAN. STATUS_DATA if the
+/* Computes a run's metrics from its records. A metric that the run lacks is NAN, and so is the mean
+ * throughput of a run that was paused, since the pauses are not the program's. STATUS_DATA if the
  * records cannot be used. */
 MUST_CHECK enum status metrics_of(const struct run *run, double value[METRICS]);
 

@@ -111,7 +111,7 @@ void section_gate_quality(struct writer *w, const char *name, const json_t *reco
     headline(w, workloads, json_number_at(record, "threshold"));
     writer_paragraph(
         w,
-        "Each trial compares %.0f runs a side by 'ampscale compare' with its defaults: alpha %g, "
+        "Each trial compares %.0f runs a side by 'ampscale compare --metric %s': alpha %g, "
         "threshold %g %%. All runs are of one program: runs of the base, unchanged runs, and runs "
         "that '--inject' slows down. They trained in turns, as with 'scripts/interleave', in a new "
         "random order for each round. For unchanged runs, 'regression' counts false alarms in "
@@ -119,8 +119,8 @@ void section_gate_quality(struct writer *w, const char *name, const json_t *reco
         "the 95 %% interval of its rate. Trials that draw from one pool share runs: their true "
         "interval is wider. 'Sides': verdicts without pairs ('--pair never'). 'Ratio': throughput "
         "divided by the base's, as the median over the trials.",
-        json_number_at(record, "rounds"), json_number_at(record, "alpha"),
-        100 * json_number_at(record, "threshold"));
+        json_number_at(record, "rounds"), json_text_at(record, "metric"),
+        json_number_at(record, "alpha"), 100 * json_number_at(record, "threshold"));
     writer_code(w, "tests/compare/experiment.py --program build/cli/ampscale --out FILE");
     for (size_t i = 0; i < json_array_size(workloads); i++) {
         const json_t *workload = json_array_get(workloads, i);

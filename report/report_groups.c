@@ -134,11 +134,10 @@ void groups_compare(struct writer *w, const struct groups *all)
 static void say_speed(struct writer *w, const struct groups *groups)
 {
     const struct run *run = groups->v[0].first;
-    const json_t *rate = json_object_get(run->summary, "images_per_s");
     char amount[DIGITS_SIZE];
-    digits_amount(amount, json_number_at(rate, "median"));
+    digits_amount(amount, run_images_per_s(run));
     if (run->summary)
-        writer_headline(w, "%s, %s: %s images/s in the median step of run %s; no validation.",
+        writer_headline(w, "%s, %s: %s images/s (mean) in run %s; no validation.",
                         run_config_text(run, "arch", "?"), groups->v[0].precision, amount,
                         run->name);
     else

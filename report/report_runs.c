@@ -68,6 +68,7 @@ static void add_cost(struct table *t, const struct run *run)
     const json_t *rate = json_object_get(run->summary, "images_per_s");
     table_add(t, "%s", run->name);
     table_add_amount(t, run->elapsed);
+    table_add_amount(t, run_images_per_s(run));
     table_add_amount(t, json_number_at(rate, "median"));
     table_add_amount(t, json_number_at(run->summary, "images_per_s_wall"));
     add_time_to_accuracy(t, run);
@@ -80,14 +81,16 @@ static void add_cost(struct table *t, const struct run *run)
 /* Writes the time, the throughput and the input rates of each run. */
 static void each_cost(struct writer *w, struct run *const *runs, int n)
 {
-    struct table t = table_begin("run|>training s|>images/s|>by wall clock|time to accuracy|>read "
-                                 "MB/s|>files/s|>from storage MB/s|>page cache %");
+    struct table t =
+        table_begin("run|>training s|>images/s|>median step|>by wall clock|time to accuracy|>read "
+                    "MB/s|>files/s|>from storage MB/s|>page cache %");
     for (int i = 0; i < n; i++)
         add_cost(&t, runs[i]);
     writer_fold(w, "Time and input");
     writer_paragraph(
-        w, "'training s': the whole training. 'images/s': the median step. 'by wall clock': images "
-           "per second of the whole training. 'read' and 'files': data that the loaders read. "
+        w, "'training s': the whole training. 'images/s': all steps after warm-up, without "
+           "validation and checkpoints; 'median step', 'by wall clock': images/s of the median "
+           "step, and of the whole training. 'read' and 'files': data that the loaders read. "
            "'from storage': data that the processes fetched from storage. 'page cache': the share "
            "of the read bytes that came from page caches.");
     writer_table(w, &t);

@@ -392,6 +392,16 @@ int64_t run_warmup(const struct run *run)
     return stats_warmup(run->n_steps, run_config_count(run, "warmup_steps", WARMUP_STEPS));
 }
 
+double run_images_per_s(const struct run *run)
+{
+    double images = 0, seconds = 0;
+    for (int64_t i = run_warmup(run); i < run->n_steps; i++) {
+        images += (double)run->step[i].images;
+        seconds += run->step[i].total_s;
+    }
+    return seconds > 0 ? images / seconds : NAN;
+}
+
 const struct epoch_record *run_reached(const struct run *run)
 {
     double target = json_number_value(run_config(run, "desired_acc"));

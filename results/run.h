@@ -83,3 +83,8 @@ int64_t run_config_count(const struct run *run, const char *key, int64_t otherwi
 /* Returns the number of warm-up steps at the start of the run, which statistics of throughput do
  * not count: --warmup-steps (default 10), but at most the number that stats_warmup allows. */
 int64_t run_warmup(const struct run *run);
+
+/* Returns the images of all steps after warm-up, divided by the sum of the steps' durations. This
+ * includes waiting for data, but neither validation nor checkpoints. NAN if there is no such step.
+ */
+double run_images_per_s(const struct run *run);

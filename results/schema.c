@@ -67,6 +67,7 @@ static const struct field epoch_fields[] = {
     PERCENT(epoch_record, val_top1),
     PERCENT(epoch_record, val_top5),
     PERCENT(epoch_record, best_top1),
+    OPT_AMOUNT(epoch_record, images_per_s_mean),
     AMOUNT(epoch_record, images_per_s),
     AMOUNT(epoch_record, images_per_s_p5),
     AMOUNT(epoch_record, images_per_s_p95),

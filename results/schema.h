@@ -76,8 +76,9 @@ struct epoch_record {
     double train_loss, train_top1, train_top5; /* means over the epoch's training images */
     int64_t val_images; /* 0: no validation; val_loss, val_top1 and val_top5 are then null */
     double val_loss, val_top1, val_top5;
-    double best_top1;                         /* maximum of val_top1 so far */
-    double images_per_s;                      /* median over the steps */
+    double best_top1;         /* maximum of val_top1 so far */
+    double images_per_s_mean; /* images of all steps in this attempt / their total_s */
+    double images_per_s;      /* median over the steps, without warm-up */
     double images_per_s_p5, images_per_s_p95; /* percentiles 5 and 95 over the steps */
     double images_per_s_wall;                 /* train_images / (train_s + val_s + ...) */
     double train_s, val_s, checkpoint_s;      /* wall-clock seconds of the parts of the epoch */

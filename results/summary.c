@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/stats.h"
+#include "base/text.h"
 #include "results/ranks.h"
 #include "results/sensors.h"
 
@@ -178,6 +179,7 @@ enum status summary_add(const struct run *run, json_t *into)
     struct sample s = {.step = run->step + skip, .n = run->n_steps - skip};
     enum status st = STATUS_OK;
     TRY(json_put(into, "images_left_out", json_integer(run_left_out(run))));
+    TRY(put_rate(into, "images_per_s_mean", run_images_per_s(run), 1));
     TRY(rates(run, into));
     TRY(epochs(run, into));
     TRY(time_to_accuracy(run, into));
@@ -191,4 +193,84 @@ enum status summary_add(const struct run *run, json_t *into)
 done:
     free(s.x);
     return st;
+}
+
+/* --- differences between the throughputs --- */
+
+#define DIFFERENCE 0.10 /* a smaller difference is not explained */
+
+/* Prints how far the mean throughput is from that of the median step. The cause is the part of the
+ * steps that has at least half of the excess; a step has an excess if it, or its part, takes longer
+ * than the median by more than half a median step. */
+static void explain_mean(const struct run *run, const json_t *summary, double mean, FILE *out)
+{
+    static const struct {
+        const char *part, *verb, *rest;
+        size_t offset;
+    } cause[] = {
+        {"total", "took", "longer than the median step", offsetof(struct step_record, total_s)},
+        {"data", "waited", "for data", offsetof(struct step_record, data_s)},
+        {"comm", "waited", "for communication", offsetof(struct step_record, comm_s)}};
+    const json_t *typical = json_object_get(summary, "step_s");
+    double median = json_number_at(json_object_get(summary, "images_per_s"), "median"), all = 0;
+    int64_t warmup = run_warmup(run);
+    char why[128] = "";
+    for (size_t k = 0; k < sizeof cause / sizeof *cause; k++) {
+        double seconds = 0, least = json_number_at(typical, "total") / 2;
+        int64_t steps = 0;
+        for (int64_t i = warmup; i < run->n_steps; i++) {
+            double x = *(const double *)((const char *)&run->step[i] + cause[k].offset) -
+                       json_number_at(typical, cause[k].part);
+            steps += x > least;
+            seconds += x > least ? x : 0;
+        }
+        all = k == 0 ? seconds : all;
+        if (mean < median && steps > 0 && 2 * seconds >= all)
+            snprintf(why, sizeof why, ": %lld of %lld steps %s %.1f s %s", (long long)steps,
+                     (long long)(run->n_steps - warmup), cause[k].verb, seconds, cause[k].rest);
+    }
+    if (json_is_true(json_object_get(summary, "paused")))
+        snprintf(why, sizeof why, ": signals stopped and continued the process");
+    if (fabs(mean / median - 1) > DIFFERENCE)
+        fprintf(out, "mean throughput is %.0f %% %s the median step%s\n",
+                100 * fabs(mean / median - 1), mean < median ? "below" : "above", why);
+}
+
+/* Prints how far the throughput by the wall clock is below the mean, and why. Checkpoints within
+ * an epoch (--checkpoint-steps) are the time between the two steps around them. */
+static void explain_wall(const struct run *run, const json_t *summary, double mean, FILE *out)
+{
+    double wall = json_number_at(summary, "images_per_s_wall");
+    const struct step_record *s = run->step;
+    int64_t every = run_config_count(run, "checkpoint_steps", 0);
+    struct {
+        const char *name;
+        double seconds;
+    } cause[] = {{"start-up", s[0].elapsed - s[0].total_s}, {"validation", 0}, {"checkpoints", 0}};
+    for (int64_t i = 0; i < run_warmup(run); i++)
+        cause[0].seconds += s[i].total_s - (double)s[i].images / mean;
+    for (int64_t i = 0; i < run->n_epochs; i++) {
+        cause[1].seconds += run->epoch[i].val_s;
+        cause[2].seconds += run->epoch[i].checkpoint_s;
+    }
+    for (int64_t i = 1; i < run->n_steps && every > 0 && run->resumes == 0; i++)
+        if (s[i].step % every == 0 && s[i].epoch == s[i - 1].epoch)
+            cause[2].seconds += s[i].elapsed - s[i - 1].elapsed - s[i].total_s;
+    char text[128] = "";
+    for (size_t k = 0; k < sizeof cause / sizeof *cause; k++)
+        if (cause[k].seconds > 0.01 * run->elapsed)
+            text_join(text, sizeof text, ", ", "%s %.0f %%", cause[k].name,
+                      100 * cause[k].seconds / run->elapsed);
+    if (wall / mean < 1 - DIFFERENCE)
+        fprintf(out, "wall-clock throughput is %.0f %% below the mean%s%s%s\n",
+                100 * (1 - wall / mean), *text ? ": " : "", text, *text ? " of the time" : "");
+}
+
+void summary_explain(const struct run *run, const json_t *summary, FILE *out)
+{
+    double mean = json_number_at(summary, "images_per_s_mean");
+    if (!(mean > 0))
+        return;
+    explain_mean(run, summary, mean, out);
+    explain_wall(run, summary, mean, out);
 }

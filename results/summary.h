@@ -3,7 +3,10 @@
 
 #include "results/run.h"
 
+#include <stdio.h>
+
 /* Adds to `into`, computed from the steps and epochs of `run`:
+ *   images_per_s_mean  run_images_per_s: images over time
  *   images_per_s       {median, p5, p95, max, mad, steps}: per step, without warm-up (run_warmup)
  *   images_left_out    images that could not be decoded, see run_left_out
  *   images_per_s_wall  training images / the whole elapsed time, which includes validation,
@@ -33,3 +36,10 @@
  *                      and of the best one
  * Parts without records are left out. */
 MUST_CHECK enum status summary_add(const struct run *run, json_t *into);
+
+/* Explains where the throughputs in a run's `summary` differ: prints a line if the mean differs
+ * from the median step by more than 10 %, and one if the wall clock is more than 10 % below the
+ * mean. A line has the causes that the records show: waits for data or communication, slow steps,
+ * or signals that stopped the process ("paused"); validation, checkpoints, and start-up, which is
+ * the time before the first step and the excess of the warm-up. */
+void summary_explain(const struct run *run, const json_t *summary, FILE *out);

@@ -32,6 +32,7 @@ static struct epoch_record epoch_trained(const struct session *s, const struct p
         .train_loss = s->not_finite ? NAN : step_mean(train->loss_sum, (double)train->count),
         .train_top1 = step_percent((double)train->top1, (double)train->count),
         .train_top5 = step_percent((double)train->top5, (double)train->count),
+        .images_per_s_mean = s->spent.total_s > 0 ? (double)train->images / s->spent.total_s : 0,
         .images_per_s = rate->median,
         .images_per_s_p5 = rate->p5,
         .images_per_s_p95 = rate->p95,

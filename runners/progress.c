@@ -10,18 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static void meter_add(struct meter *m, double value, int64_t n)
+static void meter_add(struct meter *m, double value, double weight)
 {
-    if (n == 0)
+    if (weight <= 0)
         return;
     m->value = isnan(value) ? NAN : value; /* printed as "nan", never as "-nan" */
-    m->sum += m->value * (double)n;
-    m->n += n;
+    m->sum += m->value * weight;
+    m->weight += weight;
 }
 
 static double meter_mean(const struct meter *m)
 {
-    return m->n ? m->sum / (double)m->n : NAN;
+    return m->weight > 0 ? m->sum / m->weight : NAN;
 }
 
 void progress_begin(struct progress *p, FILE *out, const char *title, int64_t batches,
@@ -84,10 +84,10 @@ void progress_batch(struct progress *p, int64_t i, const struct progress_values 
 {
     meter_add(&p->time, v->time_s, 1);
     meter_add(&p->data, v->data_s, 1);
-    meter_add(&p->loss, v->loss, v->weight);
-    meter_add(&p->top1, v->top1, v->weight);
-    meter_add(&p->top5, v->top5, v->weight);
-    meter_add(&p->rate, (double)v->images / v->time_s, v->time_s > 0);
+    meter_add(&p->loss, v->loss, (double)v->weight);
+    meter_add(&p->top1, v->top1, (double)v->weight);
+    meter_add(&p->top5, v->top5, (double)v->weight);
+    meter_add(&p->rate, (double)v->images / v->time_s, v->time_s); /* mean: images over time */
     if (v->skipped)
         p->loss.value = isnan(v->loss) ? NAN : v->loss; /* shown, but not averaged */
     if (p->terminal)

@@ -8,8 +8,7 @@
 
 /* A meter: the last value, and the weighted sum so far. */
 struct meter {
-    double value, sum;
-    int64_t n;
+    double value, sum, weight; /* `weight` is the sum of the weights */
 };
 
 /* The meters of one pass over the data. */

@@ -2,6 +2,7 @@
 #include "runners/run_summary.h"
 
 #include "base/json.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "input/device_decoder.h"
 #include "results/noise.h"
@@ -80,16 +81,18 @@ static void say_time(const struct session *s, const struct run *run)
 /* Prints the run's totals: throughput (from the summary), accuracy and time. */
 static void say_end(const struct session *s, const struct run *run, const json_t *summary)
 {
-    const json_t *median = json_object_get(json_object_get(summary, "images_per_s"), "median");
+    const json_t *rate = json_object_get(summary, "images_per_s");
     const json_t *wall = json_object_get(summary, "images_per_s_wall");
+    double mean = json_number_at(summary, "images_per_s_mean");
     const char *before = ": ";
     if (s->config->evaluate)
         fprintf(s->out, "Finished the validation");
     else
         fprintf(s->out, "Finished %" PRId64 " step%s", s->state.step,
                 s->state.step == 1 ? "" : "s");
-    if (json_is_number(median)) {
-        fprintf(s->out, "%s%.1f images/s (median step)", before, json_number_value(median));
+    if (isfinite(mean)) {
+        fprintf(s->out, ": %.1f images/s (mean), %.1f images/s (median step)", mean,
+                json_number_at(rate, "median"));
         before = ", ";
     }
     if (json_is_number(wall))
@@ -231,11 +234,14 @@ enum status run_summary_finish(struct session *s)
     if (s->scaled)
         CHECK(json_put(summary, "loss_scaler", summary_scaler(s, run)));
     CHECK(summary_add(run, summary));
+    if (stop_was_paused())
+        CHECK(json_put(summary, "paused", json_true()));
     CHECK(rank_sensors_gather(&s->world, &s->devices, &s->samples, summary));
     CHECK(add_storage(s, json_object_get(summary, "io")));
     CHECK(add_noise(s, run, summary));
     CHECK(write_summary(s, summary));
     say_end(s, run, summary);
+    summary_explain(run, summary, s->out);
     CHECK(say_straggler(s, run));
     if (s->expected) {
         CHECK(expected_end(s->expected, s->state.step, json_text_at(summary, "state_bits")));

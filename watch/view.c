@@ -37,7 +37,7 @@ struct sight {
     const struct step_record *last_step;   /* NULL: none */
     const struct epoch_record *last_epoch; /* NULL: none */
     struct stats rate, time;               /* statistics of the recent steps; n is 0 if there are
-                                            * none */
+                                            * none; rate.mean is images over time */
     double *rates;                         /* (run->n_steps) */
     int64_t epoch_steps;                   /* number of steps of an epoch; 0: unknown */
     int64_t done;                          /* steps since the run began */
@@ -66,15 +66,18 @@ static enum status sight_take(struct sight *s, const struct run *run)
     for (int64_t i = 0; i < n; i++)
         s->rates[i] = (double)run->step[i].images / run->step[i].total_s;
     int64_t kept = 0;
+    double images = 0;
     for (int64_t i = n - recent; i < n; i++) {
         if (!isfinite(s->rates[i]))
             continue;
+        images += (double)run->step[i].images;
         rates[kept] = s->rates[i];
         times[kept++] = run->step[i].total_s;
     }
     if (kept > 0) {
         TRY(stats_of(rates, kept, &s->rate));
         TRY(stats_of(times, kept, &s->time));
+        s->rate.mean = images / (s->time.mean * (double)kept);
     }
     if (n > 0)
         s->last_step = &run->step[n - 1];
@@ -172,8 +175,7 @@ static void put_rate(FILE *out, const struct sight *s, const struct view_options
         draw_line(out, o, "no step yet");
         return;
     }
-    snprintf(head, sizeof head, "images/s  %.1f, median %.1f  ", s->rates[s->run->n_steps - 1],
-             s->rate.median);
+    snprintf(head, sizeof head, "images/s  mean %.1f, median %.1f  ", s->rate.mean, s->rate.median);
     draw_spark(spark, s->rates, s->run->n_steps, o->width - (int)strlen(head), o->ascii);
     draw_line(out, o, "%s%s", head, spark);
 }

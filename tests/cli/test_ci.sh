@@ -35,12 +35,18 @@ done
 cd "$scratch" || exit 1
 tiny=(--dummy --arch resnet8 --image-size 32 --classes 10 --batch-size 1 --dummy-train 100 --dummy-val 1
     --val-batch-size 1 --threads 1 --telemetry 0 --steps 12)
-"$source_dir/scripts/interleave" --slice 50 "$program" "$program" "$scratch/runs" 3 -- "${tiny[@]}" || fail "scripts/interleave --slice failed"
+"$source_dir/scripts/interleave" --slice 50 "$program" "$program" "$scratch/runs" 3 -- "${tiny[@]}" --steps 500 || fail "scripts/interleave --slice failed"
 expect 5 compare runs/base runs/new
 grep -q '3 and 3 runs' out && grep -q 'Runs took turns' out || fail "not three runs per side that took turns: $(cat out)"
+# The pauses of such runs are not theirs: the mean over time is not compared.
+grep -q '"paused": true' runs/new/r001/summary.json || fail "the record does not say that the run was paused"
+! grep -q images_per_s_mean out || fail "the mean of runs that were paused is compared: $(cat out)"
 "$source_dir/scripts/interleave" "$program" /bin/false "$scratch/bad" 2>err && fail "scripts/interleave does not fail if a run fails"
 grep -q 'a run of new failed' err || fail "the message does not name the build whose run failed: $(cat err)"
 pgrep -f "$scratch/bad" && fail "processes still run after scripts/interleave has failed"
 "$source_dir/scripts/interleave" "$program" "$program" "$scratch/whole" 2 -- "${tiny[@]}" || fail "scripts/interleave without --slice failed"
 [[ $(ls "$scratch/whole/base") == $'r001\nr002' ]] || fail "after two rounds, the folders have $(ls "$scratch/whole"/*)"
+! grep -q paused whole/*/*/summary.json || fail "runs that were not paused are recorded as paused"
+expect 5 compare whole/base whole/new
+grep -q '^2 metrics are gating' out && grep -q '^  images_per_s_mean ' out || fail "the mean of whole runs is not gating: $(cat out)"
 finish

@@ -159,18 +159,18 @@ has out '^passed: 0 regressions'
 expect 0 compare slow base
 has out 'better$'
 expect 3 compare base slow
-count 1 out 'REGRESSION$'
+count 2 out 'REGRESSION$'
 count 5 out '\(worse\)$'
 [[ ! -s err ]] || fail "a regression is reported as an error: $(<err)"
 expect 3 compare --metric all base slow
-count 6 out 'REGRESSION$'
+count 7 out 'REGRESSION$'
 expect 0 compare --threshold 15 base slow
 expect 3 compare --threshold images_per_s=5 --threshold 15 base slow
 expect 3 compare --alpha 0.01 base/r* -- slow/r*
 expect 5 compare --metric comm_s base same
 has out 'no value of comm_s to compare'
 expect 5 compare base/r* -- slow/r[1-4]
-has err 'give at least 5 complete runs'
+has err 'give at least 6 complete runs'
 expect 5 compare --pair always base same
 has out 'did not take turns'
 expect 5 compare --markdown x.md --junit x.xml base other
@@ -182,8 +182,21 @@ expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/
 expect_error 2 "give BASE NEW" compare base
 expect_error 5 "is neither a run, nor a folder of runs, nor a study" compare base "$TMPDIR"
 expect_error 5 "cannot open 'nothing'" compare base nothing
-expect_error 2 "--metric 'speed': unknown metric; known: images_per_s, " compare --metric speed base same
+expect_error 2 "--metric 'speed': unknown metric; known: images_per_s_mean, images_per_s, " compare --metric speed base same
 expect_error 2 "--pair 'maybe': give auto, never or always" compare --pair maybe base same
+
+# Storage that stalls in one step of each run does not change the median step, but the mean.
+cp -r same stalled
+for i in {1..9}; do
+    sed -i '15s/"data_s":0,\(.*\)"total_s":[0-9.]*/"data_s":6,\1"total_s":6.1/' stalled/r$i/steps.jsonl
+done
+expect 3 compare base stalled
+has out '^  images_per_s_mean .* 0\.1[0-9]* .*REGRESSION$'
+has out '^  images_per_s .* equivalent$'
+expect 0 compare --metric images_per_s base stalled
+expect 0 report stalled -o stalled.md --no-figures # 10 steps after warm-up, of 32 images
+has stalled.md '45\.7 images/s \(mean\) in run r1; no validation'
+has stalled.md '^\| r1 \| [0-9.]+ \| 45\.7 \|'
 
 # Runs that vary too much are inconclusive. Disturbed, damaged and incomplete runs are named.
 for i in 1 2 3 4 5 6 7 8 9; do
@@ -218,8 +231,8 @@ has x.md '\| `images_per_s` \| .* \| \*\*REGRESSION\*\* \|'
 import json, xml.etree.ElementTree as tree
 suite = tree.parse("x.xml").getroot().find("testsuite")
 cases = suite.findall("testcase")
-assert len(cases) == int(suite.get("tests")) == 6
-assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == 1
+assert len(cases) == int(suite.get("tests")) == 7
+assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == 2
 record = json.load(open("x.json"))
 assert record["record"] == "compare" and not record["passed"]
 step = [m for m in record["cells"][0]["metrics"] if m["name"] == "step_s"][0]
@@ -245,6 +258,15 @@ expect 5 compare --history history other
 has out "none of 27 runs in 'history' was accepted and has the same configuration"
 expect_error 5 "nothing is recorded" compare --record history cut
 expect_error 2 "give new runs only" compare --history history base -- same
+# A history of an earlier version lacks the mean, which then is not gating.
+make_runs later 0.2
+mkdir earlier && sed 's/"images_per_s_mean":[^,]*,//' history/history.jsonl >earlier/history.jsonl
+lacks earlier/history.jsonl images_per_s_mean
+expect 0 compare --history earlier --record earlier same
+lacks out 'images_per_s_mean'
+count 9 earlier/history.jsonl '"images_per_s_mean":[0-9]'
+expect 0 compare --history earlier later
+has out '^  images_per_s_mean .*\(equivalent\)$'
 printf '{"record": "hist' >>history/history.jsonl # the next call removes an incomplete last line
 expect 0 compare --record history base
 [[ $(wc -l <history/history.jsonl) == 36 ]] || fail "the history has $(wc -l <history/history.jsonl) lines"

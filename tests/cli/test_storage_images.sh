@@ -19,6 +19,31 @@ for line in open("slow/epochs.jsonl"):
     assert abs(e["images_per_s_wall"] * seconds - e["train_images"]) < 0.01 * e["train_images"], e
 END
 
+# If storage stalls, the first throughput of the run falls, and a line names the cause. The throughput
+# of the median step does not change. The stall is far longer than all steps together.
+interposed "open:delay4000:60:.JPEG" expect_train 0 "${run[@]}" --out stalled -j 1
+grep -q '^mean throughput is [0-9]* % below the median step: 1 of [0-9]* steps waited [0-9.]* s for data$' out ||
+    fail "no line says that storage stalled: $(tail -n 3 out)"
+python3 - <<'END' || fail "the first throughput of a run with stalls is not that of its steps: $(tail -n 3 out)"
+import json, re
+steps = [json.loads(l) for l in open("stalled/steps.jsonl")]
+steps = [s for s in steps if "images" in s]
+def rate(steps):
+    return sum(s["images"] for s in steps) / sum(s["total_s"] for s in steps)
+summary = json.load(open("stalled/summary.json"))
+epochs = [json.loads(l) for l in open("stalled/epochs.jsonl")]
+mean = rate(steps[len(steps) - summary["images_per_s"]["steps"]:])
+assert mean < 0.5 * summary["images_per_s"]["median"], mean
+assert abs(summary["images_per_s_mean"] / mean - 1) < 1e-6, mean
+assert abs(epochs[1]["images_per_s_mean"] / rate([s for s in steps if s["epoch"] == 1]) - 1) < 1e-6, epochs[1]
+out = open("out").read()
+said = re.search(r"^Finished \d+ steps: ([0-9.]+) images/s \(mean\), ", out, re.M)
+assert abs(float(said[1]) - mean) < 0.051, said[0]
+# so is the mean that the log lines show in parentheses
+shown = re.findall(r"^Epoch: \[1\].*Img/s [0-9.]+ \(([0-9.]+)\)$", out, re.M)[-1]
+assert abs(float(shown) - epochs[1]["images_per_s_mean"]) < 0.051, shown
+END
+
 # If an image cannot be read, the run tries again. If the error is temporary, the result is bitwise
 # equal to that of an undisturbed run. If the error remains, the run ends. It can be resumed when
 # the storage works again.

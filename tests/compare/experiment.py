@@ -100,9 +100,9 @@ class Workload:
                       for run in sorted((folder / arm).iterdir())] for arm in ARMS}
 
     def judge(self, base, new, pair, record):
-        """The comparison of two folders of runs by its only gating metric."""
-        done = subprocess.run([self.args.program, "compare", "--json", "--pair", pair,
-                               "--allow-different", "config.inject", base, new],
+        """The comparison of two folders of runs by the median step."""
+        done = subprocess.run([self.args.program, "compare", "--json", "--pair", pair, "--metric",
+                               "images_per_s", "--allow-different", "config.inject", base, new],
                               capture_output=True, text=True)
         report = json.loads(done.stdout or "{}")
         found = [m for cell in report.get("cells", []) for m in cell["metrics"] if m["decides"]]

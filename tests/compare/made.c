@@ -32,6 +32,7 @@ void make_run(const char *dir, const struct made *m, int repeat)
     expect_ok(dir_make(dir));
     write_info(dir, m, repeat);
     for (int64_t i = 0; i < STEPS; i++) {
+        double wait = i % 10 == 5 ? m->stall_s : 0;
         struct step_record s = {.step = i,
                                 .batch = i,
                                 .images = 32,
@@ -41,7 +42,8 @@ void make_run(const char *dir, const struct made *m, int repeat)
                                 .loss = 1,
                                 .forward_s = m->forward_s > 0 ? m->forward_s * vary : total / 3,
                                 .backward_s = total / 2,
-                                .total_s = total,
+                                .data_s = wait,
+                                .total_s = total + wait,
                                 .elapsed = (double)(i + 1) * total};
         run_rig_append(dir, &step_schema, &s);
     }
@@ -59,7 +61,10 @@ void make_run(const char *dir, const struct made *m, int repeat)
         t.elapsed = i * STEPS * total;
         run_rig_append(dir, &telemetry_schema, &t);
     }
-    if (!m->by)
+    if (m->paused)
+        scratch_write_text(dir, "summary.json",
+                           "{\"schema\": 1, \"ended_by\": \"epochs\", \"paused\": true}");
+    else if (!m->by)
         scratch_write_text(dir, "summary.json", "{\"schema\": 1, \"ended_by\": \"epochs\"}");
     else if (*m->by)
         scratch_write_changed(dir, "summary.json", "{\"schema\": 1, \"ended_by\": \"BY\"}", "BY",

@@ -23,6 +23,8 @@ struct made {
     double forward_s; /* seconds of the forward pass of a step; 0: a third of the step */
     double first_s;   /* start time of the first repeat; 0: not recorded. Each repeat starts a
                          minute after the previous repeat. */
+    double stall_s;   /* seconds that every tenth step waits for data */
+    bool paused;      /* signals stopped and continued the run */
     double drift;     /* factor between the durations of successive repeats; 0: no drift */
 };
 

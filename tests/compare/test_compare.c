@@ -26,8 +26,9 @@ static const struct {
               {METRIC_STEP, 1, COMPARE_EQUIVALENT},
               {METRIC_VAL_TOP1, 1, COMPARE_EQUIVALENT}}},
     {.new = {.slower = 0.1},
-     .regressions = 6,
-     .want = {{METRIC_IMAGES_PER_S, 1 / 1.1, COMPARE_REGRESSION},
+     .regressions = 7,
+     .want = {{METRIC_IMAGES_PER_S_MEAN, 1 / 1.1, COMPARE_REGRESSION},
+              {METRIC_IMAGES_PER_S, 1 / 1.1, COMPARE_REGRESSION},
               {METRIC_IMAGES_PER_S_WALL, 1 / 1.1, COMPARE_REGRESSION},
               {METRIC_STEP, 1.1, COMPARE_REGRESSION},
               {METRIC_BACKWARD, 1.1, COMPARE_REGRESSION},
@@ -51,10 +52,10 @@ static const struct {
     {.new = {.top1 = 5, .by = "desired accuracy"},
      .passed = true,
      .want = {{METRIC_STEP, 1, COMPARE_EQUIVALENT}}},
-    /* a slower input; 2 metrics of input, decoding, the time to accuracy, and 6 as above */
+    /* a slower input; 2 metrics of input, decoding, the time to accuracy, and 7 as above */
     {.base = {.more = ", \"desired_acc\": 60", .decode_s = 0.001},
      .new = {.more = ", \"desired_acc\": 60", .decode_s = 0.0012, .slower = 0.2},
-     .regressions = 10,
+     .regressions = 11,
      .want = {{METRIC_TIME_TO_ACCURACY, 1.2, COMPARE_REGRESSION},
               {METRIC_IO_BYTES, 1 / 1.2, COMPARE_REGRESSION},
               {METRIC_IO_FILES, 1 / 1.2, COMPARE_REGRESSION},
@@ -264,7 +265,7 @@ static void test_studies(void **state)
     assert_int_equal(r->n_cells, 3);
     assert_string_equal(r->cell[0].name, "a");
     assert_non_null(strstr(r->cell[0].missing, "0 repeats of NEW; at least 5 are needed"));
-    assert_true(r->cell[1].n_results > 0 && r->verdicts[COMPARE_REGRESSION] == 6);
+    assert_true(r->cell[1].n_results > 0 && r->verdicts[COMPARE_REGRESSION] == 7);
     assert_non_null(strstr(r->cell[2].missing, "0 repeats of BASE; at least 5 are needed"));
 
     /* A study cannot be compared with a folder that is not a study. */

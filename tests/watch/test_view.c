@@ -72,6 +72,20 @@ static void test_run(void **state)
                     "32768, 1 step skipped\n", "ended: epochs, after 4 steps in 0:05\n"));
 }
 
+/* A step that takes 2 s, in place of half a second, changes the mean, which is the images of the
+ * steps over their time, but not the median. */
+static void test_mean(void **state)
+{
+    size_t size;
+    char *text = scratch_read(*state, "first/steps.jsonl", &size);
+    char *total = strstr(text, "\"total_s\":0.5");
+    assert_non_null(total);
+    memcpy(strchr(total, '0'), "2.0", 3);
+    scratch_write(*state, "first/steps.jsonl", text, size);
+    free(text);
+    expect_in(first_sight(*state, "first"), PARTS("images/s  mean 36.6, median 64.0"));
+}
+
 /* The run is in its second epoch, after the first of two steps. A step takes half a second, and the
  * validation after an epoch takes one second. The last record is two hours old. */
 static void test_time_left(void **state)
@@ -232,9 +246,11 @@ int main(void)
 {
 #define WITH_RUN(test) cmocka_unit_test_setup_teardown(test, set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        WITH_RUN(test_run),         WITH_RUN(test_time_left), WITH_RUN(test_steps_and_sensors),
-        WITH_RUN(test_hostile),     WITH_RUN(test_window),    WITH_RUN(test_study),
-        WITH_RUN(test_wrong_plans), RUN_RIG_TEST(test_ranks),
+        WITH_RUN(test_run),       WITH_RUN(test_mean),
+        WITH_RUN(test_time_left), WITH_RUN(test_steps_and_sensors),
+        WITH_RUN(test_hostile),   WITH_RUN(test_window),
+        WITH_RUN(test_study),     WITH_RUN(test_wrong_plans),
+        RUN_RIG_TEST(test_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
