@@ -123,6 +123,26 @@ static void test_class_numbers(void **state)
     tree_refused(*state, "train", STATUS_DATA, "'0004.jpg' has no class");
 }
 
+/* Zeros may follow the end marker, other bytes must not: archives joined by 'cat' would lose the
+ * images of all but the first. */
+static void test_after_the_end(void **state)
+{
+    static const size_t padding[] = {0, 2 * BLOCK, 19 * BLOCK, 4096};
+    for (int i = 0; i < COUNT(padding); i++) {
+        char reason[64];
+        text("a/1.jpg", "1");
+        size_t end = size;
+        memset(archive + size, 0, padding[i] + BLOCK);
+        size += padding[i] + BLOCK;
+        const char *path = finish(state, "set.tar");
+        tree_lists(path, "train", (const char *const[]){"a a/1.jpg 1", NULL});
+        size = end + padding[i] + BLOCK;
+        snprintf(reason, sizeof reason, "data at byte %zu follow the end-of-archive marker", size);
+        text("a/2.jpg", "2");
+        tree_refused(finish(state, "set.tar"), "train", STATUS_DATA, reason);
+    }
+}
+
 /* ImageNet's original form: one archive for each class, without folders. */
 static void test_class_archives(void **state)
 {
@@ -275,10 +295,11 @@ static void test_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_class_folders),  IN_FOLDER(test_class_numbers),
-        IN_FOLDER(test_class_archives), IN_FOLDER(test_one_archive),
-        IN_FOLDER(test_long_names),     IN_FOLDER(test_hostile),
-        IN_FOLDER(test_truncated),      IN_FOLDER(test_limit),
+        IN_FOLDER(test_class_folders), IN_FOLDER(test_class_numbers),
+        IN_FOLDER(test_after_the_end), IN_FOLDER(test_class_archives),
+        IN_FOLDER(test_one_archive),   IN_FOLDER(test_long_names),
+        IN_FOLDER(test_hostile),       IN_FOLDER(test_truncated),
+        IN_FOLDER(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
