@@ -48,6 +48,15 @@ expect_error 2 "nothing to scan: give the folder" data scan
 expect_error 2 "'more'" data scan "$set" more
 [[ ! -e $scratch/x ]] || fail "a refused command wrote something"
 
+# A link to a missing file is an image that is missing, not one fewer.
+"$program" data synth --out "$scratch/links" --classes 2 --train 2 --val 1 --size 40 >"$scratch/log" 2>&1
+image=$(find "$scratch/links/val" -type f | head -n 1)
+ln -s /nowhere/1.jpg "${image%/*}/link.jpg"
+expect 5 data scan "$scratch/links"
+grep -qF "problem: links in '$scratch/links/val' that lead nowhere: 1; the first is '${image%/*}/link.jpg' -> '/nowhere/1.jpg'; " "$scratch/out" ||
+    fail "a link that leads nowhere is not named: $(cat "$scratch/out")"
+rm "${image%/*}/link.jpg"
+
 # A limit on the size of files makes writes fail, as a full disk does.
 (
     trap '' XFSZ
