@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "base/words.h"
 
 #include <errno.h>
@@ -74,6 +75,19 @@ enum status dataset_check_pair(const struct dataset *train, const struct dataset
 {
     TRY(check_missing(train, val));
     return check_missing(val, train);
+}
+
+void dataset_warn(const struct dataset *d, FILE *out)
+{
+    if (d->classes != 1)
+        return;
+    const char *path = dataset_path(d, d->n - 1), *file = strrchr(path, '/');
+    bool deeper = d->shards == 0 && file != strchr(path, '/');
+    text_print(out,
+               "ampscale: warning: '%s' has only one class, '%s': the loss is always 0, and the "
+               "accuracy says nothing%s%.*s%s",
+               d->name, d->class_name[0], deeper ? "; are the classes one folder deeper, as '" : "",
+               deeper ? (int)(file - path) : 0, path, deeper ? "'?" : "");
 }
 
 int32_t dataset_label(const struct dataset *d, int64_t i)

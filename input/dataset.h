@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct sample {
     uint64_t path; /* offset of the image's path in dataset.paths */
@@ -52,6 +53,9 @@ MUST_CHECK enum status dataset_dummy(int64_t n, int classes, struct dataset **ou
 /* Checks that both splits have the same classes. The message of STATUS_DATA names a class that is
  * missing in one split. */
 MUST_CHECK enum status dataset_check_pair(const struct dataset *train, const struct dataset *val);
+
+/* If there is only one class, prints a warning: most often the classes are one folder deeper. */
+void dataset_warn(const struct dataset *d, FILE *out);
 
 /* Returns the path of an image below root. The data set must not be a dummy set. */
 static inline const char *dataset_path(const struct dataset *d, int64_t i)

@@ -57,6 +57,24 @@ grep -qF "problem: links in '$scratch/links/val' that lead nowhere: 1; the first
     fail "a link that leads nowhere is not named: $(cat "$scratch/out")"
 rm "${image%/*}/link.jpg"
 
+# One class: a warning. It asks whether the classes are one folder deeper only if there are folders.
+expect 0 data scan "$scratch/links"
+[[ ! -s $scratch/err ]] || fail "a warning for two classes: $(cat "$scratch/err")"
+mkdir -p "$scratch/deep/train" "$scratch/deep/val"
+mv "$scratch/links/train" "$scratch/deep/train/images"
+mv "$scratch/links/val" "$scratch/deep/val/images"
+expect 0 data scan "$scratch/deep"
+one_line "data scan" "warning: '$scratch/deep/train' has only one class, 'images': the loss is always 0"
+grep -qE "; are the classes one folder deeper, as 'images/c0001-[^/]*'\?$" "$scratch/err" || fail "$(cat "$scratch/err")"
+for split in train val; do
+    rm -r "$scratch/deep/$split/images/"c0001-*
+    mv "$scratch/deep/$split/images/"c0000-*/* "$scratch/deep/$split/images"
+    rmdir "$scratch/deep/$split/images/"c0000-*
+done
+expect 0 data scan "$scratch/deep"
+one_line "data scan" "accuracy says nothing"
+! grep -q 'deeper' "$scratch/err" || fail "$(cat "$scratch/err")"
+
 # A limit on the size of files makes writes fail, as a full disk does.
 (
     trap '' XFSZ
