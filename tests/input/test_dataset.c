@@ -127,6 +127,25 @@ static void test_pairs(void **state)
     dataset_free(more);
 }
 
+/* The same name in two normal forms of Unicode looks the same. */
+static void test_names_that_look_alike(void **state)
+{
+    struct dataset *train, *val;
+    put(state, "train/caf\xc3\xa9/1.jpg");
+    put(state, "val/cafe\xcc\x81/1.jpg");
+    assert_int_equal(dataset_open(*state, "train", &train), STATUS_OK);
+    assert_int_equal(dataset_open(*state, "val", &val), STATUS_OK);
+    assert_int_equal(dataset_check_pair(train, val), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "Unicode's normal form"));
+    dataset_free(val);
+    put(state, "test/caf\xc3\xa8/1.jpg");
+    assert_int_equal(dataset_open(*state, "test", &val), STATUS_OK);
+    assert_int_equal(dataset_check_pair(train, val), STATUS_DATA);
+    assert_null(strstr(status_message(), "Unicode"));
+    dataset_free(train);
+    dataset_free(val);
+}
+
 static void test_fingerprint(void **state)
 {
     tree_put(*state, "train/a/1.jpg", "xx", 2);
@@ -142,13 +161,10 @@ static void test_fingerprint(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_order_is_imagefolders),
-        IN_FOLDER(test_links_are_followed),
-        IN_FOLDER(test_links_that_lead_nowhere),
-        IN_FOLDER(test_links_in_a_circle),
-        IN_FOLDER(test_missing_things),
-        IN_FOLDER(test_pairs),
-        IN_FOLDER(test_fingerprint),
+        IN_FOLDER(test_order_is_imagefolders),   IN_FOLDER(test_links_are_followed),
+        IN_FOLDER(test_links_that_lead_nowhere), IN_FOLDER(test_links_in_a_circle),
+        IN_FOLDER(test_missing_things),          IN_FOLDER(test_pairs),
+        IN_FOLDER(test_names_that_look_alike),   IN_FOLDER(test_fingerprint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
