@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "base/words.h"
 
 #include <errno.h>
@@ -58,22 +59,41 @@ static int count_missing(const struct dataset *a, const struct dataset *b, const
 
 static enum status check_missing(const struct dataset *have, const struct dataset *lack)
 {
-    const char *first = NULL;
+    static const char marks[] = "\xcc\xcd"; /* first bytes of combining marks, U+0300 to U+036F */
+    const char *first = NULL, *other = "";
     int missing = count_missing(have, lack, &first);
     if (missing == 0)
         return STATUS_OK;
+    count_missing(lack, have, &other);
     char more[32] = "";
     if (missing > 1)
         snprintf(more, sizeof more, " (and %d more)", missing - 1);
-    return status_fail(STATUS_DATA,
-                       "class '%s'%s is in '%s' but not in '%s': both splits need the same classes",
-                       first, more, have->name, lack->name);
+    return status_fail(
+        STATUS_DATA, "class '%s'%s is in '%s' but not in '%s': both splits need the same classes%s",
+        first, more, have->name, lack->name,
+        !strpbrk(first, marks) == !strpbrk(other, marks)
+            ? ""
+            : "; names that look alike may differ in Unicode's normal form: rename "
+              "with 'convmv -f utf8 -t utf8 --nfc -r'");
 }
 
 enum status dataset_check_pair(const struct dataset *train, const struct dataset *val)
 {
     TRY(check_missing(train, val));
     return check_missing(val, train);
+}
+
+void dataset_warn(const struct dataset *d, FILE *out)
+{
+    if (d->classes != 1)
+        return;
+    const char *path = dataset_path(d, d->n - 1), *file = strrchr(path, '/');
+    bool deeper = d->shards == 0 && file != strchr(path, '/');
+    text_print(out,
+               "ampscale: warning: '%s' has only one class, '%s': the loss is always 0, and the "
+               "accuracy says nothing%s%.*s%s",
+               d->name, d->class_name[0], deeper ? "; are the classes one folder deeper, as '" : "",
+               deeper ? (int)(file - path) : 0, path, deeper ? "'?" : "");
 }
 
 int32_t dataset_label(const struct dataset *d, int64_t i)

@@ -7,13 +7,14 @@
  * Every regular file (links are followed) with an extension that ImageFolder knows is listed as an
  * image; only the decoder checks that the file really is an image. Unlike ImageFolder, dataset_open
  * ignores names that begin with a dot: they belong to temporary files of editors and file
- * managers. */
+ * managers. And it fails if a link leads nowhere that could be a class, a folder or an image. */
 #pragma once
 
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct sample {
     uint64_t path; /* offset of the image's path in dataset.paths */
@@ -52,6 +53,9 @@ MUST_CHECK enum status dataset_dummy(int64_t n, int classes, struct dataset **ou
 /* Checks that both splits have the same classes. The message of STATUS_DATA names a class that is
  * missing in one split. */
 MUST_CHECK enum status dataset_check_pair(const struct dataset *train, const struct dataset *val);
+
+/* If there is only one class, prints a warning: most often the classes are one folder deeper. */
+void dataset_warn(const struct dataset *d, FILE *out);
 
 /* Returns the path of an image below root. The data set must not be a dummy set. */
 static inline const char *dataset_path(const struct dataset *d, int64_t i)

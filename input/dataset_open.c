@@ -7,9 +7,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     MAX_DEPTH = 32, /* maximum number of folder levels in a class; a limit is needed, because links
@@ -27,8 +29,8 @@ static int by_folder_and_name(const void *a, const void *b)
 }
 
 /* Sets *kind to the file type (S_IFMT) of an entry of `folder`. For a link, this is the type of its
- * target, or 0 if the link is broken. Calls stat only if readdir did not report the type, or
- * reported a link. If stat fails, the function fails: if it skipped an image instead, all later
+ * target, or S_IFLNK if the link leads nowhere. Calls stat only if readdir did not report the type,
+ * or reported a link. If stat fails, the function fails: if it skipped an image instead, all later
  * images would have other sample numbers. */
 static enum status entry_kind(const char *folder, DIR *dir, const struct dirent *e, mode_t *kind)
 {
@@ -41,12 +43,15 @@ static enum status entry_kind(const char *folder, DIR *dir, const struct dirent 
     else if (errno != ENOENT && errno != ENOTDIR)
         return status_fail(STATUS_IO, "cannot examine '%s/%s': %s", folder, e->d_name,
                            strerror(errno));
+    else if (fstatat(dirfd(dir), e->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0)
+        *kind = s.st_mode & S_IFMT;
     return STATUS_OK;
 }
 
-/* Adds the folders and images that root/path contains to the two lists, as paths below root. */
+/* Adds the folders and images that root/path contains to the lists, as paths below root; to `dead`
+ * the links that lead nowhere, and that may be meant for a folder or an image. */
 static enum status list_folder(const char *root, const char *path, struct words *folders,
-                               struct words *images)
+                               struct words *images, struct words *dead)
 {
     enum status st = STATUS_OK;
     char full[4096], item[4096];
@@ -60,9 +65,12 @@ static enum status list_folder(const char *root, const char *path, struct words 
             continue;
         mode_t kind;
         CHECK(entry_kind(full, dir, e, &kind));
-        struct words *list = kind == S_IFDIR                               ? folders
-                             : kind == S_IFREG && image_name_is(e->d_name) ? images
-                                                                           : NULL;
+        bool image = image_name_is(e->d_name);
+        bool missed = image || !*path || !strchr(e->d_name, '.');
+        struct words *list = kind == S_IFDIR             ? folders
+                             : kind == S_IFREG && image  ? images
+                             : kind == S_IFLNK && missed ? dead
+                                                         : NULL;
         if (!list)
             continue;
         CHECK(path_format(item, sizeof item, "%s%s%s", path, *path ? "/" : "", e->d_name));
@@ -76,7 +84,8 @@ done:
 }
 
 /* Collects the images of a class and of the folders within it. */
-static enum status list_images(const char *root, const char *path, int depth, struct words *images)
+static enum status list_images(const char *root, const char *path, int depth, struct words *images,
+                               struct words *dead)
 {
     if (depth > MAX_DEPTH)
         return status_fail(STATUS_DATA,
@@ -84,9 +93,9 @@ static enum status list_images(const char *root, const char *path, int depth, st
                            root, path, MAX_DEPTH);
     enum status st = STATUS_OK;
     struct words folders = {0};
-    CHECK(list_folder(root, path, &folders, images));
+    CHECK(list_folder(root, path, &folders, images, dead));
     for (int i = 0; i < folders.n; i++)
-        CHECK(list_images(root, folders.v[i], depth + 1, images));
+        CHECK(list_images(root, folders.v[i], depth + 1, images, dead));
 done:
     words_free(&folders);
     return st;
@@ -120,21 +129,36 @@ static enum status append_class(struct dataset *d, int32_t label, const struct w
     return STATUS_OK;
 }
 
+/* Fails if there are links that lead nowhere. */
+static enum status refuse_dead(const char *root, struct words *dead)
+{
+    char path[4096], target[4096];
+    if (dead->n == 0)
+        return STATUS_OK;
+    qsort(dead->v, (size_t)dead->n, sizeof *dead->v, by_name);
+    TRY(path_format(path, sizeof path, "%s/%s", root, dead->v[0]));
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    return status_fail(STATUS_DATA,
+                       "links in '%s' that lead nowhere: %d; the first is '%s' -> '%.*s'; mount or "
+                       "restore the targets, or remove the links",
+                       root, dead->n, path, n < 0 ? 0 : (int)n, target);
+}
+
 /* Adds the class folders in d->root and their images to the data set. d->root may have no class
  * folders. */
 static enum status list_classes(struct dataset *d)
 {
     enum status st = STATUS_OK;
-    struct words classes = {0}, images = {0};
+    struct words classes = {0}, images = {0}, dead = {0};
     size_t paths_size = 0;
     const char *empty = NULL;
     int n_empty = 0;
-    CHECK(list_folder(d->root, "", &classes, &images));
+    CHECK(list_folder(d->root, "", &classes, &images, &dead));
     words_free(&images); /* images next to the class folders have no class */
     if (classes.n > 0)
         qsort(classes.v, (size_t)classes.n, sizeof *classes.v, by_name);
     for (int c = 0; c < classes.n; c++) {
-        CHECK(list_images(d->root, classes.v[c], 0, &images));
+        CHECK(list_images(d->root, classes.v[c], 0, &images, &dead));
         if (images.n == 0 && n_empty++ == 0)
             empty = classes.v[c];
         if (images.n > 0) {
@@ -143,6 +167,7 @@ static enum status list_classes(struct dataset *d)
         }
         words_free(&images);
     }
+    CHECK(refuse_dead(d->root, &dead));
     if (n_empty == 1)
         st = status_fail(STATUS_DATA, "class '%s/%s' has no images; add some or remove the folder",
                          d->root, empty);
@@ -154,6 +179,7 @@ done:
     d->class_name = classes.v;
     d->classes = classes.n;
     words_free(&images);
+    words_free(&dead);
     return st;
 }
 
@@ -164,6 +190,10 @@ static enum status open_folder(struct dataset *d, const char *dir, const char *s
     TRY(path_format(d->root, sizeof d->root, "%s/%s", dir, split));
     TRY(path_format(d->name, sizeof d->name, "%s", d->root));
     TRY(path_look(d->root, exists));
+    char target;
+    if (!*exists && readlink(d->root, &target, 1) > 0)
+        return status_fail(
+            STATUS_DATA, "'%s' is a link that leads nowhere; mount or restore its target", d->root);
     *exists = *exists && path_is_dir(d->root);
     return *exists ? list_classes(d) : STATUS_OK;
 }

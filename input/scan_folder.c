@@ -53,6 +53,8 @@ static enum status look(const char *dir, int workers, struct bar *bar, struct fi
         TRY(note(f, dataset_open(dir, splits[s], &f->data[s])));
     if (f->data[0] && f->data[1])
         TRY(note(f, dataset_check_pair(f->data[0], f->data[1])));
+    if (f->data[0] || f->data[1])
+        dataset_warn(f->data[0] ? f->data[0] : f->data[1], stderr);
     for (int s = 0; s < 2; s++)
         if (f->data[s]) {
             TRY(scan_run(f->data[s], workers, bar, &f->report[s]));

@@ -2,6 +2,7 @@
 #include "input/shard.h"
 
 #include "base/array.h"
+#include "base/json.h"
 #include "input/image_name.h"
 #include "input/tar.h"
 
@@ -11,10 +12,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CLS_MAX = 16 }; /* most bytes that a file KEY.cls may have */
+enum { NUMBER_MAX = 16, JSON_MAX = 1 << 16 }; /* most bytes of a number, and of a JSON label */
 
 enum status names_add(struct names *l, const char *text)
 {
@@ -32,14 +34,6 @@ enum status names_add(struct names *l, const char *text)
     return STATUS_OK;
 }
 
-/* A group: consecutive members of the archive with the same key. A member's key is its name up to
- * the first dot. */
-struct group {
-    char key[TAR_NAME_MAX];
-    int64_t first; /* index of the group's first entry */
-    int32_t number;
-};
-
 /* Returns a member's name without leading "./" and "/". Returns NULL if a folder or file in the
  * name begins with a dot; the caller then ignores the member. */
 static const char *plain_name(const char *name)
@@ -49,103 +43,178 @@ static const char *plain_name(const char *name)
     return *name == '.' || strstr(name, "/.") ? NULL : name;
 }
 
-/* Returns the extension: the text after the first dot in the last part of the path, or "" if there
- * is no dot. */
-static const char *extension(const char *name)
+/* Returns 'c', 'j' or 't' for the names of labels, *.cls, *.json and *.txt, else 0. */
+static int label_type(const char *name)
 {
-    const char *slash = strrchr(name, '/');
-    const char *dot = strchr(slash ? slash : name, '.');
-    return dot ? dot + 1 : name + strlen(name);
+    const char *dot = strrchr(name, '.');
+    bool is = dot && (strcasecmp(dot, ".cls") == 0 || strcasecmp(dot, ".json") == 0 ||
+                      strcasecmp(dot, ".txt") == 0);
+    return is ? tolower((unsigned char)dot[1]) : 0;
 }
 
-/* Ends a group. If the group has a class number, gives this number to its images, and removes
- * images whose extension contains a dot, such as KEY.seg.png. */
-static void end_group(struct shard *s, const struct group *g)
+/* Returns the class number that is the whole text but for white space, or -1. */
+static int32_t parse_number(const char *text)
 {
-    int64_t n = g->first;
-    for (int64_t i = g->first; g->number >= 0 && i < s->n; i++) {
-        if (strchr(extension(s->names.text + s->entry[i].name), '.'))
-            continue;
-        s->entry[n] = s->entry[i];
-        s->entry[n++].number = g->number;
-    }
-    if (g->number >= 0)
-        s->n = n;
-}
-
-/* Reads the class number in KEY.cls. */
-static enum status read_number(int fd, const struct tar_member *m, int32_t *out)
-{
-    char text[CLS_MAX + 1] = "", *end;
-    size_t got = 0;
-    if (m->bytes <= CLS_MAX)
-        TRY(tar_read(fd, m->offset, text, (size_t)m->bytes, &got));
-    text[got] = '\0';
+    char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
+    bool good = end != text && !errno && value >= 0 && value < SHARD_CLASSES;
     while (isspace((unsigned char)*end))
         end++;
-    if (got == 0 || end == text || *end || strlen(text) != got || errno || value < 0 ||
-        value >= SHARD_CLASSES)
-        return status_fail(STATUS_DATA, "'%s' does not contain a class number from 0 to %d",
-                           m->name, SHARD_CLASSES - 1);
-    *out = (int32_t)value;
+    return good && !*end ? (int32_t)value : -1;
+}
+
+/* Returns the class number in the text of a JSON file, or -1. */
+static int32_t parse_json(const char *text, size_t size)
+{
+    json_t *root;
+    json_int_t number = -1;
+    if (json_parse(text, size, "", &root) != STATUS_OK)
+        return -1;
+    if (json_unpack(root, "{s:I}", "label", &number) != 0)
+        json_unpack(root, "{s:I}", "cls", &number);
+    json_decref(root);
+    return number >= 0 && number < SHARD_CLASSES ? (int32_t)number : -1;
+}
+
+static enum status read_label(int fd, const struct entry *e, struct label *out)
+{
+    int type = label_type(e->name);
+    int64_t most = type == 'j' ? JSON_MAX : NUMBER_MAX, n = e->bytes <= most ? e->bytes : 0;
+    char *text;
+    size_t got;
+    TRY(array_new(&text, n + 1));
+    enum status st = tar_read(fd, e->offset, text, (size_t)n, &got);
+    out->number = type == 'j'           ? parse_json(text, got)
+                  : strlen(text) == got ? parse_number(text)
+                                        : -1;
+    out->kind = type == 'c' || (type == 'j' && out->number >= 0) ? LABEL_SURE : LABEL_UNSURE;
+    out->file = e->name;
+    free(text);
+    return st;
+}
+
+/* Returns the rank of byte `i` of a stem: the end is before '.', and '.' is before all others. So
+ * KEY.*.* follows KEY.* directly. */
+static int rank_at(const struct entry *e, size_t i)
+{
+    return i == e->stem ? 0 : e->name[i] == '.' ? 1 : 2 + (unsigned char)e->name[i];
+}
+
+static int by_stem(const void *pa, const void *pb)
+{
+    const struct entry *a = pa, *b = pb;
+    size_t i = 0;
+    while (i < a->stem && i < b->stem && a->name[i] == b->name[i])
+        i++;
+    int order = rank_at(a, i) - rank_at(b, i);
+    return order ? order : (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+/* Keeps in *best the better one of two labels of an image. */
+static enum status choose_label(struct label *best, const struct label *l)
+{
+    if (best->number >= 0 && l->number >= 0 && best->number != l->number)
+        return status_fail(STATUS_DATA,
+                           "'%s' says class %d, but '%s' says class %d; pack without the wrong one",
+                           best->file, best->number, l->file, l->number);
+    if ((l->number >= 0) * LABELS + (int)l->kind > (best->number >= 0) * LABELS + (int)best->kind)
+        *best = *l;
     return STATUS_OK;
 }
 
-static enum status add_entry(struct shard *s, const struct tar_member *m, const char *name)
+/* Gives the images among `n` entries of the same stem their label, and moves them to the end of the
+ * images before them. *sample is the last labelled image that is not KEY.*.* for another one. */
+static enum status pair(struct shard *s, int fd, const struct entry *e, int64_t n,
+                        struct entry *sample)
 {
-    if (m->kind == TAR_LINK)
-        return status_fail(STATUS_DATA,
-                           "'%s' is a link; pack the files themselves (tar --dereference "
-                           "--hard-dereference)",
-                           m->name);
-    if (m->kind == TAR_SPARSE)
-        return status_fail(STATUS_DATA, "'%s' is a sparse file; pack without --sparse", m->name);
-    TRY(array_reserve(&s->entry, s->n));
-    s->entry[s->n++] = (struct entry){s->names.size, m->offset, m->bytes, -1};
-    return names_add(&s->names, name);
+    const struct entry key = *e;
+    struct label best = {.number = -1}, label;
+    int64_t images = 0;
+    for (int64_t i = 0; i < n; i++) {
+        images += !label_type(e[i].name);
+        if (!label_type(e[i].name))
+            continue;
+        TRY(read_label(fd, &e[i], &label));
+        TRY(choose_label(&best, &label));
+    }
+    bool below = sample->name && key.stem > sample->stem && key.name[sample->stem] == '.' &&
+                 memcmp(key.name, sample->name, sample->stem) == 0;
+    bool part = below && !strchr(key.name + sample->stem, '/');
+    bool labelled = best.number >= 0 && images > 0;
+    if (labelled && !below)
+        *sample = key;
+    if (part && !labelled)
+        return STATUS_OK;
+    if (images == 0 && !s->orphan[best.kind] && (best.number >= 0 || best.kind == LABEL_SURE))
+        s->orphan[best.kind] = best.file;
+    for (int64_t i = 0; i < n; i++)
+        if (!label_type(e[i].name)) {
+            s->entry[s->n] = e[i];
+            s->entry[s->n++].label = best;
+        }
+    return STATUS_OK;
 }
 
-/* Adds a member to the shard, and to the group of its key. */
-static enum status take_member(struct shard *s, int fd, const struct tar_member *m, struct group *g)
+/* Gives all images their labels, and removes the other entries. */
+static enum status pair_all(struct shard *s, int fd)
+{
+    struct entry sample = {0};
+    int64_t total = s->n, labels = 0, end, name = 0;
+    for (int64_t i = 0; i < total; i++) {
+        s->entry[i].name = s->names.text + name;
+        s->entry[i].stem = (size_t)(strrchr(s->entry[i].name, '.') - s->entry[i].name);
+        labels += label_type(s->entry[i].name) != 0;
+        name += (int64_t)strlen(s->entry[i].name) + 1;
+    }
+    if (labels == 0)
+        return STATUS_OK;
+    qsort(s->entry, (size_t)total, sizeof *s->entry, by_stem);
+    s->n = 0;
+    for (int64_t i = 0; i < total; i = end) {
+        const struct entry *e = &s->entry[i];
+        for (end = i + 1; end < total && s->entry[end].stem == e->stem &&
+                          memcmp(s->entry[end].name, e->name, e->stem) == 0;)
+            end++;
+        TRY(pair(s, fd, e, end - i, &sample));
+    }
+    return STATUS_OK;
+}
+
+/* Adds a member to the shard if it is an image or a label. */
+static enum status take_member(struct shard *s, const struct tar_member *m)
 {
     const char *name = plain_name(m->name);
     if (m->kind == TAR_OTHER || !name)
         return STATUS_OK;
-    const char *ext = extension(name);
-    size_t key = (size_t)(ext - name);
-    if (strncmp(g->key, name, key) != 0 || g->key[key]) {
-        end_group(s, g);
-        memcpy(g->key, name, key);
-        g->key[key] = '\0';
-        g->first = s->n;
-        g->number = -1;
-    }
-    if (strcmp(ext, "cls") == 0 && m->kind == TAR_FILE)
-        return read_number(fd, m, &g->number);
-    return image_name_is(name) ? add_entry(s, m, name) : STATUS_OK;
+    int type = label_type(name); /* README.txt may be a link */
+    if (!image_name_is(name) && (m->kind == TAR_FILE ? !type : type != 'c'))
+        return STATUS_OK;
+    if (m->kind != TAR_FILE)
+        return status_fail(STATUS_DATA, "'%s' is a %s", m->name,
+                           m->kind == TAR_LINK ? "link; pack the files themselves (tar "
+                                                 "--dereference --hard-dereference)"
+                                               : "sparse file; pack without --sparse");
+    TRY(array_reserve(&s->entry, s->n));
+    s->entry[s->n++] = (struct entry){.offset = m->offset, .bytes = m->bytes, .label.number = -1};
+    return names_add(&s->names, name);
 }
 
 static enum status read_members(struct shard *s, int fd, int64_t bytes)
 {
-    struct tar *tar = NULL;
-    struct group *g = NULL;
+    struct tar *tar;
     const struct tar_member *m;
     enum status st;
-    CHECK(array_new(&g, 1));
-    g->number = -1;
-    CHECK(tar_open(fd, bytes, &tar));
+    TRY(tar_open(fd, bytes, &tar));
     for (;;) {
         CHECK(tar_next(tar, &m));
         if (!m)
             break;
-        CHECK(take_member(s, fd, m, g));
+        CHECK(take_member(s, m));
     }
-    end_group(s, g);
+    st = pair_all(s, fd);
 done:
     tar_close(tar);
-    free(g);
     return st;
 }
 

@@ -20,12 +20,6 @@ enum { THREADS = 16 };
 
 /* ---- the archives of a split ---- */
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), m = strlen(suffix);
-    return n >= m && strcmp(name + n - m, suffix) == 0;
-}
-
 /* Returns whether the name of a file in the data set's folder says that the file belongs to the
  * split. */
 static bool names_split(const char *name, const char *split)
@@ -45,7 +39,12 @@ static enum status list_tars(const char *dir, const char *split, struct words *p
     struct words names = {0};
     enum status st = dir_list(dir, ".tar", &names);
     for (int i = 0; st == STATUS_OK && i < names.n; i++)
-        if (!split || names_split(names.v[i], split))
+        if (split && names_split(names.v[i], "train") && names_split(names.v[i], "val"))
+            st = status_fail(STATUS_DATA,
+                             "archive '%s/%s' is named for both 'train' and 'val'; rename it, or "
+                             "put the archives in folders 'train' and 'val'",
+                             dir, names.v[i]);
+        else if (!split || names_split(names.v[i], split))
             st = words_add(paths, "%s/%s", dir, names.v[i]);
     words_free(&names);
     return st;
@@ -82,13 +81,6 @@ static enum status read_one(void *context, void *own, int64_t i)
     return shard_read((struct shard *)context + i);
 }
 
-static enum status open_nothing(void *context, void **own)
-{
-    (void)context;
-    *own = NULL;
-    return STATUS_OK;
-}
-
 static enum status read_shards(struct shard *shard, const struct words *paths)
 {
     for (int i = 0; i < paths->n; i++)
@@ -96,7 +88,6 @@ static enum status read_shards(struct shard *shard, const struct words *paths)
     const struct worker_job job = {.total = paths->n,
                                    .workers = paths->n < THREADS ? paths->n : THREADS,
                                    .context = shard,
-                                   .open = open_nothing,
                                    .run = read_one};
     return workers_run(&job);
 }
@@ -104,9 +95,8 @@ static enum status read_shards(struct shard *shard, const struct words *paths)
 /* ---- the split ---- */
 
 struct item {
-    const char *name; /* path within the archive */
-    const char
-        *path; /* the name without the split's folder and without folders that all images share */
+    const char *path;  /* the entry's name without the split's folder and without folders that all
+                        * images share */
     const char *group; /* name of its class, `length` bytes; NULL if the class has a number */
     size_t length;
     const struct entry *entry;
@@ -129,8 +119,7 @@ static enum status flatten(struct listing *l)
     for (int k = 0; k < l->shards; k++)
         for (int64_t i = 0; i < l->shard[k].n; i++) {
             const struct entry *e = &l->shard[k].entry[i];
-            const char *name = l->shard[k].names.text + e->name;
-            l->item[l->n++] = (struct item){.name = name, .path = name, .entry = e, .shard = k};
+            l->item[l->n++] = (struct item){.path = e->name, .entry = e, .shard = k};
         }
     return STATUS_OK;
 }
@@ -200,7 +189,7 @@ static int compare_numbers(int64_t a, int64_t b)
 static int by_class(const void *pa, const void *pb)
 {
     const struct item *a = pa, *b = pb;
-    int order = compare_numbers(a->entry->number, b->entry->number);
+    int order = compare_numbers(a->entry->label.number, b->entry->label.number);
     if (order == 0 && a->group) {
         order = memcmp(a->group, b->group, a->length < b->length ? a->length : b->length);
         order = order ? order : compare_numbers((int64_t)a->length, (int64_t)b->length);
@@ -226,23 +215,45 @@ static void find_group(struct item *item, const char *archive, bool by_archive)
     item->length = strlen(item->group) - strlen(".tar");
 }
 
-/* Gives each image its class and sorts the images. If one image has a class number, all images
- * must have class numbers. */
+/* Checks that an image has a class: a number of the split's kind of label, or a folder. If there is
+ * a label without a number, the folder is probably not the class. */
+static enum status check_class(const struct item *item, const char *archive, enum label_kind kind)
+{
+    const struct label *l = &item->entry->label;
+    if (l->file && l->number < 0 && (!kind || l->kind == kind))
+        return status_fail(STATUS_DATA,
+                           "archive '%s': '%s' does not contain a class number from 0 to %d (in a "
+                           ".json: \"label\"); if folders are the classes, pack without such files "
+                           "(tar --exclude='*%s')",
+                           archive, l->file, SHARD_CLASSES - 1, strrchr(l->file, '.'));
+    if (kind ? l->number >= 0 && l->kind == kind : item->group != NULL)
+        return STATUS_OK;
+    return status_fail(STATUS_DATA, "archive '%s': '%s' has no class: %s", archive,
+                       item->entry->name,
+                       !kind                ? "it has neither a file KEY.cls nor a class folder"
+                       : kind == LABEL_SURE ? "other images have one in KEY.cls or KEY.json"
+                                            : "other images have one in KEY.txt");
+}
+
+/* Gives each image its class and sorts the images. The surest kind of label with a number in any
+ * image names all classes. */
 static enum status find_classes(struct listing *l, bool by_archive)
 {
-    bool numbered = false;
+    enum label_kind kind = LABEL_NONE;
     for (int64_t i = 0; i < l->n; i++)
-        numbered |= l->item[i].entry->number >= 0;
+        if (l->item[i].entry->label.number >= 0 && l->item[i].entry->label.kind > kind)
+            kind = l->item[i].entry->label.kind;
+    for (const struct shard *s = l->shard; s < l->shard + l->shards; s++)
+        if (s->orphan[kind] || s->orphan[LABEL_SURE])
+            return status_fail(STATUS_DATA,
+                               "archive '%s': label '%s' has no image of its name in the archive; "
+                               "pack images and labels together, or leave the label out",
+                               s->path, s->orphan[s->orphan[kind] ? kind : LABEL_SURE]);
     for (int64_t i = 0; i < l->n; i++) {
-        struct item *item = &l->item[i];
-        const char *archive = l->shard[item->shard].path;
-        if (!numbered)
-            find_group(item, archive, by_archive);
-        if (numbered ? item->entry->number < 0 : !item->group)
-            return status_fail(STATUS_DATA, "archive '%s': '%s' has no class: %s", archive,
-                               item->name,
-                               numbered ? "other images have a file KEY.cls, this image has none"
-                                        : "it has neither a file KEY.cls nor a class folder");
+        const char *archive = l->shard[l->item[i].shard].path;
+        if (!kind)
+            find_group(&l->item[i], archive, by_archive);
+        TRY(check_class(&l->item[i], archive, kind));
     }
     qsort(l->item, (size_t)l->n, sizeof *l->item, by_class);
     return STATUS_OK;
@@ -250,7 +261,7 @@ static enum status find_classes(struct listing *l, bool by_archive)
 
 static bool same_class(const struct item *a, const struct item *b)
 {
-    return a->entry->number == b->entry->number && a->length == b->length &&
+    return a->entry->label.number == b->entry->label.number && a->length == b->length &&
            (!a->group || memcmp(a->group, b->group, a->length) == 0);
 }
 
@@ -260,11 +271,11 @@ static enum status add_class(struct words *classes, const struct item *item, con
 {
     if (item->group)
         return words_add(classes, "%.*s", (int)item->length, item->group);
-    if (item->entry->number != classes->n)
+    if (item->entry->label.number != classes->n)
         return status_fail(STATUS_DATA,
                            "class %d of '%s' has no images, but class %" PRId32 " has some",
-                           classes->n, name, item->entry->number);
-    return words_add(classes, "%06" PRId32, item->entry->number);
+                           classes->n, name, item->entry->label.number);
+    return words_add(classes, "%06" PRId32, item->entry->label.number);
 }
 
 /* Appends an image's path below d->root: ARCHIVE/IMAGE or, if `whole` is set, only IMAGE, because
@@ -274,9 +285,9 @@ static enum status add_path(struct names *paths, const struct listing *l, const 
 {
     char path[2 * TAR_NAME_MAX];
     if (whole)
-        return names_add(paths, item->name);
+        return names_add(paths, item->entry->name);
     TRY(path_format(path, sizeof path, "%s/%s", strrchr(l->shard[item->shard].path, '/') + 1,
-                    item->name));
+                    item->entry->name));
     return names_add(paths, path);
 }
 
@@ -319,7 +330,7 @@ enum status shards_index(const char *split, struct words *paths, struct dataset 
     const struct words own = {d->shard, d->shards};
     struct listing l = {.shards = own.n};
     bool whole = own.n == 1 && strcmp(own.v[0], d->root) == 0;
-    bool by_archive = !whole && has_suffix(d->root, split) && strcmp(d->root, d->name) == 0;
+    bool by_archive = !whole && strcmp(d->root, d->name) == 0; /* archives of a folder */
     CHECK(array_new(&shard, own.n));
     l.shard = shard;
     CHECK(read_shards(shard, &own));

@@ -284,6 +284,7 @@ enum status tar_next(struct tar *t, const struct tar_member **out)
 {
     static const uint8_t zeros[BLOCK];
     const uint8_t *header;
+    bool ended = false;
     *out = NULL;
     t->named = false;
     t->stated = -1;
@@ -291,9 +292,19 @@ enum status tar_next(struct tar *t, const struct tar_member **out)
     for (bool extension = true; extension;) {
         TRY(look(t, &header));
         if (!header)
-            return status_fail(STATUS_DATA, "truncated: the end-of-archive marker is missing");
-        if (memcmp(header, zeros, BLOCK) == 0)
-            return STATUS_OK;
+            return ended ? STATUS_OK
+                         : status_fail(STATUS_DATA,
+                                       "truncated: the end-of-archive marker is missing");
+        if (memcmp(header, zeros, BLOCK) == 0) {
+            ended = true;
+            t->next += BLOCK;
+            continue;
+        }
+        if (ended)
+            return status_fail(STATUS_DATA,
+                               "data at byte %lld follow the end-of-archive marker: were archives "
+                               "joined by 'cat'? Use 'tar --concatenate', or keep them apart",
+                               (long long)t->next);
         TRY(take_header(t, header, &extension));
     }
     *out = &t->member;

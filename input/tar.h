@@ -24,8 +24,9 @@ MUST_CHECK enum status tar_open(int fd, int64_t bytes, struct tar **out);
 void tar_close(struct tar *t); /* NULL is fine */
 
 /* Sets *out to the next member, valid until the next call, or to NULL at the end of the archive.
- * STATUS_DATA if the file is truncated, damaged, compressed or not an archive; the message does not
- * contain its path. */
+ * STATUS_DATA if the file is truncated, damaged, compressed or not an archive, or if bytes other
+ * than zeros follow the end marker, up to the end of the file; the message does not contain its
+ * path. */
 MUST_CHECK enum status tar_next(struct tar *t, const struct tar_member **out);
 
 /* Reads `n` bytes at `offset`, or fewer if the file ends. *got is the number of bytes read. */

@@ -33,7 +33,7 @@ static enum status workers_main(void *context, int member)
     struct shared *shared = context;
     const struct worker_job *job = shared->job;
     void *own = NULL;
-    enum status st = job->open(job->context, &own);
+    enum status st = job->open ? job->open(job->context, &own) : STATUS_OK;
     (void)member;
     for (int64_t i; (i = workers_next(shared, st)) >= 0;)
         st = job->run(job->context, own, i);

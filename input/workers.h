@@ -12,7 +12,7 @@ struct worker_job {
     struct bar *bar; /* shows the number of items begun; may be NULL */
     void *context;   /* passed to the functions below; all threads share it */
 
-    /* Each thread calls `open` for its own state, and `close` at the end. */
+    /* Each thread calls `open` (NULL: none) for its own state, and `close` at the end. */
     enum status (*open)(void *context, void **own);
     enum status (*run)(void *context, void *own, int64_t i);
     void (*close)(void *own); /* not called with NULL */

@@ -258,6 +258,8 @@ static enum status open_parts(struct session *s, int argc, char *const *argv)
     s->state.scaler = scaler_begin(&c->scaler);
     TRY(open_world(s));
     TRY(open_data(s));
+    if (session_leads(s) && !c->dummy)
+        dataset_warn(s->train_data ? s->train_data : s->val_data, stderr);
     storage_open(&s->storage, c->data, NULL);
     load_open(&s->load, NULL, NULL);
     s->load_began = load_read(&s->load);

@@ -32,6 +32,11 @@ seen "two devices"
 expect_ranks 0 3 "${evaluate[@]}"
 seen "three ranks"
 
+# A data set of one class is one warning, from rank 0.
+mkdir -p single/train && cp -r odd/train/c0000-* single/train
+expect_ranks 0 2 single "${one[@]}" -b 4 --steps 1 --training-only --out single-2
+[[ $(grep -c "warning: 'single/train' has only one class, 'c0000-" err) == 1 ]] || fail "one class: $(<err)"
+
 # The record has the number of cores that the ranks of a host use together.
 mapfile -t allowed < <(taskset -cp $$ | sed 's/.*://' | grep -oE '[0-9]+')
 for last in 0 $((${#allowed[@]} > 1)); do

@@ -40,6 +40,40 @@ expect_train 0 "$scratch/all.tar" --epochs 2 --out "$scratch/all"
 diff <(run_values "$scratch/folder") <(run_values "$scratch/all") >"$scratch/diff" 2>&1 ||
     fail "training from one archive differs from training from the folder: $(head -n 6 "$scratch/diff")"
 
+# Labels beside images without folders, which are not next to their images in the archive, give the
+# classes of the folders: the values of the run are the same.
+mkdir -p "$scratch/flat/train" "$scratch/flat/val" "$scratch/labels"
+for split in train val; do
+    n=0
+    while IFS= read -r image; do
+        class=${image%/*} && class=${class##*/c}
+        printf -v key '%s/flat/%s/im.%05d' "$scratch" $split $((n++))
+        cp "$image" "$key.jpg"
+        echo "{\"label\": $((10#${class%%-*}))}" >"$key.json"
+    done < <(find "$data/$split" -type f | sort)
+    (cd "$scratch/flat/$split" && tar -cf "$scratch/labels/$split.tar" -- *.jpg *.json)
+done
+expect_train 0 "$scratch/labels" --epochs 2 --out "$scratch/labelled"
+diff <(run_values "$scratch/folder") <(run_values "$scratch/labelled") >"$scratch/diff" 2>&1 ||
+    fail "training from labelled archives differs from training from the folder: $(head -n 6 "$scratch/diff")"
+
+# Data sets whose labels or images would be lost are refused, and data scan says why.
+# refused TEXT: checks that the archives in $scratch/labels are refused.
+refused() {
+    expect_error 5 "$1" train "${net[@]}" "$scratch/labels" --epochs 1 --out "$scratch/none"
+    expect 5 data scan "$scratch/labels"
+    grep -qF -- "$1" "$scratch/out" || fail "data scan does not say '$1': $(cat "$scratch/out")"
+}
+cp "$scratch/labels/train.tar" "$scratch/sound.tar"
+tar -rf "$scratch/labels/train.tar" --transform 's/im/other/' -C "$scratch/flat/train" im.00003.json
+refused "archive '$scratch/labels/train.tar': label 'other.00003.json' has no image"
+(cd "$scratch/flat/train" && tar -cf "$scratch/labels/train.tar" -- *.jpg)
+refused "archive '$scratch/labels/train.tar': 'im.00000.jpg' has no class"
+cat "$scratch/sound.tar" "$scratch/labels/val.tar" >"$scratch/labels/train.tar"
+refused "archive '$scratch/labels/train.tar': data at byte $(stat -c %s "$scratch/sound.tar") follow"
+cp "$scratch/sound.tar" "$scratch/labels/val-train.tar"
+refused "archive '$scratch/labels/val-train.tar' is named for both 'train' and 'val'; rename it"
+
 # If an archive has changed, the run is not resumed, because its data is not the same.
 pack train 2
 rm "$shards/train-2.tar"

@@ -48,6 +48,33 @@ expect_error 2 "nothing to scan: give the folder" data scan
 expect_error 2 "'more'" data scan "$set" more
 [[ ! -e $scratch/x ]] || fail "a refused command wrote something"
 
+# A link to a missing file is an image that is missing, not one fewer.
+"$program" data synth --out "$scratch/links" --classes 2 --train 2 --val 1 --size 40 >"$scratch/log" 2>&1
+image=$(find "$scratch/links/val" -type f | head -n 1)
+ln -s /nowhere/1.jpg "${image%/*}/link.jpg"
+expect 5 data scan "$scratch/links"
+grep -qF "problem: links in '$scratch/links/val' that lead nowhere: 1; the first is '${image%/*}/link.jpg' -> '/nowhere/1.jpg'; " "$scratch/out" ||
+    fail "a link that leads nowhere is not named: $(cat "$scratch/out")"
+rm "${image%/*}/link.jpg"
+
+# One class: a warning. It asks whether the classes are one folder deeper only if there are folders.
+expect 0 data scan "$scratch/links"
+[[ ! -s $scratch/err ]] || fail "a warning for two classes: $(cat "$scratch/err")"
+mkdir -p "$scratch/deep/train" "$scratch/deep/val"
+mv "$scratch/links/train" "$scratch/deep/train/images"
+mv "$scratch/links/val" "$scratch/deep/val/images"
+expect 0 data scan "$scratch/deep"
+one_line "data scan" "warning: '$scratch/deep/train' has only one class, 'images': the loss is always 0"
+grep -qE "; are the classes one folder deeper, as 'images/c0001-[^/]*'\?$" "$scratch/err" || fail "$(cat "$scratch/err")"
+for split in train val; do
+    rm -r "$scratch/deep/$split/images/"c0001-*
+    mv "$scratch/deep/$split/images/"c0000-*/* "$scratch/deep/$split/images"
+    rmdir "$scratch/deep/$split/images/"c0000-*
+done
+expect 0 data scan "$scratch/deep"
+one_line "data scan" "accuracy says nothing"
+! grep -q 'deeper' "$scratch/err" || fail "$(cat "$scratch/err")"
+
 # A limit on the size of files makes writes fail, as a full disk does.
 (
     trap '' XFSZ

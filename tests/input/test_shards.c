@@ -4,6 +4,7 @@
 #include "tests/input/trees.h"
 #include "tests/unit.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -121,6 +122,151 @@ static void test_class_numbers(void **state)
     text("0004.jpg", "");
     finish(state, "train-c.tar");
     tree_refused(*state, "train", STATUS_DATA, "'0004.jpg' has no class");
+}
+
+/* Appends members: words "NAME" or "NAME=CONTENT". Without CONTENT, a member is of the class that
+ * is the last digit in its name. */
+static void members(const char *words)
+{
+    char all[512], *rest = all;
+    snprintf(all, sizeof all, "%s", words);
+    for (char *name; (name = strtok_r(rest, " ", &rest)) != NULL;) {
+        char *content = strchr(name, '='), number[32], *digit = name + strlen(name) - 1;
+        while (!isdigit((unsigned char)*digit))
+            digit--;
+        snprintf(number, sizeof number, strstr(name, ".json") ? "{\"label\": %c}" : "%c", *digit);
+        if (content)
+            *content++ = '\0';
+        text(name, content ? content : number);
+    }
+}
+
+/* Checks that each image is of the class that its content names, and that there are `n`. */
+static void check_classes(const char *from, int64_t n)
+{
+    struct dataset *d;
+    struct image_files files;
+    expect_ok(dataset_open(from, "train", &d));
+    assert_int_equal(image_files_open(d, &files), STATUS_OK);
+    assert_int_equal(d->classes, 2);
+    assert_int_equal(d->n, n);
+    for (int64_t i = 0; i < n; i++) {
+        char digit;
+        struct image_file f = image_files_at(&files, i);
+        assert_int_equal(pread(f.fd, &digit, 1, f.offset), 1);
+        assert_int_equal(dataset_label(d, i), digit - '0');
+    }
+    image_files_close(&files);
+    dataset_free(d);
+}
+
+/* Each layout is tried in one archive, in archives of train, and in archives of a folder train,
+ * where an archive's name must not become the class of images whose labels are not found. */
+static void test_labels(void **state)
+{
+    static const struct {
+        const char *members, *reason; /* NULL: there are two images, of class 0 and 1 */
+    } cases[] = {
+        {"s/0.jpg s/0.cls s/1.jpg s/1.cls", NULL},
+        {"s/0.cls s/0.jpg s/1.cls s/1.jpg", NULL},
+        {"s/0.jpg s/1.jpg s/0.cls s/1.cls", NULL},
+        {"1.cls 0.cls 0.jpg 1.jpg", NULL},
+        {"im.0.jpg im.0.cls im.1.jpg im.1.cls", NULL},
+        {"v1.2/0.jpg v1.2/1.jpg v1.2/0.cls v1.2/1.cls", NULL},
+        {"0.JPG 0.CLS 1.Jpeg 1.cLs", NULL},
+        {"s/0.jpg s/0.json s/1.jpg s/1.JSON={\"label\":1}", NULL},
+        {"0.jpg 0.json={\"cls\":0,\"class\":\"cat\"} 1.jpg 1.json={\"cls\":7,\"label\":1}", NULL},
+        {"0.txt 0.jpg 1.txt=1\n 1.jpg", NULL},
+        {"0.jpg 0.txt=caption 0.json 1.jpg 1.txt=caption 1.json", NULL},
+        {"0.jpg 0.cls 0.json={\"label\":\"cat\"} 1.jpg 1.cls 1.json=damaged 1.txt=text", NULL},
+        {"0.jpg 0.cls 0.seg.png 0.b.c.png 1.seg.png 1.jpg 1.cls 1-x.txt=2 1.x.cls", NULL},
+        {"a.0.jpg a.0.cls a.0.seg.png a.1.jpg a.1.cls a.1.txt", NULL},
+        {"k0.jpg k0.cls k0-1.jpg k0-1.cls k0.seg.png k0.seg.cls=word", NULL},
+        {"s/0.jpg s/0.cls s/1.jpg s/1.cls README.txt meta.json={\"classes\":2} s/notes.txt=1",
+         NULL},
+        {"s/0.jpg s/1.jpg t/0.cls t/1.cls", "label 't/0.cls' has no image"},
+        {"s/0.jpg s/1.jpg t/0.json t/1.json", "label 't/0.json' has no image"},
+        {"0.jpg 0.cls 1.cls", "label '1.cls' has no image"},
+        {"0.jpg 0.txt 1.txt", "label '1.txt' has no image"},
+        {"0.jpg 0.cls 1.gif 1.cls", "label '1.cls' has no image"},
+        {"0.jpg 0.cls 1.left.jpg 1.right.jpg 1.cls", "label '1.cls' has no image"},
+        {"0.jpg 0.cls 1.jpg", "'1.jpg' has no class: other images have one in KEY.cls or"},
+        {"0.jpg 0.cls 1.jpg 1.txt", "'1.jpg' has no class: other images have one in KEY.cls or"},
+        {"0.jpg 0.cls 1.jpg 1.json={\"label\":[1]}", "'1.jpg' has no class: other images"},
+        {"0.jpg 0.txt 1.jpg", "'1.jpg' has no class: other images have one in KEY.txt"},
+        {"s/0.jpg s/0.txt s/1.jpg s/1.txt=word", "'s/1.txt' does not contain a class number"},
+        {"s/0.jpg s/0.txt=word s/1.jpg s/1.txt=2x", "'s/0.txt' does not contain a class number"},
+        {"a/0.jpg b/1.jpg b/1.txt=word", "'b/1.txt' does not contain a class number"},
+        {"a/0.jpg b/1.jpg b/1.json={\"name\":1}", "(tar --exclude='*.json')"},
+        {"a/0.jpg b/1.jpg b/1.json={\"label\":-1}", "'b/1.json' does not contain a class number"},
+        {"s/0.jpg s/0.cls=cat s/1.jpg s/1.cls=dog", "'s/0.cls' does not contain a class number"},
+        {"0.jpg 0.cls 0.json={\"label\":1} 1.jpg 1.cls", "'0.json' says class 1"},
+        {"0.jpg 0.txt=1 0.cls 1.jpg 1.cls", "'0.txt' says class 1, but '0.cls' says class 0"},
+        {"0.jpg 0.cls 1.jpg 1.cls 1.CLS=0", "'1.CLS' says class 0"},
+    };
+    for (int i = 0; i < COUNT(cases); i++)
+        for (int place = 0; place < 3; place++) {
+            static const char *const names[][2] = {{"set.tar", "set.tar"},
+                                                   {"train-0.tar", "x_train.tar"},
+                                                   {"train/0.tar", "train/1.tar"}};
+            char dir[SCRATCH_MAX + 8], from[SCRATCH_MAX + 16];
+            snprintf(dir, sizeof dir, "%s/%d.%d", (char *)*state, i, place);
+            snprintf(from, sizeof from, "%s%s", dir, place == 0 ? "/set.tar" : "");
+            for (int k = 0; k < 2; k++) {
+                char *at = dir;
+                members(cases[i].members);
+                finish((void **)&at, names[place][k]);
+            }
+            if (cases[i].reason)
+                tree_refused(from, "train", STATUS_DATA, cases[i].reason);
+            else
+                check_classes(from, place == 0 ? 2 : 4);
+        }
+}
+
+/* An archive must not be in both splits: validation images would be trained on. */
+static void test_names_of_both_splits(void **state)
+{
+    static const char *const names[] = {"val2017-train-0.tar", "train-val-0.tar",
+                                        "a_val-train.tar"};
+    for (int i = 0; i < COUNT(names); i++) {
+        char dir[SCRATCH_MAX + 8], reason[64], *at = dir;
+        snprintf(dir, sizeof dir, "%s/%d", (char *)*state, i);
+        snprintf(reason, sizeof reason, "%s' is named for both 'train' and 'val'; rename",
+                 names[i]);
+        text("a/0.jpg", "0");
+        finish((void **)&at, "train-0.tar");
+        text("a/1.jpg", "1");
+        finish((void **)&at, "val-0.tar");
+        tree_lists(dir, "val", (const char *const[]){"a val-0.tar/a/1.jpg 1", NULL});
+        text("a/2.jpg", "2");
+        finish((void **)&at, names[i]);
+        tree_refused(dir, "train", STATUS_DATA, reason);
+        tree_refused(dir, "val", STATUS_DATA, reason);
+    }
+    text("a/0.jpg", "0");
+    finish(state, "train/train-val.tar"); /* the folder says the split */
+    tree_lists(*state, "train", (const char *const[]){"a train-val.tar/a/0.jpg 0", NULL});
+}
+
+/* Zeros may follow the end marker, other bytes must not: archives joined by 'cat' would lose the
+ * images of all but the first. */
+static void test_after_the_end(void **state)
+{
+    static const size_t padding[] = {0, 2 * BLOCK, 19 * BLOCK, 4096};
+    for (int i = 0; i < COUNT(padding); i++) {
+        char reason[64];
+        text("a/1.jpg", "1");
+        size_t end = size;
+        memset(archive + size, 0, padding[i] + BLOCK);
+        size += padding[i] + BLOCK;
+        const char *path = finish(state, "set.tar");
+        tree_lists(path, "train", (const char *const[]){"a a/1.jpg 1", NULL});
+        size = end + padding[i] + BLOCK;
+        snprintf(reason, sizeof reason, "data at byte %zu follow the end-of-archive marker", size);
+        text("a/2.jpg", "2");
+        tree_refused(finish(state, "set.tar"), "train", STATUS_DATA, reason);
+    }
 }
 
 /* ImageNet's original form: one archive for each class, without folders. */
@@ -275,10 +421,12 @@ static void test_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_class_folders),  IN_FOLDER(test_class_numbers),
-        IN_FOLDER(test_class_archives), IN_FOLDER(test_one_archive),
-        IN_FOLDER(test_long_names),     IN_FOLDER(test_hostile),
-        IN_FOLDER(test_truncated),      IN_FOLDER(test_limit),
+        IN_FOLDER(test_class_folders), IN_FOLDER(test_class_numbers),
+        IN_FOLDER(test_labels),        IN_FOLDER(test_names_of_both_splits),
+        IN_FOLDER(test_after_the_end), IN_FOLDER(test_class_archives),
+        IN_FOLDER(test_one_archive),   IN_FOLDER(test_long_names),
+        IN_FOLDER(test_hostile),       IN_FOLDER(test_truncated),
+        IN_FOLDER(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
