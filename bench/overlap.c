@@ -25,7 +25,7 @@ static enum status step_run(struct overlap *o, struct variant *v, double part[PA
     TRY(program_run(p, PHASE_LOSS));
     TRY(program_wait(p));
     uint64_t backward = clock_ns();
-    reducer_begin(v->reducer, true, true, false);
+    reducer_begin(v->reducer, true, true, false, false);
     TRY(program_backward(p, reducer_complete, v->reducer));
     TRY(program_wait(p));
     uint64_t computed = clock_ns();

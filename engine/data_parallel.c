@@ -92,8 +92,10 @@ static enum status forward_part(struct engine *e, int i)
     TRY(program_run(p, PHASE_INPUT));
     if (i == 0)
         TRY(engine_mark(e, MARK_INPUT));
-    TRY(program_run(p, PHASE_FORWARD));
-    TRY(copy_rows(e, i, true));
+    if (!e->idle || !trains) {
+        TRY(program_run(p, PHASE_FORWARD));
+        TRY(copy_rows(e, i, true));
+    }
     return program_wait(p);
 }
 
@@ -123,7 +125,7 @@ static enum status central_loss(struct engine *e)
 static enum status backward_part(struct engine *e, int i)
 {
     struct program *p = e->replica[i].program[e->current.use];
-    if (!p)
+    if (!p || e->idle)
         return STATUS_OK;
     TRY(copy_rows(e, i, false));
     TRY(program_backward(p, NULL, NULL));
@@ -139,12 +141,11 @@ static enum status backward_part(struct engine *e, int i)
 static enum status hand_over(struct engine *e)
 {
     const struct micro_batch *b = &e->current;
-    size_t bytes;
     if (!e->reducer[0])
         return STATUS_OK;
-    network_flat(e->replica[0].net, VALUE_GRADIENT, &bytes);
-    reducer_begin(e->reducer[0], b->number == 0, b->number == b->of - 1, false);
-    return reducer_complete(e->reducer[0], 0, (int64_t)(bytes / sizeof(float)));
+    reducer_begin(e->reducer[0], b->number == 0, b->number == b->of - 1, e->replica[0].blank,
+                  false);
+    return reducer_complete(e->reducer[0], 0, INT64_MAX);
 }
 
 /* Adds the gradients of the other devices to those of device 0, one device after the other. All

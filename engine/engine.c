@@ -28,6 +28,18 @@ static void program_configs(const struct engine *e, struct program_config config
     config[USE_VAL].mixes = false;
 }
 
+/* Explains why replica `r` cannot be planned, if its part of the epoch's last batch is the reason.
+ */
+static enum status explain_tail(const struct replica *r, enum status st)
+{
+    if (st != STATUS_INVALID || r->part[USE_TAIL].count != 1 || r->part[USE_TRAIN].count == 1)
+        return st;
+    return status_fail(st,
+                       "an epoch's last batch leaves a device one image, of which batch norm has "
+                       "only one value per channel; give another -b or a larger --image-size, or "
+                       "--drop-last");
+}
+
 static enum status open_replicas(struct engine *e)
 {
     const struct engine_config *c = &e->config;
@@ -38,7 +50,8 @@ static enum status open_replicas(struct engine *e)
         r->dev->deterministic = c->deterministic;
         r->dev->plans = c->plans;
         struct comm *sync = c->sync_bn ? engine_sum_comm(e, i) : NULL;
-        TRY(replica_open(r, i, e->n, r->dev, c->graph, config, c->rows, sync));
+        enum status st = replica_open(r, i, e->n, r->dev, c->graph, config, c->rows, sync);
+        TRY(explain_tail(r, st));
     }
     return STATUS_OK;
 }

@@ -84,6 +84,7 @@ struct step_result {
     struct loss_metrics metrics; /* sums over the step's micro-batches */
     bool found_inf;              /* whether gradients overflowed, so that the update was skipped;
                                   * false if the loss is not scaled */
+    bool blank;                  /* no rank's images were valid, so that the step changed nothing */
     struct scaler_state scaler;  /* state after the step, if the devices keep the loss scale */
     struct step_times times;
 };
@@ -154,7 +155,15 @@ MUST_CHECK enum status engine_fall(struct engine *e, enum ladder_failure kind, e
 bool engine_keeps_scale(const struct engine *e);
 MUST_CHECK enum status engine_set_scale(struct engine *e, const struct scaler_state *s);
 
-/* The input of forward pass, loss and backward pass of a batch. `state` contains the seed, the
+/* If all images of a process's micro-batch are bad, the process computes neither its forward nor
+ * its backward pass. Its running statistics do not change, and its gradients are 0; as for every
+ * bad image, the means over images, micro-batches and ranks are divided by the same numbers as
+ * otherwise. With synchronised batch norm, the process computes the passes if another process has a
+ * valid image, but adds nothing to batch norm's sums. If no process has a valid image in any
+ * micro-batch of a step, the step changes nothing: neither weights nor momentum, statistics or loss
+ * scale.
+ *
+ * The input of forward pass, loss and backward pass of a batch. `state` contains the seed, the
  * step, the learning rate and the loss scale; the engine adds the values that depend on how the
  * batch is divided. */
 struct micro_batch {
@@ -166,8 +175,8 @@ struct micro_batch {
 };
 MUST_CHECK enum status engine_batch(struct engine *e, const struct micro_batch *b);
 
-/* Call it after the last micro-batch. It reduces the gradients, checks that they are finite and
- * updates the weights. */
+/* Call it after the last micro-batch. It reduces the gradients, sums the numbers of valid images
+ * over the ranks, checks that the gradients are finite and updates the weights. */
 MUST_CHECK enum status engine_update(struct engine *e);
 
 /* Computes the forward pass and the loss of this process's validation batch. */

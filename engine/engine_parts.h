@@ -39,6 +39,7 @@ struct in_flight {
     struct event **mark;                       /* see in_flight_mark */
     struct event *done[DEVICES_MAX];           /* all results have been written */
     double delay_s;                            /* seconds of an injected delay */
+    double valid; /* valid images of the step; after engine_update, of all ranks */
 };
 
 /* Maximum number of steps in memory: the steps whose results are not read yet, and the step before
@@ -74,6 +75,7 @@ struct engine {
                                                         * that is complete when the device has read
                                                         * the batch */
     struct micro_batch current; /* the micro-batch that the thread pool works on */
+    bool idle;                  /* `current` is computed without forward and backward pass */
     enum status (*work)(struct engine *e, int i);
     /* Used only in DataParallel. */
     struct rounding *rounding[DEVICES_MAX]; /* rounds a replica's gradients before the sum */

@@ -57,11 +57,11 @@ static enum status run_backward(struct engine *e, int i, struct program *p)
     struct reducer *r = e->reducer[i];
     bool poison = b->poison && i == e->n - 1;
     if (!r) {
-        TRY(program_backward(p, NULL, NULL));
+        TRY(e->idle ? STATUS_OK : program_backward(p, NULL, NULL));
         return poison ? program_poison(p) : STATUS_OK;
     }
-    reducer_begin(r, b->number == 0, b->number == b->of - 1, poison);
-    return program_backward(p, reducer_complete, r);
+    reducer_begin(r, b->number == 0, b->number == b->of - 1, e->replica[i].blank, poison);
+    return e->idle ? reducer_complete(r, 0, INT64_MAX) : program_backward(p, reducer_complete, r);
 }
 
 static enum status own_batch(struct engine *e, int i)
@@ -75,8 +75,9 @@ static enum status own_batch(struct engine *e, int i)
     TRY(engine_input(e, i, b, &state));
     TRY(program_run(p, PHASE_INPUT));
     TRY(mark_if_first(e, i, MARK_INPUT));
-    TRY(program_run(p, PHASE_FORWARD));
-    TRY(program_run(p, PHASE_LOSS));
+    if (!e->idle)
+        TRY(program_run(p, PHASE_FORWARD));
+    TRY(program_run(p, PHASE_LOSS)); /* without a valid image: only the state and the metrics */
     TRY(mark_if_first(e, i, MARK_FORWARD));
     if (i == 0)
         TRY(engine_delay(e));
@@ -121,10 +122,25 @@ struct step_state engine_state(const struct engine *e, const struct micro_batch 
     return s;
 }
 
+/* Counts the valid images of the current micro-batch, and decides which passes are computed. */
+static enum status count_valid(struct engine *e, struct in_flight *f)
+{
+    const struct batch *b = e->current.batch;
+    double valid = b->count - (double)b->stats.bad;
+    f->valid = (e->current.number > 0 ? f->valid : 0) + valid;
+    for (int i = 0; i < e->n; i++)
+        e->replica[i].blank = valid == 0;
+    if (e->config.sync_bn && engine_ranks(e) > 1)
+        TRY(comm_sum(e->config.ranks, &valid, 1));
+    e->idle = valid == 0;
+    return STATUS_OK;
+}
+
 enum status engine_batch(struct engine *e, const struct micro_batch *b)
 {
     struct in_flight *f = engine_in_flight(e, e->begun);
     e->current = *b;
+    TRY(count_valid(e, f));
     f->use = b->use;
     f->of = b->number + 1;
     f->delay_s = b->number > 0 ? f->delay_s : 0;
@@ -141,28 +157,39 @@ static enum status finish_step(struct engine *e, int i)
                                          network_stream(r->net));
 }
 
+static enum status reduce_replica(struct engine *e, int i)
+{
+    TRY(mark_if_first(e, i, MARK_UPDATE));
+    return e->reducer[i] ? reducer_finish(e->reducer[i]) : STATUS_OK;
+}
+
 static enum status update_replica(struct engine *e, int i)
 {
+    struct in_flight *f = engine_in_flight(e, e->begun);
     struct program *p = e->replica[i].program[e->current.use];
     if (e->central && i > 0)
         return STATUS_OK;
-    TRY(mark_if_first(e, i, MARK_UPDATE));
-    if (e->reducer[i])
-        TRY(reducer_finish(e->reducer[i]));
     TRY(mark_if_first(e, i, MARK_REDUCED));
     TRY(engine_flips(e, i, VALUE_GRADIENT));
-    TRY(program_run(p, PHASE_CHECK));
-    TRY(program_run(p, PHASE_UPDATE));
+    if (f->valid > 0) {
+        TRY(program_run(p, PHASE_CHECK));
+        TRY(program_run(p, PHASE_UPDATE));
+    }
     TRY(mark_if_first(e, i, MARK_END));
     if (i == 0 && e->config.scaled)
-        TRY(program_fetch_outcome(p, engine_in_flight(e, e->begun)->outcome));
+        TRY(program_fetch_outcome(p, f->outcome));
     TRY(finish_step(e, i));
     return e->central ? program_wait(p) : STATUS_OK; /* waits, because the other replicas copy the
                                                       * updated weights next */
 }
 
+/* The ranks sum their numbers of valid images after the gradients, because the sums share a
+ * communicator. */
 enum status engine_update(struct engine *e)
 {
+    TRY(engine_run(e, reduce_replica));
+    if (engine_ranks(e) > 1)
+        TRY(comm_sum(e->config.ranks, &engine_in_flight(e, e->begun)->valid, 1));
     TRY(engine_run(e, update_replica));
     e->begun++;
     return STATUS_OK;

@@ -154,7 +154,8 @@ void in_flight_read(struct engine *e, int64_t number, struct step_result *r)
     sum_metrics(e, f, &r->metrics);
     if (f->use == USE_VAL)
         return;
-    r->found_inf = e->config.scaled && f->outcome->state.found_inf != 0;
+    r->blank = f->valid == 0;
+    r->found_inf = e->config.scaled && !r->blank && f->outcome->state.found_inf != 0;
     r->scaler = f->outcome->scaler;
     read_times(e, number, &r->times);
 }

@@ -28,8 +28,8 @@ struct reducer {
     float *accumulated; /* sum over earlier micro-batches; NULL: steps have one micro-batch */
     bool first, last;   /* whether the current micro-batch is the first or the last of its step */
     int64_t step;       /* number of the current step, from 1 */
-    bool poison;
-    int n, next; /* number of buckets; index of the next bucket to complete */
+    bool blank, poison; /* as in reducer_begin */
+    int n, next;        /* number of buckets; index of the next bucket to complete */
     struct bucket *bucket;
 };
 
@@ -165,8 +165,9 @@ void reducer_close(struct reducer *r)
     free(r);
 }
 
-void reducer_begin(struct reducer *r, bool first, bool last, bool poison)
+void reducer_begin(struct reducer *r, bool first, bool last, bool blank, bool poison)
 {
+    r->blank = blank;
     r->poison = poison;
     r->first = first;
     r->last = last;
@@ -204,6 +205,9 @@ static enum status start_bucket(struct reducer *r, struct bucket *b)
 
 static enum status complete_bucket(struct reducer *r, struct bucket *b)
 {
+    if (r->blank)
+        TRY(r->dev->backend->zero(r->stream, r->gradients + b->begin,
+                                  (size_t)(b->end - b->begin) * sizeof(float)));
     if (b->rounding)
         TRY(rounding_execute(b->rounding));
     if (r->poison && b->begin == 0)

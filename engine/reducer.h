@@ -10,7 +10,7 @@
  * in place; only compressed gradients are copied. All ranks run the same program, so the buckets
  * are passed in the same order on every rank.
  *
- *     reducer_begin(r, first, last, poison);
+ *     reducer_begin(r, first, last, blank, poison);
  *     program_backward(p, reducer_complete, r);
  *     reducer_finish(r);                  after the last micro-batch: the gradients are reduced
  *
@@ -40,12 +40,12 @@ MUST_CHECK enum status reducer_open(const struct reducer_config *config, struct 
 void reducer_close(struct reducer *r); /* NULL is fine */
 
 /* Call it before the backward pass of a micro-batch. `first` and `last` say whether the micro-batch
- * is the step's first or last. `poison` makes the micro-batch's first gradient infinite (for
- * tests). */
-void reducer_begin(struct reducer *r, bool first, bool last, bool poison);
+ * is the step's first or last. `blank`: its gradients become 0. `poison` makes the micro-batch's
+ * first gradient infinite (for tests). */
+void reducer_begin(struct reducer *r, bool first, bool last, bool blank, bool poison);
 
 /* The callback that program_backward calls when gradients [begin, end) are complete. `context` is
- * the reducer. */
+ * the reducer. After the last call `end` is at least the number of gradients. */
 MUST_CHECK enum status reducer_complete(void *context, int64_t begin, int64_t end);
 
 /* Call it after the last micro-batch. Work put on the network's stream after this call reads the

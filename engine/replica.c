@@ -11,11 +11,18 @@ struct part part_of(int rows, int n, int i)
 }
 
 /* Sums batch norm's values over all devices and ranks; called on the thread that runs the
- * replica. */
+ * replica. If the sums are those of a single value, because other replicas added nothing, the value
+ * counts twice: as within a batch, a bad image's place has a copy of a valid image. */
 static enum status sum_over_ranks(void *context, double *values, int64_t n)
 {
     struct replica *r = context;
-    return comm_sum(r->sync_comm, values, n);
+    for (int64_t k = 0; k < n && r->blank; k++)
+        values[k] = 0;
+    TRY(comm_sum(r->sync_comm, values, n));
+    double times = values[n - 1] == 1 ? 2 : 1;
+    for (int64_t k = 0; k < n; k++)
+        values[k] *= times;
+    return STATUS_OK;
 }
 
 enum status replica_open(struct replica *r, int number, int replicas, struct device *dev,

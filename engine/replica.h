@@ -27,6 +27,7 @@ struct replica {
     /* For synchronised batch norm. */
     struct bn_sync sync;
     struct comm *sync_comm; /* not owned */
+    bool blank;             /* adds nothing to the sums, because all images of the batch are bad */
 };
 
 /* The maximum number of rows of a training batch that the replica computes. */

@@ -223,17 +223,11 @@ static enum status account(struct loader *l, uint32_t sample, const char *reason
 /* In training, gives the row of a bad image the pixels of the next good image of the batch, so that
  * batch norm sees images only. The row keeps the label -1, so that it does not count in loss,
  * gradient and totals. (The row is not removed, because a batch with fewer rows would need other
- * plans.) */
-static enum status cover_bad_rows(struct loader *l, struct slot *slot)
+ * plans.) The rows of a batch without a good image stay grey. */
+static void cover_bad_rows(struct loader *l, struct slot *slot)
 {
     struct batch *b = &slot->batch;
-    if (b->stats.bad == b->count)
-        return status_fail(
-            STATUS_DATA,
-            "epoch %lld, batch %lld: none of its %d images can be decoded; 'ampscale "
-            "data scan' lists bad files",
-            (long long)l->epoch, (long long)b->index, b->count);
-    for (int row = 0; row < b->count; row++) {
+    for (int row = 0; row < b->count && b->stats.bad < b->count; row++) {
         int from = row;
         while (slot->bad[from])
             from = (from + 1) % b->count;
@@ -241,7 +235,6 @@ static enum status cover_bad_rows(struct loader *l, struct slot *slot)
             memcpy(b->pixels + (size_t)row * l->image_bytes,
                    b->pixels + (size_t)from * l->image_bytes, l->image_bytes);
     }
-    return STATUS_OK;
 }
 
 /* Fills the bad rows and the empty last rows of a complete batch, before the consumer gets the
@@ -256,7 +249,7 @@ static enum status complete(struct loader *l, struct slot *slot)
         TRY(account(l, loader_sample_at(l, place - loader_is_lost(l, place)), slot->reason[row]));
     }
     if (b->stats.bad > 0 && l->config.train)
-        TRY(cover_bad_rows(l, slot));
+        cover_bad_rows(l, slot);
     size_t rest = (size_t)(l->config.batch - b->count);
     memset(b->pixels + (size_t)b->count * l->image_bytes, 0, rest * l->image_bytes);
     for (int row = b->count; row < l->config.batch; row++)

@@ -17,8 +17,8 @@
  * An image that cannot be decoded is bad: its row has the label -1 and does not count in loss and
  * totals. The loader prints a warning to stderr for each of the first ten bad files, and fails if
  * there are more than max_bad_images. In training the row gets the pixels of another image of the
- * batch, so that batch norm sees images only; a batch without a good image is an error. In
- * validation the row is grey. A file that cannot be read is not a bad image: the loader retries for
+ * batch, so that batch norm sees images only. In validation, and in a batch without a good image,
+ * the row is grey. A file that cannot be read is not a bad image: the loader retries for
  * three seconds, then fails. */
 #pragma once
 

@@ -315,17 +315,12 @@ static enum status read_real(const char *path, const struct safetensors *f, cons
 }
 
 static enum status check_same(const char *path, const struct safetensors *f, const char *key,
-                              int base, uint64_t want, const char *flag)
+                              uint64_t want, const char *flag)
 {
     uint64_t have;
-    TRY(read_count(path, f, key, base, &have));
+    TRY(read_count(path, f, key, 10, &have));
     if (have == want)
         return STATUS_OK;
-    if (base == 16)
-        return status_fail(STATUS_USAGE,
-                           "'%s' was trained on other data than the data on %s; give the same "
-                           "data, or start a new run in another --out",
-                           path, flag);
     return status_fail(STATUS_USAGE,
                        "'%s' was trained with %s %" PRIu64 ", not %" PRIu64
                        "; give the same value, or start a new run in another --out",
@@ -354,11 +349,26 @@ static enum status check_identity(const char *path, const struct safetensors *f,
                            path);
     TRY(check_word(path, f, "arch", id->arch, "-a"));
     TRY(check_word(path, f, "precision", id->precision, "--precision"));
-    TRY(check_same(path, f, "classes", 10, (uint64_t)id->classes, "classes"));
-    TRY(check_same(path, f, "image_size", 10, (uint64_t)id->image_size, "--image-size"));
-    TRY(check_same(path, f, "batch_size", 10, (uint64_t)id->batch, "-b"));
-    TRY(check_same(path, f, "seed", 10, id->seed, "--seed"));
-    return check_same(path, f, "data", 16, id->data, "the command line");
+    TRY(check_same(path, f, "classes", (uint64_t)id->classes, "classes"));
+    TRY(check_same(path, f, "image_size", (uint64_t)id->image_size, "--image-size"));
+    TRY(check_same(path, f, "batch_size", (uint64_t)id->batch, "-b"));
+    return check_same(path, f, "seed", id->seed, "--seed");
+}
+
+/* Compares the fingerprints of the data. */
+static enum status check_data(const char *path, const struct safetensors *f,
+                              const struct train_identity *id, struct train_state *s)
+{
+    uint64_t have;
+    TRY(read_count(path, f, "data", 16, &have));
+    s->data_before = have == id->data ? 0 : have;
+    if (have == id->data || id->data_changed)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "'%s' was trained on other data than the data on the command line; give the "
+                       "same data, --data-changed if images were repaired, added or removed, or "
+                       "start a new run in another --out",
+                       path);
 }
 
 /* Reads the checkpoint's position in the epoch, and converts it to this run's number of ranks.
@@ -377,8 +387,8 @@ static enum status read_batch(const char *path, const struct safetensors *f,
     if (s->batch > INT64_MAX / (1 << 21))
         return no_sense(path, "batch");
     s->batch = s->batch * then / id->ranks;
-    return id->batches == 0 || s->batch <= id->batches + spare ? STATUS_OK
-                                                               : no_sense(path, "batch");
+    bool sound = id->batches == 0 || s->data_before || s->batch <= id->batches + spare;
+    return sound ? STATUS_OK : no_sense(path, "batch");
 }
 
 /* Checks the state's values. The checksum shows that the bytes are unchanged since they were
@@ -471,6 +481,7 @@ enum status checkpoint_load(const char *path, struct network *net, const struct 
     struct train_state s = {0};
     TRY(open_checked(path, &f));
     CHECK(check_identity(path, f, id));
+    CHECK(check_data(path, f, id, &s));
     CHECK(read_state(path, f, &s));
     CHECK(read_batch(path, f, id, &s));
     for (int i = 0; i < g->n_params; i++) {

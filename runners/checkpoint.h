@@ -24,6 +24,8 @@ struct train_state {
     double loss_sum;
     int64_t count, top1, top5;
     int64_t bad_images;
+    uint64_t data_before; /* after loading: fingerprint of the data, if train_identity.data_changed
+                           * was set and the fingerprints differ; otherwise 0 */
 };
 
 /* The settings that must be equal for a run to resume. */
@@ -37,6 +39,7 @@ struct train_identity {
     int64_t batches; /* batches of each rank in an epoch; 0: unknown */
     uint64_t seed;
     uint64_t data;         /* fingerprint of the data sets */
+    bool data_changed;     /* the fingerprint may differ; the number of classes may not */
     const char *precision; /* name of the precision, as in struct train_config */
     /* Fusion of convolution and batch norm; with another fusion, a resumed run computes other
      * bits. */
@@ -52,7 +55,8 @@ MUST_CHECK enum status checkpoint_prepare(const char *path, struct network *net,
 
 /* Loads a whole checkpoint. A run with another number of ranks may have written it. In that case
  * state->batch is the last batch of this run that begins no later than the checkpoint's position.
- * The epoch then misses no image, but may repeat a few.
+ * The epoch then misses no image, but may repeat a few. On changed data, state->batch is the same
+ * number of the epoch's new order: the rest of this epoch may miss or repeat images.
  *
  * STATUS_DATA: the file is damaged, has no checksum or does not exist. STATUS_USAGE: the file
  * belongs to another run; the message names the difference. On failure *state stays unchanged, but

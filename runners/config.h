@@ -109,7 +109,8 @@ struct train_config {
     int64_t dummy_train, dummy_val; /* number of synthetic images */
     bool drop_last;
     int64_t max_bad_images;
-    double telemetry; /* seconds between samples of the devices' sensors; 0: none */
+    bool data_changed; /* resume although the data have another fingerprint */
+    double telemetry;  /* seconds between samples of the devices' sensors; 0: none */
     /* Number of steps at the start of the run that throughput statistics do not count; 0: the
      * default (run_warmup). */
     int64_t warmup_steps;
@@ -161,6 +162,8 @@ struct train_setting {
     bool emulated;       /* the device rounds to 16-bit types instead of computing in them */
     const char *comm;    /* transport of gradients; NULL: none */
     const struct inject *inject; /* faults to inject, after inject_settle; NULL: none */
+    uint64_t data, data_before;  /* fingerprints of the data: of this attempt, and of the checkpoint
+                                  * if that differs, else 0 */
 };
 
 /* Returns `val_resize`, or what timm computes from `val_crop_pct`. */

@@ -45,16 +45,21 @@ static int digits(int64_t n)
 }
 
 /* Prints the fields of pytorch/examples' ProgressMeter with their widths, and adds throughput at
- * the end. */
+ * the end. A batch without a valid image has no loss and no accuracy. */
 static void print_line(const struct progress *p, int64_t i)
 {
+    char loss[32] = "-", top1[32] = "-", top5[32] = "-";
+    if (!p->blank) {
+        snprintf(loss, sizeof loss, "%.4e", p->loss.value);
+        snprintf(top1, sizeof top1, "%.2f", p->top1.value);
+        snprintf(top5, sizeof top5, "%.2f", p->top5.value);
+    }
     fprintf(p->out,
             "%s[%*" PRId64 "/%" PRId64 "]\tTime %6.3f (%6.3f)\tData %6.3f (%6.3f)\t"
-            "Loss %.4e (%.4e)\tAcc@1 %6.2f (%6.2f)\tAcc@5 %6.2f (%6.2f)\tImg/s %.1f (%.1f)",
+            "Loss %s (%.4e)\tAcc@1 %6s (%6.2f)\tAcc@5 %6s (%6.2f)\tImg/s %.1f (%.1f)",
             p->title, digits(p->batches), i + 1, p->batches, p->time.value, meter_mean(&p->time),
-            p->data.value, meter_mean(&p->data), p->loss.value, meter_mean(&p->loss), p->top1.value,
-            meter_mean(&p->top1), p->top5.value, meter_mean(&p->top5), p->rate.value,
-            meter_mean(&p->rate));
+            p->data.value, meter_mean(&p->data), loss, meter_mean(&p->loss), top1,
+            meter_mean(&p->top1), top5, meter_mean(&p->top5), p->rate.value, meter_mean(&p->rate));
     if (p->loss_scale > 0)
         fprintf(p->out, "\tScale %g\tSkipped %" PRId64, p->loss_scale, p->skipped);
     fputc('\n', p->out);
@@ -88,6 +93,7 @@ void progress_batch(struct progress *p, int64_t i, const struct progress_values 
     meter_add(&p->top1, v->top1, (double)v->weight);
     meter_add(&p->top5, v->top5, (double)v->weight);
     meter_add(&p->rate, (double)v->images / v->time_s, v->time_s); /* mean: images over time */
+    p->blank = v->images == 0;
     if (v->skipped)
         p->loss.value = isnan(v->loss) ? NAN : v->loss; /* shown, but not averaged */
     if (p->terminal)

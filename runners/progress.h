@@ -23,6 +23,7 @@ struct progress {
     int64_t first;     /* the first batch of the pass that this process ran */
     double loss_scale; /* 0: the loss is not scaled, and no scale is shown */
     int64_t skipped;   /* skipped steps of this pass */
+    bool blank;        /* the last batch had no valid image */
     struct meter time, data, loss, top1, top5, rate;
 };
 

@@ -39,6 +39,7 @@ enum status session_identify(struct session *s)
                                           .ranks = s->world.size,
                                           .batches = s->train_batches,
                                           .seed = c->seed,
+                                          .data_changed = c->data_changed,
                                           .precision = c->precision};
     return data_fingerprint(s, &s->identity.data);
 }
@@ -144,7 +145,8 @@ static void settle_position(struct session *s)
         s->state = (struct train_state){.epoch = c->start_epoch,
                                         .step = c->start_epoch * s->train_steps,
                                         .best_top1 = s->state.best_top1,
-                                        .scaler = s->state.scaler};
+                                        .scaler = s->state.scaler,
+                                        .data_before = s->state.data_before};
     if (s->state.batch > s->train_batches)
         s->state.batch = s->train_batches;
     if (s->state.batch < s->train_batches)

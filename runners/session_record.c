@@ -30,6 +30,8 @@ static struct train_setting setting_of(const struct session *s)
             s->config->emulate || !device_native(engine_device(s->engine), s->policy.operand),
         .comm = engine_comm_name(s->engine),
         .inject = session_faults(s),
+        .data = s->identity.data,
+        .data_before = s->state.data_before,
     };
 }
 

@@ -3,6 +3,7 @@
 
 #include "input/loader_config.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
 
@@ -208,10 +209,14 @@ const struct setting train_settings[] = {
      AS_INTEGER(config.check_replicas, 1, 1e12), IN(RUN),
      .traits = TRAIN_NEUTRAL | SETTING_RECORD_SET},
     {.key = "inject", AS_JSON(inject), .traits = TRAIN_NEUTRAL},
+    {.key = "data_changed", AS_JSON(data_changed)},
     {0},
 };
 
 const struct setting train_unrecorded[] = {
+    {"data-changed", 0, NULL, NULL,
+     "Resume although images were repaired, added or removed; the classes must be the same",
+     AS_SWITCH(config.data_changed), IN(RUN)},
     {"norm-weight-decay", 0, "W", NULL,
      "Weight decay of batch norm's parameters and of biases; 0 is usual (default: as --wd)",
      AS_REAL(config.norm_weight_decay, 0, 1e6), IN(OPTIMIZER)},
@@ -387,14 +392,19 @@ enum status train_config_json(const struct train_config *c, const struct train_s
     bool decays = c->norm_weight_decay >= 0;
     r.norm_weight_decay = decays ? json_real(c->norm_weight_decay) : NULL;
     r.inject = resolved->inject ? inject_json(resolved->inject) : NULL;
+    uint64_t before = resolved->data_before;
+    if (before)
+        r.data_changed = json_pack("{s:o, s:o}", "from", json_sprintf("%016" PRIx64, before), "to",
+                                   json_sprintf("%016" PRIx64, resolved->data));
     *out = json_object();
     bool whole = *out && (r.loss_scaling || !scaled) && (r.inject || !resolved->inject) &&
-                 (r.norm_weight_decay || !decays);
+                 (r.norm_weight_decay || !decays) && (r.data_changed || !before);
     enum status st = whole ? settings_record(train_settings, &r, without, *out)
                            : status_fail(STATUS_OOM, "no memory for the record");
     json_decref(r.loss_scaling);
     json_decref(r.inject);
     json_decref(r.norm_weight_decay);
+    json_decref(r.data_changed);
     if (st != STATUS_OK) {
         json_decref(*out);
         *out = NULL;

@@ -17,6 +17,7 @@ struct train_record {
     const char *batchnorm, *grad_compress; /* names of types */
     json_t *loss_scaling, *inject;         /* NULL: none */
     json_t *norm_weight_decay;             /* NULL: as weight_decay */
+    json_t *data_changed;                  /* NULL: the data are those of the checkpoint */
 };
 
 /* Traits of a row. */

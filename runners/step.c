@@ -64,7 +64,7 @@ static enum status judge_step(struct session *s, double loss_sum, double lr,
     if (engine_keeps_scale(s->engine)) {
         s->state.scaler = r->scaler;
         TRY(scaler_check(&s->config->scaler, &r->scaler));
-    } else if (s->scaled) {
+    } else if (s->scaled && !r->blank) {
         TRY(scaler_update(&s->config->scaler, &s->state.scaler, r->found_inf));
     } else if (s->config->on_nan == ON_NAN_STOP) {
         TRY(divergence_check_loss(

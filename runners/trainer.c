@@ -178,6 +178,19 @@ static bool replicas_due(const struct session *s, const struct step_queue *q)
     return every && q->step % every == 0;
 }
 
+/* Checks that a complete epoch had a valid image. All ranks have the same sums. */
+static enum status check_valid(struct session *s, const struct pass_result *r)
+{
+    bool valid = s->state.count > 0 || r->images > 0 || s->state.bad_images == 0;
+    s->agreed = !valid && s->state.batch == s->train_batches;
+    return s->agreed
+               ? status_fail(STATUS_DATA,
+                             "epoch %" PRId64 ": none of its images can be decoded; 'ampscale "
+                             "data scan' lists bad files",
+                             s->state.epoch)
+               : STATUS_OK;
+}
+
 /* Ends steps until at most `left` are in flight. */
 static enum status end_steps(struct session *s, struct step_queue *q, int left, struct progress *p,
                              double *end, struct pass_result *r)
@@ -259,6 +272,7 @@ static enum status train_epoch(struct session *s, struct pass_result *r)
     CHECK(train_steps(s, &p, begun, r));
     CHECK(typical_time(s, first / c->accumulate));
     CHECK(pass_account(s, s->train_loader, "training", s->seen, first, s->state.batch));
+    CHECK(check_valid(s, r));
 done:
     progress_end(&p);
     r->seconds = step_now() - begun;

@@ -61,6 +61,98 @@ for most in 0 3; do
 done
 expect_train 0 "$data" --epochs 1 --out "$scratch/allowed" --max-bad-images 4
 
+# ---- batches without a valid image ----
+
+few=$scratch/few
+"$program" data synth --out "$few" --classes 2 --train 4 --val 2 --size 48 >"$scratch/log" 2>&1 || fail "data synth: $(cat "$scratch/log")"
+mapfile -t images < <(find "$few/train" -type f | sort)
+cp "${images[5]}" "$scratch/intact"
+echo "this is no picture" >"${images[2]}"
+one=(--threads 1 --epochs 3 --training-only)
+
+# launched NP DIR ARGS...: trains the small network with NP processes.
+launched() {
+    local np=$1 dir=$2
+    shift 2
+    if ((np == 1)); then
+        expect_train 0 "$few" "${one[@]}" --out "$dir" "$@"
+    else
+        expect 0 launch --np "$np" --comm local -- train "${net[@]}" "$few" "${one[@]}" --check-replicas 1 --out "$dir" "$@"
+    fi
+}
+
+# changes_nothing NAME NP ARGS...: finds the first step without a valid image. Weights, momentum,
+# statistics and loss scale are the same before and after this step. A run that is resumed before it
+# or after it ends like an uninterrupted run.
+changes_nothing() {
+    local name=$1 np=$2 dir=$scratch/$1 step steps key at
+    shift 2
+    launched "$np" "$dir" "$@"
+    step=$(grep -m 1 '"images":0,' "$dir/steps.jsonl" | grep -o '"step":[0-9]*' | cut -d : -f 2)
+    [[ -n $step ]] || { fail "$name: every step has a valid image" && return; }
+    grep -q "\"step\":$step,.*\"loss\":null,.*\"bad_images\":[12]," "$dir/steps.jsonl" ||
+        fail "$name: $(grep "\"step\":$step," "$dir/steps.jsonl")"
+    grep -q $'\tLoss - (.*\tAcc@1      - (' "$scratch/out" || fail "$name: no line without a loss: $(cat "$scratch/out")"
+    for ((at = step; at <= step + 1; at++)); do
+        launched "$np" "$dir-$at" "$@" --steps "$at"
+    done
+    for key in state_bits loss_scale; do
+        steps=$(for ((at = step; at <= step + 1; at++)); do
+            grep -o "\"$key\": *[^,]*" "$dir-$at/summary.json"
+        done | sort | uniq -c | awk '{ print $1 }')
+        [[ -z $steps || $steps == 2 ]] || fail "$name: step $step changes $key"
+    done
+    [[ $(metadata "$dir-$step" loss_scale_clean) == "$(metadata "$dir-$((step + 1))" loss_scale_clean)" ]] ||
+        fail "$name: step $step counts for the loss scale"
+    for ((at = step; at <= step + 1; at++)); do
+        launched "$np" "$dir-$at" "$@" --resume auto
+        same_files "$name, resumed at step $at" "$dir" "$dir-$at" checkpoint.safetensors
+    done
+}
+
+# metadata DIR KEY: prints a value of the checkpoint's metadata.
+metadata() {
+    LC_ALL=C grep -ao -m 1 "\"$2\":\"[^\"]*\"" "$1/checkpoint.safetensors"
+}
+
+changes_nothing alone 1 -b 1
+changes_nothing alone-amp 1 -b 1 --precision amp
+changes_nothing alone-lars 1 -b 1 --lars 0.001
+changes_nothing tail 1 -b 7 --epochs 4
+[[ $(metadata "$scratch/alone-amp" loss_scale_clean) == '"loss_scale_clean":"21"' ]] ||
+    fail "of 24 steps, 3 have no image: $(metadata "$scratch/alone-amp" loss_scale_clean)"
+
+# Both of two processes have a damaged image in the same step.
+echo "this is no picture" >"${images[5]}"
+changes_nothing both 2 -b 1 --epochs 12
+changes_nothing both-devices 1 -b 2 --devices cpu:2 --epochs 12
+changes_nothing both-devices-all 1 -b 2 --devices cpu:2 --dp-reduce all --epochs 12
+changes_nothing both-sync 2 -b 1 --epochs 12 --sync-bn
+cp "$scratch/intact" "${images[5]}"
+
+# One of two processes has only the damaged image, or one of two batches of a step has. The ranks stay
+# in step; the other image counts. In the last case, batch norm has a single value.
+for flags in "" "--accumulate 2" "--precision amp" "--sync-bn" "--sync-bn -a resnet18"; do
+    rm -rf "$scratch/half"
+    # shellcheck disable=SC2086 # several flags
+    launched 2 "$scratch/half" -b 1 $flags
+    grep -q '"images":0,' "$scratch/half/steps.jsonl" && fail "half $flags: a step without images"
+    grep -q '"images":[13],.*"bad_images":1,' "$scratch/half/steps.jsonl" || fail "half $flags: $(cat "$scratch/half/steps.jsonl")"
+done
+
+# No image of the training set can be decoded.
+for image in "${images[@]}"; do
+    echo "this is no picture" >"$image"
+done
+expect_train 5 "$few" --epochs 1 --out "$scratch/dark"
+grep -q "^ampscale: epoch 0: none of its images can be decoded; 'ampscale data scan' lists bad files$" \
+    < <(tail -n 1 "$scratch/err") || fail "dark: $(cat "$scratch/err")"
+
+# The epoch's last batch has one image, and a layer has one value per channel.
+tail="an epoch's last batch leaves a device one image, of which batch norm has only one value per channel; give another -b or a larger --image-size, or --drop-last"
+expect_error 1 "$tail" train "${net[@]}" "$few" -a resnet18 -b 7 --out "$scratch/last"
+expect_error 1 "$tail" train "${net[@]}" "$few" -a resnet18 -b 6 --devices cpu:2 --out "$scratch/last"
+
 # No image of the validation set can be decoded.
 for image in "$data"/val/*/*; do
     echo "this is no picture" >"$image"

@@ -90,6 +90,34 @@ train_signalled TERM 9 "$data" --epochs 3 --out "$scratch/elsewhere"
 expect_train 0 "$data" --epochs 3 --out "$scratch/onward" --resume "$scratch/elsewhere/checkpoint.safetensors"
 same_files "another folder" "$reference" "$scratch/onward" checkpoint.safetensors
 
+# Images were removed, repaired or added after the run had been stopped within an epoch. The run
+# resumes only with --data-changed, and records the fingerprints. If the epoch now has fewer batches, it
+# is over.
+changed() {
+    local name=$1 steps=$2 epochs=$3 had
+    expect_train 0 "$data" --epochs 3 --out "$scratch/$name" --steps "$steps"
+    mv "$data" "$scratch/unchanged"
+    cp -r "$scratch/unchanged" "$data"
+    "${@:4}"
+    expect_error 2 "was trained on other data than the data on the command line; give the same data, --data-changed if images were repaired, added or removed, or start" \
+        train "${net[@]}" "$data" --epochs 3 --out "$scratch/$name" --resume auto
+    expect_train 0 "$data" --epochs 3 --out "$scratch/$name" --resume auto --data-changed
+    had=$(grep '"event":"resume"' "$scratch/$name/steps.jsonl" | grep -c '"data_changed":{"from":"[0-9a-f]\{16\}","to":"[0-9a-f]\{16\}"}')
+    [[ $had == 1 ]] || fail "$name: $had attempts with changed data: $(grep '"event":"resume"' "$scratch/$name/steps.jsonl")"
+    [[ $(run_values "$scratch/$name" | grep -c "^step") == "$epochs" ]] || fail "$name: $(run_values "$scratch/$name")"
+    expect_train 0 "$data" --epochs 4 --out "$scratch/$name" --resume auto
+    [[ $(grep '"event":"resume"' "$scratch/$name/steps.jsonl" | tail -n 1) != *data_changed* ]] ||
+        fail "$name: the last attempt has unchanged data"
+    rm -r "$data" && mv "$scratch/unchanged" "$data"
+}
+one_less() { rm "$(find "$data/train" -type f | sort | head -n 1)"; }
+half() { find "$data/train" -type f | sort | sed -n 'n;p' | xargs rm; }
+repaired() { cp "$(find "$data/train" -type f | sort | tail -n 1)" "$(find "$data/train" -type f | sort | head -n 1)"; }
+changed one-less 7 15 one_less
+changed repaired 7 15 repaired
+changed half 9 12 half
+expect_error 2 "classes 3, not 2" train "${net[@]}" --dummy --classes 2 --epochs 4 --out "$scratch/half" --resume auto --data-changed
+
 # damage FILE: overwrites a few bytes in the middle of the file.
 damage() {
     printf 'not these bytes' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") / 2)) conv=notrunc status=none

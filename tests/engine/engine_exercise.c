@@ -22,9 +22,16 @@ struct rig {
     struct graph *graph;
     struct engine *engine;
     struct comm *ranks;
+    bool blank;   /* the images of this rank's last micro-batch are bad */
+    uint8_t grey; /* their pixels */
     uint8_t pixels[MICRO_MAX][ROWS_MAX * SIDE * SIDE * 3]; /* pixels of this rank's micro-batches */
     int32_t label[MICRO_MAX][ROWS_MAX];
 };
+
+static bool is_blank(const struct rig *r, int micro_batch)
+{
+    return r->blank && micro_batch == r->config.accumulate - 1;
+}
 
 /* Each rank has different images. */
 static void fill(struct rig *r)
@@ -32,10 +39,11 @@ static void fill(struct rig *r)
     uint64_t seed = hash_splitmix64((uint64_t)comm_rank(r->ranks) + 1);
     for (int m = 0; m < MICRO_MAX; m++) {
         for (size_t i = 0; i < sizeof r->pixels[m]; i++)
-            r->pixels[m][i] = (uint8_t)(hash_splitmix64(seed + i) >> 40);
+            r->pixels[m][i] = is_blank(r, m) ? r->grey : (uint8_t)(hash_splitmix64(seed + i) >> 40);
         for (int i = 0; i < ROWS_MAX; i++)
-            r->label[m][i] =
-                r->mixes && i == 1 ? -1 : (int32_t)(hash_splitmix64(seed ^ (uint64_t)i) % CLASSES);
+            r->label[m][i] = (r->mixes && i == 1) || is_blank(r, m)
+                                 ? -1
+                                 : (int32_t)(hash_splitmix64(seed ^ (uint64_t)i) % CLASSES);
         seed = hash_splitmix64(seed);
     }
 }
@@ -55,8 +63,11 @@ static enum status open_engine(struct rig *r)
 
 static enum status rig_open(struct comm *ranks, const struct engine_case *c, struct rig *r)
 {
-    *r = (struct rig){.rows = c->rows, .mixes = c->mixes, .ranks = ranks};
-    fill(r);
+    *r = (struct rig){.rows = c->rows,
+                      .mixes = c->mixes,
+                      .ranks = ranks,
+                      .grey = c->grey,
+                      .blank = c->blank && comm_rank(ranks) == 0};
     TRY(device_list_parse(c->devices, &r->list));
     if (c->backend)
         r->list.backend = c->backend;
@@ -68,6 +79,7 @@ static enum status rig_open(struct comm *ranks, const struct engine_case *c, str
                                        .threads = 1,
                                        .rows = {[USE_TRAIN] = c->rows, [USE_VAL] = c->rows},
                                        .accumulate = c->accumulate ? 2 : 1,
+                                       .sync_bn = c->sync_bn,
                                        .ranks = ranks,
                                        .comm_timeout = 60,
                                        .dp_reduce = c->reduce,
@@ -75,6 +87,9 @@ static enum status rig_open(struct comm *ranks, const struct engine_case *c, str
                                        .grad_compress = c->compress};
     r->config.program.momentum = 0.9f;
     r->config.program.mixes = c->mixes;
+    if (c->blank && comm_size(ranks) == 1 && !c->accumulate)
+        r->config.program.weight_decay = 0.1f; /* an update would change weights without images */
+    fill(r);
     return open_engine(r);
 }
 
@@ -84,15 +99,34 @@ static void rig_close(struct rig *r)
     graph_free(r->graph);
 }
 
+/* A hash over the bits of weights, momentum and running statistics, or only of the latter. */
+static uint64_t state_of(struct rig *r, bool statistics)
+{
+    struct network *net = engine_network(r->engine);
+    size_t bytes[3];
+    const char *part[] = {network_buffers(net, &bytes[0]),
+                          network_flat(net, VALUE_WEIGHT, &bytes[1]),
+                          network_flat(net, VALUE_MOMENTUM, &bytes[2])};
+    uint64_t hash = 0;
+    engine_idle(r->engine);
+    for (int k = 0; k < (statistics ? 1 : 3); k++)
+        for (size_t i = 0; i < bytes[k]; i++)
+            hash = hash_splitmix64(hash ^ (uint64_t)(unsigned char)part[k][i]);
+    return hash;
+}
+
 static enum status step(struct rig *r, int number, float lr, float loss_scale)
 {
     struct step_result result;
     int n = r->config.accumulate;
-    int labels = n * (r->mixes ? r->rows - 1 : r->rows);
+    int labels = (n - r->blank) * (r->mixes ? r->rows - 1 : r->rows);
+    bool alone = r->blank && comm_size(r->ranks) == 1 && n == 1;
+    uint64_t before = state_of(r, !alone);
     const struct step_state state = {
         .step = (uint64_t)number, .lr = lr, .mix = MIX, .loss_scale = loss_scale};
     for (int m = 0; m < n; m++) {
         struct batch b = {.pixels = r->pixels[m], .label = r->label[m], .count = r->rows};
+        b.stats.bad = is_blank(r, m) ? r->rows : r->mixes;
         struct micro_batch micro = {.batch = &b, .state = &state, .number = m, .of = n};
         TRY(engine_batch(r->engine, &micro));
     }
@@ -100,7 +134,12 @@ static enum status step(struct rig *r, int number, float lr, float loss_scale)
     TRY(engine_result(r->engine, &result));
     if (result.metrics.count != labels)
         return status_fail(STATUS_MISMATCH, "%d images of %d", (int)result.metrics.count, labels);
-    return STATUS_OK;
+    if (result.blank != alone)
+        return status_fail(STATUS_MISMATCH, "blank is %d", result.blank);
+    bool same = state_of(r, !alone) == before, keeps = r->blank && n == 1 && !r->config.sync_bn;
+    return same == keeps
+               ? STATUS_OK
+               : status_fail(STATUS_MISMATCH, "the state is %s", same ? "the same" : "new");
 }
 
 /* ---- gradients ---- */
@@ -176,7 +215,7 @@ static enum status alone(const struct rig *r, int device, double *sum)
     CHECK(b->open(b, r->list.index[device], 1, &dev));
     CHECK(network_open(dev, r->graph, &config, 1, &net));
     CHECK(network_init(net, 0));
-    for (int m = 0; m < r->config.accumulate; m++) {
+    for (int m = 0; m < r->config.accumulate - r->blank; m++) {
         CHECK(run_alone(network_program(net, 0), r->pixels[m] + part.first * SIDE * SIDE * 3,
                         r->label[m] + part.first));
         double share = (double)part.count / r->rows / r->config.accumulate / comm_size(r->ranks);

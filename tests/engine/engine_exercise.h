@@ -14,6 +14,12 @@ struct engine_case {
     enum dtype compress;           /* type in which gradients are sent */
     bool mixes;                    /* mixup, with a bad image in each batch */
     const struct backend *backend; /* of the devices, instead of that of `devices`; NULL: none */
+    /* All images of the last micro-batch of rank 0 are bad. Each step then also checks that this
+     * rank's running statistics do not change, if the step has no other micro-batch, and that a
+     * step without any valid image changes no weights and no momentum. */
+    bool blank;
+    uint8_t grey; /* of these images' pixels */
+    bool sync_bn;
 };
 
 /* Checks the momentum after the first step with a loss scale. For each device's part of the batch,

@@ -103,6 +103,37 @@ static void batches_are_averaged(void **state)
         }
 }
 
+/* A micro-batch without a valid image has the gradient 0 and changes no running statistics. In a
+ * step without any valid image, nothing changes: on one rank without accumulation, weights and
+ * momentum are compared too. */
+static void batches_without_images(void **state)
+{
+    static const struct {
+        int ranks;
+        bool asynchronous;
+        enum check check;
+        struct engine_case c;
+    } cases[] = {
+        {1, false, CHECK_BITS, {"ref", DP_CENTRAL, false, 4}},
+        {1, true, CHECK_BITS, {"ref", DP_CENTRAL, false, 4}},
+        {1, false, CHECK_BITS, {"ref:2", DP_CENTRAL, false, 4}},
+        {1, true, CHECK_BITS, {"ref:2", DP_ALL, false, 4}},
+        {1, false, CHECK_AVERAGE, {"ref", DP_CENTRAL, true, 4}},
+        {1, false, CHECK_AVERAGE, {"ref:2", DP_CENTRAL, true, 4, .mixes = true}},
+        {2, false, CHECK_AVERAGE, {"ref", DP_CENTRAL, false, 4}},
+        {2, true, CHECK_AVERAGE, {"ref", DP_CENTRAL, true, 4, DTYPE_BF16}},
+        {2, false, CHECK_AVERAGE, {"ref:2", DP_CENTRAL, false, 4}},
+        {2, true, CHECK_AVERAGE, {"ref:2", DP_ALL, false, 4}},
+        {3, true, CHECK_AVERAGE, {"ref", DP_CENTRAL, false, 4}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t digest[RANKS];
+        struct rank r = {.check = cases[i].check, .engine = cases[i].c, .digest = digest};
+        r.engine.blank = true;
+        run_ranks(cases[i].ranks, r, cases[i].asynchronous);
+    }
+}
+
 static void damage_is_seen(void **state)
 {
     static const struct {
@@ -131,6 +162,28 @@ static void damage_is_seen(void **state)
                                 .bad_device = cases[i].device,
                                 .what = cases[i].what},
                   cases[i].asynchronous);
+}
+
+/* With synchronised batch norm, a rank without a valid image adds nothing to the statistics: the
+ * weights do not depend on its pixels. */
+static void blank_images_are_not_in_statistics(void **state)
+{
+    static const struct {
+        bool asynchronous;
+        const char *devices;
+    } cases[] = {{false, "ref"}, {true, "ref"}, {false, "ref:2"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t digest[2][RANKS] = {{0}};
+        for (int k = 0; k < 2; k++) {
+            struct rank r = {.check = CHECK_BITS, .digest = digest[k]};
+            r.engine = (struct engine_case){cases[i].devices, DP_CENTRAL, false, 4};
+            r.engine.blank = r.engine.sync_bn = true;
+            r.engine.grey = k ? 200 : 0;
+            run_ranks(2, r, cases[i].asynchronous);
+        }
+        assert_true(digest[0][0] != 0 && digest[0][0] == digest[0][1]);
+        assert_memory_equal(digest[0], digest[1], sizeof digest[0]);
+    }
 }
 
 /* Asynchronous devices and the reference device must train weights with the same bits. */
@@ -166,6 +219,8 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_averaged),
+        cmocka_unit_test(batches_without_images),
+        cmocka_unit_test(blank_images_are_not_in_statistics),
         cmocka_unit_test(damage_is_seen),
         cmocka_unit_test(bits_are_the_same),
     };

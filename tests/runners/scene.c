@@ -22,6 +22,7 @@ enum status __real_backend_find(const char *name, const struct backend **b);
 enum status __wrap_backend_find(const char *name, const struct backend **b);
 
 struct stream_backend scene_streams;
+unsigned scene_blank;
 
 enum status __wrap_backend_find(const char *name, const struct backend **b)
 {
@@ -38,7 +39,13 @@ enum status __wrap_loader_next(struct loader *l, struct batch **b);
 enum status __wrap_loader_next(struct loader *l, struct batch **b)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    return __real_loader_next(l, b);
+    enum status st = __real_loader_next(l, b);
+    if (st != STATUS_OK || !*b || (scene_blank >> (*b)->index & 1) == 0)
+        return st;
+    (*b)->stats.bad = (*b)->count;
+    for (int i = 0; i < (*b)->count; i++)
+        (*b)->label[i] = -1;
+    return STATUS_OK;
 }
 
 /* --- runs --- */

@@ -10,6 +10,10 @@
 
 extern struct stream_backend scene_streams; /* a test calls stream_backend_make on it first */
 
+/* Training batches without a valid image: bit i is for batch i of an epoch, from 2 on, since
+ * validation has 2 batches. A test sets it back to 0. */
+extern unsigned scene_blank;
+
 /* The output of a run. When a line contains `stop_at`, the run is asked to stop. */
 struct output {
     char text[1 << 16];

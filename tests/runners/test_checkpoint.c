@@ -304,6 +304,30 @@ static void another_runs_checkpoint_is_refused(void **state)
         assert_refused(*state, "c", &id[i], STATUS_USAGE, word[i]);
 }
 
+/* With data_changed, a checkpoint of other data is loaded, even if its position is beyond the new
+ * end of an epoch; one of another number of classes is not. */
+static void changed_data_are_accepted(void **state)
+{
+    struct fixture *f = *state;
+    struct train_identity id = identity;
+    struct train_state s;
+    id.data_changed = true;
+    id.batches = 1;
+    assert_true(state_saved.batch > 3);
+    assert_refused(f, "c", &id, STATUS_DATA, "'batch'");
+    id.data ^= 1;
+    assert_ok(checkpoint_load("c", f->saved.net, f->saved.graph, &id, &s));
+    assert_int_equal(s.batch, state_saved.batch);
+    assert_int_equal(s.data_before, identity.data);
+    id = identity;
+    id.data_changed = true;
+    assert_ok(checkpoint_load("c", f->saved.net, f->saved.graph, &id, &s));
+    assert_int_equal(s.data_before, 0);
+    id.classes++;
+    id.data ^= 1;
+    assert_refused(f, "c", &id, STATUS_USAGE, "classes 10, not 11");
+}
+
 /* When a checkpoint is written within an epoch, each rank has trained `batch` batches. The position
  * in the epoch is `batch` times the number of ranks. With another number of ranks, the run resumes
  * at this position or shortly before it. */
@@ -425,6 +449,7 @@ int main(void)
         cmocka_unit_test(names_are_those_of_a_state_dict),
         cmocka_unit_test(weights_that_do_not_fit),
         cmocka_unit_test(another_runs_checkpoint_is_refused),
+        cmocka_unit_test(changed_data_are_accepted),
         cmocka_unit_test(files_that_are_no_checkpoint),
         cmocka_unit_test(positions_follow_the_ranks),
         cmocka_unit_test(states_that_make_no_sense),
