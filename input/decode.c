@@ -109,15 +109,27 @@ static enum status begin(struct decoder *d, const uint8_t *bytes, size_t size,
     return code->begin(d->own[info->format], bytes, size, info);
 }
 
+/* Checks that a file without an end marker has all pixels, even if only its top will be decoded. */
+static enum status check_unended(struct decoder *d, const uint8_t *bytes, size_t size,
+                                 struct image_info *info)
+{
+    enum status st = decoder_check(d);
+    if (st == STATUS_DATA)
+        return status_fail(st, "truncated: the end marker is missing");
+    return st == STATUS_OK ? begin(d, bytes, size, info) : st;
+}
+
 enum status decoder_begin(struct decoder *d, const uint8_t *bytes, size_t size,
                           struct image_info *info)
 {
     enum image_format format = format_of(bytes, size);
     *info = (struct image_info){.format = format};
     enum status st = begin(d, bytes, size, info);
-    if (st != STATUS_OK)
-        *info = (struct image_info){.format = format};
     d->info = *info;
+    if (st == STATUS_OK && !info->ended)
+        st = check_unended(d, bytes, size, info);
+    if (st != STATUS_OK)
+        *info = d->info = (struct image_info){.format = format};
     return st;
 }
 

@@ -13,7 +13,8 @@
  * - PNG: all kinds. Alpha is dropped and gamma ignored. Colour samples of 16 bits are reduced to
  *   their upper 8 bits; 16-bit grayscale samples are instead clipped at 255.
  *
- * An EXIF orientation is not applied, as in torchvision's loader. Files are not trusted. The
+ * A file that lacks only its end marker is read, but for JPEG files of several scans. An EXIF
+ * orientation is not applied, as in torchvision's loader. Files are not trusted. The
  * functions return STATUS_DATA, with a reason, for a file that has another format, needs a library
  * that this build lacks, is truncated or damaged, or would need unreasonable memory or time. After
  * such a failure the decoder can decode the next image. */
@@ -44,11 +45,12 @@ struct image_info {
     enum image_format format;
     int width, height; /* size of the full picture in pixels */
     int shrink_max;    /* the largest `shrink` that decoder_read accepts: 8 for JPEG, else 1 */
+    bool ended;                  /* the file has an end marker */
     bool gray;
     bool cmyk;        /* CMYK or YCCK */
     bool progressive; /* progressive JPEG or interlaced PNG */
     bool baseline;    /* JPEG of the kind that hardware decodes: sequential, Huffman-coded, 8 bits,
-                       * grayscale or YCbCr */
+                       * grayscale or YCbCr, with an end marker */
 };
 
 struct rect {

@@ -137,9 +137,9 @@ static void close_jpeg(void *own)
     free(d);
 }
 
-/* Returns whether the file has an end marker. This detects truncation even if only the top of the
- * picture is decoded. Searches backward from `end` to `from`, which follows the first scan's
- * header. Entropy-coded data escapes the byte 0xff, so a marker found there is real. */
+/* Returns whether the file has an end marker. Searches backward from `end` to `from`, which follows
+ * the first scan's header. Entropy-coded data escapes the byte 0xff, so a marker found there is
+ * real. */
 static bool has_end(const uint8_t *from, const uint8_t *end)
 {
     for (const uint8_t *p = end; p - from >= 2;) {
@@ -160,8 +160,6 @@ static void read_header(struct jpeg_decoder *d)
     jpeg_read_header(&d->jpeg, TRUE);
     if (decode_check_pixels(d->jpeg.image_width, d->jpeg.image_height) != STATUS_OK)
         escape(d, STATUS_DATA, status_message());
-    if (!has_end(d->jpeg.src->next_input_byte, d->bytes + d->size))
-        escape(d, STATUS_DATA, "truncated: the end-of-image marker is missing");
 }
 
 static enum status begin_jpeg(void *own, const uint8_t *bytes, size_t size, struct image_info *info)
@@ -171,13 +169,22 @@ static enum status begin_jpeg(void *own, const uint8_t *bytes, size_t size, stru
     d->size = size;
     TRY(guarded(d, read_header));
     const struct jpeg_decompress_struct *jpeg = &d->jpeg;
+    struct jpeg_source_mgr *data = jpeg->src;
+    const uint8_t *from = data->next_input_byte, *end = bytes + size;
+    info->ended = has_end(from, end);
+    /* Without an end marker, zeros at the end are not data: an interrupted copy may have them.
+     * Where they follow 0xff, they are part of a byte. */
+    while (!info->ended && end - from >= 2 && end[-1] == 0 && end[-2] != 0xff)
+        end--;
+    data->bytes_in_buffer = (size_t)(end - from);
     info->width = (int)jpeg->image_width;
     info->height = (int)jpeg->image_height;
     info->shrink_max = SHRINK_MAX;
     info->gray = jpeg->jpeg_color_space == JCS_GRAYSCALE;
     info->cmyk = jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK;
     info->progressive = jpeg->progressive_mode;
-    info->baseline = !jpeg->progressive_mode && !jpeg->arith_code && jpeg->data_precision == 8 &&
+    info->baseline = info->ended && !jpeg->progressive_mode && !jpeg->arith_code &&
+                     jpeg->data_precision == 8 &&
                      (info->gray || jpeg->jpeg_color_space == JCS_YCbCr);
     return STATUS_OK;
 }
@@ -188,15 +195,14 @@ static void reserve(struct jpeg_decoder *d, uint8_t **buffer, size_t *capacity, 
         escape(d, STATUS_OOM, "no memory for an image's pixels");
 }
 
-/* Converts CMYK to RGB as PIL does. `inverted`: Adobe's marker says that the file stores inverted
- * inks. */
-static void inks_to_rgb(const uint8_t *inks, uint8_t *rgb, size_t n, bool inverted)
+/* Converts CMYK to RGB as PIL does, which takes the inks of every file as inverted, as Adobe's
+ * programs store them. */
+static void inks_to_rgb(const uint8_t *inks, uint8_t *rgb, size_t n)
 {
-    uint8_t flip = inverted ? 0xff : 0;
     for (size_t i = 0; i < n; i++) {
-        int white = 255 - (inks[i * CMYK + 3] ^ flip);
+        int white = inks[i * CMYK + 3];
         for (int c = 0; c < DECODE_RGB; c++) {
-            int ink = inks[i * CMYK + (size_t)c] ^ flip;
+            int ink = 255 - inks[i * CMYK + (size_t)c];
             rgb[i * DECODE_RGB + (size_t)c] = (uint8_t)(white - (white * ink + 127) / 255);
         }
     }
@@ -269,7 +275,7 @@ static void read_pixels(struct jpeg_decoder *d)
         JSAMPROW row = inks ? d->inks : rgb;
         jpeg_read_scanlines(jpeg, &row, 1);
         if (inks)
-            inks_to_rgb(d->inks, rgb, width, jpeg->saw_Adobe_marker);
+            inks_to_rgb(d->inks, rgb, width);
     }
     jpeg_abort_decompress(jpeg); /* the rows below `want` are not needed */
 }

@@ -23,6 +23,7 @@ struct png_decoder {
     enum status failure; /* the failure that ended the call; its message is `reason` */
     char reason[160];
     const uint8_t *next, *end; /* bytes that the library has not read */
+    bool ended;                /* the file has its last chunk */
     int width, height;
     bool deep, interlaced;
     struct rect want;
@@ -108,8 +109,7 @@ static void close_png(void *own)
     free(d);
 }
 
-/* Returns whether the file has all of its chunks. This detects truncation even if only the top of
- * the picture is decoded. */
+/* Returns whether the file has its last chunk, which is empty. */
 static bool has_end(const uint8_t *bytes, size_t size)
 {
     for (size_t at = SIGNATURE; size - at >= CHUNK;) {
@@ -133,6 +133,7 @@ static void read_header(struct png_decoder *d)
     if (!d->header)
         escape(d, STATUS_OOM, "no memory for a header");
     png_set_read_fn(d->png, d, on_read);
+    png_set_user_limits(d->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* begin_png limits the pixels */
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
     png_set_crc_action(d->png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
 #endif
@@ -147,8 +148,7 @@ static enum status begin_png(void *own, const uint8_t *bytes, size_t size, struc
 {
     struct png_decoder *d = own;
     discard(d);
-    if (!has_end(bytes, size))
-        return status_fail(STATUS_DATA, "truncated: the IEND chunk is missing");
+    info->ended = d->ended = has_end(bytes, size);
     d->next = bytes;
     d->end = bytes + size;
     TRY(guarded(d, read_header));
@@ -227,7 +227,7 @@ static void read_pixels(struct png_decoder *d)
         png_read_row(d->png, d->rows, NULL);
         keep_row(d, y, d->rows);
     }
-    if (!d->keep)
+    if (!d->keep && d->ended)
         png_read_end(d->png, NULL);
 }
 

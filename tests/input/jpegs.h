@@ -13,7 +13,7 @@ struct jpeg_spec {
     int h_samp, v_samp; /* sampling factors of the first component; 0 means 1 */
     bool progressive;
     bool arithmetic;
-    bool plain_cmyk; /* CMYK whose inks are not inverted, in a file without Adobe's marker */
+    bool plain_cmyk; /* CMYK in a file without Adobe's marker */
     int restart;     /* rows between restart markers; 0: none */
     int exif;        /* orientation tag, 1..8; 0: no EXIF */
     int quality;     /* 0: 90 */

@@ -143,8 +143,8 @@ static void test_colours(void **state)
          * (255-55)*(255-55)/255 = 157. */
         {{20, 20, JPEG_CMYK, .flat = 201}, 157},
         {{20, 20, JPEG_YCCK, .flat = 201}, 157},
-        /* Here, each ink is 200. The colour is (255-200)*(255-200)/255 = 12. */
-        {{20, 20, JPEG_CMYK, .flat = 201, .plain_cmyk = true}, 12},
+        /* PIL takes inks without Adobe's marker as inverted too. */
+        {{20, 20, JPEG_CMYK, .flat = 201, .plain_cmyk = true}, 157},
     };
     for (int i = 0; i < COUNT(cases); i++) {
         size_t size;
@@ -183,9 +183,11 @@ static void test_truncated(void **state)
         size_t size;
         uint8_t *bytes = jpeg_make(&spec, &size);
         size_t scan = jpeg_find(bytes, size, 0xda);
-        for (size_t cut = scan + 20; cut < size; cut += 97)
+        for (size_t cut = scan + 20; cut < size - 2; cut += 97)
             decode_refused(bytes, cut, "truncated");
-        decode_refused(bytes, size - 1, "truncated");
+        for (size_t cut = size - 3; cut < size; cut++)
+            if (progressive || cut == size - 3)
+                decode_refused(bytes, cut, "truncated");
         decode_refused(bytes, scan / 2, "");
 
         /* Bytes after the end of the image are ignored. */
@@ -202,6 +204,51 @@ static void test_truncated(void **state)
         memmove(bytes + scan + half, bytes + size - 2, 2);
         if (!progressive)
             decode_refused(bytes, scan + half + 2, "premature end");
+        free(bytes);
+    }
+}
+
+/* A sequential file that lacks only its end marker, or has other bytes in its place, is whole. A
+ * file that an interrupted copy filled up with zeros is not. No part of such a file may be decoded.
+ */
+static void test_no_end_marker(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } ends[] = {{"", 0},         {"\xff", 1}, {"\0\0", 2}, {"\0\0\0\0\0\0\0\0", 8},
+                {"\xff\xff", 2}, {"text", 4}};
+    for (const struct jpeg_spec *s = specs; s < specs + COUNT(specs); s++) {
+        size_t size;
+        uint8_t *bytes = jpeg_make(s, &size);
+        struct image_info info;
+        struct image want = decode_all(bytes, size, 1);
+        bytes = realloc(bytes, size + 1000);
+        assert_non_null(bytes);
+        for (int i = 0; i < COUNT(ends); i++) {
+            memcpy(bytes + size - 2, ends[i].bytes, ends[i].size);
+            /* libjpeg's decoder of arithmetic codes needs bytes after the last code. */
+            if (s->progressive || (s->arithmetic && i < COUNT(ends) - 1)) {
+                decode_refused(bytes, size - 2 + ends[i].size, "truncated");
+                continue;
+            }
+            struct image got = decode_all(bytes, size - 2 + ends[i].size, 1);
+            assert_memory_equal(got.pixels, want.pixels, (size_t)want.w * (size_t)want.h * 3);
+            free(got.pixels);
+            if (i == 0)
+                check_regions(bytes, size - 2);
+            assert_int_equal(decoder_begin(decoder, bytes, size - 2 + ends[i].size, &info),
+                             STATUS_OK);
+            assert_int_equal(decoder_check(decoder), STATUS_OK);
+        }
+        size_t scan = jpeg_find(bytes, size, 0xda) + 14, middle = scan + (size - scan) / 2;
+        memset(bytes + size - 2, 0, 1000);
+        decode_refused(bytes, size - 3, "truncated");
+        bytes[size - 3] = 0;
+        for (int i = 0; i < 2; i++, memset(bytes + middle, 0, size - middle))
+            if (bytes[size - 4] != 0xff)
+                decode_refused(bytes, size + 998, "truncated");
+        free(want.pixels);
         free(bytes);
     }
 }
@@ -333,10 +380,11 @@ static void test_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_colours),
-        cmocka_unit_test(test_not_a_jpeg),   cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_bomb),         cmocka_unit_test(test_scan_bomb),
-        cmocka_unit_test(test_two_channels), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_colours),
+        cmocka_unit_test(test_not_a_jpeg),    cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_bomb),          cmocka_unit_test(test_scan_bomb),
+        cmocka_unit_test(test_two_channels),  cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_no_end_marker),
     };
     return cmocka_run_group_tests(tests, decoder_set_up, decoder_tear_down);
 }

@@ -1,5 +1,5 @@
-/* Decodes valid and damaged PNG files. The pixels of pictures/NAME.png must equal NAME.png.ppm,
- * which PIL (Pillow 13.0) made: Image.open("NAME.png").convert("RGB").save("NAME.png.ppm"). */
+/* Decodes valid and damaged pictures. The pixels of pictures/NAME must equal NAME.ppm, which PIL
+ * (Pillow 13.0) made: Image.open("NAME").convert("RGB").save("NAME.ppm"). */
 #include "base/file.h"
 #include "tests/input/decoded.h"
 #include "tests/unit.h"
@@ -42,33 +42,61 @@ static uint8_t *read_picture(const char *name, const char *suffix, size_t *size)
     return (uint8_t *)bytes;
 }
 
-static void check_pixels(const struct picture *p, const uint8_t *bytes, size_t size)
+/* Returns the largest difference of pixels from those in a file. */
+static int compare_ppm(const struct image *image, const char *name, const char *suffix)
 {
     size_t ppm_size;
-    struct image image = decode_all(bytes, size, 1);
-    uint8_t *ppm = read_picture(p->name, ".png.ppm", &ppm_size);
+    int largest = 0;
+    uint8_t *ppm = read_picture(name, suffix, &ppm_size);
     char head[32];
-    size_t length = (size_t)snprintf(head, sizeof head, "P6\n%d %d\n255\n", image.w, image.h);
-    size_t n = (size_t)image.w * (size_t)image.h * 3;
+    size_t length = (size_t)snprintf(head, sizeof head, "P6\n%d %d\n255\n", image->w, image->h);
+    size_t n = (size_t)image->w * (size_t)image->h * 3;
     assert_int_equal(ppm_size, length + n);
     assert_memory_equal(ppm, head, length);
-    for (size_t i = 0; i < n; i++)
-        if (image.pixels[i] != ppm[length + i])
-            fail_msg("%s: value %zu is %d; PIL has %d", p->name, i, image.pixels[i],
-                     ppm[length + i]);
+    for (size_t i = 0; i < n; i++) {
+        int d = abs(image->pixels[i] - ppm[length + i]);
+        largest = d > largest ? d : largest;
+    }
     free(ppm);
+    return largest;
+}
+
+static void check_pixels(const char *name, const char *suffix, const uint8_t *bytes, size_t size,
+                         int allowed)
+{
+    struct image image = decode_all(bytes, size, 1);
+    int largest = compare_ppm(&image, name, suffix);
+    if (largest > allowed)
+        fail_msg("%s: a value differs by %d from PIL's", name, largest);
     free(image.pixels);
 }
+
+enum { LAST_CHUNK = 12 };
 
 /* decoder_begin must refuse a truncated file. A crop that is decoded later may not need the missing
  * part, and would not detect the damage. */
 static void check_truncated(const uint8_t *bytes, size_t size)
 {
     struct image_info info;
-    for (size_t cut = 12; cut < size; cut += 31) {
+    for (size_t cut = 12; cut < size - LAST_CHUNK; cut += 31) {
         assert_int_equal(decoder_begin(decoder, bytes, cut, &info), STATUS_DATA);
         assert_non_null(strstr(status_message(), "truncated"));
     }
+    decode_refused(bytes, size - LAST_CHUNK - 9, "truncated"); /* 9: 2 checksums, and a byte */
+}
+
+/* Only the last chunk, which has no data, is missing or incomplete. */
+static void check_no_end(const struct picture *p, uint8_t *bytes, size_t size)
+{
+    struct image_info info;
+    for (size_t cut = size - LAST_CHUNK; cut < size; cut++) {
+        check_pixels(p->name, ".png.ppm", bytes, cut, 0);
+        assert_int_equal(decoder_begin(decoder, bytes, cut, &info), STATUS_OK);
+        assert_int_equal(decoder_check(decoder), STATUS_OK);
+    }
+    check_regions(bytes, size - LAST_CHUNK);
+    bytes[size - LAST_CHUNK - 20] ^= 1; /* damages pixels */
+    decode_refused(bytes, size - LAST_CHUNK, "");
 }
 
 static void test_pixels_are_pils(void **state)
@@ -81,7 +109,7 @@ static void test_pixels_are_pils(void **state)
         if (image_format_lacks(IMAGE_PNG)) {
             decode_refused(bytes, size, "this build lacks lib");
         } else {
-            check_pixels(p, bytes, size);
+            check_pixels(p->name, ".png.ppm", bytes, size, 0);
             check_regions(bytes, size);
             check_truncated(bytes, size);
             assert_int_equal(decoder_begin(decoder, bytes, size, &info), STATUS_OK);
@@ -90,7 +118,19 @@ static void test_pixels_are_pils(void **state)
             assert_int_equal(decoder_read(decoder, 2, (struct rect){0, 0, 1, 1}, &r),
                              STATUS_INVALID);
             assert_int_equal(decoder_check(decoder), STATUS_OK);
+            check_no_end(p, bytes, size);
         }
+        free(bytes);
+    }
+}
+
+static void test_inks_are_pils(void **state)
+{
+    static const char *const names[] = {"inks", "inks-progressive"};
+    for (int i = 0; i < COUNT(names); i++) {
+        size_t size;
+        uint8_t *bytes = read_picture(names[i], ".jpg", &size);
+        check_pixels(names[i], ".jpg.ppm", bytes, size, 1);
         free(bytes);
     }
 }
@@ -132,8 +172,44 @@ static void test_bombs(void **state)
     decode_refused(bytes, size, readable ? "60000x60000 pixels are more than the limit" : "lacks");
     put_big_endian(bytes + 16, 0x7fffffff);
     mend_checksums(bytes, size);
-    decode_refused(bytes, size, readable ? "damaged PNG" : "lacks");
+    decode_refused(bytes, size, readable ? "2147483647x60000 pixels are more" : "lacks");
     free(bytes);
+}
+
+static uint8_t *put_chunk(uint8_t *at, const char *type, const uint8_t *data, size_t size)
+{
+    put_big_endian(at, (uint32_t)size);
+    memcpy(at + 4, type, 4);
+    memcpy(at + 8, data, size);
+    return at + size + LAST_CHUNK;
+}
+
+/* A side may be as long as the limit of pixels allows. */
+static void test_long_side(void **state)
+{
+    enum { LONG = 1200000, ROW = LONG + 1 };
+    uint8_t header[13] = {[8] = 8};
+    uint8_t *row = malloc(ROW), *bytes = malloc(ROW), *packed = malloc(ROW), *at = bytes;
+    uLongf packed_size = ROW;
+    assert_true(row && bytes && packed);
+    memset(row, 77, ROW);
+    row[0] = 0; /* no filter */
+    put_big_endian(header, LONG);
+    put_big_endian(header + 4, 1);
+    assert_int_equal(compress(packed, &packed_size, row, ROW), Z_OK);
+    memcpy(at, "\x89PNG\r\n\x1a\n", 8);
+    at = put_chunk(at + 8, "IHDR", header, sizeof header);
+    at = put_chunk(at, "IDAT", packed, packed_size);
+    at = put_chunk(at, "IEND", header, 0);
+    mend_checksums(bytes, (size_t)(at - bytes));
+    if (!image_format_lacks(IMAGE_PNG)) {
+        struct image image = decode_all(bytes, (size_t)(at - bytes), 1);
+        assert_true(image.w == LONG && image.h == 1 && image.pixels[3 * LONG - 1] == 77);
+        free(image.pixels);
+    }
+    free(row);
+    free(bytes);
+    free(packed);
 }
 
 /* A damaged file must neither crash the decoder nor change how it decodes the next image. */
@@ -169,7 +245,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pixels_are_pils),
+        cmocka_unit_test(test_inks_are_pils),
         cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_long_side),
         cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, decoder_set_up, decoder_tear_down);
