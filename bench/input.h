@@ -2,8 +2,8 @@
  * and resampling are each measured alone. The loader, which does all three, is measured too.
  *
  *     read      the file into memory, from the page cache (warm) or from storage (cold)
- *     decode    a file in memory: only the crop that training chooses, and only at the resolution
- *               that the next stage needs
+ *     decode    a file in memory: only the crop that training chooses, and with --decode fast only
+ *               at the resolution that the next stage needs
  *     resample  decoded pixels to the network's resolution, with crop and flip
  *     loader    an epoch of the training loader: all three stages, shuffled, in batches; warm and
  *               cold
@@ -33,6 +33,7 @@ struct input_config {
                                    * images; .image_size: side of the network's input, pixels */
     const char *data; /* a folder that contains "train"; NULL: images are generated and afterwards
                        * removed, even if SIGINT or SIGTERM ends the measurement (base/stop.h) */
+    bool fast;        /* decode as train --decode fast does */
     int images;       /* number of images used, spread evenly over the set; at least 1 */
     int size;         /* typical side of generated images, pixels (synth.h) */
     int n_threads;    /* number of entries in `threads`; 0: one measurement, with all cores */

@@ -142,7 +142,8 @@ enum status input_set_open(const struct input_config *c, struct input_set *set)
 {
     *set = (struct input_set){.sample = {.train = true,
                                          .image_size = c->options.image_size,
-                                         .range = {0.08f, 1, 3.0f / 4, 4.0f / 3}}};
+                                         .range = {0.08f, 1, 3.0f / 4, 4.0f / 3},
+                                         .fast = c->fast}};
     TRY(open_decoder(c->device, set));
     if (!c->data)
         TRY(make_set(c, set));

@@ -203,6 +203,7 @@ static enum status open_loader(const struct input_config *c, struct passes *p)
     struct loader_config l = {.data = &p->set->data,
                               .train = true,
                               .image_size = c->options.image_size,
+                              .fast = c->fast,
                               .batch = c->options.batch < n ? c->options.batch : (int)n,
                               .workers = p->threads,
                               .prefetch = PREFETCH,

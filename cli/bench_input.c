@@ -29,6 +29,7 @@ static const struct setting input_settings[] = {
      AS_INTEGER(options.image_size, 1, BENCH_IMAGE_SIZE_MAX)},
     {"batch-size", 'b', "N", "32", "Images per batch of the loader",
      AS_INTEGER(options.batch, 1, BENCH_BATCH_MAX)},
+    {"decode", 0, "exact|fast", "exact", "How the CPU decodes, as in train", AS_CHOICE(fast)},
     {"threads", 0, "N,...", NULL, "Numbers of threads, one row for each (default: all cores)",
      PARTS_TAKEN_BY(take_thread, n_threads)},
     {"devices", 0, "cuda:N", NULL,

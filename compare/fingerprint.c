@@ -110,6 +110,10 @@ enum status fingerprint_of(const struct run *run, json_t **out)
         if (value)
             CHECK(flatten(roots[i], value, 0, *out));
     }
+    /* Old records do not have the key; their runs decoded at a reduced size. */
+    const json_t *config = json_object_get(run->info, "config");
+    if (json_is_string(json_object_get(config, "data")) && !json_object_get(config, "decode"))
+        CHECK(json_put(*out, "config.decode", json_string("fast")));
     /* A run that left out images did not train on the same data. Old records do not have the number
      * of these images. */
     if (left > 0)

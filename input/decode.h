@@ -45,6 +45,7 @@ struct image_info {
     enum image_format format;
     int width, height; /* size of the full picture in pixels */
     int shrink_max;    /* the largest `shrink` that decoder_read accepts: 8 for JPEG, else 1 */
+    int unit_width, unit_height; /* JPEG: the file pads its sides to multiples of these */
     bool ended;                  /* the file has an end marker */
     bool gray;
     bool cmyk;        /* CMYK or YCCK */

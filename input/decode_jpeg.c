@@ -180,6 +180,8 @@ static enum status begin_jpeg(void *own, const uint8_t *bytes, size_t size, stru
     info->width = (int)jpeg->image_width;
     info->height = (int)jpeg->image_height;
     info->shrink_max = SHRINK_MAX;
+    info->unit_width = jpeg->max_h_samp_factor * DCTSIZE;
+    info->unit_height = jpeg->max_v_samp_factor * DCTSIZE;
     info->gray = jpeg->jpeg_color_space == JCS_GRAYSCALE;
     info->cmyk = jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK;
     info->progressive = jpeg->progressive_mode;

@@ -88,7 +88,8 @@ static enum status set_up(struct loader *l)
 {
     const struct loader_config *c = &l->config;
     TRY(loader_config_check(c));
-    l->sample = (struct sample_config){c->train, c->image_size, c->resize, c->range, c->filter};
+    l->sample =
+        (struct sample_config){c->train, c->image_size, c->resize, c->range, c->filter, c->fast};
     l->image_bytes = (size_t)c->image_size * (size_t)c->image_size * CHANNELS;
     l->images = sampler_count(c->train, c->data->n, c->rank, c->world);
     if (c->train && c->batch > l->images)

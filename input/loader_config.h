@@ -17,6 +17,7 @@ struct loader_config {
     int resize;     /* validation: shorter side before the crop; 0: S * 256 / 224 */
     struct crop_range range; /* training; all zero: torchvision's defaults */
     enum resize_filter filter;
+    bool fast;      /* as sample_config.fast */
     int batch;      /* images in a batch of this rank */
     bool drop_last; /* omit a last batch that is not full */
     int workers;    /* threads, >= 1 */

@@ -164,6 +164,27 @@ static struct view choose_view(const struct sample_config *c, const struct image
     return v;
 }
 
+/* Returns whether a view's axis reaches the last unit of a file whose size is not a multiple of the
+ * unit. Reduced decoding mixes the unit's padding into its pixels, and upsampling mixes these into
+ * up to MARGIN pixels before it. */
+static bool reaches_padding(const struct resize_axis *a, int pixels, int unit)
+{
+    enum { MARGIN = 24 };
+    int begin, end, rest = pixels % unit;
+    resize_axis_span(a, &begin, &end);
+    return rest != 0 && end > pixels - rest - MARGIN;
+}
+
+static int choose_shrink(const struct sample_config *c, const struct image_info *info,
+                         const struct view *v)
+{
+    if (!c->fast || info->shrink_max == 1 ||
+        reaches_padding(&v->x, info->width, info->unit_width) ||
+        reaches_padding(&v->y, info->height, info->unit_height))
+        return 1;
+    return view_shrink(v);
+}
+
 enum status sample_decode(struct sample_reader *r, const struct sample_config *c,
                           const uint8_t *bytes, size_t size, struct rng *rng,
                           struct sample_view *view)
@@ -171,9 +192,7 @@ enum status sample_decode(struct sample_reader *r, const struct sample_config *c
     struct image_info info;
     TRY(decoder_begin(r->decoder, bytes, size, &info));
     struct view v = choose_view(c, &info, rng);
-    int shrink = view_shrink(&v);
-    if (shrink > info.shrink_max)
-        shrink = info.shrink_max;
+    int shrink = choose_shrink(c, &info, &v);
     *view = (struct sample_view){
         .x = resize_axis_shrink(v.x, shrink), .y = resize_axis_shrink(v.y, shrink), .flip = v.flip};
     int left, right, top, bottom;

@@ -33,6 +33,7 @@ struct sample_config {
     int resize;              /* validation: the shorter side before the centre crop */
     struct crop_range range; /* training */
     enum resize_filter filter;
+    bool fast; /* decode JPEG files at a reduced size where enough pixels remain (view_shrink) */
 };
 
 struct sample_reader;

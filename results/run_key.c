@@ -15,6 +15,7 @@ void run_key(const struct run *run, char *out, size_t size)
                                              {"image_size", ""},
                                              {"val_resize", ""},
                                              {"interpolation", "\"bilinear\""},
+                                             {"decode", "\"fast\""},
                                              {"epochs", ""},
                                              {"steps", ""},
                                              {"lr", ""},

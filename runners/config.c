@@ -101,7 +101,7 @@ static enum status check_view(const struct train_config *c)
     if (c->val_resize > 0 && c->val_crop_pct > 0)
         return status_fail(STATUS_USAGE, "--val-resize and --val-crop-pct both set the size that "
                                          "validation crops from: give only one of them");
-    if (c->decode && c->interpolation != RESIZE_BILINEAR)
+    if (c->decode == DECODE_GPU && c->interpolation != RESIZE_BILINEAR)
         return status_fail(STATUS_USAGE, "--decode gpu resamples bilinearly: leave out "
                                          "--decode gpu or --interpolation bicubic");
     return STATUS_OK;

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum train_decode { DECODE_EXACT, DECODE_FAST, DECODE_GPU };
 enum lr_schedule { SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_CONSTANT, SCHEDULE_POLY };
 
 /* The action after a training loss that is not finite, unless loss scaling skips the step. The run
@@ -59,9 +60,9 @@ struct train_config {
     double join_timeout;         /* time limit for all processes of an MPI job to start, seconds; no
                                   * limit if this or comm_timeout is 0 */
     int workers;                 /* number of loader threads */
-    bool decode;                 /* true: the GPU decodes JPEG files; false: the CPU does */
-    int classes;                 /* number of classes if `dummy` is set; else the data set
-                                  * determines it */
+    enum train_decode decode;
+    int classes; /* number of classes if `dummy` is set; else the data set
+                  * determines it */
     int image_size;
     int val_resize; /* validation: the shorter side before the crop; 0: image_size * 256 / 224 */
     double val_crop_pct; /* image_size / val_resize, instead of val_resize; 0: not given */
@@ -150,7 +151,7 @@ MUST_CHECK enum status train_config_check(const struct train_config *c);
 /* The settings that result from the flags, the data, the devices and the processes. */
 struct train_setting {
     enum train_mode mode;
-    bool decode; /* the GPU decodes JPEG files */
+    const char *decode; /* "exact", "fast" or "gpu"; NULL: no images */
     int ranks;
     int devices; /* devices of each rank */
     int classes;

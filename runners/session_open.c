@@ -39,6 +39,7 @@ static enum status open_loader(struct session *s, bool train, struct loader **ou
         .image_size = c->image_size,
         .resize = train_config_val_resize(c),
         .filter = c->interpolation,
+        .fast = c->decode == DECODE_FAST,
         .batch = train || !c->val_batch ? c->batch : c->val_batch,
         .drop_last = train && c->drop_last,
         .workers = c->workers,
@@ -80,7 +81,7 @@ static enum status find_nccl(struct session *s)
 /* Opens the decoder of --decode gpu. If the GPU has none, warns, and the CPU decodes. */
 static enum status open_decoder(struct session *s)
 {
-    if (!s->config->decode)
+    if (s->config->decode != DECODE_GPU)
         return STATUS_OK;
     if (!gpu_group_is(&s->devices))
         return status_fail(STATUS_USAGE, "--decode gpu needs a GPU, not --devices %s",

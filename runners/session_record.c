@@ -15,9 +15,13 @@
 
 static struct train_setting setting_of(const struct session *s)
 {
+    const struct train_config *c = s->config;
     return (struct train_setting){
         .mode = s->mode,
-        .decode = s->decoder != NULL,
+        .decode = c->dummy                   ? NULL
+                  : s->decoder               ? "gpu"
+                  : c->decode == DECODE_FAST ? "fast"
+                                             : "exact",
         .ranks = s->world.size,
         .devices = s->devices.n,
         .classes = s->graph->classes,

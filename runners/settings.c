@@ -44,6 +44,14 @@ static enum status take_inject(const struct setting *s, const char *text, void *
     return inject_parse(text, &((struct train_config *)config)->inject);
 }
 
+/* "cpu" is the former name of "exact". */
+static enum status take_decode(const struct setting *s, const char *text, void *config)
+{
+    struct setting words = *s;
+    words.type = SETTING_CHOICE;
+    return setting_take(&words, strcmp(text, "cpu") == 0 ? "exact" : text, config);
+}
+
 const struct setting train_settings[] = {
     {IN(DATA), .help = "Network and data"},
     {IN(OPTIMIZER), .help = "Optimizer"},
@@ -69,10 +77,7 @@ const struct setting train_settings[] = {
      AS_INTEGER(config.threads, 1, TRAIN_THREADS_MAX), IN(DEVICES), .traits = TRAIN_PRIVATE},
     {"workers", 'j', "N", "4", "Threads that read and decode images",
      AS_INTEGER(config.workers, 1, 1024), IN(DATA), .traits = TRAIN_PRIVATE | TRAIN_NEUTRAL},
-    {.key = "decode",
-     .value = TRAIN_DECODE_WORDS,
-     AS_CHOICE(resolved.decode),
-     .traits = SETTING_RECORD_SET},
+    {.key = "decode", AS_TEXT(resolved.decode), .traits = SETTING_RECORD_SET},
     {"image-size", 0, "PX", "224", "Side of the input images in pixels",
      AS_INTEGER(config.image_size, 1, TRAIN_IMAGE_SIZE_MAX), IN(DATA)},
     {"val-resize", 0, "PX", NULL,
@@ -220,10 +225,11 @@ const struct setting train_unrecorded[] = {
     {"norm-weight-decay", 0, "W", NULL,
      "Weight decay of batch norm's parameters and of biases; 0 is usual (default: as --wd)",
      AS_REAL(config.norm_weight_decay, 0, 1e6), IN(OPTIMIZER)},
-    {"decode", 0, TRAIN_DECODE_WORDS, "cpu",
-     "Where JPEG images are decoded, cropped and resampled; gpu: nvJPEG on a GPU with JPEG "
-     "engines, and the CPU for files that these cannot decode",
-     AS_CHOICE(config.decode), IN(DATA)},
+    {"decode", 0, TRAIN_DECODE_WORDS, "exact",
+     "How JPEG images are decoded. exact: to the pixels of PIL; fast: at a reduced size where "
+     "enough pixels remain, up to 109 levels off in fine patterns; gpu: by nvJPEG on a GPU with "
+     "JPEG engines, and exactly for files that these cannot decode",
+     SETTING_AT(config.decode), TAKEN_BY(take_decode), IN(DATA)},
     {"val-crop-pct", 0, "F", NULL,
      "timm's crop fraction, instead of --val-resize, which becomes floor(--image-size / F)",
      AS_REAL(config.val_crop_pct, 0.01, 1), IN(DATA)},

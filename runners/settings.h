@@ -55,7 +55,7 @@ bool train_key_is_neutral(const char *key);
 
 /* Lists of values that training's flags share with flags of other commands. */
 #define TRAIN_FUSE_WORDS      "auto|none|stats|apply|all"
-#define TRAIN_DECODE_WORDS    "cpu|gpu"
+#define TRAIN_DECODE_WORDS    "exact|fast|gpu"
 #define TRAIN_PRECISION_WORDS "fp32|tf32|amp|bf16"
 #define TRAIN_COMPRESS_WORDS  "none|fp16|bf16"
 #define TRAIN_SEED_MAX        9007199254740992.0 /* 2^53; JSON numbers up to it are exact */

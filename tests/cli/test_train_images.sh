@@ -47,6 +47,23 @@ train_signalled TERM 3 "$data" --epochs 2 --out "$scratch/resumed"
 expect_train 0 "$data" --epochs 2 --out "$scratch/resumed" --resume auto
 same_run "resumed over bad images" "$scratch/run" "$scratch/resumed"
 
+# The record of each attempt says how images are decoded. Pixels differ only for crops that are at
+# least twice as large as the network's images.
+decoding() { grep -oE '"decode": ?"[a-z]*"' "$1" | tr -d ' ' | sort -u; }
+small=(--epochs 1 --image-size 16)
+expect_train 0 "$data" "${small[@]}" --out "$scratch/exact"
+expect_train 0 "$data" "${small[@]}" --out "$scratch/same" --decode cpu
+expect_train 0 "$data" "${small[@]}" --out "$scratch/fast" --decode fast
+[[ $(decoding "$scratch/exact/run.json") == '"decode":"exact"' ]] || fail "run.json does not say how images are decoded"
+[[ $(decoding "$scratch/fast/run.json") == '"decode":"fast"' ]] || fail "run.json does not say --decode fast"
+same_run "--decode cpu is exact" "$scratch/exact" "$scratch/same"
+! cmp -s <(run_values "$scratch/exact") <(run_values "$scratch/fast") || fail "--decode fast has no effect"
+expect_train 0 "$data" "${small[@]}" --epochs 2 --resume auto --out "$scratch/exact" --decode fast
+[[ $(decoding "$scratch/exact/steps.jsonl") == '"decode":"fast"' ]] || fail "the record of the resumed run does not say --decode fast"
+expect_train 0 --dummy --dummy-train 16 --dummy-val 8 --classes 3 "${small[@]}" --out "$scratch/dummy"
+[[ -z $(decoding "$scratch/dummy/run.json") ]] || fail "a run without images names a decoding"
+expect_error 2 "--decode 'gray'" train "${net[@]}" "$data" --decode gray --out "$scratch/none"
+
 # With more bad images than the limit, the run exits with code 5. After the warnings, one line names
 # the last image.
 for most in 0 3; do

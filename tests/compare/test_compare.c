@@ -243,6 +243,23 @@ static void test_refused(void **state)
     assert_string_equal(difference(r, "config.seeds", "new"), "2");
 }
 
+/* Records that do not name the decoding are of runs that decoded as --decode fast does. */
+static void test_decoding(void **state)
+{
+    struct fixture *f = *state;
+    const struct made fast = {.more = ", \"decode\": \"fast\""};
+    const struct made exact = {.more = ", \"decode\": \"exact\""};
+    make_side(f, 0, "old", &(struct made){0}, REPEATS);
+    make_side(f, 1, "fast", &fast, REPEATS);
+    expect_ok(compare(f));
+    assert_int_equal(f->report.refused, 0);
+    make_side(f, 1, "exact", &exact, REPEATS);
+    expect_ok(compare(f));
+    assert_int_equal(f->report.refused, 1);
+    assert_string_equal(difference(&f->report, "config.decode", "base"), "fast");
+    assert_string_equal(difference(&f->report, "config.decode", "new"), "exact");
+}
+
 static void make_cell(struct fixture *f, int side, const char *study, const char *cell,
                       double slower)
 {
@@ -318,6 +335,7 @@ int main(void)
         TEST(test_few),
         TEST(test_missing_accuracy),
         TEST(test_refused),
+        TEST(test_decoding),
         TEST(test_studies),
         TEST(test_damaged),
         TEST(test_formats),

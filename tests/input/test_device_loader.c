@@ -51,12 +51,11 @@ static void device_close(struct device_queue *q)
     free(q);
 }
 
-/* The CPU decodes large pictures at a reduced size, to other pixels than the device. */
 static bool device_takes(struct device_queue *q, const uint8_t *bytes, size_t size)
 {
     struct image_info info;
     return !device.refuses && decoder_begin(q->decoder, bytes, size, &info) == STATUS_OK &&
-           !info.progressive && info.width < 2 * SIZE;
+           !info.progressive;
 }
 
 static uint8_t pixel(const struct device_picture *p, const struct region *r, int row, int at)

@@ -1,6 +1,8 @@
 /* Decodes valid and damaged pictures. The pixels of pictures/NAME must equal NAME.ppm, which PIL
- * (Pillow 13.0) made: Image.open("NAME").convert("RGB").save("NAME.ppm"). */
+ * (Pillow 13.0) made: Image.open("NAME").convert("RGB").save("NAME.ppm"). The view of text.jpg must
+ * equal text.jpg.view.ppm: torchvision 0.29.2's CenterCrop(48)(Resize(55)(image)). */
 #include "base/file.h"
+#include "input/sample.h"
 #include "tests/input/decoded.h"
 #include "tests/unit.h"
 
@@ -135,6 +137,56 @@ static void test_inks_are_pils(void **state)
     }
 }
 
+/* --- views --- */
+
+/* Makes the pixels that a network sees of a picture, with view number `seed` in training. */
+static struct image view_of(const char *name, struct sample_config c, uint64_t seed)
+{
+    size_t size;
+    struct sample_reader *reader;
+    struct sample_view view;
+    struct rng rng = rng_at(seed, RNG_TEST, 2, 0);
+    struct image image = {c.image_size, c.image_size,
+                          malloc((size_t)c.image_size * (size_t)c.image_size * 3)};
+    uint8_t *bytes = read_picture(name, ".jpg", &size);
+    assert_non_null(image.pixels);
+    assert_int_equal(sample_reader_open(&reader), STATUS_OK);
+    assert_int_equal(sample_decode(reader, &c, bytes, size, &rng, &view), STATUS_OK);
+    assert_int_equal(sample_resample(reader, &view, image.pixels), STATUS_OK);
+    sample_reader_close(reader);
+    free(bytes);
+    return image;
+}
+
+/* Small print is twice as large as the network's image. Decoding it at half its size changes it. */
+static void test_view_is_torchvisions(void **state)
+{
+    struct sample_config c = {.image_size = 48, .resize = 55};
+    struct image exact = view_of("text", c, 0);
+    assert_true(compare_ppm(&exact, "text", ".jpg.view.ppm") <= 1);
+    c.fast = true;
+    struct image fast = view_of("text", c, 0);
+    assert_true(compare_ppm(&fast, "text", ".jpg.view.ppm") > 8);
+    free(exact.pixels);
+    free(fast.pixels);
+}
+
+/* All pixels of the picture are 20. The unused pixels of its last blocks are noise, which must not
+ * reach the view. */
+static void test_padding_is_not_seen(void **state)
+{
+    for (int fast = 0; fast < 2; fast++)
+        for (uint64_t seed = 0; seed < 300; seed++) {
+            struct sample_config c = {true, 12, .range = {0.08f, 1, 3.0f / 4, 4.0f / 3},
+                                      .fast = fast};
+            struct image image = view_of("padding", c, seed);
+            for (int i = 0; i < 12 * 12 * 3; i++)
+                if (abs(image.pixels[i] - 20) > 1)
+                    fail_msg("fast %d, view %d: a value is %d", fast, (int)seed, image.pixels[i]);
+            free(image.pixels);
+        }
+}
+
 static uint32_t big_endian(const uint8_t *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
@@ -246,6 +298,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pixels_are_pils),
         cmocka_unit_test(test_inks_are_pils),
+        cmocka_unit_test(test_view_is_torchvisions),
+        cmocka_unit_test(test_padding_is_not_seen),
         cmocka_unit_test(test_bombs),
         cmocka_unit_test(test_long_side),
         cmocka_unit_test(test_damage),

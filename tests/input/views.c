@@ -4,7 +4,10 @@
  *     views trained FOLDER SIZE FILTER N       N training views of each validation image: a line
  *                                              "x y w h flip", then SIZE x SIZE x 3 bytes
  *     views crops WIDTH HEIGHT N               N training crops, a line "x y w h flip" each
+ *     views whole FILE...                      for each file the number of its pixels, 0 if it is
+ *                                              refused, as 4 bytes, low byte first, and the pixels
  * FILTER is bilinear or bicubic. */
+#include "base/file.h"
 #include "input/augment.h"
 #include "input/loader.h"
 #include "input/sample.h"
@@ -89,6 +92,33 @@ static enum resize_filter filter_of(const char *name)
     return strcmp(name, "bicubic") == 0 ? RESIZE_BICUBIC : RESIZE_BILINEAR;
 }
 
+static enum status decode(const char *path, struct decoder *d, struct region *r)
+{
+    static char *bytes;
+    size_t length;
+    struct image_info info;
+    free(bytes);
+    bytes = NULL;
+    TRY(file_read(path, 1 << 28, &bytes, &length));
+    TRY(decoder_begin(d, (uint8_t *)bytes, length, &info));
+    return decoder_read(d, 1, (struct rect){0, 0, info.width, info.height}, r);
+}
+
+static enum status whole(char **path, int n)
+{
+    struct decoder *d = NULL;
+    TRY(decoder_open(&d));
+    for (int i = 0; i < n; i++) {
+        struct region r = {0};
+        enum status st = decode(path[i], d, &r);
+        uint32_t pixels = st == STATUS_OK ? (uint32_t)(r.at.w * r.at.h) : 0;
+        fwrite(&pixels, sizeof pixels, 1, stdout);
+        fwrite(r.pixels, 3, pixels, stdout);
+    }
+    decoder_close(d);
+    return STATUS_OK;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -97,6 +127,8 @@ int main(int argc, char **argv)
         st = pixels(argv[2], atoi(argv[3]), atoi(argv[4]), filter_of(argv[5]));
     else if (strcmp(what, "trained") == 0 && argc == 6)
         st = trained(argv[2], atoi(argv[3]), filter_of(argv[4]), atoi(argv[5]));
+    else if (strcmp(what, "whole") == 0)
+        st = whole(argv + 2, argc - 2);
     else if (strcmp(what, "crops") == 0 && argc == 5)
         for (int i = 0; i < atoi(argv[4]); i++)
             print_crop(64, atoi(argv[2]), atoi(argv[3]), (uint64_t)i);

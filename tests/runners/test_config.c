@@ -160,7 +160,7 @@ static void contradictions_are_refused(void **state)
     REFUSED("--clip-grad-norm", c.lars = 0.001, c.clip_grad_norm = 1);
     REFUSED("loss scale", c.scaler.min = 2 * c.scaler.init);
     REFUSED("--val-crop-pct", c.val_resize = 256, c.val_crop_pct = 0.9);
-    REFUSED("--decode gpu", c.decode = 1, c.interpolation = RESIZE_BICUBIC);
+    REFUSED("--decode gpu", c.decode = DECODE_GPU, c.interpolation = RESIZE_BICUBIC);
     static const char *const wrong[] = {"", "3,2", "2,2", "0", "2,", ",2", "2;3", "2.5", "9999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         REFUSED("--lr-milestones", c.lr_milestones = wrong[i]);
