@@ -57,18 +57,28 @@ def convolutions_sides(peers):
     return [Side("ampscale's step", run), alone]
 
 
-def input_sides(peers):
-    batch, pixels, files = 32, 224, 64 if peers.quick else 256
-    folder = f"{peers.scratch}/photographs"
-    if not os.path.isdir(folder):
-        peers.call([peers.python, f"{peers.here}/pictures.py", folder, str(files)])
+def input_pair(name, width, height, files, about):
+    batch, pixels = 32, 224
 
-    def peer(label, way):
-        return Talker(label, peers, ["input_step.py", way, folder, str(batch), str(pixels)], way)
+    def make(peers):
+        n = max(files // 4, batch) if peers.quick else files
+        folder = f"{peers.scratch}/photographs-{width}"
+        if not os.path.isdir(folder):
+            peers.call([peers.python, f"{peers.here}/pictures.py", folder, *map(str, (n, width, height))])
 
-    return [Side("ampscale", lambda: sides.our_loader_rate(peers, folder, batch, pixels)),
-            peer("torchvision, PIL", "pil"), peer("torchvision, own decoder, v2", "torchvision"),
-            peer("DALI, CPU pipeline", "dali")]
+        def ours(label, decode):
+            return Side(label, lambda: sides.our_loader_rate(peers, folder, batch, pixels, decode))
+
+        def peer(label, way):
+            return Talker(label, peers, ["input_step.py", way, folder, str(batch), str(pixels)], way)
+
+        return [ours("ampscale", "exact"), ours("ampscale, decode fast", "fast"),
+                peer("torchvision, PIL", "pil"), peer("torchvision, own decoder, v2", "torchvision"),
+                peer("DALI, CPU pipeline", "dali")]
+
+    return Pair(name, f"JPEG files of {width}x{height} px, about {about} each, to batches of {pixels} "
+                "px, on one thread", "images/s", "higher", make,
+                ("torchvision", "nvidia.dali", "PIL", "numpy"))
 
 
 def torch_once(peers, work, steps, column, env):
@@ -156,8 +166,8 @@ PAIRS = [
     step_pair("resnet18-bf16", ("resnet18", 64, 64, "bf16")),
     Pair("convolutions", "training step of resnet50, 224 px, batch 16, fp32, against the sum of its "
          "convolutions one by one", "images/s", "higher", convolutions_sides),
-    Pair("input", "JPEG files of 500x375 px, about 116 kB each, to batches of 224 px, on one thread",
-         "images/s", "higher", input_sides, ("torchvision", "nvidia.dali", "PIL", "numpy")),
+    input_pair("input", 500, 375, 256, "116 kB"),
+    input_pair("input-large", 2000, 1504, 64, "1.8 MB"),
     once_pair("start", "start of the program to the end of a first step of resnet18, 64 px, batch 64",
               "s", ("resnet18", 64, 64, "fp32"), 1, 0),
     once_pair("memory", "peak memory of a run of resnet50, 224 px, batch 16, fp32", "MiB",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Made-up pictures that cost a decoder what photographs cost.
 
-usage: pictures.py DIR N
-Writes N JPEG files of 500x375 pixels, about 116 kB each, as DIR/train/a/*.JPEG.
+usage: pictures.py DIR N WIDTH HEIGHT
+Writes N JPEG files of that size, as DIR/train/a/*.JPEG. Of 500x375 pixels they have about 116 kB.
 """
 import math
 import os
@@ -32,8 +32,9 @@ def picture(width, height, seed, noise=4):
 def main():
     folder = os.path.join(sys.argv[1], "train", "a")
     os.makedirs(folder, exist_ok=True)
+    width, height = int(sys.argv[3]), int(sys.argv[4])
     for i in range(int(sys.argv[2])):
-        picture(500, 375, i, noise=8).save(f"{folder}/{i:05d}.JPEG", quality=95)
+        picture(width, height, i, noise=8).save(f"{folder}/{i:05d}.JPEG", quality=95)
 
 
 if __name__ == "__main__":

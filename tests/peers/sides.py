@@ -107,10 +107,10 @@ def our_ddp_rate(peers, work, steps):
         return json.load(file)["images_per_s"]["median"]
 
 
-def our_loader_rate(peers, folder, batch, pixels):
+def our_loader_rate(peers, folder, batch, pixels, decode):
     text = peers.call([peers.program, "bench", "input", "--data", folder, "--threads", "1", "-b",
                        str(batch), "--image-size", str(pixels), "--images", "1000000", "-n", "2",
-                       "-w", "1", "-q", "--json"])
+                       "-w", "1", "--decode", decode, "-q", "--json"])
     rows = [r for r in json.loads(text)["rows"]
             if r["stage"] == "loader" and r["from"] in ("warm", "memory")]
     return rows[0]["images_per_s_per_core"]
