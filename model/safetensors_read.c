@@ -109,6 +109,25 @@ static enum status file_take(struct reading *r, size_t bytes, void **out)
     return file_read_next(r, *out, bytes);
 }
 
+/* Fails with a way out if torch.save has written the file: a zip archive, or a pickle before
+ * version 1.6. */
+static enum status refuse_pytorch(const struct reading *r)
+{
+    char head[512] = "";
+    rewind(r->in);
+    size_t n = fread(head, 1, sizeof head, r->in);
+    bool zip = memcmp(head, "PK\3\4", 4) == 0 && memmem(head, n, "/data.pkl", 9);
+    bool pickle = head[0] == '\x80' && head[1] >= 2 && head[1] <= 5; /* the protocol */
+    if (!zip && !pickle)
+        return STATUS_OK;
+    return status_fail(STATUS_DATA,
+                       "'%s' is a PyTorch file, not safetensors; convert it: python3 -c \"import "
+                       "torch, safetensors.torch as s; d = torch.load('%s', 'cpu', "
+                       "weights_only=True); s.save_file(d.get('state_dict', d.get('model', d)), "
+                       "'%s.safetensors')\"",
+                       r->path, r->path, r->path);
+}
+
 static enum status header_read(struct reading *r)
 {
     unsigned char prefix[SAFETENSORS_PREFIX];
@@ -116,10 +135,13 @@ static enum status header_read(struct reading *r)
         return damaged(r, "it has %zu bytes, too few for a safetensors file", r->file_bytes);
     TRY(file_read_next(r, prefix, sizeof prefix));
     uint64_t length = safetensors_prefix_get(prefix);
+    if (length > SAFETENSORS_HEADER_MAX || length > r->file_bytes - sizeof prefix)
+        TRY(refuse_pytorch(r));
     if (length > SAFETENSORS_HEADER_MAX)
-        return damaged(
-            r, "its header would have %" PRIu64 " bytes, more than the format's limit of %d",
-            length, SAFETENSORS_HEADER_MAX);
+        return damaged(r,
+                       "its header would have %" PRIu64
+                       " bytes, more than the format's limit of %d, as in a file of another format",
+                       length, SAFETENSORS_HEADER_MAX);
     if (length > r->file_bytes - sizeof prefix)
         return damaged(r, "its header of %" PRIu64 " bytes ends past the end of the file", length);
     r->header_length = (size_t)length;

@@ -188,87 +188,6 @@ done:
     return st;
 }
 
-/* Returns the entry of a parameter, or NULL if there is none. The name in the file may begin with
- * DDP's prefix. */
-static const struct safetensors_entry *find_value(const struct safetensors *f, const char *prefix,
-                                                  const struct param *p)
-{
-    char name[NAME_MAX_LEN + 32];
-    snprintf(name, sizeof name, "%s%s", prefix, p->name);
-    const struct safetensors_entry *e = safetensors_find(f, name);
-    if (e || *prefix)
-        return e;
-    snprintf(name, sizeof name, "module.%s", p->name);
-    return safetensors_find(f, name);
-}
-
-static enum status load_value(const char *path, const struct safetensors *f, struct network *net,
-                              const struct graph *g, enum param_value v, int i)
-{
-    const struct param *p = &g->param[i];
-    const char *prefix = v == VALUE_MOMENTUM ? MOMENTUM_PREFIX : "";
-    const struct safetensors_entry *e = find_value(f, prefix, p);
-    if (!e)
-        return status_fail(STATUS_DATA, "'%s' has no tensor '%s%s': it is not a checkpoint of %s",
-                           path, prefix, p->name, g->arch);
-    bool fits = e->ndim == p->ndim && e->dtype == SAFETENSORS_F32;
-    for (int k = 0; fits && k < p->ndim; k++)
-        fits = e->dim[k] == p->dim[k];
-    if (!fits)
-        return status_fail(
-            STATUS_DATA,
-            "'%s': tensor '%s' (%s) does not have the shape or the type (F32) that %s "
-            "with %d classes needs; check -a and the number of classes",
-            path, e->name, safetensors_dtype_str(e->dtype), g->arch, g->classes);
-    float *plain; /* the file's bytes may be unaligned */
-    TRY(array_new(&plain, param_count(p)));
-    memcpy(plain, e->data, e->bytes);
-    enum status st = network_set(net, v, i, plain);
-    free(plain);
-    return st;
-}
-
-/* If parameter i belongs to the last layer, and its tensor in the file differs only in the number
- * of classes, returns the file's number of classes. Otherwise returns 0. */
-static int64_t other_classes(const struct safetensors *f, const struct graph *g, int i)
-{
-    const struct param *p = &g->param[i];
-    const struct safetensors_entry *e = find_value(f, "", p);
-    bool last = i >= g->n_params - 2 && p->dim[0] == g->classes;
-    if (!last || !e || e->ndim != p->ndim || e->dtype != SAFETENSORS_F32 || e->dim[0] == p->dim[0])
-        return 0;
-    return p->ndim == 1 || e->dim[1] == p->dim[1] ? e->dim[0] : 0;
-}
-
-enum status weights_load_body(const char *path, struct network *net, const struct graph *g,
-                              int64_t *classes)
-{
-    struct safetensors *f;
-    *classes = 0;
-    TRY(safetensors_open(path, &f));
-    enum status st = STATUS_OK;
-    for (int i = 0; i < g->n_params && st == STATUS_OK; i++) {
-        int64_t other = other_classes(f, g, i);
-        if (other)
-            *classes = other;
-        else
-            st = load_value(path, f, net, g, VALUE_WEIGHT, i);
-    }
-    safetensors_close(f);
-    return st;
-}
-
-enum status weights_load(const char *path, struct network *net, const struct graph *g)
-{
-    struct safetensors *f;
-    TRY(safetensors_open(path, &f));
-    enum status st = STATUS_OK;
-    for (int i = 0; i < g->n_params && st == STATUS_OK; i++)
-        st = load_value(path, f, net, g, VALUE_WEIGHT, i);
-    safetensors_close(f);
-    return st;
-}
-
 /* Fails with STATUS_DATA because the metadata value `text` of `key` is invalid. If `text` is NULL,
  * the metadata lack `key`. */
 static enum status unreadable(const char *path, const char *key, const char *text)
@@ -484,11 +403,7 @@ enum status checkpoint_load(const char *path, struct network *net, const struct 
     CHECK(check_data(path, f, id, &s));
     CHECK(read_state(path, f, &s));
     CHECK(read_batch(path, f, id, &s));
-    for (int i = 0; i < g->n_params; i++) {
-        CHECK(load_value(path, f, net, g, VALUE_WEIGHT, i));
-        if (param_is_trained(&g->param[i]))
-            CHECK(load_value(path, f, net, g, VALUE_MOMENTUM, i));
-    }
+    CHECK(state_dict_load(path, f, net, g, true, NULL));
     *state = s;
 done:
     safetensors_close(f);

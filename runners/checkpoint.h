@@ -72,16 +72,24 @@ MUST_CHECK enum status checkpoint_state(const char *path, struct train_state *st
 MUST_CHECK enum status checkpoint_fuse(const char *path, enum fuse *fuse);
 
 /* Save and load weights and running statistics only: for the best weights, for --init and for
- * evaluation. When loading, names may have DDP's prefix "module.". */
+ * evaluation. weights_load reads any state_dict, as load_state_dict(strict=True) does, and skips
+ * the prefixes of PyTorch's wrappers. F16, BF16 and F64 become fp32. Momentum is ignored.
+ *
+ * If `classes` is not NULL, the file may have another number of classes, which *classes becomes.
+ * The network's last layer then keeps its values.
+ *
+ * STATUS_USAGE: the file is of another network, which the message names. STATUS_DATA: it is
+ * damaged, does not exist or does not fit. */
 MUST_CHECK enum status weights_save(const char *path, struct network *net, const struct graph *g,
                                     int64_t steps);
-MUST_CHECK enum status weights_load(const char *path, struct network *net, const struct graph *g);
+MUST_CHECK enum status weights_load(const char *path, struct network *net, const struct graph *g,
+                                    int64_t *classes);
 
-/* Works as weights_load does, but also loads weights for training on other classes. If the file's
- * number of classes differs from the network's, the network's last layer keeps its values, and
- * *classes becomes the file's number. Otherwise *classes becomes 0. */
-MUST_CHECK enum status weights_load_body(const char *path, struct network *net,
-                                         const struct graph *g, int64_t *classes);
+/* weights_load of an open file; with `momentum`, loads the momentum, too. */
+struct safetensors;
+MUST_CHECK enum status state_dict_load(const char *path, const struct safetensors *f,
+                                       struct network *net, const struct graph *g, bool momentum,
+                                       int64_t *classes);
 
 /* Copies the weights and statistics of the checkpoint `from` to a new file `to`. The names in the
  * file are exactly those of torchvision's state_dict (state_dict.c). `proceed`, unless NULL, is

@@ -106,11 +106,9 @@ static enum status resume_auto(struct session *s)
 static enum status load_init(const struct session *s, struct network *net)
 {
     const struct train_config *c = s->config;
-    int64_t classes;
-    if (c->evaluate)
-        return weights_load(c->init, net, s->graph);
-    TRY(weights_load_body(c->init, net, s->graph, &classes));
-    if (classes > 0)
+    int64_t classes = s->graph->classes;
+    TRY(weights_load(c->init, net, s->graph, c->evaluate ? NULL : &classes));
+    if (classes != s->graph->classes)
         fprintf(stderr,
                 "ampscale: '%s' has %" PRId64
                 " classes, but the data have %d: training starts with a new last layer\n",
@@ -128,7 +126,7 @@ static enum status load_weights(struct session *s)
     if (!c->resume)
         return STATUS_OK;
     if (c->evaluate)
-        return weights_load(c->resume, net, s->graph);
+        return weights_load(c->resume, net, s->graph, NULL);
     if (strcmp(c->resume, "auto") == 0)
         return resume_auto(s);
     TRY(checkpoint_load(c->resume, net, s->graph, &s->identity, &s->state));

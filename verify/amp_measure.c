@@ -148,7 +148,7 @@ static enum status open_network(struct rig *r, struct amp_measurement *m)
     r->program = network_program(r->net, 0);
     m->classes = r->graph->classes;
     r->dev->backend->describe(r->dev, m->device, sizeof m->device);
-    return s->weights[0] ? weights_load(s->weights, r->net, r->graph)
+    return s->weights[0] ? weights_load(s->weights, r->net, r->graph, NULL)
                          : network_init(r->net, s->seed);
 }
 

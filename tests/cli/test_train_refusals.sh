@@ -82,7 +82,10 @@ head -c 100000 "$checkpoint" >"$scratch/cut.safetensors"
 refused 5 "'$scratch/cut.safetensors' is damaged" "$data" --resume "$scratch/cut.safetensors"
 refused 5 "'$scratch/cut.safetensors' is damaged" "$data" --init "$scratch/cut.safetensors"
 refused 5 "'$(first_image "$data")'" "$data" --init "$(first_image "$data")"
-refused 5 "tensor 'conv1.weight'" "$data" -a resnet18 --init "$checkpoint"
+for given in --init "-e --init" "-e --resume"; do
+    # shellcheck disable=SC2086 # two flags
+    refused 2 "was trained with -a resnet8, not resnet18; give -a resnet8" "$data" -a resnet18 $given "$checkpoint"
+done
 refused 2 "give one" "$data" --init "$checkpoint" --resume "$checkpoint"
 
 # stopped_by_disk WHAT DIR [COPY]: checks that the run in DIR exited with code 1, that stderr is one

@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     bool load = strcmp(argv[1], "load") == 0;
     net_rig_open(&r, "cpu", argv[2], CLASSES, atoi(argv[3]), config, load ? 1 : 2);
     if (load)
-        assert_ok(weights_load(argv[4], r.net, r.graph));
+        assert_ok(weights_load(argv[4], r.net, r.graph, NULL));
     else
         train_and_save(&r, strcmp(argv[1], "checkpoint") == 0, argv[4]);
     evaluate(&r, argv[5]);

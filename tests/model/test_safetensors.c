@@ -192,6 +192,25 @@ static void test_plain_header_is_read(void **state)
     safetensors_close(f);
 }
 
+/* The first bytes of files of torch.save, in its two formats, and of an archive of numpy. */
+static void test_files_of_pytorch(void **state)
+{
+    static const struct {
+        const char bytes[64], *says, *hides;
+    } cases[] = {
+        {"PK\3\4\0\0\10\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\n\0\30\0x/data.pklFB",
+         "is a PyTorch file, not safetensors; convert it: python3 -c", "damaged"},
+        {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\31.\x80\2M\xe9\3.",
+         "s.save_file(d.get('state_dict', d.get('model', d)), 'x.pth.safetensors')", "damaged"},
+        {"PK\3\4\24\0\0\0\0\0\0\0!\0\x7a\x9f\xf4h\xff\xff\xff\xff\xff\xff\xff\xff\5\0\24\0a.npy",
+         "of another format", "PyTorch"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_write(".", "x.pth", cases[i].bytes, sizeof cases[i].bytes);
+        assert_refused("x.pth", STATUS_DATA, cases[i].says);
+        assert_null(strstr(status_message(), cases[i].hides));
+    }
+}
+
 static void test_damaged_files(void **state)
 {
     static const struct {
@@ -273,10 +292,10 @@ static void test_python(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_nowhere_to_write),
-        cmocka_unit_test(test_damaged_headers),    cmocka_unit_test(test_plain_header_is_read),
-        cmocka_unit_test(test_damaged_files),      cmocka_unit_test(test_each_bit_counts),
-        cmocka_unit_test(test_each_length_counts),
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_nowhere_to_write),
+        cmocka_unit_test(test_damaged_headers),  cmocka_unit_test(test_plain_header_is_read),
+        cmocka_unit_test(test_files_of_pytorch), cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_each_bit_counts),  cmocka_unit_test(test_each_length_counts),
     };
     const struct CMUnitTest peer[] = {cmocka_unit_test(test_python)};
     if (suite_argc > 1)

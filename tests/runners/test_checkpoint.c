@@ -217,14 +217,15 @@ static void names_are_those_of_a_state_dict(void **state)
     safetensors_close(file);
 }
 
-/* Writes the tensors of "w", except `skip`, with `prefix` before their names. */
-static void copy_weights(const char *path, const char *prefix, const char *skip)
+/* Writes the tensors of "w", except `skip`, with `prefix` before their names, and `extra`. */
+static void copy_weights(const char *path, const char *prefix, const char *skip,
+                         const struct safetensors_entry *extra)
 {
     struct safetensors *file;
     assert_ok(safetensors_open("w", &file));
     size_t n = safetensors_count(file), kept = 0;
-    struct safetensors_entry *entry = calloc(n, sizeof *entry);
-    char(*name)[NAME_MAX_LEN + 16] = calloc(n, sizeof *name);
+    struct safetensors_entry *entry = calloc(n + 1, sizeof *entry);
+    char(*name)[NAME_MAX_LEN + 32] = calloc(n, sizeof *name);
     assert_true(entry && name);
     for (size_t i = 0; i < n; i++) {
         const struct safetensors_entry *e = safetensors_at(file, i);
@@ -235,6 +236,8 @@ static void copy_weights(const char *path, const char *prefix, const char *skip)
         entry[kept].name = name[kept];
         kept++;
     }
+    if (extra)
+        entry[kept++] = *extra;
     assert_ok(
         safetensors_write(path, &(struct safetensors_contents){.entry = entry, .n_entries = kept}));
     free(name);
@@ -242,34 +245,178 @@ static void copy_weights(const char *path, const char *prefix, const char *skip)
     safetensors_close(file);
 }
 
-/* Loading weights does not change the momentum. The file may be a checkpoint, or have the names of
- * DDP. */
+/* Loading weights does not change the momentum. The file may be a checkpoint, or have the names
+ * that DistributedDataParallel, torch.compile and Lightning make. */
 static void weights_alone(void **state)
 {
     struct fixture *f = *state;
-    static const char *const files[] = {"w", "c", "ddp"};
-    copy_weights("ddp", "module.", NULL);
-    for (int i = 0; i < 3; i++) {
+    static const char *const prefix[] = {
+        "module.",           "_orig_mod.",        "model.",
+        "module._orig_mod.", "_orig_mod.module.", "model._orig_mod."};
+    enum { PREFIXES = sizeof prefix / sizeof *prefix };
+    for (int i = 0; i < PREFIXES + 2; i++) {
         struct net_rig r;
+        if (i < PREFIXES)
+            copy_weights("wrapped", prefix[i], NULL, NULL);
         open_net(&r, "cpu");
-        assert_ok(weights_load(files[i], r.net, r.graph));
+        assert_ok(weights_load(i < PREFIXES    ? "wrapped"
+                               : i == PREFIXES ? "w"
+                                               : "c",
+                               r.net, r.graph, NULL));
         assert_values(&r, &f->saved, VALUE_WEIGHT);
         assert_values(&r, NULL, VALUE_MOMENTUM);
         net_rig_close(&r);
     }
 }
 
+/* A file may have several floating types. All become fp32: the values of half precision exactly,
+ * those of double precision rounded to the nearest, ties to even. */
+static void weights_of_other_types(void **state)
+{
+    static const struct {
+        enum safetensors_dtype dtype;
+        uint64_t bits;
+        float want;
+    } cases[] = {
+        {SAFETENSORS_F16, 0x3c01, 1.0009765625f},
+        {SAFETENSORS_F16, 0xfbff, -65504},
+        {SAFETENSORS_F16, 0x0001, 0x1p-24f},
+        {SAFETENSORS_BF16, 0x3f81, 1.0078125f},
+        {SAFETENSORS_BF16, 0x8001, -0x1p-133f},
+        {SAFETENSORS_F64, 0x3ff0000010000000, 1},                    /* 1 + 2^-24: a tie */
+        {SAFETENSORS_F64, 0x3ff0000010000001, 1.00000011920929f},    /* above the tie */
+        {SAFETENSORS_F64, 0xbff0000030000000, -1.0000002384185791f}, /* another tie */
+        {SAFETENSORS_F64, 0x7e37e43c8800759c, INFINITY},             /* 1e300 */
+    };
+    struct fixture *f = *state;
+    const struct graph *g = f->other.graph;
+    int i = 0;
+    while (strcmp(g->param[i].name, "bn1.weight") != 0)
+        i++;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        size_t n = (size_t)param_count(&g->param[i]), size = safetensors_dtype_size(cases[k].dtype);
+        char data[1024] = "";
+        assert_true(n * size <= sizeof data);
+        memcpy(data + (n - 1) * size, &cases[k].bits, size);
+        copy_weights("typed", "", "bn1.weight",
+                     &(struct safetensors_entry){.name = "bn1.weight",
+                                                 .dtype = cases[k].dtype,
+                                                 .ndim = 1,
+                                                 .dim = {(int64_t)n},
+                                                 .data = data});
+        assert_ok(weights_load("typed", f->other.net, g, NULL));
+        float *plain = net_rig_get(&f->other, VALUE_WEIGHT, i);
+        assert_true(plain[0] == 0 && plain[n - 1] == cases[k].want);
+        free(plain);
+    }
+}
+
+/* Checks that loading the file as weights of `arch` fails with a message that has `says` and not
+ * `hides`. */
+static void refuse_weights(const char *file, const char *arch, int classes, enum status want,
+                           const char *says, const char *hides)
+{
+    struct net_rig r;
+    net_rig_open(&r, "cpu", arch, classes, SIZE, &training, 1);
+    expect_failed(weights_load(file, r.net, r.graph, NULL), want, says);
+    assert_null(strstr(status_message(), hides));
+    net_rig_close(&r);
+}
+
 static void weights_that_do_not_fit(void **state)
 {
+    static const int64_t zeros[16];
+    const struct safetensors_entry counts = {
+        .name = "bn1.bias", .dtype = SAFETENSORS_I64, .ndim = 1, .dim = {16}, .data = zeros};
+    const struct safetensors_entry longer = {
+        .name = "bn1.bias", .dtype = SAFETENSORS_F32, .ndim = 1, .dim = {17}, .data = zeros};
+    const struct safetensors_entry aux = {
+        .name = "aux.fc.weight", .dtype = SAFETENSORS_F32, .ndim = 1, .dim = {1}, .data = zeros};
+    const struct safetensors_entry second = {
+        .name = "conv1.weight", .dtype = SAFETENSORS_F32, .ndim = 1, .dim = {1}, .data = zeros};
+    copy_weights("less", "", "layer2.0.bn1.running_var", NULL);
+    refuse_weights("less", ARCH, CLASSES, STATUS_DATA, "'layer2.0.bn1.running_var'", "give -a");
+    refuse_weights("absent", ARCH, CLASSES, STATUS_DATA, "'absent'", "-a");
+    refuse_weights("w", ARCH, CLASSES + 1, STATUS_DATA, "has 10 classes, not 11", "-a");
+    copy_weights("counts", "", "bn1.bias", &counts);
+    refuse_weights("counts", ARCH, CLASSES, STATUS_DATA, "'bn1.bias' has the type I64", "-a");
+    copy_weights("longer", "", "bn1.bias", &longer);
+    refuse_weights("longer", ARCH, CLASSES, STATUS_DATA, "'bn1.bias' of the shape", "type");
+    copy_weights("aux", "", NULL, &aux);
+    refuse_weights("aux", ARCH, CLASSES, STATUS_DATA, "'aux.fc.weight' (1 of 1)", "give -a");
+    copy_weights("twice", "module.", NULL, &second);
+    refuse_weights("twice", ARCH, CLASSES, STATUS_DATA, "not part of resnet8", "give -a");
+    copy_weights("encoder", "encoder.", NULL, NULL);
+    refuse_weights("encoder", ARCH, CLASSES, STATUS_DATA, "no tensor 'conv1.weight'", "give -a");
+}
+
+static enum status get_zeros(void *context, size_t i, void *out)
+{
+    const struct graph *g = context;
+    memset(out, 0, (size_t)param_count(&g->param[i]) * sizeof(uint16_t));
+    return STATUS_OK;
+}
+
+/* Writes weights of `arch` in half precision. The file does not name the network. */
+static void write_other(const char *path, const char *arch)
+{
+    struct graph *g;
+    assert_ok(graph_build(arch, CLASSES, SIZE, &g));
+    struct safetensors_entry *entry = calloc((size_t)g->n_params, sizeof *entry);
+    assert_non_null(entry);
+    for (int i = 0; i < g->n_params; i++) {
+        const struct param *p = &g->param[i];
+        entry[i] =
+            (struct safetensors_entry){.name = p->name, .dtype = SAFETENSORS_F16, .ndim = p->ndim};
+        memcpy(entry[i].dim, p->dim, sizeof p->dim);
+    }
+    assert_ok(safetensors_write(
+        path,
+        &(struct safetensors_contents){
+            .entry = entry, .n_entries = (size_t)g->n_params, .get = get_zeros, .context = g}));
+    free(entry);
+    graph_free(g);
+}
+
+/* The tensors of a ResNet include those of a shallower one. 34 layers have 8 blocks of 10 tensors
+ * that 18 layers do not have. */
+static void weights_of_another_network(void **state)
+{
+    refuse_weights("w", "resnet18", CLASSES, STATUS_USAGE,
+                   "-a resnet8, not resnet18; give -a resnet8", "tensor");
+    refuse_weights("c", "resnet18", CLASSES, STATUS_USAGE, "give -a resnet8", "tensor");
+    copy_weights("unnamed", "module.", NULL, NULL);
+    refuse_weights("unnamed", "resnet18", CLASSES, STATUS_USAGE, "; give -a resnet8", "check");
+    write_other("deeper", "resnet34");
+    refuse_weights("deeper", "resnet18", CLASSES, STATUS_USAGE,
+                   "'layer1.2.conv1.weight' (1 of 80); give -a resnet34", "check");
+    refuse_weights("deeper", "resnet18", CLASSES + 1, STATUS_USAGE, "; give -a resnet34", "check");
+    refuse_weights("deeper", "resnet50", CLASSES, STATUS_USAGE, "; give -a resnet34", "check");
+}
+
+/* For another number of classes, the last layer keeps its values, and all others are those of the
+ * file. */
+static void weights_for_other_classes(void **state)
+{
     struct fixture *f = *state;
-    struct net_rig other;
-    copy_weights("less", "", "layer2.0.bn1.running_var");
-    expect_failed(weights_load("less", f->other.net, f->other.graph), STATUS_DATA,
-                  "'layer2.0.bn1.running_var'");
-    expect_failed(weights_load("absent", f->other.net, f->other.graph), STATUS_DATA, "'absent'");
-    net_rig_open(&other, "cpu", ARCH, CLASSES + 1, SIZE, &training, 1);
-    expect_failed(weights_load("w", other.net, other.graph), STATUS_DATA, "'fc.weight'");
-    net_rig_close(&other);
+    struct net_rig r;
+    int64_t classes = 0;
+    net_rig_open(&r, "cpu", ARCH, CLASSES + 1, SIZE, &training, 1);
+    assert_ok(network_init(r.net, 1));
+    int n = r.graph->n_params, i = n - 2;
+    float *last = net_rig_get(&r, VALUE_WEIGHT, i);
+    assert_ok(weights_load("w", r.net, r.graph, &classes));
+    assert_int_equal(classes, CLASSES);
+    for (int k = 0; k < n - 1; k++) {
+        float *x = net_rig_get(&r, VALUE_WEIGHT, k);
+        float *y = k < i ? net_rig_get(&f->saved, VALUE_WEIGHT, k) : last;
+        assert_memory_equal(x, y, (size_t)param_count(&r.graph->param[k]) * sizeof *x);
+        free(x);
+        free(y);
+    }
+    net_rig_close(&r);
+    expect_failed(weights_load("deeper", f->other.net, f->other.graph, &classes), STATUS_USAGE,
+                  "; give -a resnet34");
 }
 
 /* Checks that loading the file fails, with a message that contains `word`, and that the state does
@@ -400,7 +547,7 @@ static void a_checkpoint_without_checksum_is_refused(void **state)
     scratch_write(".", "unchecked", bytes, size);
     free(bytes);
     assert_refused(f, "unchecked", &identity, STATUS_DATA, "checksum");
-    assert_ok(weights_load("unchecked", f->other.net, f->other.graph));
+    assert_ok(weights_load("unchecked", f->other.net, f->other.graph, NULL));
 }
 
 static void assert_damaged(struct fixture *f, const char *bytes, size_t size)
@@ -446,8 +593,11 @@ int main(void)
         cmocka_unit_test(equal_runs_write_equal_bytes),
         cmocka_unit_test(what_is_not_finite_is_not_saved),
         cmocka_unit_test(weights_alone),
+        cmocka_unit_test(weights_of_other_types),
         cmocka_unit_test(names_are_those_of_a_state_dict),
         cmocka_unit_test(weights_that_do_not_fit),
+        cmocka_unit_test(weights_of_another_network),
+        cmocka_unit_test(weights_for_other_classes),
         cmocka_unit_test(another_runs_checkpoint_is_refused),
         cmocka_unit_test(changed_data_are_accepted),
         cmocka_unit_test(files_that_are_no_checkpoint),
