@@ -274,8 +274,8 @@ static void hostile_runs(void **state)
         {"{\"precision\":\"fp7\"}", "'precision'"},
         {"{\"dummy\":false}", "'data'"},
         {"{\"dummy\":false,\"data\":\"/nonexistent\"}", "has moved"},
-        {"{\"arch\":\"resnet18\"}", "does not have the shape"},
-        {"{\"classes\":4}", "does not have the shape"},
+        {"{\"arch\":\"resnet18\"}", "was trained with -a resnet8, not resnet18"},
+        {"{\"classes\":4}", " classes, not 4"},
     };
     expect_refusal("run.json");
     scratch_write("run", "run.json", "{", 1);
