@@ -3,16 +3,6 @@
  * DY, DY2 and Y. */
 #include "kernels/cuda/kernels/bn_gradient.h"
 
-static __device__ void add_row(const struct unit &d, const struct unit &x, const struct unit &mean,
-                               struct unit *sum, struct unit *centred)
-{
-#pragma unroll
-    for (int i = 0; i < UNIT; i++) {
-        sum->v[i] += d.v[i];
-        centred->v[i] += d.v[i] * (x.v[i] - mean.v[i]);
-    }
-}
-
 /* TWO: whether there is a DY2. */
 template <typename T, bool ALIGNED, bool TWO>
 static __device__ void sum_rows(const struct columns &m, const struct column_place &p,
@@ -31,7 +21,7 @@ static __device__ void sum_rows(const struct columns &m, const struct column_pla
                 struct unit d = incoming(r[k]);
                 if (a.dz)
                     leave_dz<T>(m, p, a, row + k * p.step, &d);
-                add_row(d, unpack(r[k].x), mean, sum, centred);
+                bn_bwd_add(d, unpack(r[k].x), mean, sum, centred);
             }
     }
 }

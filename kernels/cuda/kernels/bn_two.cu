@@ -78,16 +78,6 @@ COLUMN_KERNEL_WIDE bn_bwd_sums_two(struct columns m, struct cu_bn_bwd a, struct 
     columns_reduce(m, p, sums, partial);
 }
 
-/* Writes the coefficients of channel `c` to ROLE_EQ's tensor. */
-static __device__ void write_eq(float *eq, int width, int c, double slope, double invstd,
-                                double mean, double sum, double centred, double rows)
-{
-    double of_x = -slope * invstd * invstd * centred / rows;
-    eq[c] = (float)slope;
-    eq[width + c] = (float)of_x;
-    eq[2 * width + c] = (float)(-slope * sum / rows - of_x * mean);
-}
-
 static __global__ void bn_bwd_combine_two(struct columns m, struct cu_bn_bwd a,
                                           struct cu_bn_bwd_z b, const float *partial, float *eq)
 {
@@ -101,10 +91,10 @@ static __global__ void bn_bwd_combine_two(struct columns m, struct cu_bn_bwd a,
     a.dbeta[c] = b.dbeta[c] = (float)total[0];
     a.dgamma[c] = (float)(total[1] * invstd);
     b.dgamma[c] = (float)(total[2] * z_invstd);
-    write_eq(eq, m.width, c, (double)a.gamma[c] * invstd, invstd, (double)a.mean[c], total[0],
-             total[1], rows);
-    write_eq(eq + 3 * m.width, m.width, c, (double)b.gamma[c] * z_invstd, z_invstd,
-             (double)b.mean[c], total[0], total[2], rows);
+    bn_eq_put(eq, m.width, c, (double)a.gamma[c] * invstd, invstd, (double)a.mean[c], total[0],
+              total[1], rows);
+    bn_eq_put(eq + 3 * m.width, m.width, c, (double)b.gamma[c] * z_invstd, z_invstd,
+              (double)b.mean[c], total[0], total[2], rows);
 }
 
 template <typename T>
