@@ -97,21 +97,13 @@ static __global__ void bn_bwd_combine_two(struct columns m, struct cu_bn_bwd a,
               (double)b.mean[c], total[0], total[2], rows);
 }
 
-template <typename T>
-static enum status launch_sums(const struct cu_queue *q, const struct columns *m,
-                               const struct cu_bn_bwd *a, const struct cu_bn_bwd_z *z,
-                               float *partial)
-{
-    return LAUNCH_COLUMNS(q, m, bn_bwd_sums_two, T, *m, *a, *z, partial);
-}
-
 enum status cu_bn_bwd_sums_two(const struct cu_queue *q, const struct cu_bn_shape *s,
                                const struct cu_bn_bwd *a, const struct cu_bn_bwd_z *z, float *eq,
                                void *workspace)
 {
     struct columns m = columns_to_sum_wide(s->rows, s->channels);
     float *partial = (float *)workspace;
-    TRY(LAUNCH_TYPED(s->type, launch_sums, q, &m, a, z, partial));
+    TRY(LAUNCH_COLUMNS(s->type, q, &m, bn_bwd_sums_two, m, *a, *z, partial));
     return launch("bn_bwd_combine_two", launch_combine(q, m.width), bn_bwd_combine_two, m, *a, *z,
                   partial, eq);
 }
@@ -144,16 +136,9 @@ COLUMN_KERNEL_WIDE bn_bwd_lines(struct columns m, struct cu_bn_lines a)
     }
 }
 
-template <typename T>
-static enum status launch_lines(const struct cu_queue *q, const struct columns *m,
-                                const struct cu_bn_lines *a)
-{
-    return LAUNCH_COLUMNS(q, m, bn_bwd_lines, T, *m, *a);
-}
-
 enum status cu_bn_bwd_lines(const struct cu_queue *q, const struct cu_bn_shape *s,
                             const struct cu_bn_lines *a)
 {
     struct columns m = columns_to_map_wide(q, s->rows, s->channels);
-    return LAUNCH_TYPED(s->type, launch_lines, q, &m, a);
+    return LAUNCH_COLUMNS(s->type, q, &m, bn_bwd_lines, m, *a);
 }
