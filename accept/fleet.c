@@ -1,6 +1,7 @@
 /* Judges the nodes of a fleet. */
 #include "accept/fleet.h"
 #include "base/array.h"
+#include "base/words.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -14,9 +15,8 @@ struct judging {
     struct fleet *fleet;
     const char **name; /* (n_names) the group's metrics, sorted, without duplicates */
     int n_names;
-    char **wanted; /* (n_wanted) "check/metric", each with a limit in the spec */
-    int n_wanted;
-    double *value; /* (nodes) the known values of one metric */
+    struct words wanted; /* "check/metric", each with a limit in the spec */
+    double *value;       /* (nodes) the known values of one metric */
 };
 
 void fleet_free(struct fleet *fleet)
@@ -238,10 +238,7 @@ static enum status list_wanted(struct judging *j)
             const struct accept_limit *l = &c->limit[k];
             if (strpbrk(l->metric, "*?") || (isnan(l->fleet_within) && isnan(l->fleet_warn_within)))
                 continue;
-            TRY(array_reserve(&j->wanted, j->n_wanted));
-            if (asprintf(&j->wanted[j->n_wanted], "%s/%s", c->name, l->metric) < 0)
-                return status_fail(STATUS_OOM, "no memory for the spec's metrics");
-            j->n_wanted++;
+            TRY(words_add(&j->wanted, "%s/%s", c->name, l->metric));
         }
     }
     return STATUS_OK;
@@ -250,8 +247,8 @@ static enum status list_wanted(struct judging *j)
 static enum status judge_group(struct judging *j, int group)
 {
     j->n_names = 0;
-    for (int k = 0; k < j->n_wanted; k++)
-        TRY(add_name(j, j->wanted[k]));
+    for (int k = 0; k < j->wanted.n; k++)
+        TRY(add_name(j, j->wanted.v[k]));
     for (int i = 0; i < j->nodes->n; i++) {
         const struct node_row *node = &j->nodes->node[i];
         if (j->fleet->node[i].group != group)
@@ -351,9 +348,7 @@ enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *co
         fleet->count[node->verdict]++;
     }
 done:
-    for (int k = 0; k < j.n_wanted; k++)
-        free(j.wanted[k]);
-    free(j.wanted);
+    words_free(&j.wanted);
     free(j.name);
     free(j.value);
     if (st != STATUS_OK)

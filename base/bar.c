@@ -11,11 +11,6 @@
 /* BAR_MAX: limit of the bar's columns; FIELDS_MAX: limit of the bytes of the fields next to it. */
 enum { BAR_MAX = 24, FIELDS_MAX = 256 };
 
-static double now_s(void)
-{
-    return (double)clock_ns() * 1e-9;
-}
-
 /* Number of columns of the terminal; 80 if the terminal does not report it. */
 static int terminal_columns(FILE *out)
 {
@@ -84,7 +79,7 @@ void bar_begin(struct bar *b, int64_t total)
         return;
     b->total = total;
     b->done = 0;
-    b->begun = b->drawn = now_s();
+    b->begun = b->drawn = clock_s();
 }
 
 void bar_erase(struct bar *b)
@@ -103,7 +98,7 @@ void bar_step(struct bar *b)
     if (!b || !b->out || b->done >= b->total)
         return;
     b->done++;
-    double now = now_s();
+    double now = clock_s();
     if (b->done == b->total)
         bar_erase(b);
     if (b->done == b->total || now - b->drawn < 0.1)

@@ -4,12 +4,17 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since an arbitrary moment; never decreases. */
+/* Nanoseconds, and seconds, since an arbitrary moment. Neither decreases. */
 static inline uint64_t clock_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline double clock_s(void)
+{
+    return (double)clock_ns() * 1e-9;
 }
 
 /* Seconds since 1970, with fractions. Jumps when the system's clock is set. */

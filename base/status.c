@@ -53,26 +53,6 @@ enum status first_failure_return(const struct first_failure *f)
     return f->status == STATUS_OK ? STATUS_OK : status_fail(f->status, "%s", f->message);
 }
 
-const char *status_str(enum status st)
-{
-    static const char *const names[] = {
-        [STATUS_OK] = "ok",
-        [STATUS_USAGE] = "usage",
-        [STATUS_INVALID] = "invalid",
-        [STATUS_UNSUPPORTED] = "unsupported",
-        [STATUS_OOM] = "out of memory",
-        [STATUS_IO] = "io",
-        [STATUS_DATA] = "data",
-        [STATUS_LIBRARY] = "library",
-        [STATUS_DIVERGED] = "diverged",
-        [STATUS_INTERRUPTED] = "interrupted",
-        [STATUS_HARDWARE] = "hardware",
-        [STATUS_MISMATCH] = "mismatch",
-        [STATUS_LOST_RANK] = "lost rank",
-    };
-    return (size_t)st < sizeof names / sizeof *names ? names[st] : "unknown";
-}
-
 void status_signal(int signo)
 {
     stop_signal = signo;

@@ -53,9 +53,6 @@ void first_failure_keep(struct first_failure *f, enum status st);
 /* Fails with the stored status and message; returns STATUS_OK if no failure is stored. */
 MUST_CHECK enum status first_failure_return(const struct first_failure *f);
 
-/* The name of a status, for logs: "io", "data" ... */
-const char *status_str(enum status st);
-
 /* Records the signal that asked this process to end; a later signal replaces it. A signal handler
  * may call it. */
 void status_signal(int signo);

@@ -64,14 +64,9 @@ static enum status take_words(struct arguments *a)
 /* Draws the figure. If gnuplot is missing, the command succeeds without a figure. */
 static enum status draw(const struct arguments *a, const char *dir)
 {
-    const struct plot_options o = {.png = true,
-                                   .svg = true,
-                                   .pdf = true,
-                                   .size = a->pictures,
-                                   .written = a->report.json ? NULL : stdout};
     char path[4096];
     TRY(path_format(path, sizeof path, "%s/amp-report.json", dir));
-    enum status st = plot_record(path, dir, &o);
+    enum status st = picture_draw(path, dir, &a->pictures, a->report.json);
     if (st != STATUS_UNSUPPORTED)
         return st;
     fprintf(stderr, "ampscale: warning: %s\n", status_message());

@@ -3,6 +3,8 @@
 
 #include "plots/plot.h"
 
+#include <stdio.h>
+
 #define SETTINGS_OF struct plot_size
 const struct setting picture_settings[] = {
     {"width", 0, "INCHES", "16", "Width of PNG and PDF figures; their text scales with the width",
@@ -13,3 +15,11 @@ const struct setting picture_settings[] = {
      AS_SWITCH(large_text)},
     {0},
 };
+
+enum status picture_draw(const char *record, const char *dir, const struct plot_size *size,
+                         bool silent)
+{
+    const struct plot_options o = {
+        .png = true, .svg = true, .pdf = true, .size = *size, .written = silent ? NULL : stdout};
+    return plot_record(record, dir, &o);
+}

@@ -228,16 +228,11 @@ static enum status complete(struct predict_args *a, const struct source *source,
 /* Draws the figure. Prints the names of the pictures, unless the record is printed on stdout. */
 static enum status draw(const struct predict_args *a, const struct prediction *p)
 {
-    const struct plot_options pictures = {.png = true,
-                                          .svg = true,
-                                          .pdf = true,
-                                          .size = a->pictures,
-                                          .written = a->json ? NULL : stdout};
     char path[4096];
     TRY(dir_make(a->out));
     TRY(path_format(path, sizeof path, "%s/predict.json", a->out));
     TRY(json_write(prediction_json(p), path, JSON_RECORD));
-    return plot_record(path, a->out, &pictures);
+    return picture_draw(path, a->out, &a->pictures, a->json);
 }
 
 static enum status report(const struct predict_args *a, const struct prediction *p)

@@ -1,6 +1,5 @@
 /* ampscale train: trains a network; it has the flags of pytorch/examples' imagenet, and more. */
 #include "cli/train.h"
-#include "engine/ladder.h"
 #include "runners/on_save.h"
 #include "runners/trainer.h"
 

@@ -46,15 +46,10 @@ static const struct setting trend_settings[] = {
 static enum status draw(const struct trend *t, const struct trend_args *a)
 {
     char path[4096];
-    const struct plot_options how = {.png = true,
-                                     .svg = true,
-                                     .pdf = true,
-                                     .size = a->pictures,
-                                     .written = a->json ? NULL : stdout};
     TRY(path_format(path, sizeof path, "%s/trend.json", a->out));
     TRY(dir_make(a->out));
     TRY(trend_write(t, path));
-    return plot_record(path, a->out, &how);
+    return picture_draw(path, a->out, &a->pictures, a->json);
 }
 
 static enum status trend(void *args)

@@ -91,11 +91,6 @@ struct answer {
     unsigned char proof[DIGEST_BYTES];
 };
 
-static double now_s(void)
-{
-    return (double)clock_ns() * 1e-9;
-}
-
 static enum status check_secured(const struct rendezvous_config *c, bool loopback)
 {
     if (loopback || c->insecure || c->secret->size > 0)
@@ -229,7 +224,7 @@ static void accept_pending(struct gathering *g, int listener)
         end_pending(g, 0, NO_HELLO);
     if (fd < 0)
         return;
-    g->pending[g->n++] = (struct pending){.fd = fd, .end = now_s() + HELLO_S};
+    g->pending[g->n++] = (struct pending){.fd = fd, .end = clock_s() + HELLO_S};
 }
 
 static enum status fail_absent(const struct gathering *g)
@@ -258,7 +253,7 @@ static void serve_pending(struct gathering *g)
         p[n + i] = (struct pollfd){.fd = g->listener[i], .events = POLLIN};
     if (poll(p, (nfds_t)(n + g->listeners), (int)(CHECK_S * 1e3)) < 0)
         return;
-    double now = now_s();
+    double now = clock_s();
     for (int i = n - 1; i >= 0; i--) /* downwards, because removing an entry moves the entries after
                                       * it */
         if (!(p[i].revents && read_pending(g, i)) && now >= g->pending[i].end)
@@ -288,13 +283,13 @@ static void drop_lost_nodes(struct gathering *g)
 
 static enum status gather(struct gathering *g)
 {
-    double end = now_s() + g->config->timeout_s;
+    double end = clock_s() + g->config->timeout_s;
     enum status st = STATUS_OK;
     while (st == STATUS_OK && g->here < g->config->size) {
         serve_pending(g);
         drop_lost_nodes(g);
         st = check_interrupted(g->config);
-        if (st == STATUS_OK && g->config->timeout_s > 0 && now_s() >= end &&
+        if (st == STATUS_OK && g->config->timeout_s > 0 && clock_s() >= end &&
             g->here < g->config->size)
             st = fail_absent(g);
     }
@@ -335,7 +330,7 @@ static enum status get_message(const struct rendezvous_config *c, int fd, void *
     struct pollfd p = {.fd = fd, .events = POLLIN};
     while (poll(&p, 1, (int)(CHECK_S * 1e3)) <= 0) {
         TRY(check_interrupted(c));
-        if (now_s() >= end)
+        if (clock_s() >= end)
             return STATUS_IO;
     }
     return socket_get(fd, message, size, HELLO_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
@@ -386,7 +381,7 @@ static enum status meet_first(const struct rendezvous_config *c, const struct ad
                               int *peer)
 {
     const struct timespec again = {.tv_nsec = AGAIN_NS};
-    double end = c->timeout_s > 0 ? now_s() + c->timeout_s : 1e300;
+    double end = c->timeout_s > 0 ? clock_s() + c->timeout_s : 1e300;
     do {
         int fd = socket_connect(list, HELLO_S);
         enum status st = fd >= 0 ? introduce(c, fd, end) : STATUS_IO;
@@ -401,7 +396,7 @@ static enum status meet_first(const struct rendezvous_config *c, const struct ad
             return st;
         nanosleep(&again, NULL);
         TRY(check_interrupted(c));
-    } while (now_s() < end);
+    } while (clock_s() < end);
     return status_fail(STATUS_LIBRARY, "%s %d of %d found no %s 0 of its job at '%s' within %g s",
                        kinds[c->kind].noun, c->rank, c->size, kinds[c->kind].noun, c->address,
                        c->timeout_s);

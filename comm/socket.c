@@ -20,9 +20,9 @@ enum { HOST_MAX = 256 };
 static enum status wait_ready(int fd, short events, double timeout_s)
 {
     struct pollfd p = {.fd = fd, .events = events};
-    double end = (double)clock_ns() * 1e-9 + timeout_s;
+    double end = clock_s() + timeout_s;
     for (;;) {
-        double left = timeout_s > 0 ? end - (double)clock_ns() * 1e-9 : 60;
+        double left = timeout_s > 0 ? end - clock_s() : 60;
         if (left <= 0)
             return status_fail(STATUS_LIBRARY, "no data moved for %g s", timeout_s);
         int n = poll(&p, 1, (int)(left < 60 ? left * 1e3 + 1 : 60000));

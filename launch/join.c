@@ -31,11 +31,6 @@ struct answer {
     uint32_t nodes, first, size, resume; /* see struct node_place; nodes = 0: too few nodes */
 };
 
-static double now_s(void)
-{
-    return (double)clock_ns() * 1e-9;
-}
-
 static enum status check_signals(const void *context)
 {
     const struct join_config *c = context;
@@ -141,16 +136,16 @@ static enum status await_place(const struct join_config *c, int fd, struct node_
 static enum status join_first(const struct join_config *c, struct rendezvous_config *r, int *peer,
                               struct node_place *place)
 {
-    double end = now_s() + c->timeout;
+    double end = clock_s() + c->timeout;
     do {
-        r->timeout_s = end - now_s();
+        r->timeout_s = end - clock_s();
         TRY(rendezvous_meet(r, peer));
         enum status st = await_place(c, peer[0], place);
         close(peer[0]);
         peer[0] = -1;
         if (st != STATUS_IO)
             return st;
-    } while (now_s() < end);
+    } while (clock_s() < end);
     return status_fail(STATUS_LIBRARY, "node %d lost node 0 at '%s' and could not connect again",
                        c->node, c->address);
 }

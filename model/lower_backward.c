@@ -211,12 +211,12 @@ static enum status backward_bn_rest(struct lowering *l, const struct layer *laye
     return arrive(l, layer->name, layer->x, dx, false);
 }
 
-/* Emits the backward pass of a batch norm and of the max pooling that is fused with it. */
-static enum status backward_bn_pool(struct lowering *l, const struct layer *layer)
+/* Emits the backward pass of a max pooling, perhaps fused with a batch norm. */
+static enum status backward_maxpool(struct lowering *l, const struct layer *layer,
+                                    const struct op_desc *desc)
 {
-    struct draft d = {.desc = {.kind = OP_BN_POOL_BWD, .attr.bn.eps = BN_EPS}};
+    struct draft d = {.desc = *desc};
     int dx = lower_value(l, l->p->value[layer->x].desc, -1);
-    d.desc.attr.bn.pool = lower_pool_attr(layer->pool);
     draft_layer(l, &d, layer, 0);
     draft_arriving(l, &d, layer->value[ROLE_Y]);
     draft_value(l, &d, ROLE_DX, dx);
@@ -230,8 +230,11 @@ static enum status backward_bn(struct lowering *l, const struct layer *layer)
     const struct arriving *a = &l->grad[y];
     struct tensor_desc like = l->p->value[layer->x].desc;
     int reuse = a->shared[0] ? -1 : a->value[0];
-    if (layer->pool)
-        return backward_bn_pool(l, layer);
+    struct op_desc pool = {.kind = OP_BN_POOL_BWD, .attr.bn.eps = BN_EPS};
+    if (layer->pool) {
+        pool.attr.bn.pool = lower_pool_attr(layer->pool);
+        return backward_maxpool(l, layer, &pool);
+    }
     if (layer->value[ROLE_EQ] >= 0)
         return backward_bn_rest(l, layer);
     struct draft d = {
@@ -266,17 +269,6 @@ static enum status backward_add(struct lowering *l, const struct layer *layer)
     TRY(take_one(l, layer->name, layer->value[ROLE_Y], &dy, &overwrite));
     TRY(arrive(l, layer->name, layer->x, dy, true));
     return arrive(l, layer->name, layer->value[ROLE_Z], dy, true);
-}
-
-static enum status backward_maxpool(struct lowering *l, const struct layer *layer)
-{
-    struct draft d = {.desc = {.kind = OP_MAXPOOL_BWD, .attr.pool = lower_pool_attr(layer->node)}};
-    int dx = lower_value(l, l->p->value[layer->x].desc, -1);
-    draft_layer(l, &d, layer, 0);
-    draft_arriving(l, &d, layer->value[ROLE_Y]);
-    draft_value(l, &d, ROLE_DX, dx);
-    TRY(lower_emit(l, PHASE_BACKWARD, layer->name, &d, -1));
-    return arrive(l, layer->name, layer->x, dx, false);
 }
 
 /* Emits an operation that reads one DY and writes one DX. DX has its own memory. */
@@ -330,7 +322,8 @@ static enum status backward_layer(struct lowering *l, const struct layer *layer)
     case LAYER_ADD:
         return backward_add(l, layer);
     case LAYER_MAXPOOL:
-        return backward_maxpool(l, layer);
+        d = (struct op_desc){.kind = OP_MAXPOOL_BWD, .attr.pool = lower_pool_attr(layer->node)};
+        return backward_maxpool(l, layer, &d);
     case LAYER_AVGPOOL:
         d.kind = OP_AVGPOOL_BWD;
         return backward_simple(l, layer, &d);

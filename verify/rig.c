@@ -2,7 +2,7 @@
 #include "verify/rig.h"
 
 #include "base/array.h"
-#include "base/half.h"
+#include "base/half_array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,11 +70,9 @@ enum status operands_narrow(const struct op_desc *d, const struct operands *from
         uint16_t *narrow = to->p[r];
         int64_t n = operand_count(d, (enum role)r);
         if (narrow && d->t[r].type == DTYPE_F16)
-            for (int64_t i = 0; i < n; i++)
-                narrow[i] = f16_from_float(wide[i]);
+            f16_from_floats(wide, 1, narrow, n);
         else if (narrow && d->t[r].type == DTYPE_BF16)
-            for (int64_t i = 0; i < n; i++)
-                narrow[i] = bf16_from_float(wide[i]);
+            bf16_from_floats(wide, 1, narrow, n);
         else if (narrow)
             memcpy(narrow, wide, operand_bytes(d, (enum role)r));
     }
@@ -88,11 +86,9 @@ void operands_widen(const struct op_desc *d, const struct operands *from, struct
         float *wide = to->p[r];
         int64_t n = operand_count(d, (enum role)r);
         if (narrow && d->t[r].type == DTYPE_F16)
-            for (int64_t i = 0; i < n; i++)
-                wide[i] = f16_to_float(narrow[i]);
+            f16_to_floats(narrow, wide, n);
         else if (narrow && d->t[r].type == DTYPE_BF16)
-            for (int64_t i = 0; i < n; i++)
-                wide[i] = bf16_to_float(narrow[i]);
+            bf16_to_floats(narrow, wide, n);
         else if (narrow)
             memcpy(wide, narrow, operand_bytes(d, (enum role)r));
     }

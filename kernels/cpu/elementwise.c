@@ -17,39 +17,23 @@ static void *share_of(const struct op_plan *p, void *const arg[ROLE_COUNT], enum
     return t->ndim ? element_at(arg[role], element_of(t), at.begin) : NULL;
 }
 
-static enum status relu_fwd(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
+static enum status elementwise(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
 {
+    enum op_kind kind = p->desc.kind;
+    enum role lead = kind == OP_RELU_BWD ? ROLE_DY : ROLE_X;
+    const struct flat_kernels *kernels = flat_of(p, lead);
     (void)s;
 #pragma omp parallel num_threads(p->device->threads)
     {
-        struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[ROLE_X]));
-        flat_of(p, ROLE_X)->relu(share_of(p, arg, ROLE_X, at), share_of(p, arg, ROLE_Y, at),
-                                 at.count);
-    }
-    return STATUS_OK;
-}
-
-static enum status relu_bwd(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
-{
-    (void)s;
-#pragma omp parallel num_threads(p->device->threads)
-    {
-        struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[ROLE_DY]));
-        flat_of(p, ROLE_DY)
-            ->relu_grad(share_of(p, arg, ROLE_DY, at), share_of(p, arg, ROLE_DY2, at),
-                        share_of(p, arg, ROLE_Y, at), share_of(p, arg, ROLE_DX, at), at.count);
-    }
-    return STATUS_OK;
-}
-
-static enum status add(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)
-{
-    (void)s;
-#pragma omp parallel num_threads(p->device->threads)
-    {
-        struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[ROLE_X]));
-        flat_of(p, ROLE_X)->add(share_of(p, arg, ROLE_X, at), share_of(p, arg, ROLE_Z, at),
-                                share_of(p, arg, ROLE_Y, at), at.count);
+        struct cpu_share at = cpu_share_of(tensor_count(&p->desc.t[lead]));
+        void *first = share_of(p, arg, lead, at), *y = share_of(p, arg, ROLE_Y, at);
+        if (kind == OP_RELU_FWD)
+            kernels->relu(first, y, at.count);
+        else if (kind == OP_ADD)
+            kernels->add(first, share_of(p, arg, ROLE_Z, at), y, at.count);
+        else
+            kernels->relu_grad(first, share_of(p, arg, ROLE_DY2, at), y,
+                               share_of(p, arg, ROLE_DX, at), at.count);
     }
     return STATUS_OK;
 }
@@ -62,11 +46,7 @@ enum status cpu_plan_elementwise(struct device *dev, const struct op_desc *desc,
     struct tensor_desc lead = d.t[d.kind == OP_RELU_BWD ? ROLE_DY : ROLE_X];
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
         TRY(cpu_take_like(&d, alike[i], lead.layout, &lead));
-    return cpu_plan_new(dev, &d, sizeof(struct op_plan),
-                        d.kind == OP_ADD        ? add
-                        : d.kind == OP_RELU_FWD ? relu_fwd
-                                                : relu_bwd,
-                        plan);
+    return cpu_plan_new(dev, &d, sizeof(struct op_plan), elementwise, plan);
 }
 
 static enum status round_all(struct op_plan *p, void *const arg[ROLE_COUNT], struct stream *s)

@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/half.h"
 #include "base/rng.h"
+#include "base/stats.h"
 
 #include <stdlib.h>
 
@@ -255,12 +256,6 @@ static enum status time_burst(struct op_trial *t, const struct timed_work *work,
     return STATUS_OK;
 }
 
-static int by_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 enum status op_trial_run(struct op_trial *t, const struct timed_work *work)
 {
     TRY(grow_workspace(t, work->workspace));
@@ -284,8 +279,7 @@ enum status op_trial_time(struct op_trial *t, const struct timed_work *work, dou
         n = 1;
     for (int i = n > 1 ? 0 : 1; i < BURSTS; i++)
         TRY(time_burst(t, work, n, &burst[i]));
-    qsort(burst, BURSTS, sizeof *burst, by_seconds);
-    time->median = burst[BURSTS / 2];
+    time->median = stats_median(burst, BURSTS);
     return STATUS_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "base/text_new.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -154,23 +155,16 @@ static void write_entry(FILE *out, const struct entry *e)
 
 enum status plan_cache_save(const struct plan_cache *cache, const char *path)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return status_fail(STATUS_OOM, "no memory to write '%s'", path);
-    fputs(FIRST_LINE, out);
+    struct text_stream s;
+    TRY(text_stream_open(&s));
+    fputs(FIRST_LINE, s.out);
     for (size_t i = 0; i < cache->n; i++)
-        write_entry(out, &cache->entry[i]);
-    fflush(out);
-    uint64_t sum = text ? hash_fnv1a64(text) : 0;
-    fprintf(out, "sum %016" PRIx64 "\n", sum);
-    enum status st;
-    if (fclose(out) != 0)
-        st = status_fail(STATUS_OOM, "no memory to write '%s'", path);
-    else
-        st = file_replace(path, text, size);
-    free(text);
+        write_entry(s.out, &cache->entry[i]);
+    fflush(s.out);
+    fprintf(s.out, "sum %016" PRIx64 "\n", s.text ? hash_fnv1a64(s.text) : 0);
+    TRY(text_stream_close(&s));
+    enum status st = file_replace(path, s.text, s.size);
+    free(s.text);
     return st;
 }
 

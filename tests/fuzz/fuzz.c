@@ -2,6 +2,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/file.h"
+#include "tests/status_str.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * fails, the test fails. Includes cmocka. */
 #pragma once
 
-#include "base/status.h"
+#include "tests/status_str.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

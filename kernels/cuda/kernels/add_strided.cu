@@ -19,16 +19,8 @@ template <typename T> static __global__ void add_strided(struct cu_pool p, const
     }
 }
 
-template <typename T>
-static enum status launch_add_strided(const struct cu_queue *q, const struct cu_pool *p,
-                                      const void *x, void *y)
-{
-    return launch("add_strided", launch_pool(q, p, p->out), add_strided<T>, *p, (const T *)x,
-                  (T *)y);
-}
-
 enum status cu_add_strided(const struct cu_queue *q, const struct cu_pool *p, const void *x,
                            void *y)
 {
-    return LAUNCH_TYPED(p->type, launch_add_strided, q, p, x, y);
+    return LAUNCH_KERNEL(p->type, launch_pool(q, p, p->out), add_strided, *p, x, y);
 }

@@ -36,18 +36,10 @@ template <typename T> static __global__ void avgpool_fwd(struct cu_pool p, const
     }
 }
 
-template <typename T>
-static enum status launch_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
-                              void *y)
-{
-    return launch("avgpool_fwd", launch_pool(q, p, p->out), avgpool_fwd<T>, *p, (const T *)x,
-                  (T *)y);
-}
-
 enum status cu_avgpool_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
                            void *y)
 {
-    return LAUNCH_TYPED(p->type, launch_fwd, q, p, x, y);
+    return LAUNCH_KERNEL(p->type, launch_pool(q, p, p->out), avgpool_fwd, *p, x, y);
 }
 
 template <typename T> static __global__ void avgpool_bwd(struct cu_pool p, const T *dy, T *dx)
@@ -75,16 +67,8 @@ template <typename T> static __global__ void avgpool_bwd(struct cu_pool p, const
     }
 }
 
-template <typename T>
-static enum status launch_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
-                              void *dx)
-{
-    return launch("avgpool_bwd", launch_pool(q, p, p->in), avgpool_bwd<T>, *p, (const T *)dy,
-                  (T *)dx);
-}
-
 enum status cu_avgpool_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
                            void *dx)
 {
-    return LAUNCH_TYPED(p->type, launch_bwd, q, p, dy, dx);
+    return LAUNCH_KERNEL(p->type, launch_pool(q, p, p->in), avgpool_bwd, *p, dy, dx);
 }

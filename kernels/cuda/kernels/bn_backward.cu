@@ -3,16 +3,6 @@
  * DY, DY2 and Y. */
 #include "kernels/cuda/kernels/bn_gradient.h"
 
-static __device__ void add_row(const struct unit &d, const struct unit &x, const struct unit &mean,
-                               struct unit *sum, struct unit *centred)
-{
-#pragma unroll
-    for (int i = 0; i < UNIT; i++) {
-        sum->v[i] += d.v[i];
-        centred->v[i] += d.v[i] * (x.v[i] - mean.v[i]);
-    }
-}
-
 /* TWO: whether there is a DY2. */
 template <typename T, bool ALIGNED, bool TWO>
 static __device__ void sum_rows(const struct columns &m, const struct column_place &p,
@@ -31,7 +21,7 @@ static __device__ void sum_rows(const struct columns &m, const struct column_pla
                 struct unit d = incoming(r[k]);
                 if (a.dz)
                     leave_dz<T>(m, p, a, row + k * p.step, &d);
-                add_row(d, unpack(r[k].x), mean, sum, centred);
+                bn_bwd_add(d, unpack(r[k].x), mean, sum, centred);
             }
     }
 }
@@ -66,19 +56,12 @@ static __global__ void bn_bwd_combine(struct columns m, struct cu_bn_bwd a, cons
         sums[2 * m.width] = (double)m.rows;
 }
 
-template <typename T>
-static enum status launch_sums(const struct cu_queue *q, const struct columns *m,
-                               const struct cu_bn_bwd *a, float *partial)
-{
-    return LAUNCH_COLUMNS(q, m, bn_bwd_sums, T, *m, *a, partial);
-}
-
 enum status cu_bn_bwd_sums(const struct cu_queue *q, const struct cu_bn_shape *s,
                            const struct cu_bn_bwd *a, double *sums, void *workspace)
 {
     struct columns m = columns_to_sum(s->rows, s->channels);
     float *partial = (float *)workspace;
-    TRY(LAUNCH_TYPED(s->type, launch_sums, q, &m, a, partial));
+    TRY(LAUNCH_COLUMNS(s->type, q, &m, bn_bwd_sums, m, *a, partial));
     return launch("bn_bwd_combine", launch_combine(q, m.width), bn_bwd_combine, m, *a, partial,
                   sums);
 }
@@ -159,13 +142,6 @@ COLUMN_KERNEL bn_bwd_apply(struct columns m, struct cu_bn_bwd a, const double *s
     apply_rows<T, AHEAD>(m, p, a, l, false);
 }
 
-template <typename T>
-static enum status launch_apply(const struct cu_queue *q, const struct columns *m,
-                                const struct cu_bn_bwd *a, const double *sums)
-{
-    return LAUNCH_COLUMNS(q, m, bn_bwd_apply, T, *m, *a, sums);
-}
-
 enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                             const struct cu_bn_bwd *a, const double *sums)
 {
@@ -176,5 +152,5 @@ enum status cu_bn_bwd_apply(const struct cu_queue *q, const struct cu_bn_shape *
         rest.dy2 = rest.y = NULL;
         rest.mask = NULL;
     }
-    return LAUNCH_TYPED(s->type, launch_apply, q, &m, &rest, sums);
+    return LAUNCH_COLUMNS(s->type, q, &m, bn_bwd_apply, m, rest, sums);
 }

@@ -97,20 +97,13 @@ static __global__ void bn_combine(struct columns m, const float *pivots, const f
         sums[2 * m.width] = n;
 }
 
-template <typename T>
-static enum status launch_sums(const struct cu_queue *q, const struct columns *m, const void *x,
-                               float *pivots, float *partial)
-{
-    return LAUNCH_COLUMNS(q, m, bn_sums, T, *m, (const T *)x, pivots, partial);
-}
-
 static enum status sum_up(const struct cu_queue *q, const struct cu_bn_shape *s, const void *x,
                           double *sums, const struct cu_bn_statistics *statistics, void *workspace)
 {
     struct columns m = columns_to_sum(s->rows, s->channels);
     float *pivots = (float *)workspace;
     float *partial = pivots + s->channels;
-    TRY(LAUNCH_TYPED(s->type, launch_sums, q, &m, x, pivots, partial));
+    TRY(LAUNCH_COLUMNS(s->type, q, &m, bn_sums, m, x, pivots, partial));
     return launch("bn_combine", launch_combine(q, m.width), bn_combine, m, pivots, partial, sums,
                   *statistics);
 }
@@ -248,16 +241,9 @@ template <typename T, bool ALIGNED> COLUMN_KERNEL bn_apply(struct columns m, str
         bn_apply_rows<T, ALIGNED, NO_RESIDUAL>(m, p, a);
 }
 
-template <typename T>
-static enum status launch_apply(const struct cu_queue *q, const struct columns *m,
-                                const struct cu_bn_apply *a)
-{
-    return LAUNCH_COLUMNS(q, m, bn_apply, T, *m, *a);
-}
-
 enum status cu_bn_apply(const struct cu_queue *q, const struct cu_bn_shape *s,
                         const struct cu_bn_apply *a)
 {
     struct columns m = columns_to_map(q, s->rows, s->channels);
-    return LAUNCH_TYPED(s->type, launch_apply, q, &m, a);
+    return LAUNCH_COLUMNS(s->type, q, &m, bn_apply, m, *a);
 }

@@ -25,19 +25,12 @@ static __global__ void bn_from_sums(struct cu_bn_from_sums a, struct cu_bn_stati
     }
 }
 
-template <typename T>
-static enum status launch_from_sums(const struct cu_queue *q, const struct cu_bn_from_sums *a,
-                                    const struct cu_bn_statistics *s)
-{
-    cudaLaunchConfig_t config =
-        launch_config(q, dim3((unsigned)div_up(a->channels, THREADS)), THREADS);
-    return launch("bn_from_sums", config, bn_from_sums<T>, *a, *s);
-}
-
 enum status cu_bn_from_sums(const struct cu_queue *q, const struct cu_bn_from_sums *a,
                             const struct cu_bn_statistics *statistics)
 {
-    return LAUNCH_TYPED(a->type, launch_from_sums, q, a, statistics);
+    cudaLaunchConfig_t config =
+        launch_config(q, dim3((unsigned)div_up(a->channels, THREADS)), THREADS);
+    return LAUNCH_KERNEL(a->type, config, bn_from_sums, *a, *statistics);
 }
 
 template <typename T, bool ALIGNED>
@@ -65,16 +58,9 @@ COLUMN_KERNEL bn_bwd_line(struct columns m, const T *dy, const T *x, const float
     }
 }
 
-template <typename T>
-static enum status launch_line(const struct cu_queue *q, const struct columns *m, const void *dy,
-                               const void *x, const float *eq, void *dx)
-{
-    return LAUNCH_COLUMNS(q, m, bn_bwd_line, T, *m, (const T *)dy, (const T *)x, eq, (T *)dx);
-}
-
 enum status cu_bn_bwd_line(const struct cu_queue *q, const struct cu_bn_shape *s, const void *dy,
                            const void *x, const float *eq, void *dx)
 {
     struct columns m = columns_to_map(q, s->rows, s->channels);
-    return LAUNCH_TYPED(s->type, launch_line, q, &m, dy, x, eq, dx);
+    return LAUNCH_COLUMNS(s->type, q, &m, bn_bwd_line, m, dy, x, eq, dx);
 }

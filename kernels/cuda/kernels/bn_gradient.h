@@ -75,6 +75,18 @@ static __device__ inline void leave_dz(const struct columns &m, const struct col
     column_store<T>(m, p, a.dz, row, *d);
 }
 
+/* Adds the values of a pixel to the two sums of each channel. */
+static __device__ inline void bn_bwd_add(const struct unit &d, const struct unit &x,
+                                         const struct unit &mean, struct unit *sum,
+                                         struct unit *centred)
+{
+#pragma unroll
+    for (int i = 0; i < UNIT; i++) {
+        sum->v[i] += d.v[i];
+        centred->v[i] += d.v[i] * (x.v[i] - mean.v[i]);
+    }
+}
+
 /* Coefficients per channel of DX = of_dy * dy + of_x * x + rest. */
 struct bn_eq {
     struct unit of_dy, of_x, rest;
@@ -86,6 +98,16 @@ static __device__ inline struct bn_eq bn_eq_load(const struct columns &m,
     return {unit_load(eq + p.c, p.count, p.aligned),
             unit_load(eq + m.width + p.c, p.count, p.aligned),
             unit_load(eq + 2 * m.width + p.c, p.count, p.aligned)};
+}
+
+/* Writes the coefficients of channel `c` to ROLE_EQ's tensor. */
+static __device__ inline void bn_eq_put(float *eq, int width, int c, double slope, double invstd,
+                                        double mean, double sum, double centred, double rows)
+{
+    double of_x = -slope * invstd * invstd * centred / rows;
+    eq[c] = (float)slope;
+    eq[width + c] = (float)of_x;
+    eq[2 * width + c] = (float)(-slope * sum / rows - of_x * mean);
 }
 
 static __device__ inline struct unit bn_eq_of(const struct bn_eq &e, struct unit dy,

@@ -170,16 +170,6 @@ static __device__ bool tile_has(const struct cu_pool &p, int h, int w)
     return h < p.in[0] && w < p.in[1];
 }
 
-static __device__ void add_pixel(const struct unit &d, const struct unit &x,
-                                 const struct unit &mean, struct unit *sum, struct unit *centred)
-{
-#pragma unroll
-    for (int i = 0; i < UNIT; i++) {
-        sum->v[i] += d.v[i];
-        centred->v[i] += d.v[i] * (x.v[i] - mean.v[i]);
-    }
-}
-
 template <typename T, typename W>
 static __device__ void sum_tiles(const struct cu_pool &p, const struct tiles &all,
                                  const struct cu_bn_bwd &a, const uint8_t *index, bool two, int c,
@@ -200,7 +190,7 @@ static __device__ void sum_tiles(const struct cu_pool &p, const struct tiles &al
 #pragma unroll
             for (int w = 0; w < W::STRIDE; w++)
                 if (tile_has(p, t.h * W::STRIDE + h, t.w * W::STRIDE + w))
-                    add_pixel(d[h][w], unpack(x[h][w]), mean, sum, centred);
+                    bn_bwd_add(d[h][w], unpack(x[h][w]), mean, sum, centred);
     }
 }
 
@@ -229,14 +219,11 @@ static __global__ void bn_pool_bwd_combine(struct columns m, struct cu_bn_bwd a,
     columns_combine(partial, m.slices, m.width, total);
     if (threadIdx.y != 0 || c >= m.width)
         return;
-    double sum = total[0], centred = total[1], count = (double)m.rows, invstd = (double)a.invstd[c];
-    double of_d = (double)a.gamma[c] * invstd;
-    double of_x = -of_d * invstd * invstd * centred / count;
-    a.dbeta[c] = (float)sum;
-    a.dgamma[c] = (float)(centred * invstd);
-    eq[c] = (float)of_d;
-    eq[m.width + c] = (float)of_x;
-    eq[2 * m.width + c] = (float)(-of_d * sum / count - of_x * (double)a.mean[c]);
+    double invstd = (double)a.invstd[c];
+    a.dbeta[c] = (float)total[0];
+    a.dgamma[c] = (float)(total[1] * invstd);
+    bn_eq_put(eq, m.width, c, (double)a.gamma[c] * invstd, invstd, (double)a.mean[c], total[0],
+              total[1], (double)m.rows);
 }
 
 template <typename T, typename W>

@@ -78,16 +78,6 @@ COLUMN_KERNEL_WIDE bn_bwd_sums_two(struct columns m, struct cu_bn_bwd a, struct 
     columns_reduce(m, p, sums, partial);
 }
 
-/* Writes the coefficients of channel `c` to ROLE_EQ's tensor. */
-static __device__ void write_eq(float *eq, int width, int c, double slope, double invstd,
-                                double mean, double sum, double centred, double rows)
-{
-    double of_x = -slope * invstd * invstd * centred / rows;
-    eq[c] = (float)slope;
-    eq[width + c] = (float)of_x;
-    eq[2 * width + c] = (float)(-slope * sum / rows - of_x * mean);
-}
-
 static __global__ void bn_bwd_combine_two(struct columns m, struct cu_bn_bwd a,
                                           struct cu_bn_bwd_z b, const float *partial, float *eq)
 {
@@ -101,18 +91,10 @@ static __global__ void bn_bwd_combine_two(struct columns m, struct cu_bn_bwd a,
     a.dbeta[c] = b.dbeta[c] = (float)total[0];
     a.dgamma[c] = (float)(total[1] * invstd);
     b.dgamma[c] = (float)(total[2] * z_invstd);
-    write_eq(eq, m.width, c, (double)a.gamma[c] * invstd, invstd, (double)a.mean[c], total[0],
-             total[1], rows);
-    write_eq(eq + 3 * m.width, m.width, c, (double)b.gamma[c] * z_invstd, z_invstd,
-             (double)b.mean[c], total[0], total[2], rows);
-}
-
-template <typename T>
-static enum status launch_sums(const struct cu_queue *q, const struct columns *m,
-                               const struct cu_bn_bwd *a, const struct cu_bn_bwd_z *z,
-                               float *partial)
-{
-    return LAUNCH_COLUMNS(q, m, bn_bwd_sums_two, T, *m, *a, *z, partial);
+    bn_eq_put(eq, m.width, c, (double)a.gamma[c] * invstd, invstd, (double)a.mean[c], total[0],
+              total[1], rows);
+    bn_eq_put(eq + 3 * m.width, m.width, c, (double)b.gamma[c] * z_invstd, z_invstd,
+              (double)b.mean[c], total[0], total[2], rows);
 }
 
 enum status cu_bn_bwd_sums_two(const struct cu_queue *q, const struct cu_bn_shape *s,
@@ -121,7 +103,7 @@ enum status cu_bn_bwd_sums_two(const struct cu_queue *q, const struct cu_bn_shap
 {
     struct columns m = columns_to_sum_wide(s->rows, s->channels);
     float *partial = (float *)workspace;
-    TRY(LAUNCH_TYPED(s->type, launch_sums, q, &m, a, z, partial));
+    TRY(LAUNCH_COLUMNS(s->type, q, &m, bn_bwd_sums_two, m, *a, *z, partial));
     return launch("bn_bwd_combine_two", launch_combine(q, m.width), bn_bwd_combine_two, m, *a, *z,
                   partial, eq);
 }
@@ -154,16 +136,9 @@ COLUMN_KERNEL_WIDE bn_bwd_lines(struct columns m, struct cu_bn_lines a)
     }
 }
 
-template <typename T>
-static enum status launch_lines(const struct cu_queue *q, const struct columns *m,
-                                const struct cu_bn_lines *a)
-{
-    return LAUNCH_COLUMNS(q, m, bn_bwd_lines, T, *m, *a);
-}
-
 enum status cu_bn_bwd_lines(const struct cu_queue *q, const struct cu_bn_shape *s,
                             const struct cu_bn_lines *a)
 {
     struct columns m = columns_to_map_wide(q, s->rows, s->channels);
-    return LAUNCH_TYPED(s->type, launch_lines, q, &m, a);
+    return LAUNCH_COLUMNS(s->type, q, &m, bn_bwd_lines, m, *a);
 }

@@ -13,37 +13,14 @@ static __global__ void resize_rows(int64_t rows, int64_t from, int64_t to, const
     }
 }
 
-template <typename From, typename To>
-static enum status launch_resize(const struct cu_queue *q, int64_t rows, int64_t from, int64_t to,
-                                 const void *x, void *y)
-{
-    return launch("resize_rows", launch_loop(q, rows * to, THREADS), resize_rows<From, To>, rows,
-                  from, to, (const From *)x, (To *)y);
-}
-
-template <typename From>
-static enum status launch_resize_to(const struct cu_queue *q, enum dtype to_type, int64_t rows,
-                                    int64_t from, int64_t to, const void *x, void *y)
-{
-    switch (to_type) {
-    case DTYPE_F32:
-        return launch_resize<From, float>(q, rows, from, to, x, y);
-    case DTYPE_F16:
-        return launch_resize<From, __half>(q, rows, from, to, x, y);
-    case DTYPE_BF16:
-        return launch_resize<From, __nv_bfloat16>(q, rows, from, to, x, y);
-    default:
-        return launch_no_type(to_type);
-    }
-}
-
 enum status cu_resize_rows(const struct cu_queue *q, enum dtype from_type, enum dtype to_type,
                            int64_t rows, int64_t from, int64_t to, const void *x, void *y)
 {
     /* no channel is added or removed: for example, a 16-bit DW is converted to fp32 */
     if (from == to)
         return cu_cast(q, from_type, to_type, rows * to, x, y);
-    return LAUNCH_TYPED(from_type, launch_resize_to, q, to_type, rows, from, to, x, y);
+    return LAUNCH_PAIR(from_type, to_type, launch_loop(q, rows * to, THREADS), resize_rows, rows,
+                       from, to, x, y);
 }
 
 template <typename T, bool ALIGNED>
@@ -65,18 +42,11 @@ COLUMN_KERNEL add_bias(struct columns m, const T *bias, bool with_relu, T *y)
     }
 }
 
-template <typename T>
-static enum status launch_add_bias(const struct cu_queue *q, const struct columns *m,
-                                   const void *bias, bool with_relu, void *y)
-{
-    return LAUNCH_COLUMNS(q, m, add_bias, T, *m, (const T *)bias, with_relu, (T *)y);
-}
-
 enum status cu_add_bias(const struct cu_queue *q, const struct cu_bn_shape *s, const void *bias,
                         bool with_relu, void *y)
 {
     struct columns m = columns_to_map(q, s->rows, s->channels);
-    return LAUNCH_TYPED(s->type, launch_add_bias, q, &m, bias, with_relu, y);
+    return LAUNCH_COLUMNS(s->type, q, &m, add_bias, m, bias, with_relu, y);
 }
 
 static __global__ void take_sums(int width, const double *sums, float *sum)

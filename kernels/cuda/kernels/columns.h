@@ -96,11 +96,17 @@ static inline cudaLaunchConfig_t launch_columns(const struct cu_queue *q, const 
                          dim3((unsigned)m->lanes, (unsigned)(THREADS / m->lanes)));
 }
 
-/* Launches the form of a kernel that fits the matrix's width. */
-#define LAUNCH_COLUMNS(q, m, kernel, T, ...)                                                       \
+/* Launches the form of a kernel that fits the matrix's width and the type of its elements. Pointers
+ * to elements may be pointers to void, as in LAUNCH_KERNEL. */
+#define LAUNCH_COLUMNS(type, q, m, kernel, ...)                                                    \
+    ((type) == DTYPE_F32    ? LAUNCH_WIDTH(float, (q), (m), kernel, __VA_ARGS__)                   \
+     : (type) == DTYPE_F16  ? LAUNCH_WIDTH(__half, (q), (m), kernel, __VA_ARGS__)                  \
+     : (type) == DTYPE_BF16 ? LAUNCH_WIDTH(__nv_bfloat16, (q), (m), kernel, __VA_ARGS__)           \
+                            : launch_no_type(type))
+#define LAUNCH_WIDTH(T, q, m, kernel, ...)                                                         \
     ((m)->width % UNIT == 0                                                                        \
-         ? launch(#kernel, launch_columns((q), (m)), kernel<T, true>, __VA_ARGS__)                 \
-         : launch(#kernel, launch_columns((q), (m)), kernel<T, false>, __VA_ARGS__))
+         ? launch(#kernel, launch_columns(q, m), kernel<T, true>, __VA_ARGS__)                     \
+         : launch(#kernel, launch_columns(q, m), kernel<T, false>, __VA_ARGS__))
 
 /* A thread's columns and rows. */
 struct column_place {

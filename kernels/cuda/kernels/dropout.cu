@@ -68,19 +68,11 @@ static __global__ void dropout(struct dropout d, const struct step_state *state,
     }
 }
 
-template <typename T>
-static enum status launch_dropout(const struct cu_queue *q, const struct dropout *d,
-                                  const struct step_state *state, const void *x, void *y)
-{
-    int64_t units = d->rows * div_up(d->width, UNIT);
-    return launch("dropout", launch_loop(q, units, THREADS), dropout<T>, *d, state, (const T *)x,
-                  (T *)y);
-}
-
 enum status cu_dropout(const struct cu_queue *q, enum dtype type, int64_t rows, int64_t width,
                        const struct dropout_attr *attr, const struct step_state *state,
                        const void *x, void *y)
 {
     struct dropout d = {rows, width, *attr, (float)(1 / (1 - (double)attr->p))};
-    return LAUNCH_TYPED(type, launch_dropout, q, &d, state, x, y);
+    int64_t units = rows * div_up(width, UNIT);
+    return LAUNCH_KERNEL(type, launch_loop(q, units, THREADS), dropout, d, state, x, y);
 }

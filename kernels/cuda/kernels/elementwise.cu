@@ -25,16 +25,10 @@ template <typename T> static __global__ void relu_fwd(int64_t n, const T *x, T *
     }
 }
 
-template <typename T>
-static enum status launch_relu_fwd(const struct cu_queue *q, int64_t n, const void *x, void *y)
-{
-    return launch("relu_fwd", launch_units(q, n), relu_fwd<T>, n, (const T *)x, (T *)y);
-}
-
 enum status cu_relu_fwd(const struct cu_queue *q, enum dtype type, int64_t n, const void *x,
                         void *y)
 {
-    return LAUNCH_TYPED(type, launch_relu_fwd, q, n, x, y);
+    return LAUNCH_KERNEL(type, launch_units(q, n), relu_fwd, n, x, y);
 }
 
 template <typename T>
@@ -54,18 +48,10 @@ static __global__ void relu_bwd(int64_t n, const T *dy, const T *dy2, const T *y
     }
 }
 
-template <typename T>
-static enum status launch_relu_bwd(const struct cu_queue *q, int64_t n, const void *dy,
-                                   const void *dy2, const void *y, void *dx)
-{
-    return launch("relu_bwd", launch_units(q, n), relu_bwd<T>, n, (const T *)dy, (const T *)dy2,
-                  (const T *)y, (T *)dx);
-}
-
 enum status cu_relu_bwd(const struct cu_queue *q, enum dtype type, int64_t n, const void *dy,
                         const void *dy2, const void *y, void *dx)
 {
-    return LAUNCH_TYPED(type, launch_relu_bwd, q, n, dy, dy2, y, dx);
+    return LAUNCH_KERNEL(type, launch_units(q, n), relu_bwd, n, dy, dy2, y, dx);
 }
 
 template <typename T> static __global__ void add(int64_t n, const T *x, const T *z, T *y)
@@ -81,17 +67,10 @@ template <typename T> static __global__ void add(int64_t n, const T *x, const T 
     }
 }
 
-template <typename T>
-static enum status launch_add(const struct cu_queue *q, int64_t n, const void *x, const void *z,
-                              void *y)
-{
-    return launch("add", launch_units(q, n), add<T>, n, (const T *)x, (const T *)z, (T *)y);
-}
-
 enum status cu_add(const struct cu_queue *q, enum dtype type, int64_t n, const void *x,
                    const void *z, void *y)
 {
-    return LAUNCH_TYPED(type, launch_add, q, n, x, z, y);
+    return LAUNCH_KERNEL(type, launch_units(q, n), add, n, x, z, y);
 }
 
 static __global__ void round_units(enum dtype precision, int64_t n, const float *x, float *y)

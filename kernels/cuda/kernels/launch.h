@@ -108,3 +108,23 @@ static inline enum status launch_no_type(enum dtype type)
      : (type) == DTYPE_F16  ? function<__half>(__VA_ARGS__)                                        \
      : (type) == DTYPE_BF16 ? function<__nv_bfloat16>(__VA_ARGS__)                                 \
                             : launch_no_type(type))
+
+/* Launches the instance of a kernel template for a floating type. Where the kernel takes a pointer
+ * to this type, the argument may be a pointer to void. */
+#define LAUNCH_KERNEL(type, config, kernel, ...)                                                   \
+    ((type) == DTYPE_F32    ? launch(#kernel, (config), kernel<float>, __VA_ARGS__)                \
+     : (type) == DTYPE_F16  ? launch(#kernel, (config), kernel<__half>, __VA_ARGS__)               \
+     : (type) == DTYPE_BF16 ? launch(#kernel, (config), kernel<__nv_bfloat16>, __VA_ARGS__)        \
+                            : launch_no_type(type))
+
+/* The same for a kernel that reads elements of type `from` and writes elements of type `to`. */
+#define LAUNCH_PAIR(from, to, config, kernel, ...)                                                 \
+    ((from) == DTYPE_F32    ? LAUNCH_FROM(float, (to), (config), kernel, __VA_ARGS__)              \
+     : (from) == DTYPE_F16  ? LAUNCH_FROM(__half, (to), (config), kernel, __VA_ARGS__)             \
+     : (from) == DTYPE_BF16 ? LAUNCH_FROM(__nv_bfloat16, (to), (config), kernel, __VA_ARGS__)      \
+                            : launch_no_type(from))
+#define LAUNCH_FROM(From, to, config, kernel, ...)                                                 \
+    ((to) == DTYPE_F32    ? launch(#kernel, config, kernel<From, float>, __VA_ARGS__)              \
+     : (to) == DTYPE_F16  ? launch(#kernel, config, kernel<From, __half>, __VA_ARGS__)             \
+     : (to) == DTYPE_BF16 ? launch(#kernel, config, kernel<From, __nv_bfloat16>, __VA_ARGS__)      \
+                          : launch_no_type(to))

@@ -59,18 +59,10 @@ static __global__ void maxpool_fwd(struct cu_pool p, const T *x, T *y, uint8_t *
     }
 }
 
-template <typename T>
-static enum status launch_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
-                              void *y, uint8_t *index)
-{
-    return launch("maxpool_fwd", launch_pool(q, p, p->out), maxpool_fwd<T>, *p, (const T *)x,
-                  (T *)y, index);
-}
-
 enum status cu_maxpool_fwd(const struct cu_queue *q, const struct cu_pool *p, const void *x,
                            void *y, uint8_t *index)
 {
-    return LAUNCH_TYPED(p->type, launch_fwd, q, p, x, y, index);
+    return LAUNCH_KERNEL(p->type, launch_pool(q, p, p->out), maxpool_fwd, *p, x, y, index);
 }
 
 /* The outputs whose windows contain input i. */
@@ -112,16 +104,8 @@ static __global__ void maxpool_bwd(struct cu_pool p, const T *dy, const T *dy2,
     }
 }
 
-template <typename T>
-static enum status launch_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
-                              const void *dy2, const uint8_t *index, void *dx)
-{
-    return launch("maxpool_bwd", launch_pool(q, p, p->in), maxpool_bwd<T>, *p, (const T *)dy,
-                  (const T *)dy2, index, (T *)dx);
-}
-
 enum status cu_maxpool_bwd(const struct cu_queue *q, const struct cu_pool *p, const void *dy,
                            const void *dy2, const uint8_t *index, void *dx)
 {
-    return LAUNCH_TYPED(p->type, launch_bwd, q, p, dy, dy2, index, dx);
+    return LAUNCH_KERNEL(p->type, launch_pool(q, p, p->in), maxpool_bwd, *p, dy, dy2, index, dx);
 }

@@ -33,34 +33,10 @@ static __global__ void transpose_tiles(struct transpose t, const From *x, To *y)
     }
 }
 
-template <typename From, typename To>
-static enum status launch_pair(const struct cu_queue *q, const struct transpose *t, const void *x,
-                               void *y)
-{
-    int64_t tiles = t->batch * tiles_of(t->rows) * tiles_of(t->cols);
-    return launch("transpose", launch_loop(q, tiles, 1), transpose_tiles<From, To>, *t,
-                  (const From *)x, (To *)y);
-}
-
-template <typename From>
-static enum status launch_from(const struct cu_queue *q, enum dtype to, const struct transpose *t,
-                               const void *x, void *y)
-{
-    switch (to) {
-    case DTYPE_F32:
-        return launch_pair<From, float>(q, t, x, y);
-    case DTYPE_F16:
-        return launch_pair<From, __half>(q, t, x, y);
-    case DTYPE_BF16:
-        return launch_pair<From, __nv_bfloat16>(q, t, x, y);
-    default:
-        return launch_no_type(to);
-    }
-}
-
 enum status cu_transpose(const struct cu_queue *q, enum dtype from, enum dtype to, int64_t batch,
                          int64_t rows, int64_t cols, const void *x, void *y)
 {
     struct transpose t = {batch, rows, cols};
-    return LAUNCH_TYPED(from, launch_from, q, to, &t, x, y);
+    cudaLaunchConfig_t config = launch_loop(q, batch * tiles_of(rows) * tiles_of(cols), 1);
+    return LAUNCH_PAIR(from, to, config, transpose_tiles, t, x, y);
 }
