@@ -66,8 +66,8 @@ static void pair_rows(struct table *t, const json_t *pair)
     }
 }
 
-/* Appends the range of the ratios of the pairs in which `better` ("higher" or "lower") is better.
- */
+/* Appends the range of the ratios to other programs, of the pairs in which `better` ("higher" or
+ * "lower") is better. */
 static void say_ratios(char *text, size_t size, const json_t *pairs, const char *better)
 {
     double least = INFINITY, most = -INFINITY;
@@ -78,8 +78,10 @@ static void say_ratios(char *text, size_t size, const json_t *pairs, const char 
             continue;
         n++;
         for (size_t k = 0; k < json_array_size(rows); k++) {
-            least = fmin(least, json_number_at(json_array_get(rows, k), "ratio"));
-            most = fmax(most, json_number_at(json_array_get(rows, k), "ratio"));
+            const json_t *row = json_array_get(rows, k);
+            bool own = strncmp(json_text_at(row, "side"), "ampscale", strlen("ampscale")) == 0;
+            least = own ? least : fmin(least, json_number_at(row, "ratio"));
+            most = own ? most : fmax(most, json_number_at(row, "ratio"));
         }
     }
     if (least <= most)
