@@ -106,7 +106,9 @@ static void print_text(const struct findings *f, FILE *out)
     for (size_t i = 0; i < json_array_size(f->problems); i++)
         text_print(out, "problem: %s", json_string_value(json_array_get(f->problems, i)));
     if (all_well(f))
-        fputs("all is well\n", out);
+        fputs(f->data[0]->classes > 1 ? "all is well\n"
+                                      : "nothing is missing or corrupt, but see the warning\n",
+              out);
 }
 
 static json_t *range_json(struct scan_range r)

@@ -65,6 +65,7 @@ mv "$scratch/links/train" "$scratch/deep/train/images"
 mv "$scratch/links/val" "$scratch/deep/val/images"
 expect 0 data scan "$scratch/deep"
 one_line "data scan" "warning: '$scratch/deep/train' has only one class, 'images': the loss is always 0"
+! grep -q 'all is well' "$scratch/out" || fail "'all is well' is printed for one class"
 grep -qE "; are the classes one folder deeper, as 'images/c0001-[^/]*'\?$" "$scratch/err" || fail "$(cat "$scratch/err")"
 for split in train val; do
     rm -r "$scratch/deep/$split/images/"c0001-*
