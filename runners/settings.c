@@ -220,7 +220,8 @@ const struct setting train_settings[] = {
 
 const struct setting train_unrecorded[] = {
     {"data-changed", 0, NULL, NULL,
-     "Resume although images were repaired, added or removed; the classes must be the same",
+     "Resume although images were repaired, added or removed, at the same batch of the epoch's new "
+     "order, whose rest may miss or repeat images; the classes must be the same",
      AS_SWITCH(config.data_changed), IN(RUN)},
     {"norm-weight-decay", 0, "W", NULL,
      "Weight decay of batch norm's parameters and of biases; 0 is usual (default: as --wd)",

@@ -246,10 +246,12 @@ def compare_kinds_of_files():
         net.load_state_dict(given)
         same_weights(name, f"{name}.safetensors", net.state_dict())
     net.load_state_dict(state)
-    parallel, compiled = torch.nn.DataParallel(net), torch.compile(net)
-    for name, module in {"parallel": parallel, "compiled": compiled, "lightning": Lightning(net),
-                         "both": torch.nn.DataParallel(compiled),
-                         "lightning-compiled": Lightning(compiled)}.items():
+    wrapped = {"parallel": torch.nn.DataParallel(net), "lightning": Lightning(net)}
+    if hasattr(torch, "compile"):  # from PyTorch 2
+        compiled = torch.compile(net)
+        wrapped.update({"compiled": compiled, "both": torch.nn.DataParallel(compiled),
+                        "lightning-compiled": Lightning(compiled)})
+    for name, module in wrapped.items():
         save_file(module.state_dict(), f"{name}.safetensors")
         same_weights(name, f"{name}.safetensors", state)
     for name, given, old in (("zip", state, False), ("pickle", state, True),
