@@ -40,7 +40,7 @@ enum status __wrap_loader_next(struct loader *l, struct batch **b)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     enum status st = __real_loader_next(l, b);
-    if (st != STATUS_OK || !*b || (scene_blank >> (*b)->index & 1) == 0)
+    if (st != STATUS_OK || !*b || (*b)->index >= 32 || (scene_blank >> (*b)->index & 1) == 0)
         return st;
     (*b)->stats.bad = (*b)->count;
     for (int i = 0; i < (*b)->count; i++)
