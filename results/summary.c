@@ -226,8 +226,9 @@ static void explain_mean(const struct run *run, const json_t *summary, double me
         }
         all = k == 0 ? seconds : all;
         if (mean < median && steps > 0 && 2 * seconds >= all)
-            snprintf(why, sizeof why, ": %lld of %lld steps %s %.1f s %s", (long long)steps,
-                     (long long)(run->n_steps - warmup), cause[k].verb, seconds, cause[k].rest);
+            snprintf(why, sizeof why, ": %lld of %lld steps %s %.*f s %s", (long long)steps,
+                     (long long)(run->n_steps - warmup), cause[k].verb, seconds < 0.1 ? 3 : 1,
+                     seconds, cause[k].rest);
     }
     if (json_is_true(json_object_get(summary, "paused")))
         snprintf(why, sizeof why, ": signals stopped and continued the process");
