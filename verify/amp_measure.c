@@ -118,11 +118,14 @@ static enum status open_data(struct rig *r)
                              s->run->dir)
                        : st;
     }
+    /* A run's images are made as the run made them. */
     const char *filter = s->run ? run_config_text(s->run, "interpolation", "") : "";
+    const char *decode = s->run ? run_config_text(s->run, "decode", "fast") : "exact";
     struct loader_config l = {.data = r->data,
                               .train = true,
                               .image_size = s->image_size,
                               .filter = strcmp(filter, "bicubic") == 0,
+                              .fast = strcmp(decode, "fast") == 0,
                               .batch = s->batch,
                               .drop_last = true,
                               .workers = WORKERS,

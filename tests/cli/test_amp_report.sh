@@ -18,6 +18,18 @@ if command -v gnuplot >/dev/null; then
     done
 fi
 
+# The images are decoded as the run decoded them. A record without the key is of a run that did it fast.
+expect 0 data synth --out large --classes 3 --train 12 --val 4 --size 200
+expect_train 0 large --out exact --epochs 1 --image-size 16 --training-only
+cp -r exact fast && sed -i 's/"decode": "exact"/"decode": "fast"/' fast/run.json
+cp -r exact old && sed -i '/"decode": "exact"/d' old/run.json
+for run in exact fast old; do
+    expect 0 amp-report $run --batches 1 --threads 2
+    grep -o '"loss": *[0-9.]*' $run/amp-report/amp-report.json >$run.loss || fail "no loss of '$run'"
+done
+cmp fast.loss old.loss || fail "the old record is not of fast decoding"
+! cmp -s fast.loss exact.loss || fail "amp-report ignores the run's --decode"
+
 # After the data set was moved, the command needs its new path. A loss scale of 1e9 makes gradients
 # overflow.
 mv data elsewhere
