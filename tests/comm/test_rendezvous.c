@@ -1,11 +1,11 @@
 /* Tests how processes of a job find and prove themselves to each other at a TCP address. Each
  * process is a thread. */
-#include "comm/rendezvous.h"
-#include "comm/socket.h"
+#include "comm/control.h"
 #include "ranks.h"
 #include "tests/unit.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +278,72 @@ static void test_addresses(void **state)
         meets(bad[i], 1, 2, "", &none, 0.1, STATUS_USAGE, "give HOST:PORT");
 }
 
+/* --- jobs that another library has connected --- */
+
+/* A rank; `c` is the library. The rank `misled` receives other bytes than rank 0 has sent. */
+struct member {
+    struct comm *c;
+    bool one_host, misled;
+    enum status st;
+    int peer[3];
+    char message[512];
+    pthread_t thread;
+};
+
+static enum status share(void *context, void *data, size_t bytes)
+{
+    const struct member *m = context;
+    struct comm_op op = {COMM_BROADCAST, .type = DTYPE_U8, .recv = data, .count = (int64_t)bytes};
+    TRY(comm_run(m->c, &op));
+    if (m->misled)
+        memset((char *)data + bytes / 8, 0, bytes - bytes / 8);
+    return STATUS_OK;
+}
+
+static void *join_members(void *arg)
+{
+    struct member *m = arg;
+    m->st = control_meet(comm_rank(m->c), 3, m->one_host, 1, share, m, m->peer);
+    snprintf(m->message, sizeof m->message, "%s", m->st == STATUS_OK ? "" : status_message());
+    return NULL;
+}
+
+static void test_members_of_a_connected_job(void **state)
+{
+    enum { HERE, ANYWHERE, MISLED, CASES };
+    for (int i = 0; i < CASES; i++) {
+        struct comm *c[3];
+        struct member member[3];
+        assert_int_equal(comm_open_local(3, 60, c), STATUS_OK);
+        for (int r = 0; r < 3; r++) {
+            member[r] = (struct member){c[r], i != ANYWHERE, i == MISLED && r == 2};
+            pthread_create(&member[r].thread, NULL, join_members, &member[r]);
+        }
+        for (int r = 0; r < 3; r++)
+            pthread_join(member[r].thread, NULL);
+        for (int r = 0; r < 3; r++) {
+            int fd = member[r].peer[0], from = -1;
+            struct sockaddr_in a;
+            socklen_t size = sizeof a;
+            assert_int_equal(member[r].st, i == MISLED ? STATUS_LIBRARY : STATUS_OK);
+            assert_true((fd >= 0) == (r > 0 && i != MISLED));
+            if (i == MISLED && r < 2)
+                assert_non_null(strstr(member[r].message, "rank 2 of 3 did not reach '127.0.0.1:"));
+            if (fd < 0)
+                continue;
+            assert_int_equal(socket_put(fd, &r, sizeof r, 60), STATUS_OK);
+            assert_int_equal(socket_get(member[0].peer[r], &from, sizeof from, 60), STATUS_OK);
+            assert_int_equal(from, r);
+            assert_int_equal(getpeername(fd, (struct sockaddr *)&a, &size), 0);
+            assert_true(i != HERE || a.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+            close(fd);
+            close(member[0].peer[r]);
+        }
+        for (int r = 0; r < 3; r++)
+            comm_close(c[r]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_only_the_named_address_listens),
         cmocka_unit_test(test_a_secret_is_needed_beyond_loopback),
         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_members_of_a_connected_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Tests the secret of a job: its sources, and the proofs computed with it. */
-#include "comm/secret.h"
+#include "comm/control.h"
 #include "tests/unit.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * inputs in the corpus do. */
 #include "tests/fuzz/fuzz.h"
 
-#include "comm/secret.h"
+#include "comm/control.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ static enum status constant_nonce(unsigned char nonce[NONCE_BYTES])
 }
 
 #define nonce_make constant_nonce
-#include "comm/rendezvous.c"
+#include "comm/control.c"
 #undef nonce_make
 
 #include <stdlib.h>
