@@ -223,8 +223,10 @@ enum status comm_start(struct comm *c, struct comm_op *op)
     op->ended_ns = 0;
     *slot = (struct comm_slot){.op = *op};
     enum status st = c->calls->start ? c->calls->start(c, slot) : STATUS_OK;
-    if (st != STATUS_OK)
+    if (st != STATUS_OK) {
         op->handle = slot->op.handle = 0;
+        c->started--;
+    }
     return st;
 }
 

@@ -2,7 +2,6 @@
  * thread, and the communication thread. Every two ranks have a connection, on which Gloo's
  * collectives move the data (comm/gloo/). Control messages go over the connections to rank 0
  * (gloo_control.c). */
-#include "comm/exchange.h"
 #include "comm/gloo_internal.h"
 
 #include "base/module.h"
@@ -31,37 +30,52 @@ static uint64_t hash_of(const struct comm_intent *intent)
     return h;
 }
 
-static enum gloo_kind kind_of(enum comm_kind kind)
+/* Handles control messages while the module carries out an operation, and ends the operation if
+ * there is a failure. */
+static void *guard(void *arg)
 {
-    static const enum gloo_kind kinds[COMM_KIND_COUNT] = {
-        [COMM_ALLREDUCE] = GLOO_ALLREDUCE,
-        [COMM_BROADCAST] = GLOO_BROADCAST,
-        [COMM_REDUCE] = GLOO_REDUCE,
-        [COMM_ALLGATHER] = GLOO_ALLGATHER,
-        [COMM_REDUCE_SCATTER] = GLOO_REDUCE_SCATTER,
-        [COMM_BARRIER] = GLOO_BARRIER,
-    };
-    return exchange_is(kind) ? GLOO_EXCHANGE : kinds[kind];
+    struct gloo *g = arg;
+    while (g->in_module && g->trouble.status == STATUS_OK) {
+        int64_t until = comm_deadline(g->timeout_s);
+        until = until == INT64_MAX ? until : until - comm_now() + g->moved_ns;
+        if (comm_now() >= until)
+            gloo_overdue(g);
+        else
+            gloo_listen_once(g, until);
+    }
+    const uint64_t one = 1;
+    if (g->trouble.status != STATUS_OK)
+        (void)!write(g->stop, &one, sizeof one);
+    return NULL;
 }
 
-/* Copies the part that this rank sends to itself, and lists the other parts. */
-static void prepare_exchange(struct gloo *g, const struct comm_op *op)
+static void wake(const struct gloo *g)
 {
-    int size = g->base.size, rank = g->base.rank;
-    exchange_copy_own(op, size, rank);
-    for (int r = 0; r < size; r++) {
-        bool sends = r != rank && exchange_sends(op, size, rank, r);
-        bool receives = r != rank && exchange_sends(op, size, r, rank);
-        g->transfer[r] = (struct gloo_transfer){sends ? exchange_sent(op, r) : NULL,
-                                                receives ? exchange_received(op, r) : NULL};
+    const uint64_t one = 1;
+    (void)!write(g->watch[0], &one, sizeof one); /* fails only if earlier calls have already woken
+                                                  * the thread */
+}
+
+static void run_guarded(struct gloo *g, const struct gloo_op *op, struct gloo_result *result)
+{
+    pthread_t thread;
+    g->moved_ns = comm_now();
+    g->in_module = true;
+    if (thread_start(&thread, "guard", guard, g) != STATUS_OK) {
+        *result = (struct gloo_result){GLOO_FAILED, -1, "no thread"};
+        return;
     }
+    g->port->run(g->link, op, result);
+    g->in_module = false;
+    wake(g);
+    pthread_join(thread, NULL);
 }
 
 static void run_op(struct gloo *g, const struct comm_op *op)
 {
     struct gloo_result result = {.end = GLOO_DONE};
     struct comm_intent intent = comm_intent_of(op);
-    const struct gloo_op o = {.kind = kind_of(op->kind),
+    const struct gloo_op o = {.kind = (enum gloo_kind)op->kind,
                               .root = op->root,
                               .send = op->send,
                               .recv = op->recv,
@@ -69,18 +83,15 @@ static void run_op(struct gloo *g, const struct comm_op *op)
                               .element = op->kind == COMM_BARRIER ? 1 : dtype_size(op->type),
                               .type = (int)op->type,
                               .reduction = (int)op->reduction,
-                              .transfer = g->transfer,
                               .number = (uint64_t)op->handle,
                               .intent = hash_of(&intent)};
     g->op = op;
     gloo_check_closed(g);
     gloo_check_disputed(g);
-    if (exchange_is(op->kind))
-        prepare_exchange(g, op);
     if (g->base.size == 1)
         comm_copy_alone(&g->base, op);
     else if (g->trouble.status == STATUS_OK)
-        g->port->run(g->link, &o, &result);
+        run_guarded(g, &o, &result);
     if (result.end != GLOO_DONE)
         gloo_explain(g, &result);
     g->op = NULL;
@@ -135,15 +146,9 @@ static void *serve(void *arg)
     }
 }
 
-/* Callbacks of struct gloo_config. */
-static int on_readable(void *context, int i)
+static void on_moved(void *context)
 {
-    return gloo_readable(context, i);
-}
-
-static int on_overdue(void *context)
-{
-    return gloo_overdue(context);
+    ((struct gloo *)context)->moved_ns = comm_now();
 }
 
 static void reduce(int type, int reduction, void *out, const void *a, const void *b, size_t count)
@@ -153,17 +158,13 @@ static void reduce(int type, int reduction, void *out, const void *a, const void
 
 /* --- functions of the caller's thread --- */
 
-/* Wakes the communication thread if it is waiting for descriptors. */
-static void wake(const struct gloo *g)
-{
-    const uint64_t one = 1;
-    (void)!write(g->watch[0], &one, sizeof one); /* fails only if earlier calls have already woken
-                                                  * the thread */
-}
-
 static enum status gloo_start(struct comm *c, struct comm_slot *slot)
 {
     struct gloo *g = (struct gloo *)c;
+    if (slot->op.kind == COMM_REDUCE_SCATTER)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "%s: Gloo has no reduce-scatter; use --comm mpi or nccl",
+                           comm_kind_str(slot->op.kind));
     pthread_mutex_lock(&g->lock);
     enum status st = first_failure_return(&g->failure);
     if (st == STATUS_OK)
@@ -219,7 +220,8 @@ static void gloo_free(struct gloo *g)
     free(g->poll);
     free(g->closed_after);
     free(g->answer);
-    free(g->transfer);
+    if (g->stop > 0)
+        close(g->stop);
     comm_close(g->control);
     pthread_cond_destroy(&g->done);
     pthread_mutex_destroy(&g->lock);
@@ -268,14 +270,15 @@ static enum status open_watch(struct gloo *g, struct comm *control)
     TRY(array_new(&g->poll, g->watches));
     TRY(array_new(&g->closed_after, size));
     TRY(array_new(&g->answer, size));
-    TRY(array_new(&g->transfer, size));
+    g->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     for (int r = 0; r < size; r++)
         g->closed_after[r] = -1;
     for (int i = 1; i < g->watches; i++)
         g->watch[i] = control_socket(control, g->base.rank == 0 ? i : 0);
     g->watch[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return g->watch[0] >= 0 ? STATUS_OK
-                            : status_fail(STATUS_IO, "cannot open a descriptor for Gloo's thread");
+    return g->watch[0] >= 0 && g->stop >= 0
+               ? STATUS_OK
+               : status_fail(STATUS_IO, "cannot open a descriptor for Gloo's thread");
 }
 
 static enum status open_link(struct gloo *g)
@@ -283,12 +286,9 @@ static enum status open_link(struct gloo *g)
     const struct gloo_config config = {.rank = g->base.rank,
                                        .size = g->base.size,
                                        .fd = g->socket,
-                                       .watch = g->watch,
-                                       .watches = g->watches,
-                                       .timeout_s = g->timeout_s,
+                                       .stop = g->stop,
                                        .context = g,
-                                       .readable = on_readable,
-                                       .overdue = on_overdue,
+                                       .moved = on_moved,
                                        .reduce = reduce};
     g->link = g->port->open(&config);
     return g->link ? STATUS_OK : status_fail(STATUS_OOM, "no memory for Gloo");

@@ -60,13 +60,15 @@ struct gloo {
     int *watch;                   /* (watches) first a descriptor that wakes the thread, then
                                    * the sockets of `control`; -1: not watched */
     int watches;
-    struct pollfd *poll;   /* (watches) */
-    int64_t *closed_after; /* (size) if the rank has closed, the number of its last operation;
-                            * -1: the rank has not closed */
-    struct gloo_transfer *transfer; /* (size) the transfers of the exchange in progress */
-    struct tcp_message *answer;     /* (size) on rank 0, during an inquiry: the answers; of another
-                                     * kind than TCP_ALIVE: the rank has not answered */
-    bool all_closed;                /* every rank is closing */
+    struct pollfd *poll;        /* (watches) */
+    int64_t *closed_after;      /* (size) if the rank has closed, the number of its last operation;
+                                 * -1: the rank has not closed */
+    int stop;                   /* a descriptor that ends the operation in the module */
+    _Atomic bool in_module;     /* the module carries out an operation */
+    _Atomic int64_t moved_ns;   /* when data last moved in the module */
+    struct tcp_message *answer; /* (size) on rank 0, during an inquiry: the answers; of another
+                                 * kind than TCP_ALIVE: the rank has not answered */
+    bool all_closed;            /* every rank is closing */
     int64_t disputed; /* on rank 0: the number of an operation that differs between other ranks, and
                        * that rank 0 has not begun; 0: none */
 };

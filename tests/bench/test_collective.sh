@@ -95,6 +95,7 @@ job() {
 for way in "${ways[@]}"; do
     for ranks in 2 3; do
         for kind in "${kinds[@]}"; do
+            [[ $way $kind != "gloo reduce-scatter" ]] || continue
             job "$way" "$ranks" "$kind" -r 1 -b 12 -e 3M -f 64 "${quick[@]}" -m 2
             rows_are "$kind" 8 "$(root_of "$kind" 1)"
         done

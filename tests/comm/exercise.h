@@ -5,10 +5,10 @@
 
 #include "comm/comm.h"
 
-/* Executes every kind, type and reduction with some elements, and every kind with element counts
- * around the internal limits, up to `largest`. `send` and `recv` are first different buffers, then
- * the same buffer where that is allowed. Values are small whole numbers: sums are exact in any
- * order.
+/* Executes every kind that the transport carries out, with every type and reduction and some
+ * elements, and with element counts around the internal limits, up to `largest`. `send` and `recv`
+ * are first different buffers, then the same buffer where that is allowed. Values are small whole
+ * numbers: sums are exact in any order.
  */
 int exercise_kinds(struct comm *c, int64_t largest);
 

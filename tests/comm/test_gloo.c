@@ -1,5 +1,5 @@
-/* Tests Gloo's connections beside strangers, and the missing module. test_transports.c tests the
- * rest. */
+/* Tests Gloo's connections beside strangers, the operation it lacks, and the missing module.
+ * test_transports.c tests the rest. */
 #include "ranks.h"
 #include "tests/unit.h"
 
@@ -47,7 +47,7 @@ static void sum(struct rank *r)
 {
     double x = comm_rank(r->c);
     rank_keep(r, comm_sum(r->c, &x, 1));
-    r->failures = x != 3;
+    r->failures += x != 3;
 }
 
 static void test_strangers_are_turned_away(void **state)
@@ -71,6 +71,25 @@ static void test_strangers_are_turned_away(void **state)
     munmap(intruded, sizeof *intruded);
 }
 
+/* After the refusal, operations continue. */
+static void refuse(struct rank *r)
+{
+    double x[3] = {1, 1, 1}, y;
+    struct comm_op op = {COMM_REDUCE_SCATTER, COMM_SUM,   DTYPE_F64,
+                         .send = x,           .recv = &y, .count = 1};
+    r->failures += comm_run(r->c, &op) != STATUS_UNSUPPORTED;
+    r->failures += strcmp(status_message(), "reduce-scatter: Gloo has no reduce-scatter; "
+                                            "use --comm mpi or nccl") != 0;
+    sum(r);
+}
+
+static void test_reduce_scatter_is_refused(void **state)
+{
+    struct rank rank[RANKS_MAX];
+    ranks_run(rank, &gloo_transport, 3, 60, refuse);
+    ranks_are_right(rank, 3);
+}
+
 static void test_missing_module(void **state)
 {
     const struct gloo_port *port;
@@ -90,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers_are_turned_away),
+        cmocka_unit_test(test_reduce_scatter_is_refused),
         cmocka_unit_test(test_missing_module),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,6 +57,43 @@ static void test_values(void **state)
     }
 }
 
+/* In a gather and a scatter, this rank's part of the root's buffer may be the other buffer. */
+static void use_parts_in_place(struct rank *r)
+{
+    int rank = comm_rank(r->c), x[3], *own = &x[rank];
+    for (int root = 0; root < 3; root++) {
+        struct comm_op gather = {.kind = COMM_GATHER, .type = DTYPE_I32, .root = root, .count = 1};
+        struct comm_op scatter = {
+            .kind = COMM_SCATTER, .type = DTYPE_I32, .root = root, .count = 1};
+        gather.send = scatter.recv = own;
+        gather.recv = x;
+        scatter.send = x;
+        x[0] = x[1] = x[2] = -1;
+        *own = 10 + rank;
+        rank_keep(r, comm_run(r->c, &gather));
+        for (int i = 0; i < 3; i++)
+            r->failures += x[i] != (rank == root || i == rank ? 10 + i : -1);
+        for (int i = 0; i < 3; i++)
+            x[i] = rank == root ? 20 + i : -1;
+        rank_keep(r, comm_run(r->c, &scatter));
+        for (int i = 0; i < 3; i++)
+            r->failures += x[i] != (rank == root || i == rank ? 20 + i : -1);
+    }
+}
+
+static void test_parts_in_place(void **state)
+{
+    static const struct transport *const all[] = {&local_transport, &tcp_transport,
+                                                  &gloo_transport};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct rank rank[RANKS_MAX];
+        if (is_missing(all[i]))
+            continue;
+        ranks_run(rank, all[i], 3, 60, use_parts_in_place);
+        ranks_are_right(rank, 3);
+    }
+}
+
 /* Ranks must add in the order of their numbers: in fp32, (1e8 + 1) - 1e8 is 0, but (1e8 - 1e8) + 1
  * is 1. */
 static void add_in_order(struct rank *r)
@@ -237,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_parts_in_place),
         cmocka_unit_test(test_rank_order),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_host_memory_in_order),
