@@ -227,6 +227,7 @@ enum status comm_start(struct comm *c, struct comm_op *op)
         op->handle = slot->op.handle = 0;
         c->started--;
     }
+    c->in_progress += st == STATUS_OK;
     return st;
 }
 
@@ -239,11 +240,12 @@ static enum status find_slot(struct comm *c, const struct comm_op *op, struct co
                        comm_kind_str(op->kind));
 }
 
-static void free_slot(struct comm_slot *slot, struct comm_op *op)
+static void free_slot(struct comm *c, struct comm_slot *slot, struct comm_op *op)
 {
     op->ended_ns = slot->op.ended_ns;
     op->handle = 0;
     slot->op.handle = 0;
+    c->in_progress--;
 }
 
 /* Carries out all operations up to `number`. Ranks may wait for operations in different orders, but
@@ -259,17 +261,23 @@ static enum status run_until(struct comm *c, int64_t number)
     return STATUS_OK;
 }
 
+/* A device communicator computes averages itself. A host communicator computes only the sum, which
+ * is divided here. */
+static void finish_average(const struct comm *c, const struct comm_op *op)
+{
+    if (op->reduction == COMM_AVG && comm_reduces(op->kind) && !c->device)
+        comm_divide_by(op->type, op->recv, (int64_t)(comm_recv_bytes(c, op) / dtype_size(op->type)),
+                       c->size);
+}
+
 enum status comm_wait(struct comm *c, struct comm_op *op)
 {
     struct comm_slot *slot;
     TRY(find_slot(c, op, &slot));
-    enum status st = c->calls->run ? run_until(c, op->handle) : c->calls->wait(c, slot);
-    free_slot(slot, op);
-    /* A device communicator computes averages itself. A host communicator computes only the sum,
-     * which is divided here. */
-    if (st == STATUS_OK && op->reduction == COMM_AVG && comm_reduces(op->kind) && !c->device)
-        comm_divide_by(op->type, op->recv, (int64_t)(comm_recv_bytes(c, op) / dtype_size(op->type)),
-                       c->size);
+    enum status st = c->calls->wait ? c->calls->wait(c, slot) : run_until(c, op->handle);
+    free_slot(c, slot, op);
+    if (st == STATUS_OK)
+        finish_average(c, op);
     return st;
 }
 
@@ -284,14 +292,26 @@ enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s)
                            comm_kind_str(op->kind));
     TRY(find_slot(c, op, &slot));
     enum status st = c->calls->wait_on(c, slot, s);
-    free_slot(slot, op);
+    free_slot(c, slot, op);
     return st;
 }
 
 enum status comm_run(struct comm *c, struct comm_op *op)
 {
-    TRY(comm_start(c, op));
-    return comm_wait(c, op);
+    if (!c->calls->run || c->in_progress > 0) {
+        TRY(comm_start(c, op));
+        return comm_wait(c, op);
+    }
+    TRY(check_op(c, op));
+    op->handle = ++c->started;
+    op->begun_ns = comm_now();
+    enum status st = c->calls->run(c, op);
+    op->ended_ns = comm_now();
+    c->carried_out = c->started;
+    op->handle = 0;
+    if (st == STATUS_OK)
+        finish_average(c, op);
+    return st;
 }
 
 enum status comm_sum(struct comm *c, double *values, int64_t n)

@@ -8,18 +8,19 @@
  *     ... compute ...
  *     TRY(comm_wait(c, &sum));       g holds the sum over all ranks
  *
- * Every rank starts the same operations in the same order, and may wait for them in any order.
- * Starting and waiting allocate no memory. Results have the same bits on every rank. If the same
- * ranks repeat the same operations on the same values, the results have the same bits again.
+ * comm_run does both at once; over MPI it is MPI's blocking call, on the calling thread. Every rank
+ * starts the same operations in the same order, each of them by comm_start or each by comm_run, and
+ * may wait for them in any order. Starting and waiting allocate no memory. If the same ranks repeat
+ * the same operations on the same values, the results have the same bits again. Results have the
+ * same bits on every rank; over MPI and NCCL, a NaN may have other bits on another rank.
  * Operations are numbered from 1 in the order of their start; messages name an operation by its
  * number.
  *
- * When a rank is lost, or does not start an operation within the time limit, the operation fails on
- * all ranks. Under MPI, one rank prints a line that names the rank at fault, and the job ends; no
- * call returns. The job's exit code is 1 or, if a rank was lost, the launcher's exit code. Without
- * MPI the message names the rank at fault, and the caller can then only call comm_fail and
- * comm_close. Between threads and over TCP, data moves only within comm_wait, and never overlaps
- * with computation.
+ * When a rank is lost, or does not reach an operation within the time limit, the operation fails on
+ * all ranks (health.c). Under MPI, one rank prints a line that names the rank at fault, and the job
+ * ends; no call returns. Without MPI the message names the rank at fault, and the caller can then
+ * only call comm_fail and comm_close. Between threads, data moves only within comm_wait and
+ * comm_run, and never overlaps with computation.
  *
  * Only one thread at a time may use a communicator.
  *
@@ -76,10 +77,10 @@ bool comm_has_root(enum comm_kind kind);
 
 /* A sum of F16 or BF16 values adds two values at a time in fp32 and rounds the result (IEEE 754, to
  * nearest even). A sum over n ranks is therefore rounded n - 1 times. Sums of I32 wrap around. If
- * any rank's value is a NaN, the result of any reduction is a NaN. An average is the sum divided by
- * the number of ranks. The quotient is rounded too, for I32 towards zero. NCCL instead multiplies
- * floating values by the reciprocal of the number of ranks, rounds the products, and then adds
- * them. */
+ * any rank's value is a NaN, a sum is a NaN, and so is a maximum or minimum, except over MPI and
+ * NCCL, where it may be a number. An average is the sum divided by the number of ranks. The
+ * quotient is rounded too, for I32 towards zero. NCCL instead multiplies floating values by the
+ * reciprocal of the number of ranks, rounds the products, and then adds them. */
 enum comm_reduction { COMM_SUM, COMM_MAX, COMM_MIN, COMM_AVG };
 
 struct comm_op {
@@ -117,15 +118,14 @@ struct comm_op {
 
 /* The transport that the user asks for. Between GPUs, AUTO chooses NCCL if every rank has NCCL and
  * no two ranks share a GPU. Between processes, AUTO chooses MPI if an MPI launcher started them,
- * else Gloo if every rank has the Gloo module, else the TCP connections to rank 0. All transports
- * except NCCL move data through host memory. */
+ * else Gloo. All transports except NCCL move data through host memory. */
 enum comm_via {
     VIA_AUTO,
     VIA_NCCL,
-    VIA_HOST,  /* MPI, Gloo or TCP, by the rule of AUTO; never NCCL */
+    VIA_HOST,  /* MPI or Gloo, by the rule of AUTO; never NCCL */
     VIA_MPI,   /* only MPI */
     VIA_GLOO,  /* only Gloo */
-    VIA_LOCAL, /* over the TCP connections to rank 0 (comm_open_tcp), without a library */
+    VIA_LOCAL, /* threads of one process (comm_open_local) */
 };
 #define COMM_VIA_WORDS "auto|nccl|host|mpi|gloo|local"
 static inline bool comm_via_is_host(enum comm_via via)
@@ -173,12 +173,11 @@ MUST_CHECK enum status comm_divide(struct comm *c, int group);
  * on that memory. */
 MUST_CHECK enum status comm_reuse(struct comm *c, void *mem, size_t bytes);
 
-/* Fails all ranks, because this rank cannot continue. MPI: prints "ampscale: rank 1: <message>" on
- * stderr, ends the job with the exit code of `st`, and does not return. The other ranks exit
- * without reporting. If several ranks fail at once, the lowest one reports. Local, Gloo, TCP:
- * returns. On the other ranks, operations fail with `st` and "rank 1: <message>" when the caller
- * waits for them. Solo: does nothing. Joint: fails only the threads of this process; the
- * communicator between the processes does not fail. */
+/* Fails all ranks, because this rank cannot continue. MPI: one rank prints "ampscale: rank 1:
+ * <message>" on stderr, and all ranks exit with the exit code of `st`. Local, Gloo, TCP: returns.
+ * On the other ranks, operations fail with `st` and "rank 1: <message>" when the caller waits for
+ * them. Solo: does nothing. Joint: fails only the threads of this process; the communicator between
+ * the processes does not fail. */
 void comm_fail(struct comm *c, enum status st, const char *message);
 
 /* Closes the communicator; does nothing for NULL. MPI, Gloo: waits, within the time limit, until
@@ -277,8 +276,7 @@ struct gloo_port;
 MUST_CHECK enum status comm_gloo_find(const struct gloo_port **port);
 
 /* Connects every two ranks of `control`, so that Gloo moves the data between them. comm_open_tcp
- * has opened `control` with the same `config`. Data moves between comm_start and comm_wait, in a
- * separate thread, which sleeps while no data moves. Each rank except rank 0 listens at a free port
+ * has opened `control` with the same `config`. Each rank except rank 0 listens at a free port
  * of its address until the lower ranks have connected and proved that they know the job's secret.
  * Messages about failures, lost ranks and the end of the job go over `control`. On success `*c`
  * owns `control`; after a failure the caller closes it. */
@@ -286,23 +284,16 @@ MUST_CHECK enum status comm_open_gloo(const struct gloo_port *port, struct comm 
                                       const struct comm_tcp_config *config, struct comm **c);
 
 struct comm_mpi_config {
-    double timeout_s; /* time limit of an operation that is waited for and makes no progress; 0:
-                       * none */
+    double timeout_s; /* time limit of an operation that makes no progress; a call of comm_run makes
+                       * none before its end; 0: none */
     double join_s;    /* time limit within which all ranks must join; 0: none */
-    /* Returns whether this process has been asked to stop; may be NULL. The communication thread
-     * calls it repeatedly. When Open MPI's launcher loses a rank, it sends the other ranks SIGTERM
-     * and kills them a second later. After a request to stop, the ranks therefore check each
-     * other's health at once, and end the job if one of them does not answer. (The launchers of
-     * MPICH and Open MPI 5 kill the ranks sooner, and name the lost process themselves.) */
-    bool (*stop_requested)(void);
-    /* Called on the communication thread before the job ends because a rank failed or was lost;
-     * `message` is the printed line. May be NULL. The process ends a fraction of a second later. */
+    /* Called on the health thread before the job ends because a rank failed or was lost; `message`
+     * is the printed line. May be NULL. The process ends a fraction of a second later. */
     void (*ending)(void *context, enum status st, const char *message);
     void *context;
 };
 
 /* Joins the ranks of this process's MPI job. A process can do so only once. STATUS_UNSUPPORTED in
- * a build without MPI. STATUS_LIBRARY if not all ranks join in time; a thread then stays inside
- * the MPI library, and the process should exit soon. Data moves between comm_start and comm_wait,
- * in a separate thread, which sleeps briefly between polls to leave the cores to computation. */
+ * a build without MPI. STATUS_LIBRARY if not all ranks join in time; a thread then stays inside the
+ * MPI library, and the process should exit soon. */
 MUST_CHECK enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c);

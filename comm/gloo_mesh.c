@@ -1,7 +1,8 @@
 /* Connects every pair of ranks of a job. All ranks are already connected to rank 0. Each rank first
  * waits for the connections of all lower ranks, and then connects to the higher ranks. Because of
  * this order, no two ranks wait for each other. */
-#include "comm/gloo_internal.h"
+#include "comm/control.h"
+#include "comm/internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

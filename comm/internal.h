@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum {
     COMM_MESSAGE_MAX = 512,
@@ -23,16 +24,16 @@ enum {
 struct comm_slot {
     struct comm_op op; /* a copy of the caller's operation; `handle` is its number, 0 when the slot
                         * is free */
-    bool done;         /* guarded by the lock of the communicator's struct, such as struct mpi */
+    bool done;         /* guarded by the lock of struct comm_queue */
     enum status st;    /* valid when `done` is set */
 };
 
-/* The functions of one kind of communicator. A kind without a communication thread has `run` and
- * may have `start`; the other kinds have `start` and `wait`. */
+/* The functions of one kind of communicator. A kind without a thread has only `run`; the other
+ * kinds have `start` and `wait`, and may have `run`. */
 struct comm_calls {
     const char *name;
-    /* Carries out an operation. comm_wait calls it for the operations in the order of their
-     * start. */
+    /* Carries out an operation on the calling thread. comm_run calls it if no operation is in
+     * progress; without `wait`, comm_wait calls it in the order of the operations' start. */
     enum status (*run)(struct comm *c, const struct comm_op *op);
     /* Makes the operation in `slot` ready to be carried out. */
     enum status (*start)(struct comm *c, struct comm_slot *slot);
@@ -55,6 +56,7 @@ struct comm {
     int rank, size;
     int64_t started;     /* number of the last operation that was started */
     int64_t carried_out; /* number of the last operation that calls->run has carried out */
+    int in_progress;     /* operations started and not waited for */
     struct comm_slot slot[COMM_MAX_STARTED];
 };
 
@@ -122,3 +124,102 @@ void comm_divide_by(enum dtype type, void *values, int64_t count, int n);
 
 /* Writes "operation 57 (allreduce)" to out[COMM_TEXT_MAX]. */
 const char *comm_op_text(const struct comm_op *op, char *out);
+
+/* --- operations on a thread (queue.c) --- */
+
+/* A communicator with a thread that carries out operations in the order of their start. The first
+ * member of struct mpi, gloo and staged. */
+struct comm_queue {
+    struct comm base;
+    enum status (*carry_out)(struct comm_queue *q, const struct comm_op *op);
+    /* Called by the thread at its beginning and at its end; may be NULL. `leave` is called also if
+     * `enter` has failed. */
+    enum status (*enter)(struct comm_queue *q);
+    void (*leave)(struct comm_queue *q);
+    pthread_t thread;
+    bool running;
+    atomic_bool waiting; /* the caller waits for an operation */
+
+    pthread_mutex_t lock; /* guards the members below, and `done` and `st` of each slot */
+    pthread_cond_t change;
+    int64_t next, wanted; /* numbers of the next and of the last operation to carry out; none if
+                           * next > wanted. comm_run's operations have numbers between them */
+    bool entered, closing;
+    struct first_failure failure; /* all later operations fail in this way */
+};
+
+/* Initialises what comm_queue_free frees. */
+void comm_queue_init(struct comm_queue *q, const struct comm_calls *calls, int rank, int size);
+
+/* Starts the thread, and waits until it has called `enter`. *late: it has not returned within
+ * limit_s (0: no limit), is still in `enter`, and uses *q. */
+MUST_CHECK enum status comm_queue_open(struct comm_queue *q, double limit_s, bool *late);
+
+/* Members of comm_calls. */
+MUST_CHECK enum status comm_queue_start(struct comm *c, struct comm_slot *slot);
+MUST_CHECK enum status comm_queue_wait(struct comm *c, struct comm_slot *slot);
+
+/* Stores `st` and the message as the failure of all later operations, unless there is one. Any
+ * thread may call it. */
+void comm_queue_fail(struct comm_queue *q, enum status st, const char *message);
+/* Returns the failure, or STATUS_OK. */
+MUST_CHECK enum status comm_queue_status(struct comm_queue *q);
+
+/* Ends the thread after the operations that were started. */
+void comm_queue_stop(struct comm_queue *q);
+void comm_queue_free(struct comm_queue *q);
+
+/* --- failures of ranks (health.c) --- */
+
+struct health;
+
+struct health_config {
+    int rank, size;
+    const int *peer;  /* (size) sockets of the control connections: on rank 0 to each other rank,
+                       * elsewhere peer[0] to rank 0. The caller closes them after health_close */
+    double timeout_s; /* time limit of an operation without progress; 0: none */
+    /* The process ends, with one line on one rank, because its threads may be inside a library that
+     * never returns. If not, operations fail. */
+    bool exits;
+    /* Called once, on the health thread, when the ranks cannot continue; `message` says why. May be
+     * NULL. */
+    void (*ended)(void *context, enum status st, const char *message);
+    void *context;
+};
+
+/* Starts a thread that finds out when a rank fails, is lost or is late. */
+MUST_CHECK enum status health_open(const struct health_config *config, struct health **h);
+
+/* The thread that carries out an operation calls these functions before the operation, when data
+ * has moved, and after the operation. They cost a few nanoseconds. */
+void health_begin(struct health *h, const struct comm_op *op);
+void health_moved(struct health *h);
+void health_over(struct health *h);
+
+/* Fails all ranks because an operation has failed on this rank with `st`; STATUS_INVALID: another
+ * rank carries out another operation. Waits until the reason is known and `ended` has returned.
+ * `message` is the reason if rank 0 knows no better one. */
+void health_explain(struct health *h, enum status st, const char *message);
+
+/* Fails all ranks because this rank cannot continue; waits until `ended` has returned. */
+void health_fail(struct health *h, enum status st, const char *message);
+
+/* Whether all ranks carry out the same operations (true at first); false while ranks are divided
+ * into groups. */
+void health_compare(struct health *h, bool same);
+
+/* Waits until every rank calls this function, within the time limit, or until the ranks have
+ * failed; ends the thread and frees *h. NULL: does nothing. */
+void health_close(struct health *h);
+
+/* --- Gloo's connections (gloo_mesh.c) --- */
+
+struct secret;
+
+/* Connects each pair of ranks: socket[r] is connected to rank r, and is -1 for this rank. Each rank
+ * except rank 0 listens at the local address of its connection to rank 0, until the lower ranks
+ * have connected. Both sides prove that they know `secret` and a random text that rank 0 sends over
+ * `control`. The caller closes the sockets, also after a failure. If one rank fails, all ranks
+ * fail. */
+MUST_CHECK enum status gloo_mesh_open(struct comm *control, const struct secret *secret,
+                                      double timeout_s, int *socket);

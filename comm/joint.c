@@ -11,17 +11,6 @@ struct joint {
     struct comm *between; /* connects the processes; only the first thread uses it */
 };
 
-static enum status joint_start(struct comm *c, struct comm_slot *slot)
-{
-    (void)c;
-    enum comm_kind kind = slot->op.kind;
-    if (kind == COMM_ALLREDUCE || kind == COMM_BARRIER)
-        return STATUS_OK;
-    return status_fail(STATUS_UNSUPPORTED,
-                       "%s: not available when threads of several processes are the ranks",
-                       comm_kind_str(kind));
-}
-
 /* Carries out one step of the operation `whole` on `c`: a barrier if `whole` is a barrier, else an
  * operation of kind `kind`. */
 static enum status run_part(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
@@ -37,6 +26,10 @@ static enum status joint_run(struct comm *c, const struct comm_op *op)
 {
     struct joint *j = (struct joint *)c;
     struct comm_op sum = *op;
+    if (op->kind != COMM_ALLREDUCE && op->kind != COMM_BARRIER)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "%s: not available when threads of several processes are the ranks",
+                           comm_kind_str(op->kind));
     if (sum.reduction == COMM_AVG) /* comm_wait divides the sum */
         sum.reduction = COMM_SUM;
     TRY(run_part(j->within, &sum, COMM_REDUCE));
@@ -60,7 +53,6 @@ enum status comm_open_joint(struct comm *within, struct comm *between, struct co
 {
     static const struct comm_calls calls = {
         .name = "joint",
-        .start = joint_start,
         .run = joint_run,
         .fail = joint_fail,
         .close = joint_close,

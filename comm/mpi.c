@@ -1,22 +1,45 @@
-/* The communicator between processes of an MPI job: the functions of the caller's thread. They pass
- * operations to the communication thread (mpi_thread.c), which joins the job and moves the data. */
+/* The communicator between the processes of an MPI job: every operation is MPI's own collective.
+ *
+ * comm_run makes MPI's blocking call on the calling thread, so that it takes the time that MPI
+ * takes. Operations that are started and waited for later are carried out by a thread
+ * (queue.c). Long sums and broadcasts go to MPI in pieces there: MPI's non-blocking calls then
+ * progress with each poll, and Open MPI 4's algorithms for long messages are slower than the sum of
+ * their pieces. Between polls the thread rests, to leave the cores to computation. */
 #include "base/launcher.h"
-#include "comm/mpi_internal.h"
+#include "comm/control.h"
+#include "comm/internal.h"
 
+#include <limits.h>
+#include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 enum {
-    FAIL_LIMIT_S = 5
-};                                        /* time limit for the communication thread to end the
-                                           * job */
-static const int64_t CHECK_NS = 50000000; /* time between checks of beat_ns, which shows that the
-                                           * communication thread is not stuck */
-/* The caller's thread regards the communication thread as stuck if one MPI call takes longer than
- * the time limit plus STUCK_NS. After a request to stop, this limit is STUCK_AND_STOPPED_NS. */
-static const int64_t STUCK_NS = 2000000000, STUCK_AND_STOPPED_NS = 500000000;
+    PIECE_BYTES = 4 << 20, /* of a message that the thread moves */
+    PIECES = 2,            /* in progress at a time */
+    PART_MAX = 1 << 30,    /* elements of one call; MPI counts them with int */
+    POLLS_AT_ONCE = 8,
+    /* Up to this number of polls the thread yields between polls. */
+    POLLS_COMPUTING = 32,
+    POLLS_WAITING = 5000,
+    SLEEP_FIRST_NS = 1000,
+    SLEEP_LONGEST_NS = 50000, /* each sleep is twice as long as the one before, up to this */
+};
+
+struct mpi {
+    struct comm_queue queue;
+    struct comm_mpi_config config;
+    MPI_Comm data;  /* of the rank's group */
+    MPI_Comm whole; /* of all ranks of the job */
+    int rank, size; /* in the job; `base` has rank and size in the group */
+    int *peer;      /* (size) the control connections */
+    struct health *health;
+    MPI_Op f16[COMM_AVG], bf16[COMM_AVG]; /* MPI has no 16-bit floating types */
+};
 
 bool comm_under_mpi(void)
 {
@@ -58,86 +81,302 @@ const char *comm_srun_mpi(void)
     return strncmp(comm_mpi_version(), "MPICH", strlen("MPICH")) == 0 ? "pmi2" : "pmix";
 }
 
-/* Locks the request. The caller changes it, and unlocks it by post_request. */
-static struct caller_request *lock_request(struct mpi *m)
+static enum status mpi_status(int code, const char *call)
 {
-    pthread_mutex_lock(&m->lock);
-    return &m->request;
+    if (code == MPI_SUCCESS)
+        return STATUS_OK;
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+        snprintf(text, sizeof text, "error %d", code);
+    return status_fail(STATUS_LIBRARY, "%s: %s", call, text);
+}
+#define MPI_CALL(function, ...) mpi_status(function(__VA_ARGS__), #function)
+
+/* --- types and reductions --- */
+
+static MPI_Datatype type_of(enum dtype type)
+{
+    switch (type) {
+    case DTYPE_F32:
+        return MPI_FLOAT;
+    case DTYPE_F64:
+        return MPI_DOUBLE;
+    case DTYPE_I32:
+        return MPI_INT32_T;
+    case DTYPE_F16:
+    case DTYPE_BF16:
+        return MPI_UINT16_T;
+    default:
+        return MPI_BYTE;
+    }
 }
 
-static void post_request(struct mpi *m)
+static MPI_Op op_of(const struct mpi *m, const struct comm_op *op)
 {
-    pthread_cond_signal(&m->work);
-    pthread_mutex_unlock(&m->lock);
+    static const MPI_Op ops[] = {[COMM_SUM] = MPI_SUM, [COMM_MAX] = MPI_MAX, [COMM_MIN] = MPI_MIN};
+    enum comm_reduction r = op->reduction == COMM_AVG ? COMM_SUM : op->reduction;
+    return op->type == DTYPE_F16 ? m->f16[r] : op->type == DTYPE_BF16 ? m->bf16[r] : ops[r];
 }
 
-static enum status mpi_start(struct comm *c, struct comm_slot *slot)
+#define HALF_OP(name, dtype, reduction)                                                            \
+    static void name(void *in, void *inout, int *count, MPI_Datatype *type)                        \
+    {                                                                                              \
+        (void)type;                                                                                \
+        comm_reduce(dtype, reduction, inout, in, inout, *count);                                   \
+    }
+HALF_OP(f16_sum, DTYPE_F16, COMM_SUM)
+HALF_OP(f16_max, DTYPE_F16, COMM_MAX)
+HALF_OP(f16_min, DTYPE_F16, COMM_MIN)
+HALF_OP(bf16_sum, DTYPE_BF16, COMM_SUM)
+HALF_OP(bf16_max, DTYPE_BF16, COMM_MAX)
+HALF_OP(bf16_min, DTYPE_BF16, COMM_MIN)
+
+static enum status make_half_ops(struct mpi *m)
 {
-    struct mpi *m = (struct mpi *)c;
-    lock_request(m)->started = slot->op.handle;
-    post_request(m);
+    static MPI_User_function *const f16[] = {f16_sum, f16_max, f16_min}, *const bf16[] = {bf16_sum,
+                                                                                          bf16_max,
+                                                                                          bf16_min};
+    for (int r = COMM_SUM; r < COMM_AVG; r++) {
+        TRY(MPI_CALL(MPI_Op_create, f16[r], 1, &m->f16[r]));
+        TRY(MPI_CALL(MPI_Op_create, bf16[r], 1, &m->bf16[r]));
+    }
     return STATUS_OK;
 }
 
-/* Whether the communication thread is stuck: beat_ns has not changed for `checks` checks. This
- * function counts checks and does not use a clock, because a clock also advances while the whole
- * process is stopped. */
-static bool is_stuck(const struct mpi *m, int checks)
+/* --- calls --- */
+
+/* `send`, or MPI_IN_PLACE if it is already where MPI would copy it: at `place`. */
+static const void *or_in_place(const void *send, const void *place)
 {
-    bool stopped = m->config.stop_requested && m->config.stop_requested();
-    int64_t inside = checks * CHECK_NS;
-    if (stopped && inside > STUCK_AND_STOPPED_NS)
-        return true;
-    return m->config.timeout_s > 0 && inside > (int64_t)(m->config.timeout_s * 1e9) + STUCK_NS;
+    return send == place ? MPI_IN_PLACE : send;
 }
 
-/* Ends the process. While MPI is stuck, this rank cannot query the other ranks to find the rank at
- * fault. If the job has only two ranks, the message names the other rank. */
-_Noreturn static void end_stuck(const struct mpi *m, const struct comm_op *op)
+/* The part of `buffer` for rank `rank`, `bytes` each. */
+static char *part_of(const void *buffer, int rank, size_t bytes)
 {
-    char text[COMM_TEXT_MAX], other[COMM_MESSAGE_MAX] = "another rank",
-                              message[2 * COMM_MESSAGE_MAX];
-    if (m->size == 2) {
-        int rank = 1 - m->rank;
-        const struct peer *p = &m->health.peer[rank];
-        snprintf(other, sizeof other, "rank %d (host %s, pid %d)", rank, p->host, (int)p->pid);
-    }
-    snprintf(message, sizeof message,
-             "%s or the network may be lost: on rank %d the MPI library has not returned from a "
-             "call since %s",
-             other, m->rank, comm_op_text(op, text));
-    fprintf(stderr, "ampscale: %s\n", message);
-    health_before_end(m, STATUS_LOST_RANK, message);
-    _exit(status_exit_code(STATUS_LOST_RANK));
+    return (char *)buffer + (size_t)rank * bytes;
 }
 
-/* Waits until the operation is over; the caller holds the lock. Normally the communication thread
- * detects lost ranks. But Open MPI 4 can hang while it reports a lost TCP connection. The
- * communication thread is then stuck in MPI, and only this thread can end the process. */
-static void wait_locked(struct mpi *m, const struct comm_slot *slot)
+/* One blocking call for elements [from, from + n) of an operation that cuts into pieces. */
+static enum status call_piece(struct mpi *m, const struct comm_op *op, int64_t from, int n)
 {
-    int checks = 0;
-    while (!slot->done) {
-        int64_t beat = m->beat_ns;
-        if (comm_condition_wait(&m->done, &m->lock, comm_now() + CHECK_NS))
-            continue;
-        checks = m->beat_ns == beat && beat != MPI_BEATS_NO_MORE ? checks + 1 : 0;
-        if (is_stuck(m, checks))
-            end_stuck(m, &slot->op);
+    size_t at = (size_t)from * dtype_size(op->type);
+    const char *send = (const char *)op->send + at;
+    char *recv = (char *)op->recv + at;
+    MPI_Datatype type = type_of(op->type);
+    switch (op->kind) {
+    case COMM_ALLREDUCE:
+        return MPI_CALL(MPI_Allreduce, or_in_place(send, recv), recv, n, type, op_of(m, op),
+                        m->data);
+    case COMM_REDUCE:
+        if (op->root != m->queue.base.rank)
+            return MPI_CALL(MPI_Reduce, send, NULL, n, type, op_of(m, op), op->root, m->data);
+        return MPI_CALL(MPI_Reduce, or_in_place(send, recv), recv, n, type, op_of(m, op), op->root,
+                        m->data);
+    default:
+        return MPI_CALL(MPI_Bcast, recv, n, type, op->root, m->data);
     }
 }
 
-static enum status mpi_wait(struct comm *c, struct comm_slot *slot)
+/* One blocking call for an operation that has a part for each rank. */
+static enum status call_parts(struct mpi *m, const struct comm_op *op)
 {
-    struct mpi *m = (struct mpi *)c;
-    pthread_mutex_lock(&m->lock);
-    m->request.waiting = slot->op.handle;
-    m->request.waiting_since_ns = comm_now();
-    wait_locked(m, slot);
-    m->request.waiting = 0;
-    enum status st = slot->st == STATUS_OK ? STATUS_OK : first_failure_return(&m->failure);
-    pthread_mutex_unlock(&m->lock);
+    const struct comm *c = &m->queue.base;
+    MPI_Datatype type = type_of(op->type);
+    size_t bytes = (size_t)op->count * dtype_size(op->type);
+    int n = (int)op->count, next = (c->rank + 1) % c->size;
+    bool root = op->root == c->rank;
+    const void *send = op->send;
+    void *recv = op->recv;
+    if (op->count > PART_MAX)
+        return status_fail(STATUS_UNSUPPORTED, "%s: more than %d elements for each rank",
+                           comm_kind_str(op->kind), PART_MAX);
+    switch (op->kind) {
+    case COMM_ALLGATHER:
+        return MPI_CALL(MPI_Allgather, or_in_place(send, part_of(recv, c->rank, bytes)), n, type,
+                        recv, n, type, m->data);
+    case COMM_REDUCE_SCATTER:
+        return MPI_CALL(MPI_Reduce_scatter_block, or_in_place(send, recv), recv, n, type,
+                        op_of(m, op), m->data);
+    case COMM_ALLTOALL:
+        return MPI_CALL(MPI_Alltoall, send, n, type, recv, n, type, m->data);
+    case COMM_GATHER:
+        if (root)
+            send = or_in_place(send, part_of(recv, c->rank, bytes));
+        return MPI_CALL(MPI_Gather, send, n, type, recv, n, type, op->root, m->data);
+    case COMM_SCATTER:
+        if (root && recv == part_of(send, c->rank, bytes))
+            recv = MPI_IN_PLACE;
+        return MPI_CALL(MPI_Scatter, send, n, type, recv, n, type, op->root, m->data);
+    case COMM_SENDRECV:
+        return MPI_CALL(MPI_Sendrecv, send, n, type, next, 0, recv, n, type,
+                        (c->rank + c->size - 1) % c->size, 0, m->data, MPI_STATUS_IGNORE);
+    default:
+        return MPI_CALL(MPI_Barrier, m->data);
+    }
+}
+
+static bool cuts(enum comm_kind kind)
+{
+    return kind == COMM_ALLREDUCE || kind == COMM_REDUCE || kind == COMM_BROADCAST;
+}
+
+static enum status call(struct mpi *m, const struct comm_op *op)
+{
+    if (!cuts(op->kind))
+        return call_parts(m, op);
+    for (int64_t from = 0; from < op->count; from += PART_MAX) {
+        int64_t left = op->count - from;
+        TRY(call_piece(m, op, from, (int)(left < PART_MAX ? left : PART_MAX)));
+    }
+    return STATUS_OK;
+}
+
+/* --- operations on the thread --- */
+
+static enum status post_piece(struct mpi *m, const struct comm_op *op, int64_t from, int n,
+                              MPI_Request *request)
+{
+    size_t at = (size_t)from * dtype_size(op->type);
+    const char *send = (const char *)op->send + at;
+    char *recv = (char *)op->recv + at;
+    MPI_Datatype type = type_of(op->type);
+    if (op->kind == COMM_BROADCAST)
+        return MPI_CALL(MPI_Ibcast, recv, n, type, op->root, m->data, request);
+    return MPI_CALL(MPI_Iallreduce, or_in_place(send, recv), recv, n, type, op_of(m, op), m->data,
+                    request);
+}
+
+/* Yields or sleeps after `polls` polls without progress: soon while the caller computes, late while
+ * it waits. */
+static void rest(const struct mpi *m, int polls)
+{
+    int doublings = polls - (m->queue.waiting ? POLLS_WAITING : POLLS_COMPUTING);
+    if (polls <= POLLS_AT_ONCE)
+        return;
+    if (doublings <= 0)
+        sched_yield();
+    else
+        comm_sleep(doublings < 6 ? (int64_t)SLEEP_FIRST_NS << doublings : SLEEP_LONGEST_NS);
+}
+
+static enum status move_pieces(struct mpi *m, const struct comm_op *op)
+{
+    MPI_Request request[PIECES];
+    int64_t step = PIECE_BYTES / (int64_t)dtype_size(op->type), posted = 0, done = 0;
+    int64_t pieces = (op->count + step - 1) / step;
+    for (int polls = 0, over; done < pieces; rest(m, ++polls)) {
+        for (; posted < pieces && posted < done + PIECES; posted++) {
+            int64_t left = op->count - posted * step;
+            TRY(post_piece(m, op, posted * step, (int)(left < step ? left : step),
+                           &request[posted % PIECES]));
+        }
+        TRY(MPI_CALL(MPI_Test, &request[done % PIECES], &over, MPI_STATUS_IGNORE));
+        if (over) {
+            done++;
+            polls = 0;
+            health_moved(m->health);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Carries out an operation. After an error of MPI, the health thread ends the process. */
+static enum status carry_out(struct mpi *m, const struct comm_op *op,
+                             enum status (*by)(struct mpi *m, const struct comm_op *op))
+{
+    if (m->queue.base.size == 1 || (op->count == 0 && op->kind != COMM_BARRIER)) {
+        comm_copy_alone(&m->queue.base, op);
+        return STATUS_OK;
+    }
+    health_begin(m->health, op);
+    enum status st = by(m, op);
+    if (st != STATUS_OK && st != STATUS_UNSUPPORTED) {
+        char text[COMM_TEXT_MAX];
+        st = status_context(st, "%s", comm_op_text(op, text));
+        health_explain(m->health, st, status_message());
+    }
+    health_over(m->health);
     return st;
+}
+
+static enum status mpi_carry_out(struct comm_queue *q, const struct comm_op *op)
+{
+    bool pieces = op->kind == COMM_ALLREDUCE || op->kind == COMM_BROADCAST;
+    return carry_out((struct mpi *)q, op, pieces ? move_pieces : call);
+}
+
+static enum status mpi_run(struct comm *c, const struct comm_op *op)
+{
+    return carry_out((struct mpi *)c, op, call);
+}
+
+/* --- joining and leaving the job --- */
+
+static enum status share(void *context, void *data, size_t bytes)
+{
+    const struct mpi *m = context;
+    return MPI_CALL(MPI_Bcast, data, (int)bytes, MPI_BYTE, 0, m->whole);
+}
+
+static enum status open_health(struct mpi *m)
+{
+    MPI_Comm host;
+    int ranks;
+    TRY(MPI_CALL(MPI_Comm_split_type, m->whole, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host));
+    TRY(MPI_CALL(MPI_Comm_size, host, &ranks));
+    TRY(MPI_CALL(MPI_Comm_free, &host));
+    TRY(array_new(&m->peer, m->size));
+    TRY(control_meet(m->rank, m->size, ranks == m->size, m->config.join_s, share, m, m->peer));
+    const struct health_config health = {.rank = m->rank,
+                                         .size = m->size,
+                                         .peer = m->peer,
+                                         .timeout_s = m->config.timeout_s,
+                                         .exits = true,
+                                         .ended = m->config.ending,
+                                         .context = m->config.context};
+    return health_open(&health, &m->health);
+}
+
+/* The thread joins the job, because MPI_Init may wait for other ranks indefinitely. */
+static enum status join_job(struct comm_queue *q)
+{
+    struct mpi *m = (struct mpi *)q;
+    int have, before, after;
+    /* The timer slack, in ns. With the default of 50 us, every sleep would take about twice as
+     * long. */
+    prctl(PR_SET_TIMERSLACK, 1000UL);
+    TRY(MPI_CALL(MPI_Initialized, &before));
+    TRY(MPI_CALL(MPI_Finalized, &after));
+    if (before || after)
+        return status_fail(STATUS_INVALID, "a process can join MPI only once");
+    TRY(MPI_CALL(MPI_Init_thread, NULL, NULL, MPI_THREAD_SERIALIZED, &have));
+    if (have < MPI_THREAD_SERIALIZED)
+        return status_fail(STATUS_UNSUPPORTED, "this MPI library does not support threads");
+    TRY(MPI_CALL(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    TRY(MPI_CALL(MPI_Comm_dup, MPI_COMM_WORLD, &m->whole));
+    m->data = m->whole;
+    TRY(MPI_CALL(MPI_Comm_rank, m->whole, &m->rank));
+    TRY(MPI_CALL(MPI_Comm_size, m->whole, &m->size));
+    q->base.rank = m->rank;
+    q->base.size = m->size;
+    TRY(make_half_ops(m));
+    return m->size > 1 ? open_health(m) : STATUS_OK;
+}
+
+/* After a failure, skips MPI_Finalize, which may wait indefinitely; the launcher then ends the
+ * job. */
+static void leave_job(struct comm_queue *q)
+{
+    struct mpi *m = (struct mpi *)q;
+    health_close(m->health);
+    for (int r = 0; r < m->size && m->peer; r++)
+        if (m->peer[r] >= 0)
+            close(m->peer[r]);
+    free(m->peer);
+    if (comm_queue_status(q) == STATUS_OK)
+        MPI_Finalize();
 }
 
 /* Divides the ranks after a barrier of all ranks. If a rank does not reach the barrier, the message
@@ -146,112 +385,66 @@ static enum status mpi_divide(struct comm *c, int group)
 {
     struct mpi *m = (struct mpi *)c;
     struct comm_op barrier = {.kind = COMM_BARRIER};
-    m->divide = c->started + 1;
-    m->group = group;
-    return comm_run(c, &barrier);
+    if (m->data != m->whole)
+        TRY(MPI_CALL(MPI_Comm_free, &m->data));
+    m->data = m->whole;
+    c->rank = m->rank;
+    c->size = m->size;
+    TRY(comm_run(c, &barrier));
+    if (m->health)
+        health_compare(m->health, group < 0);
+    if (group >= 0)
+        TRY(MPI_CALL(MPI_Comm_split, m->whole, group, 0, &m->data));
+    TRY(MPI_CALL(MPI_Comm_rank, m->data, &c->rank));
+    return MPI_CALL(MPI_Comm_size, m->data, &c->size);
 }
 
-static void mpi_fail(struct comm *c, enum status st, const char *message)
+_Noreturn static void mpi_fail(struct comm *c, enum status st, const char *message)
 {
     struct mpi *m = (struct mpi *)c;
-    lock_request(m)->fail = true;
-    m->fail_status = st;
-    snprintf(m->fail_message, sizeof m->fail_message, "rank %d: %s", m->rank, message);
-    post_request(m);
-    for (unsigned left = FAIL_LIMIT_S; left > 0;) /* a signal may end a sleep early */
-        left = sleep(left);
-    fprintf(stderr, "ampscale: %s\n", m->fail_message);
+    if (m->health)
+        health_fail(m->health, st, message);
+    fprintf(stderr, "ampscale: rank %d: %s\n", m->rank, message);
     _exit(status_exit_code(st));
 }
 
-static void mpi_free(struct mpi *m)
-{
-    pthread_cond_destroy(&m->done);
-    pthread_cond_destroy(&m->work);
-    pthread_mutex_destroy(&m->lock);
-    free(m);
-}
-
-/* The time limit applies to the barrier. It does not apply to MPI_Finalize, which waits for all
- * ranks too. */
 static void mpi_close(struct comm *c)
 {
     struct mpi *m = (struct mpi *)c;
-    struct comm_op barrier = {.kind = COMM_BARRIER};
-    first_failure_keep(&m->failure, comm_run(c, &barrier));
-    lock_request(m)->close = true;
-    post_request(m);
-    pthread_join(m->thread, NULL);
-    mpi_free(m);
-}
-
-static const struct comm_calls mpi_calls = {
-    .name = "mpi",
-    .start = mpi_start,
-    .wait = mpi_wait,
-    .divide = mpi_divide,
-    .fail = mpi_fail,
-    .close = mpi_close,
-};
-
-static enum status mpi_new(const struct comm_mpi_config *config, struct mpi **out)
-{
-    struct mpi *m;
-    TRY(array_new(&m, 1));
-    m->base.calls = &mpi_calls;
-    m->config = *config;
-    m->beat_ns = MPI_BEATS_NO_MORE; /* until operations are served */
-    comm_condition_init(&m->work);
-    comm_condition_init(&m->done);
-    pthread_mutex_init(&m->lock, NULL);
-    *out = m;
-    return STATUS_OK;
-}
-
-/* Waits until the communication thread has joined the job or has failed. Sets *late if MPI has not
- * returned within the time limit. */
-static enum status wait_joined(struct mpi *m, bool *late)
-{
-    int64_t deadline = comm_deadline(m->config.join_s);
-    pthread_mutex_lock(&m->lock);
-    while (!m->opened && comm_condition_wait(&m->done, &m->lock, deadline))
-        ;
-    *late = !m->opened;
-    if (*late)
-        comm_failure_keep(&m->failure, STATUS_LIBRARY, "not all ranks arrived within %g s",
-                          m->config.join_s);
-    enum status st = first_failure_return(&m->failure);
-    if (st != STATUS_OK)
-        st = status_context(st, "cannot join the MPI job");
-    pthread_mutex_unlock(&m->lock);
-    return st;
+    comm_queue_stop(&m->queue);
+    comm_queue_free(&m->queue);
+    free(m);
 }
 
 enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)
 {
+    static const struct comm_calls calls = {.name = "mpi",
+                                            .run = mpi_run,
+                                            .start = comm_queue_start,
+                                            .wait = comm_queue_wait,
+                                            .divide = mpi_divide,
+                                            .fail = mpi_fail,
+                                            .close = mpi_close};
     struct mpi *m;
-    TRY(mpi_new(config, &m));
-    enum status st = thread_start(&m->thread, "communication thread", mpi_serve, m);
-    if (st != STATUS_OK) {
-        mpi_free(m);
-        return st;
-    }
     bool late;
-    st = wait_joined(m, &late);
-    if (late) { /* the thread is inside MPI and still uses m */
-        pthread_detach(m->thread);
-        return st;
-    }
-    if (st != STATUS_OK) {
-        pthread_join(m->thread, NULL);
-        mpi_free(m);
-        return st;
-    }
-    st = check_launcher(&m->base);
-    if (st != STATUS_OK) {
-        mpi_close(&m->base);
-        return st;
-    }
-    *c = &m->base;
-    return STATUS_OK;
+    TRY(array_new(&m, 1));
+    comm_queue_init(&m->queue, &calls, 0, 1);
+    m->queue.carry_out = mpi_carry_out;
+    m->queue.enter = join_job;
+    m->queue.leave = leave_job;
+    m->config = *config;
+    enum status st = comm_queue_open(&m->queue, config->join_s, &late);
+    if (late)
+        return status_fail(STATUS_LIBRARY,
+                           "cannot join the MPI job: not all ranks arrived within %g s",
+                           config->join_s);
+    if (st != STATUS_OK)
+        st = status_context(st, "cannot join the MPI job");
+    else
+        st = check_launcher(&m->queue.base);
+    if (st == STATUS_OK)
+        *c = &m->queue.base;
+    else
+        mpi_close(&m->queue.base);
+    return st;
 }

@@ -35,20 +35,12 @@ struct stage {
 };
 
 struct staged {
-    struct comm base;
+    struct comm_queue queue;
     struct stage *stage;
     struct comm *host;
     char name[NAME_MAX_LEN];
     struct stream *stream;
     void *buffer[2]; /* pinned, PIECE_BYTES each */
-    pthread_t thread;
-    bool running;
-
-    pthread_mutex_t lock; /* guards the members below, and `done` and `st` of each slot */
-    pthread_cond_t change;
-    int64_t wanted; /* number of the last operation to carry out */
-    bool closing;
-    struct first_failure failure;
 };
 
 /* --- pieces --- */
@@ -141,7 +133,7 @@ static void scale(enum dtype type, float factor, void *data, int64_t n)
 static enum status send_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
                               struct piece *p)
 {
-    const struct backend *b = s->base.device->backend;
+    const struct backend *b = s->queue.base.device->backend;
     size_t bytes = (size_t)p->n * cut->element;
     char *sent = p->buffer + (size_t)cut->first * bytes;
     const char *from = op->kind == COMM_BROADCAST ? op->recv : op->send;
@@ -166,7 +158,7 @@ static enum status send_piece(struct staged *s, const struct comm_op *op, const 
 static enum status receive_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
                                  struct piece *p)
 {
-    const struct backend *b = s->base.device->backend;
+    const struct backend *b = s->queue.base.device->backend;
     size_t bytes = (size_t)p->n * cut->element;
     char *to = op->recv;
     TRY(comm_wait(s->host, &p->op));
@@ -178,7 +170,7 @@ static enum status receive_piece(struct staged *s, const struct comm_op *op, con
 
 static enum status move_pieces(struct staged *s, const struct comm_op *op)
 {
-    struct cut cut = cut_of(&s->base, op);
+    struct cut cut = cut_of(&s->queue.base, op);
     struct piece piece[2] = {{0}};
     int64_t pieces = (op->count + cut.longest - 1) / cut.longest;
     for (int64_t k = 0; k <= pieces; k++) {
@@ -195,8 +187,6 @@ static enum status move_pieces(struct staged *s, const struct comm_op *op)
     return STATUS_OK;
 }
 
-/* --- functions of the communication thread --- */
-
 static enum status run_on_host(struct staged *s, const struct comm_op *op)
 {
     struct comm_op own = *op;
@@ -204,9 +194,10 @@ static enum status run_on_host(struct staged *s, const struct comm_op *op)
     return comm_run(s->host, &own);
 }
 
-static enum status staged_run(struct staged *s, const struct comm_op *op)
+static enum status carry_out(struct comm_queue *q, const struct comm_op *op)
 {
-    const struct backend *b = s->base.device->backend;
+    struct staged *s = (struct staged *)q;
+    const struct backend *b = q->base.device->backend;
     if (op->on_host)
         return run_on_host(s, op);
     if (op->after)
@@ -217,66 +208,12 @@ static enum status staged_run(struct staged *s, const struct comm_op *op)
     return op->over ? b->event_record(op->over, s->stream) : STATUS_OK;
 }
 
-static void end_operation(struct staged *s, struct comm_slot *slot, enum status st)
-{
-    pthread_mutex_lock(&s->lock);
-    first_failure_keep(&s->failure, st);
-    slot->st = s->failure.status;
-    slot->op.ended_ns = comm_now();
-    slot->done = true;
-    pthread_cond_broadcast(&s->change);
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* Waits for operation `number` to start and returns its slot; returns NULL if the communicator is
- * being closed. */
-static struct comm_slot *next_slot(struct staged *s, int64_t number, enum status *failed)
-{
-    pthread_mutex_lock(&s->lock);
-    while (s->wanted < number && !s->closing)
-        pthread_cond_wait(&s->change, &s->lock);
-    bool more = s->wanted >= number;
-    *failed = s->failure.status;
-    pthread_mutex_unlock(&s->lock);
-    return more ? comm_slot_of(&s->base, number) : NULL;
-}
-
-static void *staged_serve(void *arg)
-{
-    struct staged *s = arg;
-    struct comm_slot *slot;
-    enum status failed;
-    for (int64_t number = 1; (slot = next_slot(s, number, &failed)); number++)
-        end_operation(s, slot, failed == STATUS_OK ? staged_run(s, &slot->op) : failed);
-    return NULL;
-}
-
 /* --- the functions in struct comm_calls --- */
-
-static enum status staged_start(struct comm *c, struct comm_slot *slot)
-{
-    struct staged *s = (struct staged *)c;
-    pthread_mutex_lock(&s->lock);
-    s->wanted = slot->op.handle;
-    pthread_cond_broadcast(&s->change);
-    pthread_mutex_unlock(&s->lock);
-    return STATUS_OK;
-}
-
-static enum status wait_done(struct staged *s, const struct comm_slot *slot)
-{
-    pthread_mutex_lock(&s->lock);
-    while (!slot->done)
-        pthread_cond_wait(&s->change, &s->lock);
-    enum status st = slot->st == STATUS_OK ? STATUS_OK : first_failure_return(&s->failure);
-    pthread_mutex_unlock(&s->lock);
-    return st;
-}
 
 static enum status staged_wait(struct comm *c, struct comm_slot *slot)
 {
     struct staged *s = (struct staged *)c;
-    TRY(wait_done(s, slot));
+    TRY(comm_queue_wait(c, slot));
     if (slot->op.on_host)
         return STATUS_OK;
     TRY(c->device->backend->stream_sync(s->stream));
@@ -286,7 +223,7 @@ static enum status staged_wait(struct comm *c, struct comm_slot *slot)
 
 static enum status staged_wait_on(struct comm *c, struct comm_slot *slot, struct stream *stream)
 {
-    TRY(wait_done((struct staged *)c, slot));
+    TRY(comm_queue_wait(c, slot));
     slot->op.ended_ns = 0; /* unknown, because the upload may still be in progress */
     return c->device->backend->stream_wait(stream, slot->op.over);
 }
@@ -298,31 +235,25 @@ static void staged_fail(struct comm *c, enum status st, const char *message)
 
 static void stop_thread(struct staged *s)
 {
-    if (!s->running)
+    if (!s->queue.running)
         return;
-    pthread_mutex_lock(&s->lock);
-    s->closing = true;
-    pthread_cond_broadcast(&s->change);
-    pthread_mutex_unlock(&s->lock);
-    pthread_join(s->thread, NULL);
-    s->running = false;
+    comm_queue_stop(&s->queue);
     /* Waits for uploads, because they read the buffers. Ignores errors, because the results are no
      * longer needed. */
-    (void)(s->base.device->backend->stream_sync(s->stream) == STATUS_OK);
+    (void)(s->queue.base.device->backend->stream_sync(s->stream) == STATUS_OK);
 }
 
 static void stage_free(struct stage *stage)
 {
     for (int i = 0; i < stage->size; i++) {
         struct staged *s = &stage->member[i];
-        struct device *dev = s->base.device;
+        struct device *dev = s->queue.base.device;
         if (s->stream)
             dev->backend->stream_close(s->stream);
         for (int k = 0; k < 2; k++)
             if (s->buffer[k])
                 dev->backend->free_host(dev, s->buffer[k]);
-        pthread_cond_destroy(&s->change);
-        pthread_mutex_destroy(&s->lock);
+        comm_queue_free(&s->queue);
     }
     free(stage->member);
     free(stage);
@@ -342,38 +273,34 @@ static void prepare(struct staged *s, struct stage *stage, struct comm *host, st
 {
     static const struct comm_calls staged_calls = {
         .name = "staged",
-        .start = staged_start,
+        .start = comm_queue_start,
         .wait = staged_wait,
         .wait_on = staged_wait_on,
         .fail = staged_fail,
         .close = staged_close,
     };
-    s->base.calls = &staged_calls;
-    s->base.name = s->name;
-    s->base.device = device;
-    s->base.rank = comm_rank(host);
-    s->base.size = comm_size(host);
+    comm_queue_init(&s->queue, &staged_calls, comm_rank(host), comm_size(host));
+    s->queue.carry_out = carry_out;
+    s->queue.base.name = s->name;
+    s->queue.base.device = device;
     s->stage = stage;
     s->host = host;
     snprintf(s->name, sizeof s->name, "%s, staged through host memory", comm_name(host));
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->change, NULL);
 }
 
 static enum status open_member(struct staged *s)
 {
-    struct device *dev = s->base.device;
+    struct device *dev = s->queue.base.device;
     int most = PIECE_BYTES / (int)sizeof(double) / 2; /* an alltoall has two parts for each rank */
-    if (s->base.size > most)
+    if (s->queue.base.size > most)
         return status_fail(STATUS_UNSUPPORTED,
                            "cannot stage the data of %d ranks through host memory: at most %d",
-                           s->base.size, most);
+                           s->queue.base.size, most);
     for (int k = 0; k < 2; k++)
         TRY(dev->backend->alloc_host(dev, PIECE_BYTES, &s->buffer[k]));
     TRY(dev->backend->stream_open(dev, &s->stream));
-    TRY(thread_start(&s->thread, "communication thread", staged_serve, s));
-    s->running = true;
-    return STATUS_OK;
+    bool late;
+    return comm_queue_open(&s->queue, 0, &late);
 }
 
 enum status comm_open_staged(int size, struct comm *const *host, struct device *const *device,
@@ -390,7 +317,7 @@ enum status comm_open_staged(int size, struct comm *const *host, struct device *
     for (int i = 0; i < size; i++)
         CHECK(open_member(&stage->member[i]));
     for (int i = 0; i < size; i++)
-        c[i] = &stage->member[i].base;
+        c[i] = &stage->member[i].queue.base;
     return STATUS_OK;
 done:
     for (int i = 0; i < stage->size; i++)

@@ -17,11 +17,6 @@
 
 enum { VERDICT_MAX = 512, SETTINGS_BYTES_MAX = 1 << 20 };
 
-static bool stopping(void)
-{
-    return stop_requested() != NULL;
-}
-
 struct world_config world_config_default(void)
 {
     return (struct world_config){.timeout_s = 300, .join_s = 300};
@@ -160,7 +155,6 @@ static enum status join(const struct world_config *c, struct comm **comm)
 {
     struct comm_mpi_config mpi = {.timeout_s = c->timeout_s,
                                   .join_s = c->timeout_s > 0 ? c->join_s : 0,
-                                  .stop_requested = stopping,
                                   .ending = c->ending,
                                   .context = c->context};
     char address[LAUNCHER_ADDRESS_MAX];

@@ -8,19 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t stopped;
-
-static void on_stop(int sig)
-{
-    (void)sig;
-    stopped = 1;
-}
-
-static bool stop_requested(void)
-{
-    return stopped != 0;
-}
-
 enum { TURNS = 5 }; /* number of operations before a rank is lost */
 
 _Noreturn static void compute_endlessly(void)
@@ -132,8 +119,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: mpi_ranks version | SCENARIO SECONDS\n");
         return 2;
     }
-    signal(SIGTERM, on_stop);
-    struct comm_mpi_config config = {.timeout_s = atof(argv[2]), .stop_requested = stop_requested};
+    struct comm_mpi_config config = {.timeout_s = atof(argv[2])};
     struct comm *c;
     if (strcmp(argv[1], "late") == 0) {
         config.join_s = config.timeout_s;

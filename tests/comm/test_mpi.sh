@@ -37,7 +37,7 @@ ends() {
 
 who='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) did not'
 gone='it may have died or be stuck' late="$who reach operation 6 \(barrier\) within 1 s"
-lost="$who (answer after|reach) operation [0-9]+.*; $gone"
+lost='ampscale: rank 1 \(host [^ ]+, pid [0-9]+\) was lost (in|after) operation [0-9]+.*: its connection was closed'
 [[ -z $mpi_reports ]] || lost= # the launcher reports a killed rank
 for scenario; do
     for ranks in $sizes; do

@@ -150,8 +150,8 @@ static const struct end {
      "the connection to rank 1 was lost in operation 2 (barrier): "},
     {&gloo_transport, ENDS, 1, 60, STATUS_LOST_RANK, "rank 1 ended before operation 2 (barrier)"},
     {&tcp_transport, IS_KILLED, 1, 60, STATUS_LOST_RANK, "the connection to rank 1 was lost"},
-    {&gloo_transport, IS_KILLED, 1, 60, STATUS_LOST_RANK, "the connection to rank 1 was lost"},
-    {&gloo_transport, IS_KILLED, 0, 60, STATUS_LOST_RANK, "the connection to rank 0 was lost"},
+    {&gloo_transport, IS_KILLED, 1, 60, STATUS_LOST_RANK, "rank 1 was lost in operation "},
+    {&gloo_transport, IS_KILLED, 0, 60, STATUS_LOST_RANK, "rank 0 was lost in operation "},
     {&gloo_transport, IS_STOPPED, 1, 4, STATUS_LOST_RANK,
      "rank 1 did not reach operation 2 (barrier) within 4 s; it may have died"},
     {&gloo_transport, IS_STOPPED, 0, 2, STATUS_LOST_RANK,
@@ -199,6 +199,14 @@ static void run_to_the_end(struct rank *r)
         r->failures++; /* later operations fail in the same way */
 }
 
+/* Removes the host and the process of a rank from a message. */
+static void drop_process(char *message)
+{
+    char *from = strstr(message, " (host "), *to = from ? strchr(from, ')') : NULL;
+    if (to)
+        memmove(from, to + 1, strlen(to));
+}
+
 static void test_ends(void **state)
 {
     for (expected = ends; expected < ends + COUNT(ends); expected++) {
@@ -207,6 +215,7 @@ static void test_ends(void **state)
             continue;
         ranks_run(rank, expected->transport, 3, expected->timeout_s, run_to_the_end);
         for (int i = 0; i < 3; i++) {
+            drop_process(rank[i].message);
             bool message =
                 strncmp(rank[i].message, expected->message, strlen(expected->message)) == 0;
             bool lost = expected->how >= ENDS && i == expected->rank;

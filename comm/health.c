@@ -1,0 +1,585 @@
+/* Finds out when a rank fails, is lost or is late, for MPI and Gloo alike: a thread of each process
+ * watches the control connections to rank 0, whatever the process itself does.
+ *
+ * A rank that fails informs rank 0, which informs all other ranks. A rank whose process has ended
+ * closes its connection. When an operation makes no progress in time, rank 0 asks all ranks which
+ * operation they have reached, and names the one at fault. Rank 0 prints the reason; if rank 0 is
+ * itself at fault, the lowest other rank does. */
+#include "base/text.h"
+#include "comm/control.h"
+#include "comm/internal.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 320, HOST_MAX = 64, CLOSES = COMM_KIND_COUNT };
+#define MS ((int64_t)1000000)
+static const int64_t CHECK_NS = 50 * MS;    /* time between checks of the operation under way */
+static const int64_t ANSWER_NS = 3000 * MS; /* time limit for the answer to a query */
+static const double MESSAGE_S = 3;          /* time limit for the rest of a message */
+static const int64_t TURN_NS = 100 * MS;    /* rank r prints r - 1 turns after rank 0 was lost */
+/* Time from the printed line to the end of the process. The rank's supervisor forwards the line. */
+static const int64_t OUTPUT_NS = 50 * MS;
+/* Time limit of the wait for rank 0 to print the reason. The launcher ends the others when one rank
+ * has ended: it must be the one that prints. */
+static const int64_t REPORTER_NS = 5000 * MS;
+
+enum kind {
+    HELLO,   /* the sender's process, its host in `text` */
+    FAILED,  /* the ranks cannot continue, for the reason in `st` and `text` */
+    QUERY,   /* rank 0 asks which operation the receiver has reached */
+    ALIVE,   /* the answer */
+    OVERDUE, /* to rank 0: the sender's operation has made no progress in time */
+    DIFFERS, /* to rank 0: another rank carries out another operation than the sender */
+    CLOSING, /* to rank 0: the sender starts no more operations; from rank 0: no rank does */
+};
+
+/* All ranks run the same build and have the same byte order. */
+struct message {
+    int32_t kind, st, pid;
+    struct comm_intent under_way; /* the sender's operation; number 0: none. Of kind CLOSES: the
+                                   * sender is closing */
+    int64_t over;                 /* number of the sender's last operation */
+    char text[TEXT_MAX];
+};
+
+struct peer {
+    int fd; /* -1: not watched */
+    char name[HOST_MAX + 64];
+    int64_t closing_at; /* number of the operation in whose place the rank closes; 0: none */
+    struct message answer;
+};
+
+struct health {
+    struct health_config config;
+    struct peer *peer;   /* (size) */
+    struct pollfd *poll; /* (size + 1) */
+    pthread_t thread;
+    int wake; /* an eventfd */
+
+    /* The operation under way, written by the thread that carries it out. */
+    _Atomic int64_t number, over, count;
+    _Atomic int32_t kind, type, reduction, root;
+    atomic_uint moved;
+    atomic_bool same;
+
+    pthread_mutex_t lock; /* guards the requests and `ended` */
+    pthread_cond_t change;
+    bool explain, fail, close;
+    struct first_failure request; /* of `explain` or `fail` */
+    bool ended;
+
+    /* Only the health thread uses the members below. */
+    bool finished, closing, all_closing;
+    struct first_failure fallback; /* the reason if rank 0 says nothing until verdict_ns */
+    int64_t verdict_ns;            /* INT64_MAX: no verdict is awaited */
+    int64_t checked_ns, stalled_ns, seen_number;
+    unsigned seen_moved;
+};
+
+/* --- the operation under way --- */
+
+void health_begin(struct health *h, const struct comm_op *op)
+{
+    atomic_store_explicit(&h->count, op->count, memory_order_relaxed);
+    atomic_store_explicit(&h->kind, (int32_t)op->kind, memory_order_relaxed);
+    atomic_store_explicit(&h->type, (int32_t)op->type, memory_order_relaxed);
+    atomic_store_explicit(&h->reduction, (int32_t)op->reduction, memory_order_relaxed);
+    atomic_store_explicit(&h->root, op->root, memory_order_relaxed);
+    atomic_store_explicit(&h->number, op->handle, memory_order_release);
+}
+
+void health_moved(struct health *h)
+{
+    atomic_fetch_add_explicit(&h->moved, 1, memory_order_relaxed);
+}
+
+void health_over(struct health *h)
+{
+    int64_t number = atomic_load_explicit(&h->number, memory_order_relaxed);
+    atomic_store_explicit(&h->over, number, memory_order_relaxed);
+    atomic_store_explicit(&h->number, 0, memory_order_release);
+}
+
+static struct comm_intent under_way(const struct health *h)
+{
+    struct comm_intent i = {.number = atomic_load_explicit(&h->number, memory_order_acquire)};
+    if (i.number == 0 && h->closing)
+        return (struct comm_intent){.number = h->over + 1, .kind = CLOSES};
+    i.count = h->count;
+    i.kind = h->kind;
+    i.type = h->type;
+    i.reduction = h->reduction;
+    i.root = h->root;
+    return i;
+}
+
+static const char *intent_text(const struct comm_intent *i, char out[COMM_TEXT_MAX])
+{
+    const struct comm_op op = {.kind = (enum comm_kind)i->kind, .handle = i->number};
+    if (i->kind == CLOSES)
+        snprintf(out, COMM_TEXT_MAX, "the end of the job");
+    else
+        comm_op_text(&op, out);
+    return out;
+}
+
+/* --- messages --- */
+
+static struct message message_of(const struct health *h, enum kind kind)
+{
+    return (struct message){.kind = kind, .under_way = under_way(h), .over = h->over};
+}
+
+static bool put(struct health *h, int r, const struct message *m)
+{
+    return h->peer[r].fd >= 0 && socket_put(h->peer[r].fd, m, sizeof *m, MESSAGE_S) == STATUS_OK;
+}
+
+static bool get(struct health *h, int r, struct message *m)
+{
+    if (socket_get(h->peer[r].fd, m, sizeof *m, MESSAGE_S) != STATUS_OK)
+        return false;
+    m->text[TEXT_MAX - 1] = '\0';
+    if (m->st <= STATUS_OK || m->st > STATUS_LOST_RANK)
+        m->st = STATUS_LIBRARY;
+    return true;
+}
+
+/* --- the end --- */
+
+/* Waits until rank 0 has ended, which has printed the reason before. */
+static void await_reporter(const struct health *h)
+{
+    struct pollfd p = {.fd = h->peer[0].fd, .events = POLLIN};
+    struct message m;
+    for (int64_t end = comm_now() + REPORTER_NS; p.fd >= 0 && comm_now() < end;)
+        if (poll(&p, 1, 50) > 0 && socket_get(p.fd, &m, sizeof m, MESSAGE_S) != STATUS_OK)
+            return;
+}
+
+static void finish(struct health *h, enum status st, const char *message, bool reports)
+{
+    h->finished = true;
+    if (h->config.exits && reports)
+        fprintf(stderr, "ampscale: %s\n", message);
+    if (h->config.ended)
+        h->config.ended(h->config.context, st, message);
+    if (h->config.exits) {
+        if (reports)
+            comm_sleep(OUTPUT_NS);
+        else
+            await_reporter(h);
+        _exit(status_exit_code(st));
+    }
+    pthread_mutex_lock(&h->lock);
+    h->ended = true;
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* Fails all ranks. A rank other than 0 asks rank 0 to do so. */
+static void end_all(struct health *h, enum status st, const char *message)
+{
+    struct message failed = message_of(h, FAILED);
+    bool sent = false;
+    if (h->finished)
+        return;
+    failed.st = (int32_t)st;
+    snprintf(failed.text, sizeof failed.text, "%s", message);
+    for (int r = 0; r < h->config.size; r++)
+        sent = put(h, r, &failed) || sent;
+    finish(h, st, failed.text, h->config.rank == 0 || !sent);
+}
+
+/* Ends this rank because rank 0 is lost or does not answer. */
+static void end_without_first(struct health *h, enum status st, const char *message)
+{
+    int turns = h->config.rank < 11 ? h->config.rank - 1 : 10;
+    if (h->finished)
+        return;
+    if (h->config.exits)
+        comm_sleep(turns * TURN_NS);
+    finish(h, st, message, true);
+}
+
+PRINTF_LIKE(3, 4)
+static void end_named(struct health *h, int rank, const char *fmt, ...)
+{
+    char message[TEXT_MAX];
+    va_list ap;
+    int n = snprintf(message, sizeof message, "%s ", h->peer[rank].name);
+    va_start(ap, fmt);
+    vsnprintf(message + n, sizeof message - (size_t)n, fmt, ap);
+    va_end(ap);
+    if (h->config.rank == 0)
+        end_all(h, STATUS_LOST_RANK, message);
+    else
+        end_without_first(h, STATUS_LOST_RANK, message);
+}
+
+static void end_lost(struct health *h, int rank)
+{
+    char text[COMM_TEXT_MAX];
+    struct comm_intent i = under_way(h);
+    h->peer[rank].fd = -1;
+    if (i.number > 0)
+        end_named(h, rank, "was lost in %s: its connection was closed", intent_text(&i, text));
+    else
+        end_named(h, rank, "was lost after operation %lld: its connection was closed",
+                  (long long)h->over);
+}
+
+/* --- closing --- */
+
+/* On rank 0: a rank that is closing will not carry out the operation under way. */
+static void check_closing(struct health *h)
+{
+    char text[COMM_TEXT_MAX];
+    struct comm_intent i = under_way(h);
+    h->all_closing = h->closing;
+    for (int r = 1; r < h->config.size; r++) {
+        int64_t at = h->peer[r].closing_at;
+        h->all_closing = h->all_closing && at > 0;
+        if (at > 0 && i.number >= at && i.kind != CLOSES)
+            end_named(h, r, "ended before %s", intent_text(&i, text));
+    }
+    struct message closing = message_of(h, CLOSING);
+    for (int r = 1; r < h->config.size && h->all_closing && !h->finished; r++)
+        (void)put(h, r, &closing);
+}
+
+static void take_closing(struct health *h, int rank, const struct message *m)
+{
+    if (h->config.rank > 0)
+        h->all_closing = true;
+    h->peer[rank].closing_at = m->under_way.number;
+    h->peer[rank].fd = h->config.rank > 0 ? -1 : h->peer[rank].fd;
+}
+
+/* --- inquiries of rank 0 --- */
+
+static bool has_answered(const struct peer *p)
+{
+    return p->answer.kind == ALIVE;
+}
+
+static void take_message(struct health *h, int rank);
+
+static void collect_answers(struct health *h)
+{
+    for (int64_t until = comm_now() + ANSWER_NS; !h->finished && comm_now() < until;) {
+        bool all = true;
+        for (int r = 1; r < h->config.size && !h->finished; r++) {
+            struct pollfd p = {.fd = h->peer[r].fd, .events = POLLIN};
+            bool answered = has_answered(&h->peer[r]);
+            all = all && answered;
+            if (!answered && poll(&p, 1, 10) > 0)
+                take_message(h, r);
+        }
+        if (all)
+            return;
+    }
+}
+
+/* Fails all ranks if rank r and this rank carry out different operations. */
+static void compare(struct health *h, int r)
+{
+    const struct comm_intent *theirs = &h->peer[r].answer.under_way;
+    struct comm_intent own = under_way(h);
+    if (h->same && own.number > 0 && theirs->number == own.number && own.kind != CLOSES &&
+        theirs->kind != CLOSES && comm_intent_check(r, theirs, &own) != STATUS_OK)
+        end_all(h, STATUS_INVALID, status_message());
+}
+
+/* Fails all ranks if rank r has not answered, or has not reached the operation `awaited`. */
+static void blame(struct health *h, int r, const struct comm_intent *awaited)
+{
+    char text[COMM_TEXT_MAX];
+    const struct message *m = &h->peer[r].answer;
+    if (m->over < awaited->number && m->under_way.number < awaited->number)
+        end_named(h, r, "did not reach %s within %g s; %s", intent_text(awaited, text),
+                  h->config.timeout_s,
+                  has_answered(&h->peer[r]) ? "the process is alive, but busy with something else"
+                                            : "it may have died or be stuck");
+}
+
+/* Asks all ranks which operation they have reached, and fails all ranks with a message that names
+ * the cause. A rank that carries out another operation is the cause even if a further rank has not
+ * started any: that rank may only be late. */
+static void inquire(struct health *h, struct comm_intent awaited)
+{
+    char text[COMM_TEXT_MAX], message[TEXT_MAX];
+    const struct message query = message_of(h, QUERY);
+    struct comm_intent own = under_way(h);
+    intent_text(&awaited, text);
+    for (int r = 1; r < h->config.size; r++) {
+        h->peer[r].answer = (struct message){.kind = QUERY};
+        (void)put(h, r, &query); /* a lost rank does not answer */
+    }
+    collect_answers(h);
+    for (int r = 1; r < h->config.size && !h->finished; r++)
+        compare(h, r);
+    for (int r = 1; r < h->config.size && !h->finished; r++)
+        blame(h, r, &awaited);
+    if (!h->finished && h->over < awaited.number && own.number < awaited.number)
+        end_named(
+            h, 0,
+            "did not reach %s within %g s; the process is alive, but busy with something else",
+            text, h->config.timeout_s);
+    snprintf(
+        message, sizeof message,
+        "%s made no progress within %g s, although every rank answers: the network may be stuck",
+        text, h->config.timeout_s);
+    end_all(h, STATUS_LOST_RANK, message);
+}
+
+/* Another rank has another operation than the sender of `m`. Waits until rank 0 has begun its own,
+ * with which it can compare theirs. */
+static void take_dispute(struct health *h, const struct comm_intent *disputed)
+{
+    int64_t until = comm_now() + ANSWER_NS;
+    while (h->over < disputed->number && under_way(h).number < disputed->number &&
+           comm_now() < until)
+        comm_sleep(10 * MS);
+    inquire(h, *disputed);
+}
+
+/* --- the thread --- */
+
+static void take_message(struct health *h, int rank)
+{
+    struct message m, alive;
+    if (!get(h, rank, &m)) {
+        end_lost(h, rank);
+        return;
+    }
+    switch (m.kind) {
+    case HELLO:
+        snprintf(h->peer[rank].name, sizeof h->peer[rank].name, "rank %d (host %.*s, pid %d)", rank,
+                 HOST_MAX - 1, m.text, (int)m.pid);
+        break;
+    case FAILED:
+        if (h->config.rank == 0)
+            end_all(h, (enum status)m.st, m.text);
+        else
+            finish(h, (enum status)m.st, m.text, false);
+        break;
+    case QUERY:
+        alive = message_of(h, ALIVE);
+        (void)put(h, rank, &alive);
+        break;
+    case ALIVE:
+        h->peer[rank].answer = m;
+        break;
+    case OVERDUE:
+        inquire(h, m.under_way);
+        break;
+    case DIFFERS:
+        take_dispute(h, &m.under_way);
+        break;
+    case CLOSING:
+        take_closing(h, rank, &m);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Asks rank 0 for the reason of a failure. If rank 0 says nothing for `wait_ns`, the reason is
+ * h->fallback. */
+static void appeal(struct health *h, enum kind why, int64_t wait_ns)
+{
+    struct message m = message_of(h, why);
+    if (h->config.rank == 0)
+        inquire(h, under_way(h));
+    else if (!put(h, 0, &m))
+        end_lost(h, 0);
+    h->verdict_ns = comm_now() + wait_ns;
+}
+
+/* Takes the requests of the other threads of this process. */
+static void take_requests(struct health *h)
+{
+    pthread_mutex_lock(&h->lock);
+    bool fail = h->fail, explain = h->explain, close = h->close;
+    enum status st = h->request.status;
+    h->explain = false;
+    pthread_mutex_unlock(&h->lock);
+    if (fail) {
+        end_all(h, st, h->request.message);
+    } else if (explain) {
+        h->fallback = h->request;
+        if (st == STATUS_INVALID)
+            appeal(h, DIFFERS, 2 * ANSWER_NS);
+        else
+            h->verdict_ns = comm_now() + ANSWER_NS; /* rank 0 finds a lost connection itself */
+    } else if (close && !h->closing) {
+        h->closing = true;
+        struct message m = message_of(h, CLOSING);
+        if (h->config.rank > 0 && !put(h, 0, &m))
+            end_lost(h, 0);
+    }
+}
+
+/* Counts the time in which the operation under way has made no progress. Time in which the whole
+ * process was stopped does not count. */
+static void check_time(struct health *h)
+{
+    char text[COMM_TEXT_MAX];
+    struct comm_intent i = under_way(h);
+    unsigned moved = h->moved;
+    int64_t now = comm_now(), passed = now - h->checked_ns;
+    h->checked_ns = now;
+    if (i.number == 0 || i.number != h->seen_number || moved != h->seen_moved) {
+        h->seen_number = i.number;
+        h->seen_moved = moved;
+        h->stalled_ns = 0;
+        return;
+    }
+    h->stalled_ns += passed < 2 * CHECK_NS ? passed : CHECK_NS;
+    if (h->config.timeout_s <= 0 || (double)h->stalled_ns < h->config.timeout_s * 1e9 ||
+        h->verdict_ns != INT64_MAX)
+        return;
+    comm_failure_keep(&h->fallback, STATUS_LOST_RANK,
+                      "%s did not reach %s within %g s; it may be stuck", h->peer[0].name,
+                      intent_text(&i, text), h->config.timeout_s);
+    appeal(h, OVERDUE, 2 * ANSWER_NS);
+}
+
+static void check(struct health *h)
+{
+    if (h->config.rank == 0)
+        check_closing(h);
+    if (!h->finished)
+        check_time(h);
+    if (comm_now() < h->verdict_ns)
+        return;
+    if (h->config.rank == 0)
+        end_all(h, h->fallback.status, h->fallback.message);
+    else
+        end_without_first(h, h->fallback.status, h->fallback.message);
+}
+
+static void *watch(void *arg)
+{
+    struct health *h = arg;
+    uint64_t count;
+    int size = h->config.size;
+    h->checked_ns = comm_now();
+    while (!h->finished && !h->all_closing) {
+        for (int r = 0; r < size; r++)
+            h->poll[r] = (struct pollfd){.fd = h->peer[r].fd, .events = POLLIN};
+        h->poll[size] = (struct pollfd){.fd = h->wake, .events = POLLIN};
+        int ready = poll(h->poll, (nfds_t)size + 1, (int)(CHECK_NS / MS));
+        for (int r = 0; r < size && ready > 0 && !h->finished; r++)
+            if (h->poll[r].revents && h->peer[r].fd >= 0)
+                take_message(h, r);
+        if (ready > 0 && h->poll[size].revents && read(h->wake, &count, sizeof count) > 0 &&
+            !h->finished)
+            take_requests(h);
+        if (!h->finished)
+            check(h);
+    }
+    return NULL;
+}
+
+/* --- functions of the other threads --- */
+
+static void request(struct health *h, bool *what, enum status st, const char *message)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&h->lock);
+    *what = true;
+    if (st != STATUS_OK)
+        comm_failure_keep(&h->request, st, "%s", message);
+    (void)!write(h->wake, &one, sizeof one);
+    while (st != STATUS_OK && !h->ended)
+        pthread_cond_wait(&h->change, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void health_explain(struct health *h, enum status st, const char *message)
+{
+    request(h, &h->explain, st, message);
+}
+
+void health_fail(struct health *h, enum status st, const char *message)
+{
+    char text[TEXT_MAX];
+    snprintf(text, sizeof text, "rank %d: %s", h->config.rank, message);
+    request(h, &h->fail, st, text);
+}
+
+void health_compare(struct health *h, bool same)
+{
+    h->same = same;
+}
+
+static void health_free(struct health *h)
+{
+    if (h->wake >= 0)
+        close(h->wake);
+    pthread_cond_destroy(&h->change);
+    pthread_mutex_destroy(&h->lock);
+    free(h->peer);
+    free(h->poll);
+    free(h);
+}
+
+void health_close(struct health *h)
+{
+    if (!h)
+        return;
+    request(h, &h->close, STATUS_OK, NULL);
+    pthread_join(h->thread, NULL);
+    health_free(h);
+}
+
+/* Introduces this rank to the ranks at the other ends of its connections. */
+static void say_hello(struct health *h)
+{
+    struct message m = {.kind = HELLO, .pid = (int32_t)getpid()};
+    if (gethostname(m.text, HOST_MAX - 1) != 0)
+        snprintf(m.text, sizeof m.text, "?");
+    for (int r = 0; r < h->config.size; r++) {
+        struct peer *p = &h->peer[r];
+        p->fd = h->config.peer[r];
+        snprintf(p->name, sizeof p->name, "rank %d", r);
+        (void)put(h, r, &m);
+    }
+    snprintf(h->peer[h->config.rank].name, sizeof h->peer->name, "rank %d (host %.*s, pid %d)",
+             h->config.rank, HOST_MAX - 1, m.text, (int)m.pid);
+}
+
+enum status health_open(const struct health_config *config, struct health **out)
+{
+    enum status st;
+    struct health *h;
+    TRY(array_new(&h, 1));
+    h->config = *config;
+    h->wake = -1;
+    h->same = true;
+    h->verdict_ns = INT64_MAX;
+    comm_condition_init(&h->change);
+    pthread_mutex_init(&h->lock, NULL);
+    CHECK(array_new(&h->peer, config->size));
+    CHECK(array_new(&h->poll, config->size + 1));
+    h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->wake < 0) {
+        st = status_fail(STATUS_IO, "cannot open a descriptor for the health thread");
+        goto done;
+    }
+    say_hello(h);
+    CHECK(thread_start(&h->thread, "health thread", watch, h));
+    *out = h;
+    return STATUS_OK;
+done:
+    health_free(h);
+    return st;
+}
