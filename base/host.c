@@ -1,22 +1,84 @@
 /* Reads facts about this machine from the system. */
 #include "base/host.h"
 
+#include "base/file.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-int host_cores(void)
+int host_affinity(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
     int n = CPU_COUNT(&set);
     return n > 0 ? n : 1;
+}
+
+/* Returns the limit that the files of one control group set; INFINITY without a limit or files.
+ * Version 2 has "QUOTA PERIOD" or "max PERIOD" in one file, version 1 two files, with a quota of -1
+ * for no limit. */
+static double group_quota(const char *group)
+{
+    static const char *const files[] = {"cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"};
+    char path[PATH_MAX], line[3][64] = {"", "", ""};
+    double quota, period;
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", group, files[i]);
+        file_first_line(path, line[i], sizeof line[i]);
+    }
+    if (sscanf(line[0], "%lf %lf", &quota, &period) != 2) {
+        quota = strtod(line[1], NULL);
+        period = strtod(line[2], NULL);
+    }
+    return quota > 0 && period > 0 ? quota / period : INFINITY;
+}
+
+double host_quota(const char *root)
+{
+    char line[PATH_MAX], group[2 * PATH_MAX];
+    double least = INFINITY;
+    snprintf(group, sizeof group, "%s/proc/self/cgroup", root);
+    FILE *in = fopen(group, "r");
+    while (in && fgets(line, sizeof line, in)) { /* "NUMBER:CONTROLLERS:/PATH" */
+        char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *list = *path++ = ',';
+        path[strcspn(path, "\n")] = '\0';
+        const char *cpu = strstr(list, ",cpu,");
+        bool second = path == list + 2; /* version 2 has one group for all controllers */
+        if (!second && (!cpu || cpu >= path))
+            continue;
+        int top = snprintf(group, sizeof group, "%s/sys/fs/cgroup%s", root, second ? "" : "/cpu");
+        snprintf(group + top, sizeof group - (size_t)top, "%s", path);
+        for (char *end = group + strlen(group); end; end = strrchr(group + top, '/')) {
+            *end = '\0';
+            least = fmin(least, group_quota(group));
+        }
+    }
+    if (in)
+        fclose(in);
+    return least;
+}
+
+int host_cores_within(const char *root)
+{
+    return (int)fmin(host_affinity(), ceil(host_quota(root)));
+}
+
+int host_cores(void)
+{
+    return host_cores_within("");
 }
 
 void host_cpu_name(char *out, size_t size)

@@ -8,6 +8,16 @@
 #include <stddef.h>
 
 /* The number of cores that this process may run on, at least 1. */
+int host_affinity(void);
+
+/* The number of CPUs whose time the control groups of this process allow, such as 1.5: the lowest
+ * limit of its group and of the groups around it, of version 1 and 2; INFINITY without a limit. The
+ * files are read below `root`, "" for those of the system. */
+double host_quota(const char *root);
+
+/* The default number of threads: host_affinity(), but no more than host_quota(root), rounded up.
+ * host_cores reads the system's files. */
+int host_cores_within(const char *root);
 int host_cores(void);
 
 /* Writes the processor's name, such as "Intel(R) Xeon(R) ...", or "unknown processor" if the system

@@ -1,11 +1,11 @@
 /* Measures collectives between ranks, size by size, as nccl-tests does.
  *
  * For each size, an operation is timed out of place and in place, and every element of its result
- * is checked. A sample is the time of the slowest rank; the ranks synchronise before each sample.
- * Communicators have no out-of-place broadcast, and no in-place reduce-scatter, alltoall or
- * sendrecv. A sample of these forms includes the copy that a caller would make. Before an
- * out-of-place broadcast, the root copies from `send` to `recv`. After an in-place reduce-scatter,
- * alltoall or sendrecv, each rank copies its result into the input buffer.
+ * is checked. A sample is the time of the slowest rank, from comm_op.begun_ns to ended_ns of a
+ * comm_run that follows a barrier; of several operations, from the first start to the last result.
+ * Communicators lack an out-of-place broadcast, and an in-place reduce-scatter, alltoall and
+ * sendrecv. Samples of these include a copy: of the root's input before the operation, or of each
+ * rank's result into the input buffer after it.
  *
  * If the data is in device memory, a sample is measured by the device's clock. It begins when the
  * data is ready on a stream, and ends when that stream can use the result. The communicator is the
@@ -15,19 +15,19 @@
  * ranks, algbw is the size in bytes divided by the seconds. For a kind with parts (allgather,
  * reduce-scatter, alltoall, gather, scatter), the size is the sum over all parts of one buffer.
  * busbw is algbw times 2(n-1)/n for allreduce, (n-1)/n for kinds with parts, and 1 for broadcast,
- * reduce and sendrecv. One rank moves no data to others, and its busbw is 0. */
+ * reduce and sendrecv. One rank moves no data to others, and its busbw is 0. A size that leaves no
+ * element for each rank makes a row of 0 bytes, which does not count in the mean busbw. */
 #pragma once
 
 #include "bench/options.h"
 #include "comm/comm.h"
 #include "comm/world.h"
-#include "engine/gpu_group.h"
-#include "kernels/device_list.h"
 
 enum {
     COLLECTIVE_SCHEMA = 1,
     COLLECTIVE_RANKS_MAX = 256,
-    COLLECTIVE_AGGREGATED_MAX = 64 /* operations that start together */
+    COLLECTIVE_AGGREGATED_MAX = 64, /* operations that start together */
+    COLLECTIVE_SHARED = 16          /* brief calls after which the ranks share their times */
 };
 
 struct collective_config {
@@ -84,7 +84,7 @@ int64_t collective_count(enum comm_kind kind, enum dtype type, int64_t bytes, in
 /* Sets algbw and busbw from the row's `bytes` and the median time. */
 void collective_bandwidth(enum comm_kind kind, int ranks, int64_t bytes, struct collective_time *t);
 
-/* --- values (collective_check.c) --- */
+/* --- values (collective_form.c) --- */
 
 /* Returns element i of the input of rank `rank` in check number `round`, for a job of `ranks`
  * ranks. The element is a whole number, small enough that every type represents it and its sum over
@@ -93,14 +93,6 @@ double collective_value(int64_t i, int rank, int ranks, int round);
 
 /* Sets elements 0 to n-1 to the values that collective_value returns. */
 void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks, int round);
-
-/* Sets n elements to a bit pattern that no input and no result has. */
-void collective_poison(enum dtype type, void *mem, int64_t n);
-
-/* Returns the number of elements of the result of `rank`, or 0 if the rank has no result. `count`
- * is as in comm_op. */
-int64_t collective_result_count(const struct collective_config *c, int64_t count, int rank,
-                                int ranks);
 
 /* Counts the wrong elements of the result of `rank` in `mem`. `count` is as in comm_op. */
 int64_t collective_wrong(const struct collective_config *c, const void *mem, int64_t count,
@@ -116,8 +108,8 @@ struct collective_buffers {
     int turns;                    /* number of operations that start together */
     void *send, *recv;            /* (turns, bytes) */
     struct collective_turn *turn; /* (turns) */
-    double word;
-    struct comm *words; /* communicator of the same ranks for control messages: the slowest time,
+    double seconds[COLLECTIVE_SHARED];
+    struct comm *words; /* communicator of the same ranks for control messages: the slowest times,
                          * the number of wrong elements */
     /* Used only if the communicator is a device's: */
     struct device *device;
@@ -148,10 +140,10 @@ struct collective_report {
     const json_t *versions;          /* object of library versions */
     int ranks, threads;              /* number of all ranks; number of ranks in each process */
     const struct rank_info *process; /* (ranks / threads) */
-    int rows;
+    int rows, empty_rows;     /* with and without data; a size may be too small for all ranks */
     int failed;               /* number of results with wrong elements */
     int64_t wrong;            /* number of wrong elements */
-    double busbw;             /* sum of busbw over all rows, out of place and in place */
+    double busbw;             /* sum of busbw over the rows with data, both places */
     struct bench_table table; /* used for CSV and JSON; the text format is the table of
                                * nccl-tests */
 };
@@ -179,33 +171,6 @@ struct collective_ranks {
  * result was wrong. */
 MUST_CHECK enum status collective_run(const struct collective_config *c, struct world *w,
                                       const struct collective_ranks *ranks);
-
-/* --- devices (collective_devices.c) --- */
-
-/* The devices of this process, and their communicators. */
-struct collective_devices {
-    struct device_list list;
-    char flag[96]; /* the flag that named the devices */
-    int n;
-    struct device *device[DEVICES_MAX];
-    struct nccl_port *port;
-    struct gpu_group group;
-    struct comm *local[DEVICES_MAX]; /* connects the threads of this process; NULL if n is 1 */
-    struct comm *joint[DEVICES_MAX]; /* connects the threads of several processes; NULL with one
-                                      * process */
-    struct comm *comm[DEVICES_MAX], *words[DEVICES_MAX];
-};
-
-/* Finds the devices that --devices names. Must be called before the world is opened. STATUS_USAGE
- * for devices that use host memory. */
-MUST_CHECK enum status collective_devices_find(const struct collective_config *c,
-                                               struct collective_devices *d);
-/* Opens the devices of this process, and communicators that connect the devices of all
- * processes. */
-MUST_CHECK enum status collective_devices_open(const struct collective_config *c, struct world *w,
-                                               struct collective_devices *d);
-/* Does not close comm[], because collective_run closes it. */
-void collective_devices_close(struct collective_devices *d);
 
 /* Finds or starts the ranks and calls collective_run. If a rank fails, the job ends. */
 MUST_CHECK enum status bench_collective(const struct collective_config *c);

@@ -4,8 +4,121 @@
 #include "base/array.h"
 #include "base/clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- values --- */
+
+/* bfloat16 has eight significant bits, so whole numbers up to SUM_MAX are exact in every type. */
+enum { SUM_MAX = 255, VALUE_MAX = 127 };
+
+/* Returns a hash of index, rank and round, so that the check detects misplaced elements and
+ * elements of an earlier round. */
+static uint32_t mixed(int64_t i, int rank, int round)
+{
+    uint32_t x =
+        (uint32_t)i * 2654435761u + (uint32_t)rank * 2246822519u + (uint32_t)round * 40503u;
+    x ^= x >> 15;
+    x *= 2246822507u;
+    return x ^ x >> 13;
+}
+
+double collective_value(int64_t i, int rank, int ranks, int round)
+{
+    int most = SUM_MAX / ranks;
+    if (most > VALUE_MAX)
+        most = VALUE_MAX;
+    if (most < 1) /* with 256 ranks, the value is 0 on rank 0 and 1 on the other ranks, so that the
+                   * sum is 255 */
+        return rank > 0;
+    return mixed(i, rank, round) % (uint32_t)(most + 1);
+}
+
+void collective_fill(enum dtype type, void *mem, int64_t n, int rank, int ranks, int round)
+{
+    for (int64_t i = 0; i < n; i++)
+        dtype_store(type, mem, i, collective_value(i, rank, ranks, round));
+}
+
+/* With all bits set, an element is NaN, -1 or 255, depending on its type. */
+static void set_poison(enum dtype type, void *mem, int64_t n)
+{
+    memset(mem, 0xff, (size_t)n * dtype_size(type));
+}
+
+static double combined(enum comm_reduction reduction, int64_t i, int ranks, int round)
+{
+    double result = collective_value(i, 0, ranks, round);
+    for (int rank = 1; rank < ranks; rank++) {
+        double x = collective_value(i, rank, ranks, round);
+        if (reduction == COMM_SUM || reduction == COMM_AVG)
+            result += x;
+        else if (reduction == COMM_MAX ? x > result : x < result)
+            result = x;
+    }
+    return reduction == COMM_AVG ? result / ranks : result;
+}
+
+/* Returns the expected value of element i in the result of `rank`. */
+static double expected(const struct collective_config *c, int64_t i, int64_t count, int rank,
+                       int ranks, int round)
+{
+    switch (c->kind) {
+    case COMM_BROADCAST:
+        return collective_value(i, c->root, ranks, round);
+    case COMM_ALLGATHER:
+    case COMM_GATHER:
+        return collective_value(i % count, (int)(i / count), ranks, round);
+    case COMM_ALLTOALL:
+        return collective_value(rank * count + i % count, (int)(i / count), ranks, round);
+    case COMM_SCATTER:
+        return collective_value(rank * count + i, c->root, ranks, round);
+    case COMM_SENDRECV:
+        return collective_value(i, (rank + ranks - 1) % ranks, ranks, round);
+    case COMM_REDUCE_SCATTER:
+        return combined(c->reduction, rank * count + i, ranks, round);
+    default:
+        return combined(c->reduction, i, ranks, round);
+    }
+}
+
+/* Returns the number of elements of the result of `rank`, or 0 if the rank has no result. */
+static int64_t result_count(const struct collective_config *c, int64_t count, int rank, int ranks)
+{
+    bool to_root = c->kind == COMM_REDUCE || c->kind == COMM_GATHER;
+    bool parts = c->kind == COMM_ALLGATHER || c->kind == COMM_ALLTOALL || c->kind == COMM_GATHER;
+    return to_root && rank != c->root ? 0 : parts ? count * ranks : count;
+}
+
+/* Returns the largest allowed error of an average, relative to the average. NCCL multiplies each
+ * value by 1/ranks before it adds. The factor, each product and each sum are then rounded by at
+ * most half a unit in the last place. All other results are exact. */
+static double tolerance(const struct collective_config *c, int ranks)
+{
+    double unit = c->type == DTYPE_BF16  ? 0x1p-8
+                  : c->type == DTYPE_F16 ? 0x1p-11
+                  : c->type == DTYPE_F32 ? 0x1p-24
+                                         : 0x1p-53;
+    bool rounds = c->reduction == COMM_AVG && comm_reduces(c->kind) && c->type != DTYPE_I32;
+    return rounds ? 1.01 * (ranks + 1) * unit : 0;
+}
+
+int64_t collective_wrong(const struct collective_config *c, const void *mem, int64_t count,
+                         int rank, int ranks, int round)
+{
+    int64_t wrong = 0, n = result_count(c, count, rank, ranks);
+    double most = tolerance(c, ranks);
+    for (int64_t i = 0; i < n; i++) {
+        double want = expected(c, i, count, rank, ranks, round);
+        if (c->type == DTYPE_I32)
+            want = trunc(want);
+        wrong += !(fabs(dtype_load(c->type, mem, i) - want) <= most * want);
+    }
+    return wrong;
+}
+
+/* --- operations and their memory --- */
 
 enum { ALIGNMENT = 4096 };
 
@@ -22,25 +135,17 @@ struct collective_turn {
     size_t copied; /* bytes of the copy before or after the operation */
 };
 
-/* --- memory --- */
-
-static enum status no_memory(const struct collective_buffers *b)
-{
-    return status_fail(STATUS_OOM,
-                       "no memory for two buffers of %d times %zu bytes; give a smaller "
-                       "-e or -m",
-                       b->turns, b->bytes);
-}
-
 static enum status open_on_host(struct collective_buffers *b)
 {
-    if (b->bytes > SIZE_MAX / (size_t)b->turns)
-        return no_memory(b);
     size_t all = b->bytes * (size_t)b->turns;
-    b->send = aligned_alloc(ALIGNMENT, all);
-    b->recv = aligned_alloc(ALIGNMENT, all);
+    bool fits = b->bytes <= SIZE_MAX / (size_t)b->turns;
+    b->send = fits ? aligned_alloc(ALIGNMENT, all) : NULL;
+    b->recv = fits ? aligned_alloc(ALIGNMENT, all) : NULL;
     if (!b->send || !b->recv)
-        return no_memory(b);
+        return status_fail(STATUS_OOM,
+                           "no memory for two buffers of %d times %zu bytes; give a "
+                           "smaller -e or -m",
+                           b->turns, b->bytes);
     memset(b->send, 0, all);
     memset(b->recv, 0, all);
     return STATUS_OK;
@@ -126,6 +231,8 @@ struct form {
     struct comm *comm;
     struct collective_buffers *buffers;
     int64_t result_count; /* number of elements of this rank's result */
+    int left;             /* calls that have not been made, of those that harness_run may take */
+    int shared, used;     /* samples in buffers->seconds; those that harness_run has taken */
 };
 
 /* Emulates an in-place form that communicators lack. The input is in `recv`, and the operation
@@ -197,23 +304,29 @@ static struct collective_turn turn_make(const struct form *f, int64_t count, int
 
 /* --- a sample --- */
 
+/* A single operation is a blocking call, and its time is the communicator's: around MPI's call
+ * alone. A copy counts too, and so does the division of an average. */
 static enum status run_on_host(struct form *f, double *seconds)
 {
     int turns = f->buffers->turns;
-    uint64_t begun = clock_ns();
+    struct collective_turn *turn = f->buffers->turn;
+    const struct comm_op *op = &turn->op;
+    uint64_t copied = turn->before_to ? clock_ns() : 0;
     for (int i = 0; i < turns; i++) {
-        struct collective_turn *t = &f->buffers->turn[i];
-        if (t->before_to)
-            memcpy(t->before_to, t->before_from, t->copied);
-        TRY(comm_start(f->comm, &t->op));
+        if (turn[i].before_to)
+            memcpy(turn[i].before_to, turn[i].before_from, turn[i].copied);
+        TRY((turns > 1 ? comm_start : comm_run)(f->comm, &turn[i].op));
     }
     for (int i = 0; i < turns; i++) {
-        struct collective_turn *t = &f->buffers->turn[i];
-        TRY(comm_wait(f->comm, &t->op));
-        if (t->after_to)
-            memcpy(t->after_to, t->after_from, t->copied);
+        if (turns > 1)
+            TRY(comm_wait(f->comm, &turn[i].op));
+        if (turn[i].after_to)
+            memcpy(turn[i].after_to, turn[i].after_from, turn[i].copied);
     }
-    *seconds = (double)(clock_ns() - begun) * 1e-9 / turns;
+    bool more =
+        turns > 1 || turn->after_to || (comm_reduces(op->kind) && op->reduction == COMM_AVG);
+    uint64_t ended = more ? clock_ns() : (uint64_t)op->ended_ns;
+    *seconds = (double)(ended - (copied ? copied : (uint64_t)op->begun_ns)) * 1e-9 / turns;
     return STATUS_OK;
 }
 
@@ -250,23 +363,41 @@ static enum status form_run(struct form *f, double *seconds)
     return f->buffers->device ? run_on_device(f, seconds) : run_on_host(f, seconds);
 }
 
-/* Takes a sample: the time of the slowest rank. An all-reduce finds this time, so all ranks get the
- * same value and stop after the same sample. The all-reduce also synchronises the ranks before the
- * next sample. */
+/* Makes calls, each after a barrier, and shares the time of each call's slowest rank by an
+ * all-reduce, so all ranks have the same samples and stop after the same one. Brief calls share
+ * their times after several calls, so that nothing but the barrier is between them. If the number
+ * of calls is fixed, so is the number of all-reduces (comm_divide needs it). */
+static enum status form_calls(struct form *f)
+{
+    struct collective_buffers *b = f->buffers;
+    const struct harness_config *timing = &f->config->options.timing;
+    bool several = (timing->within <= 0 && timing->seconds <= 0) ||
+                   (f->shared > 0 && b->seconds[f->shared - 1] < 1e-3);
+    int n = !several ? 1 : f->left < COLLECTIVE_SHARED ? f->left : COLLECTIVE_SHARED;
+    struct comm_op ready = {.kind = COMM_BARRIER, .on_host = true},
+                   slowest = {.kind = COMM_ALLREDUCE,
+                              .reduction = COMM_MAX,
+                              .type = DTYPE_F64,
+                              .send = b->seconds,
+                              .recv = b->seconds,
+                              .count = n,
+                              .on_host = true};
+    for (int i = 0; i < n; i++) {
+        TRY(comm_run(b->words, &ready));
+        TRY(form_run(f, &b->seconds[i]));
+    }
+    f->left -= n;
+    f->shared = n;
+    f->used = 0;
+    return comm_run(b->words, &slowest);
+}
+
 static enum status form_sample(void *context, double *seconds)
 {
     struct form *f = context;
-    struct collective_buffers *b = f->buffers;
-    struct comm_op slowest = {.kind = COMM_ALLREDUCE,
-                              .reduction = COMM_MAX,
-                              .type = DTYPE_F64,
-                              .send = &b->word,
-                              .recv = &b->word,
-                              .count = 1,
-                              .on_host = true};
-    TRY(form_run(f, &b->word));
-    TRY(comm_run(b->words, &slowest));
-    *seconds = b->word;
+    if (f->used == f->shared)
+        TRY(form_calls(f));
+    *seconds = f->buffers->seconds[f->used++];
     return STATUS_OK;
 }
 
@@ -298,7 +429,7 @@ static enum status poison(const struct form *f, void *all)
     enum dtype type = f->config->type;
     for (int i = 0; i < b->turns; i++) {
         char *mem = (char *)all + (size_t)i * b->bytes;
-        collective_poison(type, desk(b, mem), (int64_t)(b->bytes / dtype_size(type)));
+        set_poison(type, desk(b, mem), (int64_t)(b->bytes / dtype_size(type)));
         TRY(put(b, mem, b->bytes));
     }
     return STATUS_OK;
@@ -322,9 +453,9 @@ static enum status form_check(struct form *f, int round, int64_t *wrong)
         found += (double)collective_wrong(c, desk(b, t->result), t->op.count, rank, ranks,
                                           values_of(f, round, i));
     }
-    b->word = found;
-    TRY(comm_sum(b->words, &b->word, 1));
-    *wrong += (int64_t)b->word;
+    b->seconds[0] = found;
+    TRY(comm_sum(b->words, b->seconds, 1));
+    *wrong += (int64_t)b->seconds[0];
     return STATUS_OK;
 }
 
@@ -338,7 +469,7 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
     struct form f = {.config = c,
                      .comm = comm,
                      .buffers = b,
-                     .result_count = collective_result_count(c, count, rank, ranks)};
+                     .result_count = result_count(c, count, rank, ranks)};
     timing.bar = NULL; /* the progress bar advances once per size, not once per harness_run */
     *row = (struct collective_row){.count = count};
     row->bytes = count * (int64_t)dtype_size(c->type) * (collective_has_parts(c->kind) ? ranks : 1);
@@ -346,6 +477,8 @@ enum status collective_measure(const struct collective_config *c, struct comm *c
         struct collective_time *t = &row->place[p];
         for (int i = 0; i < b->turns; i++)
             b->turn[i] = turn_make(&f, count, i, (enum collective_place)p);
+        f.left = timing.warmup + timing.most;
+        f.shared = f.used = 0;
         TRY(form_fill(&f, 0));
         TRY(harness_run(&timing, form_sample, &f, &t->time));
         collective_bandwidth(c->kind, ranks, row->bytes, t);

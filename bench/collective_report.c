@@ -184,7 +184,8 @@ void collective_report_begin(struct collective_report *r)
 void collective_report_row(struct collective_report *r, const struct collective_row *row)
 {
     struct collective_line line = {row, 0};
-    r->rows++;
+    r->rows += row->bytes > 0;
+    r->empty_rows += row->bytes == 0;
     for (int p = 0; p < COLLECTIVE_PLACES; p++) {
         r->failed += row->place[p].wrong > 0;
         r->wrong += row->place[p].wrong > 0 ? row->place[p].wrong : 0;
@@ -205,9 +206,13 @@ enum status collective_report_end(struct collective_report *r)
     const struct collective_config *c = r->config;
     const struct bench_head head = {"collective", COLLECTIVE_SCHEMA, NULL, -1};
     json_t *wrong = c->checks > 0 ? json_integer(r->wrong) : json_null();
+    char empty[64] = "";
+    if (r->empty_rows > 0)
+        snprintf(empty, sizeof empty, "# %-20s : %d, not in the average\n", "Rows of 0 bytes",
+                 r->empty_rows);
     if (c->options.format == BENCH_TEXT)
-        fprintf(c->options.out, "# %-20s : %d %s\n# %-20s : %g \n#\n", "Out of bounds values",
-                r->failed, r->failed ? "FAILED" : "OK", "Avg bus bandwidth", average(r));
+        fprintf(c->options.out, "# %-20s : %d %s\n# %-20s : %g \n%s#\n", "Out of bounds values",
+                r->failed, r->failed ? "FAILED" : "OK", "Avg bus bandwidth", average(r), empty);
     return bench_record_rows(&head,
                              json_pack("{s:o, s:s, s:s, s:s, s:O, s:o, s:o, s:f}", "config",
                                        collective_config_json(c), "network", r->network, "memory",

@@ -2,6 +2,7 @@
 #include "bench/collective.h"
 
 #include "cli/bench_options.h"
+#include "kernels/device_list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,8 +51,8 @@ static enum status take_nthreads(const struct setting *s, const char *arg, void 
         return STATUS_OK;
     return status_fail(STATUS_USAGE,
                        "--%s '%s': each GPU has one thread; leave out the flag, and give -g, the "
-                       "number of GPUs of "
-                       "a process, or --ranks, the number of ranks that use the host's memory",
+                       "number of GPUs of a process, or --ranks, the number of ranks that use the "
+                       "host's memory",
                        s->flag, arg);
 }
 
@@ -177,9 +178,10 @@ const struct cli_command cmd_bench_collective = {
     .arguments =
         "allreduce|broadcast|reduce|allgather|reduce-scatter|alltoall|gather|scatter|sendrecv",
     .doc = "Measures the bandwidth between ranks by message size, in nccl-tests' table, and checks "
-           "every element. The ranks are the ranks of a job, threads, or GPUs. The names that "
-           "nccl-tests use (all_reduce, all_reduce_perf) are accepted too.\vExit status: 0 if "
-           "every element is right, 1 on an error, 2 on wrong usage, 4 if an element is wrong.",
+           "every element. A time is the median of calls, of each the slowest rank's, after a "
+           "barrier. The ranks are those of a job, threads, or GPUs. The names that nccl-tests use "
+           "(all_reduce, all_reduce_perf) are accepted too.\vExit status: 0 if every element is "
+           "right, 1 on an error, 2 on wrong usage, 4 if an element is wrong.",
     .example = {{"All-reduce between two threads, up to 1 MiB",
                  "ampscale bench collective allreduce -e 1M"},
                 {"All-reduce between two processes, over MPI if it is installed",

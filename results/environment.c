@@ -9,6 +9,7 @@
 #include "results/version.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,16 +93,15 @@ static enum status put_count(json_t *object, const char *key, long long n)
 static enum status fill_cpu(json_t *cpu)
 {
     char line[256];
-    double quota, period;
+    double quota = host_quota("");
     host_cpu_name(line, sizeof line);
     TRY(put_text(cpu, "model", line));
     TRY(put_count(cpu, "sockets", count_groups("core_siblings_list")));
     TRY(put_count(cpu, "cores", count_groups("thread_siblings_list")));
     TRY(put_count(cpu, "threads", sysconf(_SC_NPROCESSORS_ONLN)));
-    TRY(put_count(cpu, "usable", host_cores()));
-    if (file_first_line("/sys/fs/cgroup/cpu.max", line, sizeof line) &&
-        sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0)
-        TRY(json_put(cpu, "quota", json_real(quota / period)));
+    TRY(put_count(cpu, "usable", host_affinity()));
+    if (isfinite(quota))
+        TRY(json_put(cpu, "quota", json_real(quota)));
     if (file_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line))
         TRY(put_text(cpu, "governor", line));
     return STATUS_OK;

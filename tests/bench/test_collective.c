@@ -37,7 +37,8 @@ static enum status broken_start(struct comm *c, struct comm_slot *slot)
 
 static enum status broken_wait(struct comm *c, struct comm_slot *slot)
 {
-    (void)c, (void)slot;
+    (void)c;
+    slot->op.ended_ns = comm_now();
     return STATUS_OK;
 }
 
@@ -130,6 +131,58 @@ static void test_failed_rank(void **state)
     fclose(c.options.out);
 }
 
+/* --- ranks, the last of which arrives late --- */
+
+struct late {
+    struct comm base;
+    struct comm *inner; /* carries out the operations */
+    int64_t entered_ns; /* when this rank entered its first operation */
+    int64_t timed_ns;   /* when this rank began its first operation on data of the measured type */
+};
+
+static enum status late_run(struct comm *c, const struct comm_op *op)
+{
+    struct late *l = (struct late *)c;
+    struct comm_op copy = *op;
+    copy.handle = 0;
+    if (l->entered_ns == 0 && c->rank == c->size - 1)
+        comm_sleep(100000000);
+    l->entered_ns = l->entered_ns ? l->entered_ns : comm_now();
+    if (l->timed_ns == 0 && op->kind == COMM_BROADCAST)
+        l->timed_ns = comm_now();
+    return comm_run(l->inner, &copy);
+}
+
+static void late_close(struct comm *c)
+{
+    comm_close(((struct late *)c)->inner);
+}
+
+/* No rank begins a timed operation before all ranks are ready for it, with or without warm-up. */
+static void test_ranks_are_ready(void **state)
+{
+    static const struct comm_calls calls = {.name = "late", .run = late_run, .close = late_close};
+    enum { RANKS = 3 };
+    static struct late late[RANKS];
+    struct rank_info info = {.host = "node1", .pid = 1};
+    struct world w = {.size = 1, .info = &info};
+    struct comm *inner[RANKS], *comm[RANKS];
+    struct collective_config c = quick(COMM_BROADCAST);
+    c.options.out = fopen("/dev/null", "w");
+    c.first = c.last = 1024;
+    c.options.timing = (struct harness_config){.most = 1};
+    assert_int_equal(comm_open_local(RANKS, 20, inner), STATUS_OK);
+    for (int i = 0; i < RANKS; i++) {
+        late[i] = (struct late){{.calls = &calls, .rank = i, .size = RANKS}, .inner = inner[i]};
+        comm[i] = &late[i].base;
+    }
+    const struct collective_ranks ranks = {.members = RANKS, .comm = comm, .words = comm};
+    assert_int_equal(collective_run(&c, &w, &ranks), STATUS_OK);
+    for (int i = 0; i < RANKS; i++)
+        assert_true(late[i].timed_ns >= late[RANKS - 1].entered_ns);
+    fclose(c.options.out);
+}
+
 /* The expected result depends on the rank and on the round. */
 static void test_expectations(void **state)
 {
@@ -211,10 +264,10 @@ static void test_bandwidth(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_is_seen),  cmocka_unit_test(test_wrong_fails),
-        cmocka_unit_test(test_failed_rank),    cmocka_unit_test(test_expectations),
-        cmocka_unit_test(test_sums_are_exact), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_bandwidth),
+        cmocka_unit_test(test_wrong_is_seen), cmocka_unit_test(test_wrong_fails),
+        cmocka_unit_test(test_failed_rank),   cmocka_unit_test(test_ranks_are_ready),
+        cmocka_unit_test(test_expectations),  cmocka_unit_test(test_sums_are_exact),
+        cmocka_unit_test(test_sizes),         cmocka_unit_test(test_bandwidth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,6 +63,16 @@ for name in all_reduce all_reduce_perf all_gather_perf reduce_scatter_perf allto
     grep -q "^${kind/_/-},out_of_place,64," out || fail "$name: $(<out)"
 done
 
+# A size that is too small to give each rank a part does not count in the mean bandwidth.
+expect 0 bench collective allgather --ranks 3 -b 8 -e 2000 -i 1992 -n 1 -w 0 --json
+awk -v RS='[,{}]' '/"busbw":/ { n += $2 > 0; sum += $2 } /"mean_busbw":/ { mean = $2 }
+    END { exit !(n == 2 && sum > 0 && mean / (sum / 2) > 0.999999 && mean / (sum / 2) < 1.000001) }' out ||
+    fail "the mean counts the empty size: $(<out)"
+expect 0 bench collective allgather --ranks 3 -b 8 -e 2000 -i 1992 -n 1 -w 0
+grep -qx '# Rows of 0 bytes      : 1, not in the average' out || fail "no word of the empty size: $(<out)"
+expect 0 bench collective allgather --ranks 3 -b 8 -e 8 -n 1 -w 0
+grep -q '^# Avg bus bandwidth    : 0 $' out || fail "without data the mean is not 0: $(<out)"
+
 # Ranks are threads of one process. At the smallest size, the part of a rank may be empty. Other
 # sizes are below or above the size of a block of the reduction. Several operations run at a time.
 for kind in "${kinds[@]}"; do
