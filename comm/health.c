@@ -1,10 +1,10 @@
 /* Finds out when a rank fails, is lost or is late, for MPI and Gloo alike: a thread of each process
- * watches the control connections to rank 0, whatever the process itself does.
+ * watches its connection to rank 0, whatever the process itself does.
  *
- * A rank that fails informs rank 0, which informs all other ranks. A rank whose process has ended
- * closes its connection. When an operation makes no progress in time, rank 0 asks all ranks which
- * operation they have reached, and names the one at fault. Rank 0 prints the reason; if rank 0 is
- * itself at fault, the lowest other rank does. */
+ * A rank that fails informs rank 0, which informs all other ranks. A lost process closes its
+ * connection. When an operation makes no progress in time, rank 0 asks all ranks which operation
+ * they have reached, and names the one at fault. Rank 0 prints the reason; if rank 0 is at fault,
+ * the lowest other rank does. */
 #include "base/text.h"
 #include "comm/control.h"
 #include "comm/internal.h"

@@ -158,6 +158,19 @@ static char *part_of(const void *buffer, int rank, size_t bytes)
     return (char *)buffer + (size_t)rank * bytes;
 }
 
+/* Reduces in place on a root other than 0. MPICH 4.0 crashes there if it gets MPI_IN_PLACE. */
+static enum status reduce_copy(struct mpi *m, const struct comm_op *op, char *recv, int n)
+{
+    char *copy;
+    size_t bytes = (size_t)n * dtype_size(op->type);
+    TRY(array_new(&copy, (int64_t)bytes));
+    memcpy(copy, recv, bytes);
+    enum status st = MPI_CALL(MPI_Reduce, copy, recv, n, type_of(op->type), op_of(m, op), op->root,
+                              m->data);
+    free(copy);
+    return st;
+}
+
 /* One blocking call for elements [from, from + n) of an operation that cuts into pieces. */
 static enum status call_piece(struct mpi *m, const struct comm_op *op, int64_t from, int n)
 {
@@ -172,6 +185,8 @@ static enum status call_piece(struct mpi *m, const struct comm_op *op, int64_t f
     case COMM_REDUCE:
         if (op->root != m->queue.base.rank)
             return MPI_CALL(MPI_Reduce, send, NULL, n, type, op_of(m, op), op->root, m->data);
+        if (op->root != 0 && send == recv)
+            return reduce_copy(m, op, recv, n);
         return MPI_CALL(MPI_Reduce, or_in_place(send, recv), recv, n, type, op_of(m, op), op->root,
                         m->data);
     default:
