@@ -83,6 +83,8 @@ enum status collective_devices_open(const struct collective_config *c, struct wo
     TRY(open_host(w, timeout_s, d, host));
     const struct comm_nccl_config nccl = {.port = d->port, .host = w->comm, .timeout_s = timeout_s};
     TRY(gpu_group_decide(c->via, d->port, w->comm, d->n, d->device, &d->group));
+    if (!d->group.direct)
+        TRY(world_check_data(w));
     if (!d->group.direct && w->size > 1 && d->n > 1 && c->kind != COMM_ALLREDUCE)
         return status_fail(
             STATUS_USAGE,

@@ -184,6 +184,7 @@ static enum status collective_job(const struct collective_config *c, struct worl
     TRY(collective_agree(c, w));
     if (devices)
         return run_on_devices(c, w, d);
+    TRY(world_check_data(w));
     struct collective_ranks ranks = {.members = 1, .comm = &w->comm, .words = &w->comm};
     if (!launched) {
         TRY(comm_open_local(members, meeting.timeout_s, comm));

@@ -117,15 +117,15 @@ struct comm_op {
 
 /* The transport that the user asks for. Between GPUs, AUTO chooses NCCL if every rank has NCCL and
  * no two ranks share a GPU. Between processes, AUTO chooses MPI if an MPI launcher started them,
- * else Gloo if every rank has the Gloo module, else the TCP connections to rank 0. All transports
- * except NCCL move data through host memory. */
+ * else Gloo; every rank needs the Gloo module. All transports except NCCL move data through host
+ * memory. */
 enum comm_via {
     VIA_AUTO,
     VIA_NCCL,
-    VIA_HOST,  /* MPI, Gloo or TCP, by the rule of AUTO; never NCCL */
+    VIA_HOST,  /* MPI or Gloo, by the rule of AUTO; never NCCL */
     VIA_MPI,   /* only MPI */
     VIA_GLOO,  /* only Gloo */
-    VIA_LOCAL, /* over the TCP connections to rank 0 (comm_open_tcp), without a library */
+    VIA_LOCAL, /* only the threads of one process; refused between processes */
 };
 #define COMM_VIA_WORDS "auto|nccl|host|mpi|gloo|local"
 static inline bool comm_via_is_host(enum comm_via via)
@@ -260,12 +260,14 @@ struct comm_tcp_config {
     const char *secret_file; /* file of mode 600 with the same secret on all ranks; NULL:
                               * AMPSCALE_SECRET, if set */
     bool insecure;           /* allows an address beyond loopback without a secret */
+    bool one_host;           /* all ranks are known to be on this host */
 };
 
-/* Joins the ranks of a job at a TCP address, without MPI or Gloo. All data passes through rank 0,
- * in comm_wait. A reduction combines the ranks' values in rank order. The ranks prove to each other
- * that they know the secret; STATUS_USAGE for an address beyond loopback without a secret, unless
- * `insecure` is set. */
+/* Joins the ranks of a job at a TCP address, without MPI or Gloo, for control: allgather,
+ * broadcast, barrier, and all-reduce (sum, maximum or minimum of F64, F32 or I32, in rank order),
+ * of at most 4 MiB. Anything else is STATUS_UNSUPPORTED. All bytes pass through rank 0, in
+ * comm_wait. The ranks prove to each other that they know the secret; STATUS_USAGE for an address
+ * beyond loopback without a secret, unless `insecure` is set. */
 MUST_CHECK enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c);
 
 struct gloo_port;

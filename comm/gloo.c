@@ -272,7 +272,7 @@ static enum status open_watch(struct gloo *g, struct comm *control)
     for (int r = 0; r < size; r++)
         g->closed_after[r] = -1;
     for (int i = 1; i < g->watches; i++)
-        g->watch[i] = tcp_socket(control, g->base.rank == 0 ? i : 0);
+        g->watch[i] = control_socket(control, g->base.rank == 0 ? i : 0);
     g->watch[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return g->watch[0] >= 0 ? STATUS_OK
                             : status_fail(STATUS_IO, "cannot open a descriptor for Gloo's thread");

@@ -12,6 +12,35 @@
 
 static const int64_t ANSWER_NS = 3000000000; /* time limit for the answer to a query */
 
+static enum status tcp_put(struct gloo *g, int rank, const struct tcp_message *m)
+{
+    return socket_put(control_socket(g->control, rank), m, sizeof *m, g->timeout_s);
+}
+
+static enum status tcp_get(struct gloo *g, int rank, struct tcp_message *m)
+{
+    TRY(socket_get(control_socket(g->control, rank), m, sizeof *m, g->timeout_s));
+    m->message[TCP_TEXT_MAX - 1] = '\0';
+    return STATUS_OK;
+}
+
+/* Sends a failure to all ranks to which this rank is connected; ignores errors. */
+static void tcp_put_failure(struct gloo *g, enum status st, const char *message)
+{
+    struct tcp_message failed = {.intent.kind = TCP_FAILED, .st = (int32_t)st};
+    snprintf(failed.message, sizeof failed.message, "%.*s", TCP_TEXT_MAX - 1, message);
+    for (int r = 0; r < g->base.size; r++)
+        if (control_socket(g->control, r) >= 0)
+            (void)!tcp_put(g, r, &failed);
+}
+
+/* The status in a message about a failure; STATUS_LIBRARY if the message has an unknown status. */
+static enum status tcp_message_status(const struct tcp_message *m)
+{
+    bool known = m->st > STATUS_OK && m->st <= STATUS_LOST_RANK;
+    return known ? (enum status)m->st : STATUS_LIBRARY;
+}
+
 static bool is_troubled(const struct gloo *g)
 {
     return g->trouble.status != STATUS_OK;
@@ -24,7 +53,7 @@ static void end_all(struct gloo *g, enum status st, const char *message)
     if (is_troubled(g))
         return;
     comm_failure_keep(&g->trouble, st, "%s", message);
-    tcp_put_failure(g->control, st, message);
+    tcp_put_failure(g, st, message);
 }
 
 /* Writes " in operation 5 (barrier)", or "" if no operation is in progress. */
@@ -56,7 +85,7 @@ static struct tcp_message message_of(const struct gloo *g, enum tcp_kind kind)
 static void put(struct gloo *g, int rank, enum tcp_kind kind)
 {
     struct tcp_message m = message_of(g, kind);
-    if (tcp_put(g->control, rank, &m) != STATUS_OK)
+    if (tcp_put(g, rank, &m) != STATUS_OK)
         end_lost(g, rank, status_message());
 }
 
@@ -99,7 +128,7 @@ void gloo_part(struct gloo *g)
 static void take_answer(struct gloo *g, int rank)
 {
     struct tcp_message m;
-    if (tcp_get(g->control, rank, &m) != STATUS_OK)
+    if (tcp_get(g, rank, &m) != STATUS_OK)
         end_lost(g, rank, status_message());
     else if (m.intent.kind == TCP_FAILED)
         end_all(g, tcp_message_status(&m), m.message);
@@ -269,7 +298,7 @@ static void take_wake(struct gloo *g)
 static void take_message(struct gloo *g, int rank)
 {
     struct tcp_message m;
-    if (tcp_get(g->control, rank, &m) != STATUS_OK) {
+    if (tcp_get(g, rank, &m) != STATUS_OK) {
         end_lost(g, rank, status_message());
         return;
     }

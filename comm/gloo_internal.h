@@ -2,11 +2,37 @@
  * other thread uses the sockets. */
 #pragma once
 
+#include "comm/control.h"
 #include "comm/gloo_port.h"
-#include "comm/rendezvous.h"
-#include "comm/tcp.h"
+#include "comm/internal.h"
 
 #include <poll.h>
+
+/* The kinds of messages that belong to no operation. Messages of operations have a kind of enum
+ * comm_kind. */
+enum tcp_kind {
+    TCP_FAILED = -1,  /* the sender has failed; `st` and `message` describe the failure */
+    TCP_QUERY = -2,   /* rank 0 asks whether the receiver runs */
+    TCP_ALIVE = -3,   /* the answer to TCP_QUERY */
+    TCP_OVERDUE = -4, /* to rank 0: the sender's operation has made no progress in time */
+    TCP_CLOSING = -5, /* to rank 0: the sender starts no more operations; from rank 0: no rank
+                       * starts more operations */
+    TCP_DIFFERS = -6, /* to rank 0: another rank carries out another operation than the sender */
+};
+
+enum { TCP_TEXT_MAX = CONTROL_TEXT_MAX };
+
+/* A message over the connections to rank 0. All ranks run the same build and have the same byte
+ * order. */
+struct tcp_message {
+    struct comm_intent intent;    /* with a kind of enum tcp_kind, `number` is the last operation
+                                   * that the sender has carried out */
+    struct comm_intent under_way; /* with a kind of enum tcp_kind: the operation that the sender is
+                                   * carrying out; number 0: none */
+    int32_t st;                   /* STATUS_OK, or the status of a failure, which `message`
+                                   * describes */
+    char message[TCP_TEXT_MAX];
+};
 
 struct gloo {
     struct comm base;

@@ -2,7 +2,6 @@
  * waits for the connections of all lower ranks, and then connects to the higher ranks. Because of
  * this order, no two ranks wait for each other. */
 #include "comm/gloo_internal.h"
-#include "comm/socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,10 +16,10 @@ enum { ADDRESS_MAX = 80, WORD_HEX = 2 * NONCE_BYTES, JOB_MAX = WORD_HEX + 32 };
 
 /* The message that each rank sends to all other ranks. */
 struct place {
-    int32_t st;                 /* STATUS_OK, or the error of a rank that cannot take part */
-    char message[TCP_TEXT_MAX]; /* the message of that error; "" for STATUS_OK */
-    char address[ADDRESS_MAX];  /* HOST:PORT at which the rank listens */
-    char word[WORD_HEX + 1];    /* from rank 0: a random text for this job */
+    int32_t st;                     /* STATUS_OK, or the error of a rank that cannot take part */
+    char message[CONTROL_TEXT_MAX]; /* the message of that error; "" for STATUS_OK */
+    char address[ADDRESS_MAX];      /* HOST:PORT at which the rank listens */
+    char word[WORD_HEX + 1];        /* from rank 0: a random text for this job */
 };
 
 static enum status os_fail(const char *what)
@@ -69,10 +68,10 @@ static enum status exchange(struct comm *control, enum status st, struct place *
 {
     own->st = (int32_t)st;
     if (st != STATUS_OK)
-        snprintf(own->message, sizeof own->message, "%.*s", TCP_TEXT_MAX - 1, status_message());
+        snprintf(own->message, sizeof own->message, "%.*s", CONTROL_TEXT_MAX - 1, status_message());
     TRY(comm_gather(control, own, all, sizeof *own));
     for (int r = 0; r < comm_size(control); r++) {
-        all[r].message[TCP_TEXT_MAX - 1] = all[r].address[ADDRESS_MAX - 1] = '\0';
+        all[r].message[CONTROL_TEXT_MAX - 1] = all[r].address[ADDRESS_MAX - 1] = '\0';
         all[r].word[WORD_HEX] = '\0';
         if (all[r].st != STATUS_OK)
             return status_fail(STATUS_LIBRARY, "rank %d: %s", r, all[r].message);
@@ -149,7 +148,7 @@ enum status gloo_mesh_open(struct comm *control, const struct secret *secret, do
         socket[r] = -1;
     TRY(array_new(&all, comm_size(control)));
     enum status st = rank == 0 ? random_word(own.word)
-                               : listen_near(tcp_socket(control, 0), &listener, own.address);
+                               : listen_near(control_socket(control, 0), &listener, own.address);
     st = exchange(control, st, &own, all);
     if (st == STATUS_OK) {
         st = connect_all(control, secret, timeout_s, listener, all, socket);

@@ -1,4 +1,4 @@
-/* Launchers connect by the same rendezvous as ranks (comm/rendezvous.h), with the index of the node
+/* Launchers connect by the same rendezvous as ranks (comm/control.h), with the index of the node
  * in place of the rank. Each node then sends node 0 its number of ranks, and node 0 sends each node
  * its place.
  *
@@ -8,8 +8,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "comm/rendezvous.h"
-#include "comm/socket.h"
+#include "comm/control.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

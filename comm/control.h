@@ -1,0 +1,148 @@
+/* Inside comm/ and launch/: TCP connections between the processes of a job, by which they meet,
+ * prove that they belong to the job, and control it. */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct addrinfo;
+struct comm;
+
+/* --- sockets: all of them are non-blocking (control_socket.c) --- */
+
+enum { SOCKET_ADDRESSES_MAX = 16 };
+
+/* Send or receive exactly `bytes` bytes; timeout_s is the time limit of a wait without progress (0:
+ * none). STATUS_IO: the connection is lost. STATUS_LIBRARY: the time limit is over. The message
+ * does not name the other side. */
+MUST_CHECK enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s);
+MUST_CHECK enum status socket_get(int fd, void *data, size_t bytes, double timeout_s);
+
+/* Finds the addresses of HOST:PORT, or [IPv6]:PORT; the caller frees *list by freeaddrinfo. Sets
+ * *loopback to whether all of them are loopback addresses. STATUS_USAGE: `address` has another
+ * form. STATUS_IO: its host has no address yet. */
+MUST_CHECK enum status socket_resolve(const char *address, struct addrinfo **list, bool *loopback);
+
+/* Opens *n sockets, in fd[SOCKET_ADDRESSES_MAX], that listen only at those addresses of `list` that
+ * belong to this machine. */
+MUST_CHECK enum status socket_listen(const char *address, const struct addrinfo *list, int *fd,
+                                     int *n);
+
+/* Connects to the address `a` within timeout_s, and returns the socket; -1: it failed. */
+int socket_connect(const struct addrinfo *a, double timeout_s);
+
+/* Sets TCP_NODELAY, so that small messages are sent at once. */
+void socket_no_delay(int fd);
+
+/* --- the secret that the ranks of a job share (control_socket.c) --- */
+
+enum {
+    SECRET_MIN = 16, /* bytes */
+    SECRET_MAX = 1024,
+    NONCE_BYTES = 32,
+    DIGEST_BYTES = 32,
+};
+
+#define SECRET_VARIABLE "AMPSCALE_SECRET"
+
+struct secret {
+    size_t size; /* 0: there is none */
+    unsigned char bytes[SECRET_MAX];
+};
+
+/* Reads the secret from `file`, without the newline at its end. If `file` is NULL, reads it from
+ * AMPSCALE_SECRET, if set. STATUS_USAGE for a secret that is too short or too long, for a file that
+ * neither this user nor root owns, and for a file that other users may access. Messages do not
+ * contain the secret. */
+MUST_CHECK enum status secret_read(const char *file, struct secret *s);
+void secret_clear(struct secret *s); /* overwrites it */
+
+/* Fills `nonce` with random bytes, which are used only once. */
+MUST_CHECK enum status nonce_make(unsigned char nonce[NONCE_BYTES]);
+
+/* The HMAC-SHA256 (RFC 2104, FIPS 180-4) of `label` and the `size` bytes at `data`, with the secret
+ * as key. */
+void secret_proof(const struct secret *s, const char *label, const void *data, size_t size,
+                  unsigned char proof[DIGEST_BYTES]);
+
+/* Compares two digests. The time does not depend on the position of the first difference. */
+bool digest_equal(const unsigned char a[DIGEST_BYTES], const unsigned char b[DIGEST_BYTES]);
+void digest_text(const char *text, unsigned char digest[DIGEST_BYTES]); /* SHA-256 */
+
+/* --- the rendezvous of ranks or, before they start, of the launchers of the job's nodes; a
+ * launcher uses the index of its node as its rank --- */
+
+enum rendezvous_kind { RENDEZVOUS_RANKS, RENDEZVOUS_NODES };
+
+struct rendezvous_config {
+    enum rendezvous_kind kind; /* a process retries if it finds a rank 0 of the other kind */
+    const char *address;       /* HOST:PORT of rank 0 */
+    int rank, size;
+    double timeout_s; /* time limit to connect all ranks; 0: none */
+    const char *job;  /* identifies the job: the same text on all of its ranks, another text in
+                       * other jobs */
+    const struct secret *secret; /* the same on all ranks */
+    bool insecure;               /* allows an address beyond loopback without a secret */
+    bool one_host;               /* all ranks are known to be on this host */
+
+    /* Called several times a second. If it fails, the rendezvous ends. NULL: stop_check. */
+    enum status (*interrupted)(const void *context);
+    const void *context;
+};
+
+/* Connects the ranks: on rank 0, peer[r] is a socket to rank r; on other ranks, peer[0] is a socket
+ * to rank 0; all other entries are -1. The caller closes the sockets, also after a failure.
+ *
+ * Rank 0 listens only at the addresses that `address` names, and warns if ranks on other hosts
+ * cannot reach them. It handles all connections at the same time, each for at most HELLO_S. When
+ * PENDING_MAX connections are pending and another process connects, rank 0 closes the oldest one.
+ * A rank retries until it finds rank 0 or the time limit is over, also while its host's name is not
+ * known. Both sides prove that they know the secret: each answers the random challenge of the other
+ * side. Rank 0 refuses processes of another job, world size or program version, a rank that has
+ * connected already, and wrong proofs; such a rank fails at once with the reason. Data after the
+ * proofs is neither encrypted nor authenticated. A node whose launcher ends before all nodes have
+ * connected may connect again.
+ *
+ * STATUS_USAGE for an address of a wrong form, or beyond loopback without a secret. STATUS_LIBRARY
+ * on rank 0: a rank r did not connect in time; its peer[r] is -1. */
+MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);
+
+/* Does rank 0's part of rendezvous_meet. `listener` is a listening socket. The function does not
+ * close it. */
+MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, int listener,
+                                         int *peer);
+
+/* --- a file on storage that all ranks share, in which rank 0 writes its address (PyTorch's file://
+ * method) --- */
+
+enum { RENDEZVOUS_ADDRESS_MAX = 320 };
+
+/* The path in "file://PATH"; NULL for any other text. */
+const char *rendezvous_file_path(const char *text);
+
+/* Rank 0 chooses a port of this host that no process uses, and writes HOST:PORT to the file and to
+ * `address`; the others wait until the file exists, at most timeout_s (0: indefinitely).
+ * STATUS_USAGE on rank 0: the file exists already, because an earlier job did not remove it. */
+MUST_CHECK enum status rendezvous_file_meet(const char *path, int rank, double timeout_s,
+                                            char address[RENDEZVOUS_ADDRESS_MAX]);
+
+/* --- jobs that another library has connected, and the communicator of comm_open_tcp --- */
+
+/* Connects the ranks of a job to rank 0 over TCP, where another library already connects them:
+ * `share` broadcasts bytes from rank 0 to all ranks by that library; every rank calls it the same
+ * number of times. Rank 0 listens at free ports, only at loopback if `one_host`, else at all other
+ * addresses of its machine that are up, except link-local ones, and shares them and a random
+ * secret. The others connect to the first address that answers and prove that they know the secret.
+ * peer[r] (size): on rank 0 the socket to rank r, elsewhere peer[0]; -1: none. If a rank fails, all
+ * fail within timeout_s (0: 300) with STATUS_LIBRARY, and the sockets are closed. */
+MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double timeout_s,
+                                    enum status (*share)(void *context, void *data, size_t bytes),
+                                    void *context, int *peer);
+
+enum { CONTROL_TEXT_MAX = 260 }; /* bytes of the message of a failure that ranks exchange */
+
+/* The socket of a communicator of comm_open_tcp to `rank`; -1: there is none, because neither this
+ * rank nor `rank` is rank 0. */
+int control_socket(const struct comm *c, int rank);

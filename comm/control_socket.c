@@ -1,0 +1,254 @@
+/* Sockets with time limits; and the secret of a job, with Nettle's functions. */
+#include "base/clock.h"
+#include "comm/control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HOST_MAX = 256 };
+
+/* Waits until the socket can send or receive. */
+static enum status wait_ready(int fd, short events, double timeout_s)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    double end = clock_s() + timeout_s;
+    for (;;) {
+        double left = timeout_s > 0 ? end - clock_s() : 60;
+        if (left <= 0)
+            return status_fail(STATUS_LIBRARY, "no data moved for %g s", timeout_s);
+        int n = poll(&p, 1, (int)(left < 60 ? left * 1e3 + 1 : 60000));
+        if (n > 0)
+            return STATUS_OK;
+        if (n < 0 && errno != EINTR)
+            return status_fail(STATUS_IO, "%s", strerror(errno));
+    }
+}
+
+/* Sends if `events` is POLLOUT, else receives. */
+static enum status move(int fd, short events, char *at, size_t bytes, double timeout_s)
+{
+    while (bytes > 0) {
+        TRY(wait_ready(fd, events, timeout_s));
+        ssize_t n = events == POLLOUT ? send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                      : recv(fd, at, bytes, MSG_DONTWAIT);
+        if (n == 0)
+            return status_fail(STATUS_IO, "the connection was closed");
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return status_fail(STATUS_IO, "%s", strerror(errno));
+        at += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return STATUS_OK;
+}
+
+enum status socket_put(int fd, const void *data, size_t bytes, double timeout_s)
+{
+    return move(fd, POLLOUT, (char *)data, bytes, timeout_s);
+}
+
+enum status socket_get(int fd, void *data, size_t bytes, double timeout_s)
+{
+    return move(fd, POLLIN, data, bytes, timeout_s);
+}
+
+static bool is_loopback(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return a->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+static bool is_port(const char *text)
+{
+    char *end;
+    long port = strtol(text, &end, 10);
+    return *text >= '0' && *text <= '9' && *end == '\0' && port >= 1 && port <= 65535;
+}
+
+enum status socket_resolve(const char *address, struct addrinfo **list, bool *loopback)
+{
+    char host[HOST_MAX];
+    const char *colon = strrchr(address, ':');
+    size_t length = colon ? (size_t)(colon - address) : 0;
+    bool brackets = length > 2 && address[0] == '[' && address[length - 1] == ']';
+    if (length == 0 || length >= sizeof host || !is_port(colon + 1) ||
+        (!brackets && memchr(address, ':', length)))
+        return status_fail(STATUS_USAGE, "--rendezvous '%s': give HOST:PORT, or [IPv6]:PORT",
+                           address);
+    snprintf(host, sizeof host, "%.*s", (int)(length - 2 * brackets), address + brackets);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICSERV | (brackets ? AI_NUMERICHOST : 0)};
+    int error = getaddrinfo(host, colon + 1, &hints, list);
+    bool later = error == EAI_NONAME || error == EAI_AGAIN || error == EAI_NODATA;
+    if (error != 0)
+        return status_fail(later && !brackets ? STATUS_IO : STATUS_USAGE,
+                           "--rendezvous '%s': cannot look up host '%s': %s", address, host,
+                           error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+    *loopback = true;
+    for (const struct addrinfo *a = *list; a; a = a->ai_next)
+        *loopback = *loopback && is_loopback(a->ai_addr);
+    return STATUS_OK;
+}
+
+/* Opens a socket that listens at the address `a`. On failure returns -1 and sets *error. */
+static int listen_one(const struct addrinfo *a, int *error)
+{
+    int yes = 1, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+        if (a->ai_family == AF_INET6)
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+        if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+            return fd;
+    }
+    *error = errno;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+enum status socket_listen(const char *address, const struct addrinfo *list, int *fd, int *n)
+{
+    int error = 0;
+    *n = 0;
+    for (const struct addrinfo *a = list; a && *n < SOCKET_ADDRESSES_MAX; a = a->ai_next) {
+        fd[*n] = listen_one(a, &error);
+        if (fd[*n] >= 0)
+            ++*n;
+        else if (error == EADDRINUSE) /* ranks would connect to the process that listens there */
+            break;
+    }
+    if (*n > 0 && error != EADDRINUSE)
+        return STATUS_OK;
+    while (*n > 0)
+        close(fd[--*n]);
+    return status_fail(STATUS_IO, "rank 0 cannot listen at '%s': %s%s", address, strerror(error),
+                       error == EADDRINUSE ? "; give another port by --rendezvous or --master-port"
+                                           : "");
+}
+
+static bool finish_connect(int fd, double timeout_s)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    return errno == EINPROGRESS && wait_ready(fd, POLLOUT, timeout_s) == STATUS_OK &&
+           getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+int socket_connect(const struct addrinfo *a, double timeout_s)
+{
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, a->ai_addr, a->ai_addrlen) == 0 || finish_connect(fd, timeout_s))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+void socket_no_delay(int fd)
+{
+    int yes = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+/* --- the secret --- */
+
+/* Stores the secret of `size` bytes that `source` gives. */
+static enum status keep_secret(struct secret *s, const char *source, const void *bytes, size_t size)
+{
+    if (size < SECRET_MIN || size > SECRET_MAX)
+        return status_fail(STATUS_USAGE,
+                           "the secret in %s has %zu bytes; give %d to %d, for instance the output "
+                           "of 'openssl rand -hex 32'",
+                           source, size, SECRET_MIN, SECRET_MAX);
+    memcpy(s->bytes, bytes, size);
+    s->size = size;
+    return STATUS_OK;
+}
+
+static enum status read_private(int fd, const char *file, struct secret *s)
+{
+    struct stat info;
+    char bytes[SECRET_MAX + 2]; /* 1 for a newline, 1 to detect a longer file */
+    if (fstat(fd, &info) != 0)
+        return status_fail(STATUS_IO, "--secret-file '%s': %s", file, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return status_fail(STATUS_USAGE, "--secret-file '%s': not a regular file", file);
+    if (info.st_uid != geteuid() && info.st_uid != 0)
+        return status_fail(STATUS_USAGE, "--secret-file '%s': belongs to another user", file);
+    if (info.st_mode & 077)
+        return status_fail(STATUS_USAGE,
+                           "--secret-file '%s': other users have access (mode %03o); run 'chmod "
+                           "600' on it",
+                           file, (unsigned)(info.st_mode & 0777));
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n < 0)
+        return status_fail(STATUS_IO, "--secret-file '%s': %s", file, strerror(errno));
+    enum status st =
+        keep_secret(s, "--secret-file", bytes, (size_t)(n - (n > 0 && bytes[n - 1] == '\n')));
+    explicit_bzero(bytes, sizeof bytes);
+    return st;
+}
+
+enum status secret_read(const char *file, struct secret *s)
+{
+    const char *text = getenv(SECRET_VARIABLE);
+    s->size = 0;
+    if (!file)
+        return text ? keep_secret(s, SECRET_VARIABLE, text, strlen(text)) : STATUS_OK;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return status_fail(STATUS_USAGE, "--secret-file '%s': %s", file, strerror(errno));
+    enum status st = read_private(fd, file, s);
+    close(fd);
+    return st;
+}
+
+void secret_clear(struct secret *s)
+{
+    explicit_bzero(s, sizeof *s);
+}
+
+enum status nonce_make(unsigned char nonce[NONCE_BYTES])
+{
+    if (getrandom(nonce, NONCE_BYTES, 0) == NONCE_BYTES)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot get random bytes: %s", strerror(errno));
+}
+
+void secret_proof(const struct secret *s, const char *label, const void *data, size_t size,
+                  unsigned char proof[DIGEST_BYTES])
+{
+    struct hmac_sha256_ctx hmac;
+    hmac_sha256_set_key(&hmac, s->size, s->bytes);
+    hmac_sha256_update(&hmac, strlen(label) + 1, (const uint8_t *)label);
+    hmac_sha256_update(&hmac, size, data);
+    hmac_sha256_digest(&hmac, DIGEST_BYTES, proof);
+    explicit_bzero(&hmac, sizeof hmac);
+}
+
+bool digest_equal(const unsigned char a[DIGEST_BYTES], const unsigned char b[DIGEST_BYTES])
+{
+    return memeql_sec(a, b, DIGEST_BYTES) != 0;
+}
+
+void digest_text(const char *text, unsigned char digest[DIGEST_BYTES])
+{
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    sha256_update(&sha, strlen(text), (const uint8_t *)text);
+    sha256_digest(&sha, DIGEST_BYTES, digest);
+}
