@@ -280,6 +280,8 @@ static enum status devices_open(const struct collective_config *c, struct world 
     TRY(open_host(w, timeout_s, d, host));
     const struct comm_nccl_config nccl = {.port = d->port, .host = w->comm, .timeout_s = timeout_s};
     TRY(gpu_group_decide(c->via, d->port, w->comm, d->n, d->device, &d->group));
+    if (!d->group.direct)
+        TRY(world_check_data(w));
     if (!d->group.direct && w->size > 1 && d->n > 1 && c->kind != COMM_ALLREDUCE)
         return status_fail(
             STATUS_USAGE,
@@ -348,6 +350,8 @@ static enum status collective_job(const struct collective_config *c, struct worl
     } else if (!launched) {
         TRY(comm_open_local(members, meeting.timeout_s, comm));
         ranks.comm = ranks.words = comm;
+    } else {
+        TRY(world_check_data(w));
     }
     return collective_run(c, w, &ranks);
 }

@@ -83,7 +83,7 @@ static enum status round_run(struct overlap *o, int round)
     for (int i = 0; i < o->n; i++)
         least[i] = part[i][PART_EXPOSED];
     TRY(comm_run(o->world.comm, &minimum));
-    TRY(world_sum(&o->world, part[0], o->n * PART_MEASURED));
+    TRY(comm_sum(o->world.comm, part[0], o->n * PART_MEASURED));
     if (round < 0)
         return STATUS_OK;
     for (int i = 0; i < o->n; i++)
@@ -145,7 +145,7 @@ static enum status overlap_join(struct overlap *o)
         return status_fail(STATUS_USAGE,
                            "bench overlap needs two processes or more: start it with 'ampscale "
                            "launch --nproc N -- bench overlap ...', mpirun or srun");
-    return STATUS_OK;
+    return world_check_data(&o->world);
 }
 
 static enum status overlap_measure(struct overlap *o)

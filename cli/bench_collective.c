@@ -148,8 +148,8 @@ static const struct setting collective_settings[] = {
     {"nthreads", 't', "1", NULL, "Must be 1; accepted because scripts for nccl-tests pass it",
      TAKEN_BY(take_nthreads), SETTING_AT(nthreads)},
     {"comm", 0, COMM_VIA_WORDS, "auto",
-     "nccl: NCCL, between GPUs; host: host memory; mpi, gloo: that library; local: connections to "
-     "rank 0",
+     "nccl: NCCL, between GPUs; host: host memory; mpi, gloo: that library; local: the threads of "
+     "one process",
      AS_CHOICE(config.via)},
     {"threads", 0, "N", NULL, "Ignored; accepted because launchers pass it to every program",
      AS_INTEGER(threads, 1, BENCH_THREADS_MAX)},

@@ -20,14 +20,14 @@ static enum status take_size(const struct setting *s, const char *part, void *co
 static enum status take_comm(const struct setting *s, const char *text, void *config)
 {
     static const char *const words[] = {
-        [VIA_AUTO] = "auto", [VIA_MPI] = "mpi", [VIA_GLOO] = "gloo", [VIA_LOCAL] = "local"};
+        [VIA_AUTO] = "auto", [VIA_MPI] = "mpi", [VIA_GLOO] = "gloo"};
     struct overlap_config *c = config;
-    for (int via = VIA_AUTO; via <= VIA_LOCAL; via++)
+    for (int via = VIA_AUTO; via <= VIA_GLOO; via++)
         if (words[via] && strcmp(text, words[via]) == 0) {
             c->via = (enum comm_via)via;
             return STATUS_OK;
         }
-    return status_fail(STATUS_USAGE, "--%s '%s': give auto, mpi, gloo or local", s->flag, text);
+    return status_fail(STATUS_USAGE, "--%s '%s': give auto, mpi or gloo", s->flag, text);
 }
 
 #define SETTINGS_OF struct overlap_config
@@ -36,8 +36,7 @@ _Static_assert(DTYPE_F32 == 0 && DTYPE_F16 == 1 && DTYPE_BF16 == 2, "--grad-comp
 static const struct setting overlap_settings[] = {
     {"bucket-mb", 0, "MIB,...", "0.25,1,4,25,100,0",
      "Bucket sizes in MiB; 0: one bucket for all gradients", PARTS_TAKEN_BY(take_size, n_sizes)},
-    {"comm", 0, "auto|mpi|gloo|local", "auto",
-     "Transport between the ranks: MPI, Gloo, or connections to rank 0, without a library",
+    {"comm", 0, "auto|mpi|gloo", "auto", "Transport between the ranks: MPI or Gloo",
      TAKEN_BY(take_comm)},
     {"grad-compress", 0, "none|fp16|bf16", "none", "Type in which gradients are sent",
      AS_CHOICE(compress)},

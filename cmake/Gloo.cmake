@@ -16,6 +16,6 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
   endif()
 endif()
 if(NOT AMPSCALE_GLOO)
-  message(STATUS "Ranks without MPI will send all data through rank 0: Gloo or a C++ compiler was "
-                 "not found: apt-get install libgloo-dev g++")
+  message(STATUS "Ranks without MPI cannot exchange data: Gloo or a C++ compiler was not "
+                 "found: apt-get install libgloo-dev g++")
 endif()

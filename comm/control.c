@@ -1,10 +1,10 @@
 /* The protocol by which ranks connect:
  *
- *     rank    -> rank 0   hello: job, rank, size, a nonce
- *     rank 0  -> rank     challenge: accepted or the reason of a refusal, a nonce
- *     rank    -> rank 0   proof: HMAC of hello and challenge, with the secret as key
- *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of the same
- *                         messages with another label
+ *     rank 0  -> rank     challenge: a nonce
+ *     rank    -> rank 0   hello: job, rank, size, a nonce; HMAC of challenge and hello, with the
+ *                         secret as key
+ *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of the same messages
+ *                         with another label
  *
  * The rank sends its proof before rank 0 sends a proof. A foreign process that connects to rank 0
  * therefore receives nothing that depends on the secret. Without a secret the proofs have an empty
@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     PENDING_MAX = 256,     /* largest number of connections that have not sent their proof yet */
     AGAIN_NS = 100000000,  /* time between attempts to connect */
     LOOK_UP_EVERY = 10,    /* the number of attempts after which a host's name is looked up again */
@@ -82,20 +82,22 @@ static const struct {
 };
 
 /* Messages; numbers are in network byte order. */
+struct challenge {
+    uint32_t magic;
+    unsigned char nonce[NONCE_BYTES];
+};
+
 struct hello {
     uint32_t magic, version, rank, size;
     unsigned char job[DIGEST_BYTES], nonce[NONCE_BYTES];
 };
 
-struct challenge {
-    uint32_t magic, verdict;
-    unsigned char nonce[NONCE_BYTES];
-};
-
 struct exchange {
-    struct hello hello;
     struct challenge challenge;
+    struct hello hello;
+    unsigned char proof[DIGEST_BYTES]; /* of the members before */
 };
+enum { PROVED = offsetof(struct exchange, proof), HELLO = offsetof(struct exchange, hello) };
 
 struct answer {
     uint32_t verdict;
@@ -146,12 +148,8 @@ static bool send_now(int fd, const void *message, size_t size)
 struct pending {
     int fd;
     double end;
-    size_t got; /* number of bytes received into `in` */
-    struct {
-        struct hello hello;
-        unsigned char proof[DIGEST_BYTES];
-    } in;
-    struct challenge challenge;
+    size_t got; /* number of bytes of `both`, including the challenge */
+    struct exchange both;
 };
 
 struct gathering {
@@ -166,10 +164,15 @@ struct gathering {
     int refused[VERDICT_COUNT];
 };
 
-static enum verdict check_hello(const struct gathering *g, const struct hello *h)
+/* Checks what the other side has sent; `answer` gets rank 0's proof. */
+static enum verdict check_hello(const struct gathering *g, const struct exchange *both,
+                                struct answer *answer)
 {
-    uint32_t size = (uint32_t)g->config->size, rank = ntohl(h->rank);
-    if (ntohl(h->magic) != kinds[g->config->kind].magic)
+    const struct rendezvous_config *c = g->config;
+    const struct hello *h = &both->hello;
+    uint32_t size = (uint32_t)c->size, rank = ntohl(h->rank);
+    unsigned char proof[DIGEST_BYTES];
+    if (ntohl(h->magic) != kinds[c->kind].magic)
         return NO_HELLO;
     if (ntohl(h->version) != VERSION)
         return OTHER_VERSION;
@@ -177,34 +180,11 @@ static enum verdict check_hello(const struct gathering *g, const struct hello *h
         return OTHER_JOB;
     if (ntohl(h->size) != size || rank == 0 || rank >= size)
         return OTHER_SIZE;
+    secret_proof(c->secret, kinds[c->kind].label, both, PROVED, proof);
+    if (!digest_equal(proof, both->proof))
+        return WRONG_SECRET;
+    secret_proof(c->secret, kinds[c->kind].first_label, both, PROVED, answer->proof);
     return g->peer[rank] >= 0 ? RANK_TAKEN : ACCEPTED;
-}
-
-static enum verdict challenge_rank(const struct gathering *g, struct pending *p)
-{
-    enum verdict v = check_hello(g, &p->in.hello);
-    p->challenge = (struct challenge){.magic = p->in.hello.magic, .verdict = htonl((uint32_t)v)};
-    if (v == NO_HELLO || nonce_make(p->challenge.nonce) != STATUS_OK ||
-        !send_now(p->fd, &p->challenge, sizeof p->challenge))
-        return NO_HELLO;
-    return v;
-}
-
-static enum verdict check_proof(const struct gathering *g, const struct pending *p)
-{
-    const struct exchange both = {p->in.hello, p->challenge};
-    const struct secret *secret = g->config->secret;
-    unsigned char proof[DIGEST_BYTES];
-    struct answer answer = {0};
-    /* Checked again, because the rank may have connected by another connection meanwhile. */
-    enum verdict v = check_hello(g, &p->in.hello);
-    secret_proof(secret, kinds[g->config->kind].label, &both, sizeof both, proof);
-    if (!digest_equal(proof, p->in.proof))
-        v = WRONG_SECRET;
-    if (v == ACCEPTED)
-        secret_proof(secret, kinds[g->config->kind].first_label, &both, sizeof both, answer.proof);
-    answer.verdict = htonl((uint32_t)v);
-    return send_now(p->fd, &answer, sizeof answer) ? v : NO_HELLO;
 }
 
 /* Removes a pending connection. Stores the socket of an accepted rank in g->peer; closes any other
@@ -214,7 +194,7 @@ static void end_pending(struct gathering *g, int i, enum verdict v)
     struct pending *p = &g->pending[i];
     if (v == ACCEPTED) {
         socket_no_delay(p->fd);
-        g->peer[ntohl(p->in.hello.rank)] = p->fd;
+        g->peer[ntohl(p->both.hello.rank)] = p->fd;
         g->here++;
     } else {
         g->refused[v]++;
@@ -228,21 +208,22 @@ static void end_pending(struct gathering *g, int i, enum verdict v)
 static bool read_pending(struct gathering *g, int i)
 {
     struct pending *p = &g->pending[i];
-    size_t want = p->got < sizeof p->in.hello ? sizeof p->in.hello : sizeof p->in;
-    ssize_t n = recv(p->fd, (char *)&p->in + p->got, want - p->got, MSG_DONTWAIT);
+    struct answer answer = {0};
+    ssize_t n = recv(p->fd, (char *)&p->both + p->got, sizeof p->both - p->got, MSG_DONTWAIT);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return false;
-    if (n > 0)
-        p->got += (size_t)n;
-    bool foreign = p->got >= sizeof p->in.hello.magic &&
-                   ntohl(p->in.hello.magic) != kinds[g->config->kind].magic;
-    if (n > 0 && p->got < want && !foreign)
+    p->got += n > 0 ? (size_t)n : 0;
+    bool foreign = p->got >= HELLO + offsetof(struct hello, rank) &&
+                   (ntohl(p->both.hello.magic) != kinds[g->config->kind].magic ||
+                    ntohl(p->both.hello.version) != VERSION);
+    if (n > 0 && p->got < sizeof p->both && !foreign)
         return false;
-    enum verdict v = NO_HELLO;
-    if (n > 0 && !foreign)
-        v = want == sizeof p->in ? check_proof(g, p) : challenge_rank(g, p);
-    if (v == ACCEPTED && want < sizeof p->in)
-        return false;
+    enum verdict v = n > 0 ? check_hello(g, &p->both, &answer) : NO_HELLO;
+    if (v != ACCEPTED)
+        answer = (struct answer){0};
+    answer.verdict = htonl((uint32_t)v);
+    if (v != NO_HELLO && !send_now(p->fd, &answer, sizeof answer))
+        v = NO_HELLO;
     end_pending(g, i, v);
     return true;
 }
@@ -255,7 +236,11 @@ static void accept_pending(struct gathering *g, int listener)
         end_pending(g, 0, NO_HELLO);
     if (fd < 0)
         return;
-    g->pending[g->n++] = (struct pending){.fd = fd, .end = clock_s() + HELLO_S};
+    struct pending *p = &g->pending[g->n++];
+    *p = (struct pending){.fd = fd, .end = clock_s() + HELLO_S, .got = HELLO};
+    p->both.challenge.magic = htonl(kinds[g->config->kind].magic);
+    if (nonce_make(p->both.challenge.nonce) != STATUS_OK || !send_now(fd, &p->both, HELLO))
+        end_pending(g, g->n - 1, NO_HELLO);
 }
 
 static enum status fail_absent(const struct gathering *g)
@@ -385,41 +370,30 @@ static enum status get_message(const struct rendezvous_config *c, int fd, void *
     return socket_get(fd, message, size, HELLO_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
 }
 
-/* Fails with STATUS_LIBRARY if rank 0 has refused this rank. */
-static enum status check_verdict(const struct rendezvous_config *c, uint32_t verdict)
-{
-    uint32_t v = ntohl(verdict);
-    if (v == ACCEPTED)
-        return STATUS_OK;
-    return status_fail(STATUS_LIBRARY, "%s %d was refused at '%s': %s 0 %s", kinds[c->kind].noun,
-                       c->rank, c->address, kinds[c->kind].noun,
-                       verdicts[v < NO_HELLO ? v : OTHER_VERSION].reason);
-}
-
 /* Exchanges the messages of the protocol with rank 0. STATUS_IO: there is no rank 0 yet, but it may
  * start later. */
 static enum status introduce(const struct rendezvous_config *c, int fd, double end)
 {
     const uint32_t magic = htonl(kinds[c->kind].magic);
+    const char *noun = kinds[c->kind].noun;
     struct exchange both = {
         .hello = {magic, htonl(VERSION), htonl((uint32_t)c->rank), htonl((uint32_t)c->size)}};
     struct answer answer;
     unsigned char proof[DIGEST_BYTES];
-    double soon = clock_s() + HELLO_S; /* another program may be silent */
     digest_text(c->job, both.hello.job);
     TRY(nonce_make(both.hello.nonce));
-    if (!send_now(fd, &both.hello, sizeof both.hello))
-        return STATUS_IO;
-    TRY(get_message(c, fd, &both.challenge, sizeof both.challenge, soon));
+    TRY(get_message(c, fd, &both.challenge, HELLO, clock_s() + HELLO_S)); /* from any program */
     if (both.challenge.magic != magic)
         return STATUS_IO;
-    TRY(check_verdict(c, both.challenge.verdict));
-    secret_proof(c->secret, kinds[c->kind].label, &both, sizeof both, proof);
-    if (!send_now(fd, proof, sizeof proof))
+    secret_proof(c->secret, kinds[c->kind].label, &both, PROVED, both.proof);
+    if (!send_now(fd, &both.hello, sizeof both - HELLO))
         return STATUS_IO;
     TRY(get_message(c, fd, &answer, sizeof answer, end));
-    TRY(check_verdict(c, answer.verdict));
-    secret_proof(c->secret, kinds[c->kind].first_label, &both, sizeof both, proof);
+    uint32_t v = ntohl(answer.verdict);
+    if (v != ACCEPTED)
+        return status_fail(STATUS_LIBRARY, "%s %d was refused at '%s': %s 0 %s", noun, c->rank,
+                           c->address, noun, verdicts[v < NO_HELLO ? v : OTHER_VERSION].reason);
+    secret_proof(c->secret, kinds[c->kind].first_label, &both, PROVED, proof);
     if (digest_equal(proof, answer.proof))
         return STATUS_OK;
     return status_fail(STATUS_LIBRARY, "the process at '%s' does not know the secret of this job",
@@ -432,9 +406,7 @@ static enum status try_addresses(const struct rendezvous_config *c, const struct
 {
     enum status st = STATUS_IO;
     for (; list && st == STATUS_IO; list = list->ai_next) {
-        struct addrinfo one = *list;
-        one.ai_next = NULL;
-        int fd = socket_connect(&one, HELLO_S);
+        int fd = socket_connect(list, HELLO_S);
         if (fd < 0)
             continue;
         st = introduce(c, fd, end);
@@ -456,15 +428,17 @@ static enum status meet_first(const struct rendezvous_config *c, const struct ad
     bool loopback;
     enum status st = STATUS_IO;
     for (int i = 0; st == STATUS_IO && (i == 0 || clock_s() < end); i++) {
-        if (i > 0)
-            comm_sleep(AGAIN_NS);
-        TRY(check_interrupted(c));
         if (!given && i % LOOK_UP_EVERY == 0) {
             if (found)
                 freeaddrinfo(found);
             TRY(resolve(c, end, &found, &loopback));
         }
         st = try_addresses(c, given ? given : found, end, peer);
+        if (st != STATUS_IO)
+            break;
+        comm_sleep(AGAIN_NS);
+        enum status stop = check_interrupted(c);
+        st = stop == STATUS_OK ? STATUS_IO : stop;
     }
     if (found)
         freeaddrinfo(found);
@@ -487,42 +461,36 @@ enum status rendezvous_meet(const struct rendezvous_config *c, int *peer)
 
 const char *rendezvous_file_path(const char *text)
 {
-    static const char mark[] = "file://";
-    return text && strncmp(text, mark, sizeof mark - 1) == 0 ? text + sizeof mark - 1 : NULL;
+    return text && strncmp(text, "file://", 7) == 0 ? text + 7 : NULL;
 }
 
-enum status rendezvous_file_write(const char *path, char address[RENDEZVOUS_ADDRESS_MAX])
-{
-    char host[256] = "";
-    int port;
-    if (path_exists(path))
-        return status_fail(STATUS_USAGE,
-                           "--rendezvous 'file://%s': the file exists; remove it or give another "
-                           "name: each job needs a new file",
-                           path);
-    if (gethostname(host, sizeof host - 1) != 0)
-        return status_fail(STATUS_IO, "cannot read this host's name: %s", strerror(errno));
-    TRY(host_free_port(false, &port));
-    snprintf(address, RENDEZVOUS_ADDRESS_MAX, "%s:%d", host, port);
-    return file_replace(path, address, strlen(address));
-}
-
-/* Does not check whether the file is complete, because rank 0 gives the file this name only when it
- * is complete. */
-enum status rendezvous_file_read(const char *path, double timeout_s,
+/* Rank 0 gives the file its name only when it is complete. */
+enum status rendezvous_file_meet(const char *path, int rank, double timeout_s,
                                  char address[RENDEZVOUS_ADDRESS_MAX])
 {
     double end = clock_s() + timeout_s;
-    char *bytes;
+    char host[256] = "", *bytes;
     size_t size;
-    while (!path_exists(path)) {
+    int port;
+    if (rank == 0) {
+        if (path_exists(path))
+            return status_fail(STATUS_USAGE,
+                               "--rendezvous 'file://%s': the file exists; remove it or give "
+                               "another name: each job needs a new file",
+                               path);
+        if (gethostname(host, sizeof host - 1) != 0)
+            return status_fail(STATUS_IO, "cannot read this host's name: %s", strerror(errno));
+        TRY(host_free_port(false, &port));
+        snprintf(address, RENDEZVOUS_ADDRESS_MAX, "%s:%d", host, port);
+        return file_replace(path, address, strlen(address));
+    }
+    for (; !path_exists(path); comm_sleep(AGAIN_NS)) {
         TRY(stop_check());
         if (timeout_s > 0 && clock_s() >= end)
             return status_fail(STATUS_LIBRARY,
                                "--rendezvous 'file://%s': rank 0 has not written the file within "
                                "%g s",
                                path, timeout_s);
-        comm_sleep(AGAIN_NS);
     }
     TRY(file_read(path, RENDEZVOUS_ADDRESS_MAX - 1, &bytes, &size));
     snprintf(address, RENDEZVOUS_ADDRESS_MAX, "%.*s", (int)size, bytes);
@@ -532,16 +500,8 @@ enum status rendezvous_file_read(const char *path, double timeout_s,
 
 /* --- the communicator --- */
 
-struct tcp {
-    struct comm base;
-    double timeout_s;
-    int *peer;     /* (size) sockets; see rendezvous_meet */
-    void *scratch; /* on rank 0: MESSAGE_MAX bytes */
-    struct first_failure failure;
-};
-
-/* A rank's intent, or rank 0's verdict on the intents of all ranks. All ranks run the same build
- * and have the same byte order. */
+/* A rank's intent, or the first failure. All ranks run the same build and have the same byte order.
+ */
 struct message {
     struct comm_intent intent; /* kind FAILED: the sender has failed */
     int32_t st;                /* STATUS_OK, or the status of a failure, which `text` describes */
@@ -549,25 +509,24 @@ struct message {
 };
 enum { FAILED = -1 };
 
-/* Stores `st` if it is the first failure; returns the first failure. */
-static enum status fail_kept(struct tcp *t, enum status st)
-{
-    first_failure_keep(&t->failure, st);
-    return first_failure_return(&t->failure);
-}
+struct tcp {
+    struct comm base;
+    double timeout_s;
+    int *peer;              /* (size) sockets; see rendezvous_meet */
+    void *scratch;          /* on rank 0: MESSAGE_MAX bytes */
+    struct message failure; /* the first failure; st is STATUS_OK if there is none */
+};
 
-static void keep_verdict(struct tcp *t, const struct message *v)
+/* Keeps a failure if it is the first; returns the first failure. */
+static enum status fail(struct tcp *t, int32_t st, const char *text)
 {
-    bool known = v->st > STATUS_OK && v->st <= STATUS_LOST_RANK;
-    if (v->st != STATUS_OK)
-        comm_failure_keep(&t->failure, known ? (enum status)v->st : STATUS_LIBRARY, "%.*s",
-                          CONTROL_TEXT_MAX - 1, v->text);
-}
-
-static void set_verdict(struct message *v, enum status st, const char *text)
-{
-    v->st = (int32_t)st;
-    snprintf(v->text, sizeof v->text, "%.*s", CONTROL_TEXT_MAX - 1, text);
+    struct message *f = &t->failure;
+    if (f->st == STATUS_OK) {
+        *f = (struct message){.intent.kind = FAILED,
+                              .st = st > 0 && st <= STATUS_LOST_RANK ? st : STATUS_LIBRARY};
+        snprintf(f->text, sizeof f->text, "%.*s", CONTROL_TEXT_MAX - 1, text);
+    }
+    return status_fail((enum status)f->st, "%s", f->text);
 }
 
 /* `st` is the result of a transfer between this rank and `rank`. A failure in `st` fails `op`. */
@@ -576,8 +535,9 @@ static enum status check_moved(struct tcp *t, int rank, const struct comm_op *op
     char text[COMM_TEXT_MAX];
     if (st == STATUS_OK)
         return STATUS_OK;
-    return fail_kept(t, status_context(STATUS_LOST_RANK, "the connection to rank %d was lost in %s",
-                                       rank, comm_op_text(op, text)));
+    st = status_context(STATUS_LOST_RANK, "the connection to rank %d was lost in %s", rank,
+                        comm_op_text(op, text));
+    return fail(t, (int32_t)st, status_message());
 }
 
 static enum status put(struct tcp *t, int rank, const struct comm_op *op, const void *data,
@@ -601,45 +561,28 @@ static enum status put_all(struct tcp *t, const struct comm_op *op, int but, con
     return STATUS_OK;
 }
 
-/* On rank 0: checks rank r's intent `theirs`. Stores the first failure in the verdict, and ignores
- * later failures. */
-static void add_intent(int r, const struct message *theirs, struct message *verdict)
-{
-    if (verdict->st != STATUS_OK)
-        return;
-    if (theirs->intent.kind == FAILED)
-        *verdict = *theirs;
-    else if (comm_intent_check(r, &theirs->intent, &verdict->intent) != STATUS_OK)
-        set_verdict(verdict, STATUS_INVALID, status_message());
-}
-
-/* On rank 0: reads the intents of all ranks and sends all ranks the verdict. If a rank is lost,
- * continues with the next rank, because the other ranks must still receive the verdict. */
-static void agree_as_first(struct tcp *t, const struct comm_op *op, struct message *verdict)
-{
-    struct message theirs;
-    for (int r = 1; r < t->base.size; r++) {
-        if (get(t, r, op, &theirs, sizeof theirs) == STATUS_OK)
-            add_intent(r, &theirs, verdict);
-        else if (verdict->st == STATUS_OK)
-            set_verdict(verdict, t->failure.status, t->failure.message);
-    }
-    keep_verdict(t, verdict);
-    for (int r = 1; r < t->base.size; r++)
-        (void)!put(t, r, op, verdict, sizeof *verdict); /* a failure is stored */
-}
-
+/* Compares the intents of all ranks. If a rank is lost, rank 0 continues with the next rank,
+ * because the other ranks must still learn of the failure. */
 static enum status agree(struct tcp *t, const struct comm_op *op)
 {
-    struct message v = {.intent = comm_intent_of(op)};
-    if (t->base.rank == 0) {
-        agree_as_first(t, op, &v);
-    } else {
-        TRY(put(t, 0, op, &v, sizeof v));
-        TRY(get(t, 0, op, &v, sizeof v));
-        keep_verdict(t, &v);
+    struct comm_intent own = comm_intent_of(op);
+    struct message m = {.intent = own};
+    if (t->base.rank > 0) {
+        TRY(put(t, 0, op, &m, sizeof m));
+        TRY(get(t, 0, op, &m, sizeof m));
+        return m.st == STATUS_OK ? STATUS_OK : fail(t, m.st, m.text);
     }
-    return first_failure_return(&t->failure);
+    for (int r = 1; r < t->base.size; r++)
+        if (get(t, r, op, &m, sizeof m) != STATUS_OK)
+            continue;
+        else if (m.intent.kind == FAILED)
+            (void)!fail(t, m.st, m.text);
+        else if (comm_intent_check(r, &m.intent, &own) != STATUS_OK)
+            (void)!fail(t, STATUS_INVALID, status_message());
+    m = t->failure;
+    for (int r = 1; r < t->base.size; r++)
+        (void)!put(t, r, op, &m, sizeof m);
+    return t->failure.st == STATUS_OK ? STATUS_OK : fail(t, 0, "");
 }
 
 static enum status check_control(struct tcp *t, const struct comm_op *op)
@@ -651,10 +594,12 @@ static enum status check_control(struct tcp *t, const struct comm_op *op)
     if (op->kind == COMM_BARRIER ||
         ((moves || sums) && comm_recv_bytes(&t->base, op) <= MESSAGE_MAX))
         return STATUS_OK;
-    return fail_kept(t, status_fail(STATUS_UNSUPPORTED,
-                                    "%s of %lld elements: the connections to rank 0 carry only "
-                                    "control; data between processes needs MPI, Gloo or NCCL",
-                                    comm_op_text(op, text), (long long)op->count));
+    return fail(t,
+                status_fail(STATUS_UNSUPPORTED,
+                            "%s of %lld elements: the connections to rank 0 carry only control; "
+                            "data between processes needs MPI, Gloo or NCCL",
+                            comm_op_text(op, text), (long long)op->count),
+                status_message());
 }
 
 static enum status broadcast(struct tcp *t, const struct comm_op *op, size_t bytes)
@@ -691,7 +636,8 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
 {
     struct tcp *t = (struct tcp *)c;
     size_t bytes = comm_recv_bytes(c, op);
-    TRY(first_failure_return(&t->failure));
+    if (t->failure.st != STATUS_OK)
+        return fail(t, 0, "");
     if (c->size == 1) {
         comm_copy_alone(c, op);
         return STATUS_OK;
@@ -708,14 +654,14 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
 static void tcp_fail(struct comm *c, enum status st, const char *text)
 {
     struct tcp *t = (struct tcp *)c;
-    struct message failed = {.intent.kind = FAILED};
-    if (t->failure.status != STATUS_OK)
+    char message[CONTROL_TEXT_MAX];
+    if (t->failure.st != STATUS_OK)
         return;
-    comm_failure_keep(&t->failure, st, "rank %d: %s", c->rank, text);
-    set_verdict(&failed, st, t->failure.message);
+    snprintf(message, sizeof message, "rank %d: %s", c->rank, text);
+    (void)!fail(t, (int32_t)st, message);
     for (int r = 0; r < c->size; r++)
         if (t->peer[r] >= 0)
-            (void)!socket_put(t->peer[r], &failed, sizeof failed, t->timeout_s);
+            (void)!socket_put(t->peer[r], &t->failure, sizeof t->failure, t->timeout_s);
 }
 
 int control_socket(const struct comm *c, int rank)
@@ -742,31 +688,19 @@ static void tcp_close(struct comm *c)
     free(t);
 }
 
-static enum status connect_ranks(const struct comm_tcp_config *config, int *peer)
-{
-    struct secret secret;
-    enum status st;
-    for (int r = 0; r < config->size; r++)
-        peer[r] = -1;
-    CHECK(secret_read(config->secret_file, &secret));
-    const struct rendezvous_config c = {.address = config->address,
-                                        .rank = config->rank,
-                                        .size = config->size,
-                                        .timeout_s = config->timeout_s,
-                                        .job = config->job ? config->job : "",
-                                        .secret = &secret,
-                                        .insecure = config->insecure,
-                                        .one_host = config->one_host};
-    CHECK(rendezvous_meet(&c, peer));
-done:
-    secret_clear(&secret);
-    return st;
-}
-
 enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c)
 {
     static const struct comm_calls calls = {
         .name = "tcp", .run = tcp_run, .fail = tcp_fail, .close = tcp_close};
+    struct secret secret = {0};
+    const struct rendezvous_config meeting = {.address = config->address,
+                                              .rank = config->rank,
+                                              .size = config->size,
+                                              .timeout_s = config->timeout_s,
+                                              .job = config->job ? config->job : "",
+                                              .secret = &secret,
+                                              .insecure = config->insecure,
+                                              .one_host = config->one_host};
     enum status st;
     struct tcp *t;
     *c = NULL;
@@ -775,14 +709,16 @@ enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c)
     t->base.rank = config->rank;
     t->base.size = config->size;
     t->timeout_s = config->timeout_s;
-    if (config->rank == 0)
-        CHECK(array_new((char **)&t->scratch, MESSAGE_MAX));
+    CHECK(array_new((char **)&t->scratch, config->rank == 0 ? MESSAGE_MAX : 0));
     CHECK(array_new(&t->peer, config->size));
-    CHECK(connect_ranks(config, t->peer));
+    memset(t->peer, -1, (size_t)config->size * sizeof *t->peer);
+    CHECK(secret_read(config->secret_file, &secret));
+    CHECK(rendezvous_meet(&meeting, t->peer));
     *c = &t->base;
-    return STATUS_OK;
 done:
-    tcp_close(&t->base);
+    secret_clear(&secret);
+    if (st != STATUS_OK)
+        tcp_close(&t->base);
     return st;
 }
 
@@ -869,21 +805,21 @@ static enum status connect_meeting(const struct rendezvous_config *c, struct mee
     return STATUS_OK;
 }
 
-/* Rank 0 broadcasts its result `own`. Fails on all ranks if rank 0 has failed. */
-static enum status share_result(enum status own,
+/* Rank 0 broadcasts its result `st`. A rank fails if it or rank 0 has failed. */
+static enum status share_result(enum status st,
                                 enum status (*share)(void *context, void *data, size_t bytes),
                                 void *context, struct meeting *m)
 {
-    m->st = (int32_t)own;
-    if (own != STATUS_OK)
-        snprintf(m->text, sizeof m->text, "%.*s", CONTROL_TEXT_MAX - 1, status_message());
-    struct first_failure first = {0};
-    first_failure_keep(&first, own);
+    struct first_failure own = {0};
+    first_failure_keep(&own, st);
+    m->st = (int32_t)st;
+    if (st != STATUS_OK)
+        snprintf(m->text, sizeof m->text, "%.*s", CONTROL_TEXT_MAX - 1, own.message);
     TRY(share(context, m, sizeof *m));
-    TRY(first_failure_return(&first));
-    if (m->st == STATUS_OK)
+    m->text[CONTROL_TEXT_MAX - 1] = '\0';
+    if (st == STATUS_OK && m->st == STATUS_OK)
         return STATUS_OK;
-    return status_fail(STATUS_LIBRARY, "%.*s", CONTROL_TEXT_MAX - 1, m->text);
+    return status_fail(STATUS_LIBRARY, "%s", st == STATUS_OK ? m->text : own.message);
 }
 
 enum status control_meet(int rank, int size, bool one_host, double timeout_s,

@@ -30,9 +30,8 @@ MUST_CHECK enum status socket_resolve(const char *address, struct addrinfo **lis
 MUST_CHECK enum status socket_listen(const char *address, const struct addrinfo *list, int *fd,
                                      int *n);
 
-/* Connects to the first address of `list` that accepts a connection within timeout_s, and returns
- * the socket; -1: no address accepts a connection. */
-int socket_connect(const struct addrinfo *list, double timeout_s);
+/* Connects to the address `a` within timeout_s, and returns the socket; -1: it failed. */
+int socket_connect(const struct addrinfo *a, double timeout_s);
 
 /* Sets TCP_NODELAY, so that small messages are sent at once. */
 void socket_no_delay(int fd);
@@ -126,9 +125,7 @@ const char *rendezvous_file_path(const char *text);
 /* Rank 0 chooses a port of this host that no process uses, and writes HOST:PORT to the file and to
  * `address`; the others wait until the file exists, at most timeout_s (0: indefinitely).
  * STATUS_USAGE on rank 0: the file exists already, because an earlier job did not remove it. */
-MUST_CHECK enum status rendezvous_file_write(const char *path,
-                                             char address[RENDEZVOUS_ADDRESS_MAX]);
-MUST_CHECK enum status rendezvous_file_read(const char *path, double timeout_s,
+MUST_CHECK enum status rendezvous_file_meet(const char *path, int rank, double timeout_s,
                                             char address[RENDEZVOUS_ADDRESS_MAX]);
 
 /* --- jobs that another library has connected, and the communicator of comm_open_tcp --- */
@@ -136,10 +133,10 @@ MUST_CHECK enum status rendezvous_file_read(const char *path, double timeout_s,
 /* Connects the ranks of a job to rank 0 over TCP, where another library already connects them:
  * `share` broadcasts bytes from rank 0 to all ranks by that library; every rank calls it the same
  * number of times. Rank 0 listens at free ports, only at loopback if `one_host`, else at all other
- * addresses of its machine that are up, and shares them and a random secret. The others connect to
- * the first address that answers and prove that they know the secret. peer[r] (size): on rank 0 the
- * socket to rank r, elsewhere peer[0]; -1: none. If a rank fails, all fail within timeout_s (0:
- * 300) with STATUS_LIBRARY, and the sockets are closed. */
+ * addresses of its machine that are up, except link-local ones, and shares them and a random
+ * secret. The others connect to the first address that answers and prove that they know the secret.
+ * peer[r] (size): on rank 0 the socket to rank r, elsewhere peer[0]; -1: none. If a rank fails, all
+ * fail within timeout_s (0: 300) with STATUS_LIBRARY, and the sockets are closed. */
 MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double timeout_s,
                                     enum status (*share)(void *context, void *data, size_t bytes),
                                     void *context, int *peer);

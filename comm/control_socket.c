@@ -149,16 +149,12 @@ static bool finish_connect(int fd, double timeout_s)
            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
-int socket_connect(const struct addrinfo *list, double timeout_s)
+int socket_connect(const struct addrinfo *a, double timeout_s)
 {
-    for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0)
-            continue;
-        if (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || finish_connect(fd, timeout_s))
-            return fd;
-        close(fd);
-    }
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, a->ai_addr, a->ai_addrlen) == 0 || finish_connect(fd, timeout_s))
+        return fd;
+    close(fd);
     return -1;
 }
 

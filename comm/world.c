@@ -4,7 +4,6 @@
 #include "base/array.h"
 #include "base/host.h"
 #include "base/json.h"
-#include "base/stop.h"
 #include "base/text.h"
 #include "comm/control.h"
 
@@ -59,84 +58,45 @@ struct data_way {
     char lacks[160]; /* why this rank has no Gloo; "": it has Gloo */
 };
 
-/* Finds the lowest rank that lacks Gloo; -1: every rank has it. Fails if the ranks have different
- * values of --comm. */
-static enum status judge_ways(const struct data_way *all, int size, int *lacks)
+/* Opens Gloo if every rank has it. On entry w->comm is a communicator over the connections to rank
+ * 0; Gloo's communicator then owns it. */
+static enum status agree_on_gloo(const struct comm_tcp_config *tcp, enum comm_via via,
+                                 struct data_way *all, struct world *w)
 {
-    *lacks = -1;
-    for (int r = size - 1; r >= 0; r--) {
+    struct data_way own = {.via = (int32_t)via};
+    struct comm *control = w->comm;
+    const struct gloo_port *port = NULL;
+    if (comm_gloo_find(&port) != STATUS_OK)
+        snprintf(own.lacks, sizeof own.lacks, "%.150s", status_message());
+    TRY(comm_gather(control, &own, all, sizeof own));
+    for (int r = tcp->size - 1; r >= 0; r--) {
         if (all[r].via != all[0].via)
             return status_fail(STATUS_USAGE,
                                "rank %d has another --comm than rank 0; all ranks need "
                                "the same value",
                                r);
+        all[r].lacks[sizeof own.lacks - 1] = '\0';
         if (all[r].lacks[0])
-            *lacks = r;
+            snprintf(w->lacks, sizeof w->lacks, "rank %d: %s", r, all[r].lacks);
     }
-    return STATUS_OK;
-}
-
-/* Opens Gloo on all ranks or on no rank. On entry *comm is a communicator over the connections to
- * rank 0. If Gloo is opened, *comm becomes Gloo's communicator, which owns the earlier
- * communicator. */
-static enum status agree_on_gloo(const struct comm_tcp_config *tcp, enum comm_via via,
-                                 struct data_way *all, struct comm **comm)
-{
-    struct data_way own = {.via = (int32_t)via};
-    struct comm *control = *comm;
-    const struct gloo_port *port = NULL;
-    int lacks;
-    if (via != VIA_LOCAL && comm_gloo_find(&port) != STATUS_OK)
-        snprintf(own.lacks, sizeof own.lacks, "%.150s", status_message());
-    TRY(comm_gather(control, &own, all, sizeof own));
-    TRY(judge_ways(all, tcp->size, &lacks));
-    if (via == VIA_LOCAL)
-        return STATUS_OK;
-    if (lacks < 0)
-        return comm_open_gloo(port, control, tcp, comm);
-    all[lacks].lacks[sizeof own.lacks - 1] = '\0';
-    if (via == VIA_GLOO)
-        return status_fail(STATUS_UNSUPPORTED, "--comm gloo: rank %d: %s; or use --comm local",
-                           lacks, all[lacks].lacks);
-    if (tcp->rank == 0)
-        fprintf(stderr,
-                "ampscale: warning: all data passes through rank 0 and does not overlap with "
-                "computation: rank %d: %s\n",
-                lacks, all[lacks].lacks);
-    return STATUS_OK;
-}
-
-static enum status open_tcp(const struct comm_tcp_config *tcp, enum comm_via via,
-                            struct comm **comm)
-{
-    struct data_way *all;
-    struct comm *control;
-    TRY(comm_open_tcp(tcp, &control));
-    *comm = control;
-    if (tcp->size == 1)
-        return STATUS_OK;
-    enum status st = array_new(&all, tcp->size);
-    if (st == STATUS_OK)
-        st = agree_on_gloo(tcp, via, all, comm);
-    free(all);
-    if (st != STATUS_OK) {
-        comm_close(control);
-        *comm = NULL;
-    }
+    if (w->lacks[0])
+        return via == VIA_GLOO ? status_fail(STATUS_UNSUPPORTED, "--comm gloo: %s", w->lacks)
+                               : STATUS_OK;
+    enum status st = comm_open_gloo(port, control, tcp, &w->comm);
+    w->comm = st == STATUS_OK ? w->comm : control;
     return st;
 }
 
-static enum status join_tcp(const struct world_config *c, const char *address, struct comm **comm)
+static enum status join_tcp(const struct world_config *c, const char *address, struct world *w)
 {
     struct launcher_place place;
+    struct data_way *all;
     char job[LAUNCHER_JOB_MAX], met[RENDEZVOUS_ADDRESS_MAX];
     bool named = launcher_job(job);
     const char *file = rendezvous_file_path(address);
     TRY(find_place(&c->place, &place));
-    if (file && place.rank == 0)
-        TRY(rendezvous_file_write(file, met));
-    else if (file)
-        TRY(rendezvous_file_read(file, c->timeout_s, met));
+    if (file)
+        TRY(rendezvous_file_meet(file, place.rank, c->timeout_s, met));
     address = file ? met : address;
     struct comm_tcp_config tcp = {.address = address,
                                   .rank = place.rank,
@@ -144,37 +104,43 @@ static enum status join_tcp(const struct world_config *c, const char *address, s
                                   .timeout_s = c->timeout_s,
                                   .job = named ? job : c->job,
                                   .secret_file = c->secret_file,
-                                  .insecure = c->insecure};
-    enum status st = open_tcp(&tcp, c->via, comm);
+                                  .insecure = c->insecure,
+                                  .one_host = place.local_size == place.size};
+    TRY(array_new(&all, tcp.size));
+    enum status st = comm_open_tcp(&tcp, &w->comm);
+    if (st == STATUS_OK && tcp.size > 1)
+        st = agree_on_gloo(&tcp, c->via, all, w);
+    free(all);
     if (file && place.rank == 0)
         unlink(file);
     return st;
 }
 
-static enum status join(const struct world_config *c, struct comm **comm)
+static enum status join(const struct world_config *c, struct world *w)
 {
     struct comm_mpi_config mpi = {.timeout_s = c->timeout_s,
                                   .join_s = c->timeout_s > 0 ? c->join_s : 0,
                                   .ending = c->ending,
                                   .context = c->context};
     char address[LAUNCHER_ADDRESS_MAX];
-    bool mpi_free = c->via == VIA_GLOO || c->via == VIA_LOCAL;
+    struct launcher_place place;
     if (!c->rendezvous && !world_launched(c))
-        return comm_open_solo(comm);
+        return comm_open_solo(&w->comm);
+    if (c->via == VIA_LOCAL && find_place(&c->place, &place) == STATUS_OK && place.size > 1)
+        return status_fail(STATUS_USAGE, "--comm local connects the threads of one process; for "
+                                         "several processes give --comm mpi, gloo or nccl");
     if (c->via == VIA_MPI && (c->rendezvous || !comm_under_mpi()))
         return status_fail(STATUS_USAGE, "--comm mpi: MPI's launcher did not start this process; "
                                          "start it with mpirun, srun or 'ampscale launch', without "
                                          "--rendezvous, or use --comm gloo");
     if (c->rendezvous)
-        return join_tcp(c, c->rendezvous, comm);
-    if (launcher_address(address) && (mpi_free || !comm_under_mpi()))
-        return join_tcp(c, address, comm);
-    if (mpi_free)
-        return status_fail(STATUS_USAGE,
-                           "--comm %s: ranks that MPI's launcher started need an "
-                           "address to connect without MPI: --rendezvous HOST:PORT",
-                           c->via == VIA_GLOO ? "gloo" : "local");
-    return comm_open_mpi(&mpi, comm);
+        return join_tcp(c, c->rendezvous, w);
+    if (launcher_address(address) && (c->via == VIA_GLOO || !comm_under_mpi()))
+        return join_tcp(c, address, w);
+    if (c->via == VIA_GLOO)
+        return status_fail(STATUS_USAGE, "--comm gloo: ranks that MPI's launcher started need an "
+                                         "address to connect without MPI: --rendezvous HOST:PORT");
+    return comm_open_mpi(&mpi, &w->comm);
 }
 
 /* The number of processes that the launcher started; 0: not known. */
@@ -210,10 +176,25 @@ enum status world_check_launcher(const struct world_config *c)
 enum status world_open(const struct world_config *c, struct world *w)
 {
     *w = (struct world){.place = c->place};
-    TRY(join(c, &w->comm));
+    enum status st = join(c, w);
+    if (st != STATUS_OK) {
+        comm_close(w->comm);
+        w->comm = NULL;
+        return st;
+    }
     w->rank = comm_rank(w->comm);
     w->size = comm_size(w->comm);
     return gather_info(w);
+}
+
+enum status world_check_data(const struct world *w)
+{
+    if (!w->lacks[0])
+        return STATUS_OK;
+    return status_fail(STATUS_UNSUPPORTED,
+                       "the processes cannot exchange data: MPI's launcher did not start them, and "
+                       "Gloo is missing (%s); start them with mpirun, or install Gloo",
+                       w->lacks);
 }
 
 void world_close(struct world *w)
@@ -259,61 +240,36 @@ int world_threads(const struct world *w, int devices)
     return threads > 0 ? threads : 1;
 }
 
-/* Writes a message about a setting whose value `own` differs from rank 0's value `first`. A value
- * is NULL if the rank does not have the setting. */
-static void describe_difference(const struct world *w, const char *key, const json_t *own,
-                                const json_t *first, char verdict[VERDICT_MAX])
+/* Writes a message about the first setting that differs between `own`, this rank's settings, and
+ * `first`, rank 0's settings: its value differs, or `first` does not have it. Writes "" if there is
+ * none. `mine` is false if the roles are exchanged. */
+static void find_difference(const struct world *w, json_t *first, json_t *own, bool mine,
+                            char verdict[VERDICT_MAX])
 {
     const size_t form = JSON_ENCODE_ANY | JSON_REAL_PRECISION(9);
-    char *mine = own ? json_dumps(own, form) : NULL,
-         *theirs = first ? json_dumps(first, form) : NULL;
-    snprintf(verdict, VERDICT_MAX,
-             "rank %d (host %s) has %s = %.120s, but rank 0 (host %s) has %.120s; all ranks "
-             "need the same value",
-             w->rank, w->info[w->rank].host, key, mine ? mine : "none", w->info[0].host,
-             theirs ? theirs : "none");
-    free(mine);
-    free(theirs);
-}
-
-/* Writes a message about the first setting that differs between `own`, this rank's settings, and
- * `first`, rank 0's settings: its value differs, or one of the ranks does not have it. Writes "" if
- * all settings are equal. */
-static void compare_settings(const struct world *w, json_t *first, json_t *own,
-                             char verdict[VERDICT_MAX])
-{
     const char *key;
     json_t *value;
-    *verdict = '\0';
     json_object_foreach(own, key, value)
     {
         const json_t *other = json_object_get(first, key);
-        if (!json_equal(value, other)) {
-            describe_difference(w, key, value, other, verdict);
-            return;
-        }
+        if (json_equal(value, other))
+            continue;
+        char *a = json_dumps(value, form), *b = other ? json_dumps(other, form) : NULL;
+        snprintf(verdict, VERDICT_MAX,
+                 "rank %d (host %s) has %s = %.120s, but rank 0 (host %s) has %.120s; all ranks "
+                 "need the same value",
+                 w->rank, w->info[w->rank].host, key,
+                 mine ? a
+                 : b  ? b
+                      : "none",
+                 w->info[0].host,
+                 !mine ? a
+                 : b   ? b
+                       : "none");
+        free(a);
+        free(b);
+        return;
     }
-    json_object_foreach(first, key, value)
-    {
-        if (!json_object_get(own, key)) {
-            describe_difference(w, key, NULL, value, verdict);
-            return;
-        }
-    }
-}
-
-/* Exchanges the messages `own`, where "" means no failure. If any rank has a failure, fails on all
- * ranks with the failure of the lowest such rank. */
-static enum status gather_verdicts(struct world *w, const char own[VERDICT_MAX])
-{
-    char(*all)[VERDICT_MAX];
-    TRY(array_new(&all, w->size));
-    enum status st = comm_gather(w->comm, own, all, VERDICT_MAX);
-    for (int i = 0; i < w->size && st == STATUS_OK; i++)
-        if (all[i][0])
-            st = status_fail(STATUS_USAGE, "%.*s", VERDICT_MAX - 1, all[i]);
-    free(all);
-    return st;
 }
 
 /* Adds the program's version and a checksum of the program's file to the settings; the checksum
@@ -338,7 +294,7 @@ static enum status add_program(json_t *settings)
 enum status world_agree(struct world *w, json_t *settings)
 {
     enum status st;
-    char verdict[VERDICT_MAX] = "";
+    char verdict[VERDICT_MAX] = "", (*all)[VERDICT_MAX] = NULL;
     char *shared = NULL;
     json_t *first = NULL, *own = NULL;
     TRY(add_program(settings));
@@ -346,17 +302,24 @@ enum status world_agree(struct world *w, json_t *settings)
     if (!text)
         return status_fail(STATUS_OOM, "no memory for settings");
     own = json_loads(text, 0, NULL); /* so that the numbers of both objects are parsed from text */
+    CHECK(array_new(&all, w->size));
     CHECK(world_text(w, 0, text, SETTINGS_BYTES_MAX, &shared));
     first = json_loads(shared, 0, NULL);
     if (!first || !own) {
         st = status_fail(STATUS_INVALID, "rank 0 sent settings that cannot be read");
         goto done;
     }
-    compare_settings(w, first, own, verdict);
-    CHECK(gather_verdicts(w, verdict));
+    find_difference(w, first, own, true, verdict);
+    if (!*verdict)
+        find_difference(w, own, first, false, verdict);
+    CHECK(comm_gather(w->comm, verdict, all, VERDICT_MAX));
+    for (int i = 0; i < w->size && st == STATUS_OK; i++) /* the lowest rank that differs */
+        if (all[i][0])
+            st = status_fail(STATUS_USAGE, "%.*s", VERDICT_MAX - 1, all[i]);
 done:
     json_decref(first);
     json_decref(own);
+    free(all);
     free(text);
     free(shared);
     return st;
@@ -394,28 +357,24 @@ json_t *world_json(const struct world *w)
     return ranks;
 }
 
-enum status world_share(struct world *w, void *data, size_t bytes)
+/* Broadcasts the `bytes` bytes at `data` from rank `root`. */
+static enum status broadcast(struct world *w, int root, void *data, int64_t bytes)
 {
     struct comm_op op = {
-        .kind = COMM_BROADCAST, .type = DTYPE_U8, .recv = data, .count = (int64_t)bytes};
+        .kind = COMM_BROADCAST, .type = DTYPE_U8, .root = root, .recv = data, .count = bytes};
     return comm_run(w->comm, &op);
 }
 
-enum status world_sum(struct world *w, double *values, int n)
+enum status world_share(struct world *w, void *data, size_t bytes)
 {
-    return comm_sum(w->comm, values, n);
+    return broadcast(w, 0, data, (int64_t)bytes);
 }
 
 enum status world_text(struct world *w, int rank, const char *own, int64_t max, char **text)
 {
     int64_t bytes = rank == w->rank ? (int64_t)strlen(own) + 1 : 0;
-    struct comm_op op = {.kind = COMM_BROADCAST,
-                         .type = DTYPE_U8,
-                         .root = rank,
-                         .recv = &bytes,
-                         .count = sizeof bytes};
     *text = NULL;
-    TRY(comm_run(w->comm, &op));
+    TRY(broadcast(w, rank, &bytes, sizeof bytes));
     if (bytes < 1 || bytes > max)
         return status_fail(STATUS_DATA,
                            "rank %d sends a text of %lld bytes, more than the other ranks accept",
@@ -423,9 +382,7 @@ enum status world_text(struct world *w, int rank, const char *own, int64_t max, 
     TRY(array_new(text, bytes));
     if (rank == w->rank)
         memcpy(*text, own, (size_t)bytes);
-    op.recv = *text;
-    op.count = bytes;
-    TRY(comm_run(w->comm, &op));
+    TRY(broadcast(w, rank, *text, bytes));
     (*text)[bytes - 1] = '\0';
     return STATUS_OK;
 }

@@ -49,6 +49,7 @@ struct world {
     struct launcher_place place; /* from struct world_config; size 0: the launcher's variables give
                                   * the rank */
     struct rank_info *info;      /* (size) */
+    char lacks[192]; /* why `comm` carries only control between processes; "": it carries data */
 };
 
 /* Whether the settings and the launcher's variables say that there is a job to join. */
@@ -62,6 +63,11 @@ MUST_CHECK enum status world_check_launcher(const struct world_config *c);
 /* Joins the other processes of the job. If there is no job, the world has one rank. */
 MUST_CHECK enum status world_open(const struct world_config *c, struct world *w);
 void world_close(struct world *w);
+
+/* STATUS_UNSUPPORTED if the processes cannot exchange data in host memory, because neither MPI nor
+ * Gloo connects them; the message says which rank lacks Gloo, and why. `comm` then carries only
+ * control (comm_open_tcp). */
+MUST_CHECK enum status world_check_data(const struct world *w);
 
 /* Whether MPI connects the processes. */
 bool world_is_mpi(const struct world *w);
@@ -89,9 +95,6 @@ json_t *world_json(const struct world *w);
 
 /* Broadcasts the `bytes` bytes at `data` from rank 0 to all ranks. */
 MUST_CHECK enum status world_share(struct world *w, void *data, size_t bytes);
-
-/* Replaces each of n doubles by its sum over all ranks. */
-MUST_CHECK enum status world_sum(struct world *w, double *values, int n);
 
 /* Broadcasts the text `own` of rank `rank` to all ranks. Each rank gets a new copy at *text, which
  * the caller frees; *text is NULL after a failure. STATUS_DATA if the text has more than `max`

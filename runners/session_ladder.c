@@ -54,7 +54,7 @@ enum status session_share_graphs(struct session *s)
     const char *why = engine_graphs_lost(s->engine);
     double lost = why != NULL;
     if (s->world.size > 1)
-        TRY(world_sum(&s->world, &lost, 1));
+        TRY(comm_sum(s->world.comm, &lost, 1));
     if (lost == 0)
         return STATUS_OK;
     TRY(give_up_graphs(s, why ? why : "another rank cannot replay graphs"));

@@ -66,16 +66,17 @@ static int threads_of(const struct session *s)
     return named ? named : world_threads(&s->world, s->devices.n);
 }
 
-/* Finds NCCL if there are several GPUs. */
+/* Finds NCCL if there are several GPUs. Without NCCL, data between processes passes through the
+ * host. */
 static enum status find_nccl(struct session *s)
 {
     enum comm_via via = s->config->comm;
     if (via == VIA_NCCL && !gpu_group_is(&s->devices))
         return status_fail(STATUS_USAGE, "--comm nccl needs GPUs, not --devices %s",
                            s->config->devices);
-    if (!gpu_group_is(&s->devices) || s->world.size * s->devices.n == 1)
-        return STATUS_OK;
-    return gpu_group_find(via, session_leads(s), &s->nccl);
+    if (gpu_group_is(&s->devices) && s->world.size * s->devices.n > 1)
+        TRY(gpu_group_find(via, session_leads(s), &s->nccl));
+    return s->nccl ? STATUS_OK : world_check_data(&s->world);
 }
 
 /* Opens the decoder of --decode gpu. If the GPU has none, warns, and the CPU decodes. */
@@ -203,6 +204,8 @@ static enum status open_on_ladder(struct session *s)
     TRY(session_settle_ladder(s));
     do {
         TRY(open_engine(s));
+        if (engine_comm_why(s->engine)[0]) /* NCCL does not connect the GPUs */
+            TRY(world_check_data(&s->world));
         TRY(session_agree(s));
         st = s->ladder.applies ? engine_rehearse(s->engine) : STATUS_OK;
         if (st != STATUS_OK)

@@ -297,9 +297,9 @@ const struct setting train_unrecorded[] = {
      AS_CHOICE(config.grad_compress), IN(DEVICES)},
     {"comm", 0, COMM_VIA_WORDS, NULL,
      "Transport of data between ranks. nccl: NCCL, between GPUs; mpi, gloo: MPI or Gloo, through "
-     "host memory; local: connections to rank 0, without a library; host: what auto uses without "
-     "NCCL (default auto: NCCL if every rank has it and no two ranks share a GPU; else MPI if its "
-     "launcher started the processes; else Gloo if every rank has it; else local)",
+     "host memory; local: only the devices of one process; host: what auto uses without NCCL "
+     "(default auto: NCCL if every rank has it and no two ranks share a GPU; else MPI if its "
+     "launcher started the processes; else Gloo)",
      AS_CHOICE(config.comm), IN(DEVICES)},
     {"rendezvous", 0, "HOST:PORT", NULL,
      "Address of rank 0, to which processes connect without MPI, or file://FILE, to which rank 0 "

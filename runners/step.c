@@ -48,7 +48,7 @@ enum status step_sums_share(struct session *s, struct step_sums *sums)
 {
     sums->v[SUM_STOP] = stop_requested() != NULL;
     if (s->world.size > 1)
-        TRY(world_sum(&s->world, sums->v, SUM_MAX));
+        TRY(comm_sum(s->world.comm, sums->v, SUM_MAX));
     s->stopping = s->stopping || sums->v[SUM_STOP] > 0;
     return STATUS_OK;
 }

@@ -30,7 +30,7 @@ compute() {
     IFS=- read -r mode ranks transport <<<"${1#gpu-}"
     case $transport in
     mpi) command=("${mpi_launch[@]}" -n "$ranks" "$program") ;;
-    gloo | local) command+=(launch --nproc "$ranks" --nnodes 1 --) more=(--comm "$transport") ;;
+    gloo) command+=(launch --nproc "$ranks" --nnodes 1 --) more=(--comm "$transport") ;;
     esac
     [[ $mode != @(dp|ddp2) ]] || devices=cpu:2
     case $1 in

@@ -8,10 +8,6 @@ net=(--dummy --dummy-train 16 --dummy-val 4 --classes 5 -a resnet8 --image-size 
     -b 4 --devices ref --comm-timeout 60 -p 1)
 at=(train "${net[@]}" --rendezvous 127.0.0.1:1 --out none)
 
-# The transport without MPI.
-way=gloo
-[[ -e $build_dir/cli/ampscale_gloo.so ]] || way=tcp
-
 # refuses TEXT VARIABLES ARGS...: checks the error of a process with these variables.
 refuses() {
     local text=$1 variables=$2
@@ -31,6 +27,34 @@ for address in 0.0.0.0:1 "[::]:1"; do
 done
 RANK=1 WORLD_SIZE=2 expect_error 1 "found no rank 0 of its job at '0.0.0.0:1'" \
     "${at[@]}" --comm-timeout 1 --rendezvous 0.0.0.0:1 --insecure
+
+# A name that DNS does not know may become known until the time limit.
+for rank in 0 1; do
+    before=$SECONDS
+    RANK=$rank WORLD_SIZE=2 expect_error 1 "--rendezvous 'ampscale-0.invalid:29500': cannot look up host" \
+        "${at[@]}" --comm-timeout 3 --rendezvous ampscale-0.invalid:29500
+    ((SECONDS - before >= 2)) || fail "rank $rank did not wait for the name of the rendezvous"
+    before=$SECONDS
+    expect 1 launch --nnodes 1:2 --node-rank $rank --nproc-per-node 1 --join-timeout 3 --rendezvous ampscale-0.invalid:29500 -- "${at[@]}"
+    grep -q "cannot look up host 'ampscale-0.invalid': .*, for 3 s; start the host" err && ((SECONDS - before >= 2)) ||
+        fail "node $rank did not wait for the name of the rendezvous: $(<err)"
+done
+
+# joins_late NAME VARIABLES: two ranks whose hosts file has the name only a second later, as a
+# loopback address.
+joins_late() {
+    local rank pids=() port=$((20000 + RANDOM % 12000))
+    echo "127.0.0.1 localhost" >hosts
+    for rank in 0 1; do
+        # shellcheck disable=SC2016,SC2086 # several variables
+        env RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank $2 "${limited[@]}" unshare -rm sh -c 'mount --bind hosts /etc/hosts && exec "$@"' sh "$program" \
+            train "${net[@]}" --rendezvous "$1:$port" --out "$1" >out$rank 2>err$rank </dev/null &
+        pids+=($!)
+    done
+    sleep 1
+    echo "127.0.0.1 $1" >>hosts
+    for rank in 0 1; do wait "${pids[rank]}" || fail "$1: rank $rank: $(cat err0 err1)"; done
+}
 
 # The only process that a launcher starts, for example srun with PMIx, can train in the modes nd and
 # dp. A rank that cannot find the other ranks fails. It trains alone only if --mode nd requests that.
@@ -79,19 +103,15 @@ pair_exits() {
     grep -qE -- "$2" out0 err0 err1 || fail "$3: no line says '$2': $(cat err0 err1)"
 }
 
-# The results of two ranks are bitwise equal with every transport. If Gloo's module is missing,
-# --comm gloo is an error; without --comm gloo, a warning says that all data passes through rank 0.
-pair_exits 0 "^ddp: 2 ranks of 1 device, .* over $way\$" run
-grep -qF "\"comm\": \"$way\"" run/run.json && ! grep -q '"MPI"' run/run.json || fail "the record does not name the transport of gradients"
-pair_exits 2 "rank 1 has another --comm than rank 0" by-rank-0 -- --comm local
-pair_exits 0 "^ddp: 2 ranks" by-rank-0 --comm local
-grep -qF '"comm": "tcp"' by-rank-0/run.json || fail "with --comm local, data does not pass through rank 0"
-same_run "--comm local" run by-rank-0
+# Without MPI the data passes over Gloo. Ranks that have no Gloo have no way.
+pair_exits 0 "^ddp: 2 ranks of 1 device, .* over gloo\$" run
+grep -qF '"comm": "gloo"' run/run.json && ! grep -q '"MPI"' run/run.json || fail "the record does not name the transport of gradients"
+pair_exits 2 "rank 1 has another --comm than rank 0" none -- --comm gloo
+RANK=0 WORLD_SIZE=2 expect_error 2 "--comm local connects the threads of one process; for several" "${at[@]}" --comm local
 export AMPSCALE_GLOO_MODULE=$scratch/none
-pair_exits 0 "^ampscale: warning: all data passes through rank 0 .*/none', which does not exist$" without
-same_run "without Gloo" run without
-pair_exits 1 "--comm gloo: rank 0: .*; or use --comm local" none --comm gloo
-[[ ! -e none ]] || fail "a run with --comm gloo was refused, but made its folder"
+pair_exits 1 "the processes cannot exchange data: .* Gloo is missing .rank 0: .*/none', which does not exist.;" none
+pair_exits 1 "--comm gloo: rank 0: .*/none', which does not exist" none --comm gloo
+[[ ! -e none ]] || fail "ranks without Gloo were refused, but made a folder"
 unset AMPSCALE_GLOO_MODULE
 pair_exits 2 "rank 1 .* has seed = 1, but rank 0" differs -- --seed 1
 [[ $(cat err0 err1 | grep -c '^ampscale: ') == 1 ]] || fail "there is not one line that says how the ranks differ: $(cat err0 err1)"
@@ -107,6 +127,19 @@ chmod 600 secret
 pair_exits 1 "refused connections: 1 with a wrong secret" from-file --comm-timeout 20 -- --secret-file secret
 grep -q "rank 1 was refused at '127.0.0.1:.*: rank 0 has another secret" err1 || fail "$(cat err1)"
 unset AMPSCALE_SECRET
+
+# A warning says that a name is a loopback address, unless all ranks are known to be on this host.
+touch hosts
+if unshare -rm mount --bind hosts /etc/hosts 2>/dev/null; then
+    joins_late late.invalid ""
+    same_run "a name that is known later" run late.invalid
+    [[ $(cat err0 err1 | grep -c "warning: .*'late.invalid' is the loopback address 127.0.0.1 on this machine") == 1 ]] ||
+        fail "there is not one warning about the loopback address: $(cat err0 err1)"
+    joins_late local.invalid LOCAL_WORLD_SIZE=2
+    ! grep "loopback" err0 err1 || fail "ranks on one host get a warning about the loopback address"
+else
+    echo "not tested: a name that is known later: unshare may not make a mount namespace"
+fi
 
 # The flags of PyTorch, here with a file in place of an address. (cli_seeds has the others.)
 meet=(train "${net[@]}" --dist-url "file://$scratch/meet" --world-size 2 --out by-file)
@@ -134,11 +167,15 @@ expect_error 2 "--gpu-ids: 2 GPUs were given, but this process has local rank 2"
 # The launcher without MPI.
 expect 0 launch --nproc-per-node 2 --nnodes 1 --log-dir logs train "${net[@]}" --out one-node
 same_run "launch without MPI" run one-node
-if [[ $way == gloo ]]; then
-    expect 0 launch --nproc 3 --log-dir logs bench collective allreduce --comm gloo -b 4 -e 64K -f 32 -n 1 -w 0 --csv
-    expect 0 launch --comm gloo --nproc 2 --log-dir logs bench overlap --devices ref --net resnet8 --image-size 16 \
-        -b 1 --rounds 1 --bucket-mb 0.01
-fi
+expect 0 launch --nproc 3 --log-dir logs bench collective allreduce --comm gloo -b 4 -e 64K -f 32 -n 1 -w 0 --csv
+overlap=(launch --nnodes 1 --nproc 2 --log-dir logs bench overlap --devices ref --net resnet8 --image-size 16 -b 1 --rounds 1
+    --bucket-mb 0.01)
+expect 0 "${overlap[@]}" --comm gloo
+for command in "${overlap[*]}" "${overlap[*]:0:7} bench collective allreduce -e 1K"; do
+    # shellcheck disable=SC2086 # several words
+    AMPSCALE_GLOO_MODULE=$scratch/none expect 1 $command
+    grep -q "the processes cannot exchange data" err || fail "$command: $(<err)"
+done
 expect_error 2 "--comm gloo is for the processes of a job" bench collective allreduce --comm gloo
 while IFS='|' read -r text args; do
     # shellcheck disable=SC2086 # several words

@@ -9,7 +9,7 @@ timeout 60 torchrun --standalone --no_python --nproc_per_node 1 true >/dev/null 
 unset "${!SLURM_@}" "${!PMI_@}" "${!OMPI_COMM_@}" "${!TORCHELASTIC_@}" RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT AMPSCALE_SECRET AMPSCALE_JOB
 own_program
 ranks=(train --dummy --dummy-train 640 --dummy-val 4 --classes 5 -a resnet8 --image-size 16 --epochs 1 -b 4 --devices ref
-    --mode ddp --comm local --comm-timeout 100 -p 1 --telemetry 0 --threads 1 --checkpoint-steps 5 --resume auto)
+    --mode ddp --comm-timeout 100 -p 1 --telemetry 0 --threads 1 --checkpoint-steps 5 --resume auto)
 timeout 250 torchrun --standalone --no_python --nproc_per_node 2 --max_restarts 2 "$program" "${ranks[@]}" --out restarted >out 2>err </dev/null &
 job=$!
 await 60 test -e restarted/checkpoint.safetensors

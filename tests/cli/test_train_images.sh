@@ -94,7 +94,7 @@ launched() {
     if ((np == 1)); then
         expect_train 0 "$few" "${one[@]}" --out "$dir" "$@"
     else
-        expect 0 launch --np "$np" --comm local -- train "${net[@]}" "$few" "${one[@]}" --check-replicas 1 --out "$dir" "$@"
+        expect 0 launch --np "$np" -- train "${net[@]}" "$few" "${one[@]}" --check-replicas 1 --out "$dir" "$@"
     fi
 }
 

@@ -78,6 +78,7 @@ same_run() {
 pair_env=(LOCAL_RANK=0 LOCAL_RANK=1)
 pair_start() {
     local dir=$1 both=() more=() rank port=$((20000 + RANDOM % 12000))
+    [[ -e $build_dir/cli/ampscale_gloo.so ]] || skip "this build has no Gloo, which ranks without MPI need"
     shift
     while (($# > 0)) && [[ $1 != -- ]]; do
         both+=("$1")

@@ -1,5 +1,5 @@
-/* Tests how processes of a job find and prove themselves to each other at a TCP address. Each
- * process is a thread. */
+/* Tests how processes of a job find and prove themselves to each other at a TCP address, and the
+ * secret for their proofs. Each process is a thread. */
 #include "comm/control.h"
 #include "ranks.h"
 #include "tests/unit.h"
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -96,15 +97,17 @@ static void test_absent_ranks(void **state)
     ends(&first, STATUS_LIBRARY, "rank 2 of 3 did not reach '127.0.0.1:");
 }
 
-/* Rank 0 closes the connection of a process that sends something else, without an answer. */
+/* Rank 0 closes the connection of a process that sends something else. That process receives only a
+ * challenge, of 36 bytes. */
 static void test_strangers_are_turned_away(void **state)
 {
     static const char words[] = "GET / HTTP/1.0\r\n\r\n";
-    char address[64], answer;
+    char address[64], challenge[36], answer;
     struct visitor first;
     free_address(address, sizeof address);
     start(&first, address, 0, 2, "", &none, 60);
     int fd = connect_silently(address);
+    assert_int_equal(socket_get(fd, challenge, sizeof challenge, 60), STATUS_OK);
     assert_int_equal(socket_put(fd, words, sizeof words, 60), STATUS_OK);
     assert_int_equal(socket_get(fd, &answer, 1, 60), STATUS_IO);
     close(fd);
@@ -157,16 +160,15 @@ static void *pretend_rank_0(void *arg)
     struct addrinfo *list;
     bool loopback;
     int fd[SOCKET_ADDRESSES_MAX], n;
-    char hello[80], proof[32], challenge[40] = "amps", answer[36] = "";
+    char hello[112], challenge[36] = "amps", answer[36] = "";
     assert_int_equal(socket_resolve(arg, &list, &loopback), STATUS_OK);
     assert_int_equal(socket_listen(arg, list, fd, &n), STATUS_OK);
     freeaddrinfo(list);
     struct pollfd p = {.fd = fd[0], .events = POLLIN};
     assert_int_equal(poll(&p, 1, 60000), 1);
     int rank = accept(fd[0], NULL, NULL);
-    assert_int_equal(socket_get(rank, hello, sizeof hello, 60), STATUS_OK);
     assert_int_equal(socket_put(rank, challenge, sizeof challenge, 60), STATUS_OK);
-    assert_int_equal(socket_get(rank, proof, sizeof proof, 60), STATUS_OK);
+    assert_int_equal(socket_get(rank, hello, sizeof hello, 60), STATUS_OK);
     assert_int_equal(socket_put(rank, answer, sizeof answer, 60), STATUS_OK);
     close(rank);
     close(fd[0]);
@@ -192,7 +194,7 @@ static void test_only_the_ranks_of_a_job_join(void **state)
     free_address(address, sizeof address);
     start(&first, address, 0, 3, "a", &own, 60);
     close(connect_silently(address));
-    meets(address, 0, 2, "b", &own, 60, STATUS_IO, "rank 0 cannot listen at '127.0.0.1:");
+    meets(address, 0, 2, "b", &own, 60, STATUS_IO, "in use; give another port by --");
     meets(address, 1, 3, "b", &own, 60, STATUS_LIBRARY, "rank 0 belongs to another job");
     meets(address, 1, 2, "a", &own, 60, STATUS_LIBRARY, "rank 0 belongs to a job of another size");
     start(&second, address, 1, 3, "a", &own, 60);
@@ -280,68 +282,148 @@ static void test_addresses(void **state)
 
 /* --- jobs that another library has connected --- */
 
-/* A rank; `c` is the library. The rank `misled` receives other bytes than rank 0 has sent. */
-struct member {
-    struct comm *c;
-    bool one_host, misled;
-    enum status st;
-    int peer[3];
-    char message[512];
-    pthread_t thread;
-};
+static enum { HERE, ANYWHERE, MISLED } how;
 
+/* The library is the communicator of the rank. In MISLED rank 2 receives other bytes than rank 0
+ * has sent. */
 static enum status share(void *context, void *data, size_t bytes)
 {
-    const struct member *m = context;
+    struct rank *r = context;
     struct comm_op op = {COMM_BROADCAST, .type = DTYPE_U8, .recv = data, .count = (int64_t)bytes};
-    TRY(comm_run(m->c, &op));
-    if (m->misled)
+    TRY(comm_run(r->c, &op));
+    if (how == MISLED && comm_rank(r->c) == 2)
         memset((char *)data + bytes / 8, 0, bytes - bytes / 8);
     return STATUS_OK;
 }
 
-static void *join_members(void *arg)
+static void meet_again(struct rank *r)
 {
-    struct member *m = arg;
-    m->st = control_meet(comm_rank(m->c), 3, m->one_host, 1, share, m, m->peer);
-    snprintf(m->message, sizeof m->message, "%s", m->st == STATUS_OK ? "" : status_message());
-    return NULL;
+    int peer[3], me = comm_rank(r->c), from;
+    struct sockaddr_in a;
+    socklen_t size = sizeof a;
+    rank_keep(r, control_meet(me, 3, how != ANYWHERE, 1, share, r, peer));
+    for (int p = 0; p < 3; p++) {
+        r->failures += (peer[p] >= 0) != (r->st == STATUS_OK && p != me && (p == 0 || me == 0));
+        if (peer[p] < 0)
+            continue;
+        r->failures += socket_put(peer[p], &me, sizeof me, 60) != STATUS_OK ||
+                       socket_get(peer[p], &from, sizeof from, 60) != STATUS_OK || from != p ||
+                       getpeername(peer[p], (struct sockaddr *)&a, &size) != 0 ||
+                       (how == HERE && a.sin_addr.s_addr != htonl(INADDR_LOOPBACK));
+        close(peer[p]);
+    }
 }
 
-static void test_members_of_a_connected_job(void **state)
+static void test_ranks_that_are_connected_already(void **state)
 {
-    enum { HERE, ANYWHERE, MISLED, CASES };
-    for (int i = 0; i < CASES; i++) {
-        struct comm *c[3];
-        struct member member[3];
-        assert_int_equal(comm_open_local(3, 60, c), STATUS_OK);
-        for (int r = 0; r < 3; r++) {
-            member[r] = (struct member){c[r], i != ANYWHERE, i == MISLED && r == 2};
-            pthread_create(&member[r].thread, NULL, join_members, &member[r]);
-        }
-        for (int r = 0; r < 3; r++)
-            pthread_join(member[r].thread, NULL);
-        for (int r = 0; r < 3; r++) {
-            int fd = member[r].peer[0], from = -1;
-            struct sockaddr_in a;
-            socklen_t size = sizeof a;
-            assert_int_equal(member[r].st, i == MISLED ? STATUS_LIBRARY : STATUS_OK);
-            assert_true((fd >= 0) == (r > 0 && i != MISLED));
-            if (i == MISLED && r < 2)
-                assert_non_null(strstr(member[r].message, "rank 2 of 3 did not reach '127.0.0.1:"));
-            if (fd < 0)
-                continue;
-            assert_int_equal(socket_put(fd, &r, sizeof r, 60), STATUS_OK);
-            assert_int_equal(socket_get(member[0].peer[r], &from, sizeof from, 60), STATUS_OK);
-            assert_int_equal(from, r);
-            assert_int_equal(getpeername(fd, (struct sockaddr *)&a, &size), 0);
-            assert_true(i != HERE || a.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
-            close(fd);
-            close(member[0].peer[r]);
-        }
-        for (int r = 0; r < 3; r++)
-            comm_close(c[r]);
+    struct rank rank[3];
+    for (how = HERE; how < MISLED; how++) {
+        ranks_run(rank, &local_transport, 3, 60, meet_again);
+        ranks_are_right(rank, 3);
     }
+    ranks_run(rank, &local_transport, 3, 60, meet_again);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(rank[r].failures, 0);
+        assert_int_equal(rank[r].st, STATUS_LIBRARY);
+    }
+    assert_non_null(strstr(rank[1].message, "rank 2 of 3 did not reach '127.0.0.1:"));
+}
+
+/* --- the secret --- */
+
+static const char text[] = "a secret of this test only";
+
+/* Writes these bytes to a file with these permissions, and reads the secret from the file. */
+static enum status read_with(const char *bytes, size_t size, mode_t mode, struct secret *s)
+{
+    char path[] = "/tmp/ampscale-secret-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+    enum status st = secret_read(path, s);
+    unlink(path);
+    return st;
+}
+
+static void is_text(const struct secret *s)
+{
+    assert_int_equal(s->size, strlen(text));
+    assert_memory_equal(s->bytes, text, strlen(text));
+}
+
+static void test_files(void **state)
+{
+    static const mode_t open_modes[] = {0640, 0604, 0644, 0660, 0610, 0666};
+    struct secret s;
+    char line[64], large[SECRET_MAX + 2];
+    snprintf(line, sizeof line, "%s\n", text);
+    assert_int_equal(read_with(line, strlen(line), 0600, &s), STATUS_OK);
+    is_text(&s);
+    assert_int_equal(read_with(text, strlen(text), 0400, &s), STATUS_OK);
+    is_text(&s);
+    for (int i = 0; i < COUNT(open_modes); i++) {
+        assert_int_equal(read_with(text, strlen(text), open_modes[i], &s), STATUS_USAGE);
+        assert_int_equal(s.size, 0);
+        assert_non_null(strstr(status_message(), "other users have access"));
+        assert_null(strstr(status_message(), text));
+    }
+    assert_int_equal(read_with("short", 5, 0600, &s), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "has 5 bytes"));
+    assert_int_equal(read_with("", 0, 0600, &s), STATUS_USAGE);
+    memset(large, 'x', sizeof large);
+    assert_int_equal(read_with(large, sizeof large, 0600, &s), STATUS_USAGE);
+    assert_int_equal(secret_read("/nonexistent", &s), STATUS_USAGE);
+    assert_int_equal(secret_read("/dev/null", &s), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "not a regular file"));
+}
+
+static void test_variable(void **state)
+{
+    struct secret s;
+    unsetenv(SECRET_VARIABLE);
+    assert_int_equal(secret_read(NULL, &s), STATUS_OK);
+    assert_int_equal(s.size, 0);
+    setenv(SECRET_VARIABLE, text, 1);
+    assert_int_equal(secret_read(NULL, &s), STATUS_OK);
+    is_text(&s);
+    setenv(SECRET_VARIABLE, "too short", 1);
+    assert_int_equal(secret_read(NULL, &s), STATUS_USAGE);
+    assert_null(strstr(status_message(), "too short'"));
+}
+
+static void to_hex(const unsigned char digest[DIGEST_BYTES], char out[2 * DIGEST_BYTES + 1])
+{
+    for (int i = 0; i < DIGEST_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* Compares proofs with values that Python's hmac and hashlib computed. */
+static void test_proofs(void **state)
+{
+    unsigned char proof[DIGEST_BYTES], second[DIGEST_BYTES];
+    char hex[2 * DIGEST_BYTES + 1];
+    secret_proof(&own, "ampscale rank", "data", 4, proof);
+    to_hex(proof, hex);
+    assert_string_equal(hex, "3344917f00f14c99e8c275656f6e5a648350d27e9db5f023e09c11f585dfd523");
+    secret_proof(&own, "ampscale rank 0", "data", 4, second);
+    assert_false(digest_equal(proof, second));
+    memcpy(second, proof, sizeof second);
+    assert_true(digest_equal(proof, second));
+    second[DIGEST_BYTES - 1] ^= 1;
+    assert_false(digest_equal(proof, second));
+    digest_text("runs/a", proof);
+    to_hex(proof, hex);
+    assert_string_equal(hex, "7c3ea94701224bf102dccf8a52263e70caa85d685236b2d2d645a93652792270");
+}
+
+static void test_nonces_differ(void **state)
+{
+    unsigned char a[NONCE_BYTES], b[NONCE_BYTES];
+    assert_int_equal(nonce_make(a), STATUS_OK);
+    assert_int_equal(nonce_make(b), STATUS_OK);
+    assert_false(digest_equal(a, b));
 }
 
 int main(void)
@@ -356,7 +438,11 @@ int main(void)
         cmocka_unit_test(test_only_the_named_address_listens),
         cmocka_unit_test(test_a_secret_is_needed_beyond_loopback),
         cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_members_of_a_connected_job),
+        cmocka_unit_test(test_ranks_that_are_connected_already),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_variable),
+        cmocka_unit_test(test_proofs),
+        cmocka_unit_test(test_nonces_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,6 @@ static const struct values {
     {&local_transport, 3, 0, 4096},
     {&local_transport, 8, 20000, 512},
     {&tcp_transport, 1, 0, 64},
-    {&tcp_transport, 2, 65536, 4096},
-    {&tcp_transport, 3, 0, 4096},
     {&gloo_transport, 1, 0, 64},
     {&gloo_transport, 2, 262147, 1 << 18},
     {&gloo_transport, 3, 65536, 1 << 18},
@@ -110,6 +108,45 @@ static void test_rank_order(void **state)
     struct rank rank[RANKS_MAX];
     ranks_run(rank, &local_transport, 3, 60, add_in_order);
     ranks_are_right(rank, 3);
+    ranks_run(rank, &tcp_transport, 3, 60, add_in_order);
+    ranks_are_right(rank, 3);
+}
+
+/* The last operation over TCP, because all later ones fail. */
+static struct comm_op refused;
+
+static void control(struct rank *r)
+{
+    static char bytes[(4 << 20) + 1], all[3];
+    int32_t most[2] = {comm_rank(r->c), -comm_rank(r->c)};
+    struct comm_op whole = {COMM_BROADCAST, .type = DTYPE_U8, .root = 1, .recv = bytes};
+    struct comm_op max = {COMM_ALLREDUCE, COMM_MAX,     DTYPE_I32,
+                          .send = most,   .recv = most, .count = 2};
+    whole.count = sizeof bytes - 1;
+    memset(bytes, 'a' + most[0], sizeof bytes);
+    rank_keep(r, comm_gather(r->c, bytes, all, 1));
+    r->failures = memcmp(all, "abc", 3) != 0 || comm_run(r->c, &whole) != STATUS_OK ||
+                  bytes[0] != 'b' || bytes[whole.count - 1] != 'b' ||
+                  comm_run(r->c, &max) != STATUS_OK || most[0] != 2 || most[1] != 0;
+    refused.send = all;
+    refused.recv = bytes;
+    r->failures += comm_run(r->c, &refused) != STATUS_UNSUPPORTED ||
+                   !strstr(status_message(), "needs MPI, Gloo or NCCL");
+}
+
+static void test_tcp_carries_only_control(void **state)
+{
+    static const struct comm_op refusals[] = {
+        {COMM_BROADCAST, .type = DTYPE_U8, .count = (4 << 20) + 1},
+        {COMM_ALLREDUCE, COMM_SUM, DTYPE_F16, .count = 1},
+        {COMM_SENDRECV, .type = DTYPE_U8, .count = 1},
+    };
+    for (int i = 0; i < COUNT(refusals); i++) {
+        struct rank rank[RANKS_MAX];
+        refused = refusals[i];
+        ranks_run(rank, &tcp_transport, 3, 60, control);
+        ranks_are_right(rank, 3);
+    }
 }
 
 /* --- ends --- */
@@ -285,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_parts_in_place),
         cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_tcp_carries_only_control),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_host_memory_in_order),
         cmocka_unit_test(test_stream_needs_an_event),

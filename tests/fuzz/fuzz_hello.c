@@ -43,7 +43,7 @@ static void first(const uint8_t *data, size_t size)
     int other, peer[3] = {-1, 1000, -1};
     g = (struct gathering){.config = &base, .peer = peer, .here = 2};
     digest_text(base.job, g.job);
-    g.pending[g.n++] = (struct pending){.fd = stranger(data, size, &other)};
+    g.pending[g.n++] = (struct pending){.fd = stranger(data, size, &other), .got = HELLO};
     while (g.n > 0)
         read_pending(&g, 0);
     if (peer[2] >= 0)

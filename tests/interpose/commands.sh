@@ -69,7 +69,7 @@ resume_same() {
     train_same "$@"
 }
 
-# Two ranks of this machine connect over TCP. Calls of rank $ddp_rank fail.
+# Two ranks of this machine connect over TCP, for Gloo. Calls of rank $ddp_rank fail.
 ddp=("${tiny[@]}" -b 4 --mode ddp --comm-timeout 4)
 ddp_rank=0 ports=0
 ddp_pair() {

@@ -33,6 +33,8 @@ accepted) base=accept only=train ;;
 esac
 cp "$program" ampscale # interpose.c looks at this name
 program=$scratch/ampscale
+[[ ! -e $build_dir/cli/ampscale_gloo.so ]] || export AMPSCALE_GLOO_MODULE=$build_dir/cli/ampscale_gloo.so
+[[ $base != ddp || -n ${AMPSCALE_GLOO_MODULE-} ]] || skip "this build has no Gloo, which ranks without MPI need"
 
 mkdir shared
 cd shared || exit 1
