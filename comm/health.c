@@ -447,7 +447,7 @@ static void check_time(struct health *h)
         h->verdict_ns != INT64_MAX)
         return;
     comm_failure_keep(&h->fallback, STATUS_LOST_RANK,
-                      "%s did not reach %s within %g s; it may be stuck", h->peer[0].name,
+                      "%s did not reach %s within %g s; it may have died or be stuck", h->peer[0].name,
                       intent_text(&i, text), h->config.timeout_s);
     appeal(h, OVERDUE, 2 * ANSWER_NS);
 }

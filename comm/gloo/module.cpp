@@ -47,7 +47,7 @@ const char UNKNOWN_CALL[] = "Gloo made a call that this transport does not know"
 /* What the pairs and the transport of a group share. */
 struct Progress {
     uint64_t number = 0, intent = 0; /* of the operation under way */
-    bool moved = false;              /* data has moved since the program was last told so */
+    bool moved = false;              /* data has moved since the last call of `moved` */
 };
 
 /* The header of a message on a socket; the message's bytes follow it. All ranks run the same build

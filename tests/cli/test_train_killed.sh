@@ -24,7 +24,7 @@ for ((i = 0; i < kills; i++)); do
     job_kill "$signal" "$victim" >pid
     job_end 15
     ((code != 0)) || fail "attempt $i: exited with 0"
-    job_says_lost mpirun "$signal" "$victim" "$(<pid)" "did not .*; it may have died or be stuck"
+    job_says_lost mpirun "$signal" "$victim" "$(<pid)" "(did not .*; it may have died or be stuck|was lost (in|after) operation .*)"
     run_values run >values || fail "attempt $i: the record cannot be read"
     now=$(grep -c '^epoch' values)
     ((now >= epochs)) || fail "attempt $i: the record has $now epochs, but had $epochs before"

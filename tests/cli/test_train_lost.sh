@@ -36,7 +36,7 @@ lost() {
     [[ $(run_values "$name" | tail -n 1) == completed ]] || fail "$name: incomplete"
 }
 
-dead='did not (answer after|reach) operation [0-9]+.*; it may have died or be stuck'
+dead='was lost (in|after) operation [0-9]+.*: its connection was closed'
 stuck='did not reach operation [0-9]+.* within 3 s; it may have died or be stuck'
 lost kill mpirun 2 KILL 1 - "$dead"
 lost kill-first mpirun 3 KILL 0 - "$dead"

@@ -192,7 +192,7 @@ static const struct end {
     {&gloo_transport, IS_STOPPED, 1, 4, STATUS_LOST_RANK,
      "rank 1 did not reach operation 2 (barrier) within 4 s; it may have died"},
     {&gloo_transport, IS_STOPPED, 0, 2, STATUS_LOST_RANK,
-     "rank 0 did not reach operation 2 (barrier) within 2 s; it may be stuck"},
+     "rank 0 did not reach operation 2 (barrier) within 2 s; it may have died or be stuck"},
     {&gloo_transport, IS_BUSY, 2, 4, STATUS_LOST_RANK,
      "rank 2 did not reach operation 2 (barrier) within 4 s; the process is alive"},
 };
