@@ -22,7 +22,9 @@ enum { TEXT_MAX = 320, HOST_MAX = 64, CLOSES = COMM_KIND_COUNT };
 static const int64_t CHECK_NS = 50 * MS;    /* time between checks of the operation under way */
 static const int64_t ANSWER_NS = 3000 * MS; /* time limit for the answer to a query */
 static const double MESSAGE_S = 3;          /* time limit for the rest of a message */
-static const int64_t TURN_NS = 100 * MS;    /* rank r prints r - 1 turns after rank 0 was lost */
+/* Rank r prints r - 1 turns after rank 0 was lost, unless the launcher ends it before: that takes
+ * about a second. */
+static const int64_t TURN_NS = 1500 * MS;
 /* Time from the printed line to the end of the process. The rank's supervisor forwards the line. */
 static const int64_t OUTPUT_NS = 50 * MS;
 /* Time limit of the wait for rank 0 to print the reason. The launcher ends the others when one rank
@@ -42,6 +44,7 @@ enum kind {
 /* All ranks run the same build and have the same byte order. */
 struct message {
     int32_t kind, st, pid;
+    int32_t reported;             /* of FAILED: the sender has printed the reason */
     struct comm_intent under_way; /* the sender's operation; number 0: none. Of kind CLOSES: the
                                    * sender is closing */
     int64_t over;                 /* number of the sender's last operation */
@@ -200,11 +203,17 @@ static void end_all(struct health *h, enum status st, const char *message)
 /* Ends this rank because rank 0 is lost or does not answer. */
 static void end_without_first(struct health *h, enum status st, const char *message)
 {
-    int turns = h->config.rank < 11 ? h->config.rank - 1 : 10;
+    struct message failed = message_of(h, FAILED);
+    int turns = h->config.rank < 4 ? h->config.rank - 1 : 3;
     if (h->finished)
         return;
     if (h->config.exits)
         comm_sleep(turns * TURN_NS);
+    /* A launcher lets a stopped rank 0 continue before it ends it. */
+    failed.reported = 1;
+    failed.st = (int32_t)st;
+    snprintf(failed.text, sizeof failed.text, "%s", message);
+    (void)put(h, 0, &failed);
     finish(h, st, message, true);
 }
 
@@ -365,7 +374,7 @@ static void take_message(struct health *h, int rank)
                  HOST_MAX - 1, m.text, (int)m.pid);
         break;
     case FAILED:
-        if (h->config.rank == 0)
+        if (h->config.rank == 0 && !m.reported)
             end_all(h, (enum status)m.st, m.text);
         else
             finish(h, (enum status)m.st, m.text, false);

@@ -55,12 +55,13 @@ job_end() {
     none_left "the job"
 }
 
-# job_says LINE: checks that ampscale wrote exactly one line to stderr, apart from the launcher's
-# first line, and that this line matches LINE, an extended regular expression.
+# job_says LINE [OTHER]: checks that ampscale wrote exactly one line to stderr, apart from the
+# launcher's first line and from lines that match OTHER, and that this line matches LINE. Both are
+# extended regular expressions.
 job_says() {
     local said
     # Open MPI 5 ends a message with a NUL. A progress bar may precede the message on the same line.
-    said=$(tr -d '\0' <"$scratch/err" | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -v ' the output of each is in ')
+    said=$(tr -d '\0' <"$scratch/err" | sed 's/^.*\x1b\[K//' | grep '^ampscale: ' | grep -vE " the output of each is in |${2-^\$}")
     [[ $(wc -l <<<"$said") == 1 ]] || fail "stderr does not have exactly one line of ampscale: $(cat "$scratch/err")"
     grep -qxE -- "ampscale: $1" <<<"$said" || fail "no line says '$1': $(cat "$scratch/err")"
 }
@@ -71,6 +72,8 @@ job_says() {
 job_says_lost() {
     if [[ $1 == mpirun && $2 == KILL && -n $mpi_reports ]]; then
         grep -qaE "PID $4 " "$scratch/err" || fail "stderr does not name process $4: $(cat "$scratch/err")"
+    elif [[ $1 == launch && $2 == KILL ]]; then # another rank may have seen the loss first
+        job_says "rank $3 \(host [^ ]+, pid $4\) $5" "rank $3 \(host [^ ]+, pid $4\) was lost "
     else
         job_says "rank $3 \(host [^ ]+, pid $4\) $5"
     fi
