@@ -186,35 +186,24 @@ static void finish(struct health *h, enum status st, const char *message, bool r
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Fails all ranks. A rank other than 0 asks rank 0 to do so. */
-static void end_all(struct health *h, enum status st, const char *message)
+/* Fails all ranks. `decides`: this is rank 0, or rank 0 is lost or does not answer; if not, this
+ * rank asks rank 0 to fail all ranks. */
+static void end(struct health *h, enum status st, const char *message, bool decides)
 {
     struct message failed = message_of(h, FAILED);
+    int rank = h->config.rank;
     bool sent = false;
     if (h->finished)
         return;
+    if (decides && rank > 1 && h->config.exits)
+        comm_sleep((rank < 4 ? rank - 1 : 3) * TURN_NS);
+    /* A launcher lets a stopped rank 0 continue before it ends it: rank 0 must not report again. */
+    failed.reported = decides;
     failed.st = (int32_t)st;
     snprintf(failed.text, sizeof failed.text, "%s", message);
     for (int r = 0; r < h->config.size; r++)
         sent = put(h, r, &failed) || sent;
-    finish(h, st, failed.text, h->config.rank == 0 || !sent);
-}
-
-/* Ends this rank because rank 0 is lost or does not answer. */
-static void end_without_first(struct health *h, enum status st, const char *message)
-{
-    struct message failed = message_of(h, FAILED);
-    int turns = h->config.rank < 4 ? h->config.rank - 1 : 3;
-    if (h->finished)
-        return;
-    if (h->config.exits)
-        comm_sleep(turns * TURN_NS);
-    /* A launcher lets a stopped rank 0 continue before it ends it. */
-    failed.reported = 1;
-    failed.st = (int32_t)st;
-    snprintf(failed.text, sizeof failed.text, "%s", message);
-    (void)put(h, 0, &failed);
-    finish(h, st, message, true);
+    finish(h, st, failed.text, decides || !sent);
 }
 
 PRINTF_LIKE(3, 4)
@@ -226,10 +215,7 @@ static void end_named(struct health *h, int rank, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(message + n, sizeof message - (size_t)n, fmt, ap);
     va_end(ap);
-    if (h->config.rank == 0)
-        end_all(h, STATUS_LOST_RANK, message);
-    else
-        end_without_first(h, STATUS_LOST_RANK, message);
+    end(h, STATUS_LOST_RANK, message, true);
 }
 
 static void end_lost(struct health *h, int rank)
@@ -273,11 +259,6 @@ static void take_closing(struct health *h, int rank, const struct message *m)
 
 /* --- inquiries of rank 0 --- */
 
-static bool has_answered(const struct peer *p)
-{
-    return p->answer.kind == ALIVE;
-}
-
 static void take_message(struct health *h, int rank);
 
 static void collect_answers(struct health *h)
@@ -286,7 +267,7 @@ static void collect_answers(struct health *h)
         bool all = true;
         for (int r = 1; r < h->config.size && !h->finished; r++) {
             struct pollfd p = {.fd = h->peer[r].fd, .events = POLLIN};
-            bool answered = has_answered(&h->peer[r]);
+            bool answered = h->peer[r].answer.kind == ALIVE;
             all = all && answered;
             if (!answered && poll(&p, 1, 10) > 0)
                 take_message(h, r);
@@ -303,7 +284,7 @@ static void compare(struct health *h, int r)
     struct comm_intent own = under_way(h);
     if (h->same && own.number > 0 && theirs->number == own.number && own.kind != CLOSES &&
         theirs->kind != CLOSES && comm_intent_check(r, theirs, &own) != STATUS_OK)
-        end_all(h, STATUS_INVALID, status_message());
+        end(h, STATUS_INVALID, status_message(), true);
 }
 
 /* Fails all ranks if rank r has not answered, or has not reached the operation `awaited`. */
@@ -314,8 +295,8 @@ static void blame(struct health *h, int r, const struct comm_intent *awaited)
     if (m->over < awaited->number && m->under_way.number < awaited->number)
         end_named(h, r, "did not reach %s within %g s; %s", intent_text(awaited, text),
                   h->config.timeout_s,
-                  has_answered(&h->peer[r]) ? "the process is alive, but busy with something else"
-                                            : "it may have died or be stuck");
+                  m->kind == ALIVE ? "the process is alive, but busy with something else"
+                                   : "it may have died or be stuck");
 }
 
 /* Asks all ranks which operation they have reached, and fails all ranks with a message that names
@@ -345,7 +326,7 @@ static void inquire(struct health *h, struct comm_intent awaited)
         message, sizeof message,
         "%s made no progress within %g s, although every rank answers: the network may be stuck",
         text, h->config.timeout_s);
-    end_all(h, STATUS_LOST_RANK, message);
+    end(h, STATUS_LOST_RANK, message, true);
 }
 
 /* Another rank has another operation than the sender of `m`. Waits until rank 0 has begun its own,
@@ -375,7 +356,7 @@ static void take_message(struct health *h, int rank)
         break;
     case FAILED:
         if (h->config.rank == 0 && !m.reported)
-            end_all(h, (enum status)m.st, m.text);
+            end(h, (enum status)m.st, m.text, true);
         else
             finish(h, (enum status)m.st, m.text, false);
         break;
@@ -421,7 +402,7 @@ static void take_requests(struct health *h)
     h->explain = false;
     pthread_mutex_unlock(&h->lock);
     if (fail) {
-        end_all(h, st, h->request.message);
+        end(h, st, h->request.message, h->config.rank == 0);
     } else if (explain) {
         h->fallback = h->request;
         if (st == STATUS_INVALID)
@@ -456,8 +437,8 @@ static void check_time(struct health *h)
         h->verdict_ns != INT64_MAX)
         return;
     comm_failure_keep(&h->fallback, STATUS_LOST_RANK,
-                      "%s did not reach %s within %g s; it may have died or be stuck", h->peer[0].name,
-                      intent_text(&i, text), h->config.timeout_s);
+                      "%s did not reach %s within %g s; it may have died or be stuck",
+                      h->peer[0].name, intent_text(&i, text), h->config.timeout_s);
     appeal(h, OVERDUE, 2 * ANSWER_NS);
 }
 
@@ -467,12 +448,8 @@ static void check(struct health *h)
         check_closing(h);
     if (!h->finished)
         check_time(h);
-    if (comm_now() < h->verdict_ns)
-        return;
-    if (h->config.rank == 0)
-        end_all(h, h->fallback.status, h->fallback.message);
-    else
-        end_without_first(h, h->fallback.status, h->fallback.message);
+    if (comm_now() >= h->verdict_ns)
+        end(h, h->fallback.status, h->fallback.message, true);
 }
 
 static void *watch(void *arg)

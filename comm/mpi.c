@@ -97,19 +97,11 @@ static enum status mpi_status(int code, const char *call)
 
 static MPI_Datatype type_of(enum dtype type)
 {
-    switch (type) {
-    case DTYPE_F32:
-        return MPI_FLOAT;
-    case DTYPE_F64:
-        return MPI_DOUBLE;
-    case DTYPE_I32:
-        return MPI_INT32_T;
-    case DTYPE_F16:
-    case DTYPE_BF16:
-        return MPI_UINT16_T;
-    default:
-        return MPI_BYTE;
-    }
+    static const MPI_Datatype types[DTYPE_COUNT] = {
+        [DTYPE_F32] = MPI_FLOAT,    [DTYPE_F64] = MPI_DOUBLE,    [DTYPE_I32] = MPI_INT32_T,
+        [DTYPE_F16] = MPI_UINT16_T, [DTYPE_BF16] = MPI_UINT16_T, [DTYPE_U8] = MPI_BYTE,
+    };
+    return types[type];
 }
 
 static MPI_Op op_of(const struct mpi *m, const struct comm_op *op)
@@ -152,99 +144,76 @@ static const void *or_in_place(const void *send, const void *place)
     return send == place ? MPI_IN_PLACE : send;
 }
 
-/* The part of `buffer` for rank `rank`, `bytes` each. */
-static char *part_of(const void *buffer, int rank, size_t bytes)
-{
-    return (char *)buffer + (size_t)rank * bytes;
-}
-
 /* Reduces in place on a root other than 0. MPICH 4.0 crashes there if it gets MPI_IN_PLACE. */
-static enum status reduce_copy(struct mpi *m, const struct comm_op *op, char *recv, int n)
+static enum status reduce_copy(struct mpi *m, const struct comm_op *op, void *recv, int n)
 {
     char *copy;
     size_t bytes = (size_t)n * dtype_size(op->type);
     TRY(array_new(&copy, (int64_t)bytes));
     memcpy(copy, recv, bytes);
-    enum status st = MPI_CALL(MPI_Reduce, copy, recv, n, type_of(op->type), op_of(m, op), op->root,
-                              m->data);
+    enum status st =
+        MPI_CALL(MPI_Reduce, copy, recv, n, type_of(op->type), op_of(m, op), op->root, m->data);
     free(copy);
     return st;
 }
 
-/* One blocking call for elements [from, from + n) of an operation that cuts into pieces. */
-static enum status call_piece(struct mpi *m, const struct comm_op *op, int64_t from, int n)
+/* MPI's blocking call for `n` elements, or for a part of `n` elements for each rank. */
+static enum status call_once(struct mpi *m, const struct comm_op *op, const void *send, void *recv,
+                             int n)
 {
-    size_t at = (size_t)from * dtype_size(op->type);
-    const char *send = (const char *)op->send + at;
-    char *recv = (char *)op->recv + at;
-    MPI_Datatype type = type_of(op->type);
+    const int rank = m->queue.base.rank, size = m->queue.base.size;
+    const MPI_Datatype type = type_of(op->type);
+    const size_t own = (size_t)rank * (size_t)n * dtype_size(op->type); /* offset of its part */
+    const bool root = op->root == rank;
     switch (op->kind) {
     case COMM_ALLREDUCE:
         return MPI_CALL(MPI_Allreduce, or_in_place(send, recv), recv, n, type, op_of(m, op),
                         m->data);
-    case COMM_REDUCE:
-        if (op->root != m->queue.base.rank)
-            return MPI_CALL(MPI_Reduce, send, NULL, n, type, op_of(m, op), op->root, m->data);
-        if (op->root != 0 && send == recv)
-            return reduce_copy(m, op, recv, n);
-        return MPI_CALL(MPI_Reduce, or_in_place(send, recv), recv, n, type, op_of(m, op), op->root,
-                        m->data);
-    default:
+    case COMM_BROADCAST:
         return MPI_CALL(MPI_Bcast, recv, n, type, op->root, m->data);
-    }
-}
-
-/* One blocking call for an operation that has a part for each rank. */
-static enum status call_parts(struct mpi *m, const struct comm_op *op)
-{
-    const struct comm *c = &m->queue.base;
-    MPI_Datatype type = type_of(op->type);
-    size_t bytes = (size_t)op->count * dtype_size(op->type);
-    int n = (int)op->count, next = (c->rank + 1) % c->size;
-    bool root = op->root == c->rank;
-    const void *send = op->send;
-    void *recv = op->recv;
-    if (op->count > PART_MAX)
-        return status_fail(STATUS_UNSUPPORTED, "%s: more than %d elements for each rank",
-                           comm_kind_str(op->kind), PART_MAX);
-    switch (op->kind) {
+    case COMM_REDUCE:
+        if (root && rank != 0 && send == recv)
+            return reduce_copy(m, op, recv, n);
+        return MPI_CALL(MPI_Reduce, root ? or_in_place(send, recv) : send, root ? recv : NULL, n,
+                        type, op_of(m, op), op->root, m->data);
     case COMM_ALLGATHER:
-        return MPI_CALL(MPI_Allgather, or_in_place(send, part_of(recv, c->rank, bytes)), n, type,
-                        recv, n, type, m->data);
+        return MPI_CALL(MPI_Allgather, or_in_place(send, (char *)recv + own), n, type, recv, n,
+                        type, m->data);
     case COMM_REDUCE_SCATTER:
         return MPI_CALL(MPI_Reduce_scatter_block, or_in_place(send, recv), recv, n, type,
                         op_of(m, op), m->data);
     case COMM_ALLTOALL:
         return MPI_CALL(MPI_Alltoall, send, n, type, recv, n, type, m->data);
     case COMM_GATHER:
-        if (root)
-            send = or_in_place(send, part_of(recv, c->rank, bytes));
-        return MPI_CALL(MPI_Gather, send, n, type, recv, n, type, op->root, m->data);
+        return MPI_CALL(MPI_Gather, root ? or_in_place(send, (char *)recv + own) : send, n, type,
+                        recv, n, type, op->root, m->data);
     case COMM_SCATTER:
-        if (root && recv == part_of(send, c->rank, bytes))
+        if (root && recv == (const char *)send + own)
             recv = MPI_IN_PLACE;
         return MPI_CALL(MPI_Scatter, send, n, type, recv, n, type, op->root, m->data);
     case COMM_SENDRECV:
-        return MPI_CALL(MPI_Sendrecv, send, n, type, next, 0, recv, n, type,
-                        (c->rank + c->size - 1) % c->size, 0, m->data, MPI_STATUS_IGNORE);
+        return MPI_CALL(MPI_Sendrecv, send, n, type, (rank + 1) % size, 0, recv, n, type,
+                        (rank + size - 1) % size, 0, m->data, MPI_STATUS_IGNORE);
     default:
         return MPI_CALL(MPI_Barrier, m->data);
     }
 }
 
-static bool cuts(enum comm_kind kind)
-{
-    return kind == COMM_ALLREDUCE || kind == COMM_REDUCE || kind == COMM_BROADCAST;
-}
-
 static enum status call(struct mpi *m, const struct comm_op *op)
 {
-    if (!cuts(op->kind))
-        return call_parts(m, op);
-    for (int64_t from = 0; from < op->count; from += PART_MAX) {
-        int64_t left = op->count - from;
-        TRY(call_piece(m, op, from, (int)(left < PART_MAX ? left : PART_MAX)));
-    }
+    bool parts = !comm_has_root(op->kind) && op->kind != COMM_ALLREDUCE;
+    size_t element = dtype_size(op->type);
+    int64_t from = 0, left = op->count;
+    if (left > PART_MAX && (parts || op->kind == COMM_GATHER || op->kind == COMM_SCATTER))
+        return status_fail(STATUS_UNSUPPORTED, "%s: more than %d elements for each rank",
+                           comm_kind_str(op->kind), PART_MAX);
+    do {
+        int n = left < PART_MAX ? (int)left : PART_MAX;
+        TRY(call_once(m, op, (const char *)op->send + (size_t)from * element,
+                      (char *)op->recv + (size_t)from * element, n));
+        from += n;
+        left -= n;
+    } while (left > 0);
     return STATUS_OK;
 }
 
