@@ -104,9 +104,9 @@ static enum status add_address(const struct launch *l, struct words *w)
     return words_add_flag(w, "-x", "MASTER_PORT=%s", end + 1);
 }
 
-/* Adds the flags of Open MPI. A list of hosts limits the number of ranks by its slots. On this
- * machine each core is a slot; more ranks than slots then yield the core while they wait. mpirun
- * must not bind ranks to cores, because each rank's supervisor does that. */
+/* Adds the flags of Open MPI. A list of hosts has slots. On this machine each core is a slot; more
+ * ranks than slots must be allowed, and yield the core while they wait. A batch system has slots of
+ * its own. mpirun must not bind ranks to cores, because each rank's supervisor does that. */
 static enum status add_openmpi(const struct launch *l, struct words *w)
 {
     const struct launch_config *c = &l->config;

@@ -81,8 +81,7 @@ static enum status check_direct(struct launch_config *c)
                            c->nodes - 1, c->nodes);
     if (c->nodes > 1 && !c->rendezvous)
         return status_fail(STATUS_USAGE,
-                           "--nnodes %d: give --rendezvous HOST:PORT, with node 0's "
-                           "address",
+                           "--nnodes %d: give --rendezvous HOST:PORT, with node 0's address",
                            c->nodes);
     if (c->nproc % c->nodes != 0)
         return status_fail(STATUS_USAGE, "--nproc %d: not a multiple of --nnodes %d", c->nproc,
