@@ -13,9 +13,8 @@
 
 struct arguments {
     struct launch_config config;
-    bool dry_run, as_rank, as_node, as_hosts, over_ssh, restarted, terminal;
+    bool as_rank;
     const char *master_addr;
-    int master_port;
     const char *redirects;
     char **words;                       /* the command with --comm added, or NULL */
     char address[LAUNCHER_ADDRESS_MAX]; /* from --master-addr and --master-port */
@@ -78,15 +77,17 @@ static const struct setting launch_settings[] = {
      "Address of node 0, at which the ranks connect without MPI (default on one node without "
      "mpirun: a free port of loopback)",
      AS_TEXT(config.rendezvous)},
-    {"comm", 0, "auto|nccl|host|mpi|gloo|local", NULL,
-     "--comm to pass to the command; mpi starts the ranks with mpirun; gloo and local start them "
-     "without MPI (default: the --comm given after the command)",
+    {"comm", 0, "auto|nccl|host|mpi|gloo", NULL,
+     "--comm to pass to the command; mpi starts the ranks with mpirun; gloo, without --hosts, "
+     "starts them without MPI (default: the --comm given after the command)",
      AS_TEXT(config.comm)},
     {"master-addr", 0, "HOST", NULL, "HOST of --rendezvous", AS_TEXT(master_addr)},
-    {"master-port", 0, "PORT", "29500", "PORT of --rendezvous", AS_INTEGER(master_port, 1, 65535)},
+    {"master-port", 0, "PORT", NULL,
+     "PORT of --rendezvous (default: 29500 with --master-addr; a free port with --hosts)",
+     AS_INTEGER(config.port, 1, 65535)},
     {"hosts", 'H', "HOST:N,...", NULL,
-     "Hosts and the number of ranks on each; without MPI they are reached by ssh",
-     TAKEN_BY(take_hosts), SETTING_AT(config.hosts)},
+     "Hosts and the number of ranks on each; mpirun starts the ranks", TAKEN_BY(take_hosts),
+     SETTING_AT(config.hosts)},
     {"hostfile", 0, "FILE", NULL, "File of hosts, one a line: 'name slots=N' or 'name:N'",
      TAKEN_BY(take_hosts), SETTING_AT(config.hosts)},
     {"log-dir", 0, "DIR", NULL,
@@ -94,8 +95,9 @@ static const struct setting launch_settings[] = {
      AS_TEXT(config.log_dir)},
     {"threads", 0, "N", NULL, "Threads per rank (default: an equal share of its host's cores)",
      AS_INTEGER(config.threads, 1, 1024)},
-    {"bind", 0, "none|cores", "none",
-     "none: ranks run on any core; cores: each rank runs on its own share of the cores",
+    {"bind", 0, "auto|none|cores", "auto",
+     "cores: each rank runs on its own share of its host's cores; none: on any core; auto: cores, "
+     "if there is a core for each rank, else none",
      AS_CHOICE(config.bind)},
     {"mpirun", 0, "FILE", NULL, "mpirun of Open MPI or MPICH (default mpirun)",
      AS_TEXT(config.mpirun)},
@@ -112,19 +114,11 @@ static const struct setting launch_settings[] = {
     {"tee", 't', "MODE", NULL, "No effect: ranks always have logs, and rank 0's output is shown",
      AS_TEXT(redirects), .aliases = {"redirects"}},
     {"dry-run", 0, NULL, NULL, "Print the command lines for mpirun and for srun, and run nothing",
-     AS_SWITCH(dry_run)},
-    {"as-node", 0, NULL, NULL, "Start the ranks of this node; for internal use by launch",
-     AS_SWITCH(as_node), .traits = SETTING_HIDDEN},
-    {"as-hosts", 0, NULL, NULL, "Start the nodes of --hosts; for internal use by launch",
-     AS_SWITCH(as_hosts), .traits = SETTING_HIDDEN},
-    {"over-ssh", 0, NULL, NULL, "With --as-node: started by ssh; for internal use by launch",
-     AS_SWITCH(over_ssh), .traits = SETTING_HIDDEN},
-    {"restarted", 0, NULL, NULL, "With --as-node: this is a restart; for internal use by launch",
-     AS_SWITCH(restarted), .traits = SETTING_HIDDEN},
+     AS_SWITCH(config.dry_run)},
     {"as-rank", 0, NULL, NULL, "Supervise one rank; for internal use by launch", AS_SWITCH(as_rank),
      .traits = SETTING_HIDDEN},
     {"terminal", 0, NULL, NULL, "Rank 0 writes to a terminal; for internal use, with --as-rank",
-     AS_SWITCH(terminal), .traits = SETTING_HIDDEN},
+     AS_SWITCH(config.terminal), .traits = SETTING_HIDDEN},
     {0},
 };
 
@@ -162,7 +156,8 @@ static enum status settle_address(struct arguments *a)
         return status_fail(STATUS_USAGE, "--master-addr '%s' and --rendezvous '%s': give one",
                            a->master_addr, c->rendezvous);
     if (a->master_addr)
-        st = path_format(a->address, sizeof a->address, "%s:%d", a->master_addr, a->master_port);
+        st = path_format(a->address, sizeof a->address, "%s:%d", a->master_addr,
+                         c->port ? c->port : 29500);
     else if (!c->rendezvous && c->nodes > 1 && host && port)
         st = path_format(a->address, sizeof a->address, "%s:%s", host, port);
     if (*a->address)
@@ -188,48 +183,20 @@ static enum status settle_comm(struct arguments *a)
     return STATUS_OK;
 }
 
-static struct supervisor_config supervisor_of(const struct arguments *a)
-{
-    const struct launch_config *c = &a->config;
-    return (struct supervisor_config){.program = a->program,
-                                      .log_dir = c->log_dir ? c->log_dir : ".",
-                                      .threads = c->threads,
-                                      .bind = c->bind,
-                                      .terminal = a->terminal,
-                                      .argc = c->argc,
-                                      .argv = c->argv};
-}
-
 static enum status run(struct arguments *a, int *exit_code)
 {
     struct launch_config *c = &a->config;
     TRY(process_own_file(a->program, sizeof a->program));
     c->program = a->program;
     TRY(check_command(c));
-    const struct supervisor_config rank = supervisor_of(a);
     if (a->as_rank) {
-        *exit_code = launch_supervise(&rank);
+        c->log_dir = c->log_dir ? c->log_dir : ".";
+        *exit_code = launch_supervise(c);
         return STATUS_OK;
     }
-    if (a->as_node) {
-        const struct node_config node = {.rank = rank,
-                                         .ranks = c->node_ranks,
-                                         .nodes = c->nodes,
-                                         .node = c->node,
-                                         .min_nodes = c->min_nodes,
-                                         .join_timeout = c->join_timeout,
-                                         .restart = a->restarted,
-                                         .over_ssh = a->over_ssh,
-                                         .address = c->rendezvous};
-        return launch_node(&node, exit_code);
-    }
-    c->port = a->master_port;
-    if (a->as_hosts)
-        return launch_hosts_start(c, exit_code);
     TRY(settle_address(a));
     TRY(settle_comm(a));
-    TRY(launch_config_check(c));
-    return a->dry_run ? launch_print(c, stdout) : launch_run(c, exit_code);
+    return launch_run(c, exit_code);
 }
 
 /* Returns the value of --out if the command is a test suite of nodes, and NULL for any other

@@ -1,7 +1,7 @@
 /* Builds the command lines of mpirun, srun and ranks. */
-#include "launch/command.h"
-
-#include "base/process.h"
+#include "base/host.h"
+#include "comm/comm.h"
+#include "launch/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,66 +9,42 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+extern char **environ;
+
 enum { VERSION_SECONDS = 10 };
 
-enum status launch_mpi_kind(const char *mpirun, const char *text, enum mpi_kind *kind)
+enum status mpi_kind_find(const char *mpirun, enum mpi_kind *kind)
 {
-    static const struct {
-        const char *mark;
-        enum mpi_kind kind;
-    } marks[] = {
-        {"Open MPI", MPI_KIND_OPENMPI},
-        {"OpenRTE", MPI_KIND_OPENMPI},
-        {"HYDRA", MPI_KIND_MPICH},
-    };
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        if (strstr(text, marks[i].mark)) {
-            *kind = marks[i].kind;
-            return STATUS_OK;
-        }
-    }
-    return status_fail(STATUS_UNSUPPORTED,
-                       "'%s' is neither Open MPI's nor MPICH's mpirun: its --version prints '%.*s'",
-                       mpirun, (int)strcspn(text, "\n"), text);
-}
-
-/* Runs `mpirun --version` and reads its output, cut to `size` bytes. */
-static enum status read_version(const char *mpirun, int file, char *text, size_t size)
-{
-    char path[64];
+    char text[4096], path[64];
     char *argv[] = {(char *)mpirun, "--version", NULL};
     struct process_signals signals;
     struct process_end end;
+    int file = memfd_create("mpirun-version", MFD_CLOEXEC);
+    if (file < 0)
+        return status_fail(STATUS_IO, "cannot create a file in memory: %s", strerror(errno));
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    TRY(process_signals_open(&signals));
     const struct process_config c = {
         .argv = argv, .log = path, .signals = &signals, .limit_s = VERSION_SECONDS};
-    enum status st = process_run(&c, &end);
+    enum status st = process_signals_open(&signals);
+    if (st == STATUS_OK)
+        st = process_run(&c, &end);
     process_signals_close(&signals);
+    ssize_t n = pread(file, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    close(file);
     TRY(st);
     if (end.received)
         return status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(end.received));
     if (end.late)
-        return status_fail(STATUS_IO, "'%s --version' did not exit within %d s", mpirun,
-                           VERSION_SECONDS);
+        return status_fail(STATUS_IO, "cannot run '%s --version': it hangs", mpirun);
     if (end.code == PROCESS_NOT_STARTED)
-        return status_fail(STATUS_IO,
-                           "%s; install Open MPI or MPICH, or give the path of mpirun by --mpirun",
-                           end.message);
-    ssize_t n = pread(file, text, size - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-    return STATUS_OK;
-}
-
-enum status launch_mpi_probe(const char *mpirun, enum mpi_kind *kind)
-{
-    char text[4096];
-    int file = memfd_create("mpirun-version", MFD_CLOEXEC);
-    if (file < 0)
-        return status_fail(STATUS_IO, "cannot create a file in memory: %s", strerror(errno));
-    enum status st = read_version(mpirun, file, text, sizeof text);
-    close(file);
-    return st == STATUS_OK ? launch_mpi_kind(mpirun, text, kind) : st;
+        return status_fail(STATUS_IO, "%s", end.message);
+    *kind = strstr(text, "HYDRA") ? MPI_KIND_MPICH : MPI_KIND_OPENMPI;
+    if (*kind == MPI_KIND_MPICH || strstr(text, "Open MPI") || strstr(text, "OpenRTE"))
+        return STATUS_OK;
+    return status_fail(STATUS_UNSUPPORTED,
+                       "'%s' is neither Open MPI's nor MPICH's mpirun: its --version prints '%.*s'",
+                       mpirun, (int)strcspn(text, "\n"), text);
 }
 
 const char *launch_command_value(int argc, char *const *argv, const char *flag)
@@ -86,186 +62,101 @@ const char *launch_command_value(int argc, char *const *argv, const char *flag)
     return value;
 }
 
-/* Hydra (MPICH's mpirun) exports the whole environment to other hosts. Open MPI exports only
- * variables that its command line names. The variables listed here change how a rank computes or
- * whether it starts, or belong to this program. */
-bool launch_is_exported(const char *variable)
+/* Hydra exports the whole environment to other hosts. Open MPI exports only variables that its
+ * command line names: those that change how a rank computes or whether it starts, or that belong to
+ * this program. */
+static enum status add_environment(struct words *w)
 {
     static const char *const prefixes[] = {
-        "OMP_",   "KMP_",      "MKL_",
-        "DNNL_",  "ONEDNN_",   "NCCL_",
-        "CUDNN_", "AMPSCALE_", "LD_LIBRARY_PATH=",
+        "OMP_",   "GOMP_", "KMP_", "MKL_", "DNNL_",     "ONEDNN_",      "NCCL_",
+        "CUDNN_", "CUDA_", "UCX_", "FI_",  "AMPSCALE_", "NVIDIA_TF32_", "LD_LIBRARY_PATH=",
     };
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
-}
-
-static enum status add_environment(char *const *environment, struct words *w)
-{
-    for (; *environment; environment++) {
-        if (!launch_is_exported(*environment))
-            continue;
-        TRY(words_add_flag(w, "-x", "%.*s", (int)strcspn(*environment, "="), *environment));
-    }
+    for (char **v = environ; *v; v++)
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+            if (strncmp(*v, prefixes[i], strlen(prefixes[i])) == 0)
+                TRY(words_add_flag(w, "-x", "%.*s", (int)strcspn(*v, "="), *v));
     return STATUS_OK;
 }
 
 static enum status add_hosts(const struct launch_config *c, const char *flag, struct words *w)
 {
-    if (c->hosts.n == 0)
-        return STATUS_OK;
     TRY(words_add(w, "%s", flag));
     return launch_hosts_word(&c->hosts, false, w);
 }
 
-/* Adds the flags of Open MPI. Without a list of hosts, mpirun may start more ranks than there are
- * cores; with a list, its slots limit the number of ranks. mpirun must not bind ranks to cores,
- * because each rank's supervisor binds its rank to cores. */
-static enum status add_openmpi(const struct launch_config *c, const struct launch_site *site,
-                               struct words *w)
+/* Adds the address where ranks on several hosts connect over TCP. A port that is free here is most
+ * likely free on the first host too. */
+static enum status add_address(const struct launch *l, struct words *w)
 {
-    if (site->root)
+    const struct launch_config *c = &l->config;
+    char address[LAUNCHER_ADDRESS_MAX];
+    int port = c->port;
+    if (port == 0 && !c->rendezvous)
+        TRY(host_free_port(false, &port));
+    TRY(c->rendezvous ? path_format(address, sizeof address, "%s", c->rendezvous)
+                      : path_format(address, sizeof address, "%s:%d", c->hosts.v[0].name, port));
+    char *end = strrchr(address, ':');
+    *end = '\0';
+    if (l->kind == MPI_KIND_MPICH)
+        return words_add_all(w, "-genv", "MASTER_ADDR", address, "-genv", "MASTER_PORT", end + 1,
+                             NULL);
+    TRY(words_add_flag(w, "-x", "MASTER_ADDR=%s", address));
+    return words_add_flag(w, "-x", "MASTER_PORT=%s", end + 1);
+}
+
+/* Adds the flags of Open MPI. A list of hosts has slots. On this machine each core is a slot; more
+ * ranks than slots must be allowed, and yield the core while they wait. A batch system has slots of
+ * its own. mpirun must not bind ranks to cores, because each rank's supervisor does that. */
+static enum status add_openmpi(const struct launch *l, struct words *w)
+{
+    const struct launch_config *c = &l->config;
+    if (geteuid() == 0)
         TRY(words_add(w, "--allow-run-as-root"));
-    if (c->hosts.n == 0)
-        TRY(words_add(w, "--oversubscribe"));
-    TRY(add_hosts(c, "--host", w));
-    TRY(words_add_all(w, "--bind-to", "none", NULL));
-    return add_environment(site->environment, w);
-}
-
-static enum status add_mpich(const struct launch_config *c, const struct launch_site *site,
-                             struct words *w)
-{
-    if (site->loopback)
-        TRY(words_add_all(w, "-iface", "lo", NULL));
-    return add_hosts(c, "-hosts", w);
-}
-
-/* Adds the flags for a supervisor. */
-static enum status add_rank_flags(const struct supervisor_config *r, struct words *w)
-{
-    TRY(words_add_all(w, "--log-dir", r->log_dir, NULL));
-    if (r->threads)
-        TRY(words_add_flag(w, "--threads", "%d", r->threads));
-    if (r->bind == LAUNCH_BIND_CORES)
-        TRY(words_add_all(w, "--bind", "cores", NULL));
-    return r->terminal ? words_add(w, "--terminal") : STATUS_OK;
-}
-
-/* Adds "--" and the command. */
-static enum status add_command(int argc, char *const *argv, bool resume, struct words *w)
-{
-    TRY(words_add(w, "--"));
-    TRY(words_add_list(w, argc, argv));
-    return resume ? words_add_all(w, "--resume", "auto", NULL) : STATUS_OK;
-}
-
-static struct supervisor_config supervisor_of(const struct launch_config *c,
-                                              const struct launch_site *site)
-{
-    return (struct supervisor_config){.program = c->program,
-                                      .log_dir = site->log_dir,
-                                      .threads = c->threads,
-                                      .bind = c->bind,
-                                      .terminal = site->terminal,
-                                      .argc = c->argc,
-                                      .argv = c->argv};
-}
-
-enum status launch_command_supervisor(const struct supervisor_config *c, bool resume,
-                                      struct words *w)
-{
-    TRY(words_add_all(w, c->program, "launch", "--as-rank", NULL));
-    TRY(add_rank_flags(c, w));
-    return add_command(c->argc, c->argv, resume, w);
-}
-
-enum status launch_command_mpirun(const struct launch_config *c, const struct launch_site *site,
-                                  struct words *w)
-{
-    const struct supervisor_config rank = supervisor_of(c, site);
-    TRY(words_add(w, "%s", site->mpirun));
-    TRY(words_add_flag(w, "-n", "%d", c->nproc));
-    if (site->kind == MPI_KIND_OPENMPI)
-        TRY(add_openmpi(c, site, w));
+    if (c->hosts.n > 0)
+        TRY(add_hosts(c, "--host", w));
     else
-        TRY(add_mpich(c, site, w));
+        TRY(words_add(w, "%s",
+                      c->nproc > host_cores() || launcher_has_hosts() ? "--oversubscribe"
+                                                                      : "--use-hwthread-cpus"));
+    TRY(words_add_all(w, "--bind-to", "none", NULL));
+    return l->one_machine ? STATUS_OK : add_environment(w);
+}
+
+enum status command_mpirun(const struct launch *l, struct words *w)
+{
+    const struct launch_config *c = &l->config;
+    TRY(words_add(w, "%s", c->mpirun));
+    TRY(words_add_flag(w, "-n", "%d", c->nproc));
+    if (l->kind == MPI_KIND_OPENMPI)
+        TRY(add_openmpi(l, w));
+    if (l->kind == MPI_KIND_MPICH && l->one_machine)
+        TRY(words_add_all(w, "-iface", "lo", NULL));
+    if (l->kind == MPI_KIND_MPICH && c->hosts.n > 0)
+        TRY(add_hosts(c, "-hosts", w));
+    if (l->over_tcp)
+        TRY(add_address(l, w));
     TRY(words_add_list(w, c->mpi_args.n, c->mpi_args.v));
-    TRY(words_add_all(w, c->program, "launch", "--as-rank", NULL));
-    TRY(add_rank_flags(&rank, w));
-    return add_command(c->argc, c->argv, site->resume, w);
-}
-
-bool launch_joins(const struct launch_config *c)
-{
-    return c->nodes > 1 && c->hosts.n == 0 && (c->restarts > 0 || c->min_nodes < c->nodes);
-}
-
-/* Adds the flags for nodes that join (join.h). */
-static enum status add_join(const struct launch_config *c, struct words *w)
-{
-    TRY(words_add_flag(w, "--min-nodes", "%d", c->min_nodes));
-    return words_add_flag(w, "--join-timeout", "%d", c->join_timeout);
-}
-
-enum status launch_command_node(const struct launch_config *c, const struct launch_site *site,
-                                struct words *w)
-{
-    const struct supervisor_config rank = supervisor_of(c, site);
-    TRY(words_add_all(w, c->program, "launch", "--as-node", NULL));
-    TRY(words_add_flag(w, "--nproc-per-node", "%d", c->node_ranks));
-    TRY(words_add_flag(w, "--nnodes", "%d", c->nodes));
-    TRY(words_add_flag(w, "--node-rank", "%d", c->node));
-    if (c->rendezvous)
-        TRY(words_add_flag(w, "--rendezvous", "%s", c->rendezvous));
-    /* Nodes that join agree among themselves whether they resume. */
-    if (launch_joins(c)) {
-        TRY(add_join(c, w));
-        if (site->resume)
-            TRY(words_add(w, "--restarted"));
-    }
-    TRY(add_rank_flags(&rank, w));
-    return add_command(c->argc, c->argv, site->resume && !launch_joins(c), w);
-}
-
-enum status launch_command_hosts(const struct launch_config *c, const struct launch_site *site,
-                                 struct words *w)
-{
-    const struct supervisor_config rank = supervisor_of(c, site);
-    TRY(words_add_all(w, c->program, "launch", "--as-hosts", NULL));
-    TRY(words_add_flag(w, "--nproc", "%d", c->nproc));
-    TRY(add_hosts(c, "--hosts", w));
-    if (c->rendezvous)
-        TRY(words_add_flag(w, "--rendezvous", "%s", c->rendezvous));
-    TRY(words_add_flag(w, "--master-port", "%d", c->port));
-    TRY(add_join(c, w));
-    if (c->restarts > 0)
-        TRY(words_add_flag(w, "--restarts", "%d", c->restarts));
-    TRY(add_rank_flags(&rank, w));
-    return add_command(c->argc, c->argv, site->resume, w);
-}
-
-enum status launch_command_host(const struct launch_config *c, int ranks, const char *dir,
-                                struct words *w)
-{
-    const struct supervisor_config rank = {
-        .log_dir = c->log_dir, .threads = c->threads, .bind = c->bind};
-    TRY(words_add_all(w, "env", "-C", dir, c->program, "launch", "--as-node", "--over-ssh", NULL));
-    TRY(words_add_flag(w, "--nproc-per-node", "%d", ranks));
-    TRY(add_rank_flags(&rank, w));
-    return add_command(c->argc, c->argv, false, w);
+    TRY(words_add_all(w, c->program, "launch", "--as-rank", "--log-dir", c->log_dir, NULL));
+    if (c->threads)
+        TRY(words_add_flag(w, "--threads", "%d", c->threads));
+    if (c->bind != LAUNCH_BIND_AUTO)
+        TRY(words_add_all(w, "--bind", c->bind == LAUNCH_BIND_NONE ? "none" : "cores", NULL));
+    if (c->terminal)
+        TRY(words_add(w, "--terminal"));
+    TRY(words_add(w, "--"));
+    TRY(words_add_list(w, c->argc, c->argv));
+    return l->resume ? words_add_all(w, "--resume", "auto", NULL) : STATUS_OK;
 }
 
 /* Slurm binds each task to cores. The command uses all cores of its task. */
-enum status launch_command_srun(const struct launch_config *c, const struct launch_site *site,
-                                struct words *w)
+enum status command_srun(const struct launch *l, struct words *w)
 {
-    int most = c->hosts.n ? launch_hosts_most(&c->hosts) : c->nproc;
-    int share = site->cores > most ? site->cores / most : 1;
-    TRY(words_add(w, "srun"));
-    TRY(words_add(w, "--mpi=%s", site->kind == MPI_KIND_OPENMPI ? "pmix" : "pmi2"));
+    const struct launch_config *c = &l->config;
+    int most = c->nproc;
+    if (c->hosts.n)
+        launch_hosts_slots(&c->hosts, &most);
+    const struct launcher_place place = {.local_size = most};
+    TRY(words_add_all(w, "srun", l->kind == MPI_KIND_OPENMPI ? "--mpi=pmix" : "--mpi=pmi2", NULL));
     if (c->hosts.n) {
         TRY(words_add(w, "--nodes=%d", c->hosts.n));
         TRY(words_add(w, "--nodelist"));
@@ -273,35 +164,24 @@ enum status launch_command_srun(const struct launch_config *c, const struct laun
         TRY(words_add(w, "--ntasks-per-node=%d", most));
     }
     TRY(words_add(w, "--ntasks=%d", c->nproc));
-    TRY(words_add(w, "--cpus-per-task=%d", c->threads ? c->threads : share));
+    TRY(words_add(w, "--cpus-per-task=%d",
+                  c->threads ? c->threads : cores_share(&place, host_cores())));
     TRY(words_add(w, "%s", c->program));
     return words_add_list(w, c->argc, c->argv);
 }
 
-static bool takes_threads(const char *command)
+/* --threads is the number of threads of each device of the rank: of 2 for "--devices cpu:2". */
+enum status command_rank(const struct launch_config *c, int cores, struct words *w)
 {
-    static const char *const names[] = {"amp-report", "bench", "selftest", "train"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(command, names[i]) == 0)
-            return true;
-    return false;
-}
-
-/* The number of devices of a rank, for example 2 for "--devices cpu:2". The command's --threads is
- * the number of threads per device. */
-static int devices(int argc, char *const *argv)
-{
-    const char *value = launch_command_value(argc, argv, "--devices");
-    int n = value && strncmp(value, "cpu:", 4) == 0 ? atoi(value + 4) : 1;
-    return n > 1 ? n : 1;
-}
-
-enum status launch_command_rank(int argc, char *const *argv, int threads, int cores,
-                                struct words *w)
-{
-    int n = devices(argc, argv);
-    TRY(words_add_all(w, "ampscale", argv[0], NULL));
-    if (takes_threads(argv[0]) && !launch_command_value(argc, argv, "--threads"))
-        TRY(words_add_flag(w, "--threads", "%d", threads ? threads : cores > n ? cores / n : 1));
-    return words_add_list(w, argc - 1, argv + 1);
+    static const char *const takers[] = {"amp-report", "bench", "selftest", "train"};
+    const char *devices = launch_command_value(c->argc, c->argv, "--devices");
+    int n = devices && strncmp(devices, "cpu:", 4) == 0 ? atoi(devices + 4) : 1;
+    const struct launcher_place share = {.local_size = n};
+    TRY(words_add_all(w, "ampscale", c->argv[0], NULL));
+    for (size_t i = 0; i < sizeof takers / sizeof *takers; i++)
+        if (strcmp(c->argv[0], takers[i]) == 0 &&
+            !launch_command_value(c->argc, c->argv, "--threads"))
+            TRY(words_add_flag(w, "--threads", "%d",
+                               c->threads ? c->threads : cores_share(&share, cores)));
+    return words_add_list(w, c->argc - 1, c->argv + 1);
 }

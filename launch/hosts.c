@@ -5,141 +5,133 @@
 #include "base/file.h"
 #include "base/text_new.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* Whether a host's name has only letters, digits, ".", "_" and "-", and does not begin with "-",
- * which would make it a flag. */
-static bool name_ok(const char *name, size_t n)
+static bool is_ipv6(const char *name)
 {
-    if (n == 0 || n >= HOST_NAME_SIZE || name[0] == '-')
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]))
-            return false;
-    return true;
+    struct in6_addr address;
+    return inet_pton(AF_INET6, name, &address) == 1;
 }
 
-static bool read_slots(const char *text, int *slots)
+/* A name must not begin with "-", which would make it a flag. */
+static enum status check_name(const char *name, size_t n)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (n > 0 && n < HOST_NAME_SIZE && name[0] != '-' && strspn(name, letters) >= n)
+        return STATUS_OK;
+    return status_fail(STATUS_USAGE,
+                       "'%.*s' is not a host's name of letters, digits, '.', '_' and '-', nor an "
+                       "address",
+                       n < HOST_NAME_SIZE ? (int)n : HOST_NAME_SIZE, name);
+}
+
+static enum status read_slots(const char *text, int *slots)
 {
     char *end;
     long n = strtol(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end != '\0' || n < 1 || n > HOST_SLOTS_MAX)
-        return false;
+        return status_fail(STATUS_USAGE, "'%.300s' is not a number of slots from 1 to %d", text,
+                           HOST_SLOTS_MAX);
     *slots = (int)n;
-    return true;
+    return STATUS_OK;
 }
 
 static enum status hosts_add(struct launch_hosts *hosts, const char *name, size_t length, int slots)
 {
-    if (slots > HOST_SLOTS_MAX - launch_hosts_slots(hosts))
+    int most, i = 0;
+    if (slots > HOST_SLOTS_MAX - launch_hosts_slots(hosts, &most))
         return status_fail(STATUS_USAGE, "the hosts have more than %d slots", HOST_SLOTS_MAX);
-    for (int i = 0; i < hosts->n; i++) {
-        struct launch_host *h = &hosts->v[i];
-        if (strlen(h->name) == length && memcmp(h->name, name, length) == 0) {
-            h->slots += slots;
-            return STATUS_OK;
-        }
+    while (i < hosts->n &&
+           (strlen(hosts->v[i].name) != length || memcmp(hosts->v[i].name, name, length) != 0))
+        i++;
+    if (i == hosts->n) {
+        TRY(array_reserve(&hosts->v, hosts->n));
+        memcpy(hosts->v[hosts->n++].name, name, length);
     }
-    TRY(array_reserve(&hosts->v, hosts->n));
-    struct launch_host *h = &hosts->v[hosts->n++];
-    h->slots = slots;
-    memcpy(h->name, name, length);
+    hosts->v[i].slots += slots;
     return STATUS_OK;
 }
 
-/* Splits "name" or "name:slots". If there is no number, *slots is unchanged. */
-static bool split(const char *word, size_t *length, int *slots)
+/* Reads "name:slots" or "[IPv6]:slots", each also without a number, and words after it: "slots=N"
+ * is the number of slots, and other attributes of Open MPI have no effect. '#' begins a comment. */
+static enum status read_host(struct launch_hosts *hosts, char *text)
 {
-    *length = strcspn(word, ":");
-    return name_ok(word, *length) &&
-           (word[*length] == '\0' || read_slots(word + *length + 1, slots));
+    static const char blank[] = " \t\r";
+    int slots = 1;
+    char *save;
+    text[strcspn(text, "#")] = '\0';
+    char *word = strtok_r(text, blank, &save);
+    if (!word)
+        return STATUS_OK;
+    char *end = *word == '[' ? strchr(word, ']') : NULL, *name = word + (end != NULL);
+    size_t n = end ? (size_t)(end - name) : is_ipv6(word) ? strlen(word) : strcspn(word, ":");
+    const char *rest = end ? end + 1 : name + n;
+    if (end)
+        *end = '\0';
+    if (end && (!is_ipv6(name) || (*rest && *rest != ':')))
+        return status_fail(STATUS_USAGE, "'[%.300s]%.20s' is not [IPv6]:slots", name, rest);
+    if (!is_ipv6(name))
+        TRY(check_name(name, n));
+    if (*rest)
+        TRY(read_slots(rest + 1, &slots));
+    while ((word = strtok_r(NULL, blank, &save))) {
+        if (strncmp(word, "slots=", 6) == 0)
+            TRY(read_slots(word + 6, &slots));
+        else if (strncmp(word, "max_slots=", 10) != 0 && strncmp(word, "max-slots=", 10) != 0)
+            return status_fail(STATUS_USAGE, "'%.300s' is not slots=N", word);
+    }
+    return hosts_add(hosts, name, n, slots);
+}
+
+/* Reads the parts of `text`, for example lines of the file `name`. */
+static enum status read_hosts(struct launch_hosts *hosts, char *text, const char *separator,
+                              const char *part, const char *name)
+{
+    char *host;
+    for (int i = 1; (host = strsep(&text, separator)); i++) {
+        enum status st = read_host(hosts, host);
+        if (st == STATUS_USAGE)
+            return status_context(st, "%s %d of '%.300s'", part, i, name);
+        TRY(st);
+    }
+    return hosts->n > 0 ? STATUS_OK : status_fail(STATUS_USAGE, "'%.300s' names no host", name);
 }
 
 enum status launch_hosts_parse(struct launch_hosts *hosts, const char *list)
 {
-    char *copy, *rest, *word;
-    enum status st = STATUS_OK;
+    char *copy;
     TRY(text_new(&copy, "%s", list));
-    rest = copy;
-    while ((word = strsep(&rest, ","))) {
-        size_t length;
-        int slots = 1;
-        if (!split(word, &length, &slots)) {
-            st = status_fail(STATUS_USAGE, "host '%.300s': give hosts as 'name:slots,name:slots'",
-                             word);
-            goto done;
-        }
-        CHECK(hosts_add(hosts, word, length, slots));
-    }
-done:
+    enum status st = read_hosts(hosts, copy, ",", "host", list);
     free(copy);
     return st;
-}
-
-/* Reads a word after a host's name. Uses "slots=N", the number of slots, and ignores other
- * attributes. */
-static bool read_attribute(const char *word, int *slots)
-{
-    if (strncmp(word, "slots=", 6) == 0)
-        return read_slots(word + 6, slots);
-    return strncmp(word, "max_slots=", 10) == 0 || strncmp(word, "max-slots=", 10) == 0;
-}
-
-static enum status read_line(struct launch_hosts *hosts, char *line, const char *path, int number)
-{
-    static const char blank[] = " \t\r";
-    size_t length;
-    int slots = 1;
-    char *save, *name;
-    line[strcspn(line, "#")] = '\0';
-    name = strtok_r(line, blank, &save);
-    if (!name)
-        return STATUS_OK;
-    bool ok = split(name, &length, &slots);
-    for (char *word; ok && (word = strtok_r(NULL, blank, &save));)
-        ok = read_attribute(word, &slots);
-    if (!ok)
-        return status_fail(STATUS_USAGE,
-                           "line %d of '%s' names no host; write 'name slots=N' or 'name:N'",
-                           number, path);
-    return hosts_add(hosts, name, length, slots);
 }
 
 enum status launch_hosts_read(struct launch_hosts *hosts, const char *path)
 {
     enum { FILE_MAX = 1 << 22 };
-    char *bytes, *rest, *line;
+    char *bytes;
     size_t size;
-    enum status st = STATUS_OK;
     TRY(file_read(path, FILE_MAX, &bytes, &size));
-    rest = bytes;
-    for (int number = 1; (line = strsep(&rest, "\n")); number++)
-        CHECK(read_line(hosts, line, path, number));
-    if (hosts->n == 0)
-        st = status_fail(STATUS_USAGE, "'%s' names no host", path);
-done:
+    bool mark = strncmp(bytes, "\xEF\xBB\xBF", 3) == 0; /* of UTF-8's byte order */
+    enum status st = read_hosts(hosts, bytes + (mark ? 3 : 0), "\n", "line", path);
     free(bytes);
     return st;
 }
 
-int launch_hosts_slots(const struct launch_hosts *hosts)
+int launch_hosts_slots(const struct launch_hosts *hosts, int *most)
 {
     int slots = 0;
-    for (int i = 0; i < hosts->n; i++)
+    *most = 0;
+    for (int i = 0; i < hosts->n; i++) {
         slots += hosts->v[i].slots;
+        *most = hosts->v[i].slots > *most ? hosts->v[i].slots : *most;
+    }
     return slots;
-}
-
-int launch_hosts_most(const struct launch_hosts *hosts)
-{
-    int most = 0;
-    for (int i = 0; i < hosts->n; i++)
-        most = hosts->v[i].slots > most ? hosts->v[i].slots : most;
-    return most;
 }
 
 enum status launch_hosts_word(const struct launch_hosts *hosts, bool names_only, struct words *w)
@@ -147,38 +139,15 @@ enum status launch_hosts_word(const struct launch_hosts *hosts, bool names_only,
     struct text_stream s;
     TRY(text_stream_open(&s));
     for (int i = 0; i < hosts->n; i++) {
-        fprintf(s.out, "%s%s", i > 0 ? "," : "", hosts->v[i].name);
+        const struct launch_host *h = &hosts->v[i];
+        bool bare = names_only || !is_ipv6(h->name);
+        fprintf(s.out, "%s%s%s%s", i > 0 ? "," : "", bare ? "" : "[", h->name, bare ? "" : "]");
         if (!names_only)
-            fprintf(s.out, ":%d", hosts->v[i].slots);
+            fprintf(s.out, ":%d", h->slots);
     }
     TRY(text_stream_close(&s));
     enum status st = words_add(w, "%s", s.text);
     free(s.text);
-    return st;
-}
-
-static bool is_this_machine(const char *host)
-{
-    char own[HOST_NAME_SIZE] = "";
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-           (gethostname(own, sizeof own - 1) == 0 && strcmp(host, own) == 0);
-}
-
-enum status launch_host_command(const char *host, int seconds, const struct words *command,
-                                struct words *w)
-{
-    char *line;
-    enum status st;
-    TRY(words_shell(command, &line));
-    if (is_this_machine(host)) {
-        CHECK(words_add_all(w, "sh", "-c", line, NULL));
-    } else {
-        CHECK(words_add_all(w, "ssh", "-o", "BatchMode=yes", NULL));
-        CHECK(words_add_flag(w, "-o", "ConnectTimeout=%d", seconds));
-        CHECK(words_add_all(w, "-o", "ServerAliveInterval=10", "--", host, line, NULL));
-    }
-done:
-    free(line);
     return st;
 }
 

@@ -1,17 +1,15 @@
-/* Runs mpirun once, until the job ends. Shows rank 0's output and the reason of a failure.
- *
- * mpirun's stdout is the output of rank 0. On mpirun's stderr, lines that begin with "ampscale: "
- * come from the ranks. The other lines are mpirun's own: they are written to a log, and shown only
- * if no rank has reported a reason. */
-#include "launch/job.h"
-
+/* Runs a job once: mpirun or, without MPI, the supervisors of this node's ranks. Their stdout is
+ * the output of rank 0. On their stderr, lines that begin with "ampscale: " come from the ranks.
+ * The others are mpirun's own: they are written to a log, and shown only if no rank has reported a
+ * reason. */
+#include "base/array.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/host.h"
 #include "base/text.h"
-#include "launch/child.h"
-#include "launch/report.h"
+#include "launch/parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,242 +17,236 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
-enum {
-    OWN_LINES_MAX = 4, /* maximum number of mpirun's own lines that are shown */
-    OWN_LINE_SIZE = 256,
-    END_SECONDS = 5, /* time from SIGTERM to SIGKILL for mpirun; also the time limit of
-                      * wait_for_orphans */
-    CHECK_MS = 500,
-};
+/* END_SECONDS: time from SIGTERM to SIGKILL, and time limit of wait_for_orphans; OWN_LINES_MAX: of
+ * mpirun's own lines that are shown. */
+enum { CHECK_MS = 500, END_SECONDS = 5, OWN_LINES_MAX = 4, OWN_LINE_SIZE = 256 };
 
-/* The phases of a job, in their order. A job can skip phases, but does not return to an earlier
- * one. */
-enum job_phase {
-    PHASE_RUNNING,
-    PHASE_STOPPING, /* the ranks have been asked to stop, and have the grace period for that */
-    PHASE_FAILING,  /* a rank has failed; the other ranks may still report */
-    PHASE_ENDING,   /* mpirun has been sent SIGTERM */
-    PHASE_KILLING,  /* mpirun has been sent SIGKILL */
-};
+/* The phases of a job: it runs; the ranks have been asked to stop, and have the grace period; a
+ * rank has failed, and others may still report; the job's processes have been sent SIGTERM; and
+ * SIGKILL. A job can skip phases, but does not return to an earlier one. */
+enum job_phase { PHASE_RUNNING, PHASE_STOPPING, PHASE_FAILING, PHASE_ENDING, PHASE_KILLING };
 
 struct job {
-    const struct job_config *config;
-    struct child mpirun;
+    const struct launch *launch;
+    pid_t *pid; /* (n) of mpirun, or of the supervisors; 0: it has ended */
+    int n, running;
+    int status;         /* of waitpid, of the first process that failed */
+    int stream[2];      /* their stdout and stderr; -1: after its end */
+    struct lines lines; /* of stderr */
     enum job_phase phase;
-    uint64_t next_at; /* clock_ns when the next phase begins; unused in PHASE_RUNNING */
-    int received;     /* the first stop signal to this process, or 0 */
-    bool banner;      /* Hydra's own lines on stdout have begun (Hydra: MPICH's mpirun) */
-    int failures;     /* number of reports of failed ranks */
-    int code;         /* exit code of the first report */
+    double next_at; /* clock_s when the next phase begins; unused in PHASE_RUNNING */
+    int received;   /* the first stop signal to this process, or 0 */
+    bool banner;    /* Hydra's own lines on stdout have begun (Hydra: MPICH's mpirun) */
+    int failures;   /* number of reports of failed ranks */
+    int code;       /* exit code of the first report */
     /* The rank that the first report names in its reason. -1: the report names no rank, or the
      * named rank has sent a report too. */
     int blamed;
-    int started; /* number of ranks that have started, as far as is known */
-    bool late;   /* not all ranks have started in time */
     time_t begun;
-    bool stopped;                  /* a rank stopped before its work was done */
-    char shown[REPORT_REASON_MAX]; /* the last line shown, without "ampscale: " */
-    bool explained;                /* a line other than a report says why the job failed */
-    int own_lines;                 /* number of lines in own_line */
+    bool late;              /* not all ranks have started in time */
+    int started;            /* then: number of ranks before the first one that has not */
+    bool stopped;           /* a rank stopped before its work was done */
+    char shown[REASON_MAX]; /* the last line shown, without "ampscale: " */
+    bool explained;         /* a line other than a report says why the job failed */
+    int own_lines;          /* number of lines in own_line */
     char own_line[OWN_LINES_MAX][OWN_LINE_SIZE];
 };
-
-static uint64_t seconds_from_now(int seconds)
-{
-    return clock_ns() + (uint64_t)seconds * 1000000000u;
-}
 
 static void enter(struct job *j, enum job_phase phase, int seconds)
 {
     if (phase <= j->phase)
         return;
     j->phase = phase;
-    j->next_at = seconds_from_now(seconds);
+    j->next_at = clock_s() + seconds;
 }
 
-/* The first call sends mpirun SIGTERM, and mpirun then ends the ranks. Later calls kill mpirun. The
- * ranks' supervisors detect that mpirun has ended, and end too. Sets `stopped`, because Hydra may
- * exit with 0 although the ranks have not done their work. */
+/* Begins to end the job because of a failure. Open MPI ends it by itself within a second or two;
+ * Hydra would wait for all ranks. */
+static void fail(struct job *j)
+{
+    enter(j, PHASE_FAILING, j->launch->kind == MPI_KIND_OPENMPI ? 10 : 1);
+}
+
+static void send_all(const struct job *j, int signo)
+{
+    for (int i = 0; i < j->n; i++)
+        if (j->pid[i] > 0)
+            kill(j->pid[i], signo);
+}
+
+/* The first call sends SIGTERM; later calls kill mpirun, whose end the supervisors detect. Hydra
+ * may then exit with 0 although the ranks have not done their work. */
 static void end_job(struct job *j)
 {
     j->stopped = true;
-    if (j->phase >= PHASE_ENDING)
-        enter(j, PHASE_KILLING, END_SECONDS);
-    else
-        enter(j, PHASE_ENDING, END_SECONDS);
-    if (j->mpirun.pid)
-        kill(j->mpirun.pid, j->phase == PHASE_KILLING ? SIGKILL : SIGTERM);
+    enter(j, j->phase >= PHASE_ENDING ? PHASE_KILLING : PHASE_ENDING, END_SECONDS);
+    send_all(j, j->phase == PHASE_KILLING ? SIGKILL : SIGTERM);
 }
 
 /* Shows the line `text`, unless the last line shown had the same reason `core`: several ranks may
  * fail for the same reason. */
 static void show(struct job *j, const char *text, const char *core)
 {
-    size_t n = strnlen(core, sizeof j->shown - 1);
-    if (strlen(j->shown) == n && memcmp(j->shown, core, n) == 0)
+    if (strncmp(j->shown, core, sizeof j->shown - 1) == 0)
         return;
-    memcpy(j->shown, core, n);
-    j->shown[n] = '\0';
-    char clean[OUTPUT_LINE_MAX + 1];
-    text_clean(clean, sizeof clean, text);
-    fprintf(stderr, "ampscale: %s\n", clean);
+    snprintf(j->shown, sizeof j->shown, "%s", core);
+    text_print(stderr, "ampscale: %s", text);
 }
 
-/* Whether the failure of a rank may be the cause of the first failure, although it was reported
- * later. There are three such cases: the rank was killed; the rank had failed by itself before this
- * process stopped it; the reason of the first failure names the rank. */
-static bool is_cause(const struct job *j, const struct rank_report *r)
-{
-    return r->end == REPORT_KILLED || r->end == REPORT_ENDED ||
-           (r->rank == j->blamed && *r->reason);
-}
-
-/* Handles the report of a rank. The first failure ends the job. Open MPI would end the job by
- * itself, but Hydra (MPICH's mpirun) would wait for all ranks. */
+/* Handles the report of a rank. The first failure ends the job. A later report is shown if it may
+ * be the cause of the first: the rank was killed; it had failed by itself before this process
+ * stopped it; or the first reason names it. */
 static void take_report(struct job *j, const struct rank_report *r, const char *text)
 {
+    const char *core = *r->reason ? r->reason : text;
     if (r->end == REPORT_STOPPED) {
         j->stopped = true;
         return;
     }
     if (j->failures++ == 0) {
-        j->code = report_code(r);
+        j->code = r->code;
         /* If a reason begins with "rank N", rank N has failed, even if another rank reports it. */
         bool named = sscanf(r->reason, "rank %9d", &j->blamed) == 1;
-        show(j, named ? r->reason : text, *r->reason ? r->reason : text);
-    } else if (is_cause(j, r)) {
-        show(j, text, *r->reason ? r->reason : text);
+        show(j, named ? r->reason : text, core);
+    } else if (r->end == REPORT_KILLED || r->end == REPORT_ENDED ||
+               (r->rank == j->blamed && *r->reason)) {
+        show(j, text, core);
     }
     if (r->rank == j->blamed)
         j->blamed = -1;
-    enter(j, PHASE_FAILING, j->config->fail_seconds);
+    fail(j);
 }
 
-static bool is_of_rank(const char *line, size_t n, const char **text)
+/* Logs one of mpirun's own lines, and stores the first OWN_LINES_MAX of them that have other
+ * characters than '-' and '='. */
+static void take_own(struct job *j, char *line)
 {
-    static const char mark[] = "ampscale: ";
-    *text = line + sizeof mark - 1;
-    return n >= sizeof mark - 1 && memcmp(line, mark, sizeof mark - 1) == 0;
+    fputs(line, j->launch->own_log);
+    line[strcspn(line, "\r\n")] = '\0';
+    if (line[strspn(line, "-= ")] && j->own_lines < OWN_LINES_MAX)
+        text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, line);
 }
 
-/* Logs one of mpirun's own lines, and stores the first OWN_LINES_MAX of them. Does not store a
- * blank line, or a line that has only the characters '-' and '='. */
-static void take_own(struct job *j, const char *line, size_t n)
+/* Takes a line of stderr. Open MPI 5 may put bytes before a rank's line: the NUL at the end of its
+ * own output, and a part of the progress bar that rank 0 draws on stdout. */
+static void take_error(void *self, char *line, size_t n)
 {
-    fwrite(line, 1, n, j->config->mpirun_log);
-    while (n > 0 && strchr("\n\r ", line[n - 1]))
-        n--;
-    bool rule = strspn(line, "-=") >= n;
-    if (rule || j->own_lines == OWN_LINES_MAX)
-        return;
-    char raw[OWN_LINE_SIZE];
-    snprintf(raw, sizeof raw, "%.*s", (int)n, line);
-    text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, raw);
-}
-
-/* Skips bytes that Open MPI 5 may put before a rank's line: the NUL at the end of Open MPI's own
- * output, and a part of the progress bar that rank 0 draws on stdout. */
-static void skip_foreign(const char **line, size_t *n)
-{
-    static const char drawn_end[] = "\033[K";
-    const char *end = *line + *n;
-    while (*line < end && **line == '\0')
-        ++*line;
-    const char *drawn = memmem(*line, (size_t)(end - *line), drawn_end, sizeof drawn_end - 1);
-    if (drawn)
-        *line = drawn + sizeof drawn_end - 1;
-    *n = (size_t)(end - *line);
-}
-
-static void take_error(void *self, const char *line, size_t n)
-{
+    static const char mark[] = "ampscale: ", drawn[] = "\033[K";
     struct job *j = self;
     struct rank_report report;
-    char copy[OUTPUT_LINE_MAX + 1];
-    const char *text;
-    skip_foreign(&line, &n);
-    memcpy(copy, line, n);
-    copy[n] = '\0';
-    if (!is_of_rank(copy, n, &text)) {
-        take_own(j, copy, n);
+    while (n > 0 && *line == '\0') {
+        line++;
+        n--;
+    }
+    char *bar = strstr(line, drawn), *text = bar ? bar + strlen(drawn) : line;
+    if (strncmp(text, mark, strlen(mark)) != 0) {
+        take_own(j, line);
         return;
     }
-    bool reported = report_read(copy, n, &report);
-    copy[strcspn(copy, "\r\n")] = '\0';
-    if (reported) {
-        take_report(j, &report, text);
-    } else {
-        j->explained = j->explained || report_reason(copy) != NULL;
-        show(j, text, text);
+    text[strcspn(text, "\r\n")] = '\0';
+    if (report_read(text, &report)) {
+        take_report(j, &report, text + strlen(mark));
+        return;
     }
+    j->explained = j->explained || error_of_line(text);
+    show(j, text + strlen(mark), text + strlen(mark));
 }
 
 /* Copies rank 0's output to stdout. Logs Hydra's own lines about the end of the job, which Hydra
  * writes to the same stream. */
-static void take_output(void *self, const char *line, size_t n)
+static void take_output(void *self, int i, const char *bytes, size_t n)
 {
     static const char banner[] = "====================";
     struct job *j = self;
-    j->started = j->config->ranks; /* rank 0 prints nothing before all ranks have joined */
-    if (n >= sizeof banner - 1 && memcmp(line, banner, sizeof banner - 1) == 0)
-        j->banner = true;
-    if (j->banner)
-        take_own(j, line, n);
-    else
-        fwrite(line, 1, n, stdout);
+    const char *at = j->banner ? bytes : NULL;
+    if (i == 1) {
+        lines_feed(&j->lines, bytes, n);
+        return;
+    }
+    if (!at && j->launch->kind == MPI_KIND_MPICH)
+        at = memmem(bytes, n, banner, strlen(banner));
+    j->banner = at && (at == bytes || at[-1] == '\n');
+    size_t shown = j->banner ? (size_t)(at - bytes) : n;
+    fwrite(bytes, 1, shown, stdout);
+    fflush(stdout);
+    fwrite(bytes + shown, 1, n - shown, j->launch->own_log);
+}
+
+static bool read_output(struct job *j, int timeout_ms)
+{
+    int signals = j->running ? j->launch->signals.fd : -1;
+    fflush(j->launch->own_log);
+    return streams_read(j->stream, signals, timeout_ms, take_output, j);
 }
 
 /* Handles a stop signal to this process. The first signal asks the ranks to stop, by SIGUSR1, which
  * mpirun forwards; a second signal ends the job. */
 static void take_stop(struct job *j, int signo)
 {
-    char name[32];
     if (j->received) {
         end_job(j);
         return;
     }
-    report_signal_name(signo, name);
     j->received = signo;
-    fprintf(
-        stderr,
-        "ampscale: %s: asking the ranks to stop within %d s; a second signal kills them at once\n",
-        name, j->config->grace);
-    kill(j->mpirun.pid, SIGUSR1);
-    enter(j, PHASE_STOPPING, j->config->grace);
+    text_print(stderr,
+               "ampscale: SIG%s: asking the ranks to stop within %d s; a second signal kills them "
+               "at once",
+               signal_name(signo), j->launch->config.grace);
+    send_all(j, SIGUSR1);
+    enter(j, PHASE_STOPPING, j->launch->config.grace);
 }
 
 /* Ends the job if not all ranks have started in time, because mpirun waits indefinitely if it has
- * no file descriptor left to start a rank. A rank has started if it has written a heading to its
- * log. */
-static void check_started(struct job *j, uint64_t end)
+ * no file descriptor left to start a rank. A rank has started if it has a log. */
+static void check_started(struct job *j)
 {
-    char path[4096];
+    char path[PATH_MAX];
     struct stat s;
-    while (j->started < j->config->ranks &&
-           path_format(path, sizeof path, "%s/rank-%d.log", j->config->log_dir, j->started) ==
+    while (j->started < j->launch->config.nproc &&
+           path_format(path, sizeof path, "%s/rank-%d.log", j->launch->log_dir, j->started) ==
                STATUS_OK &&
            stat(path, &s) == 0 && s.st_mtime >= j->begun - 1)
         j->started++;
-    if (j->started == j->config->ranks || clock_ns() < end || j->phase != PHASE_RUNNING)
-        return;
-    j->late = true;
-    end_job(j);
+    j->late = j->started < j->launch->config.nproc;
+    if (j->late)
+        end_job(j);
+}
+
+/* Without MPI, the ranks that still run detect a failure themselves, or are ended soon. */
+static void reap(struct job *j)
+{
+    int status, i;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        for (i = 0; i < j->n && j->pid[i] != pid; i++)
+            ;
+        if (i == j->n)
+            continue;
+        j->pid[i] = 0;
+        j->running--;
+        j->status = j->status ? j->status : status;
+        if (status)
+            fail(j);
+    }
 }
 
 static void watch(struct job *j)
 {
-    uint64_t end = seconds_from_now(j->config->start_seconds);
-    while (j->mpirun.pid) {
-        child_read(&j->mpirun, j->config->signals, CHECK_MS);
-        fflush(stdout);
-        fflush(j->config->mpirun_log);
-        int signo = child_signal(&j->mpirun, j->config->signals);
-        if (signo)
+    const struct launch_config *c = &j->launch->config;
+    bool limited = j->launch->kind != MPI_KIND_NONE && !c->hosts.n && c->start_timeout > 0;
+    double end = clock_s() + c->start_timeout;
+    while (j->running) {
+        read_output(j, CHECK_MS);
+        int signo = process_signals_received(&j->launch->signals);
+        reap(j);
+        if (signo && j->running)
             take_stop(j, signo);
-        if (j->config->start_seconds > 0)
-            check_started(j, end);
-        if (j->phase != PHASE_RUNNING && clock_ns() >= j->next_at)
+        if (limited && j->phase == PHASE_RUNNING && clock_s() >= end) {
+            limited = false;
+            check_started(j);
+        }
+        if (j->phase != PHASE_RUNNING && clock_s() >= j->next_at)
             end_job(j);
     }
 }
@@ -263,110 +255,156 @@ static void watch(struct job *j)
  * themselves. After this call no process of the job runs, except a process that hangs. */
 static void wait_for_orphans(void)
 {
-    uint64_t end = seconds_from_now(END_SECONDS);
-    for (;;) {
-        pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid < 0 && errno != EINTR)
-            return;
-        if (pid == 0 && clock_ns() >= end)
-            return;
+    double end = clock_s() + END_SECONDS;
+    for (pid_t pid = 1; (pid >= 0 || errno == EINTR) && (pid > 0 || clock_s() < end);) {
+        pid = waitpid(-1, NULL, WNOHANG);
         if (pid == 0)
             poll(NULL, 0, 20);
     }
 }
 
-/* Finds the reason of a failure in a rank's log, after the last heading. False: the log has no
- * reason, or is not on this host. */
-static bool read_reason(const char *dir, int rank, char out[REPORT_REASON_MAX])
-{
-    enum { LOG_BYTES_MAX = 64 << 20 };
-    static const char heading[] = "# rank ";
-    char path[4096], *bytes, *rest, *line;
-    size_t size;
-    *out = '\0';
-    if (path_format(path, sizeof path, "%s/rank-%d.log", dir, rank) != STATUS_OK ||
-        file_read(path, LOG_BYTES_MAX, &bytes, &size) != STATUS_OK)
-        return false;
-    rest = bytes;
-    while ((line = strsep(&rest, "\n"))) {
-        const char *reason = report_reason(line);
-        if (strncmp(line, heading, sizeof heading - 1) == 0)
-            *out = '\0';
-        else if (reason && !*out)
-            snprintf(out, REPORT_REASON_MAX, "%s", reason);
-    }
-    free(bytes);
-    return *out != '\0';
-}
-
-/* Shows the reason from the log of a rank whose report has not arrived. A killed supervisor sends
- * no report, and Open MPI 5 does not forward the report of a supervisor that it is about to kill.
- * False: the log has no reason. */
+/* Shows the reason from the log of a rank whose report has not arrived: a killed supervisor sends
+ * none, and Open MPI 5 does not forward that of a supervisor that it is about to kill. False: the
+ * log has no reason, or is not on this host. */
 static bool show_unreported(struct job *j, int rank)
 {
-    char reason[REPORT_REASON_MAX], text[REPORT_MAX];
-    if (!read_reason(j->config->log_dir, rank, reason))
+    char reason[REASON_MAX], text[REPORT_MAX];
+    if (!log_reason(j->launch->log_dir, rank, reason))
         return false;
     snprintf(text, sizeof text, "rank %d: %s", rank, reason);
     show(j, text, reason);
     return true;
 }
 
-/* Called if mpirun failed and no rank has sent a report. Shows the reason: the error message in a
- * rank's log, or else mpirun's own lines. Shows nothing if mpirun or a supervisor could not be
- * started, because the process that tried has already printed the reason. */
-static enum status fail_mpirun(struct job *j, int *exit_code)
+/* Called if the job failed and no rank has sent a report. Shows the reason: the error message in a
+ * rank's log, or else mpirun's own lines; nothing if a process that could not be started has
+ * printed it already. */
+static enum status fail_unreported(struct job *j, int *exit_code)
 {
-    char name[32];
-    bool explained = j->explained;
-    for (int rank = 0; rank < j->config->ranks && !explained; rank++)
+    bool mpirun = j->launch->kind != MPI_KIND_NONE, explained = j->explained;
+    const char *starter = mpirun ? "mpirun" : "the supervisor of a rank";
+    int signo = WIFSIGNALED(j->status) ? WTERMSIG(j->status) : 0;
+    for (int rank = 0; rank < j->launch->config.nproc && !explained; rank++)
         explained = show_unreported(j, rank);
-    int status = j->mpirun.status;
-    if (WIFSIGNALED(status)) {
-        report_signal_name(WTERMSIG(status), name);
-        return status_fail(STATUS_LIBRARY,
-                           "%s was killed by signal %d (%s), together with the ranks",
-                           j->config->starter, WTERMSIG(status), name);
-    }
+    if (signo)
+        return status_fail(STATUS_LIBRARY, "%s was killed by signal %d (SIG%s)%s", starter, signo,
+                           signal_name(signo), mpirun ? ", together with the ranks" : "");
     *exit_code = status_exit_code(STATUS_LIBRARY);
-    if (explained && status != 0)
+    if (explained && j->status != 0)
         return STATUS_OK;
     for (int i = 0; i < j->own_lines; i++)
-        fprintf(stderr, "%s: %s\n", j->config->starter, j->own_line[i]);
+        fprintf(stderr, "%s: %s\n", mpirun ? "mpirun" : "rank 0", j->own_line[i]);
     return status_fail(STATUS_LIBRARY, "%s failed with exit code %d; its output is in '%s'",
-                       j->config->starter, WEXITSTATUS(status), j->config->mpirun_log_path);
+                       starter, WEXITSTATUS(j->status), j->launch->own_log_path);
 }
 
 static enum status job_result(struct job *j, int *exit_code)
 {
+    const struct launch *l = j->launch;
     if (j->late)
         return status_fail(
             STATUS_LIBRARY,
             "rank %d of %d did not start within %d s: mpirun is still waiting; check the limits of "
             "this shell ('ulimit -a') and mpirun's output in '%s'",
-            j->started, j->config->ranks, j->config->start_seconds, j->config->mpirun_log_path);
-    bool failed = j->mpirun.status != 0 || j->failures > 0 || j->stopped;
+            j->started, l->config.nproc, l->config.start_timeout, l->own_log_path);
+    bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : j->received ? 128 + j->received : j->code;
     if (failed && !j->received && j->failures == 0)
-        return fail_mpirun(j, exit_code);
+        return fail_unreported(j, exit_code);
     if (j->blamed >= 0)
         (void)show_unreported(j, j->blamed);
     return STATUS_OK;
 }
 
-enum status job_run(const struct job_config *c, char **command, int *received, int *exit_code)
+/* The place of this node's ranks, if the nodes do not join. */
+static enum status place_of_node(const struct launch *l, struct node_place *place)
 {
-    const struct child_config mpirun = {
-        .program = command[0], .argv = command, .session = true, .death_signal = SIGTERM};
-    struct job j = {.config = c, .begun = time(NULL), .blamed = -1};
-    j.mpirun.out = (struct output){.take = take_output, .self = &j, .live = true};
-    j.mpirun.err = (struct output){.take = take_error, .self = &j};
-    TRY(child_start(&mpirun, &j.mpirun));
+    const struct launch_config *c = &l->config;
+    int port;
+    *place = (struct node_place){
+        .first = c->node * c->node_ranks, .size = c->nodes * c->node_ranks, .resume = l->resume};
+    if (c->rendezvous)
+        return path_format(place->address, sizeof place->address, "%s", c->rendezvous);
+    TRY(host_free_port(true, &port));
+    return path_format(place->address, sizeof place->address, "127.0.0.1:%d", port);
+}
+
+/* A rank to start without mpirun. */
+struct rank_start {
+    struct launch_config config;
+    struct launcher_place place;
+    struct node_place node;
+    int stream[2]; /* the launcher's ends of the pipes */
+};
+
+/* Runs in the child. The supervisor finds its rank in the environment, as ranks of torchrun do. */
+static int run_rank(const void *context)
+{
+    const struct rank_start *s = context;
+    close(s->stream[0]);
+    close(s->stream[1]);
+    return launcher_export(&s->place, s->node.address) == STATUS_OK ? launch_supervise(&s->config)
+                                                                    : status_exit_code(STATUS_OOM);
+}
+
+/* Starts mpirun, or the supervisors of this node's ranks. */
+static enum status start(struct job *j, struct spawn child)
+{
+    const struct launch *l = j->launch;
+    struct rank_start rank = {.config = l->config, .stream = {j->stream[0], j->stream[1]}};
+    struct words command = {0};
+    bool direct = l->kind == MPI_KIND_NONE;
+    int n = direct ? l->config.node_ranks : 1;
+    enum status st;
+    CHECK(array_new(&j->pid, n));
+    if (direct) {
+        CHECK(launch_joins(&l->config) ? join_nodes(l, &rank.node) : place_of_node(l, &rank.node));
+        CHECK(words_add_list(&command, rank.config.argc, rank.config.argv));
+        if (rank.node.resume)
+            CHECK(words_add_all(&command, "--resume", "auto", NULL));
+        rank.config.argc = command.n;
+        rank.config.argv = command.v;
+        child.run = run_rank;
+        child.context = &rank;
+    } else {
+        CHECK(command_mpirun(l, &command));
+        child.program = l->config.mpirun;
+        child.argv = command.v;
+    }
+    for (; j->n < n; j->n++) {
+        rank.place = (struct launcher_place){rank.node.first + j->n, rank.node.size, j->n, n};
+        CHECK(spawn(&child, &j->pid[j->n]));
+        j->running++;
+    }
+done:
+    words_free(&command);
+    return st;
+}
+
+enum status job_run(const struct launch *l, int *received, int *exit_code)
+{
+    struct job j = {
+        .launch = l, .begun = time(NULL), .blamed = -1, .lines = {take_error, &j, 0, ""}};
+    int out[2] = {-1, -1}, err[2] = {-1, -1};
+    enum status st = STATUS_OK;
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
+        st = status_fail(STATUS_IO, "cannot create a pipe: %s", strerror(errno));
+    j.stream[0] = out[0];
+    j.stream[1] = err[0];
+    if (st == STATUS_OK)
+        st = start(&j, (struct spawn){.out = out[1], .err = err[1], .death_signal = SIGTERM});
+    close(out[1]);
+    close(err[1]);
+    if (st != STATUS_OK)
+        end_job(&j);
     watch(&j);
     wait_for_orphans();
-    child_close(&j.mpirun);
-    fflush(stdout);
-    fflush(c->mpirun_log);
+    while (read_output(&j, 0))
+        ;
+    lines_end(&j.lines);
+    close(j.stream[0]);
+    close(j.stream[1]);
     *received = j.received;
-    return job_result(&j, exit_code);
+    free(j.pid);
+    return st == STATUS_OK ? job_result(&j, exit_code) : st;
 }

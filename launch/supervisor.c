@@ -1,294 +1,433 @@
-/* The supervisor of a rank. mpirun or launch_node starts this process, and it runs the command as
- * its child.
- *
- * One loop waits for output and for signals (through a file descriptor, without handlers), and
- * checks twice a second that the supervisor's parent is alive. The kernel kills the command if its
+/* The supervisor of a rank, which mpirun or the launcher starts. The command of rank 0 writes to
+ * pipes, whose bytes go to the log and on; the other commands write to their logs themselves. One
+ * loop waits for output and for signals (through a file descriptor, without handlers), and checks
+ * twice a second that the supervisor's parent is alive. The kernel kills the command if its
  * supervisor dies. */
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/host.h"
 #include "base/text.h"
-#include "launch/child.h"
-#include "launch/command.h"
-#include "launch/cores.h"
-#include "launch/one_machine.h"
-#include "launch/report.h"
+#include "launch/parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-    CHECK_MS = 500,    /* time between checks that the parent is alive */
-    END_CHECK_MS = 20, /* time between checks of the clock when the job ends */
-    END_SECONDS = 2,   /* time from SIGTERM to SIGKILL when the job ends */
-    /* Time from SIGTERM to the report. It is short, because Open MPI 4 kills the supervisor one
-     * second after SIGTERM, and Open MPI 5 after a quarter of a second. */
-    REPORT_MS = 100,
+/* CHECK_MS: time between checks that the parent is alive; END_CHECK_MS: of the clock, when the job
+ * ends. */
+enum { CHECK_MS = 500, END_CHECK_MS = 20, LOG_BYTES_MAX = 64 << 20 };
+
+/* Times from SIGTERM, when the job ends, to SIGKILL and to the report. REPORT_S is short, because
+ * Open MPI 4 kills the supervisor one second after SIGTERM, and Open MPI 5 after a quarter of a
+ * second. */
+static const double END_S = 2, REPORT_S = 0.1;
+
+static const char *const phrases[] = {
+    [REPORT_KILLED] = "was killed by signal",
+    [REPORT_STOPPED] = "was asked to stop, and exited with code",
+    [REPORT_ENDED] = "had failed before the launcher ended it",
+    [REPORT_EXITED] = "exited with code",
 };
 
+const char *signal_name(int signo)
+{
+    const char *name = sigabbrev_np(signo);
+    return name ? name : "?";
+}
+
+void report_write(const struct rank_report *r, char out[REPORT_MAX])
+{
+    char end[64] = "";
+    bool reason = *r->reason && (r->end == REPORT_EXITED || r->end == REPORT_ENDED);
+    if (r->end == REPORT_KILLED)
+        snprintf(end, sizeof end, " %d (SIG%s)", r->code - 128, signal_name(r->code - 128));
+    else if (r->end != REPORT_ENDED)
+        snprintf(end, sizeof end, " %d", r->code);
+    snprintf(out, REPORT_MAX, "ampscale: rank %d (host %s, pid %ld) %s%s%s%s\n", r->rank, r->host,
+             r->pid, phrases[r->end], end, reason ? ": " : "", reason ? r->reason : "");
+}
+
+bool report_read(const char *line, struct rank_report *r)
+{
+    int at = 0;
+    *r = (struct rank_report){0};
+    if (sscanf(line, "ampscale: rank %9d (host %255[^,], pid %18ld) %n", &r->rank, r->host, &r->pid,
+               &at) != 3)
+        return false;
+    for (line += at; strncmp(line, phrases[r->end], strlen(phrases[r->end])) != 0; r->end++)
+        if (r->end == REPORT_EXITED)
+            return false;
+    line += strlen(phrases[r->end]);
+    at = 0;
+    if (sscanf(line, " %9d%n", &r->code, &at) != 1 && r->end != REPORT_ENDED)
+        return false;
+    r->code += r->end == REPORT_KILLED ? 128 : 0;
+    if (r->end == REPORT_ENDED)
+        r->code = status_exit_code(STATUS_LIBRARY);
+    sscanf(line + at, ": %1023[^\n]", r->reason);
+    return true;
+}
+
+const char *error_of_line(const char *line)
+{
+    static const char ours[] = "ampscale: ", warning[] = "ampscale: warning: ";
+    bool error =
+        strncmp(line, ours, strlen(ours)) == 0 && strncmp(line, warning, strlen(warning)) != 0;
+    return error ? line + strlen(ours) : NULL;
+}
+
+bool log_reason(const char *log_dir, int rank, char out[REASON_MAX])
+{
+    static const char heading[] = "# rank ";
+    char path[PATH_MAX], *bytes = NULL, *rest, *line;
+    size_t size;
+    bool found = false;
+    *out = '\0';
+    if (path_format(path, sizeof path, "%s/rank-%d.log", log_dir, rank) != STATUS_OK ||
+        file_read(path, LOG_BYTES_MAX, &bytes, &size) != STATUS_OK)
+        return false;
+    rest = bytes;
+    while ((line = strsep(&rest, "\r\n"))) {
+        const char *error = error_of_line(line);
+        bool start = strncmp(line, heading, strlen(heading)) == 0;
+        if (start || (!found && *line))
+            snprintf(out, REASON_MAX, "%s", start ? "" : error ? error : line);
+        found = !start && (found || error);
+    }
+    free(bytes);
+    return found;
+}
+
+void lines_end(struct lines *l)
+{
+    l->text[l->n] = '\0';
+    if (l->n > 0)
+        l->take(l->self, l->text, l->n);
+    l->n = 0;
+}
+
+void lines_feed(struct lines *l, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (l->n > 0 && l->text[l->n - 1] == '\r' && bytes[i] != '\n')
+            l->n = 0;
+        l->text[l->n++] = bytes[i];
+        if (bytes[i] == '\n' || l->n == LINES_MAX)
+            lines_end(l);
+    }
+}
+
+bool streams_read(int stream[2], int signals, int timeout_ms,
+                  void (*take)(void *self, int i, const char *bytes, size_t n), void *self)
+{
+    char bytes[8192];
+    struct pollfd p[] = {{stream[0], POLLIN, 0}, {stream[1], POLLIN, 0}, {signals, POLLIN, 0}};
+    if (poll(p, 3, timeout_ms) <= 0)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        ssize_t n = p[i].revents ? read(stream[i], bytes, sizeof bytes) : -1;
+        if (n > 0) {
+            take(self, i, bytes, (size_t)n);
+        } else if (p[i].revents && (n == 0 || errno != EINTR)) { /* EIO at a terminal's end */
+            close(stream[i]);
+            stream[i] = -1;
+        }
+    }
+    return true;
+}
+
+/* Runs in the child and does not return. Prints an error to the command's stderr. */
+static void become(const struct spawn *c, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGPIPE, SIG_DFL);
+    int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (in >= 0 && setsid() > 0 && prctl(PR_SET_PDEATHSIG, c->death_signal) == 0 &&
+        getppid() == parent && dup2(in, STDIN_FILENO) >= 0 && dup2(c->out, STDOUT_FILENO) >= 0 &&
+        dup2(c->err, STDERR_FILENO) >= 0) {
+        if (c->run)
+            _exit(c->run(c->context));
+        if (sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+            execvp(c->program, c->argv);
+    }
+    dprintf(c->err, "ampscale: cannot run '%s': %s\n", c->program, strerror(errno));
+    _exit(status_exit_code(STATUS_IO));
+}
+
+enum status spawn(const struct spawn *c, pid_t *pid)
+{
+    pid_t self = getpid(), child = fork();
+    if (child == 0)
+        become(c, self);
+    if (child < 0)
+        return status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
+    *pid = child;
+    return STATUS_OK;
+}
+
+/* Opens both ends of a stream: a pipe, or a pseudo-terminal that passes every byte unchanged. */
+static enum status open_stream(bool terminal, int fd[2])
+{
+    const struct termios raw = {.c_cflag = CS8 | CREAD | B38400};
+    if (terminal
+            ? openpty(&fd[0], &fd[1], NULL, &raw, NULL) == 0 &&
+                  fcntl(fd[0], F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd[1], F_SETFD, FD_CLOEXEC) == 0
+            : pipe2(fd, O_CLOEXEC) == 0)
+        return STATUS_OK;
+    return status_fail(STATUS_IO, "cannot create a pipe or terminal: %s", strerror(errno));
+}
+
+int cores_share(const struct launcher_place *place, int cores)
+{
+    return place->local_size < 2       ? cores
+           : cores > place->local_size ? cores / place->local_size
+                                       : 1;
+}
+
+/* A number from a file in the CPU's folder in /sys; 0 if there is no such file. */
+static int64_t topology(int cpu, const char *file)
+{
+    char path[128], text[16];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s", cpu, file);
+    return file_first_line(path, text, sizeof text) ? atoi(text) & 0xfffff : 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+void cores_bind(const struct launcher_place *place, cpu_set_t *set)
+{
+    int64_t cpu[CPU_SETSIZE];
+    int n = 0, ranks = place->local_size > 0 ? place->local_size : 1, rank = place->local_rank;
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, set))
+            cpu[n++] = topology(i, "physical_package_id") << 40 | topology(i, "core_id") << 20 | i;
+    if (n == 0)
+        return;
+    qsort(cpu, (size_t)n, sizeof *cpu, by_value);
+    int first = n >= ranks ? rank * n / ranks : rank % n;
+    int end = n >= ranks ? (rank + 1) * n / ranks : first + 1;
+    CPU_ZERO(set);
+    for (int i = first; i < end; i++)
+        CPU_SET((size_t)(cpu[i] & 0xfffff), set);
+}
+
 struct supervisor {
-    const struct supervisor_config *config;
+    const struct launch_config *config;
     struct launcher_place place;
     struct rank_report report; /* has the rank, host and pid; has the reason when it is known */
-    char log_path[4096];
-    FILE *log;
-    bool log_failed; /* a warning has been printed */
+    int log;                   /* descriptor, -1: none */
     struct process_signals signals;
-    struct child child;           /* the command */
-    char last[REPORT_REASON_MAX]; /* the last line that the command printed on stderr */
+    pid_t pid;  /* of the command; 0: it has ended */
+    int status; /* of waitpid, after that */
+    /* Of rank 0's command: this process's ends of stdout and stderr; -1: none, or after its end. */
+    int stream[2];
+    struct lines lines[2];
     pid_t parent;
-    bool stopping;               /* the command has been asked for an orderly stop */
-    bool ending;                 /* the job is ending, and the command must end too */
-    uint64_t kill_at, report_at; /* clock_ns; used while `ending` */
+    bool stopping;   /* the command has been asked for an orderly stop */
+    bool ending;     /* the job is ending, and the command must end too */
+    bool failed;     /* the command printed an error before the job ended */
+    double ended_at; /* clock_s; used while `ending` */
     bool reported;
 };
 
-/* Copies a line without its newline, cut to REPORT_REASON_MAX bytes. */
-static void copy_line(char out[REPORT_REASON_MAX], const char *line, size_t n)
+/* Writes a line to the log, without the code with which a progress bar clears its line. */
+static void log_line(void *self, char *line, size_t n)
 {
-    while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-        n--;
-    snprintf(out, REPORT_REASON_MAX, "%.*s", (int)n, line);
-}
-
-static void log_line(void *self, const char *line, size_t n)
-{
-    static const char clear[] = "\033[K"; /* terminal code with which a progress bar clears its
-                                           * line */
     struct supervisor *s = self;
-    if (n >= sizeof clear - 1 && memcmp(line, clear, sizeof clear - 1) == 0) {
-        line += sizeof clear - 1;
-        n -= sizeof clear - 1;
-    }
-    fwrite(line, 1, n, s->log);
+    size_t skip = strncmp(line, "\033[K", 3) == 0 ? 3 : 0;
+    (void)!write(s->log, line + skip, n - skip); /* a full disk does not end the job */
 }
 
-/* Reads a line of the command's stderr. The reason of a failure is the command's first error
- * message. If there is no error message, it is the last line; a library or the C runtime may have
- * printed that line. */
-static void take_error(void *self, const char *line, size_t n)
+/* Copies lines of stderr as wholes, because other ranks may write between them; but not those with
+ * which the command ends because the job does. */
+static void error_line(void *self, char *line, size_t n)
 {
     struct supervisor *s = self;
     log_line(s, line, n);
-    if (n > 1)
-        copy_line(s->last, line, n);
-    const char *reason = report_reason(s->last);
-    if (!*s->report.reason && !s->ending && reason)
-        snprintf(s->report.reason, sizeof s->report.reason, "%s", reason);
-    if (s->place.rank == 0 && !s->ending) {
-        fwrite(line, 1, n, stderr);
-        if (line[n - 1] != '\n')
-            fputc('\n', stderr);
-    }
+    if (!s->ending)
+        fprintf(stderr, "%s%s", line, line[n - 1] == '\n' ? "" : "\n");
 }
 
-static void check_log(struct supervisor *s)
+static void take_output(void *self, int i, const char *bytes, size_t n)
 {
-    if (fflush(s->log) == 0 || s->log_failed)
-        return;
-    text_print(stderr, "ampscale: warning: rank %d (host %s) cannot write '%s': %s", s->place.rank,
-               s->report.host, s->log_path, strerror(errno));
-    s->log_failed = true;
-}
-
-/* Copies rank 0's output to stdout as it arrives, without waiting for whole lines. */
-static void copy_output(void *self, const char *bytes, size_t n)
-{
-    (void)self;
-    fwrite(bytes, 1, n, stdout);
+    struct supervisor *s = self;
+    lines_feed(&s->lines[i], bytes, n);
+    if (i == 0)
+        fwrite(bytes, 1, n, stdout);
     fflush(stdout);
 }
 
-static void read_output(struct supervisor *s, int timeout_ms)
+static bool read_output(struct supervisor *s, int timeout_ms)
 {
-    child_read(&s->child, &s->signals, timeout_ms);
-    check_log(s);
+    return streams_read(s->stream, s->pid ? s->signals.fd : -1, timeout_ms, take_output, s);
 }
 
 static void write_report(struct supervisor *s)
 {
     char line[REPORT_MAX];
     report_write(&s->report, line);
-    fputs(line, s->log);
+    dprintf(s->log, "%s", line);
     fputs(line, stderr);
-    check_log(s);
     s->reported = true;
 }
 
-/* Ends the command, because the job ends. Sends SIGTERM, and the command then has END_SECONDS to
- * end. If the command has already been sent SIGTERM, sends SIGKILL. Reads the output first: output
- * before this call may contain the reason why the job ends. Later output does not contain it. */
+/* Finds the reason of a failure in the log. */
+static void find_reason(struct supervisor *s)
+{
+    lines_end(&s->lines[0]);
+    lines_end(&s->lines[1]);
+    s->failed = log_reason(s->config->log_dir, s->place.rank, s->report.reason);
+}
+
+/* Ends the command, because the job ends. Sends SIGTERM, and the command then has END_S to end. If
+ * the command has already been sent SIGTERM, sends SIGKILL. Only an error message before this call
+ * may be the reason why the job ends. */
 static void end_command(struct supervisor *s)
 {
     if (!s->ending) {
-        uint64_t now = clock_ns();
-        s->kill_at = now + END_SECONDS * UINT64_C(1000000000);
-        s->report_at = now + REPORT_MS * UINT64_C(1000000);
+        s->ended_at = clock_s();
         read_output(s, 0);
+        find_reason(s);
+        s->failed = s->failed && !s->stopping;
     }
-    kill(s->child.pid, s->stopping || s->ending ? SIGKILL : SIGTERM);
+    kill(s->pid, s->stopping || s->ending ? SIGKILL : SIGTERM);
     s->ending = true;
 }
 
-/* Whether the command printed an error before the job ended. False if the command was asked to
- * stop. */
-static bool failed_before_end(const struct supervisor *s)
-{
-    return s->ending && !s->stopping && *s->report.reason;
-}
-
-static void take_signals(struct supervisor *s)
-{
-    int signo = child_signal(&s->child, &s->signals);
-    if (signo == SIGUSR1) {
-        kill(s->child.pid, SIGTERM);
-        s->stopping = true;
-    } else if (signo) {
-        end_command(s);
-    }
-}
-
 /* Handles output, signals and time limits until the command has ended and its output has been
- * read. */
+ * read. Does not wait for output of processes that the command has started. */
 static void watch(struct supervisor *s)
 {
-    while (s->child.pid) {
+    while (s->pid) {
         read_output(s, s->ending ? END_CHECK_MS : CHECK_MS);
-        take_signals(s);
-        if (!s->child.pid)
+        int signo = process_signals_received(&s->signals);
+        if (waitpid(s->pid, &s->status, WNOHANG) == s->pid) {
+            s->pid = 0;
             break;
-        if (!s->ending && getppid() != s->parent)
+        }
+        if (signo == SIGUSR1) {
+            kill(s->pid, SIGTERM);
+            s->stopping = true;
+        } else if (signo || (!s->ending && getppid() != s->parent)) {
             end_command(s);
-        if (failed_before_end(s) && !s->reported && clock_ns() >= s->report_at) {
+        }
+        if (s->ending && s->failed && !s->reported && clock_s() >= s->ended_at + REPORT_S) {
             s->report.end = REPORT_ENDED;
             write_report(s);
         }
-        if (s->ending && clock_ns() >= s->kill_at)
-            kill(s->child.pid, SIGKILL);
+        if (s->ending && clock_s() >= s->ended_at + END_S)
+            kill(s->pid, SIGKILL);
     }
-    child_close(&s->child);
-    check_log(s);
-}
-
-static enum status open_log(struct supervisor *s)
-{
-    TRY(dir_make(s->config->log_dir));
-    TRY(path_format(s->log_path, sizeof s->log_path, "%s/rank-%d.log", s->config->log_dir,
-                    s->place.rank));
-    s->log = fopen(s->log_path, "ae");
-    return s->log ? STATUS_OK
-                  : status_fail(STATUS_IO, "cannot write '%s': %s", s->log_path, strerror(errno));
-}
-
-/* Binds this process, and so the command, to the rank's share of the cores. Returns the number of
- * cores in the share. */
-static int take_share(const struct supervisor *s)
-{
-    cpu_set_t set;
-    int share = cores_share(&s->place, host_cores());
-    if (s->config->bind == LAUNCH_BIND_CORES && sched_getaffinity(0, sizeof set, &set) == 0) {
-        cores_bind(&s->place, &set);
-        if (sched_setaffinity(0, sizeof set, &set) != 0)
-            fprintf(s->log, "# cannot bind to cores: %s\n", strerror(errno));
-    }
-    return share;
-}
-
-/* Writes a heading to the log. The log has one heading for each start of the command. */
-static enum status log_heading(struct supervisor *s, const struct words *command)
-{
-    char *line;
-    TRY(words_shell(command, &line));
-    fprintf(s->log, "# rank %d on %s: %s\n", s->place.rank, s->report.host, line);
-    free(line);
-    check_log(s);
-    return STATUS_OK;
-}
-
-/* Whether the exit code says that the command has printed a verdict. Such a command has not failed:
- * its last line on stderr shows progress and is not a reason. */
-static bool is_verdict(const struct rank_report *r)
-{
-    return r->end == REPORT_EXITED && r->code > status_exit_code(STATUS_USAGE) &&
-           r->code <= status_exit_code(STATUS_DATA);
+    while (read_output(s, 0))
+        ;
 }
 
 /* If the command failed, completes and writes the report. Returns the supervisor's exit code. */
 static int report_end(struct supervisor *s)
 {
     struct rank_report *r = &s->report;
-    int status = s->child.status;
-    bool killed = WIFSIGNALED(status);
-    int code = killed ? WTERMSIG(status) : WEXITSTATUS(status);
-    int exit_code = killed ? 128 + code : code;
-    if (exit_code == 0 || s->reported || (s->ending && !failed_before_end(s)))
-        return exit_code;
-    r->end = !killed ? REPORT_EXITED : s->ending ? REPORT_ENDED : REPORT_KILLED;
+    bool killed = WIFSIGNALED(s->status);
+    int code = killed ? 128 + WTERMSIG(s->status) : WEXITSTATUS(s->status);
+    /* With a verdict's exit code the command has not failed: its last line is no reason. */
+    bool verdict = code > status_exit_code(STATUS_USAGE) && code <= status_exit_code(STATUS_DATA);
+    if (!s->ending)
+        find_reason(s);
+    if (code == 0 || s->reported || (s->ending && !s->failed))
+        return code;
     r->code = code;
-    if (s->stopping && (!killed || code == SIGTERM)) {
+    r->end = !killed ? REPORT_EXITED : s->ending ? REPORT_ENDED : REPORT_KILLED;
+    if (s->stopping && (!killed || code == 128 + SIGTERM))
         r->end = REPORT_STOPPED;
-        r->code = exit_code;
-    }
-    if (!*r->reason && !is_verdict(r))
-        memcpy(r->reason, s->last, sizeof r->reason);
+    if (verdict && !s->failed)
+        *r->reason = '\0';
     write_report(s);
-    return r->end == REPORT_STOPPED ? 0 : exit_code;
+    return r->end == REPORT_STOPPED ? 0 : code;
 }
 
-static enum status supervise(struct supervisor *s, int *exit_code)
+/* Opens the log, binds this process, and so the command, to its cores, writes a heading, and starts
+ * the command. The output of rank 0 comes through pipes; other ranks write to their logs. */
+static enum status start(struct supervisor *s)
 {
-    const struct supervisor_config *c = s->config;
+    const struct launch_config *c = s->config;
+    int end[2][2] = {{-1, -1}, {-1, -1}}, cores = host_cores(), ranks = s->place.local_size;
     bool first = s->place.rank == 0;
-    struct child_config child = {
-        .program = c->program, .terminal = c->terminal && first, .death_signal = SIGKILL};
+    char path[PATH_MAX], *line = NULL;
     struct words command = {0};
+    cpu_set_t set;
     enum status st;
-    s->child.out = (struct output){.take = log_line, .copy = first ? copy_output : NULL, .self = s};
-    s->child.err = (struct output){.take = take_error, .self = s};
-    signal(SIGPIPE, SIG_IGN); /* the log must continue when the reader of stdout has ended */
-    CHECK(open_log(s));
+    CHECK(dir_make(c->log_dir));
+    CHECK(path_format(path, sizeof path, "%s/rank-%d.log", c->log_dir, s->place.rank));
+    s->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (s->log < 0)
+        CHECK(status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno)));
     CHECK(process_signals_open(&s->signals));
-    CHECK(one_machine_rank());
-    int cores = take_share(s);
-    CHECK(launch_command_rank(c->argc, c->argv, c->threads, cores, &command));
-    CHECK(log_heading(s, &command));
-    child.argv = command.v;
-    CHECK(child_start(&child, &s->child));
-    s->report.pid = s->child.pid;
-    watch(s);
-    *exit_code = report_end(s);
+    CHECK(command_rank(c, cores_share(&s->place, cores), &command));
+    CHECK(words_shell(&command, &line));
+    dprintf(s->log, "# rank %d on %s: %s\n", s->place.rank, s->report.host, line);
+    bool bind = c->bind == LAUNCH_BIND_CORES ||
+                (c->bind == LAUNCH_BIND_AUTO && ranks > 0 && cores >= ranks);
+    if (bind && sched_getaffinity(0, sizeof set, &set) == 0) {
+        cores_bind(&s->place, &set);
+        if (sched_setaffinity(0, sizeof set, &set) != 0)
+            dprintf(s->log, "# cannot bind to cores: %s\n", strerror(errno));
+    }
+    for (int i = 0; first && i < 2; i++) {
+        CHECK(open_stream(i == 0 && c->terminal, end[i]));
+        s->stream[i] = end[i][0];
+    }
+    const struct spawn child = {.program = c->program,
+                                .argv = command.v,
+                                .out = first ? end[0][1] : s->log,
+                                .err = first ? end[1][1] : s->log,
+                                .death_signal = SIGKILL};
+    CHECK(spawn(&child, &s->pid));
+    s->report.pid = s->pid;
 done:
+    close(end[0][1]);
+    close(end[1][1]);
+    free(line);
     words_free(&command);
     return st;
 }
 
-int launch_supervise(const struct supervisor_config *c)
+int launch_supervise(const struct launch_config *c)
 {
-    struct supervisor s = {.config = c, .signals.fd = -1, .parent = getppid()};
-    int exit_code = 0;
-    char line[REPORT_MAX];
-    s.report.pid = getpid();
+    static struct supervisor s;
+    s = (struct supervisor){.config = c,
+                            .log = -1,
+                            .signals.fd = -1,
+                            .stream = {-1, -1},
+                            .lines = {{log_line, &s, 0, ""}, {error_line, &s, 0, ""}},
+                            .report = {.pid = getpid(), .end = REPORT_EXITED},
+                            .parent = getppid()};
+    signal(SIGPIPE, SIG_IGN); /* the log must continue when the reader of stdout has ended */
     if (gethostname(s.report.host, sizeof s.report.host - 1) != 0)
         snprintf(s.report.host, sizeof s.report.host, "unknown");
     enum status st = launcher_place_find(&s.place);
-    if (st != STATUS_OK) {
-        fprintf(stderr, "ampscale: %s\n", status_message());
-        return status_exit_code(st);
-    }
     s.report.rank = s.place.rank;
-    st = supervise(&s, &exit_code);
-    if (st != STATUS_OK) {
-        exit_code = s.report.code = status_exit_code(st);
+    if (st == STATUS_OK)
+        st = start(&s);
+    int exit_code = status_exit_code(st);
+    if (st == STATUS_OK) {
+        watch(&s);
+        exit_code = report_end(&s);
+    } else {
+        s.report.code = exit_code;
         snprintf(s.report.reason, sizeof s.report.reason, "%s", status_message());
-        report_write(&s.report, line);
-        fputs(line, stderr);
+        write_report(&s);
     }
-    if (s.log)
-        fclose(s.log);
+    close(s.log);
     process_signals_close(&s.signals);
     return exit_code;
 }

@@ -99,6 +99,32 @@ static int count_gpus(const char *path)
     return n;
 }
 
+static bool is_this_machine(const char *host)
+{
+    char own[HOST_NAME_SIZE] = "";
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           (gethostname(own, sizeof own - 1) == 0 && strcmp(host, own) == 0);
+}
+
+/* Appends the program and arguments that run `command` on a host: ssh in batch mode, which asks no
+ * questions, or a shell, if `host` is this machine. */
+static enum status add_remote(const char *host, const struct words *command, struct words *w)
+{
+    char *line;
+    enum status st;
+    TRY(words_shell(command, &line));
+    if (is_this_machine(host)) {
+        CHECK(words_add_all(w, "sh", "-c", line, NULL));
+    } else {
+        CHECK(words_add_all(w, "ssh", "-o", "BatchMode=yes", NULL));
+        CHECK(words_add_flag(w, "-o", "ConnectTimeout=%d", CONNECT_SECONDS));
+        CHECK(words_add_all(w, "-o", "ServerAliveInterval=10", "--", host, line, NULL));
+    }
+done:
+    free(line);
+    return st;
+}
+
 /* Runs `ampscale info --json` on `host` by ssh or, if `host` is NULL, on this machine. Sets *gpus
  * to the number of usable GPUs, or to -1 if there was no answer; `end` then has the reason. */
 static enum status ask(struct check *c, const char *host, int *gpus, struct process_end *end)
@@ -115,8 +141,7 @@ static enum status ask(struct check *c, const char *host, int *gpus, struct proc
     snprintf(out, sizeof out, "/proc/%ld/fd/%d", (long)getpid(), answer);
     snprintf(log, sizeof log, "/proc/%ld/fd/%d", (long)getpid(), errors);
     CHECK(words_add_all(&remote, c->program, "info", "--json", NULL));
-    CHECK(host ? launch_host_command(host, CONNECT_SECONDS, &remote, &w)
-               : words_add_list(&w, remote.n, remote.v));
+    CHECK(host ? add_remote(host, &remote, &w) : words_add_list(&w, remote.n, remote.v));
     const struct process_config child = {
         .argv = w.v, .out = out, .log = log, .signals = c->signals, .limit_s = ASK_SECONDS};
     CHECK(process_run(&child, end));

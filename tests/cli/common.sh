@@ -96,13 +96,11 @@ await() {
     done
 }
 
-# own_program: copies the program, and its modules for ranks, to the scratch folder. The path then
+# own_program: copies the program, and its module for Gloo, to the scratch folder. The path then
 # identifies the processes of this test.
 own_program() {
-    local module
-    for module in ampscale_gloo.so ampscale_loopback.so; do
-        [[ ! -e $build_dir/cli/$module ]] || cp "$build_dir/cli/$module" "$scratch"
-    done
+    local module=$build_dir/cli/ampscale_gloo.so
+    [[ ! -e $module ]] || cp "$module" "$scratch"
     cp "$program" "$scratch/ampscale"
     program=$scratch/ampscale
 }

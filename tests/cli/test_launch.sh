@@ -3,7 +3,9 @@
 # replace mpirun; test_launch_ranks.sh runs real ranks.
 . "$(dirname "$0")/common.sh" "$@"
 cd "$scratch" || exit 1
-unset "${!OMP_@}" "${!KMP_@}" "${!MKL_@}" "${!DNNL_@}" "${!ONEDNN_@}" "${!NCCL_@}" "${!CUDNN_@}" LD_LIBRARY_PATH SLURM_NTASKS
+unset "${!OMP_@}" "${!KMP_@}" "${!MKL_@}" "${!DNNL_@}" "${!ONEDNN_@}" "${!NCCL_@}" "${!CUDNN_@}" "${!CUDA_@}" "${!UCX_@}" "${!FI_@}" \
+    "${!AMPSCALE_@}" "${!NVIDIA_@}" LD_LIBRARY_PATH SLURM_NTASKS
+export GOMP_SPINCOUNT=1
 binary=$(realpath "$program")
 
 # play NAME VERSION BODY: makes a script NAME that replaces mpirun. For each start, the script
@@ -25,7 +27,19 @@ expect_error 2 "cannot launch 'main.py': ampscale's own trainer" launch --nproc 
 expect_error 2 "cannot launch 'launch'" "${launch[@]}" -- launch --nproc 2 -- info
 expect_error 2 "the number of ranks is missing" launch --mpirun ./ompi -- info
 expect_error 2 "--nproc 5: the hosts have 4 slots" launch --nproc 5 --hosts a:3,b -- info
-expect_error 2 "host 'a:0'" launch --hosts a:0 -- info
+expect_error 2 "host 2 of 'b,a:0': '0' is not a number of slots" launch --hosts b,a:0 -- info
+expect_error 2 "host 1 of '-oProxyCommand=id': '-oProxyCommand=id' is not a host's name" launch --hosts=-oProxyCommand=id info
+expect_error 2 "'fd00::1': mpirun takes no IPv6 address" launch --mpirun ./ompi --hosts '[fd00::1]:2' -- info
+expect_error 2 "--nnodes 3: mpirun needs all 2 hosts" launch --mpirun ./ompi --nnodes 3 --hosts a,b -- info
+expect_error 2 "--min-nodes 1: mpirun needs all 2 hosts" launch --mpirun ./ompi --nnodes 1:2 --hosts a,b -- info
+expect_error 2 "--rendezvous 'a:1': mpirun's ranks connect by MPI" launch --mpirun ./ompi --rendezvous a:1 --hosts a,b -- info
+expect_error 2 "--rendezvous 'a': give HOST:PORT" launch --nproc 2 --nnodes 2 --rendezvous a -- info
+expect_error 2 "--nnodes '4:2'" launch --nnodes 4:2 info
+for where in "--comm local -- train" "-- train --comm local"; do
+    # shellcheck disable=SC2086 # $where holds arguments
+    expect_error 2 "--comm local connects only the threads of one process; for ranks give --comm gloo or mpi" launch --nproc 2 $where
+done
+expect_error 1 "or run the same command line on each node with --nnodes, --node-rank and --rendezvous" launch --mpirun ./nosuchmpi --hosts a,b -- info
 expect_error 2 "--bind 'sockets'" "${launch[@]}" --bind sockets -- info
 expect_error 2 "--restarts" "${launch[@]}" --restarts 1 -- train --dummy
 expect_error 2 "no launcher names the rank of this process" launch --as-rank -- info
@@ -48,21 +62,40 @@ dry_run() {
 root=
 ((EUID != 0)) || root="--allow-run-as-root "
 keep="$binary launch --as-rank --log-dir"
-dry_run "./ompi -n 2 ${root}--oversubscribe --bind-to none $keep $PWD/r/a-logs --threads 3 -- train --dummy --out r/a/" \
+# Each core is a slot of Open MPI. Only more ranks than cores are oversubscribed, and then wait without spinning.
+slots=--use-hwthread-cpus
+(($(nproc) >= 2)) || slots=--oversubscribe
+dry_run "./ompi -n 2 ${root}$slots --bind-to none $keep $PWD/r/a-logs --threads 3 -- train --dummy --out r/a/" \
     "srun --mpi=pmix --ntasks=2 --cpus-per-task=3 $binary train --dummy --out r/a/" \
     --mpirun ./ompi --nproc 2 --threads 3 -- train --dummy --out r/a/
-SLURM_NTASKS=3 dry_run "./mpich -n 3 $keep $PWD/runs/info-001-logs --threads 1 -- info 'a b' 'it'\\''s' ''" \
+dry_run "./ompi -n 5000 ${root}--oversubscribe --bind-to none $keep /l --bind none -- info" \
+    "srun --mpi=pmix --ntasks=5000 --cpus-per-task=1 $binary info" --mpirun ./ompi --nproc 5000 --bind none --log-dir /l -- info
+SLURM_NTASKS=3 dry_run "./mpich -n 3 -iface lo $keep $PWD/runs/info-001-logs --threads 1 -- info 'a b' 'it'\\''s' ''" \
     "srun --mpi=pmi2 --ntasks=3 --cpus-per-task=1 $binary info 'a b' 'it'\\''s' ''" \
     --mpirun ./mpich --threads 1 -- info 'a b' "it's" ''
-OMP_PLACES=cores dry_run "./ompi -n 6 ${root}--host a:4,b:2 --bind-to none -x OMP_PLACES --mca btl self $keep /l --threads 1 --bind cores -- info" \
+OMP_PLACES=cores dry_run "./ompi -n 6 ${root}--host a:4,b:2 --bind-to none -x OMP_PLACES -x GOMP_SPINCOUNT --mca btl self $keep /l --threads 1 --bind cores -- info" \
     "srun --mpi=pmix --nodes=2 --nodelist a,b --ntasks-per-node=4 --ntasks=6 --cpus-per-task=1 $binary info" \
     --mpirun ./ompi --hosts a:4,b:2 --threads 1 --bind cores --log-dir /l \
     --mpi-arg --mca --mpi-arg btl --mpi-arg self -- info
-printf 'a slots=1 max_slots=8 # first\n\nb:2\r\na\n' >hosts
-dry_run "./mpich -n 3 -hosts a:2,b:2 -genv X 1 $keep /l --threads 1 -- info" \
+printf '\xef\xbb\xbfa slots=1 max_slots=8 # first\n\nb:2\r\na\n' >hosts
+dry_run "./mpich -n 3 -hosts a:2,b:1 -genv X 1 $keep /l --threads 1 --bind none -- info" \
     "srun --mpi=pmi2 --nodes=2 --nodelist a,b --ntasks-per-node=2 --ntasks=3 --cpus-per-task=1 $binary info" \
     --mpirun ./mpich --hostfile hosts --nproc 3 --threads 1 --log-dir /l \
     --mpi-arg -genv --mpi-arg X --mpi-arg 1 -- info
+# Ranks of mpirun that connect by Gloo find the first host in the environment.
+dry_run "./mpich -n 2 -hosts a:1,b:1 -genv MASTER_ADDR a -genv MASTER_PORT 7 $keep /l -- info --comm gloo" \
+    "srun --mpi=pmi2 --nodes=2 --nodelist a,b --ntasks-per-node=1 --ntasks=2 --cpus-per-task=$(nproc) $binary info --comm gloo" \
+    --mpirun ./mpich --hosts a,b --master-port 7 --log-dir /l --comm gloo -- info
+expect 0 launch --dry-run --mpirun ./ompi --hosts a,b --rendezvous '[fd00::1]:7' --comm gloo -- info
+grep -qF -- " -x 'MASTER_ADDR=[fd00::1]' -x MASTER_PORT=7 " out || fail "the address of --rendezvous is not passed on: $(<out)"
+# Variables that change numbers are passed on.
+env GOMP_CPU_AFFINITY=0 NVIDIA_TF32_OVERRIDE=0 CUDA_MODULE_LOADING=LAZY UCX_TLS=all FI_PROVIDER=tcp KMP_AFFINITY=none MKL_NUM_THREADS=1 \
+    DNNL_VERBOSE=0 ONEDNN_VERBOSE=0 NCCL_DEBUG=WARN CUDNN_LOGINFO_DBG=0 AMPSCALE_JOB=j LD_LIBRARY_PATH=/l \
+    "$program" launch --dry-run --mpirun ./ompi --hosts a,b -- info >out
+for variable in GOMP_CPU_AFFINITY NVIDIA_TF32_OVERRIDE CUDA_MODULE_LOADING UCX_TLS FI_PROVIDER KMP_AFFINITY MKL_NUM_THREADS DNNL_VERBOSE \
+    ONEDNN_VERBOSE NCCL_DEBUG CUDNN_LOGINFO_DBG AMPSCALE_JOB LD_LIBRARY_PATH; do
+    grep -q -- " -x $variable " out || fail "$variable is not passed to other hosts: $(<out)"
+done
 [[ ! -e ompi.args && ! -e mpich.args && ! -e r && ! -e runs ]] || fail "--dry-run did something: $(ls)"
 
 # started CODE BODY ARGS...: launches with a script that executes BODY in place of mpirun. Checks
@@ -124,7 +157,8 @@ started 1 "kill -9 \$\$" -- info
 says "ampscale: mpirun was killed by signal 9 (SIGKILL), together with the ranks"
 
 # Hydra prints a banner to stdout. launch does not show it.
-started 1 "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9" -- info
+play hydra "HYDRA build details:" "printf 'mine\n====================\n=   BAD TERMINATION\n'; exit 9"
+expect 1 launch --mpirun ./hydra --nproc 2 --log-dir logs -- info
 [[ $(<out) == mine ]] || fail "Hydra's banner is shown: '$(<out)'"
 
 # restarted TIMES CODE BODY ARGS...: checks that mpirun was started TIMES times, and that each start

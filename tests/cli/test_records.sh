@@ -77,7 +77,7 @@ for message in "FAILED: unknown network 'resnet9'" "1 run of 'f' failed; the sam
     has err "$message"
 done
 expect_error 2 "is not a regular expression" study study.json --out b --only '('
-expect_error 2 "host '-oProxyCommand=id'" study hal --out b --hosts -oProxyCommand=id
+expect_error 2 "'-oProxyCommand=id' is not a host's name" study hal --out b --hosts -oProxyCommand=id
 [[ ! -e b && ! -e h ]] || fail "a study with an invalid specification made its folder"
 
 # --- plot and report -----------------------------------------------------------------------------

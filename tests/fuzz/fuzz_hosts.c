@@ -1,7 +1,6 @@
 /* Fuzzes lists of hosts, in files and on the command line, and the reports of ranks' supervisors.
  */
-#include "launch/hosts.h"
-#include "launch/report.h"
+#include "launch/parts.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -10,8 +9,8 @@ static void use(struct launch_hosts *h, enum status st)
 {
     struct words w = {0};
     if (fuzz_ok(st)) {
-        launch_hosts_most(h);
-        if (launch_hosts_slots(h) < h->n)
+        int most;
+        if (launch_hosts_slots(h, &most) < h->n || most < 1)
             abort();
         fuzz_ok(launch_hosts_word(h, false, &w));
         fuzz_ok(launch_hosts_word(h, true, &w));
@@ -20,14 +19,12 @@ static void use(struct launch_hosts *h, enum status st)
     launch_hosts_free(h);
 }
 
-static void report(const char *line, size_t size)
+static void report(const char *line)
 {
     struct rank_report r;
     char text[REPORT_MAX];
-    if (!report_read(line, size, &r))
-        return;
-    report_code(&r);
-    report_write(&r, text);
+    if (report_read(line, &r))
+        report_write(&r, text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -36,8 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = fuzz_text(data, size);
     use(&file, launch_hosts_read(&file, fuzz_file("hosts", data, size)));
     use(&list, launch_hosts_parse(&list, text));
-    report(text, size);
-    report_reason(text);
+    report(text);
+    error_of_line(text);
     free(text);
     return 0;
 }

@@ -13,7 +13,7 @@ static char *command[] = {"info", NULL};
 
 static int supervise(int argc, char **argv)
 {
-    struct supervisor_config c = {.program = getenv("JOB_PROGRAM"), .argc = 1, .argv = command};
+    struct launch_config c = {.program = getenv("JOB_PROGRAM"), .argc = 1, .argv = command};
     for (int i = 3; i + 1 < argc; i++)
         if (strcmp(argv[i], "--log-dir") == 0)
             c.log_dir = argv[i + 1];

@@ -1,0 +1,338 @@
+/* The launcher: checks its configuration, creates the logs, starts the job and restarts it. */
+#include "base/host.h"
+#include "base/text.h"
+#include "comm/comm.h"
+#include "launch/parts.h"
+#include "results/schema.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* Finds how ranks start: by mpirun, for --hosts, --mpirun, --mpi-arg and --comm mpi; without MPI,
+ * for --comm gloo, --nnodes, --min-nodes and --rendezvous, or if this program was built without
+ * MPI, or if there is no mpirun. */
+static enum status find_kind(struct launch *l)
+{
+    const struct launch_config *c = &l->config;
+    bool gloo = c->comm && strcmp(c->comm, "gloo") == 0, hosts = c->hosts.n > 0;
+    bool mpi = (c->comm && strcmp(c->comm, "mpi") == 0) || c->mpirun || c->mpi_args.n > 0;
+    bool built = strcmp(comm_mpi_version(), "none") != 0;
+    l->over_tcp = hosts && (gloo || !built);
+    l->kind = MPI_KIND_NONE;
+    if (!hosts && (gloo || c->nodes > 0 || c->min_nodes > 0 || c->rendezvous || !(mpi || built)))
+        return STATUS_OK;
+    enum status st = mpi_kind_find(c->mpirun ? c->mpirun : "mpirun", &l->kind);
+    if (st != STATUS_IO)
+        return st;
+    if (!hosts && !mpi)
+        return STATUS_OK;
+    struct first_failure f = {0};
+    first_failure_keep(&f, st);
+    return status_fail(st, "%s; install Open MPI or MPICH, or %s", f.message,
+                       hosts ? "run the same command line on each node with --nnodes, --node-rank "
+                               "and --rendezvous"
+                             : "give the path of its mpirun by --mpirun");
+}
+
+/* Checks the hosts of mpirun, and removes those that get no rank. */
+static enum status check_hosts(struct launch_config *c)
+{
+    int left = c->nproc, hosts = 0;
+    for (; hosts < c->hosts.n && left > 0; hosts++) {
+        struct launch_host *h = &c->hosts.v[hosts];
+        if (strchr(h->name, ':'))
+            return status_fail(STATUS_USAGE,
+                               "host '%s': mpirun takes no IPv6 address; give a name of the host",
+                               h->name);
+        h->slots = c->node_ranks > 0 ? c->node_ranks : left < h->slots ? left : h->slots;
+        left -= h->slots;
+    }
+    c->hosts.n = hosts;
+    if (c->min_nodes > 0 || (c->nodes > 0 && c->nodes != hosts))
+        return status_fail(
+            STATUS_USAGE,
+            "%s %d: mpirun needs all %d hosts of --hosts that have ranks; or run the "
+            "same command line on each node with --nnodes, --node-rank and "
+            "--rendezvous",
+            c->min_nodes > 0 ? "--min-nodes" : "--nnodes",
+            c->min_nodes > 0 ? c->min_nodes : c->nodes, hosts);
+    return STATUS_OK;
+}
+
+/* Checks the settings of a job without MPI, and sets those that are not given. */
+static enum status check_direct(struct launch_config *c)
+{
+    c->nodes = c->nodes > 0 ? c->nodes : 1;
+    c->min_nodes = c->min_nodes > 0 ? c->min_nodes : c->nodes;
+    c->node_ranks = c->nproc / c->nodes;
+    if (c->min_nodes > c->nodes)
+        return status_fail(STATUS_USAGE, "--min-nodes %d: the job has --nnodes %d", c->min_nodes,
+                           c->nodes);
+    if (c->node >= c->nodes)
+        return status_fail(STATUS_USAGE, "--node-rank %d: give 0 to %d, for --nnodes %d", c->node,
+                           c->nodes - 1, c->nodes);
+    if (c->nodes > 1 && !c->rendezvous)
+        return status_fail(STATUS_USAGE,
+                           "--nnodes %d: give --rendezvous HOST:PORT, with node 0's address",
+                           c->nodes);
+    if (c->nproc % c->nodes != 0)
+        return status_fail(STATUS_USAGE, "--nproc %d: not a multiple of --nnodes %d", c->nproc,
+                           c->nodes);
+    return STATUS_OK;
+}
+
+static enum status check(struct launch_config *c)
+{
+    int most, slots = launch_hosts_slots(&c->hosts, &most);
+    int nodes = c->hosts.n > 0 ? c->hosts.n : c->nodes > 0 ? c->nodes : 1;
+    if (c->comm && strcmp(c->comm, "local") == 0)
+        return status_fail(STATUS_USAGE, "--comm local connects only the threads of one process; "
+                                         "for ranks give --comm gloo or mpi");
+    if (c->node_ranks > 0 && c->nproc > 0 && c->nproc != c->node_ranks * nodes)
+        return status_fail(STATUS_USAGE, "--nproc %d: --nproc-per-node %d gives %d ranks", c->nproc,
+                           c->node_ranks, c->node_ranks * nodes);
+    if (c->nproc == 0)
+        c->nproc = c->node_ranks > 0 ? c->node_ranks * nodes : slots;
+    if (c->nproc == 0)
+        c->nproc = launcher_slurm_tasks();
+    if (c->nproc == 0)
+        return status_fail(STATUS_USAGE,
+                           "the number of ranks is missing: give --nproc, --nproc-per-node, "
+                           "--hosts or --hostfile");
+    if (c->rendezvous && !strchr(c->rendezvous, ':'))
+        return status_fail(STATUS_USAGE, "--rendezvous '%s': give HOST:PORT, or [IPv6]:PORT",
+                           c->rendezvous);
+    if (slots > 0 && c->nproc > slots)
+        return status_fail(STATUS_USAGE, "--nproc %d: the hosts have %d slots", c->nproc, slots);
+    if (c->restarts > 0 && !launch_command_value(c->argc, c->argv, "--out"))
+        return status_fail(STATUS_USAGE, "--restarts needs the run's folder: 'train --out DIR'");
+    return c->hosts.n > 0 ? check_hosts(c) : STATUS_OK;
+}
+
+/* Chooses the folder of the logs, an absolute path: --log-dir; else "runs/first-logs" for a run in
+ * "runs/first"; else the first of "runs/COMMAND-001-logs", "runs/COMMAND-002-logs" ... that does
+ * not exist. */
+static enum status choose_log_dir(const struct launch_config *c, char out[PATH_MAX])
+{
+    const char *run = launch_command_value(c->argc, c->argv, "--out"), *given = c->log_dir;
+    char cwd[PATH_MAX], name[PATH_MAX] = "";
+    int n = run ? (int)strlen(run) : 0, i = 1;
+    while (n > 1 && run[n - 1] == '/')
+        n--;
+    if (!getcwd(cwd, sizeof cwd))
+        return status_fail(STATUS_IO, "cannot read the name of the current folder: %s",
+                           strerror(errno));
+    if (given || n > 0)
+        TRY(path_format(name, sizeof name, "%.*s%s", given ? PATH_MAX : n, given ? given : run,
+                        given ? "" : "-logs"));
+    while (!given && n == 0 && (i == 1 || path_exists(name)))
+        TRY(path_format(name, sizeof name, "runs/%s-%03d-logs", c->argv[0], i++));
+    return path_format(out, PATH_MAX, "%s%s%s", *name == '/' ? "" : cwd, *name == '/' ? "" : "/",
+                       name);
+}
+
+static enum status configure(struct launch *l)
+{
+    struct launch_config *c = &l->config;
+    TRY(check(c));
+    TRY(find_kind(l));
+    if (l->kind == MPI_KIND_NONE)
+        TRY(check_direct(c));
+    else if (c->rendezvous && !l->over_tcp)
+        return status_fail(STATUS_USAGE,
+                           "--rendezvous '%s': mpirun's ranks connect by MPI; add --comm gloo",
+                           c->rendezvous);
+    TRY(choose_log_dir(c, l->log_dir));
+    l->one_machine =
+        l->kind != MPI_KIND_NONE && c->hosts.n == 0 && c->mpi_args.n == 0 && !launcher_has_hosts();
+    if (c->bind == LAUNCH_BIND_AUTO && c->mpi_args.n > 0) /* which may bind ranks otherwise */
+        c->bind = LAUNCH_BIND_NONE;
+    c->log_dir = l->log_dir;
+    c->mpirun = c->mpirun ? c->mpirun : "mpirun";
+    c->terminal = !c->dry_run && isatty(STDOUT_FILENO) == 1;
+    return STATUS_OK;
+}
+
+/* Sets a variable, unless it is set already. */
+static enum status set(const char *variable, const char *value)
+{
+    return setenv(variable, value, 0) == 0
+               ? STATUS_OK
+               : status_fail(STATUS_OOM, "no memory for the environment");
+}
+
+/* Sets a variable to 64 random hexadecimal digits, unless it is set already. */
+static enum status set_random(const char *variable)
+{
+    uint64_t bits[4];
+    char text[65];
+    if (getrandom(bits, sizeof bits, 0) != sizeof bits)
+        return status_fail(STATUS_IO, "cannot get random bytes: %s", strerror(errno));
+    for (int i = 0; i < 4; i++)
+        snprintf(text + 16 * i, 17, "%016" PRIx64, bits[i]);
+    enum status st = set(variable, text);
+    explicit_bzero(bits, sizeof bits);
+    explicit_bzero(text, sizeof text);
+    return st;
+}
+
+/* Ranks that connect without MPI need a common job id and secret. They inherit both as environment
+ * variables, because other users can see arguments. If the user runs the command line on several
+ * nodes, the user sets both. */
+static enum status set_secret(const struct launch *l)
+{
+    const struct launch_config *c = &l->config;
+    bool own = l->kind == MPI_KIND_NONE ? c->nodes == 1 : l->over_tcp;
+    if (!own && !launch_command_value(c->argc, c->argv, "--rendezvous"))
+        return STATUS_OK;
+    TRY(set_random("AMPSCALE_JOB"));
+    return set_random("AMPSCALE_SECRET");
+}
+
+/* Lists the hosts for the command `accept`, which then finds those whose ranks have not joined, and
+ * makes Open MPI keep the domains of their names; it would take a.x and a.y for the host a. */
+static enum status set_hosts(const struct launch_config *c)
+{
+    struct words list = {0};
+    if (c->hosts.n == 0)
+        return STATUS_OK;
+    unsetenv(LAUNCH_HOSTS_VARIABLE);
+    enum status st = launch_hosts_word(&c->hosts, false, &list);
+    if (st == STATUS_OK)
+        st = set(LAUNCH_HOSTS_VARIABLE, list.v[0]);
+    if (st == STATUS_OK && strchr(list.v[0], '.'))
+        st = set("OMPI_MCA_orte_keep_fqdn_hostnames", "1"); /* Open MPI 4 */
+    if (st == STATUS_OK && strchr(list.v[0], '.'))
+        st = set("PRTE_MCA_prte_keep_fqdn_hostnames", "1"); /* Open MPI 5 */
+    words_free(&list);
+    return st;
+}
+
+/* Confines a job of mpirun to this machine, if all its ranks run here. If /dev/shm has 32 MiB for
+ * each rank (it uses 4 MiB, and more when it sends much data), ranks of Open MPI communicate only
+ * over shared memory. Its files remain when ranks are killed: they are in a locked folder, which a
+ * later job removes when no process has the lock any more. */
+static enum status set_one_machine(struct launch *l)
+{
+    enum { RANK_BYTES = 32 << 20 };
+    struct statvfs s;
+    if (!l->one_machine)
+        return STATUS_OK;
+    if (access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &s) == 0 &&
+        (double)s.f_bavail * (double)s.f_frsize >= (double)l->config.nproc * RANK_BYTES) {
+        TRY(set("OMPI_MCA_btl", "self,vader"));
+        if (!getenv("OMPI_MCA_btl_vader_backing_directory") &&
+            !getenv("OMPI_MCA_btl_sm_backing_directory")) {
+            TRY(temporary_dir_make_in(&l->shared, "/dev/shm", "ampscale-mpi"));
+            fcntl(l->shared.held, F_SETFD, 0);
+            TRY(set("OMPI_MCA_btl_vader_backing_directory", l->shared.path)); /* Open MPI 4 */
+            TRY(set("OMPI_MCA_btl_sm_backing_directory", l->shared.path));    /* Open MPI 5 */
+        }
+    }
+    TRY(set("OMPI_MCA_btl_tcp_if_include", "lo"));
+    TRY(set("OMPI_MCA_oob_tcp_if_include", "lo"));
+    TRY(set("UCX_NET_DEVICES", "lo"));
+    return set("FI_TCP_IFACE", "lo");
+}
+
+static enum status open_logs(struct launch *l)
+{
+    TRY(dir_make(l->log_dir));
+    TRY(path_format(l->own_log_path, sizeof l->own_log_path, "%s/%s.log", l->log_dir,
+                    l->kind == MPI_KIND_NONE ? "launch" : "mpirun"));
+    l->own_log = fopen(l->own_log_path, "ae");
+    if (!l->own_log)
+        return status_fail(STATUS_IO, "cannot write '%s': %s", l->own_log_path, strerror(errno));
+    text_print(stderr, "ampscale: %d rank%s; the output of each is in '%s/rank-N.log'",
+               l->config.nproc, l->config.nproc > 1 ? "s" : "", l->log_dir);
+    return STATUS_OK;
+}
+
+/* Runs the job, and restarts it after a failure; not after a signal to this process or a usage
+ * error, which would occur again, nor without a checkpoint. If nodes join, only node 0 checks that
+ * there is a checkpoint, because the other nodes may not have the run's folder. */
+static enum status run_jobs(struct launch *l, int *exit_code)
+{
+    const struct launch_config *c = &l->config;
+    const char *run = launch_command_value(c->argc, c->argv, "--out");
+    char path[PATH_MAX], before[PATH_MAX];
+    bool follows = l->kind == MPI_KIND_NONE && launch_joins(c) && c->node > 0;
+    TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
+    TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
+    for (int restarts = 0;;) {
+        int received = 0;
+        enum status st = job_run(l, &received, exit_code);
+        int code = st == STATUS_OK ? *exit_code : status_exit_code(st);
+        if (restarts == c->restarts || received || st == STATUS_INTERRUPTED || code == 0 ||
+            code == status_exit_code(STATUS_USAGE) ||
+            !(follows || path_exists(path) || path_exists(before)))
+            return st;
+        if (st != STATUS_OK)
+            fprintf(stderr, "ampscale: %s\n", status_message());
+        restarts++;
+        l->resume = true;
+        fprintf(stderr, "ampscale: restart %d of %d, from the last checkpoint\n", restarts,
+                c->restarts);
+    }
+}
+
+static enum status print_line(const char *comment, const struct words *w)
+{
+    char *line;
+    TRY(words_shell(w, &line));
+    printf("# %s\n%s\n", comment, line);
+    free(line);
+    return STATUS_OK;
+}
+
+/* Prints the command lines of mpirun and srun; without MPI, the command of a rank. */
+static enum status print_job(const struct launch *l)
+{
+    const struct launcher_place place = {.local_size = l->config.node_ranks};
+    bool direct = l->kind == MPI_KIND_NONE;
+    struct words first = {0}, srun = {0};
+    enum status st;
+    CHECK(direct ? command_rank(&l->config, cores_share(&place, host_cores()), &first)
+                 : command_mpirun(l, &first));
+    CHECK(print_line(direct ? "command of each rank, without MPI" : "command of launch", &first));
+    if (!direct)
+        CHECK(command_srun(l, &srun));
+    if (!direct)
+        CHECK(print_line("the same with Slurm", &srun));
+done:
+    words_free(&first);
+    words_free(&srun);
+    return st;
+}
+
+enum status launch_run(const struct launch_config *config, int *exit_code)
+{
+    struct launch l = {.config = *config, .signals.fd = -1};
+    const struct launch_config *c = &l.config;
+    enum status st;
+    TRY(configure(&l));
+    if (c->dry_run)
+        return print_job(&l);
+    CHECK(set_hosts(c));
+    CHECK(set_secret(&l));
+    CHECK(set_one_machine(&l));
+    CHECK(open_logs(&l));
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    CHECK(process_signals_open(&l.signals));
+    CHECK(run_jobs(&l, exit_code));
+done:
+    if (l.own_log)
+        fclose(l.own_log);
+    process_signals_close(&l.signals);
+    (void)!temporary_dir_remove(&l.shared); /* else the next job removes the folder */
+    return st;
+}
