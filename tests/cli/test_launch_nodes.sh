@@ -94,9 +94,17 @@ expect 1 "${line[@]}" --node-rank 1 train "${resumed[@]}" --out other
 grep -q "node 1 was refused at .*: node 0 belongs to another job" err || fail "a node of another job: $(cat err)"
 AMPSCALE_SECRET=a-wrong-secret-17 expect 1 "${line[@]}" --node-rank 1 train "${resumed[@]}" --out lines-2
 grep -q "node 1 was refused at .*: node 0 has another secret" err || fail "a node with another secret: $(cat err)"
+# If the port is taken, the message names the flag.
+expect 1 launch --nproc-per-node 1 --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 --master-port "$port" train "${net[@]}" --out taken
+grep -q "cannot listen at '127.0.0.1:$port': Address already in use; .*--master-port" err || fail "a taken port: $(cat err)"
 kill -TERM "$first"
 code=0
 wait "$first" || code=$?
 ((code == 143)) || fail "a node got SIGTERM while it waited for others, and exited with $code, not 143: $(cat 0.err)"
 none_left "a node that waits"
+
+# If node 0's name cannot be looked up yet, each start waits for it until --join-timeout.
+expect 1 launch --nproc-per-node 1 --nnodes 1:2 --node-rank 1 --rendezvous "no-such-host.invalid:$port" --restarts 1 --join-timeout 1 \
+    train "${net[@]}" --out unknown
+[[ $(grep -c "^ampscale: .*'no-such-host.invalid'.* for 1 s" err) == 2 ]] || fail "an unknown name: $(cat err)"
 finish
