@@ -342,6 +342,12 @@ static void take_dispute(struct health *h, const struct comm_intent *disputed)
 
 /* --- the thread --- */
 
+static void take_hello(struct health *h, int rank, const struct message *m)
+{
+    snprintf(h->peer[rank].name, sizeof h->peer[rank].name, "rank %d (host %.*s, pid %d)", rank,
+             HOST_MAX - 1, m->text, (int)m->pid);
+}
+
 static void take_message(struct health *h, int rank)
 {
     struct message m, alive;
@@ -351,8 +357,7 @@ static void take_message(struct health *h, int rank)
     }
     switch (m.kind) {
     case HELLO:
-        snprintf(h->peer[rank].name, sizeof h->peer[rank].name, "rank %d (host %.*s, pid %d)", rank,
-                 HOST_MAX - 1, m.text, (int)m.pid);
+        take_hello(h, rank, &m);
         break;
     case FAILED:
         if (h->config.rank == 0 && !m.reported)
@@ -534,13 +539,11 @@ static void say_hello(struct health *h)
     if (gethostname(m.text, HOST_MAX - 1) != 0)
         snprintf(m.text, sizeof m.text, "?");
     for (int r = 0; r < h->config.size; r++) {
-        struct peer *p = &h->peer[r];
-        p->fd = h->config.peer[r];
-        snprintf(p->name, sizeof p->name, "rank %d", r);
+        h->peer[r].fd = h->config.peer[r];
+        snprintf(h->peer[r].name, sizeof h->peer[r].name, "rank %d", r);
         (void)put(h, r, &m);
     }
-    snprintf(h->peer[h->config.rank].name, sizeof h->peer->name, "rank %d (host %.*s, pid %d)",
-             h->config.rank, HOST_MAX - 1, m.text, (int)m.pid);
+    take_hello(h, h->config.rank, &m);
 }
 
 enum status health_open(const struct health_config *config, struct health **out)
