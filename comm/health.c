@@ -414,10 +414,11 @@ static void take_requests(struct health *h)
     if (fail) {
         end_all(h, st, h->request.message);
     } else if (explain) {
-        h->fallback = h->request;
+        if (h->fallback.status == STATUS_OK)
+            h->fallback = h->request;
         if (st == STATUS_INVALID)
             appeal(h, DIFFERS, 2 * ANSWER_NS);
-        else
+        else if (h->verdict_ns == INT64_MAX)
             h->verdict_ns = comm_now() + ANSWER_NS; /* rank 0 finds a lost connection itself */
     } else if (close && !h->closing) {
         h->closing = true;

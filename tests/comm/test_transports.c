@@ -81,8 +81,7 @@ static void use_parts_in_place(struct rank *r)
 
 static void test_parts_in_place(void **state)
 {
-    static const struct transport *const all[] = {&local_transport, &tcp_transport,
-                                                  &gloo_transport};
+    static const struct transport *const all[] = {&local_transport, &gloo_transport};
     for (size_t i = 0; i < COUNT(all); i++) {
         struct rank rank[RANKS_MAX];
         if (is_missing(all[i]))
