@@ -89,21 +89,10 @@ void comm_sleep(int64_t ns)
     nanosleep(&t, NULL);
 }
 
-void comm_condition_init(pthread_cond_t *condition)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns)
 {
     struct timespec t = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    if (until_ns == INT64_MAX)
-        return pthread_cond_wait(condition, lock) == 0;
-    return pthread_cond_timedwait(condition, lock, &t) != ETIMEDOUT;
+    return pthread_cond_clockwait(condition, lock, CLOCK_MONOTONIC, &t) != ETIMEDOUT;
 }
 
 int64_t comm_deadline(double timeout_s)
@@ -239,11 +228,15 @@ static enum status run_until(struct comm *c, int64_t number)
     return STATUS_OK;
 }
 
-/* Waits for an operation; on_stream: lets the stream `s` wait for it. */
-static enum status wait_for(struct comm *c, struct comm_op *op, bool on_stream, struct stream *s)
+enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s)
 {
     struct comm_slot *slot = comm_slot_of(c, op->handle > 0 ? op->handle : 0);
+    bool on_stream = s && c->calls->wait_on && !op->on_host;
     enum status st;
+    if (on_stream && !op->over)
+        return status_fail(STATUS_INVALID,
+                           "%s: a stream can wait only for an operation whose event 'over' is set",
+                           comm_kind_str(op->kind));
     if (op->handle <= 0 || slot->op.handle != op->handle)
         return status_fail(STATUS_INVALID, "%s: the caller waited for it before starting it",
                            comm_kind_str(op->kind));
@@ -258,17 +251,7 @@ static enum status wait_for(struct comm *c, struct comm_op *op, bool on_stream, 
 
 enum status comm_wait(struct comm *c, struct comm_op *op)
 {
-    return wait_for(c, op, false, NULL);
-}
-
-enum status comm_wait_on(struct comm *c, struct comm_op *op, struct stream *s)
-{
-    bool on_stream = c->calls->wait_on && !op->on_host;
-    if (on_stream && !op->over)
-        return status_fail(STATUS_INVALID,
-                           "%s: a stream can wait only for an operation whose event 'over' is set",
-                           comm_kind_str(op->kind));
-    return wait_for(c, op, on_stream, s);
+    return comm_wait_on(c, op, NULL);
 }
 
 enum status comm_run(struct comm *c, struct comm_op *op)
@@ -327,8 +310,7 @@ enum status comm_divide(struct comm *c, int group)
                            comm_name(c));
     if (c->in_progress > 0)
         return status_fail(STATUS_INVALID,
-                           "cannot split the ranks into groups: wait for all %d "
-                           "operations that were started",
+                           "cannot split the ranks into groups: wait for %d operations before",
                            c->in_progress);
     return c->calls->divide(c, group);
 }

@@ -567,7 +567,7 @@ enum status health_open(const struct health_config *config, struct health **out)
     h->wake = -1;
     h->same = true;
     h->verdict_ns = INT64_MAX;
-    comm_condition_init(&h->change);
+    pthread_cond_init(&h->change, NULL);
     pthread_mutex_init(&h->lock, NULL);
     CHECK(array_new(&h->peer, config->size));
     CHECK(array_new(&h->poll, config->size + 1));

@@ -1,6 +1,6 @@
-/* Inside comm/: the calls that each kind of communicator implements, and the functions that the
- * kinds share. comm.c checks and numbers operations and keeps those that have started in slots, so
- * that starting and waiting allocate no memory; the kind of communicator carries them out. */
+/* Inside comm/: what each kind of communicator implements, and what the kinds share. comm.c checks
+ * and numbers operations, and keeps those that have started in slots, which exist from the start;
+ * the kind of communicator carries the operations out. */
 #pragma once
 
 #include "base/array.h"
@@ -25,11 +25,9 @@ struct comm_calls {
     /* Carries out an operation on the calling thread. comm_run calls it if no operation is in
      * progress; without `wait`, comm_wait calls it in the order of the operations' start. */
     enum status (*run)(struct comm *c, const struct comm_op *op);
-    /* Makes the operation in `slot` ready to be carried out. */
     enum status (*start)(struct comm *c, struct comm_slot *slot);
-    /* Waits until the operation in `slot` is over, and sets its op.ended_ns. */
-    enum status (*wait)(struct comm *c, struct comm_slot *slot);
-    /* See comm_wait_on; NULL: comm_wait_on does the same as comm_wait. */
+    enum status (*wait)(struct comm *c, struct comm_slot *slot); /* also sets slot->op.ended_ns */
+    /* See comm_wait_on; NULL: as `wait`. */
     enum status (*wait_on)(struct comm *c, struct comm_slot *slot, struct stream *s);
     enum status (*reuse)(struct comm *c, void *mem, size_t bytes);     /* NULL: no effect */
     enum status (*divide)(struct comm *c, int group);                  /* NULL: unsupported */
@@ -92,14 +90,10 @@ static inline int64_t comm_now(void)
 
 void comm_sleep(int64_t ns);
 
-/* The value that comm_now() will have in timeout_s seconds; INT64_MAX if timeout_s is 0: no limit.
- */
+/* The value of comm_now() in timeout_s seconds; INT64_MAX, which is no limit, if timeout_s is 0. */
 int64_t comm_deadline(double timeout_s);
 
-/* comm_condition_init makes a condition variable for comm_condition_wait, which waits for a signal
- * until comm_now() is `until_ns` (INT64_MAX: no limit). False: the time is over without a signal.
- */
-void comm_condition_init(pthread_cond_t *condition);
+/* Waits for a signal until comm_now() is `until_ns`. False: the time is over without a signal. */
 bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
 
 /* --- reductions (reduce.c) --- */
@@ -177,20 +171,17 @@ void health_begin(struct health *h, const struct comm_op *op);
 void health_moved(struct health *h);
 void health_over(struct health *h);
 
-/* Fails all ranks because an operation has failed on this rank with `st`; STATUS_INVALID: another
- * rank carries out another operation. Waits until the reason is known and `ended` has returned.
- * `message` is the reason if rank 0 knows no better one. */
+/* Both fail all ranks, and wait until `ended` has returned: health_fail because this rank cannot
+ * continue; health_explain because an operation has failed on it with `st` (STATUS_INVALID: another
+ * rank carries out another operation), for the reason `message` if rank 0 knows no better one. */
+void health_fail(struct health *h, enum status st, const char *message);
 void health_explain(struct health *h, enum status st, const char *message);
 
-/* Fails all ranks because this rank cannot continue; waits until `ended` has returned. */
-void health_fail(struct health *h, enum status st, const char *message);
-
-/* Whether all ranks carry out the same operations (true at first); false while ranks are divided
- * into groups. */
+/* Whether all ranks carry out the same operations, as at first; false while they are in groups. */
 void health_compare(struct health *h, bool same);
 
-/* Waits until every rank calls this function, within the time limit, or until the ranks have
- * failed; ends the thread and frees *h. NULL: does nothing. */
+/* Waits, within the time limit, until every rank calls this function or the ranks have failed; ends
+ * the thread and frees *h. NULL: does nothing. */
 void health_close(struct health *h);
 
 /* --- Gloo's connections (gloo_mesh.c) --- */

@@ -1,11 +1,10 @@
 /* The communicators between threads: of one process (local), and of several processes (joint).
  *
- * Each rank of a local group knows the addresses of all ranks' buffers, and reads and writes them
- * directly. Every operation has two internal barriers, called meetings. Before the first meeting,
- * each rank publishes the addresses of its buffers. Between the meetings, each rank computes one
- * slice of the result and writes it to all ranks that receive it. After the second meeting all
- * slices are complete. `send` may equal `recv`, because only one rank reads and writes a given
- * slice. If one rank fails or is late, the meeting fails on all ranks. */
+ * The ranks of a local group read and write each other's buffers directly. Every operation has two
+ * internal barriers, called meetings. Before the first, each rank publishes the addresses of its
+ * buffers. Between them, each rank computes one slice of the result and writes it to all ranks that
+ * receive it; `send` may equal `recv`, because no other rank uses that slice. If one rank fails or
+ * is late, the meeting fails on all ranks. */
 #include "comm/exchange.h"
 #include "comm/internal.h"
 
@@ -100,30 +99,18 @@ static void copy(void *to, const void *from, size_t bytes)
 
 static void make_slice(const struct group *g, const struct comm *c, const struct comm_op *op)
 {
-    int64_t begin = op->count * c->rank / g->size;
-    int64_t end = op->count * (c->rank + 1) / g->size;
-    switch (op->kind) {
-    case COMM_ALLREDUCE:
-        reduce_range(g, op, begin, end, begin, -1);
-        break;
-    case COMM_REDUCE:
-        reduce_range(g, op, begin, end, begin, op->root);
-        break;
-    case COMM_REDUCE_SCATTER:
-        reduce_range(g, op, c->rank * op->count, (c->rank + 1) * op->count, 0, c->rank);
-        break;
-    case COMM_BROADCAST:
+    int64_t n = op->count, begin = n * c->rank / g->size, end = n * (c->rank + 1) / g->size;
+    if (op->kind == COMM_REDUCE_SCATTER)
+        reduce_range(g, op, c->rank * n, (c->rank + 1) * n, 0, c->rank);
+    else if (comm_reduces(op->kind))
+        reduce_range(g, op, begin, end, begin, op->kind == COMM_REDUCE ? op->root : -1);
+    else if (op->kind == COMM_BROADCAST)
         copy(op->recv, g->member[op->root].op.recv, comm_recv_bytes(c, op));
-        break;
-    case COMM_BARRIER:
-        break;
-    default:
-        for (int r = 0; r < g->size; r++)
+    else
+        for (int r = 0; r < g->size && op->kind != COMM_BARRIER; r++)
             if (exchange_sends(op, g->size, r, c->rank))
                 copy(exchange_received(op, r), exchange_sent(&g->member[r].op, c->rank),
                      exchange_bytes(op));
-        break;
-    }
 }
 
 /* --- the functions in struct comm_calls --- */
@@ -188,7 +175,7 @@ enum status comm_open_local(int size, double timeout_s, struct comm **c)
     if (size < 1)
         return status_fail(STATUS_INVALID, "a group cannot have %d ranks", size);
     TRY(array_new(&g, 1));
-    comm_condition_init(&g->change);
+    pthread_cond_init(&g->change, NULL);
     pthread_mutex_init(&g->lock, NULL);
     g->size = size;
     atomic_init(&g->open, size);

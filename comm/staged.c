@@ -1,9 +1,8 @@
 /* A device communicator that stages data through host memory and uses a host communicator.
  *
- * A thread carries out the operations in the order of their start. For each operation, it waits for
- * the operation's event, and then moves the data in pieces through two pinned buffers. While one
- * piece moves between the ranks, the previous piece is uploaded to the device and the next piece is
- * downloaded.
+ * For each operation, a thread waits for the operation's event, and then moves the data in pieces
+ * through two pinned buffers. While one piece moves between the ranks, the previous piece is
+ * uploaded to the device and the next piece is downloaded.
  *
  *     piece k      download, start
  *     piece k - 1                  wait, upload
@@ -51,38 +50,26 @@ struct cut {
     int64_t down, up; /* number of parts that this rank downloads and uploads */
     int64_t result;   /* index, within a piece, of the first part of the result */
     int64_t longest;  /* largest number of elements of each part in a piece, equal on all ranks */
-    size_t element;
 };
 
 static struct cut cut_of(const struct comm *c, const struct comm_op *op)
 {
     size_t element = dtype_size(op->type), part = (size_t)op->count * element;
-    struct cut cut = {.element = element};
-    if (op->count == 0)
-        return cut;
-    cut.down = (int64_t)(comm_send_bytes(c, op) / part);
-    cut.up = (int64_t)(comm_recv_bytes(c, op) / part);
+    struct cut cut = {.down = (int64_t)(comm_send_bytes(c, op) / part),
+                      .up = (int64_t)(comm_recv_bytes(c, op) / part)};
     int64_t parts = c->size + 1;
     if (op->kind == COMM_BROADCAST) {
         cut.down = c->rank == op->root;
         cut.up = !cut.down;
-        parts = 1;
-    } else if (op->kind == COMM_ALLREDUCE || op->kind == COMM_REDUCE) {
-        parts = 1;
-    } else if (op->kind == COMM_ALLTOALL || op->kind == COMM_SENDRECV) {
-        parts = 2 * cut.down;
     }
+    if (op->kind == COMM_BROADCAST || op->kind == COMM_ALLREDUCE || op->kind == COMM_REDUCE)
+        parts = 1;
+    else if (op->kind == COMM_ALLTOALL || op->kind == COMM_SENDRECV)
+        parts = 2 * cut.down;
     cut.result = parts == 1 ? 0 : cut.down;
     cut.longest = PIECE_BYTES / (int64_t)element / parts;
     return cut;
 }
-
-/* A piece: elements [from, from + n) of every part. */
-struct piece {
-    int64_t from, n;
-    char *buffer;
-    struct comm_op op; /* the host communicator's operation on the piece */
-};
 
 /* See comm_op.factor. */
 static void scale(enum dtype type, float factor, void *data, int64_t count)
@@ -105,58 +92,58 @@ static void scale(enum dtype type, float factor, void *data, int64_t count)
     }
 }
 
-/* Downloads a piece, and starts the host communicator's operation on it. */
+/* Downloads piece k, and starts the host communicator's operation on it, `own`. */
 static enum status send_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
-                              struct piece *p)
+                              int64_t k, struct comm_op *own)
 {
     const struct backend *b = s->queue.base.device->backend;
-    size_t bytes = (size_t)p->n * cut->element;
+    int64_t first = k * cut->longest, left = op->count - first;
+    int64_t n = left < cut->longest ? left : cut->longest;
+    size_t element = dtype_size(op->type), bytes = (size_t)n * element;
+    char *buffer = s->buffer[k % 2];
     const char *from = op->kind == COMM_BROADCAST ? op->recv : op->send;
     TRY(b->stream_sync(s->stream)); /* waits for the last upload from the buffer */
     for (int64_t i = 0; i < cut->down; i++)
-        TRY(b->download(s->stream, p->buffer + (size_t)i * bytes,
-                        from + (size_t)(i * op->count + p->from) * cut->element, bytes));
+        TRY(b->download(s->stream, buffer + (size_t)i * bytes,
+                        from + (size_t)(i * op->count + first) * element, bytes));
     TRY(b->stream_sync(s->stream));
     if (op->factor != 0)
-        scale(op->type, op->factor, p->buffer, cut->down * p->n);
-    p->op = (struct comm_op){.kind = op->kind,
-                             .reduction = op->reduction,
-                             .type = op->type,
-                             .root = op->root,
-                             .send = p->buffer,
-                             .recv = p->buffer + (size_t)cut->result * bytes,
-                             .count = p->n};
-    return comm_start(s->host, &p->op);
+        scale(op->type, op->factor, buffer, cut->down * n);
+    *own = (struct comm_op){.kind = op->kind,
+                            .reduction = op->reduction,
+                            .type = op->type,
+                            .root = op->root,
+                            .send = buffer,
+                            .recv = buffer + (size_t)cut->result * bytes,
+                            .count = n};
+    return comm_start(s->host, own);
 }
 
-/* Waits for the operation on a piece and uploads the result. */
+/* Waits for the operation on piece k and uploads the result. */
 static enum status receive_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
-                                 struct piece *p)
+                                 int64_t k, struct comm_op *own)
 {
-    const struct backend *b = s->queue.base.device->backend;
-    size_t bytes = (size_t)p->n * cut->element;
-    char *to = op->recv;
-    TRY(comm_wait(s->host, &p->op));
+    size_t element = dtype_size(op->type), bytes = (size_t)own->count * element;
+    char *to = (char *)op->recv + (size_t)(k * cut->longest) * element;
+    TRY(comm_wait(s->host, own));
     for (int64_t i = 0; i < cut->up; i++)
-        TRY(b->upload(s->stream, to + (size_t)(i * op->count + p->from) * cut->element,
-                      (char *)p->op.recv + (size_t)i * bytes, bytes));
+        TRY(s->queue.base.device->backend->upload(s->stream, to + (size_t)(i * op->count) * element,
+                                                  (char *)own->recv + (size_t)i * bytes, bytes));
     return STATUS_OK;
 }
 
 static enum status move_pieces(struct staged *s, const struct comm_op *op)
 {
-    struct cut cut = cut_of(&s->queue.base, op);
-    struct piece piece[2] = {{.buffer = s->buffer[0]}, {.buffer = s->buffer[1]}};
-    int64_t pieces = op->count == 0 ? 0 : (op->count - 1) / cut.longest + 1;
+    if (op->count == 0)
+        return STATUS_OK;
+    const struct cut cut = cut_of(&s->queue.base, op);
+    int64_t pieces = (op->count - 1) / cut.longest + 1;
+    struct comm_op own[2];
     for (int64_t k = 0; k <= pieces; k++) {
-        struct piece *next = &piece[k % 2], *last = &piece[(k + 1) % 2];
-        if (k < pieces) {
-            next->from = k * cut.longest;
-            next->n = op->count - next->from < cut.longest ? op->count - next->from : cut.longest;
-            TRY(send_piece(s, op, &cut, next));
-        }
+        if (k < pieces)
+            TRY(send_piece(s, op, &cut, k, &own[k % 2]));
         if (k > 0)
-            TRY(receive_piece(s, op, &cut, last));
+            TRY(receive_piece(s, op, &cut, k - 1, &own[(k - 1) % 2]));
     }
     return STATUS_OK;
 }
