@@ -228,8 +228,7 @@ struct comm_tcp_config {
  * beyond loopback without a secret, unless `insecure` is set. */
 MUST_CHECK enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c);
 
-/* Loads the Gloo module, which stays loaded. STATUS_UNSUPPORTED: a part is missing, which the
- * message names. */
+/* Loads the Gloo module for good. STATUS_UNSUPPORTED: the message names the missing part. */
 MUST_CHECK enum status comm_gloo_find(const struct gloo_port **port);
 
 /* Connects every two ranks of `control`, which comm_open_tcp has opened with the same `config`, so

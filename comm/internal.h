@@ -71,8 +71,7 @@ struct comm_intent {
 };
 struct comm_intent comm_intent_of(const struct comm_op *op);
 
-/* Compares rank `rank`'s operation with rank 0's. If they differ: STATUS_INVALID, and a message
- * that describes both. */
+/* STATUS_INVALID if a rank's operation differs from rank 0's; the message describes both. */
 MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *theirs,
                                          const struct comm_intent *first);
 

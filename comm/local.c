@@ -47,7 +47,7 @@ static void group_fail(struct group *g, enum status st, const char *message)
 static enum status meet(struct group *g, int rank, const struct comm_op *op)
 {
     char text[COMM_TEXT_MAX];
-    const bool *absent;
+    bool late = false;
     pthread_mutex_lock(&g->lock);
     int64_t meeting = g->meeting, deadline = comm_deadline(g->timeout_s);
     g->came[rank] = true;
@@ -56,13 +56,15 @@ static enum status meet(struct group *g, int rank, const struct comm_op *op)
         g->meeting++;
         pthread_cond_broadcast(&g->change);
     }
-    while (g->meeting == meeting && g->failure.status == STATUS_OK)
-        if (!comm_condition_wait(&g->change, &g->lock, deadline) && g->meeting == meeting) {
-            absent = memchr(g->came, false, (size_t)g->size);
+    while (g->meeting == meeting && g->failure.status == STATUS_OK) {
+        const bool *absent = memchr(g->came, false, (size_t)g->size);
+        if (late) {
             comm_failure_keep(&g->failure, STATUS_LOST_RANK, "rank %d did not reach %s within %g s",
                               (int)(absent - g->came), comm_op_text(op, text), g->timeout_s);
             pthread_cond_broadcast(&g->change);
         }
+        late = !late && !comm_condition_wait(&g->change, &g->lock, deadline);
+    }
     enum status st = first_failure_return(&g->failure);
     pthread_mutex_unlock(&g->lock);
     return st;
