@@ -409,10 +409,11 @@ static void take_requests(struct health *h)
     if (fail) {
         end(h, st, h->request.message, h->config.rank == 0);
     } else if (explain) {
-        h->fallback = h->request;
+        if (h->fallback.status == STATUS_OK)
+            h->fallback = h->request;
         if (st == STATUS_INVALID)
             appeal(h, DIFFERS, 2 * ANSWER_NS);
-        else
+        else if (h->verdict_ns == INT64_MAX)
             h->verdict_ns = comm_now() + ANSWER_NS; /* rank 0 finds a lost connection itself */
     } else if (close && !h->closing) {
         h->closing = true;
@@ -555,7 +556,7 @@ enum status health_open(const struct health_config *config, struct health **out)
     h->wake = -1;
     h->same = true;
     h->verdict_ns = INT64_MAX;
-    comm_condition_init(&h->change);
+    pthread_cond_init(&h->change, NULL);
     pthread_mutex_init(&h->lock, NULL);
     CHECK(array_new(&h->peer, config->size));
     CHECK(array_new(&h->poll, config->size + 1));

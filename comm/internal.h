@@ -1,10 +1,6 @@
-/* Inside comm/: the calls that each kind of communicator implements, and the functions that the
- * kinds share.
- *
- * comm.c checks and numbers operations and stores each operation that has started in a slot; the
- * kind of communicator carries the operations out. comm_start uses the slots in the order of the
- * operations' numbers, and comm_wait frees them. Because the slots exist from the start, neither
- * function allocates memory. */
+/* Inside comm/: what each kind of communicator implements, and what the kinds share. comm.c checks
+ * and numbers operations, and keeps those that have started in slots, which exist from the start;
+ * the kind of communicator carries the operations out. */
 #pragma once
 
 #include "base/array.h"
@@ -15,15 +11,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum {
-    COMM_MESSAGE_MAX = 512,
-    COMM_TEXT_MAX = 64, /* bytes of comm_op_text's result */
-};
-
 /* An operation that has started and has not been waited for. */
 struct comm_slot {
-    struct comm_op op; /* a copy of the caller's operation; `handle` is its number, 0 when the slot
-                        * is free */
+    struct comm_op op; /* a copy; `handle` is its number, or 0 if the slot is free */
     bool done;         /* guarded by the lock of struct comm_queue */
     enum status st;    /* valid when `done` is set */
 };
@@ -35,17 +25,14 @@ struct comm_calls {
     /* Carries out an operation on the calling thread. comm_run calls it if no operation is in
      * progress; without `wait`, comm_wait calls it in the order of the operations' start. */
     enum status (*run)(struct comm *c, const struct comm_op *op);
-    /* Makes the operation in `slot` ready to be carried out. */
     enum status (*start)(struct comm *c, struct comm_slot *slot);
-    /* Waits until the operation in `slot` is over, and sets its op.ended_ns. */
-    enum status (*wait)(struct comm *c, struct comm_slot *slot);
-    /* See comm_wait_on; NULL: comm_wait_on does the same as comm_wait. */
+    enum status (*wait)(struct comm *c, struct comm_slot *slot); /* also sets slot->op.ended_ns */
+    /* See comm_wait_on; NULL: as `wait`. */
     enum status (*wait_on)(struct comm *c, struct comm_slot *slot, struct stream *s);
     enum status (*reuse)(struct comm *c, void *mem, size_t bytes);     /* NULL: no effect */
     enum status (*divide)(struct comm *c, int group);                  /* NULL: unsupported */
-    void (*fail)(struct comm *c, enum status st, const char *message); /* NULL: there is no other
-                                                                        * rank */
-    void (*close)(struct comm *c);                                     /* frees the communicator */
+    void (*fail)(struct comm *c, enum status st, const char *message); /* NULL: no effect */
+    void (*close)(struct comm *c); /* frees the communicator; NULL: free(c) */
 };
 
 /* The first member of the struct of each kind of communicator, such as struct mpi. */
@@ -66,40 +53,16 @@ static inline struct comm_slot *comm_slot_of(struct comm *c, int64_t number)
     return &c->slot[number % COMM_MAX_STARTED];
 }
 
-static inline int64_t comm_now(void)
-{
-    return (int64_t)clock_ns();
-}
-
-void comm_sleep(int64_t ns);
-
-/* Stores `st` and the message in `f`, unless `f` already has a failure. Does not change
- * status_message(). */
-void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
-
-/* Initialises a condition variable that uses the clock of comm_now for its time limits. */
-void comm_condition_init(pthread_cond_t *condition);
-
-/* Waits for a signal until comm_now() is `until_ns`; INT64_MAX: no limit. Returns false if the time
- * is over and no signal has come. */
-bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
-
-/* The value that comm_now() will have in timeout_s seconds; INT64_MAX if timeout_s is 0, which
- * means no limit. */
-int64_t comm_deadline(double timeout_s);
-
-/* The sizes in bytes of `op`'s `send` and `recv` on this rank; 0 for a buffer that `op` does not
- * use. */
+/* The sizes in bytes of `op`'s buffers on this rank; 0: `op` does not use the buffer. */
 size_t comm_send_bytes(const struct comm *c, const struct comm_op *op);
 size_t comm_recv_bytes(const struct comm *c, const struct comm_op *op);
 
 /* Carries out an operation in a group of one rank: copies `send` to `recv`. */
-void comm_copy_alone(const struct comm *c, const struct comm_op *op);
+enum status comm_copy_alone(struct comm *c, const struct comm_op *op);
 
-/* Cuts a vector of `count` elements into `parts` parts, whose lengths differ by one element at
- * most, and returns the first element of part `part`. */
-int64_t comm_part_begin(int64_t count, int64_t parts, int64_t part);
+enum { COMM_TEXT_MAX = 64 };
+/* Writes "operation 57 (allreduce)" to out[COMM_TEXT_MAX]. */
+const char *comm_op_text(const struct comm_op *op, char *out);
 
 /* The fields of an operation that must be equal on all ranks before it begins. */
 struct comm_intent {
@@ -108,38 +71,52 @@ struct comm_intent {
 };
 struct comm_intent comm_intent_of(const struct comm_op *op);
 
-/* Compares rank `rank`'s next operation with rank 0's. If they differ, fails with STATUS_INVALID
- * and a message that describes both operations. */
+/* STATUS_INVALID if a rank's operation differs from rank 0's; the message describes both. */
 MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *theirs,
                                          const struct comm_intent *first);
 
+/* Stores `st` and the message in `f`, unless `f` already has a failure. Does not change
+ * status_message(). */
+void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+
+/* --- time --- */
+
+static inline int64_t comm_now(void)
+{
+    return (int64_t)clock_ns();
+}
+
+void comm_sleep(int64_t ns);
+
+/* The value of comm_now() in timeout_s seconds; INT64_MAX, which is no limit, if timeout_s is 0. */
+int64_t comm_deadline(double timeout_s);
+
+/* Waits for a signal until comm_now() is `until_ns`. False: the time is over without a signal. */
+bool comm_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ns);
+
+/* --- reductions (reduce.c) --- */
+
 /* out[i] = a[i] (reduction) b[i] for i < count; out may be a or b, but no other overlap is allowed.
- * All types except U8 are supported. For COMM_AVG, computes only the sum; comm_divide_by then
- * divides the sum. */
+ * All types except U8 are supported. COMM_AVG gives the sum, which comm_divide_by then divides by
+ * the number of ranks. Quotients are rounded to the type, for I32 towards zero. */
 void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, const void *a,
                  const void *b, int64_t count);
-
-/* Divides each of `count` values by `n`. Rounds the quotients to the type, for I32 towards zero. */
 void comm_divide_by(enum dtype type, void *values, int64_t count, int n);
-
-/* Writes "operation 57 (allreduce)" to out[COMM_TEXT_MAX]. */
-const char *comm_op_text(const struct comm_op *op, char *out);
 
 /* --- operations on a thread (queue.c) --- */
 
-/* A communicator with a thread that carries out operations in the order of their start. The first
- * member of struct mpi, gloo and staged. */
+/* A communicator with a thread that carries out the operations. The first member of struct mpi,
+ * gloo and staged. */
 struct comm_queue {
     struct comm base;
     enum status (*carry_out)(struct comm_queue *q, const struct comm_op *op);
-    /* Called by the thread at its beginning and at its end; may be NULL. `leave` is called also if
-     * `enter` has failed. */
+    /* The thread calls them at its beginning and its end, also if `enter` fails; may be NULL. */
     enum status (*enter)(struct comm_queue *q);
     void (*leave)(struct comm_queue *q);
     pthread_t thread;
     bool running;
-    atomic_bool waiting; /* the caller waits for an operation */
-
+    atomic_bool waiting;  /* the caller waits for an operation */
     pthread_mutex_t lock; /* guards the members below, and `done` and `st` of each slot */
     pthread_cond_t change;
     int64_t next, wanted; /* numbers of the next and of the last operation to carry out; none if
@@ -159,10 +136,9 @@ MUST_CHECK enum status comm_queue_open(struct comm_queue *q, double limit_s, boo
 MUST_CHECK enum status comm_queue_start(struct comm *c, struct comm_slot *slot);
 MUST_CHECK enum status comm_queue_wait(struct comm *c, struct comm_slot *slot);
 
-/* Stores `st` and the message as the failure of all later operations, unless there is one. Any
- * thread may call it. */
+/* comm_queue_fail stores the failure of all later operations, unless there is one;
+ * comm_queue_status returns it, or STATUS_OK. Any thread may call them. */
 void comm_queue_fail(struct comm_queue *q, enum status st, const char *message);
-/* Returns the failure, or STATUS_OK. */
 MUST_CHECK enum status comm_queue_status(struct comm_queue *q);
 
 /* Ends the thread after the operations that were started. */
@@ -178,48 +154,42 @@ struct health_config {
     const int *peer;  /* (size) sockets of the control connections: on rank 0 to each other rank,
                        * elsewhere peer[0] to rank 0. The caller closes them after health_close */
     double timeout_s; /* time limit of an operation without progress; 0: none */
-    /* The process ends, with one line on one rank, because its threads may be inside a library that
-     * never returns. If not, operations fail. */
-    bool exits;
-    /* Called once, on the health thread, when the ranks cannot continue; `message` says why. May be
-     * NULL. */
+    bool exits; /* when the ranks cannot continue, the process ends, with one line on one rank,
+                 * because its threads may be inside a library that never returns */
+    /* Called once, on the health thread, with the reason why they cannot; may be NULL. */
     void (*ended)(void *context, enum status st, const char *message);
     void *context;
 };
 
-/* Starts a thread that finds out when a rank fails, is lost or is late. */
+/* Starts a thread that finds ranks that fail, are lost or are late. */
 MUST_CHECK enum status health_open(const struct health_config *config, struct health **h);
 
-/* The thread that carries out an operation calls these functions before the operation, when data
- * has moved, and after the operation. They cost a few nanoseconds. */
+/* The thread that carries out an operation calls them before it, when data has moved, and after it.
+ * They cost a few nanoseconds. */
 void health_begin(struct health *h, const struct comm_op *op);
 void health_moved(struct health *h);
 void health_over(struct health *h);
 
-/* Fails all ranks because an operation has failed on this rank with `st`; STATUS_INVALID: another
- * rank carries out another operation. Waits until the reason is known and `ended` has returned.
- * `message` is the reason if rank 0 knows no better one. */
+/* Both fail all ranks, and wait until `ended` has returned: health_fail because this rank cannot
+ * continue; health_explain because an operation has failed on it with `st` (STATUS_INVALID: another
+ * rank carries out another operation), for the reason `message` if rank 0 knows no better one. */
+void health_fail(struct health *h, enum status st, const char *message);
 void health_explain(struct health *h, enum status st, const char *message);
 
-/* Fails all ranks because this rank cannot continue; waits until `ended` has returned. */
-void health_fail(struct health *h, enum status st, const char *message);
-
-/* Whether all ranks carry out the same operations (true at first); false while ranks are divided
- * into groups. */
+/* Whether all ranks carry out the same operations, as at first; false while they are in groups. */
 void health_compare(struct health *h, bool same);
 
-/* Waits until every rank calls this function, within the time limit, or until the ranks have
- * failed; ends the thread and frees *h. NULL: does nothing. */
+/* Waits, within the time limit, until every rank calls this function or the ranks have failed; ends
+ * the thread and frees *h. NULL: does nothing. */
 void health_close(struct health *h);
 
 /* --- Gloo's connections (gloo_mesh.c) --- */
 
 struct secret;
 
-/* Connects each pair of ranks: socket[r] is connected to rank r, and is -1 for this rank. Each rank
- * except rank 0 listens at the local address of its connection to rank 0, until the lower ranks
+/* Connects each pair of ranks: socket[r] gets the connection to rank r, and -1 for this rank. Each
+ * rank except rank 0 listens at the local address of its connection to rank 0 until the lower ranks
  * have connected. Both sides prove that they know `secret` and a random text that rank 0 sends over
- * `control`. The caller closes the sockets, also after a failure. If one rank fails, all ranks
- * fail. */
+ * `control`. If one rank fails, all do. The caller closes the sockets, also after a failure. */
 MUST_CHECK enum status gloo_mesh_open(struct comm *control, const struct secret *secret,
                                       double timeout_s, int *socket);

@@ -1,31 +1,26 @@
-/* The communicator between threads of one process. Each rank knows the addresses of all ranks'
- * buffers, and reads and writes them directly. Every operation has two internal barriers, called
- * meetings. Before the first meeting, each rank publishes the addresses of its buffers. Between the
- * meetings, each rank computes one slice of the result and writes it to all ranks that receive it.
- * After the second meeting all slices are complete. `send` may equal `recv`, because only one rank
- * reads and writes a given slice. The ranks' values of each element are combined in rank order. One
- * lock guards the group. If one rank fails or is late, the meeting fails on all ranks. */
+/* The communicators between threads: of one process (local), and of several processes (joint).
+ *
+ * The ranks of a local group read and write each other's buffers directly. Every operation has two
+ * internal barriers, called meetings. Before the first, each rank publishes the addresses of its
+ * buffers. Between them, each rank computes one slice of the result and writes it to all ranks that
+ * receive it; `send` may equal `recv`, because no other rank uses that slice. If one rank fails or
+ * is late, the meeting fails on all ranks. */
 #include "comm/exchange.h"
 #include "comm/internal.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    BLOCK_BYTES = 16384
-}; /* number of bytes that are reduced at a time; they fit into the L1
-    * cache */
+enum { BLOCK_BYTES = 16384 }; /* that are reduced at a time; they fit into the L1 cache */
 
 struct group {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* guards the group, except `member` */
     pthread_cond_t change;
     int size;
     atomic_int open; /* number of communicators that are not yet closed */
     double timeout_s;
     int64_t meeting; /* number of completed meetings */
-    int present;     /* number of ranks that have reached the next meeting */
     bool *came;      /* (size) which ranks have reached the next meeting */
     struct first_failure failure;
     struct local *member; /* (size) */
@@ -38,7 +33,7 @@ struct local {
                         * meetings of the operation */
 };
 
-/* --- meetings; the caller of a function named ..._locked holds the lock --- */
+/* --- meetings --- */
 
 static void group_fail(struct group *g, enum status st, const char *message)
 {
@@ -48,50 +43,27 @@ static void group_fail(struct group *g, enum status st, const char *message)
     pthread_mutex_unlock(&g->lock);
 }
 
-static void fail_absent_locked(struct group *g, const struct comm_op *op)
+/* A barrier: returns when every rank has called this function. */
+static enum status meet(struct group *g, int rank, const struct comm_op *op)
 {
     char text[COMM_TEXT_MAX];
-    int absent = 0;
-    while (g->came[absent])
-        absent++;
-    comm_failure_keep(&g->failure, STATUS_LOST_RANK, "rank %d did not reach %s within %g s", absent,
-                      comm_op_text(op, text), g->timeout_s);
-    pthread_cond_broadcast(&g->change);
-}
-
-static void wait_for_others_locked(struct group *g, const struct comm_op *op)
-{
-    int64_t meeting = g->meeting, deadline = comm_deadline(g->timeout_s);
     bool late = false;
-    while (g->meeting == meeting && g->failure.status == STATUS_OK) {
-        if (late)
-            fail_absent_locked(g, op);
-        else
-            late = !comm_condition_wait(&g->change, &g->lock, deadline);
-    }
-}
-
-static enum status group_status(struct group *g)
-{
     pthread_mutex_lock(&g->lock);
-    enum status st = first_failure_return(&g->failure);
-    pthread_mutex_unlock(&g->lock);
-    return st;
-}
-
-/* A barrier: returns when every rank has called this function. */
-static enum status meet(struct local *l, const struct comm_op *op)
-{
-    struct group *g = l->group;
-    pthread_mutex_lock(&g->lock);
-    g->came[l->base.rank] = true;
-    if (++g->present == g->size && g->failure.status == STATUS_OK) {
-        memset(g->came, 0, (size_t)g->size * sizeof *g->came);
-        g->present = 0;
+    int64_t meeting = g->meeting, deadline = comm_deadline(g->timeout_s);
+    g->came[rank] = true;
+    if (!memchr(g->came, false, (size_t)g->size) && g->failure.status == STATUS_OK) {
+        memset(g->came, false, (size_t)g->size);
         g->meeting++;
         pthread_cond_broadcast(&g->change);
-    } else {
-        wait_for_others_locked(g, op);
+    }
+    while (g->meeting == meeting && g->failure.status == STATUS_OK) {
+        const bool *absent = memchr(g->came, false, (size_t)g->size);
+        if (late) {
+            comm_failure_keep(&g->failure, STATUS_LOST_RANK, "rank %d did not reach %s within %g s",
+                              (int)(absent - g->came), comm_op_text(op, text), g->timeout_s);
+            pthread_cond_broadcast(&g->change);
+        }
+        late = !late && !comm_condition_wait(&g->change, &g->lock, deadline);
     }
     enum status st = first_failure_return(&g->failure);
     pthread_mutex_unlock(&g->lock);
@@ -100,22 +72,8 @@ static enum status meet(struct local *l, const struct comm_op *op)
 
 /* --- the work between the two meetings --- */
 
-/* Combines all ranks' values of elements [from, from + n) of `send` in rank order, and writes the
- * results to `out`. */
-static void combine(const struct group *g, const struct comm_op *op, int64_t from, int64_t n,
-                    void *out)
-{
-    size_t offset = (size_t)from * dtype_size(op->type);
-    const char *first = (const char *)g->member[0].op.send + offset;
-    if (g->size == 1)
-        memcpy(out, first, (size_t)n * dtype_size(op->type));
-    for (int r = 1; r < g->size; r++)
-        comm_reduce(op->type, op->reduction, out, r == 1 ? first : out,
-                    (const char *)g->member[r].op.send + offset, n);
-}
-
-/* Reduces elements [from, to) of `send`. Writes the result, from element `at` on, to the `recv` of
- * the rank with the number `only`, or of all ranks if `only` is negative. */
+/* Reduces elements [from, to) of all ranks' `send` in rank order. Writes the result, from element
+ * `at` on, to the `recv` of rank `only`, or of all ranks if `only` is negative. */
 static void reduce_range(const struct group *g, const struct comm_op *op, int64_t from, int64_t to,
                          int64_t at, int only)
 {
@@ -124,7 +82,10 @@ static void reduce_range(const struct group *g, const struct comm_op *op, int64_
     int64_t step = BLOCK_BYTES / (int64_t)element;
     for (int64_t i = from; i < to; i += step) {
         int64_t n = to - i < step ? to - i : step;
-        combine(g, op, i, n, block);
+        const char *first = (const char *)g->member[0].op.send + (size_t)i * element;
+        for (int r = 1; r < g->size; r++)
+            comm_reduce(op->type, op->reduction, block, r == 1 ? first : block,
+                        (const char *)g->member[r].op.send + (size_t)i * element, n);
         for (int r = 0; r < g->size; r++)
             if (only < 0 || r == only)
                 memcpy((char *)g->member[r].op.recv + (size_t)(at + i - from) * element, block,
@@ -132,67 +93,26 @@ static void reduce_range(const struct group *g, const struct comm_op *op, int64_
     }
 }
 
-static void gather_parts(const struct group *g, const struct comm *c, const struct comm_op *op)
+static void copy(void *to, const void *from, size_t bytes)
 {
-    size_t part = comm_send_bytes(c, op);
-    for (int r = 0; r < g->size && part > 0; r++) {
-        char *into = (char *)op->recv + (size_t)r * part;
-        if (into != g->member[r].op.send)
-            memcpy(into, g->member[r].op.send, part);
-    }
+    if (bytes > 0 && to != from)
+        memcpy(to, from, bytes);
 }
 
-/* Copies to this rank's `recv` all parts that it receives from other ranks. */
-static void exchange_parts(const struct group *g, const struct comm *c, const struct comm_op *op)
+static void make_slice(const struct group *g, const struct comm *c, const struct comm_op *op)
 {
-    exchange_copy_own(op, g->size, c->rank);
-    for (int r = 0; r < g->size && op->count > 0; r++)
-        if (r != c->rank && exchange_sends(op, g->size, r, c->rank))
-            memcpy(exchange_received(op, r), exchange_sent(&g->member[r].op, c->rank),
-                   exchange_bytes(op));
-}
-
-static void make_slice(struct local *l, const struct comm_op *op)
-{
-    const struct group *g = l->group;
-    int rank = l->base.rank;
-    int64_t begin = comm_part_begin(op->count, g->size, rank);
-    int64_t end = comm_part_begin(op->count, g->size, rank + 1);
-    switch (op->kind) {
-    case COMM_ALLREDUCE:
-        reduce_range(g, op, begin, end, begin, -1);
-        break;
-    case COMM_REDUCE:
-        reduce_range(g, op, begin, end, begin, op->root);
-        break;
-    case COMM_REDUCE_SCATTER:
-        reduce_range(g, op, rank * op->count, (rank + 1) * op->count, 0, rank);
-        break;
-    case COMM_ALLGATHER:
-        gather_parts(g, &l->base, op);
-        break;
-    case COMM_BROADCAST:
-        if (rank != op->root && op->count > 0)
-            memcpy(op->recv, g->member[op->root].op.recv, comm_recv_bytes(&l->base, op));
-        break;
-    case COMM_BARRIER:
-        break;
-    default:
-        exchange_parts(g, &l->base, op);
-        break;
-    }
-}
-
-/* Compares the operations of all ranks with rank 0's. Every rank does so, and therefore every rank
- * detects a difference. */
-static enum status check_agreement(const struct group *g)
-{
-    struct comm_intent first = comm_intent_of(&g->member[0].op);
-    for (int r = 1; r < g->size; r++) {
-        struct comm_intent theirs = comm_intent_of(&g->member[r].op);
-        TRY(comm_intent_check(r, &theirs, &first));
-    }
-    return STATUS_OK;
+    int64_t n = op->count, begin = n * c->rank / g->size, end = n * (c->rank + 1) / g->size;
+    if (op->kind == COMM_REDUCE_SCATTER)
+        reduce_range(g, op, c->rank * n, (c->rank + 1) * n, 0, c->rank);
+    else if (comm_reduces(op->kind))
+        reduce_range(g, op, begin, end, begin, op->kind == COMM_REDUCE ? op->root : -1);
+    else if (op->kind == COMM_BROADCAST)
+        copy(op->recv, g->member[op->root].op.recv, comm_recv_bytes(c, op));
+    else
+        for (int r = 0; r < g->size && op->kind != COMM_BARRIER; r++)
+            if (exchange_sends(op, g->size, r, c->rank))
+                copy(exchange_received(op, r), exchange_sent(&g->member[r].op, c->rank),
+                     exchange_bytes(op));
 }
 
 /* --- the functions in struct comm_calls --- */
@@ -200,17 +120,27 @@ static enum status check_agreement(const struct group *g)
 static enum status local_run(struct comm *c, const struct comm_op *op)
 {
     struct local *l = (struct local *)c;
+    struct group *g = l->group;
     /* After a failure, l->op must stay unchanged, because slower ranks may still read it. */
-    TRY(group_status(l->group));
+    pthread_mutex_lock(&g->lock);
+    enum status st = first_failure_return(&g->failure);
+    pthread_mutex_unlock(&g->lock);
+    if (st != STATUS_OK || g->size == 1)
+        return st == STATUS_OK ? comm_copy_alone(c, op) : st;
     l->op = *op;
-    TRY(meet(l, op));
-    enum status st = check_agreement(l->group);
+    TRY(meet(g, c->rank, op));
+    /* Every rank compares all operations with rank 0's, so that every rank detects a difference. */
+    struct comm_intent first = comm_intent_of(&g->member[0].op);
+    for (int r = 1; r < g->size && st == STATUS_OK; r++) {
+        struct comm_intent theirs = comm_intent_of(&g->member[r].op);
+        st = comm_intent_check(r, &theirs, &first);
+    }
     if (st != STATUS_OK) {
-        group_fail(l->group, st, status_message());
+        group_fail(g, st, status_message());
         return st;
     }
-    make_slice(l, op);
-    return meet(l, op);
+    make_slice(g, c, op);
+    return meet(g, c->rank, op);
 }
 
 static void local_fail(struct comm *c, enum status st, const char *message)
@@ -238,40 +168,88 @@ static void local_close(struct comm *c)
         group_free(g);
 }
 
-static enum status group_new(int size, double timeout_s, struct group **out)
+enum status comm_open_local(int size, double timeout_s, struct comm **c)
 {
+    static const struct comm_calls calls = {
+        .name = "local", .run = local_run, .fail = local_fail, .close = local_close};
     enum status st;
     struct group *g;
+    if (size < 1)
+        return status_fail(STATUS_INVALID, "a group cannot have %d ranks", size);
     TRY(array_new(&g, 1));
-    comm_condition_init(&g->change);
+    pthread_cond_init(&g->change, NULL);
     pthread_mutex_init(&g->lock, NULL);
     g->size = size;
     atomic_init(&g->open, size);
     g->timeout_s = timeout_s;
     CHECK(array_new(&g->came, size));
     CHECK(array_new(&g->member, size));
-    *out = g;
+    for (int r = 0; r < size; r++) {
+        g->member[r].group = g;
+        c[r] = &g->member[r].base;
+        c[r]->calls = &calls;
+        c[r]->rank = r;
+        c[r]->size = size;
+    }
     return STATUS_OK;
 done:
     group_free(g);
     return st;
 }
 
-enum status comm_open_local(int size, double timeout_s, struct comm **c)
+/* --- threads of several processes --- */
+
+struct joint {
+    struct comm base;
+    struct comm *within, *between; /* see comm_open_joint */
+};
+
+/* Carries out one step of `whole` on `c`: a barrier if `whole` is one, else an operation of the
+ * kind `kind`. */
+static enum status run_step(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
 {
-    static const struct comm_calls calls = {
-        .name = "local", .run = local_run, .fail = local_fail, .close = local_close};
-    struct group *g;
-    if (size < 1)
-        return status_fail(STATUS_INVALID, "a group cannot have %d ranks", size);
-    TRY(group_new(size, timeout_s, &g));
-    for (int r = 0; r < size; r++) {
-        struct local *l = &g->member[r];
-        l->base.calls = &calls;
-        l->base.rank = r;
-        l->base.size = size;
-        l->group = g;
-        c[r] = &l->base;
-    }
+    struct comm_op op = *whole;
+    op.handle = 0;
+    op.root = 0;
+    op.kind = whole->kind == COMM_BARRIER ? COMM_BARRIER : kind;
+    return comm_run(c, &op);
+}
+
+/* Each process reduces the values of its threads to its first thread, the first threads add these
+ * results, and each broadcasts the sum within its process. */
+static enum status joint_run(struct comm *c, const struct comm_op *op)
+{
+    struct joint *j = (struct joint *)c;
+    struct comm_op sum = *op;
+    if (op->kind != COMM_ALLREDUCE && op->kind != COMM_BARRIER)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "%s: not available when threads of several processes are the ranks",
+                           comm_kind_str(op->kind));
+    if (sum.reduction == COMM_AVG) /* comm.c divides the sum */
+        sum.reduction = COMM_SUM;
+    TRY(run_step(j->within, &sum, COMM_REDUCE));
+    sum.send = sum.recv;
+    if (comm_rank(j->within) == 0)
+        TRY(run_step(j->between, &sum, COMM_ALLREDUCE));
+    return run_step(j->within, &sum, COMM_BROADCAST);
+}
+
+static void joint_fail(struct comm *c, enum status st, const char *message)
+{
+    comm_fail(((struct joint *)c)->within, st, message);
+}
+
+enum status comm_open_joint(struct comm *within, struct comm *between, struct comm **c)
+{
+    static const struct comm_calls calls = {.name = "joint", .run = joint_run, .fail = joint_fail};
+    struct joint *j;
+    *c = NULL;
+    TRY(array_new(&j, 1));
+    j->base.calls = &calls;
+    j->base.rank = comm_rank(between) * comm_size(within) + comm_rank(within);
+    j->base.size = comm_size(between) * comm_size(within);
+    j->within = within;
+    j->between = between;
+    *c = &j->base;
     return STATUS_OK;
 }

@@ -339,7 +339,7 @@ static enum status nccl_new(const struct comm_nccl_config *config, struct device
     n->port = config->port;
     n->timeout_s = config->timeout_s;
     config->port->version(config->port, n->name, sizeof n->name);
-    comm_condition_init(&n->change);
+    pthread_cond_init(&n->change, NULL);
     pthread_mutex_init(&n->lock, NULL);
     *out = n;
     return STATUS_OK;

@@ -55,7 +55,7 @@ void comm_queue_init(struct comm_queue *q, const struct comm_calls *calls, int r
     q->base.rank = rank;
     q->base.size = size;
     q->next = 1;
-    comm_condition_init(&q->change);
+    pthread_cond_init(&q->change, NULL);
     pthread_mutex_init(&q->lock, NULL);
 }
 

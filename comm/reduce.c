@@ -1,17 +1,14 @@
-/* Reductions of two arrays.
- *
- * The compiler vectorizes the plain loops. Only the fp16 sum has a second version, for processors
- * with instructions that convert fp16 (F16C). Its results have the same bits as those of
- * base/half.h. */
-#include "comm/internal.h"
-
+/* Reductions of two arrays. The compiler vectorizes the plain loops. Only the fp16 sum has a second
+ * version, for processors with instructions that convert fp16 (F16C), with the same bits. */
 #include "base/half.h"
 #include "base/half_array.h"
+#include "comm/internal.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+#define SAME(x)   (x)
 #define SUM(x, y) ((x) + (y))
 /* If x or y is a NaN, the result is a NaN. Only a NaN differs from itself; integers never do. */
 #define MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
@@ -30,30 +27,33 @@
         }                                                                                          \
     } while (0)
 
-/* Defines the function of one type. Integer sums are computed as unsigned sums, so that they wrap
- * around. */
-#define REDUCE_FUNCTION(name, type, wide, load, store, add_type)                                   \
-    static void name(enum comm_reduction reduction, void *out, const void *a, const void *b,       \
-                     int64_t count)                                                                \
+/* Defines the functions of one type, which computes in `wide`. Integer sums are computed as
+ * unsigned sums, so that they wrap around. */
+#define FUNCTIONS(name, type, wide, load, store, add_type)                                         \
+    static void reduce_##name(enum comm_reduction reduction, void *out, const void *a,             \
+                              const void *b, int64_t count)                                        \
     {                                                                                              \
-        if (reduction == COMM_SUM)                                                                 \
-            LOOP(type, add_type, load, store, SUM);                                                \
-        else if (reduction == COMM_MAX)                                                            \
+        if (reduction == COMM_MAX)                                                                 \
             LOOP(type, wide, load, store, MAX);                                                    \
-        else                                                                                       \
+        else if (reduction == COMM_MIN)                                                            \
             LOOP(type, wide, load, store, MIN);                                                    \
+        else                                                                                       \
+            LOOP(type, add_type, load, store, SUM);                                                \
+    }                                                                                              \
+    static void divide_##name(void *values, int64_t count, int n)                                  \
+    {                                                                                              \
+        type *v = values;                                                                          \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            v[i] = store(load(v[i]) / (wide)n);                                                    \
     }
-
-#define SAME(x) (x)
-REDUCE_FUNCTION(reduce_f32, float, float, SAME, SAME, float)
-REDUCE_FUNCTION(reduce_f64, double, double, SAME, SAME, double)
-REDUCE_FUNCTION(reduce_i32, int32_t, int32_t, SAME, (int32_t)SAME, uint32_t)
-REDUCE_FUNCTION(reduce_bf16, uint16_t, float, bf16_to_float, bf16_from_float, float)
-REDUCE_FUNCTION(reduce_f16_plain, uint16_t, float, f16_to_float, f16_from_float, float)
+FUNCTIONS(f32, float, float, SAME, SAME, float)
+FUNCTIONS(f64, double, double, SAME, SAME, double)
+FUNCTIONS(i32, int32_t, int32_t, SAME, (int32_t)SAME, uint32_t)
+FUNCTIONS(bf16, uint16_t, float, bf16_to_float, bf16_from_float, float)
+FUNCTIONS(f16, uint16_t, float, f16_to_float, f16_from_float, float)
 
 #if defined(__x86_64__)
-/* Sums eight elements at a time. Does not sum the last elements if fewer than eight are left.
- * Returns the number of elements summed. */
+/* Sums eight elements at a time, but not the last `count` % 8. Returns the number summed. */
 __attribute__((target("avx,f16c"))) static int64_t
 sum_f16_by_eights(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t count)
 {
@@ -66,68 +66,37 @@ sum_f16_by_eights(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t c
     }
     return i;
 }
-
-static int64_t sum_f16_fast(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t count)
-{
-    return half_native() ? sum_f16_by_eights(out, a, b, count) : 0;
-}
-#else
-static int64_t sum_f16_fast(uint16_t *out, const uint16_t *a, const uint16_t *b, int64_t count)
-{
-    (void)out, (void)a, (void)b, (void)count;
-    return 0;
-}
 #endif
 
-static void reduce_f16(enum comm_reduction reduction, void *out, const void *a, const void *b,
-                       int64_t count)
+static void reduce_f16_fast(enum comm_reduction reduction, void *out, const void *a, const void *b,
+                            int64_t count)
 {
     uint16_t *o = out;
     const uint16_t *p = a, *q = b;
-    int64_t i = reduction == COMM_SUM ? sum_f16_fast(o, p, q, count) : 0;
-    reduce_f16_plain(reduction, o + i, p + i, q + i, count - i);
+    int64_t i = 0;
+#if defined(__x86_64__)
+    if (reduction != COMM_MAX && reduction != COMM_MIN && half_native())
+        i = sum_f16_by_eights(o, p, q, count);
+#endif
+    reduce_f16(reduction, o + i, p + i, q + i, count - i);
 }
+
+static const struct {
+    void (*reduce)(enum comm_reduction, void *out, const void *a, const void *b, int64_t count);
+    void (*divide)(void *values, int64_t count, int n);
+} functions[DTYPE_COUNT] = {
+    [DTYPE_F32] = {reduce_f32, divide_f32},      [DTYPE_F64] = {reduce_f64, divide_f64},
+    [DTYPE_F16] = {reduce_f16_fast, divide_f16}, [DTYPE_BF16] = {reduce_bf16, divide_bf16},
+    [DTYPE_I32] = {reduce_i32, divide_i32},
+}; /* comm.c accepts no other type */
 
 void comm_reduce(enum dtype type, enum comm_reduction reduction, void *out, const void *a,
                  const void *b, int64_t count)
 {
-    static void (*const reduce[DTYPE_COUNT])(enum comm_reduction, void *, const void *,
-                                             const void *, int64_t) = {
-        [DTYPE_F32] = reduce_f32,   [DTYPE_F64] = reduce_f64, [DTYPE_F16] = reduce_f16,
-        [DTYPE_BF16] = reduce_bf16, [DTYPE_I32] = reduce_i32,
-    };
-    if (reduction == COMM_AVG)
-        reduction = COMM_SUM;
-    reduce[type](reduction, out, a, b, count); /* comm.c accepts no other type */
+    functions[type].reduce(reduction, out, a, b, count);
 }
-
-#define DIVIDE(type, load, store)                                                                  \
-    do {                                                                                           \
-        type *v = values;                                                                          \
-        for (int64_t i = 0; i < count; i++)                                                        \
-            v[i] = store(load(v[i]) / divisor);                                                    \
-    } while (0)
 
 void comm_divide_by(enum dtype type, void *values, int64_t count, int n)
 {
-    const float divisor = (float)n; /* fp32 represents every number of ranks exactly */
-    switch (type) {
-    case DTYPE_F16:
-        DIVIDE(uint16_t, f16_to_float, f16_from_float);
-        break;
-    case DTYPE_BF16:
-        DIVIDE(uint16_t, bf16_to_float, bf16_from_float);
-        break;
-    case DTYPE_F64:
-        for (int64_t i = 0; i < count; i++)
-            ((double *)values)[i] /= n;
-        break;
-    case DTYPE_I32:
-        for (int64_t i = 0; i < count; i++)
-            ((int32_t *)values)[i] /= n;
-        break;
-    default:
-        DIVIDE(float, SAME, SAME);
-        break;
-    }
+    functions[type].divide(values, count, n);
 }

@@ -1,9 +1,8 @@
 /* A device communicator that stages data through host memory and uses a host communicator.
  *
- * A thread carries out the operations in the order of their start. For each operation, it waits for
- * the operation's event, and then moves the data in pieces through two pinned buffers. While one
- * piece moves between the ranks, the previous piece is uploaded to the device and the next piece is
- * downloaded.
+ * For each operation, a thread waits for the operation's event, and then moves the data in pieces
+ * through two pinned buffers. While one piece moves between the ranks, the previous piece is
+ * uploaded to the device and the next piece is downloaded.
  *
  *     piece k      download, start
  *     piece k - 1                  wait, upload
@@ -16,7 +15,6 @@
 #include "comm/internal.h"
 #include "kernels/backend.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,7 +27,7 @@ enum {
 /* The communicators of this process, called members. After a failure a slower rank may still read
  * the memory of a failed rank, so the last member that closes frees the memory of all members. */
 struct stage {
-    int size;
+    int size;        /* number of members */
     atomic_int open; /* members not yet closed */
     struct staged *member;
 };
@@ -47,142 +45,105 @@ struct staged {
 
 /* How an operation's arrays are cut into pieces. An array consists of parts of op.count elements. A
  * piece takes one range of indices from every part, and stores these ranges in the order of the
- * parts. */
+ * parts: first those that are sent; then the result, unless it replaces them. */
 struct cut {
     int64_t down, up; /* number of parts that this rank downloads and uploads */
-    int64_t first;    /* index, within a piece, of the first downloaded part */
     int64_t result;   /* index, within a piece, of the first part of the result */
-    int64_t longest;  /* largest number of elements of each part in a piece */
-    size_t element;
+    int64_t longest;  /* largest number of elements of each part in a piece, equal on all ranks */
 };
-
-static int64_t parts_of(const struct comm_op *op, size_t bytes)
-{
-    return op->count > 0 ? (int64_t)(bytes / ((size_t)op->count * dtype_size(op->type))) : 0;
-}
 
 static struct cut cut_of(const struct comm *c, const struct comm_op *op)
 {
-    int64_t parts = 1;
-    struct cut cut = {.down = 1, .up = 1, .element = dtype_size(op->type)};
-    switch (op->kind) {
-    case COMM_BROADCAST:
+    size_t element = dtype_size(op->type), part = (size_t)op->count * element;
+    struct cut cut = {.down = (int64_t)(comm_send_bytes(c, op) / part),
+                      .up = (int64_t)(comm_recv_bytes(c, op) / part)};
+    int64_t parts = c->size + 1;
+    if (op->kind == COMM_BROADCAST) {
         cut.down = c->rank == op->root;
         cut.up = !cut.down;
-        break;
-    case COMM_REDUCE:
-        cut.up = c->rank == op->root;
-        break;
-    case COMM_ALLGATHER: /* `send` is this rank's part of the result */
-        cut.up = parts = c->size;
-        cut.first = c->rank;
-        break;
-    case COMM_REDUCE_SCATTER: /* in a piece, the result follows the parts that are sent */
-        cut.down = cut.result = c->size;
-        parts = c->size + 1;
-        break;
-    case COMM_ALLTOALL:
-    case COMM_GATHER:
-    case COMM_SCATTER:
-    case COMM_SENDRECV: /* the result follows the sent parts; all ranks use pieces of one length */
-        cut.down = parts_of(op, comm_send_bytes(c, op));
-        cut.up = parts_of(op, comm_recv_bytes(c, op));
-        cut.result = cut.down;
-        parts = op->kind == COMM_ALLTOALL   ? 2 * c->size
-                : op->kind == COMM_SENDRECV ? 2
-                                            : c->size + 1;
-        break;
-    default:
-        break;
     }
-    cut.longest = PIECE_BYTES / (int64_t)cut.element / parts;
+    if (op->kind == COMM_BROADCAST || op->kind == COMM_ALLREDUCE || op->kind == COMM_REDUCE)
+        parts = 1;
+    else if (op->kind == COMM_ALLTOALL || op->kind == COMM_SENDRECV)
+        parts = 2 * cut.down;
+    cut.result = parts == 1 ? 0 : cut.down;
+    cut.longest = PIECE_BYTES / (int64_t)element / parts;
     return cut;
 }
 
-/* A piece: elements [from, from + n) of every part. */
-struct piece {
-    int64_t from, n;
-    char *buffer;
-    struct comm_op op; /* the host communicator's operation on the piece */
-};
-
-static void scale_half(enum dtype type, uint16_t *x, float factor, int64_t n)
+/* See comm_op.factor. */
+static void scale(enum dtype type, float factor, void *data, int64_t count)
 {
     float wide[SCALE_STEP];
-    for (int64_t i = 0; i < n; i += SCALE_STEP) {
-        int64_t m = n - i < SCALE_STEP ? n - i : SCALE_STEP;
-        (type == DTYPE_F16 ? f16_to_floats : bf16_to_floats)(x + i, wide, m);
-        (type == DTYPE_F16 ? f16_from_floats : bf16_from_floats)(wide, factor, x + i, m);
+    for (int64_t i = 0; i < count; i += SCALE_STEP) {
+        int64_t n = count - i < SCALE_STEP ? count - i : SCALE_STEP;
+        uint16_t *half = (uint16_t *)data + i;
+        if (type == DTYPE_F16) {
+            f16_to_floats(half, wide, n);
+            f16_from_floats(wide, factor, half, n);
+        } else if (type == DTYPE_BF16) {
+            bf16_to_floats(half, wide, n);
+            bf16_from_floats(wide, factor, half, n);
+        }
+        for (int64_t k = i; k < i + n && type == DTYPE_F32; k++)
+            ((float *)data)[k] *= factor;
+        for (int64_t k = i; k < i + n && type == DTYPE_F64; k++)
+            ((double *)data)[k] *= (double)factor;
     }
 }
 
-/* See comm_op.factor. */
-static void scale(enum dtype type, float factor, void *data, int64_t n)
-{
-    float *f32 = data;
-    double *f64 = data;
-    if (type == DTYPE_F16 || type == DTYPE_BF16)
-        scale_half(type, data, factor, n);
-    for (int64_t i = 0; i < n && type == DTYPE_F32; i++)
-        f32[i] *= factor;
-    for (int64_t i = 0; i < n && type == DTYPE_F64; i++)
-        f64[i] *= (double)factor;
-}
-
-/* Downloads a piece, and starts the host communicator's operation on it. */
+/* Downloads piece k, and starts the host communicator's operation on it, `own`. */
 static enum status send_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
-                              struct piece *p)
+                              int64_t k, struct comm_op *own)
 {
     const struct backend *b = s->queue.base.device->backend;
-    size_t bytes = (size_t)p->n * cut->element;
-    char *sent = p->buffer + (size_t)cut->first * bytes;
+    int64_t first = k * cut->longest, left = op->count - first;
+    int64_t n = left < cut->longest ? left : cut->longest;
+    size_t element = dtype_size(op->type), bytes = (size_t)n * element;
+    char *buffer = s->buffer[k % 2];
     const char *from = op->kind == COMM_BROADCAST ? op->recv : op->send;
     TRY(b->stream_sync(s->stream)); /* waits for the last upload from the buffer */
     for (int64_t i = 0; i < cut->down; i++)
-        TRY(b->download(s->stream, sent + (size_t)i * bytes,
-                        from + (size_t)(i * op->count + p->from) * cut->element, bytes));
+        TRY(b->download(s->stream, buffer + (size_t)i * bytes,
+                        from + (size_t)(i * op->count + first) * element, bytes));
     TRY(b->stream_sync(s->stream));
     if (op->factor != 0)
-        scale(op->type, op->factor, sent, cut->down * p->n);
-    p->op = (struct comm_op){.kind = op->kind,
-                             .reduction = op->reduction,
-                             .type = op->type,
-                             .root = op->root,
-                             .send = sent,
-                             .recv = p->buffer + (size_t)cut->result * bytes,
-                             .count = p->n};
-    return comm_start(s->host, &p->op);
+        scale(op->type, op->factor, buffer, cut->down * n);
+    *own = (struct comm_op){.kind = op->kind,
+                            .reduction = op->reduction,
+                            .type = op->type,
+                            .root = op->root,
+                            .send = buffer,
+                            .recv = buffer + (size_t)cut->result * bytes,
+                            .count = n};
+    return comm_start(s->host, own);
 }
 
-/* Waits for the operation on a piece and uploads the result. */
+/* Waits for the operation on piece k and uploads the result. */
 static enum status receive_piece(struct staged *s, const struct comm_op *op, const struct cut *cut,
-                                 struct piece *p)
+                                 int64_t k, struct comm_op *own)
 {
-    const struct backend *b = s->queue.base.device->backend;
-    size_t bytes = (size_t)p->n * cut->element;
-    char *to = op->recv;
-    TRY(comm_wait(s->host, &p->op));
+    size_t element = dtype_size(op->type), bytes = (size_t)own->count * element;
+    char *to = (char *)op->recv + (size_t)(k * cut->longest) * element;
+    TRY(comm_wait(s->host, own));
     for (int64_t i = 0; i < cut->up; i++)
-        TRY(b->upload(s->stream, to + (size_t)(i * op->count + p->from) * cut->element,
-                      (char *)p->op.recv + (size_t)i * bytes, bytes));
+        TRY(s->queue.base.device->backend->upload(s->stream, to + (size_t)(i * op->count) * element,
+                                                  (char *)own->recv + (size_t)i * bytes, bytes));
     return STATUS_OK;
 }
 
 static enum status move_pieces(struct staged *s, const struct comm_op *op)
 {
-    struct cut cut = cut_of(&s->queue.base, op);
-    struct piece piece[2] = {{0}};
-    int64_t pieces = (op->count + cut.longest - 1) / cut.longest;
+    if (op->count == 0)
+        return STATUS_OK;
+    const struct cut cut = cut_of(&s->queue.base, op);
+    int64_t pieces = (op->count - 1) / cut.longest + 1;
+    struct comm_op own[2];
     for (int64_t k = 0; k <= pieces; k++) {
-        struct piece *next = &piece[k % 2], *last = &piece[(k + 1) % 2];
-        if (k < pieces) {
-            next->from = k * cut.longest;
-            next->n = op->count - next->from < cut.longest ? op->count - next->from : cut.longest;
-            next->buffer = s->buffer[k % 2];
-            TRY(send_piece(s, op, &cut, next));
-        }
+        if (k < pieces)
+            TRY(send_piece(s, op, &cut, k, &own[k % 2]));
         if (k > 0)
-            TRY(receive_piece(s, op, &cut, last));
+            TRY(receive_piece(s, op, &cut, k - 1, &own[(k - 1) % 2]));
     }
     return STATUS_OK;
 }
@@ -233,14 +194,13 @@ static void staged_fail(struct comm *c, enum status st, const char *message)
     comm_fail(((struct staged *)c)->host, st, message);
 }
 
+/* Ends the thread and waits for uploads, because they read the buffers. */
 static void stop_thread(struct staged *s)
 {
     if (!s->queue.running)
         return;
     comm_queue_stop(&s->queue);
-    /* Waits for uploads, because they read the buffers. Ignores errors, because the results are no
-     * longer needed. */
-    (void)(s->queue.base.device->backend->stream_sync(s->stream) == STATUS_OK);
+    (void)!s->queue.base.device->backend->stream_sync(s->stream); /* nobody needs the results */
 }
 
 static void stage_free(struct stage *stage)
@@ -248,11 +208,10 @@ static void stage_free(struct stage *stage)
     for (int i = 0; i < stage->size; i++) {
         struct staged *s = &stage->member[i];
         struct device *dev = s->queue.base.device;
-        if (s->stream)
-            dev->backend->stream_close(s->stream);
+        stop_thread(s);
+        dev->backend->stream_close(s->stream);
         for (int k = 0; k < 2; k++)
-            if (s->buffer[k])
-                dev->backend->free_host(dev, s->buffer[k]);
+            dev->backend->free_host(dev, s->buffer[k]);
         comm_queue_free(&s->queue);
     }
     free(stage->member);
@@ -268,10 +227,10 @@ static void staged_close(struct comm *c)
         stage_free(stage);
 }
 
-/* Sets the members whose setup cannot fail. */
-static void prepare(struct staged *s, struct stage *stage, struct comm *host, struct device *device)
+static enum status open_member(struct staged *s, struct stage *stage, struct comm *host,
+                               struct device *device)
 {
-    static const struct comm_calls staged_calls = {
+    static const struct comm_calls calls = {
         .name = "staged",
         .start = comm_queue_start,
         .wait = staged_wait,
@@ -279,27 +238,23 @@ static void prepare(struct staged *s, struct stage *stage, struct comm *host, st
         .fail = staged_fail,
         .close = staged_close,
     };
-    comm_queue_init(&s->queue, &staged_calls, comm_rank(host), comm_size(host));
+    const int most = PIECE_BYTES / (int)sizeof(double) / 2; /* of an alltoall's parts for a rank */
+    bool late;
+    comm_queue_init(&s->queue, &calls, comm_rank(host), comm_size(host));
     s->queue.carry_out = carry_out;
     s->queue.base.name = s->name;
     s->queue.base.device = device;
     s->stage = stage;
     s->host = host;
     snprintf(s->name, sizeof s->name, "%s, staged through host memory", comm_name(host));
-}
-
-static enum status open_member(struct staged *s)
-{
-    struct device *dev = s->queue.base.device;
-    int most = PIECE_BYTES / (int)sizeof(double) / 2; /* an alltoall has two parts for each rank */
-    if (s->queue.base.size > most)
+    stage->size++;
+    if (comm_size(host) > most)
         return status_fail(STATUS_UNSUPPORTED,
                            "cannot stage the data of %d ranks through host memory: at most %d",
-                           s->queue.base.size, most);
+                           comm_size(host), most);
     for (int k = 0; k < 2; k++)
-        TRY(dev->backend->alloc_host(dev, PIECE_BYTES, &s->buffer[k]));
-    TRY(dev->backend->stream_open(dev, &s->stream));
-    bool late;
+        TRY(device->backend->alloc_host(device, PIECE_BYTES, &s->buffer[k]));
+    TRY(device->backend->stream_open(device, &s->stream));
     return comm_queue_open(&s->queue, 0, &late);
 }
 
@@ -310,18 +265,13 @@ enum status comm_open_staged(int size, struct comm *const *host, struct device *
     struct stage *stage;
     TRY(array_new(&stage, 1));
     CHECK(array_new(&stage->member, size));
-    stage->size = size;
     atomic_init(&stage->open, size);
     for (int i = 0; i < size; i++)
-        prepare(&stage->member[i], stage, host[i], device[i]);
-    for (int i = 0; i < size; i++)
-        CHECK(open_member(&stage->member[i]));
+        CHECK(open_member(&stage->member[i], stage, host[i], device[i]));
     for (int i = 0; i < size; i++)
         c[i] = &stage->member[i].queue.base;
     return STATUS_OK;
 done:
-    for (int i = 0; i < stage->size; i++)
-        stop_thread(&stage->member[i]);
     stage_free(stage);
     return st;
 }

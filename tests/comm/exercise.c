@@ -118,9 +118,7 @@ static enum status run_on_lane(struct comm *c, struct lane *l, struct comm_op *o
     TRY(b->event_record(l->ready, l->stream));
     op->send = in_place ? (char *)recv + within : send;
     op->recv = recv;
-    op->after = l->ready;
-    op->began = l->began;
-    op->over = l->over;
+    op->after = l->ready, op->began = l->began, op->over = l->over;
     TRY(comm_start(c, op));
     TRY(comm_wait_on(c, op, l->stream));
     TRY(b->download(l->stream, host_recv, recv, bytes));
@@ -140,11 +138,10 @@ static int run_anywhere(struct comm *c, struct comm_op *op, size_t bytes)
 {
     struct lane l;
     enum status st = comm_device(c) ? lane_open(c, &l) : comm_run(c, op);
-    if (comm_device(c)) {
-        if (st == STATUS_OK)
-            st = run_on_lane(c, &l, op, bytes);
+    if (comm_device(c) && st == STATUS_OK)
+        st = run_on_lane(c, &l, op, bytes);
+    if (comm_device(c))
         lane_close(&l);
-    }
     return st == STATUS_OK ? 0 : report(c, op, status_message());
 }
 
@@ -175,15 +172,13 @@ static int check(const struct comm *c, const struct comm_op *op, int64_t receive
 /* Fills the send and receive buffers of `op`, executes `op` and checks the result. */
 static int run_one(struct comm *c, struct comm_op op, bool in_place)
 {
-    int64_t size = comm_size(c), most = op.count * size, sent = op.count, received = op.count;
+    int64_t most = op.count * comm_size(c), received = op.count;
     size_t bytes = (size_t)(most + 1) * dtype_size(op.type);
     char *send = malloc(bytes), *recv = malloc(bytes);
-    if (op.kind == COMM_REDUCE_SCATTER || op.kind == COMM_ALLTOALL || op.kind == COMM_SCATTER)
-        sent = most;
     if (op.kind == COMM_ALLGATHER || op.kind == COMM_ALLTOALL || op.kind == COMM_GATHER)
         received = most;
     memset(recv, UNTOUCHED, bytes);
-    fill(c, op.type, send, sent);
+    fill(c, op.type, send, most);
     op.send = send;
     op.recv = recv;
     if (op.kind == COMM_BROADCAST && comm_rank(c) == op.root)
@@ -225,32 +220,16 @@ static int every_type(struct comm *c, struct comm_op op)
     return failures;
 }
 
-/* The kinds that a transport refuses. */
-static const struct {
-    const char *transport;
-    enum comm_kind kind;
-} refused[] = {{"gloo", COMM_REDUCE_SCATTER}};
-
-static bool is_refused(const struct comm *c, enum comm_kind kind)
-{
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (kind == refused[i].kind && strcmp(comm_name(c), refused[i].transport) == 0)
-            return true;
-    return false;
-}
-
 int exercise_kinds(struct comm *c, int64_t largest)
 {
-    /* Few elements, and element counts at and above the limit of one MPI call (SMALL_BYTES in
-     * comm/mpi_flow.c), for 1 to 4 ranks. Data above this limit is transferred in segments. Some
-     * counts give one segment and some give several; for some counts, the last segment is shorter
-     * than the others. */
+    /* Some give one piece of data (PIECE_BYTES in comm/mpi.c and comm/staged.c), some give several,
+     * the last of which may be shorter. */
     static const int64_t counts[] = {0, 1, 7, 16384, 16385, 65536, 262144 + 3, 1310720, 1700001};
     enum { COUNTS = sizeof counts / sizeof *counts, ANY = 3001 };
     int failures = 0, size = comm_size(c);
     for (int k = 0; k < COMM_BARRIER; k++) {
-        if (is_refused(c, (enum comm_kind)k))
-            continue;
+        if (k == COMM_REDUCE_SCATTER && strcmp(comm_name(c), "gloo") == 0)
+            continue; /* refused */
         struct comm_op op = {.kind = (enum comm_kind)k, .root = k % size, .count = ANY};
         failures += every_type(c, op);
         for (int i = 0; i < COUNTS && (i < 3 || counts[i] <= largest); i++) {
@@ -261,8 +240,9 @@ int exercise_kinds(struct comm *c, int64_t largest)
         }
     }
     struct comm_op barrier = {COMM_BARRIER};
-    return comm_run(c, &barrier) == STATUS_OK ? failures
-                                              : failures + report(c, &barrier, status_message());
+    if (comm_run(c, &barrier) != STATUS_OK)
+        failures += report(c, &barrier, status_message());
+    return failures;
 }
 
 /* --- sums --- */
@@ -336,14 +316,11 @@ enum { OPS = 24, LONGEST = 60000 };
 /* Returns operation number k of a round. Its buffer begins at `data`. */
 static struct comm_op nth_op(const struct comm *c, int k, int round, float *data)
 {
-    float *at = data + (size_t)k * LONGEST;
-    return (struct comm_op){k % 5 == 4 ? COMM_BROADCAST : COMM_ALLREDUCE,
-                            COMM_SUM,
-                            DTYPE_F32,
-                            .root = k % comm_size(c),
-                            .send = at,
-                            .recv = at,
-                            .count = (k * 7919 + round * 104729) % LONGEST + 1};
+    struct comm_op op = {k % 5 == 4 ? COMM_BROADCAST : COMM_ALLREDUCE, COMM_SUM, DTYPE_F32};
+    op.send = op.recv = data + (size_t)k * LONGEST;
+    op.root = k % comm_size(c);
+    op.count = (k * 7919 + round * 104729) % LONGEST + 1;
+    return op;
 }
 
 /* Starts all operations of a round, then waits for them. Each rank waits in a different order. */
@@ -374,8 +351,8 @@ static int run_round_on_device(struct comm *c, int round, float *data, size_t by
         b->upload(l.stream, mem, data, bytes) != STATUS_OK || b->stream_sync(l.stream) != STATUS_OK)
         return 1;
     int failures = run_round(c, round, mem);
-    failures += b->download(l.stream, data, mem, bytes) != STATUS_OK;
-    failures += b->stream_sync(l.stream) != STATUS_OK;
+    failures += b->download(l.stream, data, mem, bytes) != STATUS_OK ||
+                b->stream_sync(l.stream) != STATUS_OK;
     b->free(l.device, mem);
     lane_close(&l);
     return failures;

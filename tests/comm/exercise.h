@@ -5,11 +5,9 @@
 
 #include "comm/comm.h"
 
-/* Executes every kind that the transport carries out, with every type and reduction and some
- * elements, and with element counts around the internal limits, up to `largest`. `send` and `recv`
- * are first different buffers, then the same buffer where that is allowed. Values are small whole
- * numbers: sums are exact in any order.
- */
+/* Executes every kind that the transport carries out, with every type and reduction, and with
+ * element counts around the internal limits, up to `largest`. `send` and `recv` are first different
+ * buffers, then the same where that is allowed. Values are small whole numbers: sums are exact. */
 int exercise_kinds(struct comm *c, int64_t largest);
 
 /* Sums arbitrary values, including NaNs and infinities, in buffers of 8 bytes to `max_bytes`. The

@@ -3,11 +3,10 @@
 
 mpi_supp=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../lsan.supp")
 
-# mpi_leaks on|off: turns the search for leaks on or off, for programs that are started later and
-# are built with the address sanitizer. The search stores the whole stack of each allocation, to
-# distinguish ampscale's leaks from those of MPI libraries. In most tests, storing the stacks takes
-# longer than the work of a rank. A test therefore turns the search on only if its ranks execute
-# code that no other test searches for leaks.
+# mpi_leaks on|off: turns the search for leaks on or off, in programs built with the address sanitizer.
+# To distinguish ampscale's leaks from those of MPI libraries, it stores the whole stack of each
+# allocation, which often takes longer than the work of a rank. A test therefore turns it on only if
+# its ranks execute code that no other test searches for leaks.
 mpi_leaks() {
     export LSAN_OPTIONS=detect_leaks=0
     [[ $1 == off ]] || LSAN_OPTIONS=suppressions=$mpi_supp:print_suppressions=0:fast_unwind_on_malloc=0
@@ -15,14 +14,12 @@ mpi_leaks() {
 mpi_leaks off
 
 # mpi_find NAME: finds the launcher of the MPI library NAME ("Open MPI 4.1.4", "MPICH 4.0.2": the
-# text of comm_mpi_version). Sets `mpi_launch` to the launcher and the flags with which it starts
-# more ranks than there are cores. Launchers of several MPI libraries may be installed side by side.
-# If there is no launcher of NAME, the test ends as skipped, unless a check has failed. An empty NAME,
-# of a program that did not run, is a failure. Sets `mpi_reports` if only the launcher
-# reports a killed rank. Such a launcher ends the other ranks before they can report. MPICH's
-# launcher ends them at once, and the launcher of Open MPI 5 a quarter of a second after SIGTERM.
-# The launcher of Open MPI 4 waits for a second after SIGTERM; in this time, a rank reports the
-# killed rank.
+# text of comm_mpi_version), beside those of others. Sets `mpi_launch` to the launcher and the flags
+# with which it starts more ranks than there are cores. If there is none, the test ends as skipped,
+# unless a check has failed. An empty NAME, of a program that did not run, is a failure. Sets
+# `mpi_reports` if only the launcher reports a killed rank, because it ends the other ranks before
+# they can: MPICH's at once, that of Open MPI 5 a quarter of a second after SIGTERM. The launcher of
+# Open MPI 4 waits for a second.
 mpi_find() {
     local name=$1 launcher kind
     mpi_reports=

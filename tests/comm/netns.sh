@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154,SC2016
-# Simulates two hosts on one machine, for tests of jobs that use a network. A host is a network
-# namespace with its own address and host name. A veth pair connects the two hosts. Source this file
-# after mpi.sh and after a call of mpi_find. $scratch is a folder of the test.
+# Simulates two hosts on one machine, for tests of jobs that use a network: two network namespaces
+# with their own addresses and host names, connected by a veth pair. Source this file after mpi.sh
+# and a call of mpi_find. $scratch is a folder of the test.
 #
 #     netns_open            makes the hosts; if it cannot, the test ends as skipped
 #     trap netns_close EXIT
@@ -68,11 +68,6 @@ netns_open() {
         --map-by node --bind-to none --mca btl "tcp,self")
 }
 
-# netns_cut: disconnects the two hosts.
-netns_cut() {
-    ip -n "${netns_name[1]}" link set cable down
-}
-
 # netns_ranks PROGRAM: prints how many processes named PROGRAM run on the two hosts.
 netns_ranks() {
     local pids
@@ -96,15 +91,15 @@ netns_are_left() {
 }
 
 # netns_lose PROGRAM COMMAND...: waits until COMMAND succeeds, then cuts the network of a running
-# job. Ranks are the processes named PROGRAM. Prints the number of running ranks before the cut.
-# Prints it again when all ranks have ended, but at the latest 9 seconds after the cut. Waits until
-# a message is in $scratch/err. Then ends the launcher, which may still run.
+# job, whose ranks are the processes named PROGRAM. Prints the number of running ranks before the cut,
+# and when all have ended, but at the latest 9 seconds after the cut. Waits until a message is in
+# $scratch/err. Then ends the launcher, which may still run.
 netns_lose() {
     local program=$1
     shift
     netns_until 30 "$@"
     netns_ranks "$program"
-    netns_cut
+    ip -n "${netns_name[1]}" link set cable down
     netns_until 9 netns_are_left "$program" 0
     netns_ranks "$program"
     netns_until 5 grep -qs '^ampscale: ' "$scratch/err"
@@ -121,7 +116,6 @@ netns_kill() {
     done
 }
 
-# Ends all processes on the hosts and removes the hosts.
 netns_close() {
     local name
     netns_kill

@@ -1,13 +1,10 @@
 #include "ranks.h"
 
 #include "tests/kernels/stream_backend.h"
+#include "tests/unit.h"
 
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,35 +12,27 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* --- transports --- */
 
 static enum status open_local(struct job *job, int first)
 {
-    struct comm *c[RANKS_MAX];
-    TRY(comm_open_local(job->each, job->timeout_s, c));
-    for (int i = 0; i < job->each; i++)
-        job->rank[first + i].c = c[i];
+    return comm_open_local(job->each, job->timeout_s, &job->c[first]);
+}
+
+enum status job_open_devices(struct job *job, int first)
+{
+    for (int i = first; i < first + job->each; i++)
+        TRY(stream_device_open(&job->dev[i]));
     return STATUS_OK;
 }
 
 static enum status open_staged(struct job *job, int first)
 {
-    struct comm *c[RANKS_MAX];
-    struct device *dev[RANKS_MAX];
     TRY(comm_open_local(job->each, job->timeout_s, job->below));
-    for (int i = 0; i < job->each; i++) {
-        TRY(stream_device_open(&dev[i]));
-        job->rank[first + i].dev = dev[i];
-    }
-    TRY(comm_open_staged(job->each, job->below, dev, c));
-    for (int i = 0; i < job->each; i++)
-        job->rank[first + i].c = c[i];
-    return STATUS_OK;
+    TRY(job_open_devices(job, first));
+    return comm_open_staged(job->each, job->below, &job->dev[first], &job->c[first]);
 }
 
 static struct comm_tcp_config tcp_config(const struct job *job, int rank)
@@ -55,24 +44,22 @@ static struct comm_tcp_config tcp_config(const struct job *job, int rank)
 /* Rank 0 starts last: the first connection attempts of the other ranks are refused. */
 static enum status open_tcp(struct job *job, int first)
 {
-    const struct timespec late = {.tv_nsec = 50000000};
     const struct comm_tcp_config config = tcp_config(job, first);
     if (first == 0)
-        nanosleep(&late, NULL);
-    return comm_open_tcp(&config, &job->rank[first].c);
+        usleep(50000);
+    return comm_open_tcp(&config, &job->c[first]);
 }
 
 static enum status open_gloo(struct job *job, int first)
 {
     const struct gloo_port *port;
-    struct comm *control = NULL;
     const struct comm_tcp_config config = tcp_config(job, first);
     TRY(comm_gloo_find(&port));
     TRY(open_tcp(job, first));
-    control = job->rank[first].c;
-    enum status st = comm_open_gloo(port, control, &config, &job->rank[first].c);
+    struct comm *control = job->c[first];
+    enum status st = comm_open_gloo(port, control, &config, &job->c[first]);
     if (st != STATUS_OK)
-        job->rank[first].c = control; /* ranks_run closes it */
+        job->c[first] = control; /* ranks_run closes it */
     return st;
 }
 
@@ -82,9 +69,9 @@ const struct transport staged_transport = {"local, staged through host memory", 
 const struct transport tcp_transport = {"tcp", true, 1, open_tcp};
 const struct transport gloo_transport = {"gloo", true, 1, open_gloo};
 
-bool ranks_have_gloo(void)
+bool transport_is_missing(const struct transport *t)
 {
-    return getenv("AMPSCALE_GLOO_MODULE") != NULL;
+    return t == &gloo_transport && !getenv("AMPSCALE_GLOO_MODULE");
 }
 
 void free_address(char *out, size_t size)
@@ -107,15 +94,6 @@ void rank_keep(struct rank *r, enum status st)
         snprintf(r->message, sizeof r->message, "%s", status_message());
 }
 
-void ranks_are_right(const struct rank *rank, int size)
-{
-    for (int i = 0; i < size; i++) {
-        assert_string_equal(rank[i].message, "");
-        assert_int_equal(rank[i].st, STATUS_OK);
-        assert_int_equal(rank[i].failures, 0);
-    }
-}
-
 static void *run_rank(void *arg)
 {
     struct rank *r = arg;
@@ -136,8 +114,11 @@ static void *run_process(void *arg)
     struct rank *rank = &p->job->rank[p->first];
     int each = p->job->each;
     enum status st = p->job->transport->open(p->job, p->first);
-    for (int i = 0; i < each; i++)
+    for (int i = 0; i < each; i++) {
+        rank[i].c = p->job->c[p->first + i];
+        rank[i].dev = p->job->dev[p->first + i];
         rank_keep(&rank[i], st);
+    }
     for (int i = 0; i < each && st == STATUS_OK; i++)
         assert_int_equal(pthread_create(&rank[i].thread, NULL, run_rank, &rank[i]), 0);
     for (int i = 0; i < each && st == STATUS_OK; i++)
@@ -167,7 +148,6 @@ static void start(struct process *p)
  */
 static void end(struct process *p)
 {
-    const struct timespec rest = {.tv_nsec = 5000000};
     struct rank *rank = &p->job->rank[p->first];
     int status = 0;
     pid_t ended = 0;
@@ -176,7 +156,7 @@ static void end(struct process *p)
         return;
     }
     while (!rank->lost && (ended = waitpid(p->pid, &status, WNOHANG)) == 0)
-        nanosleep(&rest, NULL);
+        usleep(5000);
     p->pid = ended == 0 ? p->pid : 0;
     rank->failures += status != 0;
 }
@@ -214,4 +194,17 @@ void ranks_run(struct rank *rank, const struct transport *t, int size, double ti
     munmap(job.rank, bytes);
     for (int i = 0; i < size; i++)
         device_close(rank[i].dev);
+}
+
+void ranks_succeed(const struct transport *t, int size, void (*body)(struct rank *))
+{
+    struct rank rank[RANKS_MAX];
+    if (transport_is_missing(t))
+        return;
+    ranks_run(rank, t, size, 60, body);
+    for (int i = 0; i < size; i++) {
+        assert_string_equal(rank[i].message, "");
+        assert_int_equal(rank[i].st, STATUS_OK);
+        assert_int_equal(rank[i].failures, 0);
+    }
 }

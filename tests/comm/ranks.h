@@ -26,7 +26,9 @@ struct job {
     struct rank *rank;
     int size, each;
     double timeout_s;
-    char address[64];                /* of a rendezvous; nothing listens there yet */
+    char address[64];          /* of a rendezvous; nothing listens there yet */
+    struct comm *c[RANKS_MAX]; /* of each rank, and its device; `open` sets them */
+    struct device *dev[RANKS_MAX];
     struct comm *between[RANKS_MAX]; /* connects the processes */
     struct comm *below[RANKS_MAX];   /* of the transport; closed after all ranks */
 };
@@ -41,8 +43,11 @@ struct transport {
 
 extern const struct transport local_transport, staged_transport, tcp_transport, gloo_transport;
 
-/* Whether the build has Gloo. */
-bool ranks_have_gloo(void);
+/* Whether the transport is Gloo and the build has none. */
+bool transport_is_missing(const struct transport *t);
+
+/* Opens a device for each rank of the process whose first rank is `first`. */
+MUST_CHECK enum status job_open_devices(struct job *job, int first);
 
 /* Runs `body` in each of `size` ranks, and closes the communicators. A rank whose communicator
  * cannot be opened does not run. */
@@ -52,8 +57,9 @@ void ranks_run(struct rank *rank, const struct transport *t, int size, double ti
 /* Stores the status of an operation in *r, and the thread's error message if it failed. */
 void rank_keep(struct rank *r, enum status st);
 
-/* Checks that each of the ranks has opened its communicator and has no failures. */
-void ranks_are_right(const struct rank *rank, int size);
+/* Runs `body` in each of `size` ranks, and checks that no rank fails. Does nothing if the transport
+ * is missing. */
+void ranks_succeed(const struct transport *t, int size, void (*body)(struct rank *));
 
 /* Writes an address of this machine with a port at which no process listens. */
 void free_address(char *out, size_t size);

@@ -14,8 +14,7 @@ static bool absent; /* rank 1 receives the invitation to join, and ignores it */
 
 static enum status open_nccl(struct job *job, int first)
 {
-    struct comm *between = job->between[first / job->each], *c[RANKS_MAX];
-    struct device *dev[RANKS_MAX];
+    struct comm *between = job->between[first / job->each];
     const struct comm_nccl_config config = {port, between, job->timeout_s};
     if (absent && first == 1) {
         unsigned char invitation[4 + NCCL_PORT_ID_BYTES];
@@ -24,14 +23,8 @@ static enum status open_nccl(struct job *job, int first)
         TRY(comm_run(between, &op));
         return status_fail(STATUS_LOST_RANK, "absent");
     }
-    for (int i = 0; i < job->each; i++) {
-        TRY(stream_device_open(&dev[i]));
-        job->rank[first + i].dev = dev[i];
-    }
-    TRY(comm_open_nccl(&config, job->each, dev, c));
-    for (int i = 0; i < job->each; i++)
-        job->rank[first + i].c = c[i];
-    return STATUS_OK;
+    TRY(job_open_devices(job, first));
+    return comm_open_nccl(&config, job->each, &job->dev[first], &job->c[first]);
 }
 
 static const struct transport one_gpu = {"NCCL 2.28.9", false, 1, open_nccl},
@@ -60,15 +53,9 @@ static void exercise(struct rank *r)
 
 static void test_values(void **state)
 {
-    static const struct {
-        const struct transport *transport;
-        int size;
-    } jobs[] = {{&one_gpu, 1}, {&one_gpu, 3}, {&two_gpus, 4}};
-    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
-        struct rank rank[RANKS_MAX];
-        ranks_run(rank, jobs[i].transport, jobs[i].size, 60, exercise);
-        ranks_are_right(rank, jobs[i].size);
-    }
+    ranks_succeed(&one_gpu, 1, exercise);
+    ranks_succeed(&one_gpu, 3, exercise);
+    ranks_succeed(&two_gpus, 4, exercise);
 }
 
 /* Starts more operations than a communicator can have on its stream at a time. */
@@ -91,9 +78,7 @@ static void run_many(struct rank *r)
 
 static void test_many_started(void **state)
 {
-    struct rank rank[RANKS_MAX];
-    ranks_run(rank, &one_gpu, 2, 60, run_many);
-    ranks_are_right(rank, 2);
+    ranks_succeed(&one_gpu, 2, run_many);
 }
 
 /* --- ends --- */
@@ -123,11 +108,9 @@ static void sum_endlessly(struct rank *r)
             st = b->stream_sync(s);
     }
     rank_keep(r, st);
-    struct comm_op more = {COMM_BARRIER};
-    r->failures +=
-        comm_run(r->c, &more) == STATUS_OK ||
-        strcmp(r->message, status_message()) != 0; /* later operations fail in the same way */
-    comm_close(r->c);                              /* its stream may still wait for the events */
+    struct comm_op more = {COMM_BARRIER}; /* later operations fail in the same way */
+    r->failures += comm_run(r->c, &more) == STATUS_OK || strcmp(r->message, status_message()) != 0;
+    comm_close(r->c); /* its stream may still wait for the events */
     r->c = NULL;
     b->stream_close(s);
     b->event_close(ready);
