@@ -86,7 +86,7 @@ const struct setting torch_settings[] = {
      TAKEN_BY(take_gpus), TORCH},
     {"local-rank", 0, "N", NULL, "LOCAL_RANK, as torch.distributed.launch gives it",
      AS_INTEGER(torch.local_rank, -1, LAUNCHER_RANKS_MAX), TORCH},
-    {"dist-url", 0, "env://|tcp://HOST:PORT|file://FILE", NULL,
+    {"dist-url", 0, "env://|tcp://HOST:PORT", NULL,
      "Address at which the processes connect (default: MASTER_ADDR and MASTER_PORT)",
      AS_TEXT(torch.url), TORCH},
     {"dist-backend", 0, "nccl|gloo|mpi", "nccl",
@@ -165,20 +165,17 @@ static enum status settle_backend(const struct torch_flags *f, struct train_conf
     return STATUS_OK;
 }
 
-/* Finds the address at which the ranks connect. It is HOST:PORT for a tcp:// URL, the whole URL for
- * a file:// URL, and "" if there is no URL. */
+/* Finds the address at which the ranks connect: "" if there is no URL and no variable names one. */
 static enum status find_address(struct torch_flags *f)
 {
-    static const char tcp[] = "tcp://", file[] = "file://", env[] = "env://";
+    static const char tcp[] = "tcp://", env[] = "env://";
     if (!f->url || strcmp(f->url, env) == 0) {
         launcher_address(f->address); /* "" if the variables are not set */
         return STATUS_OK;
     }
-    size_t skip = strncmp(f->url, tcp, sizeof tcp - 1) == 0 ? sizeof tcp - 1 : 0;
-    if (!skip && strncmp(f->url, file, sizeof file - 1) != 0)
-        return status_fail(STATUS_USAGE,
-                           "--dist-url '%s': give env://, tcp://HOST:PORT or file://FILE", f->url);
-    if (!text_append(f->address, sizeof f->address, "%s", f->url + skip))
+    if (strncmp(f->url, tcp, sizeof tcp - 1) != 0)
+        return status_fail(STATUS_USAGE, "--dist-url '%s': give env:// or tcp://HOST:PORT", f->url);
+    if (!text_append(f->address, sizeof f->address, "%s", f->url + sizeof tcp - 1))
         return status_fail(STATUS_USAGE, "--dist-url '%.40s...': too long", f->url);
     return STATUS_OK;
 }

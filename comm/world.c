@@ -21,24 +21,17 @@ struct world_config world_config_default(void)
     return (struct world_config){.timeout_s = 300, .join_s = 300};
 }
 
-static void describe_self(struct rank_info *self)
-{
-    if (gethostname(self->host, sizeof self->host - 1) != 0)
-        snprintf(self->host, sizeof self->host, "?");
-    self->pid = (int32_t)getpid();
-    if (sched_getaffinity(0, sizeof self->cores, &self->cores) != 0)
-        CPU_ZERO(&self->cores);
-}
-
 static enum status gather_info(struct world *w)
 {
-    struct rank_info self = {{0}};
+    struct rank_info self = {.pid = (int32_t)getpid()};
     TRY(array_new(&w->info, w->size));
-    describe_self(&self);
+    if (gethostname(self.host, sizeof self.host - 1) != 0)
+        snprintf(self.host, sizeof self.host, "?");
+    if (sched_getaffinity(0, sizeof self.cores, &self.cores) != 0)
+        CPU_ZERO(&self.cores);
     TRY(comm_gather(w->comm, &self, w->info, sizeof self));
     for (int i = 0; i < w->size; i++) {
-        w->info[i].host[HOST_NAME_MAX_LEN - 1] = '\0';
-        snprintf(self.host, sizeof self.host, "%s", w->info[i].host);
+        snprintf(self.host, sizeof self.host, "%.*s", HOST_NAME_MAX_LEN - 1, w->info[i].host);
         text_clean(w->info[i].host, sizeof self.host, self.host);
     }
     return STATUS_OK;
@@ -75,9 +68,8 @@ static enum status agree_on_gloo(const struct comm_tcp_config *tcp, enum comm_vi
                                "rank %d has another --comm than rank 0; all ranks need "
                                "the same value",
                                r);
-        all[r].lacks[sizeof own.lacks - 1] = '\0';
         if (all[r].lacks[0])
-            snprintf(w->lacks, sizeof w->lacks, "rank %d: %s", r, all[r].lacks);
+            snprintf(w->lacks, sizeof w->lacks, "rank %d: %.150s", r, all[r].lacks);
     }
     if (w->lacks[0])
         return via == VIA_GLOO ? status_fail(STATUS_UNSUPPORTED, "--comm gloo: %s", w->lacks)
@@ -91,13 +83,9 @@ static enum status join_tcp(const struct world_config *c, const char *address, s
 {
     struct launcher_place place;
     struct data_way *all;
-    char job[LAUNCHER_JOB_MAX], met[RENDEZVOUS_ADDRESS_MAX];
+    char job[LAUNCHER_JOB_MAX];
     bool named = launcher_job(job);
-    const char *file = rendezvous_file_path(address);
     TRY(find_place(&c->place, &place));
-    if (file)
-        TRY(rendezvous_file_meet(file, place.rank, c->timeout_s, met));
-    address = file ? met : address;
     struct comm_tcp_config tcp = {.address = address,
                                   .rank = place.rank,
                                   .size = place.size,
@@ -111,8 +99,6 @@ static enum status join_tcp(const struct world_config *c, const char *address, s
     if (st == STATUS_OK && tcp.size > 1)
         st = agree_on_gloo(&tcp, c->via, all, w);
     free(all);
-    if (file && place.rank == 0)
-        unlink(file);
     return st;
 }
 
@@ -241,35 +227,30 @@ int world_threads(const struct world *w, int devices)
 }
 
 /* Writes a message about the first setting that differs between `own`, this rank's settings, and
- * `first`, rank 0's settings: its value differs, or `first` does not have it. Writes "" if there is
- * none. `mine` is false if the roles are exchanged. */
-static void find_difference(const struct world *w, json_t *first, json_t *own, bool mine,
+ * `first`, rank 0's settings; "" if there is none. */
+static void find_difference(const struct world *w, json_t *first, json_t *own,
                             char verdict[VERDICT_MAX])
 {
     const size_t form = JSON_ENCODE_ANY | JSON_REAL_PRECISION(9);
+    json_t *all = json_copy(own), *value;
     const char *key;
-    json_t *value;
-    json_object_foreach(own, key, value)
+    json_object_update_missing(all, first);
+    json_object_foreach(all, key, value)
     {
-        const json_t *other = json_object_get(first, key);
-        if (json_equal(value, other))
+        const json_t *mine = json_object_get(own, key), *other = json_object_get(first, key);
+        if (json_equal(mine, other))
             continue;
-        char *a = json_dumps(value, form), *b = other ? json_dumps(other, form) : NULL;
+        char *a = json_dumps(mine, form), *b = json_dumps(other, form); /* NULL for NULL */
         snprintf(verdict, VERDICT_MAX,
                  "rank %d (host %s) has %s = %.120s, but rank 0 (host %s) has %.120s; all ranks "
                  "need the same value",
-                 w->rank, w->info[w->rank].host, key,
-                 mine ? a
-                 : b  ? b
-                      : "none",
-                 w->info[0].host,
-                 !mine ? a
-                 : b   ? b
-                       : "none");
+                 w->rank, w->info[w->rank].host, key, a ? a : "none", w->info[0].host,
+                 b ? b : "none");
         free(a);
         free(b);
-        return;
+        break;
     }
+    json_decref(all);
 }
 
 /* Adds the program's version and a checksum of the program's file to the settings; the checksum
@@ -309,9 +290,7 @@ enum status world_agree(struct world *w, json_t *settings)
         st = status_fail(STATUS_INVALID, "rank 0 sent settings that cannot be read");
         goto done;
     }
-    find_difference(w, first, own, true, verdict);
-    if (!*verdict)
-        find_difference(w, own, first, false, verdict);
+    find_difference(w, first, own, verdict);
     CHECK(comm_gather(w->comm, verdict, all, VERDICT_MAX));
     for (int i = 0; i < w->size && st == STATUS_OK; i++) /* the lowest rank that differs */
         if (all[i][0])
@@ -340,21 +319,17 @@ static int host_cores_of(const struct world *w, int rank)
     return CPU_COUNT(&all);
 }
 
+static json_t *rank_json(const void *of, int64_t i)
+{
+    const struct world *w = of;
+    int cores = host_cores_of(w, (int)i);
+    return json_pack("{s:i, s:s, s:i, s:o*}", "rank", (int)i, "host", w->info[i].host, "pid",
+                     (int)w->info[i].pid, "host_cores", cores > 0 ? json_integer(cores) : NULL);
+}
+
 json_t *world_json(const struct world *w)
 {
-    json_t *ranks = json_array();
-    for (int i = 0; i < w->size; i++) {
-        int cores = host_cores_of(w, i);
-        json_t *rank = json_pack("{s:i, s:s, s:i}", "rank", i, "host", w->info[i].host, "pid",
-                                 (int)w->info[i].pid);
-        if (cores > 0)
-            json_object_set_new(rank, "host_cores", json_integer(cores));
-        if (json_array_append_new(ranks, rank) != 0) {
-            json_decref(ranks);
-            return NULL;
-        }
-    }
-    return ranks;
+    return json_list(w->size, rank_json, w);
 }
 
 /* Broadcasts the `bytes` bytes at `data` from rank `root`. */

@@ -302,9 +302,9 @@ const struct setting train_unrecorded[] = {
      "launcher started the processes; else Gloo)",
      AS_CHOICE(config.comm), IN(DEVICES)},
     {"rendezvous", 0, "HOST:PORT", NULL,
-     "Address of rank 0, to which processes connect without MPI, or file://FILE, to which rank 0 "
-     "writes its address; the launcher (torchrun, srun, or RANK and WORLD_SIZE) gives each "
-     "process its rank (default outside of MPI: MASTER_ADDR and MASTER_PORT)",
+     "Address of rank 0, to which processes connect without MPI; the launcher (torchrun, srun, or "
+     "RANK and WORLD_SIZE) gives each process its rank (default outside of MPI: MASTER_ADDR and "
+     "MASTER_PORT)",
      AS_TEXT(config.rendezvous), IN(DEVICES)},
     {"secret-file", 0, "FILE", NULL,
      "File of mode 600 with the secret that the ranks of a rendezvous share (default: "
