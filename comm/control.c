@@ -11,13 +11,11 @@
  * key.
  *
  * The communicator of comm_open_tcp carries only control, because everything passes through rank 0.
- * Before an operation each rank sends rank 0 its intent, which describes the operation, and rank 0
- * answers with a verdict. If intents differ or a rank has failed, the operation therefore fails on
- * all ranks with the same message. */
+ * Each rank sends rank 0 its intent, which describes the operation, and its data; rank 0 answers
+ * with a verdict and the result. If intents differ or a rank has failed, the operation therefore
+ * fails on all ranks with the same message. */
 #include "comm/control.h"
 
-#include "base/file.h"
-#include "base/host.h"
 #include "base/stop.h"
 #include "base/text.h"
 #include "comm/internal.h"
@@ -36,10 +34,11 @@
 
 enum {
     VERSION = 3,
-    PENDING_MAX = 256,     /* largest number of connections that have not sent their proof yet */
-    AGAIN_NS = 100000000,  /* time between attempts to connect */
-    LOOK_UP_EVERY = 10,    /* the number of attempts after which a host's name is looked up again */
-    MESSAGE_MAX = 4 << 20, /* bytes of the largest operation of the communicator */
+    PENDING_MAX = 256,    /* largest number of connections that have not sent their proof yet */
+    AGAIN_NS = 100000000, /* the first pause between attempts to connect; each is twice as long */
+    AGAIN_MAX_NS = 8 * AGAIN_NS,
+    DATA_MAX = 4 << 20, /* bytes of the largest operation of the communicator */
+    ADDRESS_MAX = 320,  /* bytes of HOST:PORT */
 };
 static const double HELLO_S = 5;   /* time limit for a new connection to send its proof */
 static const double CHECK_S = 0.2; /* time between checks for a request to stop */
@@ -53,7 +52,8 @@ enum verdict {
     RANK_TAKEN,
     WRONG_SECRET,
     NO_HELLO, /* the connection is silent, slow, or of another protocol; never sent as a verdict */
-    VERDICT_COUNT
+    VERDICT_COUNT,
+    INCOMPLETE = VERDICT_COUNT, /* more bytes of the hello are to come */
 };
 
 static const struct {
@@ -97,7 +97,11 @@ struct exchange {
     struct hello hello;
     unsigned char proof[DIGEST_BYTES]; /* of the members before */
 };
-enum { PROVED = offsetof(struct exchange, proof), HELLO = offsetof(struct exchange, hello) };
+enum {
+    HELLO = offsetof(struct exchange, hello),
+    PROTOCOL = HELLO + offsetof(struct hello, rank), /* bytes up to the version */
+    PROVED = offsetof(struct exchange, proof),
+};
 
 struct answer {
     uint32_t verdict;
@@ -109,37 +113,20 @@ static enum status check_interrupted(const struct rendezvous_config *c)
     return c->interrupted ? c->interrupted(c->context) : stop_check();
 }
 
-/* Finds the addresses of c->address, and retries until the time `end`: DNS may not know a host that
- * is only starting. */
-static enum status resolve(const struct rendezvous_config *c, double end, struct addrinfo **list,
-                           bool *loopback)
-{
-    enum status st;
-    while ((st = socket_resolve(c->address, list, loopback)) == STATUS_IO && clock_s() < end) {
-        comm_sleep(LOOK_UP_EVERY * (int64_t)AGAIN_NS);
-        TRY(check_interrupted(c));
-    }
-    if (st == STATUS_IO)
-        return status_fail(c->rank == 0 ? STATUS_IO : STATUS_LIBRARY,
-                           "%s, for %g s; start the host, or give a name or an address that this "
-                           "machine can look up",
-                           status_message(), c->timeout_s);
-    if (st != STATUS_OK || *loopback || c->insecure || c->secret->size > 0)
-        return st;
-    freeaddrinfo(*list);
-    return status_fail(
-        STATUS_USAGE,
-        "--rendezvous '%s' is reachable from other machines, but no secret is set: give all "
-        "processes the same AMPSCALE_SECRET or --secret-file, or accept the risk with train's "
-        "--insecure",
-        c->address);
-}
-
 /* Sends a message without waiting. The buffer of a new connection is large enough for these
  * messages. False: the buffer is full, or the connection is lost. */
 static bool send_now(int fd, const void *message, size_t size)
 {
     return send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
+static void close_all(int *fd, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (fd[i] >= 0)
+            close(fd[i]);
+        fd[i] = -1;
+    }
 }
 
 /* --- rank 0 --- */
@@ -164,18 +151,20 @@ struct gathering {
     int refused[VERDICT_COUNT];
 };
 
-/* Checks what the other side has sent; `answer` gets rank 0's proof. */
-static enum verdict check_hello(const struct gathering *g, const struct exchange *both,
+/* Checks the `got` bytes of `both` that are known; `answer` gets rank 0's proof. */
+static enum verdict check_hello(const struct gathering *g, const struct exchange *both, size_t got,
                                 struct answer *answer)
 {
     const struct rendezvous_config *c = g->config;
     const struct hello *h = &both->hello;
     uint32_t size = (uint32_t)c->size, rank = ntohl(h->rank);
     unsigned char proof[DIGEST_BYTES];
-    if (ntohl(h->magic) != kinds[c->kind].magic)
+    if (got >= PROTOCOL && ntohl(h->magic) != kinds[c->kind].magic)
         return NO_HELLO;
-    if (ntohl(h->version) != VERSION)
+    if (got >= PROTOCOL && ntohl(h->version) != VERSION)
         return OTHER_VERSION;
+    if (got < sizeof *both)
+        return INCOMPLETE;
     if (!digest_equal(h->job, g->job))
         return OTHER_JOB;
     if (ntohl(h->size) != size || rank == 0 || rank >= size)
@@ -183,8 +172,10 @@ static enum verdict check_hello(const struct gathering *g, const struct exchange
     secret_proof(c->secret, kinds[c->kind].label, both, PROVED, proof);
     if (!digest_equal(proof, both->proof))
         return WRONG_SECRET;
+    if (g->peer[rank] >= 0)
+        return RANK_TAKEN;
     secret_proof(c->secret, kinds[c->kind].first_label, both, PROVED, answer->proof);
-    return g->peer[rank] >= 0 ? RANK_TAKEN : ACCEPTED;
+    return ACCEPTED;
 }
 
 /* Removes a pending connection. Stores the socket of an accepted rank in g->peer; closes any other
@@ -193,7 +184,6 @@ static void end_pending(struct gathering *g, int i, enum verdict v)
 {
     struct pending *p = &g->pending[i];
     if (v == ACCEPTED) {
-        socket_no_delay(p->fd);
         g->peer[ntohl(p->both.hello.rank)] = p->fd;
         g->here++;
     } else {
@@ -213,14 +203,9 @@ static bool read_pending(struct gathering *g, int i)
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return false;
     p->got += n > 0 ? (size_t)n : 0;
-    bool foreign = p->got >= HELLO + offsetof(struct hello, rank) &&
-                   (ntohl(p->both.hello.magic) != kinds[g->config->kind].magic ||
-                    ntohl(p->both.hello.version) != VERSION);
-    if (n > 0 && p->got < sizeof p->both && !foreign)
+    enum verdict v = n > 0 ? check_hello(g, &p->both, p->got, &answer) : NO_HELLO;
+    if (v == INCOMPLETE)
         return false;
-    enum verdict v = n > 0 ? check_hello(g, &p->both, &answer) : NO_HELLO;
-    if (v != ACCEPTED)
-        answer = (struct answer){0};
     answer.verdict = htonl((uint32_t)v);
     if (v != NO_HELLO && !send_now(p->fd, &answer, sizeof answer))
         v = NO_HELLO;
@@ -292,14 +277,16 @@ static void drop_lost_nodes(struct gathering *g)
         }
 }
 
-static enum status gather(const struct rendezvous_config *c, const int *listener, int listeners,
-                          int *peer)
+enum status rendezvous_gather(const struct rendezvous_config *c, const int *listener, int n,
+                              int *peer)
 {
     struct gathering g = {
-        .config = c, .peer = peer, .here = 1, .listener = listener, .listeners = listeners};
+        .config = c, .peer = peer, .here = 1, .listener = listener, .listeners = n};
     double end = clock_s() + c->timeout_s;
     enum status st = STATUS_OK;
     digest_text(c->job, g.job);
+    for (int r = 0; r < c->size; r++)
+        peer[r] = -1;
     while (st == STATUS_OK && g.here < c->size) {
         serve_pending(&g);
         drop_lost_nodes(&g);
@@ -312,46 +299,24 @@ static enum status gather(const struct rendezvous_config *c, const int *listener
     return st;
 }
 
-/* Warns if ranks on other machines cannot connect, because this machine knows its own name as a
- * loopback address, as Debian's /etc/hosts does. */
-static void warn_loopback(const struct rendezvous_config *c, const struct addrinfo *list)
+/* Gathers the ranks at the addresses in `list`. Warns if ranks on other machines cannot connect,
+ * because this machine knows its own name as a loopback address, as Debian's /etc/hosts does. */
+static enum status gather_at(const struct rendezvous_config *c, const struct addrinfo *list,
+                             bool loopback, int *peer)
 {
     const char *a = c->address;
-    char number[64];
     bool meant = strncmp(a, "localhost", 9) == 0 || strncmp(a, "127.", 4) == 0 || *a == '[';
-    if (meant || c->one_host ||
-        getnameinfo(list->ai_addr, list->ai_addrlen, number, sizeof number, NULL, 0,
-                    NI_NUMERICHOST) != 0)
-        return;
-    fprintf(stderr,
-            "ampscale: warning: --rendezvous '%s': '%.*s' is the loopback address %s on this "
-            "machine (see /etc/hosts); ranks on other machines cannot connect: give an address "
-            "that they can reach\n",
-            a, (int)strcspn(a, ":"), a, number);
-}
-
-static enum status meet_as_first(const struct rendezvous_config *c, double end, int *peer)
-{
     int listener[SOCKET_ADDRESSES_MAX], n;
-    struct addrinfo *list;
-    bool loopback;
-    TRY(resolve(c, end, &list, &loopback));
-    enum status st = socket_listen(c->address, list, listener, &n);
-    if (st == STATUS_OK && loopback)
-        warn_loopback(c, list);
-    freeaddrinfo(list);
-    if (st == STATUS_OK)
-        st = gather(c, listener, n, peer);
-    while (n > 0)
-        close(listener[--n]);
+    TRY(socket_listen(a, list, listener, &n));
+    if (loopback && !meant && !c->one_host)
+        fprintf(stderr,
+                "ampscale: warning: --rendezvous '%s': '%.*s' is a loopback address on this "
+                "machine (see /etc/hosts); ranks on other machines cannot connect: give an address "
+                "that they can reach\n",
+                a, (int)strcspn(a, ":"), a);
+    enum status st = rendezvous_gather(c, listener, n, peer);
+    close_all(listener, n);
     return st;
-}
-
-enum status rendezvous_gather(const struct rendezvous_config *c, int listener, int *peer)
-{
-    for (int i = 0; i < c->size; i++)
-        peer[i] = -1;
-    return gather(c, &listener, 1, peer);
 }
 
 /* --- other ranks --- */
@@ -401,281 +366,223 @@ static enum status introduce(const struct rendezvous_config *c, int fd, double e
 }
 
 /* Connects to rank 0 at one of the addresses in `list`. STATUS_IO: there is no rank 0 yet. */
-static enum status try_addresses(const struct rendezvous_config *c, const struct addrinfo *list,
-                                 double end, int *peer)
+static enum status connect_to(const struct rendezvous_config *c, const struct addrinfo *list,
+                              double end, int *peer)
 {
     enum status st = STATUS_IO;
     for (; list && st == STATUS_IO; list = list->ai_next) {
-        int fd = socket_connect(list, HELLO_S);
-        if (fd < 0)
+        peer[0] = socket_connect(list, HELLO_S);
+        if (peer[0] < 0)
             continue;
-        st = introduce(c, fd, end);
-        socket_no_delay(fd);
-        if (st == STATUS_OK)
-            peer[0] = fd;
-        else
-            close(fd);
+        st = introduce(c, peer[0], end);
+        if (st != STATUS_OK)
+            close_all(peer, 1);
     }
     return st;
 }
 
-/* Connects to rank 0 at `given` or, if it is NULL, at c->address. Retries until the time `end`,
- * because rank 0 may not listen yet, and its name may become another address. */
-static enum status meet_first(const struct rendezvous_config *c, const struct addrinfo *given,
-                              double end, int *peer)
+/* Connects the ranks at `address`. STATUS_IO: another attempt may succeed, unless this is rank 0
+ * and *found is set, because the address has been looked up. */
+static enum status attempt(const struct rendezvous_config *c, const char *address, double end,
+                           bool *found, int *peer)
 {
-    struct addrinfo *found = NULL;
+    struct addrinfo *list;
     bool loopback;
-    enum status st = STATUS_IO;
-    for (int i = 0; st == STATUS_IO && (i == 0 || clock_s() < end); i++) {
-        if (!given && i % LOOK_UP_EVERY == 0) {
-            if (found)
-                freeaddrinfo(found);
-            TRY(resolve(c, end, &found, &loopback));
-        }
-        st = try_addresses(c, given ? given : found, end, peer);
-        if (st != STATUS_IO)
-            break;
-        comm_sleep(AGAIN_NS);
-        enum status stop = check_interrupted(c);
-        st = stop == STATUS_OK ? STATUS_IO : stop;
-    }
-    if (found)
-        freeaddrinfo(found);
-    if (st != STATUS_IO)
+    *found = false;
+    enum status st = socket_resolve(address, &list, &loopback);
+    if (st != STATUS_OK)
         return st;
-    return status_fail(STATUS_LIBRARY, "%s %d of %d found no %s 0 of its job at '%s' within %g s",
-                       kinds[c->kind].noun, c->rank, c->size, kinds[c->kind].noun, c->address,
-                       c->timeout_s);
+    *found = true;
+    if (!loopback && !c->insecure && c->secret->size == 0)
+        st = status_fail(STATUS_USAGE,
+                         "--rendezvous '%s' is reachable from other machines, but no secret is "
+                         "set: give all processes the same AMPSCALE_SECRET or --secret-file, or "
+                         "accept the risk with train's --insecure",
+                         address);
+    else if (c->rank == 0)
+        st = gather_at(c, list, loopback, peer);
+    else
+        st = connect_to(c, list, end, peer);
+    freeaddrinfo(list);
+    return st;
+}
+
+/* Makes attempts at the addresses between characters of `separators` in turn until the time limit,
+ * because rank 0 may not listen yet, DNS may not know a host that is only starting, and a name may
+ * become another address. */
+static enum status meet(const struct rendezvous_config *c, const char *separators, int *peer)
+{
+    const char *noun = kinds[c->kind].noun, *at = c->address;
+    const double end = c->timeout_s > 0 ? clock_s() + c->timeout_s : 1e300;
+    char address[ADDRESS_MAX];
+    int64_t pause = AGAIN_NS;
+    bool found;
+    for (int r = 0; r < c->size; r++)
+        peer[r] = -1;
+    do {
+        size_t length = strcspn(at, separators);
+        snprintf(address, sizeof address, "%.*s", (int)length, at);
+        enum status st = attempt(c, address, end, &found, peer);
+        if (st != STATUS_IO || (found && c->rank == 0))
+            return st;
+        at += length + strspn(at + length, separators);
+        if (*at)
+            continue;
+        at = c->address;
+        comm_sleep(pause);
+        pause *= pause < AGAIN_MAX_NS ? 2 : 1;
+        TRY(check_interrupted(c));
+    } while (clock_s() < end);
+    if (found)
+        return status_fail(STATUS_LIBRARY,
+                           "%s %d of %d found no %s 0 of its job at '%s' within %g s", noun,
+                           c->rank, c->size, noun, c->address, c->timeout_s);
+    return status_fail(c->rank == 0 ? STATUS_IO : STATUS_LIBRARY,
+                       "%s, for %g s; start the host, or give a name or an address that this "
+                       "machine can look up",
+                       status_message(), c->timeout_s);
 }
 
 enum status rendezvous_meet(const struct rendezvous_config *c, int *peer)
 {
-    double end = c->timeout_s > 0 ? clock_s() + c->timeout_s : 1e300;
-    for (int i = 0; i < c->size; i++)
-        peer[i] = -1;
-    return c->rank == 0 ? meet_as_first(c, end, peer) : meet_first(c, NULL, end, peer);
-}
-
-/* --- a file with the address --- */
-
-const char *rendezvous_file_path(const char *text)
-{
-    return text && strncmp(text, "file://", 7) == 0 ? text + 7 : NULL;
-}
-
-/* Rank 0 gives the file its name only when it is complete. */
-enum status rendezvous_file_meet(const char *path, int rank, double timeout_s,
-                                 char address[RENDEZVOUS_ADDRESS_MAX])
-{
-    double end = clock_s() + timeout_s;
-    char host[256] = "", *bytes;
-    size_t size;
-    int port;
-    if (rank == 0) {
-        if (path_exists(path))
-            return status_fail(STATUS_USAGE,
-                               "--rendezvous 'file://%s': the file exists; remove it or give "
-                               "another name: each job needs a new file",
-                               path);
-        if (gethostname(host, sizeof host - 1) != 0)
-            return status_fail(STATUS_IO, "cannot read this host's name: %s", strerror(errno));
-        TRY(host_free_port(false, &port));
-        snprintf(address, RENDEZVOUS_ADDRESS_MAX, "%s:%d", host, port);
-        return file_replace(path, address, strlen(address));
-    }
-    for (; !path_exists(path); comm_sleep(AGAIN_NS)) {
-        TRY(stop_check());
-        if (timeout_s > 0 && clock_s() >= end)
-            return status_fail(STATUS_LIBRARY,
-                               "--rendezvous 'file://%s': rank 0 has not written the file within "
-                               "%g s",
-                               path, timeout_s);
-    }
-    TRY(file_read(path, RENDEZVOUS_ADDRESS_MAX - 1, &bytes, &size));
-    snprintf(address, RENDEZVOUS_ADDRESS_MAX, "%.*s", (int)size, bytes);
-    free(bytes);
-    return STATUS_OK;
+    return meet(c, "", peer);
 }
 
 /* --- the communicator --- */
 
-/* A rank's intent, or the first failure. All ranks run the same build and have the same byte order.
- */
+/* A rank's intent, followed by its data; rank 0's answer, followed by the result; or a failure. All
+ * ranks run the same build and have the same byte order. */
 struct message {
-    struct comm_intent intent; /* kind FAILED: the sender has failed */
-    int32_t st;                /* STATUS_OK, or the status of a failure, which `text` describes */
-    char text[CONTROL_TEXT_MAX];
+    struct comm_intent intent;
+    uint32_t bytes;               /* that follow */
+    struct first_failure failure; /* of the sender, which is then the failure of all ranks */
 };
-enum { FAILED = -1 };
 
 struct tcp {
     struct comm base;
     double timeout_s;
-    int *peer;              /* (size) sockets; see rendezvous_meet */
-    void *scratch;          /* on rank 0: MESSAGE_MAX bytes */
-    struct message failure; /* the first failure; st is STATUS_OK if there is none */
+    int *peer;                    /* (size) sockets; see rendezvous_meet */
+    char *data;                   /* on rank 0: DATA_MAX bytes for the data of a rank */
+    struct first_failure failure; /* fails all later operations */
 };
 
-/* Keeps a failure if it is the first; returns the first failure. */
-static enum status fail(struct tcp *t, int32_t st, const char *text)
+static enum status put(const struct tcp *t, int rank, const struct message *m, const void *data)
 {
-    struct message *f = &t->failure;
-    if (f->st == STATUS_OK) {
-        *f = (struct message){.intent.kind = FAILED,
-                              .st = st > 0 && st <= STATUS_LOST_RANK ? st : STATUS_LIBRARY};
-        snprintf(f->text, sizeof f->text, "%.*s", CONTROL_TEXT_MAX - 1, text);
-    }
-    return status_fail((enum status)f->st, "%s", f->text);
+    TRY(socket_put(t->peer[rank], m, sizeof *m, t->timeout_s));
+    return socket_put(t->peer[rank], data, m->bytes, t->timeout_s);
 }
 
-/* `st` is the result of a transfer between this rank and `rank`. A failure in `st` fails `op`. */
-static enum status check_moved(struct tcp *t, int rank, const struct comm_op *op, enum status st)
+/* Receives a message, and its data of at most `size` bytes. Keeps the sender's failure, or that it
+ * is lost. */
+static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct message *m,
+                       void *data, size_t size)
 {
     char text[COMM_TEXT_MAX];
+    enum status st = socket_get(t->peer[rank], m, sizeof *m, t->timeout_s);
+    if (st == STATUS_OK && m->bytes > size)
+        st = status_fail(STATUS_INVALID, "it sends %u bytes, not %zu", m->bytes, size);
     if (st == STATUS_OK)
-        return STATUS_OK;
-    st = status_context(STATUS_LOST_RANK, "the connection to rank %d was lost in %s", rank,
-                        comm_op_text(op, text));
-    return fail(t, (int32_t)st, status_message());
+        st = socket_get(t->peer[rank], data, m->bytes, t->timeout_s);
+    if (st != STATUS_OK)
+        comm_failure_keep(&t->failure, STATUS_LOST_RANK,
+                          "the connection to rank %d was lost in %s: %s", rank,
+                          comm_op_text(op, text), status_message());
+    else if (m->failure.status != STATUS_OK)
+        comm_failure_keep(&t->failure,
+                          (unsigned)m->failure.status <= STATUS_LOST_RANK ? m->failure.status
+                                                                          : STATUS_LIBRARY,
+                          "%.*s", STATUS_MESSAGE_MAX - 1, m->failure.message);
+    return first_failure_return(&t->failure);
 }
 
-static enum status put(struct tcp *t, int rank, const struct comm_op *op, const void *data,
-                       size_t bytes)
+static bool is_control(const struct comm *c, const struct comm_op *op)
 {
-    return check_moved(t, rank, op, socket_put(t->peer[rank], data, bytes, t->timeout_s));
-}
-
-static enum status get(struct tcp *t, int rank, const struct comm_op *op, void *data, size_t bytes)
-{
-    return check_moved(t, rank, op, socket_get(t->peer[rank], data, bytes, t->timeout_s));
-}
-
-/* On rank 0: sends `data` to all ranks except `but`. */
-static enum status put_all(struct tcp *t, const struct comm_op *op, int but, const void *data,
-                           size_t bytes)
-{
-    for (int r = 1; r < t->base.size; r++)
-        if (r != but)
-            TRY(put(t, r, op, data, bytes));
-    return STATUS_OK;
-}
-
-/* Compares the intents of all ranks. If a rank is lost, rank 0 continues with the next rank,
- * because the other ranks must still learn of the failure. */
-static enum status agree(struct tcp *t, const struct comm_op *op)
-{
-    struct comm_intent own = comm_intent_of(op);
-    struct message m = {.intent = own};
-    if (t->base.rank > 0) {
-        TRY(put(t, 0, op, &m, sizeof m));
-        TRY(get(t, 0, op, &m, sizeof m));
-        return m.st == STATUS_OK ? STATUS_OK : fail(t, m.st, m.text);
-    }
-    for (int r = 1; r < t->base.size; r++)
-        if (get(t, r, op, &m, sizeof m) != STATUS_OK)
-            continue;
-        else if (m.intent.kind == FAILED)
-            (void)!fail(t, m.st, m.text);
-        else if (comm_intent_check(r, &m.intent, &own) != STATUS_OK)
-            (void)!fail(t, STATUS_INVALID, status_message());
-    m = t->failure;
-    for (int r = 1; r < t->base.size; r++)
-        (void)!put(t, r, op, &m, sizeof m);
-    return t->failure.st == STATUS_OK ? STATUS_OK : fail(t, 0, "");
-}
-
-static enum status check_control(struct tcp *t, const struct comm_op *op)
-{
-    char text[COMM_TEXT_MAX];
     bool wide = op->type == DTYPE_F64 || op->type == DTYPE_F32 || op->type == DTYPE_I32;
     bool moves = op->kind == COMM_ALLGATHER || op->kind == COMM_BROADCAST;
     bool sums = op->kind == COMM_ALLREDUCE && wide && op->reduction != COMM_AVG;
-    if (op->kind == COMM_BARRIER ||
-        ((moves || sums) && comm_recv_bytes(&t->base, op) <= MESSAGE_MAX))
-        return STATUS_OK;
-    return fail(t,
-                status_fail(STATUS_UNSUPPORTED,
-                            "%s of %lld elements: the connections to rank 0 carry only control; "
-                            "data between processes needs MPI, Gloo or NCCL",
-                            comm_op_text(op, text), (long long)op->count),
-                status_message());
+    return op->kind == COMM_BARRIER || ((moves || sums) && comm_recv_bytes(c, op) <= DATA_MAX);
 }
 
-static enum status broadcast(struct tcp *t, const struct comm_op *op, size_t bytes)
+/* On rank 0: receives rank r's intent and data, and adds the data to the result. */
+static void take(struct tcp *t, int r, const struct comm_op *op)
 {
-    int rank = t->base.rank;
-    if (rank > 0)
-        return rank == op->root ? put(t, 0, op, op->recv, bytes) : get(t, 0, op, op->recv, bytes);
-    if (op->root != 0)
-        TRY(get(t, op->root, op, op->recv, bytes));
-    return put_all(t, op, op->root, op->recv, bytes);
-}
-
-/* Gathers the ranks' parts or, in an all-reduce, combines them in rank order. */
-static enum status gather_or_reduce(struct tcp *t, const struct comm_op *op, size_t bytes)
-{
+    const struct comm_intent own = comm_intent_of(op);
     size_t part = comm_send_bytes(&t->base, op);
-    if (t->base.rank > 0) {
-        TRY(put(t, 0, op, op->send, part));
-        return get(t, 0, op, op->recv, bytes);
-    }
-    if (op->recv != op->send && part > 0)
-        memcpy(op->recv, op->send, part);
+    struct message m;
+    if (get(t, r, op, &m, t->data, DATA_MAX) != STATUS_OK)
+        return;
+    first_failure_keep(&t->failure, comm_intent_check(r, &m.intent, &own));
+    if (t->failure.status != STATUS_OK || !is_control(&t->base, op))
+        return;
+    if (op->kind == COMM_ALLGATHER)
+        memcpy((char *)op->recv + (size_t)r * part, t->data, part);
+    else if (op->kind == COMM_ALLREDUCE)
+        comm_reduce(op->type, op->reduction, op->recv, op->recv, t->data, op->count);
+    else if (op->kind == COMM_BROADCAST && op->root == r)
+        memcpy(op->recv, t->data, comm_recv_bytes(&t->base, op));
+}
+
+/* Takes the messages of all ranks in rank order, then answers. Continues after a failure, because
+ * the other ranks must learn of it. */
+static enum status run_first(struct tcp *t, const struct comm_op *op)
+{
+    char text[COMM_TEXT_MAX];
+    bool control = is_control(&t->base, op);
+    if (control)
+        comm_copy_alone(&t->base, op);
     for (int r = 1; r < t->base.size; r++)
-        if (op->kind == COMM_ALLGATHER) {
-            TRY(get(t, r, op, (char *)op->recv + (size_t)r * part, part));
-        } else {
-            TRY(get(t, r, op, t->scratch, part));
-            comm_reduce(op->type, op->reduction, op->recv, op->recv, t->scratch, op->count);
-        }
-    return put_all(t, op, 0, op->recv, bytes);
+        take(t, r, op);
+    if (!control)
+        comm_failure_keep(&t->failure, STATUS_UNSUPPORTED,
+                          "%s of %lld elements: the connections to rank 0 carry only control; data "
+                          "between processes needs MPI, Gloo or NCCL",
+                          comm_op_text(op, text), (long long)op->count);
+    struct message m = {.failure = t->failure};
+    if (m.failure.status == STATUS_OK)
+        m.bytes = (uint32_t)comm_recv_bytes(&t->base, op);
+    for (int r = 1; r < t->base.size; r++)
+        if (put(t, r, &m, op->recv) != STATUS_OK)
+            comm_failure_keep(&t->failure, STATUS_LOST_RANK,
+                              "the connection to rank %d was lost in %s: %s", r,
+                              comm_op_text(op, text), status_message());
+    return first_failure_return(&t->failure);
 }
 
 static enum status tcp_run(struct comm *c, const struct comm_op *op)
 {
     struct tcp *t = (struct tcp *)c;
-    size_t bytes = comm_recv_bytes(c, op);
-    if (t->failure.st != STATUS_OK)
-        return fail(t, 0, "");
+    struct message m = {.intent = comm_intent_of(op)};
+    bool root = op->kind == COMM_BROADCAST && op->root == c->rank;
+    TRY(first_failure_return(&t->failure));
     if (c->size == 1) {
         comm_copy_alone(c, op);
         return STATUS_OK;
     }
-    TRY(agree(t, op));
-    TRY(check_control(t, op));
-    if (op->kind == COMM_BARRIER) /* it is over, because all ranks have sent their intents */
-        return STATUS_OK;
-    return op->kind == COMM_BROADCAST ? broadcast(t, op, bytes) : gather_or_reduce(t, op, bytes);
+    if (c->rank == 0)
+        return run_first(t, op);
+    if (is_control(c, op))
+        m.bytes = (uint32_t)(root ? comm_recv_bytes(c, op) : comm_send_bytes(c, op));
+    (void)!put(t, 0, &m, root ? op->recv : op->send); /* if this fails, no answer comes */
+    return get(t, 0, op, &m, op->recv, comm_recv_bytes(c, op));
 }
 
-/* Sends the failure to rank 0 in place of this rank's next intent. Rank 0 sends it to the other
- * ranks. A rank that cannot be reached detects the lost connection itself. */
+/* Sends the failure in place of this rank's next message. A rank that cannot be reached detects the
+ * lost connection itself. */
 static void tcp_fail(struct comm *c, enum status st, const char *text)
 {
     struct tcp *t = (struct tcp *)c;
-    char message[CONTROL_TEXT_MAX];
-    if (t->failure.st != STATUS_OK)
+    if (t->failure.status != STATUS_OK)
         return;
-    snprintf(message, sizeof message, "rank %d: %s", c->rank, text);
-    (void)!fail(t, (int32_t)st, message);
+    comm_failure_keep(&t->failure, st, "rank %d: %s", c->rank, text);
+    const struct message m = {.failure = t->failure};
     for (int r = 0; r < c->size; r++)
         if (t->peer[r] >= 0)
-            (void)!socket_put(t->peer[r], &t->failure, sizeof t->failure, t->timeout_s);
+            (void)!put(t, r, &m, NULL);
 }
 
 int control_socket(const struct comm *c, int rank)
 {
     return ((const struct tcp *)c)->peer[rank];
-}
-
-static void close_all(int *peer, int size)
-{
-    for (int r = 0; r < size; r++) {
-        if (peer[r] >= 0)
-            close(peer[r]);
-        peer[r] = -1;
-    }
 }
 
 static void tcp_close(struct comm *c)
@@ -684,7 +591,7 @@ static void tcp_close(struct comm *c)
     if (t->peer)
         close_all(t->peer, c->size);
     free(t->peer);
-    free(t->scratch);
+    free(t->data);
     free(t);
 }
 
@@ -709,7 +616,7 @@ enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c)
     t->base.rank = config->rank;
     t->base.size = config->size;
     t->timeout_s = config->timeout_s;
-    CHECK(array_new((char **)&t->scratch, config->rank == 0 ? MESSAGE_MAX : 0));
+    CHECK(array_new(&t->data, config->rank == 0 ? DATA_MAX : 0));
     CHECK(array_new(&t->peer, config->size));
     memset(t->peer, -1, (size_t)config->size * sizeof *t->peer);
     CHECK(secret_read(config->secret_file, &secret));
@@ -726,83 +633,42 @@ done:
 
 /* What rank 0 broadcasts: first where it listens, then whether all ranks have connected. */
 struct meeting {
-    int32_t st, n;
-    char text[CONTROL_TEXT_MAX]; /* the addresses, or why rank 0 fails */
-    unsigned char secret[NONCE_BYTES];
-    struct sockaddr_storage address[SOCKET_ADDRESSES_MAX];
+    struct first_failure failure; /* of rank 0 */
+    char addresses[SOCKET_ADDRESSES_MAX * SOCKET_TEXT_MAX];
+    struct secret secret;
 };
 
-/* Makes `list` the addresses of the meeting. */
-static const struct addrinfo *list_meeting(struct meeting *m, struct addrinfo *list)
+/* On rank 0: listens at free ports of this machine's addresses that are up, those at loopback or
+ * all others, and adds them to m->addresses. */
+static enum status listen_everywhere(bool loopback, struct meeting *m, int *listener, int *n)
 {
-    for (int i = 0; i < m->n; i++)
-        list[i] = (struct addrinfo){.ai_family = m->address[i].ss_family,
-                                    .ai_addr = (struct sockaddr *)&m->address[i],
-                                    .ai_addrlen = sizeof m->address[i],
-                                    .ai_next = i + 1 < m->n ? &list[i + 1] : NULL};
-    return list;
-}
-
-/* Finds the addresses of this machine that are up: those at loopback, or all others. */
-static void find_own_addresses(const struct ifaddrs *all, bool loopback, struct meeting *m)
-{
-    for (; all && m->n < SOCKET_ADDRESSES_MAX; all = all->ifa_next) {
-        const struct sockaddr *a = all->ifa_addr;
-        const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)a;
-        bool wanted =
-            a && (all->ifa_flags & IFF_UP) && !(all->ifa_flags & IFF_LOOPBACK) != loopback;
-        if (wanted && a->sa_family == AF_INET)
-            memcpy(&m->address[m->n++], a, sizeof(struct sockaddr_in));
-        else if (wanted && a->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&a6->sin6_addr))
-            memcpy(&m->address[m->n++], a, sizeof *a6);
-    }
-}
-
-/* On rank 0: listens at free ports, and describes them in `m`. */
-static enum status open_meeting(bool one_host, struct meeting *m, int *listener, int *n)
-{
-    struct addrinfo list[SOCKET_ADDRESSES_MAX];
+    char address[SOCKET_TEXT_MAX];
     struct ifaddrs *all;
-    char host[64], port[8];
-    TRY(nonce_make(m->secret));
     if (getifaddrs(&all) != 0)
         return status_fail(STATUS_IO, "cannot list this machine's addresses: %s", strerror(errno));
-    if (!one_host)
-        find_own_addresses(all, false, m);
-    if (m->n == 0)
-        find_own_addresses(all, true, m);
-    freeifaddrs(all);
-    TRY(socket_listen("any address of its machine", m->n ? list_meeting(m, list) : NULL, listener,
-                      n));
-    m->n = *n;
-    for (int i = 0; i < m->n; i++) {
-        struct sockaddr *a = (struct sockaddr *)&m->address[i];
-        socklen_t size = sizeof m->address[i];
-        if (getsockname(listener[i], a, &size) != 0 ||
-            getnameinfo(a, size, host, sizeof host, port, sizeof port,
-                        NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-            return status_fail(STATUS_IO, "cannot find the port at which rank 0 listens");
-        text_join(m->text, sizeof m->text, ", ", a->sa_family == AF_INET ? "%s:%s" : "[%s]:%s",
-                  host, port);
+    for (const struct ifaddrs *i = all; i && *n < SOCKET_ADDRESSES_MAX; i = i->ifa_next) {
+        const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)i->ifa_addr;
+        bool near = i->ifa_flags & IFF_LOOPBACK;
+        if (a && (i->ifa_flags & IFF_UP) && near == loopback &&
+            (a->sin6_family == AF_INET ||
+             (a->sin6_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr))) &&
+            socket_listen_free(i->ifa_addr, &listener[*n], address) == STATUS_OK) {
+            text_join(m->addresses, sizeof m->addresses, " ", "%s", address);
+            ++*n;
+        }
     }
+    freeifaddrs(all);
     return STATUS_OK;
 }
 
-/* Each other rank sends rank 0 one byte when it has accepted rank 0's proof. */
-static enum status connect_meeting(const struct rendezvous_config *c, struct meeting *m,
-                                   const int *listener, int *peer)
+static enum status open_meeting(bool one_host, struct meeting *m, int *listener, int *n)
 {
-    struct addrinfo list[SOCKET_ADDRESSES_MAX];
-    char byte = 0;
-    if (c->rank > 0) {
-        TRY(meet_first(c, list_meeting(m, list), clock_s() + c->timeout_s, peer));
-        return socket_put(peer[0], &byte, 1, HELLO_S);
-    }
-    TRY(gather(c, listener, m->n, peer));
-    for (int r = 1; r < c->size; r++)
-        if (socket_get(peer[r], &byte, 1, c->timeout_s) != STATUS_OK)
-            return status_context(STATUS_LIBRARY, "the connection to rank %d was lost", r);
-    return STATUS_OK;
+    TRY(nonce_make(m->secret.bytes));
+    TRY(listen_everywhere(one_host, m, listener, n));
+    if (*n == 0)
+        TRY(listen_everywhere(true, m, listener, n));
+    return *n > 0 ? STATUS_OK
+                  : status_fail(STATUS_IO, "rank 0 cannot listen at any address of its machine");
 }
 
 /* Rank 0 broadcasts its result `st`. A rank fails if it or rank 0 has failed. */
@@ -812,22 +678,25 @@ static enum status share_result(enum status st,
 {
     struct first_failure own = {0};
     first_failure_keep(&own, st);
-    m->st = (int32_t)st;
-    if (st != STATUS_OK)
-        snprintf(m->text, sizeof m->text, "%.*s", CONTROL_TEXT_MAX - 1, own.message);
+    m->failure = own;
     TRY(share(context, m, sizeof *m));
-    m->text[CONTROL_TEXT_MAX - 1] = '\0';
-    if (st == STATUS_OK && m->st == STATUS_OK)
+    if (st == STATUS_OK && m->failure.status == STATUS_OK)
         return STATUS_OK;
-    return status_fail(STATUS_LIBRARY, "%s", st == STATUS_OK ? m->text : own.message);
+    return status_fail(STATUS_LIBRARY, "%.*s", STATUS_MESSAGE_MAX - 1,
+                       st == STATUS_OK ? m->failure.message : own.message);
 }
 
 enum status control_meet(int rank, int size, bool one_host, double timeout_s,
                          enum status (*share)(void *context, void *data, size_t bytes),
                          void *context, int *peer)
 {
-    struct meeting m = {0}, result = {0};
-    struct secret secret = {.size = NONCE_BYTES};
+    struct meeting m = {0};
+    const struct rendezvous_config c = {.address = m.addresses,
+                                        .rank = rank,
+                                        .size = size,
+                                        .timeout_s = timeout_s > 0 ? timeout_s : MEET_S,
+                                        .job = "",
+                                        .secret = &m.secret};
     int listener[SOCKET_ADDRESSES_MAX], n = 0;
     for (int r = 0; r < size; r++)
         peer[r] = -1;
@@ -835,19 +704,14 @@ enum status control_meet(int rank, int size, bool one_host, double timeout_s,
         return STATUS_OK;
     enum status st = rank == 0 ? open_meeting(one_host, &m, listener, &n) : STATUS_OK;
     CHECK(share_result(st, share, context, &m));
-    memcpy(secret.bytes, m.secret, NONCE_BYTES);
-    const struct rendezvous_config c = {.address = m.text,
-                                        .rank = rank,
-                                        .size = size,
-                                        .timeout_s = timeout_s > 0 ? timeout_s : MEET_S,
-                                        .job = "",
-                                        .secret = &secret};
-    st = connect_meeting(&c, &m, listener, peer);
-    CHECK(share_result(st, share, context, &result));
+    m.addresses[sizeof m.addresses - 1] = '\0';
+    m.secret.size = NONCE_BYTES;
+    st = rank == 0 ? rendezvous_gather(&c, listener, n, peer) : meet(&c, " ", peer);
+    CHECK(share_result(st, share, context, &m));
 done:
     if (st != STATUS_OK)
         close_all(peer, size);
     close_all(listener, n);
-    secret_clear(&secret);
+    secret_clear(&m.secret);
     return st;
 }

@@ -9,10 +9,11 @@
 
 struct addrinfo;
 struct comm;
+struct sockaddr;
 
-/* --- sockets: all of them are non-blocking (control_socket.c) --- */
+/* --- sockets: all of them are non-blocking and send at once (control_socket.c) --- */
 
-enum { SOCKET_ADDRESSES_MAX = 16 };
+enum { SOCKET_ADDRESSES_MAX = 16, SOCKET_TEXT_MAX = 80 };
 
 /* Send or receive exactly `bytes` bytes; timeout_s is the time limit of a wait without progress (0:
  * none). STATUS_IO: the connection is lost. STATUS_LIBRARY: the time limit is over. The message
@@ -30,11 +31,13 @@ MUST_CHECK enum status socket_resolve(const char *address, struct addrinfo **lis
 MUST_CHECK enum status socket_listen(const char *address, const struct addrinfo *list, int *fd,
                                      int *n);
 
+/* Opens a socket that listens at a free port of the IP address `at`, and writes HOST:PORT to
+ * `text`. *fd is -1 after a failure. */
+MUST_CHECK enum status socket_listen_free(const struct sockaddr *at, int *fd,
+                                          char text[SOCKET_TEXT_MAX]);
+
 /* Connects to the address `a` within timeout_s, and returns the socket; -1: it failed. */
 int socket_connect(const struct addrinfo *a, double timeout_s);
-
-/* Sets TCP_NODELAY, so that small messages are sent at once. */
-void socket_no_delay(int fd);
 
 /* --- the secret that the ranks of a job share (control_socket.c) --- */
 
@@ -98,35 +101,20 @@ struct rendezvous_config {
  * Rank 0 listens only at the addresses that `address` names, and warns if ranks on other hosts
  * cannot reach them. It handles all connections at the same time, each for at most HELLO_S. When
  * PENDING_MAX connections are pending and another process connects, rank 0 closes the oldest one.
- * A rank retries until it finds rank 0 or the time limit is over, also while its host's name is not
- * known. Both sides prove that they know the secret: each answers the random challenge of the other
- * side. Rank 0 refuses processes of another job, world size or program version, a rank that has
- * connected already, and wrong proofs; such a rank fails at once with the reason. Data after the
- * proofs is neither encrypted nor authenticated. A node whose launcher ends before all nodes have
- * connected may connect again.
+ * A rank retries until it finds rank 0 or the time limit is over; all ranks wait until the host's
+ * name is known. Both sides prove that they know the secret: each answers the random challenge of
+ * the other side. Rank 0 refuses processes of another job, world size or program version, a rank
+ * that has connected already, and wrong proofs; such a rank fails at once with the reason. Data
+ * after the proofs is neither encrypted nor authenticated. A node whose launcher ends before all
+ * nodes have connected may connect again.
  *
  * STATUS_USAGE for an address of a wrong form, or beyond loopback without a secret. STATUS_LIBRARY
  * on rank 0: a rank r did not connect in time; its peer[r] is -1. */
 MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);
 
-/* Does rank 0's part of rendezvous_meet. `listener` is a listening socket. The function does not
- * close it. */
-MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, int listener,
-                                         int *peer);
-
-/* --- a file on storage that all ranks share, in which rank 0 writes its address (PyTorch's file://
- * method) --- */
-
-enum { RENDEZVOUS_ADDRESS_MAX = 320 };
-
-/* The path in "file://PATH"; NULL for any other text. */
-const char *rendezvous_file_path(const char *text);
-
-/* Rank 0 chooses a port of this host that no process uses, and writes HOST:PORT to the file and to
- * `address`; the others wait until the file exists, at most timeout_s (0: indefinitely).
- * STATUS_USAGE on rank 0: the file exists already, because an earlier job did not remove it. */
-MUST_CHECK enum status rendezvous_file_meet(const char *path, int rank, double timeout_s,
-                                            char address[RENDEZVOUS_ADDRESS_MAX]);
+/* Does rank 0's part of rendezvous_meet with `n` listening sockets, which stay open. */
+MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, const int *listener,
+                                         int n, int *peer);
 
 /* --- jobs that another library has connected, and the communicator of comm_open_tcp --- */
 
@@ -135,13 +123,12 @@ MUST_CHECK enum status rendezvous_file_meet(const char *path, int rank, double t
  * number of times. Rank 0 listens at free ports, only at loopback if `one_host`, else at all other
  * addresses of its machine that are up, except link-local ones, and shares them and a random
  * secret. The others connect to the first address that answers and prove that they know the secret.
- * peer[r] (size): on rank 0 the socket to rank r, elsewhere peer[0]; -1: none. If a rank fails, all
- * fail within timeout_s (0: 300) with STATUS_LIBRARY, and the sockets are closed. */
+ * peer[r] (size): on rank 0 the socket to rank r, elsewhere peer[0]; -1: none. If rank 0 does not
+ * connect all ranks within timeout_s (0: 300), all fail with STATUS_LIBRARY, and the sockets are
+ * closed. */
 MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double timeout_s,
                                     enum status (*share)(void *context, void *data, size_t bytes),
                                     void *context, int *peer);
-
-enum { CONTROL_TEXT_MAX = 260 }; /* bytes of the message of a failure that ranks exchange */
 
 /* The socket of a communicator of comm_open_tcp to `rank`; -1: there is none, because neither this
  * rank nor `rank` is rank 0. */

@@ -104,17 +104,23 @@ enum status socket_resolve(const char *address, struct addrinfo **list, bool *lo
     return STATUS_OK;
 }
 
-/* Opens a socket that listens at the address `a`. On failure returns -1 and sets *error. */
-static int listen_one(const struct addrinfo *a, int *error)
+/* All messages are small, so TCP_NODELAY sends them at once. Accepted sockets inherit it. */
+static int open_socket(int family)
 {
-    int yes = 1, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0) {
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-        if (a->ai_family == AF_INET6)
-            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
-        if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
-            return fd;
-    }
+    int yes = 1, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    return fd;
+}
+
+/* Opens a socket that listens at the address `a`. On failure returns -1 and sets *error. */
+static int listen_one(const struct sockaddr *a, socklen_t size, int *error)
+{
+    int yes = 1, fd = open_socket(a->sa_family);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (a->sa_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+    if (fd >= 0 && bind(fd, a, size) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
     *error = errno;
     if (fd >= 0)
         close(fd);
@@ -126,7 +132,7 @@ enum status socket_listen(const char *address, const struct addrinfo *list, int 
     int error = 0;
     *n = 0;
     for (const struct addrinfo *a = list; a && *n < SOCKET_ADDRESSES_MAX; a = a->ai_next) {
-        fd[*n] = listen_one(a, &error);
+        fd[*n] = listen_one(a->ai_addr, a->ai_addrlen, &error);
         if (fd[*n] >= 0)
             ++*n;
         else if (error == EADDRINUSE) /* ranks would connect to the process that listens there */
@@ -141,27 +147,40 @@ enum status socket_listen(const char *address, const struct addrinfo *list, int 
                                            : "");
 }
 
-static bool finish_connect(int fd, double timeout_s)
+enum status socket_listen_free(const struct sockaddr *at, int *fd, char text[SOCKET_TEXT_MAX])
 {
+    struct sockaddr_storage own = {0};
+    struct sockaddr *a = (struct sockaddr *)&own;
+    bool v4 = at->sa_family == AF_INET;
+    socklen_t size = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    char host[64] = "", port[8] = "";
     int error = 0;
-    socklen_t size = sizeof error;
-    return errno == EINPROGRESS && wait_ready(fd, POLLOUT, timeout_s) == STATUS_OK &&
-           getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+    memcpy(a, at, size);
+    *(v4 ? &((struct sockaddr_in *)a)->sin_port : &((struct sockaddr_in6 *)a)->sin6_port) = 0;
+    *fd = listen_one(a, size, &error);
+    if (*fd < 0)
+        return status_fail(STATUS_IO, "cannot listen at a free port: %s", strerror(error));
+    if (getsockname(*fd, a, &size) != 0 ||
+        getnameinfo(a, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        close(*fd);
+        *fd = -1;
+        return status_fail(STATUS_IO, "cannot find the port of a socket: %s", strerror(errno));
+    }
+    snprintf(text, SOCKET_TEXT_MAX, v4 ? "%s:%s" : "[%s]:%s", host, port);
+    return STATUS_OK;
 }
 
 int socket_connect(const struct addrinfo *a, double timeout_s)
 {
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || connect(fd, a->ai_addr, a->ai_addrlen) == 0 || finish_connect(fd, timeout_s))
+    int error = 0, fd = open_socket(a->ai_family);
+    socklen_t size = sizeof error;
+    if (fd < 0 || connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
+        (errno == EINPROGRESS && wait_ready(fd, POLLOUT, timeout_s) == STATUS_OK &&
+         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0))
         return fd;
     close(fd);
     return -1;
-}
-
-void socket_no_delay(int fd)
-{
-    int yes = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
 /* --- the secret --- */

@@ -4,46 +4,31 @@
 #include "comm/control.h"
 #include "comm/internal.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ADDRESS_MAX = 80, REASON_MAX = 256, WORD_MAX = 2 * NONCE_BYTES + 1, JOB_MAX = 128 };
+enum { REASON_MAX = 256, WORD_MAX = 2 * NONCE_BYTES + 1, JOB_MAX = 128 };
 
 /* The message that each rank sends to all other ranks. */
 struct place {
-    int32_t st;                /* STATUS_OK, or the error of a rank that cannot take part */
-    char reason[REASON_MAX];   /* the message of that error */
-    char address[ADDRESS_MAX]; /* HOST:PORT at which the rank listens */
-    char word[WORD_MAX];       /* from rank 0: a random text for this job */
+    int32_t st;                    /* STATUS_OK, or the error of a rank that cannot take part */
+    char reason[REASON_MAX];       /* the message of that error */
+    char address[SOCKET_TEXT_MAX]; /* HOST:PORT at which the rank listens */
+    char word[WORD_MAX];           /* from rank 0: a random text for this job */
 };
 
-/* Opens a socket that listens at a free port of the local address of the socket `near`. Writes that
- * address and port to `address`. */
-static enum status listen_near(int near, int *listener, char address[ADDRESS_MAX])
+/* Listens at a free port of the local address of the socket `near`. */
+static enum status listen_near(int near, int *listener, char address[SOCKET_TEXT_MAX])
 {
-    struct sockaddr_storage a = {0};
+    struct sockaddr_storage a;
     socklen_t size = sizeof a;
-    char host[64], port[8];
-    if (getsockname(near, (struct sockaddr *)&a, &size) == 0)
-        *listener = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (a.ss_family == AF_INET)
-        ((struct sockaddr_in *)&a)->sin_port = 0;
-    else
-        ((struct sockaddr_in6 *)&a)->sin6_port = 0;
-    if (*listener < 0 || bind(*listener, (struct sockaddr *)&a, size) != 0 ||
-        listen(*listener, SOMAXCONN) != 0 ||
-        getsockname(*listener, (struct sockaddr *)&a, &size) != 0 ||
-        getnameinfo((struct sockaddr *)&a, size, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    if (getsockname(near, (struct sockaddr *)&a, &size) != 0)
         return status_fail(STATUS_IO, "cannot listen for Gloo: %s", strerror(errno));
-    snprintf(address, ADDRESS_MAX, a.ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host, port);
-    return STATUS_OK;
+    return socket_listen_free((struct sockaddr *)&a, listener, address);
 }
 
 static enum status random_word(char word[WORD_MAX])
@@ -64,7 +49,7 @@ static enum status exchange(struct comm *control, enum status st, struct place *
         snprintf(own->reason, sizeof own->reason, "%.*s", REASON_MAX - 1, status_message());
     TRY(comm_gather(control, own, all, sizeof *own));
     for (int r = 0; r < comm_size(control); r++) {
-        all[r].reason[REASON_MAX - 1] = all[r].address[ADDRESS_MAX - 1] = '\0';
+        all[r].reason[REASON_MAX - 1] = all[r].address[SOCKET_TEXT_MAX - 1] = '\0';
         all[r].word[WORD_MAX - 1] = '\0';
         if (all[r].st != STATUS_OK)
             return status_fail(STATUS_LIBRARY, "rank %d: %s", r, all[r].reason);
@@ -87,7 +72,7 @@ static enum status connect_all(struct comm *control, struct rendezvous_config c,
         c.address = all[to].address;
         c.rank = to == rank ? 0 : rank + 1;
         c.size = to + 1;
-        st = to == rank ? rendezvous_gather(&c, listener, peer) : rendezvous_meet(&c, peer);
+        st = to == rank ? rendezvous_gather(&c, &listener, 1, peer) : rendezvous_meet(&c, peer);
         for (int r = 0; r < to && to == rank; r++) {
             socket[r] = peer[r + 1];
             if (st == STATUS_LIBRARY && socket[r] < 0)

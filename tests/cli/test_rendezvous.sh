@@ -135,7 +135,7 @@ touch hosts
 if unshare -rm mount --bind hosts /etc/hosts 2>/dev/null; then
     joins_late late.invalid ""
     same_run "a name that is known later" run late.invalid
-    [[ $(cat err0 err1 | grep -c "warning: .*'late.invalid' is the loopback address 127.0.0.1 on this machine") == 1 ]] ||
+    [[ $(cat err0 err1 | grep -c "warning: .*'late.invalid' is a loopback address on this machine") == 1 ]] ||
         fail "there is not one warning about the loopback address: $(cat err0 err1)"
     joins_late local.invalid LOCAL_WORLD_SIZE=2
     ! grep "loopback" err0 err1 || fail "ranks on one host get a warning about the loopback address"
