@@ -13,21 +13,16 @@ struct world_config {
     /* HOST:PORT of rank 0, for a job without MPI. NULL: the ranks connect by MPI, or at the
      * launcher's MASTER_ADDR and MASTER_PORT. */
     const char *rendezvous;
-    /* The transport between processes, the same on all ranks. VIA_NCCL concerns only GPUs, and
-     * means VIA_AUTO here. */
-    enum comm_via via;
-    struct launcher_place place; /* rank of this process at a rendezvous; size 0: the launcher's
-                                  * variables give the rank */
-    /* The job's name, for launchers that do not name the job (launcher_job). NULL: no name. */
-    const char *job;
-    const char *secret_file; /* for a rendezvous; see struct comm_tcp_config */
-    bool insecure;           /* for a rendezvous; see struct comm_tcp_config */
-    double timeout_s;        /* time limit of a wait for another rank; 0: none */
-    /* Time limit until all processes of an MPI job have joined. If this or timeout_s is 0, there is
-     * no limit. */
-    double join_s;
-    /* Whether the mode uses one process. If so, MPI is not used if the launcher started only one
-     * process, as srun does for a job of one task. */
+    enum comm_via via;           /* the same on all ranks; VIA_NCCL means VIA_AUTO */
+    struct launcher_place place; /* at a rendezvous; size 0: the launcher's variables give it */
+    const char *job; /* its name, if the launcher names none (launcher_job); NULL: no name */
+    const char *secret_file; /* secret_file and insecure: see struct comm_tcp_config */
+    bool insecure;
+    double timeout_s; /* time limit of a wait for another rank; 0: none */
+    double join_s;    /* time limit until all processes of an MPI job have joined; if this or
+                       * timeout_s is 0: none */
+    /* The mode uses one process: MPI is not used if the launcher started only one, as srun does for
+     * a job of one task. */
     bool alone;
     /* See struct comm_mpi_config; may be NULL. */
     void (*ending)(void *context, enum status st, const char *message);
@@ -46,8 +41,7 @@ struct rank_info {
 struct world {
     struct comm *comm; /* has one rank if there is only one process */
     int rank, size;
-    struct launcher_place place; /* from struct world_config; size 0: the launcher's variables give
-                                  * the rank */
+    struct launcher_place place; /* of struct world_config */
     struct rank_info *info;      /* (size) */
     char lacks[192]; /* why `comm` carries only control between processes; "": it carries data */
 };
@@ -55,9 +49,8 @@ struct world {
 /* Whether the settings and the launcher's variables say that there is a job to join. */
 bool world_launched(const struct world_config *c);
 
-/* Fails with STATUS_USAGE if a launcher (torchrun, or srun without PMI) started several processes
- * that cannot find each other, and `alone` is not set. Each process would otherwise do all of the
- * work, and in the same folder. */
+/* STATUS_USAGE if a launcher (torchrun, or srun without PMI) started several processes that cannot
+ * find each other, unless `alone`: each would do all of the work, in the same folder. */
 MUST_CHECK enum status world_check_launcher(const struct world_config *c);
 
 /* Joins the other processes of the job. If there is no job, the world has one rank. */
@@ -75,22 +68,20 @@ bool world_is_mpi(const struct world *w);
 /* The library or protocol that connects the processes: "Open MPI 4.1.4", "gloo", "tcp". */
 const char *world_network(const struct world *w);
 
-/* Finds this rank's index among the ranks of its host: takes the launcher's value or, if the
- * launcher gives no value, compares the ranks' host names. */
+/* Finds this rank's index among the ranks of its host: the launcher's value or, if it gives none,
+ * by the ranks' host names. */
 MUST_CHECK enum status world_local_rank(const struct world *w, int *local_rank);
 
-/* The number of compute threads for each of this process's devices, at least 1. It is the number of
- * this process's cores, divided by the number of its devices and by the number of ranks on its host
- * that may use the same cores. */
+/* The number of compute threads for each of this process's devices, at least 1: its cores, divided
+ * by its devices and by the ranks on its host that may use the same cores. */
 int world_threads(const struct world *w, int devices);
 
-/* Adds this program's version and a checksum of its file to `settings`, and compares the settings
- * with rank 0's. All settings must be the same on every rank. If a value differs, all ranks fail
- * with STATUS_USAGE and the same message, which names the rank, the setting and both values. */
+/* Adds this program's version and a checksum of its file to `settings`, and compares them with rank
+ * 0's. If a setting differs, all ranks fail with STATUS_USAGE and the same message, which names the
+ * rank, the setting and both values. */
 MUST_CHECK enum status world_agree(struct world *w, json_t *settings);
 
-/* A new JSON array of the ranks' hosts and processes, which schema_is_rank_list accepts. NULL: no
- * memory. */
+/* A new JSON array of the ranks' hosts and processes (schema_is_rank_list). NULL: no memory. */
 json_t *world_json(const struct world *w);
 
 /* Broadcasts the `bytes` bytes at `data` from rank 0 to all ranks. */
