@@ -6,14 +6,12 @@
  *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of the same messages
  *                         with another label
  *
- * The rank sends its proof before rank 0 sends a proof. A foreign process that connects to rank 0
- * therefore receives nothing that depends on the secret. Without a secret the proofs have an empty
- * key.
+ * The rank sends its proof first. A foreign process that connects to rank 0 therefore receives
+ * nothing that depends on the secret. Without a secret the proofs have an empty key.
  *
  * The communicator of comm_open_tcp carries only control, because everything passes through rank 0.
  * Each rank sends rank 0 its intent, which describes the operation, and its data; rank 0 answers
- * with a verdict and the result. If intents differ or a rank has failed, the operation therefore
- * fails on all ranks with the same message. */
+ * with the result, or with a failure, which is then the same on all ranks. */
 #include "comm/control.h"
 
 #include "base/stop.h"
@@ -81,25 +79,17 @@ static const struct {
     [RENDEZVOUS_NODES] = {0x616d706e /* "ampn" */, "node", "ampscale node", "ampscale node 0"},
 };
 
-/* Messages; numbers are in network byte order. */
-struct challenge {
-    uint32_t magic;
-    unsigned char nonce[NONCE_BYTES];
-};
-
-struct hello {
+/* The challenge, the hello and the proof; numbers are in network byte order. */
+struct exchange {
+    uint32_t first_magic;
+    unsigned char first_nonce[NONCE_BYTES];
     uint32_t magic, version, rank, size;
     unsigned char job[DIGEST_BYTES], nonce[NONCE_BYTES];
-};
-
-struct exchange {
-    struct challenge challenge;
-    struct hello hello;
     unsigned char proof[DIGEST_BYTES]; /* of the members before */
 };
 enum {
-    HELLO = offsetof(struct exchange, hello),
-    PROTOCOL = HELLO + offsetof(struct hello, rank), /* bytes up to the version */
+    HELLO = offsetof(struct exchange, magic),
+    PROTOCOL = offsetof(struct exchange, rank), /* bytes up to the version */
     PROVED = offsetof(struct exchange, proof),
 };
 
@@ -156,18 +146,17 @@ static enum verdict check_hello(const struct gathering *g, const struct exchange
                                 struct answer *answer)
 {
     const struct rendezvous_config *c = g->config;
-    const struct hello *h = &both->hello;
-    uint32_t size = (uint32_t)c->size, rank = ntohl(h->rank);
+    uint32_t size = (uint32_t)c->size, rank = ntohl(both->rank);
     unsigned char proof[DIGEST_BYTES];
-    if (got >= PROTOCOL && ntohl(h->magic) != kinds[c->kind].magic)
+    if (got >= PROTOCOL && ntohl(both->magic) != kinds[c->kind].magic)
         return NO_HELLO;
-    if (got >= PROTOCOL && ntohl(h->version) != VERSION)
+    if (got >= PROTOCOL && ntohl(both->version) != VERSION)
         return OTHER_VERSION;
     if (got < sizeof *both)
         return INCOMPLETE;
-    if (!digest_equal(h->job, g->job))
+    if (!digest_equal(both->job, g->job))
         return OTHER_JOB;
-    if (ntohl(h->size) != size || rank == 0 || rank >= size)
+    if (ntohl(both->size) != size || rank == 0 || rank >= size)
         return OTHER_SIZE;
     secret_proof(c->secret, kinds[c->kind].label, both, PROVED, proof);
     if (!digest_equal(proof, both->proof))
@@ -184,7 +173,7 @@ static void end_pending(struct gathering *g, int i, enum verdict v)
 {
     struct pending *p = &g->pending[i];
     if (v == ACCEPTED) {
-        g->peer[ntohl(p->both.hello.rank)] = p->fd;
+        g->peer[ntohl(p->both.rank)] = p->fd;
         g->here++;
     } else {
         g->refused[v]++;
@@ -223,8 +212,8 @@ static void accept_pending(struct gathering *g, int listener)
         return;
     struct pending *p = &g->pending[g->n++];
     *p = (struct pending){.fd = fd, .end = clock_s() + HELLO_S, .got = HELLO};
-    p->both.challenge.magic = htonl(kinds[g->config->kind].magic);
-    if (nonce_make(p->both.challenge.nonce) != STATUS_OK || !send_now(fd, &p->both, HELLO))
+    p->both.first_magic = htonl(kinds[g->config->kind].magic);
+    if (nonce_make(p->both.first_nonce) != STATUS_OK || !send_now(fd, &p->both, HELLO))
         end_pending(g, g->n - 1, NO_HELLO);
 }
 
@@ -299,24 +288,17 @@ enum status rendezvous_gather(const struct rendezvous_config *c, const int *list
     return st;
 }
 
-/* Gathers the ranks at the addresses in `list`. Warns if ranks on other machines cannot connect,
- * because this machine knows its own name as a loopback address, as Debian's /etc/hosts does. */
-static enum status gather_at(const struct rendezvous_config *c, const struct addrinfo *list,
-                             bool loopback, int *peer)
+/* Warns if ranks on other machines cannot connect, because this machine knows its own name as a
+ * loopback address, as Debian's /etc/hosts does. */
+static void warn_loopback(const struct rendezvous_config *c)
 {
     const char *a = c->address;
-    bool meant = strncmp(a, "localhost", 9) == 0 || strncmp(a, "127.", 4) == 0 || *a == '[';
-    int listener[SOCKET_ADDRESSES_MAX], n;
-    TRY(socket_listen(a, list, listener, &n));
-    if (loopback && !meant && !c->one_host)
+    if (!c->one_host && *a != '[' && strncmp(a, "localhost", 9) != 0 && strncmp(a, "127.", 4) != 0)
         fprintf(stderr,
                 "ampscale: warning: --rendezvous '%s': '%.*s' is a loopback address on this "
                 "machine (see /etc/hosts); ranks on other machines cannot connect: give an address "
                 "that they can reach\n",
                 a, (int)strcspn(a, ":"), a);
-    enum status st = rendezvous_gather(c, listener, n, peer);
-    close_all(listener, n);
-    return st;
 }
 
 /* --- other ranks --- */
@@ -341,17 +323,19 @@ static enum status introduce(const struct rendezvous_config *c, int fd, double e
 {
     const uint32_t magic = htonl(kinds[c->kind].magic);
     const char *noun = kinds[c->kind].noun;
-    struct exchange both = {
-        .hello = {magic, htonl(VERSION), htonl((uint32_t)c->rank), htonl((uint32_t)c->size)}};
+    struct exchange both = {.magic = magic,
+                            .version = htonl(VERSION),
+                            .rank = htonl((uint32_t)c->rank),
+                            .size = htonl((uint32_t)c->size)};
     struct answer answer;
     unsigned char proof[DIGEST_BYTES];
-    digest_text(c->job, both.hello.job);
-    TRY(nonce_make(both.hello.nonce));
-    TRY(get_message(c, fd, &both.challenge, HELLO, clock_s() + HELLO_S)); /* from any program */
-    if (both.challenge.magic != magic)
+    digest_text(c->job, both.job);
+    TRY(nonce_make(both.nonce));
+    TRY(get_message(c, fd, &both, HELLO, clock_s() + HELLO_S)); /* from any program */
+    if (both.first_magic != magic)
         return STATUS_IO;
     secret_proof(c->secret, kinds[c->kind].label, &both, PROVED, both.proof);
-    if (!send_now(fd, &both.hello, sizeof both - HELLO))
+    if (!send_now(fd, &both.magic, sizeof both - HELLO))
         return STATUS_IO;
     TRY(get_message(c, fd, &answer, sizeof answer, end));
     uint32_t v = ntohl(answer.verdict);
@@ -372,10 +356,7 @@ static enum status connect_to(const struct rendezvous_config *c, const struct ad
     enum status st = STATUS_IO;
     for (; list && st == STATUS_IO; list = list->ai_next) {
         peer[0] = socket_connect(list, HELLO_S);
-        if (peer[0] < 0)
-            continue;
-        st = introduce(c, peer[0], end);
-        if (st != STATUS_OK)
+        if (peer[0] >= 0 && (st = introduce(c, peer[0], end)) != STATUS_OK)
             close_all(peer, 1);
     }
     return st;
@@ -386,6 +367,7 @@ static enum status connect_to(const struct rendezvous_config *c, const struct ad
 static enum status attempt(const struct rendezvous_config *c, const char *address, double end,
                            bool *found, int *peer)
 {
+    int listener[SOCKET_ADDRESSES_MAX], n = 0;
     struct addrinfo *list;
     bool loopback;
     *found = false;
@@ -399,10 +381,14 @@ static enum status attempt(const struct rendezvous_config *c, const char *addres
                          "set: give all processes the same AMPSCALE_SECRET or --secret-file, or "
                          "accept the risk with train's --insecure",
                          address);
-    else if (c->rank == 0)
-        st = gather_at(c, list, loopback, peer);
-    else
+    else if (c->rank > 0)
         st = connect_to(c, list, end, peer);
+    else if ((st = socket_listen(address, list, listener, &n)) == STATUS_OK) {
+        if (loopback)
+            warn_loopback(c);
+        st = rendezvous_gather(c, listener, n, peer);
+        close_all(listener, n);
+    }
     freeaddrinfo(list);
     return st;
 }
@@ -472,8 +458,8 @@ static enum status put(const struct tcp *t, int rank, const struct message *m, c
     return socket_put(t->peer[rank], data, m->bytes, t->timeout_s);
 }
 
-/* Receives a message, and its data of at most `size` bytes. Keeps the sender's failure, or that it
- * is lost. */
+/* Receives a message, and its data of at most `size` bytes. Fails if the connection is lost or the
+ * sender has failed, and keeps the failure. */
 static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct message *m,
                        void *data, size_t size)
 {
@@ -488,10 +474,9 @@ static enum status get(struct tcp *t, int rank, const struct comm_op *op, struct
                           "the connection to rank %d was lost in %s: %s", rank,
                           comm_op_text(op, text), status_message());
     else if (m->failure.status != STATUS_OK)
-        comm_failure_keep(&t->failure,
-                          (unsigned)m->failure.status <= STATUS_LOST_RANK ? m->failure.status
-                                                                          : STATUS_LIBRARY,
-                          "%.*s", STATUS_MESSAGE_MAX - 1, m->failure.message);
+        comm_failure_keep(
+            &t->failure, m->failure.status <= STATUS_LOST_RANK ? m->failure.status : STATUS_LIBRARY,
+            "%.*s", STATUS_MESSAGE_MAX - 1, m->failure.message);
     return first_failure_return(&t->failure);
 }
 
@@ -500,7 +485,8 @@ static bool is_control(const struct comm *c, const struct comm_op *op)
     bool wide = op->type == DTYPE_F64 || op->type == DTYPE_F32 || op->type == DTYPE_I32;
     bool moves = op->kind == COMM_ALLGATHER || op->kind == COMM_BROADCAST;
     bool sums = op->kind == COMM_ALLREDUCE && wide && op->reduction != COMM_AVG;
-    return op->kind == COMM_BARRIER || ((moves || sums) && comm_recv_bytes(c, op) <= DATA_MAX);
+    return op->kind == COMM_BARRIER || c->size == 1 ||
+           ((moves || sums) && comm_recv_bytes(c, op) <= DATA_MAX);
 }
 
 /* On rank 0: receives rank r's intent and data, and adds the data to the result. */
@@ -541,10 +527,7 @@ static enum status run_first(struct tcp *t, const struct comm_op *op)
     if (m.failure.status == STATUS_OK)
         m.bytes = (uint32_t)comm_recv_bytes(&t->base, op);
     for (int r = 1; r < t->base.size; r++)
-        if (put(t, r, &m, op->recv) != STATUS_OK)
-            comm_failure_keep(&t->failure, STATUS_LOST_RANK,
-                              "the connection to rank %d was lost in %s: %s", r,
-                              comm_op_text(op, text), status_message());
+        (void)!put(t, r, &m, op->recv); /* the next operation reports a lost rank */
     return first_failure_return(&t->failure);
 }
 
@@ -554,10 +537,6 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
     struct message m = {.intent = comm_intent_of(op)};
     bool root = op->kind == COMM_BROADCAST && op->root == c->rank;
     TRY(first_failure_return(&t->failure));
-    if (c->size == 1) {
-        comm_copy_alone(c, op);
-        return STATUS_OK;
-    }
     if (c->rank == 0)
         return run_first(t, op);
     if (is_control(c, op))
@@ -612,14 +591,11 @@ enum status comm_open_tcp(const struct comm_tcp_config *config, struct comm **c)
     struct tcp *t;
     *c = NULL;
     TRY(array_new(&t, 1));
-    t->base.calls = &calls;
-    t->base.rank = config->rank;
-    t->base.size = config->size;
+    t->base = (struct comm){.calls = &calls, .rank = config->rank, .size = config->size};
     t->timeout_s = config->timeout_s;
+    CHECK(secret_read(config->secret_file, &secret));
     CHECK(array_new(&t->data, config->rank == 0 ? DATA_MAX : 0));
     CHECK(array_new(&t->peer, config->size));
-    memset(t->peer, -1, (size_t)config->size * sizeof *t->peer);
-    CHECK(secret_read(config->secret_file, &secret));
     CHECK(rendezvous_meet(&meeting, t->peer));
     *c = &t->base;
 done:
@@ -638,43 +614,41 @@ struct meeting {
     struct secret secret;
 };
 
-/* On rank 0: listens at free ports of this machine's addresses that are up, those at loopback or
- * all others, and adds them to m->addresses. */
-static enum status listen_everywhere(bool loopback, struct meeting *m, int *listener, int *n)
+/* Whether rank 0 listens at an address of this machine: it is up, and is a loopback address if
+ * `loopback` is set, else any other except a link-local one. */
+static bool is_wanted(const struct ifaddrs *i, bool loopback)
+{
+    const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)i->ifa_addr;
+    bool near = i->ifa_flags & IFF_LOOPBACK;
+    return a && (i->ifa_flags & IFF_UP) && near == loopback &&
+           (a->sin6_family == AF_INET ||
+            (a->sin6_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr)));
+}
+
+/* On rank 0: listens at free ports, only at loopback if `one_host` or if there is no other address.
+ */
+static enum status open_meeting(bool one_host, struct meeting *m, int *listener, int *n)
 {
     char address[SOCKET_TEXT_MAX];
     struct ifaddrs *all;
+    TRY(nonce_make(m->secret.bytes));
     if (getifaddrs(&all) != 0)
         return status_fail(STATUS_IO, "cannot list this machine's addresses: %s", strerror(errno));
-    for (const struct ifaddrs *i = all; i && *n < SOCKET_ADDRESSES_MAX; i = i->ifa_next) {
-        const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)i->ifa_addr;
-        bool near = i->ifa_flags & IFF_LOOPBACK;
-        if (a && (i->ifa_flags & IFF_UP) && near == loopback &&
-            (a->sin6_family == AF_INET ||
-             (a->sin6_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr))) &&
-            socket_listen_free(i->ifa_addr, &listener[*n], address) == STATUS_OK) {
-            text_join(m->addresses, sizeof m->addresses, " ", "%s", address);
-            ++*n;
-        }
-    }
+    for (int loopback = one_host; loopback <= 1 && *n == 0; loopback++)
+        for (const struct ifaddrs *i = all; i && *n < SOCKET_ADDRESSES_MAX; i = i->ifa_next)
+            if (is_wanted(i, loopback) &&
+                socket_listen_free(i->ifa_addr, &listener[*n], address) == STATUS_OK) {
+                text_join(m->addresses, sizeof m->addresses, " ", "%s", address);
+                ++*n;
+            }
     freeifaddrs(all);
-    return STATUS_OK;
-}
-
-static enum status open_meeting(bool one_host, struct meeting *m, int *listener, int *n)
-{
-    TRY(nonce_make(m->secret.bytes));
-    TRY(listen_everywhere(one_host, m, listener, n));
-    if (*n == 0)
-        TRY(listen_everywhere(true, m, listener, n));
     return *n > 0 ? STATUS_OK
                   : status_fail(STATUS_IO, "rank 0 cannot listen at any address of its machine");
 }
 
 /* Rank 0 broadcasts its result `st`. A rank fails if it or rank 0 has failed. */
-static enum status share_result(enum status st,
-                                enum status (*share)(void *context, void *data, size_t bytes),
-                                void *context, struct meeting *m)
+static enum status share_result(enum status st, control_share *share, void *context,
+                                struct meeting *m)
 {
     struct first_failure own = {0};
     first_failure_keep(&own, st);
@@ -686,8 +660,7 @@ static enum status share_result(enum status st,
                        st == STATUS_OK ? m->failure.message : own.message);
 }
 
-enum status control_meet(int rank, int size, bool one_host, double timeout_s,
-                         enum status (*share)(void *context, void *data, size_t bytes),
+enum status control_meet(int rank, int size, bool one_host, double timeout_s, control_share *share,
                          void *context, int *peer)
 {
     struct meeting m = {0};

@@ -26,8 +26,8 @@ MUST_CHECK enum status socket_get(int fd, void *data, size_t bytes, double timeo
  * form. STATUS_IO: its host has no address yet. */
 MUST_CHECK enum status socket_resolve(const char *address, struct addrinfo **list, bool *loopback);
 
-/* Opens *n sockets, in fd[SOCKET_ADDRESSES_MAX], that listen only at those addresses of `list` that
- * belong to this machine. */
+/* Opens *n sockets, in fd[SOCKET_ADDRESSES_MAX], that listen at this machine's addresses in `list`.
+ */
 MUST_CHECK enum status socket_listen(const char *address, const struct addrinfo *list, int *fd,
                                      int *n);
 
@@ -51,8 +51,8 @@ enum {
 #define SECRET_VARIABLE "AMPSCALE_SECRET"
 
 struct secret {
-    size_t size; /* 0: there is none */
-    unsigned char bytes[SECRET_MAX];
+    size_t size;                         /* 0: there is none */
+    unsigned char bytes[SECRET_MAX + 2]; /* 2 more, to find a newline or a longer secret */
 };
 
 /* Reads the secret from `file`, without the newline at its end. If `file` is NULL, reads it from
@@ -83,13 +83,11 @@ struct rendezvous_config {
     enum rendezvous_kind kind; /* a process retries if it finds a rank 0 of the other kind */
     const char *address;       /* HOST:PORT of rank 0 */
     int rank, size;
-    double timeout_s; /* time limit to connect all ranks; 0: none */
-    const char *job;  /* identifies the job: the same text on all of its ranks, another text in
-                       * other jobs */
+    double timeout_s;            /* time limit to connect all ranks; 0: none */
+    const char *job;             /* the same text on all ranks of a job, another in other jobs */
     const struct secret *secret; /* the same on all ranks */
     bool insecure;               /* allows an address beyond loopback without a secret */
     bool one_host;               /* all ranks are known to be on this host */
-
     /* Called several times a second. If it fails, the rendezvous ends. NULL: stop_check. */
     enum status (*interrupted)(const void *context);
     const void *context;
@@ -99,14 +97,13 @@ struct rendezvous_config {
  * to rank 0; all other entries are -1. The caller closes the sockets, also after a failure.
  *
  * Rank 0 listens only at the addresses that `address` names, and warns if ranks on other hosts
- * cannot reach them. It handles all connections at the same time, each for at most HELLO_S. When
- * PENDING_MAX connections are pending and another process connects, rank 0 closes the oldest one.
- * A rank retries until it finds rank 0 or the time limit is over; all ranks wait until the host's
- * name is known. Both sides prove that they know the secret: each answers the random challenge of
- * the other side. Rank 0 refuses processes of another job, world size or program version, a rank
- * that has connected already, and wrong proofs; such a rank fails at once with the reason. Data
- * after the proofs is neither encrypted nor authenticated. A node whose launcher ends before all
- * nodes have connected may connect again.
+ * cannot reach them. It handles all connections at the same time, each for a few seconds; if too
+ * many are pending, it closes the oldest. All ranks wait until the host's name is known, and for
+ * rank 0, within the time limit. Both sides prove that they know the secret: each answers the
+ * random challenge of the other side. Rank 0 refuses processes of another job, world size or
+ * program version, a rank that has connected already, and wrong proofs; such a rank fails at once
+ * with the reason. Data after the proofs is neither encrypted nor authenticated. A node whose
+ * launcher ends before all nodes have connected may connect again.
  *
  * STATUS_USAGE for an address of a wrong form, or beyond loopback without a secret. STATUS_LIBRARY
  * on rank 0: a rank r did not connect in time; its peer[r] is -1. */
@@ -118,17 +115,16 @@ MUST_CHECK enum status rendezvous_gather(const struct rendezvous_config *c, cons
 
 /* --- jobs that another library has connected, and the communicator of comm_open_tcp --- */
 
-/* Connects the ranks of a job to rank 0 over TCP, where another library already connects them:
- * `share` broadcasts bytes from rank 0 to all ranks by that library; every rank calls it the same
- * number of times. Rank 0 listens at free ports, only at loopback if `one_host`, else at all other
- * addresses of its machine that are up, except link-local ones, and shares them and a random
- * secret. The others connect to the first address that answers and prove that they know the secret.
- * peer[r] (size): on rank 0 the socket to rank r, elsewhere peer[0]; -1: none. If rank 0 does not
- * connect all ranks within timeout_s (0: 300), all fail with STATUS_LIBRARY, and the sockets are
- * closed. */
+/* Broadcasts bytes from rank 0 to all ranks by the other library. */
+typedef enum status control_share(void *context, void *data, size_t bytes);
+
+/* As rendezvous_meet, for ranks that another library already connects. Rank 0 listens at free
+ * ports, only at loopback if `one_host`, else at all other addresses of its machine that are up,
+ * except link-local ones, and shares them and a random secret. The others connect to the first
+ * address that answers. If rank 0 does not connect all ranks within timeout_s (0: 300), all fail
+ * with STATUS_LIBRARY, and the sockets are closed. */
 MUST_CHECK enum status control_meet(int rank, int size, bool one_host, double timeout_s,
-                                    enum status (*share)(void *context, void *data, size_t bytes),
-                                    void *context, int *peer);
+                                    control_share *share, void *context, int *peer);
 
 /* The socket of a communicator of comm_open_tcp to `rank`; -1: there is none, because neither this
  * rank nor `rank` is rank 0. */

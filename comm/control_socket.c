@@ -25,16 +25,14 @@ static enum status wait_ready(int fd, short events, double timeout_s)
 {
     struct pollfd p = {.fd = fd, .events = events};
     double end = clock_s() + timeout_s;
-    for (;;) {
-        double left = timeout_s > 0 ? end - clock_s() : 60;
-        if (left <= 0)
-            return status_fail(STATUS_LIBRARY, "no data moved for %g s", timeout_s);
-        int n = poll(&p, 1, (int)(left < 60 ? left * 1e3 + 1 : 60000));
+    for (double left = timeout_s; timeout_s <= 0 || left > 0; left = end - clock_s()) {
+        int n = poll(&p, 1, timeout_s > 0 && left < 60 ? (int)(left * 1e3 + 1) : 60000);
         if (n > 0)
             return STATUS_OK;
         if (n < 0 && errno != EINTR)
             return status_fail(STATUS_IO, "%s", strerror(errno));
     }
+    return status_fail(STATUS_LIBRARY, "no data moved for %g s", timeout_s);
 }
 
 /* Sends if `events` is POLLOUT, else receives. */
@@ -149,26 +147,26 @@ enum status socket_listen(const char *address, const struct addrinfo *list, int 
 
 enum status socket_listen_free(const struct sockaddr *at, int *fd, char text[SOCKET_TEXT_MAX])
 {
-    struct sockaddr_storage own = {0};
+    struct sockaddr_in6 own = {0}; /* or a struct sockaddr_in, with the port in the same place */
     struct sockaddr *a = (struct sockaddr *)&own;
     bool v4 = at->sa_family == AF_INET;
-    socklen_t size = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-    char host[64] = "", port[8] = "";
-    int error = 0;
+    socklen_t size = v4 ? sizeof(struct sockaddr_in) : sizeof own;
+    char host[64], port[8];
+    int error;
     memcpy(a, at, size);
-    *(v4 ? &((struct sockaddr_in *)a)->sin_port : &((struct sockaddr_in6 *)a)->sin6_port) = 0;
+    own.sin6_port = 0;
     *fd = listen_one(a, size, &error);
     if (*fd < 0)
         return status_fail(STATUS_IO, "cannot listen at a free port: %s", strerror(error));
-    if (getsockname(*fd, a, &size) != 0 ||
+    if (getsockname(*fd, a, &size) == 0 &&
         getnameinfo(a, size, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-        close(*fd);
-        *fd = -1;
-        return status_fail(STATUS_IO, "cannot find the port of a socket: %s", strerror(errno));
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
+        snprintf(text, SOCKET_TEXT_MAX, v4 ? "%s:%s" : "[%s]:%s", host, port);
+        return STATUS_OK;
     }
-    snprintf(text, SOCKET_TEXT_MAX, v4 ? "%s:%s" : "[%s]:%s", host, port);
-    return STATUS_OK;
+    close(*fd);
+    *fd = -1;
+    return status_fail(STATUS_IO, "cannot find the port of a socket: %s", strerror(errno));
 }
 
 int socket_connect(const struct addrinfo *a, double timeout_s)
@@ -185,15 +183,14 @@ int socket_connect(const struct addrinfo *a, double timeout_s)
 
 /* --- the secret --- */
 
-/* Stores the secret of `size` bytes that `source` gives. */
-static enum status keep_secret(struct secret *s, const char *source, const void *bytes, size_t size)
+/* Accepts the `size` bytes in s->bytes, which `source` gives, as the secret. */
+static enum status accept_secret(struct secret *s, const char *source, size_t size)
 {
     if (size < SECRET_MIN || size > SECRET_MAX)
         return status_fail(STATUS_USAGE,
                            "the secret in %s has %zu bytes; give %d to %d, for instance the output "
                            "of 'openssl rand -hex 32'",
                            source, size, SECRET_MIN, SECRET_MAX);
-    memcpy(s->bytes, bytes, size);
     s->size = size;
     return STATUS_OK;
 }
@@ -201,7 +198,6 @@ static enum status keep_secret(struct secret *s, const char *source, const void 
 static enum status read_private(int fd, const char *file, struct secret *s)
 {
     struct stat info;
-    char bytes[SECRET_MAX + 2]; /* 1 for a newline, 1 to detect a longer file */
     if (fstat(fd, &info) != 0)
         return status_fail(STATUS_IO, "--secret-file '%s': %s", file, strerror(errno));
     if (!S_ISREG(info.st_mode))
@@ -213,21 +209,21 @@ static enum status read_private(int fd, const char *file, struct secret *s)
                            "--secret-file '%s': other users have access (mode %03o); run 'chmod "
                            "600' on it",
                            file, (unsigned)(info.st_mode & 0777));
-    ssize_t n = read(fd, bytes, sizeof bytes);
+    ssize_t n = read(fd, s->bytes, sizeof s->bytes);
     if (n < 0)
         return status_fail(STATUS_IO, "--secret-file '%s': %s", file, strerror(errno));
-    enum status st =
-        keep_secret(s, "--secret-file", bytes, (size_t)(n - (n > 0 && bytes[n - 1] == '\n')));
-    explicit_bzero(bytes, sizeof bytes);
-    return st;
+    n -= n > 0 && s->bytes[n - 1] == '\n';
+    return accept_secret(s, "--secret-file", (size_t)n);
 }
 
 enum status secret_read(const char *file, struct secret *s)
 {
     const char *text = getenv(SECRET_VARIABLE);
     s->size = 0;
+    if (!file && text)
+        memcpy(s->bytes, text, strnlen(text, sizeof s->bytes));
     if (!file)
-        return text ? keep_secret(s, SECRET_VARIABLE, text, strlen(text)) : STATUS_OK;
+        return text ? accept_secret(s, SECRET_VARIABLE, strlen(text)) : STATUS_OK;
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return status_fail(STATUS_USAGE, "--secret-file '%s': %s", file, strerror(errno));
