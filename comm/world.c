@@ -43,7 +43,7 @@ static enum status find_place(const struct launcher_place *given, struct launche
     return given->size > 0 ? STATUS_OK : launcher_place_find(place);
 }
 
-/* What the ranks tell each other before they choose the transport. */
+/* What the ranks exchange before they choose the transport. */
 struct data_way {
     int32_t via;
     char lacks[160]; /* why this rank has no Gloo; "": it has Gloo */

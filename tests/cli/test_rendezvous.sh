@@ -175,9 +175,9 @@ while IFS='|' read -r text args; do
     # shellcheck disable=SC2086 # several words
     expect_error 2 "$text" launch $args info
 done <<END
---nnodes 2: the address where ranks connect is missing|--nproc 2 --nnodes 2
+--nnodes 2: give --rendezvous HOST:PORT, with node 0's address|--nproc 2 --nnodes 2
 --node-rank 2: give 0 to 1|--nproc 2 --nnodes 2 --node-rank 2 --rendezvous h:1
---nproc 3: --nproc-per-node 2 on 2 nodes gives 4 ranks|--nproc 3 --nproc-per-node 2 --nnodes 2
+--nproc 3: --nproc-per-node 2 gives 4 ranks|--nproc 3 --nproc-per-node 2 --nnodes 2
 --nproc 3: not a multiple of --nnodes 2|--nproc 3 --nnodes 2 --rendezvous h:1
 --master-addr 'h' and --rendezvous|--nproc 2 --master-addr h --rendezvous h:1
 END
