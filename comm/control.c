@@ -103,8 +103,7 @@ static enum status check_interrupted(const struct rendezvous_config *c)
     return c->interrupted ? c->interrupted(c->context) : stop_check();
 }
 
-/* Sends a message without waiting. The buffer of a new connection is large enough for these
- * messages. False: the buffer is full, or the connection is lost. */
+/* Sends a message without waiting: the buffer of a new connection is large enough. */
 static bool send_now(int fd, const void *message, size_t size)
 {
     return send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
@@ -167,8 +166,7 @@ static enum verdict check_hello(const struct gathering *g, const struct exchange
     return ACCEPTED;
 }
 
-/* Removes a pending connection. Stores the socket of an accepted rank in g->peer; closes any other
- * socket. */
+/* Removes a pending connection. Keeps the socket of an accepted rank in g->peer. */
 static void end_pending(struct gathering *g, int i, enum verdict v)
 {
     struct pending *p = &g->pending[i];
@@ -244,8 +242,7 @@ static void serve_pending(struct gathering *g)
     if (poll(p, (nfds_t)(n + g->listeners), (int)(CHECK_S * 1e3)) < 0)
         return;
     double now = clock_s();
-    for (int i = n - 1; i >= 0; i--) /* downwards, because removing an entry moves the entries after
-                                      * it */
+    for (int i = n - 1; i >= 0; i--) /* downwards: removing an entry moves those after it */
         if (!(p[i].revents && read_pending(g, i)) && now >= g->pending[i].end)
             end_pending(g, i, NO_HELLO);
     for (int i = 0; i < g->listeners; i++)
@@ -253,15 +250,14 @@ static void serve_pending(struct gathering *g)
             accept_pending(g, g->listener[i]);
 }
 
-/* Removes each node whose connection is closed, because its launcher has ended. Does not remove
- * ranks: the job cannot continue without a lost rank, and the first collective reports the loss. */
+/* Removes each node whose launcher has ended. Does not remove ranks: the first operation reports a
+ * lost rank, without which the job cannot continue. */
 static void drop_lost_nodes(struct gathering *g)
 {
     char byte;
     for (int i = 1; g->config->kind == RENDEZVOUS_NODES && i < g->config->size; i++)
         if (g->peer[i] >= 0 && recv(g->peer[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
-            close(g->peer[i]);
-            g->peer[i] = -1;
+            close_all(&g->peer[i], 1);
             g->here--;
         }
 }
@@ -317,8 +313,7 @@ static enum status get_message(const struct rendezvous_config *c, int fd, void *
     return socket_get(fd, message, size, HELLO_S) == STATUS_OK ? STATUS_OK : STATUS_IO;
 }
 
-/* Exchanges the messages of the protocol with rank 0. STATUS_IO: there is no rank 0 yet, but it may
- * start later. */
+/* Exchanges the messages of the protocol with rank 0. STATUS_IO: there is no rank 0 yet. */
 static enum status introduce(const struct rendezvous_config *c, int fd, double end)
 {
     const uint32_t magic = htonl(kinds[c->kind].magic);
@@ -371,9 +366,8 @@ static enum status attempt(const struct rendezvous_config *c, const char *addres
     struct addrinfo *list;
     bool loopback;
     *found = false;
-    enum status st = socket_resolve(address, &list, &loopback);
-    if (st != STATUS_OK)
-        return st;
+    enum status st;
+    TRY(socket_resolve(address, &list, &loopback));
     *found = true;
     if (!loopback && !c->insecure && c->secret->size == 0)
         st = status_fail(STATUS_USAGE,
