@@ -327,14 +327,10 @@ static enum status open_health(struct mpi *m)
 static enum status join_job(struct comm_queue *q)
 {
     struct mpi *m = (struct mpi *)q;
-    int have, before, after;
+    int have;
     /* The timer slack, in ns. With the default of 50 us, every sleep would take about twice as
      * long. */
     prctl(PR_SET_TIMERSLACK, 1000UL);
-    TRY(MPI_CALL(MPI_Initialized, &before));
-    TRY(MPI_CALL(MPI_Finalized, &after));
-    if (before || after)
-        return status_fail(STATUS_INVALID, "a process can join MPI only once");
     TRY(MPI_CALL(MPI_Init_thread, NULL, NULL, MPI_THREAD_SERIALIZED, &have));
     if (have < MPI_THREAD_SERIALIZED)
         return status_fail(STATUS_UNSUPPORTED, "this MPI library does not support threads");
