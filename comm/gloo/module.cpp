@@ -3,7 +3,7 @@
  * Gloo's own TCP transport listens at a port for each pair of ranks, accepts the first connection
  * without checking that it comes from the other rank, and ends the process when an unexpected
  * message arrives. Therefore the program connects the sockets, and each rank proves that it knows
- * the job's secret (comm/gloo_mesh.c). The thread that carries out a collective moves the data
+ * the job's secret (comm/gloo.c). The thread that carries out a collective moves the data
  * while the collective waits for a buffer. */
 #include "comm/gloo_port.h"
 
@@ -32,8 +32,6 @@ namespace
 /* Gloo's ring algorithms move a vector in segments of at most this size, two at a time. */
 const size_t SEGMENT_BYTES = 256 << 10;
 
-const char UNKNOWN_CALL[] = "Gloo made a call that this transport does not know";
-
 /* Ends the operation by an exception, which port_run catches. */
 [[noreturn]] void fail(gloo_end end, int rank, const char *message)
 {
@@ -42,9 +40,16 @@ const char UNKNOWN_CALL[] = "Gloo made a call that this transport does not know"
     throw result;
 }
 
+/* Declares a function of Gloo's interface that its collectives do not call. */
+#define UNUSED(declaration)                                                                        \
+    declaration override                                                                           \
+    {                                                                                              \
+        fail(GLOO_FAILED, -1, "Gloo made a call that this transport does not know");               \
+    }
+
 /* --- transport --- */
 
-/* What the pairs and the transport of a group share. */
+/* What the peers and the transport of a group share. */
 struct Progress {
     uint64_t number = 0, intent = 0; /* of the operation under way */
     bool moved = false;              /* data has moved since the program was last told so */
@@ -57,70 +62,20 @@ struct Frame {
     uint64_t number, intent;
 };
 
-/* Memory that a collective sends from or receives into. */
-struct Memory : gloo::transport::UnboundBuffer {
-    using gloo::transport::UnboundBuffer::UnboundBuffer;
-    /* Numbers of completed transfers for which the collective has not waited yet. */
-    size_t sent = 0, received = 0;
-};
-
 /* A transfer that a collective has requested. */
 struct Piece {
-    Memory *memory;
+    size_t *over; /* the buffer's number of completed transfers */
     uint64_t slot;
     char *at;
     size_t bytes;
 };
 
-Piece piece_of(gloo::transport::UnboundBuffer *b, uint64_t slot, size_t offset, size_t bytes)
-{
-    if (bytes == Memory::kUnspecifiedByteCount)
-        bytes = b->size - offset;
-    return Piece{static_cast<Memory *>(b), slot, static_cast<char *>(b->ptr) + offset, bytes};
-}
-
 /* The connection to another rank. */
-struct Pair final : gloo::transport::Pair {
-    Pair(Progress &progress, int rank, int fd) : progress(progress), rank(rank), fd(fd)
-    {
-    }
-    void send(gloo::transport::UnboundBuffer *b, uint64_t slot, size_t offset, size_t n) override
-    {
-        sends.push_back(piece_of(b, slot, offset, n));
-        write();
-    }
-    void recv(gloo::transport::UnboundBuffer *b, uint64_t slot, size_t offset, size_t n) override
-    {
-        receives.push_back(piece_of(b, slot, offset, n));
-        if (is_early())
-            read();
-    }
-    const gloo::transport::Address &address() const override
-    {
-        fail(GLOO_FAILED, rank, UNKNOWN_CALL);
-    }
-    void connect(const std::vector<char> &) override
-    {
-    }
-    void close() override
-    {
-    }
-    void setSync(bool, bool) override
-    {
-    }
-    std::unique_ptr<gloo::transport::Buffer> createSendBuffer(int, void *, size_t) override
-    {
-        fail(GLOO_FAILED, rank, UNKNOWN_CALL);
-    }
-    std::unique_ptr<gloo::transport::Buffer> createRecvBuffer(int, void *, size_t) override
-    {
-        fail(GLOO_FAILED, rank, UNKNOWN_CALL);
-    }
-
+struct Peer {
     /* Whether `in` belongs to a transfer that no collective has requested yet. */
     bool is_early() const
     {
-        return received == sizeof in && !into.memory;
+        return received == sizeof in && !into.over;
     }
     /* Fails if an early message belongs to an earlier operation than this rank's, or to another
      * operation of the same number. A later operation is no error: that rank may be ahead. */
@@ -130,7 +85,22 @@ struct Pair final : gloo::transport::Pair {
                            (in.number == progress.number && in.intent != progress.intent)))
             fail(GLOO_DIFFER, rank, "another operation");
     }
-    bool place();
+    /* Finds the transfer to which an early message belongs. False: no collective has requested it.
+     */
+    bool place()
+    {
+        check_same();
+        for (auto it = receives.begin(); it != receives.end(); ++it) {
+            if (in.number != progress.number || in.slot != it->slot)
+                continue;
+            if (in.bytes != it->bytes)
+                fail(GLOO_DIFFER, rank, "a message of another length");
+            into = *it;
+            receives.erase(it);
+            return true;
+        }
+        return false;
+    }
     /* Handles the result of sendmsg or recv. False: the socket is not ready. */
     bool has_moved(ssize_t n)
     {
@@ -145,31 +115,15 @@ struct Pair final : gloo::transport::Pair {
 
     Progress &progress;
     const int rank, fd;
-    std::deque<Piece> sends, receives; /* the first of `sends` is being sent */
-    Frame out, in;
+    std::deque<Piece> sends = {}, receives = {}; /* the first of `sends` is being sent */
+    Frame out = {}, in = {};
     /* Numbers of bytes sent and received, counted over the header and the message behind it. */
     size_t sent = 0, received = 0;
-    Piece into = {}; /* the transfer to which `in` belongs; without memory: not known yet */
+    Piece into = {}; /* the transfer to which `in` belongs; all zero: not known yet */
 };
 
-/* Finds the transfer to which an early message belongs. False: no collective has requested it. */
-bool Pair::place()
-{
-    check_same();
-    for (auto it = receives.begin(); it != receives.end(); ++it) {
-        if (in.number != progress.number || in.slot != it->slot)
-            continue;
-        if (in.bytes != it->bytes)
-            fail(GLOO_DIFFER, rank, "a message of another length");
-        into = *it;
-        receives.erase(it);
-        return true;
-    }
-    return false;
-}
-
 /* Sends as many bytes of the queued messages as the socket accepts. */
-void Pair::write()
+void Peer::write()
 {
     while (!sends.empty()) {
         const Piece &piece = sends.front();
@@ -187,7 +141,7 @@ void Pair::write()
             return;
         sent += static_cast<size_t>(n);
         if (sent == sizeof out + piece.bytes) {
-            piece.memory->sent++;
+            ++*piece.over;
             sends.pop_front();
             sent = 0;
         }
@@ -195,55 +149,63 @@ void Pair::write()
 }
 
 /* Receives as many bytes as have arrived, up to a message that is early. */
-void Pair::read()
+void Peer::read()
 {
     while (!is_early() || place()) {
         bool head = received < sizeof in;
         size_t at = head ? received : received - sizeof in;
         size_t want = (head ? sizeof in : into.bytes) - at;
         char *to = head ? reinterpret_cast<char *>(&in) : into.at;
-        ssize_t n = want == 0 ? 0 : ::recv(fd, to + at, want, MSG_DONTWAIT);
+        ssize_t n = want == 0 ? 0 : recv(fd, to + at, want, MSG_DONTWAIT);
         if (want > 0 && !has_moved(n))
             return;
         received += static_cast<size_t>(n);
-        if (into.memory && received == sizeof in + into.bytes) {
-            into.memory->received++;
+        if (into.over && received == sizeof in + into.bytes) {
+            ++*into.over;
             into = {};
             received = 0;
         }
     }
 }
 
+/* Gloo's collectives check that each rank has a pair, but move data only by buffers. */
+struct NoPair final : gloo::transport::Pair {
+    UNUSED(const gloo::transport::Address &address() const)
+    UNUSED(void connect(const std::vector<char> &))
+    UNUSED(void close())
+    UNUSED(void setSync(bool, bool))
+    UNUSED(std::unique_ptr<gloo::transport::Buffer> createSendBuffer(int, void *, size_t))
+    UNUSED(std::unique_ptr<gloo::transport::Buffer> createRecvBuffer(int, void *, size_t))
+    UNUSED(void send(gloo::transport::UnboundBuffer *, uint64_t, size_t, size_t))
+    UNUSED(void recv(gloo::transport::UnboundBuffer *, uint64_t, size_t, size_t))
+};
+
 /* Gloo's transport of one group. */
 struct Transport final : gloo::transport::Context {
     explicit Transport(const gloo_config &c)
         : gloo::transport::Context(c.rank, c.size), config(c), fds(c.size + 1)
     {
-        for (int r = 0; r < size; r++)
-            pairs_[r].reset(new Pair(progress, r, r == rank ? -1 : c.fd[r]));
+        for (int r = 0; r < size; r++) {
+            pairs_[r].reset(new NoPair);
+            peers.push_back(Peer{progress, r, r == rank ? -1 : c.fd[r]});
+        }
     }
-    std::unique_ptr<gloo::transport::Pair> &createPair(int r) override
-    {
-        return getPair(r);
-    }
+    UNUSED(std::unique_ptr<gloo::transport::Pair> &createPair(int))
     std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void *p, size_t n) override;
 
-    Pair &pair(int r)
-    {
-        return static_cast<Pair &>(*pairs_[r]);
-    }
     /* Sets the operation to which the next transfers belong. */
     void begin(const gloo_op &op)
     {
         progress.number = op.number;
         progress.intent = op.intent;
-        for (int r = 0; r < size; r++)
-            pair(r).check_same();
+        for (const Peer &p : peers)
+            p.check_same();
     }
     bool wait(size_t &completed);
 
     const gloo_config config;
     Progress progress;
+    std::vector<Peer> peers;
     std::vector<pollfd> fds;
 };
 
@@ -252,20 +214,20 @@ struct Transport final : gloo::transport::Context {
 bool Transport::wait(size_t &completed)
 {
     while (completed == 0) {
-        for (int r = 0; r < size; r++) {
-            int events = (pair(r).is_early() ? 0 : POLLIN) | (pair(r).sends.empty() ? 0 : POLLOUT);
-            fds[r] = pollfd{events ? pair(r).fd : -1, static_cast<short>(events), 0};
+        for (const Peer &p : peers) {
+            int events = (p.is_early() ? 0 : POLLIN) | (p.sends.empty() ? 0 : POLLOUT);
+            fds[p.rank] = pollfd{events ? p.fd : -1, static_cast<short>(events), 0};
         }
         fds[size] = pollfd{config.stop, POLLIN, 0};
         if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR)
             fail(GLOO_FAILED, -1, strerror(errno));
         if (fds[size].revents)
             fail(GLOO_ENDED, -1, "");
-        for (int r = 0; r < size; r++) {
-            if (fds[r].revents & POLLOUT)
-                pair(r).write();
-            if (fds[r].revents & ~POLLOUT)
-                pair(r).read();
+        for (Peer &p : peers) {
+            if (fds[p.rank].revents & POLLOUT)
+                p.write();
+            if (fds[p.rank].revents & ~POLLOUT)
+                p.read();
         }
         if (progress.moved)
             config.moved(config.context);
@@ -275,9 +237,11 @@ bool Transport::wait(size_t &completed)
     return true;
 }
 
-/* Gloo's time limits are ignored, because the program has its own. */
-struct Buffer final : Memory {
-    Buffer(Transport &transport, void *ptr, size_t size) : Memory(ptr, size), transport(transport)
+/* Memory that a collective sends from or receives into. Gloo's time limits are ignored, because the
+ * program has its own. */
+struct Buffer final : gloo::transport::UnboundBuffer {
+    Buffer(Transport &transport, void *ptr, size_t size)
+        : UnboundBuffer(ptr, size), transport(transport)
     {
     }
     bool waitRecv(int *, std::chrono::milliseconds) override
@@ -288,25 +252,29 @@ struct Buffer final : Memory {
     {
         return transport.wait(sent);
     }
-    void abortWaitRecv() override
-    {
-    }
-    void abortWaitSend() override
-    {
-    }
+    UNUSED(void abortWaitRecv())
+    UNUSED(void abortWaitSend())
     void send(int rank, uint64_t slot, size_t offset, size_t n) override
     {
-        transport.getPair(rank)->send(this, slot, offset, n);
+        transport.peers[rank].sends.push_back(piece(&sent, slot, offset, n));
+        transport.peers[rank].write();
     }
     void recv(int rank, uint64_t slot, size_t offset, size_t n) override
     {
-        transport.getPair(rank)->recv(this, slot, offset, n);
+        transport.peers[rank].receives.push_back(piece(&received, slot, offset, n));
+        if (transport.peers[rank].is_early())
+            transport.peers[rank].read();
     }
-    void recv(std::vector<int>, uint64_t, size_t, size_t) override
+    UNUSED(void recv(std::vector<int>, uint64_t, size_t, size_t))
+    Piece piece(size_t *over, uint64_t slot, size_t offset, size_t n)
     {
-        fail(GLOO_FAILED, -1, UNKNOWN_CALL);
+        return {over, slot, static_cast<char *>(ptr) + offset,
+                n == kUnspecifiedByteCount ? size - offset : n};
     }
+
     Transport &transport;
+    /* Numbers of completed transfers for which the collective has not waited yet. */
+    size_t sent = 0, received = 0;
 };
 
 std::unique_ptr<gloo::transport::UnboundBuffer> Transport::createUnboundBuffer(void *p, size_t n)
