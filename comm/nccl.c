@@ -42,7 +42,6 @@ struct nccl {
     struct stream *stream;
     void *token; /* one number in device memory, which a barrier reduces */
     double timeout_s;
-    char name[COMM_TEXT_MAX];
     pthread_t watchdog;
     bool watched;
 
@@ -82,14 +81,6 @@ static void nccl_fail(struct comm *c, enum status st, const char *message)
     pthread_mutex_unlock(&n->lock);
 }
 
-static enum status nccl_status(struct nccl *n)
-{
-    pthread_mutex_lock(&n->lock);
-    enum status st = first_failure_return(&n->failure);
-    pthread_mutex_unlock(&n->lock);
-    return st;
-}
-
 /* --- the watchdog --- */
 
 /* Sets n->passed to the number of the last operation that is over. */
@@ -99,7 +90,7 @@ static enum status pass_locked(struct nccl *n)
         const struct pending *p = pending_of(n, n->passed + 1);
         bool passed = false;
         if (p->on_stream)
-            TRY(n->port->event_passed(p->over, &passed));
+            TRY(n->port->gpu->event_passed(p->over, &passed));
         if (!passed)
             break;
         n->passed++;
@@ -109,30 +100,25 @@ static enum status pass_locked(struct nccl *n)
     return STATUS_OK;
 }
 
-static enum status check_time_locked(const struct nccl *n, const struct pending *p)
-{
-    int64_t since = p->begun_ns > n->passed_ns ? p->begun_ns : n->passed_ns;
-    char text[COMM_TEXT_MAX];
-    if (n->timeout_s <= 0 || (double)(comm_now() - since) <= n->timeout_s * 1e9)
-        return STATUS_OK;
-    return status_fail(
-        STATUS_LIBRARY,
-        "%s did not complete within %g s: another rank did not reach it, or the network is stuck",
-        comm_op_text(&p->op, text), n->timeout_s);
-}
-
+/* Fails the communicator if an operation or the link has failed, or the time limit is over. */
 static void poll_locked(struct nccl *n)
 {
     bool busy;
     char text[COMM_TEXT_MAX];
     enum status st = pass_locked(n);
-    const struct pending *p = pending_of(n, n->passed + (n->passed < n->begun));
+    bool waits = n->passed < n->begun;
+    const struct pending *p = pending_of(n, n->passed + waits);
+    int64_t since = p->begun_ns > n->passed_ns ? p->begun_ns : n->passed_ns;
+    comm_op_text(&p->op, text);
     if (st == STATUS_OK)
         st = n->port->poll(n->link, &busy);
     if (st != STATUS_OK)
-        st = status_context(st, "%s", comm_op_text(&p->op, text));
-    else if (n->passed < n->begun)
-        st = check_time_locked(n, p);
+        st = status_context(st, "%s", text);
+    else if (waits && n->timeout_s > 0 && (double)(comm_now() - since) > n->timeout_s * 1e9)
+        st = status_fail(STATUS_LIBRARY,
+                         "%s did not complete within %g s: another rank did not reach it, or the "
+                         "network is stuck",
+                         text, n->timeout_s);
     if (st != STATUS_OK)
         fail_locked(n, st, status_message());
 }
@@ -173,27 +159,17 @@ static enum status begin_pending(struct nccl *n, const struct comm_op *op)
     return st;
 }
 
-static enum status start_on_stream(struct nccl *n, const struct comm_op *op)
-{
-    struct comm_op barrier = {.kind = COMM_ALLREDUCE,
-                              .reduction = COMM_MAX,
-                              .type = DTYPE_I32,
-                              .send = n->token,
-                              .recv = n->token,
-                              .count = 1};
-    if (op->kind == COMM_BARRIER)
-        return n->port->start(n->link, &barrier, n->stream);
-    return op->count > 0 ? n->port->start(n->link, op, n->stream) : STATUS_OK;
-}
-
 static enum status put_on_stream(struct nccl *n, const struct comm_op *op)
 {
     const struct backend *b = n->base.device->backend;
+    const struct comm_op barrier = {COMM_ALLREDUCE,   COMM_MAX,         DTYPE_I32,
+                                    .send = n->token, .recv = n->token, .count = 1};
     if (op->after)
         TRY(b->stream_wait(n->stream, op->after));
     if (op->began)
         TRY(b->event_record(op->began, n->stream));
-    TRY(start_on_stream(n, op));
+    if (op->kind == COMM_BARRIER || op->count > 0)
+        TRY(n->port->start(n->link, op->kind == COMM_BARRIER ? &barrier : op, n->stream));
     if (op->over)
         TRY(b->event_record(op->over, n->stream));
     return b->event_record(pending_of(n, op->handle)->over, n->stream);
@@ -212,11 +188,11 @@ static enum status nccl_start(struct comm *c, struct comm_slot *slot)
     if (st != STATUS_OK)
         st = status_context(st, "%s", comm_op_text(op, text));
     pthread_mutex_lock(&n->lock);
-    if (st != STATUS_OK)
-        fail_locked(n, st, status_message());
     pending_of(n, op->handle)->on_stream = st == STATUS_OK;
-    if (st != STATUS_OK)
+    if (st != STATUS_OK) {
+        fail_locked(n, st, status_message());
         st = first_failure_return(&n->failure);
+    }
     pthread_mutex_unlock(&n->lock);
     return st;
 }
@@ -244,7 +220,10 @@ static enum status nccl_wait(struct comm *c, struct comm_slot *slot)
 static enum status nccl_wait_on(struct comm *c, struct comm_slot *slot, struct stream *s)
 {
     struct nccl *n = (struct nccl *)c;
-    TRY(nccl_status(n));
+    pthread_mutex_lock(&n->lock);
+    enum status st = first_failure_return(&n->failure);
+    pthread_mutex_unlock(&n->lock);
+    TRY(st);
     return c->device->backend->stream_wait(s, slot->op.over);
 }
 
@@ -255,18 +234,6 @@ static enum status nccl_reuse(struct comm *c, void *mem, size_t bytes)
 }
 
 /* --- opening and closing --- */
-
-static void stop_watchdog(struct nccl *n)
-{
-    if (!n->watched)
-        return;
-    pthread_mutex_lock(&n->lock);
-    n->closing = true;
-    pthread_cond_broadcast(&n->change);
-    pthread_mutex_unlock(&n->lock);
-    pthread_join(n->watchdog, NULL);
-    n->watched = false;
-}
 
 /* Waits, within the time limit, until the opening or the closing of the link is complete. */
 static enum status wait_link(struct nccl *n)
@@ -283,20 +250,22 @@ static enum status wait_link(struct nccl *n)
     }
 }
 
-static void close_link(struct nccl *n)
-{
-    bool complete = n->failure.status == STATUS_OK && n->passed == n->begun;
-    if (!complete || n->port->finish(n->link) != STATUS_OK || wait_link(n) != STATUS_OK)
-        n->port->abort(n->link);
-    n->port->close(n->link);
-}
-
 static void nccl_free(struct nccl *n)
 {
     struct device *dev = n->base.device;
-    stop_watchdog(n);
-    if (n->link)
-        close_link(n);
+    if (n->watched) {
+        pthread_mutex_lock(&n->lock);
+        n->closing = true;
+        pthread_cond_broadcast(&n->change);
+        pthread_mutex_unlock(&n->lock);
+        pthread_join(n->watchdog, NULL);
+    }
+    if (n->link) {
+        bool complete = n->failure.status == STATUS_OK && n->passed == n->begun;
+        if (!complete || n->port->finish(n->link) != STATUS_OK || wait_link(n) != STATUS_OK)
+            n->port->abort(n->link);
+        n->port->close(n->link);
+    }
     dev->backend->stream_close(n->stream);
     for (int i = 0; i < PENDING_MAX; i++)
         dev->backend->event_close(n->pending[i].over);
@@ -326,30 +295,23 @@ static const struct comm_calls nccl_calls = {
     .close = nccl_close,
 };
 
+/* Makes a communicator without a link. After a failure, the caller frees *out unless it is NULL. */
 static enum status nccl_new(const struct comm_nccl_config *config, struct device *dev, int rank,
                             int size, struct nccl **out)
 {
     struct nccl *n;
     TRY(array_new(&n, 1));
+    *out = n;
     n->base.calls = &nccl_calls;
-    n->base.name = n->name;
+    n->base.name = config->port->name;
     n->base.device = dev;
     n->base.rank = rank;
     n->base.size = size;
     n->port = config->port;
     n->timeout_s = config->timeout_s;
-    config->port->version(config->port, n->name, sizeof n->name);
     comm_condition_init(&n->change);
     pthread_mutex_init(&n->lock, NULL);
-    *out = n;
-    return STATUS_OK;
-}
-
-/* Opens all parts of the communicator except the link. */
-static enum status open_device_parts(struct nccl *n)
-{
-    struct device *dev = n->base.device;
-    TRY(n->port->stream_open(dev, &n->stream));
+    TRY(n->port->gpu->stream_open(dev, &n->stream));
     TRY(dev->backend->alloc(dev, sizeof(int32_t), &n->token));
     for (int i = 0; i < PENDING_MAX; i++)
         TRY(dev->backend->event_open(dev, &n->pending[i].over));
@@ -378,13 +340,16 @@ static enum status invite(const struct comm_nccl_config *config, struct invitati
     return first_failure_return(&failure);
 }
 
-static enum status open_links(struct nccl *const *n, int count,
-                              const struct comm_nccl_config *config, struct device *const *device,
-                              const struct invitation *i)
+static enum status open_all(struct nccl **n, const struct comm_nccl_config *config, int count,
+                            struct device *const *device)
 {
+    struct invitation i;
     struct nccl_link *link[DEVICES_MAX];
-    TRY(config->port->open(config->port, count, device, n[0]->base.rank, n[0]->base.size, i->id,
-                           link));
+    int first = comm_rank(config->host) * count, size = comm_size(config->host) * count;
+    TRY(invite(config, &i));
+    for (int k = 0; k < count; k++)
+        TRY(nccl_new(config, device[k], first + k, size, &n[k]));
+    TRY(config->port->open(config->port, count, device, first, size, i.id, link));
     for (int k = 0; k < count; k++)
         n[k]->link = link[k];
     for (int k = 0; k < count; k++)
@@ -394,19 +359,6 @@ static enum status open_links(struct nccl *const *n, int count,
         n[k]->watched = true;
     }
     return STATUS_OK;
-}
-
-static enum status open_all(struct nccl **n, const struct comm_nccl_config *config, int count,
-                            struct device *const *device)
-{
-    struct invitation i;
-    int first = comm_rank(config->host) * count, size = comm_size(config->host) * count;
-    TRY(invite(config, &i));
-    for (int k = 0; k < count; k++) {
-        TRY(nccl_new(config, device[k], first + k, size, &n[k]));
-        TRY(open_device_parts(n[k]));
-    }
-    return open_links(n, count, config, device, &i);
 }
 
 enum status comm_open_nccl(const struct comm_nccl_config *config, int count,
@@ -442,6 +394,5 @@ enum status comm_nccl_find(struct nccl_port **port)
 
 void comm_nccl_drop(struct nccl_port *port)
 {
-    if (port)
-        port->drop(port);
+    free(port);
 }

@@ -10,11 +10,22 @@
 
 enum { NCCL_PORT_ID_BYTES = 128, NCCL_PORT_BUS_MAX = 32 };
 
+struct CUstream_st;
 struct nccl_link;
 
+/* Functions of the CUDA backend that are not in struct backend. */
+struct nccl_gpu {
+    enum status (*enter)(struct device *dev); /* makes the device current for the calling thread */
+    struct CUstream_st *(*raw)(struct stream *s);
+    enum status (*stream_open)(struct device *dev, struct stream **s); /* of high priority */
+    /* Whether the stream has passed the latest recording of `e`. */
+    enum status (*event_passed)(const struct event *e, bool *passed);
+    void (*bus)(struct device *dev, char out[NCCL_PORT_BUS_MAX]); /* PCI address: "0000:3b:00.0" */
+};
+
 struct nccl_port {
-    /* "NCCL 2.28.9" */
-    void (*version)(const struct nccl_port *p, char *out, size_t size);
+    char name[32]; /* "NCCL 2.28.9" */
+    const struct nccl_gpu *gpu;
 
     /* Creates the id of a new group. One rank calls it, and sends the id to all other ranks. */
     enum status (*id)(const struct nccl_port *p, unsigned char id[NCCL_PORT_ID_BYTES]);
@@ -42,21 +53,10 @@ struct nccl_port {
      * be over. */
     enum status (*finish)(struct nccl_link *link);
     void (*close)(struct nccl_link *link);
-
-    /* Device functions that are not in struct backend. */
-    enum status (*stream_open)(struct device *dev, struct stream **s); /* a stream of high
-                                                                        * priority */
-    enum status (*event_passed)(const struct event *e, bool *passed);  /* whether the stream has
-                                                                        * passed the latest
-                                                                        * recording of `e` */
-    void (*bus)(struct device *dev, char out[NCCL_PORT_BUS_MAX]);      /* PCI address:
-                                                                        * "0000:3b:00.0" */
-
-    void (*drop)(struct nccl_port *p); /* frees the port; all links must be closed */
 };
 
-/* The function of the CUDA module that creates a port; `abi` must be the value with which the
- * module was built (kernels/module.h). STATUS_UNSUPPORTED: a part is missing, and the message names
- * that part. */
+/* The function of the CUDA module that creates a port, which the caller frees when all links are
+ * closed; `abi` must be the value with which the module was built (kernels/module.h).
+ * STATUS_UNSUPPORTED: a part is missing, and the message names that part. */
 #define NCCL_MODULE_ENTRY "ampscale_cuda_nccl"
 typedef enum status nccl_module_entry(unsigned abi, struct nccl_port **port);

@@ -1,5 +1,4 @@
-/* Implements for CUDA the device functions that port.h declares, and the module's entry
- * function. */
+/* Implements struct nccl_gpu for CUDA, and the module's entry function. */
 #include "comm/nccl/port.h"
 #include "config.h"
 #include "kernels/cuda/device.h"

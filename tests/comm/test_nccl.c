@@ -45,7 +45,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    port->drop(port);
+    comm_nccl_drop(port);
     return 0;
 }
 
@@ -228,7 +228,7 @@ static void test_real_library(void **state)
         assert_memory_equal(status_message(), call, strlen(call));
         assert_true(strlen(status_message()) > strlen(call) + 10);
     }
-    real->drop(real);
+    comm_nccl_drop(real);
     device_close(dev);
 }
 
