@@ -48,38 +48,28 @@ static void explain(struct gloo *g, const struct comm_op *op, const struct gloo_
     char text[COMM_TEXT_MAX];
     enum status st;
     comm_op_text(op, text);
-    if (r->end == GLOO_DIFFER)
-        st = status_fail(STATUS_INVALID, "rank %d started another operation than %s: %s", r->rank,
-                         text, r->message);
-    else if (r->end == GLOO_LOST)
-        st = status_fail(STATUS_LOST_RANK, "rank %d was lost in %s: %s", r->rank, text, r->message);
+    if (r->st == STATUS_INVALID)
+        st = status_fail(r->st, "rank %d started another operation than %s: %s", r->rank, text,
+                         r->message);
+    else if (r->st == STATUS_LOST_RANK)
+        st = status_fail(r->st, "rank %d was lost in %s: %s", r->rank, text, r->message);
     else
-        st = status_fail(STATUS_LIBRARY, "%s: %s", text, r->message);
+        st = status_fail(r->st, "%s: %s", text, r->message);
     health_explain(g->health, st, status_message());
 }
 
 static enum status carry_out(struct comm_queue *q, const struct comm_op *op)
 {
     struct gloo *g = (struct gloo *)q;
-    struct gloo_result result = {.end = GLOO_DONE};
+    struct gloo_result result;
     const struct comm_intent intent = comm_intent_of(op);
-    const struct gloo_op o = {.kind = (enum gloo_kind)op->kind,
-                              .root = op->root,
-                              .send = op->send,
-                              .recv = op->recv,
-                              .count = (size_t)op->count,
-                              .element = op->kind == COMM_BARRIER ? 1 : dtype_size(op->type),
-                              .type = (int)op->type,
-                              .reduction = (int)op->reduction,
-                              .number = (uint64_t)op->handle,
-                              .intent = hash_of(&intent)};
     if (q->base.size == 1) {
         comm_copy_alone(&q->base, op);
         return STATUS_OK;
     }
     health_begin(g->health, op);
-    g->port->run(g->link, &o, &result);
-    if (result.end != GLOO_DONE && result.end != GLOO_ENDED)
+    g->port->run(g->link, op, (size_t)op->count * dtype_size(op->type), hash_of(&intent), &result);
+    if (result.st != STATUS_OK && result.st != STATUS_INTERRUPTED)
         explain(g, op, &result);
     health_over(g->health);
     return comm_queue_status(q);
@@ -121,9 +111,9 @@ static void moved(void *context)
     health_moved(((struct gloo *)context)->health);
 }
 
-static void reduce(int type, int reduction, void *out, const void *a, const void *b, size_t count)
+static void reduce(const struct comm_op *op, void *out, const void *a, const void *b, size_t count)
 {
-    comm_reduce((enum dtype)type, (enum comm_reduction)reduction, out, a, b, (int64_t)count);
+    comm_reduce(op->type, op->reduction, out, a, b, (int64_t)count);
 }
 
 /* --- the connections --- */

@@ -11,6 +11,7 @@
 enum { NCCL_PORT_ID_BYTES = 128, NCCL_PORT_BUS_MAX = 32 };
 
 struct CUstream_st;
+struct nccl_library;
 struct nccl_link;
 
 /* Functions of the CUDA backend that are not in struct backend. */
@@ -24,7 +25,8 @@ struct nccl_gpu {
 };
 
 struct nccl_port {
-    char name[32]; /* "NCCL 2.28.9" */
+    char name[32];                  /* "NCCL 2.28.9" */
+    const struct nccl_library *lib; /* NCCL's own functions (comm/nccl/port.h) */
     const struct nccl_gpu *gpu;
 
     /* Creates the id of a new group. One rank calls it, and sends the id to all other ranks. */

@@ -34,7 +34,7 @@ nccl_module_entry ampscale_cuda_nccl;
 enum status ampscale_cuda_nccl(unsigned abi, struct nccl_port **port)
 {
     static const struct nccl_gpu gpu = {enter, raw, cuda_stream_open_urgent, event_passed, bus};
-    struct nccl_library lib;
+    static struct nccl_library lib;
     if (abi != AMPSCALE_MODULE_ABI)
         return status_fail(STATUS_UNSUPPORTED,
                            "the CUDA module was built for another version of this program");

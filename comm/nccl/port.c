@@ -4,7 +4,6 @@
 #include "comm/nccl/port.h"
 
 #include "base/array.h"
-#include "base/half.h"
 #include "comm/exchange.h"
 
 #include <pthread.h>
@@ -19,11 +18,6 @@ enum {
     POLL_NS = 20000 /* time between polls of a call's state */
 };
 
-struct ported {
-    struct nccl_port base;
-    struct nccl_library lib;
-};
-
 /* A sum whose operands are first multiplied by a factor. */
 struct scaled {
     enum dtype type;
@@ -32,7 +26,7 @@ struct scaled {
 };
 
 struct nccl_link {
-    const struct ported *port;
+    const struct nccl_port *port;
     struct device *device;
     pthread_mutex_t lock; /* locked during every call of the library for this link */
     ncclComm_t comm;      /* NULL: aborted */
@@ -46,29 +40,34 @@ struct nccl_link {
 
 /* Calls a function of NCCL for a link, which the caller has locked, and waits until the call is
  * complete. */
-#define CALL(l, function, ...) finish_call((l), (l)->port->lib.function(__VA_ARGS__), #function)
+#define CALL(l, function, ...) finish_call((l), (l)->port->lib->function(__VA_ARGS__), #function)
 
 /* Fails with NCCL's message unless `r`, the result of `call`, is a success. `comm` may be NULL. */
-static enum status check(const struct ported *p, ncclComm_t comm, ncclResult_t r, const char *call)
+static enum status check(const struct nccl_port *p, ncclComm_t comm, ncclResult_t r,
+                         const char *call)
 {
     if (r == ncclSuccess)
         return STATUS_OK;
-    const char *more = p->lib.ncclGetLastError(comm);
+    const char *more = p->lib->ncclGetLastError(comm);
     int length = more ? (int)strcspn(more, "\n") : 0;
-    return status_fail(STATUS_LIBRARY, "%s: %s%s%.*s", call, p->lib.ncclGetErrorString(r),
+    return status_fail(STATUS_LIBRARY, "%s: %s%s%.*s", call, p->lib->ncclGetErrorString(r),
                        length > 0 ? ": " : "", length, more);
 }
 
-static enum status aborted(void)
+/* Fails if the link was aborted, or if `call`, whose result is `r`, has failed. */
+static enum status check_link(const struct nccl_link *l, ncclResult_t r, const char *call)
 {
-    return status_fail(STATUS_LIBRARY, "the communication between GPUs was aborted");
+    if (!l->comm)
+        return status_fail(STATUS_LIBRARY, "the communication between GPUs was aborted");
+    return r == ncclInProgress ? STATUS_OK : check(l->port, l->comm, r, call);
 }
 
 /* The result of the last call for the link; ncclInProgress: the call is not complete. */
 static ncclResult_t state_of(const struct nccl_link *l)
 {
-    ncclResult_t state = ncclSuccess;
-    ncclResult_t asked = l->port->lib.ncclCommGetAsyncError(l->comm, &state);
+    ncclResult_t state = ncclSuccess, asked = ncclSuccess;
+    if (l->comm)
+        asked = l->port->lib->ncclCommGetAsyncError(l->comm, &state);
     return asked == ncclSuccess ? state : asked;
 }
 
@@ -80,55 +79,27 @@ static enum status finish_call(struct nccl_link *l, ncclResult_t r, const char *
         pthread_mutex_unlock(&l->lock);
         nanosleep(&rest, NULL);
         pthread_mutex_lock(&l->lock);
-        if (!l->comm)
-            return aborted();
         r = state_of(l);
     }
-    return check(l->port, l->comm, r, call);
+    return check_link(l, r, call);
 }
 
 /* --- groups --- */
 
-static enum status port_id(const struct nccl_port *port, unsigned char id[NCCL_PORT_ID_BYTES])
+static enum status port_id(const struct nccl_port *p, unsigned char id[NCCL_PORT_ID_BYTES])
 {
     _Static_assert(sizeof(ncclUniqueId) == NCCL_PORT_ID_BYTES,
                    "NCCL_PORT_ID_BYTES must be the size of ncclUniqueId");
-    const struct ported *p = (const struct ported *)port;
     ncclUniqueId unique;
-    TRY(check(p, NULL, p->lib.ncclGetUniqueId(&unique), "ncclGetUniqueId"));
+    TRY(check(p, NULL, p->lib->ncclGetUniqueId(&unique), "ncclGetUniqueId"));
     memcpy(id, &unique, sizeof unique);
     return STATUS_OK;
-}
-
-/* Opens the n ranks of this process in one NCCL group call. One thread opens all of them. With
- * separate calls, the first call could wait for the second. */
-static enum status init_ranks(const struct ported *p, int n, ncclUniqueId id,
-                              struct nccl_link **link)
-{
-    enum status st = STATUS_OK;
-    ncclResult_t r = ncclSuccess;
-    TRY(check(p, NULL, p->lib.ncclGroupStart(), "ncclGroupStart"));
-    for (int i = 0; i < n && st == STATUS_OK && r == ncclSuccess; i++) {
-        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-        config.blocking = 0;
-        st = p->base.gpu->enter(link[i]->device);
-        if (st == STATUS_OK)
-            r = p->lib.ncclCommInitRankConfig(&link[i]->comm, link[i]->size, id, link[i]->rank,
-                                              &config);
-        if (r == ncclInProgress)
-            r = ncclSuccess;
-    }
-    ncclResult_t ended = p->lib.ncclGroupEnd();
-    if (r == ncclSuccess && ended != ncclInProgress)
-        r = ended;
-    TRY(st);
-    return check(p, NULL, r, "ncclCommInitRankConfig");
 }
 
 static void port_close(struct nccl_link *l)
 {
     if (l->comm)
-        (void)l->port->lib.ncclCommDestroy(l->comm); /* after a failure nothing can be done */
+        (void)l->port->lib->ncclCommDestroy(l->comm); /* after a failure nothing can be done */
     pthread_mutex_destroy(&l->lock);
     free(l);
 }
@@ -137,17 +108,19 @@ static void port_abort(struct nccl_link *l)
 {
     pthread_mutex_lock(&l->lock);
     if (l->comm)
-        (void)l->port->lib.ncclCommAbort(l->comm);
+        (void)l->port->lib->ncclCommAbort(l->comm);
     l->comm = NULL;
     pthread_mutex_unlock(&l->lock);
 }
 
-static enum status port_open(const struct nccl_port *port, int n, struct device *const *device,
+/* Opens the n ranks of this process in one NCCL group call. With separate calls of this thread, the
+ * first could wait for the second. */
+static enum status port_open(const struct nccl_port *p, int n, struct device *const *device,
                              int first, int size, const unsigned char id[NCCL_PORT_ID_BYTES],
                              struct nccl_link **link)
 {
     enum status st;
-    const struct ported *p = (const struct ported *)port;
+    ncclResult_t r = ncclSuccess;
     ncclUniqueId unique;
     memcpy(&unique, id, sizeof unique);
     memset(link, 0, (size_t)n * sizeof *link);
@@ -157,10 +130,23 @@ static enum status port_open(const struct nccl_port *port, int n, struct device 
             (struct nccl_link){.port = p, .device = device[i], .rank = first + i, .size = size};
         pthread_mutex_init(&link[i]->lock, NULL);
     }
-    CHECK(init_ranks(p, n, unique, link));
-    return STATUS_OK;
+    CHECK(check(p, NULL, p->lib->ncclGroupStart(), "ncclGroupStart"));
+    for (int i = 0; i < n && st == STATUS_OK && r == ncclSuccess; i++) {
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        st = p->gpu->enter(device[i]);
+        if (st == STATUS_OK)
+            r = p->lib->ncclCommInitRankConfig(&link[i]->comm, size, unique, first + i, &config);
+        if (r == ncclInProgress)
+            r = ncclSuccess;
+    }
+    ncclResult_t ended = p->lib->ncclGroupEnd();
+    if (r == ncclSuccess && ended != ncclInProgress)
+        r = ended;
+    if (st == STATUS_OK)
+        st = check(p, NULL, r, "ncclCommInitRankConfig");
 done:
-    for (int i = 0; i < n && link[i]; i++) {
+    for (int i = 0; i < n && link[i] && st != STATUS_OK; i++) {
         port_abort(link[i]);
         port_close(link[i]);
         link[i] = NULL;
@@ -171,26 +157,23 @@ done:
 static enum status port_poll(struct nccl_link *l, bool *busy)
 {
     pthread_mutex_lock(&l->lock);
-    ncclResult_t r = l->comm ? state_of(l) : ncclSuccess;
+    ncclResult_t r = state_of(l);
     *busy = r == ncclInProgress;
-    enum status st = !l->comm ? aborted() : *busy ? STATUS_OK : check(l->port, l->comm, r, "NCCL");
+    enum status st = check_link(l, r, "NCCL");
     pthread_mutex_unlock(&l->lock);
     return st;
 }
 
 static enum status port_finish(struct nccl_link *l)
 {
-    enum status st;
+    ncclResult_t r = ncclSuccess;
     pthread_mutex_lock(&l->lock);
-    if (l->comm) {
-        for (int i = 0; i < l->reused; i++)
-            /* If this fails, closing the link removes the registration. */
-            (void)l->port->lib.ncclCommDeregister(l->comm, l->reuse[i]);
-        ncclResult_t r = l->port->lib.ncclCommFinalize(l->comm);
-        st = r == ncclInProgress ? STATUS_OK : check(l->port, l->comm, r, "ncclCommFinalize");
-    } else {
-        st = aborted();
-    }
+    for (int i = 0; i < l->reused && l->comm; i++)
+        /* If this fails, closing the link removes the registration. */
+        (void)l->port->lib->ncclCommDeregister(l->comm, l->reuse[i]);
+    if (l->comm)
+        r = l->port->lib->ncclCommFinalize(l->comm);
+    enum status st = check_link(l, r, "ncclCommFinalize");
     pthread_mutex_unlock(&l->lock);
     return st;
 }
@@ -205,35 +188,8 @@ static const ncclDataType_t types[DTYPE_COUNT] = {[DTYPE_F32] = ncclFloat32,
                                                   [DTYPE_I32] = ncclInt32,
                                                   [DTYPE_TF32] = ncclFloat32};
 
-/* Finds NCCL's operation for a sum scaled by op->factor; creates it at its first use. */
-static enum status scaled_sum(struct nccl_link *l, const struct comm_op *op, ncclRedOp_t *sum)
-{
-    for (int i = 0; i < l->scales; i++)
-        if (l->scaled[i].type == op->type && l->scaled[i].factor == op->factor) {
-            *sum = l->scaled[i].op;
-            return STATUS_OK;
-        }
-    if (l->scales == SCALED_MAX)
-        return status_fail(STATUS_UNSUPPORTED,
-                           "NCCL sums with more than %d different factors are not supported",
-                           SCALED_MAX);
-    struct scaled *s = &l->scaled[l->scales];
-    float f32 = op->factor;
-    double f64 = (double)op->factor;
-    uint16_t f16 = f16_from_float(f32), bf16 = bf16_from_float(f32);
-    void *scalar = op->type == DTYPE_F16    ? (void *)&f16
-                   : op->type == DTYPE_BF16 ? (void *)&bf16
-                   : op->type == DTYPE_F64  ? (void *)&f64
-                                            : (void *)&f32;
-    TRY(CALL(l, ncclRedOpCreatePreMulSum, &s->op, scalar, types[op->type], ncclScalarHostImmediate,
-             l->comm));
-    s->type = op->type;
-    s->factor = op->factor;
-    l->scales++;
-    *sum = s->op;
-    return STATUS_OK;
-}
-
+/* Sets *r to NCCL's operation for the reduction; creates that of a sum scaled by op->factor at its
+ * first use. */
 static enum status reduction_of(struct nccl_link *l, const struct comm_op *op, ncclRedOp_t *r)
 {
     static const ncclRedOp_t plain[] = {
@@ -241,14 +197,31 @@ static enum status reduction_of(struct nccl_link *l, const struct comm_op *op, n
     *r = plain[op->reduction];
     if (op->factor == 0 || op->reduction != COMM_SUM)
         return STATUS_OK;
-    return scaled_sum(l, op, r);
+    struct scaled *s = l->scaled;
+    while (s < l->scaled + l->scales && (s->type != op->type || s->factor != op->factor))
+        s++;
+    if (s == l->scaled + SCALED_MAX)
+        return status_fail(STATUS_UNSUPPORTED,
+                           "NCCL sums with more than %d different factors are not supported",
+                           SCALED_MAX);
+    if (s == l->scaled + l->scales) {
+        double scalar; /* large enough for a value of any type */
+        dtype_store(op->type, &scalar, 0, (double)op->factor);
+        TRY(CALL(l, ncclRedOpCreatePreMulSum, &s->op, &scalar, types[op->type],
+                 ncclScalarHostImmediate, l->comm));
+        s->type = op->type;
+        s->factor = op->factor;
+        l->scales++;
+    }
+    *r = s->op;
+    return STATUS_OK;
 }
 
 /* Starts an exchange as one group of sends and receives, which NCCL carries out together. */
 static enum status start_exchange(struct nccl_link *l, const struct comm_op *op,
                                   cudaStream_t stream)
 {
-    const struct nccl_library *lib = &l->port->lib;
+    const struct nccl_library *lib = l->port->lib;
     ncclDataType_t type = types[op->type];
     size_t n = (size_t)op->count;
     ncclResult_t r = ncclSuccess;
@@ -270,8 +243,7 @@ static enum status start_locked(struct nccl_link *l, const struct comm_op *op, c
     ncclDataType_t type = types[op->type];
     size_t n = (size_t)op->count;
     ncclRedOp_t sum;
-    if (!l->comm)
-        return aborted();
+    TRY(check_link(l, ncclSuccess, "NCCL"));
     if (exchange_is(op->kind))
         return start_exchange(l, op, stream);
     TRY(reduction_of(l, op, &sum));
@@ -291,9 +263,9 @@ static enum status start_locked(struct nccl_link *l, const struct comm_op *op, c
 
 static enum status port_start(struct nccl_link *l, const struct comm_op *op, struct stream *s)
 {
-    TRY(l->port->base.gpu->enter(l->device));
+    TRY(l->port->gpu->enter(l->device));
     pthread_mutex_lock(&l->lock);
-    enum status st = start_locked(l, op, l->port->base.gpu->raw(s));
+    enum status st = start_locked(l, op, l->port->gpu->raw(s));
     pthread_mutex_unlock(&l->lock);
     return st;
 }
@@ -302,8 +274,8 @@ static enum status port_start(struct nccl_link *l, const struct comm_op *op, str
  * registered. */
 static enum status port_reuse(struct nccl_link *l, void *mem, size_t bytes)
 {
-    const struct nccl_library *lib = &l->port->lib;
-    TRY(l->port->base.gpu->enter(l->device));
+    const struct nccl_library *lib = l->port->lib;
+    TRY(l->port->gpu->enter(l->device));
     pthread_mutex_lock(&l->lock);
     if (l->comm && lib->ncclCommRegister && lib->ncclCommDeregister && l->reused < REUSED_MAX &&
         CALL(l, ncclCommRegister, l->comm, mem, bytes, &l->reuse[l->reused]) == STATUS_OK)
@@ -315,22 +287,22 @@ static enum status port_reuse(struct nccl_link *l, void *mem, size_t bytes)
 enum status nccl_port_make(const struct nccl_library *lib, const struct nccl_gpu *gpu,
                            struct nccl_port **port)
 {
-    struct ported *p;
+    struct nccl_port *p;
     int v = 0;
     TRY(array_new(&p, 1));
-    *p = (struct ported){.base = {.gpu = gpu,
-                                  .id = port_id,
-                                  .open = port_open,
-                                  .poll = port_poll,
-                                  .start = port_start,
-                                  .reuse = port_reuse,
-                                  .abort = port_abort,
-                                  .finish = port_finish,
-                                  .close = port_close},
-                         .lib = *lib};
+    *p = (struct nccl_port){.lib = lib,
+                            .gpu = gpu,
+                            .id = port_id,
+                            .open = port_open,
+                            .poll = port_poll,
+                            .start = port_start,
+                            .reuse = port_reuse,
+                            .abort = port_abort,
+                            .finish = port_finish,
+                            .close = port_close};
     if (lib->ncclGetVersion(&v) != ncclSuccess)
         v = 0;
-    snprintf(p->base.name, sizeof p->base.name, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
-    *port = &p->base;
+    snprintf(p->name, sizeof p->name, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    *port = p;
     return STATUS_OK;
 }

@@ -13,23 +13,10 @@ enum { NCCL_BFLOAT16 = 9 };
 #define NCCL_FUNCTIONS(F)                                                                          \
     F(ncclGetVersion)                                                                              \
     F(ncclGetUniqueId)                                                                             \
-    F(ncclGetErrorString)                                                                          \
-    F(ncclGetLastError)                                                                            \
-    F(ncclCommInitRankConfig)                                                                      \
-    F(ncclCommGetAsyncError)                                                                       \
-    F(ncclCommFinalize)                                                                            \
-    F(ncclCommDestroy)                                                                             \
-    F(ncclCommAbort)                                                                               \
-    F(ncclGroupStart)                                                                              \
-    F(ncclGroupEnd)                                                                                \
-    F(ncclRedOpCreatePreMulSum)                                                                    \
-    F(ncclAllReduce)                                                                               \
-    F(ncclBroadcast)                                                                               \
-    F(ncclReduce)                                                                                  \
-    F(ncclAllGather)                                                                               \
-    F(ncclReduceScatter)                                                                           \
-    F(ncclSend)                                                                                    \
-    F(ncclRecv)
+    F(ncclGetErrorString) F(ncclGetLastError) F(ncclCommInitRankConfig) F(ncclCommGetAsyncError)   \
+        F(ncclCommFinalize) F(ncclCommDestroy) F(ncclCommAbort) F(ncclGroupStart) F(ncclGroupEnd)  \
+            F(ncclRedOpCreatePreMulSum) F(ncclAllReduce) F(ncclBroadcast) F(ncclReduce)            \
+                F(ncclAllGather) F(ncclReduceScatter) F(ncclSend) F(ncclRecv)
 
 struct nccl_library {
 #define NCCL_MEMBER(function) __typeof__(function) *function;
@@ -43,7 +30,6 @@ struct nccl_library {
  * library is missing or too old. */
 MUST_CHECK enum status nccl_library_load(const char *file, struct nccl_library *lib);
 
-/* Creates a port that uses the library `lib` and the functions `gpu`. `lib` is copied; `gpu` must
- * outlive the port. */
+/* Creates a port that uses `lib` and `gpu`, which must outlive it. */
 MUST_CHECK enum status nccl_port_make(const struct nccl_library *lib, const struct nccl_gpu *gpu,
                                       struct nccl_port **port);
