@@ -33,12 +33,12 @@ struct gloo {
 };
 
 /* The FNV-1a hash (Fowler, Noll, Vo) of the fields that must be equal on all ranks. */
-static uint64_t hash_of(const struct comm_intent *intent)
+static uint64_t hash_of(const struct comm_op *op)
 {
     uint64_t h = 14695981039346656037u;
-    const unsigned char *bytes = (const unsigned char *)intent;
-    for (size_t i = 0; i < sizeof *intent; i++)
-        h = (h ^ bytes[i]) * 1099511628211u;
+    const struct comm_intent intent = comm_intent_of(op);
+    for (size_t i = 0; i < sizeof intent; i++)
+        h = (h ^ ((const unsigned char *)&intent)[i]) * 1099511628211u;
     return h;
 }
 
@@ -46,15 +46,11 @@ static uint64_t hash_of(const struct comm_intent *intent)
 static void explain(struct gloo *g, const struct comm_op *op, const struct gloo_result *r)
 {
     char text[COMM_TEXT_MAX];
-    enum status st;
+    const char *did = r->st == STATUS_LOST_RANK ? "was lost in" : "started another operation than";
     comm_op_text(op, text);
-    if (r->st == STATUS_INVALID)
-        st = status_fail(r->st, "rank %d started another operation than %s: %s", r->rank, text,
-                         r->message);
-    else if (r->st == STATUS_LOST_RANK)
-        st = status_fail(r->st, "rank %d was lost in %s: %s", r->rank, text, r->message);
-    else
-        st = status_fail(r->st, "%s: %s", text, r->message);
+    enum status st = r->rank < 0
+                         ? status_fail(r->st, "%s: %s", text, r->message)
+                         : status_fail(r->st, "rank %d %s %s: %s", r->rank, did, text, r->message);
     health_explain(g->health, st, status_message());
 }
 
@@ -62,13 +58,12 @@ static enum status carry_out(struct comm_queue *q, const struct comm_op *op)
 {
     struct gloo *g = (struct gloo *)q;
     struct gloo_result result;
-    const struct comm_intent intent = comm_intent_of(op);
     if (q->base.size == 1) {
         comm_copy_alone(&q->base, op);
         return STATUS_OK;
     }
     health_begin(g->health, op);
-    g->port->run(g->link, op, (size_t)op->count * dtype_size(op->type), hash_of(&intent), &result);
+    g->port->run(g->link, op, (size_t)op->count * dtype_size(op->type), hash_of(op), &result);
     if (result.st != STATUS_OK && result.st != STATUS_INTERRUPTED)
         explain(g, op, &result);
     health_over(g->health);
@@ -118,10 +113,8 @@ static void reduce(const struct comm_op *op, void *out, const void *a, const voi
 
 /* --- the connections --- */
 
-/* The message that each rank sends to all other ranks: the status of the rank, and
- *  - of a rank that cannot take part, the message of its error;
- *  - of rank 0, a random text for this job;
- *  - of the others, HOST:PORT at which the rank listens. */
+/* What each rank sends to all other ranks: its status and, after a failure, the message; else rank
+ * 0 sends a random text for this job, and another rank HOST:PORT at which it listens. */
 struct place {
     int32_t st;
     char text[TEXT_MAX];
@@ -159,8 +152,7 @@ static enum status random_text(char text[TEXT_MAX])
     return STATUS_OK;
 }
 
-/* Sends `own` to all ranks. `st` is this rank's status. If one rank has failed, fails on all
- * ranks. */
+/* Sends `own` and this rank's status to all ranks. If one rank has failed, fails on all ranks. */
 static enum status exchange(struct comm *control, enum status st, struct place *own,
                             struct place *all)
 {
@@ -331,8 +323,8 @@ enum status comm_gloo_find(const struct gloo_port **port)
 {
     static const struct module_file module = {
         .name = "Gloo module",
-        .file = GLOO_MODULE_FILE,
-        .variable = GLOO_MODULE_VARIABLE,
+        .file = "ampscale_gloo.so",
+        .variable = "AMPSCALE_GLOO_MODULE",
         .absent = "this build has no Gloo module: apt-get install libgloo-dev g++, and build again",
     };
     char path[PATH_MAX];
@@ -340,13 +332,12 @@ enum status comm_gloo_find(const struct gloo_port **port)
     gloo_module_entry *entry;
     *port = NULL;
     TRY(module_open(&module, path, sizeof path, &library));
-    *(void **)&entry = dlsym(library, GLOO_MODULE_ENTRY);
-    if (!entry)
-        return status_fail(STATUS_UNSUPPORTED, "'%s' is not a Gloo module of this program", path);
-    *port = entry(AMPSCALE_MODULE_ABI);
+    *(void **)&entry = dlsym(library, "ampscale_gloo");
+    *port = entry ? entry(AMPSCALE_MODULE_ABI) : NULL;
     if (!*port)
         return status_fail(STATUS_UNSUPPORTED,
-                           "the Gloo module '%s' was built for another version of this program",
+                           "'%s' is not the Gloo module of this version of the program; build both "
+                           "again",
                            path);
     return STATUS_OK;
 }

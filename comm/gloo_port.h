@@ -5,24 +5,18 @@
 
 #include "comm/comm.h"
 
-#define GLOO_MODULE_FILE     "ampscale_gloo.so"
-#define GLOO_MODULE_ENTRY    "ampscale_gloo"
-#define GLOO_MODULE_VARIABLE "AMPSCALE_GLOO_MODULE"
-
 struct gloo_result {
     /* STATUS_OK; STATUS_INTERRUPTED: `stop` is readable; STATUS_LOST_RANK: the connection to rank
      * `rank` was lost; STATUS_INVALID: rank `rank` has started another operation; STATUS_LIBRARY */
     enum status st;
-    int rank;
+    int rank;          /* -1: none */
     char message[256]; /* the reason */
 };
 
 struct gloo_config {
     int rank, size; /* at least 2 ranks */
-    const int *fd;  /* (size) a connected socket to each other rank, used until `close`. The module
-                     * does not close the sockets */
-    int stop;       /* when this descriptor is readable, `run` ends instead of waiting for data. The
-                     * module does not read it */
+    const int *fd;  /* (size) sockets to the other ranks; the caller closes them after `close` */
+    int stop;       /* when this descriptor is readable, `run` ends instead of waiting for data */
     void *context;  /* passed to `moved` */
     /* `run` calls the two functions on its own thread: `moved` after data has moved, and `reduce`
      * for out[i] = a[i] (op->reduction) b[i], where out may be a or b. */
@@ -45,6 +39,6 @@ struct gloo_port {
     void (*close)(struct gloo_link *l);
 };
 
-/* The module's entry function. Returns NULL if the module was built for another `abi`
- * (AMPSCALE_MODULE_ABI). */
+/* The module's entry function, "ampscale_gloo". Returns NULL if the module was built for another
+ * `abi` (AMPSCALE_MODULE_ABI). */
 typedef const struct gloo_port *gloo_module_entry(unsigned abi);

@@ -1,12 +1,11 @@
 /* GPUs as ranks: each communicator has a high-priority stream of its own, on which NCCL carries out
  * the operations.
  *
- * When a rank is lost, NCCL's kernels on the other ranks never end. A host that waits for their
- * stream would wait indefinitely. Therefore the host never waits for the stream. A watchdog thread
- * polls the event of the oldest operation that is not over, and the state of the link, which is
- * this rank's connection to the group. When the time limit is over or the link is broken, the
- * watchdog aborts the link, which ends these kernels. Every later start or wait fails with the
- * watchdog's message. */
+ * When a rank is lost, NCCL's kernels on the other ranks never end. Therefore the host never waits
+ * for their stream. A watchdog thread polls the event of the oldest operation that is not over, and
+ * the state of the link, which is this rank's connection to the group. When the time limit is over
+ * or the link is broken, the watchdog aborts the link, which ends these kernels. Every later start
+ * or wait fails with the watchdog's message. */
 #include "comm/internal.h"
 #include "comm/nccl_port.h"
 #include "kernels/device_list.h"
@@ -16,8 +15,7 @@
 #include <stdlib.h>
 
 enum {
-    PENDING_MAX = 256,   /* largest number of operations on the stream. When the stream has this
-                          * number, the host waits before it starts another operation */
+    PENDING_MAX = 256,   /* operations on the stream; the host waits before it starts more */
     WATCH_NS = 20000000, /* time between polls of the watchdog */
     /* The first sleep between polls of a waiting host. Each further sleep is twice as long, up to
      * SLEEP_LONGEST_NS. */
@@ -239,9 +237,13 @@ static enum status wait_link(struct nccl *n)
     }
 }
 
-static void nccl_free(struct nccl *n)
+/* Waits, as comm_wait does, for operations that the caller has not waited for. */
+static void nccl_close(struct comm *c)
 {
-    struct device *dev = n->base.device;
+    struct nccl *n = (struct nccl *)c;
+    struct comm_slot last = {.op.handle = n->begun};
+    if (nccl_wait(c, &last) != STATUS_OK)
+        nccl_fail(c, STATUS_LIBRARY, status_message());
     if (n->watched) {
         pthread_mutex_lock(&n->lock);
         n->closing = true;
@@ -255,23 +257,13 @@ static void nccl_free(struct nccl *n)
             n->port->abort(n->link);
         n->port->close(n->link);
     }
-    dev->backend->stream_close(n->stream);
+    c->device->backend->stream_close(n->stream);
     for (int i = 0; i < PENDING_MAX; i++)
-        dev->backend->event_close(n->pending[i].over);
-    dev->backend->free(dev, n->token);
+        c->device->backend->event_close(n->pending[i].over);
+    c->device->backend->free(c->device, n->token);
     pthread_cond_destroy(&n->change);
     pthread_mutex_destroy(&n->lock);
     free(n);
-}
-
-/* Waits, as comm_wait does, for operations that the caller has not waited for. */
-static void nccl_close(struct comm *c)
-{
-    struct nccl *n = (struct nccl *)c;
-    struct comm_slot last = {.op.handle = n->begun};
-    if (nccl_wait(c, &last) != STATUS_OK)
-        comm_fail(c, STATUS_LIBRARY, status_message());
-    nccl_free(n);
 }
 
 static const struct comm_calls nccl_calls = {
@@ -284,7 +276,8 @@ static const struct comm_calls nccl_calls = {
     .close = nccl_close,
 };
 
-/* Makes a communicator without a link. After a failure, the caller frees *out unless it is NULL. */
+/* Makes a communicator without a link. After a failure, the caller closes *out unless it is
+ * NULL. */
 static enum status nccl_new(const struct comm_nccl_config *config, struct device *dev, int rank,
                             int size, struct nccl **out)
 {
@@ -355,8 +348,8 @@ enum status comm_open_nccl(const struct comm_nccl_config *config, int count,
     return STATUS_OK;
 done:
     for (int k = 0; k < count && n[k]; k++) {
-        n[k]->failure.status = st;
-        nccl_free(n[k]);
+        first_failure_keep(&n[k]->failure, st);
+        nccl_close(&n[k]->base);
     }
     return st;
 }

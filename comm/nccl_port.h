@@ -28,27 +28,21 @@ struct nccl_port {
     char name[32];                  /* "NCCL 2.28.9" */
     const struct nccl_library *lib; /* NCCL's own functions (comm/nccl/port.h) */
     const struct nccl_gpu *gpu;
-
     /* Creates the id of a new group. One rank calls it, and sends the id to all other ranks. */
     enum status (*id)(const struct nccl_port *p, unsigned char id[NCCL_PORT_ID_BYTES]);
-
     /* Begins to open the links of the ranks first .. first + n - 1 of `size`, one for each device
      * of this process; `poll` reports when each link is ready. After a failure no link is open. */
     enum status (*open)(const struct nccl_port *p, int n, struct device *const *device, int first,
                         int size, const unsigned char id[NCCL_PORT_ID_BYTES],
                         struct nccl_link **link);
-
     /* Sets *busy: whether `open` or `finish` is still in progress for the link. STATUS_LIBRARY,
      * with NCCL's message: another rank, the network or `abort` has broken the link. */
     enum status (*poll)(struct nccl_link *link, bool *busy);
-
     /* Puts an operation other than a barrier on a stream of the link's device; count > 0. */
     enum status (*start)(struct nccl_link *link, const struct comm_op *op, struct stream *s);
-
     /* Registers memory that operations will use repeatedly. Either all ranks register it, or no
      * rank does. */
     enum status (*reuse)(struct nccl_link *link, void *mem, size_t bytes);
-
     /* Ends all operations. After that only `close` may be called for the link. */
     void (*abort)(struct nccl_link *link);
     /* Begins to finish the link; `poll` reports when the link is finished. All operations must

@@ -3,8 +3,8 @@
  * Gloo's own TCP transport listens at a port for each pair of ranks, accepts the first connection
  * without checking that it comes from the other rank, and ends the process when an unexpected
  * message arrives. Therefore the program connects the sockets, and each rank proves that it knows
- * the job's secret (comm/gloo.c). The thread that carries out a collective moves the data
- * while the collective waits for a buffer. */
+ * the job's secret (comm/gloo.c). The thread that carries out a collective moves the data while the
+ * collective waits for a buffer. */
 extern "C" {
 #include "comm/gloo_port.h"
 }
@@ -87,8 +87,7 @@ struct Peer {
                            (in.number == progress.number && in.intent != progress.intent)))
             fail(STATUS_INVALID, rank, "another operation");
     }
-    /* Finds the transfer to which an early message belongs. False: no collective has requested it.
-     */
+    /* Finds the transfer to which an early message belongs. False: it is not requested yet. */
     bool place()
     {
         check_same();
@@ -329,8 +328,7 @@ static void set_reduction(Options &o, const gloo_link *l, const comm_op &op, siz
         set_vectors<uint64_t>(o, op.send, sent, recv, count);
 }
 
-/* Gloo's reduce writes to an output on every rank: ranks other than the root pass scratch memory.
- */
+/* Gloo's reduce writes to an output on every rank; ranks other than the root pass `scratch`. */
 static void combine(gloo_link *l, const comm_op &op, size_t bytes)
 {
     if (op.kind == COMM_ALLREDUCE) {
@@ -423,14 +421,10 @@ static void port_run(struct gloo_link *l, const struct comm_op *op, size_t bytes
     }
 }
 
-static void port_close(struct gloo_link *l)
-{
-    delete l;
-}
-
 extern "C" __attribute__((visibility("default"))) const struct gloo_port *
 ampscale_gloo(unsigned abi)
 {
-    static const struct gloo_port port = {port_open, port_run, port_close};
+    static const struct gloo_port port = {port_open, port_run,
+                                          [](struct gloo_link *l) { delete l; }};
     return abi == AMPSCALE_MODULE_ABI ? &port : nullptr;
 }

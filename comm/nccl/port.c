@@ -185,8 +185,7 @@ static const ncclDataType_t types[DTYPE_COUNT] = {[DTYPE_F32] = ncclFloat32,
                                                   [DTYPE_BF16] = (ncclDataType_t)NCCL_BFLOAT16,
                                                   [DTYPE_F64] = ncclFloat64,
                                                   [DTYPE_U8] = ncclUint8,
-                                                  [DTYPE_I32] = ncclInt32,
-                                                  [DTYPE_TF32] = ncclFloat32};
+                                                  [DTYPE_I32] = ncclInt32};
 
 /* Sets *r to NCCL's operation for the reduction; creates that of a sum scaled by op->factor at its
  * first use. */

@@ -13,10 +13,23 @@ enum { NCCL_BFLOAT16 = 9 };
 #define NCCL_FUNCTIONS(F)                                                                          \
     F(ncclGetVersion)                                                                              \
     F(ncclGetUniqueId)                                                                             \
-    F(ncclGetErrorString) F(ncclGetLastError) F(ncclCommInitRankConfig) F(ncclCommGetAsyncError)   \
-        F(ncclCommFinalize) F(ncclCommDestroy) F(ncclCommAbort) F(ncclGroupStart) F(ncclGroupEnd)  \
-            F(ncclRedOpCreatePreMulSum) F(ncclAllReduce) F(ncclBroadcast) F(ncclReduce)            \
-                F(ncclAllGather) F(ncclReduceScatter) F(ncclSend) F(ncclRecv)
+    F(ncclGetErrorString)                                                                          \
+    F(ncclGetLastError)                                                                            \
+    F(ncclCommInitRankConfig)                                                                      \
+    F(ncclCommGetAsyncError)                                                                       \
+    F(ncclCommFinalize)                                                                            \
+    F(ncclCommDestroy)                                                                             \
+    F(ncclCommAbort)                                                                               \
+    F(ncclGroupStart)                                                                              \
+    F(ncclGroupEnd)                                                                                \
+    F(ncclRedOpCreatePreMulSum)                                                                    \
+    F(ncclAllReduce)                                                                               \
+    F(ncclBroadcast)                                                                               \
+    F(ncclReduce)                                                                                  \
+    F(ncclAllGather)                                                                               \
+    F(ncclReduceScatter)                                                                           \
+    F(ncclSend)                                                                                    \
+    F(ncclRecv)
 
 struct nccl_library {
 #define NCCL_MEMBER(function) __typeof__(function) *function;
