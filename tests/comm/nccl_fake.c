@@ -192,14 +192,6 @@ static ncclResult_t fake_ncclCommDeregister(const ncclComm_t comm, void *handle)
 
 /* --- execution, on the thread of a stream --- */
 
-static void wait_for_abort(struct ncclComm *c)
-{
-    pthread_mutex_lock(&fake.lock);
-    while (!c->aborted)
-        pthread_cond_wait(&fake.change, &fake.lock);
-    pthread_mutex_unlock(&fake.lock);
-}
-
 /* Waits until all ranks of the group meet. Returns false if the rank was aborted before that. */
 static bool meet(struct ncclComm *c)
 {
@@ -263,15 +255,12 @@ static void execute(const struct part *own)
     const struct part *part = fake.group[c->group].part;
     size_t n = own->kind == COMM_ALLGATHER ? (size_t)c->size * own->count : own->count;
     char *result = malloc(n * dtype_size(own->type) + 1);
-    if (!meet(c)) {
-        free(result);
-        return;
-    }
-    for (size_t i = 0; i < n && own->messages == 0; i++)
+    bool met = meet(c), written = own->kind != COMM_REDUCE || own->root == c->rank;
+    for (size_t i = 0; i < n && met && own->messages == 0; i++)
         element_put(own->type, result, (int64_t)i, element(own, part, i));
-    receive(own, part);
-    bool all_read = meet(c), written = own->kind != COMM_REDUCE || own->root == c->rank;
-    if (all_read && written && own->messages == 0)
+    if (met)
+        receive(own, part);
+    if (met && meet(c) && written && own->messages == 0)
         memcpy(own->recv, result, n * dtype_size(own->type));
     free(result);
 }
@@ -284,10 +273,10 @@ static void run(void *context)
     fake.group[c->group].part[c->rank] = *p;
     if (p->fault == NCCL_FAKE_BREAKS)
         c->state = ncclRemoteError;
+    while (p->fault != NCCL_FAKE_SOUND && !c->aborted)
+        pthread_cond_wait(&fake.change, &fake.lock);
     pthread_mutex_unlock(&fake.lock);
-    if (p->fault != NCCL_FAKE_SOUND)
-        wait_for_abort(c);
-    else
+    if (p->fault == NCCL_FAKE_SOUND)
         execute(p);
     free(p);
     pthread_mutex_lock(&fake.lock);
@@ -300,15 +289,10 @@ static void run(void *context)
 
 static enum dtype type_of(ncclDataType_t type)
 {
-    static const struct {
-        int theirs;
-        enum dtype ours;
-    } types[] = {{ncclFloat16, DTYPE_F16}, {NCCL_BFLOAT16, DTYPE_BF16}, {ncclFloat64, DTYPE_F64},
-                 {ncclUint8, DTYPE_U8},    {ncclInt32, DTYPE_I32},      {ncclFloat32, DTYPE_F32}};
-    size_t i = 0;
-    while (types[i].theirs != (int)type)
-        i++;
-    return types[i].ours;
+    static const enum dtype types[] = {
+        [ncclFloat16] = DTYPE_F16, [NCCL_BFLOAT16] = DTYPE_BF16, [ncclFloat64] = DTYPE_F64,
+        [ncclUint8] = DTYPE_U8,    [ncclInt32] = DTYPE_I32,      [ncclFloat32] = DTYPE_F32};
+    return types[type];
 }
 
 static ncclResult_t fake_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
@@ -401,10 +385,11 @@ static ncclResult_t fake_ncclRecv(void *mem, size_t n, ncclDataType_t type, int 
     return add_message(false, peer, mem, n * dtype_size(type_of(type)), c, s);
 }
 
-struct nccl_library nccl_fake_library(const struct nccl_fake_gpu *gpu)
+const struct nccl_library *nccl_fake_library(const struct nccl_fake_gpu *gpu)
 {
-    fake.gpu = gpu;
 #define FAKE(name) .name = fake_##name,
-    return (struct nccl_library){NCCL_FUNCTIONS(FAKE) FAKE(ncclCommRegister)
-                                     FAKE(ncclCommDeregister)};
+    static const struct nccl_library library = {NCCL_FUNCTIONS(FAKE) FAKE(ncclCommRegister)
+                                                    FAKE(ncclCommDeregister)};
+    fake.gpu = gpu;
+    return &library;
 }

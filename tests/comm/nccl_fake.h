@@ -16,7 +16,7 @@ struct nccl_fake_gpu {
 };
 
 /* The functions of the fake, on one kind of GPU a process. */
-struct nccl_library nccl_fake_library(const struct nccl_fake_gpu *gpu);
+const struct nccl_library *nccl_fake_library(const struct nccl_fake_gpu *gpu);
 
 enum nccl_fake_how {
     NCCL_FAKE_SOUND,

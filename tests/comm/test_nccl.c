@@ -58,17 +58,19 @@ static void exercise(struct rank *r)
                   (strcmp(comm_name(r->c), one_gpu.name) != 0);
 }
 
+/* Runs `body` in each of `size` ranks, where no operation fails. */
+static void run(const struct transport *t, int size, void (*body)(struct rank *r))
+{
+    struct rank rank[RANKS_MAX];
+    ranks_run(rank, t, size, 60, body);
+    ranks_are_right(rank, size);
+}
+
 static void test_values(void **state)
 {
-    static const struct {
-        const struct transport *transport;
-        int size;
-    } jobs[] = {{&one_gpu, 1}, {&one_gpu, 3}, {&two_gpus, 4}};
-    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
-        struct rank rank[RANKS_MAX];
-        ranks_run(rank, jobs[i].transport, jobs[i].size, 60, exercise);
-        ranks_are_right(rank, jobs[i].size);
-    }
+    run(&one_gpu, 1, exercise);
+    run(&one_gpu, 3, exercise);
+    run(&two_gpus, 4, exercise);
 }
 
 /* Starts more operations than a communicator can have on its stream at a time. */
@@ -91,9 +93,7 @@ static void run_many(struct rank *r)
 
 static void test_many_started(void **state)
 {
-    struct rank rank[RANKS_MAX];
-    ranks_run(rank, &one_gpu, 2, 60, run_many);
-    ranks_are_right(rank, 2);
+    run(&one_gpu, 2, run_many);
 }
 
 /* --- ends --- */
@@ -123,11 +123,9 @@ static void sum_endlessly(struct rank *r)
             st = b->stream_sync(s);
     }
     rank_keep(r, st);
-    struct comm_op more = {COMM_BARRIER};
-    r->failures +=
-        comm_run(r->c, &more) == STATUS_OK ||
-        strcmp(r->message, status_message()) != 0; /* later operations fail in the same way */
-    comm_close(r->c);                              /* its stream may still wait for the events */
+    struct comm_op more = {COMM_BARRIER}; /* fails in the same way */
+    r->failures += comm_run(r->c, &more) == STATUS_OK || strcmp(r->message, status_message()) != 0;
+    comm_close(r->c); /* its stream may still wait for the events */
     r->c = NULL;
     b->stream_close(s);
     b->event_close(ready);
@@ -223,10 +221,9 @@ static void test_real_library(void **state)
         real->abort(link);
         real->close(link);
     } else {
-        static const char call[] = "ncclCommInitRankConfig: ";
+        const char *why = strstr(status_message(), "ncclCommInitRankConfig: ");
         assert_int_equal(st, STATUS_LIBRARY);
-        assert_memory_equal(status_message(), call, strlen(call));
-        assert_true(strlen(status_message()) > strlen(call) + 10);
+        assert_true(why == status_message() && strlen(why) > 34);
     }
     comm_nccl_drop(real);
     device_close(dev);
