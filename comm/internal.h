@@ -182,14 +182,3 @@ void health_compare(struct health *h, bool same);
 /* Waits, within the time limit, until every rank calls this function or the ranks have failed; ends
  * the thread and frees *h. NULL: does nothing. */
 void health_close(struct health *h);
-
-/* --- Gloo's connections (gloo_mesh.c) --- */
-
-struct secret;
-
-/* Connects each pair of ranks: socket[r] gets the connection to rank r, and -1 for this rank. Each
- * rank except rank 0 listens at the local address of its connection to rank 0 until the lower ranks
- * have connected. Both sides prove that they know `secret` and a random text that rank 0 sends over
- * `control`. If one rank fails, all do. The caller closes the sockets, also after a failure. */
-MUST_CHECK enum status gloo_mesh_open(struct comm *control, const struct secret *secret,
-                                      double timeout_s, int *socket);

@@ -26,7 +26,7 @@ static void describe(const struct nccl_port *port, struct device *dev, struct ca
         snprintf(card->host, sizeof card->host, "?");
     card->linkable = port != NULL;
     if (port)
-        port->bus(dev, card->bus);
+        port->gpu->bus(dev, card->bus);
 }
 
 /* Writes to `why` the reason why the GPUs of all ranks (`n` per rank) cannot use NCCL; "" if they

@@ -1,5 +1,4 @@
-/* Implements for CUDA the device functions that port.h declares, and the module's entry
- * function. */
+/* Implements struct nccl_gpu for CUDA, and the module's entry function. */
 #include "comm/nccl/port.h"
 #include "config.h"
 #include "kernels/cuda/device.h"
@@ -35,7 +34,7 @@ nccl_module_entry ampscale_cuda_nccl;
 enum status ampscale_cuda_nccl(unsigned abi, struct nccl_port **port)
 {
     static const struct nccl_gpu gpu = {enter, raw, cuda_stream_open_urgent, event_passed, bus};
-    struct nccl_library lib;
+    static struct nccl_library lib;
     if (abi != AMPSCALE_MODULE_ABI)
         return status_fail(STATUS_UNSUPPORTED,
                            "the CUDA module was built for another version of this program");

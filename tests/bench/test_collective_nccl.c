@@ -106,7 +106,7 @@ static void test_nccl(void **state)
     for (int processes = 1; processes <= PROCESSES_MAX; processes++) {
         assert_int_equal(nccl_fake_open(&port), STATUS_OK);
         measure_all(processes);
-        port->drop(port);
+        comm_nccl_drop(port);
     }
 }
 

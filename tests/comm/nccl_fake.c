@@ -76,25 +76,25 @@ static bool fails(const char *call)
 
 /* --- communicators --- */
 
-static ncclResult_t get_version(int *version)
+static ncclResult_t fake_ncclGetVersion(int *version)
 {
     *version = 22809;
     return ncclSuccess;
 }
 
-static const char *get_error_string(ncclResult_t r)
+static const char *fake_ncclGetErrorString(ncclResult_t r)
 {
     return r == ncclRemoteError    ? "remote process exited or there was a network error"
            : r == ncclInvalidUsage ? "invalid usage"
                                    : "unhandled system error";
 }
 
-static const char *get_last_error(ncclComm_t comm)
+static const char *fake_ncclGetLastError(ncclComm_t comm)
 {
     return comm && comm->state == ncclRemoteError ? "lost rank 1\nand more lines" : "";
 }
 
-static ncclResult_t get_unique_id(ncclUniqueId *id)
+static ncclResult_t fake_ncclGetUniqueId(ncclUniqueId *id)
 {
     pthread_mutex_lock(&fake.lock);
     bool none = fake.fault.how == NCCL_FAKE_NO_ID;
@@ -105,8 +105,8 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     return none || fails("ncclGetUniqueId") || number >= GROUPS ? ncclSystemError : ncclSuccess;
 }
 
-static ncclResult_t comm_init_rank_config(ncclComm_t *out, int ranks, ncclUniqueId id, int rank,
-                                          ncclConfig_t *config)
+static ncclResult_t fake_ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
+                                                int rank, ncclConfig_t *config)
 {
     int number;
     memcpy(&number, &id, sizeof number);
@@ -123,7 +123,7 @@ static ncclResult_t comm_init_rank_config(ncclComm_t *out, int ranks, ncclUnique
     return ncclInProgress;
 }
 
-static ncclResult_t comm_get_async_error(ncclComm_t c, ncclResult_t *result)
+static ncclResult_t fake_ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *result)
 {
     pthread_mutex_lock(&fake.lock);
     bool all_here = fake.group[c->group].joined == c->size;
@@ -136,7 +136,7 @@ static ncclResult_t comm_get_async_error(ncclComm_t c, ncclResult_t *result)
     return ncclSuccess;
 }
 
-static ncclResult_t comm_finalize(ncclComm_t c)
+static ncclResult_t fake_ncclCommFinalize(ncclComm_t c)
 {
     if (fails("ncclCommFinalize"))
         return ncclSystemError;
@@ -154,7 +154,7 @@ static void free_if_done(struct ncclComm *c)
         free(c);
 }
 
-static ncclResult_t comm_abort(ncclComm_t c)
+static ncclResult_t fake_ncclCommAbort(ncclComm_t c)
 {
     pthread_mutex_lock(&fake.lock);
     c->aborted = c->destroyed = true;
@@ -164,16 +164,17 @@ static ncclResult_t comm_abort(ncclComm_t c)
     return ncclSuccess;
 }
 
-static ncclResult_t comm_destroy(ncclComm_t c)
+static ncclResult_t fake_ncclCommDestroy(ncclComm_t c)
 {
     if (fails("ncclCommDestroy"))
         return ncclSystemError;
     if (!c->finalized)
         abort();
-    return comm_abort(c);
+    return fake_ncclCommAbort(c);
 }
 
-static ncclResult_t comm_register(const ncclComm_t comm, void *mem, size_t size, void **handle)
+static ncclResult_t fake_ncclCommRegister(const ncclComm_t comm, void *mem, size_t size,
+                                          void **handle)
 {
     (void)size;
     if (fails("ncclCommRegister"))
@@ -183,21 +184,13 @@ static ncclResult_t comm_register(const ncclComm_t comm, void *mem, size_t size,
     return ncclSuccess;
 }
 
-static ncclResult_t comm_deregister(const ncclComm_t comm, void *handle)
+static ncclResult_t fake_ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
     comm->registered -= handle != NULL;
     return ncclSuccess;
 }
 
 /* --- execution, on the thread of a stream --- */
-
-static void wait_for_abort(struct ncclComm *c)
-{
-    pthread_mutex_lock(&fake.lock);
-    while (!c->aborted)
-        pthread_cond_wait(&fake.change, &fake.lock);
-    pthread_mutex_unlock(&fake.lock);
-}
 
 /* Waits until all ranks of the group meet. Returns false if the rank was aborted before that. */
 static bool meet(struct ncclComm *c)
@@ -262,15 +255,12 @@ static void execute(const struct part *own)
     const struct part *part = fake.group[c->group].part;
     size_t n = own->kind == COMM_ALLGATHER ? (size_t)c->size * own->count : own->count;
     char *result = malloc(n * dtype_size(own->type) + 1);
-    if (!meet(c)) {
-        free(result);
-        return;
-    }
-    for (size_t i = 0; i < n && own->messages == 0; i++)
+    bool met = meet(c), written = own->kind != COMM_REDUCE || own->root == c->rank;
+    for (size_t i = 0; i < n && met && own->messages == 0; i++)
         element_put(own->type, result, (int64_t)i, element(own, part, i));
-    receive(own, part);
-    bool all_read = meet(c), written = own->kind != COMM_REDUCE || own->root == c->rank;
-    if (all_read && written && own->messages == 0)
+    if (met)
+        receive(own, part);
+    if (met && meet(c) && written && own->messages == 0)
         memcpy(own->recv, result, n * dtype_size(own->type));
     free(result);
 }
@@ -283,10 +273,10 @@ static void run(void *context)
     fake.group[c->group].part[c->rank] = *p;
     if (p->fault == NCCL_FAKE_BREAKS)
         c->state = ncclRemoteError;
+    while (p->fault != NCCL_FAKE_SOUND && !c->aborted)
+        pthread_cond_wait(&fake.change, &fake.lock);
     pthread_mutex_unlock(&fake.lock);
-    if (p->fault != NCCL_FAKE_SOUND)
-        wait_for_abort(c);
-    else
+    if (p->fault == NCCL_FAKE_SOUND)
         execute(p);
     free(p);
     pthread_mutex_lock(&fake.lock);
@@ -299,19 +289,15 @@ static void run(void *context)
 
 static enum dtype type_of(ncclDataType_t type)
 {
-    static const struct {
-        int theirs;
-        enum dtype ours;
-    } types[] = {{ncclFloat16, DTYPE_F16}, {NCCL_BFLOAT16, DTYPE_BF16}, {ncclFloat64, DTYPE_F64},
-                 {ncclUint8, DTYPE_U8},    {ncclInt32, DTYPE_I32},      {ncclFloat32, DTYPE_F32}};
-    size_t i = 0;
-    while (types[i].theirs != (int)type)
-        i++;
-    return types[i].ours;
+    static const enum dtype types[] = {
+        [ncclFloat16] = DTYPE_F16, [NCCL_BFLOAT16] = DTYPE_BF16, [ncclFloat64] = DTYPE_F64,
+        [ncclUint8] = DTYPE_U8,    [ncclInt32] = DTYPE_I32,      [ncclFloat32] = DTYPE_F32};
+    return types[type];
 }
 
-static ncclResult_t create_scaled(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
-                                  ncclScalarResidence_t residence, ncclComm_t comm)
+static ncclResult_t fake_ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
+                                                  ncclDataType_t type,
+                                                  ncclScalarResidence_t residence, ncclComm_t comm)
 {
     if (residence != ncclScalarHostImmediate || comm->factors == FACTORS)
         return ncclInvalidUsage;
@@ -347,20 +333,18 @@ static ncclResult_t start(const char *call, struct part p, cudaStream_t s)
 
 #define DATA  const void *send, void *recv, size_t n, ncclDataType_t type
 #define PLACE ncclComm_t c, cudaStream_t s
-#define COLLECTIVE(name, call, kind, params, ...)                                                  \
-    static ncclResult_t name params                                                                \
+#define COLLECTIVE(name, kind, params, ...)                                                        \
+    static ncclResult_t fake_##name params                                                         \
     {                                                                                              \
         struct part p = {c, kind, type_of(type), n, send, recv, __VA_ARGS__};                      \
-        return start(call, p, s);                                                                  \
+        return start(#name, p, s);                                                                 \
     }
-COLLECTIVE(all_reduce, "ncclAllReduce", COMM_ALLREDUCE, (DATA, ncclRedOp_t how, PLACE),
-           .reduction = how)
-COLLECTIVE(broadcast, "ncclBroadcast", COMM_BROADCAST, (DATA, int root, PLACE), .root = root)
-COLLECTIVE(reduce, "ncclReduce", COMM_REDUCE, (DATA, ncclRedOp_t how, int root, PLACE),
-           .reduction = how, .root = root)
-COLLECTIVE(all_gather, "ncclAllGather", COMM_ALLGATHER, (DATA, PLACE), .root = 0)
-COLLECTIVE(reduce_scatter, "ncclReduceScatter", COMM_REDUCE_SCATTER, (DATA, ncclRedOp_t how, PLACE),
-           .reduction = how)
+COLLECTIVE(ncclAllReduce, COMM_ALLREDUCE, (DATA, ncclRedOp_t how, PLACE), .reduction = how)
+COLLECTIVE(ncclBroadcast, COMM_BROADCAST, (DATA, int root, PLACE), .root = root)
+COLLECTIVE(ncclReduce, COMM_REDUCE, (DATA, ncclRedOp_t how, int root, PLACE), .reduction = how,
+           .root = root)
+COLLECTIVE(ncclAllGather, COMM_ALLGATHER, (DATA, PLACE), .root = 0)
+COLLECTIVE(ncclReduceScatter, COMM_REDUCE_SCATTER, (DATA, ncclRedOp_t how, PLACE), .reduction = how)
 
 /* The sends and receives that this thread has started since ncclGroupStart. */
 static _Thread_local struct {
@@ -368,13 +352,13 @@ static _Thread_local struct {
     cudaStream_t stream;
 } messages;
 
-static ncclResult_t group_start(void)
+static ncclResult_t fake_ncclGroupStart(void)
 {
     messages.part = (struct part){.kind = COMM_SENDRECV};
     return ncclSuccess;
 }
 
-static ncclResult_t group_end(void)
+static ncclResult_t fake_ncclGroupEnd(void)
 {
     bool none = messages.part.messages == 0;
     return none ? ncclSuccess : start("ncclGroupEnd", messages.part, messages.stream);
@@ -391,40 +375,21 @@ static ncclResult_t add_message(bool sends, int peer, void *mem, size_t bytes, P
     return ncclSuccess;
 }
 
-static ncclResult_t send_message(const void *mem, size_t n, ncclDataType_t type, int peer, PLACE)
+static ncclResult_t fake_ncclSend(const void *mem, size_t n, ncclDataType_t type, int peer, PLACE)
 {
     return add_message(true, peer, (void *)mem, n * dtype_size(type_of(type)), c, s);
 }
 
-static ncclResult_t recv_message(void *mem, size_t n, ncclDataType_t type, int peer, PLACE)
+static ncclResult_t fake_ncclRecv(void *mem, size_t n, ncclDataType_t type, int peer, PLACE)
 {
     return add_message(false, peer, mem, n * dtype_size(type_of(type)), c, s);
 }
 
-struct nccl_library nccl_fake_library(const struct nccl_fake_gpu *gpu)
+const struct nccl_library *nccl_fake_library(const struct nccl_fake_gpu *gpu)
 {
+#define FAKE(name) .name = fake_##name,
+    static const struct nccl_library library = {NCCL_FUNCTIONS(FAKE) FAKE(ncclCommRegister)
+                                                    FAKE(ncclCommDeregister)};
     fake.gpu = gpu;
-    return (struct nccl_library){
-        .get_version = get_version,
-        .get_unique_id = get_unique_id,
-        .get_error_string = get_error_string,
-        .get_last_error = get_last_error,
-        .comm_init_rank_config = comm_init_rank_config,
-        .comm_get_async_error = comm_get_async_error,
-        .comm_finalize = comm_finalize,
-        .comm_destroy = comm_destroy,
-        .comm_abort = comm_abort,
-        .group_start = group_start,
-        .group_end = group_end,
-        .red_op_create_pre_mul_sum = create_scaled,
-        .all_reduce = all_reduce,
-        .broadcast = broadcast,
-        .reduce = reduce,
-        .all_gather = all_gather,
-        .reduce_scatter = reduce_scatter,
-        .send = send_message,
-        .recv = recv_message,
-        .comm_register = comm_register,
-        .comm_deregister = comm_deregister,
-    };
+    return &library;
 }

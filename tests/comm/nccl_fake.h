@@ -16,7 +16,7 @@ struct nccl_fake_gpu {
 };
 
 /* The functions of the fake, on one kind of GPU a process. */
-struct nccl_library nccl_fake_library(const struct nccl_fake_gpu *gpu);
+const struct nccl_library *nccl_fake_library(const struct nccl_fake_gpu *gpu);
 
 enum nccl_fake_how {
     NCCL_FAKE_SOUND,
@@ -36,7 +36,7 @@ struct nccl_fake_fault {
 void nccl_fake_fail(const struct nccl_fake_fault *fault);
 
 /* Makes a port that calls the fake without a fault, between devices of stream_device_open. The
- * caller frees it with its `drop`. */
+ * caller frees it with comm_nccl_drop. */
 MUST_CHECK enum status nccl_fake_open(struct nccl_port **port);
 
 /* The functions of such a device that the NCCL port calls. */

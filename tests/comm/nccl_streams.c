@@ -56,7 +56,6 @@ const struct nccl_gpu *nccl_fake_streams(void)
 enum status nccl_fake_open(struct nccl_port **port)
 {
     static const struct nccl_fake_gpu gpu = {8, NULL, put, inside};
-    const struct nccl_library lib = nccl_fake_library(&gpu);
     nccl_fake_fail(&(struct nccl_fake_fault){NCCL_FAKE_SOUND});
-    return nccl_port_make(&lib, nccl_fake_streams(), port);
+    return nccl_port_make(nccl_fake_library(&gpu), nccl_fake_streams(), port);
 }

@@ -50,7 +50,6 @@ static void sum(struct rank *r)
 
 static void test_strangers_are_turned_away(void **state)
 {
-    enum { ROUNDS = 5 };
     atomic_int *intruded =
         mmap(NULL, sizeof *intruded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(intruded, MAP_FAILED);
@@ -58,7 +57,7 @@ static void test_strangers_are_turned_away(void **state)
     assert_true(stranger >= 0);
     if (stranger == 0)
         intrude(intruded);
-    for (int i = 0; i < ROUNDS; i++)
+    for (int i = 0; i < 5; i++)
         ranks_succeed(&gloo_transport, 3, sum);
     kill(stranger, SIGKILL);
     waitpid(stranger, NULL, 0);

@@ -38,7 +38,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    port->drop(port);
+    comm_nccl_drop(port);
     return 0;
 }
 
@@ -206,12 +206,11 @@ static void test_real_library(void **state)
         real->abort(link);
         real->close(link);
     } else {
-        static const char call[] = "ncclCommInitRankConfig: ";
+        const char *why = strstr(status_message(), "ncclCommInitRankConfig: ");
         assert_int_equal(st, STATUS_LIBRARY);
-        assert_memory_equal(status_message(), call, strlen(call));
-        assert_true(strlen(status_message()) > strlen(call) + 10);
+        assert_true(why == status_message() && strlen(why) > 34);
     }
-    real->drop(real);
+    comm_nccl_drop(real);
     device_close(dev);
 }
 

@@ -17,7 +17,8 @@ static void bus(struct device *dev, char out[NCCL_PORT_BUS_MAX])
     snprintf(out, NCCL_PORT_BUS_MAX, "0000:%02x:00.0", (unsigned)dev->index);
 }
 
-static const struct nccl_port library = {.bus = bus};
+static const struct nccl_gpu functions = {.bus = bus};
+static const struct nccl_port library = {.gpu = &functions};
 
 static const struct decision {
     enum comm_via via;

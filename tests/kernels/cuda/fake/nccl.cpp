@@ -32,6 +32,6 @@ enum status nccl_library_load(const char *, struct nccl_library *lib)
     if (!getenv("AMPSCALE_FAKE_NCCL"))
         return status_fail(STATUS_UNSUPPORTED,
                            "the CUDA module was built without NCCL; use --comm host");
-    *lib = nccl_fake_library(&gpu);
+    *lib = *nccl_fake_library(&gpu);
     return STATUS_OK;
 }
