@@ -5,7 +5,6 @@
  * connection. When an operation makes no progress in time, rank 0 asks all ranks which operation
  * they have reached, and names the one at fault. Rank 0 prints the reason; if rank 0 is at fault,
  * the lowest other rank does. */
-#include "base/text.h"
 #include "comm/control.h"
 #include "comm/internal.h"
 
@@ -27,9 +26,9 @@ static const double MESSAGE_S = 3;          /* time limit for the rest of a mess
 static const int64_t TURN_NS = 1500 * MS;
 /* Time from the printed line to the end of the process. The rank's supervisor forwards the line. */
 static const int64_t OUTPUT_NS = 50 * MS;
-/* Time limit of the wait for rank 0 to print the reason. The launcher ends the others when one rank
- * has ended: it must be the one that prints. */
-static const int64_t REPORTER_NS = 5000 * MS;
+/* The others then wait for the launcher to end them: it does when one rank has ended, which must be
+ * the one that prints. */
+static const int64_t REPORTER_NS = 3000 * MS;
 
 enum kind {
     HELLO,   /* the sender's process, its host in `text` */
@@ -156,16 +155,6 @@ static bool get(struct health *h, int r, struct message *m)
 
 /* --- the end --- */
 
-/* Waits until rank 0 has ended, which has printed the reason before. */
-static void await_reporter(const struct health *h)
-{
-    struct pollfd p = {.fd = h->peer[0].fd, .events = POLLIN};
-    struct message m;
-    for (int64_t end = comm_now() + REPORTER_NS; p.fd >= 0 && comm_now() < end;)
-        if (poll(&p, 1, 50) > 0 && socket_get(p.fd, &m, sizeof m, MESSAGE_S) != STATUS_OK)
-            return;
-}
-
 static void finish(struct health *h, enum status st, const char *message, bool reports)
 {
     h->finished = true;
@@ -174,10 +163,7 @@ static void finish(struct health *h, enum status st, const char *message, bool r
     if (h->config.ended)
         h->config.ended(h->config.context, st, message);
     if (h->config.exits) {
-        if (reports)
-            comm_sleep(OUTPUT_NS);
-        else
-            await_reporter(h);
+        comm_sleep(reports ? OUTPUT_NS : REPORTER_NS);
         _exit(status_exit_code(st));
     }
     pthread_mutex_lock(&h->lock);
