@@ -22,7 +22,6 @@ static const char by_nodes[] = "run the same command line on each node with --nn
 /* Finds the MPI library of mpirun from the output of its --version. STATUS_IO: it cannot be run. */
 static enum status ask_mpirun(struct launch *l)
 {
-    enum { LIMIT_S = 10 };
     char text[4096] = "", path[64];
     char *argv[] = {(char *)l->config.mpirun, "--version", NULL};
     struct process_end end;
@@ -31,7 +30,7 @@ static enum status ask_mpirun(struct launch *l)
         return status_fail(STATUS_IO, "cannot create a file in memory: %s", strerror(errno));
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     const struct process_config c = {
-        .argv = argv, .log = path, .signals = &l->signals, .limit_s = LIMIT_S};
+        .argv = argv, .log = path, .signals = &l->signals, .limit_s = 10};
     enum status st = process_run(&c, &end);
     (void)!pread(file, text, sizeof text - 1, 0);
     close(file);
@@ -208,10 +207,7 @@ static enum status set_random(const char *variable)
     TRY(nonce_make(bytes));
     for (int i = 0; i < NONCE_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    enum status st = set(variable, text);
-    explicit_bzero(bytes, sizeof bytes);
-    explicit_bzero(text, sizeof text);
-    return st;
+    return set(variable, text);
 }
 
 /* Ranks that connect without MPI need a common job id and secret, as environment variables, because
@@ -234,9 +230,7 @@ static enum status set_hosts(const struct launch_config *c)
     static const char *const domains[] = {"OMPI_MCA_orte_keep_fqdn_hostnames",  /* Open MPI 4 */
                                           "PRTE_MCA_prte_keep_fqdn_hostnames"}; /* 5 */
     struct words list = {0};
-    enum status st = STATUS_OK;
-    if (c->hosts.n == 0)
-        return st;
+    enum status st;
     unsetenv(LAUNCH_HOSTS_VARIABLE);
     CHECK(launch_hosts_word(&c->hosts, false, &list));
     CHECK(set(LAUNCH_HOSTS_VARIABLE, list.v[0]));
@@ -277,7 +271,8 @@ static enum status set_one_machine(struct launch *l)
 /* Prepares the environment of the job, its logs, and this process. */
 static enum status prepare(struct launch *l)
 {
-    TRY(set_hosts(&l->config));
+    if (l->config.hosts.n > 0)
+        TRY(set_hosts(&l->config));
     TRY(set_secret(l));
     TRY(set_one_machine(l));
     signal(SIGPIPE, SIG_IGN);
@@ -304,24 +299,23 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     TRY(prepare(l));
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
-    for (int restarts = 0;;) {
+    for (int restart = 1;; restart++) {
         int received = 0;
         enum status st = job_run(l, &received, exit_code);
         int code = st == STATUS_OK ? *exit_code : status_exit_code(st);
-        if (restarts == c->restarts || received || st == STATUS_INTERRUPTED || code == 0 ||
+        if (restart > c->restarts || received || st == STATUS_INTERRUPTED || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
             !((l->joins && c->node > 0) || path_exists(path) || path_exists(before)))
             return st;
         if (st != STATUS_OK)
             fprintf(stderr, "ampscale: %s\n", status_message());
-        restarts++;
         l->resume = true;
-        fprintf(stderr, "ampscale: restart %d of %d, from the last checkpoint\n", restarts,
+        fprintf(stderr, "ampscale: restart %d of %d, from the last checkpoint\n", restart,
                 c->restarts);
     }
 }
 
-/* Prints the command line `w`, unless its construction failed, and frees it. */
+/* Prints and frees the command line `w`. `st`: whether it is complete. */
 static enum status print_line(enum status st, const char *comment, struct words *w)
 {
     char *line = NULL;

@@ -8,7 +8,6 @@
 
 #include <limits.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
 
 /* MPI_KIND_NONE: this program starts the ranks itself. */
@@ -45,9 +44,6 @@ enum { REPORT_MAX = 2048, REASON_MAX = 1024, LINES_MAX = 16384 };
 enum report_end { REPORT_KILLED, REPORT_STOPPED, REPORT_ENDED, REPORT_EXITED };
 
 /* A line that a supervisor writes to stderr about a rank that failed, such as
- *   ampscale: rank 1 (host h, pid p) was killed by signal 9 (SIGKILL)
- *   ampscale: rank 1 (host h, pid p) was asked to stop, and exited with code 143
- *   ampscale: rank 1 (host h, pid p) had failed before the launcher ended it: cannot open 'x'
  *   ampscale: rank 1 (host h, pid p) exited with code 5: cannot open 'x': no such file */
 struct rank_report {
     enum report_end end;

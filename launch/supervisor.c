@@ -4,7 +4,6 @@
  * supervisor dies. */
 #include "base/clock.h"
 #include "base/host.h"
-#include "base/text.h"
 #include "launch/parts.h"
 
 #include <errno.h>
