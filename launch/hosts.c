@@ -18,16 +18,11 @@ static bool is_ipv6(const char *name)
 }
 
 /* A name must not begin with "-", which would make it a flag. */
-static enum status check_name(const char *name, size_t n)
+static bool is_name(const char *name, size_t n)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    if (n > 0 && n < HOST_NAME_SIZE && name[0] != '-' && strspn(name, letters) >= n)
-        return STATUS_OK;
-    return status_fail(STATUS_USAGE,
-                       "'%.*s' is not a host's name of letters, digits, '.', '_' and '-', nor an "
-                       "address",
-                       n < HOST_NAME_SIZE ? (int)n : HOST_NAME_SIZE, name);
+    return n > 0 && n < HOST_NAME_SIZE && name[0] != '-' && strspn(name, letters) >= n;
 }
 
 static enum status read_slots(const char *text, int *slots)
@@ -75,8 +70,11 @@ static enum status read_host(struct launch_hosts *hosts, char *text)
         *end = '\0';
     if (end && (!is_ipv6(name) || (*rest && *rest != ':')))
         return status_fail(STATUS_USAGE, "'[%.300s]%.20s' is not [IPv6]:slots", name, rest);
-    if (!is_ipv6(name))
-        TRY(check_name(name, n));
+    if (!is_ipv6(name) && !is_name(name, n))
+        return status_fail(STATUS_USAGE,
+                           "'%.*s' is not a host's name of letters, digits, '.', '_' and '-', nor "
+                           "an address",
+                           n < HOST_NAME_SIZE ? (int)n : HOST_NAME_SIZE, name);
     if (*rest)
         TRY(read_slots(rest + 1, &slots));
     while ((word = strtok_r(NULL, blank, &save))) {

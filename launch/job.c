@@ -1,15 +1,11 @@
 /* Runs a job once: mpirun or, without MPI, the supervisors of this node's ranks. Their stdout is
- * the output of rank 0. On their stderr, lines that begin with "ampscale: " come from the ranks.
- * The others are mpirun's own: they are written to a log, and shown only if no rank has reported a
- * reason. */
+ * the output of rank 0. On their stderr, lines that begin with "ampscale: " come from the ranks;
+ * the others are mpirun's own, and are shown only if no rank has reported a reason. */
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/host.h"
 #include "base/text.h"
 #include "launch/parts.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* END_SECONDS: time from SIGTERM to SIGKILL, and time limit of wait_for_orphans; OWN_LINES_MAX: of
- * mpirun's own lines that are shown. */
+/* END_SECONDS: from SIGTERM to SIGKILL, and time limit of wait_for_orphans; OWN_*: of mpirun's own
+ * lines that are shown. */
 enum { CHECK_MS = 500, END_SECONDS = 5, OWN_LINES_MAX = 4, OWN_LINE_SIZE = 256 };
 
 /* The phases of a job: it runs; the ranks have been asked to stop, and have the grace period; a
@@ -41,12 +37,9 @@ struct job {
     bool banner;    /* Hydra's own lines on stdout have begun (Hydra: MPICH's mpirun) */
     int failures;   /* number of reports of failed ranks */
     int code;       /* exit code of the first report */
-    /* The rank that the first report names in its reason. -1: the report names no rank, or the
-     * named rank has sent a report too. */
-    int blamed;
+    int blamed;     /* rank that the first report names in its reason, until it reports; -1: none */
     time_t begun;
-    bool late;              /* not all ranks have started in time */
-    int started;            /* then: number of ranks before the first one that has not */
+    int missing;            /* the first rank that has not started in time; -1: none */
     bool stopped;           /* a rank stopped before its work was done */
     char shown[REASON_MAX]; /* the last line shown, without "ampscale: " */
     bool explained;         /* a line other than a report says why the job failed */
@@ -56,10 +49,10 @@ struct job {
 
 static void enter(struct job *j, enum job_phase phase, int seconds)
 {
-    if (phase <= j->phase)
-        return;
-    j->phase = phase;
-    j->next_at = clock_s() + seconds;
+    if (phase > j->phase) {
+        j->phase = phase;
+        j->next_at = clock_s() + seconds;
+    }
 }
 
 /* Begins to end the job because of a failure. Open MPI ends it by itself within a second or two;
@@ -119,30 +112,22 @@ static void take_report(struct job *j, const struct rank_report *r, const char *
     fail(j);
 }
 
-/* Logs one of mpirun's own lines, and stores the first OWN_LINES_MAX of them that have other
- * characters than '-' and '='. */
-static void take_own(struct job *j, char *line)
-{
-    fputs(line, j->launch->own_log);
-    line[strcspn(line, "\r\n")] = '\0';
-    if (line[strspn(line, "-= ")] && j->own_lines < OWN_LINES_MAX)
-        text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, line);
-}
-
-/* Takes a line of stderr. Open MPI 5 may put bytes before a rank's line: the NUL at the end of its
- * own output, and a part of the progress bar that rank 0 draws on stdout. */
+/* Takes a line of stderr. Logs those of mpirun itself, and stores the first OWN_LINES_MAX of them
+ * that have other characters than '-' and '='. Open MPI 5 may put bytes before a rank's line: the
+ * NUL at the end of its own output, and a part of the progress bar that rank 0 draws on stdout. */
 static void take_error(void *self, char *line, size_t n)
 {
     static const char mark[] = "ampscale: ", drawn[] = "\033[K";
     struct job *j = self;
     struct rank_report report;
-    while (n > 0 && *line == '\0') {
+    for (; n > 0 && *line == '\0'; n--)
         line++;
-        n--;
-    }
     char *bar = strstr(line, drawn), *text = bar ? bar + strlen(drawn) : line;
     if (strncmp(text, mark, strlen(mark)) != 0) {
-        take_own(j, line);
+        fputs(line, j->launch->own_log);
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[strspn(line, "-= ")] && j->own_lines < OWN_LINES_MAX)
+            text_clean(j->own_line[j->own_lines++], OWN_LINE_SIZE, line);
         return;
     }
     text[strcspn(text, "\r\n")] = '\0';
@@ -154,8 +139,8 @@ static void take_error(void *self, char *line, size_t n)
     show(j, text + strlen(mark), text + strlen(mark));
 }
 
-/* Copies rank 0's output to stdout. Logs Hydra's own lines about the end of the job, which Hydra
- * writes to the same stream. */
+/* Copies rank 0's output to stdout, and Hydra's own lines about the end of the job, which are on
+ * the same stream, to the log. */
 static void take_output(void *self, int i, const char *bytes, size_t n)
 {
     static const char banner[] = "====================";
@@ -202,33 +187,30 @@ static void take_stop(struct job *j, int signo)
  * no file descriptor left to start a rank. A rank has started if it has a log. */
 static void check_started(struct job *j)
 {
+    const struct launch *l = j->launch;
     char path[PATH_MAX];
     struct stat s;
-    while (j->started < j->launch->config.nproc &&
-           path_format(path, sizeof path, "%s/rank-%d.log", j->launch->log_dir, j->started) ==
-               STATUS_OK &&
-           stat(path, &s) == 0 && s.st_mtime >= j->begun - 1)
-        j->started++;
-    j->late = j->started < j->launch->config.nproc;
-    if (j->late)
+    for (int rank = 0; rank < l->config.nproc && j->missing < 0; rank++)
+        if (path_format(path, sizeof path, "%s/rank-%d.log", l->log_dir, rank) != STATUS_OK ||
+            stat(path, &s) != 0 || s.st_mtime < j->begun - 1)
+            j->missing = rank;
+    if (j->missing >= 0)
         end_job(j);
 }
 
 /* Without MPI, the ranks that still run detect a failure themselves, or are ended soon. */
 static void reap(struct job *j)
 {
-    int status, i;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        for (i = 0; i < j->n && j->pid[i] != pid; i++)
-            ;
-        if (i == j->n)
-            continue;
-        j->pid[i] = 0;
-        j->running--;
-        j->status = j->status ? j->status : status;
-        if (status)
-            fail(j);
-    }
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (int i = 0; i < j->n; i++)
+            if (j->pid[i] == pid) {
+                j->pid[i] = 0;
+                j->running--;
+                j->status = j->status ? j->status : status;
+                if (status)
+                    fail(j);
+            }
 }
 
 static void watch(struct job *j)
@@ -256,11 +238,9 @@ static void watch(struct job *j)
 static void wait_for_orphans(void)
 {
     double end = clock_s() + END_SECONDS;
-    for (pid_t pid = 1; (pid >= 0 || errno == EINTR) && (pid > 0 || clock_s() < end);) {
-        pid = waitpid(-1, NULL, WNOHANG);
+    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) >= 0 && clock_s() < end;)
         if (pid == 0)
             poll(NULL, 0, 20);
-    }
 }
 
 /* Shows the reason from the log of a rank whose report has not arrived: a killed supervisor sends
@@ -276,9 +256,8 @@ static bool show_unreported(struct job *j, int rank)
     return true;
 }
 
-/* Called if the job failed and no rank has sent a report. Shows the reason: the error message in a
- * rank's log, or else mpirun's own lines; nothing if a process that could not be started has
- * printed it already. */
+/* The job failed, and no rank has sent a report. Shows the reason, unless a process that could not
+ * be started has: the error message in a rank's log, or else mpirun's own lines. */
 static enum status fail_unreported(struct job *j, int *exit_code)
 {
     bool mpirun = j->launch->kind != MPI_KIND_NONE, explained = j->explained;
@@ -301,12 +280,12 @@ static enum status fail_unreported(struct job *j, int *exit_code)
 static enum status job_result(struct job *j, int *exit_code)
 {
     const struct launch *l = j->launch;
-    if (j->late)
+    if (j->missing >= 0)
         return status_fail(
             STATUS_LIBRARY,
             "rank %d of %d did not start within %d s: mpirun is still waiting; check the limits of "
             "this shell ('ulimit -a') and mpirun's output in '%s'",
-            j->started, l->config.nproc, l->config.start_timeout, l->own_log_path);
+            j->missing, l->config.nproc, l->config.start_timeout, l->own_log_path);
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : j->received ? 128 + j->received : j->code;
     if (failed && !j->received && j->failures == 0)
@@ -316,63 +295,28 @@ static enum status job_result(struct job *j, int *exit_code)
     return STATUS_OK;
 }
 
-/* The place of this node's ranks, if the nodes do not join. */
-static enum status place_of_node(const struct launch *l, struct node_place *place)
-{
-    const struct launch_config *c = &l->config;
-    int port;
-    *place = (struct node_place){
-        .first = c->node * c->node_ranks, .size = c->nodes * c->node_ranks, .resume = l->resume};
-    if (c->rendezvous)
-        return path_format(place->address, sizeof place->address, "%s", c->rendezvous);
-    TRY(host_free_port(true, &port));
-    return path_format(place->address, sizeof place->address, "127.0.0.1:%d", port);
-}
-
-/* A rank to start without mpirun. */
-struct rank_start {
-    struct launch_config config;
-    struct launcher_place place;
-    struct node_place node;
-    int stream[2]; /* the launcher's ends of the pipes */
-};
-
-/* Runs in the child. The supervisor finds its rank in the environment, as ranks of torchrun do. */
-static int run_rank(const void *context)
-{
-    const struct rank_start *s = context;
-    close(s->stream[0]);
-    close(s->stream[1]);
-    return launcher_export(&s->place, s->node.address) == STATUS_OK ? launch_supervise(&s->config)
-                                                                    : status_exit_code(STATUS_OOM);
-}
-
-/* Starts mpirun, or the supervisors of this node's ranks. */
+/* Starts mpirun, or the supervisors of this node's ranks. They find their ranks in the environment,
+ * as ranks of torchrun do. */
 static enum status start(struct job *j, struct spawn child)
 {
     const struct launch *l = j->launch;
-    struct rank_start rank = {.config = l->config, .stream = {j->stream[0], j->stream[1]}};
+    struct node_place node = {.resume = l->resume};
+    struct launcher_place place;
     struct words command = {0};
-    bool direct = l->kind == MPI_KIND_NONE;
-    int n = direct ? l->config.node_ranks : 1;
+    int n = 1;
     enum status st;
-    CHECK(array_new(&j->pid, n));
-    if (direct) {
-        CHECK(launch_joins(&l->config) ? join_nodes(l, &rank.node) : place_of_node(l, &rank.node));
-        CHECK(words_add_list(&command, rank.config.argc, rank.config.argv));
-        if (rank.node.resume)
-            CHECK(words_add_all(&command, "--resume", "auto", NULL));
-        rank.config.argc = command.n;
-        rank.config.argv = command.v;
-        child.run = run_rank;
-        child.context = &rank;
-    } else {
-        CHECK(command_mpirun(l, &command));
-        child.program = l->config.mpirun;
-        child.argv = command.v;
+    if (l->kind == MPI_KIND_NONE) {
+        CHECK(node_place_find(l, &node));
+        n = l->config.node_ranks;
+        child.place = &place;
+        child.address = node.address;
     }
+    CHECK(array_new(&j->pid, n));
+    CHECK(command_start(l, node.resume, &command));
+    child.program = command.v[0];
+    child.argv = command.v;
     for (; j->n < n; j->n++) {
-        rank.place = (struct launcher_place){rank.node.first + j->n, rank.node.size, j->n, n};
+        place = (struct launcher_place){node.first + j->n, node.size, j->n, n};
         CHECK(spawn(&child, &j->pid[j->n]));
         j->running++;
     }
@@ -383,18 +327,18 @@ done:
 
 enum status job_run(const struct launch *l, int *received, int *exit_code)
 {
-    struct job j = {
-        .launch = l, .begun = time(NULL), .blamed = -1, .lines = {take_error, &j, 0, ""}};
-    int out[2] = {-1, -1}, err[2] = {-1, -1};
-    enum status st = STATUS_OK;
-    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
-        st = status_fail(STATUS_IO, "cannot create a pipe: %s", strerror(errno));
-    j.stream[0] = out[0];
-    j.stream[1] = err[0];
+    struct job j = {.launch = l,
+                    .begun = time(NULL),
+                    .blamed = -1,
+                    .missing = -1,
+                    .stream = {-1, -1},
+                    .lines = {take_error, &j, 0, ""}};
+    int child[2] = {-1, -1};
+    enum status st = streams_open(false, j.stream, child);
     if (st == STATUS_OK)
-        st = start(&j, (struct spawn){.out = out[1], .err = err[1], .death_signal = SIGTERM});
-    close(out[1]);
-    close(err[1]);
+        st = start(&j, (struct spawn){.out = child[0], .err = child[1], .death_signal = SIGTERM});
+    close(child[0]);
+    close(child[1]);
     if (st != STATUS_OK)
         end_job(&j);
     watch(&j);

@@ -2,26 +2,59 @@
 #include "base/host.h"
 #include "base/text.h"
 #include "comm/comm.h"
+#include "comm/control.h"
 #include "launch/parts.h"
 #include "results/schema.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+static const char by_nodes[] = "run the same command line on each node with --nnodes, --node-rank "
+                               "and --rendezvous";
+
+/* Finds the MPI library of mpirun from the output of its --version. STATUS_IO: it cannot be run. */
+static enum status ask_mpirun(struct launch *l)
+{
+    char text[4096] = "", path[64];
+    char *argv[] = {(char *)l->config.mpirun, "--version", NULL};
+    struct process_end end;
+    int file = memfd_create("mpirun-version", MFD_CLOEXEC);
+    if (file < 0)
+        return status_fail(STATUS_IO, "cannot create a file in memory: %s", strerror(errno));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    const struct process_config c = {
+        .argv = argv, .log = path, .signals = &l->signals, .limit_s = 10};
+    enum status st = process_run(&c, &end);
+    (void)!pread(file, text, sizeof text - 1, 0);
+    close(file);
+    TRY(st);
+    if (end.received)
+        return status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(end.received));
+    if (end.late)
+        return status_fail(STATUS_IO, "cannot run '%s --version': it hangs", argv[0]);
+    if (end.code == PROCESS_NOT_STARTED)
+        return status_fail(STATUS_IO, "%s", end.message);
+    l->kind = strstr(text, "HYDRA") ? MPI_KIND_MPICH : MPI_KIND_OPENMPI;
+    if (l->kind == MPI_KIND_MPICH || strstr(text, "Open MPI") || strstr(text, "OpenRTE"))
+        return STATUS_OK;
+    return status_fail(STATUS_UNSUPPORTED,
+                       "'%s' is neither Open MPI's nor MPICH's mpirun: its --version prints '%.*s'",
+                       argv[0], (int)strcspn(text, "\n"), text);
+}
 
 /* Finds how ranks start: by mpirun, for --hosts, --mpirun, --mpi-arg and --comm mpi; without MPI,
  * for --comm gloo, --nnodes, --min-nodes and --rendezvous, or if this program was built without
  * MPI, or if there is no mpirun. */
 static enum status find_kind(struct launch *l)
 {
-    const struct launch_config *c = &l->config;
+    struct launch_config *c = &l->config;
     bool gloo = c->comm && strcmp(c->comm, "gloo") == 0, hosts = c->hosts.n > 0;
     bool mpi = (c->comm && strcmp(c->comm, "mpi") == 0) || c->mpirun || c->mpi_args.n > 0;
     bool built = strcmp(comm_mpi_version(), "none") != 0;
@@ -29,17 +62,14 @@ static enum status find_kind(struct launch *l)
     l->kind = MPI_KIND_NONE;
     if (!hosts && (gloo || c->nodes > 0 || c->min_nodes > 0 || c->rendezvous || !(mpi || built)))
         return STATUS_OK;
-    enum status st = mpi_kind_find(c->mpirun ? c->mpirun : "mpirun", &l->kind);
+    c->mpirun = c->mpirun ? c->mpirun : "mpirun";
+    enum status st = ask_mpirun(l);
+    if (st == STATUS_IO && !hosts && !mpi)
+        return STATUS_OK;
     if (st != STATUS_IO)
         return st;
-    if (!hosts && !mpi)
-        return STATUS_OK;
-    struct first_failure f = {0};
-    first_failure_keep(&f, st);
-    return status_fail(st, "%s; install Open MPI or MPICH, or %s", f.message,
-                       hosts ? "run the same command line on each node with --nnodes, --node-rank "
-                               "and --rendezvous"
-                             : "give the path of its mpirun by --mpirun");
+    return status_fail(st, "%s; install Open MPI or MPICH, or %s", status_message(),
+                       hosts ? by_nodes : "give the path of its mpirun by --mpirun");
 }
 
 /* Checks the hosts of mpirun, and removes those that get no rank. */
@@ -57,22 +87,21 @@ static enum status check_hosts(struct launch_config *c)
     }
     c->hosts.n = hosts;
     if (c->min_nodes > 0 || (c->nodes > 0 && c->nodes != hosts))
-        return status_fail(
-            STATUS_USAGE,
-            "%s %d: mpirun needs all %d hosts of --hosts that have ranks; or run the "
-            "same command line on each node with --nnodes, --node-rank and "
-            "--rendezvous",
-            c->min_nodes > 0 ? "--min-nodes" : "--nnodes",
-            c->min_nodes > 0 ? c->min_nodes : c->nodes, hosts);
+        return status_fail(STATUS_USAGE,
+                           "%s %d: mpirun needs all %d hosts of --hosts that have ranks; or %s",
+                           c->min_nodes > 0 ? "--min-nodes" : "--nnodes",
+                           c->min_nodes > 0 ? c->min_nodes : c->nodes, hosts, by_nodes);
     return STATUS_OK;
 }
 
 /* Checks the settings of a job without MPI, and sets those that are not given. */
-static enum status check_direct(struct launch_config *c)
+static enum status check_direct(struct launch *l)
 {
+    struct launch_config *c = &l->config;
     c->nodes = c->nodes > 0 ? c->nodes : 1;
     c->min_nodes = c->min_nodes > 0 ? c->min_nodes : c->nodes;
     c->node_ranks = c->nproc / c->nodes;
+    l->joins = c->nodes > 1 && (c->restarts > 0 || c->min_nodes < c->nodes);
     if (c->min_nodes > c->nodes)
         return status_fail(STATUS_USAGE, "--min-nodes %d: the job has --nnodes %d", c->min_nodes,
                            c->nodes);
@@ -100,9 +129,9 @@ static enum status check(struct launch_config *c)
         return status_fail(STATUS_USAGE, "--nproc %d: --nproc-per-node %d gives %d ranks", c->nproc,
                            c->node_ranks, c->node_ranks * nodes);
     if (c->nproc == 0)
-        c->nproc = c->node_ranks > 0 ? c->node_ranks * nodes : slots;
-    if (c->nproc == 0)
-        c->nproc = launcher_slurm_tasks();
+        c->nproc = c->node_ranks > 0 ? c->node_ranks * nodes
+                   : slots > 0       ? slots
+                                     : launcher_slurm_tasks();
     if (c->nproc == 0)
         return status_fail(STATUS_USAGE,
                            "the number of ranks is missing: give --nproc, --nproc-per-node, "
@@ -122,21 +151,24 @@ static enum status check(struct launch_config *c)
  * not exist. */
 static enum status choose_log_dir(const struct launch_config *c, char out[PATH_MAX])
 {
-    const char *run = launch_command_value(c->argc, c->argv, "--out"), *given = c->log_dir;
-    char cwd[PATH_MAX], name[PATH_MAX] = "";
+    const char *run = launch_command_value(c->argc, c->argv, "--out");
+    char cwd[PATH_MAX], name[PATH_MAX];
     int n = run ? (int)strlen(run) : 0, i = 1;
     while (n > 1 && run[n - 1] == '/')
         n--;
     if (!getcwd(cwd, sizeof cwd))
         return status_fail(STATUS_IO, "cannot read the name of the current folder: %s",
                            strerror(errno));
-    if (given || n > 0)
-        TRY(path_format(name, sizeof name, "%.*s%s", given ? PATH_MAX : n, given ? given : run,
-                        given ? "" : "-logs"));
-    while (!given && n == 0 && (i == 1 || path_exists(name)))
-        TRY(path_format(name, sizeof name, "runs/%s-%03d-logs", c->argv[0], i++));
-    return path_format(out, PATH_MAX, "%s%s%s", *name == '/' ? "" : cwd, *name == '/' ? "" : "/",
-                       name);
+    if (c->log_dir)
+        TRY(path_format(name, sizeof name, "%s", c->log_dir));
+    else if (n > 0)
+        TRY(path_format(name, sizeof name, "%.*s-logs", n, run));
+    else
+        do
+            TRY(path_format(name, sizeof name, "runs/%s-%03d-logs", c->argv[0], i++));
+        while (path_exists(name));
+    return *name == '/' ? path_format(out, PATH_MAX, "%s", name)
+                        : path_format(out, PATH_MAX, "%s/%s", cwd, name);
 }
 
 static enum status configure(struct launch *l)
@@ -145,7 +177,7 @@ static enum status configure(struct launch *l)
     TRY(check(c));
     TRY(find_kind(l));
     if (l->kind == MPI_KIND_NONE)
-        TRY(check_direct(c));
+        TRY(check_direct(l));
     else if (c->rendezvous && !l->over_tcp)
         return status_fail(STATUS_USAGE,
                            "--rendezvous '%s': mpirun's ranks connect by MPI; add --comm gloo",
@@ -156,12 +188,11 @@ static enum status configure(struct launch *l)
     if (c->bind == LAUNCH_BIND_AUTO && c->mpi_args.n > 0) /* which may bind ranks otherwise */
         c->bind = LAUNCH_BIND_NONE;
     c->log_dir = l->log_dir;
-    c->mpirun = c->mpirun ? c->mpirun : "mpirun";
     c->terminal = !c->dry_run && isatty(STDOUT_FILENO) == 1;
     return STATUS_OK;
 }
 
-/* Sets a variable, unless it is set already. */
+/* Both set a variable, unless it is set already; set_random to 64 random hexadecimal digits. */
 static enum status set(const char *variable, const char *value)
 {
     return setenv(variable, value, 0) == 0
@@ -169,24 +200,19 @@ static enum status set(const char *variable, const char *value)
                : status_fail(STATUS_OOM, "no memory for the environment");
 }
 
-/* Sets a variable to 64 random hexadecimal digits, unless it is set already. */
 static enum status set_random(const char *variable)
 {
-    uint64_t bits[4];
-    char text[65];
-    if (getrandom(bits, sizeof bits, 0) != sizeof bits)
-        return status_fail(STATUS_IO, "cannot get random bytes: %s", strerror(errno));
-    for (int i = 0; i < 4; i++)
-        snprintf(text + 16 * i, 17, "%016" PRIx64, bits[i]);
-    enum status st = set(variable, text);
-    explicit_bzero(bits, sizeof bits);
-    explicit_bzero(text, sizeof text);
-    return st;
+    unsigned char bytes[NONCE_BYTES];
+    char text[2 * NONCE_BYTES + 1];
+    TRY(nonce_make(bytes));
+    for (int i = 0; i < NONCE_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    return set(variable, text);
 }
 
-/* Ranks that connect without MPI need a common job id and secret. They inherit both as environment
- * variables, because other users can see arguments. If the user runs the command line on several
- * nodes, the user sets both. */
+/* Ranks that connect without MPI need a common job id and secret, as environment variables, because
+ * other users can see arguments. If the user runs the command line on several nodes, the user sets
+ * both. */
 static enum status set_secret(const struct launch *l)
 {
     const struct launch_config *c = &l->config;
@@ -194,24 +220,23 @@ static enum status set_secret(const struct launch *l)
     if (!own && !launch_command_value(c->argc, c->argv, "--rendezvous"))
         return STATUS_OK;
     TRY(set_random("AMPSCALE_JOB"));
-    return set_random("AMPSCALE_SECRET");
+    return set_random(SECRET_VARIABLE);
 }
 
-/* Lists the hosts for the command `accept`, which then finds those whose ranks have not joined, and
- * makes Open MPI keep the domains of their names; it would take a.x and a.y for the host a. */
+/* Lists the hosts for `accept`, which then finds those whose ranks have not joined, and makes Open
+ * MPI keep the domains of their names; it would take a.x and a.y for the host a. */
 static enum status set_hosts(const struct launch_config *c)
 {
+    static const char *const domains[] = {"OMPI_MCA_orte_keep_fqdn_hostnames",  /* Open MPI 4 */
+                                          "PRTE_MCA_prte_keep_fqdn_hostnames"}; /* 5 */
     struct words list = {0};
-    if (c->hosts.n == 0)
-        return STATUS_OK;
+    enum status st;
     unsetenv(LAUNCH_HOSTS_VARIABLE);
-    enum status st = launch_hosts_word(&c->hosts, false, &list);
-    if (st == STATUS_OK)
-        st = set(LAUNCH_HOSTS_VARIABLE, list.v[0]);
-    if (st == STATUS_OK && strchr(list.v[0], '.'))
-        st = set("OMPI_MCA_orte_keep_fqdn_hostnames", "1"); /* Open MPI 4 */
-    if (st == STATUS_OK && strchr(list.v[0], '.'))
-        st = set("PRTE_MCA_prte_keep_fqdn_hostnames", "1"); /* Open MPI 5 */
+    CHECK(launch_hosts_word(&c->hosts, false, &list));
+    CHECK(set(LAUNCH_HOSTS_VARIABLE, list.v[0]));
+    for (int i = 0; i < 2 && strchr(list.v[0], '.'); i++)
+        CHECK(set(domains[i], "1"));
+done:
     words_free(&list);
     return st;
 }
@@ -243,8 +268,15 @@ static enum status set_one_machine(struct launch *l)
     return set("FI_TCP_IFACE", "lo");
 }
 
-static enum status open_logs(struct launch *l)
+/* Prepares the environment of the job, its logs, and this process. */
+static enum status prepare(struct launch *l)
 {
+    if (l->config.hosts.n > 0)
+        TRY(set_hosts(&l->config));
+    TRY(set_secret(l));
+    TRY(set_one_machine(l));
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     TRY(dir_make(l->log_dir));
     TRY(path_format(l->own_log_path, sizeof l->own_log_path, "%s/%s.log", l->log_dir,
                     l->kind == MPI_KIND_NONE ? "launch" : "mpirun"));
@@ -264,72 +296,58 @@ static enum status run_jobs(struct launch *l, int *exit_code)
     const struct launch_config *c = &l->config;
     const char *run = launch_command_value(c->argc, c->argv, "--out");
     char path[PATH_MAX], before[PATH_MAX];
-    bool follows = l->kind == MPI_KIND_NONE && launch_joins(c) && c->node > 0;
+    TRY(prepare(l));
     TRY(path_format(path, sizeof path, "%s/" CHECKPOINT_NAME, run ? run : ""));
     TRY(path_format(before, sizeof before, "%s/" CHECKPOINT_PREV_NAME, run ? run : ""));
-    for (int restarts = 0;;) {
+    for (int restart = 1;; restart++) {
         int received = 0;
         enum status st = job_run(l, &received, exit_code);
         int code = st == STATUS_OK ? *exit_code : status_exit_code(st);
-        if (restarts == c->restarts || received || st == STATUS_INTERRUPTED || code == 0 ||
+        if (restart > c->restarts || received || st == STATUS_INTERRUPTED || code == 0 ||
             code == status_exit_code(STATUS_USAGE) ||
-            !(follows || path_exists(path) || path_exists(before)))
+            !((l->joins && c->node > 0) || path_exists(path) || path_exists(before)))
             return st;
         if (st != STATUS_OK)
             fprintf(stderr, "ampscale: %s\n", status_message());
-        restarts++;
         l->resume = true;
-        fprintf(stderr, "ampscale: restart %d of %d, from the last checkpoint\n", restarts,
+        fprintf(stderr, "ampscale: restart %d of %d, from the last checkpoint\n", restart,
                 c->restarts);
     }
 }
 
-static enum status print_line(const char *comment, const struct words *w)
+/* Prints and frees the command line `w`. `st`: whether it is complete. */
+static enum status print_line(enum status st, const char *comment, struct words *w)
 {
-    char *line;
-    TRY(words_shell(w, &line));
-    printf("# %s\n%s\n", comment, line);
+    char *line = NULL;
+    if (st == STATUS_OK)
+        st = words_shell(w, &line);
+    if (st == STATUS_OK)
+        printf("# %s\n%s\n", comment, line);
     free(line);
-    return STATUS_OK;
+    words_free(w);
+    return st;
 }
 
 /* Prints the command lines of mpirun and srun; without MPI, the command of a rank. */
 static enum status print_job(const struct launch *l)
 {
-    const struct launcher_place place = {.local_size = l->config.node_ranks};
-    bool direct = l->kind == MPI_KIND_NONE;
-    struct words first = {0}, srun = {0};
-    enum status st;
-    CHECK(direct ? command_rank(&l->config, cores_share(&place, host_cores()), &first)
-                 : command_mpirun(l, &first));
-    CHECK(print_line(direct ? "command of each rank, without MPI" : "command of launch", &first));
-    if (!direct)
-        CHECK(command_srun(l, &srun));
-    if (!direct)
-        CHECK(print_line("the same with Slurm", &srun));
-done:
-    words_free(&first);
-    words_free(&srun);
-    return st;
+    struct words w = {0};
+    if (l->kind == MPI_KIND_NONE)
+        return print_line(
+            command_rank(&l->config, cores_share(l->config.node_ranks, host_cores()), &w),
+            "command of each rank, without MPI", &w);
+    TRY(print_line(command_start(l, false, &w), "command of launch", &w));
+    return print_line(command_srun(l, &w), "the same with Slurm", &w);
 }
 
 enum status launch_run(const struct launch_config *config, int *exit_code)
 {
-    struct launch l = {.config = *config, .signals.fd = -1};
-    const struct launch_config *c = &l.config;
-    enum status st;
-    TRY(configure(&l));
-    if (c->dry_run)
-        return print_job(&l);
-    CHECK(set_hosts(c));
-    CHECK(set_secret(&l));
-    CHECK(set_one_machine(&l));
-    CHECK(open_logs(&l));
-    signal(SIGPIPE, SIG_IGN);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    CHECK(process_signals_open(&l.signals));
-    CHECK(run_jobs(&l, exit_code));
-done:
+    struct launch l = {.config = *config};
+    enum status st = process_signals_open(&l.signals);
+    if (st == STATUS_OK)
+        st = configure(&l);
+    if (st == STATUS_OK)
+        st = config->dry_run ? print_job(&l) : run_jobs(&l, exit_code);
     if (l.own_log)
         fclose(l.own_log);
     process_signals_close(&l.signals);

@@ -2,11 +2,11 @@
  * hosts, or without MPI: the user then runs the same command line on each node, and the ranks
  * connect over TCP.
  *
- * Each rank has a supervisor, also a process of this program, which mpirun or the launcher starts.
- * It runs the command, writes its log, copies rank 0's output to stdout, and reports a failure in
- * one line. Supervisors and launcher use only streams and signals that mpirun forwards: rank 0's
- * stdout, stderr lines that begin with "ampscale: ", and SIGUSR1 for an orderly stop. Therefore the
- * mpirun command line that a dry run prints also works without the launcher. */
+ * mpirun or the launcher starts a supervisor for each rank, also a process of this program. It runs
+ * the command, writes its log, copies rank 0's output to stdout, and reports a failure in one line.
+ * Supervisors and launcher use only streams and signals that mpirun forwards: rank 0's stdout,
+ * stderr lines that begin with "ampscale: ", and SIGUSR1 for an orderly stop. Therefore the mpirun
+ * command line that a dry run prints also works without the launcher. */
 #pragma once
 
 #include "base/status.h"
@@ -19,27 +19,22 @@
  * CORES: on its own share of the cores. */
 enum launch_bind { LAUNCH_BIND_AUTO, LAUNCH_BIND_NONE, LAUNCH_BIND_CORES };
 
-/* The caller owns the strings. */
+/* The caller owns the strings. A number 0 that no comment explains: not given. */
 struct launch_config {
     const char *program; /* this program's file, an absolute path */
     bool dry_run;        /* print the command lines of the job, and run nothing */
-    int nproc;           /* number of ranks; 0: one for each slot of the hosts, or for each
-                          * Slurm task */
-    int node_ranks;      /* number of ranks on each node; 0: not given */
-    /* Number of nodes on which the user runs this command line, without MPI; 0: not given. */
-    int nodes;
-    /* Smallest number of nodes on which the job continues after it has lost nodes. 0: not given;
-     * the job needs all nodes. */
-    int min_nodes;
-    int join_timeout;          /* time limit in seconds for nodes to join, at each start */
-    int node;                  /* index of this node, from 0 */
+    int nproc;           /* number of ranks; 0: a rank for each slot of the hosts, or Slurm task */
+    int node_ranks;      /* number of ranks on each node */
+    int nodes;           /* on which the user runs this command line, without MPI */
+    int min_nodes;       /* with which the job may start; 0: all nodes */
+    int join_timeout;    /* time limit in seconds for nodes to join, at each start */
+    int node;            /* index of this node, from 0 */
     const char *rendezvous;    /* HOST:PORT of rank 0, without MPI; NULL: not given */
     int port;                  /* of the rendezvous at the first host; 0: a free port */
     const char *comm;          /* --comm of the command; NULL: not given */
     struct launch_hosts hosts; /* empty: this machine, or the hosts of the batch system */
     const char *log_dir;       /* NULL: next to the run's folder */
-    int threads;               /* number of threads of each rank; 0: an equal share of its host's
-                                * cores */
+    int threads;               /* of each rank; 0: an equal share of its host's cores */
     enum launch_bind bind;
     const char *mpirun;    /* NULL: mpirun */
     struct words mpi_args; /* arguments that are passed to mpirun unchanged */

@@ -8,7 +8,6 @@
 
 #include <limits.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
 
 /* MPI_KIND_NONE: this program starts the ranks itself. */
@@ -20,6 +19,7 @@ struct launch {
     enum mpi_kind kind;
     bool over_tcp;    /* ranks of mpirun on --hosts connect over TCP: by Gloo, or without MPI */
     bool one_machine; /* all ranks of mpirun are on this machine */
+    bool joins;       /* the launchers agree, before each start, on the nodes that take part */
     bool resume;      /* a restart: the command resumes from its checkpoint */
     struct temporary_dir shared; /* of Open MPI's shared memory; mpirun inherits its lock */
     struct process_signals signals;
@@ -30,14 +30,10 @@ struct launch {
 
 /* --- command.c: command lines --- */
 
-/* Finds the MPI library of `mpirun` from the output of its --version. STATUS_IO: it cannot be run;
- * STATUS_UNSUPPORTED: neither Open MPI nor MPICH. */
-MUST_CHECK enum status mpi_kind_find(const char *mpirun, enum mpi_kind *kind);
-
-/* Append a whole command line: mpirun, which starts a supervisor for each rank; srun, without
- * supervisors, because Slurm itself writes logs, binds ranks to cores and forwards signals; the
- * command of a rank, with --threads for its number of cores if it takes that and has none. */
-MUST_CHECK enum status command_mpirun(const struct launch *l, struct words *w);
+/* Append a whole command line: the supervisor of a rank, or mpirun, which starts them; srun,
+ * without supervisors, because Slurm itself writes logs, binds ranks to cores and forwards signals;
+ * the command of a rank, with --threads for its number of cores if it takes that and has none. */
+MUST_CHECK enum status command_start(const struct launch *l, bool resume, struct words *w);
 MUST_CHECK enum status command_srun(const struct launch *l, struct words *w);
 MUST_CHECK enum status command_rank(const struct launch_config *c, int cores, struct words *w);
 
@@ -48,9 +44,6 @@ enum { REPORT_MAX = 2048, REASON_MAX = 1024, LINES_MAX = 16384 };
 enum report_end { REPORT_KILLED, REPORT_STOPPED, REPORT_ENDED, REPORT_EXITED };
 
 /* A line that a supervisor writes to stderr about a rank that failed, such as
- *   ampscale: rank 1 (host h, pid p) was killed by signal 9 (SIGKILL)
- *   ampscale: rank 1 (host h, pid p) was asked to stop, and exited with code 143
- *   ampscale: rank 1 (host h, pid p) had failed before the launcher ended it: cannot open 'x'
  *   ampscale: rank 1 (host h, pid p) exited with code 5: cannot open 'x': no such file */
 struct rank_report {
     enum report_end end;
@@ -93,19 +86,23 @@ void lines_end(struct lines *l);
 bool streams_read(int stream[2], int signals, int timeout_ms,
                   void (*take)(void *self, int i, const char *bytes, size_t n), void *self);
 
+/* Opens the two streams of children: pipes, or, if `terminal`, a pseudo-terminal for stdout that
+ * passes every byte unchanged. After a failure the ends that are not open are unchanged. */
+MUST_CHECK enum status streams_open(bool terminal, int own[2], int child[2]);
+
 /* Starts a child process in a new session, with /dev/null as stdin. */
 struct spawn {
     const char *program; /* found as a shell does, and run with no signal blocked */
     char *const *argv;
-    int (*run)(const void *context); /* if not NULL: called in place of the program */
-    const void *context;
-    int out, err;     /* the child's stdout and stderr */
-    int death_signal; /* signal that the child gets when this process dies */
+    int out, err;                       /* the child's stdout and stderr */
+    int death_signal;                   /* signal that the child gets when this process dies */
+    const struct launcher_place *place; /* exported with `address` to the child; NULL: neither is */
+    const char *address;
 };
 MUST_CHECK enum status spawn(const struct spawn *c, pid_t *pid);
 
-/* The number of cores of each rank, at least 1, if the ranks on the host share `cores` equally. */
-int cores_share(const struct launcher_place *place, int cores);
+/* The number of cores of each rank, at least 1, if `ranks` ranks share `cores` equally. */
+int cores_share(int ranks, int cores);
 
 /* Reduces `*set`, the CPUs that the process may run on, to the rank's share: a range in the order
  * of socket and core. If there are more ranks than CPUs, ranks share CPUs. */
@@ -119,13 +116,11 @@ struct node_place {
     char address[LAUNCHER_ADDRESS_MAX]; /* where rank 0 listens */
 };
 
-/* Whether the launchers of the nodes agree, before each start, on the nodes that take part. */
-bool launch_joins(const struct launch_config *c);
-
-/* Node 0 waits until all nodes have joined, or at the time limit min_nodes, and numbers the ranks
- * in the order of the nodes. STATUS_LIBRARY: too few nodes, no node 0, or a refusal; STATUS_USAGE:
- * the address or the secret is wrong; STATUS_INTERRUPTED after a signal. */
-MUST_CHECK enum status join_nodes(const struct launch *l, struct node_place *place);
+/* Finds the place of this node's ranks. If the launchers join, node 0 waits until all nodes have
+ * joined, or at the time limit min_nodes, and numbers the ranks in the order of the nodes.
+ * STATUS_LIBRARY: too few nodes, no node 0, or a refusal; STATUS_USAGE: the address or the secret
+ * is wrong; STATUS_INTERRUPTED after a signal. */
+MUST_CHECK enum status node_place_find(const struct launch *l, struct node_place *place);
 
 /* --- job.c --- */
 

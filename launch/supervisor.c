@@ -1,11 +1,9 @@
-/* The supervisor of a rank, which mpirun or the launcher starts. The command of rank 0 writes to
- * pipes, whose bytes go to the log and on; the other commands write to their logs themselves. One
- * loop waits for output and for signals (through a file descriptor, without handlers), and checks
- * twice a second that the supervisor's parent is alive. The kernel kills the command if its
+/* The supervisor of a rank. The command of rank 0 writes to pipes, whose bytes go to the log and
+ * on; the other commands write to their logs themselves. One loop waits for output and signals, and
+ * checks twice a second that the supervisor's parent is alive. The kernel kills the command if its
  * supervisor dies. */
 #include "base/clock.h"
 #include "base/host.h"
-#include "base/text.h"
 #include "launch/parts.h"
 
 #include <errno.h>
@@ -19,13 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* CHECK_MS: time between checks that the parent is alive; END_CHECK_MS: of the clock, when the job
- * ends. */
+/* Time between checks: that the parent is alive; of the clock, when the job ends. */
 enum { CHECK_MS = 500, END_CHECK_MS = 20, LOG_BYTES_MAX = 64 << 20 };
 
-/* Times from SIGTERM, when the job ends, to SIGKILL and to the report. REPORT_S is short, because
- * Open MPI 4 kills the supervisor one second after SIGTERM, and Open MPI 5 after a quarter of a
- * second. */
+/* Times from SIGTERM, when the job ends, to SIGKILL and to the report; Open MPI 4 kills the
+ * supervisor one second after SIGTERM, and Open MPI 5 after a quarter of a second. */
 static const double END_S = 2, REPORT_S = 0.1;
 
 static const char *const phrases[] = {
@@ -65,11 +61,11 @@ bool report_read(const char *line, struct rank_report *r)
             return false;
     line += strlen(phrases[r->end]);
     at = 0;
-    if (sscanf(line, " %9d%n", &r->code, &at) != 1 && r->end != REPORT_ENDED)
-        return false;
-    r->code += r->end == REPORT_KILLED ? 128 : 0;
     if (r->end == REPORT_ENDED)
         r->code = status_exit_code(STATUS_LIBRARY);
+    else if (sscanf(line, " %9d%n", &r->code, &at) != 1)
+        return false;
+    r->code += r->end == REPORT_KILLED ? 128 : 0;
     sscanf(line + at, ": %1023[^\n]", r->reason);
     return true;
 }
@@ -123,6 +119,19 @@ void lines_feed(struct lines *l, const char *bytes, size_t n)
     }
 }
 
+enum status streams_open(bool terminal, int own[2], int child[2])
+{
+    const struct termios raw = {.c_cflag = CS8 | CREAD | B38400};
+    for (int i = 0, fd[2]; i < 2; i++) {
+        if ((terminal && i == 0 ? openpty(&fd[0], &fd[1], NULL, &raw, NULL) : pipe(fd)) != 0 ||
+            fcntl(fd[0], F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd[1], F_SETFD, FD_CLOEXEC) != 0)
+            return status_fail(STATUS_IO, "cannot create a pipe or terminal: %s", strerror(errno));
+        own[i] = fd[0];
+        child[i] = fd[1];
+    }
+    return STATUS_OK;
+}
+
 bool streams_read(int stream[2], int signals, int timeout_ms,
                   void (*take)(void *self, int i, const char *bytes, size_t n), void *self)
 {
@@ -151,44 +160,27 @@ static void become(const struct spawn *c, pid_t parent)
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (in >= 0 && setsid() > 0 && prctl(PR_SET_PDEATHSIG, c->death_signal) == 0 &&
         getppid() == parent && dup2(in, STDIN_FILENO) >= 0 && dup2(c->out, STDOUT_FILENO) >= 0 &&
-        dup2(c->err, STDERR_FILENO) >= 0) {
-        if (c->run)
-            _exit(c->run(c->context));
-        if (sigprocmask(SIG_SETMASK, &none, NULL) == 0)
-            execvp(c->program, c->argv);
-    }
+        dup2(c->err, STDERR_FILENO) >= 0 &&
+        (!c->place || launcher_export(c->place, c->address) == STATUS_OK) &&
+        sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+        execvp(c->program, c->argv);
     dprintf(c->err, "ampscale: cannot run '%s': %s\n", c->program, strerror(errno));
     _exit(status_exit_code(STATUS_IO));
 }
 
 enum status spawn(const struct spawn *c, pid_t *pid)
 {
-    pid_t self = getpid(), child = fork();
-    if (child == 0)
+    pid_t self = getpid();
+    *pid = fork();
+    if (*pid == 0)
         become(c, self);
-    if (child < 0)
-        return status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
-    *pid = child;
-    return STATUS_OK;
+    return *pid > 0 ? STATUS_OK
+                    : status_fail(STATUS_IO, "cannot start a process: %s", strerror(errno));
 }
 
-/* Opens both ends of a stream: a pipe, or a pseudo-terminal that passes every byte unchanged. */
-static enum status open_stream(bool terminal, int fd[2])
+int cores_share(int ranks, int cores)
 {
-    const struct termios raw = {.c_cflag = CS8 | CREAD | B38400};
-    if (terminal
-            ? openpty(&fd[0], &fd[1], NULL, &raw, NULL) == 0 &&
-                  fcntl(fd[0], F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd[1], F_SETFD, FD_CLOEXEC) == 0
-            : pipe2(fd, O_CLOEXEC) == 0)
-        return STATUS_OK;
-    return status_fail(STATUS_IO, "cannot create a pipe or terminal: %s", strerror(errno));
-}
-
-int cores_share(const struct launcher_place *place, int cores)
-{
-    return place->local_size < 2       ? cores
-           : cores > place->local_size ? cores / place->local_size
-                                       : 1;
+    return ranks < 2 ? cores : cores > ranks ? cores / ranks : 1;
 }
 
 /* A number from a file in the CPU's folder in /sys; 0 if there is no such file. */
@@ -228,10 +220,9 @@ struct supervisor {
     struct rank_report report; /* has the rank, host and pid; has the reason when it is known */
     int log;                   /* descriptor, -1: none */
     struct process_signals signals;
-    pid_t pid;  /* of the command; 0: it has ended */
-    int status; /* of waitpid, after that */
-    /* Of rank 0's command: this process's ends of stdout and stderr; -1: none, or after its end. */
-    int stream[2];
+    pid_t pid;     /* of the command; 0: it has ended */
+    int status;    /* of waitpid, after that */
+    int stream[2]; /* this process's ends of rank 0's stdout and stderr; -1: none, or ended */
     struct lines lines[2];
     pid_t parent;
     bool stopping;   /* the command has been asked for an orderly stop */
@@ -360,7 +351,7 @@ static int report_end(struct supervisor *s)
 static enum status start(struct supervisor *s)
 {
     const struct launch_config *c = s->config;
-    int end[2][2] = {{-1, -1}, {-1, -1}}, cores = host_cores(), ranks = s->place.local_size;
+    int end[2] = {-1, -1}, cores = host_cores(), ranks = s->place.local_size;
     bool first = s->place.rank == 0;
     char path[PATH_MAX], *line = NULL;
     struct words command = {0};
@@ -372,30 +363,28 @@ static enum status start(struct supervisor *s)
     if (s->log < 0)
         CHECK(status_fail(STATUS_IO, "cannot write '%s': %s", path, strerror(errno)));
     CHECK(process_signals_open(&s->signals));
-    CHECK(command_rank(c, cores_share(&s->place, cores), &command));
+    CHECK(command_rank(c, cores_share(ranks, cores), &command));
     CHECK(words_shell(&command, &line));
     dprintf(s->log, "# rank %d on %s: %s\n", s->place.rank, s->report.host, line);
-    bool bind = c->bind == LAUNCH_BIND_CORES ||
-                (c->bind == LAUNCH_BIND_AUTO && ranks > 0 && cores >= ranks);
+    bool bind =
+        c->bind == LAUNCH_BIND_AUTO ? ranks > 0 && cores >= ranks : c->bind == LAUNCH_BIND_CORES;
     if (bind && sched_getaffinity(0, sizeof set, &set) == 0) {
         cores_bind(&s->place, &set);
         if (sched_setaffinity(0, sizeof set, &set) != 0)
             dprintf(s->log, "# cannot bind to cores: %s\n", strerror(errno));
     }
-    for (int i = 0; first && i < 2; i++) {
-        CHECK(open_stream(i == 0 && c->terminal, end[i]));
-        s->stream[i] = end[i][0];
-    }
+    if (first)
+        CHECK(streams_open(c->terminal, s->stream, end));
     const struct spawn child = {.program = c->program,
                                 .argv = command.v,
-                                .out = first ? end[0][1] : s->log,
-                                .err = first ? end[1][1] : s->log,
+                                .out = first ? end[0] : s->log,
+                                .err = first ? end[1] : s->log,
                                 .death_signal = SIGKILL};
     CHECK(spawn(&child, &s->pid));
     s->report.pid = s->pid;
 done:
-    close(end[0][1]);
-    close(end[1][1]);
+    close(end[0]);
+    close(end[1]);
     free(line);
     words_free(&command);
     return st;
@@ -403,17 +392,15 @@ done:
 
 int launch_supervise(const struct launch_config *c)
 {
-    static struct supervisor s;
-    s = (struct supervisor){.config = c,
-                            .log = -1,
-                            .signals.fd = -1,
-                            .stream = {-1, -1},
-                            .lines = {{log_line, &s, 0, ""}, {error_line, &s, 0, ""}},
-                            .report = {.pid = getpid(), .end = REPORT_EXITED},
-                            .parent = getppid()};
+    struct supervisor s = {.config = c,
+                           .log = -1,
+                           .signals.fd = -1,
+                           .stream = {-1, -1},
+                           .lines = {{log_line, &s, 0, ""}, {error_line, &s, 0, ""}},
+                           .report = {REPORT_EXITED, .pid = getpid(), .host = "unknown"},
+                           .parent = getppid()};
     signal(SIGPIPE, SIG_IGN); /* the log must continue when the reader of stdout has ended */
-    if (gethostname(s.report.host, sizeof s.report.host - 1) != 0)
-        snprintf(s.report.host, sizeof s.report.host, "unknown");
+    gethostname(s.report.host, sizeof s.report.host - 1);
     enum status st = launcher_place_find(&s.place);
     s.report.rank = s.place.rank;
     if (st == STATUS_OK)

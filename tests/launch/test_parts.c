@@ -235,10 +235,8 @@ static void test_shares(void **state)
 {
     static const int cases[][3] = {{8, 2, 4}, {8, 3, 2}, {8, 8, 1},
                                    {2, 4, 1}, {1, 1, 1}, {7, 1, 7}};
-    for (int i = 0; i < COUNT(cases); i++) {
-        struct launcher_place place = {.local_size = cases[i][1]};
-        assert_int_equal(cores_share(&place, cases[i][0]), cases[i][2]);
-    }
+    for (int i = 0; i < COUNT(cases); i++)
+        assert_int_equal(cores_share(cases[i][1], cases[i][0]), cases[i][2]);
 }
 
 /* If there are enough CPUs, every CPU has one rank, and no rank has fewer than its equal share. If
@@ -256,7 +254,7 @@ static void test_bound_ranks_share_cpus(void **state)
                 CPU_SET(3 + 2 * i, &set);
             all = set;
             cores_bind(&place, &set);
-            assert_true(CPU_COUNT(&set) >= cores_share(&place, CPUS));
+            assert_true(CPU_COUNT(&set) >= cores_share(size, CPUS));
             for (int i = 0; i < CPU_SETSIZE; i++) {
                 assert_true(!CPU_ISSET(i, &set) || CPU_ISSET(i, &all));
                 users[i] += CPU_ISSET(i, &set) != 0;
