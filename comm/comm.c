@@ -207,11 +207,9 @@ enum status comm_start(struct comm *c, struct comm_op *op)
     struct comm_slot *slot = comm_slot_of(c, op->handle);
     *slot = (struct comm_slot){.op = *op};
     enum status st = c->calls->start ? c->calls->start(c, slot) : STATUS_OK;
-    if (st != STATUS_OK) {
-        op->handle = slot->op.handle = 0;
-        c->started--;
-    }
     c->in_progress += st == STATUS_OK;
+    if (st != STATUS_OK)
+        op->handle = slot->op.handle = 0;
     return st;
 }
 

@@ -6,12 +6,11 @@
  *     rank 0  -> rank     answer: accepted or the reason of a refusal, HMAC of the same messages
  *                         with another label
  *
- * The rank sends its proof first. A foreign process that connects to rank 0 therefore receives
- * nothing that depends on the secret. Without a secret the proofs have an empty key.
+ * The rank sends its proof first: a stranger receives nothing that depends on the secret. Without a
+ * secret the proofs have an empty key.
  *
- * The communicator of comm_open_tcp carries only control, because everything passes through rank 0.
- * Each rank sends rank 0 its intent, which describes the operation, and its data; rank 0 answers
- * with the result, or with a failure, which is then the same on all ranks. */
+ * In an operation of comm_open_tcp's communicator, each rank sends rank 0 its intent and its data;
+ * rank 0 answers with the result, or with a failure, which is then the same on all ranks. */
 #include "comm/control.h"
 
 #include "base/stop.h"

@@ -41,13 +41,7 @@ int socket_connect(const struct addrinfo *a, double timeout_s);
 
 /* --- the secret that the ranks of a job share (control_socket.c) --- */
 
-enum {
-    SECRET_MIN = 16, /* bytes */
-    SECRET_MAX = 1024,
-    NONCE_BYTES = 32,
-    DIGEST_BYTES = 32,
-};
-
+enum { SECRET_MIN = 16, SECRET_MAX = 1024, NONCE_BYTES = 32, DIGEST_BYTES = 32 };
 #define SECRET_VARIABLE "AMPSCALE_SECRET"
 
 struct secret {
@@ -55,15 +49,13 @@ struct secret {
     unsigned char bytes[SECRET_MAX + 2]; /* 2 more, to find a newline or a longer secret */
 };
 
-/* Reads the secret from `file`, without the newline at its end. If `file` is NULL, reads it from
- * AMPSCALE_SECRET, if set. STATUS_USAGE for a secret that is too short or too long, for a file that
- * neither this user nor root owns, and for a file that other users may access. Messages do not
- * contain the secret. */
+/* Reads the secret from `file`, without the newline at its end, or from AMPSCALE_SECRET, if set.
+ * STATUS_USAGE for a secret of a wrong length, and for a file that another user than root owns or
+ * may access. Messages do not contain the secret. */
 MUST_CHECK enum status secret_read(const char *file, struct secret *s);
 void secret_clear(struct secret *s); /* overwrites it */
 
-/* Fills `nonce` with random bytes, which are used only once. */
-MUST_CHECK enum status nonce_make(unsigned char nonce[NONCE_BYTES]);
+MUST_CHECK enum status nonce_make(unsigned char nonce[NONCE_BYTES]); /* random bytes */
 
 /* The HMAC-SHA256 (RFC 2104, FIPS 180-4) of `label` and the `size` bytes at `data`, with the secret
  * as key. */
@@ -96,17 +88,15 @@ struct rendezvous_config {
 /* Connects the ranks: on rank 0, peer[r] is a socket to rank r; on other ranks, peer[0] is a socket
  * to rank 0; all other entries are -1. The caller closes the sockets, also after a failure.
  *
- * Rank 0 listens only at the addresses that `address` names, and warns if ranks on other hosts
- * cannot reach them. It handles all connections at the same time, each for a few seconds; if too
- * many are pending, it closes the oldest. All ranks wait until the host's name is known, and for
- * rank 0, within the time limit. Both sides prove that they know the secret: each answers the
- * random challenge of the other side. Rank 0 refuses processes of another job, world size or
- * program version, a rank that has connected already, and wrong proofs; such a rank fails at once
- * with the reason. Data after the proofs is neither encrypted nor authenticated. A node whose
- * launcher ends before all nodes have connected may connect again.
- *
- * STATUS_USAGE for an address of a wrong form, or beyond loopback without a secret. STATUS_LIBRARY
- * on rank 0: a rank r did not connect in time; its peer[r] is -1. */
+ * Rank 0 listens only at the addresses that `address` names. It handles all connections at the same
+ * time, each for a few seconds. All ranks wait until the host's name is known, and for rank 0,
+ * within the time limit. Each side answers the random challenge of the other, which proves that it
+ * knows the secret. Rank 0 refuses processes of another job, world size or program version, a rank
+ * that has connected already, and wrong proofs; such a rank fails at once with the reason. Later
+ * data is neither encrypted nor authenticated. A node whose launcher ends before all nodes have
+ * connected may connect again. STATUS_USAGE for an address of a wrong form, or beyond loopback
+ * without a secret. STATUS_LIBRARY on rank 0: a rank r did not connect in time; its peer[r] is -1.
+ */
 MUST_CHECK enum status rendezvous_meet(const struct rendezvous_config *c, int *peer);
 
 /* Does rank 0's part of rendezvous_meet with `n` listening sockets, which stay open. */

@@ -1,6 +1,4 @@
-/* Inside comm/: the collectives that move parts of `count` elements from rank to rank and combine
- * no values. Each transport moves a part in its own way; the functions here say which parts there
- * are, and where. */
+/* Inside comm/: which parts of `count` elements the collectives move that combine no values. */
 #pragma once
 
 #include "comm/comm.h"

@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum { TEXT_MAX = 256, JOB_MAX = TEXT_MAX + 24 };
 
@@ -31,26 +32,15 @@ struct gloo {
     struct health *health;
 };
 
-/* The FNV-1a hash (Fowler, Noll, Vo) of the fields that must be equal on all ranks. */
-static uint64_t hash_of(const struct comm_op *op)
-{
-    uint64_t h = 14695981039346656037u;
-    const struct comm_intent intent = comm_intent_of(op);
-    for (size_t i = 0; i < sizeof intent; i++)
-        h = (h ^ ((const unsigned char *)&intent)[i]) * 1099511628211u;
-    return h;
-}
-
 /* Fails all ranks, because Gloo could not carry out `op`. */
 static void explain(struct gloo *g, const struct comm_op *op, const struct gloo_result *r)
 {
-    char text[COMM_TEXT_MAX];
-    const char *did = r->st == STATUS_LOST_RANK ? "was lost in" : "started another operation than";
-    comm_op_text(op, text);
-    enum status st = r->rank < 0
-                         ? status_fail(r->st, "%s: %s", text, r->message)
-                         : status_fail(r->st, "rank %d %s %s: %s", r->rank, did, text, r->message);
-    health_explain(g->health, st, status_message());
+    char text[COMM_TEXT_MAX], message[STATUS_MESSAGE_MAX];
+    bool lost = r->st == STATUS_LOST_RANK;
+    const char *how = lost ? "was lost in" : "started another operation than";
+    int n = r->rank < 0 ? 0 : snprintf(message, sizeof message, "rank %d %s ", r->rank, how);
+    snprintf(message + n, sizeof message - (size_t)n, "%s: %s", comm_op_text(op, text), r->message);
+    (lost ? health_explain : health_fail)(g->health, r->st, message);
 }
 
 static enum status carry_out(struct comm_queue *q, const struct comm_op *op)
@@ -61,31 +51,18 @@ static enum status carry_out(struct comm_queue *q, const struct comm_op *op)
         comm_copy_alone(&q->base, op);
         return STATUS_OK;
     }
+    const struct comm_intent intent = comm_intent_of(op);
+    uLong hash = crc32(0, (const Bytef *)&intent, sizeof intent);
     health_begin(g->health, op);
-    g->port->run(g->link, op, (size_t)op->count * dtype_size(op->type), hash_of(op), &result);
+    g->port->run(g->link, op, (size_t)op->count * dtype_size(op->type), hash, &result);
     if (result.st != STATUS_OK && result.st != STATUS_INTERRUPTED)
         explain(g, op, &result);
     health_over(g->health);
     return comm_queue_status(q);
 }
 
-static enum status check_kind(const struct comm_op *op)
-{
-    if (op->kind != COMM_REDUCE_SCATTER)
-        return STATUS_OK;
-    return status_fail(STATUS_UNSUPPORTED,
-                       "reduce-scatter: Gloo has no reduce-scatter; use --comm mpi or nccl");
-}
-
-static enum status gloo_start(struct comm *c, struct comm_slot *slot)
-{
-    TRY(check_kind(&slot->op));
-    return comm_queue_start(c, slot);
-}
-
 static enum status gloo_run(struct comm *c, const struct comm_op *op)
 {
-    TRY(check_kind(op));
     TRY(comm_queue_status((struct comm_queue *)c));
     return carry_out((struct comm_queue *)c, op);
 }
@@ -284,7 +261,7 @@ enum status comm_open_gloo(const struct gloo_port *port, struct comm *control,
 {
     static const struct comm_calls calls = {.name = "gloo",
                                             .run = gloo_run,
-                                            .start = gloo_start,
+                                            .start = comm_queue_start,
                                             .wait = comm_queue_wait,
                                             .fail = gloo_fail,
                                             .close = gloo_close};

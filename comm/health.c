@@ -1,10 +1,8 @@
 /* Finds out when a rank fails, is lost or is late, for MPI and Gloo alike: a thread of each process
- * watches its connection to rank 0, whatever the process itself does.
- *
- * A rank that fails informs rank 0, which informs all other ranks. A lost process closes its
- * connection. When an operation makes no progress in time, rank 0 asks all ranks which operation
- * they have reached, and names the one at fault. Rank 0 prints the reason; if rank 0 is at fault,
- * the lowest other rank does. */
+ * watches its connection to rank 0, whatever the process itself does. A rank that fails informs
+ * rank 0, which informs all others. A lost process closes its connection. When an operation makes
+ * no progress in time, rank 0 asks all ranks which operation they have reached, and names the one
+ * at fault. Rank 0 prints the reason; if rank 0 is at fault, the lowest other rank does. */
 #include "comm/control.h"
 #include "comm/internal.h"
 
@@ -21,14 +19,11 @@ enum { TEXT_MAX = 320, HOST_MAX = 64, CLOSES = COMM_KIND_COUNT };
 static const int64_t CHECK_NS = 50 * MS;    /* time between checks of the operation under way */
 static const int64_t ANSWER_NS = 3000 * MS; /* time limit for the answer to a query */
 static const double MESSAGE_S = 3;          /* time limit for the rest of a message */
-/* Rank r prints r - 1 turns after rank 0 was lost, unless the launcher ends it before: that takes
- * about a second. */
-static const int64_t TURN_NS = 1500 * MS;
-/* Time from the printed line to the end of the process. The rank's supervisor forwards the line. */
-static const int64_t OUTPUT_NS = 50 * MS;
-/* The others then wait for the launcher to end them: it does when one rank has ended, which must be
- * the one that prints. */
-static const int64_t REPORTER_NS = 3000 * MS;
+/* Rank r prints r - 1 turns after rank 0 was lost, unless the launcher ends it before. */
+static const int64_t TURN_NS = 3000 * MS;
+/* Time from the printed line to the end of the process, in which it is forwarded. The others wait
+ * for the launcher, which ends them when one has ended: that must be the one that prints. */
+static const int64_t OUTPUT_NS = 50 * MS, REPORTER_NS = 3000 * MS;
 
 enum kind {
     HELLO,   /* the sender's process, its host in `text` */
@@ -36,17 +31,21 @@ enum kind {
     QUERY,   /* rank 0 asks which operation the receiver has reached */
     ALIVE,   /* the answer */
     OVERDUE, /* to rank 0: the sender's operation has made no progress in time */
-    DIFFERS, /* to rank 0: another rank carries out another operation than the sender */
     CLOSING, /* to rank 0: the sender starts no more operations; from rank 0: no rank does */
+};
+
+/* An operation; of kind CLOSES, in its place the rank closes. */
+struct point {
+    int64_t number; /* 0: none */
+    int32_t kind;   /* an enum comm_kind, or CLOSES */
 };
 
 /* All ranks run the same build and have the same byte order. */
 struct message {
     int32_t kind, st, pid;
-    int32_t reported;             /* of FAILED: the sender has printed the reason */
-    struct comm_intent under_way; /* the sender's operation; number 0: none. Of kind CLOSES: the
-                                   * sender is closing */
-    int64_t over;                 /* number of the sender's last operation */
+    int32_t reported;       /* of FAILED: the sender has printed the reason */
+    struct point under_way; /* the sender's operation */
+    int64_t over;           /* number of the sender's last operation */
     char text[TEXT_MAX];
 };
 
@@ -65,10 +64,9 @@ struct health {
     int wake; /* an eventfd */
 
     /* The operation under way, written by the thread that carries it out. */
-    _Atomic int64_t number, over, count;
-    _Atomic int32_t kind, type, reduction, root;
+    _Atomic int64_t number, over;
+    _Atomic int32_t kind;
     atomic_uint moved;
-    atomic_bool same;
 
     pthread_mutex_t lock; /* guards the requests and `ended` */
     pthread_cond_t change;
@@ -88,11 +86,7 @@ struct health {
 
 void health_begin(struct health *h, const struct comm_op *op)
 {
-    atomic_store_explicit(&h->count, op->count, memory_order_relaxed);
     atomic_store_explicit(&h->kind, (int32_t)op->kind, memory_order_relaxed);
-    atomic_store_explicit(&h->type, (int32_t)op->type, memory_order_relaxed);
-    atomic_store_explicit(&h->reduction, (int32_t)op->reduction, memory_order_relaxed);
-    atomic_store_explicit(&h->root, op->root, memory_order_relaxed);
     atomic_store_explicit(&h->number, op->handle, memory_order_release);
 }
 
@@ -108,26 +102,20 @@ void health_over(struct health *h)
     atomic_store_explicit(&h->number, 0, memory_order_release);
 }
 
-static struct comm_intent under_way(const struct health *h)
+static struct point under_way(const struct health *h)
 {
-    struct comm_intent i = {.number = atomic_load_explicit(&h->number, memory_order_acquire)};
-    if (i.number == 0 && h->closing)
-        return (struct comm_intent){.number = h->over + 1, .kind = CLOSES};
-    i.count = h->count;
-    i.kind = h->kind;
-    i.type = h->type;
-    i.reduction = h->reduction;
-    i.root = h->root;
-    return i;
+    int64_t number = atomic_load_explicit(&h->number, memory_order_acquire);
+    if (number == 0 && h->closing)
+        return (struct point){h->over + 1, CLOSES};
+    return (struct point){number, h->kind};
 }
 
-static const char *intent_text(const struct comm_intent *i, char out[COMM_TEXT_MAX])
+static const char *point_text(const struct point *at, char out[COMM_TEXT_MAX])
 {
-    const struct comm_op op = {.kind = (enum comm_kind)i->kind, .handle = i->number};
-    if (i->kind == CLOSES)
-        snprintf(out, COMM_TEXT_MAX, "the end of the job");
-    else
-        comm_op_text(&op, out);
+    const struct comm_op op = {.kind = (enum comm_kind)at->kind, .handle = at->number};
+    if (at->kind != CLOSES)
+        return comm_op_text(&op, out);
+    snprintf(out, COMM_TEXT_MAX, "the end of the job");
     return out;
 }
 
@@ -207,10 +195,10 @@ static void end_named(struct health *h, int rank, const char *fmt, ...)
 static void end_lost(struct health *h, int rank)
 {
     char text[COMM_TEXT_MAX];
-    struct comm_intent i = under_way(h);
+    struct point i = under_way(h);
     h->peer[rank].fd = -1;
     if (i.number > 0)
-        end_named(h, rank, "was lost in %s: its connection was closed", intent_text(&i, text));
+        end_named(h, rank, "was lost in %s: its connection was closed", point_text(&i, text));
     else
         end_named(h, rank, "was lost after operation %lld: its connection was closed",
                   (long long)h->over);
@@ -222,25 +210,17 @@ static void end_lost(struct health *h, int rank)
 static void check_closing(struct health *h)
 {
     char text[COMM_TEXT_MAX];
-    struct comm_intent i = under_way(h);
+    struct point i = under_way(h);
     h->all_closing = h->closing;
     for (int r = 1; r < h->config.size; r++) {
         int64_t at = h->peer[r].closing_at;
         h->all_closing = h->all_closing && at > 0;
         if (at > 0 && i.number >= at && i.kind != CLOSES)
-            end_named(h, r, "ended before %s", intent_text(&i, text));
+            end_named(h, r, "ended before %s", point_text(&i, text));
     }
     struct message closing = message_of(h, CLOSING);
     for (int r = 1; r < h->config.size && h->all_closing && !h->finished; r++)
         (void)put(h, r, &closing);
-}
-
-static void take_closing(struct health *h, int rank, const struct message *m)
-{
-    if (h->config.rank > 0)
-        h->all_closing = true;
-    h->peer[rank].closing_at = m->under_way.number;
-    h->peer[rank].fd = h->config.rank > 0 ? -1 : h->peer[rank].fd;
 }
 
 /* --- inquiries of rank 0 --- */
@@ -263,44 +243,31 @@ static void collect_answers(struct health *h)
     }
 }
 
-/* Fails all ranks if rank r and this rank carry out different operations. */
-static void compare(struct health *h, int r)
-{
-    const struct comm_intent *theirs = &h->peer[r].answer.under_way;
-    struct comm_intent own = under_way(h);
-    if (h->same && own.number > 0 && theirs->number == own.number && own.kind != CLOSES &&
-        theirs->kind != CLOSES && comm_intent_check(r, theirs, &own) != STATUS_OK)
-        end(h, STATUS_INVALID, status_message(), true);
-}
-
 /* Fails all ranks if rank r has not answered, or has not reached the operation `awaited`. */
-static void blame(struct health *h, int r, const struct comm_intent *awaited)
+static void blame(struct health *h, int r, const struct point *awaited)
 {
     char text[COMM_TEXT_MAX];
     const struct message *m = &h->peer[r].answer;
     if (m->over < awaited->number && m->under_way.number < awaited->number)
-        end_named(h, r, "did not reach %s within %g s; %s", intent_text(awaited, text),
+        end_named(h, r, "did not reach %s within %g s; %s", point_text(awaited, text),
                   h->config.timeout_s,
                   m->kind == ALIVE ? "the process is alive, but busy with something else"
                                    : "it may have died or be stuck");
 }
 
 /* Asks all ranks which operation they have reached, and fails all ranks with a message that names
- * the cause. A rank that carries out another operation is the cause even if a further rank has not
- * started any: that rank may only be late. */
-static void inquire(struct health *h, struct comm_intent awaited)
+ * the one at fault. */
+static void inquire(struct health *h, struct point awaited)
 {
     char text[COMM_TEXT_MAX], message[TEXT_MAX];
     const struct message query = message_of(h, QUERY);
-    struct comm_intent own = under_way(h);
-    intent_text(&awaited, text);
+    struct point own = under_way(h);
+    point_text(&awaited, text);
     for (int r = 1; r < h->config.size; r++) {
         h->peer[r].answer = (struct message){.kind = QUERY};
         (void)put(h, r, &query); /* a lost rank does not answer */
     }
     collect_answers(h);
-    for (int r = 1; r < h->config.size && !h->finished; r++)
-        compare(h, r);
     for (int r = 1; r < h->config.size && !h->finished; r++)
         blame(h, r, &awaited);
     if (!h->finished && h->over < awaited.number && own.number < awaited.number)
@@ -313,17 +280,6 @@ static void inquire(struct health *h, struct comm_intent awaited)
         "%s made no progress within %g s, although every rank answers: the network may be stuck",
         text, h->config.timeout_s);
     end(h, STATUS_LOST_RANK, message, true);
-}
-
-/* Another rank has another operation than the sender of `m`. Waits until rank 0 has begun its own,
- * with which it can compare theirs. */
-static void take_dispute(struct health *h, const struct comm_intent *disputed)
-{
-    int64_t until = comm_now() + ANSWER_NS;
-    while (h->over < disputed->number && under_way(h).number < disputed->number &&
-           comm_now() < until)
-        comm_sleep(10 * MS);
-    inquire(h, *disputed);
 }
 
 /* --- the thread --- */
@@ -361,27 +317,13 @@ static void take_message(struct health *h, int rank)
     case OVERDUE:
         inquire(h, m.under_way);
         break;
-    case DIFFERS:
-        take_dispute(h, &m.under_way);
-        break;
     case CLOSING:
-        take_closing(h, rank, &m);
+        h->peer[rank].closing_at = m.under_way.number;
+        h->all_closing = h->config.rank > 0;
         break;
     default:
         break;
     }
-}
-
-/* Asks rank 0 for the reason of a failure. If rank 0 says nothing for `wait_ns`, the reason is
- * h->fallback. */
-static void appeal(struct health *h, enum kind why, int64_t wait_ns)
-{
-    struct message m = message_of(h, why);
-    if (h->config.rank == 0)
-        inquire(h, under_way(h));
-    else if (!put(h, 0, &m))
-        end_lost(h, 0);
-    h->verdict_ns = comm_now() + wait_ns;
 }
 
 /* Takes the requests of the other threads of this process. */
@@ -394,13 +336,9 @@ static void take_requests(struct health *h)
     pthread_mutex_unlock(&h->lock);
     if (fail) {
         end(h, st, h->request.message, h->config.rank == 0);
-    } else if (explain) {
-        if (h->fallback.status == STATUS_OK)
-            h->fallback = h->request;
-        if (st == STATUS_INVALID)
-            appeal(h, DIFFERS, 2 * ANSWER_NS);
-        else if (h->verdict_ns == INT64_MAX)
-            h->verdict_ns = comm_now() + ANSWER_NS; /* rank 0 finds a lost connection itself */
+    } else if (explain && h->verdict_ns == INT64_MAX) {
+        h->fallback = h->request;
+        h->verdict_ns = comm_now() + ANSWER_NS; /* rank 0 finds a lost connection itself */
     } else if (close && !h->closing) {
         h->closing = true;
         struct message m = message_of(h, CLOSING);
@@ -414,7 +352,7 @@ static void take_requests(struct health *h)
 static void check_time(struct health *h)
 {
     char text[COMM_TEXT_MAX];
-    struct comm_intent i = under_way(h);
+    struct point i = under_way(h);
     unsigned moved = h->moved;
     int64_t now = comm_now(), passed = now - h->checked_ns;
     h->checked_ns = now;
@@ -428,20 +366,17 @@ static void check_time(struct health *h)
     if (h->config.timeout_s <= 0 || (double)h->stalled_ns < h->config.timeout_s * 1e9 ||
         h->verdict_ns != INT64_MAX)
         return;
+    if (h->config.rank == 0) {
+        inquire(h, i);
+        return;
+    }
     comm_failure_keep(&h->fallback, STATUS_LOST_RANK,
                       "%s did not reach %s within %g s; it may have died or be stuck",
-                      h->peer[0].name, intent_text(&i, text), h->config.timeout_s);
-    appeal(h, OVERDUE, 2 * ANSWER_NS);
-}
-
-static void check(struct health *h)
-{
-    if (h->config.rank == 0)
-        check_closing(h);
-    if (!h->finished)
-        check_time(h);
-    if (comm_now() >= h->verdict_ns)
-        end(h, h->fallback.status, h->fallback.message, true);
+                      h->peer[0].name, point_text(&i, text), h->config.timeout_s);
+    struct message m = message_of(h, OVERDUE);
+    if (!put(h, 0, &m))
+        end_lost(h, 0);
+    h->verdict_ns = comm_now() + 2 * ANSWER_NS;
 }
 
 static void *watch(void *arg)
@@ -461,8 +396,12 @@ static void *watch(void *arg)
         if (ready > 0 && h->poll[size].revents && read(h->wake, &count, sizeof count) > 0 &&
             !h->finished)
             take_requests(h);
+        if (h->config.rank == 0 && !h->finished)
+            check_closing(h);
         if (!h->finished)
-            check(h);
+            check_time(h);
+        if (comm_now() >= h->verdict_ns)
+            end(h, h->fallback.status, h->fallback.message, true);
     }
     return NULL;
 }
@@ -492,11 +431,6 @@ void health_fail(struct health *h, enum status st, const char *message)
     char text[TEXT_MAX];
     snprintf(text, sizeof text, "rank %d: %s", h->config.rank, message);
     request(h, &h->fail, st, text);
-}
-
-void health_compare(struct health *h, bool same)
-{
-    h->same = same;
 }
 
 static void health_free(struct health *h)
@@ -540,7 +474,6 @@ enum status health_open(const struct health_config *config, struct health **out)
     TRY(array_new(&h, 1));
     h->config = *config;
     h->wake = -1;
-    h->same = true;
     h->verdict_ns = INT64_MAX;
     pthread_cond_init(&h->change, NULL);
     pthread_mutex_init(&h->lock, NULL);

@@ -170,14 +170,11 @@ void health_begin(struct health *h, const struct comm_op *op);
 void health_moved(struct health *h);
 void health_over(struct health *h);
 
-/* Both fail all ranks, and wait until `ended` has returned: health_fail because this rank cannot
- * continue; health_explain because an operation has failed on it with `st` (STATUS_INVALID: another
- * rank carries out another operation), for the reason `message` if rank 0 knows no better one. */
+/* Both fail all ranks, and wait until `ended` has returned: health_fail for the reason
+ * "rank 1: `message`"; health_explain because an operation has failed, for the reason `message` if
+ * rank 0 knows no better one. */
 void health_fail(struct health *h, enum status st, const char *message);
 void health_explain(struct health *h, enum status st, const char *message);
-
-/* Whether all ranks carry out the same operations, as at first; false while they are in groups. */
-void health_compare(struct health *h, bool same);
 
 /* Waits, within the time limit, until every rank calls this function or the ranks have failed; ends
  * the thread and frees *h. NULL: does nothing. */

@@ -1,10 +1,9 @@
 /* The communicators between threads: of one process (local), and of several processes (joint).
  *
  * The ranks of a local group read and write each other's buffers directly. Every operation has two
- * internal barriers, called meetings. Before the first, each rank publishes the addresses of its
- * buffers. Between them, each rank computes one slice of the result and writes it to all ranks that
- * receive it; `send` may equal `recv`, because no other rank uses that slice. If one rank fails or
- * is late, the meeting fails on all ranks. */
+ * internal barriers, called meetings. Before the first, each rank publishes its buffers. Between
+ * them, each rank computes one slice of the result, which no other rank uses, and writes it to all
+ * ranks that receive it. If one rank fails or is late, the meeting fails on all ranks. */
 #include "comm/exchange.h"
 #include "comm/internal.h"
 

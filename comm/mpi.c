@@ -1,15 +1,13 @@
 /* The communicator between the processes of an MPI job: every operation is MPI's own collective.
  *
- * comm_run makes MPI's blocking call on the calling thread, so that it takes the time that MPI
- * takes. Operations that are started and waited for later are carried out by a thread
- * (queue.c). Long sums and broadcasts go to MPI in pieces there: MPI's non-blocking calls then
- * progress with each poll, and Open MPI 4's algorithms for long messages are slower than the sum of
- * their pieces. Between polls the thread rests, to leave the cores to computation. */
+ * comm_run makes MPI's blocking call on the calling thread, and takes the time that MPI takes. A
+ * thread (queue.c) carries out operations that are started and waited for later: long sums and
+ * broadcasts in pieces, since Open MPI 4's algorithms for long messages are slower than the sum of
+ * their pieces. Between polls it rests, to leave the cores to computation. */
 #include "base/launcher.h"
 #include "comm/control.h"
 #include "comm/internal.h"
 
-#include <limits.h>
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -22,12 +20,12 @@ enum {
     PIECE_BYTES = 4 << 20, /* of a message that the thread moves */
     PIECES = 2,            /* in progress at a time */
     PART_MAX = 1 << 30,    /* elements of one call; MPI counts them with int */
+    /* Numbers of polls in a row: without a pause; with a yield between them. */
     POLLS_AT_ONCE = 8,
-    /* Up to this number of polls the thread yields between polls. */
     POLLS_COMPUTING = 32,
     POLLS_WAITING = 5000,
-    SLEEP_FIRST_NS = 1000,
-    SLEEP_LONGEST_NS = 50000, /* each sleep is twice as long as the one before, up to this */
+    SLEEP_FIRST_NS = 1000, /* then each sleep is twice as long as the one before, up to ... */
+    SLEEP_LONGEST_NS = 50000,
 };
 
 struct mpi {
@@ -328,9 +326,10 @@ static enum status join_job(struct comm_queue *q)
 {
     struct mpi *m = (struct mpi *)q;
     int have;
-    /* The timer slack, in ns. With the default of 50 us, every sleep would take about twice as
-     * long. */
-    prctl(PR_SET_TIMERSLACK, 1000UL);
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* ns; the default, 50 us, would double most sleeps */
+    /* For 2 and 3 ranks, Open MPI's choice for long sums is a tree, which takes twice as long as
+     * this, the ring. */
+    setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1", 0);
     TRY(MPI_CALL(MPI_Init_thread, NULL, NULL, MPI_THREAD_SERIALIZED, &have));
     if (have < MPI_THREAD_SERIALIZED)
         return status_fail(STATUS_UNSUPPORTED, "this MPI library does not support threads");
@@ -371,8 +370,6 @@ static enum status mpi_divide(struct comm *c, int group)
     c->rank = m->rank;
     c->size = m->size;
     TRY(comm_run(c, &barrier));
-    if (m->health)
-        health_compare(m->health, group < 0);
     if (group >= 0)
         TRY(MPI_CALL(MPI_Comm_split, m->whole, group, 0, &m->data));
     TRY(MPI_CALL(MPI_Comm_rank, m->data, &c->rank));

@@ -1,11 +1,10 @@
 /* GPUs as ranks: each communicator has a high-priority stream of its own, on which NCCL carries out
  * the operations.
  *
- * When a rank is lost, NCCL's kernels on the other ranks never end. Therefore the host never waits
- * for their stream. A watchdog thread polls the event of the oldest operation that is not over, and
- * the state of the link, which is this rank's connection to the group. When the time limit is over
- * or the link is broken, the watchdog aborts the link, which ends these kernels. Every later start
- * or wait fails with the watchdog's message. */
+ * When a rank is lost, NCCL's kernels on the other ranks never end, so the host never waits for
+ * their stream. A watchdog thread polls the event of the oldest operation that is not over, and the
+ * link, this rank's connection to the group. When the time limit is over or the link is broken, it
+ * aborts the link, which ends the kernels; every later start or wait fails with its message. */
 #include "comm/internal.h"
 #include "comm/nccl_port.h"
 #include "kernels/device_list.h"

@@ -1,16 +1,10 @@
 /* A device communicator that stages data through host memory and uses a host communicator.
  *
  * For each operation, a thread waits for the operation's event, and then moves the data in pieces
- * through two pinned buffers. While one piece moves between the ranks, the previous piece is
- * uploaded to the device and the next piece is downloaded.
- *
- *     piece k      download, start
- *     piece k - 1                  wait, upload
- *     piece k + 1                                download, start
- *
- * Uploads are queued on a stream of the communicator, and op.over is recorded after them. A stream
- * cannot wait for an event that has not been recorded, so comm_wait_on blocks the host until the
- * thread has recorded it. */
+ * through two pinned buffers: while one piece moves between the ranks, the previous one is uploaded
+ * and the next one downloaded. op.over is recorded after the uploads. A stream cannot wait for an
+ * event that has not been recorded, so comm_wait_on blocks the host until the thread has done so.
+ */
 #include "base/half_array.h"
 #include "comm/internal.h"
 #include "kernels/backend.h"

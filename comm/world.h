@@ -57,15 +57,13 @@ MUST_CHECK enum status world_check_launcher(const struct world_config *c);
 MUST_CHECK enum status world_open(const struct world_config *c, struct world *w);
 void world_close(struct world *w);
 
-/* STATUS_UNSUPPORTED if the processes cannot exchange data in host memory, because neither MPI nor
- * Gloo connects them; the message says which rank lacks Gloo, and why. `comm` then carries only
- * control (comm_open_tcp). */
+/* STATUS_UNSUPPORTED if the processes cannot exchange data in host memory: neither MPI nor Gloo
+ * connects them, and `comm` carries only control. The message says which rank lacks Gloo, and why.
+ */
 MUST_CHECK enum status world_check_data(const struct world *w);
 
-/* Whether MPI connects the processes. */
+/* Whether MPI connects the processes; what does: "Open MPI 4.1.4", "gloo", "tcp". */
 bool world_is_mpi(const struct world *w);
-
-/* The library or protocol that connects the processes: "Open MPI 4.1.4", "gloo", "tcp". */
 const char *world_network(const struct world *w);
 
 /* Finds this rank's index among the ranks of its host: the launcher's value or, if it gives none,
@@ -87,8 +85,7 @@ json_t *world_json(const struct world *w);
 /* Broadcasts the `bytes` bytes at `data` from rank 0 to all ranks. */
 MUST_CHECK enum status world_share(struct world *w, void *data, size_t bytes);
 
-/* Broadcasts the text `own` of rank `rank` to all ranks. Each rank gets a new copy at *text, which
- * the caller frees; *text is NULL after a failure. STATUS_DATA if the text has more than `max`
- * bytes, including its NUL. */
+/* Broadcasts the text `own` of rank `rank`. Each rank gets a new copy at *text; NULL after a
+ * failure. STATUS_DATA if the text has more than `max` bytes, including its NUL. */
 MUST_CHECK enum status world_text(struct world *w, int rank, const char *own, int64_t max,
                                   char **text);

@@ -1,10 +1,9 @@
 /* Implements the calls of comm/gloo_port.h by Gloo's collectives, over a transport of its own.
  *
- * Gloo's own TCP transport listens at a port for each pair of ranks, accepts the first connection
- * without checking that it comes from the other rank, and ends the process when an unexpected
- * message arrives. Therefore the program connects the sockets, and each rank proves that it knows
- * the job's secret (comm/gloo.c). The thread that carries out a collective moves the data while the
- * collective waits for a buffer. */
+ * Gloo's TCP transport accepts the first connection to a port unchecked, and ends the process on an
+ * unexpected message. Therefore the program connects the sockets, and each rank proves that it
+ * knows the job's secret (comm/gloo.c). The thread that carries out a collective moves the data
+ * while the collective waits for a buffer. */
 extern "C" {
 #include "comm/gloo_port.h"
 }
@@ -386,7 +385,7 @@ static void move(gloo_link *l, const comm_op &op, size_t one)
         out->waitRecv();
         in->waitSend();
     } else {
-        fail(STATUS_LIBRARY, -1, "unknown kind of operation");
+        fail(STATUS_UNSUPPORTED, -1, "Gloo has no reduce-scatter; use --comm mpi or nccl");
     }
 }
 

@@ -6,7 +6,7 @@ failures=0
 
 # Words in capitals that are not environment variables, although they are in files that use the
 # environment. An example is a placeholder in --help.
-no_variables=' ARG CMD COMMAND DATA DIR FILE HOST MODE PORT MPI HYDRA PRETTY_NAME '
+no_variables=' ARG CMD COMMAND DATA DIR FILE HOST MODE PORT MPI MPICH HYDRA PRETTY_NAME '
 
 # Lists the program's files that use the environment, and the variables that they name as a whole
 # string. A prefix appears in the document as `OMP_*`.
