@@ -327,8 +327,7 @@ static enum status join_job(struct comm_queue *q)
     struct mpi *m = (struct mpi *)q;
     int have;
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns; the default, 50 us, would double most sleeps */
-    /* For 2 and 3 ranks, Open MPI's choice for long sums is a tree, which takes twice as long as
-     * this, the ring. */
+    /* The ring. For 2 and 3 ranks, Open MPI's choice is a tree, which takes twice as long. */
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1", 0);
     TRY(MPI_CALL(MPI_Init_thread, NULL, NULL, MPI_THREAD_SERIALIZED, &have));
     if (have < MPI_THREAD_SERIALIZED)
