@@ -55,7 +55,9 @@ struct secret {
 MUST_CHECK enum status secret_read(const char *file, struct secret *s);
 void secret_clear(struct secret *s); /* overwrites it */
 
+enum { NONCE_TEXT_MAX = 2 * NONCE_BYTES + 1 };
 MUST_CHECK enum status nonce_make(unsigned char nonce[NONCE_BYTES]); /* random bytes */
+MUST_CHECK enum status nonce_text(char text[NONCE_TEXT_MAX]);        /* in hexadecimal digits */
 
 /* The HMAC-SHA256 (RFC 2104, FIPS 180-4) of `label` and the `size` bytes at `data`, with the secret
  * as key. */

@@ -244,6 +244,15 @@ enum status nonce_make(unsigned char nonce[NONCE_BYTES])
     return status_fail(STATUS_IO, "cannot get random bytes: %s", strerror(errno));
 }
 
+enum status nonce_text(char text[NONCE_TEXT_MAX])
+{
+    unsigned char bytes[NONCE_BYTES];
+    TRY(nonce_make(bytes));
+    for (size_t i = 0; i < NONCE_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    return STATUS_OK;
+}
+
 void secret_proof(const struct secret *s, const char *label, const void *data, size_t size,
                   unsigned char proof[DIGEST_BYTES])
 {

@@ -7,7 +7,8 @@
 
 struct gloo_result {
     /* STATUS_OK; STATUS_INTERRUPTED: `stop` is readable; STATUS_LOST_RANK: the connection to rank
-     * `rank` was lost; STATUS_INVALID: rank `rank` has started another operation; STATUS_LIBRARY */
+     * `rank` was lost; STATUS_INVALID: rank `rank` has started another operation;
+     * STATUS_UNSUPPORTED: a reduce-scatter; STATUS_LIBRARY */
     enum status st;
     int rank;          /* -1: none */
     char message[256]; /* the reason */
@@ -30,10 +31,9 @@ struct gloo_port {
     /* Opens a link, this rank's connection to a group, which one thread at a time may use. Copies
      * `config`. NULL: no memory. */
     struct gloo_link *(*open)(const struct gloo_config *config);
-    /* Carries out an operation other than a reduce-scatter, which Gloo lacks over the module's
-     * transport. op->handle is the same on all ranks, and higher than that of the last operation.
-     * bytes: size of op->count elements. intent: a hash of the fields that must be equal on all
-     * ranks. After a failure, only `close` may follow. */
+    /* Carries out an operation. op->handle is the same on all ranks, and higher than that of the
+     * last operation. bytes: size of op->count elements. intent: a hash of the fields that must be
+     * equal on all ranks. After a failure, only `close` may follow. */
     void (*run)(struct gloo_link *l, const struct comm_op *op, size_t bytes, uint64_t intent,
                 struct gloo_result *result);
     void (*close)(struct gloo_link *l);

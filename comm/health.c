@@ -243,16 +243,17 @@ static void collect_answers(struct health *h)
     }
 }
 
-/* Fails all ranks if rank r has not answered, or has not reached the operation `awaited`. */
-static void blame(struct health *h, int r, const struct point *awaited)
+/* Fails all ranks if rank r has not reached the operation `awaited`, and has answered or not. */
+static void blame(struct health *h, int r, const struct point *awaited, bool answered)
 {
     char text[COMM_TEXT_MAX];
     const struct message *m = &h->peer[r].answer;
-    if (m->over < awaited->number && m->under_way.number < awaited->number)
+    if (m->over < awaited->number && m->under_way.number < awaited->number &&
+        (m->kind == ALIVE) == answered)
         end_named(h, r, "did not reach %s within %g s; %s", point_text(awaited, text),
                   h->config.timeout_s,
-                  m->kind == ALIVE ? "the process is alive, but busy with something else"
-                                   : "it may have died or be stuck");
+                  answered ? "the process is alive, but busy with something else"
+                           : "it may have died or be stuck");
 }
 
 /* Asks all ranks which operation they have reached, and fails all ranks with a message that names
@@ -268,8 +269,9 @@ static void inquire(struct health *h, struct point awaited)
         (void)put(h, r, &query); /* a lost rank does not answer */
     }
     collect_answers(h);
-    for (int r = 1; r < h->config.size && !h->finished; r++)
-        blame(h, r, &awaited);
+    for (int answered = 0; answered <= 1; answered++) /* a lost rank makes others late */
+        for (int r = 1; r < h->config.size && !h->finished; r++)
+            blame(h, r, &awaited, answered);
     if (!h->finished && h->over < awaited.number && own.number < awaited.number)
         end_named(
             h, 0,

@@ -124,9 +124,8 @@ HALF_OP(bf16_min, DTYPE_BF16, COMM_MIN)
 
 static enum status make_half_ops(struct mpi *m)
 {
-    static MPI_User_function *const f16[] = {f16_sum, f16_max, f16_min}, *const bf16[] = {bf16_sum,
-                                                                                          bf16_max,
-                                                                                          bf16_min};
+    static MPI_User_function *const f16[] = {f16_sum, f16_max, f16_min};
+    static MPI_User_function *const bf16[] = {bf16_sum, bf16_max, bf16_min};
     for (int r = COMM_SUM; r < COMM_AVG; r++) {
         TRY(MPI_CALL(MPI_Op_create, f16[r], 1, &m->f16[r]));
         TRY(MPI_CALL(MPI_Op_create, bf16[r], 1, &m->bf16[r]));
@@ -264,16 +263,17 @@ static enum status move_pieces(struct mpi *m, const struct comm_op *op)
     return STATUS_OK;
 }
 
-/* Carries out an operation. After an error of MPI, the health thread ends the process. */
+/* Carries out an operation. A rank that is alone in its group counts operations too, so that the
+ * others do not wait for it. After an error of MPI, the health thread ends the process. */
 static enum status carry_out(struct mpi *m, const struct comm_op *op,
                              enum status (*by)(struct mpi *m, const struct comm_op *op))
 {
-    if (m->queue.base.size == 1 || (op->count == 0 && op->kind != COMM_BARRIER)) {
-        comm_copy_alone(&m->queue.base, op);
-        return STATUS_OK;
-    }
+    struct comm *c = &m->queue.base;
+    bool moves = c->size > 1 && (op->count > 0 || op->kind == COMM_BARRIER);
+    if (m->size == 1)
+        return comm_copy_alone(c, op);
     health_begin(m->health, op);
-    enum status st = by(m, op);
+    enum status st = moves ? by(m, op) : comm_copy_alone(c, op);
     if (st != STATUS_OK && st != STATUS_UNSUPPORTED) {
         char text[COMM_TEXT_MAX];
         st = status_context(st, "%s", comm_op_text(op, text));

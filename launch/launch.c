@@ -202,11 +202,8 @@ static enum status set(const char *variable, const char *value)
 
 static enum status set_random(const char *variable)
 {
-    unsigned char bytes[NONCE_BYTES];
-    char text[2 * NONCE_BYTES + 1];
-    TRY(nonce_make(bytes));
-    for (int i = 0; i < NONCE_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    char text[NONCE_TEXT_MAX];
+    TRY(nonce_text(text));
     return set(variable, text);
 }
 

@@ -71,6 +71,20 @@ static int exercise_group(struct comm *c, int groups)
     return failures + (comm_rank(c) != rank || comm_size(c) != ranks);
 }
 
+/* Rank 1 is alone in its group, and computes after its operations; rank 2 no longer communicates,
+ * and rank 0 waits for it. */
+static int lose_in_group(struct comm *c)
+{
+    int rank = comm_rank(c);
+    double x = 1;
+    enum status st = comm_divide(c, rank == 1);
+    for (int i = 0; i < 2 && st == STATUS_OK && !(rank == 2 && i > 0); i++)
+        st = comm_sum(c, &x, 1);
+    while (st == STATUS_OK && rank > 0)
+        pause();
+    return 1;
+}
+
 static int exercise(struct comm *c, const char *scenario)
 {
     int failures = 0;
@@ -79,7 +93,7 @@ static int exercise(struct comm *c, const char *scenario)
     if (strcmp(scenario, "values") == 0 || strcmp(scenario, "large") == 0)
         return exercise_values(c, *scenario == 'l') > 0;
     if (strcmp(scenario, "groups") != 0)
-        return lose_rank_1(c, scenario);
+        return strcmp(scenario, "grouped") == 0 ? lose_in_group(c) : lose_rank_1(c, scenario);
     for (int groups = comm_size(c); groups > 0; groups--)
         failures += exercise_group(c, groups);
     return failures > 0;

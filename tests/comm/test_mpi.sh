@@ -45,6 +45,7 @@ for scenario; do
         kill) ends kill "$ranks" 1 - "$lost" ;;
         stop) ends stop "$ranks" 1 1 "$late; $gone" ;;
         absent) ends absent "$ranks" 1 1 "$late; the process is alive, but busy with something else" ;;
+        grouped) ends grouped "$ranks" 1 1 "${who/1/2} reach operation 3 \\(allreduce\\) within 1 s; the process is alive, .*" ;;
         fail) ends fail "$ranks" 1 5 "ampscale: rank 1: cannot read 'x'" ;;
         late)
             ends late "$ranks" 1 -
