@@ -108,6 +108,7 @@ static enum status join(const struct world_config *c, struct world *w)
                                   .context = c->context};
     char address[LAUNCHER_ADDRESS_MAX];
     struct launcher_place place;
+    TRY(world_check_launcher(c));
     if (!c->rendezvous && !world_launched(c))
         return comm_open_solo(&w->comm);
     if (c->via == VIA_LOCAL && find_place(&c->place, &place) == STATUS_OK && place.size > 1)
@@ -149,10 +150,10 @@ enum status world_check_launcher(const struct world_config *c)
     if (c->alone || size <= 1 || world_launched(c))
         return STATUS_OK;
     return status_fail(STATUS_USAGE,
-                       "a launcher started %d processes that cannot find each other: give %s%s%s "
-                       "--rendezvous HOST:PORT; with --mode nd each process trains alone",
-                       size, mpi ? "srun --mpi=" : "", mpi ? mpi : "",
-                       mpi ? ", or every process" : "every process");
+                       "a launcher started %d processes that cannot find each other: %s%s%sset "
+                       "MASTER_ADDR and MASTER_PORT, or give train --rendezvous HOST:PORT; with "
+                       "train --mode nd each process trains alone",
+                       size, mpi ? "give srun --mpi=" : "", mpi ? mpi : "", mpi ? ", or " : "");
 }
 
 enum status world_open(const struct world_config *c, struct world *w)

@@ -63,6 +63,7 @@ joins_late() {
 PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 expect 0 train "${net[@]}" --devices ref:2 --mode dp --out only
 lost="a launcher started 4 processes that cannot find each other"
 refuses "$lost" "SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4" train "${net[@]}" --out none
+refuses "$lost" "SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4" bench collective allreduce -e 4K
 refuses "$lost" "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1" train "${net[@]}" --mode ddp --out none
 [[ ! -e none ]] || fail "a refused run made its folder"
 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 expect 0 train "${net[@]}" --mode nd --out alone

@@ -124,6 +124,7 @@ grep -q "^ddp: 2 ranks of" out || fail "rank 0 does not report 2 ranks: $(head -
 # train on all data.
 by_srun 2 -n 2 --mpi=none "$program" train data "${net[@]}" --epochs 1 --out apart
 grep -q "a launcher started 2 processes that cannot find each other" err || fail "srun without PMI does not say that the processes cannot find each other: $(<err)"
+by_srun 2 -n 2 --mpi=none "$program" bench collective allreduce -e 4K
 [[ ! -e apart ]] || fail "a run under srun without PMI was refused, but made its folder"
 
 # Tasks without PMI connect to each other at a TCP address.
