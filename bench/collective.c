@@ -332,6 +332,7 @@ static enum status collective_job(const struct collective_config *c, struct worl
     if (devices)
         TRY(devices_find(c, d));
     meeting.via = c->via;
+    meeting.blocking = !devices; /* whose operations threads carry out */
     TRY(world_open(&meeting, w));
     members = devices ? d->list.n : members;
     if (w->size > COLLECTIVE_RANKS_MAX / members)

@@ -243,6 +243,9 @@ struct comm_mpi_config {
     double timeout_s; /* time limit of an operation that makes no progress; a call of comm_run makes
                        * none before its end; 0: none */
     double join_s;    /* time limit within which all ranks must join; 0: none */
+    /* All calls come from the calling thread, as MPI_THREAD_SINGLE allows: MPI then takes no locks,
+     * but a started operation runs in comm_wait, and MPI_Init has no time limit. */
+    bool blocking;
     /* Called on the health thread before the job ends because a rank failed or was lost; `message`
      * is the printed line. May be NULL. The process ends a fraction of a second later. */
     void (*ending)(void *context, enum status st, const char *message);

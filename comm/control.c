@@ -387,8 +387,7 @@ static enum status attempt(const struct rendezvous_config *c, const char *addres
 }
 
 /* Makes attempts at the addresses between characters of `separators` in turn until the time limit,
- * because rank 0 may not listen yet, DNS may not know a host that is only starting, and a name may
- * become another address. */
+ * because rank 0 may not listen yet, and DNS may not yet know its host or its address. */
 static enum status meet(const struct rendezvous_config *c, const char *separators, int *peer)
 {
     const char *noun = kinds[c->kind].noun, *at = c->address;
@@ -538,8 +537,7 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
     return get(t, 0, op, &m, op->recv, comm_recv_bytes(c, op));
 }
 
-/* Sends the failure in place of this rank's next message. A rank that cannot be reached detects the
- * lost connection itself. */
+/* Sends the failure in place of this rank's next message. Others detect a lost connection. */
 static void tcp_fail(struct comm *c, enum status st, const char *text)
 {
     struct tcp *t = (struct tcp *)c;

@@ -59,8 +59,7 @@ enum { NONCE_TEXT_MAX = 2 * NONCE_BYTES + 1 };
 MUST_CHECK enum status nonce_make(unsigned char nonce[NONCE_BYTES]); /* random bytes */
 MUST_CHECK enum status nonce_text(char text[NONCE_TEXT_MAX]);        /* in hexadecimal digits */
 
-/* The HMAC-SHA256 (RFC 2104, FIPS 180-4) of `label` and the `size` bytes at `data`, with the secret
- * as key. */
+/* The HMAC-SHA256 (RFC 2104, FIPS 180-4), keyed by the secret, of `label` and `size` bytes. */
 void secret_proof(const struct secret *s, const char *label, const void *data, size_t size,
                   unsigned char proof[DIGEST_BYTES]);
 

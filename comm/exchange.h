@@ -1,14 +1,7 @@
-/* Inside comm/: which parts of `count` elements the collectives move that combine no values. */
+/* Inside comm/: which parts of `count` elements alltoall, gather, scatter and sendrecv move. */
 #pragma once
 
 #include "comm/comm.h"
-
-/* Whether every part moves between a pair of ranks, so that sends and receives carry it out. */
-static inline bool exchange_is(enum comm_kind kind)
-{
-    return kind == COMM_ALLTOALL || kind == COMM_GATHER || kind == COMM_SCATTER ||
-           kind == COMM_SENDRECV;
-}
 
 /* Whether rank `from` of `size` ranks sends a part to rank `to`, which may be the same rank. */
 static inline bool exchange_sends(const struct comm_op *op, int size, int from, int to)

@@ -75,8 +75,7 @@ struct comm_intent comm_intent_of(const struct comm_op *op);
 MUST_CHECK enum status comm_intent_check(int rank, const struct comm_intent *theirs,
                                          const struct comm_intent *first);
 
-/* Stores `st` and the message in `f`, unless `f` already has a failure. Does not change
- * status_message(). */
+/* Stores `st` and the message in `f`, unless it has a failure. Keeps status_message(). */
 void comm_failure_keep(struct first_failure *f, enum status st, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 
@@ -131,6 +130,9 @@ void comm_queue_init(struct comm_queue *q, const struct comm_calls *calls, int r
 /* Starts the thread, and waits until it has called `enter`. *late: it has not returned within
  * limit_s (0: no limit), is still in `enter`, and uses *q. */
 MUST_CHECK enum status comm_queue_open(struct comm_queue *q, double limit_s, bool *late);
+
+/* Calls `enter` on the calling thread instead. Operations cannot be started then. */
+MUST_CHECK enum status comm_queue_enter(struct comm_queue *q);
 
 /* Members of comm_calls. */
 MUST_CHECK enum status comm_queue_start(struct comm *c, struct comm_slot *slot);

@@ -203,8 +203,7 @@ struct joint {
     struct comm *within, *between; /* see comm_open_joint */
 };
 
-/* Carries out one step of `whole` on `c`: a barrier if `whole` is one, else an operation of the
- * kind `kind`. */
+/* Carries out a step of `whole` on `c`: a barrier if `whole` is one, else one of kind `kind`. */
 static enum status run_step(struct comm *c, const struct comm_op *whole, enum comm_kind kind)
 {
     struct comm_op op = *whole;

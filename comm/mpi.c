@@ -229,8 +229,7 @@ static enum status post_piece(struct mpi *m, const struct comm_op *op, int64_t f
                     request);
 }
 
-/* Yields or sleeps after `polls` polls without progress: soon while the caller computes, late while
- * it waits. */
+/* Yields or sleeps after `polls` polls without progress: sooner if the caller computes. */
 static void rest(const struct mpi *m, int polls)
 {
     int doublings = polls - (m->queue.waiting ? POLLS_WAITING : POLLS_COMPUTING);
@@ -321,16 +320,15 @@ static enum status open_health(struct mpi *m)
     return health_open(&health, &m->health);
 }
 
-/* The thread joins the job, because MPI_Init may wait for other ranks indefinitely. */
 static enum status join_job(struct comm_queue *q)
 {
     struct mpi *m = (struct mpi *)q;
-    int have;
+    int have, want = m->config.blocking ? MPI_THREAD_SINGLE : MPI_THREAD_SERIALIZED;
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns; the default, 50 us, would double most sleeps */
     /* The ring. For 2 and 3 ranks, Open MPI's choice is a tree, which takes twice as long. */
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1", 0);
-    TRY(MPI_CALL(MPI_Init_thread, NULL, NULL, MPI_THREAD_SERIALIZED, &have));
-    if (have < MPI_THREAD_SERIALIZED)
+    TRY(MPI_CALL(MPI_Init_thread, NULL, NULL, want, &have));
+    if (have < want)
         return status_fail(STATUS_UNSUPPORTED, "this MPI library does not support threads");
     TRY(MPI_CALL(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     TRY(MPI_CALL(MPI_Comm_dup, MPI_COMM_WORLD, &m->whole));
@@ -343,8 +341,7 @@ static enum status join_job(struct comm_queue *q)
     return m->size > 1 ? open_health(m) : STATUS_OK;
 }
 
-/* After a failure, skips MPI_Finalize, which may wait indefinitely; the launcher then ends the
- * job. */
+/* After a failure, skips MPI_Finalize, which may wait until the launcher ends the job. */
 static void leave_job(struct comm_queue *q)
 {
     struct mpi *m = (struct mpi *)q;
@@ -387,6 +384,8 @@ _Noreturn static void mpi_fail(struct comm *c, enum status st, const char *messa
 static void mpi_close(struct comm *c)
 {
     struct mpi *m = (struct mpi *)c;
+    if (m->config.blocking)
+        leave_job(&m->queue);
     comm_queue_stop(&m->queue);
     comm_queue_free(&m->queue);
     free(m);
@@ -401,15 +400,19 @@ enum status comm_open_mpi(const struct comm_mpi_config *config, struct comm **c)
                                             .divide = mpi_divide,
                                             .fail = mpi_fail,
                                             .close = mpi_close};
+    static const struct comm_calls blocking = {
+        .name = "mpi", .run = mpi_run, .divide = mpi_divide, .fail = mpi_fail, .close = mpi_close};
     struct mpi *m;
-    bool late;
+    bool late = false;
     TRY(array_new(&m, 1));
-    comm_queue_init(&m->queue, &calls, 0, 1);
+    comm_queue_init(&m->queue, config->blocking ? &blocking : &calls, 0, 1);
     m->queue.carry_out = mpi_carry_out;
     m->queue.enter = join_job;
     m->queue.leave = leave_job;
     m->config = *config;
-    enum status st = comm_queue_open(&m->queue, config->join_s, &late);
+    /* The thread joins the job, because MPI_Init may wait for other ranks indefinitely. */
+    enum status st = config->blocking ? comm_queue_enter(&m->queue)
+                                      : comm_queue_open(&m->queue, config->join_s, &late);
     if (late)
         return status_fail(STATUS_LIBRARY,
                            "cannot join the MPI job: not all ranks arrived within %g s",

@@ -56,8 +56,7 @@ static struct pending *pending_of(struct nccl *n, int64_t number)
 
 /* --- failures --- */
 
-/* On the first failure: stores `st` and the message, and aborts the link. The caller holds the
- * lock. */
+/* On the first failure, stores it and aborts the link. The caller holds the lock. */
 static void fail_locked(struct nccl *n, enum status st, const char *message)
 {
     if (n->failure.status != STATUS_OK)

@@ -25,7 +25,7 @@ static void end_operation(struct comm_queue *q, struct comm_slot *slot, enum sta
     pthread_mutex_unlock(&q->lock);
 }
 
-static enum status enter(struct comm_queue *q)
+enum status comm_queue_enter(struct comm_queue *q)
 {
     enum status st = q->enter ? q->enter(q) : STATUS_OK;
     pthread_mutex_lock(&q->lock);
@@ -41,7 +41,7 @@ static void *serve(void *arg)
     struct comm_queue *q = arg;
     struct comm_slot *slot;
     enum status failed;
-    if (enter(q) == STATUS_OK)
+    if (comm_queue_enter(q) == STATUS_OK)
         while ((slot = next_slot(q, &failed)))
             end_operation(q, slot, failed == STATUS_OK ? q->carry_out(q, &slot->op) : failed);
     if (q->leave)

@@ -104,6 +104,7 @@ static enum status join(const struct world_config *c, struct world *w)
 {
     struct comm_mpi_config mpi = {.timeout_s = c->timeout_s,
                                   .join_s = c->timeout_s > 0 ? c->join_s : 0,
+                                  .blocking = c->blocking,
                                   .ending = c->ending,
                                   .context = c->context};
     char address[LAUNCHER_ADDRESS_MAX];

@@ -24,6 +24,7 @@ struct world_config {
     /* The mode uses one process: MPI is not used if the launcher started only one, as srun does for
      * a job of one task. */
     bool alone;
+    bool blocking; /* see struct comm_mpi_config */
     /* See struct comm_mpi_config; may be NULL. */
     void (*ending)(void *context, enum status st, const char *message);
     void *context;

@@ -197,8 +197,7 @@ struct Transport final : gloo::transport::Context {
         for (const Peer &p : peers)
             p.check_same();
     }
-    /* Sends and receives as much as the sockets allow until a transfer that `completed` counts is
-     * over. Returns true. */
+    /* Sends and receives until a transfer that `completed` counts is over. Returns true. */
     bool wait(size_t &completed)
     {
         while (completed == 0) {
@@ -231,8 +230,7 @@ struct Transport final : gloo::transport::Context {
     std::vector<pollfd> fds;
 };
 
-/* Memory that a collective sends from or receives into. Gloo's time limits are ignored, because the
- * program has its own. */
+/* Memory that a collective sends from or receives into. Gloo's time limits have no effect. */
 struct Buffer final : gloo::transport::UnboundBuffer {
     Buffer(Transport &transport, void *ptr, size_t size)
         : UnboundBuffer(ptr, size), transport(transport)

@@ -38,8 +38,7 @@ struct nccl_link {
 
 /* --- calls --- */
 
-/* Calls a function of NCCL for a link, which the caller has locked, and waits until the call is
- * complete. */
+/* Calls a function of NCCL for a link that the caller has locked; waits for its completion. */
 #define CALL(l, function, ...) finish_call((l), (l)->port->lib->function(__VA_ARGS__), #function)
 
 /* Fails with NCCL's message unless `r`, the result of `call`, is a success. `comm` may be NULL. */
@@ -243,10 +242,13 @@ static enum status start_locked(struct nccl_link *l, const struct comm_op *op, c
     size_t n = (size_t)op->count;
     ncclRedOp_t sum;
     TRY(check_link(l, ncclSuccess, "NCCL"));
-    if (exchange_is(op->kind))
-        return start_exchange(l, op, stream);
     TRY(reduction_of(l, op, &sum));
     switch (op->kind) {
+    case COMM_ALLTOALL:
+    case COMM_GATHER:
+    case COMM_SCATTER:
+    case COMM_SENDRECV:
+        return start_exchange(l, op, stream);
     case COMM_BROADCAST:
         return CALL(l, ncclBroadcast, recv, recv, n, type, op->root, l->comm, stream);
     case COMM_REDUCE:
@@ -269,8 +271,7 @@ static enum status port_start(struct nccl_link *l, const struct comm_op *op, str
     return st;
 }
 
-/* Registers memory with NCCL. Ignores a failure, because NCCL also moves data in memory that is not
- * registered. */
+/* Registers memory with NCCL, which also moves data elsewhere: a failure has no effect. */
 static enum status port_reuse(struct nccl_link *l, void *mem, size_t bytes)
 {
     const struct nccl_library *lib = l->port->lib;
