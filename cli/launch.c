@@ -107,7 +107,7 @@ static const struct setting launch_settings[] = {
      "Seconds between the signal that asks ranks to stop and the signal that kills them",
      AS_INTEGER(config.grace, 0, 86400)},
     {"start-timeout", 0, "S", "120",
-     "Time limit for the start of all ranks on this host, in seconds; 0: no limit",
+     "Time limit for the start of all ranks by mpirun, in seconds; 0: no limit",
      AS_INTEGER(config.start_timeout, 0, 86400)},
     {"restarts", 0, "N", "0", "Restart a failed job up to N times, from the run's checkpoint",
      AS_INTEGER(config.restarts, 0, 1000), .aliases = {"max-restarts"}},

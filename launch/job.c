@@ -10,13 +10,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-/* END_SECONDS: from SIGTERM to SIGKILL, and time limit of wait_for_orphans; OWN_*: of mpirun's own
- * lines that are shown. */
+/* END_SECONDS: from SIGTERM to SIGKILL, and for orphans; OWN_*: of mpirun's lines to show. */
 enum { CHECK_MS = 500, END_SECONDS = 5, OWN_LINES_MAX = 4, OWN_LINE_SIZE = 256 };
 
 /* The phases of a job: it runs; the ranks have been asked to stop, and have the grace period; a
@@ -38,9 +35,9 @@ struct job {
     int failures;   /* number of reports of failed ranks */
     int code;       /* exit code of the first report */
     int blamed;     /* rank that the first report names in its reason, until it reports; -1: none */
-    time_t begun;
-    int missing;            /* the first rank that has not started in time; -1: none */
-    bool stopped;           /* a rank stopped before its work was done */
+    bool *started;  /* (nproc) by rank */
+    int missing;    /* the first rank that has not started in time; -1: none */
+    bool stopped;   /* a rank stopped before its work was done */
     char shown[REASON_MAX]; /* the last line shown, without "ampscale: " */
     bool explained;         /* a line other than a report says why the job failed */
     int own_lines;          /* number of lines in own_line */
@@ -78,8 +75,7 @@ static void end_job(struct job *j)
     send_all(j, j->phase == PHASE_KILLING ? SIGKILL : SIGTERM);
 }
 
-/* Shows the line `text`, unless the last line shown had the same reason `core`: several ranks may
- * fail for the same reason. */
+/* Shows the line `text`, unless the last one had the same reason `core`, of another rank. */
 static void show(struct job *j, const char *text, const char *core)
 {
     if (strncmp(j->shown, core, sizeof j->shown - 1) == 0)
@@ -94,10 +90,11 @@ static void show(struct job *j, const char *text, const char *core)
 static void take_report(struct job *j, const struct rank_report *r, const char *text)
 {
     const char *core = *r->reason ? r->reason : text;
-    if (r->end == REPORT_STOPPED) {
-        j->stopped = true;
+    if (r->end == REPORT_STARTED && r->rank >= 0 && r->rank < j->launch->config.nproc)
+        j->started[r->rank] = true;
+    j->stopped = j->stopped || r->end == REPORT_STOPPED;
+    if (r->end == REPORT_STARTED || r->end == REPORT_STOPPED)
         return;
-    }
     if (j->failures++ == 0) {
         j->code = r->code;
         /* If a reason begins with "rank N", rank N has failed, even if another rank reports it. */
@@ -183,19 +180,23 @@ static void take_stop(struct job *j, int signo)
     enter(j, PHASE_STOPPING, j->launch->config.grace);
 }
 
+static void show_own_lines(const struct job *j)
+{
+    for (int i = 0; i < j->own_lines; i++)
+        fprintf(stderr, "%s: %s\n", j->launch->kind != MPI_KIND_NONE ? "mpirun" : "rank 0",
+                j->own_line[i]);
+}
+
 /* Ends the job if not all ranks have started in time, because mpirun waits indefinitely if it has
- * no file descriptor left to start a rank. A rank has started if it has a log. */
+ * no file descriptor left to start a rank, and MPICH's also if it cannot reach a host. */
 static void check_started(struct job *j)
 {
-    const struct launch *l = j->launch;
-    char path[PATH_MAX];
-    struct stat s;
-    for (int rank = 0; rank < l->config.nproc && j->missing < 0; rank++)
-        if (path_format(path, sizeof path, "%s/rank-%d.log", l->log_dir, rank) != STATUS_OK ||
-            stat(path, &s) != 0 || s.st_mtime < j->begun - 1)
-            j->missing = rank;
-    if (j->missing >= 0)
+    const bool *absent = memchr(j->started, false, (size_t)j->launch->config.nproc);
+    j->missing = absent ? (int)(absent - j->started) : -1;
+    if (absent) {
+        show_own_lines(j); /* before those about its end */
         end_job(j);
+    }
 }
 
 /* Without MPI, the ranks that still run detect a failure themselves, or are ended soon. */
@@ -216,7 +217,7 @@ static void reap(struct job *j)
 static void watch(struct job *j)
 {
     const struct launch_config *c = &j->launch->config;
-    bool limited = j->launch->kind != MPI_KIND_NONE && !c->hosts.n && c->start_timeout > 0;
+    bool limited = j->launch->kind != MPI_KIND_NONE && c->start_timeout > 0;
     double end = clock_s() + c->start_timeout;
     while (j->running) {
         read_output(j, CHECK_MS);
@@ -271,8 +272,7 @@ static enum status fail_unreported(struct job *j, int *exit_code)
     *exit_code = status_exit_code(STATUS_LIBRARY);
     if (explained && j->status != 0)
         return STATUS_OK;
-    for (int i = 0; i < j->own_lines; i++)
-        fprintf(stderr, "%s: %s\n", mpirun ? "mpirun" : "rank 0", j->own_line[i]);
+    show_own_lines(j);
     return status_fail(STATUS_LIBRARY, "%s failed with exit code %d; its output is in '%s'",
                        starter, WEXITSTATUS(j->status), j->launch->own_log_path);
 }
@@ -283,9 +283,11 @@ static enum status job_result(struct job *j, int *exit_code)
     if (j->missing >= 0)
         return status_fail(
             STATUS_LIBRARY,
-            "rank %d of %d did not start within %d s: mpirun is still waiting; check the limits of "
-            "this shell ('ulimit -a') and mpirun's output in '%s'",
-            j->missing, l->config.nproc, l->config.start_timeout, l->own_log_path);
+            "rank %d of %d did not start within %d s: mpirun is still waiting; check %s and "
+            "mpirun's output in '%s', or raise --start-timeout",
+            j->missing, l->config.nproc, l->config.start_timeout,
+            l->config.hosts.n > 0 ? "that ssh reaches each host" : "the shell's limits (ulimit -a)",
+            l->own_log_path);
     bool failed = j->status != 0 || j->failures > 0 || j->stopped;
     *exit_code = !failed ? 0 : j->received ? 128 + j->received : j->code;
     if (failed && !j->received && j->failures == 0)
@@ -312,6 +314,7 @@ static enum status start(struct job *j, struct spawn child)
         child.address = node.address;
     }
     CHECK(array_new(&j->pid, n));
+    CHECK(array_new(&j->started, l->config.nproc));
     CHECK(command_start(l, node.resume, &command));
     child.program = command.v[0];
     child.argv = command.v;
@@ -328,7 +331,6 @@ done:
 enum status job_run(const struct launch *l, int *received, int *exit_code)
 {
     struct job j = {.launch = l,
-                    .begun = time(NULL),
                     .blamed = -1,
                     .missing = -1,
                     .stream = {-1, -1},
@@ -350,5 +352,6 @@ enum status job_run(const struct launch *l, int *received, int *exit_code)
     close(j.stream[1]);
     *received = j.received;
     free(j.pid);
+    free(j.started);
     return st == STATUS_OK ? job_result(&j, exit_code) : st;
 }

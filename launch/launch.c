@@ -192,7 +192,7 @@ static enum status configure(struct launch *l)
     return STATUS_OK;
 }
 
-/* Both set a variable, unless it is set already; set_random to 64 random hexadecimal digits. */
+/* Sets a variable, unless it is set already. */
 static enum status set(const char *variable, const char *value)
 {
     return setenv(variable, value, 0) == 0
@@ -200,24 +200,19 @@ static enum status set(const char *variable, const char *value)
                : status_fail(STATUS_OOM, "no memory for the environment");
 }
 
-static enum status set_random(const char *variable)
-{
-    char text[NONCE_TEXT_MAX];
-    TRY(nonce_text(text));
-    return set(variable, text);
-}
-
 /* Ranks that connect without MPI need a common job id and secret, as environment variables, because
- * other users can see arguments. If the user runs the command line on several nodes, the user sets
- * both. */
+ * other users can see arguments. For a command line on several nodes, the user sets both. */
 static enum status set_secret(const struct launch *l)
 {
     const struct launch_config *c = &l->config;
     bool own = l->kind == MPI_KIND_NONE ? c->nodes == 1 : l->over_tcp;
     if (!own && !launch_command_value(c->argc, c->argv, "--rendezvous"))
         return STATUS_OK;
-    TRY(set_random("AMPSCALE_JOB"));
-    return set_random(SECRET_VARIABLE);
+    char job[NONCE_TEXT_MAX], secret[NONCE_TEXT_MAX];
+    TRY(nonce_text(job));
+    TRY(nonce_text(secret));
+    TRY(set("AMPSCALE_JOB", job));
+    return set(SECRET_VARIABLE, secret);
 }
 
 /* Lists the hosts for `accept`, which then finds those whose ranks have not joined, and makes Open

@@ -39,7 +39,7 @@ struct launch_config {
     const char *mpirun;    /* NULL: mpirun */
     struct words mpi_args; /* arguments that are passed to mpirun unchanged */
     int grace;             /* seconds that ranks have for an orderly stop */
-    int start_timeout;     /* time limit in seconds for every rank of this host to start; 0: none */
+    int start_timeout;     /* time limit in seconds for mpirun to start every rank; 0: none */
     int restarts;          /* maximum number of restarts after failures */
     bool terminal;         /* for a supervisor: rank 0's command writes to a terminal */
     int argc;              /* the command and its arguments */

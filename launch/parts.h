@@ -41,9 +41,10 @@ MUST_CHECK enum status command_rank(const struct launch_config *c, int cores, st
 
 enum { REPORT_MAX = 2048, REASON_MAX = 1024, LINES_MAX = 16384 };
 
-enum report_end { REPORT_KILLED, REPORT_STOPPED, REPORT_ENDED, REPORT_EXITED };
+/* The last two have no code. */
+enum report_end { REPORT_KILLED, REPORT_STOPPED, REPORT_EXITED, REPORT_ENDED, REPORT_STARTED };
 
-/* A line that a supervisor writes to stderr about a rank that failed, such as
+/* A line that a supervisor writes to stderr about its rank, when it starts or has failed, such as
  *   ampscale: rank 1 (host h, pid p) exited with code 5: cannot open 'x': no such file */
 struct rank_report {
     enum report_end end;

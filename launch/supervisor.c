@@ -1,7 +1,6 @@
 /* The supervisor of a rank. The command of rank 0 writes to pipes, whose bytes go to the log and
  * on; the other commands write to their logs themselves. One loop waits for output and signals, and
- * checks twice a second that the supervisor's parent is alive. The kernel kills the command if its
- * supervisor dies. */
+ * checks twice a second that the parent is alive. The kernel kills an orphaned command. */
 #include "base/clock.h"
 #include "base/host.h"
 #include "launch/parts.h"
@@ -27,8 +26,9 @@ static const double END_S = 2, REPORT_S = 0.1;
 static const char *const phrases[] = {
     [REPORT_KILLED] = "was killed by signal",
     [REPORT_STOPPED] = "was asked to stop, and exited with code",
-    [REPORT_ENDED] = "had failed before the launcher ended it",
     [REPORT_EXITED] = "exited with code",
+    [REPORT_ENDED] = "had failed before the launcher ended it",
+    [REPORT_STARTED] = "has started",
 };
 
 const char *signal_name(int signo)
@@ -43,7 +43,7 @@ void report_write(const struct rank_report *r, char out[REPORT_MAX])
     bool reason = *r->reason && (r->end == REPORT_EXITED || r->end == REPORT_ENDED);
     if (r->end == REPORT_KILLED)
         snprintf(end, sizeof end, " %d (SIG%s)", r->code - 128, signal_name(r->code - 128));
-    else if (r->end != REPORT_ENDED)
+    else if (r->end < REPORT_ENDED)
         snprintf(end, sizeof end, " %d", r->code);
     snprintf(out, REPORT_MAX, "ampscale: rank %d (host %s, pid %ld) %s%s%s%s\n", r->rank, r->host,
              r->pid, phrases[r->end], end, reason ? ": " : "", reason ? r->reason : "");
@@ -57,11 +57,11 @@ bool report_read(const char *line, struct rank_report *r)
                &at) != 3)
         return false;
     for (line += at; strncmp(line, phrases[r->end], strlen(phrases[r->end])) != 0; r->end++)
-        if (r->end == REPORT_EXITED)
+        if (r->end == REPORT_STARTED)
             return false;
     line += strlen(phrases[r->end]);
     at = 0;
-    if (r->end == REPORT_ENDED)
+    if (r->end >= REPORT_ENDED)
         r->code = status_exit_code(STATUS_LIBRARY);
     else if (sscanf(line, " %9d%n", &r->code, &at) != 1)
         return false;
@@ -268,9 +268,10 @@ static void write_report(struct supervisor *s)
 {
     char line[REPORT_MAX];
     report_write(&s->report, line);
-    dprintf(s->log, "%s", line);
     fputs(line, stderr);
-    s->reported = true;
+    s->reported = s->report.end != REPORT_STARTED;
+    if (s->reported)
+        dprintf(s->log, "%s", line);
 }
 
 /* Finds the reason of a failure in the log. */
@@ -382,6 +383,8 @@ static enum status start(struct supervisor *s)
                                 .death_signal = SIGKILL};
     CHECK(spawn(&child, &s->pid));
     s->report.pid = s->pid;
+    s->report.end = REPORT_STARTED;
+    write_report(s);
 done:
     close(end[0]);
     close(end[1]);

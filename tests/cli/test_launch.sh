@@ -183,4 +183,13 @@ restarted 1 1 "$fails"
 play idle "mpirun (Open MPI) 4.1.4" "exec sleep 300"
 expect 1 launch --mpirun ./idle --nproc 2 --start-timeout 1 --log-dir idle-logs -- train --dummy
 grep -q "rank 0 of 2 did not start within 1 s: mpirun is still waiting" err || fail "stderr does not say that mpirun is still waiting: $(<err)"
+
+# Hydra waits like that for a host that ssh cannot reach. The rank of the other host has started.
+play unreached "mpirun (Open MPI) 4.1.4" "echo 'ampscale: rank 0 (host a, pid 7) has started' >&2
+echo 'ssh: connect to host b port 22: Connection timed out' >&2
+exec sleep 300"
+expect 1 launch --mpirun ./unreached --hosts a,b --start-timeout 1 --log-dir unreached-logs -- train --dummy
+grep -q "^mpirun: ssh: connect to host b port 22: Connection timed out$" err || fail "stderr lacks the reason of ssh: $(<err)"
+grep -q "rank 1 of 2 did not start within 1 s: mpirun is still waiting; check that ssh reaches each host" err || fail "stderr does not name the rank that did not start: $(<err)"
+! grep -q "has started" err || fail "the start of a rank is shown: $(<err)"
 finish
