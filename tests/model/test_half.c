@@ -61,6 +61,7 @@ static enum status refuse_copies(struct device *dev, const struct op_desc *desc,
 static struct device *open_device(struct rig *r, bool copies)
 {
     struct device *dev = net_rig_device(trains_on ? trains_on : "ref");
+    dev->deterministic = true; /* else the fastest engine may add in any order */
     if (trains_on)
         return dev;
     r->backend = *dev->backend;
