@@ -537,7 +537,7 @@ static enum status tcp_run(struct comm *c, const struct comm_op *op)
     return get(t, 0, op, &m, op->recv, comm_recv_bytes(c, op));
 }
 
-/* Sends the failure in place of this rank's next message. Others detect a lost connection. */
+/* Sends the failure in place of this rank's next message. A rank out of reach finds it itself. */
 static void tcp_fail(struct comm *c, enum status st, const char *text)
 {
     struct tcp *t = (struct tcp *)c;

@@ -51,7 +51,7 @@ struct world {
 bool world_launched(const struct world_config *c);
 
 /* STATUS_USAGE if a launcher (torchrun, or srun without PMI) started several processes that cannot
- * find each other, unless `alone`: each would do all of the work, in the same folder. */
+ * find each other, unless `alone`: each would do all of the work. world_open fails so too. */
 MUST_CHECK enum status world_check_launcher(const struct world_config *c);
 
 /* Joins the other processes of the job. If there is no job, the world has one rank. */

@@ -271,7 +271,7 @@ static enum status port_start(struct nccl_link *l, const struct comm_op *op, str
     return st;
 }
 
-/* Registers memory with NCCL, which also moves data elsewhere: a failure has no effect. */
+/* Registers memory with NCCL. Ignores a failure: NCCL also moves unregistered memory. */
 static enum status port_reuse(struct nccl_link *l, void *mem, size_t bytes)
 {
     const struct nccl_library *lib = l->port->lib;
