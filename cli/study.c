@@ -104,7 +104,7 @@ static enum status sum_up(const struct arguments *a, const struct study_store *s
     TRY(study_collect(store, command, &analysis));
     enum status st = analysis_write(&analysis, path);
     if (st == STATUS_OK)
-        study_print(&analysis, stdout);
+        st = study_print(&analysis, stdout);
     *whole = true;
     for (int64_t i = 0; i < analysis.n_cells; i++)
         *whole = *whole && !*analysis.cell[i].missing;

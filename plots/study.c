@@ -150,8 +150,8 @@ static enum status figure_lines(const struct drawing *drawing, const struct figu
 static const struct study_figure figures[] = {
     {LINES("training_throughput", "Training throughput"), .is_sloped = true,
      .axis = {{QUANTITY_RATE, "Images per second", AXIS_LOG}}},
-    {LINES("training_time", "Training time"), .is_sloped = true,
-     .axis = {{QUANTITY_TIME, "Time of the whole training (s)", AXIS_LOG}}},
+    {LINES("training_time", "Time of a run"), .is_sloped = true,
+     .axis = {{QUANTITY_TIME, "Time of the whole run (s)", AXIS_LOG}}},
     {LINES("efficiency", "Scaling efficiency"),
      .axis = {{QUANTITY_EFFICIENCY, "By throughput (%)", AXIS_FROM_ZERO},
               {QUANTITY_EFFICIENCY_WALL, "By wall-clock time (%)", AXIS_FROM_ZERO}}},

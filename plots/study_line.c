@@ -92,8 +92,9 @@ static const struct analysis_cell *last_of(const struct analysis *a, int64_t ser
 /* Sets all keys except the batch. study_labels_make sets the batch if a label needs it. */
 static void keys_set(struct study_line *l, const struct analysis_cell *c)
 {
-    const char *const text[STUDY_KEYS] = {
-        c->mode, c->precision, c->arch, c->data, analysis_scaling_str(c->scaling), ""};
+    char precision[ANALYSIS_TEXT_SIZE];
+    const char *const text[STUDY_KEYS] = {c->mode, analysis_precision_label(c, precision), c->arch,
+                                          c->data, analysis_scaling_str(c->scaling),       ""};
     for (int k = 0; k < STUDY_KEYS; k++)
         text_clean(l->key[k], STUDY_KEY_MAX, text[k]);
 }

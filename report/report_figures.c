@@ -16,7 +16,7 @@ static const struct {
     const char *caption;
 } known[] = {
     {"training_throughput.svg", true, "Images/s against devices"},
-    {"training_time.svg", true, "Training time against devices"},
+    {"training_time.svg", true, "Time of a run (equal steps) against devices"},
     {"efficiency.svg", true, "Efficiency against devices"},
     {"scaling_weak.svg", true, "Weak scaling"},
     {"scaling_strong.svg", true, "Strong scaling"},

@@ -88,20 +88,20 @@ static struct table headings(const struct grid *g)
 
 static void add_name(struct table *t, const struct grid *g, const struct analysis_cell *c)
 {
-    char precision[DIGITS_SIZE];
-    study_precision(precision, c);
-    table_add(t, "%s %s%s%s, %" PRId64 " devices", c->mode, precision, g->archs ? " " : "",
-              g->archs ? c->arch : "", c->devices);
+    char precision[ANALYSIS_TEXT_SIZE];
+    table_add(t, "%s %s%s%s, %" PRId64 " devices", c->mode, analysis_precision_label(c, precision),
+              g->archs ? " " : "", g->archs ? c->arch : "", c->devices);
 }
 
 static enum status add_cell(struct table *t, const struct grid *g, const struct analysis_cell *c)
 {
     struct scaling s;
-    char speedup[DIGITS_SIZE], percent[DIGITS_SIZE];
-    TRY(study_scaling(g->a, c, &s));
+    char speedup[DIGITS_SIZE], percent[DIGITS_SIZE], verdict[ANALYSIS_TEXT_SIZE];
+    TRY(analysis_scaling(g->a, c, false, &s));
     study_percent(percent, s.efficiency, s.efficiency_low, s.efficiency_high);
     digits_interval(speedup, s.speedup, s.low, s.high);
-    table_add(t, "%.*sx, %s, %s", (int)strcspn(speedup, " "), speedup, percent, c->verdict);
+    table_add(t, "%.*sx, %s, %s", (int)strcspn(speedup, " "), speedup, percent,
+              analysis_verdict_label(g->a, c, verdict));
     return STATUS_OK;
 }
 

@@ -23,7 +23,7 @@ enum { ANALYSIS_SCHEMA = 1 };
 enum {
     ANALYSIS_MAX_REPEATS = 64,
     ANALYSIS_MAX_CELLS = 4096,
-    ANALYSIS_MAX_EVIDENCE = 8,
+    ANALYSIS_MAX_EVIDENCE = 16,
     ANALYSIS_NAME_SIZE = 160,
     ANALYSIS_TEXT_SIZE = 320,
 };
@@ -92,6 +92,8 @@ struct analysis_cell {
     struct analysis_measure wall;         /* throughput of the whole run, with warm-up, validation,
                                            * checkpoints and waiting */
     struct analysis_measure seconds;      /* duration of the whole run */
+    struct analysis_measure top1_runs;    /* validation top-1, percent; records of earlier versions
+                                           * lack    it */
     double top1, top5;                  /* accuracy of the last validation, percent; median over the
                                          * repeats */
     double speedup, speedup_wall;       /* relative to the first cell of its series */
@@ -144,6 +146,35 @@ MUST_CHECK enum status analysis_ratio_interval(const struct analysis_measure *of
  * it is the first cell of its series itself, or belongs to none. */
 const struct analysis_cell *analysis_base(const struct analysis *a,
                                           const struct analysis_cell *cell);
+
+/* Returns the same cell with synthetic data; NULL: there is none, or it has no result. */
+const struct analysis_cell *analysis_synthetic(const struct analysis *a,
+                                               const struct analysis_cell *cell);
+
+/* Returns the mean time of a step, seconds. */
+double analysis_step_s(const struct analysis_cell *c);
+
+/* The speed-up of a cell relative to the first of its series, and the efficiency: the speed-up
+ * divided by the ratio of devices. Each has its 95 % interval. NAN: not known. */
+struct scaling {
+    double speedup, low, high;
+    double efficiency, efficiency_low, efficiency_high; /* percent */
+};
+
+/* Sets the scaling of the measured steps, or with `wall` that of whole runs. */
+MUST_CHECK enum status analysis_scaling(const struct analysis *a, const struct analysis_cell *cell,
+                                        bool wall, struct scaling *s);
+
+/* Returns whether other work disturbed at least half of a cell's runs. */
+bool analysis_disturbed(const struct analysis_cell *c);
+
+/* Write texts that mark a cell's numbers wherever they are shown, and return `out`: the precision,
+ * such as "O1 (emulated)", the name, such as "nd-O1-1x32 (emulated, disturbed)", and the verdict,
+ * such as "compute-bound, 1 of 5 runs disturbed". */
+const char *analysis_precision_label(const struct analysis_cell *c, char out[ANALYSIS_TEXT_SIZE]);
+const char *analysis_name_label(const struct analysis_cell *c, char out[ANALYSIS_TEXT_SIZE]);
+const char *analysis_verdict_label(const struct analysis *a, const struct analysis_cell *c,
+                                   char out[ANALYSIS_TEXT_SIZE]);
 
 /* Reads "<path>/analysis.json" if `path` is a folder, else the file `path`. The file may be
  * untrusted: STATUS_DATA if it is not an analysis. On success the caller frees *a with

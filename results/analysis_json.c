@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "results/noise.h"
 #include "results/schema.h"
 
 #include <float.h>
@@ -74,7 +75,6 @@ static const struct field conditions_fields[] = {
     COUNT(conditions, runs),
     COUNT(conditions, recorded),
     COUNT(conditions, disturbed),
-    COUNT(conditions, too_short),
     MEMBER(conditions, "others", others, FIELD_SENSOR, true, DBL_MAX),
 };
 
@@ -97,10 +97,12 @@ static const struct schema head_schema = SCHEMA(head_fields);
 static const struct {
     const char *name;
     size_t offset;
+    bool optional;
 } measures[] = {
-    {"images_per_s", offsetof(struct analysis_cell, images_per_s)},
-    {"wall_images_per_s", offsetof(struct analysis_cell, wall)},
-    {"seconds", offsetof(struct analysis_cell, seconds)},
+    {"images_per_s", offsetof(struct analysis_cell, images_per_s), false},
+    {"wall_images_per_s", offsetof(struct analysis_cell, wall), false},
+    {"seconds", offsetof(struct analysis_cell, seconds), false},
+    {"top1_percent", offsetof(struct analysis_cell, top1_runs), true},
 };
 enum { N_MEASURES = sizeof measures / sizeof *measures };
 
@@ -252,8 +254,7 @@ static enum status conditions_parse(const json_t *object, struct conditions *c)
     TRY(schema_parse(&conditions_schema, object, c));
     TRY(time_parse(object, "from", c->from));
     TRY(time_parse(object, "to", c->to));
-    if (c->recorded > c->runs || c->disturbed > c->recorded ||
-        c->too_short > c->recorded - c->disturbed)
+    if (c->recorded > c->runs || c->disturbed > c->recorded)
         return status_fail(STATUS_DATA, "the numbers of runs contradict each other");
     return STATUS_OK;
 }
@@ -264,9 +265,16 @@ static enum status cell_parse(const json_t *object, struct analysis_cell *c)
     TRY(schema_parse(&cell_schema, object, c));
     c->emulated = json_is_true(json_object_get(object, "emulated"));
     TRY(conditions_parse(json_object_get(object, "noise"), &c->conditions));
+    /* Earlier versions counted short runs as `too_short`, and did not judge them. If the median of
+     * `others` exceeds its bound, it does in at least half of the runs. */
+    if (json_object_get(json_object_get(object, "noise"), "too_short") &&
+        c->conditions.others > NOISE_OTHERS && 2 * c->conditions.disturbed < c->conditions.recorded)
+        c->conditions.disturbed = (c->conditions.recorded + 1) / 2;
     for (int i = 0; i < N_MEASURES; i++) {
-        enum status st = measure_parse(json_object_get(object, measures[i].name),
-                                       (void *)((char *)c + measures[i].offset));
+        const json_t *measure = json_object_get(object, measures[i].name);
+        if (!measure && measures[i].optional)
+            continue;
+        enum status st = measure_parse(measure, (void *)((char *)c + measures[i].offset));
         if (st != STATUS_OK)
             return status_context(st, "'%s'", measures[i].name);
     }

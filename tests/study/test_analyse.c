@@ -193,7 +193,6 @@ static void test_conditions(void **state)
         s->conditions = (struct conditions){.runs = 1,
                                             .recorded = 1,
                                             .disturbed = i == 1,
-                                            .too_short = i == 2,
                                             .others = others[i]};
         snprintf(s->conditions.from, sizeof s->conditions.from, "2026-11-2%dT06:25:00Z", 3 - i);
         snprintf(s->conditions.to, sizeof s->conditions.to, "2026-11-2%dT06:26:00Z", 3 - i);
@@ -203,8 +202,7 @@ static void test_conditions(void **state)
     const struct conditions *c = &rig_result(r, ND32)->conditions, *all = &r->analysis.conditions;
     assert_string_equal(all->from, "2026-11-21T06:25:00Z");
     assert_string_equal(all->to, "2026-11-23T06:26:00Z");
-    assert_true(all->runs == 3 && all->disturbed == 1 && all->too_short == 1 &&
-                all->others == 0.84);
+    assert_true(all->runs == 3 && all->disturbed == 1 && all->others == 0.84);
     assert_true(c->runs == 3 && c->disturbed == 1 && c->others == 0.10 && !*c->from);
     assert_true(rig_result(r, ND32)->emulated && !rig_result(r, ND64)->emulated);
 }
