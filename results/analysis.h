@@ -92,8 +92,7 @@ struct analysis_cell {
     struct analysis_measure wall;         /* throughput of the whole run, with warm-up, validation,
                                            * checkpoints and waiting */
     struct analysis_measure seconds;      /* duration of the whole run */
-    struct analysis_measure top1_runs;    /* validation top-1, percent; records of earlier versions
-                                           * lack    it */
+    struct analysis_measure top1_runs;    /* validation top-1, percent; none in earlier records */
     double top1, top5;                  /* accuracy of the last validation, percent; median over the
                                          * repeats */
     double speedup, speedup_wall;       /* relative to the first cell of its series */

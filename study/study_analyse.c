@@ -16,7 +16,6 @@ enum { RESAMPLES = 2000 };
 const struct study_thresholds study_thresholds = {.loader_loss = 0.10,
                                                   .data_share = 0.10,
                                                   .comm_loss = 0.10,
-                                                  .comm_share = 0.10,
                                                   .behind = RANKS_BEHIND,
                                                   .compute_share = 0.50,
                                                   .noise = 0.20};
@@ -187,10 +186,9 @@ static enum status make_series(struct analysis *a)
 
 static json_t *thresholds_json(const struct study_thresholds *t)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss,
-                     "data_share", t->data_share, "comm_loss", t->comm_loss, "comm_share",
-                     t->comm_share, "behind", t->behind, "compute_share", t->compute_share, "noise",
-                     t->noise);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "loader_loss", t->loader_loss, "data_share",
+                     t->data_share, "comm_loss", t->comm_loss, "behind", t->behind, "compute_share",
+                     t->compute_share, "noise", t->noise);
 }
 
 enum status study_analyse(const struct study_plan *plan, const struct study_result *result,
@@ -214,7 +212,7 @@ enum status study_analyse(const struct study_plan *plan, const struct study_resu
             conditions_add(&a->conditions, &result[i].sample[k].conditions);
     }
     CHECK(make_series(a));
-    study_judge(result, &study_thresholds, a);
+    CHECK(study_judge(result, &study_thresholds, a));
 done:
     if (st != STATUS_OK)
         analysis_free(a);

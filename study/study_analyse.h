@@ -21,7 +21,6 @@ struct study_thresholds {
     double loader_loss;   /* throughput lost by real data, relative to synthetic data */
     double data_share;    /* fraction of a step spent waiting for the loader */
     double comm_loss;     /* throughput per device lost, relative to a single device */
-    double comm_share;    /* fraction of a step spent in exposed communication */
     double behind;        /* excess of a rank's own time over the median of the other ranks'
                            * times */
     double compute_share; /* fraction of a step spent in forward pass, backward pass and
@@ -38,5 +37,5 @@ MUST_CHECK enum status study_analyse(const struct study_plan *plan,
 
 /* Inside study/: fills in the verdict and the evidence of every cell. The caller has set the
  * numbers of the cells. */
-void study_judge(const struct study_result *result, const struct study_thresholds *t,
-                 struct analysis *a);
+MUST_CHECK enum status study_judge(const struct study_result *result,
+                                   const struct study_thresholds *t, struct analysis *a);

@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ND32   "nd-fp32-resnet8-dummy-1x32"
-#define ND64   "nd-fp32-resnet8-dummy-1x64"
-#define WEAK   "ddp-fp32-resnet8-dummy-weak-2x32"
-#define STRONG "ddp-fp32-resnet8-dummy-strong-2x32"
-#define JPEG32 "nd-fp32-resnet8-jpeg-1x32"
+#define ND32      "nd-fp32-resnet8-dummy-1x32"
+#define ND64      "nd-fp32-resnet8-dummy-1x64"
+#define WEAK      "ddp-fp32-resnet8-dummy-weak-2x32"
+#define STRONG    "ddp-fp32-resnet8-dummy-strong-2x32"
+#define JPEG32    "nd-fp32-resnet8-jpeg-1x32"
+#define JPEG_WEAK "ddp-fp32-resnet8-jpeg-weak-2x32"
 
 static void expect_verdict(const struct rig *r, const char *cell, const char *verdict,
                            const char *because)
@@ -101,25 +102,49 @@ static void test_verdicts(void **state)
         struct {
             const char *cell;
             double images_per_s, data, comm;
-        } run[2];
+        } run[3];
         const char *cell, *verdict, *because;
     } rows[] = {
         {{{ND32, 100, 0, 0}}, ND32, "compute-bound", "100.0 % of a step is computation"},
         {{{ND32, 100, 0, 0}, {WEAK, 196, 0, 0.02}}, WEAK, "compute-bound", "2.0 % of a step is"},
-        {{{ND32, 100, 0, 0}, {WEAK, 140, 0, 0.02}}, WEAK, "compute-bound", "devices share cores"},
-        {{{ND32, 100, 0, 0}, {WEAK, 140, 0, 0.3}}, WEAK, "communication-bound", "loss of 30.0 %"},
+        {{{ND32, 100, 0, 0}, {WEAK, 196, 0, 0.02}}, WEAK, "compute-bound", "no loss beyond"},
+        {{{ND32, 100, 0, 0}, {WEAK, 140, 0, 0.3}},
+         WEAK,
+         "communication-bound",
+         "70.0 % of the throughput per device of '" ND32 "' (95 % interval 68.6 to 71.4 %)"},
+        {{{ND32, 100, 0, 0}, {WEAK, 140, 0, 0.3}},
+         WEAK,
+         "communication-bound",
+         "30.0 points lost: 30.0 exposed communication"},
+        /* efficiency 38 %, hardly any communication */
+        {{{ND32, 100, 0, 0}, {WEAK, 76, 0, 0.02}},
+         WEAK,
+         "shared hardware",
+         "62.0 points lost: 60.0 shared hardware, 2.0 exposed communication"},
         {{{WEAK, 140, 0, 0.3}}, WEAK, "not enough to say", "no single-device cell with 32 images"},
-        {{{ND32, 100, 0, 0}, {JPEG32, 60, 0.4, 0}}, JPEG32, "loader-bound", "a loss of 40.0 %"},
+        {{{WEAK, 140, 0, 0}}, WEAK, "not enough to say", "no single-device cell with 32 images"},
+        {{{ND32, 100, 0, 0}, {JPEG32, 60, 0.4, 0}},
+         JPEG32,
+         "loader-bound",
+         "40.0 points lost: 40.0 loader"},
         {{{ND32, 100, 0, 0}, {JPEG32, 60, 0.4, 0}}, JPEG32, "loader-bound", "steps by 40.0 %"},
         /* the loader keeps up, but its threads take cores from training */
-        {{{ND32, 100, 0, 0}, {JPEG32, 70, 0.01, 0}}, JPEG32, "loader-bound", "takes cores from"},
+        {{{ND32, 100, 0, 0}, {JPEG32, 70, 0.01, 0}},
+         JPEG32,
+         "loader-bound",
+         "29.0 computing beside the loader"},
+        /* so they do on two devices; one device leaves them a core */
+        {{{JPEG32, 100, 0, 0}, {WEAK, 190, 0, 0}, {JPEG_WEAK, 152, 0, 0.04}},
+         JPEG_WEAK,
+         "loader-bound",
+         "24.0 points lost: 20.0 loader, 4.0 exposed communication"},
         {{{JPEG32, 60, 0.4, 0}}, JPEG32, "not enough to say", "no cell with synthetic data"},
         {{{JPEG32, 60, 0.01, 0}}, JPEG32, "compute-bound", "no cell with synthetic data"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         void *made;
         rig_begin(&made);
-        for (int k = 0; k < 2 && rows[i].run[k].cell; k++)
+        for (int k = 0; k < 3 && rows[i].run[k].cell; k++)
             rig_run(made, rows[i].run[k].cell, rows[i].run[k].images_per_s, rows[i].run[k].data,
                     rows[i].run[k].comm);
         rig_analyse(made);
@@ -128,16 +153,118 @@ static void test_verdicts(void **state)
     }
 }
 
-/* A difference within the spread of the repeats is not reported as a loss. */
-static void test_loss_within_spread(void **state)
+/* The parts of a loss: 41.1 + 13.9 + 8.0 = 63.0, the loss of an efficiency of 37 %. */
+static void test_loss(void **state)
+{
+    struct rig *r = *state;
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, WEAK, 74, 0, 0.219);
+    struct study_sample *sample = r->result[rig_cell(r, WEAK)].sample;
+    for (int i = 0; i < 3; i++) {
+        sample[i].waiting_s = 0.08 * 64 / 74;
+        sample[i].slowest_rank = 1;
+        sample[i].behind = 0.2;
+    }
+    rig_analyse(r);
+    expect_verdict(
+        r, WEAK, "shared hardware",
+        "63.0 points lost: 41.1 shared hardware, 13.9 exposed communication, 8.0 waiting "
+        "for slow rank 1");
+    analysis_free(&r->analysis);
+    /* GPUs, or CPUs of several hosts, do not share cores. */
+    for (int i = 0; i < 3; i++)
+        sample[i].shared = false;
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "slower computation", "41.1 slower computation");
+}
+
+/* In strong scaling, the first cell of the series has the whole batch. On one device, the batch per
+ * device takes 1/65 s an image, the whole batch 1/100 s; two devices take 1/50 s. */
+static void test_small_batch(void **state)
+{
+    static const char whole[] = "nd-fp32-resnet8-dummy-1x128";
+    static const char halves[] = "ddp-fp32-resnet8-dummy-strong-2x64";
+    const char *at = strstr(rig_study, "[64]");
+    char study[1024];
+    void *made;
+    (void)state;
+    snprintf(study, sizeof study, "%.*s[64, 128]%s", (int)(at - rig_study), rig_study, at + 4);
+    rig_make(&made, study);
+    rig_run(made, whole, 100, 0, 0);
+    rig_run(made, ND64, 65, 0, 0);
+    rig_run(made, halves, 100, 0, 0.1);
+    rig_analyse(made);
+    expect_verdict(made, halves, "small batch",
+                   "50.0 points lost: 26.9 smaller batch, 13.1 shared hardware, 10.0 exposed "
+                   "communication"); /* (1/65 - 1/100) / (1/50) = 0.269 */
+    rig_end(&made);
+}
+
+/* Sets the throughputs of a cell's runs. */
+static void set_rates(struct rig *r, const char *cell, double first, double second, double third)
+{
+    struct study_sample *sample = r->result[rig_cell(r, cell)].sample;
+    sample[0].images_per_s = first;
+    sample[1].images_per_s = second;
+    sample[2].images_per_s = third;
+}
+
+/* If the interval includes no loss and a large one, nothing can be said, whatever the medians; if
+ * it ends within the threshold, there is no loss. */
+static void test_spread(void **state)
 {
     struct rig *r = *state;
     rig_run(r, ND32, 100, 0, 0);
     rig_run(r, JPEG32, 80, 0.2, 0);
-    r->result[rig_cell(r, JPEG32)].sample[2].images_per_s = 110;
+    rig_run(r, WEAK, 100, 0, 0);
+    set_rates(r, JPEG32, 79, 80, 110);
     rig_analyse(r);
-    expect_verdict(r, JPEG32, "compute-bound", "no loss beyond the spread");
-    expect_verdict(r, JPEG32, "compute-bound", "may have had other load");
+    expect_verdict(r, JPEG32, "too noisy to say", "no loss, or one beyond the threshold");
+    expect_verdict(r, JPEG32, "too noisy to say", "may have had other load");
+    analysis_free(&r->analysis);
+    set_rates(r, ND32, 640, 1229, 2166);
+    set_rates(r, WEAK, 800, 1135, 1800);
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "too noisy to say", "46.2 % of the throughput per device");
+    analysis_free(&r->analysis);
+    set_rates(r, ND32, 100, 100, 100);
+    set_rates(r, WEAK, 182, 200, 220);
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "compute-bound", "(95 % interval 91.0 to 110.0 %): no loss beyond");
+    analysis_free(&r->analysis);
+    r->result[rig_cell(r, WEAK)].n = 1;
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "not enough to say", "only one run");
+}
+
+static void disturb(struct rig *r, const char *cell, int runs)
+{
+    for (int i = 0; i < 3; i++)
+        r->result[rig_cell(r, cell)].sample[i].conditions =
+            (struct conditions){.runs = 1, .recorded = 1, .disturbed = i < runs, .others = NAN};
+}
+
+/* Nothing is concluded from cells whose runs were disturbed, nor relative to them. */
+static void test_disturbed(void **state)
+{
+    struct rig *r = *state;
+    char label[ANALYSIS_TEXT_SIZE];
+    rig_run(r, ND32, 100, 0, 0);
+    rig_run(r, WEAK, 198, 0, 0);
+    disturb(r, ND32, 1);
+    disturb(r, WEAK, 2);
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "disturbed", "2 of 3 runs were disturbed by other work");
+    expect_verdict(r, ND32, "compute-bound", "1 of 3 runs were disturbed by other work");
+    analysis_verdict_label(&r->analysis, rig_result(r, ND32), label);
+    assert_string_equal(label, "compute-bound, 1 of 3 runs disturbed");
+    analysis_name_label(rig_result(r, ND32), label);
+    assert_string_equal(label, ND32 " (disturbed)");
+    analysis_free(&r->analysis);
+    disturb(r, ND32, 2);
+    disturb(r, WEAK, 0);
+    rig_analyse(r);
+    expect_verdict(r, WEAK, "disturbed", "half of the runs of '" ND32 "', or more, were disturbed");
 }
 
 /* A rank that is slowest in one run of three is no straggler. */
@@ -150,11 +277,13 @@ static void test_slow_rank(void **state)
     for (int i = 0; i < 3; i++) {
         sample[i].slowest_rank = i;
         sample[i].behind = 0.25;
+        sample[i].waiting_s = 0.25 * 64 / 140;
         strcpy(sample[i].part, "backward");
         strcpy(sample[i].host, "node7");
     }
     rig_analyse(r);
-    expect_verdict(r, WEAK, "communication-bound", "no straggler");
+    expect_verdict(r, WEAK, "uneven ranks", "25.0 waiting for the slowest rank");
+    expect_verdict(r, WEAK, "uneven ranks", "no straggler");
     analysis_free(&r->analysis);
     sample[0].slowest_rank = 1;
     rig_analyse(r);
@@ -172,13 +301,11 @@ static void test_other_verdicts(void **state)
         split[ANALYSIS_OTHER] = 2 * split[ANALYSIS_BACKWARD];
         r->result[rig_cell(r, ND32)].sample[i].injected = true;
         r->result[rig_cell(r, WEAK)].sample[i].threads = 4;
-        r->result[rig_cell(r, WEAK)].sample[i].disturbed = i > 0;
     }
     rig_analyse(r);
     expect_verdict(r, ND32, "no single bound", "33.3 % of a step is computation");
     expect_verdict(r, ND32, "no single bound", "faults were injected");
     expect_verdict(r, WEAK, "oversubscribed", "4 threads compute on a host with 2 usable cores");
-    expect_verdict(r, WEAK, "oversubscribed", "2 of 3 runs were disturbed by other work");
 }
 
 /* The analysis says when the runs were made, how many were disturbed, and what is emulated. */
@@ -190,10 +317,8 @@ static void test_conditions(void **state)
     rig_run(r, ND64, 120, 0, 0);
     for (int i = 0; i < 3; i++) {
         struct study_sample *s = &r->result[rig_cell(r, ND32)].sample[i];
-        s->conditions = (struct conditions){.runs = 1,
-                                            .recorded = 1,
-                                            .disturbed = i == 1,
-                                            .others = others[i]};
+        s->conditions =
+            (struct conditions){.runs = 1, .recorded = 1, .disturbed = i == 1, .others = others[i]};
         snprintf(s->conditions.from, sizeof s->conditions.from, "2026-11-2%dT06:25:00Z", 3 - i);
         snprintf(s->conditions.to, sizeof s->conditions.to, "2026-11-2%dT06:26:00Z", 3 - i);
         s->emulated = true;
@@ -217,7 +342,10 @@ int main(void)
         TEST(test_missing),
         TEST(test_one_repeat),
         cmocka_unit_test(test_verdicts),
-        TEST(test_loss_within_spread),
+        TEST(test_loss),
+        cmocka_unit_test(test_small_batch),
+        TEST(test_spread),
+        TEST(test_disturbed),
         TEST(test_slow_rank),
         TEST(test_other_verdicts),
         TEST(test_conditions),

@@ -24,8 +24,8 @@ static int setup(void **state)
                                       .h2d_s = 0.01,
                                       .forward_s = 0.1,
                                       .backward_s = 0.2,
-                                      .comm_s = 0.04,
-                                      .comm_busy_s = 0.06,
+                                      .comm_s = 0.1,
+                                      .comm_busy_s = 0.12,
                                       .optimizer_s = 0.02,
                                       .total_s = i < 2 ? 9 : 0.5};
         run_rig_append(*state, &step_schema, &s);
@@ -49,15 +49,17 @@ static void test_sample(void **state)
     assert_true(s.wall == 19.5 && s.top1 == 70 && s.top5 == 95);
     assert_close(s.images_per_s, 128);
     assert_close(s.split[ANALYSIS_DATA], 0.05);
-    assert_close(s.split[ANALYSIS_COMM], 0.04);
-    assert_close(s.split[ANALYSIS_OTHER], 0.08);
-    assert_close(s.comm_busy_s, 0.06);
+    assert_close(s.split[ANALYSIS_COMM], 0.1);
+    assert_close(s.split[ANALYSIS_OTHER], 0.02);
+    assert_close(s.comm_busy_s, 0.12);
     double sum = 0;
     for (int p = 0; p < ANALYSIS_PARTS; p++)
         sum += s.split[p];
     assert_close(sum, 0.5);
     assert_int_equal(s.slowest_rank, 1);
     assert_close(s.behind, 1);
+    assert_close(s.waiting_s, 2. / 6 - 1.5 / 6); /* own time of rank 1, minus the mean */
+    assert_true(s.shared);
     assert_string_equal(s.part, "backward");
     assert_string_equal(s.host, "node");
     assert_true(s.threads == 6 && s.cores == 3.5);
@@ -74,6 +76,10 @@ static void test_short_run(void **state)
     struct study_sample s;
     assert_int_equal(study_sample_of(run, 100, &s), STATUS_OK);
     assert_close(s.images_per_s, 128);
+    for (int64_t i = 0; i < run->n_steps; i++)
+        run->step[i].comm_s = 0.04;
+    assert_int_equal(study_sample_of(run, 100, &s), STATUS_OK);
+    assert_close(s.waiting_s, 0.04); /* waiting is a part of communication */
     struct run none = *run;
     none.n_steps = 0;
     assert_int_equal(study_sample_of(&none, 2, &s), STATUS_DATA);
