@@ -53,7 +53,7 @@ struct session {
     /* The record in which the communication thread writes why it ends the job. NULL while that
      * thread must not end the job. */
     _Atomic(struct record *) ending;
-    struct expected *expected;    /* --expect; only on rank 0; NULL: none */
+    struct run *expected;         /* --expect; only on rank 0; NULL: none */
     struct telemetry *telemetry;  /* NULL: off */
     struct storage_meter storage; /* measures reads from the storage of the data */
     struct load_meter load;       /* measures the load of the host */

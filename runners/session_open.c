@@ -329,7 +329,7 @@ enum status session_close(struct session *s, enum status st)
     first_failure_keep(&first, record_close(s->record));
     telemetry_close(s->telemetry);
     rank_samples_free(&s->samples);
-    expected_close(s->expected);
+    run_free(s->expected);
     engine_idle(s->engine); /* waits, because the engine may still be reading batches; on a broken
                              * device, the wait ends early */
     loader_close(s->train_loader);
