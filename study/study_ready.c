@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/launcher.h"
+#include "base/stop.h"
 #include "base/text_new.h"
 #include "base/words.h"
 #include "input/dataset.h"
@@ -146,7 +147,7 @@ static enum status ask(struct check *c, const char *host, int *gpus, struct proc
         .argv = w.v, .out = out, .log = log, .signals = c->signals, .limit_s = ASK_SECONDS};
     CHECK(process_run(&child, end));
     if (end->received)
-        st = status_fail(STATUS_INTERRUPTED, "interrupted by %s", strsignal(end->received));
+        st = status_fail(STATUS_INTERRUPTED, "interrupted by %s", stop_signal_str(end->received));
     *gpus = end->code == 0 ? count_gpus(out) : -1;
 done:
     if (answer >= 0)

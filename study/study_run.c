@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "study/study_progress.h"
 #include "study/study_ready.h"
 
@@ -92,7 +93,7 @@ static enum status run_command(struct work *w, char *const *argv, const char *lo
     if (end->received)
         return status_fail(STATUS_INTERRUPTED,
                            "interrupted by %s; the same command continues the study",
-                           strsignal(end->received));
+                           stop_signal_str(end->received));
     if (end->late)
         snprintf(end->message, sizeof end->message, "not done within the limit of %lld s",
                  (long long)limit_s);

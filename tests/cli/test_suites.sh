@@ -39,7 +39,7 @@ for signal in KILL:137 TERM:143; do
     await 60 test -e "$signal/checks/long/r1/run/steps.jsonl"
     expect_error 1 "another 'ampscale accept' is using '$signal'" accept --spec ./spec.json --out "$signal" --resume
     stop "${signal%:*}" "${signal#*:}"
-    [[ $signal == KILL* ]] || grep -q 'interrupted by Terminated; --resume runs the remaining checks' err || fail "interrupted: $(<err)"
+    [[ $signal == KILL* ]] || grep -q 'interrupted by SIGTERM; --resume runs the remaining checks' err || fail "interrupted: $(<err)"
     [[ ! -e $signal/accept.json ]] || fail "an interrupted suite has a verdict"
     kept=$(stat -c %i "$signal/checks/a.json")
     sed -i 's/"steps": 100000000/"steps": 4/' spec.json "$signal/spec.json"
@@ -103,7 +103,7 @@ begin "${few[@]}" --out l
 cell=l/cells/nd-fp32-resnet8-dummy-1x4/r1
 await 60 test -e $cell/run.json
 stop INT 130
-grep -qx 'ampscale: interrupted by Interrupt; the same command continues the study' err || fail "an interrupted study says: $(<err)"
+grep -qx 'ampscale: interrupted by SIGINT; the same command continues the study' err || fail "an interrupted study says: $(<err)"
 idle || fail "the study ended before its run had ended"
 [[ ! -e $cell/summary.json && ! -e $cell.failed ]] || fail "an interrupted run counts as complete or failed"
 sed -i 's/"limit_s": 60/"limit_s": 2/' study.json l/plan.json
