@@ -26,6 +26,12 @@ static enum status name_cell(struct study_cell *c)
     return STATUS_OK;
 }
 
+static bool is_same_training(const struct study_cell *a, const struct study_cell *b)
+{
+    return a->mode == b->mode && a->precision == b->precision && a->arch == b->arch &&
+           a->data == b->data && a->devices == b->devices && a->batch == b->batch;
+}
+
 static enum status add_cell(struct study_plan *plan, const struct point *p)
 {
     const struct study_spec *s = plan->spec;
@@ -46,10 +52,12 @@ static enum status add_cell(struct study_plan *plan, const struct point *p)
                                                               : 1,
                              .batch = weak ? s->weak.v[p->batch] * devices : s->strong.v[p->batch]};
     TRY(name_cell(c));
-    /* With one device, weak and strong scaling give the same cell. */
-    for (int64_t i = 0; i < plan->n_cells; i++)
-        if (strcmp(plan->cell[i].name, c->name) == 0)
+    for (struct study_cell *known = plan->cell; known < c; known++)
+        if (is_same_training(known, c)) {
+            known->in[p->scaling] = true;
             return STATUS_OK;
+        }
+    c->in[p->scaling] = true;
     plan->n_cells++;
     return STATUS_OK;
 }

@@ -17,8 +17,10 @@ struct study_cell {
     enum study_mode mode;
     const char *precision, *arch; /* point into the spec */
     const struct study_data *data;
-    enum analysis_scaling scaling; /* for a cell with one device: the first scaling that added it.
-                                    * Series of both scalings may begin with this cell */
+    enum analysis_scaling scaling; /* the first scaling that has this cell; it is in the name unless
+                                    * the cell has one device */
+    bool in[2]; /* (enum analysis_scaling) the scalings that have this cell. With equal batches,
+                 * weak and strong scaling are the same training, which runs once */
     int64_t devices, ranks;
     int64_t batch; /* images per step, over all devices */
 };

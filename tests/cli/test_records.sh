@@ -27,7 +27,7 @@ count() {
 cat >study.json <<'END'
 {"schema": 1, "name": "tiny", "about": "for a test", "modes": {"nd": [1], "dp": [2]},
  "precisions": ["fp32"], "archs": ["resnet8"], "batch": {"weak": [4]},
- "data": [{"name": "dummy", "classes": 3, "train": 64, "val": 4}],
+ "data": [{"name": "dummy", "classes": 3, "train": 12, "val": 4}],
  "image_size": 32, "threads": 1, "workers": 1, "repeats": 1, "warmup_steps": 1,
  "measured_steps": 3, "limit_s": 60, "train": ["--lr", "0.05"]}
 END
@@ -68,7 +68,7 @@ expect_error 2 "'s' holds the results of a study that differs from 'tiny'" study
 sed 's/"limit_s": 60/"limit_s": 60, "launcher": ["srun"]/' study.json >own.json
 expect_error 2 "its own 'launcher'" study ./own.json --out h --hosts a
 expect_error 2 "--out" study study.json
-sed 's/"classes": 3, "train": 64, "val": 4/"folder": "nowhere"/' study.json >absent.json
+sed 's/"classes": 3, "train": 12, "val": 4/"folder": "nowhere"/' study.json >absent.json
 expect_error 5 "no run was started: data 'dummy': there is no folder 'nowhere/train'" study absent.json --out absent
 sed 's/"resnet8"/"resnet9"/' study.json >failing.json
 for message in "FAILED: unknown network 'resnet9'" "1 run of 'f' failed; the same command with --retry runs it again"; do
@@ -87,7 +87,7 @@ if command -v gnuplot >/dev/null; then
         [[ -s s/figures/efficiency.$format ]] || fail "the study has no efficiency.$format: $(ls s/figures)"
     done
     expect 0 plot s --format svg --published "$hal:may" --published "$hal:feb"
-    for name in training_throughput training_time efficiency scaling_weak accuracy cell_split loss split; do
+    for name in training_throughput training_time efficiency scaling_weak top1_train top1_val top5_train top5_val cell_split loss split; do
         [[ -s s/plots/$name.svg ]] && grep -qxF "s/plots/$name.svg" out || fail "plot did not draw figure '$name': $(<out)"
     done
     has s/plots/efficiency.svg '>published: feb V100-16<'
