@@ -9,6 +9,7 @@
 #include "results/analysis.h"
 #include "study/study_spec.h"
 
+#include <regex.h>
 #include <stdio.h>
 
 struct study_cell {
@@ -59,6 +60,10 @@ MUST_CHECK enum status study_run_command(const struct study_plan *plan, const st
                                          const char *program, const char *dir, bool resume,
                                          struct words *w);
 
+/* Appends the words after "train" of that command, without --out and --resume. */
+MUST_CHECK enum status study_train_words(const struct study_plan *plan, const struct study_run *run,
+                                         const char *dir, struct words *w);
+
 /* Makes the command that generates a data set in "<dir>/data/<name>". */
 MUST_CHECK enum status study_data_command(const struct study_data *data, const char *program,
                                           const char *dir, struct words *w);
@@ -68,5 +73,15 @@ MUST_CHECK enum status study_data_command(const struct study_data *data, const c
 MUST_CHECK enum status study_plan_json(const struct study_plan *plan, const char *dir,
                                        json_t **out);
 
-/* Prints the command of each run, in the order of execution. */
-MUST_CHECK enum status study_plan_print(const struct study_plan *plan, const char *dir, FILE *out);
+/* Returns whether `only` matches "<cell>/r<repeat>", or is NULL. */
+bool study_run_matches(const struct study_plan *plan, const struct study_run *run,
+                       const regex_t *only);
+
+/* STATUS_USAGE if `only`, compiled from `text`, matches no run. The message names the nearest cell.
+ */
+MUST_CHECK enum status study_only_check(const struct study_plan *plan, const regex_t *only,
+                                        const char *text);
+
+/* Prints the command of each run with wanted[i], in the order of execution. */
+MUST_CHECK enum status study_plan_print(const struct study_plan *plan, const char *dir,
+                                        const bool *wanted, FILE *out);

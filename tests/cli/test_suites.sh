@@ -87,10 +87,12 @@ summaries s >after
 
 # A cell whose run failed is recorded as failed, and the other cells run. The same command repeats the
 # failed run only with --retry.
-study_file 3 60 '"resnet8", "resnet9"'
+expect 0 train --dummy -a resnet8 --image-size 32 --classes 3 --dummy-train 4 --dummy-val 4 -b 4 --epochs 1 --out w
+study_file 3 60 '"resnet8", "resnet18"' # which cannot start from the weights of resnet8
+sed -i 's|"--lr"|"--init", "w/checkpoint.safetensors", "--lr"|' study.json
 few=(study study.json --no-report --only '^nd-.*dummy.*r1$')
 expect 5 "${few[@]}" --out f
-grep -q "nd-fp32-resnet9-dummy-1x4 .*missing: .*'resnet9'" out || fail "the output does not report the cell of 'resnet9' as missing: $(<out)"
+grep -q "nd-fp32-resnet18-dummy-1x4 .*missing: .*w/checkpoint" out || fail "the output does not report the cell of 'resnet18' as missing: $(<out)"
 grep -qE "nd-fp32-resnet8-dummy-1x4 .*([ -]bound)" out || fail "the other cell is missing: $(<out)"
 expect 5 "${few[@]}" --out f
 [[ $(wc -l <err) == 1 ]] && grep -q "1 run of 'f' failed; the same command with --retry runs it again" err || fail "without --retry: $(<err)"
