@@ -2,13 +2,13 @@
 #include "study/study_progress.h"
 
 #include "base/array.h"
+#include "base/bar.h"
 #include "base/file.h"
 #include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { SUMMARY_MAX_BYTES = 16 << 20 };
 
@@ -35,7 +35,7 @@ enum status study_progress_begin(struct study_progress *p, const struct study_st
                                  const bool *wanted, FILE *out)
 {
     const struct study_plan *plan = store->plan;
-    *p = (struct study_progress){.plan = plan, .out = out, .terminal = out && isatty(fileno(out))};
+    *p = (struct study_progress){.plan = plan, .out = out, .terminal = out && bar_redraws(out)};
     TRY(array_new(&p->seconds, plan->n_cells));
     TRY(array_new(&p->runs, plan->n_cells));
     TRY(array_new(&p->left, plan->n_cells));
