@@ -24,7 +24,6 @@ static const struct {
     {"top5_val.svg", false, "Top-5 of validation against epochs"},
     {"top1_train.svg", false, "Top-1 of training against epochs"},
     {"top5_train.svg", false, "Top-5 of training against epochs"},
-    {"accuracy.svg", false, "Accuracy against devices"},
     {"cell_split.svg", false, "Parts of a step of each cell"},
     {"IO.svg", false, "Input against devices"},
     {"io.svg", false, "Input: bytes and files read per second, decode time"},

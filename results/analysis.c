@@ -62,6 +62,15 @@ enum status analysis_ratio_interval(const struct analysis_measure *of,
                                 high);
 }
 
+enum analysis_scaling analysis_series_scaling(const struct analysis *a, int64_t i)
+{
+    const struct analysis_series *s = &a->series[i];
+    const struct analysis_cell *first = &a->cell[s->cell[0]], *last = &a->cell[s->cell[s->n - 1]];
+    if (first == last)
+        return last->scaling;
+    return first->batch == last->batch ? ANALYSIS_STRONG : ANALYSIS_WEAK;
+}
+
 const struct analysis_cell *analysis_base(const struct analysis *a,
                                           const struct analysis_cell *cell)
 {
@@ -147,6 +156,8 @@ void analysis_free(struct analysis *a)
     for (int64_t i = 0; a->series && i < a->n_series; i++)
         free(a->series[i].cell);
     free(a->series);
+    for (int64_t i = 0; a->cell && i < a->n_cells; i++)
+        free(a->cell[i].epoch);
     free(a->cell);
     json_decref(a->machine);
     json_decref(a->thresholds);

@@ -23,6 +23,7 @@ enum { ANALYSIS_SCHEMA = 1 };
 enum {
     ANALYSIS_MAX_REPEATS = 64,
     ANALYSIS_MAX_CELLS = 4096,
+    ANALYSIS_MAX_EPOCHS = 100, /* of a cell's curves; of longer runs some epochs are left out */
     ANALYSIS_MAX_EVIDENCE = 16,
     ANALYSIS_NAME_SIZE = 160,
     ANALYSIS_TEXT_SIZE = 320,
@@ -71,6 +72,23 @@ struct analysis_io {
     double cached_percent; /* percentage of the loaders' bytes that came from page caches */
 };
 
+/* Accuracies of an epoch, percent. */
+enum analysis_accuracy {
+    ANALYSIS_TOP1_TRAIN,
+    ANALYSIS_TOP1_VAL,
+    ANALYSIS_TOP5_TRAIN,
+    ANALYSIS_TOP5_VAL,
+    ANALYSIS_ACCURACIES
+};
+
+/* A point of the learning curves of a cell, over its repeats. NAN: not measured. */
+struct analysis_epoch {
+    int64_t epoch; /* from 1 */
+    struct {
+        double median, low, high; /* low and high: the lowest and the highest repeat */
+    } accuracy[ANALYSIS_ACCURACIES];
+};
+
 struct analysis_cell {
     char name[ANALYSIS_NAME_SIZE]; /* unique; also the name of the cell's folder in cells/ */
     char mode[8];                  /* "nd", "dp", "ddp", "ddp2" */
@@ -95,7 +113,7 @@ struct analysis_cell {
     struct analysis_measure top1_runs;    /* validation top-1, percent; none in earlier records */
     double top1, top5;                  /* accuracy of the last validation, percent; median over the
                                          * repeats */
-    double speedup, speedup_wall;       /* relative to the first cell of its series */
+    double speedup, speedup_wall;       /* relative to the first cell of its first series */
     double efficiency, efficiency_wall; /* speed-up divided by the ratio of the numbers of devices;
                                          * 1 is perfect */
     double split[ANALYSIS_PARTS];       /* seconds per step */
@@ -108,11 +126,14 @@ struct analysis_cell {
     int n_evidence;
     char evidence[ANALYSIS_MAX_EVIDENCE][ANALYSIS_TEXT_SIZE]; /* a sentence each, with numbers */
     char missing[ANALYSIS_TEXT_SIZE]; /* why the cell has no result; "": it has a result */
+    int64_t n_epochs;
+    struct analysis_epoch *epoch; /* (n_epochs) ascending; records of earlier versions have none */
 };
 
-/* The cells of one line of a figure, in ascending order of their numbers of devices. The mode,
- * precision and scaling of the series are those of its last cell, because the first cell (one
- * device) may belong to several series. */
+/* The cells of one line of a figure, in ascending order of their numbers of devices. The mode and
+ * precision of the series are those of its last cell, because the first cell (one device) may
+ * belong to several series. Any cell may belong to a series of weak and to one of strong scaling.
+ */
 struct analysis_series {
     int64_t n;
     int64_t *cell; /* (n) indices in struct analysis's cells */
@@ -141,8 +162,11 @@ MUST_CHECK enum status analysis_ratio_interval(const struct analysis_measure *of
                                                const struct analysis_measure *to, double *low,
                                                double *high);
 
-/* Returns the cell that the speed-up of `cell` is relative to: the first cell of its series. NULL:
- * it is the first cell of its series itself, or belongs to none. */
+/* Returns the scaling of series i: strong if its cells share the batch over all devices. */
+enum analysis_scaling analysis_series_scaling(const struct analysis *a, int64_t i);
+
+/* Returns the cell that the speed-up of `cell` is relative to: the first cell of its first series.
+ * NULL: it is the first cell of its series itself, or belongs to none. */
 const struct analysis_cell *analysis_base(const struct analysis *a,
                                           const struct analysis_cell *cell);
 

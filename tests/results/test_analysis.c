@@ -35,7 +35,12 @@ static void test_round_trip(void **state)
     a.cell[1].conditions = (struct conditions){.runs = 5, .recorded = 4, .others = NAN};
     a.cell[1].emulated = true;
     a.cell[1].top1_runs = (struct analysis_measure){54, 42, 71, 3, {42, 54, 71}};
+    struct analysis_epoch epoch = {
+        .epoch = 7, .accuracy = {{1, 0.5, 2}, {NAN, NAN, NAN}, {3, 3, 3}, {99, 98, 100}}};
+    a.cell[4].n_epochs = 1;
+    a.cell[4].epoch = &epoch;
     char *first = written(*state, &a);
+    a.cell[4].epoch = NULL;
     expect_ok(analysis_read(*state, &b));
     const struct analysis_cell *c = b.cell;
     assert_true(b.n_cells == 24 && b.n_series == 16);
@@ -47,6 +52,10 @@ static void test_round_trip(void **state)
     assert_true(c[1].scaling == ANALYSIS_STRONG && !c[1].real && c[3].real);
     assert_string_equal(c[0].evidence[0], "99.4 % of a step is computation");
     assert_string_equal(c[2].missing, "out of memory");
+    assert_true(c[0].n_epochs == 0 && c[4].n_epochs == 1 && c[4].epoch[0].epoch == 7);
+    assert_true(c[4].epoch[0].accuracy[ANALYSIS_TOP1_TRAIN].low == 0.5);
+    assert_true(c[4].epoch[0].accuracy[ANALYSIS_TOP5_VAL].high == 100);
+    assert_true(isnan(c[4].epoch[0].accuracy[ANALYSIS_TOP1_VAL].median));
     assert_string_equal(b.conditions.from, "2026-11-21T11:02:50Z");
     assert_string_equal(b.conditions.to, "2026-11-21T11:15:01Z");
     assert_true(b.conditions.disturbed == 30 && b.conditions.runs == 120);
@@ -80,6 +89,13 @@ static void test_ratio(void **state)
     analysis_free(&a);
 }
 
+/* An epoch with one value. */
+#define NOT_MEASURED(name) "\"" name "\": null, \"" name "_low\": null, \"" name "_high\": null"
+#define EPOCH(number, top1)                                                                        \
+    "\"epochs\": [{\"epoch\": " number ", \"top1_val\": " top1                                     \
+    ", \"top1_val_low\": 50, \"top1_val_high\": 50, " NOT_MEASURED(                                \
+        "top1_train") ", " NOT_MEASURED("top5_train") ", " NOT_MEASURED("top5_val") "}]"
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -97,6 +113,9 @@ static void test_refused(void **state)
         {"\"name\": \"nd-fp32-resnet8-jpeg-1x32\"", "\"name\": \"nd\"", "unknown cell"},
         {"\"weak\"", "\"wee\"", "must be weak or strong"},
         {"\"missing\": null", "\"missing\": \"x\"", "a cell must have either"},
+        {"\"missing\": null", EPOCH("0", "50") ", \"missing\": null", "not in ascending order"},
+        {"\"missing\": null", EPOCH("1", "101") ", \"missing\": null", "top1_val"},
+        {"\"missing\": null", "\"epochs\": [1], \"missing\": null", "not an object"},
         {"\"schema\": 1", "\"measured\": {\"runs\": 1}, \"schema\": 1", "'recorded'"},
         {"\"schema\": 1",
          "\"measured\": {\"runs\": 3, \"recorded\": 3, \"disturbed\": 4}, "

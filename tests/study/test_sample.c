@@ -1,8 +1,12 @@
 /* Tests the values that a study computes from the record of a run. Warm-up steps are not used,
  * the parts of a step add up to its time, and top-1 is that of the last validation. */
+#include "study/study_curves.h"
 #include "study/study_sample.h"
 #include "tests/results/run_rig.h"
 #include "tests/unit.h"
+
+#include <math.h>
+#include <stdlib.h>
 
 /* Two ranks on one host, with three threads each. Two slow warm-up steps are followed by four steps
  * of 64 images in 0.5 s. Rank 1 needs twice as long as rank 0 for its own work. */
@@ -86,6 +90,32 @@ static void test_short_run(void **state)
     run_free(run);
 }
 
+/* The curves have the accuracies of each epoch, and at most 100 epochs, among them the last. */
+static void test_curves(void **state)
+{
+    struct study_curves c;
+    struct run *run = run_rig_load(*state);
+    assert_int_equal(study_curves_of(run, &c), STATUS_OK);
+    assert_int_equal(c.n, 1);
+    assert_int_equal(c.epoch[0].epoch, 1);
+    assert_true(c.epoch[0].accuracy[ANALYSIS_TOP1_VAL].median == 70);
+    assert_true(c.epoch[0].accuracy[ANALYSIS_TOP5_VAL].median == 95);
+    free(c.epoch);
+    run_free(run);
+    for (int i = 1; i < 250; i++) {
+        const struct epoch_record e = {.epoch = i, .steps = 6 + i, .train_top1 = i / 10.0};
+        run_rig_append(*state, &epoch_schema, &e);
+    }
+    run = run_rig_load(*state);
+    assert_int_equal(study_curves_of(run, &c), STATUS_OK);
+    assert_in_range(c.n, 50, 100);
+    assert_int_equal(c.epoch[c.n - 1].epoch, 250);
+    assert_true(c.epoch[c.n - 1].accuracy[ANALYSIS_TOP1_TRAIN].median == 24.9);
+    assert_true(isnan(c.epoch[c.n - 1].accuracy[ANALYSIS_TOP1_VAL].median)); /* no validation */
+    free(c.epoch);
+    run_free(run);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, scratch_tear_down)
 
 int main(void)
@@ -93,6 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_sample),
         TEST(test_short_run),
+        TEST(test_curves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
