@@ -40,7 +40,7 @@ struct conditions conditions_of(const struct run *run)
         return c;
     c.recorded = 1;
     c.disturbed = noise_recorded(run->summary, reason);
-    struct host_noise host = host_noise_read(noise);
+    struct host_noise host = host_noise_read(run->summary);
     c.too_short = !c.disturbed && !(host_noise_others_bound(&host) <= 0.5);
     c.others = host.others;
     return c;

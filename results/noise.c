@@ -113,14 +113,16 @@ json_t *host_noise_json(const struct host_noise *h)
     return noise_json(&(struct noise){.host = *h, .far_share = NAN});
 }
 
-struct host_noise host_noise_read(const json_t *o)
+struct host_noise host_noise_read(const json_t *record)
 {
+    const json_t *o = json_object_get(record, "noise");
+    bool paused = json_is_true(json_object_get(record, "paused"));
     return (struct host_noise){.seconds = json_number_at(o, "seconds"),
                                .processors = json_number_at(o, "processors"),
                                .load_start = json_number_at(o, "load_start"),
                                .load_end = json_number_at(o, "load_end"),
                                .steal = json_number_at(o, "steal"),
-                               .others = json_number_at(o, "others"),
+                               .others = paused ? NAN : json_number_at(o, "others"),
                                .throttled = json_number_at(o, "throttled"),
                                .preempted_per_s = json_number_at(o, "preempted_per_s")};
 }
@@ -128,7 +130,7 @@ struct host_noise host_noise_read(const json_t *o)
 bool noise_recorded(const json_t *record, char text[NOISE_TEXT_MAX])
 {
     const json_t *noise = json_object_get(record, "noise");
-    struct host_noise host = host_noise_read(noise);
+    struct host_noise host = host_noise_read(record);
     text[0] = '\0';
     if (!json_is_true(json_object_get(noise, "disturbed")))
         return host_noise_judge(&host, text);

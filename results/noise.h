@@ -76,8 +76,9 @@ double host_noise_others_bound(const struct host_noise *host);
 json_t *noise_json(const struct noise *noise);
 json_t *host_noise_json(const struct host_noise *host);
 
-/* Reads what noise_json or host_noise_json wrote; numbers that are absent are NAN. */
-struct host_noise host_noise_read(const json_t *noise);
+/* Reads the counters from the member "noise" of a record; numbers that are absent are NAN. `others`
+ * of a run that was paused is not known: it includes the programs that the run took turns with. */
+struct host_noise host_noise_read(const json_t *record);
 
 /* Returns whether the member "noise" of a record says that other work disturbed it, and writes the
  * reason to `text`. The recorded counters are judged again, because earlier versions did not judge

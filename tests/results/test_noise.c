@@ -98,6 +98,7 @@ static void test_records(void **state)
         {"{\"noise\": 7}", false},
         {"{\"noise\": {\"disturbed\": false, \"seconds\": 60, \"others\": 0.02}}", false},
         {"{\"noise\": {\"disturbed\": false, \"seconds\": 3.5, \"others\": 0.84}}", true},
+        {"{\"paused\": true, \"noise\": {\"seconds\": 3.5, \"others\": 0.5}}", false},
         {"{\"noise\": {\"disturbed\": false, \"seconds\": -1, \"others\": 0.84}}", false},
         {"{\"noise\": {\"disturbed\": true, \"seconds\": 60, \"others\": 0.02}}", true},
     };
@@ -115,7 +116,7 @@ static void test_records(void **state)
     json_t *record = json_pack("{s:o}", "noise", host_noise_json(&busy));
     assert_true(noise_recorded(record, text));
     assert_string_equal(text, "34.0 % of the processors' time went to other processes");
-    again = host_noise_read(json_object_get(record, "noise"));
+    again = host_noise_read(record);
     assert_true(again.others == 0.34 && again.processors == 2 && isnan(again.throttled));
     json_decref(record);
 }
