@@ -124,7 +124,7 @@ static enum status read_copies(const json_t *list, struct peaks *p)
         const json_t *o = json_array_get(list, i);
         TRY(read_rate(o, "bytes", &p->copy[i].bytes));
         TRY(read_rate(o, "bytes_per_s", &p->copy[i].bytes_per_s));
-        p->copy[i].noise = host_noise_read(json_object_get(o, "noise"));
+        p->copy[i].noise = host_noise_read(o);
     }
     p->n_copies = (int)n;
     return STATUS_OK;
@@ -138,7 +138,7 @@ static enum status read_flops(const json_t *list, struct peaks *p)
         for (int t = 0; t < DTYPE_COUNT; t++)
             if (strcmp(type, dtype_str((enum dtype)t)) == 0) {
                 TRY(read_rate(o, "flops_per_s", &p->flops_per_s[t]));
-                p->noise[t] = host_noise_read(json_object_get(o, "noise"));
+                p->noise[t] = host_noise_read(o);
             }
     }
     return STATUS_OK;
