@@ -71,19 +71,20 @@ static enum status add_own(const struct harness_job *j, double begun_s, double *
     return st;
 }
 
-/* Sets each judged value to the largest of any rank; NaN if no rank knows it. */
+/* Sets each value to the largest of any rank; NaN if no rank knows it. */
 static enum status largest_noise(struct comm *comm, struct host_noise *n)
 {
-    double *const judged[] = {&n->seconds, &n->processors, &n->steal, &n->others, &n->throttled};
-    enum { JUDGED = sizeof judged / sizeof *judged };
-    double x[JUDGED];
+    enum { VALUES = sizeof *n / sizeof(double) };
+    double x[VALUES];
     struct comm_op largest = {COMM_ALLREDUCE, COMM_MAX,        DTYPE_F64,      .send = x,
-                              .recv = x,      .count = JUDGED, .on_host = true};
-    for (int i = 0; i < JUDGED; i++)
-        x[i] = isnan(*judged[i]) ? -1 : *judged[i];
+                              .recv = x,      .count = VALUES, .on_host = true};
+    memcpy(x, n, sizeof x); /* all members are doubles */
+    for (int i = 0; i < VALUES; i++)
+        x[i] = isnan(x[i]) ? -1 : x[i];
     TRY(comm_run(comm, &largest));
-    for (int i = 0; i < JUDGED; i++)
-        *judged[i] = x[i] < 0 ? NAN : x[i];
+    for (int i = 0; i < VALUES; i++)
+        x[i] = x[i] < 0 ? NAN : x[i];
+    memcpy(n, x, sizeof x);
     return STATUS_OK;
 }
 
