@@ -214,7 +214,7 @@ enum status collective_report_end(struct collective_report *r)
 {
     const struct collective_config *c = r->config;
     const struct bench_head head = {"collective", COLLECTIVE_SCHEMA, NULL, -1,
-                                    .workers = r->threads};
+                                    .workers = c->options.devices || c->gpus ? 0 : r->threads};
     json_t *wrong = c->checks > 0 ? json_integer(r->wrong) : json_null();
     char empty[64] = "";
     if (r->empty_rows > 0)
