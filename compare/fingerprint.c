@@ -28,7 +28,11 @@ static const char *const left_out[] = {
     "host.environment.JOB_COMPLETION_INDEX",
     "host.environment.CUDA_VISIBLE_DEVICES",
 };
-static const char *const left_out_ends[] = {"uuid_hash", "index"};
+static const char *const left_out_ends[] = {
+    "uuid_hash",        "index",         "max_pcie_generation",
+    "max_pcie_width",   "remapped_rows", "remapping_pending",
+    "remapping_failed",
+};
 
 /* Fields that are paths. Only the last part of a path is compared. */
 static const char *const paths[] = {"config.data", "config.init"};
