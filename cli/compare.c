@@ -74,9 +74,9 @@ static const struct setting compare_settings[] = {
      TAKEN_BY(take_threshold)},
     {"alpha", 0, "P", "0.01", "Significance level", AS_REAL(config.alpha, 1e-12, 0.5)},
     {"metric", 0, "NAME", NULL,
-     "Make this metric gating, instead of images_per_s_mean, images_per_s and, if runs were "
-     "validated, val_top1; all: "
-     "every metric; may be given several times",
+     "Make this metric gating, instead of images_per_s_mean, images_per_s, the metrics that "
+     "'ampscale record' found and, if runs were validated, val_top1; all: every metric; may be "
+     "given several times",
      TAKEN_BY(take_metric)},
     {"pair", 0, "auto|never|always", "auto",
      "Whether to compare pairs of runs that were neighbours in time; auto: if the runs of both "

@@ -39,8 +39,11 @@ struct compare_config compare_defaults(void)
     struct compare_config c = {.alpha = 0.01};
     for (int i = 0; i < METRICS; i++)
         c.threshold[i] = 0.03;
-    c.role[METRIC_IMAGES_PER_S] = COMPARE_DECIDES;
-    c.role[METRIC_IMAGES_PER_S_MEAN] = c.role[METRIC_VAL_TOP1] = COMPARE_OPTION;
+    static const enum metric_id gating[] = {
+        METRIC_IMAGES_PER_S_MEAN, METRIC_IMAGES_PER_S, METRIC_VAL_TOP1,
+        METRIC_SAMPLES,           METRIC_TOKENS,       METRIC_LOSS};
+    for (size_t i = 0; i < sizeof gating / sizeof *gating; i++)
+        c.role[gating[i]] = COMPARE_OPTION;
     return c;
 }
 
@@ -171,6 +174,7 @@ static void add_lacking(struct compare_cell *c, const struct compare_result *r,
 enum status judge_measure(const struct repeats *base, const struct repeats *new,
                           const struct compare_config *config, struct compare_cell *c)
 {
+    bool decides = false;
     for (int id = 0; id < METRICS; id++) {
         struct compare_result r;
         bool some;
@@ -196,7 +200,11 @@ enum status judge_measure(const struct repeats *base, const struct repeats *new,
         r.verdict = small ? COMPARE_SMALL : COMPARE_INCONCLUSIVE;
         r.decides = role != COMPARE_INFORMATIONAL && !small;
         c->result[c->n_results++] = r;
+        decides = decides || r.decides;
     }
+    if (!decides)
+        text_join(c->missing, sizeof c->missing, "; ",
+                  "no gating metric to compare; --metric NAME chooses one");
     return STATUS_OK;
 }
 

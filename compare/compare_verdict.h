@@ -153,10 +153,10 @@ const struct compare_result *compare_first_inconclusive(const struct compare_rep
 int64_t compare_enough_repeats(const struct compare_report *report);
 
 /* Returns the defaults. Alpha is 0.01, and the threshold is 3 %. Gating metrics are the throughputs
- * of all steps (the mean over time, which stalls lower) and of the median step and, if runs were
- * validated, val_top1. The fastest step is informational: on a processor with few clock rates, it
- * depends on the highest clock rate that the run happened to reach, so it varies more between runs
- * than the other metrics. */
+ * of all steps (the mean over time, which stalls lower) and of the median step, the metrics that
+ * `ampscale record` found and, if runs were validated, val_top1. The fastest step is informational:
+ * on a processor with few clock rates, it depends on the highest clock rate that the run happened
+ * to reach, so it varies more between runs than the other metrics. */
 struct compare_config compare_defaults(void);
 
 void compare_report_free(struct compare_report *report);

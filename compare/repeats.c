@@ -62,7 +62,9 @@ static enum status take(const struct run *run, struct repeat *r)
                          .started_s = json_number_at(run->info, "started_s")};
     text_clean(r->end.by, sizeof r->end.by, json_text_at(run->summary, "ended_by"));
     r->disturbed = noise_recorded(run->summary, noise);
-    text_clean(r->commit, sizeof r->commit, json_text_at(run->info, "commit"));
+    bool other = json_object_get(run->summary, "metrics") != NULL; /* of another program */
+    text_clean(r->commit, sizeof r->commit,
+               json_text_at(other ? run->summary : run->info, "commit"));
     text_clean(r->host, sizeof r->host,
                json_text_at(json_object_get(run->info, "host"), "hostname"));
     struct stat folder;

@@ -70,6 +70,7 @@ for i in {1..12}; do
 done
 expect 0 compare --json -o records/compare.json --benchmark-action records/action.json r{1..6} -- r{7..12}
 expect 5 compare --json -o records/few.json r1 -- r2
+expect 0 record --commit 1a2b --metric 'loss=([0-9])' --out records/recorded -- echo loss 3
 run compare --json -o records/refused.json r1 -- records/amp
 expect 5 compare --record records/history r1 r2
 expect 0 trend records/history --json -o records/trend.json
