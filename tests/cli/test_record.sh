@@ -42,7 +42,7 @@ assert json.load(open("one/outcome.json"))["outcome"] == "done"
 PY
 
 # The program's environment is that of the user.
-env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY -u KMP_BLOCKTIME "$program" record --out plain -- env >out || fail "record of env"
+env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY -u KMP_BLOCKTIME "$program" record --out plain -- env >out 2>err || fail "record of env"
 ! grep GOMP_SPINCOUNT out || fail "record changes the environment of the program"
 
 # A failure of the program is its exit code; the run is incomplete.
