@@ -208,12 +208,13 @@ static void markdown_sides(struct markdown *m, const struct compare_report *r)
 }
 
 /* Prints why a cell was not judged. */
-static void markdown_missing(struct markdown *m, const struct compare_cell *c)
+static void markdown_missing(struct markdown *m, const struct compare_report *r,
+                             const struct compare_cell *c)
 {
-    const char *field;
+    const char *field, *why = r->begins ? r->lacking : c->missing;
     json_t *d;
-    if (*c->missing)
-        markdown_row(m, 9, (const char *const[]){c->name, "", "", "", "", "", "", "", c->missing});
+    if (*why)
+        markdown_row(m, 9, (const char *const[]){c->name, "", "", "", "", "", "", "", why});
     json_object_foreach(c->differences, field, d)
     {
         markdown_row(m, 9,
@@ -254,13 +255,11 @@ void compare_print_markdown(const struct compare_report *report, FILE *out)
     fprintf(out, "## Comparison\n\n**%s**\n\n", line);
     markdown_sides(&m, report);
     fputs("\n", out);
-    if (report->begins)
-        text_print(out, "The new runs begin a base: %s.", report->lacking);
     print_family(report, out);
     m.head = "\n| cell | metric | base | new | ratio | 95 % interval | p | limit | verdict |\n"
              "|---|---|--:|--:|--:|--:|--:|--:|---|\n";
     for (int64_t i = 0; i < report->n_cells; i++) {
-        markdown_missing(&m, &report->cell[i]);
+        markdown_missing(&m, report, &report->cell[i]);
         rest += report->cell[i].n_results - markdown_results(&m, &report->cell[i], true);
     }
     for (int64_t i = 0; i < report->n_cells; i++)

@@ -254,7 +254,8 @@ expect 1 compare --json -o no/such/folder.json base slow
 
 # Runs are recorded in a history, and compared with its accepted runs.
 expect_error 5 "'ampscale compare --record history RUNS' begins one" compare --history history same
-expect 0 compare --history history --record history base
+expect 0 compare --history history --record history --markdown x.md base
+has x.md 'resnet18 \|.* 0 of 0 runs in .history. are accepted'
 has out "  not compared, begins a base: .* 0 of 0 runs in 'history' are accepted"
 has out '^not compared, begins a base: 0 regressions$'
 expect 0 compare --history history --record history same
