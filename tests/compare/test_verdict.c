@@ -178,7 +178,7 @@ static void test_studies_of_eight(void **state)
  * 3 standard errors are allowed for. */
 static void test_false_alarms(void **state)
 {
-    enum { TRIALS = 1000 };
+    enum { TRIALS = 500 };
     uint64_t random = 7;
     (void)state;
     for (int alike = 0; alike < 2; alike++) {
