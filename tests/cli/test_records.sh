@@ -225,7 +225,7 @@ expect 5 compare --pair always base same
 has out 'did not take turns'
 expect 5 compare --markdown x.md --junit x.xml base other
 has out "config.batch_size: '32' in the first run of BASE, '64' in another"
-has x.md '^\| config.batch\\_size \| 32 \| 64 \|$'
+has x.md '^\| resnet18 \| config.batch\\_size \| 32 \| 64 \| .*\| refused \|$'
 has x.xml 'message="the runs differ in config.batch_size \(32 / 64\)'
 expect 0 compare --allow-different config.batch_size base other
 expect_error 2 "'--alpha' follows '--': flags must come before it" compare base/r* -- --alpha 0.01 slow/r*
@@ -258,7 +258,12 @@ has err '^ampscale: [0-9] of [0-9] metrics are inconclusive: .*; give about [0-9
 cp -r same noisy
 echo '{"schema": 1, "ended_by": "steps", "noise": {"disturbed": true, "reason": "9.0 % of the steps took more than 1.5 times the median"}}' >noisy/r2/summary.json
 expect 0 compare base noisy
-has out 'disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW'
+count 2 out 'disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW'
+expect 0 compare --json --markdown x.md --junit x.xml --benchmark-action x.bench base noisy
+has <(tr -d ' \n' <out) '"disturbed":\{"base":0,"new":1\},"alpha"'
+has x.md '^\*\*passed: .*; disturbed by other work: 0 of 9 runs of BASE, 1 of 9 of NEW\*\*$'
+has x.xml 'name="disturbed" value="0 of 9 runs of BASE, 1 of 9 of NEW"'
+has x.bench 'runs, of which 0 and 1 were disturbed"'
 expect 0 report noisy -o noisy.md --no-figures
 count 1 noisy.md 'complete, disturbed: 9.0 % of the steps'
 has noisy.md '^Quality of the data: .* 9 runs: 1 disturbed by other work, 8 without a record of it'
@@ -271,12 +276,15 @@ has out '^resnet18.*9 and 9 runs$'
 cp -r same cut && rm cut/r6/summary.json && echo '{}' >cut/r98.failed # as a study records a failed run
 expect 5 compare --markdown x.md --junit x.xml base cut
 has out '2 of 10 runs of NEW are incomplete'
-has x.md '^Incomplete: 2 of 10 runs of NEW are incomplete'
+has x.md '\| 2 of 10 runs of NEW are incomplete, for example .* \|$'
 has x.xml 'message="2 of 10 runs of NEW are incomplete'
 
 # Other programs read the files of a comparison.
 expect 3 compare --markdown x.md --junit x.xml --json -o x.json --benchmark-action x.bench base slow
-has x.md '\| `images_per_s` \| .* \| \*\*REGRESSION\*\* \|'
+has x.md '\| images\\_per\\_s \| .* \| REGRESSION \|'
+[[ $(sed -n 3p x.md) == '**REGRESSION: 2 regressions, '* ]] || fail "x.md does not begin with the verdict: $(head -n 5 x.md)"
+lacks x.md 'equivalent \|$'
+
 ! command -v python3 >/dev/null || python3 - <<'PY' || fail "other programs cannot read the files"
 import json, xml.etree.ElementTree as tree
 suite = tree.parse("x.xml").getroot().find("testsuite")
@@ -296,8 +304,10 @@ expect 1 compare --json -o no/such/folder.json base slow
 
 # Runs are recorded in a history, and compared with its accepted runs.
 expect_error 5 "'ampscale compare --record history RUNS' begins one" compare --history history same
-expect 0 compare --history history --record history base
-has out "'history' had no history yet: these runs are its first"
+expect 0 compare --history history --record history --markdown x.md base
+has x.md 'resnet18 \|.* 0 of 0 runs in .history. are accepted'
+has out "  not compared, begins a base: .* 0 of 0 runs in 'history' are accepted"
+has out '^not compared, begins a base: 0 regressions$'
 expect 0 compare --history history --record history same
 expect 3 compare --history history --record history slow
 count 18 history/history.jsonl '"accepted":true'
@@ -305,7 +315,8 @@ count 9 history/history.jsonl '"accepted":false'
 expect 3 compare --history history --last 7 slow
 has out '7 and 9 runs'
 expect 5 compare --history history other
-has out "none of 27 runs in 'history' was accepted and has the same configuration"
+has err "^ampscale: nothing to compare with: apart from the new runs, 0 of 27 runs in 'history' are accepted .*; the nearest has config.batch_size '32' there, '64' now; --record with the same folder begins a new base, --allow-different NAME ignores a field$"
+[[ $(wc -l <history/history.jsonl) == 27 ]] || fail "a comparison that was not asked to record did"
 expect_error 5 "nothing is recorded" compare --record history cut
 expect_error 2 "give new runs only" compare --history history base -- same
 # A history of an earlier version lacks the mean, which then is not gating.
@@ -325,6 +336,67 @@ for change in 's/.*/[]/' 's/"accepted":true/"accepted":1/' 's/"images_per_s":[0-
     ! cmp -s history/history.jsonl damaged/history.jsonl || fail "'$change' changes nothing"
     expect_error 5 "line 2: not an entry of a history" compare --history damaged same
 done
+
+expect 0 compare --record shaky noisy
+count 1 shaky/history.jsonl '"disturbed":true'
+expect 0 compare --history shaky same
+has out '^passed: .*disturbed by other work: 1 of 9 runs of BASE, 0 of 9 of NEW$'
+
+# After a change of the machine, of a library or of a setting, the same command begins a new base,
+# and compares with it from the second commit on. A base grows until it has five runs.
+machine='"host": {"kernel": "6.1"}, "libraries": {"oneDNN": "3.4"},'
+started=1700000000
+# fresh DIR [EDIT]: gives the runs new start times, and edits their run.json.
+fresh() {
+    for run in "$1"/r*/run.json; do
+        sed -i -E "s/(\"schema\": 1,)( \"started_s\": [0-9]+,)?/\1 \"started_s\": $((started++)),/; ${2-}" "$run"
+    done
+}
+gate() { expect "$1" compare --history guarded --record guarded --junit x.xml "$2"; }
+make_runs first 0 && fresh first "s/\"config\"/$machine &/"
+cp -r first second && fresh second
+gate 0 first
+gate 0 second
+has out '^passed: '
+for change in 's/6.1/6.2/' 's/3\.4/3.5/' 's/"batch_size": 32/"batch_size": 64/' 's/"arch"/"precision": "bf16", &/'; do
+    for turn in 1 2 3 4; do
+        rm -rf commit && cp -r first commit
+        ((turn > 2)) || rm -r commit/r[4-9]
+        fresh commit "$change"
+        gate 0 commit
+        case $turn in
+        1) has out 'begins a base: .*; the nearest has (host|libraries|config)\.[a-zA-Z_.]+ .* there, .* now' ;;
+        2) has out 'begins a base: .* 3 of [0-9]+ runs' ;;
+        *) has out '^passed: ' ;;
+        esac
+        ((turn > 2)) || has x.xml '<skipped'
+    done
+    rm -rf commit && cp -r first commit && fresh commit "$change"
+    sed -i -E 's/"total_s":[0-9.]+/"total_s":0.2/' commit/r*/steps.jsonl
+    gate 3 commit
+done
+
+# A ratio to values of 0 has no interval.
+for side in zeros1 zeros2; do
+    cp -r first $side && fresh $side
+    for i in {1..9}; do
+        printf '{"epoch":0,"steps":20,"lr":0.1,"train_images":640,"train_loss":1,"train_top1":0,"train_top5":0,"val_images":100,"val_loss":1,"val_top1":%s,"val_top5":1,"best_top1":1,"images_per_s_mean":1,"images_per_s":1,"images_per_s_p5":1,"images_per_s_p95":1,"images_per_s_wall":1,"train_s":1,"val_s":1,"checkpoint_s":0,"bytes_per_s":0,"files_per_s":0,"decode_ms":0,"bad_images":0,"elapsed":1}\n' \
+            $((i % 3)) >$side/r$i/epochs.jsonl
+    done
+done
+expect 5 compare zeros1 zeros2
+has err 'val_top1 of .* is 0 in runs of BASE, so that no ratio to BASE has an interval; leave it out by --metric$'
+lacks err 'nan'
+
+# The same runs on both sides, under whatever path, are refused.
+expect_error 2 "'first/r1' of BASE and 'first/r1' of NEW are the same run; give each run once" compare first first
+ln -s first alias
+expect_error 2 "are the same run" compare first alias
+expect_error 2 "are the same run" compare first/r* -- "$PWD"/alias/r[1-7]
+mkdir twin && cp -r first/r1 twin && ln -s r1 twin/latest
+expect_error 2 "are the same run" compare --record doubled twin
+[[ ! -e doubled ]] || fail "a run that was given twice was recorded"
+expect_error 2 "are the same run" compare s s
 
 # A run that has its start time counts once, however often it is recorded.
 cp -r same timed
