@@ -43,12 +43,14 @@ static double group_quota(const char *group)
     return quota > 0 && period > 0 ? quota / period : INFINITY;
 }
 
-double host_quota(const char *root)
+/* Calls `visit` with the folder of each control group that limits the CPUs of this process: its own
+ * group, then those around it. */
+static void each_group(const char *root, void (*visit)(const char *group, double *value),
+                       double *value)
 {
     char line[PATH_MAX], group[2 * PATH_MAX];
-    double least = INFINITY;
     snprintf(group, sizeof group, "%s/proc/self/cgroup", root);
-    FILE *in = fopen(group, "r");
+    FILE *in = fopen(group, "re");
     while (in && fgets(line, sizeof line, in)) { /* "NUMBER:CONTROLLERS:/PATH" */
         char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
         if (!path)
@@ -60,15 +62,50 @@ double host_quota(const char *root)
         if (!second && (!cpu || cpu >= path))
             continue;
         int top = snprintf(group, sizeof group, "%s/sys/fs/cgroup%s", root, second ? "" : "/cpu");
-        snprintf(group + top, sizeof group - (size_t)top, "%s", path);
+        snprintf(group + top, sizeof group - (size_t)top, "%s", strcmp(path, "/") == 0 ? "" : path);
         for (char *end = group + strlen(group); end; end = strrchr(group + top, '/')) {
             *end = '\0';
-            least = fmin(least, group_quota(group));
+            visit(group, value);
         }
     }
     if (in)
         fclose(in);
+}
+
+static void lower_quota(const char *group, double *least)
+{
+    *least = fmin(*least, group_quota(group));
+}
+
+double host_quota(const char *root)
+{
+    double least = INFINITY;
+    each_group(root, lower_quota, &least);
     return least;
+}
+
+/* Version 2 counts microseconds as "throttled_usec", version 1 nanoseconds as "throttled_time". */
+static void add_throttled(const char *group, double *sum)
+{
+    char path[2 * PATH_MAX + 16], line[128];
+    double count;
+    snprintf(path, sizeof path, "%s/cpu.stat", group);
+    FILE *in = fopen(path, "re");
+    while (in && fgets(line, sizeof line, in)) {
+        if (sscanf(line, "throttled_usec %lf", &count) == 1)
+            *sum += 1e-6 * count;
+        else if (sscanf(line, "throttled_time %lf", &count) == 1)
+            *sum += 1e-9 * count;
+    }
+    if (in)
+        fclose(in);
+}
+
+double host_throttled_s(const char *root)
+{
+    double sum = 0;
+    each_group(root, add_throttled, &sum);
+    return sum;
 }
 
 int host_cores_within(const char *root)

@@ -15,6 +15,10 @@ int host_affinity(void);
  * files are read below `root`, "" for those of the system. */
 double host_quota(const char *root);
 
+/* The processor time, in seconds, for which such limits have stopped the processes of these groups
+ * since the groups began; each stopped processor counts. 0 without a limit. */
+double host_throttled_s(const char *root);
+
 /* The default number of threads: host_affinity(), but no more than host_quota(root), rounded up.
  * host_cores reads the system's files. */
 int host_cores_within(const char *root);

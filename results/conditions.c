@@ -40,8 +40,9 @@ struct conditions conditions_of(const struct run *run)
         return c;
     c.recorded = 1;
     c.disturbed = noise_recorded(run->summary, reason);
-    c.too_short = !c.disturbed && !(json_number_at(noise, "seconds") >= NOISE_SECONDS_MIN);
-    c.others = json_number_at(noise, "others");
+    struct host_noise host = host_noise_read(run->summary);
+    c.too_short = !c.disturbed && !(host_noise_others_bound(&host) <= 0.5);
+    c.others = host.others;
     return c;
 }
 

@@ -43,20 +43,40 @@ static bool add_sign(char text[NOISE_TEXT_MAX], double share, double bound, cons
     return true;
 }
 
+#define TICK_S 0.01
+
+double host_noise_others_bound(const struct host_noise *h)
+{
+    double processors = h->processors >= 1 ? h->processors : 1;
+    return NOISE_OTHERS + 1.5 / sqrt(processors * h->seconds / TICK_S);
+}
+
+/* Adds the signs of the counters to `text`. */
+static bool add_signs(const struct host_noise *h, char text[NOISE_TEXT_MAX])
+{
+    double rounding = 2 * TICK_S / h->seconds;
+    bool steal = add_sign(text, h->steal, NOISE_STEAL + rounding,
+                          "of the processors' time was stolen by other guests");
+    bool others = add_sign(text, h->others, host_noise_others_bound(h),
+                           "of the processors' time went to other processes");
+    bool throttled = add_sign(text, h->throttled, NOISE_THROTTLED + rounding,
+                              "of the processors' time was withheld by a CPU quota");
+    return steal || others || throttled;
+}
+
+bool host_noise_judge(const struct host_noise *h, char text[NOISE_TEXT_MAX])
+{
+    text[0] = '\0';
+    return add_signs(h, text);
+}
+
 bool noise_judge(const struct noise *n, char text[NOISE_TEXT_MAX])
 {
-    bool disturbed = false;
     text[0] = '\0';
-    if (n->steps >= NOISE_STEPS_MIN)
-        disturbed |= add_sign(text, n->far_share, NOISE_FAR_SHARE,
-                              "of the steps took more than 1.5 times the median");
-    if (n->host.seconds >= NOISE_SECONDS_MIN) {
-        disturbed |= add_sign(text, n->host.steal, NOISE_STEAL,
-                              "of the processors' time was stolen by other guests");
-        disturbed |= add_sign(text, n->host.others, NOISE_OTHERS,
-                              "of the processors' time went to other processes");
-    }
-    return disturbed;
+    bool far =
+        n->steps >= NOISE_STEPS_MIN && add_sign(text, n->far_share, NOISE_FAR_SHARE,
+                                                "of the steps took more than 1.5 times the median");
+    return add_signs(&n->host, text) || far;
 }
 
 static enum status put_known(json_t *into, const char *key, double value)
@@ -64,33 +84,56 @@ static enum status put_known(json_t *into, const char *key, double value)
     return isfinite(value) ? json_put(into, key, json_real(value)) : STATUS_OK;
 }
 
+static enum status put_host(json_t *o, const struct host_noise *h)
+{
+    TRY(put_known(o, "seconds", h->seconds));
+    TRY(put_known(o, "processors", h->processors));
+    TRY(put_known(o, "steal", h->steal));
+    TRY(put_known(o, "others", h->others));
+    TRY(put_known(o, "throttled", h->throttled));
+    TRY(put_known(o, "load_start", h->load_start));
+    TRY(put_known(o, "load_end", h->load_end));
+    return put_known(o, "preempted_per_s", h->preempted_per_s);
+}
+
 json_t *noise_json(const struct noise *n)
 {
-    enum status st;
     char text[NOISE_TEXT_MAX];
-    const struct host_noise *h = &n->host;
     bool disturbed = noise_judge(n, text);
-    json_t *o = NULL;
-    CHECK(json_new(&o, "{s:b, s:s}", "disturbed", disturbed, "reason", text));
-    CHECK(put_known(o, "far_steps", n->far_share));
-    CHECK(put_known(o, "seconds", h->seconds));
-    CHECK(put_known(o, "steal", h->steal));
-    CHECK(put_known(o, "others", h->others));
-    CHECK(put_known(o, "load_start", h->load_start));
-    CHECK(put_known(o, "load_end", h->load_end));
-    CHECK(put_known(o, "preempted_per_s", h->preempted_per_s));
-    return o;
-done:
+    json_t *o = json_pack("{s:b, s:s}", "disturbed", disturbed, "reason", text);
+    if (o && put_known(o, "far_steps", n->far_share) == STATUS_OK &&
+        put_host(o, &n->host) == STATUS_OK)
+        return o;
     json_decref(o);
     return NULL;
 }
 
-bool noise_recorded(const json_t *summary, char text[NOISE_TEXT_MAX])
+json_t *host_noise_json(const struct host_noise *h)
 {
-    const json_t *noise = json_object_get(summary, "noise");
+    return noise_json(&(struct noise){.host = *h, .far_share = NAN});
+}
+
+struct host_noise host_noise_read(const json_t *record)
+{
+    const json_t *o = json_object_get(record, "noise");
+    bool paused = json_is_true(json_object_get(record, "paused"));
+    return (struct host_noise){.seconds = json_number_at(o, "seconds"),
+                               .processors = json_number_at(o, "processors"),
+                               .load_start = json_number_at(o, "load_start"),
+                               .load_end = json_number_at(o, "load_end"),
+                               .steal = json_number_at(o, "steal"),
+                               .others = paused ? NAN : json_number_at(o, "others"),
+                               .throttled = json_number_at(o, "throttled"),
+                               .preempted_per_s = json_number_at(o, "preempted_per_s")};
+}
+
+bool noise_recorded(const json_t *record, char text[NOISE_TEXT_MAX])
+{
+    const json_t *noise = json_object_get(record, "noise");
+    struct host_noise host = host_noise_read(record);
     text[0] = '\0';
     if (!json_is_true(json_object_get(noise, "disturbed")))
-        return false;
+        return host_noise_judge(&host, text);
     text_clean(text, NOISE_TEXT_MAX, json_text_at(noise, "reason"));
     return true;
 }

@@ -213,7 +213,8 @@ static enum status add_noise(const struct session *s, const struct run *run, jso
     struct noise noise;
     struct load now = load_read(&s->load);
     TRY(noise_of_steps(run, &noise));
-    noise.host = load_between(&s->load_began, &now, s->world.size == 1);
+    /* The programs that take turns with a paused run are no disturbance. */
+    noise.host = load_between(&s->load_began, &now, s->world.size == 1 && !stop_was_paused());
     return json_put(summary, "noise", noise_json(&noise));
 }
 

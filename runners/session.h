@@ -4,6 +4,7 @@
 #include "comm/world.h"
 #include "engine/engine.h"
 #include "input/loader.h"
+#include "results/load.h"
 #include "results/ranks.h"
 #include "results/record.h"
 #include "runners/checkpoint.h"
@@ -11,7 +12,6 @@
 #include "runners/expect.h"
 #include "runners/on_save.h"
 #include "runners/rank_sensors.h"
-#include "telemetry/load.h"
 #include "telemetry/storage.h"
 #include "telemetry/telemetry.h"
 

@@ -15,9 +15,14 @@ static void test_quota(void **state)
     static const struct {
         const char *lines; /* of /proc/self/cgroup */
         double quota;
-        struct group group[4];
+        struct group group[5];
+        double throttled_s;
     } cases[] = {
-        {"0::/\n", 0.5, {{"cpu.max", "50000 100000\n"}}},
+        {"0::/\n",
+         0.5,
+         {{"cpu.max", "50000 100000\n"},
+          {"cpu.stat", "usage_usec 7\nnr_periods 9\nnr_throttled 3\nthrottled_usec 2500000\n"}},
+         2.5},
         {"0::/\n", INFINITY, {{"cpu.max", "max 100000\n"}}},
         {"0::/\n", INFINITY, {{"cpu.max", "50000 0\n"}}},
         {"0::/\n", INFINITY, {{NULL, NULL}}},
@@ -29,8 +34,10 @@ static void test_quota(void **state)
          0.75,
          {{"cpu/a/cpu.cfs_quota_us", "75000\n"},
           {"cpu/a/cpu.cfs_period_us", "100000\n"},
+          {"cpu/a/cpu.stat", "nr_periods 70\nnr_throttled 12\nthrottled_time 250000000\n"},
           {"cpu/b/cpu.cfs_quota_us", "1000\n"},
-          {"cpu/b/cpu.cfs_period_us", "100000\n"}}},
+          {"cpu/b/cpu.cfs_period_us", "100000\n"}},
+         0.25},
         {"1:cpu:/\n",
          INFINITY,
          {{"cpu/cpu.cfs_quota_us", "-1\n"}, {"cpu/cpu.cfs_period_us", "100000\n"}}},
@@ -52,11 +59,12 @@ static void test_quota(void **state)
         assert_int_equal(system(command), 0);
         snprintf(path, sizeof path, "%zu/proc/self/cgroup", i);
         scratch_write_text(*state, path, cases[i].lines);
-        for (const struct group *g = cases[i].group; g < cases[i].group + 4 && g->file; g++) {
+        for (const struct group *g = cases[i].group; g < cases[i].group + 5 && g->file; g++) {
             snprintf(path, sizeof path, "%zu/sys/fs/cgroup/%s", i, g->file);
             scratch_write_text(*state, path, g->text);
         }
         assert_true(host_quota(root) == cases[i].quota);
+        assert_true(fabs(host_throttled_s(root) - cases[i].throttled_s) < 1e-9);
         int most = cases[i].quota <= 1 ? 1 : cases[i].quota <= 2 ? 2 : host_affinity();
         assert_int_equal(host_cores_within(root), most < host_affinity() ? most : host_affinity());
     }

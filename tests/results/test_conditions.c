@@ -23,8 +23,9 @@ static void test_runs(void **state)
     static const char *const noises[] = {
         "{\"disturbed\": false, \"seconds\": 60, \"others\": 0.02}",
         "{\"disturbed\": true, \"seconds\": 60, \"others\": 0.4}",
-        "{\"disturbed\": false, \"seconds\": 3.5, \"others\": 0.84}",
-        "{\"disturbed\": true, \"seconds\": 3.5}", /* too short, but its steps show it */
+        "{\"disturbed\": false, \"seconds\": 3.5, \"others\": 0.84}", /* short, and clear */
+        "{\"disturbed\": false, \"seconds\": 0.1, \"others\": 0.3}",
+        "{\"disturbed\": true, \"seconds\": 3.5}", /* its steps show it */
         "{\"disturbed\": false}",                  /* no counters of the kernel */
         NULL,                                      /* an earlier version */
     };
@@ -34,7 +35,7 @@ static void test_runs(void **state)
         struct conditions c = conditions("2026-11-21T06:25:00Z", "2026-11-21T06:27:37Z", noises[i]);
         conditions_add(&all, &c);
     }
-    assert_true(all.runs == 6 && all.recorded == 5 && all.disturbed == 2 && all.too_short == 2);
+    assert_true(all.runs == 7 && all.recorded == 6 && all.disturbed == 3 && all.too_short == 2);
     assert_true(all.others == 0.84);
     assert_true(isnan(conditions_none.others));
 }

@@ -63,14 +63,62 @@ static void test_far_steps(void **state)
     expect(run, quiet, NULL);
 }
 
-static void test_short_runs_are_not_judged(void **state)
+/* A few steps cannot show far steps. Counters over a short time show only strong signs: in 3.5 s, a
+ * processor has 350 ticks, and three standard errors of a share are at most 8 %. */
+static void test_short_runs(void **state)
 {
     struct run run = run_of(5, 9);
     struct host_noise host = quiet;
     run.n_steps = NOISE_STEPS_MIN - 1;
-    host.seconds = NOISE_SECONDS_MIN - 1;
-    host.steal = host.others = 0.9;
     expect(run, host, NULL);
+    host.seconds = 3.5;
+    host.others = 0.17;
+    host.steal = 0.015;
+    expect(run, host, NULL);
+    host.others = 0.84;
+    expect(run, host, REASONS("84.0 % of the processors' time went to other"));
+    host.processors = 4;
+    host.others = 0.15;
+    host.steal = 0.02;
+    host.throttled = 0.3;
+    expect(run, host, REASONS("15.0 %", "2.0 %", "30.0 % of the processors' time was withheld"));
+    host.seconds = 0.001; /* no tick */
+    host.steal = host.others = host.throttled = 1;
+    expect(run, host, NULL);
+}
+
+/* What earlier versions recorded is judged by its numbers. */
+static void test_records(void **state)
+{
+    static const struct {
+        const char *summary;
+        bool disturbed;
+    } records[] = {
+        {"{}", false},
+        {"{\"noise\": 7}", false},
+        {"{\"noise\": {\"disturbed\": false, \"seconds\": 60, \"others\": 0.02}}", false},
+        {"{\"noise\": {\"disturbed\": false, \"seconds\": 3.5, \"others\": 0.84}}", true},
+        {"{\"paused\": true, \"noise\": {\"seconds\": 3.5, \"others\": 0.5}}", false},
+        {"{\"noise\": {\"disturbed\": false, \"seconds\": -1, \"others\": 0.84}}", false},
+        {"{\"noise\": {\"disturbed\": true, \"seconds\": 60, \"others\": 0.02}}", true},
+    };
+    char text[NOISE_TEXT_MAX];
+    (void)state;
+    for (int i = 0; i < (int)(sizeof records / sizeof *records); i++) {
+        json_t *summary = json_loads(records[i].summary, 0, NULL);
+        assert_int_equal(noise_recorded(summary, text), records[i].disturbed);
+        json_decref(summary);
+    }
+    struct host_noise busy = quiet, again;
+    busy.processors = 2;
+    busy.others = 0.34;
+    busy.throttled = NAN;
+    json_t *record = json_pack("{s:o}", "noise", host_noise_json(&busy));
+    assert_true(noise_recorded(record, text));
+    assert_string_equal(text, "34.0 % of the processors' time went to other processes");
+    again = host_noise_read(record);
+    assert_true(again.others == 0.34 && again.processors == 2 && isnan(again.throttled));
+    json_decref(record);
 }
 
 static void test_host(void **state)
@@ -92,8 +140,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_far_steps),
-        cmocka_unit_test(test_short_runs_are_not_judged),
+        cmocka_unit_test(test_short_runs),
         cmocka_unit_test(test_host),
+        cmocka_unit_test(test_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* Reads the counters of a host's load. */
-#include "telemetry/load.h"
+#include "results/load.h"
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/host.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -69,6 +70,7 @@ struct load load_read(const struct load_meter *m)
     bool fits = snprintf(path, sizeof path, "%s/loadavg", m->proc) < (int)sizeof path;
     if (!fits || !file_first_line(path, line, sizeof line) || sscanf(line, "%lf", &l.average) != 1)
         l.average = NAN;
+    l.throttled_s = host_throttled_s("");
     read_processors(m, &l);
     read_own(&l);
     return l;
@@ -79,12 +81,16 @@ struct host_noise load_between(const struct load *a, const struct load *b, bool 
     double seconds = b->wall_s - a->wall_s, all_s = b->all_s - a->all_s;
     double others_s = (b->busy_s - a->busy_s) - (b->own_s - a->own_s);
     struct host_noise n = {.seconds = seconds,
+                           .processors = NAN,
                            .load_start = a->average,
                            .load_end = b->average,
                            .steal = NAN,
                            .others = NAN,
+                           .throttled = NAN,
                            .preempted_per_s = NAN};
-    if (all_s > 0) {
+    if (all_s > 0 && seconds > 0) {
+        n.processors = fmax(1, round(all_s / seconds));
+        n.throttled = fmax(0, (b->throttled_s - a->throttled_s) / all_s);
         n.steal = fmax(0, (b->steal_s - a->steal_s) / all_s);
         if (alone)
             n.others = fmax(0, others_s / all_s);

@@ -1,5 +1,6 @@
 /* The kernel's counters of a host's load: load average and processor time (/proc/loadavg,
- * /proc/stat), and this process's own counters (getrusage). Only the processors that this process
+ * /proc/stat), the time in which quotas stopped this process's control groups, and this process's
+ * own counters (getrusage). Only the processors that this process
  * may use are counted. Work on other processors, for example in another container, hardly disturbs
  * this process. */
 #pragma once
@@ -21,6 +22,7 @@ struct load {
     double all_s, busy_s; /* total time of the processors; the part of it spent in processes and the
                            * kernel */
     double steal_s;       /* time in which the hypervisor ran other guests on the processors */
+    double throttled_s;   /* time in which quotas of control groups stopped their processes */
     double own_s;         /* processor time of this process and its finished children */
     double preempted;     /* involuntary context switches of this process */
 };
