@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOURCES_MAX = 16, TABLES_MAX = 16, RANKS_MAX = 1 << 20, RECORD_MAX_BYTES = 16 << 20 };
+enum { SOURCES_MAX = 16, TABLES_MAX = 16, RANKS_MAX = 1 << 20, RECORD_MAX_BYTES = 64 << 20 };
 enum { GPU_BATCH = 256 };
 
 struct predict_args {

@@ -158,13 +158,14 @@ static enum status run_add(const struct run *run, struct source *out)
     struct totals t;
     int64_t hosts, per_host;
     int64_t per_rank = config_count(run, "devices_per_rank", 1);
-    int64_t ranks = config_count(run, "world_size", 1) * per_rank;
+    int64_t world = config_count(run, "world_size", 1);
     TRY(run_hosts(run, 0, &hosts, &per_host));
     per_host *= per_rank;
     TRY(totals_of(run, &t));
-    if (out->n == 0 || ranks > out->point[out->n - 1].ranks)
+    if (out->n == 0 || world > 1)
         snprintf(out->mode, sizeof out->mode, "%s", run_config_text(run, "mode", ""));
-    point_add(out, ranks, config_count(run, "batch_size", 1) / per_rank, t.images / t.step_s);
+    point_add(out, world * per_rank, config_count(run, "batch_size", 1) / per_rank,
+              t.images / t.step_s);
     if (per_host > out->ranks_per_node)
         out->ranks_per_node = per_host;
     return STATUS_OK;

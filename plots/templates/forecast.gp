@@ -75,8 +75,8 @@ do for [f in formats] {
     set yrange [0:112]
     set ytics 0,20,100 @marks
     plot \
-        table('1') using 1:($3 * $4 / $2):($3 * $5 / $2) with filledcurves fs solid 0.25 noborder \
-            lc rgb blue notitle, \
+        table('1') using 1:(is_predicted ? NaN : $3 * $4 / $2):($3 * $5 / $2) with filledcurves \
+            fs solid 0.25 noborder lc rgb blue notitle, \
         100 with lines lw 1.5 dt (3,4) lc rgb '#505050' notitle, \
         table('1') using 1:3 with lines lw 3 lc rgb blue notitle, \
         (has_fitted ? table('2') : table('1')) using 1:(has_fitted ? $3 : NaN) with points pt 7 \

@@ -444,6 +444,19 @@ static void test_source_of_a_run(void **state)
     assert_close(workload_bytes(&source.work), 2 * 11689512.0, 1e-12);
     assert_close(source.image_bytes, 100, 1e-9);
     assert_close(source.sigma, 0.14826, 1e-9);
+    /* One rank in mode nd, whichever run is named first, does not make it a mode of one process. */
+    struct run single = run;
+    const struct run *both[] = {&single, &run};
+    single.info = json_deep_copy(run.info);
+    json_object_set_new(json_object_get(single.info, "config"), "world_size", json_integer(1));
+    json_object_set_new(json_object_get(single.info, "config"), "mode", json_string("nd"));
+    for (int i = 0; i < 2; i++) {
+        both[i] = &single;
+        both[1 - i] = &run;
+        expect_ok(source_of_runs(both, 2, &source));
+        assert_string_equal(source.mode, "ddp2");
+    }
+    json_decref(single.info);
     run.n_steps = 20; /* 10 steps after warm-up are too few for an estimate */
     expect_ok(source_of_runs(&one, 1, &source));
     assert_true(source.sigma == 0);
