@@ -5,6 +5,7 @@
 #include "accept/accept_kind.h"
 #include "accept/accept_store.h"
 #include "base/array.h"
+#include "base/bar.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -16,7 +17,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     GRACE_SECONDS = 10,
@@ -471,7 +471,7 @@ enum status accept_run(const struct accept_spec *spec, const struct accept_optio
                      .options = options,
                      .store = {.lock = -1},
                      .signals = {.fd = -1},
-                     .terminal = options->progress && isatty(fileno(options->progress)),
+                     .terminal = options->progress && bar_redraws(options->progress),
                      .total = accept_plan_count(spec, options),
                      .begun_ns = clock_ns()};
     enum status st;

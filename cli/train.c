@@ -9,6 +9,10 @@ static const struct setting live_settings[] = {
      AS_TEXT(tensorboard), .group = TRAIN_GROUP_RUN},
     {"prometheus", 0, "FILE", NULL, "Also keep a Prometheus textfile for node_exporter up to date",
      AS_TEXT(prometheus), .group = TRAIN_GROUP_RUN},
+    {"run-name", 0, "NAME", NULL,
+     "Name of the run in these files (default: for TensorBoard the last part of --out, for "
+     "Prometheus --out)",
+     AS_TEXT(run_name), .group = TRAIN_GROUP_RUN},
     {0},
 };
 

@@ -2,16 +2,16 @@
 #include "study/study_progress.h"
 
 #include "base/array.h"
+#include "base/bar.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum status study_progress_begin(struct study_progress *p, const struct study_plan *plan,
                                  const bool *wanted, FILE *out)
 {
-    *p = (struct study_progress){.plan = plan, .out = out, .terminal = out && isatty(fileno(out))};
+    *p = (struct study_progress){.plan = plan, .out = out, .terminal = out && bar_redraws(out)};
     TRY(array_new(&p->seconds, plan->n_cells));
     TRY(array_new(&p->runs, plan->n_cells));
     TRY(array_new(&p->left, plan->n_cells));

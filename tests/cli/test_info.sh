@@ -14,6 +14,8 @@ expect_line '^ampscale [0-9]' info
 expect_line '^libraries  MPI: [^ ]+.*, jansson ' info
 expect_line '^  cpu +[^ ]' info
 expect_line '"device":"cpu","usable":true' info --json
+expect_line '^  ref .*; fp32 native, tf32 emulated, bf16 emulated, fp16 emulated$' info
+expect_line '"device":"ref",[^}]*"types":\{"fp32":"native","tf32":"emulated"' info --json
 
 expect_line '^resnet50 +25557032 +8\.178$' info --list
 [[ $(grep -c '^' "$scratch/out") == 18 ]] || fail "info --list has $(grep -c '^' "$scratch/out") lines, not 17 networks"

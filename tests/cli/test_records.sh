@@ -382,7 +382,20 @@ has formula/steps.csv "^'=cmd\(\),"
 touch exported.prom.tmp.1 # of a killed export
 expect 0 export $nd --format prometheus -o exported.prom
 [[ $(echo exported.prom*) == exported.prom ]] || fail "temporary files remain: $(echo exported.prom*)"
-has exported.prom '^ampscale_run_finished\{run="r1"\} 1$'
+has exported.prom "^ampscale_run_finished\\{run=\"$nd\"\\} 1\$"
+# Runs of the same name have labels of their own; a name is given to one run.
+expect 0 export $nd $dp --format prometheus -o both.prom
+for run in $nd $dp; do
+    has both.prom "^ampscale_run_finished\\{run=\"$run\"\\} 1\$"
+done
+[[ $(grep -v '^#' both.prom | sed 's/ .*//' | sort | uniq -d) == '' ]] || fail "two samples have the same labels"
+expect 0 export $nd --format prometheus --run-name nightly -o named.prom
+has named.prom '^ampscale_run_finished\{run="nightly"\} 1$'
+expect 0 export $dp --format tensorboard --run-name nightly -o named
+ls named/nightly/events.out.* >/dev/null || fail "no event file of the run's name"
+expect 0 export $dp --format csv --run-name nightly -o named
+has named/steps.csv '^nightly,'
+expect_error 2 "--run-name names only one run, but 2 were given" export $nd $dp --format csv --run-name nightly -o x
 expect_error 2 "no run to export" export
 expect_error 2 "no format" export $nd -o x
 expect_error 2 "no place to export to" export $nd --format csv
