@@ -157,9 +157,9 @@ expect_error 2 "has 16 series: append a colon and the number or name of one: 1 '
 expect 0 predict "$recorded:ddp fp32 resnet8 synthetic weak" --fit --ranks 2..64
 has out '^assumed *not measured: .*latency between nodes 500 us, bandwidth between nodes 5 GB/s'
 lacks out '^(known|fitted).*between nodes'
-cp out named
+cp out by_name.txt
 expect 0 predict "$recorded:5" --fit --ranks 2..64
-cmp -s out named || fail "a series has another forecast by name than by number"
+cmp -s out by_name.txt || fail "a series has another forecast by name than by number"
 expect_error 2 "mode dp is one process" predict "$recorded:1" --network 5,12 --ranks 2..256
 # Two ranks that share one host reach a third of the efficiency: more ranks do not reach more.
 awk '/"name"/ { cell = $2 } cell ~ /"ddp-fp32-resnet8-synthetic-weak-2x32"/ && !done && /"(median|low|high)"/ {
