@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/process.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "results/environment.h"
 #include "results/run.h"
@@ -334,7 +335,7 @@ static enum status run_lanes(const struct work *w, struct lane *lane, struct pro
     if (!received)
         return STATUS_OK;
     return status_fail(STATUS_INTERRUPTED, "interrupted by %s; --resume runs the remaining checks",
-                       strsignal(received));
+                       stop_signal_str(received));
 }
 
 /* Runs n checks at the same time; if one fails, the others continue. */

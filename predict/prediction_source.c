@@ -233,7 +233,7 @@ void source_series_name(const struct analysis *a, int64_t i, char name[SOURCE_LA
     const struct analysis_series *s = &a->series[i];
     const struct analysis_cell *last = &a->cell[s->cell[s->n - 1]];
     snprintf(name, SOURCE_LABEL_MAX, "%.8s %.16s %.60s %.60s %s", last->mode, last->precision,
-             last->arch, last->data, analysis_scaling_str(last->scaling));
+             last->arch, last->data, analysis_scaling_str(analysis_series_scaling(a, i)));
 }
 
 enum status source_of_analysis(const struct analysis *a, int64_t i, struct source *out)

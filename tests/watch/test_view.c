@@ -229,12 +229,20 @@ static void test_study(void **state)
     scratch_remove_file(*state, "cells/nd-fp32/r2/summary.json");
     expect_ok(dir_make(scratch_path(*state, "cells/nd-amp")));
     scratch_write_text(*state, "cells/nd-amp/r1.failed", "{\"reason\":\"no\\nmemory\"}");
-    struct watch *w;
+    struct watch *w, *stopped;
     bool over;
     expect_ok(watch_open(*state, &w));
     expect_in(shown(w, 80, 0, true), PARTS("4 runs, ", " 1 done, 1 running, 1 failed, 1 to come\n",
                                            "nd-amp/r1: no?memory\n", "nd-fp32/r2\n",
                                            "\nr2: resnet18, amp, nd, batch 32\n"));
+
+    /* An interrupted run does not run. */
+    scratch_write_text(*state, "cells/nd-fp32/r2/outcome.json",
+                       "{\"schema\":1,\"attempt\":0,\"outcome\":\"signal\",\"exit_code\":130}");
+    expect_ok(watch_open(*state, &stopped));
+    expect_in(shown(stopped, 80, 0, true), PARTS(" 1 done, 0 running, 1 failed, 2 to come\n"));
+    watch_close(stopped);
+    scratch_remove_file(*state, "cells/nd-fp32/r2/outcome.json");
 
     /* The current run ends, and the last one begins. */
     scratch_write_text(*state, "cells/nd-fp32/r2/summary.json", "{\"schema\":1}");
