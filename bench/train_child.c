@@ -326,6 +326,7 @@ static enum status take_run(struct train_work *w, const char *dir, struct train_
         l->proven = w->budget.measured = true;
         train_ladder_close(l);
         l->fusions = json_deep_copy(json_object_get((*run)->info, "fusions"));
+        l->noise = host_noise_read((*run)->summary);
         return STATUS_OK;
     }
     run_free(*run);

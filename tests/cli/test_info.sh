@@ -54,5 +54,7 @@ expect_error 2 "need --arch or --list" info --classes 10
 if [[ -w /dev/full ]]; then
     "$program" info --list >/dev/full 2>"$scratch/err" && fail "a full disk is not reported as an error"
     grep -q 'cannot write' "$scratch/err" || fail "the message does not name the full disk: $(cat "$scratch/err")"
+    expect 1 info --list -o /dev/full
+    one_line "-o on a full disk" "cannot write '/dev/full': No space left on device"
 fi
 finish
