@@ -46,9 +46,9 @@ full    0 ampscale study quick --print >my.json
 reduced 0 ampscale study quick --out runs/study => --only nd-fp32-resnet8-synthetic-.*/r1 --no-report -q
 full    0 ampscale watch runs/study --once
 full    0 ampscale report runs/study -o study.md --no-figures
-parsed  0 ampscale predict runs/study/analysis.json:5 --fit --ranks 2..64 --out plots/forecast
-full    0 ampscale predict runs/first --network 5,12 --ranks 2..64
-full    0 ampscale predict results/published/hal_v100.csv:feb --fit-up-to 8 --ranks 2..256
+parsed  0 ampscale predict --gpu h100 --precision amp --network 2,50 --intra 5,350 --ranks-per-node 8 --ranks 8..64 --out plots/forecast
+full    0 ampscale predict runs/two --network 5,12 --ranks 2..64
+full    0 ampscale predict results/published/hal_v100.csv:feb --fit-up-to 32 --ranks 2..256
 full    0 ampscale compare gate/base gate/new
 full    0 ampscale compare --record history gate/base
 full    0 ampscale compare --history history --record history --junit gate.xml gate/new

@@ -171,24 +171,68 @@ grep -qF "'\$(touch pwned) train'" report.md || fail "a report's command is not 
 
 # --- predict -------------------------------------------------------------------------------------
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128
-has out 'fitted *to 5 points, up to 32 ranks'
+has out '^fit *to 5 points, up to 32 ranks'
+has out '^fitted .*latency between nodes'
 count 5 out ' fitted$'
 count 1 out '^ *64 .* held out$'
-awk '$1 == 128 && $3 < 65 { found = 1 } END { exit !found }' out || fail "the forecast for 128 ranks has no efficiency below 65 %"
+awk '$1 == 128 && NF > 8 && $5 < 65 { found = 1 } END { exit !found }' out || fail "the forecast for 128 ranks has no efficiency below 65 %"
 expect 0 predict "$hal:feb" --fit-up-to 32 --ranks 32..128 --out drawn
 if command -v gnuplot >/dev/null; then
     expect 0 plot drawn/predict.json --out again --format svg
     cmp -s drawn/forecast.svg again/forecast.svg || fail "the figure that plot draws from the record differs"
 fi
 # The storage delivers only half of the images per second that 64 GPUs need.
-expect 0 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
+expect 5 predict "$hal:may" --network 20,10 --ranks 64 --input-bandwidth 2.15625 --image-bytes 115000
 awk '$1 == 64 && $2 == "18750.0" && $NF == "input" { found = 1 } END { exit !found }' out || fail "storage is not the limit: $(<out)"
-expect 0 predict $nd $dp --fit --ranks 4 # runs on 1 and 2 devices
+# Points outside the interval: one line, with --json too, which marks them.
+code=0
+"$program" predict "$hal:feb" --fit-up-to 16 --ranks 64 --json >out 2>err || code=$?
+[[ $code == 5 && $(wc -l <err) == 1 ]] || fail "a forecast that measurements refute exits with $code: $(<err)"
+has err 'does not hold: .*: 2 of 2 held-out points lie outside .* [+]17.8 points of efficiency, at 64 ranks; '
+count 2 out '"outside": true'
+expect 0 predict $nd $dp --fit --ranks 2..4 --ranks-per-node 4 # runs on 1 and 2 devices
+lacks out 'between nodes'
 [[ $(awk '/ fitted$/ { print $1 }' out | tr '\n' ' ') == "1 2 " ]] || fail "the forecast does not have two measured points: $(<out)"
-expect 0 predict s/analysis.json --network 20,1 --ranks 4,8
+run predict "s/analysis.json:dp fp32 resnet8 dummy weak" --network 20,1 --ranks 4,8 --ranks-per-node 8
 has out '^tiny: dp fp32 resnet8 dummy weak$'
-count 2 out ' calibration point$| held out$'
-expect_error 2 "give a whole number from 1 to 1" predict s/analysis.json:x --network 20,1
+count 2 out ' calibration point$| held out'
+# Modes of one process stay on their node, whether a study or a run was measured.
+for source in s/analysis.json s/analysis.json:1 "$nd" "$dp"; do
+    expect_error 2 " is one process, and a node has " predict "$source" --network 20,1 --ranks 4,8
+done
+expect_error 2 "no series 'x': 's/analysis.json' has 1 series: append a colon and the number or name of one: 1 'dp fp32 resnet8 dummy weak'" predict s/analysis.json:x --network 20,1
+# A recorded study on one host: its series by name; nothing about several nodes was measured.
+recorded=$source_dir/results/recorded/cpu-avx512-2-threads/study-quick/analysis.json
+expect_error 2 "has 16 series: append a colon and the number or name of one: 1 'dp fp32 resnet8 synthetic weak', 2 'dp" predict "$recorded" --fit
+expect 0 predict "$recorded:ddp fp32 resnet8 synthetic weak" --fit --ranks 2..64
+has out '^assumed *not measured: .*latency between nodes 500 us, bandwidth between nodes 5 GB/s'
+lacks out '^(known|fitted).*between nodes'
+cp out by_name.txt
+expect 0 predict "$recorded:5" --fit --ranks 2..64
+cmp -s out by_name.txt || fail "a series has another forecast by name than by number"
+expect_error 2 "mode dp is one process" predict "$recorded:1" --network 5,12 --ranks 2..256
+# Two ranks that share one host reach a third of the efficiency: more ranks do not reach more.
+awk '/"name"/ { cell = $2 } cell ~ /"ddp-fp32-resnet8-synthetic-weak-2x32"/ && !done && /"(median|low|high)"/ {
+    sub(/[0-9.]+/, 1300, $2); done = ++n == 3 } { print }' "$recorded" >shared.json
+expect 0 predict shared.json:5 --fit --ranks 2..64
+awk '$1 ~ /^[0-9]+$/ && NF > 8 { if ($5 > 35 || (seen && $5 > before)) bad = 1; before = $5; seen++ }
+    END { exit bad || seen != 6 }' out || fail "the efficiency rises with ranks: $(<out)"
+# A predicted step instead of a measurement.
+cat >step.json <<'END'
+{"schema": 1, "bench": "step_predict", "device": "a GPU", "net": "resnet50", "batch": 256, "image_size": 224,
+ "precision": "amp", "sums": {"predicted_images_per_s": 10000.0, "published_share": 0.8}}
+END
+expect 0 predict step.json --network 2,50 --ranks 1..64
+has out '^The time of the step is predicted, not measured.$'
+has out '^assumed *not measured: time of an image 0.125 ms'
+has out ' 1 +8000.0 .*predicted, not measured$'
+awk '$1 == 64 && NF > 8 { found = $3 < 0.8 * $2 && $4 > 1.25 * $2 } END { exit !found }' out || fail "the interval has no error of the predicted step: $(<out)"
+sed 's/0.8}/0}/' step.json >damaged.json
+expect_error 5 "'published_share' is missing or out of range" predict damaged.json --network 2,50
+expect_error 2 "exclude each other" predict --gpu h100 step.json --network 2,50
+expect_error 2 "--precision need --gpu" predict step.json --precision amp --network 2,50
+expect_error 2 "unknown GPU 'h300'" predict --gpu h300 --network 2,50
+expect_error 5 "no run in 'nosuch'" predict nosuch
 expect_error 5 "have 1 ranks" predict $nd $nd --network 20,1
 expect_error 2 'no measurement to start from' predict --fit
 expect_error 2 'known: feb, may' predict "$hal:june" --fit

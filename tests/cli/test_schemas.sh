@@ -74,7 +74,7 @@ expect 0 record --commit 1a2b --metric 'loss=([0-9])' --out records/recorded -- 
 run compare --json -o records/refused.json r1 -- records/amp
 expect 5 compare --record records/history r1 r2
 expect 0 trend records/history --json -o records/trend.json
-expect 0 predict r1 --network 10,1 --out records/predict
+expect 0 predict r1 --network 10,1 --ranks 2,4 --ranks-per-node 4 --out records/predict
 expect 0 amp-report -a resnet8 --image-size 32 --classes 4 --threads 1 --batches 1 --out records/amp-report
 
 # A study in which a run fails, and an acceptance test on several nodes.
