@@ -273,8 +273,8 @@ static void table_of_verdicts(struct writer *w, const json_t *checks)
 {
     /* Earlier versions recorded no noise. */
     bool known = json_object_get(json_array_get(checks, 0), "noise");
-    struct table t = table_begin(known ? "verdict|check|>seconds|other work|why"
-                                       : "verdict|check|>seconds|why");
+    struct table t =
+        table_begin(known ? "verdict|check|>seconds|other work|why" : "verdict|check|>seconds|why");
     char text[NOISE_TEXT_MAX];
     for (size_t i = 0; i < json_array_size(checks); i++) {
         const json_t *check = json_array_get(checks, i);
