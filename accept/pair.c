@@ -1,12 +1,108 @@
-/* Judges whether a node or the network caused a failure. */
+/* Plans which ranks are paired, and judges whether a node or the network caused a failure. */
 #include "accept/pair.h"
 #include "base/array.h"
+#include "base/rng.h"
 #include "base/stats.h"
 #include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+
+#define ADD_REASON(f, ...) text_append((f)->reason, PAIR_REASON_SIZE, __VA_ARGS__)
+
+/* --- the plan --- */
+
+/* The good ranks, shuffled, and the suspect ranks, ascending. */
+struct deal {
+    int n_good, n_bad;
+    int *good, *bad;
+};
+
+static enum status deal_out(const bool *suspect, int ranks, uint64_t seed, struct deal *d)
+{
+    struct rng rng = rng_at(seed, RNG_SHUFFLE, 0, 0);
+    TRY(array_new(&d->good, ranks));
+    TRY(array_new(&d->bad, ranks));
+    for (int r = 0; r < ranks; r++) {
+        if (suspect[r])
+            d->bad[d->n_bad++] = r;
+        else
+            d->good[d->n_good++] = r;
+    }
+    for (int i = d->n_good - 1; i > 0; i--) {
+        int k = (int)rng_below(&rng, (uint32_t)i + 1), held = d->good[i];
+        d->good[i] = d->good[k];
+        d->good[k] = held;
+    }
+    if (d->n_bad == 0)
+        return status_fail(STATUS_DATA, "no rank has failed: there is nothing to retest");
+    if (d->n_good == 0)
+        return status_fail(
+            STATUS_DATA, "all %d ranks have failed: no good rank is left to pair them with", ranks);
+    return STATUS_OK;
+}
+
+static void meet(struct pair_plan *p, bool reference, int a, int b)
+{
+    p->meeting[p->n++] =
+        (struct pair_meeting){.round = p->rounds, .reference = reference, .a = a, .b = b};
+}
+
+/* Handles the suspects in groups of up to n_good. In each round, every suspect of a group is paired
+ * with a different good rank. Each suspect has `partners` rounds. */
+static void meet_suspects(struct pair_plan *p, const struct deal *d, int partners)
+{
+    for (int first = 0; first < d->n_bad; first += d->n_good) {
+        int many = d->n_bad - first < d->n_good ? d->n_bad - first : d->n_good;
+        for (int turn = 0; turn < partners; turn++, p->rounds++)
+            for (int i = 0; i < many; i++)
+                meet(p, false, d->bad[first + i], d->good[(i + turn) % d->n_good]);
+    }
+}
+
+enum status pair_plan_make(const bool *suspect, int ranks, int partners, uint64_t seed,
+                           struct pair_plan *plan)
+{
+    struct deal d = {0};
+    enum status st;
+    *plan = (struct pair_plan){.ranks = ranks};
+    if (ranks < 1 || partners < 1)
+        return status_fail(STATUS_INVALID,
+                           "cannot pair each suspect with %d partners among %d ranks", partners,
+                           ranks);
+    CHECK(deal_out(suspect, ranks, seed, &d));
+    if (partners > d.n_good)
+        partners = d.n_good;
+    size_t most = (size_t)d.n_bad * (size_t)partners + PAIR_REFERENCES_MAX;
+    CHECK(array_new(&plan->meeting, most));
+    for (int i = 0; i < d.n_good / 2 && i < PAIR_REFERENCES_MAX; i++)
+        meet(plan, true, d.good[2 * i], d.good[2 * i + 1]);
+    plan->rounds = plan->n > 0;
+    meet_suspects(plan, &d, partners);
+done:
+    free(d.good);
+    free(d.bad);
+    return st;
+}
+
+void pair_plan_free(struct pair_plan *plan)
+{
+    free(plan->meeting);
+    *plan = (struct pair_plan){0};
+}
+
+int pair_plan_meeting(const struct pair_plan *plan, int round, int rank)
+{
+    for (int i = 0; i < plan->n; i++) {
+        const struct pair_meeting *m = &plan->meeting[i];
+        if (m->round == round && (m->a == rank || m->b == rank))
+            return i;
+    }
+    return -1;
+}
+
+/* --- the findings --- */
 
 const char *pair_verdict_str(enum pair_verdict v)
 {
@@ -62,20 +158,21 @@ static enum status know_good(const struct pair_judging *j, struct good *g)
     int64_t steps = 0, rates = 0, times = 0;
     int most = j->plan->ranks > j->plan->n ? j->plan->ranks : j->plan->n;
     double *x;
-    TRY(array_new(&x, most));
+    TRY(array_new(&x, 2 * most));
     for (int r = 0; r < j->plan->ranks; r++)
         if (!j->suspect[r] && isfinite(step_of(j, r)))
             x[steps++] = j->step[r];
     g->step = median_of(x, steps);
-    for (int i = 0; i < j->plan->n; i++)
-        if (j->plan->meeting[i].reference && isfinite(link_of(j, i).busbw))
-            x[rates++] = j->link[i].busbw;
+    for (int i = 0; i < j->plan->n; i++) {
+        struct pair_link link = link_of(j, i);
+        if (j->plan->meeting[i].reference && isfinite(link.busbw))
+            x[rates++] = link.busbw;
+        if (j->plan->meeting[i].reference && isfinite(link.latency))
+            x[most + times++] = link.latency;
+    }
     g->meetings = (int)rates;
     g->busbw = median_of(x, rates);
-    for (int i = 0; i < j->plan->n; i++)
-        if (j->plan->meeting[i].reference && isfinite(link_of(j, i).latency))
-            x[times++] = j->link[i].latency;
-    g->latency = median_of(x, times);
+    g->latency = median_of(x + most, times);
     free(x);
     return STATUS_OK;
 }
@@ -84,13 +181,13 @@ enum outcome { OUTCOME_GOOD, OUTCOME_BAD, OUTCOME_UNKNOWN };
 
 static enum outcome outcome_of(const struct pair_judging *j, int i, const struct good *g)
 {
-    const struct pair_link link = link_of(j, i), *l = &link;
-    if (l->wrong > 0)
+    const struct pair_link l = link_of(j, i);
+    bool slow = l.busbw < g->busbw * (1 - j->within);
+    bool late = l.latency > g->latency * (1 + j->latency_within);
+    if (l.wrong > 0)
         return OUTCOME_BAD;
-    if (isnan(l->busbw) || isnan(l->latency) || isnan(g->busbw) || isnan(g->latency))
+    if (isnan(l.busbw + l.latency + g->busbw + g->latency))
         return OUTCOME_UNKNOWN;
-    bool slow = l->busbw < g->busbw * (1 - j->within);
-    bool late = l->latency > g->latency * (1 + j->latency_within);
     return slow || late ? OUTCOME_BAD : OUTCOME_GOOD;
 }
 
@@ -105,53 +202,30 @@ static void add_partners(struct pair_finding *f, const struct pair_judging *j, c
         const struct pair_link *l = &j->link[i];
         if (m->reference || m->a != rank || outcome_of(j, i, g) != which)
             continue;
-        text_append(f->reason, PAIR_REASON_SIZE, "%s%s", comma, j->name[m->b]);
+        ADD_REASON(f, "%s%s", comma, j->name[m->b]);
         if (l->wrong > 0)
-            text_append(f->reason, PAIR_REASON_SIZE, " (%" PRId64 " wrong values)", l->wrong);
+            ADD_REASON(f, " (%" PRId64 " wrong values)", l->wrong);
         else if (isfinite(l->busbw) && isfinite(l->latency))
-            text_append(f->reason, PAIR_REASON_SIZE, " (%.4g GB/s, %.4g us)", l->busbw,
-                        1e6 * l->latency);
+            ADD_REASON(f, " (%.4g GB/s, %.4g us)", l->busbw, 1e6 * l->latency);
         comma = ", ";
     }
 }
 
-static void add_reference(struct pair_finding *f, const struct good *g)
-{
-    if (isfinite(g->busbw) && isfinite(g->latency))
-        text_append(f->reason, PAIR_REASON_SIZE,
-                    "; good nodes reach %.4g GB/s and %.4g us with each other", g->busbw,
-                    1e6 * g->latency);
-}
-
-/* A suspect's pair tests, counted by outcome. */
-struct tally {
-    int of[OUTCOME_UNKNOWN + 1];
-};
-
-static struct tally count_meetings(const struct pair_judging *j, const struct good *g, int rank)
-{
-    struct tally t = {{0}};
-    for (int i = 0; i < j->plan->n; i++)
-        if (!j->plan->meeting[i].reference && j->plan->meeting[i].a == rank)
-            t.of[outcome_of(j, i, g)]++;
-    return t;
-}
-
-static enum pair_verdict verdict_of(const struct pair_judging *j, const struct good *g, int rank,
-                                    const struct tally *t)
+static enum pair_verdict verdict_of(const struct pair_judging *j, const struct good *g, int rank)
 {
     double step = step_of(j, rank);
-    int bad = t->of[OUTCOME_BAD], good = t->of[OUTCOME_GOOD];
+    int count[OUTCOME_UNKNOWN + 1] = {0};
+    for (int i = 0; i < j->plan->n; i++)
+        if (!j->plan->meeting[i].reference && j->plan->meeting[i].a == rank)
+            count[outcome_of(j, i, g)]++;
+    bool unknown = count[OUTCOME_UNKNOWN] > 0, good = count[OUTCOME_GOOD] > 0;
     if (step * (1 - j->within) > g->step)
         return PAIR_NODE;
-    if (bad > 0 && good > 0)
+    if (count[OUTCOME_BAD] > 0 && good)
         return PAIR_LINK;
-    if (bad > 0 && t->of[OUTCOME_UNKNOWN] == 0)
-        return bad > 1 ? PAIR_PORT : PAIR_EITHER;
-    if (bad > 0)
-        return PAIR_EITHER;
-    return isnan(step) || isnan(g->step) || good == 0 || t->of[OUTCOME_UNKNOWN] > 0 ? PAIR_UNKNOWN
-                                                                                    : PAIR_GONE;
+    if (count[OUTCOME_BAD] > 0)
+        return count[OUTCOME_BAD] > 1 && !unknown ? PAIR_PORT : PAIR_EITHER;
+    return isnan(step) || isnan(g->step) || !good || unknown ? PAIR_UNKNOWN : PAIR_GONE;
 }
 
 /* Gives the disturbed ranks as the reason, if there are any. */
@@ -161,51 +235,47 @@ static void say_unknown(const struct pair_judging *j, struct pair_finding *f)
     for (int r = 0; r < j->plan->ranks; r++)
         if (is_disturbed(j, r, text))
             text_join(f->reason, PAIR_REASON_SIZE, "; ", "%s was disturbed: %s", j->name[r], text);
-    text_append(f->reason, PAIR_REASON_SIZE,
-                *f->reason ? "; repeat on idle nodes"
-                           : "not everything was measured, or no two good nodes were left for a "
-                             "reference measurement");
+    ADD_REASON(f, *f->reason ? "; repeat on idle nodes"
+                             : "not everything was measured, or no two good nodes were left for a "
+                               "reference measurement");
 }
 
 static void judge_suspect(const struct pair_judging *j, const struct good *g, int rank,
                           struct pair_finding *f)
 {
-    struct tally t = count_meetings(j, g, rank);
-    *f = (struct pair_finding){.rank = rank, .verdict = verdict_of(j, g, rank, &t)};
+    static const char *const failed[] = {
+        [PAIR_LINK] = "a link:",
+        [PAIR_PORT] = "the node's connection: the node alone is as fast as the good nodes, but",
+        [PAIR_EITHER] = "the link or the node's connection:",
+    };
+    *f = (struct pair_finding){.rank = rank, .verdict = verdict_of(j, g, rank)};
     switch (f->verdict) {
     case PAIR_NODE:
-        text_append(f->reason, PAIR_REASON_SIZE,
-                    "the node itself: its training step takes %.4g ms, the good nodes' median is "
-                    "%.4g ms (%+.0f %%)",
-                    1e3 * j->step[rank], 1e3 * g->step, 100 * (j->step[rank] / g->step - 1));
+        ADD_REASON(f,
+                   "the node itself: its training step takes %.4g ms, the good nodes' median is "
+                   "%.4g ms (%+.0f %%)",
+                   1e3 * j->step[rank], 1e3 * g->step, 100 * (j->step[rank] / g->step - 1));
         break;
     case PAIR_LINK:
-        text_append(f->reason, PAIR_REASON_SIZE, "a link: the retest fails");
-        add_partners(f, j, g, rank, OUTCOME_BAD);
-        text_append(f->reason, PAIR_REASON_SIZE, ", but passes");
-        add_partners(f, j, g, rank, OUTCOME_GOOD);
-        add_reference(f, g);
-        break;
     case PAIR_PORT:
-        text_append(f->reason, PAIR_REASON_SIZE,
-                    "the node's connection: the node alone is as fast as the good nodes, but the "
-                    "retest fails");
-        add_partners(f, j, g, rank, OUTCOME_BAD);
-        add_reference(f, g);
-        break;
     case PAIR_EITHER:
-        text_append(f->reason, PAIR_REASON_SIZE,
-                    "the link or the node's connection: the retest fails");
+        ADD_REASON(f, "%s the retest fails", failed[f->verdict]);
         add_partners(f, j, g, rank, OUTCOME_BAD);
-        add_reference(f, g);
-        text_append(f->reason, PAIR_REASON_SIZE,
-                    "; repeat with more --partners to distinguish link and connection");
+        if (f->verdict == PAIR_LINK) {
+            ADD_REASON(f, ", but passes");
+            add_partners(f, j, g, rank, OUTCOME_GOOD);
+        }
+        if (isfinite(g->busbw) && isfinite(g->latency))
+            ADD_REASON(f, "; good nodes reach %.4g GB/s and %.4g us with each other", g->busbw,
+                       1e6 * g->latency);
+        if (f->verdict == PAIR_EITHER)
+            ADD_REASON(f, "; repeat with more --partners to distinguish link and connection");
         break;
     case PAIR_GONE:
-        text_append(f->reason, PAIR_REASON_SIZE,
-                    "failure not reproduced: its training step takes %.4g ms, the good nodes' "
-                    "median is %.4g ms; the retest passes",
-                    1e3 * j->step[rank], 1e3 * g->step);
+        ADD_REASON(f,
+                   "failure not reproduced: its training step takes %.4g ms, the good nodes' "
+                   "median is %.4g ms; the retest passes",
+                   1e3 * j->step[rank], 1e3 * g->step);
         add_partners(f, j, g, rank, OUTCOME_GOOD);
         break;
     case PAIR_UNKNOWN:
@@ -226,15 +296,13 @@ static bool judge_reference(const struct pair_judging *j, const struct good *g, 
     if (!m->reference || (l->wrong <= 0 && !slow))
         return false;
     *f = (struct pair_finding){.rank = m->a, .verdict = PAIR_EITHER};
-    text_append(f->reason, PAIR_REASON_SIZE,
-                "%s and %s passed before, but fail with each other: ", j->name[m->a],
-                j->name[m->b]);
+    ADD_REASON(f, "%s and %s passed before, but fail with each other: ", j->name[m->a],
+               j->name[m->b]);
     if (l->wrong > 0)
-        text_append(f->reason, PAIR_REASON_SIZE, "%" PRId64 " wrong values", l->wrong);
+        ADD_REASON(f, "%" PRId64 " wrong values", l->wrong);
     else
-        text_append(f->reason, PAIR_REASON_SIZE,
-                    "%.4g GB/s and %.4g us; other good pairs reach %.4g GB/s and %.4g us", l->busbw,
-                    1e6 * l->latency, g->busbw, 1e6 * g->latency);
+        ADD_REASON(f, "%.4g GB/s and %.4g us; other good pairs reach %.4g GB/s and %.4g us",
+                   l->busbw, 1e6 * l->latency, g->busbw, 1e6 * g->latency);
     return true;
 }
 

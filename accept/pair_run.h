@@ -1,20 +1,12 @@
-/* The measurements of a retest (pair.h) between the ranks of an MPI job, one rank per node. */
+/* Retests nodes that failed (pair.h). The nodes are the ranks of an MPI job, one rank per node. */
 #pragma once
 
 #include "accept/pair.h"
 #include "bench/options.h"
 #include "comm/comm.h"
+#include "engine/inject.h"
 
-#include <jansson.h>
 #include <stdio.h>
-
-/* Version of the JSON; increases when a program that reads the previous version would misunderstand
- * the new one. */
-enum { PAIR_SCHEMA = 1 };
-
-/* Bytes of the short allreduce of a pair test. The time of this allreduce measures the latency of
- * the link and of the two nodes. */
-enum { PAIR_LATENCY_BYTES = 8 };
 
 struct pair_config {
     const bool *suspect;       /* (ranks) */
@@ -53,8 +45,14 @@ void pair_result_free(struct pair_result *result); /* no-op on a zeroed struct *
 /* Prints a table of the measurements, and the findings as text. */
 void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *out);
 
-/* {"record": "pair", "schema": 1, "passed", "seed", "within", "latency_within", "bytes",
- * "steps": [{"node", "suspect", "step_s", "noise"}], "meetings": [{"round", "reference", "nodes":
- * [a, b], "busbw", "latency_s", "wrong"}], "findings": [{"node", "verdict", "reason"}]}. The caller
- * owns it; NULL when memory is short. */
-json_t *pair_json(const struct pair_config *c, const struct pair_result *r);
+struct pair_job {
+    const char *failing; /* the suspects, by name or rank: "a,b", or a file that lists them */
+    const char *out;     /* folder for pair.json; NULL: none */
+    struct inject faults;
+    struct pair_config run; /* pair_job_run sets its names, suspects, delay and progress */
+};
+
+/* Joins the job and measures. Rank 0 prints the result, as JSON if run.step.format says so, and
+ * sets *code to the result of pair_exit_code. STATUS_USAGE outside a job, and for a node that is
+ * not in the job. */
+MUST_CHECK enum status pair_job_run(const struct pair_job *job, int *code);
