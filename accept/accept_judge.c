@@ -1,7 +1,6 @@
 /* Judges each metric of a check, and then the check. */
 #include "accept/accept_judge.h"
 
-#include "accept/accept_noise.h"
 #include "base/array.h"
 #include "base/text.h"
 

@@ -1,7 +1,6 @@
 /* Makes a spec from the results of good hardware. */
 #include "accept/accept_make.h"
 
-#include "accept/accept_noise.h"
 #include "base/array.h"
 #include "base/file.h"
 #include "base/stats.h"

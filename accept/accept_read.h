@@ -66,19 +66,19 @@ MUST_CHECK enum status accept_read_row(const struct accept_column *column, const
 double accept_read_number(const json_t *object, const char *path);
 const char *accept_read_text(const json_t *object, const char *path);
 
-/* Readings of the JSON that a check's command printed (accept_read_bench.c). */
+/* Readings of the JSON that a check's command printed (accept_read.c). */
 extern const struct accept_reading accept_read_facts[], accept_read_peak[], accept_read_memory[],
     accept_read_peers[], accept_read_step[], accept_read_gemm[], accept_read_optimizer[],
     accept_read_input[], accept_read_gpu_input[], accept_read_conv[], accept_read_collective[],
     accept_read_nccl[];
 
 /* Readings for checks of correctness: single operations, and the accuracy of training
- * (accept_read_verify.c). The metric "wrong" counts failed cases. The metric "late" counts the
+ * (accept_read_train.c). The metric "wrong" counts failed cases. The metric "late" counts the
  * kinds of operations whose cases ran out of time. */
 extern const struct accept_reading accept_read_selftest[], accept_read_determinism[],
     accept_read_operations[], accept_read_sanitizer[], accept_read_accuracy[];
 
-/* Readings of training that alternates with PyTorch (accept_read_throughput.c). Each precision and
+/* Readings of training that alternates with PyTorch (accept_read_train.c). Each precision and
  * batch size has the metrics below. If the check asks for several fusion or launch modes, the modes
  * are part of a metric's name.
  *   images_per_s_amp_256, lowest_, highest_   median, minimum and maximum of the rounds
@@ -92,11 +92,7 @@ extern const struct accept_reading accept_read_selftest[], accept_read_determini
  * accept_read_profile reads the ten kernels that take longest in a step, and the step's totals. */
 extern const struct accept_reading accept_read_throughput[], accept_read_profile[];
 
-/* Adds the metrics rung_<of>, falls_<of> and why_<of> from a row of throughput or accuracy
- * results. */
-MUST_CHECK enum status accept_read_rung(const json_t *row, const char *of, struct accept_result *r);
-
-/* Readings of the run's folder, <dir>/run (accept_read_run.c):
+/* Readings of the run's folder, <dir>/run (accept_read_train.c):
  *   images_per_s, step_s   medians over the steps, without the first ten
  *   images_per_s_per_device  images_per_s divided by the number of devices
  *   loss                   of the last step

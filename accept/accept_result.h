@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 
-#include "results/noise.h"
+#include "results/load.h"
 #include "results/verdict.h"
 
 #include <jansson.h>
@@ -81,7 +81,7 @@ struct accept_result {
      * could not be measured; SKIP: not selected. */
     enum verdict ended;
     char ended_why[ACCEPT_REASON_SIZE];
-    struct host_noise noise; /* of the most disturbed repeat (accept_noise.h); noise.seconds is not
+    struct host_noise noise; /* see accept_noise_keep; noise.seconds is not
                               * above 0: not known */
     int n_metrics;
     struct accept_metric *metric;    /* (n_metrics) */
@@ -138,6 +138,24 @@ json_t *accept_report_json(const struct accept_report *r);
  * success the caller frees the result. */
 MUST_CHECK enum status accept_result_parse(const json_t *object, struct accept_result *r);
 MUST_CHECK enum status accept_report_parse(const json_t *object, struct accept_report *r);
+
+/* --- other work that disturbed a check (results/noise.h) --- */
+
+/* Reads the counters of load. The running descendants of this process, such as the checks that run
+ * at the same time, count as its own time. */
+struct load accept_noise_load(const struct load_meter *m);
+
+/* Records the noise of a repeat. A check keeps that of the first disturbed repeat or, if there is
+ * none, that of the last. */
+void accept_noise_keep(struct accept_result *r, const struct host_noise *noise);
+
+/* Whether a metric is a time, a rate or a ratio of such. */
+bool accept_is_speed(const struct accept_metric *m);
+
+/* If the check was disturbed, each speed that was measured and has a limit becomes MISSING, because
+ * it says neither that the hardware is slow nor that it is fast, and the check's verdict follows.
+ * Whether there was such a speed. */
+bool accept_withhold(struct accept_result *r);
 
 /* Reads <dir>/accept.json. STATUS_DATA if there is none, or if it is damaged. */
 MUST_CHECK enum status accept_report_load(const char *dir, struct accept_report *r);

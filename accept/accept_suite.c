@@ -3,7 +3,6 @@
 
 #include "accept/accept_judge.h"
 #include "accept/accept_kind.h"
-#include "accept/accept_noise.h"
 #include "accept/accept_store.h"
 #include "base/array.h"
 #include "base/bar.h"

@@ -7,7 +7,7 @@
  *
  * The load is measured around each repeat. A repeat whose speeds other work disturbed is measured
  * again, at most twice, if the time for later checks allows it; if that does not help, the check is
- * MISSING (accept_noise.h).
+ * MISSING (accept_withhold).
  *
  * Measurements are stored as soon as each repeat ends, so that an interrupted test suite can be
  * resumed. With `resume`, checks that could not be measured are run again, from their beginning. Of

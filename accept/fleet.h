@@ -27,6 +27,8 @@
 #include "base/words.h"
 #include "results/nodes.h"
 
+#include <stdio.h>
+
 enum {
     FLEET_LEAST = 3,  /* a group with fewer nodes is not compared */
     FLEET_SPREAD = 8, /* with fewer nodes than this, the spread changes no bound */
@@ -128,3 +130,14 @@ struct fleet {
 MUST_CHECK enum status fleet_judge(const struct nodes *nodes, const struct fleet_config *config,
                                    struct fleet *fleet);
 void fleet_free(struct fleet *fleet); /* no-op on a zeroed struct */
+
+/* --- the results --- */
+
+/* Prints a table for the terminal, which ends with a line such as "FAILED: 4 nodes: 2 passed, ...".
+ */
+void fleet_print(const struct fleet *fleet, bool strict, FILE *out);
+
+/* Writes fleet.json, .md, .html and .xml (JUnit: each node is a case) into the folder, and makes
+ * the folder if it is missing. Also writes good.txt, failed.txt and missing.txt, with one node's
+ * name per line. Each node is in exactly one of these three files. */
+MUST_CHECK enum status fleet_write(const struct fleet *fleet, bool strict, const char *dir);

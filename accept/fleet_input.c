@@ -1,7 +1,6 @@
 /* Gathers the results of nodes. */
 #include "accept/fleet_input.h"
 
-#include "accept/accept_noise.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"

@@ -1,8 +1,8 @@
 /* Runs the test suites of nodes as the ranks of a job, and judges their results. */
 #include "accept/fleet_job.h"
 
+#include "accept/fleet.h"
 #include "accept/fleet_input.h"
-#include "accept/fleet_report.h"
 #include "base/array.h"
 #include "base/file.h"
 #include "base/json.h"

@@ -1,5 +1,5 @@
 /* Counts gradients by magnitude. */
-#include "verify/amp_histogram.h"
+#include "verify/amp_parts.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,13 +1,265 @@
-/* Prints the table of an AMP report, and writes its record. */
+/* Makes an AMP report: reads the subject, decides whether its fp16 training needs a loss scaler and
+ * which, prints the table, and writes the record. */
 #include "verify/amp_report.h"
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "engine/scaler.h"
+#include "model/policy.h"
+#include "results/outcome.h"
 #include "verify/amp_parts.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
+
+/* --- the subject --- */
+
+enum { BATCH_MAX = 65536 };
+
+static enum status bad_setting(const struct run *run, const char *key)
+{
+    return status_fail(STATUS_DATA, "'%s/run.json': '%s' is missing or invalid", run->dir, key);
+}
+
+/* Sets *out to `given` or, if `given` is 0, to the run's setting. STATUS_DATA if out of range. */
+static enum status choose_count(const struct run *run, const char *key, int given, int max,
+                                int *out)
+{
+    int64_t v = given ? given : run_config_count(run, key, 0);
+    if (v < 1 || v > max)
+        return bad_setting(run, key);
+    *out = (int)v;
+    return STATUS_OK;
+}
+
+/* Finds the newest undamaged checkpoint. Prints a warning for a damaged checkpoint. */
+static enum status find_checkpoint(struct amp_source *s)
+{
+    static const char *const names[] = {CHECKPOINT_NAME, CHECKPOINT_PREV_NAME};
+    bool any = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TRY(path_format(s->weights, sizeof s->weights, "%s/%s", s->run->dir, names[i]));
+        if (!path_exists(s->weights))
+            continue;
+        enum status st = checkpoint_state(s->weights, &s->state);
+        if (st != STATUS_DATA)
+            return st;
+        fprintf(stderr, "ampscale: warning: %s\n", status_message());
+        any = true;
+    }
+    return status_fail(STATUS_DATA, "the run in '%s' has no %scheckpoint%s", s->run->dir,
+                       any ? "undamaged " : "",
+                       any               ? ""
+                       : s->run->summary ? ": it is complete, and kept none"
+                                         : " yet; wait for the end of its first epoch");
+}
+
+/* Reads the run's settings: network, data, sizes. */
+static enum status read_settings(struct amp_source *s)
+{
+    const struct amp_report_config *c = s->config;
+    const struct run *run = s->run;
+    int64_t seed = run_config_count(run, "seed", 0);
+    double smoothing = json_number_value(run_config(run, "label_smoothing"));
+    s->arch = run_config_text(run, "arch", NULL);
+    if (!s->arch)
+        return bad_setting(run, "arch");
+    TRY(choose_count(run, "image_size", c->image_size, IMAGE_SIZE_MAX, &s->image_size));
+    TRY(choose_count(run, "batch_size", c->batch, BATCH_MAX, &s->batch));
+    TRY(choose_count(run, "classes", c->classes, CLASSES_MAX, &s->classes));
+    if (!(smoothing >= 0 && smoothing <= 1))
+        return bad_setting(run, "label_smoothing");
+    s->label_smoothing = smoothing;
+    if (seed < 0)
+        return bad_setting(run, "seed");
+    s->seed = c->seed < 0 ? (uint64_t)seed : (uint64_t)c->seed;
+    s->data = c->data ? c->data : run_config_text(run, "data", NULL);
+    if (!s->data && !json_is_true(run_config(run, "dummy")))
+        return bad_setting(run, "data");
+    return STATUS_OK;
+}
+
+static enum status open_run(struct amp_source *s)
+{
+    TRY(run_load(s->config->run, &s->run));
+    outcome_note(s->run, stderr);
+    TRY(read_settings(s));
+    TRY(find_checkpoint(s));
+    struct policy policy;
+    if (json_is_object(run_config(s->run, "loss_scaling"))) {
+        s->scale = s->state.scaler.scale;
+        s->scale_from = "checkpoint";
+        return STATUS_OK;
+    }
+    if (policy_find(run_config_text(s->run, "precision", "fp32"), -1, &policy) != STATUS_OK)
+        return bad_setting(s->run, "precision");
+    if (policy.activation == DTYPE_F16) {
+        s->scale = 1;
+        s->scale_from = "unscaled run";
+    }
+    return STATUS_OK;
+}
+
+static enum status take_flags(struct amp_source *s)
+{
+    const struct amp_report_config *c = s->config;
+    s->arch = c->arch;
+    s->data = c->data;
+    s->image_size = c->image_size ? c->image_size : 224;
+    s->batch = c->batch ? c->batch : 32;
+    s->classes = c->classes ? c->classes : 1000;
+    s->seed = c->seed < 0 ? 0 : (uint64_t)c->seed;
+    return c->init ? path_format(s->weights, sizeof s->weights, "%s", c->init) : STATUS_OK;
+}
+
+static void source_close(struct amp_source *s)
+{
+    run_free(s->run);
+    *s = (struct amp_source){0};
+}
+
+/* Reads and checks the run's folder, or the flags. On failure nothing stays open. */
+static enum status source_open(struct amp_source *s, const struct amp_report_config *c)
+{
+    enum status st = STATUS_OK;
+    struct scaler_rule scaler = scaler_default();
+    *s = (struct amp_source){.config = c, .scale = scaler.init, .scale_from = "default"};
+    CHECK(c->run ? open_run(s) : take_flags(s));
+    if (c->loss_scale > 0) {
+        s->scale = c->loss_scale;
+        s->scale_from = "flag";
+    }
+done:
+    if (st != STATUS_OK)
+        source_close(s);
+    return st;
+}
+
+/* --- the finding --- */
+
+/* Finds the layer and kind of gradient with the largest fraction of underflow at scale 1. */
+static void find_worst(const struct amp_measurement *m, struct amp_finding *f, double *share)
+{
+    *share = 0;
+    for (int i = 0; i < m->n; i++) {
+        for (int g = 0; g < GRADIENT_COUNT; g++) {
+            const struct histogram *c = &m->layer[i].histogram[g];
+            double lost = histogram_share(c, c->fate[SCALE_ONE].underflow);
+            if (c->nonzero < LAYER_VALUES || lost <= *share)
+                continue;
+            *share = lost;
+            f->worst = &m->layer[i];
+            f->worst_gradient = (enum gradient)g;
+        }
+    }
+}
+
+/* floor(log2(x)), exactly. */
+static int floor_log2(double x)
+{
+    int e;
+    frexp(x, &e);
+    return e - 1;
+}
+
+struct amp_finding amp_judge(const struct amp_measurement *m)
+{
+    struct amp_finding f = {.worst = NULL};
+    double worst;
+    for (int g = 0; g < GRADIENT_COUNT; g++)
+        histogram_merge(&f.all, &m->total[g]);
+    find_worst(m, &f, &worst);
+    double lost = histogram_share(&f.all, f.all.fate[SCALE_ONE].underflow);
+    f.needs_scaler = lost >= ALL_SHARE || worst >= LAYER_SHARE || f.all.fate[SCALE_ONE].overflow;
+    if (f.needs_scaler) {
+        int most = floor_log2(scaler_default().max);
+        f.exponent = floor_log2(ldexp(FP16_LARGEST, -HEADROOM_BITS) / (double)f.all.largest);
+        f.capped = f.exponent > most;
+        f.exponent = f.capped ? most : f.exponent;
+    }
+    f.still_lost = histogram_underflow(&f.all, f.exponent);
+    return f;
+}
+
+struct percent percent_of(double share)
+{
+    struct percent p;
+    double x = 100 * share;
+    if (x == 0)
+        snprintf(p.text, sizeof p.text, "0 %%");
+    else if (x < 0.001)
+        snprintf(p.text, sizeof p.text, "under 0.001 %%");
+    else
+        snprintf(p.text, sizeof p.text, x < 1 ? "%.3f %%" : "%.1f %%", x);
+    return p;
+}
+
+static void say_unscaled(const struct amp_finding *f, char *out, size_t size)
+{
+    const struct fp16_fate *fate = &f->all.fate[SCALE_ONE];
+    text_append(out, size, "Without loss scaling fp16 loses %s of the nonzero gradients",
+                percent_of(histogram_share(&f->all, fate->underflow)).text);
+    if (f->worst) {
+        const struct histogram *c = &f->worst->histogram[f->worst_gradient];
+        text_append(out, size, ", and %s of the %s of '%s', the most affected layer",
+                    percent_of(histogram_share(c, c->fate[SCALE_ONE].underflow)).text,
+                    gradient_str(f->worst_gradient), f->worst->name);
+    }
+    if (fate->overflow)
+        text_append(out, size, "; %" PRId64 " gradients overflow without scaling", fate->overflow);
+    text_append(out, size, ": this network needs %s loss scaler.", f->needs_scaler ? "a" : "no");
+}
+
+static void say_current(const struct amp_finding *f, double scale, char *out, size_t size)
+{
+    const struct fp16_fate *fate = &f->all.fate[SCALE_CURRENT];
+    if (scale == 1)
+        text_append(out, size, " The current scale is 1.");
+    else if (fate->overflow)
+        text_append(out, size, " The current scale, %.10g, makes %" PRId64 " gradient%s overflow.",
+                    scale, fate->overflow, fate->overflow == 1 ? "" : "s");
+    else
+        text_append(out, size,
+                    " At the current scale, %.10g, fp16 loses %s, and the largest gradient is %.1f "
+                    "bits below overflow.",
+                    scale, percent_of(histogram_share(&f->all, fate->underflow)).text,
+                    histogram_headroom(&f->all, scale));
+}
+
+static void say_recommended(const struct amp_finding *f, char *out, size_t size)
+{
+    text_append(out, size, " Recommended: %.10g (2^%d), the largest power of two ",
+                ldexp(1, f->exponent), f->exponent);
+    if (f->capped)
+        text_append(out, size, "that dynamic scaling can reach");
+    else
+        text_append(out, size, "that leaves %d bits before overflow", HEADROOM_BITS);
+    text_append(out, size, "; %s would still be lost.",
+                percent_of(histogram_share(&f->all, f->still_lost)).text);
+}
+
+void amp_finding_text(const struct amp_finding *f, double scale, char *out, size_t size)
+{
+    *out = '\0';
+    if (f->all.not_finite) {
+        text_append(out, size,
+                    "%" PRId64 " gradients are infinite or NaN even in fp32: no loss scale helps; "
+                    "these weights have diverged.",
+                    f->all.not_finite);
+        return;
+    }
+    if (f->all.nonzero == 0) {
+        text_append(out, size, "Every gradient is zero: the loss scale has no effect.");
+        return;
+    }
+    say_unscaled(f, out, size);
+    say_current(f, scale, out, size);
+    if (f->needs_scaler)
+        say_recommended(f, out, size);
+}
+
+/* --- the table and the record --- */
 
 enum { FINDING_MAX = 1024 };
 
@@ -175,7 +427,7 @@ enum status amp_report_run(const struct amp_report_config *c, char *out, size_t 
     enum status st;
     struct amp_source source;
     struct amp_measurement m = {0};
-    TRY(amp_source_open(&source, c));
+    TRY(source_open(&source, c));
     struct report r = {.source = &source, .m = &m};
     CHECK(choose_dir(&source, out, size));
     CHECK(amp_measure(&source, &m));
@@ -185,6 +437,6 @@ enum status amp_report_run(const struct amp_report_config *c, char *out, size_t 
     CHECK(write_report(&r, out));
 done:
     amp_measurement_free(&m);
-    amp_source_close(&source);
+    source_close(&source);
     return st;
 }

@@ -3,7 +3,6 @@
 
 #include "verify/describe.h"
 #include "verify/operations_result.h"
-#include "verify/sanitizer.h"
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -16,6 +15,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     CONV_SHARES = 4,
@@ -114,6 +114,44 @@ static void find_jobs(struct operations *o)
             k->covered = op_in(d->kind, o->covered) && !is_fused(d);
         }
     list_jobs(o);
+}
+
+/* --- NVIDIA's compute-sanitizer --- */
+
+enum { SANITIZER_FOUND = 9 }; /* the tool's exit code if it found errors */
+
+static const char file_name[] = "compute-sanitizer";
+
+static bool is_in(const char *folder, char *path, size_t size)
+{
+    return path_format(path, size, "%s/bin/%s", folder, file_name) == STATUS_OK &&
+           access(path, X_OK) == 0;
+}
+
+/* Finds the tool on PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin. STATUS_DATA if the tool is
+ * not installed, or if the device is not a GPU. */
+static enum status sanitizer_find(const char *devices, char *path, size_t size)
+{
+    const char *home = getenv("CUDA_HOME");
+    if (strncmp(devices, "cuda", strlen("cuda")) != 0)
+        return status_fail(STATUS_DATA, "--sanitizer: '%s' is not a GPU", devices);
+    if (path_of_program(file_name, path, size) || (home && is_in(home, path, size)) ||
+        is_in("/usr/local/cuda", path, size))
+        return STATUS_OK;
+    return status_fail(
+        STATUS_DATA, "--sanitizer: %s is not installed; it comes with the CUDA toolkit", file_name);
+}
+
+/* Adds the arguments that precede a worker's command. */
+static enum status sanitizer_command(const char *path, const char *tool, struct words *w)
+{
+    TRY(words_add_all(w, path, "--tool", tool, NULL));
+    TRY(words_add_flag(w, "--error-exitcode", "%d", SANITIZER_FOUND));
+    if (strcmp(tool, "memcheck") != 0)
+        return STATUS_OK;
+    /* Libraries look up functions that the driver may not have. memcheck would report each failed
+     * look-up as an error. */
+    return words_add_all(w, "--report-api-errors", "no", NULL);
 }
 
 /* --- one worker --- */

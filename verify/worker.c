@@ -1,9 +1,11 @@
-/* Runs the selected test cases in this process. */
+/* Selects cases from the table of test cases (cases.h), and runs them in this process. */
 #include "verify/worker.h"
 
+#include "base/rng.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/device_list.h"
+#include "verify/precision.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +13,34 @@
 #include <string.h>
 
 enum { ERRORS_MAX = 3 }; /* consecutive errors after which a worker stops */
+
+/* Whether the operation's CPU kernel has a version for each instruction set. False for operations
+ * that a library computes. */
+static bool depends_on_isa(const struct op_desc *d)
+{
+    if (op_in(d->kind, OPS_CONV | OPS_LINEAR | OP_SET(REORDER)))
+        return false;
+    return op_in(d->kind, OPS_BN | OPS_SGD | OP_SET(RELU_FWD) | OP_SET(RELU_BWD) | OP_SET(ADD) |
+                              OP_SET(MAXPOOL_FWD) | OP_SET(ROUND)) ||
+           precision_is_emulated(d) || precision_is_stored(d);
+}
+
+bool selection_has(const struct selection *s, int number, const struct op_case *c)
+{
+    for (int i = 0; i < s->n_without; i++)
+        if (strstr(c->name, s->without[i]))
+            return false;
+    if (s->number >= 0)
+        return s->number == number;
+    if (number < s->first)
+        return false;
+    /* A hash assigns problems to parts. Without a hash, a part would get only some kinds, types and
+     * fills, because they repeat periodically in the table. */
+    int share = (int)(hash_splitmix64((uint64_t)c->problem) % (uint64_t)s->every);
+    return share == s->share && (!s->depends_on_isa || depends_on_isa(&c->desc)) &&
+           (!s->only || strstr(c->name, s->only)) &&
+           (!s->kind || strcmp(op_str(c->desc.kind), s->kind) == 0);
+}
 
 /* Makes the device use the kernels for instruction set `isa`. STATUS_DATA if the processor does not
  * support `isa`. */

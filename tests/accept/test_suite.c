@@ -1,6 +1,5 @@
 /* Runs test suites with a shell script as the program (suite_program.sh), whose checks pass, crash,
  * hang or print wrong results. Also resumes suites that were stopped. */
-#include "accept/accept_noise.h"
 #include "accept/accept_suite.h"
 #include "base/file.h"
 #include "rig.h"

@@ -1,16 +1,33 @@
-/* Prints results for the terminal, and writes them as JUnit. */
+/* Prints results for the terminal, and writes the files of an acceptance. */
 #include "accept/accept_report.h"
 
 #include "accept/accept_judge.h"
-#include "accept/accept_noise.h"
+#include "base/document.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/stats.h"
 #include "base/text.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { VALUE_SIZE = 160 };
+enum { VALUE_SIZE = 160, NOISE_WORDS_SIZE = NOISE_TEXT_MAX + 64 };
 
-void accept_value_words(const struct accept_metric *m, char *out, size_t size)
+/* "disturbed: 63.0 % of the processors' time went to other processes"; "2.1 %", the share of other
+ * processes; "": not known. */
+static void noise_words(const struct accept_result *r, char *out, size_t size)
+{
+    char text[NOISE_TEXT_MAX];
+    *out = '\0';
+    if (host_noise_judge(&r->noise, text))
+        snprintf(out, size, "disturbed: %s", text);
+    else if (r->noise.seconds > 0 && isfinite(r->noise.others))
+        snprintf(out, size, "%.1f %%", 100 * r->noise.others);
+}
+
+/* A metric's value as text: "2345 images/s", or the different texts of all repeats, "a, b"; "-" if
+ * nothing was measured. */
+static void value_words(const struct accept_metric *m, char *out, size_t size)
 {
     *out = '\0';
     if (m->number)
@@ -40,7 +57,7 @@ static void print_metric(const struct accept_metric *m, bool reasoned, FILE *out
     char value[VALUE_SIZE], spread[VALUE_SIZE];
     if (!*m->limit)
         return;
-    accept_value_words(m, value, sizeof value);
+    value_words(m, value, sizeof value);
     accept_spread_words(m, spread, sizeof spread);
     fprintf(out, "  %-7s %-24s %s%s%s%s; %s\n", verdict_str(m->verdict), m->name, value,
             *spread ? " (" : "", spread, *spread ? ")" : "", m->limit);
@@ -52,7 +69,7 @@ static void print_metric(const struct accept_metric *m, bool reasoned, FILE *out
 static void print_check(const struct accept_result *c, FILE *out)
 {
     char noise[NOISE_WORDS_SIZE];
-    accept_noise_words(c, noise, sizeof noise);
+    noise_words(c, noise, sizeof noise);
     fprintf(out, "%-7s %s", verdict_str(c->verdict), c->name);
     if (c->seconds > 0)
         fprintf(out, ", %.1f s", c->seconds);
@@ -102,7 +119,7 @@ static void add_metric_case(struct junit *j, const char *check, const struct acc
                             bool strict)
 {
     char message[ACCEPT_REASON_SIZE * 2 + VALUE_SIZE + 8], value[VALUE_SIZE], spread[VALUE_SIZE];
-    accept_value_words(m, value, sizeof value);
+    value_words(m, value, sizeof value);
     accept_spread_words(m, spread, sizeof spread);
     const struct junit_property property[] = {
         {"value", value}, {"range", spread}, {"limit", m->limit}, {"source", m->source}};
@@ -117,7 +134,7 @@ static void add_metric_case(struct junit *j, const char *check, const struct acc
                                       .properties = sizeof property / sizeof *property});
 }
 
-enum status accept_write_junit(const struct accept_report *r, bool strict, const char *path)
+static enum status write_junit(const struct accept_report *r, bool strict, const char *path)
 {
     struct junit j;
     char suite[ACCEPT_NAME_SIZE + 16], time[24];
@@ -126,7 +143,7 @@ enum status accept_write_junit(const struct accept_report *r, bool strict, const
         const struct accept_result *c = &r->check[i];
         char noise[NOISE_WORDS_SIZE];
         const struct junit_property property = {"other_work", noise};
-        accept_noise_words(c, noise, sizeof noise);
+        noise_words(c, noise, sizeof noise);
         junit_add(&j, &(struct junit_case){.class = c->name,
                                            .name = "ended",
                                            .verdict = strictly(c->ended, strict),
@@ -142,4 +159,84 @@ enum status accept_write_junit(const struct accept_report *r, bool strict, const
     snprintf(suite, sizeof suite, "ampscale accept %s", r->spec);
     snprintf(time, sizeof time, "%.19s", r->begun);
     return junit_write(&j, suite, r->node, time, path);
+}
+
+/* --- the document --- */
+
+static void write_summary(struct writer *w, const struct accept_report *r, bool strict)
+{
+    struct table t = table_begin("verdict|check|>seconds|repeats|other work|why");
+    char line[NOISE_WORDS_SIZE];
+    accept_conclusion(r, strict, line, sizeof line);
+    writer_paragraph(w, "%s.", line);
+    accept_note(r, line, sizeof line);
+    if (*line)
+        writer_paragraph(w, "%s.", line);
+    writer_paragraph(w, "Node %s, %s; level %d, %s to %s, ampscale %s.", r->node,
+                     *r->device ? r->device : "no device", r->level, r->begun, r->ended,
+                     r->version);
+    for (int i = 0; i < r->n_checks; i++) {
+        const struct accept_result *c = &r->check[i];
+        table_add(&t, "%s", verdict_str(c->verdict));
+        table_add(&t, "%s", c->name);
+        table_add_amount(&t, c->seconds);
+        table_add(&t, "%d of %d", c->repeats, c->wanted);
+        noise_words(c, line, sizeof line);
+        table_add(&t, "%s", line);
+        table_add(&t, "%s", c->reason);
+    }
+    writer_heading(w, 2, "Checks");
+    writer_table(w, &t);
+}
+
+static void write_metrics(struct writer *w, const struct accept_result *c)
+{
+    struct table t = table_begin("verdict|metric|>value|range|limit|why|source of the limit");
+    for (int i = 0; i < c->n_metrics; i++) {
+        const struct accept_metric *m = &c->metric[i];
+        char text[ACCEPT_VALUE_SIZE];
+        table_add(&t, "%s", *m->limit ? verdict_str(m->verdict) : "");
+        table_add(&t, "%s", m->name);
+        value_words(m, text, sizeof text);
+        table_add(&t, "%s", text);
+        accept_spread_words(m, text, sizeof text);
+        table_add(&t, "%s", text);
+        table_add(&t, "%s", *m->limit ? m->limit : "none");
+        table_add(&t, "%s", m->reason);
+        table_add(&t, "%s", m->source);
+    }
+    writer_table(w, &t);
+}
+
+static enum status write_document(const struct accept_report *r, bool strict,
+                                  const struct format *format, const char *path)
+{
+    struct writer w;
+    char title[ACCEPT_NAME_SIZE + ACCEPT_TEXT_SIZE + 32];
+    snprintf(title, sizeof title, "Acceptance of %s by '%s'", r->node, r->spec);
+    TRY(writer_begin(&w, format, path, title));
+    write_summary(&w, r, strict);
+    for (int i = 0; i < r->n_checks; i++) {
+        const struct accept_result *c = &r->check[i];
+        if (c->ended == VERDICT_SKIP) /* not selected */
+            continue;
+        writer_heading(&w, 2, "%s: %s", c->name, verdict_str(c->verdict));
+        write_metrics(&w, c);
+        if (*c->command)
+            writer_code(&w, c->command);
+    }
+    return writer_end(&w);
+}
+
+enum status accept_write(const struct accept_report *r, bool strict, const char *dir)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/accept.md", dir));
+    TRY(write_document(r, strict, &format_markdown, path));
+    TRY(path_format(path, sizeof path, "%s/accept.html", dir));
+    TRY(write_document(r, strict, &format_html, path));
+    TRY(path_format(path, sizeof path, "%s/accept.xml", dir));
+    TRY(write_junit(r, strict, path));
+    TRY(path_format(path, sizeof path, "%s/" ACCEPT_FILE, dir));
+    return json_write(accept_report_json(r), path, JSON_RECORD);
 }
