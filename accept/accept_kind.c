@@ -227,27 +227,21 @@ static bool is_list(const char *text)
     }
 }
 
-static enum status check_list(const struct accept_arg *arg, const json_t *args, const char *where)
-{
-    char text[LIST_SIZE] = "";
-    TRY(keys_text(args, where, arg->name, false, text, sizeof text));
-    if (!*text || is_list(text))
-        return STATUS_OK;
-    return status_fail(STATUS_USAGE,
-                       "'%s.%s' must be words separated by ',', each of letters, digits, '-', '_', "
-                       "'.' and ':', and none may begin with '-'",
-                       where, arg->name);
-}
-
 static enum status check_value(const struct accept_arg *arg, const json_t *args, const char *where)
 {
     int64_t count;
-    char word[ACCEPT_NAME_SIZE] = "";
+    char word[ACCEPT_NAME_SIZE] = "", list[LIST_SIZE] = "";
     switch (arg->type) {
     case ACCEPT_ARG_COUNT:
         return keys_count(args, where, arg->name, false, arg->min, arg->max, &count);
     case ACCEPT_ARG_LIST:
-        return check_list(arg, args, where);
+        TRY(keys_text(args, where, arg->name, false, list, sizeof list));
+        if (*list && !is_list(list))
+            return status_fail(STATUS_USAGE,
+                               "'%s.%s' must be words separated by ',', each of letters, digits, "
+                               "'-', '_', '.' and ':', and none may begin with '-'",
+                               where, arg->name);
+        return STATUS_OK;
     case ACCEPT_ARG_WORD:
     case ACCEPT_ARG_OUTPUT:
         TRY(keys_text(args, where, arg->name, false, word, sizeof word));

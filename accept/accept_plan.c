@@ -1,5 +1,5 @@
 /* Chooses the checks to run, makes their commands, and plans their durations. */
-#include "accept/accept_plan.h"
+#include "accept/accept_suite.h"
 
 #include "accept/accept_kind.h"
 #include "base/file.h"

@@ -280,7 +280,7 @@ static enum status add_losses(const struct run *run, struct accept_result *r)
 
 /* --- sensors --- */
 
-enum over { OVER_MAX, OVER_MIN, OVER_SUM };
+enum over { OVER_MAX, OVER_MIN, OVER_SUM, OVER_REASON /* to throttle: the maximum */ };
 
 static const struct {
     const char *key, *name, *unit;
@@ -309,7 +309,10 @@ static double over_devices(const json_t *devices, const char *key, enum over ove
 {
     double sum = 0, far = NAN;
     for (size_t i = 0; i < json_array_size(devices); i++) {
-        double x = accept_read_number(json_array_get(devices, i), key);
+        const json_t *device = json_array_get(devices, i);
+        double x = accept_read_number(device, key);
+        if (isnan(x) && over == OVER_REASON && json_object_get(device, "throttled"))
+            x = 0; /* a reason that did not occur is not listed */
         if (isnan(x))
             return NAN;
         sum += x;
@@ -319,25 +322,6 @@ static double over_devices(const json_t *devices, const char *key, enum over ove
         *worst = i;
     }
     return over == OVER_SUM && json_array_size(devices) > 0 ? sum : far;
-}
-
-/* The percentage of samples in which a device was throttled for `reason`, on the device with the
- * highest percentage. NAN if a device has no such sensor; 0 if the reason is not listed, because
- * then it did not occur. */
-static double throttled(const json_t *devices, const char *reason, size_t *worst)
-{
-    double most = json_array_size(devices) > 0 ? 0 : NAN;
-    for (size_t i = 0; i < json_array_size(devices); i++) {
-        const json_t *shares = json_object_get(json_array_get(devices, i), "throttled");
-        double share = accept_read_number(shares, reason);
-        if (!shares)
-            return NAN;
-        if (isnan(share) || share * 100 <= most)
-            continue;
-        most = share * 100;
-        *worst = i;
-    }
-    return most;
 }
 
 /* Adds a metric with the value and the place of device `worst`, the worst of all devices. */
@@ -366,15 +350,16 @@ static enum status add_throttling(const struct devices *d, struct accept_result 
 {
     const char *reason;
     for (uint32_t bit = 1; (reason = throttle_word(bit)); bit <<= 1) {
-        char name[ACCEPT_NAME_SIZE];
+        char name[ACCEPT_NAME_SIZE], key[ACCEPT_NAME_SIZE];
         size_t worst = 0;
         if (bit == THROTTLE_IDLE) /* an idle device is not throttled */
             continue;
+        snprintf(key, sizeof key, "throttled.%s", reason);
         snprintf(name, sizeof name, "throttled_%s", reason);
         for (char *c = name; *c; c++)
             *c = *c == ' ' ? '_' : *c;
-        double share = throttled(d->list, reason, &worst);
-        TRY(add_worst(d, name, "%", ACCEPT_LOWER, share, worst, r));
+        double share = over_devices(d->list, key, OVER_REASON, &worst);
+        TRY(add_worst(d, name, "%", ACCEPT_LOWER, 100 * share, worst, r));
     }
     return STATUS_OK;
 }

@@ -275,26 +275,10 @@ static enum status read_int(const json_t *object, const char *key, int min, int 
 
 static enum status read_verdict(const json_t *object, const char *key, enum verdict *out)
 {
-    const char *word = json_string_value(json_object_get(object, key));
-    for (int v = 0; word && v < VERDICTS; v++) {
-        if (strcmp(word, verdict_str((enum verdict)v)) != 0)
-            continue;
-        *out = (enum verdict)v;
-        return STATUS_OK;
-    }
+    for (*out = VERDICT_PASS; (int)*out < VERDICTS; ++*out)
+        if (strcmp(json_text_at(object, key), verdict_str(*out)) == 0)
+            return STATUS_OK;
     return damaged(key);
-}
-
-static enum status read_better(const json_t *object, enum accept_better *out)
-{
-    const char *word = json_string_value(json_object_get(object, "better"));
-    for (int b = ACCEPT_EVEN; word && b <= ACCEPT_LOWER; b++) {
-        if (strcmp(word, accept_better_str((enum accept_better)b)) != 0)
-            continue;
-        *out = (enum accept_better)b;
-        return STATUS_OK;
-    }
-    return damaged("better");
 }
 
 /* Reads a metric's values, which must be all numbers or all texts. */
@@ -306,7 +290,9 @@ static enum status read_values(const json_t *object, const char *name, struct ac
     size_t n = json_array_size(list);
     bool text = json_is_string(json_array_get(list, 0));
     TRY(read_text(object, "unit", unit, sizeof unit));
-    TRY(read_better(object, &better));
+    while (strcmp(json_text_at(object, "better"), accept_better_str(better)) != 0)
+        if (better++ == ACCEPT_LOWER)
+            return damaged("better");
     if (!json_is_array(list) || n > ACCEPT_REPEATS_MAX)
         return damaged("values");
     for (size_t i = 0; i < n; i++) {

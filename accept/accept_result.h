@@ -123,14 +123,8 @@ double accept_metric_median(const struct accept_metric *m);
 void accept_result_free(struct accept_result *r); /* no-op on a zeroed struct */
 void accept_report_free(struct accept_report *r); /* likewise */
 
-/* New objects that the caller owns; NULL when memory is short.
- *   {"record": "accept", "schema": 1, "spec", "node", "device", "begun", "ended", "version",
- *    "level", "passed", "counts": {"PASS": n, ...}, "metric_counts": {...}, "checks": [{"name",
- * "kind", "level", "device", "repeats", "wanted", "seconds", "command", "ended", "ended_why",
- * "reason", "noise", "verdict", "metrics": [{"name", "unit", "better", "values": [number or text],
- * "where", "median", "min", "max", "verdict", "limit", "reason", "source"}]}], "note":
- * accept_note's line or
- * ""} */
+/* New objects that the caller owns (docs/schema/accept-check.schema.json, accept.schema.json); NULL
+ * when memory is short. */
 json_t *accept_result_json(const struct accept_result *r);
 json_t *accept_report_json(const struct accept_report *r);
 

@@ -1,41 +1,9 @@
 /* The requirements for accepting hardware, read from a file: checks, and limits for their metrics.
  *
- *   {
- *     "schema": 1,
- *     "name": "h200",                      letters, digits, '-', '_' and '.'
- *     "about": "what it is for",
- *     "device": "cuda",                    cpu, ref, cuda, or one GPU alone: cuda:2
- *     "devices": 8,                        number of devices of a node (default 1)
- *     "hardware": ["*H200*"],              patterns of the device's name; one of them must match
- *     "checks": [{
- *       "name": "train-amp",
- *       "kind": "train",                   one of the kinds in accept_kind.c
- *       "level": 2,                        1 seconds, 2 minutes, 3 tens of minutes, 4 hours
- *       "pass": 1,                         number of the check's group; --pass 1 selects the group
- *       "args": {"arch": "resnet50", "precision": "amp"},     arguments that the kind takes
- *       "each": true,                      run on every device alone, as train-amp.0, .1 ...
- *       "repeats": 3,                      default 1
- *       "burn": true,                      a burn-in: repeated for the time given by --hours;
- *                                          with "each" on all devices at the same time
- *       "seconds": 40,                     expected duration of a repeat, for the plan
- *       "limit_s": 300,                    seconds after which a repeat is stopped; the verdict is
- *                                          then FAIL, or MISSING if accept_kind.budget is not NULL
- *       "limits": {"images_per_s": {
- *         "min": 2000, "max": 9000,        beyond these bounds the metric fails
- *         "warn_min": 2100, "warn_max": 8000,      beyond these bounds the metric warns
- *         "baseline": 2470,                value that good hardware reaches
- *         "within": 10, "warn_within": 5,  percent by which a median may be worse than the baseline
- *         "fleet_within": 10, "fleet_warn_within": 5,
- *                                          likewise, relative to the median of all nodes
- *         "matches": "535.*|550.*",        a text must match one of these patterns
- *         "at_least": "535.104",           a version must be this version or later
- *         "same": true,                    all repeats must give the same value
- *         "absent": "skip",                verdict if the metric is not measured: "skip" or
- *                                          "missing" (the default)
- *         "source": "where the numbers come from"
- *       }}
- *     }]
- *   }
+ * docs/reference/specs.md and docs/schema/accept-spec.schema.json describe the file. A check of
+ * kind "train" with the name "train-amp" and "each" becomes the checks "train-amp.0", "train-amp.1"
+ * ...; with "burn" they run at the same time. A repeat that exceeds its limit_s is stopped: the
+ * verdict is then FAIL, or MISSING if accept_kind.budget is not NULL.
  *
  * A limit's name may be a pattern ("busbw_*"). The limit then holds for each metric that matches
  * the pattern, unless another limit has the metric's full name. Patterns have '*' and '?'. Nothing

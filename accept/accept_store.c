@@ -1,6 +1,7 @@
 /* Reads and writes the folder of a node. */
 #include "accept/accept_store.h"
 
+#include "accept/accept_kind.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    FILE_MAX_BYTES = 16 << 20,
+    FILE_MAX_BYTES = 64 << 20,
     LOCK_WAIT_SECONDS = 20, /* in which the commands of a killed call end */
 };
 
@@ -138,10 +139,32 @@ enum status accept_store_repeat_path(const struct accept_store *store, const cha
     return path_format(dir, ACCEPT_PATH_SIZE, "%s/checks/%s/r%d", store->dir, check, repeat);
 }
 
-enum status accept_store_repeat(const struct accept_store *store, const char *check, int repeat,
-                                char dir[ACCEPT_PATH_SIZE])
+static enum status read_object(const char *path, json_t **object)
 {
-    TRY(accept_store_repeat_path(store, check, repeat, dir));
-    TRY(dir_remove(dir));
-    return dir_make(dir);
+    TRY(json_read(path, FILE_MAX_BYTES, object));
+    if (json_is_object(*object))
+        return STATUS_OK;
+    json_decref(*object);
+    *object = NULL;
+    return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
+}
+
+enum status accept_store_record(const struct accept_kind *kind, const char *dir, json_t **record)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/work/%s", dir, kind->work));
+    return read_object(path, record);
+}
+
+enum status accept_store_output(const struct accept_kind *kind, const char *dir, json_t **output,
+                                bool *partial)
+{
+    char path[ACCEPT_PATH_SIZE];
+    TRY(path_format(path, sizeof path, "%s/output.json", dir));
+    enum status st = read_object(path, output);
+    if (st == STATUS_OK || !kind->work)
+        return st;
+    st = accept_store_record(kind, dir, output);
+    *partial = st == STATUS_OK;
+    return st;
 }

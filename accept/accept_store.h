@@ -37,7 +37,10 @@ MUST_CHECK enum status accept_store_drop_part(const struct accept_store *store, 
 MUST_CHECK enum status accept_store_repeat_path(const struct accept_store *store, const char *check,
                                                 int repeat, char dir[ACCEPT_PATH_SIZE]);
 
-/* Makes an empty folder for repeat number `repeat` (the first is 1); removes the files of an
- * earlier attempt. */
-MUST_CHECK enum status accept_store_repeat(const struct accept_store *store, const char *check,
-                                           int repeat, char dir[ACCEPT_PATH_SIZE]);
+/* Read an object from the folder of a repeat: the record that a command of this kind keeps in its
+ * folder "work"; and what the command printed or, if it printed nothing, because it was killed,
+ * that record: *partial is then true. */
+MUST_CHECK enum status accept_store_record(const struct accept_kind *kind, const char *dir,
+                                           json_t **record);
+MUST_CHECK enum status accept_store_output(const struct accept_kind *kind, const char *dir,
+                                           json_t **output, bool *partial);

@@ -8,6 +8,7 @@
 #include "base/bar.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/process.h"
 #include "base/stop.h"
@@ -23,7 +24,6 @@ enum {
     GRACE_SECONDS = 10,
     AGAIN_MAX = 2,     /* further measurements of a disturbed repeat */
     REST_SECONDS = 30, /* a check that was cut off is continued if so many seconds are left */
-    OUTPUT_MAX_BYTES = 64 << 20,
 };
 
 struct work {
@@ -54,29 +54,16 @@ struct lane {
 
 /* --- progress --- */
 
-static void say_start(const struct work *w, const struct accept_check *check, int repeat)
-{
-    char text[512];
-    snprintf(text, sizeof text, "[%d/%d] %s, repeat %d, about %.0f s", w->done, w->total,
-             check->name, repeat, check->seconds);
-    study_say(w->options->progress, w->terminal, false, text);
-}
-
-static void say_again(const struct work *w, const struct lane *lane)
+/* `stays`: the next line of progress does not replace this one. */
+static void PRINTF_LIKE(3, 4) say(const struct work *w, bool stays, const char *fmt, ...)
 {
     char text[ACCEPT_REASON_SIZE + 256];
-    snprintf(text, sizeof text, "[%d/%d] %s, repeat %d is measured again (%d of %d): %s", w->done,
-             w->total, lane->check->name, lane->result->repeats, lane->again, AGAIN_MAX,
-             lane->result->reason);
-    study_say(w->options->progress, w->terminal, true, text);
-}
-
-static void say_end(struct work *w, const struct accept_result *r)
-{
-    char text[ACCEPT_REASON_SIZE + 256];
-    snprintf(text, sizeof text, "[%d/%d] %-7s %s (%.1f s)%s%s", ++w->done, w->total,
-             verdict_str(r->verdict), r->name, r->seconds, *r->reason ? ": " : "", r->reason);
-    study_say(w->options->progress, w->terminal, true, text);
+    int n = snprintf(text, sizeof text, "[%d/%d] ", w->done, w->total);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+    va_end(args);
+    study_say(w->options->progress, w->terminal, stays, text);
 }
 
 /* --- one repeat --- */
@@ -102,6 +89,7 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
     bool missing = end->code == status_exit_code(STATUS_USAGE) ||
                    end->code == status_exit_code(STATUS_DATA) || end->code == PROCESS_NOT_STARTED ||
                    (end->code == 128 + SIGKILL && lane->check->kind->resumes);
+    enum verdict v = missing ? VERDICT_MISSING : VERDICT_FAIL;
     bool budget = lane->room_s < lane->check->limit_s;
     /* A command with a budget ends itself if it hangs. If it had to be stopped, it was slow. */
     if (end->late && (budget || lane->check->kind->budget))
@@ -115,52 +103,11 @@ static void judge_end(const struct lane *lane, const struct process_end *end,
         end_with(r, VERDICT_FAIL, "not done within the limit of %lld s",
                  (long long)lane->check->limit_s);
     else if (end->code > 128)
-        end_with(r, missing ? VERDICT_MISSING : VERDICT_FAIL, "ended by a signal: %s",
-                 strsignal(end->code - 128));
+        end_with(r, v, "ended by a signal: %s", strsignal(end->code - 128));
     else if (*end->message)
-        end_with(r, missing ? VERDICT_MISSING : VERDICT_FAIL, "%s", end->message);
+        end_with(r, v, "%s", end->message);
     else
-        end_with(r, missing ? VERDICT_MISSING : VERDICT_FAIL, "exit code %d without a message",
-                 end->code);
-}
-
-static enum status drop_weights(const char *dir)
-{
-    char path[ACCEPT_PATH_SIZE];
-    TRY(path_format(path, sizeof path, "%s/run", dir));
-    return run_drop_weights(path);
-}
-
-static enum status read_object(const char *path, json_t **object)
-{
-    TRY(json_read(path, OUTPUT_MAX_BYTES, object));
-    if (json_is_object(*object))
-        return STATUS_OK;
-    json_decref(*object);
-    *object = NULL;
-    return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
-}
-
-static enum status read_record(const struct accept_kind *kind, const char *dir, json_t **record)
-{
-    char path[ACCEPT_PATH_SIZE];
-    TRY(path_format(path, sizeof path, "%s/work/%s", dir, kind->work));
-    return read_object(path, record);
-}
-
-/* Reads what a command printed. If it printed nothing, because it was killed, reads the record that
- * it kept in its folder "work"; *partial is then true. */
-static enum status read_output(const struct accept_kind *kind, const char *dir, json_t **output,
-                               bool *partial)
-{
-    char path[ACCEPT_PATH_SIZE];
-    TRY(path_format(path, sizeof path, "%s/output.json", dir));
-    enum status st = read_object(path, output);
-    if (st == STATUS_OK || !kind->work)
-        return st;
-    st = read_record(kind, dir, output);
-    *partial = st == STATUS_OK;
-    return st;
+        end_with(r, v, "exit code %d without a message", end->code);
 }
 
 /* Makes the folder of a repeat: an empty one, unless the command continues the record of a call
@@ -169,25 +116,29 @@ static enum status make_folder(const struct work *w, struct lane *lane)
 {
     const struct accept_check *check = lane->check;
     json_t *record = NULL;
-    int repeat = lane->result->repeats + 1;
-    TRY(accept_store_repeat_path(&w->store, check->name, repeat, lane->dir));
+    TRY(accept_store_repeat_path(&w->store, check->name, lane->result->repeats + 1, lane->dir));
     bool kept = lane->begun && check->kind->resumes &&
-                read_record(check->kind, lane->dir, &record) == STATUS_OK;
+                accept_store_record(check->kind, lane->dir, &record) == STATUS_OK;
     json_decref(record);
-    return kept ? STATUS_OK : accept_store_repeat(&w->store, check->name, repeat, lane->dir);
+    if (kept)
+        return STATUS_OK;
+    TRY(dir_remove(lane->dir));
+    return dir_make(lane->dir);
 }
 
 /* Reads a repeat's output; output that cannot be read makes the check MISSING. */
 static enum status read_repeat(const struct work *w, const struct accept_check *check,
                                const char *dir, struct accept_result *r, bool *partial)
 {
+    char run[ACCEPT_PATH_SIZE];
     json_t *output = NULL;
     enum status st;
     *partial = false;
+    CHECK(path_format(run, sizeof run, "%s/run", dir));
     if (check->kind->folder)
-        CHECK(drop_weights(dir));
+        CHECK(run_drop_weights(run));
     else
-        CHECK(read_output(check->kind, dir, &output, partial));
+        CHECK(accept_store_output(check->kind, dir, &output, partial));
     CHECK(accept_read_repeat(w->spec, check, output, dir, r));
 done:
     json_decref(output);
@@ -204,17 +155,6 @@ static void note_partial(const struct accept_check *check, struct accept_result 
         end_with(r, VERDICT_MISSING, "the command printed no output");
     text_append(r->ended_why, sizeof r->ended_why,
                 "; the values are those of its partial record, %s", check->kind->work);
-}
-
-static enum status keep_command(const struct words *command, struct accept_result *r)
-{
-    char *line;
-    if (*r->command)
-        return STATUS_OK;
-    TRY(words_shell(command, &line));
-    snprintf(r->command, sizeof r->command, "%s", line);
-    free(line);
-    return STATUS_OK;
 }
 
 static double seconds_left(const struct work *w)
@@ -238,13 +178,14 @@ static int64_t room_for(const struct work *w, const struct accept_check *check)
 
 static enum status start_repeat(const struct work *w, struct lane *lane, struct process *child)
 {
-    char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE];
+    char log[ACCEPT_PATH_SIZE], out[ACCEPT_PATH_SIZE], *line = NULL;
     const struct accept_check *check = lane->check;
+    struct accept_result *r = lane->result;
     struct words command = {0};
     enum status st;
     lane->room_s = room_for(w, check);
     if (lane->room_s < 1) {
-        end_with(lane->result, VERDICT_MISSING, "not run: the budget of %lld s is used up",
+        end_with(r, VERDICT_MISSING, "not run: the budget of %lld s is used up",
                  (long long)w->options->budget_s);
         return STATUS_OK;
     }
@@ -253,10 +194,12 @@ static enum status start_repeat(const struct work *w, struct lane *lane, struct 
     CHECK(path_format(out, sizeof out, "%s/output.json", lane->dir));
     CHECK(accept_command(w->spec, check, w->options->program, lane->dir, lane->room_s, &command));
     json_decref(lane->before);
-    lane->before = accept_result_json(lane->result);
+    lane->before = accept_result_json(r);
     CHECK(lane->before ? STATUS_OK : status_fail(STATUS_OOM, "no memory for a check's result"));
-    CHECK(keep_command(&command, lane->result));
-    say_start(w, check, lane->result->repeats + 1);
+    CHECK(words_shell(&command, &line));
+    if (!*r->command)
+        snprintf(r->command, sizeof r->command, "%s", line);
+    say(w, false, "%s, repeat %d, about %.0f s", check->name, r->repeats + 1, check->seconds);
     const struct process_config c = {.argv = command.v,
                                      .log = log,
                                      .out = check->kind->folder ? NULL : out,
@@ -266,6 +209,7 @@ static enum status start_repeat(const struct work *w, struct lane *lane, struct 
     lane->load = accept_noise_load(&w->meter);
     CHECK(process_start(&c, child));
 done:
+    free(line);
     words_free(&command);
     return st;
 }
@@ -287,7 +231,8 @@ static enum status keep_repeat(const struct work *w, struct lane *lane)
         return STATUS_OK;
     lane->again++;
     lane->begun = false; /* measures anew, and continues no record */
-    say_again(w, lane);
+    say(w, true, "%s, repeat %d is measured again (%d of %d): %s", r->name, r->repeats, lane->again,
+        AGAIN_MAX, r->reason);
     accept_result_free(r);
     return accept_result_parse(lane->before, r);
 }
@@ -477,7 +422,9 @@ static enum status run_checks(struct work *w, const struct accept_check *check, 
     TRY(run_together(w, check, n, r));
     for (int k = 0; k < n; k++) {
         TRY(accept_judge(&check[k], &r[k]));
-        say_end(w, &r[k]);
+        w->done++;
+        say(w, true, "%-7s %s (%.1f s)%s%s", verdict_str(r[k].verdict), r[k].name, r[k].seconds,
+            *r[k].reason ? ": " : "", r[k].reason);
     }
     return STATUS_OK;
 }

@@ -8,13 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static int return_code(const struct accept_result *check)
-{
-    if (check->verdict == VERDICT_FAIL)
-        return status_exit_code(STATUS_MISMATCH);
-    return check->verdict == VERDICT_MISSING ? status_exit_code(STATUS_DATA) : 0;
-}
-
 /* Sets the key "check/metric" to `value`, and takes over the caller's reference to `value`. */
 static enum status set(json_t *object, const char *check, const char *metric, json_t *value)
 {
@@ -27,12 +20,15 @@ static enum status set_check(const struct fleet_input *in, json_t *node,
                              const struct accept_result *check)
 {
     char text[NOISE_TEXT_MAX];
+    int code = check->verdict == VERDICT_FAIL      ? status_exit_code(STATUS_MISMATCH)
+               : check->verdict == VERDICT_MISSING ? status_exit_code(STATUS_DATA)
+                                                   : 0;
     bool disturbed = host_noise_judge(&check->noise, text);
     if (disturbed)
         TRY(set(in->why, json_text_at(node, "node"), check->name,
                 json_sprintf("check '%s' was disturbed: %s; repeat on an idle node", check->name,
                              text)));
-    TRY(set(node, check->name, "return_code", json_integer(return_code(check))));
+    TRY(set(node, check->name, "return_code", json_integer(code)));
     for (int i = 0; i < check->n_metrics; i++) {
         const struct accept_metric *m = &check->metric[i];
         if (m->text)

@@ -61,22 +61,6 @@ void fleet_rank_name(const struct rank_info *info, int rank, char *out, size_t s
 
 /* --- judging --- */
 
-/* Loads the spec by which the nodes are judged. Sets *found to false if no spec is given and the
- * results do not name one. */
-static enum status find_spec(const struct fleet_input *in, const char *name,
-                             struct accept_spec *spec, bool *found)
-{
-    *found = name || *in->spec;
-    if (!*found)
-        return STATUS_OK;
-    if (!name && !*in->spec_file)
-        return status_fail(
-            STATUS_DATA,
-            "the folder has results of the spec '%s', but not the spec's file; give --spec",
-            in->spec);
-    return accept_spec_load(name ? name : in->spec_file, NULL, 0, spec);
-}
-
 /* Judges the nodes; those of `expected` (may be empty) must be among the results. */
 static enum status judge_input(const struct fleet_options *o, const struct fleet_input *in,
                                const struct accept_spec *spec, const struct launch_hosts *expected,
@@ -122,17 +106,23 @@ enum status fleet_judge_paths(const struct fleet_options *o, const char *const *
     struct fleet_input in = {{0}};
     struct accept_spec spec = {{0}};
     struct launch_hosts expected = {0};
-    bool found = false;
     enum status st = STATUS_OK;
     for (int i = 0; i < n; i++)
         CHECK(fleet_input_add(&in, path[i]));
-    CHECK(find_spec(&in, spec_name, &spec, &found));
+    if (!spec_name && *in.spec_file)
+        spec_name = in.spec_file;
+    if (spec_name)
+        CHECK(accept_spec_load(spec_name, NULL, 0, &spec));
+    else if (*in.spec)
+        CHECK(status_fail(
+            STATUS_DATA,
+            "the folder has results of the spec '%s', but not the spec's file; give --spec",
+            in.spec));
     if (expect)
         CHECK(launch_hosts_read(&expected, expect));
-    CHECK(judge_input(o, &in, found ? &spec : NULL, &expected, code));
+    CHECK(judge_input(o, &in, spec_name ? &spec : NULL, &expected, code));
 done:
-    if (found)
-        accept_spec_free(&spec);
+    accept_spec_free(&spec);
     launch_hosts_free(&expected);
     fleet_input_free(&in);
     return st;

@@ -9,7 +9,7 @@
  * the test suites' environment, because a test suite must not act as a rank. */
 #pragma once
 
-#include "accept/accept_plan.h"
+#include "accept/accept_suite.h"
 
 struct fleet_options {
     double within, warn_within; /* percent; used if there is no spec */

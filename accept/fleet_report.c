@@ -55,6 +55,7 @@ static json_t *node_json(const struct fleet_node *node)
                      "findings", json_whole(list, node->n));
 }
 
+/* docs/schema/fleet.schema.json. NULL when memory is short. */
 static json_t *fleet_json(const struct fleet *f, bool strict)
 {
     json_t *hardware = json_array(), *metrics = json_array(), *nodes = json_array();

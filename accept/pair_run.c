@@ -226,6 +226,7 @@ void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *
         fprintf(out, "%s: %s\n", c->name[r->finding[i].rank], r->finding[i].reason);
 }
 
+/* docs/schema/pair.schema.json. NULL when memory is short. */
 static json_t *pair_json(const struct pair_config *c, const struct pair_result *r)
 {
     json_t *steps = json_array(), *meetings = json_array(), *findings = json_array();

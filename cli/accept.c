@@ -117,13 +117,6 @@ static enum status list_specs(void)
     return STATUS_OK;
 }
 
-static enum status make_spec(const struct accept_command *a)
-{
-    json_t *spec;
-    TRY(accept_make_spec(a->made, a->n_made, stderr, &spec));
-    return json_print(spec, stdout, JSON_EXACT);
-}
-
 /* Runs the test suite of this rank's node: starts the same command in a new process, which writes
  * its results to a folder of this node. */
 static enum status run_rank(const struct accept_spec *spec, struct accept_command *a,
@@ -174,12 +167,15 @@ static enum status run(const struct accept_spec *spec, struct accept_command *a)
 static enum status work(struct accept_command *a)
 {
     struct accept_spec spec;
+    json_t *made;
     TRY(take_more(a));
     a->fleet.out = a->options.dir;
     if (a->list)
         return list_specs();
-    if (a->n_made > 0)
-        return make_spec(a);
+    if (a->n_made > 0) {
+        TRY(accept_make_spec(a->made, a->n_made, stderr, &made));
+        return json_print(made, stdout, JSON_EXACT);
+    }
     if (a->n_paths > 0)
         return fleet_judge_paths(&a->fleet, a->path, a->n_paths, a->spec, a->expect, &a->exit_code);
     if (!a->spec)

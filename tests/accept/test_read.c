@@ -1,7 +1,7 @@
 /* Tests the metrics that are read from a training run and from the output of the other kinds of
  * checks. Missing sensors must not count as passed. */
 #include "accept/accept_kind.h"
-#include "accept/accept_plan.h"
+#include "accept/accept_suite.h"
 #include "base/file.h"
 #include "results/schema.h"
 #include "rig.h"

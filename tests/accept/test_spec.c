@@ -1,6 +1,6 @@
 /* Reads valid specs, and refuses invalid ones. */
 #include "accept/accept_kind.h"
-#include "accept/accept_plan.h"
+#include "accept/accept_suite.h"
 #include "rig.h"
 #include "tests/unit.h"
 

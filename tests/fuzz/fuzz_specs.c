@@ -1,5 +1,5 @@
 /* Fuzzes specs of studies and of acceptances, and the commands that are planned from them. */
-#include "accept/accept_plan.h"
+#include "accept/accept_suite.h"
 #include "study/study_plan.h"
 #include "tests/fuzz/fuzz.h"
 
