@@ -360,18 +360,15 @@ void accept_conclusion(const struct accept_report *r, bool strict, char *out, si
              checks, limits);
 }
 
-static bool is_judged_speed(const struct accept_metric *m)
-{
-    return accept_is_speed(m) && m->verdict != VERDICT_SKIP && m->verdict != VERDICT_MISSING;
-}
-
 void accept_note(const struct accept_report *r, char *out, size_t size)
 {
     int left = 0, speeds = 0;
     for (int i = 0; i < r->n_checks; i++)
         for (int k = 0; k < r->check[i].n_metrics; k++) {
-            left += r->check[i].metric[k].fleet_only;
-            speeds += is_judged_speed(&r->check[i].metric[k]);
+            const struct accept_metric *m = &r->check[i].metric[k];
+            left += m->fleet_only;
+            speeds +=
+                accept_is_speed(m) && m->verdict != VERDICT_SKIP && m->verdict != VERDICT_MISSING;
         }
     *out = '\0';
     if (left > 0)

@@ -1,4 +1,4 @@
-/* Verdicts: measurements compared with limits. Pure functions.
+/* Verdicts: measurements compared with limits, and their reports.
  *
  * A metric's value is the median of its repeats. A metric without a limit is SKIP. A metric with a
  * limit is MISSING if one of the repeats did not measure it. It is SKIP instead if no repeat
@@ -28,3 +28,19 @@ void accept_conclusion(const struct accept_report *r, bool strict, char *out, si
 /* Writes how many metrics were not judged because their limits need a fleet baseline, without a
  * newline; "" if there are no such metrics. */
 void accept_note(const struct accept_report *r, char *out, size_t size);
+
+/* --- reports (accept_report.c) --- */
+
+/* Prints, for the terminal, a table of the metrics that have a limit, and then the lines of
+ * accept_note and accept_conclusion. */
+void accept_print(const struct accept_report *r, bool strict, FILE *out);
+
+/* Writes accept.json, .md, .html and .xml into the folder, each whole or not at all. The JUnit test
+ * suite has a case for each check, and for each metric that has a limit. FAIL becomes a failure,
+ * and MISSING becomes an error. WARN passes, unless `strict`. */
+MUST_CHECK enum status accept_write(const struct accept_report *r, bool strict, const char *dir);
+
+/* The lowest and the highest value of the repeats, and the place of the worst value, such as "60 to
+ * 91 in 3 repeats, worst on node7 cuda:3". "" for a text metric, and for a single repeat without a
+ * place. */
+void accept_spread_words(const struct accept_metric *m, char *out, size_t size);

@@ -1,23 +1,12 @@
-/* A spec derived from the results of good hardware.
+/* A spec derived from the results of good hardware, by the rule in docs/reference/specs.md.
  *
- * Each number that has a limit in the spec of the results gets a new limit: a baseline, which is
- * the median of the nodes' medians (for a single node, the median of its repeats), and a tolerance.
- * A GPU that ran a check alone counts as a node. Outliers are removed first. The values x have the
- * median m and the spread
- *
- *     s = 1.4826 median(|x - m|)
- *
- * A value is dropped if it is worse than m by more than 3.5 s and by more than 2 % of m. Then m and
- * s are computed again from the remaining values, until no value is dropped. If fewer than half of
- * the values are left, the metric gets no new limit. SuperBench drops nodes in a similar way, by
- * their distance from the mean. The bound of 3.5 spreads is from B. Iglewicz and D. Hoaglin, "How
- * to detect and handle outliers", 1993.
- *
- * By the new limit, a value fails if it is worse than m by more than a bound, which is the larger
- * of 5 s and 3 % of m. It warns if it is worse than m by more than half of this bound. With fewer
- * than 5 values the bound is twice as wide. A text that had to be the same in all repeats (the bits
- * of a loss curve), and is the same on all nodes, becomes the required text. All other texts, and
- * numbers whose median is not above 0, keep their old limit. */
+ * The values of a metric are the nodes' medians; a GPU that ran a check alone counts as a node. A
+ * single node's values are its repeats. Outliers are dropped, and median m and spread s = 1.4826
+ * median(|x - m|) computed again, until no value is dropped. SuperBench drops nodes in a similar
+ * way, by their distance from the mean. The bound of 3.5 spreads is from B. Iglewicz and D.
+ * Hoaglin, "How to detect and handle outliers", 1993. With fewer than MAKE_ENOUGH values the bounds
+ * are twice as wide. A text that had to be the same in all repeats is the bits of a loss curve, for
+ * example. */
 #pragma once
 
 #include "accept/accept_spec.h"

@@ -25,6 +25,7 @@ enum accept_over {
     ACCEPT_EACH,  /* every row has its own metric */
     ACCEPT_SUM,   /* the sum over all rows; not measured if a row lacks the member */
     ACCEPT_LEAST, /* the lowest value of all rows; not measured if a row lacks the member */
+    ACCEPT_MOST,  /* likewise the highest; only for sensors of devices */
     ACCEPT_ROWS,  /* the number of rows */
     ACCEPT_TRUE,  /* the number of rows whose member is true */
     ACCEPT_FALSE, /* the number of rows whose member is not true */

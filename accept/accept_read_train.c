@@ -280,20 +280,13 @@ static enum status add_losses(const struct run *run, struct accept_result *r)
 
 /* --- sensors --- */
 
-enum over { OVER_MAX, OVER_MIN, OVER_SUM, OVER_REASON /* to throttle: the maximum */ };
-
-static const struct {
-    const char *key, *name, *unit;
-    double scale;
-    enum accept_better better;
-    enum over over;
-} sensors[] = {
-    {"temperature_c", "temperature_c", "C", 1, ACCEPT_LOWER, OVER_MAX},
-    {"power_w", "power_w", "W", 1, ACCEPT_EVEN, OVER_MAX},
-    {"memory_bytes", "memory_gib", "GiB", 0x1p-30, ACCEPT_LOWER, OVER_MAX},
-    {"clock_mhz", "clock_mhz", "MHz", 1, ACCEPT_HIGHER, OVER_MIN},
-    {"ecc_corrected", "ecc_corrected", "", 1, ACCEPT_LOWER, OVER_SUM},
-    {"ecc_uncorrected", "ecc_uncorrected", "", 1, ACCEPT_LOWER, OVER_SUM},
+static const struct accept_column sensors[] = {
+    {"temperature_c", "temperature_c", "C", ACCEPT_LOWER, 1, ACCEPT_MOST},
+    {"power_w", "power_w", "W", ACCEPT_EVEN, 1, ACCEPT_MOST},
+    {"memory_bytes", "memory_gib", "GiB", ACCEPT_LOWER, 0x1p-30, ACCEPT_MOST},
+    {"clock_mhz", "clock_mhz", "MHz", ACCEPT_HIGHER, 1, ACCEPT_LEAST},
+    {"ecc_corrected", "ecc_corrected", "", ACCEPT_LOWER, 1, ACCEPT_SUM},
+    {"ecc_uncorrected", "ecc_uncorrected", "", ACCEPT_LOWER, 1, ACCEPT_SUM},
 };
 
 /* The devices whose sensors are read. */
@@ -303,34 +296,12 @@ struct devices {
     const char *host; /* host of the devices whose record has no "host" */
 };
 
-/* Reduces a sensor's values on all devices to one number, and finds the index of the worst device;
- * NAN if a device lacks the sensor. */
-static double over_devices(const json_t *devices, const char *key, enum over over, size_t *worst)
-{
-    double sum = 0, far = NAN;
-    for (size_t i = 0; i < json_array_size(devices); i++) {
-        const json_t *device = json_array_get(devices, i);
-        double x = accept_read_number(device, key);
-        if (isnan(x) && over == OVER_REASON && json_object_get(device, "throttled"))
-            x = 0; /* a reason that did not occur is not listed */
-        if (isnan(x))
-            return NAN;
-        sum += x;
-        if (i > 0 && (over == OVER_MIN ? x >= far : x <= far))
-            continue;
-        far = x;
-        *worst = i;
-    }
-    return over == OVER_SUM && json_array_size(devices) > 0 ? sum : far;
-}
-
 /* Adds a metric with the value and the place of device `worst`, the worst of all devices. */
-static enum status add_worst(const struct devices *d, const char *name, const char *unit,
-                             enum accept_better better, double value, size_t worst,
-                             struct accept_result *r)
+static enum status add_worst(const struct devices *d, const struct accept_column *c, double value,
+                             size_t worst, struct accept_result *r)
 {
     char where[ACCEPT_WHERE_SIZE];
-    TRY(accept_result_number(r, name, unit, better, value));
+    TRY(accept_result_number(r, c->name, c->unit, c->better, value));
     if (!isfinite(value) || value == 0) /* no device to name */
         return STATUS_OK;
     /* The place is text such as "node7 cuda:3". Host and index come from the device's record or, if
@@ -342,8 +313,33 @@ static enum status add_worst(const struct devices *d, const char *name, const ch
         index = d->output->check_device >= 0 ? d->output->check_device : (double)worst;
     snprintf(where, ACCEPT_WHERE_SIZE, "%.60s %s:%.0f", *host ? host : d->host, d->output->device,
              fmin(fmax(index, 0), ACCEPT_DEVICES_MAX));
-    accept_metric_place(accept_metric_find(r, name), where);
+    accept_metric_place(accept_metric_find(r, c->name), where);
     return STATUS_OK;
+}
+
+/* Reduces a sensor's values on all devices to one number, and adds it with the place of the worst
+ * device; adds nothing if a device lacks the sensor. */
+static enum status add_sensor(const struct devices *d, const struct accept_column *c,
+                              struct accept_result *r)
+{
+    double sum = 0, far = NAN;
+    size_t worst = 0;
+    for (size_t i = 0; i < json_array_size(d->list); i++) {
+        const json_t *device = json_array_get(d->list, i);
+        double x = accept_read_number(device, c->path);
+        if (isnan(x) && strchr(c->path, '.') && json_object_get(device, "throttled"))
+            x = 0; /* a reason that did not occur is not listed */
+        if (isnan(x))
+            return STATUS_OK;
+        sum += x;
+        if (i > 0 && (c->over == ACCEPT_LEAST ? x >= far : x <= far))
+            continue;
+        far = x;
+        worst = i;
+    }
+    if (isnan(far))
+        return STATUS_OK;
+    return add_worst(d, c, c->scale * (c->over == ACCEPT_SUM ? sum : far), worst, r);
 }
 
 static enum status add_throttling(const struct devices *d, struct accept_result *r)
@@ -351,15 +347,14 @@ static enum status add_throttling(const struct devices *d, struct accept_result 
     const char *reason;
     for (uint32_t bit = 1; (reason = throttle_word(bit)); bit <<= 1) {
         char name[ACCEPT_NAME_SIZE], key[ACCEPT_NAME_SIZE];
-        size_t worst = 0;
         if (bit == THROTTLE_IDLE) /* an idle device is not throttled */
             continue;
         snprintf(key, sizeof key, "throttled.%s", reason);
         snprintf(name, sizeof name, "throttled_%s", reason);
         for (char *c = name; *c; c++)
             *c = *c == ' ' ? '_' : *c;
-        double share = over_devices(d->list, key, OVER_REASON, &worst);
-        TRY(add_worst(d, name, "%", ACCEPT_LOWER, 100 * share, worst, r));
+        const struct accept_column share = {key, name, "%", ACCEPT_LOWER, 100, ACCEPT_MOST};
+        TRY(add_sensor(d, &share, r));
     }
     return STATUS_OK;
 }
@@ -369,12 +364,8 @@ static enum status add_sensors(const struct devices *d, size_t n, struct accept_
 {
     if (json_array_size(d->list) < n)
         return STATUS_OK;
-    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++) {
-        size_t worst = 0;
-        double x = over_devices(d->list, sensors[i].key, sensors[i].over, &worst);
-        TRY(add_worst(d, sensors[i].name, sensors[i].unit, sensors[i].better, x * sensors[i].scale,
-                      worst, r));
-    }
+    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
+        TRY(add_sensor(d, &sensors[i], r));
     return add_throttling(d, r);
 }
 

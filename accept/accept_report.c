@@ -1,6 +1,4 @@
 /* Prints results for the terminal, and writes the files of an acceptance. */
-#include "accept/accept_report.h"
-
 #include "accept/accept_judge.h"
 #include "base/document.h"
 #include "base/file.h"

@@ -15,12 +15,14 @@ enum {
     LOCK_WAIT_SECONDS = 20, /* in which the commands of a killed call end */
 };
 
-/* Reads a JSON file. NULL if there is no such file, or if it is not valid JSON. */
-static json_t *read_json(const char *path)
+static enum status read_object(const char *path, json_t **object)
 {
-    json_t *object;
-    return path_exists(path) && json_read(path, FILE_MAX_BYTES, &object) == STATUS_OK ? object
-                                                                                      : NULL;
+    TRY(json_read(path, FILE_MAX_BYTES, object));
+    if (json_is_object(*object))
+        return STATUS_OK;
+    json_decref(*object);
+    *object = NULL;
+    return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
 }
 
 static enum status keep_spec(const struct accept_spec *spec, const struct accept_store *store,
@@ -97,8 +99,9 @@ enum status accept_store_read(const struct accept_store *store, const char *chec
     TRY(result_path(store, check, true, path));
     *whole = path_exists(path);
     TRY(result_path(store, check, *whole, path));
-    json_t *object = read_json(path);
-    if (object && accept_result_parse(object, r) == STATUS_OK && strcmp(r->name, check) != 0)
+    json_t *object;
+    if (read_object(path, &object) == STATUS_OK && accept_result_parse(object, r) == STATUS_OK &&
+        strcmp(r->name, check) != 0)
         accept_result_free(r);
     json_decref(object);
     *whole = *whole && *r->name;
@@ -137,16 +140,6 @@ enum status accept_store_repeat_path(const struct accept_store *store, const cha
                                      int repeat, char dir[ACCEPT_PATH_SIZE])
 {
     return path_format(dir, ACCEPT_PATH_SIZE, "%s/checks/%s/r%d", store->dir, check, repeat);
-}
-
-static enum status read_object(const char *path, json_t **object)
-{
-    TRY(json_read(path, FILE_MAX_BYTES, object));
-    if (json_is_object(*object))
-        return STATUS_OK;
-    json_decref(*object);
-    *object = NULL;
-    return status_fail(STATUS_DATA, "'%s' is no JSON object", path);
 }
 
 enum status accept_store_record(const struct accept_kind *kind, const char *dir, json_t **record)

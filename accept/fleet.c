@@ -50,14 +50,6 @@ static enum status PRINTF_LIKE(6, 7)
     return STATUS_OK;
 }
 
-static enum status find_alone(struct fleet_node *node, const struct fleet_metric *m, double value)
-{
-    bool one = m->sample.n == 1;
-    return find(node, m->name, VERDICT_MISSING, value, NAN,
-                "only %lld node%s of this hardware ha%s a value; a comparison needs %d",
-                (long long)m->sample.n, one ? "" : "s", one ? "s" : "ve", FLEET_LEAST);
-}
-
 static enum status find_apart(struct fleet_node *node, const struct fleet_metric *m,
                               enum verdict verdict, double value, double loss)
 {
@@ -194,7 +186,10 @@ static enum status judge_value(struct judging *j, const struct fleet_metric *m, 
         return STATUS_OK;
     }
     if (m->sample.n < FLEET_LEAST)
-        return find_alone(node, m, value);
+        return find(node, m->name, VERDICT_MISSING, value, NAN,
+                    "only %lld node%s of this hardware ha%s a value; a comparison needs %d",
+                    (long long)m->sample.n, m->sample.n == 1 ? "" : "s",
+                    m->sample.n == 1 ? "s" : "ve", FLEET_LEAST);
     enum verdict verdict = fleet_verdict(&m->sample, m->better, value, &loss);
     if (verdict != VERDICT_PASS)
         return find_apart(node, m, verdict, value, loss);

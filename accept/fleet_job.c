@@ -37,7 +37,8 @@ struct fleet_rank {
     char why[WHY_SIZE]; /* why there is no report */
 };
 
-void fleet_node_name(const char *host, int local_rank, char *out, size_t size)
+/* Writes the name of a node; `local_rank` counts the ranks of its host. */
+static void node_name(const char *host, int local_rank, char *out, size_t size)
 {
     size_t n = 0;
     for (; *host && n + 16 < size; host++)
@@ -56,7 +57,7 @@ void fleet_rank_name(const struct rank_info *info, int rank, char *out, size_t s
     int before = 0;
     for (int k = 0; k < rank; k++)
         before += strcmp(info[k].host, info[rank].host) == 0;
-    fleet_node_name(info[rank].host, before, out, size);
+    node_name(info[rank].host, before, out, size);
 }
 
 /* --- judging --- */
@@ -252,16 +253,6 @@ static enum status gather(struct world *w, const char *own, struct fleet_input *
     return STATUS_OK;
 }
 
-static enum status add_nodes(const struct launch_host *host, struct launch_hosts *nodes)
-{
-    for (int k = 0; k < host->slots; k++) {
-        char name[NODE_NAME_MAX];
-        fleet_node_name(host->name, k, name, sizeof name);
-        TRY(launch_hosts_parse(nodes, name));
-    }
-    return STATUS_OK;
-}
-
 static bool is_among(const struct launch_hosts *nodes, const char *name)
 {
     for (int i = 0; i < nodes->n; i++)
@@ -278,8 +269,12 @@ static void find_expected(const struct fleet_rank *n, struct launch_hosts *nodes
     const char *list = getenv(LAUNCH_HOSTS_VARIABLE);
     struct launch_hosts hosts = {0};
     enum status st = launch_hosts_parse(&hosts, list ? list : "");
-    for (int i = 0; i < hosts.n && st == STATUS_OK; i++)
-        st = add_nodes(&hosts.v[i], nodes);
+    for (int i = 0; i < hosts.n; i++)
+        for (int k = 0; k < hosts.v[i].slots && st == STATUS_OK; k++) {
+            char name[NODE_NAME_MAX];
+            node_name(hosts.v[i].name, k, name, sizeof name);
+            st = launch_hosts_parse(nodes, name);
+        }
     if (st != STATUS_OK || !is_among(nodes, n->name))
         launch_hosts_free(nodes);
     launch_hosts_free(&hosts);
@@ -372,7 +367,7 @@ enum status fleet_run_rank(const struct fleet_options *o, const struct accept_sp
     TRY(launcher_place_find(&n.place));
     if (gethostname(host, sizeof host - 1) != 0)
         snprintf(host, sizeof host, "?");
-    fleet_node_name(host, n.place.local_rank, n.name, sizeof n.name);
+    node_name(host, n.place.local_rank, n.name, sizeof n.name);
     TRY(path_format(n.dir, sizeof n.dir, "%s/%s", o->out, n.name));
     TRY(accept_plan_seconds(spec, options, &n.wait_s));
     n.wait_s = o->wait_s > 0 ? o->wait_s : WAIT_SECONDS + 2 * n.wait_s;

@@ -37,10 +37,8 @@ MUST_CHECK enum status fleet_run_rank(const struct fleet_options *o, const struc
  * its checks must run as jobs of their own. */
 MUST_CHECK enum status fleet_leave_job(struct words *kept);
 
-/* The name of a rank's node in the folder of a fleet: the name of the host, followed by a number if
- * the rank is not the first rank on that host. */
-void fleet_node_name(const char *host, int local_rank, char *out, size_t size);
-
-/* fleet_node_name for rank `rank` of a job; info[0..rank] has the hosts of the ranks. */
+/* The name of the node of rank `rank` of a job in the folder of a fleet: the name of its host,
+ * followed by a number if the rank is not the first rank on that host. info[0..rank] has the hosts
+ * of the ranks. */
 struct rank_info;
 void fleet_rank_name(const struct rank_info *info, int rank, char *out, size_t size);

@@ -1,5 +1,5 @@
 /* Retesting nodes that failed: each suspect is paired with good nodes, and the pairs that fail show
- * whether the node or the network is at fault. Pure functions; pair_run.h measures.
+ * whether the node or the network is at fault.
  *
  * A node's own step is compared with the median of the good nodes' own steps. In a pair test, two
  * nodes run a short and a long allreduce. Their latency and bandwidth are compared with the medians
@@ -7,10 +7,14 @@
 #pragma once
 
 #include "base/status.h"
+#include "bench/options.h"
+#include "comm/comm.h"
+#include "engine/inject.h"
 #include "results/noise.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { PAIR_REASON_SIZE = 400, PAIR_REFERENCES_MAX = 32 };
 
@@ -88,3 +92,54 @@ MUST_CHECK enum status pair_judge(const struct pair_judging *j, struct pair_find
 /* Exit code: 4 if a verdict is neither PAIR_GONE nor PAIR_UNKNOWN; else 5 if a verdict is
  * PAIR_UNKNOWN; else 0. */
 int pair_exit_code(const struct pair_finding *finding, int n);
+
+/* --- measuring (pair_run.c): the nodes are the ranks of an MPI job, one rank per node --- */
+
+struct pair_config {
+    const bool *suspect;       /* (ranks) */
+    const char *const *name;   /* (ranks) */
+    bool alone;                /* no other rank is on this rank's host */
+    int partners;              /* number of good ranks that each suspect is paired with */
+    uint64_t seed;             /* of the plan */
+    double within;             /* see pair_judging */
+    double latency_within;     /* likewise */
+    int64_t bytes;             /* bytes of a pair test's long allreduce */
+    int samples;               /* number of timings of each size; their median is used */
+    struct bench_options step; /* the node's own step; step.rounds: number of timings */
+    double delay;              /* injected delay of this rank's own step, as a fraction of the step
+                                * time */
+    FILE *progress;            /* gets rank 0's progress lines; NULL: none */
+};
+
+/* The result, which is the same on every rank. */
+struct pair_result {
+    struct pair_plan plan;
+    double *step;             /* (ranks) seconds, the median */
+    struct pair_link *link;   /* (plan.n) */
+    struct host_noise *noise; /* (ranks) from the first step to the last pair test */
+    int n;
+    struct pair_finding *finding; /* (n) */
+};
+
+/* Every rank calls it with the same configuration, except for delay and progress. Each rank times
+ * its own step; then the pairs are tested, round by round. A lost rank or a hanging link ends the
+ * job after the communicator's time limit; the last line of `progress` then names the round.
+ * STATUS_UNSUPPORTED for a communicator that cannot be divided. The caller frees `result`. */
+MUST_CHECK enum status pair_run(const struct pair_config *c, struct comm *comm,
+                                struct pair_result *result);
+void pair_result_free(struct pair_result *result); /* no-op on a zeroed struct */
+
+/* Prints a table of the measurements, and the findings as text. */
+void pair_print(const struct pair_config *c, const struct pair_result *r, FILE *out);
+
+struct pair_job {
+    const char *failing; /* the suspects, by name or rank: "a,b", or a file that lists them */
+    const char *out;     /* folder for pair.json; NULL: none */
+    struct inject faults;
+    struct pair_config run; /* pair_job_run sets its names, suspects, delay and progress */
+};
+
+/* Joins the job and measures. Rank 0 prints the result, as JSON if run.step.format says so, and
+ * sets *code to the result of pair_exit_code. STATUS_USAGE outside a job, and for a node that is
+ * not in the job. */
+MUST_CHECK enum status pair_job_run(const struct pair_job *job, int *code);

@@ -1,5 +1,5 @@
 /* Retests the nodes of a job: every rank measures its own step, then the pairs are tested. */
-#include "accept/pair_run.h"
+#include "accept/pair.h"
 
 #include "accept/fleet_job.h"
 #include "base/array.h"

@@ -1,6 +1,6 @@
 /* ampscale accept: acceptance test of the hardware of one node, or of many. */
+#include "accept/accept_judge.h"
 #include "accept/accept_make.h"
-#include "accept/accept_report.h"
 #include "accept/accept_suite.h"
 #include "accept/fleet_job.h"
 #include "base/json.h"

@@ -1,5 +1,5 @@
 /* ampscale pair: retests nodes that failed, between the ranks of a job. */
-#include "accept/pair_run.h"
+#include "accept/pair.h"
 #include "cli/bench_options.h"
 
 struct pair_args {

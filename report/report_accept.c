@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "results/noise.h"
+#include "results/verdict.h"
 
 #include <math.h>
 #include <string.h>
@@ -167,10 +168,10 @@ static void accuracy(struct writer *w, const json_t *checks, const json_t *check
     struct table t = table_begin("precision|>top-1 %|>CPU %|>difference in points|rung");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *of = rest_of(json_array_get(list, i), "top1_");
-        if (!of)
-            of = rest_of(json_array_get(list, i), "why_");
-        if (!of || (metric_of(check, "top1_", of) && !rest_of(json_array_get(list, i), "top1_")))
+        const char *why = rest_of(json_array_get(list, i), "why_");
+        if (!of && (!why || metric_of(check, "top1_", why)))
             continue;
+        of = of ? of : why;
         table_add(&t, "%s", of);
         table_add_number(&t, number_of(check, "top1_", of), 2);
         table_add_number(&t, number_of(check, "cpu_top1_", of), 2);
@@ -236,12 +237,13 @@ static const struct {
                 {"operations", operations},
                 {"profile", profile}};
 
-static bool has_section(const json_t *check)
+/* The index of the check's section; -1: it has none. */
+static int section_of(const json_t *check)
 {
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+    for (int i = 0; i < (int)(sizeof sections / sizeof *sections); i++)
         if (strcmp(json_text_at(check, "kind"), sections[i].kind) == 0)
-            return true;
-    return false;
+            return i;
+    return -1;
 }
 
 static void add_metric(struct table *t, const json_t *check, const json_t *metric)
@@ -264,7 +266,7 @@ static void add_metrics(struct table *t, const json_t *check)
     const json_t *list = json_object_get(check, "metrics");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *m = json_array_get(list, i);
-        if (!has_section(check) || *json_text_at(m, "limit"))
+        if (section_of(check) < 0 || *json_text_at(m, "limit"))
             add_metric(t, check, m);
     }
 }
@@ -295,17 +297,18 @@ static void introduce(struct writer *w, const json_t *record)
 {
     const char *device = json_text_at(record, "device");
     const json_t *checks = json_object_get(record, "checks");
-    static const char *const verdicts[] = {"PASS", "WARN", "FAIL", "SKIP", "MISSING"};
-    size_t n[5] = {0};
+    int n[VERDICTS] = {0};
     for (size_t i = 0; i < json_array_size(checks); i++)
-        for (size_t v = 0; v < 5; v++)
-            n[v] += !strcmp(json_text_at(json_array_get(checks, i), "verdict"), verdicts[v]);
+        for (int v = 0; v < VERDICTS; v++)
+            n[v] += !strcmp(json_text_at(json_array_get(checks, i), "verdict"),
+                            verdict_str((enum verdict)v));
     writer_heading(w, 3, "Acceptance by '%s'", json_text_at(record, "spec"));
     writer_headline(w,
-                    "%s. Checks: %zu passed, %zu warned, %zu failed, %zu not judged, %zu missing. "
+                    "%s. Checks: %d passed, %d warned, %d failed, %d not judged, %d missing. "
                     "%s on %s.",
                     json_is_true(json_object_get(record, "passed")) ? "Accepted" : "Not accepted",
-                    n[0], n[1], n[2], n[3], n[4], *device ? device : "No device",
+                    n[VERDICT_PASS], n[VERDICT_WARN], n[VERDICT_FAIL], n[VERDICT_SKIP],
+                    n[VERDICT_MISSING], *device ? device : "No device",
                     json_text_at(record, "node"));
     writer_paragraph(w, "%s to %s.", json_text_at(record, "begun"), json_text_at(record, "ended"));
 }
@@ -319,10 +322,9 @@ void section_accept(struct writer *w, const char *name, const json_t *record)
     table_of_verdicts(w, checks);
     for (size_t i = 0; i < json_array_size(checks); i++) {
         const json_t *check = json_array_get(checks, i);
-        for (size_t k = 0; k < sizeof sections / sizeof *sections; k++)
-            if (strcmp(json_text_at(check, "kind"), sections[k].kind) == 0 &&
-                json_array_size(json_object_get(check, "metrics")) > 0)
-                sections[k].write(w, checks, check);
+        int k = section_of(check);
+        if (k >= 0 && json_array_size(json_object_get(check, "metrics")) > 0)
+            sections[k].write(w, checks, check);
         add_metrics(&rest, check);
     }
     writer_table(w, &rest);

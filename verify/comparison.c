@@ -169,8 +169,6 @@ static void report_form(struct comparison *h, int number, const struct op_case *
     } else {
         h->failed++;
         printf("FAIL %4d %s%s: %s\n", number, c->name, form, status_message());
-        if (h->command)
-            printf("     %s --case %d\n", h->command, number);
     }
 }
 

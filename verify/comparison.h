@@ -44,9 +44,7 @@ struct comparison_fault {
  * 0. */
 struct comparison {
     struct device *dev, *ref;
-    const char *command; /* the command that ran this program, without the case: printed after a
-                          * failure; NULL: nothing is printed */
-    bool steps;          /* print a line when a case begins, and for each passed form */
+    bool steps; /* print a line when a case begins, and for each passed form */
     struct comparison_fault fault;
     struct problem problem;
     int passed, skipped, failed;

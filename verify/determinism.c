@@ -269,19 +269,12 @@ static enum status repeat_step(struct check *k)
     return look_at(k, MOMENTUM, k->update[MOMENTUM], first, after_update);
 }
 
-/* Makes the state after this step the initial state of the next step. */
-static void keep_state(struct check *k)
+/* Makes the result `from` of a buffer its state before the next step. */
+static void keep(struct check *k, enum buffer b, const char *from)
 {
-    static const struct {
-        enum buffer buffer;
-        bool updated;
-    } kept[] = {{WEIGHTS, true}, {MOMENTUM, true}, {STATISTICS, false}};
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        enum buffer b = kept[i].buffer;
-        size_t bytes;
-        buffer_of(k->net, b, &bytes);
-        memcpy(k->state[b], kept[i].updated ? k->update[b] : k->backward[b], bytes);
-    }
+    size_t bytes;
+    buffer_of(k->net, b, &bytes);
+    memcpy(k->state[b], from, bytes);
 }
 
 enum status determinism_check(struct device *dev, const struct determinism_case *c,
@@ -294,7 +287,9 @@ enum status determinism_check(struct device *dev, const struct determinism_case 
     for (k.step = 0; k.step < c->steps; k.step++) {
         for (k.repeat = 0; k.repeat < c->repeats; k.repeat++)
             CHECK(repeat_step(&k));
-        keep_state(&k);
+        keep(&k, WEIGHTS, k.update[WEIGHTS]);
+        keep(&k, MOMENTUM, k.update[MOMENTUM]);
+        keep(&k, STATISTICS, k.backward[STATISTICS]);
     }
     *r = (struct determinism_result){
         .loss = k.first.loss_sum / (double)k.first.count, .bits = k.bits, .bytes = k.bytes};

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "model/network.h"
-#include "verify/suite.h"
+#include "verify/selftest.h"
 
 #include <stdint.h>
 

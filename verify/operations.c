@@ -13,6 +13,7 @@
 #include "base/words.h"
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -223,9 +224,14 @@ done:
     return st;
 }
 
-static void end_with(struct operations_result *r, struct operations_kind *k, int at,
-                     const char *reason)
+static void PRINTF_LIKE(4, 5)
+    end_with(struct operations_result *r, struct operations_kind *k, int at, const char *fmt, ...)
 {
+    char reason[OPERATIONS_TEXT_SIZE];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(reason, sizeof reason, fmt, args);
+    va_end(args);
     operations_add_failure(r, k, at, reason);
     if (*k->ended)
         return;
@@ -238,26 +244,22 @@ static void end_with(struct operations_result *r, struct operations_kind *k, int
 static void operations_judge_end(struct operations *o, struct operations_kind *k,
                                  const struct process_end *end, int at)
 {
-    char reason[OPERATIONS_TEXT_SIZE];
     bool found = end->code == SANITIZER_FOUND && (k->findings > 0 || o->result.unsupported);
     if (end->received) {
         o->received = end->received;
         snprintf(k->ended, sizeof k->ended, "stopped by a signal: %s", strsignal(end->received));
     } else if (end->late) {
-        snprintf(reason, sizeof reason, "not done within the limit of %lld s",
+        end_with(&o->result, k, at, "not done within the limit of %lld s",
                  (long long)o->config->limit_s);
-        end_with(&o->result, k, at, reason);
         k->late++;
     } else if (end->code > 128) {
-        snprintf(reason, sizeof reason, "ended by a signal: %s", strsignal(end->code - 128));
-        end_with(&o->result, k, at, reason);
+        end_with(&o->result, k, at, "ended by a signal: %s", strsignal(end->code - 128));
         k->crashed++;
     } else if (end->code == status_exit_code(STATUS_DATA)) {
-        end_with(&o->result, k, at, end->message);
+        end_with(&o->result, k, at, "%s", end->message);
         k->missing++;
     } else if (end->code != 0 && end->code != status_exit_code(STATUS_MISMATCH) && !found) {
-        snprintf(reason, sizeof reason, "exit code %d: %s", end->code, end->message);
-        end_with(&o->result, k, at, reason);
+        end_with(&o->result, k, at, "exit code %d: %s", end->code, end->message);
         k->crashed++;
     }
 }

@@ -2,7 +2,7 @@
  *     pair_ranks SUSPECT [RANK RANK]
  * The link of the two ranks is slow. The limits are wide and the fault large, because ranks that
  * share cores are slow at times. Rank 0 prints the findings. */
-#include "accept/pair_run.h"
+#include "accept/pair.h"
 #include "comm/internal.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Tests verdicts and exit codes, and writes and reads results as JSON. */
-#include "accept/accept_report.h"
+#include "accept/accept_judge.h"
 #include "rig.h"
 #include "tests/unit.h"
 

@@ -1,6 +1,6 @@
 /* Tests limits made from results: outliers, few values, and whole folders. */
+#include "accept/accept_judge.h"
 #include "accept/accept_make.h"
-#include "accept/accept_report.h"
 #include "base/file.h"
 #include "rig.h"
 #include "tests/unit.h"
