@@ -48,12 +48,10 @@ MUST_CHECK enum status accept_plan_burn(const struct accept_spec *spec,
 MUST_CHECK enum status accept_plan_seconds(const struct accept_spec *spec,
                                            const struct accept_options *options, double *seconds);
 
-/* Returns the time limit in seconds of a check that starts when `left` seconds of the budget are
- * left: its own limit or, if that is less, the time left but for a reserve. The reserve is half of
- * `later`, the expected time of all later checks, but at most half of the time left; and it leaves
- * the check its own expected time, `planned`. A check whose estimate is too low can thus use time
- * that later, less important checks would have had, and leaves them enough to begin. The result is
- * less than 1 if no time is left. */
+/* Returns the time limit in seconds of a check (docs/reference/specs.md) when `left` seconds of the
+ * budget are left: a check whose estimate, `planned`, is too low can use time that later, less
+ * important checks would have had (`later`), and leaves them enough to begin. The result is less
+ * than 1 if no time is left. */
 int64_t accept_plan_room(double left, double planned, double later, int64_t limit_s);
 
 /* Prints the checks that would be run, their expected durations, and their commands. */

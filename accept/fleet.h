@@ -1,26 +1,16 @@
-/* Nodes compared with each other, to find those that differ from the rest. Pure functions.
+/* Nodes compared with each other, to find those that differ from the rest: the rule with its bounds
+ * is in docs/howto/accept.md. Pure functions, but for the reports.
  *
  * Nodes of the same hardware form a group. Only nodes of one group are compared with each other. A
- * metric has one value per node. The reference is the median m, and the spread is
+ * metric has one value per node. The reference is the median m, and the spread s = 1.4826 median(|x
+ * - m|) estimates the standard deviation (F. Hampel, "The influence curve and its role in robust
+ * estimation", JASA 69, 1974). A value's loss is how much worse than m it is, as a share of m. The
+ * bound of 3.5 s is from B. Iglewicz and D. Hoaglin, "How to detect and handle outliers", 1993. A
+ * value better than m by more than the bound of FAIL warns, a sign that m itself is wrong.
  *
- *     s = 1.4826 median(|x - m|)
- *
- * For a normal distribution, s estimates the standard deviation (F. Hampel, "The influence curve
- * and its role in robust estimation", JASA 69, 1974). A value's loss is how much worse than m it
- * is, as a share of m; `fail` and `warn` are the configured bounds of the loss.
- *
- *   FAIL  the loss is above max(fail, min(3.5 s / |m|, 2 fail)). B. Iglewicz and D. Hoaglin, "How
- *         to detect and handle outliers", 1993, use 3.5 as the bound for outliers
- *   WARN  the loss is above min(warn, max(3.5 s / |m|, 1 %)); or the value is better than m by more
- *         than the bound of FAIL, a sign that m itself is wrong
- *
- * With fewer than FLEET_SPREAD nodes the spread is not reliable, and changes no bound.
- *
- * The values of a metric may fall into a low part and a high part, with a gap of more than `fail`
- * between the parts. If each part has at least two values and at least a quarter of all values, m
- * and s are computed from the better part: the slow half of a fleet is no reference for the rest.
- * If no part is better (ACCEPT_EVEN), m and s are computed from the larger part. Messages call the
- * parts "groups". */
+ * The values may fall into a low part and a high part ("groups" in messages), with a gap of more
+ * than `fail` between them. Then m and s are of the better part: the slow half of a fleet is no
+ * reference for the rest. If no part is better (ACCEPT_EVEN), they are of the larger part. */
 #pragma once
 
 #include "accept/accept_spec.h"

@@ -13,15 +13,22 @@ enum { NAME_SIZE = 128, TEXT_SIZE = 512 };
 
 /* --- metrics of a check --- */
 
+/* Returns the part of the metric's name after the prefix; NULL if the name has another prefix. */
+static const char *rest_of(const json_t *metric, const char *prefix)
+{
+    const char *name = json_text_at(metric, "name");
+    size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) == 0 ? name + n : NULL;
+}
+
 /* Returns the metric with the name <prefix><of>; NULL if it was not measured. */
 static const json_t *metric_of(const json_t *check, const char *prefix, const char *of)
 {
     const json_t *list = json_object_get(check, "metrics");
-    size_t n = strlen(prefix);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *m = json_array_get(list, i);
-        const char *name = json_text_at(m, "name");
-        if (strncmp(name, prefix, n) == 0 && strcmp(name + n, of) == 0)
+        const char *rest = rest_of(m, prefix);
+        if (rest && strcmp(rest, of) == 0)
             return m;
     }
     return NULL;
@@ -37,14 +44,6 @@ static const char *text_of(const json_t *check, const char *prefix, const char *
     const json_t *values = json_object_get(metric_of(check, prefix, of), "values");
     const char *text = json_string_value(json_array_get(values, 0));
     return text ? text : "";
-}
-
-/* Returns the part of the metric's name after the prefix; NULL if the name has another prefix. */
-static const char *rest_of(const json_t *metric, const char *prefix)
-{
-    const char *name = json_text_at(metric, "name");
-    size_t n = strlen(prefix);
-    return strncmp(name, prefix, n) == 0 ? name + n : NULL;
 }
 
 /* --- throughput --- */
